@@ -147,7 +147,7 @@ complain() {
         [ "$(grep -o ' | ' <<<"$line" | wc -l)" = 3 ] || echo "not four cells: ${line:0:60}"
         IFS='|' read -r _ item _ where found _ <<<"$line"
         case $found in
-        \ supported* | \ weakened* | \ contradicted* | \ undecided* | \ not\ tested* | \ definition*) ;;
+        \ supported* | \ weakened* | \ contradicted* | \ within\ the\ published\ range* | \ undecided* | \ not\ tested* | \ definition*) ;;
         *) echo "$item: what was found begins with none of the words" ;;
         esac
         case $where in
@@ -300,7 +300,9 @@ for q in quoted:
 levels = set(re.findall(r"(\d+\.\d\d) \[", table))
 for q in re.findall(r"(\d+\.\d\d) %", page):
     assert q in levels, q + " % is not in specformer_decide.md"
-assert len(re.findall(r"^\d+\. ", page, re.M)) == 10
+for part in page.split("\n## ")[1:]: # one a paper
+    assert re.findall(r"^\*\*(.*?)\.\*\*", part, re.M) == ["Claim", "Run", "Effect", "Not said"], part[:40]
+assert page.count("\n## ") == 4
 # sigma_max, in the order W_Q, W_K, W_V; and where the means of other weights lie beside the plain network's lines
 mean = {(r["row"], r["attack"]): float(r["value"]) for r in csv.DictReader(open(sys.argv[1] + "/specformer_decide.csv"))}
 for row, at in (("TransFormer", "from"), ("SpecFormer 3e-3", "to")):
@@ -310,7 +312,7 @@ short, four, ten = ((mean[r, "clean"], mean[r, "PGD-2"]) for r in ("TransFormer 
 def beside(row):
     (x, y), (u, v) = (short, four) if mean[row, "clean"] < four[0] else (four, ten)
     return mean[row, "PGD-2"] - y - (mean[row, "clean"] - x) / (u - x) * (v - y)
-for row, said in (("1e-2", -float(re.search(r"1e-2 lies (\d\.\d) points below", page)[1])), ("1e-3", float(re.search(r"1e-3 lies (\d\.\d) above", page)[1]))):
+for row, said in (("1e-2", -float(re.search(r"1e-2 lies (\d\.\d) points below", " ".join(page.split()))[1])), ("1e-3", float(re.search(r"1e-3 lies (\d\.\d) above", " ".join(page.split()))[1]))):
     assert round(beside("SpecFormer " + row), 1) == said, (row, beside("SpecFormer " + row))
 ahead = re.findall(r"^- (.*) above TransFormer, CIFAR-10, (.*): held here", table, re.M)
 assert [a for r, a in ahead if "SpecFormer" in r] == ["FGSM", "PGD-2", "FGSM 1/255", "PGD-2 1/255"], ahead
@@ -343,4 +345,86 @@ for text in [page] + rows:
         assert max(q) in levels, max(q) + " is in no twin's table"
 assert seen >= 28, seen
 END
+}
+
+@test "no verdict stands on a penalty that did nothing, a calibration at an edge, or a maximum of published cells" {
+    cat >stands.py <<'END'
+import csv, re, sys
+root = sys.argv[1]
+number = r"[+-]?\d+\.\d\d"
+untested, tested, ranges = set(), {}, set() # quotes of an ordering, with its verdict; "A to B" over the paper's backbones
+def plain(text): return text.replace("\\", "")
+for name in ["specformer_decide", "oc_small"] + ["specformer_table%d_small" % n for n in (2, 4, 8)]:
+    table = plain(open("%s/docs/results/%s.md" % (root, name)).read())
+    manifest = open("%s/recipes/tables/%s.yaml" % (root, name)).read()
+    sigma = {(r["row"], r["attack"]): float(r["value"]) for r in csv.DictReader(open("%s/docs/results/%s.csv" % (root, name)))
+             if r["kind"] == "sigma_max"}
+    # rows that cannot carry a verdict, from the footer; its own numbers again from the means
+    idle, edge = set(), set()
+    for row, mean, rest in re.findall(r"^- Warning: the penalty of (.*) changed its targets by (\S+) % in the mean(.*)", table, re.M):
+        other = re.search(r"from (.*?)(?:: less|, but)", rest)[1]
+        lambdas = re.search(r'^  "?%s"?:\n(?:    .*\n)*?    set: .*?"?msvp\.lambda=([^"\]]*)' % re.escape(row), manifest, re.M)[1].split(",")
+        of = [q for q, l in zip("QKV", lambdas * 3 if len(lambdas) == 1 else lambdas) if float(l) > 0]
+        changes = [100 * (sigma[row, "sigma " + q] / sigma[other, "sigma " + q] - 1) for q in of]
+        assert abs(sum(changes) / len(changes) - float(mean)) < 0.1, (row, changes, mean)
+        if abs(float(mean)) < 5:
+            assert "so it trains what %s does" % other in rest, rest
+            idle.add(row)
+    for c in re.findall(r"^- Warning: calibration, (.*): best value at the end of its grid", table, re.M):
+        edge |= set(re.findall(r'[^\[\],"]+[^\[\]," ]', re.search(r"^  %s: \{rows: \[(.*?)\]" % re.escape(c), manifest, re.M)[1].replace(", ", ",")))
+    for line in re.findall(r"^- (.* above .*, CIFAR-10, .* here: .*)", table, re.M):
+        m = re.match(r"(.*?) above (?:the lines through )?(.*?)(?: at equal .*?)?, CIFAR-10, [^:(]*(\(published: .*?\))?: (.*?) here: (.*)", line)
+        rows = {m[1]} | set(re.split(", | and ", m[2]))
+        why = "the penalty did nothing" if rows & idle else "no calibration" if rows & edge else None
+        assert m[4].startswith("not tested") == bool(why) and (not why or why in m[4]), line
+        if m[3]: # never one published cell alone
+            span = re.search(r"over (\d+) backbones (\S+) to ([+-][\d.]+)", m[3])
+            assert span and int(span[1]) > 1, line
+            ranges.add((span[2], span[3]))
+        q = re.match(r"(%s) \[(%s), (%s)\]" % ((number,) * 3), m[5])
+        if not q: continue
+        a, b, c = (float(x) for x in q.groups())
+        for key in ((a, b, c), (-a, -c, -b)):
+            untested.add(key) if why else tested.setdefault(key, set()).add(m[4])
+assert len(untested) > 60 and len(tested) > 60 and len(ranges) > 10
+
+def stands(text, where, complaints):
+    """Quotes of what is not tested stand in a sentence that says so; published differences come as ranges."""
+    text = " ".join(text.split())
+    for q in re.finditer(r"(%s)(?: points)?(?: of clean accuracy)? \[(%s), (%s)\]" % ((number,) * 3), text):
+        key = tuple(float(x) for x in q.groups())
+        if key not in untested or key in tested: continue
+        start = max(text.rfind(". ", 0, q.start()), text.rfind(" | ", 0, q.start()), 0)
+        sentence = text[start:q.start()]
+        if "not tested" not in sentence: complaints.append("%s: %s is not tested, and is quoted without that" % (where, q[0]))
+    if where.startswith("papers") and re.search(r"published[^.;|]*?[+-]?\d+\.\d\d", text) and "[" in text:
+        if not any("%s to %s" % r in text for r in ranges): complaints.append("%s: a published difference without its range" % where)
+
+def all_of(papers, results):
+    complaints = []
+    for line in papers.split("\n"):
+        cells = line.split(" | ")
+        if len(cells) != 4 or not re.search(r"\[%s, %s\]" % (number, number), cells[3]): continue
+        stands(cells[3], "papers.md, " + cells[0][2:40], complaints)
+        keys = [tuple(float(x) for x in q) for q in re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), cells[3])]
+        if keys and all(k in untested and k not in tested for k in keys[:2]) and not cells[3].startswith("not tested"):
+            complaints.append("papers.md, %s: its verdict stands on what is not tested" % cells[0][2:40])
+        if cells[3].startswith("within") and "within the published range" not in tested.get(keys[0], ()):
+            complaints.append("papers.md, %s: is not within the published range" % cells[0][2:40])
+    stands(results[:results.index("## What would change")], "results/README.md", complaints)
+    return complaints
+papers, results = (open("%s/docs/%s" % (root, f)).read() for f in ("papers.md", "results/README.md"))
+complaints = all_of(papers, results)
+assert not complaints, complaints
+# planted
+for old, new in (("not tested (the penalty did nothing): on the small twin (10,000", "weakened: on the small twin (10,000"),
+                 ("not tested (no calibration): on attention", "contradicted: on attention"),
+                 ("published over 7 backbones -0.27 to +22.22, for the two smallest +0.27 and +3.64", "published: +7.18")):
+    assert papers.count(old) == 1, old
+    planted = papers.replace(old, new).replace("so the difference of the two rows", "the difference") if "calib" in old else papers.replace(old, new)
+    planted = planted.replace("published over 7 backbones -3.59 to +12.36", "published +12.36") if "+7.18" in new else planted
+    assert all_of(planted, results), "not found: " + new
+assert all_of(papers, results.replace("difference at 300, not tested, -4.14", "difference at 300 -4.14").replace("is not tested, for want", "for want"))
+END
+    /usr/bin/python3 stands.py "$ROOT"
 }
