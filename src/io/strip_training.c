@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What training wraps around the names of a model, taken off again (docs/formats.md): prefixes that all names share,
  * copies and counters, and a normalisation layer, which becomes the texts "mean" and "std". */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,58 @@ static vt_status find_normalisation(tidy *t) {
     return VT_OK;
 }
 
+/* A BatchNorm over the three channels of the input, its running statistics: y = (x - mean) / std once more, after what
+ * normalises pixels. PyTorch's eps. Its mean and std go into the metadata, as input_norm. */
+static vt_status find_input_norm(tidy *t) {
+    static const char end[] = ".running_mean";
+    static const char *const parts[] = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"};
+    vt_tensors *st = t->st;
+    for (int i = 0; i < st->count; i++) {
+        double v[4][3] = {{0}, {0}, {1, 1, 1}, {0}};
+        const vt_tensor *x[5] = {0};
+        char name[320];
+        size_t n = strlen(st->t[i].name), at = 0;
+        bool good = n >= sizeof end && n < 300 && strchr(st->t[i].name, '.') == st->t[i].name + n + 1 - sizeof end &&
+                    !strcmp(st->t[i].name + n + 1 - sizeof end, end);
+        for (int k = 0; k < 5 && good; k++) {
+            snprintf(name, sizeof name, "%.*s.%s", (int)(n + 1 - sizeof end), st->t[i].name, parts[k]);
+            x[k] = vt_tensors_find(st, name);
+            good = k == 4 || (x[k] ? x[k]->numel == 3 && triple(st, x[k], v[k]) : k > 1);
+        }
+        if (!good) continue;
+        if (vt_tensors_meta(st, "input_norm"))
+            return vt_fail(t->e, VT_E_FORMAT,
+                           "%s: has two BatchNorms of three channels, one of them is not on its input", st->path);
+        char text[200];
+        for (int f = 0; f < 2; f++)
+            for (int k = 0; k < 3; k++) {
+                double std = sqrt(v[1][k] + 1e-5) / v[2][k];
+                at += (size_t)snprintf(text + at, sizeof text - at, "%.17g%s", f ? std : v[0][k] - v[3][k] * std,
+                                       f && k == 2 ? "" : ",");
+            }
+        const char *value = vt_tensors_text(st, t->e, "%s", text);
+        if (!value) return vt_fail(t->e, VT_E_MEMORY, "%s: no memory", st->path);
+        VT_TRY(vt_tensors_add_meta(st, "input_norm", value, t->e));
+        for (int k = 0; k < 5; k++)
+            if (x[k]) VT_TRY(leave_out(t, x[k], "the BatchNorm on the input: part of mean and std"));
+    }
+    return VT_OK;
+}
+
+/* One number for all logits beside model.X: temperature scaling (Guo et al. 2017), into the metadata. */
+static vt_status find_temperature(tidy *t) {
+    const vt_tensor *x = vt_tensors_find(t->st, "temperature");
+    double v;
+    int with = 0;
+    for (int i = 0; i < t->st->count; i++) with += !strncmp(t->st->t[i].name, "model.", 6);
+    if (!x || x->numel != 1 || with + 1 != t->st->count || vt_tensor_f64(t->st, x, &v, 1, NULL) != VT_OK || !(v > 0))
+        return VT_OK;
+    const char *value = vt_tensors_text(t->st, t->e, "%.17g", v);
+    if (!value) return vt_fail(t->e, VT_E_MEMORY, "%s: no memory", t->st->path);
+    VT_TRY(vt_tensors_add_meta(t->st, "logit_temperature", value, t->e));
+    return leave_out(t, x, "the logits are divided by it");
+}
+
 /* ---- prefixes ---- */
 
 static vt_status strip(tidy *t, bool *changed) {
@@ -149,6 +202,8 @@ static vt_status pass(tidy *t, bool *changed) {
     memset(t->gone, 0, (size_t)st->count);
     VT_TRY(find_copies(t));
     VT_TRY(find_normalisation(t));
+    VT_TRY(find_input_norm(t));
+    VT_TRY(find_temperature(t));
     int kept = 0;
     for (int i = 0; i < st->count; i++)
         if (!t->gone[i]) st->t[kept] = st->t[i], st->origin[kept++] = st->origin[i];

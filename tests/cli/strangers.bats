@@ -94,3 +94,59 @@ refused() {
         [[ $part = ema || $stderr == *"model was read, one of its parts model, ema"* ]] || fail "$stderr" || return 1
     done
 }
+
+@test "a BatchNorm on the input, a temperature, a head of two matrices: the logits of the network that they were made of" {
+    /usr/bin/python3 - "$ROOT" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1] + "/tools")
+import numpy as np
+from widened import load, save
+w, meta = load(sys.argv[1] + "/weights/shapes10-plain/model.safetensors")
+r = np.random.default_rng(0)
+save("own.safetensors", w, meta)
+import json, struct
+x, labels = r.random((6, 3, 32, 32)).astype("<f4").tobytes(), np.zeros(6, "<i8").tobytes()
+head = json.dumps({"x": {"dtype": "F32", "shape": [6, 3, 32, 32], "data_offsets": [0, len(x)]},
+                   "labels": {"dtype": "I64", "shape": [6], "data_offsets": [len(x), len(x) + len(labels)]}}).encode()
+head += b" " * (-len(head) % 8)
+open("x.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + x + labels)
+bare = {k: v for k, v in meta.items() if k not in ("mean", "std", "architecture")}
+mean, std = (np.array([float(x) for x in meta[k].split(",")]) for k in ("mean", "std"))
+gain, bias = np.array([.5, 2., 1.5]), np.array([.3, -.2, .1])  # (x - m) / s = gain (x - mu) / sqrt(var + eps) + bias
+bn = {"bn.weight": gain, "bn.bias": bias, "bn.running_mean": mean + bias * std, "bn.running_var": (gain * std) ** 2 - 1e-5}
+save("bn.safetensors", {"model." + k: v for k, v in w.items()} | bn, bare)
+save("t.safetensors", {"model." + k: v for k, v in w.items()} | {"temperature": np.array([2.5])},
+     {k: v for k, v in meta.items() if k != "architecture"})
+a = np.eye(w["head.weight"].shape[1]) + .1 * r.standard_normal((w["head.weight"].shape[1],) * 2)
+two = {k: v for k, v in w.items() if not k.startswith("head.")}
+shift = r.standard_normal(len(a))
+two |= {"head.0.weight": a, "head.0.bias": shift, "head.1.weight": w["head.weight"] @ np.linalg.inv(a),
+        "head.1.bias": w["head.bias"] - w["head.weight"] @ np.linalg.inv(a) @ shift}
+save("two.safetensors", two, meta)
+END
+    for f in own bn t two; do
+        vt probe $f.safetensors --input x.safetensors --precision f64 --out $f.out
+        [ "$status" = 0 ] || fail "$f: $stderr"
+    done
+    vt info bn.safetensors
+    says "assumed: the file's BatchNorm, eps 1e-5"
+    vt probe t.safetensors --input x.safetensors --out t2.out
+    [[ $stderr == *"logits divided by its temperature"* ]] || fail "$stderr"
+    /usr/bin/python3 - "$ROOT" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1] + "/tools")
+import json, struct
+import numpy as np
+def logits(path):
+    data = open(path, "rb").read()
+    end = 8 + struct.unpack("<Q", data[:8])[0]
+    v = json.loads(data[8:end])["logits"]
+    a, b = v["data_offsets"]
+    return np.frombuffer(data[end + a:end + b], {"F64": "<f8", "F32": "<f4"}[v["dtype"]]).reshape(v["shape"])
+own = logits("own.out")
+# tensors of the other files were rounded to float once more: 2^-24 of each, some dozens of which add up
+for name, scale in ("bn", 1), ("two", 1), ("t", 2.5):
+    error = abs(logits(name + ".out") * scale - own).max() / abs(own).max()
+    assert error <= 2e-5, (name, error)
+END
+}

@@ -214,6 +214,67 @@ static vt_status fold_norms(work *w, int at) {
     return add(w, l->name, "bias", &bias);
 }
 
+/* ---- matrices one after another ---- */
+
+/* head.0, head.1, ..., each a Linear that reads the one before: nothing stands between them. */
+static bool is_chain(const work *w) {
+    for (int i = 0; i < w->n; i++) {
+        const part_of_head *l = &w->layers[i];
+        const char *dot = strrchr(l->name, '.');
+        if (!l->weight || l->weight->ndim != 2 || l->mean || l->var || !dot || strtol(dot + 1, NULL, 10) != i ||
+            (i && l->weight->shape[1] != w->layers[i - 1].weight->shape[0]))
+            return false;
+    }
+    return w->n > 1;
+}
+
+/* One layer of all: weight [rows, columns] and bias [rows] times what is in `all` (columns, then inputs + 1 each). */
+static double *times(const work *w, const part_of_head *l, double *all, size_t inputs) {
+    const size_t rows = (size_t)l->weight->shape[0], columns = (size_t)l->weight->shape[1];
+    double *out = calloc(rows * (inputs + 1), sizeof *out), *m = calloc(rows * columns + rows, sizeof *m);
+    bool good =
+        out && m && read(w, l->weight, m, rows * columns) && (!l->bias || read(w, l->bias, m + rows * columns, rows));
+    for (size_t i = 0; good && i < rows; i++) {
+        for (size_t k = 0; k < columns; k++)
+            for (size_t j = 0; j <= inputs; j++)
+                out[i * (inputs + 1) + j] += m[i * columns + k] * all[k * (inputs + 1) + j];
+        out[i * (inputs + 1) + inputs] += m[rows * columns + i];
+    }
+    free(m), free(all);
+    if (!good) free(out);
+    return good ? out : NULL;
+}
+
+/* The product in the place of the last; the others are taken away. */
+static vt_status fold_chain(work *w) {
+    const size_t inputs = (size_t)w->layers[0].weight->shape[1];
+    const part_of_head last = w->layers[w->n - 1];
+    const size_t rows = (size_t)last.weight->shape[0];
+    double *all = calloc(inputs * (inputs + 1) + 1, sizeof *all);
+    for (size_t i = 0; all && i < inputs; i++) all[i * (inputs + 1) + i] = 1;
+    for (int i = 0; i < w->n && all; i++) all = times(w, &w->layers[i], all, inputs);
+    float *weight = vt_tensors_take(w->st, rows * inputs * sizeof *weight, w->e),
+          *bias = weight ? vt_tensors_take(w->st, rows * sizeof *bias, w->e) : NULL;
+    for (size_t i = 0; all && bias && i < rows; i++) {
+        for (size_t j = 0; j < inputs; j++) weight[i * inputs + j] = (float)all[i * (inputs + 1) + j];
+        bias[i] = (float)all[i * (inputs + 1) + inputs];
+    }
+    const bool good = all && bias;
+    free(all);
+    if (!good) return no_memory(w);
+    vt_tensor *t = &w->st->t[last.weight - w->st->t];
+    t->data = weight, t->dtype = VT_F32, t->shape[1] = (int64_t)inputs, t->numel = rows * inputs;
+    if (last.bias) {
+        t = &w->st->t[last.bias - w->st->t];
+        t->data = bias, t->dtype = VT_F32;
+    }
+    for (int i = 0; i + 1 < w->n; i++) w->layers[i].mean = w->layers[i].weight; /* as norms are taken away */
+    VT_TRY(drop_norms(w, w->n - 1));
+    vt_tensor b = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = bias};
+    if (!last.bias) VT_TRY(add(w, last.name, "bias", &b));
+    return rename_layer(w, last.name, w->root);
+}
+
 /* ---- the head ---- */
 
 /* Is there a module without tensors before this layer of an nn.Sequential, as Dropout is, or an activation? */
@@ -236,6 +297,7 @@ static vt_status settle_head(work *w) {
     int at = -1, norms = 0;
     char plain[NAME] = "";
     if (!find_layers(w) || !w->n) return VT_OK;
+    if (is_chain(w)) return fold_chain(w);
     VT_TRY(one_matrix(w, &at));
     if (at < 0 && !w->layers[0].weight) return VT_OK; /* missed by name */
     if (at < 0)
@@ -288,6 +350,29 @@ static vt_status settle_one_output(work *w) {
     return VT_OK;
 }
 
+/* ---- calibration ---- */
+
+/* Logits are divided by the temperature that io/strip_training found: so are weights and bias. */
+static vt_status settle_temperature(work *w) {
+    const char *text = vt_tensors_meta(w->st, "logit_temperature"), *const parts[] = {"weight", "bias"};
+    double v = text ? strtod(text, NULL) : 0;
+    for (int i = 0; v > 0 && i < 2; i++) {
+        const vt_tensor *t = find(w->st, w->root, parts[i]);
+        if (!t) continue;
+        double *x = calloc(t->numel + 1, sizeof *x);
+        const float *y = NULL;
+        bool good = x && read(w, t, x, t->numel);
+        for (size_t k = 0; good && k < t->numel; k++) x[k] /= v;
+        if (good) y = to_float(w, x, t->numel);
+        free(x);
+        if (!y) return no_memory(w);
+        vt_tensor *to = &w->st->t[t - w->st->t];
+        to->data = y, to->dtype = VT_F32, to->n_parts = 0, to->parts = NULL;
+    }
+    if (v > 0) suppose(w, "logits divided by its temperature");
+    return VT_OK;
+}
+
 /* ---- biases ---- */
 
 /* Does the name of a weight end in this layer's? Its name without .weight into out. */
@@ -327,5 +412,6 @@ vt_status vt_head_settle(vt_tensors *st, vt_names_row *rows, int n, char *suppos
     *supposed = 0;
     VT_TRY(settle_head(&w));
     VT_TRY(settle_biases(&w));
+    VT_TRY(settle_temperature(&w));
     return settle_one_output(&w);
 }

@@ -20,17 +20,10 @@ static bool any(const char *pattern, const vt_tensors *st, const vt_names_row *r
 }
 
 /* By canonical names and shapes: what a block has in place of a LayerNorm, or of an MLP. */
-static const char *by_shape(const vt_tensors *st, const vt_names_row *rows, int n) {
+static const char *by_shape(const vt_tensors *st) {
     if ((vt_detect_any(st, "", ".norm1.weight") && !vt_detect_any(st, "", ".norm1.bias")) ||
         (vt_detect_any(st, "", ".q_norm.weight") && !vt_detect_any(st, "", ".q_norm.bias")))
         return "a ViT whose norms have no bias (RMSNorm, or LayerNorm without bias)";
-    for (int i = 0; i < (n ? n : vt_tensors_count(st)); i++) {
-        const vt_tensor *t = n ? &rows[i].was : vt_tensors_at(st, i);
-        const size_t len = strlen(t->name);
-        if (t->numel == 3 && len > 13 && strchr(t->name, '.') == t->name + len - 13 &&
-            !strcmp(t->name + len - 13, ".running_mean"))
-            return "a network with a BatchNorm on its input";
-    }
     if (vt_tensors_find(st, "cls_attn_blocks.0.norm1.weight") &&
         !vt_detect_any(st, "pos_embed", ".token_projection.weight"))
         return "an XCiT without positions";
@@ -47,7 +40,7 @@ static const char *by_shape(const vt_tensors *st, const vt_names_row *rows, int 
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (any(kinds[i].one, st, rows, n) && any(kinds[i].two, st, rows, n)) return kinds[i].what;
-    return by_shape(st, rows, n);
+    return by_shape(st);
 }
 
 const char *vt_kin(const vt_tensors *st) { return vt_kin_of(st, NULL, 0); }

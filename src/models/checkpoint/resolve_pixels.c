@@ -31,6 +31,9 @@ static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
         vt_sources_told(s, f, s->preset_why);
     } else if ((text = vt_sources_scheme(s, is_std ? "std" : "mean", &from))) {
         vt_sources_scheme_told(s, f, is_std ? "std" : "mean");
+    } else if (vt_tensors_meta(s->st, "input_norm")) {
+        text = is_std ? "1" : "0"; /* as a normalisation layer in the file: the only one */
+        vt_sources_told(s, f, "");
     } else {
         text = guess_triple(c, is_std);
         vt_sources_mark(s, f, "a guess", VT_OPEN);
@@ -67,6 +70,21 @@ static void doubt_pixels(vt_config *c, const vt_sources *s) {
     }
 }
 
+/* A BatchNorm on the input (io/strip_training), after what an option or a file says of pixels: (x - mean - std m) /
+ * (std s). */
+static void add_input_norm(vt_config *c, const vt_sources *s) {
+    double n[6];
+    const char *text = vt_tensors_meta(s->st, "input_norm");
+    if (!text || sscanf(text, "%lf,%lf,%lf,%lf,%lf,%lf", n, n + 1, n + 2, n + 3, n + 4, n + 5) != 6) return;
+    for (int k = 0; k < 3; k++) c->mean[k] += c->std[k] * n[k], c->std[k] *= n[3 + k];
+    for (int f = VT_FIELD_MEAN; f <= (int)VT_FIELD_STD; f++)
+        if (s->t->doubt[f] == VT_KNOWN)
+            vt_sources_mark(s, (vt_field)f,
+                            *s->t->source[f] ? "before the file's BatchNorm, eps 1e-5"
+                                             : "the file's BatchNorm, eps 1e-5",
+                            VT_ASSUMED);
+}
+
 static void resolve_transform(const vt_sources *s) {
     char *out = s->t->transform;
     const size_t size = sizeof s->t->transform;
@@ -81,5 +99,6 @@ void vt_resolve_pixels(vt_config *c, const vt_sources *s) {
     resolve_triple(c, s, VT_FIELD_MEAN);
     resolve_triple(c, s, VT_FIELD_STD);
     doubt_pixels(c, s);
+    add_input_norm(c, s);
     resolve_transform(s);
 }
