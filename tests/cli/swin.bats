@@ -99,3 +99,26 @@ bare() { swin -o full.safetensors && st_edit full.safetensors bare.safetensors '
     good spectrum run1/model.safetensors
     good gradcheck run1/model.safetensors
 }
+
+@test "a relative_position_index in the file must be the window's own" {
+    good new swin_tiny_patch2_window4_32 --set dim=12 depth=2 --form "stages=1 stage_depth=2 stage_heads=3" -o w.safetensors
+    /usr/bin/python3 - <<'END'
+import json, struct
+import numpy as np
+data = open("w.safetensors", "rb").read()
+end = 8 + struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:end])
+head.pop("__metadata__")
+y, x = np.mgrid[:4, :4].reshape(2, -1)
+usual = (y[:, None] - y + 3) * 7 + x[:, None] - x + 3
+for name, table in ("usual", usual), ("other", usual.T):
+    h = head | {"layers.0.blocks.0.attn.relative_position_index": {
+        "dtype": "I64", "shape": [16, 16], "data_offsets": [len(data) - end, len(data) - end + 2048]}}
+    text = json.dumps(h).encode()
+    text += b" " * (-len(text) % 8)
+    open(name + ".safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[end:] + table.astype("<i8").tobytes())
+END
+    good info usual.safetensors --image-size 32 --mean 0.5 --std 0.5
+    bad 1 "other.safetensors: tensor layers.0.blocks.0.attn.relative_position_index holds other relative positions than Swin's own" -- \
+        info other.safetensors --image-size 32 --mean 0.5 --std 0.5
+}

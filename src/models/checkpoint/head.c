@@ -315,7 +315,11 @@ static vt_status settle_head(work *w) {
     if (*plain && norms) return refuse_norm(w, &w->layers[0], "two norms before its classifier");
     char name[NAME];
     snprintf(name, sizeof name, "%s", w->layers[at].name);
-    if (has_gap(w, at)) suppose(w, "no activation before it");
+    const char *dot = strrchr(name, '.');
+    if (has_gap(w, at))
+        suppose(w, "no activation before or after it");
+    else if (dot && dot[1] >= '0' && dot[1] <= '9')
+        suppose(w, "no activation after it");
     if (norms) VT_TRY(fold_norms(w, at));
     if (*plain) VT_TRY(rename_layer(w, plain, vt_tensors_find(w->st, "cls_token") ? "norm" : "fc_norm"));
     return rename_layer(w, name, w->root);
@@ -402,6 +406,7 @@ static vt_status settle_biases(work *w) {
         snprintf(text, sizeof text, "not in the file: zeros in %d layer%s", added, added > 1 ? "s" : "");
         snprintf(name, sizeof name, "%s.bias", layers[k]);
         if (added) VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, text, w->e));
+        if (added && k < 3) suppose(w, "no bias: a plain product");
     }
     return VT_OK;
 }

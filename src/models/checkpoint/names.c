@@ -71,13 +71,45 @@ static vt_status parse(const vt_names *n, vt_rename **map, const char *text, siz
     return s;
 }
 
+/* Swin's table of which row of the bias belongs to two places of a window: by their distance, rows first. */
+static bool is_usual_index(const vt_tensors *st, const vt_tensor *t) {
+    int64_t side = 1, *all = calloc(t->numel + 1, sizeof *all);
+    while ((size_t)(side * side * side * side) < t->numel) side++;
+    const int64_t n = side * side, wide = 2 * side - 1;
+    bool usual = all && (size_t)(n * n) == t->numel && vt_tensor_i64(st, t, all, t->numel, NULL) == VT_OK;
+    for (int64_t i = 0; usual && i < n * n; i++) {
+        const int64_t a = i / n, b = i % n;
+        usual = all[i] == (a / side - b / side + side - 1) * wide + a % side - b % side + side - 1;
+    }
+    free(all);
+    return usual;
+}
+
+/* What a map leaves out because it follows from the window must do so. */
+static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err *e) {
+    static const char end[] = ".relative_position_index";
+    for (int i = 0; i < n->n_rows; i++) {
+        const vt_tensor *t = &n->rows[i].was;
+        const size_t len = strlen(t->name);
+        if (n->rows[i].became || len < sizeof end || strcmp(t->name + len + 1 - sizeof end, end)) continue;
+        if (t->dtype == VT_I64 && !is_usual_index(st, t))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: tensor %s holds other relative positions than Swin's own, which vitrine does not "
+                           "compute; " VT_WAY,
+                           vt_tensors_path(st), n->rows[i].origin);
+    }
+    return VT_OK;
+}
+
 static vt_status use(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
                      vt_err *e) {
     if (!n->map) VT_TRY(parse(n, &n->map, text, size, who, e));
     const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
     n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
     VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
+    VT_TRY(check_left_out(n, st, e));
     VT_TRY(vt_head_settle(st, n->rows, n->n_rows, n->supposed, e));
+    if (n->beside && !*n->supposed) snprintf(n->supposed, sizeof n->supposed, "no activation before it");
     return tell(n, st, e);
 }
 
@@ -129,7 +161,7 @@ vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e
             return vt_fail(e, VT_E_SHAPE,
                            "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
                            "it "
-                           "shifts windows, vitrine (as timm) afterwards",
+                           "shifts windows, vitrine (as timm) afterwards; " VT_WAY,
                            path, s, side, side, c->window);
     }
     return VT_OK;

@@ -41,10 +41,10 @@ static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
     if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
 }
 
-/* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a std above 1, or of a layer below 0.01, is of
- * other pixels or a factor. What a file says so is open, with what it would be in [0,1]. */
+/* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a mean below 0, a std above 1, or of a layer
+ * below 0.01, is of other pixels, added, or a factor. What a file says so is open, with what it would be in [0,1]. */
 static void doubt_pixels(vt_config *c, const vt_sources *s) {
-    double *const v[2] = {c->mean, c->std}, high = 0, wide = 0, thin = 1;
+    double *const v[2] = {c->mean, c->std}, high = 0, low = 0, wide = 0, thin = 1;
     bool theirs[2];
     for (int f = 0; f < 2; f++) {
         const char *source = s->t->source[VT_FIELD_MEAN + f];
@@ -54,18 +54,20 @@ static void doubt_pixels(vt_config *c, const vt_sources *s) {
         theirs[f] = hub || !strcmp(source, vt_sources_layer) || (!own && !strcmp(source, VT_OWN_METADATA));
         for (int k = 0; theirs[f] && k < 3; k++) {
             if (f) wide = fmax(wide, c->std[k]), thin = hub ? thin : fmin(thin, c->std[k]);
-            if (!f) high = fmax(high, c->mean[k]);
+            if (!f) high = fmax(high, c->mean[k]), low = fmin(low, c->mean[k]);
         }
     }
     const bool bytes = high > 1.5 || wide > 10;
-    for (int f = 0; f < 2 && (bytes || wide > 1 || thin < 0.01); f++) {
+    for (int f = 0; f < 2 && (bytes || wide > 1 || thin < 0.01 || low < 0); f++) {
         char text[100];
         if (!theirs[f]) continue;
         snprintf(text, sizeof text, VT_FILE_SAYS " %.6g,%.6g,%.6g: %s", v[f][0], v[f][1], v[f][2],
                  bytes           ? "of pixels 0 to 255?"
                  : f && wide > 1 ? "a factor?"
+                 : !f && low < 0 ? "added, not subtracted?"
                                  : "as it is?");
-        for (int k = 0; k < 3; k++) v[f][k] = bytes ? v[f][k] / 255 : f && wide > 1 ? 1 / v[f][k] : v[f][k];
+        for (int k = 0; k < 3; k++)
+            v[f][k] = bytes ? v[f][k] / 255 : f && wide > 1 ? 1 / v[f][k] : !f && low < 0 ? -v[f][k] : v[f][k];
         vt_sources_mark(s, VT_FIELD_MEAN + (vt_field)f, text, VT_OPEN);
     }
 }
