@@ -160,9 +160,10 @@ static void print_table(const job *j) {
  * often), or right on less than two thirds with 95 % confidence, what is better is not yet right. */
 static void print_way(const job *j) {
     if (j->subject.remote) return;
-    printf("no reading that was tried fits, unless PyTorch is right as seldom: --logits FILE.npz proves a\n"
-           "reading (vitrine help doctor), 'vitrine info %s' shows where each value came\n"
-           "from, vitrine eval --oracle evaluates the network in its own program\n",
+    printf("no reading that was tried fits, unless PyTorch is right as seldom.\n"
+           "--logits FILE.npz proves a reading (vitrine help doctor); where each value came\n"
+           "from says vitrine info %s;\n"
+           "vitrine eval --oracle evaluates the network in its own program\n",
            j->model->path);
 }
 
@@ -192,8 +193,8 @@ static void print_end(const job *j, const vt_setting *now) {
         vt_setting_all_options(options, sizeof options, j->model, now, &j->first);
     if (*options) printf("%s: %s\n", remote ? "its process is to take" : doubtful ? "with" : "use", options);
     if (doubtful)
-        printf("%.1f %% [%.1f, %.1f] are right at best, far below what trained weights give but after adversarial\n"
-               "training\n",
+        printf("%.1f %% [%.1f, %.1f] are right at best, far below what trained weights\n"
+               "give, unless training was adversarial\n",
                percent(t), low, high);
     if (doubtful) print_way(j);
 }
