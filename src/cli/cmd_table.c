@@ -302,6 +302,7 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
         return report(j, e);
     }
     VT_TRY(parse(j, c, e));
+    VT_TRY(vt_table_check_published(j->m, e));
     if (vt_cli_has(c, "dry-run")) {
         VT_TRY(check_cells(j, e));
         dry_run(j, vt_cli_has(c, "verbose"));

@@ -321,6 +321,11 @@ END
     refuse 's/pub.csv/gone.csv/' "gone.csv: cannot be opened"
     awk -F, -v OFS=, 'NR > 1 { $7 /= 100 } 1' pub.csv >shares.csv
     refuse 's/pub.csv/shares.csv/' "shares.csv" "must be in percent"
+    refuse 's/^title:/comparable: [ViT-Q]\n&/' "comparable names 'ViT-Q', which is no backbone of"
+    refuse 's/^title:/calibrations: {c: {rows: [File]}}\n&/' "calibration c needs rows, and either a column or points"
+    sed 's/pub.csv/gone.csv/' t.yaml >bad.yaml # before anything runs, too
+    bad 2 "gone.csv: cannot be opened" -- table bad.yaml --out fresh
+    [ ! -e fresh ]
     bad 2 "needs a MANIFEST" -- table
     bad 2 "--out FOLDER" -- table t.yaml
     bad 2 "holds files and is no cache" -- table t.yaml --out images

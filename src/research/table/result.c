@@ -256,6 +256,13 @@ static vt_status open_published(vt_table *t, vt_err *e) {
     return s;
 }
 
+vt_status vt_table_check_published(const vt_manifest *m, vt_err *e) {
+    vt_table t = {.m = m};
+    vt_status s = open_published(&t, e);
+    vt_oddities_free(&t.odd), vt_published_close(t.published);
+    return s;
+}
+
 vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     const vt_manifest *m = p->m;
     *t = (vt_table){.plan = p, .m = m};

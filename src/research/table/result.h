@@ -95,6 +95,8 @@ typedef struct vt_table {
 
 #define VT_TABLE_ALPHA 0.05
 
+/* Can the manifest's published numbers be read? To be asked before anything runs. */
+vt_status vt_table_check_published(const vt_manifest *m, vt_err *e);
 vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e);
 void vt_table_free(vt_table *t);
 vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack);
