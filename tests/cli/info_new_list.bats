@@ -247,7 +247,7 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     good list models
     says vit_tiny_patch16_224 deit_small_distilled_patch16_224 dot
     good list formats
-    says timm cifar folder results.json table.md table.csv table.tex
+    says timm cifar idx folder results.json table.md table.csv table.tex
     bad 2 "'weights'" "attacks, models, formats" -- list weights
     bad 2 "vitrine list needs" -- list
 }

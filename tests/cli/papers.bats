@@ -353,6 +353,18 @@ import csv, re, sys
 root = sys.argv[1]
 number = r"[+-]?\d+\.\d\d"
 untested, tested, ranges = set(), {}, set() # quotes of an ordering, with its verdict; "A to B" over the paper's backbones
+# what the paper prints: for two methods, the least and the most over backbones, and over those of comparable size, with all of these
+printed, cells = {}, {}
+for r in csv.DictReader(l for l in open(root + "/recipes/published/specformer_tables.csv") if l[0] != "#"):
+    if r["dataset"] == "CIFAR-10" and not r["lambda_q"]:
+        cells.setdefault((r["training"], r["attack"]), {}).setdefault(r["method"], {})[r["table"], r["backbone"]] = float(r["accuracy"])
+for methods in cells.values():
+    for a in methods:
+        for b in methods:
+            gap = {at: "%+.2f" % (methods[a][at] - methods[b][at]) for at in methods[a] if at in methods[b]}
+            near = sorted((gap[at] for at in gap if at[1] in ("DeiT-Ti", "ConViT-Ti")), key=float)
+            both = sorted(gap.values(), key=float)
+            if near: printed[str(len(both)), both[0], both[-1], near[0], near[-1]] = near
 def plain(text): return text.replace("\\", "")
 for name in ["specformer_decide", "oc_small"] + ["specformer_table%d_small" % n for n in (2, 4, 8)]:
     table = plain(open("%s/docs/results/%s.md" % (root, name)).read())
@@ -372,20 +384,32 @@ for name in ["specformer_decide", "oc_small"] + ["specformer_table%d_small" % n 
             idle.add(row)
     for c in re.findall(r"^- Warning: calibration, (.*): best value at the end of its grid", table, re.M):
         edge |= set(re.findall(r'[^\[\],"]+[^\[\]," ]', re.search(r"^  %s: \{rows: \[(.*?)\]" % re.escape(c), manifest, re.M)[1].replace(", ", ",")))
+    counts = {}
     for line in re.findall(r"^- (.* above .*, CIFAR-10, .* here: .*)", table, re.M):
         m = re.match(r"(.*?) above (?:the lines through )?(.*?)(?: at equal .*?)?, CIFAR-10, [^:(]*(\(published: .*?\))?: (.*?) here: (.*)", line)
         rows = {m[1]} | set(re.split(", | and ", m[2]))
         why = "the penalty did nothing" if rows & idle else "no calibration" if rows & edge else None
         assert m[4].startswith("not tested") == bool(why) and (not why or why in m[4]), line
-        if m[3]: # never one published cell alone
-            span = re.search(r"over (\d+) backbones (\S+) to ([+-][\d.]+)", m[3])
-            assert span and int(span[1]) > 1, line
-            ranges.add((span[2], span[3]))
+        verdict = m[4].split(",")[0].split(" (")[0]
+        counts[verdict] = counts.get(verdict, 0) + 1
         q = re.match(r"(%s) \[(%s), (%s)\]" % ((number,) * 3), m[5])
+        if m[3]: # never one published cell alone, and all of them as printed in the paper
+            span = re.search(r"over (\d+) backbones (\S+) to ([+-][\d.]+), of comparable size (\S+) to ([+-][\d.]+)", m[3])
+            assert span and span.groups() in printed, line
+            ranges.add((span[2], span[3]))
+            if q and not why and verdict not in ("held", "contradicted"):
+                near = [float(x) for x in printed[span.groups()]]
+                want = "smaller than published" if float(q[3]) < min(near) else "undecided"
+                if want == "undecided" and any(float(q[2]) <= x <= float(q[3]) for x in near): want = "within the published range"
+                assert verdict == want, line
         if not q: continue
         a, b, c = (float(x) for x in q.groups())
         for key in ((a, b, c), (-a, -c, -b)):
             untested.add(key) if why else tested.setdefault(key, set()).add(m[4])
+    said = {}
+    for line in re.findall(r"^- (?:Primary comparisons|Secondary orderings): of \d+, (.*)\.$", table, re.M):
+        for n, word in re.findall(r"(\d+) ([^,]+)", line): said[word] = said.get(word, 0) + int(n)
+    assert said == counts, (name, said, counts)
 assert len(untested) > 60 and len(tested) > 60 and len(ranges) > 10
 
 def stands(text, where, complaints):
