@@ -106,3 +106,22 @@ PY
     bad 1 "\"width\" must be a whole number from 1 to 4096" -- eval --oracle "$LINEAR 1x1x5000" --data "$(data 1x7x5)"
     bad 1 "\"channels\" must be a whole number from 1 to 64" -- eval --oracle "$LINEAR 65x1x1" --data "$(data 1x7x5)"
 }
+
+@test "MNIST's idx files are attacked as the same pictures in NumPy's files are" {
+    mkdir idx
+    /usr/bin/python3 - "$T/1x7x5" <<'END'
+import struct, sys
+import numpy as np
+x, y = np.load(sys.argv[1] + "-x.npy"), np.load(sys.argv[1] + "-y.npy").ravel().astype(np.int64)
+x = x if x.dtype == np.uint8 else np.rint(255 * x).astype(np.uint8)
+np.save("x.npy", x), np.save("y.npy", y)
+open("idx/t10k-images-idx3-ubyte", "wb").write(struct.pack(">4I", 0x803, len(x), 7, 5) + x.tobytes())
+open("idx/t10k-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 0x801, len(y)) + y.astype(np.uint8).tobytes())
+END
+    for data in idx x.npy,y.npy; do
+        good eval --oracle "$LINEAR 1x7x5" --data $data --eps 0.02 --attack pgd:steps=10 --no-selftest --out "of-${data%%,*}"
+    done
+    cmp of-idx/adv.bin of-x.npy/adv.bin
+    cmp <(cut -d, -f 1-6 of-idx/table.csv) <(cut -d, -f 1-6 of-x.npy/table.csv)
+    [ -s of-idx/adv.bin ]
+}
