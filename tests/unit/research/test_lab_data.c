@@ -3,7 +3,10 @@
  * against steps done by hand. */
 #include "research/lab/digits.h"
 #include "research/lab/teacher.h"
+#include "scratch.h"
 #include "t.h"
+
+#include "scratch.h"
 
 static const vt_lab lab = {.seed = 3, .threads = 1};
 
@@ -230,14 +233,48 @@ static void test_learning(void **state) {
     vt_teacher_close(&t);
 }
 
+/* Digits of a file: means over areas, of whole pixels (4 to 2) and of parts (4 to 3), in the middle of other noise than
+ * the training's. */
+static void test_digits_of_a_file(void **state) {
+    (void)state;
+    static const uint8_t image[4][4] = {{0, 60, 120, 240}, {60, 0, 0, 60}, {255, 255, 0, 0}, {255, 255, 0, 0}};
+    static const double third[3] = {1, 1.0 / 3, 0}; /* of rows 0, 1, 2 in the first of three */
+    uint8_t x[16 + 16] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 4}, y[9] = {0, 0, 8, 1, 0, 0, 0, 1, 7};
+    vt_digits d;
+    vt_err e = {0};
+    char hash[65];
+
+    memcpy(x + 16, image, sizeof image);
+    for (int k = 0; k < 2; k++) {
+        FILE *f = fopen(at(k ? "t10k-labels-idx1-ubyte" : "t10k-images-idx3-ubyte"), "wb");
+        assert_non_null(f);
+        fwrite(k ? y : x, 1, k ? sizeof y : sizeof x, f);
+        fclose(f);
+    }
+    for (int s = 2; s <= 3; s++) {
+        if (vt_digits_read(&d, 8, s, tmp, VT_SPLIT_TEST, 1, &lab, hash, &e) != VT_OK) fail_msg("%s", e.text);
+        double want = s == 2 ? 30 : 0;
+        for (int r = 0; s == 3 && r < 2; r++)
+            for (int c = 0; c < 2; c++) want += third[r] * third[c] * image[r][c] * 9 / 16;
+        t_le(fabs((double)d.x[d.row * 8 + d.column] - (want / 255 - 0.5) * 3.4641016), 1e-5, "the first pixel at %d",
+             s);
+        assert_true(d.y[7] == 1 && strlen(hash) == 64);
+        if (s == 2) t_le(fabs((double)d.x[(d.row + 1) * 8 + d.column] - 0.5 * 3.4641016), 1e-5, "full ink");
+        vt_digits_close(&d);
+    }
+    t_says(vt_digits_read(&d, 8, 2, tmp, VT_SPLIT_TEST, 2, &lab, hash, &e), VT_E_USAGE, &e, "2 test images",
+           "it has 1");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_digits_are_digits),
+        cmocka_unit_test(test_digits_of_a_file),
         cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_teacher),
         cmocka_unit_test(test_attack),
         cmocka_unit_test(test_step),
         cmocka_unit_test(test_learning),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
