@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     size_t size;
     FILE *f = open_memstream(&text, &size);
     if (!f) abort();
-    vt_status s = vt_sketch(f, st, NULL, "my.map", &e);
+    vt_status s = vt_sketch(f, st, "my.map", &e);
     fclose(f);
     if (s != VT_OK && (s != VT_E_RANGE || vt_tensors_count(st) <= VT_SKETCH_MOST)) abort();
     bool strange = strstr(text, "# a name that no map can hold") != NULL;
