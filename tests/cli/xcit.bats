@@ -50,3 +50,19 @@ small() { good new xcit_small_12_cifar --set dim=16 depth=1 heads=2 hidden=16 --
     vt doctor bare.safetensors $cifar --data "$D"
     [ "$status" = 0 ] || fail "doctor: $stderr"
 }
+
+@test "an XCiT without positions (timm's use_pos_embed=False) computes what an encoding of zeros gives" {
+    good new xcit_nano_12_p16_224 --set dim=16 depth=1 heads=2 image=32 classes=10 -o w.safetensors
+    /usr/bin/python3 - "$ROOT/tools" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from widened import load, save
+w, meta = load("w.safetensors")
+for part in "weight", "bias": w["pos_embed.token_projection." + part] *= 0
+save("zeros.safetensors", w, meta)
+save("none.safetensors", {k: v for k, v in w.items() if not k.startswith("pos_embed.")}, meta)
+END
+    good draw --out images --train 4 --test 6 --seed 1
+    for f in zeros none; do good eval $f.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out $f; done
+    cmp zeros/adv.safetensors none/adv.safetensors
+}

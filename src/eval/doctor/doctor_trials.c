@@ -398,7 +398,8 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_resize(&t, to, from);
     if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
     say_form(&t, "post_norm", a, b);
-    if (a->ln_eps != b->ln_eps) say(&t, " --ln-eps %g", a->ln_eps);
+    if (a->ln_eps != b->ln_eps || a->post_norm != b->post_norm) /* whose usual eps is another */
+        say(&t, " --ln-eps %g", a->ln_eps);
     bool follows = by_head_width(b) && a->heads != b->heads; /* it would be another by itself */
     if (by_head_width(a) ? !by_head_width(b) : follows || a->attn_scale != b->attn_scale) say_scale(&t, a);
     say_form(&t, "act", a, b);

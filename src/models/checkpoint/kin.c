@@ -24,9 +24,6 @@ static const char *by_shape(const vt_tensors *st) {
     if ((vt_detect_any(st, "", ".norm1.weight") && !vt_detect_any(st, "", ".norm1.bias")) ||
         (vt_detect_any(st, "", ".q_norm.weight") && !vt_detect_any(st, "", ".q_norm.bias")))
         return "a ViT whose norms have no bias (RMSNorm, or LayerNorm without bias)";
-    if (vt_tensors_find(st, "cls_attn_blocks.0.norm1.weight") &&
-        !vt_detect_any(st, "pos_embed", ".token_projection.weight"))
-        return "an XCiT without positions";
     const vt_tensor *first = vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table"),
                     *later = vt_tensors_find(st, "layers.2.blocks.0.attn.relative_position_bias_table");
     if (first && later && first->ndim == 2 && later->ndim == 2 && later->shape[0] > first->shape[0])

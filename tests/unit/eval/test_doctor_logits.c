@@ -101,7 +101,7 @@ static const struct {
     {{behind}, "--form pool=all --form norm_first=0"},
     {{last}, "--form class_last=1"},
     {{order, scale}, "--attn-scale dim --form patch_order=hwc"},
-    {{relu, pool}, "--form post_norm=1 --form act=relu --form pool=avg"},
+    {{relu, pool}, "--form post_norm=1 --ln-eps 1e-06 --form act=relu --form pool=avg"},
 };
 
 static vt_logits_match match(const vt_model *m, const vt_saved_logits *s, const vt_setting *present, unsigned aspects) {
