@@ -66,7 +66,7 @@ ortho: {variant: VAR-III}" >r.yaml
 @test "the systems of SpecFormer's tables are presets" {
     good new l2former-deit-tiny --set dim=12 depth=2 heads=2 patch=8 image=32 classes=10 -o l2.safetensors
     good info l2.safetensors
-    row 'W_Q = W_K' yes tensors
+    row 'W_Q = W_K' yes 'safetensors metadata'
     row attention 'l2:tied=1,full=0' 'safetensors metadata'
     good new lipsformer-convit-tiny --set dim=16 depth=12 heads=4 patch=8 image=32 classes=10 -o lips.safetensors
     good info lips.safetensors

@@ -304,7 +304,7 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c "select(.entry == $2) | [$3]"; }
     good eval "$W" --data r/adv/pgd.npz --eps 1/255 --attack fgsm --attack fab-t:steps=2 --out u
     schema u/results.json
     good doctor "$W" --data r/adv/pgd.npz
-    says "CIFAR-10, std .2470"
+    says "as it is: "
     vt train "$ROOT/recipes/shapes10_plain.yaml" --data r/adv/pgd.npz --set epochs=1 --set micro_batch=5 --set batch=10 \
         --set model.depth=1 --set probe.images=4 --out v
     [ "$status" = 0 ]

@@ -533,7 +533,7 @@ END
     refused 2 "--part is 'model', but the recipe's init.part is 'ema'" -- --from a/model.safetensors $o --out o --init "$pth/parts_ema.pth" --part model
     no 2 "--part says how the checkpoint of --init is read" -- --part ema
     no 2 "init.part is 'ema', and there is no --init" -- --set init.part=ema
-    refused 1 "--part NAME reads one of its parts (first, second)" -- "$SHORT" $o --out o --init "$pth/parts_open.pth"
+    refused 1 "--part NAME reads one of its parts: first, second" -- "$SHORT" $o --out o --init "$pth/parts_open.pth"
     untouched
 }
 
@@ -685,6 +685,6 @@ END
     [ "$status" = 0 ]
     grep -q "whose statistics stay in training" <<<"$stderr"
     vt train "$SHORT" --data "$IMAGES" --init a/model.safetensors --dry-run
-    [[ $stderr == *"stay in training as the checkpoint has them" ]]
+    grep -q "stay in training as the checkpoint has them$" <<<"$stderr" || fail "$stderr"
     good train "$SHORT" --data "$IMAGES" $SHAPE --dry-run
 }
