@@ -215,27 +215,6 @@ static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tens
     return VT_OK;
 }
 
-bool vt_vit_regrid(const vt_tensors *st, vt_config *c, int side) {
-    const vt_tensor *pos = vt_tensors_find(st, "pos_embed");
-    if (strcmp(c->arch, "vit") || !pos || pos->ndim != 3 || !c->registers || c->patch < 1 || side % c->patch)
-        return false;
-    const int64_t grid = side / c->patch;
-    vt_config other = *c;
-    for (int reg = 0; reg < 2; reg++) {
-        other.no_embed_class = !reg, other.no_embed_reg = reg;
-        if (grid * grid + vt_config_placed(&other) != pos->shape[1]) continue;
-        *c = other, c->image = side;
-        return true;
-    }
-    return false;
-}
-
-int vt_vit_overlap(const vt_config *c, int side) {
-    if (strcmp(c->arch, "vit") || c->positions || c->conv_stem || c->patch < 2 || side <= c->patch) return 0;
-    const int steps = c->image / c->patch - 1, stride = steps > 2 ? (side - c->patch) / steps : 0;
-    return stride > 0 && stride < c->patch && stride * steps == side - c->patch ? stride : 0;
-}
-
 /* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
  * says: models/checkpoint/resolve may change the pool. */
 static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {

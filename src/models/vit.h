@@ -31,12 +31,6 @@ enum vt_readout_slot {
     VT_READOUT_HEAD_DIST_B
 };
 
-/* Where positions and register tokens allow two grids: takes the other one, if that is the grid of images of this side.
- */
-bool vt_vit_regrid(const vt_tensors *st, vt_config *c, int side);
-/* The stride below the patch at which such images have as many patches as there are positions; 0: there is none. */
-int vt_vit_overlap(const vt_config *c, int side);
-
 /* Patches of an image. */
 static inline int vt_rows_count(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }
 /* Numbers of a patch, or channels of the stem's last map. */
