@@ -120,7 +120,8 @@ static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
  * has some should know. */
 static void frozen_statistics(const job *j) {
     bool any = false;
-    for (int i = 0; i < j->model->params.count; i++) any = any || j->model->params.items[i].buffer;
+    for (int i = 0; i < j->model->params.count; i++)
+        any = any || strstr(j->model->params.items[i].name, "running_mean");
     if (any)
         fprintf(stderr, "vitrine: the model has BatchNorm, whose statistics stay in training as %s\n",
                 j->init ? "the checkpoint has them" : "they start, mean 0 and variance 1");

@@ -26,6 +26,8 @@ typedef struct vt_recipe_top {
     double clip; /* global L2 norm of the gradient; 0: none */
     double ema;  /* decay of the averaged weights; 0: none */
     double label_smoothing;
+    char freeze[200];   /* tensors that training leaves as they are (train.h, vt_train_freeze); "": none */
+    double layer_decay; /* factor on the learning rate for each layer below the head; 1: none */
 } vt_recipe_top;
 
 /* model.*: the shape when training from scratch; 0 / "" / -1 (in recipes "auto"): what the preset or the data say. */

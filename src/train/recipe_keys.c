@@ -23,6 +23,9 @@
 /* Left out of the resolved text where it is empty. */
 #define TEXT_IF(key, help)                                                                                             \
     { #key, help, VT_OPT_TEXT, IN(key), 0, 0, (double)SIZE(key), NULL, NULL }
+/* "none" at its preset, and then left out of the resolved text. */
+#define REAL_IF(key, preset, min, max, help)                                                                           \
+    { #key, help, VT_OPT_REAL, IN(key), preset, min, max, NULL, VT_RECIPE_NONE }
 /* What is not given is told by the preset or the data; the stored number lies outside the range. */
 #define AUTO(key, type, unset, min, max, choices, help)                                                                \
     { #key, help, type, IN(key), unset, min, max, choices, "auto" }
@@ -44,6 +47,10 @@ static const vt_opt top[] =
      REAL(clip, 1, 0, 1e6, "largest L2 norm of the whole gradient; 0: no limit"),
      REAL(ema, 0, 0, 0.99999999, "decay of the averaged weights, which are then what is kept; 0: no averaging"),
      REAL(label_smoothing, 0, 0, 0.99, "share of the label spread over all classes"),
+     TEXT_IF(freeze, "tensors that stay as they are: embed, blocks.0-5, norm, head, or patterns of names, separated by "
+                     "commas"),
+     REAL_IF(layer_decay, 1, 1e-3, 1,
+             "factor on the learning rate for each layer below the head, the embedding's is the smallest"),
      END};
 #undef PARAMS
 

@@ -5,6 +5,8 @@
 
 #include "train/recipe.h"
 
+#define VT_RECIPE_NONE "none" /* of a number whose preset does nothing */
+
 /* Where a section comes from. */
 typedef enum vt_recipe_family {
     VT_RECIPE_OWN,

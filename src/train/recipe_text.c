@@ -31,6 +31,7 @@ static void section_text(FILE *f, const vt_recipe_section *s) {
     for (const vt_opt *o = s->opts; o && o->key; o++) {
         vt_opt_value(o, s->params, value, sizeof value);
         if (o->type == VT_OPT_TEXT && !o->preset_text && !*value) continue;
+        if (o->preset_text && !strcmp(o->preset_text, VT_RECIPE_NONE) && !strcmp(value, VT_RECIPE_NONE)) continue;
         fprintf(f, "%s%s: ", *s->name ? "  " : "", o->key);
         if (o->type == VT_OPT_TEXT && !is_word(value))
             quoted(f, value);

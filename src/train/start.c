@@ -122,6 +122,60 @@ static vt_status name_outputs(vt_model *m, const vt_dataset *d, const vt_model *
     return VT_OK;
 }
 
+/* "blocks.0-5": the stem's length and the numbers; false: the word has none. */
+static bool numbers_of(const char *word, size_t *stem, long *first, long *last) {
+    const char *dot = strrchr(word, '.');
+    char *end;
+    if (!dot || dot[1] < '0' || dot[1] > '9') return false;
+    *stem = (size_t)(dot - word) + 1, *first = *last = strtol(dot + 1, &end, 10);
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9') *last = strtol(end + 1, &end, 10);
+    return !*end;
+}
+
+static bool in_word(const vt_param *p, const char *word) {
+    size_t n = strlen(word);
+    long first, last, at;
+    char *end;
+    if (!strcmp(word, "embed")) return p->layer == 0;
+    if (strpbrk(word, "*?[")) return !fnmatch(word, p->name, 0);
+    if (!numbers_of(word, &n, &first, &last)) return !strncmp(p->name, word, n) && (!p->name[n] || p->name[n] == '.');
+    if (strncmp(p->name, word, n) || p->name[n] < '0' || p->name[n] > '9') return false;
+    at = strtol(p->name + n, &end, 10);
+    return *end == '.' && at >= first && at <= last;
+}
+
+/* Is every layer that the word numbers there, or any tensor of a word without numbers? */
+static bool has_all(const vt_model *m, const char *word) {
+    size_t stem;
+    long first = 0, last = 0;
+    const bool counted = !strpbrk(word, "*?[") && numbers_of(word, &stem, &first, &last);
+    bool all = first <= last;
+    for (long k = first; k <= last && all; k++) {
+        char one[sizeof((vt_recipe_top *)0)->freeze + 24];
+        if (counted)
+            snprintf(one, sizeof one, "%.*s%ld", (int)stem, word, k);
+        else
+            snprintf(one, sizeof one, "%s", word);
+        all = false;
+        for (int i = 0; i < m->params.count && !all; i++) all = in_word(&m->params.items[i], one);
+    }
+    return all;
+}
+
+vt_status vt_train_freeze(vt_model *m, const vt_recipe *r, vt_err *e) {
+    char words[sizeof r->top.freeze], *save = NULL;
+    int left = 0;
+    snprintf(words, sizeof words, "%s", r->top.freeze);
+    for (char *w = strtok_r(words, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
+        if (!has_all(m, w))
+            return vt_fail(e, VT_E_USAGE, "freeze: '%s' is no layer and fits no tensor of this model", w);
+        for (int i = 0; i < m->params.count; i++)
+            if (in_word(&m->params.items[i], w)) m->params.items[i].buffer = true;
+    }
+    for (int i = 0; i < m->params.count; i++) left += !m->params.items[i].buffer;
+    return left ? VT_OK : vt_fail(e, VT_E_USAGE, "freeze: '%s' leaves nothing to train", r->top.freeze);
+}
+
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
     vt_config c;
     vt_train_images d = {.path = data->path, .classes = data->classes};
@@ -133,6 +187,7 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     if (s != VT_OK && !init) vt_fail(e, s, "no memory for the first weights");
     if (s == VT_OK) s = name_outputs(*out, data, init, e);
     if (s == VT_OK) s = vt_model_prepare(*out, e);
+    if (s == VT_OK) s = vt_train_freeze(*out, r, e);
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

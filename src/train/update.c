@@ -26,7 +26,8 @@ static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_rec
     return (vt_tensor_rule){.def = vt_optim_find_f32(name),
                             .params = vt_recipe_optim(r, name),
                             .weight_decay = vt_recipe_weight_decay(r, p->name),
-                            .lr_scale = attention ? r->top.attention_lr_scale : 1};
+                            .lr_scale = (attention ? r->top.attention_lr_scale : 1) *
+                                        pow(r->top.layer_decay, m->params.layers - 1 - p->layer)};
 }
 
 static size_t item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }

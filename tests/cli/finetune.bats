@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What fine-tuning asks of training: frozen tensors, and learning rates that fall from the head down.
+load helpers
+
+setup_file() {
+    load helpers
+    cd "$BATS_FILE_TMPDIR"
+    "$VITRINE" draw --out images --train 40 --test 10 --seed 1 >/dev/null
+    cat >r.yaml <<END
+epochs: 1
+batch: 10
+micro_batch: 5
+objective: at
+optimiser: sgd
+lr: 0.1
+clip: 0
+weight_decay: 0
+attack: {eps: 4/255, spec: "pgd:steps=1"}
+sgd: {momentum: 0}
+model: {dim: 16, depth: 3, heads: 2, hidden: 24, patch: 8}
+augment: {mix_prob: 0, crop: 0, flip: 0}
+schedule: {kind: constant}
+probe: {images: 0}
+END
+}
+
+# step OUT OPTIONS...: the first step of a training
+step() {
+    local out=$1
+    shift
+    vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out "$out" --max-steps 1 "$@"
+    [ "$status" = 0 ] || fail "$stderr"
+}
+
+@test "freeze leaves layers and tensors to the bit; the others take the step that they take anyway; layer_decay scales it" {
+    step all
+    step low --set freeze=embed,blocks.0-1
+    step head --set "freeze=embed, blocks, norm"
+    step bias --set "freeze=blocks.1,*.bias"
+    step decay --set layer_decay=0.5
+    step first --set freeze=head
+    /usr/bin/python3 - "$ROOT/tools" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from widened import load
+def weights(out):
+    return {k[7:]: v for k, v in load(out + "/state.safetensors")[0].items() if k.startswith("weight.")}
+whole, low, head, bias, decay, first = map(weights, ("all", "low", "head", "bias", "decay", "first"))
+start = {k: first[k] if k.startswith("head.") else head[k] for k in whole}
+for k in whole:
+    layer = 4 if k.startswith(("head.", "norm.")) else 1 + int(k.split(".")[1]) if k.startswith("blocks.") else 0
+    assert (low[k] == (start if layer < 3 else whole)[k]).all(), k
+    assert (bias[k] == (start if layer == 2 or k.endswith(".bias") else whole)[k]).all(), k
+    # SGD's first step is lr times the gradient: 0.5 a layer below the head, to the rounding of float32
+    step, scaled = whole[k] - start[k], decay[k] - start[k]
+    error = abs(scaled - step * 0.5 ** (4 - layer)).max()
+    assert error <= 2.0 ** -22 * (abs(start[k]).max() + abs(step).max()), (k, error)
+assert any((whole[k] != start[k]).any() for k in whole if k.startswith("head."))
+END
+}
+
+@test "a frozen training goes on to the same bytes, and its state holds nothing of what is frozen" {
+    cd "$BATS_TEST_TMPDIR/here"
+    o="--set freeze=embed,blocks.0 --set optimiser=adamw --set lr=1e-3 --set layer_decay=0.7 --set ema=0.9 --set clip=1"
+    vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out whole $o
+    [ "$status" = 0 ] || fail "$stderr"
+    step parts $o
+    vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out parts $o --resume
+    [ "$status" = 0 ] || fail "$stderr"
+    cmp whole/model.safetensors parts/model.safetensors
+    cmp whole/state.safetensors parts/state.safetensors
+    ! grep -qa '"optim.blocks.0' whole/state.safetensors || fail "an optimiser's state of a frozen block"
+    grep -qa '"optim.blocks.1' whole/state.safetensors
+}
+
+@test "a frozen layer that is not there, nothing left to train, a factor out of range: one sentence, nothing written" {
+    no() { # TEXT OPTIONS...
+        local text=$1
+        shift
+        bad 2 "$text" -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o "$@"
+        [ ! -e o ] || fail "something was written"
+    }
+    no "freeze: 'blocks.0-3' is no layer and fits no tensor of this model" --set freeze=blocks.0-3
+    no "freeze: 'neck' is no layer" --set freeze=embed,neck
+    no "freeze: '*.gain' is no layer" --set "freeze=*.gain"
+    no "freeze: 'blocks.2-1' is no layer" --set freeze=blocks.2-1
+    no "leaves nothing to train" --set freeze=embed,blocks,norm,head
+    no "layer_decay is 1.5" --set layer_decay=1.5
+}
