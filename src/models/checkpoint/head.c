@@ -296,6 +296,13 @@ static vt_status one_matrix(const work *w, int *at) {
 
 static vt_status settle_head(work *w) {
     int at = -1, norms = 0;
+    const vt_tensor *norm = find(w->st, "fc_norm", "weight"); /* what maps call the first of a Sequential */
+    if (norm && norm->ndim > 1)
+        return vt_fail(w->e, VT_E_FORMAT,
+                       "%s: the head is an MLP of 2 layers or more (%s is a matrix): vitrine computes a classifier of "
+                       "one "
+                       "matrix; `vitrine eval --oracle` evaluates any head, say in PyTorch",
+                       w->st->path, w->st->origin[norm - w->st->t]);
     char plain[NAME] = "";
     if (!find_layers(w) || !w->n) return VT_OK;
     if (is_chain(w)) return fold_chain(w);
