@@ -115,7 +115,7 @@ vt_status vt_coverage_note_lines(vt_coverage *b, const char *dir, const vt_recor
 }
 
 vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e) {
-    return vt_coverage_note_lines(b, l->dir, l->records + from, l->count - from, e);
+    return l->count > from ? vt_coverage_note_lines(b, l->dir, l->records + from, l->count - from, e) : VT_OK;
 }
 
 static bool broken_before(const vt_coverage *b, int entry, int stage, size_t i) {

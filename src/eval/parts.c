@@ -201,7 +201,7 @@ static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const bag *b, siz
                     s = take_line(l, &m->lines[i], m->lines[i].adv >= 0 ? m->images + i * pixels : NULL, e);
         }
     }
-    return s == VT_OK && !t->rank ? know(k, l->records + first, l->count - first, e) : s;
+    return s == VT_OK && !t->rank && l->count > first ? know(k, l->records + first, l->count - first, e) : s;
 }
 
 static vt_status hand_all_over(vt_ledger *l, vt_team *t, const bag *b, size_t *counts, known *k, vt_err *e) {
@@ -342,7 +342,9 @@ vt_status vt_parts_news(const vt_ledger *l, size_t from, vt_team *t, vt_record *
     void *all = NULL;
     *out = NULL, *n = 0;
     vt_status s = vt_team_agree(t, sizes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d ranks", t->size), e);
-    if (s == VT_OK) s = vt_team_collect(t, l->records + from, (l->count - from) * sizeof *l->records, &all, sizes, e);
+    if (s == VT_OK)
+        s = vt_team_collect(t, l->records ? l->records + from : NULL, (l->count - from) * sizeof *l->records, &all,
+                            sizes, e);
     for (int r = 0; s == VT_OK && r < t->size; at += sizes[r++]) {
         if (r == t->rank) continue;
         memmove((char *)all + kept, (char *)all + at, sizes[r]);
