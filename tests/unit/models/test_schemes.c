@@ -30,7 +30,7 @@ static const struct {
      "huggingface-clip", "norm.weight"},
 };
 
-/* Tensors [2,2] of those names; a patch embedding's weight [2,3,1,1]. */
+/* Tensors [2,2] of those names; of a norm [2], a patch embedding's weight [2,3,1,1]. */
 static vt_tensors *named(const char *names) {
     static char text[1200];
     item items[32];
@@ -38,7 +38,8 @@ static vt_tensors *named(const char *names) {
     snprintf(text, sizeof text, "%s", names);
     for (char *save = NULL, *w = strtok_r(text, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
         bool patch = strstr(w, "patch_embed") && strstr(w, "projection.weight");
-        items[n] = (item){w, 2, {2, 2}, 0};
+        bool norm = strstr(w, "norm") || strstr(w, "mlp_head.0");
+        items[n] = (item){w, norm ? 1 : 2, {2, norm ? 0 : 2}, 0};
         if (patch || strstr(w, "patch_embedding.weight")) items[n] = (item){w, 4, {2, 3, 1, 1}, 0};
         n++;
     }
