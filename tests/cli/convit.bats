@@ -4,9 +4,6 @@
 # size, attack, spectrum; and the presets of the systems that SpecFormer compares.
 load helpers
 
-# row KEY VALUE FROM: a line of info
-row() { grep -Eq "^  $1 +$2 +\($3\)$" <<<"$output" || fail "no line '$1 $2 ($3)' in: $output"; }
-
 # trained ARGS: must succeed; the line of its progress is on stderr
 trained() { vt train "$@" && [ "$status" = 0 ] || fail "train $*: $stderr"; }
 

@@ -37,6 +37,9 @@ never() { if "$@"; then fail "this must not be so: $*"; fi; }
 # vt ARGS: runs the program, keeps status, output and stderr.
 vt() { run --separate-stderr "$VITRINE" "$@"; }
 
+# row KEY VALUE [SOURCE]: a line of info, in $output.
+row() { grep -Eq "^  $1 +$2 +\(${3:-.*}\)$" <<<"$output" || fail "no line '$1 $2 (${3:-.*})' in: $output"; }
+
 # Lines of progress: how far a part is on a machine where it takes half a minute, what a self-test may
 # cost, and that a random network is right near chance.
 PROGRESS='^(self-test: )?([^:]* )?[0-9]+ of [0-9]+[ :,]|^self-test: (.*: )?up to [0-9]+ forwards, |^vitrine: hint: [0-9]+ of [0-9]+ images are right, which is near chance: '

@@ -7,9 +7,6 @@ load helpers
 H=$ROOT/tests/fixtures/home
 PIXELS="--mean 0.4914,0.4822,0.4465 --std 0.2023,0.1994,0.2010"
 
-# row KEY VALUE: a line of info.
-row() { grep -qE "^  $1 +$2 +\(" <<<"$output" || fail "no line '$1 $2' in: $output"; }
-
 @test "info names what is special: width of attention, projection, patch norms, positions" {
     good info "$H/lucid_wide.safetensors" --heads 3 $PIXELS
     row 'attention width' 12

@@ -3,8 +3,6 @@
 # info, new, list: what a checkpoint is and where each value was read; random weights; the registries.
 load helpers
 
-# row KEY VALUE SOURCE: a line of info.
-row() { grep -qE "^  $1 +$2 +\($3\)$" <<<"$output" || fail "no line '$1 $2 ($3)' in: $output"; }
 tiny() { good new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 "$@"; }
 # A checkpoint as other programs write it: no metadata.
 bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }

@@ -3,9 +3,6 @@
 # A Swin from the command line: what info says, who tells the side of its images, training and attack.
 load helpers
 
-# row KEY VALUE FROM: a line of info
-row() { grep -Eq "^  $1 +$2 +\($3\)$" <<<"$output" || fail "no line '$1 $2 ($3)' in: $output"; }
-
 # 32 x 32 pixels in patches of 4: 8 and 4 tokens a side, windows of 4 in both stages
 swin() {
     good new swin_tiny_patch2_window4_32 --set dim=8 depth=2 heads=2 patch=4 --form stages=2 --form stage_depth=1,1 \
