@@ -34,6 +34,7 @@ static void stem_params(vt_param_list *l, const vt_config *c) {
         snprintf(name, sizeof name, "patch_embed.proj.%d.1", 2 * k);
         vt_param_add_norm(l, 0, k * VT_STEM_SLOTS + VT_STEM_NORM, VT_NORM_BATCH, name, stem.widths[k + 1]);
     }
+    if (c->positions) return;
     vt_param_add(l, 0, VT_STEM_POS_W, true, VT_INIT_CONV, "pos_embed.token_projection.weight",
                  (int64_t[4]){c->dim, VT_XCIT_PLACE, 1, 1});
     vt_param_add(l, 0, VT_STEM_POS_B, false, VT_INIT_CONV, "pos_embed.token_projection.bias", (int64_t[4]){c->dim});
@@ -116,7 +117,8 @@ static void params(vt_param_list *l, const vt_config *c) {
 static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     (void)alone;
     const vt_stem stem = vt_stem_of(c);
-    double n = vt_stem_tokens(&stem), d = c->dim, h = c->hidden, mix = 0, once = n * 64 * d;
+    double n = vt_stem_tokens(&stem), d = c->dim, h = c->hidden, mix = 0,
+           once = c->positions ? 0 : n * VT_XCIT_PLACE * d;
     double linear = vt_stem_products(&stem);
     linear += c->depth * (n * (4 * d * d + 2 * d * h) + 2 * 9 * n * d);
     mix += c->depth * 2 * n * d * d / c->heads;
@@ -222,11 +224,12 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     c->heads = (int)tau->shape[0], c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
     c->qkv_bias = vt_tensors_find(st, "blocks.0.attn.qkv.bias") != NULL;
     c->tied_qk = !vt_tensors_find(st, "cls_attn_blocks.0.attn.k.weight");
-    c->image = 224; /* a guess, which resolve mends */
+    if (!vt_detect_any(st, "pos_embed.", "")) c->positions = VT_POSITIONS_NONE; /* timm's use_pos_embed=False */
+    c->image = 224;                                                             /* a guess, which resolve mends */
     c->ln_eps = 1e-6;
-    static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_PATCH,       VT_FIELD_DIM,     VT_FIELD_DEPTH,
-                                    VT_FIELD_HEADS,   VT_FIELD_HIDDEN,      VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS,
-                                    VT_FIELD_TIED_QK, VT_FIELD_CLASS_BLOCKS};
+    static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_PATCH,        VT_FIELD_DIM,      VT_FIELD_DEPTH,
+                                    VT_FIELD_HEADS,   VT_FIELD_HIDDEN,       VT_FIELD_CLASSES,  VT_FIELD_QKV_BIAS,
+                                    VT_FIELD_TIED_QK, VT_FIELD_CLASS_BLOCKS, VT_FIELD_POSITIONS};
     vt_detect_told(src, told, sizeof told / sizeof *told);
     defaults(c);
     if (c->dim == 128) c->tokens_norm = false; /* timm's nano alone */

@@ -86,13 +86,14 @@ static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
 
 /* Forms of a ViT that other architectures would not heed, and widths that must fit. */
 static vt_status check_width(const vt_config *c, const char *p, vt_err *e) {
+    const bool may_lack = !strcmp(c->arch, "convit") || !strcmp(c->arch, "xcit"); /* positions */
     const struct {
         const char *key;
         bool has;
     } own[] = {{"patch_norm", c->patch_norm},
                {"attn_dim", c->attn_dim},
                {"proj", c->proj},
-               {"positions", c->positions && (strcmp(c->arch, "convit") || c->positions != VT_POSITIONS_NONE)}};
+               {"positions", c->positions && !(may_lack && c->positions == VT_POSITIONS_NONE)}};
     for (size_t i = 0; strcmp(c->arch, "vit") && i < sizeof own / sizeof *own; i++)
         if (own[i].has)
             return vt_fail(e, VT_E_SHAPE, "%s: %s is a form of vit alone, and this is a %s", p, own[i].key, c->arch);

@@ -65,4 +65,13 @@ END
     good draw --out images --train 4 --test 6 --seed 1
     for f in zeros none; do good eval $f.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out $f; done
     cmp zeros/adv.safetensors none/adv.safetensors
+    vt info none.safetensors
+    row positions none tensors
+    good convert none.safetensors copy.safetensors
+    vt info copy.safetensors
+    row positions none 'metadata|tensors'
+    good selftest copy.safetensors --data images --images 0:2 --eps 2/255 --attack pgd:steps=1
+    printf 'epochs: 1\nbatch: 4\nmicro_batch: 4\nlr: 0.01\nobjective: at\nattack: {eps: 2/255, spec: "pgd:steps=1"}\nprobe: {images: 0}\n' >r.yaml
+    vt train r.yaml --init copy.safetensors --data images --out run
+    [ "$status" = 0 ] || fail "train: $stderr"
 }

@@ -65,14 +65,12 @@ static vt_status add(work *w, const char *layer, const char *part, const vt_tens
     return vt_tensors_index(w->st, w->e);
 }
 
-/* Zeros of [outputs], or with inputs [outputs, inputs, 1, 1]. */
-static vt_status add_zeros(work *w, const char *layer, const char *part, int64_t outputs, int64_t inputs) {
-    vt_tensor t = {.dtype = VT_F32, .ndim = inputs ? 4 : 1, .shape = {outputs, inputs, 1, 1}};
-    t.numel = (size_t)(outputs * (inputs ? inputs : 1));
+static vt_status add_zeros(work *w, const char *layer, int64_t outputs) {
+    vt_tensor t = {.dtype = VT_F32, .ndim = 1, .shape = {outputs}, .numel = (size_t)outputs};
     float *zeros = vt_tensors_take(w->st, t.numel * sizeof *zeros, w->e);
     if (!zeros) return no_memory(w);
     memset(zeros, 0, t.numel * sizeof *zeros), t.data = zeros;
-    return add(w, layer, part, &t);
+    return add(w, layer, "bias", &t);
 }
 
 /* ---- layers of the head ---- */
@@ -407,7 +405,7 @@ static vt_status settle_biases(work *w) {
                     (!k && find(w->st, "head", "bias"));
         for (int i = 0; i < count && !with && !none; i++) {
             if (!is_layer(&w->st->t[i], layers[k], name)) continue;
-            VT_TRY(add_zeros(w, name, "bias", w->st->t[i].shape[0], 0));
+            VT_TRY(add_zeros(w, name, w->st->t[i].shape[0]));
             added++;
         }
         char text[80];
@@ -419,19 +417,6 @@ static vt_status settle_biases(work *w) {
     return VT_OK;
 }
 
-/* ---- positions ---- */
-
-/* An XCiT without positions (timm's use_pos_embed=False) is one whose encoding adds zeros. */
-static vt_status settle_positions(work *w) {
-    enum { WAVES = 64 };
-    const char *const layer = "pos_embed.token_projection";
-    const vt_tensor *norm = vt_tensors_find(w->st, "cls_attn_blocks.0.norm1.weight");
-    if (!norm || !find(w->st, "blocks.0.attn", "temperature") || find(w->st, layer, "weight")) return VT_OK;
-    VT_TRY(add_zeros(w, layer, "weight", norm->shape[0], WAVES));
-    VT_TRY(add_zeros(w, layer, "bias", vt_tensors_find(w->st, "cls_attn_blocks.0.norm1.weight")->shape[0], 0));
-    return vt_tensors_add_note(w->st, VT_NOTE_VALUE, layer, "not in the file: zeros, an XCiT without positions", w->e);
-}
-
 vt_status vt_head_settle(vt_tensors *st, vt_names_row *rows, int n, char *supposed, vt_err *e) {
     bool swin = vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") != NULL;
     work w = {.st = st, .rows = rows, .n_rows = n, .root = swin ? "head.fc" : "head", .supposed = supposed, .e = e};
@@ -439,6 +424,5 @@ vt_status vt_head_settle(vt_tensors *st, vt_names_row *rows, int n, char *suppos
     VT_TRY(settle_head(&w));
     VT_TRY(settle_biases(&w));
     VT_TRY(settle_temperature(&w));
-    VT_TRY(settle_positions(&w));
     return settle_one_output(&w);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* XCiT's way from the image to tokens (timm's ConvPatchEmbed and PositionalEncodingFourier): 3 x 3 convolutions without
  * bias, each followed by BatchNorm with frozen statistics, and by the activation all but the last; then a 1 x 1
- * convolution of the Fourier encoding of each token's place is added. */
+ * convolution of the Fourier encoding of each token's place is added, if the network has positions. */
 #include <math.h>
 #include "models/net/xcit_parts.h"
 #include "nn/nn.h"
@@ -40,6 +40,7 @@ void VT_R(vt_stem_forward)(VT_R(vt_session) *s, real *tokens, VT_R(vt_stem_state
     int n = vt_stem_tokens(stem), d = s->model->config.dim;
     VT_R(vt_session_bind)(s, 0);
     VT_R(vt_stem_maps_forward)(s, tokens, &st->maps, x, b);
+    if (!s->w[VT_STEM_POS_W]) return;
     if (!st->placed) fill_places(st->places, stem->sides[stem->convs]);
     st->placed = true;
     VT_R(vt_linear_forward)(s->products, st->encoded, st->places, s->w[VT_STEM_POS_W], s->wt[VT_STEM_POS_W],
@@ -51,7 +52,7 @@ void VT_R(vt_stem_forward)(VT_R(vt_session) *s, real *tokens, VT_R(vt_stem_state
 void VT_R(vt_stem_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_state) *st, real *dtokens, int b) {
     int n = vt_stem_tokens(&st->maps.stem), d = s->model->config.dim;
     VT_R(vt_session_bind)(s, 0);
-    for (int i = 0; i < b && s->grad; i++)
+    for (int i = 0; i < b && s->grad && s->w[VT_STEM_POS_W]; i++)
         VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_STEM_POS_W], s->dw[VT_STEM_POS_B],
                                  dtokens + (size_t)i * (size_t)n * (size_t)d, st->places, s->w[VT_STEM_POS_W], n, d,
                                  PLACE);
