@@ -31,6 +31,24 @@ static inline vt_config toy_config(const char *attn, vt_pool pool, bool dist, bo
     return c;
 }
 
+/* vt_model_init by seed 1, then a normal on every weight, of size conv on a convolution's, else of size `matrix`: so
+ * sharp that a setting matters. Tensor i's noise is of seed noise + i. */
+static inline vt_model *toy_sharp_model(const vt_config *c, uint64_t noise, double conv, double matrix) {
+    vt_model *m = NULL;
+    vt_err e = {0};
+    if (vt_model_new(&m, c, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_model_init(m, 1), VT_OK);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        double *z = malloc(p->numel * sizeof *z);
+        t_normals(z, p->numel, noise + (uint64_t)i, p->ndim == 4 ? conv : matrix);
+        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += (float)z[k];
+        free(z);
+    }
+    vt_model_refresh(m);
+    return m;
+}
+
 /* vt_model_init, then a normal of size 0.2 on every weight (biases start at zero, the class token near it),
  * rounded to the grid. */
 static inline vt_model *toy_model(const vt_config *c, uint64_t seed) {

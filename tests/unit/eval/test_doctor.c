@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The doctor against planted mistakes: a model names the images itself under a true setting, so that only this one is
  * right on all of them, and is then examined under another. */
-#include "t.h"
+#include "toy.h"
 
 #include "eval/doctor/doctor.h"
 #include "models/forms.h"
@@ -34,22 +34,7 @@ static const vt_dataset_def def = {.name = "planted", .read = read_image};
 static vt_dataset data = {.def = &def, .path = (char *)"planted", .count = N, .classes = K};
 static int32_t order[N];
 
-/* Sharp enough that a setting matters: every weight is random and large. */
-static vt_model *model_as(const vt_config *c) {
-    vt_err e = {0};
-    vt_model *m;
-    if (vt_model_new(&m, c, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(vt_model_init(m, 1), VT_OK);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        double *noise = malloc(p->numel * sizeof *noise);
-        t_normals(noise, p->numel, 50 + (uint64_t)i, p->ndim == 4 ? 0.3 : 0.5);
-        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += (float)noise[k];
-        free(noise);
-    }
-    vt_model_refresh(m);
-    return m;
-}
+static vt_model *model_as(const vt_config *c) { return toy_sharp_model(c, 50, 0.3, 0.5); }
 
 static vt_model *model_of(bool dist) {
     vt_config c = {.arch = "vit",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Logits that a network gave are matched with the reading that gives them: every one of them found from a wrong one, in
  * double and in float; a network that no reading describes; and files that are refused. */
-#include "t.h"
+#include "toy.h"
 
 #include "eval/doctor/doctor_logits.h"
 #include "io/npy.h"
@@ -27,19 +27,7 @@ static vt_model *model_of(vt_patch_order order) {
                    .patch_order = order,
                    .mean = {0.5, 0.5, 0.5},
                    .std = {0.5, 0.5, 0.5}};
-    vt_err e = {0};
-    vt_model *m;
-    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(vt_model_init(m, 1), VT_OK);
-    for (int i = 0; i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        double *noise = malloc(p->numel * sizeof *noise);
-        t_normals(noise, p->numel, 9 + (uint64_t)i, 0.3);
-        for (size_t k = 0; k < p->numel; k++) m->w[p->offset + k] += (float)noise[k];
-        free(noise);
-    }
-    vt_model_refresh(m);
-    return m;
+    return toy_sharp_model(&c, 9, 0.3, 0.3);
 }
 
 /* What m says under `truth`, as another program would save it. */

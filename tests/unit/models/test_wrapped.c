@@ -3,6 +3,7 @@
  * in parts. Each file is tests/fixtures/names/vit.safetensors, dressed up; read again it must be that. */
 #include <math.h>
 #include "names_fixture.h"
+#include "toy.h"
 
 #include "models/checkpoint/kin.h"
 
@@ -401,24 +402,8 @@ static vt_model *saved(const vt_config *c, const char *path) {
  * registers beside nine patches and no class token. */
 static void test_detected(void **state) {
     (void)state;
-    vt_config c = {.arch = "vit",
-                   .image = 12,
-                   .patch = 4,
-                   .dim = 12,
-                   .depth = 1,
-                   .heads = 3,
-                   .hidden = 8,
-                   .classes = 2,
-                   .qk_norm = true,
-                   .no_cls = true,
-                   .registers = 2,
-                   .no_embed_class = true,
-                   .pool = VT_POOL_AVG,
-                   .attn = "dot",
-                   .attn_scale = 0.5,
-                   .ln_eps = 1e-6,
-                   .qkv_bias = true,
-                   .std = {1, 1, 1}};
+    vt_config c = toy_config("dot", VT_POOL_AVG, false, true);
+    c.qk_norm = c.no_cls = c.no_embed_class = true, c.registers = 2;
     vt_model *m, *again;
     vt_err e = {0};
     for (int heads = 1; heads <= 3; heads += 2) {
@@ -438,21 +423,8 @@ static void test_detected(void **state) {
  * the positions of a larger image. */
 static void test_images_at_hand(void **state) {
     (void)state;
-    vt_config c = {.arch = "vit",
-                   .image = 12,
-                   .patch = 4,
-                   .dim = 12,
-                   .depth = 1,
-                   .heads = 3,
-                   .hidden = 8,
-                   .classes = 2,
-                   .registers = 4,
-                   .no_embed_class = true,
-                   .attn = "dot",
-                   .attn_scale = 0.5,
-                   .ln_eps = 1e-6,
-                   .qkv_bias = true,
-                   .std = {1, 1, 1}};
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    c.registers = 4, c.no_embed_class = true;
     vt_overrides o = {.heads = 3};
     vt_model *m;
     vt_err e = {0};
