@@ -234,7 +234,7 @@ static void choose(search *q) {
     q->n_equal = kept;
 }
 
-/* What is one change away from the reading that was found: it may be nearer still, or not told from it. */
+/* What is one change away from the reading that was found: it may be nearer still, or give the same logits. */
 static vt_status confirm(search *q, vt_err *e) {
     vt_logits_match *m = q->best;
     size_t used = 0;

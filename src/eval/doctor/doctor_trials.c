@@ -142,7 +142,7 @@ static void add_scale(list *l, const char *what, double scale) {
 
 /* ---- the network: what no tensor tells ---- */
 
-/* fc_norm is the last norm where it stands behind a mean. */
+/* fc_norm is the last norm if it comes after a mean. */
 static const char *plain_name(const vt_param *p) { return p->name + 3 * !strncmp(p->name, "fc_norm.", 8); }
 
 /* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
@@ -221,7 +221,7 @@ static void add_pool(list *l, const vt_config *to, const char *what) {
     if (s) s->config = *to;
 }
 
-/* With another mean the final norm stands where its name says: norm before it, fc_norm behind it (timm). */
+/* With another mean the final norm stands where its name says: norm before it, fc_norm after it (timm). */
 static void add_pools(list *l) {
     static const char *const names[] = {"head reads the class token",        "head reads the mean of the patches",
                                         "head reads the mean of all tokens", "head reads class token and mean",

@@ -60,7 +60,7 @@ static bool matters(const vt_config *c, const vt_names *names, vt_field f) {
 }
 
 /* Is no reading usual: a head of several widths, two thirds of the rows of qkv, a mean and a norm in a home-made model;
- * activation and norm order of a shipped map that nobody asked for? */
+ * activation and norm order of a shipped map that no option asked for? */
 static bool unusual(const vt_config *c, const vt_names *names, vt_field f) {
     return (f == VT_FIELD_POOL && vt_readout_wide(c)) || f == VT_FIELD_TIED_QK ||
            (f == VT_FIELD_NORM_FIRST && !names->def && c->norm_first) ||
@@ -170,7 +170,7 @@ static void heads_of(const vt_model *m, char *buf, size_t size) {
     alternatives(buf, size, all);
 }
 
-/* Tensors exclude it: a Linear is no convolution, a norm behind a mean no norm of the class token, a head of one width
+/* Tensors exclude it: a Linear is no convolution, a norm after a mean no norm of the class token, a head of one width
  * reads no two rows (token_avg, avg_token, tokens), and fewer rows than three of qkv are no three. */
 static bool excluded(const vt_config *c, vt_field f, const char *word) {
     const bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first, wide = strlen(word) > strlen("token");

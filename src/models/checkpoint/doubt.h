@@ -20,7 +20,7 @@ typedef struct vt_told {
 #define VT_FILE_SAYS "the file says" /* how the source of a mean or std begins that cannot be of pixels in [0,1] */
 #define VT_OWN_METADATA "safetensors metadata"
 
-/* Forms that no source told: known by `whole`, which describes the network as a whole (or NULL), else assumed by
+/* Forms without a source: known by `whole`, which describes the network as a whole (or NULL), else assumed by
  * convention, or open where none is usual. Names tell where tensors belong, not what is computed between them. */
 void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole);
 /* Tensors suggest it and do not prove it: which tokens are pooled, before or after the norm, ... */

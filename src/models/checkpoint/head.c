@@ -181,7 +181,7 @@ static vt_status drop_norms(work *w, int norms) {
     return vt_tensors_index(w->st, w->e);
 }
 
-/* The norms of the first layers, the nearest first, into the classifier behind them. */
+/* The norms of the first layers, the nearest first, into the classifier after them. */
 static vt_status fold_norms(work *w, int at) {
     const part_of_head *l = &w->layers[at];
     size_t rows = (size_t)l->weight->shape[0], columns = l->weight->numel / (rows ? rows : 1);

@@ -89,7 +89,7 @@ void vt_hub_unread(const vt_hub *h, char *buf, size_t size) {
     if (other) snprintf(buf + n, size - n, "%sarchitectures", n ? ", " : "");
 }
 
-/* The part of an architecture's name that is not computed, between underscores and but for digits behind it; NULL:
+/* The part of an architecture's name that is not computed, between underscores and but for digits after it; NULL:
  * none. */
 static const char *alien(const vt_hub *h, const char *name) {
     static const char *const words[] = {"rope", "eva",      "swiglu",  "parallel",    "map",

@@ -40,7 +40,7 @@ static bool probe(const vt_tensors *st) { return kind_of(st) != NONE; }
       "set ln_eps 1e-12\n"
 
 /* BEiT and data2vec with absolute positions alone: their key has no bias, and the classifier reads the mean of the
- * patches behind the pooler's norm. Tables of relative positions have no line here. */
+ * patches after the pooler's norm. Tables of relative positions have no line here. */
 #define BEIT_LINES(P, B)                                                                                               \
     P "embeddings.cls_token -> cls_token\n" P "embeddings.position_embeddings -> pos_embed\n" P                        \
       "embeddings.patch_embeddings.projection.* -> patch_embed.proj.*\n"                                               \

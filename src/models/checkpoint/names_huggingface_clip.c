@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Hugging Face transformers: CLIPForImageClassification and SiglipForImageClassification
  * (src/transformers/models/{clip,siglip}/modeling_*.py there). Both classify the mean of the patches: CLIP's that of
- * the last block, SigLIP's behind post_layernorm. */
+ * the last block, SigLIP's after post_layernorm. */
 #include "models/checkpoint/names.h"
 
 #define P "vision_model."

@@ -144,15 +144,15 @@ static vt_status describe(vt_config *c, vt_told *told, const vt_tensors *st, con
     return vt_config_resolve(c, told, st, names, o, e);
 }
 
-/* The last norm is timm's fc_norm behind a mean and norm elsewhere, whatever the file calls it (vit-pytorch's maps; a
- * home-made mean with a norm behind it). */
+/* The last norm is timm's fc_norm after a mean and norm elsewhere, whatever the file calls it (vit-pytorch's maps; a
+ * home-made mean with a norm after it). */
 static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
-    const bool behind = c->pool != VT_POOL_TOKEN && !c->norm_first;
-    if (strcmp(c->arch, "vit") || vt_tensors_find(st, behind ? "fc_norm.weight" : "norm.weight")) return VT_OK;
+    const bool after = c->pool != VT_POOL_TOKEN && !c->norm_first;
+    if (strcmp(c->arch, "vit") || vt_tensors_find(st, after ? "fc_norm.weight" : "norm.weight")) return VT_OK;
     for (int i = 0; i < st->count; i++) {
         const char *name = st->t[i].name;
-        if (!behind && !strncmp(name, "fc_norm.", 8)) st->t[i].name += 3;
-        if (behind && !strncmp(name, "norm.", 5) && !(st->t[i].name = vt_tensors_text(st, e, "fc_%s", name)))
+        if (!after && !strncmp(name, "fc_norm.", 8)) st->t[i].name += 3;
+        if (after && !strncmp(name, "norm.", 5) && !(st->t[i].name = vt_tensors_text(st, e, "fc_%s", name)))
             return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
     }
     return vt_tensors_index(st, e);

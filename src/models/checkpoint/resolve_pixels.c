@@ -6,7 +6,7 @@
 #include "core/opt.h"
 #include "models/checkpoint/sources.h"
 
-/* Where nobody says it: what a data set of small, or of large, images usually has. */
+/* Without a source: what a data set of small, or of large, images usually has. */
 static const char *guess_triple(const vt_config *c, bool is_std) {
     if (c->image <= 64) return is_std ? "0.2470,0.2435,0.2616" : "0.4914,0.4822,0.4465";
     return is_std ? "0.229,0.224,0.225" : "0.485,0.456,0.406";

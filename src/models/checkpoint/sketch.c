@@ -80,8 +80,8 @@ static const char *number(const char *p, int *out) {
     return end;
 }
 
-/* What stands behind `stem` [n] and a number in tensor i; NULL: it has other names. */
-static const char *behind(const sketch *s, int i, const char *stem, size_t n, int *v) {
+/* What follows `stem` [n] and a number in tensor i; NULL: it has other names. */
+static const char *after(const sketch *s, int i, const char *stem, size_t n, int *v) {
     return strncmp(s->items[i].key, stem, n) ? NULL : number(s->items[i].key + n, v);
 }
 
@@ -90,15 +90,15 @@ static int family(const sketch *s, const char *stem, size_t n, int *least, int *
     int count[BLOCKS] = {0}, all = 0, v;
     const char *one, *other;
     for (int i = 0; i < s->n; i++)
-        if (behind(s, i, stem, n, &v)) count[v]++, all++;
+        if (after(s, i, stem, n, &v)) count[v]++, all++;
     *numbers = 0;
     for (int k = BLOCKS - 1; k >= 0; k--)
         if (count[k]) ++*numbers, *least = k;
     if (!all || count[*least] < LEAST || count[*least] * *numbers != all) return 0;
     for (int i = 0; i < s->n; i++) { /* each of the first number's names has one of every number */
         int alike = 0;
-        if (!(one = behind(s, i, stem, n, &v)) || v != *least) continue;
-        for (int k = 0; k < s->n; k++) alike += (other = behind(s, k, stem, n, &v)) && !strcmp(one, other);
+        if (!(one = after(s, i, stem, n, &v)) || v != *least) continue;
+        for (int k = 0; k < s->n; k++) alike += (other = after(s, k, stem, n, &v)) && !strcmp(one, other);
         if (alike != *numbers) return 0;
     }
     return all;
@@ -150,7 +150,7 @@ static int part_of(const char *name) {
     return -1;
 }
 
-/* Where the last part begins: behind the last dot, or of in_proj_weight behind the last line; else the end. */
+/* Where the last part begins: after the last dot, or of in_proj_weight after the last line; else the end. */
 static size_t last_part_at(const char *key) {
     const char *dot = strrchr(key, '.'), *line = strrchr(key, '_'), *from = dot ? dot + 1 : key;
     if (part_of(from) >= 0) return (size_t)(from - key);
@@ -306,7 +306,7 @@ static void put_head(const sketch *s, const char *name) {
     fprintf(s->f, "# Then: vitrine info FILE --names %s (docs/models.md, Maps)\n\n", map);
 }
 
-/* Of what comes before the blocks, of them, of what stands behind them. */
+/* Before the blocks, of the blocks, after them. */
 static int phase(const vt_unit *u) {
     bool late = u->role && (!strcmp(u->role, "norm") || !strncmp(u->role, "head", 4));
     return u->block ? 1 : late ? 2 : 0;

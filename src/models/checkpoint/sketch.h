@@ -29,7 +29,7 @@ typedef struct vt_unit {
     bool mixed;                          /* other units' names begin like this one's: no star */
     const char *role;                    /* canonical name without the last part, "blocks.{i}.norm1"; NULL: blank */
     int item, items;                     /* of several that are joined: which, from 1 on, and how many; else 0 */
-    const char *why;                     /* behind its shape; or NULL */
+    const char *why;                     /* printed after its shape; or NULL */
 } vt_unit;
 
 typedef struct vt_sketch_units {

@@ -216,7 +216,7 @@ static int leaning(const vt_unit *u) {
 }
 
 /* Which norm stands before attention: its name, else its place. Two that both seem to (pre_norm, norm1) are of a block
- * of another kind (Compact Transformers: norm1 is behind attention, and the residual itself is normalised). */
+ * of another kind (Compact Transformers: norm1 comes after attention, and the residual itself is normalised). */
 static void order_norms(vt_sketch_units *s) {
     vt_unit *a = with_role(s, "blocks.{i}.norm1"), *b = with_role(s, "blocks.{i}.norm2");
     if (!a || !b) return;
@@ -228,7 +228,7 @@ static void order_norms(vt_sketch_units *s) {
 }
 
 void vt_sketch_guess(vt_sketch_units *s) {
-    enum { PATCHES = 6, EARLY = 8 }; /* rows up to the patches' and their norms'; the others stand behind the blocks */
+    enum { PATCHES = 6, EARLY = 8 }; /* rows up to the patches' and their norms'; the others come after the blocks */
     for (int i = 0; i < EARLY && (i < PATCHES || with_role(s, "patch_embed.proj")); i++) {
         vt_unit *u = give(s, false, &outside[i]);
         if (u && !strcmp(outside[i].shape, "wp")) s->flat = side(u, 1);

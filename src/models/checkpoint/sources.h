@@ -18,25 +18,25 @@ typedef struct vt_sources {
     char preset_why[72];
     const vt_preset *named; /* timm's architecture that config.json, or timm's training arguments, name */
     const char *named_from;
-    const char *whole; /* who describes the network as a whole: what it leaves out is at its default. NULL: nobody */
+    const char *whole; /* the source that describes the whole network: what it leaves out is at its default; or NULL */
     vt_told *t;
 } vt_sources;
 
 void vt_sources_mark(const vt_sources *s, vt_field f, const char *from, vt_doubt d);
 void vt_sources_told(const vt_sources *s, vt_field f, const char *from); /* known */
-/* A convention says it: known if somebody describes the whole network. */
+/* From a convention: known if a source describes the whole network. */
 void vt_sources_supposed(const vt_sources *s, vt_field f, const char *from);
-/* The word of a scheme, which nobody asked for: convention, but for what the names prove, and for the forms that a
+/* From a scheme that no option asked for: convention, but for what the names prove, and for the forms that a
  * shipped map has from one laboratory. */
 void vt_sources_scheme_told(const vt_sources *s, vt_field f, const char *key);
-/* Do the names themselves prove it, whoever describes the rest? */
+/* Do the names themselves prove it, whatever describes the rest? */
 bool vt_sources_proven(const vt_sources *s, const char *key);
 
 /* A value of the metadata, or of the pairs that stand before it; *from names which. */
 const char *vt_sources_meta(const vt_sources *s, const char *key, const char **from);
 extern const char vt_sources_layer[]; /* what a normalisation layer among the tensors is called there */
-/* What the scheme sets if nobody else says. A map that nobody asked for is silent beside a description of the whole,
- * but for what the names prove. */
+/* What the scheme sets if no other source does. A map that no option asked for is silent beside a description of the
+ * whole, but for what the names prove. */
 const char *vt_sources_scheme(const vt_sources *s, const char *key, const char **from);
 /* Written, but no number: NaN, which the range checks refuse by name. Always true. */
 bool vt_sources_parse(const char *text, double *out);

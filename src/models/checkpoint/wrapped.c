@@ -8,7 +8,7 @@
 #include "io/tensors.h"
 #include "models/checkpoint/kin.h"
 
-enum { LEAST = 6 /* tensors behind a prefix: those of a block */, PREFIX = 120, MOST = 64 };
+enum { LEAST = 6 /* tensors with a prefix: those of a block */, PREFIX = 120, MOST = 64 };
 
 static vt_status no_memory(const vt_tensors *st, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path);
@@ -103,7 +103,7 @@ static bool has(const char *name, const char *prefix) {
     return !strncmp(name, prefix, n) && name[n];
 }
 
-/* The tensors behind the prefix alone, or all. */
+/* The tensors with the prefix alone, or all. */
 static vt_status show(search *s, const char *prefix) {
     vt_tensors *st = s->st;
     int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A ViT's end. Pooled is the class token (and the distillation token, with a head of its own), a mean over tokens, or
- * several side by side: DINOv2's linear classifiers (dinov2/hub/classifiers.py there) read, behind the final norm, the
+ * several side by side: DINOv2's linear classifiers (dinov2/hub/classifiers.py there) read, after the final norm, the
  * class tokens of one or of the four last blocks, oldest first, then the mean over the patches; DINO's (eval_linear.py)
  * the class tokens alone; others the mean first. */
 #include "models/net/readout.h"

@@ -145,7 +145,7 @@ static void test_scale(void **state) {
     vt_model_close(m);
 }
 
-/* A network that no option describes: nothing is called equal, and the nearest is told with what it lacks. */
+/* A network that no option describes: nothing is called equal, and the nearest is named with its difference. */
 static void test_none(void **state) {
     (void)state;
     vt_model *m = model_of(VT_PATCH_CONV), *other = model_of(VT_PATCH_CONV);

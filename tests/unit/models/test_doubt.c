@@ -388,7 +388,7 @@ static void test_wide(void **state) {
     }
 }
 
-/* A norm behind the mean is fc_norm here, whatever it is called there. */
+/* A norm after the mean is fc_norm here, whatever it is called there. */
 static void test_norm_behind(void **state) {
     (void)state;
     file f;

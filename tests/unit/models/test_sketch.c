@@ -6,7 +6,7 @@
 #include "models/checkpoint/sketch.h"
 #include "names_fixture.h"
 
-/* A state dict of lines "name 64 192"; nobody looks at its numbers. */
+/* A state dict of lines "name 64 192"; its numbers are not used. */
 static vt_tensors *dict(const char *lines) {
     static const float zero;
     vt_tensors *st;
@@ -64,7 +64,7 @@ static void test_forms(void **state) {
           "net.{i}.ff.2.* -> blocks.{i}.mlp.fc2.*", "n.* -> norm.*", "fc.* -> head.*", "set heads ?"}},
         /* wherever the computation may differ: no value is guessed */
         {BLOCK("b.0."), {"set attn_scale ?", "set post_norm ?", "set pool ?", "set ln_eps ?", "set act ?"}},
-        /* Compact Transformers: norm1 is behind attention, and pre_norm's value is the residual */
+        /* Compact Transformers: norm1 comes after attention, and pre_norm's value is the residual */
         {"b.0.pre_norm.weight 8\nb.0.pre_norm.bias 8\nb.0.att.qkv.weight 24 8\nb.0.att.proj.weight 8 "
          "8\nb.0.norm1.weight 8\nb.0.norm1.bias 8\nb.0.linear1.weight 16 8\nb.0.linear2.weight 8 16\n",
          {"b.{i}.pre_norm.* -> ? # [8]; norm1 or norm2, if the block is the one above",

@@ -419,7 +419,7 @@ static void test_detected(void **state) {
     }
 }
 
-/* Two grids, 2 x 2 and 3 x 3, with four registers and a class token: the images at hand tell. Patches that overlap have
+/* Two grids, 2 x 2 and 3 x 3, with four registers and a class token: the images given decide. Patches that overlap have
  * the positions of a larger image. */
 static void test_images_at_hand(void **state) {
     (void)state;
