@@ -20,8 +20,8 @@ size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm) {
         work = work_len(&a, m);
         vt_attack_free(&a);
     }
-    /* the session; the ball, start, centre, the oracle's two images and the classifier's (in double); masks */
-    return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + (work + 8 * n) * sizeof(float) + n;
+    /* the session; the ball, start, centre (twice), the oracle's two images and the classifier's (in double); masks */
+    return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + (work + 9 * n) * sizeof(float) + n;
 }
 
 vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_norm norm, vt_inner_goal goal,
@@ -33,10 +33,10 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     const vt_config *c = &m->config;
     size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
     VT_TRY(vt_attacker_open(&in->attacker, vt_config_shape(&m->config), work_len(&in->attack, m), e));
-    in->start = vt_alloc(n * sizeof(float));
+    in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
     in->z = vt_alloc(k * sizeof(float)), in->target = vt_alloc(k * sizeof(float));
     in->mask = vt_alloc(n), in->open = vt_alloc((size_t)vt_model_blocks(m));
-    if (in->start && in->z && in->target && in->mask && in->open) return VT_OK;
+    if (in->start && in->centre && in->z && in->target && in->mask && in->open) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
 }
 
@@ -45,7 +45,7 @@ void vt_inner_close(vt_inner *in) {
     vt_oracle_close(&in->oracle);
     vt_classifier_close(&in->model);
     vt_attack_free(&in->attack);
-    free(in->start);
+    free(in->start), free(in->centre);
     free(in->z), free(in->target), free(in->mask), free(in->open);
     memset(in, 0, sizeof *in);
 }
@@ -105,6 +105,16 @@ static vt_status goal_target(const float **goal, vt_inner *in, const float *x, c
     return VT_OK;
 }
 
+/* x plus uniform noise of `noise` eps, in the box: the key's draws. */
+static const float *moved(vt_inner *in, const float *x, double eps, vt_rng key, size_t n) {
+    key.purpose = vt_rng_purpose("noise") + key.purpose;
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i] + (float)(in->how->noise * eps) * (2 * vt_rng_uniform(&key, i) - 1);
+        in->centre[i] = v < 0 ? 0 : v > 1 ? 1 : v;
+    }
+    return in->centre;
+}
+
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share, vt_err *e) {
     const vt_attack_stage *stage = &in->attack.stages[0];
@@ -119,17 +129,18 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
                      .image = (uint32_t)image};
     t.label = vt_argmax_f32(target, t.classes);
     VT_TRY(goal_target(&t.target, in, x, target, e));
+    if (in->how && in->how->noise > 0) t.x = moved(in, x, eps, t.key, n);
     if (in->start_sigma > 0) {
         vt_rng_normals(&t.key, in->start, n);
         for (size_t i = 0; i < n; i++) {
-            float v = x[i] + (float)in->start_sigma * in->start[i];
+            float v = t.x[i] + (float)in->start_sigma * in->start[i];
             in->start[i] = v < 0 ? 0 : v > 1 ? 1 : v;
         }
         t.start = in->start;
     }
     if (in->how && (in->how->ard || in->how->prm)) {
         double ramp = in->how->warm > 0 && share < in->how->warm ? share / in->how->warm : 1;
-        in->keep = ramp * in->how->drop_rate, in->step = step, in->clean = x;
+        in->keep = ramp * in->how->drop_rate, in->step = step, in->clean = t.x;
         memset(in->open, 1, (size_t)vt_model_blocks(in->m));
         t.before_step = before_step, t.ctx = in, t.open = in->how->ard ? in->open : NULL;
     }

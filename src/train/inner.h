@@ -20,8 +20,8 @@ typedef struct vt_inner {
     vt_oracle oracle;
     vt_attacker attacker;
     vt_attack attack;
-    float *start, *z, *target;
-    const float *clean;  /* PRM: the image of the attack under way */
+    float *start, *centre, *z, *target;
+    const float *clean;  /* PRM: the centre of the attack under way */
     unsigned char *mask; /* [patches] PRM */
     unsigned char *open; /* [depth] ARD */
     int64_t step;        /* of training: key of the maskings */
@@ -36,8 +36,9 @@ void vt_inner_close(vt_inner *in);
 /* Bytes that one takes. */
 size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm);
 
-/* x_adv [pixels] from x with label distribution target [K], in a ball of radius eps. (image, epoch, step) key the
- * draws; share: of the training done, for the maskings' ramp. */
+/* x_adv [pixels] from x with label distribution target [K], in a ball of radius eps: around x, or around x plus noise
+ * (attack.noise: de Jorge et al. 2022, "Make some noise", algorithm 1, whose perturbation is not clipped). (image,
+ * epoch, step) key the draws; share: of the training done, for the maskings' ramp. */
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share, vt_err *e);
 

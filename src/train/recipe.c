@@ -105,16 +105,24 @@ double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor) {
     return r->top.weight_decay;
 }
 
-enum { CONSTANT, STEP, COSINE }; /* schedule.kind */
+enum { CONSTANT, STEP, COSINE, ONECYCLE }; /* schedule.kind */
+
+/* Half a cosine from a at t = 0 to b at t = 1. */
+static double half_cosine(double a, double b, double t) {
+    static const double pi = 3.14159265358979323846;
+    return b + (a - b) * (1 + cos(pi * t)) / 2;
+}
 
 double vt_recipe_lr(const vt_recipe *r, double t) {
-    static const double pi = 3.14159265358979323846, first = 1e-3;
+    static const double first = 1e-3, one_cycle_first = 1.0 / 25;
     const vt_recipe_schedule *s = &r->schedule;
-    double lr = r->top.lr;
+    double lr = r->top.lr, w = s->warmup;
+    if (s->kind == ONECYCLE)
+        return t < w ? half_cosine(lr * one_cycle_first, lr, t / w) : half_cosine(lr, s->min_lr, (t - w) / (1 - w));
     if (s->kind == STEP)
         for (int i = 0; i < r->n_drops && r->drops[i] <= t; i++) lr *= s->factor;
-    if (s->kind == COSINE) lr = s->min_lr + (lr - s->min_lr) * (1 + cos(pi * t)) / 2;
-    return t < s->warmup ? lr * (first + (1 - first) * t / s->warmup) : lr;
+    if (s->kind == COSINE) lr = half_cosine(lr, s->min_lr, t);
+    return t < w ? lr * (first + (1 - first) * t / w) : lr;
 }
 
 /* ---- resolve: each check fills in or refuses ---- */
@@ -245,6 +253,9 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
     bool inner = o->inner != VT_INNER_NONE;
+    if (!inner && a->noise > 0)
+        return vt_fail(e, VT_E_USAGE, "attack.noise is %g, must be none: objective %s has no inner attack", a->noise,
+                       o->name);
     if (inner && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,
                        "attack.eps is missing: objective %s needs a radius in pixel units, e.g. --set attack.eps=8/255",
@@ -300,6 +311,10 @@ static vt_status check_specs(vt_recipe *r, vt_err *e) {
         if ((a->ard || a->prm) && !facts.follows_steps)
             return vt_fail(e, VT_E_USAGE, "attack.%s is 1, but attack.spec '%s' has no steps to mask: use pgd",
                            a->ard ? "ard" : "prm", a->spec);
+        if (a->noise > 0 && facts.random_start)
+            return vt_fail(e, VT_E_USAGE,
+                           "attack.noise is %g, but attack.spec '%s' draws a start of its own: add random_start=0",
+                           a->noise, a->spec);
         if (o->start_sigma > 0 && facts.random_start)
             return vt_fail(e, VT_E_USAGE,
                            "attack.spec is '%s', but objective %s has its own start (normal, %g): add random_start=0",
@@ -334,7 +349,10 @@ static vt_status check_drops(vt_recipe *r, vt_err *e) {
 
 static vt_status check_schedule(vt_recipe *r, vt_err *e) {
     const vt_recipe_schedule *s = &r->schedule;
-    if (s->kind == COSINE && !(s->min_lr < r->top.lr))
+    if (s->kind == ONECYCLE && !(s->warmup > 0 && s->warmup < 1))
+        return vt_fail(e, VT_E_USAGE, "schedule.warmup is %g, must be above 0 and below 1 with onecycle (0.3 is usual)",
+                       s->warmup);
+    if ((s->kind == COSINE || s->kind == ONECYCLE) && !(s->min_lr < r->top.lr))
         return vt_fail(e, VT_E_USAGE, "schedule.min_lr is %g, must be below lr (%g)", s->min_lr, r->top.lr);
     return check_drops(r, e);
 }

@@ -61,12 +61,13 @@ typedef struct vt_recipe_attack {
     bool ard, prm;
     double drop_rate, warm;      /* ARD and PRM: keep rate after the ramp, ramp length as a share of the epochs */
     int prm_patch;               /* 0: the model's patch */
+    double noise;                /* the ball's centre is the image plus uniform noise of so many eps (N-FGSM) */
     double ramp_begin, ramp_end; /* eps grows from 0 to full between these shares of the training; 0 0: full at once */
 } vt_recipe_attack;
 
 typedef struct vt_recipe_schedule {
-    int kind;              /* constant | step | cosine */
-    double min_lr, warmup; /* warmup: linear, share of the training */
+    int kind;              /* constant | step | cosine | onecycle */
+    double min_lr, warmup; /* warmup: share of the training */
     char drops[96];        /* step: shares of the training, "0.875,0.95" */
     double factor;
 } vt_recipe_schedule;
@@ -138,7 +139,9 @@ const void *vt_recipe_penalty(const vt_recipe *r, const char *name);
 double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor);
 /* Learning rate at a share t in [0,1] of the training (fractional epoch / epochs): lr; lr times factor for every drop
  * at or before t; or min_lr + (lr - min_lr) (1 + cos(pi t)) / 2. Before warmup it is multiplied by a line from 1/1000
- * at t = 0 (no step is wasted on rate 0) to 1 at t = warmup. */
+ * at t = 0 (no step is wasted on rate 0) to 1 at t = warmup. onecycle (Smith and Topin 2018, as
+ * torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to lr at warmup, half a cosine down to min_lr at 1.
+ */
 double vt_recipe_lr(const vt_recipe *r, double t);
 
 #endif

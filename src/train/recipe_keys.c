@@ -101,6 +101,8 @@ static const vt_opt attack[] =
      REAL(drop_rate, 1, 0, 1, "ARD and PRM: share kept after the ramp"),
      REAL(warm, 0.25, 0, 1, "ARD and PRM: length of the ramp, share of the training"),
      INT(prm_patch, 0, 0, 1024, "PRM: side of its patches, pixels; 0: the model's"),
+     REAL_IF(noise, 0, 0, 100,
+             "the image is moved by uniform noise of so many eps and attacked there; N-FGSM: 2, with spec fgsm"),
      REAL(ramp_begin, 0, 0, 1, "share of the training until which eps is 0"),
      REAL(ramp_end, 0, 0, 1, "share of the training from which eps is full, growing linearly before"),
      END};
@@ -108,9 +110,11 @@ static const vt_opt attack[] =
 
 #define PARAMS vt_recipe_schedule
 static const vt_opt schedule[] =
-    {{"kind", "of the learning rate", VT_OPT_CHOICE, IN(kind), 1, 0, 0, "constant|step|cosine", NULL},
-     REAL(min_lr, 0, 0, 1000, "cosine: where it ends"),
-     REAL(warmup, 0, 0, 1, "share of the training in which the rate grows linearly from a thousandth"),
+    {{"kind", "of the learning rate", VT_OPT_CHOICE, IN(kind), 1, 0, 0, "constant|step|cosine|onecycle", NULL},
+     REAL(min_lr, 0, 0, 1000, "cosine, onecycle: where it ends"),
+     REAL(warmup, 0, 0, 1,
+          "share of the training in which the rate grows, linearly from a thousandth; onecycle: by half a cosine from "
+          "a 25th, 0.3 is usual"),
      TEXT(drops, "0.875,0.95", "step: shares of the training after which the rate is multiplied by factor, ascending"),
      REAL(factor, 0.1, 1e-6, 1, "step: at every drop"),
      END};

@@ -241,6 +241,53 @@ static void test_start(void **state) {
     vt_model_close(m);
 }
 
+/* ---- N-FGSM ---- */
+
+/* de Jorge et al. 2022, algorithm 1: eta = U(-2 eps, 2 eps), then one step of eps along the gradient's sign at x + eta,
+ * which no ball round x cuts off. */
+static void test_noise(void **state) {
+    (void)state;
+    enum { RUNS = 40, N = RUNS * PIXELS };
+    static const vt_recipe_attack how = {.noise = 2};
+    vt_model *m = toy(VT_POOL_TOKEN, false, true);
+    vt_inner in;
+    opened(&in, m, "fgsm", VT_INNER_LABEL, 0, &how);
+    double g[PIXELS], sum = 0, squares = 0, most = 0;
+    float x[PIXELS], x_adv[PIXELS], before[PIXELS];
+    for (int i = 0; i < PIXELS; i++) x[i] = 0.5f;
+    for (int k = 0; k < RUNS; k++) {
+        attack(&in, x_adv, x, mixed, EPS, (key){.image = k % 8, .epoch = k / 8});
+        for (int i = 0; i < PIXELS; i++) {
+            double u = ((double)in.centre[i] - 0.5) / (2 * EPS);
+            t_le(fabs(u), 1 + 1e-6, "noise"); /* rounding of float */
+            t_le(fabs((double)x_adv[i] - (double)in.centre[i]), EPS, "step");
+            sum += u, squares += u * u, most = fmax(most, fabs((double)x_adv[i] - 0.5));
+        }
+        if (k) assert_false(same(x_adv, before));
+        memcpy(before, x_adv, sizeof before);
+    }
+    /* 4 standard errors of a mean and a mean square of N uniform numbers: variances 1/3 and 4/45 */
+    t_le(fabs(sum / N), 4 * sqrt(1.0 / 3 / N), "mean of the noise");
+    t_le(fabs(squares / N - 1.0 / 3), 4 * sqrt(4.0 / 45 / N), "variance of the noise");
+    t_le(2.5 * EPS, most, "the largest perturbation of %d pixels, at most 3 eps", N);
+    attack(&in, x_adv, x, mixed, EPS, (key){.image = 7, .epoch = 4, .step = 99});
+    assert_true(same(x_adv, before)); /* the step does not enter */
+    for (int k = 0; k < 4; k++) {
+        image(x, m, (uint64_t)k, 0.1);
+        attack(&in, x_adv, x, mixed, EPS, (key){.image = k});
+        gradient_of(g, m, in.centre, mixed);
+        for (int i = 0; i < PIXELS; i++)
+            assert_true(in.centre[i] >= 0 && in.centre[i] <= 1 && x_adv[i] >= 0 && x_adv[i] <= 1);
+        double least = 1e-3 * t_max(g, PIXELS); /* as test_soft_label's */
+        for (int i = 0; i < PIXELS; i++) {
+            double want = fmin(fmax((double)in.centre[i] + (g[i] > 0 ? EPS : -EPS), 0), 1);
+            if (fabs(g[i]) > least) t_le(fabs((double)x_adv[i] - want), 1e-7, "pixel %d", i); /* roundings of float */
+        }
+    }
+    vt_inner_close(&in);
+    vt_model_close(m);
+}
+
 /* ---- what the result depends on ---- */
 
 static const vt_recipe_attack hard = {.prm = true, .ard = true, .drop_rate = 0.6};
@@ -346,10 +393,11 @@ static void test_lost_model(void **state) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_attack), cmocka_unit_test(test_same_for_every_attack),
-        cmocka_unit_test(test_soft_label),  cmocka_unit_test(test_prediction),
-        cmocka_unit_test(test_start),       cmocka_unit_test(test_independence),
-        cmocka_unit_test(test_no_radius),   cmocka_unit_test(test_lost_model),
+        cmocka_unit_test(test_same_attack),  cmocka_unit_test(test_same_for_every_attack),
+        cmocka_unit_test(test_soft_label),   cmocka_unit_test(test_prediction),
+        cmocka_unit_test(test_start),        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_independence), cmocka_unit_test(test_no_radius),
+        cmocka_unit_test(test_lost_model),
     };
     return cmocka_run_group_tests_name("inner", tests, NULL, NULL);
 }

@@ -329,6 +329,13 @@ static void test_schedule(void **state) {
         {"schedule: {kind: constant, warmup: 0.2}", 0.2, 0.1},
         {"schedule: {kind: constant, warmup: 0.2}", 0.3, 0.1},
         {"schedule: {kind: cosine, warmup: 1}", 0.5, 0.05 * (1 + 1e-3) / 2},
+        /* torch.optim.lr_scheduler.OneCycleLR(max_lr=0.1, total_steps=101, pct_start=0.3): its peak is at step 29.3 */
+        {"schedule: {kind: onecycle, warmup: 0.293, min_lr: 4e-7}", 0, 0.0040000000000000036},
+        {"schedule: {kind: onecycle, warmup: 0.293, min_lr: 4e-7}", 0.1, 0.02904739632130776},
+        {"schedule: {kind: onecycle, warmup: 0.293, min_lr: 4e-7}", 0.29, 0.09997516976618613},
+        {"schedule: {kind: onecycle, warmup: 0.293, min_lr: 4e-7}", 0.3, 0.09997581421134295},
+        {"schedule: {kind: onecycle, warmup: 0.293, min_lr: 4e-7}", 0.65, 0.049222612514344836},
+        {"schedule: {kind: onecycle, warmup: 0.293, min_lr: 4e-7}", 1, 4e-7},
     };
     for (size_t i = 0; i < T_COUNT(all); i++)
         t_le(fabs(lr_at(all[i].recipe, all[i].t) - all[i].lr), LR_TOL, "'%s' at %g", all[i].recipe, all[i].t);
