@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/threads.h"
+#include "train/drop_path.h"
 
 double vt_batch_eps(const vt_recipe *r, double share) {
     double a = r->attack.ramp_begin, b = r->attack.ramp_end;
@@ -34,7 +35,8 @@ static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     w->grad = vt_alloc(b->m->params.total * sizeof(float));
     w->x = vt_alloc(2 * n * px * sizeof(float)), w->partner = vt_alloc(px * sizeof(float));
     w->target = vt_alloc(n * k * sizeof(float)), w->dz = vt_alloc(2 * n * k * sizeof(float));
-    if (w->grad && w->x && w->partner && w->target && w->dz) return VT_OK;
+    if (b->r->model.drop_path > 0) w->drop = vt_alloc(vt_drop_path_len(b->m, views * (int)n) * sizeof(float));
+    if (w->grad && w->x && w->partner && w->target && w->dz && (w->drop || !(b->r->model.drop_path > 0))) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more thread of training (%zu bytes)",
                    vt_batch_bytes(b->r, b->m, 1, 1));
 }
@@ -71,7 +73,7 @@ void vt_batch_close(vt_batch *b) {
         vt_batch_worker *w = &b->workers[i];
         vt_session_close_f32(w->session);
         vt_inner_close(&w->inner);
-        free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz);
+        free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz), free(w->drop);
     }
     vt_reduce_close(&b->reduce);
     free(b->workers), free(b->grad), free(b->notes);
@@ -83,6 +85,7 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
     size_t n = (size_t)r->top.micro_batch, k = (size_t)m->config.classes, px = vt_config_input_pixels(&m->config);
     size_t one = vt_session_bytes_f32(m, vt_views_f32(o) * r->top.micro_batch, VT_GRAD_PARAMS) +
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
+    if (r->model.drop_path > 0) one += vt_drop_path_len(m, vt_views_f32(o) * (int)n) * sizeof(float);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
     return (size_t)workers(r, threads, size) * one + m->params.total * sizeof(float) +
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
@@ -110,6 +113,15 @@ static int count_right(const float *z, const float *target, int images, int k) {
     return right;
 }
 
+/* Stochastic depth's draws for n images from position `first` of the batch on, each in all its views. */
+static const float *draw_depth(vt_batch *b, vt_batch_worker *w, int first, int n) {
+    int views = vt_views_f32(b->objective);
+    for (int i = 0; w->drop && i < views * n; i++)
+        vt_drop_path_draw(w->drop, b->m, b->r->model.drop_path, i, views * n, (uint64_t)b->r->top.seed,
+                          b->ids[first + i % n], b->step, i / n);
+    return w->drop;
+}
+
 static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
     vt_batch *b = ctx;
     vt_batch_worker *w = &b->workers[thread];
@@ -131,8 +143,10 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
         w->note.clean_right = count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k);
     }
     memset(w->grad, 0, b->m->params.total * sizeof(float));
+    w->session->drop = draw_depth(b, w, first, n);
     vt_micro_gradient_f32(w->grad, &w->note.sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
                           w->target, n, 1.0 / b->r->top.batch, w->dz);
+    w->session->drop = NULL;
     if (o->needs_clean) w->note.clean_seen = n, w->note.clean_right = w->note.sums.right_clean;
     return VT_OK;
 }

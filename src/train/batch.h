@@ -29,6 +29,7 @@ typedef struct vt_batch_worker {
     vt_session_f32 *session;
     vt_inner inner;
     float *grad, *x, *partner, *target, *dz;
+    float *drop; /* stochastic depth's factors, or NULL */
     vt_batch_note note;
 } vt_batch_worker;
 

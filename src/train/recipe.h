@@ -38,8 +38,9 @@ typedef struct vt_recipe_model {
     int native_filter;  /* -1, or vt_native_filter */
     int qkv_bias, pool; /* -1, or bool; -1, or vt_pool */
     bool patch_gate;
-    char forms[224]; /* "key=value key=value" of models/forms; "": none given */
-    bool has_norm;   /* mean and std were given; else they hold no numbers of use */
+    double drop_path; /* stochastic depth: largest rate at which training drops residual branches; 0: none */
+    char forms[224];  /* "key=value key=value" of models/forms; "": none given */
+    bool has_norm;    /* mean and std were given; else they hold no numbers of use */
     double mean[3], std[3];
 } vt_recipe_model;
 

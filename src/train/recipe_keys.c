@@ -75,6 +75,9 @@ static const vt_opt model[] =
      AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg|all|token_avg",
           "what the head reads: the class token, the mean of the patches, that of all tokens, or class token and mean"),
      BOOL(patch_gate, 0, "a learned factor on every input patch"),
+     REAL_IF(drop_path, 0, 0, 0.9,
+             "stochastic depth: rate at which training leaves out the last block's branches, falling in a line to 0 at "
+             "the first (XCiT: the same in all); evaluation and the inner attack leave out none"),
      TEXT_IF(forms, "what else a network may be, as --form of vitrine new: \"norm=center act=relu\", or a list of such "
                     "words; see vitrine list models"),
      AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,

@@ -88,3 +88,28 @@ END
     no "leaves nothing to train" --set freeze=embed,blocks,norm,head
     no "layer_decay is 1.5" --set layer_decay=1.5
 }
+
+# parts OPTIONS...: whole and in two parts, by one thread and by three: the same bytes; and others than without OPTIONS
+parts() {
+    local train="$VITRINE train $BATS_FILE_TMPDIR/r.yaml --data $BATS_FILE_TMPDIR/images"
+    rm -rf whole parts plain
+    $train --out whole --threads 3 "$@" >/dev/null
+    $train --out parts --threads 1 --max-steps 3 "$@" >/dev/null
+    $train --out parts --threads 1 --resume "$@" >/dev/null
+    cmp whole/model.safetensors parts/model.safetensors
+    cmp whole/state.safetensors parts/state.safetensors
+    $train --out plain >/dev/null
+    ! cmp -s whole/model.safetensors plain/model.safetensors || fail "$* changed nothing"
+}
+
+@test "stochastic depth goes on to the same bytes; evaluation leaves out nothing" {
+    cd "$BATS_TEST_TMPDIR/here"
+    parts --set model.drop_path=0.5
+    grep -qa 'drop_path: 0.5' whole/model.safetensors
+    ! grep -qa 'drop_path' plain/model.safetensors || fail "a key that nobody gave"
+    vt eval whole --data "$BATS_FILE_TMPDIR/images" --attack fgsm --eps 1/255 --out a --threads 1
+    vt eval whole --data "$BATS_FILE_TMPDIR/images" --attack fgsm --eps 1/255 --out b --threads 3
+    cmp a/ledger.jsonl b/ledger.jsonl
+    bad 2 "model.drop_path is 1," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set model.drop_path=1
+    [ ! -e o ]
+}

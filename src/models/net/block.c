@@ -83,52 +83,58 @@ VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_k
                            .var = s->w[slot + VT_NORM_VAR]};
 }
 
-/* y = res + f x, or without f;  branch = x */
-static void identity_end(real *y, real *branch, const real *res, const real *x, const real *f, int r, int n) {
-    if (branch) memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
-    for (int i = 0; i < r; i++)
+static const real *drop_of(const VT_R(vt_session) *s, int factor) {
+    return VT_R(vt_session_drop)(s, factor == VT_SLOT_FACTOR1 ? VT_BRANCH_ATTN : VT_BRANCH_MLP);
+}
+
+/* y = res + u f x: f [n] of each channel, u [images] of each image's rows, NULL: 1 */
+static void scaled_end(real *y, const real *res, const real *x, const real *f, const real *u, int images, int r,
+                       int n) {
+    for (int i = 0; i < r; i++) {
+        real image = u ? u[i / (r / images)] : 1;
         for (int j = 0; j < n; j++) {
             size_t at = (size_t)i * (size_t)n + (size_t)j;
-            y[at] = res[at] + (f ? f[j] * x[at] : x[at]);
+            y[at] = res[at] + (f ? f[j] * image : image) * x[at];
         }
+    }
 }
 
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
                          int r, int n, int k) {
-    const real *f = s->w[factor];
+    const real *f = s->w[factor], *u = drop_of(s, factor);
     if (!s->w[w]) {
-        identity_end(y, branch, res, x, f, r, n);
+        if (branch) memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
+        scaled_end(y, res, x, f, u, s->batch, r, n);
         return;
     }
-    if (!f) {
+    if (!f && !u) {
         VT_R(vt_linear_residual)(s->products, y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
         return;
     }
     if (!branch) branch = y;
     VT_R(vt_linear_forward)(s->products, branch, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
-    for (int i = 0; i < r; i++)
-        for (int j = 0; j < n; j++) {
-            size_t at = (size_t)i * (size_t)n + (size_t)j;
-            y[at] = res[at] + f[j] * branch[at];
-        }
+    scaled_end(y, res, branch, f, u, s->batch, r, n);
 }
 
-/* y = res + f branch:  df += dy branch,  dbranch = f dy */
+/* y = res + u f branch:  df += u dy branch,  dbranch = u f dy */
 void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
                                   const real *x, int w, int factor, int r, int n, int k) {
-    const real *f = s->w[factor];
+    const real *f = s->w[factor], *u = drop_of(s, factor);
     real *df = s->dw[factor];
-    for (int i = 0; f && i < r; i++)
+    for (int i = 0; (f || u) && i < r; i++) {
+        real image = u ? u[i / (r / s->batch)] : 1;
         for (int j = 0; j < n; j++) {
             size_t at = (size_t)i * (size_t)n + (size_t)j;
-            if (df) df[j] += dy[at] * branch[at];
-            scratch[at] = f[j] * dy[at];
+            if (df) df[j] += image * dy[at] * branch[at];
+            scratch[at] = (f ? f[j] * image : image) * dy[at];
         }
+    }
+    const real *dbranch = f || u ? scratch : dy;
     if (!s->w[w]) {
-        memcpy(dx, f ? scratch : dy, (size_t)r * (size_t)n * sizeof(real));
+        memcpy(dx, dbranch, (size_t)r * (size_t)n * sizeof(real));
         return;
     }
-    VT_R(vt_linear_backward)(s->products, dx, s->dw[w], s->dw[w + 1], f ? scratch : dy, x, s->w[w], r, n, k);
+    VT_R(vt_linear_backward)(s->products, dx, s->dw[w], s->dw[w + 1], dbranch, x, s->w[w], r, n, k);
 }
 
 void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,

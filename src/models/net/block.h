@@ -116,13 +116,13 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
 /* The normalisation whose tensors are bound from `slot` on. */
 VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
 
-/* y [r,n] = res + f * (x [r,k] w^T + b), w in slot `w` (an empty slot: the identity, k = n, no b), b in the next, f in
- * slot `factor` (an empty slot: 1). y must not be res when there is a factor. branch [r,n]: keeps x w^T + b for df, or
- * NULL. */
+/* y [r,n] = res + u f * (x [r,k] w^T + b), u the session's stochastic depth (the rows of an image lie together), w in
+ * slot `w` (an empty slot: the identity, k = n, no b), b in the next, f in slot `factor` (an empty slot: 1). y must not
+ * be res when there is a factor or depth is dropped. branch [r,n]: keeps x w^T + b for df, or NULL. */
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
                          int r, int n, int k);
 /* dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter gradients
- * alone; scratch [r,n] when there is a factor. */
+ * alone; scratch [r,n] when there is a factor or depth is dropped. */
 void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
                                   const real *x, int w, int factor, int r, int n, int k);
 

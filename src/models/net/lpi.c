@@ -31,10 +31,14 @@ void VT_R(vt_lpi_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_lpi) *p, VT_R(vt
     for (int i = 0; i < sh->attn.b; i++)
         VT_R(vt_depthwise_forward)(branch + (size_t)i * image, taps, t->norm + (size_t)i * image, s->w[VT_LPI_CONV2_W],
                                    s->w[VT_LPI_CONV2_B], side, side, d);
-    const real *f = s->w[VT_LPI_FACTOR];
-    for (size_t i = 0; i < (size_t)m; i++)
-        for (int j = 0; j < d; j++)
-            y[i * (size_t)d + (size_t)j] = p->x[i * (size_t)d + (size_t)j] + f[j] * branch[i * (size_t)d + (size_t)j];
+    const real *f = s->w[VT_LPI_FACTOR], *u = VT_R(vt_session_drop)(s, VT_BRANCH_LPI);
+    for (size_t i = 0; i < (size_t)m; i++) {
+        real stays = u ? u[i / (size_t)sh->attn.t] : 1;
+        for (int j = 0; j < d; j++) {
+            size_t at = i * (size_t)d + (size_t)j;
+            y[at] = p->x[at] + f[j] * stays * branch[at];
+        }
+    }
 }
 
 /* A depthwise convolution of every image; u is its input, or NULL. */
@@ -51,15 +55,17 @@ void VT_R(vt_lpi_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_lpi) *p, VT_R(
     int d = sh->attn.c, m = sh->attn.b * sh->attn.t;
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_LPI_NORM, sh->norm, sh->eps);
     VT_R(vt_norm) bn = VT_R(vt_norm_bound)(s, VT_LPI_BN, VT_NORM_BATCH, VT_XCIT_BN_EPS);
-    const real *f = s->w[VT_LPI_FACTOR];
+    const real *f = s->w[VT_LPI_FACTOR], *u = VT_R(vt_session_drop)(s, VT_BRANCH_LPI);
     real *df = s->dw[VT_LPI_FACTOR];
-    /* y = x + f branch:  df += dy branch,  dbranch = f dy */
-    for (size_t i = 0; i < (size_t)m; i++)
+    /* y = x + u f branch:  df += u dy branch,  dbranch = u f dy */
+    for (size_t i = 0; i < (size_t)m; i++) {
+        real stays = u ? u[i / (size_t)sh->attn.t] : 1;
         for (int j = 0; j < d; j++) {
             size_t at = i * (size_t)d + (size_t)j;
-            if (df) df[j] += dy[at] * p->branch[at];
-            t->full[at] = f[j] * dy[at];
+            if (df) df[j] += stays * dy[at] * p->branch[at];
+            t->full[at] = f[j] * stays * dy[at];
         }
+    }
     if (s->grad) VT_R(vt_norm_again)(t->norm, NULL, NULL, p->act, &bn, m, d);
     conv_backward(s, t->rows, taps, t->full, s->grad ? t->norm : NULL, VT_LPI_CONV2_W, side, sh);
     VT_R(vt_norm_backward)(t->rows, s->dw[VT_LPI_BN + VT_NORM_W], s->dw[VT_LPI_BN + VT_NORM_B], NULL, t->rows, p->act,

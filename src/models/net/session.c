@@ -174,6 +174,7 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
     memset(s->w, 0, sizeof s->w);
     memset(s->wt, 0, sizeof s->wt);
     memset(s->dw, 0, sizeof s->dw);
+    s->layer = layer;
 #ifdef VT_DOUBLE
     real *to = s->layer_w;
 #endif

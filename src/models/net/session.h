@@ -18,6 +18,12 @@
 typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_grad_mode;
 #endif
 
+#ifndef VT_MODELS_BRANCHES
+#define VT_MODELS_BRANCHES
+/* A block's residual branches; XCiT alone has the third. */
+enum { VT_BRANCH_ATTN, VT_BRANCH_MLP, VT_BRANCH_LPI, VT_BRANCHES };
+#endif
+
 typedef struct VT_R(vt_session) VT_R(vt_session);
 
 /* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its
@@ -91,7 +97,10 @@ struct VT_R(vt_session) {
     real *dw[VT_MAX_SLOTS];
     real *layer_w;      /* double only: the bound layer, converted */
     const real *master; /* [params.total] weights to use instead of the model's, or NULL: training in double */
+    int layer;          /* the bound one */
     /* Training alone; off by default. */
+    const real *drop; /* [params.layers, VT_BRANCHES, batch] factor of each image's residual branches (stochastic
+                         depth), or NULL: 1 */
     const unsigned char
         *branch_open;   /* [vt_model_blocks] 0: no gradient through this block's attention branch (ARD), or NULL */
     real ortho;         /* adds ortho * sum ||A^T A - I||_F^2 over heads, blocks and images to the loss */
@@ -133,6 +142,11 @@ const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len
  * wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the attention
  * loss alone that was asked for since. */
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
+
+/* What stochastic depth multiplies a branch of the bound layer by, for each image of the batch; NULL: 1. */
+static inline const real *VT_R(vt_session_drop)(const VT_R(vt_session) *s, int branch) {
+    return s->drop ? s->drop + (s->layer * VT_BRANCHES + branch) * s->batch : NULL;
+}
 
 /* For architectures: makes s->w, s->wt, s->dw point at the tensors of a layer. */
 void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer);
