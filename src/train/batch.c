@@ -22,6 +22,12 @@ static int workers(const vt_recipe *r, int threads, int size) {
     return threads < most_own(r, size) ? threads : most_own(r, size);
 }
 
+/* Of the adversarial images that a step keeps for its second gradient. */
+static size_t kept_bytes(const vt_recipe *r, const vt_model *m) {
+    bool kept = r->awp.gamma > 0 && vt_objective_find_f32(r->top.objective)->inner != VT_INNER_NONE;
+    return kept ? (size_t)r->top.batch * vt_config_input_pixels(&m->config) * sizeof(float) : 0;
+}
+
 static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int views = vt_views_f32(o);
@@ -62,6 +68,8 @@ vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, cons
         if (penalties[i]->attention && penalties[i]->active(r->penalty_params[i]))
             b->ortho += penalties[i]->attention(r->penalty_params[i], r->top.batch * vt_views_f32(b->objective));
     b->grad = vt_alloc(m->params.total * sizeof(float));
+    if (kept_bytes(r, m) && !(b->adv = vt_alloc(kept_bytes(r, m))))
+        return vt_fail(e, VT_E_MEMORY, "no memory for a step's adversarial images (%zu bytes)", kept_bytes(r, m));
     b->workers = calloc((size_t)b->threads, sizeof *b->workers);
     if (!b->grad || !b->workers) return vt_fail(e, VT_E_MEMORY, "no memory for training");
     for (int i = 0; i < b->threads; i++) VT_TRY(worker_open(&b->workers[i], b, e));
@@ -76,7 +84,7 @@ void vt_batch_close(vt_batch *b) {
         free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz), free(w->drop);
     }
     vt_reduce_close(&b->reduce);
-    free(b->workers), free(b->grad), free(b->notes);
+    free(b->workers), free(b->grad), free(b->notes), free(b->adv);
     memset(b, 0, sizeof *b);
 }
 
@@ -87,7 +95,7 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
     if (r->model.drop_path > 0) one += vt_drop_path_len(m, vt_views_f32(o) * (int)n) * sizeof(float);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
-    return (size_t)workers(r, threads, size) * one + m->params.total * sizeof(float) +
+    return (size_t)workers(r, threads, size) * one + m->params.total * sizeof(float) + kept_bytes(r, m) +
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
 }
 
@@ -134,11 +142,17 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
     for (int i = 0; i < n; i++) {
         VT_TRY(load(b, w, first + i, clean + (size_t)i * px, w->target + i * k, e));
         if (o->inner == VT_INNER_NONE) continue;
-        VT_TRY(vt_inner_run(&w->inner, adv + (size_t)i * px, clean + (size_t)i * px, w->target + i * k, eps,
-                            b->ids[first + i], b->epoch, b->step, b->share, e));
+        float *x = adv + (size_t)i * px, *kept = b->adv ? b->adv + (size_t)(first + i) * px : NULL;
+        if (b->again) {
+            memcpy(x, kept, px * sizeof *x);
+            continue;
+        }
+        VT_TRY(vt_inner_run(&w->inner, x, clean + (size_t)i * px, w->target + i * k, eps, b->ids[first + i], b->epoch,
+                            b->step, b->share, e));
+        if (kept) memcpy(kept, x, px * sizeof *x);
     }
     w->note = (vt_batch_note){0};
-    if (!o->needs_clean && item == 0) {
+    if (!o->needs_clean && item == 0 && !b->again) {
         w->note.clean_seen = n;
         w->note.clean_right = count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k);
     }
@@ -190,10 +204,22 @@ static vt_status by_ranks(vt_batch *b, vt_err *e) {
     return VT_OK;
 }
 
+static vt_status run(vt_batch *b, vt_err *e) {
+    if (b->team) return by_ranks(b, e);
+    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add, b, e);
+}
+
+vt_status vt_batch_again(vt_batch *b, vt_err *e) {
+    vt_batch_sums sums = b->sums;
+    b->again = true;
+    vt_status s = run(b, e);
+    b->again = false, b->sums = sums;
+    return s;
+}
+
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e) {
     b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
     b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, vt_config_input(&b->m->config));
     b->sums = (vt_batch_sums){.images = b->r->top.batch};
-    if (b->team) return by_ranks(b, e);
-    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add, b, e);
+    return run(b, e);
 }

@@ -43,6 +43,8 @@ typedef struct vt_batch {
     int threads;
     vt_batch_worker *workers;
     float *grad; /* [params.total] the result */
+    float *adv;  /* [batch, pixels] the step's adversarial images, for vt_batch_again, or NULL */
+    bool again;
     vt_batch_sums sums;
     vt_team *team; /* NULL: this process alone computes every micro-batch */
     vt_reduce reduce;
@@ -61,6 +63,9 @@ void vt_batch_close(vt_batch *b);
 /* b->grad and b->sums for the images ids [batch]; the objective's gradient is that of the mean. share: of the training
  * done. Of ranks, collective; agrees. */
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e);
+/* The same once more at the weights as they are now: the images of the last call, attacked as they were then. b->sums
+ * stay. Where awp.gamma is above 0. */
+vt_status vt_batch_again(vt_batch *b, vt_err *e);
 /* Bytes that it will take of each of `size` ranks. */
 size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int size);
 /* Radius of the inner attack at a share of the training. */

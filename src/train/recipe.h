@@ -66,6 +66,12 @@ typedef struct vt_recipe_attack {
     double ramp_begin, ramp_end; /* eps grows from 0 to full between these shares of the training; 0 0: full at once */
 } vt_recipe_attack;
 
+/* awp.*: adversarial weight perturbation (train/awp.h). */
+typedef struct vt_recipe_awp {
+    double gamma;  /* 0: none */
+    double warmup; /* share of the training without it */
+} vt_recipe_awp;
+
 typedef struct vt_recipe_schedule {
     int kind;              /* constant | step | cosine | onecycle */
     double min_lr, warmup; /* warmup: share of the training */
@@ -94,6 +100,7 @@ typedef struct vt_recipe {
     vt_recipe_model model;
     vt_recipe_init init;
     vt_recipe_attack attack;
+    vt_recipe_awp awp;
     vt_recipe_schedule schedule;
     vt_recipe_augment augment;
     vt_recipe_probe probe;

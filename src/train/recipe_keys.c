@@ -111,6 +111,12 @@ static const vt_opt attack[] =
      END};
 #undef PARAMS
 
+#define PARAMS vt_recipe_awp
+static const vt_opt awp[] =
+    {REAL(gamma, 0, 0, 1, "how far each matrix goes up the loss, in shares of its norm; 0: not at all; 0.005 is usual"),
+     REAL(warmup, 0, 0, 1, "share of the training without it"), END};
+#undef PARAMS
+
 #define PARAMS vt_recipe_schedule
 static const vt_opt schedule[] =
     {{"kind", "of the learning rate", VT_OPT_CHOICE, IN(kind), 1, 0, 0, "constant|step|cosine|onecycle", NULL},
@@ -152,6 +158,8 @@ static const struct {
     {"model", "the shape of the network when training from scratch", model, offsetof(vt_recipe, model)},
     {"init", "how a given checkpoint is fitted to the shape", init, offsetof(vt_recipe, init)},
     {"attack", "the inner attack of adversarial training", attack, offsetof(vt_recipe, attack)},
+    {"awp", "adversarial weight perturbation (Wu et al. 2020): gradients are taken at weights that went up the loss",
+     awp, offsetof(vt_recipe, awp)},
     {"schedule", "the learning rate over the training", schedule, offsetof(vt_recipe, schedule)},
     {"augment", "what is done to images before training sees them", augment, offsetof(vt_recipe, augment)},
     {"probe", "the small robustness check after every epoch", probe, offsetof(vt_recipe, probe)},
@@ -216,6 +224,7 @@ bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s) {
     case VT_RECIPE_FAMILIES:
         break;
     }
+    if (!strcmp(s->name, "awp")) return r->awp.gamma > 0;
     if (strcmp(s->name, "attack")) return true;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(t->objective);
     return (o && o->inner != VT_INNER_NONE) || r->attack.eps > 0 || r->probe.eps > 0; /* the probe has its norm */

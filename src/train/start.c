@@ -245,7 +245,7 @@ vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, 
     double forward, gradient;
     vt_arch_find(c->arch)->flops(c, false, &forward, &gradient);
     /* a training pass is a forward and twice that backward, for each view */
-    *flops = (double)r->top.batch * 3 * forward * vt_views_f32(o);
+    *flops = (double)r->top.batch * 3 * forward * vt_views_f32(o) * (r->awp.gamma > 0 ? 2 - r->awp.warmup : 1);
     if (o->inner == VT_INNER_NONE) return VT_OK;
     vt_attack a;
     VT_TRY(vt_attack_parse(&a, r->attack.spec, (vt_norm)r->attack.norm, e));

@@ -9,6 +9,7 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"
+#include "train/awp.h"
 #include "train/run.h"
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
@@ -177,6 +178,7 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     }
     const int32_t *ids = run->order + (run->step % run->per_epoch) * run->r->top.batch;
     VT_TRY(vt_batch_gradient(&run->batch, ids, epoch, run->step, share, e));
+    if (vt_awp_active(run->r, share)) VT_TRY(vt_awp_gradient(&run->batch, &run->update, e));
     double loss = run->batch.sums.loss / run->r->top.batch + add_penalties(run);
     double norm = vt_update_norm(&run->update, run->batch.grad);
     double clip = run->r->top.clip, factor = clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;

@@ -113,3 +113,17 @@ parts() {
     bad 2 "model.drop_path is 1," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set model.drop_path=1
     [ ! -e o ]
 }
+
+@test "adversarial weight perturbation goes on to the same bytes; its second gradient is in the forecast" {
+    cd "$BATS_TEST_TMPDIR/here"
+    parts --set awp.gamma=0.01
+    parts --set awp.gamma=0.01 --set awp.warmup=0.5
+    flops() { # OPTIONS...: GFLOP of a step
+        vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --dry-run "$@"
+        awk '/^# work:/ { print $3 }' <<<"$output"
+    }
+    # PGD-1 and the gradient of the weights cost 1 + 1 + 1 of 6 forwards more
+    awk -v a="$(flops)" -v b="$(flops --set awp.gamma=0.01)" 'BEGIN { exit !(b / a > 1.3 && b / a < 1.8) }'
+    bad 2 "awp.gamma is 2," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set awp.gamma=2
+    [ ! -e o ]
+}

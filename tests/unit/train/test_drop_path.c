@@ -176,8 +176,8 @@ static void test_rates(void **state) {
             assert_true(layer > last), last = layer;
             double p = strcmp(net->arch, "xcit") ? rate * blocks / (net->depth - 1) : rate; /* torch.linspace */
             for (int k = 0; k < VT_BRANCHES; k++) /* 4 standard deviations of a binomial */
-                t_le(fabs(dropped(drop, layer, k, N, p) - N * p), 4 * sqrt(N * p * (1 - p)), "%s, layer %d",
-                     net->arch, layer);
+                t_le(fabs(dropped(drop, layer, k, N, p) - N * p), 4 * sqrt(N * p * (1 - p)), "%s, layer %d", net->arch,
+                     layer);
             blocks++;
         }
         assert_int_equal(blocks, net->depth);

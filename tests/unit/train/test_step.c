@@ -7,6 +7,7 @@
 #include "core/gemm.h"
 #include "io/draw.h"
 #include "models/net/session64.h"
+#include "train/awp.h"
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/update.h"
@@ -104,8 +105,10 @@ static double literal(const char *name, const double *z_clean, const double *z, 
     return ce;
 }
 
-/* In double, an image and a view at a time; the gradient by the logits by central differences (right to 1e-9). */
-static judged judge(const vt_recipe *r, const vt_model *m, double ortho) {
+/* In double, an image and a view at a time, of images that are attacked at m's
+ * weights and judged at those of judge_at; the gradient by the logits by
+ * central differences (right to 1e-9). */
+static judged judge(const vt_recipe *r, const vt_model *m, const vt_model *judge_at, double ortho) {
     judged j = {.grad = calloc(m->params.total, sizeof(double))};
     vt_session_f64 *s;
     vt_err e = {0};
@@ -113,10 +116,10 @@ static judged judge(const vt_recipe *r, const vt_model *m, double ortho) {
     static double x64[2][PIXELS];
     const vt_objective_def_f32 *o = vt_objective_find_f32(r->top.objective);
     int views = vt_views_f32(o);
-    assert_int_equal(vt_session_open_f64(&s, m, 1, VT_GRAD_PARAMS, &e), VT_OK);
+    assert_int_equal(vt_session_open_f64(&s, judge_at, 1, VT_GRAD_PARAMS, &e), VT_OK);
     vt_session_f32 *am; /* for L_AM alone, whose gradient test_hooks.c holds in double */
     float *g = calloc(m->params.total, sizeof *g), none[CLASSES] = {0};
-    assert_int_equal(vt_session_open_f32(&am, m, 1, VT_GRAD_PARAMS, &e), VT_OK);
+    assert_int_equal(vt_session_open_f32(&am, judge_at, 1, VT_GRAD_PARAMS, &e), VT_OK);
     am->ortho = (float)(ortho / (BATCH * views));
     for (int i = 0; i < BATCH; i++) {
         float target[CLASSES];
@@ -156,7 +159,7 @@ static void check_gradient(const char *text, const char *set, int threads, doubl
     vt_batch b;
     vt_err e = {0};
     if (vt_batch_open(&b, r, m, data, threads, NULL, &e) != VT_OK) fail_msg("%s", e.text);
-    judged j = judge(r, m, ortho);
+    judged j = judge(r, m, m, ortho);
     for (int again = 0; again < 2; again++) { /* nothing of a step stays for the next */
         if (vt_batch_gradient(&b, ids, EPOCH, STEP, 1, &e) != VT_OK) fail_msg("%s", e.text);
         bool adv = b.objective->inner != VT_INNER_NONE, both = b.objective->needs_clean && adv;
@@ -211,6 +214,69 @@ static void test_attention_penalty(void **state) {
     check_gradient(ATTACKED AM, NULL, 1, 0.125);
     check_gradient(PAIRS AM "objective: trades\n", NULL, 2, 0.125);
     check_gradient(PAIRS AM "objective: mart\n", "micro_batch=10", 1, 0.125);
+}
+
+/* ---- adversarial weight perturbation ---- */
+
+static void check_awp(const char *text, int threads) {
+    vt_recipe *r = of_set(text, "awp.gamma=0.02");
+    vt_model *m = model(r), *up = model(r);
+    size_t n = m->params.total;
+    vt_batch b;
+    vt_update u;
+    vt_err e = {0};
+    float *kept = malloc(n * sizeof *kept), *wt = malloc(m->params.t_total * sizeof *wt);
+    if (vt_batch_open(&b, r, m, data, threads, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_update_open(&u, m, r, threads, &e), VT_OK);
+    judged here = judge(r, m, m, 0);
+    int moved = 0;
+    for (int i = 0; i < m->params.count; i++) { /* v = gamma ||w|| g / ||g|| of every matrix called weight */
+        const vt_param *p = &m->params.items[i];
+        double ww = 0, gg = 0;
+        bool moves = p->ndim > 1 && strstr(p->name, "weight");
+        for (size_t k = p->offset; k < p->offset + p->numel; k++)
+            ww += (double)m->w[k] * (double)m->w[k], gg += here.grad[k] * here.grad[k];
+        for (size_t k = p->offset; k < p->offset + p->numel; k++)
+            if (moves) up->w[k] = (float)((double)m->w[k] + 0.02 * sqrt(ww / gg) * here.grad[k]);
+        moved += moves;
+    }
+    assert_int_equal(moved, 2 + 4 * m->config.depth); /* patches, head; qkv, proj, fc1, fc2 */
+    vt_model_refresh(up);
+    judged there = judge(r, m, up, 0);
+    memcpy(kept, m->w, n * sizeof *kept), memcpy(wt, m->wt, m->params.t_total * sizeof *wt);
+    if (vt_batch_gradient(&b, ids, EPOCH, STEP, 1, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_batch_sums sums = b.sums;
+    if (vt_awp_gradient(&b, &u, &e) != VT_OK) fail_msg("%s", e.text);
+    assert_memory_equal(kept, m->w, n * sizeof *kept); /* the weights are back, and their transposes */
+    assert_memory_equal(wt, m->wt, m->params.t_total * sizeof *wt);
+    assert_memory_equal(&sums, &b.sums, sizeof sums);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        const double *want = there.grad + p->offset;
+        double worst = 0, change = 0, top = t_max(want, p->numel);
+        for (size_t k = 0; k < p->numel; k++) {
+            worst = fmax(worst, fabs((double)b.grad[p->offset + k] - want[k]));
+            change = fmax(change, fabs(here.grad[p->offset + k] - want[k]));
+        }
+        /* 1e-4 as in test_gradient, and as much again of a perturbation that follows a float gradient */
+        t_le(worst / top, 2e-4, "%s", p->name);
+        t_le(1e-3, change / top, "what the perturbation changes, %s", p->name);
+    }
+    vt_batch_close(&b), vt_update_close(&u);
+    vt_model_close(m), vt_model_close(up);
+    vt_recipe_free(r);
+    free(here.grad), free(there.grad), free(kept), free(wt);
+}
+
+static void test_awp(void **state) {
+    (void)state;
+    check_awp(ATTACKED, 2);
+    check_awp(PLAIN, 1);
+    check_awp(PAIRS "objective: trades\n", 1);
+    vt_recipe r = {.awp = {.gamma = 0.01, .warmup = 0.25}};
+    assert_true(!vt_awp_active(&r, 0.2) && vt_awp_active(&r, 0.25));
+    r.awp.gamma = 0;
+    assert_false(vt_awp_active(&r, 0.5));
 }
 
 /* ---- from the gradient to the weights ---- */
@@ -307,8 +373,8 @@ static void test_clip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient), cmocka_unit_test(test_pairs), cmocka_unit_test(test_attention_penalty),
-        cmocka_unit_test(test_update),   cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_gradient), cmocka_unit_test(test_pairs),  cmocka_unit_test(test_attention_penalty),
+        cmocka_unit_test(test_awp),      cmocka_unit_test(test_update), cmocka_unit_test(test_clip),
     };
     return cmocka_run_group_tests_name("step", tests, setup, teardown);
 }
