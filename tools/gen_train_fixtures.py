@@ -4,6 +4,8 @@
 
     gen_train_fixtures.py [OUT]
 
+train_muon: Muon's formula on matrices. ROWSxCOLS.w0 and .g [STEPS, ROWS, COLS]; .nesterov (steps of Adam's size) and .plain (the
+  original size) [2, ROWS, COLS]: the weights after step 1 and STEPS, lr 0.02, weight decay 0.1.
 train_optim: torch.optim fed with stored gradients. w0 [N] and g [STEPS, N]; NAME.f64 and NAME.f32 [2, N]: the weights
 after the first and the last step in that precision (float32 runs start from the rounded w0 and read the rounded g).
 train_model: a tiny model, every parameter random (w.TENSOR), one batch x in [0, 1] and soft targets [STEPS, B, K].
@@ -58,6 +60,40 @@ def make_optim(folder, g):
                     kept.append(w.detach().clone())
             out[name + "." + kind] = torch.stack(kept)
     save_safetensors(os.path.join(folder, "train_optim.safetensors"), out)
+
+
+# ---- Muon ----
+
+
+def newton_schulz(u, steps=5):
+    """Jordan's iteration on a matrix, in the matrix's own precision (his multiplies in bfloat16)."""
+    x = u if u.shape[0] <= u.shape[1] else u.T
+    x = x / (x.norm() + 1e-7)
+    for _ in range(steps):
+        a = x @ x.T
+        x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
+    return x if u.shape[0] <= u.shape[1] else x.T
+
+
+def make_muon(folder):
+    g = torch.Generator().manual_seed(1)
+    out = {}
+    for rows, cols in ((6, 10), (10, 6), (7, 7)):
+        w0 = torch.randn(rows, cols, generator=g, dtype=torch.float64)
+        grads = torch.randn(STEPS, rows, cols, generator=g, dtype=torch.float64)
+        key = f"{rows}x{cols}"
+        out[key + ".w0"], out[key + ".g"] = w0, grads
+        for name, nesterov, adam in (("nesterov", True, True), ("plain", False, False)):
+            w, m, kept = w0.clone(), torch.zeros_like(w0), []
+            for step in range(STEPS):
+                m = 0.95 * m + 0.05 * grads[step]
+                u = 0.05 * grads[step] + 0.95 * m if nesterov else m
+                size = 0.2 * max(rows, cols) ** 0.5 if adam else max(1, rows / cols) ** 0.5
+                w = (1 - 0.02 * 0.1) * w - 0.02 * size * newton_schulz(u)
+                if step in (0, STEPS - 1):
+                    kept.append(w)
+            out[f"{key}.{name}"] = torch.stack(kept)
+    save_safetensors(os.path.join(folder, "train_muon.safetensors"), out)
 
 
 # ---- training a whole model ----
@@ -184,6 +220,7 @@ def main():
     torch.set_num_threads(1)
     g = torch.Generator().manual_seed(7)
     make_optim(a.out, g)
+    make_muon(a.out)
     net = ViT(**SHAPE)
     randomise(net, g)
     model = Normalised(net, *CIFAR)

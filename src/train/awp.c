@@ -23,8 +23,7 @@ static vt_status move(void *ctx, int thread, size_t item, vt_err *e) {
     float *w = m->w + p->offset;
     const float *g = a->grad + p->offset;
     double ww = 0, gg = 0;
-    for (size_t i = 0; i < p->numel; i++)
-        ww += (double)w[i] * (double)w[i], gg += (double)g[i] * (double)g[i];
+    for (size_t i = 0; i < p->numel; i++) ww += (double)w[i] * (double)w[i], gg += (double)g[i] * (double)g[i];
     double scale = a->gamma * sqrt(ww) / (sqrt(gg) + 1e-20);
     for (size_t i = 0; i < p->numel; i++) w[i] = (float)((double)w[i] + scale * (double)g[i]);
     vt_model_refresh_param(m, (int)item);

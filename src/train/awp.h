@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Adversarial weight perturbation (Wu et al. 2020, "Adversarial weight perturbation helps robust generalization",
  * algorithm 1): the gradient of a step is taken at weights that have gone up the loss, each matrix by gamma of its
- * norm, on the same adversarial images. Which tensors move, and how far, is as in the authors' code: v = gamma ||w|| g /
+ * norm, on the same adversarial images. Which tensors move, and how far, is as in the authors' code: v = gamma ||w|| g
+ * /
  * (||g|| + 1e-20) for every "weight" of two sides or more. */
 #ifndef VT_TRAIN_AWP_H
 #define VT_TRAIN_AWP_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimisers: a file optim_*.c each, compiled for float and for double. A step is elementwise, so a tensor may be cut
- * into pieces and the pieces done by several threads. Options are recipe keys below the optimiser's name
+/* Optimisers: a file optim_*.c each, compiled for float and for double. A step is elementwise, so that a tensor may be
+ * cut into pieces and the pieces done by several threads, or of whole matrices. Options are recipe keys below the
+ * optimiser's name
  * ("sgd.momentum"). */
 #ifndef VT_TRAIN_OPTIM_H
 #define VT_TRAIN_OPTIM_H
@@ -23,6 +24,12 @@ typedef struct VT_R(vt_optim_def) {
     bool (*keeps_zero)(const void *params);
     /* Fills the state for weights w; NULL: zeros. state[i] [n] is real, or double when wide. */
     void (*start)(void *const *state, const real *w, size_t n, const void *params);
+    /* Of an optimiser of matrices, instead of step: w, g, state [rows, cols]; work [work_len] is scratch. Tensors that
+     * are no matrices of a block (vectors, embeddings, heads) are left to the optimiser named `others`. */
+    const char *others;
+    size_t (*work_len)(int rows, int cols);
+    void (*step_matrix)(real *w, void *const *state, const real *g, int rows, int cols, const void *params, double lr,
+                        double weight_decay, real *work);
     /* w -= ..., in place; g [n] the gradient (already clipped); weight_decay of this tensor; t = 1, 2, ... counts
      * steps. */
     void (*step)(real *w, void *const *state, const real *g, size_t n, const void *params, double lr,

@@ -211,13 +211,19 @@ bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_sec
     return false;
 }
 
+/* The optimiser of that name, or what it leaves some tensors to. */
+static bool in_optimiser(const char *section, const char *name) {
+    const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(name);
+    return d && (!strcmp(section, name) || (d->others && !strcmp(section, d->others)));
+}
+
 bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s) {
     const vt_recipe_top *t = &r->top;
     switch (s->family) {
     case VT_RECIPE_OBJECTIVE:
         return !strcmp(s->name, t->objective);
     case VT_RECIPE_OPTIM:
-        return !strcmp(s->name, t->optimiser) || !strcmp(s->name, t->attention_optimiser);
+        return in_optimiser(s->name, t->optimiser) || in_optimiser(s->name, t->attention_optimiser);
     case VT_RECIPE_PENALTY:
         return VT_R(vt_penalty_find)(s->name)->active(s->params);
     case VT_RECIPE_OWN:

@@ -272,7 +272,8 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
                        (long long)p->images,
                        p->images < t->data->count ? " (the others are held out: probe.images)" : "");
     p->bytes = (m->params.total + m->params.t_total) * sizeof(float) +
-               vt_batch_bytes(r, m, t->threads, vt_team_size(t->team)) + vt_update_bytes(m, r) + penalty_bytes(r, m) +
-               (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) + (size_t)p->images * sizeof(int32_t);
+               vt_batch_bytes(r, m, t->threads, vt_team_size(t->team)) + vt_update_bytes(m, r, t->threads) +
+               penalty_bytes(r, m) + (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) +
+               (size_t)p->images * sizeof(int32_t);
     return vt_train_flops(&p->flops, r, &m->config, e);
 }

@@ -23,7 +23,13 @@ static bool in_attention(const vt_model *m, const vt_param *p) {
 static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_recipe *r) {
     bool attention = in_attention(m, p), own = attention && strcmp(r->top.attention_optimiser, "same");
     const char *name = own ? r->top.attention_optimiser : r->top.optimiser;
-    return (vt_tensor_rule){.def = vt_optim_find_f32(name),
+    const vt_optim_def_f32 *def = vt_optim_find_f32(name);
+    bool matrix = p->ndim > 1 && p->layer > 0 && p->layer < m->params.layers - 1 && strstr(p->name, "weight");
+    if (def->others && !matrix) name = def->others, def = vt_optim_find_f32(name);
+    int rows = def->step_matrix ? (int)p->shape[0] : 0;
+    return (vt_tensor_rule){.def = def,
+                            .rows = rows,
+                            .cols = rows ? (int)(p->numel / (size_t)rows) : 0,
                             .params = vt_recipe_optim(r, name),
                             .weight_decay = vt_recipe_weight_decay(r, p->name),
                             .lr_scale = (attention ? r->top.attention_lr_scale : 1) *
@@ -37,24 +43,28 @@ static size_t rule_bytes(const vt_tensor_rule *t, const vt_param *p) {
     return room * (size_t)t->def->slots;
 }
 
-size_t vt_update_bytes(const vt_model *m, const vt_recipe *r) {
-    size_t sum = m->params.total * sizeof(float) * (r->top.ema > 0 ? 2 : 1);
+static size_t work_len(const vt_tensor_rule *t) { return t->rows ? t->def->work_len(t->rows, t->cols) : 0; }
+
+size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads) {
+    size_t sum = m->params.total * sizeof(float) * (r->top.ema > 0 ? 2 : 1), work = 0;
     for (int i = 0; i < m->params.count; i++) {
         vt_tensor_rule t = rule_of(m, &m->params.items[i], r);
         sum += 2 * rule_bytes(&t, &m->params.items[i]); /* and as it was before a step */
+        if (!m->params.items[i].buffer && work_len(&t) > work) work = work_len(&t);
     }
-    return sum;
+    return sum + work * (size_t)threads * sizeof(float);
 }
 
 static void cut(vt_update *u, vt_piece *out) {
     u->n_pieces = 0;
     for (int i = 0; i < u->m->params.count; i++) {
         const vt_param *p = &u->m->params.items[i];
-        for (size_t at = 0; at < p->numel && !p->buffer; at += PIECE, u->n_pieces++)
+        size_t piece = u->rules[i].rows ? p->numel : PIECE;
+        for (size_t at = 0; at < p->numel && !p->buffer; at += piece, u->n_pieces++)
             if (out)
                 out[u->n_pieces] = (vt_piece){.param = i,
                                               .offset = p->offset + at,
-                                              .n = p->numel - at < PIECE ? p->numel - at : PIECE};
+                                              .n = p->numel - at < piece ? p->numel - at : piece};
     }
 }
 
@@ -65,22 +75,27 @@ void *vt_update_slot(const vt_update *u, int param, int slot) {
 
 vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e) {
     *u = (vt_update){.m = m, .threads = threads, .ema_decay = r->top.ema};
-    cut(u, NULL);
     u->rules = calloc((size_t)m->params.count, sizeof *u->rules);
-    u->pieces = calloc((size_t)u->n_pieces, sizeof *u->pieces);
-    u->part = calloc((size_t)u->n_pieces, sizeof *u->part);
-    if (u->rules)
+    if (u->rules) {
         for (int i = 0; i < m->params.count; i++) {
             u->rules[i] = rule_of(m, &m->params.items[i], r);
             u->rules[i].at = u->state_bytes;
             u->state_bytes += rule_bytes(&u->rules[i], &m->params.items[i]);
+            if (!m->params.items[i].buffer && work_len(&u->rules[i]) > u->work_len)
+                u->work_len = work_len(&u->rules[i]);
         }
+        cut(u, NULL);
+    }
+    u->pieces = calloc((size_t)u->n_pieces, sizeof *u->pieces);
+    u->part = calloc((size_t)u->n_pieces, sizeof *u->part);
+    u->work = vt_alloc((u->work_len * (size_t)threads + 1) * sizeof(float));
     u->state = vt_alloc(u->state_bytes + 64), u->state_before = vt_alloc(u->state_bytes + 64);
     u->before = vt_alloc(m->params.total * sizeof(float));
     if (r->top.ema > 0) u->ema = vt_alloc(m->params.total * sizeof(float));
-    if (!u->rules || !u->pieces || !u->part || !u->state || !u->state_before || !u->before ||
+    if (!u->rules || !u->pieces || !u->part || !u->state || !u->state_before || !u->before || !u->work ||
         (r->top.ema > 0 && !u->ema))
-        return vt_fail(e, VT_E_MEMORY, "no memory for the optimiser's state (%zu bytes)", vt_update_bytes(m, r));
+        return vt_fail(e, VT_E_MEMORY, "no memory for the optimiser's state (%zu bytes)",
+                       vt_update_bytes(m, r, threads));
     cut(u, u->pieces);
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
@@ -95,7 +110,7 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
 
 void vt_update_close(vt_update *u) {
     free(u->rules), free(u->pieces), free(u->part), free(u->state), free(u->state_before), free(u->ema),
-        free(u->before);
+        free(u->before), free(u->work);
     memset(u, 0, sizeof *u);
 }
 
@@ -154,7 +169,7 @@ static double not_finite(const void *numbers, size_t n, bool wide) {
 }
 
 static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
-    (void)thread, (void)e;
+    (void)e;
     const pass *a = ctx;
     const vt_update *u = a->u;
     const vt_piece *p = &u->pieces[item];
@@ -168,7 +183,11 @@ static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     memcpy(u->before + p->offset, w, p->n * sizeof *w);
     for (int k = 0; k < t->def->slots; k++)
         memcpy(u->state_before + ((char *)slots[k] - u->state), slots[k], p->n * item_size(t));
-    t->def->step(w, slots, g, p->n, t->params, a->lr * t->lr_scale, t->weight_decay, a->t);
+    if (t->rows)
+        t->def->step_matrix(w, slots, g, t->rows, t->cols, t->params, a->lr * t->lr_scale, t->weight_decay,
+                            u->work + (size_t)thread * u->work_len);
+    else
+        t->def->step(w, slots, g, p->n, t->params, a->lr * t->lr_scale, t->weight_decay, a->t);
     double bad = not_finite(w, p->n, false);
     for (int k = 0; k < t->def->slots; k++) bad += not_finite(slots[k], p->n, t->def->wide);
     u->part[item] = bad;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From the gradient of a step to new weights: norm, clipping, each tensor's optimiser, averaged weights. Elementwise
- * work is cut into pieces of fixed size and shared by threads; sums are formed in the order of pieces. */
+ * work is cut into pieces of fixed size, matrices of an optimiser of matrices stay whole, and threads share the pieces;
+ * sums are formed in the order of pieces. */
 #ifndef VT_TRAIN_UPDATE_H
 #define VT_TRAIN_UPDATE_H
 
@@ -17,7 +18,8 @@ typedef struct vt_tensor_rule {
     const vt_optim_def_f32 *def;
     const void *params;
     double weight_decay, lr_scale;
-    size_t at; /* byte offset of its state */
+    int rows, cols; /* 0: the optimiser's step is elementwise */
+    size_t at;      /* byte offset of its state */
 } vt_tensor_rule;
 
 typedef struct vt_update {
@@ -32,7 +34,9 @@ typedef struct vt_update {
     size_t state_bytes;
     float *ema;    /* [params.total] averaged weights, or NULL */
     float *before; /* [params.total] weights before the step under way */
-    double *part;  /* [n_pieces] sums of squares; 0 or NaN: are the new weights finite? */
+    float *work;   /* [threads, work_len] of optimisers of matrices */
+    size_t work_len;
+    double *part; /* [n_pieces] sums of squares; 0 or NaN: are the new weights finite? */
 } vt_update;
 
 vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e);
@@ -48,7 +52,7 @@ bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t
 /* The averaged weights take the place of the model's (or, called again, give it back); nothing without ema. */
 void vt_update_swap_ema(vt_update *u);
 /* Bytes that it will take. */
-size_t vt_update_bytes(const vt_model *m, const vt_recipe *r);
+size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads);
 /* Tensors that are all zero now under an optimiser that never leaves zero: their number, and the first one's name. */
 int vt_update_stuck(const vt_update *u, const char **first);
 

@@ -127,3 +127,23 @@ parts() {
     bad 2 "awp.gamma is 2," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set awp.gamma=2
     [ ! -e o ]
 }
+
+@test "Muon goes on to the same bytes; biases, embeddings and the head are AdamW's; the forecast holds its scratch" {
+    cd "$BATS_TEST_TMPDIR/here"
+    parts --set optimiser=muon --set muon.steps=3
+    grep -qa '"optim.blocks.0.mlp.fc1.weight.momentum_buffer"' whole/state.safetensors
+    for t in blocks.0.mlp.fc1.bias patch_embed.proj.weight head.weight pos_embed blocks.1.norm1.weight; do
+        grep -qa "\"optim.$t.exp_avg\"" whole/state.safetensors || fail "$t"
+    done
+    grep -qa 'muon:.*adamw:\|adamw:.*muon:' whole/model.safetensors # both stand in the recipe
+    megabytes() { # OPTIMISER THREADS
+        vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --dry-run --threads "$2" \
+            --set optimiser="$1" --set batch=40 --set model.dim=256 --set model.hidden=1024
+        sed -n 's/.*(\(.*\) MB of weights.*/\1/p' <<<"$output"
+    }
+    # two matrices of 256 x 1024 and two of 256 x 256 for each thread: 2.6 MB
+    awk -v one="$(megabytes muon 1)" -v two="$(megabytes muon 2)" -v a1="$(megabytes adamw 1)" -v a2="$(megabytes adamw 2)" \
+        'BEGIN { d = (two - one) - (a2 - a1); exit !(d > 2.4 && d < 2.8) }'
+    bad 2 "muon.steps is 0," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set muon.steps=0
+    [ ! -e o ]
+}

@@ -159,6 +159,36 @@ static void test_optim(void **state_) {
     vt_tensors_close(st);
 }
 
+/* Ten steps of matrices: products of ten numbers, five iterations that grow a singular value's error by 3.4445 each at
+ * most, 500 roundings. */
+static void test_muon(void **state_) {
+    (void)state_;
+    static const struct { int rows, cols; } shapes[] = {{6, 10}, {10, 6}, {7, 7}};
+    static const char *const forms[][2] = {{"nesterov", ""}, {"plain", "nesterov=0;size=original"}};
+    vt_tensors *st = open_st("muon");
+    const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)("muon");
+    for (size_t c = 0; c < T_COUNT(shapes) * T_COUNT(forms); c++) {
+        int rows = shapes[c / 2].rows, cols = shapes[c / 2].cols, n = rows * cols;
+        char key[40];
+        snprintf(key, sizeof key, "%dx%d.w0", rows, cols);
+        real *w = reals(st, key, (size_t)n), slot[100] = {0};
+        snprintf(key, sizeof key, "%dx%d.g", rows, cols);
+        real *g = reals(st, key, (size_t)(STEPS * n)), *work = calloc(d->work_len(rows, cols), sizeof *work);
+        void *p = t_params(d->opts, d->params_size, forms[c % 2][1]);
+        snprintf(key, sizeof key, "%dx%d.%s", rows, cols, forms[c % 2][0]);
+        double *ref = reference(st, (size_t)(2 * n), "%s", key);
+        for (int t = 1; t <= STEPS; t++) {
+            d->step_matrix(w, (void *[]){slot}, g + (t - 1) * n, rows, cols, p, 0.02, 0.1, work);
+            const double *want = t == 1 ? ref : t == STEPS ? ref + n : NULL;
+            for (int i = 0; i < n && want; i++)
+                t_le(fabs((double)w[i] - want[i]) / t_max(want, (size_t)n), IS64 ? 1e-13 : 1e-5, "%s, step %d [%d]",
+                     key, t, i);
+        }
+        free(ref), free(p), free(w), free(g), free(work);
+    }
+    vt_tensors_close(st);
+}
+
 /* No reference has mirror descent with a wide state: 10000 steps that a float dual (rounding 6e-8 of 0.8) would swallow
  * one by one add up. The weight is theta^10, rounded once. */
 static void test_md(void **state) {
@@ -373,8 +403,9 @@ static void test_penalties(void **state_) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optim), cmocka_unit_test(test_md),         cmocka_unit_test(test_sgd),
-        cmocka_unit_test(test_adamw), cmocka_unit_test(test_objectives), cmocka_unit_test(test_penalties),
+        cmocka_unit_test(test_optim),     cmocka_unit_test(test_muon),  cmocka_unit_test(test_md),
+        cmocka_unit_test(test_sgd),       cmocka_unit_test(test_adamw), cmocka_unit_test(test_objectives),
+        cmocka_unit_test(test_penalties),
     };
     return cmocka_run_group_tests_name(IS64 ? "train golden, double" : "train golden, float", tests, NULL, NULL);
 }
