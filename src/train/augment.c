@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "core/rand.h"
+#include "train/randaugment.h"
 
 /* Integer in [0, n): high word of a 64-bit product, so that no value is more than n / 2^32 (relative) too likely:
  * 1e-5 for 50,000 images. Never rejects: every draw has a fixed position. */
@@ -130,5 +131,11 @@ vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t in
     int dy = (int)below(&r, AT_CROP_ROW, offsets) - a->crop, dx = (int)below(&r, AT_CROP_COLUMN, offsets) - a->crop;
     window(x, &im, side, dy, dx, chance(&r, AT_FLIP, a->flip));
     vt_image_free(&im);
+    if (a->randaugment) {
+        r.purpose = vt_rng_purpose("randaugment");
+        VT_TRY(vt_randaugment(x, side, a->randaugment, a->magnitude, &r, e));
+    }
+    r.purpose = vt_rng_purpose("erase");
+    vt_random_erase(x, side, a->erase, &r);
     return VT_OK;
 }

@@ -21,8 +21,9 @@ static const vt_opt opts[] = {
     VT_OPT_R("momentum", params, momentum, "decay of the mean", 0.95, 0, 0.9999),
     VT_OPT_B("nesterov", params, nesterov, "Nesterov's look-ahead", 1),
     VT_OPT_I("steps", params, steps, "of Newton-Schulz's iteration", 5, 1, 30),
-    VT_OPT_C("size", params, size, "of a step: adam (0.2 sqrt(longer side)) or original (sqrt(rows / columns), 1 at least)",
-             "adam|original", ADAM),
+    VT_OPT_C("size", params, size,
+             "of a step: adam (0.2 sqrt(longer side)) or original (sqrt(rows / columns), 1 at least)", "adam|original",
+             ADAM),
     VT_OPT_END,
 };
 

@@ -82,6 +82,8 @@ typedef struct vt_recipe_schedule {
 typedef struct vt_recipe_augment {
     int crop;                                                  /* zero padding of the random crop, pixels; 0: none */
     double flip;                                               /* probability */
+    int randaugment, magnitude;                                /* RandAugment: operations (0: none), their strength */
+    double erase;                                              /* random erasing: probability */
     double mix_prob, mixup_alpha, cutmix_alpha, cutmix_switch; /* Mixup / CutMix with the reversed batch */
 } vt_recipe_augment;
 

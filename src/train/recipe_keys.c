@@ -26,6 +26,8 @@
 /* "none" at its preset, and then left out of the resolved text. */
 #define REAL_IF(key, preset, min, max, help)                                                                           \
     { #key, help, VT_OPT_REAL, IN(key), preset, min, max, NULL, VT_RECIPE_NONE }
+#define INT_IF(key, preset, min, max, help)                                                                            \
+    { #key, help, VT_OPT_INT, IN(key), preset, min, max, NULL, VT_RECIPE_NONE }
 /* What is not given is told by the preset or the data; the stored number lies outside the range. */
 #define AUTO(key, type, unset, min, max, choices, help)                                                                \
     { #key, help, type, IN(key), unset, min, max, choices, "auto" }
@@ -133,6 +135,9 @@ static const vt_opt schedule[] =
 static const vt_opt augment[] =
     {INT(crop, 4, 0, 1024, "zero padding of the random crop, pixels; 0: no crop"),
      REAL(flip, 0.5, 0, 1, "probability of a mirrored image"),
+     INT_IF(randaugment, 0, 0, 8, "RandAugment: operations on each image (2 is usual), after crop and flip"),
+     INT_IF(magnitude, 9, 0, 30, "RandAugment: strength of its operations; none: 9"),
+     REAL_IF(erase, 0, 0, 1, "probability that a rectangle of the image becomes random pixels (random erasing)"),
      REAL(mix_prob, 0.3, 0, 1, "probability that a step mixes its images, with the batch reversed"),
      REAL(mixup_alpha, 0.8, 0, 100, "Mixup: shares are drawn from Beta(alpha, alpha); 0: no Mixup"),
      REAL(cutmix_alpha, 1, 0, 100, "CutMix: likewise"),

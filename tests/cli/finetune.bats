@@ -147,3 +147,13 @@ parts() {
     bad 2 "muon.steps is 0," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set muon.steps=0
     [ ! -e o ]
 }
+
+@test "RandAugment and random erasing go on to the same bytes" {
+    cd "$BATS_TEST_TMPDIR/here"
+    parts --set augment.randaugment=2 --set augment.erase=0.5
+    parts --set augment.randaugment=1 --set augment.magnitude=15
+    for k in randaugment=9 magnitude=31 erase=1.5; do
+        bad 2 "augment.${k%=*} is ${k#*=}," -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --set "augment.$k"
+    done
+    [ ! -e o ]
+}

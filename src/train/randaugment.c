@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Every operation computes Pillow's bytes (of 9.4: Image.transform, ImageEnhance, ImageOps), since that is what
+ * torchvision's does on a PIL image. */
+#include "train/randaugment.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- where pixels come from ---- */
+
+static uint8_t black_or(const uint8_t *plane, int side, int64_t y, int64_t x) {
+    return y >= 0 && x >= 0 && y < side && x < side ? plane[y * side + x] : 0;
+}
+
+/* out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits. */
+static void affine(uint8_t *out, const uint8_t *in, int side, const double m[6]) {
+    const double one = 65536;
+    int64_t step[2][2];
+    for (int i = 0; i < 4; i++) step[i / 2][i % 2] = (int64_t)floor(m[3 * (i / 2) + i % 2] * one + 0.5);
+    for (int c = 0; c < 3; c++, in += side * side)
+        for (int64_t y = 0; y < side; y++)
+            for (int64_t x = 0; x < side; x++, out++) {
+                int64_t at[2];
+                for (int i = 0; i < 2; i++) {
+                    double centre = m[3 * i + 2] + m[3 * i] * 0.5 + m[3 * i + 1] * 0.5;
+                    at[i] = (int64_t)floor(centre * one + 0.5) + x * step[i][0] + y * step[i][1];
+                }
+                *out = black_or(in, side, at[1] >> 16, at[0] >> 16);
+            }
+}
+
+static void shear_x(uint8_t *out, const uint8_t *in, int side, double v) {
+    affine(out, in, side, (const double[6]){1, v, 0, 0, 1, 0});
+}
+
+static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
+    affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
+}
+
+/* By whole pixels: torchvision truncates the setting, and moves the picture by it. */
+static void translate(uint8_t *out, const uint8_t *in, int side, int dy, int dx) {
+    for (int c = 0; c < 3; c++, in += side * side)
+        for (int y = 0; y < side; y++)
+            for (int x = 0; x < side; x++) *out++ = black_or(in, side, y - dy, x - dx);
+}
+
+static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) { translate(out, in, side, 0, (int)v); }
+static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) { translate(out, in, side, (int)v, 0); }
+
+/* Counter-clockwise by v degrees around the centre. */
+static void rotate(uint8_t *out, const uint8_t *in, int side, double v) {
+    double angle = -v * (3.14159265358979323846 / 180), centre = side / 2.0;
+    double c = round(cos(angle) * 1e15) / 1e15, s = round(sin(angle) * 1e15) / 1e15;
+    affine(out, in, side,
+           (const double[6]){c, s, c * -centre + s * -centre + centre, -s, c, -s * -centre + c * -centre + centre});
+}
+
+/* ---- what becomes of their values ---- */
+
+static void lookup(uint8_t *out, const uint8_t *in, int area, const uint8_t table[256]) {
+    for (int i = 0; i < area; i++) out[i] = table[in[i]];
+}
+
+/* Image.blend: a + factor (b - a), cut off */
+static uint8_t blend(uint8_t a, uint8_t b, float factor) {
+    float v = (float)a + factor * ((float)b - (float)a);
+    return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)v;
+}
+
+/* convert("L") */
+static uint8_t grey(const uint8_t *in, int area, int i) {
+    return (uint8_t)((19595u * in[i] + 38470u * in[area + i] + 7471u * in[2 * area + i] + 0x8000u) >> 16);
+}
+
+static void brightness(uint8_t *out, const uint8_t *in, int side, double v) {
+    for (int i = 0; i < 3 * side * side; i++) out[i] = blend(0, in[i], (float)(1 + v));
+}
+
+static void colour(uint8_t *out, const uint8_t *in, int side, double v) {
+    int area = side * side;
+    for (int i = 0; i < 3 * area; i++) out[i] = blend(grey(in, area, i % area), in[i], (float)(1 + v));
+}
+
+static void contrast(uint8_t *out, const uint8_t *in, int side, double v) {
+    int area = side * side;
+    double sum = 0;
+    for (int i = 0; i < area; i++) sum += grey(in, area, i);
+    uint8_t mean = (uint8_t)(sum / area + 0.5);
+    for (int i = 0; i < 3 * area; i++) out[i] = blend(mean, in[i], (float)(1 + v));
+}
+
+/* ImageFilter.SMOOTH: 5 in the middle, 1 around, of 13; the border stays. */
+static uint8_t smooth(const uint8_t *plane, int side, int y, int x) {
+    const float weight[2] = {1 / 13.0f, 5 / 13.0f};
+    if (!y || !x || y == side - 1 || x == side - 1) return plane[y * side + x];
+    float sum = 0.5f;
+    for (int dy = 1; dy >= -1; dy--) { /* Pillow's order of summation: rows from below */
+        const uint8_t *p = plane + (y + dy) * side + x;
+        sum += (float)p[-1] * weight[0] + (float)p[0] * weight[!dy] + (float)p[1] * weight[0];
+    }
+    return (uint8_t)sum;
+}
+
+static void sharpness(uint8_t *out, const uint8_t *in, int side, double v) {
+    for (int c = 0; c < 3; c++, in += side * side)
+        for (int y = 0; y < side; y++)
+            for (int x = 0; x < side; x++) *out++ = blend(smooth(in, side, y, x), in[y * side + x], (float)(1 + v));
+}
+
+static void posterize(uint8_t *out, const uint8_t *in, int side, double bits) {
+    int mask = ~((1 << (8 - (int)bits)) - 1);
+    for (int i = 0; i < 3 * side * side; i++) out[i] = (uint8_t)(in[i] & mask);
+}
+
+static void solarize(uint8_t *out, const uint8_t *in, int side, double threshold) {
+    for (int i = 0; i < 3 * side * side; i++) out[i] = in[i] < threshold ? in[i] : (uint8_t)(255 - in[i]);
+}
+
+static void autocontrast(uint8_t *out, const uint8_t *in, int side, double unused) {
+    int area = side * side;
+    (void)unused;
+    for (int c = 0; c < 3; c++, in += area, out += area) {
+        uint8_t table[256], lo = 255, hi = 0;
+        for (int i = 0; i < area; i++) lo = in[i] < lo ? in[i] : lo, hi = in[i] > hi ? in[i] : hi;
+        for (int i = 0; i < 256; i++) {
+            double scale = hi > lo ? 255.0 / (hi - lo) : 1, v = hi > lo ? trunc(i * scale + -lo * scale) : i;
+            table[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+        }
+        lookup(out, in, area, table);
+    }
+}
+
+static void equalize(uint8_t *out, const uint8_t *in, int side, double unused) {
+    int area = side * side;
+    (void)unused;
+    for (int c = 0; c < 3; c++, in += area, out += area) {
+        int count[256] = {0}, last = 0, n;
+        uint8_t table[256];
+        for (int i = 0; i < area; i++) count[in[i]]++;
+        for (int i = 0; i < 256; i++) last = count[i] ? count[i] : last;
+        int step = (area - last) / 255;
+        n = step / 2;
+        for (int i = 0; i < 256; n += count[i++]) table[i] = (uint8_t)(step ? n / step : i);
+        lookup(out, in, area, table);
+    }
+}
+
+static void identity(uint8_t *out, const uint8_t *in, int side, double unused) {
+    (void)unused;
+    memcpy(out, in, (size_t)(3 * side * side));
+}
+
+/* ---- the operations ---- */
+
+/* A setting goes from 0 to `most` in a line over the magnitudes. */
+static const struct operation {
+    const char *name;
+    void (*apply)(uint8_t *out, const uint8_t *in, int side, double setting);
+    double most;
+    bool has_sign;
+} operations[] = {
+    {"Identity", identity, 0, false},         {"ShearX", shear_x, 0.3, true},
+    {"ShearY", shear_y, 0.3, true},           {"TranslateX", translate_x, 150.0 / 331, true}, /* of the side */
+    {"TranslateY", translate_y, 150.0 / 331, true}, {"Rotate", rotate, 30, true},
+    {"Brightness", brightness, 0.9, true},    {"Color", colour, 0.9, true},
+    {"Contrast", contrast, 0.9, true},        {"Sharpness", sharpness, 0.9, true},
+    {"Posterize", posterize, 4, false}, /* bits left out */
+    {"Solarize", solarize, 255, false}, /* levels left out */
+    {"AutoContrast", autocontrast, 0, false}, {"Equalize", equalize, 0, false},
+};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+const char *vt_randaugment_name(int op) { return op < OPERATIONS ? operations[op].name : NULL; }
+
+double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign) {
+    const struct operation *o = &operations[op];
+    double v = o->most * magnitude / (VT_RANDAUGMENT_LEVELS - 1);
+    *has_sign = o->has_sign;
+    if (o->apply == translate_x || o->apply == translate_y) v *= side;
+    if (o->apply == posterize) return 8 - nearbyint(v);
+    return o->apply == solarize ? 255 - v : v;
+}
+
+void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting) {
+    operations[op].apply(out, in, side, setting);
+}
+
+vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rng *r, vt_err *e) {
+    size_t n = (size_t)(3 * side * side);
+    uint8_t *in = malloc(2 * n), *out = in + n, *const block = in;
+    if (!in) return vt_fail(e, VT_E_MEMORY, "no memory for an image of %d pixels a side", side);
+    for (size_t i = 0; i < n; i++) in[i] = (uint8_t)lrintf(x[i] * 255);
+    for (int k = 0; k < ops; k++) {
+        int op = (int)((uint64_t)vt_rng_bits(r, (uint64_t)(2 * k)) * OPERATIONS >> 32);
+        bool has_sign;
+        double v = vt_randaugment_setting(op, magnitude, side, &has_sign);
+        if (has_sign && vt_rng_bits(r, (uint64_t)(2 * k + 1)) >> 31) v = -v;
+        vt_randaugment_apply(out, in, side, op, v);
+        uint8_t *t = in;
+        in = out, out = t;
+    }
+    for (size_t i = 0; i < n; i++) x[i] = (float)in[i] / 255;
+    free(block);
+    return VT_OK;
+}
+
+/* ---- random erasing ---- */
+
+/* Positions of its key: whether, then tries of four draws each, then pixels. */
+enum { TRIES = 10, PIXELS_FROM = 1 + 4 * TRIES };
+
+void vt_random_erase(float *x, int side, double p, const vt_rng *r) {
+    if ((double)vt_rng_uniform(r, 0) >= p) return;
+    for (uint64_t t = 0; t < TRIES; t++) { /* torchvision's ten tries for a rectangle that fits */
+        double share = 0.02 + (0.33 - 0.02) * (double)vt_rng_uniform(r, 1 + 4 * t);
+        double ratio = exp(log(0.3) + log(3.3 / 0.3) * (double)vt_rng_uniform(r, 2 + 4 * t)), area = share * side * side;
+        int h = (int)lrint(sqrt(area * ratio)), w = (int)lrint(sqrt(area / ratio));
+        if (!h || !w || h >= side || w >= side) continue;
+        int y0 = (int)((uint64_t)vt_rng_bits(r, 3 + 4 * t) * (uint64_t)(side - h + 1) >> 32);
+        int x0 = (int)((uint64_t)vt_rng_bits(r, 4 + 4 * t) * (uint64_t)(side - w + 1) >> 32);
+        for (int c = 0; c < 3; c++)
+            for (int i = 0; i < h; i++)
+                for (int j = 0; j < w; j++) {
+                    size_t at = (size_t)((c * side + y0 + i) * side + x0 + j);
+                    x[at] = vt_rng_uniform(r, PIXELS_FROM + at);
+                }
+        return;
+    }
+}
