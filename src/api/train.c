@@ -8,14 +8,15 @@
 #include "eval/prepare.h"
 #include "train/train.h"
 
-static const char *const own_options[] = {"recipe", "data",      "out",     "init", "resume",
-                                          "set",    "max-steps", "threads", NULL};
+static const char *const own_options[] = {"recipe", "data", "extra",     "out",     "init",
+                                          "resume", "set",  "max-steps", "threads", NULL};
 
 /* Everything that the call holds; freed in one place. */
 typedef struct job {
     vt_api_options options;
     vt_recipe *recipe;
     vt_dataset *data, *test;
+    vt_extra extra;
     vt_model *init, *model;
     const vitrine_listener *listener;
 } job;
@@ -59,6 +60,10 @@ static vt_status read_all(job *j, const char **out, vt_err *e) {
     VT_TRY(vt_recipe_resolve(j->recipe, e));
     VT_TRY(vt_dataset_open(&j->data, data, VT_SPLIT_TRAIN, e));
     if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, data, VT_SPLIT_TEST, e));
+    const char *extra[VT_RECIPE_EXTRA + 1];
+    int n = 0;
+    while (n <= VT_RECIPE_EXTRA && (extra[n] = vt_chosen_nth(c, "extra", n))) n++;
+    VT_TRY(vt_extra_open(&j->extra, extra, n, j->recipe, j->data, e));
     return vt_train_model(&j->model, j->recipe, j->data, j->init, e);
 }
 
@@ -83,6 +88,7 @@ static vt_status train(job *j, const char *const *options, const vitrine_listene
     vt_train t = {.recipe = j->recipe,
                   .model = j->model,
                   .data = j->data,
+                  .extra = &j->extra,
                   .watch_data = j->recipe->probe.images ? watched : NULL,
                   .out = out,
                   .threads = threads,
@@ -104,7 +110,7 @@ vitrine_status vitrine_train(const char *const *options, const vitrine_listener 
     vt_status s = j ? train(j, options, listener, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a training");
     if (j) {
         vt_model_close(j->model), vt_model_close(j->init);
-        vt_dataset_close(j->data), vt_dataset_close(j->test);
+        vt_dataset_close(j->data), vt_dataset_close(j->test), vt_extra_close(&j->extra);
         vt_recipe_free(j->recipe);
         vt_api_options_free(&j->options);
     }

@@ -19,6 +19,7 @@
 typedef struct job {
     vt_recipe *recipe;
     vt_dataset *data, *test;
+    vt_extra extra;
     vt_model *init, *model;
     vt_train t;
     bool tty;
@@ -113,7 +114,10 @@ static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_dataset_open(&j->data, path, VT_SPLIT_TRAIN, e));
     if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
     vt_cli_say_data(c, j->data, NULL, 0);
-    return VT_OK;
+    const char *extra[VT_RECIPE_EXTRA + 1];
+    int n = 0;
+    while (n <= VT_RECIPE_EXTRA && (extra[n] = vt_cli_nth(c, "extra", n))) n++;
+    return vt_extra_open(&j->extra, extra, n, j->recipe, j->data, e);
 }
 
 /* TRADES and MART take the loss with a batch's own statistics; here nothing moves them, and whoever trains a model that
@@ -147,6 +151,7 @@ static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
     j->t = (vt_train){.recipe = j->recipe,
                       .model = j->model,
                       .data = j->data,
+                      .extra = &j->extra,
                       .watch_data = !j->recipe->probe.images ? NULL
                                     : j->test                ? j->test
                                                              : j->data,
@@ -177,6 +182,11 @@ static vt_status dry_run(const job *j, vt_err *e) {
            vt_model_param_count(j->model));
     printf("# images: %lld to train on, %lld watched; %lld steps an epoch, %lld in all\n", (long long)p.images,
            (long long)p.watched, (long long)p.per_epoch, (long long)p.steps);
+    int rest = j->recipe->top.batch;
+    for (int i = 0; i < j->extra.n; i++) rest -= vt_extra_take(j->recipe, i);
+    if (j->extra.n) printf("# %d of each step's %d from %s", rest, j->recipe->top.batch, j->data->path);
+    for (int i = 0; i < j->extra.n; i++)
+        printf(", %d from %s%s", vt_extra_take(j->recipe, i), j->extra.sets[i]->path, i == j->extra.n - 1 ? "\n" : "");
     printf("# work: %.3g GFLOP a step, %.3g TFLOP in all\n", p.flops * 1e-9, p.flops * 1e-12 * (double)p.steps);
     printf("# time: %s here with %d thread%s and no other work, by the rate of one image's forward and gradient\n",
            vt_hours_text(time, hours), j->t.threads, j->t.threads == 1 ? "" : "s");
@@ -230,13 +240,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_status s = train(&j, c, e);
     vt_model_close(j.model), vt_model_close(j.init);
-    vt_dataset_close(j.data), vt_dataset_close(j.test);
+    vt_dataset_close(j.data), vt_dataset_close(j.test), vt_extra_close(&j.extra);
     vt_recipe_free(j.recipe);
     return s;
 }
 
 static const vt_arg args[] = {
     {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs below train/ and test/"},
+    {"extra", "DATA", "further training images (generated ones, say); their share: recipe key extra; repeatable"},
     {"out", "DIR", "folder for checkpoints and log"},
     {"resume", NULL, "go on where a killed run was (byte-identical); starts one that is not there"},
     {"init", "CKPT", "start from this checkpoint instead of from scratch"},

@@ -99,17 +99,22 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
 }
 
+/* Image `at` of the batch as it is before mixing. */
+static vt_status load_one(const vt_batch *b, int at, float *x, int *label, vt_err *e) {
+    const vt_sampled *set = b->sampler ? vt_sampler_set(b->sampler, at) : NULL;
+    return vt_augment_image(x, label, set ? set->data : b->data, b->ids[at], vt_config_input(&b->m->config),
+                            &b->r->augment, (uint64_t)b->r->top.seed, set ? set->pass : b->epoch, e);
+}
+
 /* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
 static vt_status load(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
     const vt_recipe *r = b->r;
-    int side = vt_config_input(&b->m->config), y, yr;
-    uint64_t seed = (uint64_t)r->top.seed;
-    VT_TRY(vt_augment_image(x, &y, b->data, b->ids[at], side, &r->augment, seed, b->epoch, e));
+    int y, yr;
+    VT_TRY(load_one(b, at, x, &y, e));
     yr = y;
     if (b->mix.kind != VT_MIX_NONE) {
-        VT_TRY(vt_augment_image(w->partner, &yr, b->data, b->ids[r->top.batch - 1 - at], side, &r->augment, seed,
-                                b->epoch, e));
-        vt_mix_images(x, w->partner, &b->mix, side);
+        VT_TRY(load_one(b, r->top.batch - 1 - at, w->partner, &yr, e));
+        vt_mix_images(x, w->partner, &b->mix, vt_config_input(&b->m->config));
     }
     vt_mix_target(target, y, yr, &b->mix, r->top.label_smoothing, b->m->config.classes);
     return VT_OK;

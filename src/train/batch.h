@@ -11,6 +11,7 @@
 #include "train/inner.h"
 #include "train/penalty.h"
 #include "train/reduce.h"
+#include "train/sampler.h"
 
 /* Over the images of a step. Clean accuracy is taken on all images when the objective sees them, else on the first
  * micro-batch. */
@@ -37,6 +38,7 @@ typedef struct vt_batch {
     const vt_recipe *r;
     const vt_model *m;
     const vt_dataset *data;
+    const vt_sampler *sampler; /* where ids come from, the caller's; NULL: all from data, in pass `epoch` */
     const vt_objective_def_f32 *objective;
     const void *objective_params;
     double ortho; /* factor of L_AM for one image */

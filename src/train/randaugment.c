@@ -160,14 +160,20 @@ static const struct operation {
     double most;
     bool has_sign;
 } operations[] = {
-    {"Identity", identity, 0, false},         {"ShearX", shear_x, 0.3, true},
-    {"ShearY", shear_y, 0.3, true},           {"TranslateX", translate_x, 150.0 / 331, true}, /* of the side */
-    {"TranslateY", translate_y, 150.0 / 331, true}, {"Rotate", rotate, 30, true},
-    {"Brightness", brightness, 0.9, true},    {"Color", colour, 0.9, true},
-    {"Contrast", contrast, 0.9, true},        {"Sharpness", sharpness, 0.9, true},
+    {"Identity", identity, 0, false},
+    {"ShearX", shear_x, 0.3, true},
+    {"ShearY", shear_y, 0.3, true},
+    {"TranslateX", translate_x, 150.0 / 331, true}, /* of the side */
+    {"TranslateY", translate_y, 150.0 / 331, true},
+    {"Rotate", rotate, 30, true},
+    {"Brightness", brightness, 0.9, true},
+    {"Color", colour, 0.9, true},
+    {"Contrast", contrast, 0.9, true},
+    {"Sharpness", sharpness, 0.9, true},
     {"Posterize", posterize, 4, false}, /* bits left out */
     {"Solarize", solarize, 255, false}, /* levels left out */
-    {"AutoContrast", autocontrast, 0, false}, {"Equalize", equalize, 0, false},
+    {"AutoContrast", autocontrast, 0, false},
+    {"Equalize", equalize, 0, false},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -214,7 +220,8 @@ void vt_random_erase(float *x, int side, double p, const vt_rng *r) {
     if ((double)vt_rng_uniform(r, 0) >= p) return;
     for (uint64_t t = 0; t < TRIES; t++) { /* torchvision's ten tries for a rectangle that fits */
         double share = 0.02 + (0.33 - 0.02) * (double)vt_rng_uniform(r, 1 + 4 * t);
-        double ratio = exp(log(0.3) + log(3.3 / 0.3) * (double)vt_rng_uniform(r, 2 + 4 * t)), area = share * side * side;
+        double ratio = exp(log(0.3) + log(3.3 / 0.3) * (double)vt_rng_uniform(r, 2 + 4 * t)),
+               area = share * side * side;
         int h = (int)lrint(sqrt(area * ratio)), w = (int)lrint(sqrt(area / ratio));
         if (!h || !w || h >= side || w >= side) continue;
         int y0 = (int)((uint64_t)vt_rng_bits(r, 3 + 4 * t) * (uint64_t)(side - h + 1) >> 32);

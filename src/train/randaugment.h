@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RandAugment (Cubuk et al. 2020) as torchvision.transforms.RandAugment does it on 8-bit pictures (nearest pixels, black
- * where the picture ends), and random erasing (Zhong et al. 2020, algorithm 1, with random pixels). */
+/* RandAugment (Cubuk et al. 2020) as torchvision.transforms.RandAugment does it on 8-bit pictures (nearest pixels,
+ * black where the picture ends), and random erasing (Zhong et al. 2020, algorithm 1, with random pixels). */
 #ifndef VT_TRAIN_RANDAUGMENT_H
 #define VT_TRAIN_RANDAUGMENT_H
 
@@ -20,8 +20,8 @@ double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign);
 
 /* x [3, side, side] in [0,1], rounded to 8 bits, after `ops` operations drawn from r. */
 vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rng *r, vt_err *e);
-/* With probability p a rectangle of 2 to 33 % of the picture and sides of 0.3 to 3.3 of each other is replaced by uniform
- * random pixels. */
+/* With probability p a rectangle of 2 to 33 % of the picture and sides of 0.3 to 3.3 of each other is replaced by
+ * uniform random pixels. */
 void vt_random_erase(float *x, int side, double p, const vt_rng *r);
 
 #endif

@@ -325,26 +325,41 @@ static vt_status check_specs(vt_recipe *r, vt_err *e) {
     return check_spec("probe.attack", p->attack, a->norm, &facts, e);
 }
 
-static vt_status check_drops(vt_recipe *r, vt_err *e) {
-    const char *text = r->schedule.drops, *p = text;
-    r->n_drops = 0;
+/* Numbers in text, separated by commas, each above *least, which it becomes where they ascend, and below 1. */
+static vt_status numbers(double *out, int *n, int most, const char *key, const char *text, bool ascending, vt_err *e) {
+    const char *p = text;
+    double least = 0;
+    *n = 0;
     while (*text) {
-        char item[sizeof r->schedule.drops];
-        size_t n = strcspn(p, ",");
-        double v, least = r->n_drops ? r->drops[r->n_drops - 1] : 0;
-        snprintf(item, sizeof item, "%.*s", (int)n, p);
+        char item[96];
+        size_t len = strcspn(p, ",");
+        double v;
+        snprintf(item, sizeof item, "%.*s", (int)len, p);
         if (!vt_parse_real(item, &v) || !(v > least && v < 1))
-            return vt_fail(e, VT_E_USAGE,
-                           "schedule.drops is '%s', must be ascending numbers between 0 and 1 separated by commas",
-                           text);
-        if (r->n_drops == VT_RECIPE_DROPS)
-            return vt_fail(e, VT_E_USAGE, "schedule.drops is '%s', must have at most %d numbers", text,
-                           VT_RECIPE_DROPS);
-        r->drops[r->n_drops++] = v;
-        if (!p[n]) break;
-        p += n + 1;
+            return vt_fail(e, VT_E_USAGE, "%s is '%s', must be %snumbers between 0 and 1 separated by commas", key,
+                           text, ascending ? "ascending " : "");
+        if (*n == most) return vt_fail(e, VT_E_USAGE, "%s is '%s', must have at most %d numbers", key, text, most);
+        out[(*n)++] = v, least = ascending ? v : 0;
+        if (!p[len]) break;
+        p += len + 1;
     }
     return VT_OK;
+}
+
+/* Each set has an image of every batch at least, the recipe's own too. */
+static vt_status check_extra(vt_recipe *r, vt_err *e) {
+    int batch = r->top.batch, rest = batch;
+    VT_TRY(numbers(r->extra, &r->n_extra, VT_RECIPE_EXTRA, "extra", r->top.extra, false, e));
+    for (int i = 0; i < r->n_extra; i++) {
+        int take = (int)lrint(r->extra[i] * batch);
+        if (!take)
+            return vt_fail(e, VT_E_USAGE, "extra is '%s': %g of a batch of %d is no image", r->top.extra, r->extra[i],
+                           batch);
+        rest -= take;
+    }
+    if (rest > 0) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "extra is '%s', which leaves no image of a batch of %d to the first data set",
+                   r->top.extra, batch);
 }
 
 static vt_status check_schedule(vt_recipe *r, vt_err *e) {
@@ -354,12 +369,13 @@ static vt_status check_schedule(vt_recipe *r, vt_err *e) {
                        s->warmup);
     if ((s->kind == COSINE || s->kind == ONECYCLE) && !(s->min_lr < r->top.lr))
         return vt_fail(e, VT_E_USAGE, "schedule.min_lr is %g, must be below lr (%g)", s->min_lr, r->top.lr);
-    return check_drops(r, e);
+    return numbers(r->drops, &r->n_drops, VT_RECIPE_DROPS, "schedule.drops", s->drops, true, e);
 }
 
 vt_status vt_recipe_resolve(vt_recipe *r, vt_err *e) {
-    static vt_status (*const checks[])(vt_recipe *, vt_err *) = {check_names,  check_model, check_init,    check_batch,
-                                                                 check_attack, check_specs, check_schedule};
+    static vt_status (*const checks[])(vt_recipe *, vt_err *) = {check_names, check_model,   check_init,
+                                                                 check_batch, check_extra,   check_attack,
+                                                                 check_specs, check_schedule};
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) VT_TRY(checks[i](r, e));
     return VT_OK;
 }

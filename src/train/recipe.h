@@ -27,6 +27,7 @@ typedef struct vt_recipe_top {
     double ema;  /* decay of the averaged weights; 0: none */
     double label_smoothing;
     char freeze[200];   /* tensors that training leaves as they are (train.h, vt_train_freeze); "": none */
+    char extra[64];     /* shares of a batch that further data sets have, "0.5,0.2"; "": there are none */
     double layer_decay; /* factor on the learning rate for each layer below the head; 1: none */
 } vt_recipe_top;
 
@@ -96,6 +97,7 @@ typedef struct vt_recipe_probe {
 
 #define VT_RECIPE_GROUPS 16
 #define VT_RECIPE_DROPS 8
+#define VT_RECIPE_EXTRA 4
 
 typedef struct vt_recipe {
     vt_recipe_top top;
@@ -117,6 +119,9 @@ typedef struct vt_recipe {
     /* schedule.drops, parsed */
     double drops[VT_RECIPE_DROPS];
     int n_drops;
+    /* extra, parsed */
+    double extra[VT_RECIPE_EXTRA];
+    int n_extra;
 } vt_recipe;
 
 /* All defaults. */

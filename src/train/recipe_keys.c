@@ -51,6 +51,7 @@ static const vt_opt top[] =
      REAL(label_smoothing, 0, 0, 0.99, "share of the label spread over all classes"),
      TEXT_IF(freeze, "tensors that stay as they are: embed, blocks.0-5, norm, head, or patterns of names, separated by "
                      "commas"),
+     TEXT_IF(extra, "shares of each batch that further data sets have (train --extra), one for each: 0.7, or 0.3,0.2"),
      REAL_IF(layer_decay, 1, 1e-3, 1,
              "factor on the learning rate for each layer below the head, the embedding's is the smallest"),
      END};
@@ -257,7 +258,9 @@ const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_secti
 }
 
 bool vt_recipe_takes_words(const vt_opt *o) { return !strcmp(o->key, "forms"); }
-bool vt_recipe_takes_list(const vt_opt *o) { return o->type == VT_OPT_TRIPLE || !strcmp(o->key, "drops"); }
+bool vt_recipe_takes_list(const vt_opt *o) {
+    return o->type == VT_OPT_TRIPLE || !strcmp(o->key, "drops") || !strcmp(o->key, "extra");
+}
 
 /* ---- unknown keys ---- */
 

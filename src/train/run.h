@@ -51,8 +51,8 @@ typedef struct vt_run {
     vt_run_numbers n;
     char kernels_before[128]; /* of the matrix products, when the state was written; "": unknown */
     bool resumed;             /* there was a state to go on from */
-    int32_t *order;
-    int order_epoch;
+    vt_sampler sampler;
+    char data_hash[65]; /* of all its images */
     FILE *log;
     double saved_at, shown_at, began;
     int64_t began_step;

@@ -274,6 +274,6 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     p->bytes = (m->params.total + m->params.t_total) * sizeof(float) +
                vt_batch_bytes(r, m, t->threads, vt_team_size(t->team)) + vt_update_bytes(m, r, t->threads) +
                penalty_bytes(r, m) + (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) +
-               (size_t)p->images * sizeof(int32_t);
+               vt_sampler_bytes(p->images, t->extra);
     return vt_train_flops(&p->flops, r, &m->config, e);
 }

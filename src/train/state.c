@@ -100,7 +100,7 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     model_text(model, sizeof model, &run->m->config);
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    const char *more[] = {"step",    step,       "recipe",       run->text,  "data_sha256", run->t->data->hash,
+    const char *more[] = {"step",    step,       "recipe",       run->text,  "data_sha256", run->data_hash,
                           "kernels", kernels,    "watch_sha256", watch(run), "model",       model,
                           "vitrine", VT_VERSION, VT_ST_FILE,     NULL};
     memcpy(meta + 2 * n, more, sizeof more);
@@ -147,9 +147,9 @@ static vt_status same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
     model_text(text, sizeof text, &run->m->config);
     vt_recipe_diff(model ? model : text, text, changed, sizeof changed); /* older states hold none */
     if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", vt_tensors_path(st), changed);
-    if (strcmp(data, run->t->data->hash))
+    if (strcmp(data, run->data_hash))
         return vt_fail(e, VT_E_USAGE, "%s was made with other images (sha256 %.12s...) than those in %s (%.12s...)",
-                       vt_tensors_path(st), data, run->t->data->path, run->t->data->hash);
+                       vt_tensors_path(st), data, run->t->data->path, run->data_hash);
     const char *watched = vt_tensors_meta(st, "watch_sha256");
     if (watched && strcmp(watched, watch(run)))
         return vt_fail(e, VT_E_USAGE,
@@ -226,7 +226,7 @@ static char *identity(const vt_run *run) {
     model_text(model, sizeof model, &run->m->config);
     vt_gemm_kernels(kernels, sizeof kernels);
     int n = asprintf(&text, "%simages: %s\nwatched images: %s\n%sversion: %s\nproduct kernels: %s\n", run->text,
-                     run->t->data->hash, watch(run), model, VT_VERSION, kernels);
+                     run->data_hash, watch(run), model, VT_VERSION, kernels);
     return n < 0 ? NULL : text;
 }
 
@@ -300,8 +300,8 @@ vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], steps[64];
     if (!vt_path(path, run->t->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     snprintf(steps, sizeof steps, "%lld of %lld", (long long)run->step, (long long)run->steps);
-    const char *extra[] = {"recipe",           run->text, "steps",    steps,      "data_sha256",
-                           run->t->data->hash, "vitrine", VT_VERSION, VT_ST_FILE, NULL};
+    const char *extra[] = {"recipe",       run->text, "steps",    steps,      "data_sha256",
+                           run->data_hash, "vitrine", VT_VERSION, VT_ST_FILE, NULL};
     const float *w = run->update.ema ? run->update.ema : run->m->w;
     return vt_model_save_as(run->m, w, extra, (int)(sizeof extra / sizeof *extra) / 2, path, e);
 }

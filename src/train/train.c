@@ -42,7 +42,7 @@ static vt_status open_penalties(vt_run *run, vt_err *e) {
 }
 
 static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
-    *run = (vt_run){.t = t, .r = t->recipe, .m = t->model, .order_epoch = -1};
+    *run = (vt_run){.t = t, .r = t->recipe, .m = t->model};
     run->n.lr_scale = 1, run->n.best = -1, run->n.best_epoch = -1, run->n.last_single = -1, run->n.best_watch = -1;
     vt_train_plan plan;
     VT_TRY(vt_train_measure(&plan, t, e));
@@ -50,11 +50,13 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     run->images = plan.images, run->per_epoch = plan.per_epoch, run->steps = plan.steps;
     run->watched = t->data->count - plan.images;
     run->text = vt_recipe_text(t->recipe);
-    run->order = calloc((size_t)run->images, sizeof *run->order);
-    if (!run->text || !run->order) return vt_fail(e, VT_E_MEMORY, "no memory for training");
+    if (!run->text) return vt_fail(e, VT_E_MEMORY, "no memory for training");
+    VT_TRY(vt_sampler_open(&run->sampler, run->r, t->data, run->watched, t->extra, e));
+    vt_sampler_hash(run->data_hash, t->data, t->extra);
     bool there = false;
     if (has_files(run)) VT_TRY(vt_state_exists(run, &there, e));
     VT_TRY(vt_batch_open(&run->batch, run->r, run->m, t->data, t->threads, t->team, e));
+    run->batch.sampler = &run->sampler;
     VT_TRY(vt_update_open(&run->update, run->m, run->r, t->threads, e));
     VT_TRY(vt_validation_open(&run->watch, run->r, run->m, t->watch_data, t->threads, t->team, e));
     VT_TRY(open_penalties(run, e));
@@ -74,7 +76,8 @@ static void close_run(vt_run *run) {
     vt_validation_close(&run->watch);
     for (int i = 0; i < run->n_penalties; i++) free(run->penalties[i].state), free(run->penalties[i].work);
     if (run->log) fclose(run->log);
-    free(run->order), free(run->text);
+    vt_sampler_close(&run->sampler);
+    free(run->text);
 }
 
 /* ---- one step ---- */
@@ -169,14 +172,8 @@ static void show_progress(vt_run *run, bool now) {
 static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     int epoch = (int)(run->step / run->per_epoch);
     double share = (double)run->step / (double)run->steps, began = vt_now();
-    if (run->order_epoch != epoch) {
-        vt_epoch_order(run->order, run->images, (uint64_t)run->r->top.seed, epoch);
-        if (run->watched)
-            for (int64_t i = 0; i < run->images; i++)
-                run->order[i] = (int32_t)vt_unwatched_image(run->order[i], run->watched, run->t->data->count);
-        run->order_epoch = epoch;
-    }
-    const int32_t *ids = run->order + (run->step % run->per_epoch) * run->r->top.batch;
+    const int32_t *ids = run->sampler.ids;
+    vt_sampler_step(&run->sampler, run->step);
     VT_TRY(vt_batch_gradient(&run->batch, ids, epoch, run->step, share, e));
     if (vt_awp_active(run->r, share)) VT_TRY(vt_awp_gradient(&run->batch, &run->update, e));
     double loss = run->batch.sums.loss / run->r->top.batch + add_penalties(run);
@@ -255,7 +252,7 @@ static vt_status checkpoint(vt_run *run, vt_err *e) {
 static vt_status usable(bool *yes, const vt_run *run, vt_err *e) {
     static const vt_recipe_augment none = {0};
     const vt_batch_worker *w = &run->batch.workers[0];
-    int32_t id = run->order[(run->step - 1) % run->per_epoch * run->r->top.batch];
+    int32_t id = run->sampler.ids[0];
     int label;
     VT_TRY(vt_augment_image(w->x, &label, run->t->data, id, vt_config_input(&run->m->config), &none, 0, 0, e));
     const float *z = vt_session_forward_f32(w->session, w->x, 1, false);

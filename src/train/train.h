@@ -9,6 +9,7 @@
 #include "io/dataset.h"
 #include "models/model.h"
 #include "train/recipe.h"
+#include "train/sampler.h"
 
 /* A line for the user; live: the next one may overwrite it. */
 typedef void (*vt_say_fn)(void *ctx, const char *text, bool live);
@@ -17,6 +18,7 @@ typedef struct vt_train {
     const vt_recipe *recipe;      /* resolved */
     vt_model *model;              /* trained in place */
     const vt_dataset *data;       /* training split */
+    const vt_extra *extra;        /* further training images, by recipe.extra; NULL: none */
     const vt_dataset *watch_data; /* data of probe.split; may be `data` */
     const char *out;              /* folder: model, best, state .safetensors, log.jsonl */
     int threads;

@@ -157,3 +157,31 @@ parts() {
     done
     [ ! -e o ]
 }
+
+@test "further images have their share of each batch, go on to the same bytes, and are held by their hash" {
+    cd "$BATS_TEST_TMPDIR/here"
+    /usr/bin/python3 - <<'END'
+import numpy as np
+rng = np.random.default_rng(1)
+np.savez("generated.npz", images=rng.integers(0, 256, (30, 32, 32, 3), dtype=np.uint8), labels=np.arange(30) % 10)
+np.savez("eleven.npz", images=np.zeros((11, 32, 32, 3), np.uint8), labels=np.arange(11))
+END
+    parts --extra generated.npz --set extra=0.7
+    parts --extra generated.npz --extra "$ROOT/datasets/shapes10" --set extra=0.3,0.2 --set augment.flip=0.5
+    no() { # TEXT OPTIONS...
+        local text=$1
+        shift
+        bad "${code:-2}" "$text" -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o "$@"
+        [ ! -e o ] || fail "something was written"
+    }
+    no "key extra has 0 shares ('') for 1 further data set" --extra generated.npz
+    no "key extra has 1 share ('0.5') for 0 further data sets" --set extra=0.5
+    no "extra is '1.2', must be numbers between 0 and 1" --extra generated.npz --set extra=1.2
+    code=1 no "eleven.npz has 11 classes, but" --extra eleven.npz --set extra=0.5
+    code=1 no "nowhere.npz" --extra nowhere.npz --set extra=0.5
+    no "generated.npz has 30 images, fewer than the 35" --extra generated.npz --set extra=0.88 --set batch=40
+    bad 2 "was made with other images" -- train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out whole --resume \
+        --extra "$ROOT/datasets/shapes10" --extra generated.npz --set extra=0.3,0.2 --set augment.flip=0.5
+    vt train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out o --dry-run --extra generated.npz --set extra=0.7
+    [[ $output == *"3 of each step's 10 from"*"7 from generated.npz"* ]] || fail "$output"
+}

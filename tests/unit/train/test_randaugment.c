@@ -197,7 +197,7 @@ static void test_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_flat), cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_flat),  cmocka_unit_test(test_draws),
         cmocka_unit_test(test_erase),      cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests_name("randaugment", tests, NULL, NULL);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Which images a step takes. The recipe's data set comes in passes, each in an order of its own, whose rest below a
+ * batch is left out; so does every further set (recipe.extra: generated images, say), with its share of each batch: its
+ * images stand at the end of the batch. An epoch is as many images as the first set has (Gowal et al. 2021 and Wang et
+ * al. 2023 count it so). */
+#ifndef VT_TRAIN_SAMPLER_H
+#define VT_TRAIN_SAMPLER_H
+
+#include "io/dataset.h"
+#include "train/recipe.h"
+
+/* Further training sets, opened. */
+typedef struct vt_extra {
+    vt_dataset *sets[VT_RECIPE_EXTRA];
+    int n;
+} vt_extra;
+
+/* paths [n]: one for each share of the recipe, of as many classes as `base`; else a sentence. */
+vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_recipe *r, const vt_dataset *base,
+                        vt_err *e);
+void vt_extra_close(vt_extra *x);
+/* Images of a batch that come from further set k. */
+int vt_extra_take(const vt_recipe *r, int k);
+
+/* One set's part of the steps. */
+typedef struct vt_sampled {
+    const vt_dataset *data;
+    int64_t images, watched; /* that are trained on, that are held out (of the first set) */
+    int take, pass;          /* images of a batch; the pass whose order this is */
+    int32_t *order;          /* [images] */
+} vt_sampled;
+
+typedef struct vt_sampler {
+    uint64_t seed;
+    int n;
+    vt_sampled sets[1 + VT_RECIPE_EXTRA];
+    int32_t *ids; /* [batch] images of the step, each of its set */
+} vt_sampler;
+
+/* x: NULL, or the further sets. watched: images of data that are held out. */
+vt_status vt_sampler_open(vt_sampler *s, const vt_recipe *r, const vt_dataset *data, int64_t watched, const vt_extra *x,
+                          vt_err *e);
+void vt_sampler_close(vt_sampler *s);
+/* Fills ids and the sets' passes for step 0, 1, ... */
+void vt_sampler_step(vt_sampler *s, int64_t step);
+/* The set that position `at` of the batch comes from. */
+const vt_sampled *vt_sampler_set(const vt_sampler *s, int at);
+/* Of all its sets: data->hash, or the SHA-256 of the hashes, one a line, when there are several. */
+void vt_sampler_hash(char out[65], const vt_dataset *data, const vt_extra *x);
+size_t vt_sampler_bytes(int64_t images, const vt_extra *x);
+
+#endif
