@@ -315,6 +315,7 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_streams_fold();
     if (vt_cli_get(c, "published")) return show_published(c, e);
+    if (vt_cli_get(c, "check")) return vt_table_check(vt_cli_get(c, "check"), stdout, e);
     static job j;
     vt_status s = table(&j, c, e);
     if (j.table.plan) vt_table_free(&j.table);
@@ -338,6 +339,7 @@ static const vt_arg args[] = {
     {"shard", "K/N", "run only the K-th of N parts"},
     {"plot", "FILE", "draw the manifest's figures as SVG (needs gnuplot)"},
     {"merge", "DIR", "take finished cells over from another cache, and print; repeatable"},
+    {"check", "FILE.json", "instead: compute a table's values, intervals and p anew from its seeds' counts"},
     {"published", "FILE.csv", "instead: show published numbers, with what is inconsistent about them"},
     {"claims", "FILE.csv", "with --published: averages that the paper's text states"},
     {"number", "N", "with --published: only this table"},

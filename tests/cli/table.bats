@@ -198,6 +198,24 @@ END
     truth s/fixed.json "[.cells[] | select(.attack == \"sigma V\") | .seeds[].sigma_max] | any((. - $by_hand) | fabs < 1e-8)"
     truth s/fixed.json '(.cells[] | select(.row == "pulled" and .attack == "sigma Q") | .value) < 0.95 * (.cells[] | select(.row == "TransFormer" and .attack == "sigma Q") | .value)'
     grep -q '^idle,CIFAR-10,sigma Q,sigma_max,2,' s/fixed.csv
+    # its intervals and p from its seeds' counts; every number that is altered is named
+    good table --check s/fixed.json
+    says "24 cells and 5 comparisons: all" "numbers are what the seeds give"
+    good table --check "$WHOLE/tiny.json"
+    altered() { # WHAT-IS-SAID FILTER
+        jq "$2" s/fixed.json >altered.json
+        bad 1 "numbers are not what its seeds give" -- table --check altered.json
+        [[ $output == *"$1"* ]] || fail "$2: $output"
+    }
+    altered "value of TransFormer, CIFAR-10, clean is" '(.cells[0].seeds[1].right) += 1'
+    altered "low of TransFormer, CIFAR-10, sigma Q is" '(.cells[] | select(.attack == "sigma Q" and .row == "TransFormer").low) += 1e-6'
+    altered "p of SpecFormer above the frontier, CIFAR-10, FGSM is" '.orderings[1].p *= 1.01'
+    altered "high of SpecFormer above the frontier" '.orderings[1].high += 0.001'
+    altered "p_holm of SpecFormer is" '.orderings[0].p_holm = 0.01'
+    altered "is called held at p" '.orderings[0].verdict = "held"'
+    altered "seeds of " '.orderings[2].seeds = 3'
+    bad 1 "run.json: is no table of vitrine" -- table --check "$(ls s/cells/*/run/run.json | head -n 1)"
+    bad 1 "nothing.json" -- table --check nothing.json
     # killed in its middle; two cells deleted
     hold sigma.csv 1 "$VITRINE" table s.yaml --out k
     kill -9 $pid

@@ -64,18 +64,14 @@ vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int
 
 /* ---- at equal accuracy in another column ---- */
 
-typedef struct point {
-    double x, y;
-} point;
-
 static int by_x(const void *a, const void *b) {
-    double p = ((const point *)a)->x, q = ((const point *)b)->x;
+    double p = ((const vt_table_point *)a)->x, q = ((const vt_table_point *)b)->x;
     return (p > q) - (p < q);
 }
 
-/* The lines that join the points [n], n >= 2, sorted, at x. */
-static double on_lines(const point *p, int n, double x) {
+double vt_table_on_lines(vt_table_point *p, int n, double x) {
     int i = 1;
+    qsort(p, (size_t)n, sizeof *p, by_x);
     while (i < n - 1 && x > p[i].x) i++;
     double run = p[i].x - p[i - 1].x;
     return run > 0 ? p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / run : (p[i - 1].y + p[i].y) / 2;
@@ -95,17 +91,16 @@ vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n
                        .p = NAN,
                        .images = vt_table_at(t, a, data, attack)->total};
     double points[PAIRS];
-    point *line = calloc((size_t)n, sizeof *line);
+    vt_table_point *line = calloc((size_t)n, sizeof *line);
     for (int s = 0; line && s < t->m->rows[a].n_seeds && d.seeds < PAIRS; s++) {
         uint64_t seed = t->m->rows[a].seeds[s];
         double x = value_of(t, a, data, at, seed), y = value_of(t, a, data, attack, seed);
         for (int i = 0; i < n; i++)
-            line[i] = (point){value_of(t, rows[i], data, at, seed), value_of(t, rows[i], data, attack, seed)};
+            line[i] = (vt_table_point){value_of(t, rows[i], data, at, seed), value_of(t, rows[i], data, attack, seed)};
         bool there = !isnan(x + y);
         for (int i = 0; i < n; i++) there = there && !isnan(line[i].x + line[i].y);
         if (!there) continue;
-        qsort(line, (size_t)n, sizeof *line, by_x);
-        points[d.seeds++] = y - on_lines(line, n, x);
+        points[d.seeds++] = y - vt_table_on_lines(line, n, x);
         d.outside += x < line[0].x || x > line[n - 1].x;
     }
     free(line);

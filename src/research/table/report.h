@@ -40,5 +40,8 @@ void vt_table_tex(FILE *f, const vt_table *t, const vt_table_notes *notes);
 void vt_table_html(FILE *f, const vt_table *t, const vt_table_notes *notes);
 void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes);
 json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes); /* NULL: no memory */
+/* Computes every value, interval and p of a table's JSON anew from the counts of its seeds (--check): a line to out for
+ * each that differs, and then VT_E_FORMAT, or one line that all agree. */
+vt_status vt_table_check(const char *path, FILE *out, vt_err *e);
 
 #endif

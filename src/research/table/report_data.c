@@ -81,6 +81,7 @@ static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
                   (json_int_t)o->d.for_it, "against", (json_int_t)o->d.other, "points", real(o->d.points), "low",
                   real(o->d.low), "high", real(o->d.high), "p", real(o->d.p), "p_holm",
                   real(o->corrected ? o->adjusted : NAN), "outside", o->d.outside);
+    if (p && p->at >= 0) json_object_set_new(j, "at", json_string(t->m->attacks[p->at].name));
     json_object_set_new(j, "untested", o->untested ? json_string(o->untested) : json_null());
     json_object_set_new(j, "published_range", range_json(&o->all));
     json_object_set_new(j, "published_comparable", range_json(&o->comparable));

@@ -106,6 +106,11 @@ int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int
 /* ---- for result.c, orderings.c, difference.c, grounds.c ---- */
 
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack);
+/* The lines that join the points [n], n >= 2, at x; the points are sorted by x. */
+typedef struct vt_table_point {
+    double x, y;
+} vt_table_point;
+double vt_table_on_lines(vt_table_point *p, int n, double x);
 /* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the same
  * seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */
 vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n, int data, int attack, int at);

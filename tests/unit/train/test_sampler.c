@@ -163,7 +163,8 @@ static void test_refused(void **state) {
     vt_extra x = {0};
     vt_sampler s;
     vt_err e = {0};
-    t_says(vt_extra_open(&x, NULL, 0, r, d, &e), VT_E_USAGE, &e, "extra has 1 share ('0.5')", "for 0 further data sets");
+    t_says(vt_extra_open(&x, NULL, 0, r, d, &e), VT_E_USAGE, &e, "extra has 1 share ('0.5')",
+           "for 0 further data sets");
     assert_int_equal(vt_extra_open(&x, (const char *const[]){path[1]}, 1, r, d, &e), VT_OK);
     t_says(vt_sampler_open(&s, r, d, 0, &x, &e), VT_E_USAGE, &e, "has 30 images", "fewer than the 32");
     vt_sampler_close(&s);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* A table's JSON checked by what it holds of every seed: values, intervals and p computed anew. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/json.h"
+#include "core/stats.h"
+#include "research/table/report.h"
+
+enum { SEEDS = 64, ROWS = 16 };
+#define TOLERANCE 1e-9 /* numbers have the fewest digits that read back; sums may be formed in another order */
+
+typedef struct check {
+    const json_t *cells;
+    FILE *out;
+    const char *path;
+    int numbers, wrong;
+} check;
+
+/* What a cell holds of its seeds: percent right, or a singular value. */
+typedef struct seeds {
+    int n;
+    int64_t images, id[SEEDS];
+    double value[SEEDS];
+} seeds;
+
+static const char *text(const json_t *o, const char *key) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static int64_t integer(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+
+static seeds seeds_of(const json_t *cell) {
+    seeds s = {.images = integer(cell, "images")};
+    const json_t *list = json_object_get(cell, "seeds"), *item;
+    for (size_t i = 0; (item = json_array_get(list, i)) && s.n < SEEDS; i++) {
+        const json_t *right = json_object_get(item, "right"), *sigma = json_object_get(item, "sigma_max");
+        if (!json_is_number(right) && !json_is_number(sigma)) continue; /* not there yet */
+        s.id[s.n] = integer(item, "seed");
+        s.value[s.n++] =
+            right ? 100 * json_number_value(right) / (double)s.images : json_number_value(sigma);
+    }
+    return s;
+}
+
+static const json_t *cell_at(const check *c, const char *row, const char *data, const char *attack) {
+    const json_t *cell;
+    for (size_t i = 0; (cell = json_array_get(c->cells, i)); i++)
+        if (!strcmp(text(cell, "row"), row) && !strcmp(text(cell, "data"), data) && !strcmp(text(cell, "attack"), attack))
+            return cell;
+    return NULL;
+}
+
+/* Is the stored number (null: none) the one computed here (NAN: none)? */
+static void compare(check *c, const json_t *o, const char *key, double want, const char *what) {
+    const json_t *stored = json_object_get(o, key);
+    double got = json_is_number(stored) ? json_number_value(stored) : NAN;
+    c->numbers++;
+    if ((!isfinite(want) && isnan(got)) || fabs(got - want) <= TOLERANCE * fmax(1, fabs(want))) return;
+    c->wrong++;
+    fprintf(c->out, "%s: %s of %s is %.10g, the seeds give %.10g\n", c->path, key, what, got, want);
+}
+
+static void check_cell(check *c, const json_t *cell) {
+    char what[300];
+    seeds s = seeds_of(cell);
+    double mean = s.n ? 0 : NAN, low = NAN, high = NAN, p;
+    if (!strcmp(text(cell, "kind"), "time")) return; /* it holds no seeds */
+    for (int i = 0; i < s.n; i++) mean += s.value[i] / s.n;
+    if (!strcmp(text(cell, "kind"), "accuracy") && s.n)
+        vt_wilson(llround(mean / 100 * (double)s.images), s.images, &low, &high);
+    if (!strcmp(text(cell, "kind"), "sigma_max") && s.n > 1) vt_mean_interval(s.value, s.n, 0, &mean, &low, &high, &p);
+    snprintf(what, sizeof what, "%s, %s, %s", text(cell, "row"), text(cell, "data"), text(cell, "attack"));
+    compare(c, cell, "value", mean, what), compare(c, cell, "low", low, what), compare(c, cell, "high", high, what);
+}
+
+/* ---- differences ---- */
+
+static const double *value_at(const seeds *s, int64_t id) {
+    for (int i = 0; i < s->n; i++)
+        if (s->id[i] == id) return &s->value[i];
+    return NULL;
+}
+
+static seeds row_of(const check *c, const json_t *o, const char *row, const char *attack) {
+    return seeds_of(cell_at(c, row, text(o, "data"), attack));
+}
+
+/* Differences of common seeds; in [0] that of the first of each where there are none. */
+static int plain(const check *c, const json_t *o, double *points) {
+    seeds a = row_of(c, o, text(o, "above"), text(o, "attack")), b = row_of(c, o, text(o, "below"), text(o, "attack"));
+    int n = 0;
+    for (int i = 0; i < a.n; i++)
+        if (value_at(&b, a.id[i])) points[n++] = a.value[i] - *value_at(&b, a.id[i]);
+    return n;
+}
+
+/* To the frontier's lines, at the row's own value in the column `at`. */
+static int to_frontier(const check *c, const json_t *o, const json_t *rows, double *points) {
+    const char *attack = text(o, "attack"), *at = text(o, "at");
+    seeds x = row_of(c, o, text(o, "above"), at), y = row_of(c, o, text(o, "above"), attack);
+    int n = 0, count = (int)json_array_size(rows);
+    for (int s = 0; s < x.n && count <= ROWS; s++) {
+        vt_table_point line[ROWS];
+        bool there = value_at(&y, x.id[s]) != NULL;
+        for (int i = 0; i < count && there; i++) {
+            const char *row = json_string_value(json_array_get(rows, (size_t)i));
+            seeds u = row_of(c, o, row ? row : "", at), v = row_of(c, o, row ? row : "", attack);
+            there = value_at(&u, x.id[s]) && value_at(&v, x.id[s]);
+            if (there) line[i] = (vt_table_point){*value_at(&u, x.id[s]), *value_at(&v, x.id[s])};
+        }
+        if (there) points[n++] = *value_at(&y, x.id[s]) - vt_table_on_lines(line, count, x.value[s]);
+    }
+    return n;
+}
+
+/* Returns p, for Holm's correction. */
+static double check_ordering(check *c, const json_t *o) {
+    char what[400];
+    double points[SEEDS], mean = NAN, low = NAN, high = NAN, p = NAN;
+    const json_t *frontier = json_object_get(o, "frontier");
+    int64_t images = integer(o, "images");
+    int n = json_array_size(frontier) ? to_frontier(c, o, frontier, points) : plain(c, o, points);
+    if (n > 1 || (n && json_array_size(frontier))) {
+        vt_mean_interval(points, n, 100.0 / (double)images, &mean, &low, &high, &p);
+    } else if (integer(o, "seeds")) { /* two networks: what is right under one of them alone decides */
+        int64_t a = integer(o, "for"), b = integer(o, "against");
+        vt_paired_interval(b, a, images, VT_Z_TWO_SIDED, &low, &high);
+        mean = 100.0 * (double)(a - b) / (double)images, low *= 100, high *= 100;
+        p = vt_mcnemar_exact(a, b).two_sided;
+        n = 1;
+    }
+    snprintf(what, sizeof what, "%s above %s, %s, %s", text(o, "above"),
+             json_array_size(frontier) ? "the frontier" : text(o, "below"), text(o, "data"), text(o, "attack"));
+    compare(c, o, "seeds", n, what);
+    compare(c, o, "points", mean, what), compare(c, o, "low", low, what), compare(c, o, "high", high, what);
+    compare(c, o, "p", p, what);
+    return p;
+}
+
+/* Holm's correction over the comparisons that have one, and the words that it decides. */
+static void check_family(check *c, const json_t *orderings, const double *p) {
+    size_t n = json_array_size(orderings), family = 0;
+    double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own = adjusted + n;
+    bool any = false;
+    for (size_t i = 0; i < n; i++) any = any || json_is_true(json_object_get(json_array_get(orderings, i), "primary"));
+    while (family < n && (!any || json_is_true(json_object_get(json_array_get(orderings, family), "primary")))) family++;
+    for (size_t i = 0; adjusted && i < family; i++) own[i] = p[i];
+    if (adjusted) vt_holm(adjusted, own, (int)family);
+    for (size_t i = 0; adjusted && i < n; i++) {
+        const json_t *o = json_array_get(orderings, i);
+        double q = isnan(p[i]) ? NAN : i < family ? adjusted[i] : p[i];
+        bool held = !strcmp(text(o, "verdict"), "held"), against = !strcmp(text(o, "verdict"), "contradicted");
+        double points = json_number_value(json_object_get(o, "points"));
+        compare(c, o, "p_holm", i < family ? q : NAN, text(o, "above"));
+        c->numbers++;
+        if ((!held && !against) || (q <= VT_TABLE_ALPHA && (points > 0) == held)) continue;
+        c->wrong++;
+        fprintf(c->out, "%s: %s above %s, %s, is called %s at p %.3g\n", c->path, text(o, "above"), text(o, "below"),
+                text(o, "attack"), text(o, "verdict"), q);
+    }
+    free(adjusted);
+}
+
+vt_status vt_table_check(const char *path, FILE *out, vt_err *e) {
+    json_t *o;
+    VT_TRY(vt_json_file(&o, path, (size_t)256 << 20, e));
+    const json_t *orderings = json_object_get(o, "orderings"), *item;
+    check c = {.cells = json_object_get(o, "cells"), .out = out, .path = path};
+    size_t n = json_array_size(orderings);
+    double *p = calloc(n + 1, sizeof *p);
+    if (!json_is_array(c.cells) || !json_is_array(orderings) || !json_array_size(c.cells)) {
+        json_decref(o), free(p);
+        return vt_fail(e, VT_E_FORMAT, "%s: is no table of vitrine (NAME.json below table's --out)", path);
+    }
+    for (size_t i = 0; (item = json_array_get(c.cells, i)); i++) check_cell(&c, item);
+    for (size_t i = 0; p && (item = json_array_get(orderings, i)); i++) p[i] = check_ordering(&c, item);
+    if (p) check_family(&c, orderings, p);
+    vt_status s = p ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    if (s == VT_OK && c.wrong)
+        s = vt_fail(e, VT_E_FORMAT, "%s: %d of %d numbers are not what its seeds give", path, c.wrong, c.numbers);
+    if (s == VT_OK)
+        fprintf(out, "%s: %zu cells and %zu comparisons: all %d numbers are what the seeds give\n", path,
+                json_array_size(c.cells), n, c.numbers);
+    json_decref(o), free(p);
+    return s;
+}
