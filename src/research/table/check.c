@@ -38,8 +38,7 @@ static seeds seeds_of(const json_t *cell) {
         const json_t *right = json_object_get(item, "right"), *sigma = json_object_get(item, "sigma_max");
         if (!json_is_number(right) && !json_is_number(sigma)) continue; /* not there yet */
         s.id[s.n] = integer(item, "seed");
-        s.value[s.n++] =
-            right ? 100 * json_number_value(right) / (double)s.images : json_number_value(sigma);
+        s.value[s.n++] = right ? 100 * json_number_value(right) / (double)s.images : json_number_value(sigma);
     }
     return s;
 }
@@ -47,7 +46,8 @@ static seeds seeds_of(const json_t *cell) {
 static const json_t *cell_at(const check *c, const char *row, const char *data, const char *attack) {
     const json_t *cell;
     for (size_t i = 0; (cell = json_array_get(c->cells, i)); i++)
-        if (!strcmp(text(cell, "row"), row) && !strcmp(text(cell, "data"), data) && !strcmp(text(cell, "attack"), attack))
+        if (!strcmp(text(cell, "row"), row) && !strcmp(text(cell, "data"), data) &&
+            !strcmp(text(cell, "attack"), attack))
             return cell;
     return NULL;
 }
@@ -145,7 +145,8 @@ static void check_family(check *c, const json_t *orderings, const double *p) {
     double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own = adjusted + n;
     bool any = false;
     for (size_t i = 0; i < n; i++) any = any || json_is_true(json_object_get(json_array_get(orderings, i), "primary"));
-    while (family < n && (!any || json_is_true(json_object_get(json_array_get(orderings, family), "primary")))) family++;
+    while (family < n && (!any || json_is_true(json_object_get(json_array_get(orderings, family), "primary"))))
+        family++;
     for (size_t i = 0; adjusted && i < family; i++) own[i] = p[i];
     if (adjusted) vt_holm(adjusted, own, (int)family);
     for (size_t i = 0; adjusted && i < n; i++) {

@@ -63,6 +63,18 @@ static double disk_of(const vt_config *c) {
     return 4.0 * COPIES * numbers;
 }
 
+/* The shape that a row's recipe trains: that of the checkpoint that it starts from, where no preset says it and the
+ * file is there. */
+static vt_status trained(vt_config *config, const vt_manifest_row *row, const vt_recipe *r, const vt_train_images *d,
+                         vt_err *e) {
+    vt_model *init = NULL;
+    if (row->init && !*r->model.preset && access(row->init, F_OK) == 0)
+        VT_TRY(vt_model_inspect(&init, row->init, &(vt_overrides){0}, e));
+    vt_status s = vt_train_config(config, r, d, init, e);
+    vt_model_close(init);
+    return s == VT_OK ? vt_config_check(config, NULL, e) : s;
+}
+
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     vt_recipe *r;
     vt_config config;
@@ -74,8 +86,7 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     vt_status s = build(p, c, r, &why);
     if (s == VT_OK && !(c->recipe = vt_recipe_text(r))) s = VT_E_MEMORY;
     if (s == VT_OK && images_of(p, c->data, &d, &count)) {
-        s = vt_train_config(&config, r, &d, NULL, &why);
-        if (s == VT_OK) s = vt_config_check(&config, NULL, &why);
+        s = trained(&config, &p->m->rows[c->row], r, &d, &why);
         if (s == VT_OK) s = vt_train_flops(&step, r, &config, &why);
         if (s == VT_OK) {
             double steps = c->timed ? (double)c->timed + VT_TIME_FIRST : (double)(count / r->top.batch) * r->top.epochs;
@@ -101,8 +112,7 @@ static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config)
     bool ok = false;
     if (row->recipe) {
         if (!images_of(p, c->data, &d, &count) || vt_recipe_new(&r, NULL) != VT_OK) return false;
-        ok = build(p, c, r, NULL) == VT_OK && vt_train_config(config, r, &d, NULL, NULL) == VT_OK &&
-             vt_config_check(config, NULL, NULL) == VT_OK;
+        ok = build(p, c, r, NULL) == VT_OK && trained(config, row, r, &d, NULL) == VT_OK;
         vt_recipe_free(r);
         return ok;
     }
