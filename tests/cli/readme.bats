@@ -27,9 +27,9 @@ blocks() { sed -n '/^```sh$/,/^```$/p' "$ROOT/README.md" | grep -v '^```' | sed 
         case $name in loads|attacks|reads|show) continue ;; esac # words of a sentence; show is run above
         "$VITRINE" help "$name" >/dev/null || fail "no command $name" || return 1
     done
-    { "$VITRINE" help eval && "$VITRINE" help doctor; } >help
+    { "$VITRINE" help eval && "$VITRINE" help doctor && "$VITRINE" help train; } >help
     for option in $(grep -oE -- '--[a-z][a-z-]*' "$ROOT/README.md" | sort -u); do
-        grep -q -- "$option" help || fail "neither eval nor doctor has the option $option" || return 1
+        grep -q -- "$option" help || fail "neither eval, doctor nor train has the option $option" || return 1
     done
     for file in $(grep -oE '\]\([A-Za-z/._-]+\)' "$ROOT/README.md" | tr -d '])(' ); do
         [ -e "$ROOT/$file" ] || fail "README links to $file, which is not there" || return 1
