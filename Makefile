@@ -152,7 +152,10 @@ mpi: $(MPI_EXE)
 # Unit tests: every tests/unit/ROOM/test_X.c is a program (cmocka), tests/test_X, run from the root of the repository.
 vpath test_%.c $(wildcard tests/unit/*/)
 UNIT := $(patsubst %.c,$(OUT)/tests/%,$(notdir $(wildcard tests/unit/*/test_*.c)))
-QUICK := $(filter-out %/test_attacks %/test_model %/test_training %/test_guard_rails %/test_validation %/test_forms %/test_combinations %/test_min_norm %/test_l1_attacks %/test_l1 %/test_msvp %/test_plot %/test_attgd %/test_attgd_lemmas %/test_scale_law %/test_not_finite %/test_json %/test_profile %/test_scarce_commands,$(UNIT))
+# Processor seconds of parts that took a second or more when they were last recorded (`make times`), the longest first:
+# the others are quick, and these go first, so that none is left alone at the end.
+RECORDED := $(shell sed 's/ .*//; /^\#/d' tests/times.txt)
+QUICK := $(filter-out $(addprefix $(OUT)/tests/,$(RECORDED)),$(UNIT))
 GOLDEN := $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(wildcard tests/golden/test_*.c))
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/replay_%,$(wildcard tests/fuzz/fuzz_*.c))
 # Tests of research link it too; all others link the product alone, which so proves that it needs no research.
@@ -187,9 +190,8 @@ define RUN
 +@$(MAKE) --no-print-directory -k $(parallel) PARTS=$(OUT)/parts/$@ $(addprefix part-,$(notdir $(1))); status=$$?; \
 [ ! -d $(OUT)/parts/$@ ] || tests/part.sh --table $(OUT)/parts/$@ && exit $$status
 endef
-# the longest first, so that none is left alone at the end
-LONG := $(patsubst %,tests/cli/%.bats,selftest masked doctor table table_full train analyze)
-CLI_PARTS := $(patsubst tests/cli/%.bats,cli_%,$(LONG) $(filter-out $(LONG),$(wildcard tests/cli/*.bats)))
+CLI_PARTS := $(patsubst tests/cli/%.bats,cli_%,$(wildcard tests/cli/*.bats))
+CLI_PARTS := $(filter $(CLI_PARTS),$(RECORDED)) $(filter-out $(RECORDED),$(CLI_PARTS))
 part-test_%:
 	@tests/part.sh $(PARTS) test_$* $(EMULATE) $(OUT)/tests/test_$*
 part-test_golden_%:
@@ -228,6 +230,13 @@ lint: $(LIB) ## house rules that the compiler does not check
 	tests/lint.sh
 	tests/lint.sh --archive $(LIB)
 	@tests/lint.sh --self-test | { ! grep -v '^finds'; }
+ONE := $(if $(wildcard tests/unit/*/test_$(T).c tests/golden/test_$(T).c),$(OUT)/tests/test_$(T))
+t: $(ONE) $(EXE) $(SO) ## one test by its name, in all rooms: make t T=oracle
+	@[ -n '$(ONE)' ] || [ -f 'tests/cli/$(T).bats' ] || { echo "no test is called '$(T)' (tests/unit/*/test_$(T).c, tests/cli/$(T).bats)"; exit 1; }
+	$(if $(ONE),$(ONE) $(if $(filter golden%,$(T)),$(SHARED)))
+	@[ ! -f 'tests/cli/$(T).bats' ] || VITRINE=$(abspath $(EXE)) bats 'tests/cli/$(T).bats'
+times: ## writes what the last `make test` took to tests/times.txt
+	tests/part.sh --record $(OUT)/parts/all-parts >tests/times.new && mv tests/times.new tests/times.txt
 unit-quick: $(QUICK)
 	$(call RUN,$(QUICK))
 golden-quick: $(filter-out %_slow,$(GOLDEN))
@@ -285,6 +294,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint unit-quick golden-quick golden mutants quick test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -6,6 +6,7 @@
 # FILEs are of the form src/ROOM/NAME; without any, all of src is read. Comments are stripped before the search, so they
 # may name what code may not.
 cd "$(dirname "$0")/.." || exit 1
+root=$PWD
 
 common='
 function finding(text) { print FILENAME ":" FNR ": " text; bad = 1 }
@@ -33,7 +34,8 @@ BEGIN {
     # rooms below research/ are named with it; lab stands on core and io alone, and nothing of the product on any of them
     n = split("core 0 io 0.9 nn 1 models 2 models/checkpoint 2.3 models/net 2.3 models/wrap 2.6 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/lab 1 research/analysis 6 research/table 6 cli 7 mpi 8", r, " ")
     for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
-    MOST = 600
+    MOST = 500 # lines of a file
+    BODY = 60  # of a function
 }
 function name(words) { return "(^|[^A-Za-z0-9_])(" words ")" } # an identifier that begins so
 function included(what,    to) {
@@ -59,6 +61,10 @@ FNR == 1 {
     if (room != "" && !(room in level)) finding("src/" room " is not a room (tests/lint.sh knows the rooms)")
 }
 FNR == MOST + 1 { finding("longer than " MOST " lines") }
+# a function of a .c file: from the line that ends its head to the brace in the first column
+FILENAME ~ /\.c$/ && /\) \{$/ && (/^[A-Za-z_]/ || /^  +.*[,A-Za-z_*0-9\]\)]\) \{$/) && !open && (/^[A-Za-z_]/ || head) { open = FNR }
+{ head = FILENAME ~ /\.c$/ && (/^[A-Za-z_].*[(,]$/ || (head && !/[;{}]$/)) }
+/^}/ { if (open && FNR - open - 1 > BODY) finding("a function of more than " BODY " lines"); open = 0 }
 # what the file owns: in its first words, or for X.c in those of X.h
 FNR == 2 && !/^\/\*/ {
     header = FILENAME
@@ -271,15 +277,28 @@ units() {
     }
 }
 
-# In the root of a tree: the tests that a mutant names as its killers are there.
-killers() {
-    sed -n 's/^Killed by: //p' tests/mutants/*.patch | tr ' ' '\n' | LC_ALL=C sort -u | {
-        bad=0
-        while read -r t; do
-            [ -n "$(find tests/unit tests/golden -name "test_$t.c")" ] || { echo "tests/mutants: a mutant is killed by test_$t, which is not there"; bad=1; }
-        done
-        exit $bad
-    }
+# In the root of a tree: mutants fit the sources, and the tests that they name as killers are there.
+killers() { python3 "$root/tests/mutants.py" check .; }
+
+# In the root of a tree: no room has more lines of C than its budget (tests/budget.txt). A feature that needs more raises
+# its room's number in its own commit.
+budget() {
+    find src -name '*.[ch]' -exec wc -l {} + | awk '
+        FNR == NR { if ($0 !~ /^#/ && NF == 2) most[$1] = $2; next }
+        $2 ~ /^src\// {
+            room = $2; sub(/\/[^\/]*$/, "", room); lines[room] += $1
+            if ($2 !~ /^src\/research\//) lines["product"] += $1
+        }
+        END {
+            for (room in lines) {
+                if (!(room in most)) print "tests/budget.txt: " room " has no budget (it has " lines[room] " lines)"
+                else if (lines[room] > most[room]) print room ": " lines[room] " lines, its budget is " most[room] " (tests/budget.txt; a feature raises it in its commit)"
+                else continue
+                bad = 1
+            }
+            for (room in most) if (!(room in lines)) { print "tests/budget.txt: " room " is no room"; bad = 1 }
+            exit bad
+        }' tests/budget.txt -
 }
 
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
@@ -372,7 +391,9 @@ self_test() {
         plant src/selftest/report.c 'const char *s = names[0] = "self-test: sound (";\n' 'no verdict says "sound"' verdicts
         plant src/nn/new.c '/* SPDX */\n#include "nn/nn.h"\n' 'what it owns'
         plant src/nn/new.h '/* SPDX */\n#ifndef X\n' 'what it owns'
-        plant src/nn/loss.h "$(yes '\n' | head -600 | tr -d '\n')" 'longer than 600'
+        plant src/nn/loss.h "$(yes '\n' | head -500 | tr -d '\n')" 'longer than 500'
+        plant src/nn/loss.c "int f(void) {\\n$(yes '    x++;\n' | head -61 | tr -d '\n')}\\n" 'more than 60 lines'
+        plant src/nn/loss.c "static int f(int a,\\n             int b) {\\n$(yes '    x++;\n' | head -61 | tr -d '\n')}\\n" 'more than 60 lines'
     } >"$tmp/results"
     # rings: of four units, and not of three
     mkdir -p "$tmp/src/nn" "$tmp/src/io"
@@ -388,11 +409,25 @@ self_test() {
         rm "$tmp/$text"
         (cd "$tmp" && units) || echo "BLIND: blames unit tests that lie well"
     done >>"$tmp/results"
-    # mutants whose test is gone
-    mkdir -p "$tmp/tests/mutants" "$tmp/tests/golden" && printf 'A sentence.\nKilled by: b gone\n' >"$tmp/tests/mutants/x.patch"
-    if (cd "$tmp" && killers) | grep -q test_gone; then echo "finds a mutant's test that is gone"; else echo "BLIND: a mutant's test is gone"; fi >>"$tmp/results"
-    printf 'A sentence.\nKilled by: b\n' >"$tmp/tests/mutants/x.patch"
-    (cd "$tmp" && killers) || echo "BLIND: blames a mutant's test that is there" >>"$tmp/results"
+    # mutants whose test is gone, that fit nowhere, in two places, or change nothing
+    mkdir -p "$tmp/tests/mutants" "$tmp/tests/golden" && printf 'int a = 1;\nint b = 1;\n' | tee "$tmp/src/io/m.c" >"$tmp/src/m.c"
+    mutant() { printf 'm: why\nkilled by %s\nin src/m.c\n-%s\n+%s\n' "$1" "$2" "$3" >"$tmp/tests/mutants/x.txt"; }
+    for try in 'b gone|a = 1|a = 2|test_gone' 'b|c = 1|c = 2|occurs 0 times' 'b|= 1|= 2|occurs 2 times' 'b|a = 1|a = 1|changes nothing'; do
+        IFS='|' read -r by old new what <<TRY
+$try
+TRY
+        mutant "$by" "$old" "$new"
+        if (cd "$tmp" && killers) | grep -q "$what"; then echo "finds a mutant: $what"; else echo "BLIND: a mutant: $what"; fi
+    done >>"$tmp/results"
+    mutant b 'a = 1' 'a = 2'
+    (cd "$tmp" && killers) || echo "BLIND: blames a mutant that fits" >>"$tmp/results"
+    # rooms above their budget, and without one
+    printf 'src 1000\nproduct 100000\nsrc/nn 1\n' >"$tmp/tests/budget.txt"
+    (cd "$tmp" && budget) >"$tmp/said"
+    for what in 'src/nn: .* lines, its budget is 1' 'src/io has no budget'; do
+        if grep -q "$what" "$tmp/said"; then echo "finds $what"; else echo "BLIND: $what"; fi
+    done >>"$tmp/results"
+    rm "$tmp/src/m.c" "$tmp/src/io/m.c" "$tmp/tests/budget.txt"
     # checks that hide: the first of two, and what is inverted; not the last line, nor one with an else of its own
     for text in '[ a = b ] && [ a = a ]' 'grep -q x f &&\n    grep -q y f' '! grep -q x f'; do
         printf '@test "x" {\n    %b\n    true\n}\n' "$text" >"$tmp/x.bats"
@@ -451,6 +486,7 @@ case $1 in
     hidden tests/cli/*.bats tests/cli/*.bash || bad=1
     units || bad=1
     killers || bad=1
+    budget || bad=1
     exit $bad
     ;;
 *) check "$@" ;;

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Planted bugs that the unit tests must catch. Usage: tests/mutants/run.sh [NAME ...]   (names of tests/mutants/*.patch)
-# Each patch (patch -p1, with a sentence and "Killed by: TEST ..." on top) is applied to a copy of the tree, the tests
-# that it names are built and must fail. One line a mutant; exit 1 if one survives, does not apply or does not compile, or
-# if a test fails without any mutant (then its failure proves nothing).
+# Planted bugs that the unit tests must catch. Usage: tests/mutants/run.sh [NAME ...]
+# Each record of tests/mutants/ROOM.txt (tests/mutants.py) is planted in a copy of the tree, the tests that it names are
+# built and must fail. One line a mutant; exit 1 if one survives, does not apply or does not compile, or if a test fails
+# without any mutant (then its failure proves nothing).
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
 tmp=$(mktemp -d) || exit 1
@@ -19,11 +19,12 @@ mk() { make -j1 CI= BUILD="$tmp/build" OPT_release='-O1 -march=native' "$@"; }
 quick() { timeout 300 "$tmp/build/release/tests/test_$1" >"$tmp/out" 2>&1; } # a mutant may hang
 
 names=$*
-[ -n "$names" ] || names=$(ls "$root/tests/mutants" | sed -n 's/\.patch$//p')
-killers() { sed -n 's/^Killed by: //p' "$root/tests/mutants/$1.patch"; }
+records=$tmp/records
+python3 tests/mutants.py names $names >"$records" || exit 1
+[ -s "$records" ] || { echo "no mutant is called $names"; exit 1; }
 
 status=0 killed=0 total=0
-for t in $(for n in $names; do killers "$n"; done | tr ' ' '\n' | LC_ALL=C sort -u); do
+for t in $(cut -f2 "$records" | tr ' ' '\n' | LC_ALL=C sort -u); do
     if ! mk "$tmp/build/release/tests/test_$t" >"$tmp/out" 2>&1 || ! quick "$t"; then
         tail -n 12 "$tmp/out"
         echo "baseline  test_$t fails without a mutant: it cannot judge any"
@@ -32,18 +33,15 @@ for t in $(for n in $names; do killers "$n"; done | tr ' ' '\n' | LC_ALL=C sort 
     fi
 done
 
-for n in $names; do
-    patch=$root/tests/mutants/$n.patch
+while IFS='	' read -r n tests why; do
     total=$((total + 1))
-    if ! patch -p1 -s -f -F0 --no-backup-if-mismatch <"$patch" >"$tmp/out" 2>&1; then
-        cat "$tmp/out"
-        echo "does not apply  $n"
+    if ! files=$(python3 tests/mutants.py apply "$n" "$tree"); then
+        echo "does not apply  $files"
         status=1
-        git -C "$root" ls-files -co --exclude-standard src | while read -r f; do [ -e "$root/$f" ] && cp "$root/$f" "$f"; done
         continue
     fi
     verdict=survived
-    for t in $(killers "$n"); do
+    for t in $tests; do
         case $broken in *" $t "*) verdict="not judged ($t)"; continue ;; esac
         if ! mk "$tmp/build/release/tests/test_$t" >"$tmp/out" 2>&1; then
             tail -n 12 "$tmp/out"
@@ -53,8 +51,8 @@ for n in $names; do
         quick "$t" || { verdict="killed by $t"; break; }
     done
     case $verdict in killed*) killed=$((killed + 1)) ;; *) status=1 ;; esac
-    echo "$verdict  $n: $(sed -n 1p "$patch")"
-    patch -p1 -s -R -f -F0 --no-backup-if-mismatch <"$patch" || exit 1
-done
+    echo "$verdict  $n: $why"
+    for f in $files; do cp "$root/$f" "$f"; done
+done <"$records"
 echo "$killed of $total mutants killed"
 exit $status

@@ -9,8 +9,6 @@
 
 /* ---- schema ---- */
 
-enum { MOST = 512 }; /* data sets, attacks, rows */
-
 typedef enum kind { TEXT, NUMBER, WORDS, KEYED, NODE, RECORDS } kind;
 typedef struct field {
     const char *key;
@@ -107,7 +105,7 @@ static const struct {
 
 /* ---- reading by the schema ---- */
 
-static vt_status no_memory(const vt_manifest *m, vt_err *e) {
+vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path);
 }
 
@@ -116,12 +114,12 @@ static vt_status wrong(const vt_manifest *m, const vt_yaml_node *x, const char *
 }
 
 /* A list of words, or one word alone. */
-static vt_status read_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e) {
+vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e) {
     int n = x->kind == VT_YAML_LIST ? x->n : 1;
     const vt_yaml_node *items = x->kind == VT_YAML_LIST ? x->items : x;
     if (x->kind == VT_YAML_MAP) return wrong(m, x, "takes a word or a list of words", e);
     w->word = calloc((size_t)n + 1, sizeof *w->word);
-    if (!w->word) return no_memory(m, e);
+    if (!w->word) return vt_manifest_no_memory(m, e);
     for (int i = 0; i < n; i++) {
         if (items[i].kind != VT_YAML_SCALAR || !*items[i].value) return wrong(m, x, "must hold plain words", e);
         w->word[w->n++] = items[i].value;
@@ -132,7 +130,7 @@ static vt_status read_words(const vt_manifest *m, vt_words *w, const vt_yaml_nod
 static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_node *x, vt_err *e) {
     if (x->kind != VT_YAML_MAP) return wrong(m, x, "takes lines of the form KEY: VALUE", e);
     k->pair = calloc((size_t)x->n + 1, sizeof *k->pair);
-    if (!k->pair) return no_memory(m, e);
+    if (!k->pair) return vt_manifest_no_memory(m, e);
     for (int i = 0; i < x->n; i++) {
         if (x->items[i].kind != VT_YAML_SCALAR) return wrong(m, &x->items[i], "takes one value", e);
         k->pair[k->n].key = x->items[i].key;
@@ -168,9 +166,9 @@ static vt_status read_record(vt_manifest *m, const field *fields, void *to, cons
 
 static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, vt_err *e) {
     if (x->kind != VT_YAML_MAP || !x->n) return wrong(m, x, "takes names, each with its keys indented below it", e);
-    if (x->n > MOST) return wrong(m, x, "holds more than 512 names", e);
+    if (x->n > VT_MANIFEST_MOST) return wrong(m, x, "holds more than 512 names", e);
     char *items = calloc((size_t)x->n, records[which].size);
-    if (!items) return no_memory(m, e);
+    if (!items) return vt_manifest_no_memory(m, e);
     memcpy((char *)m + records[which].list, &items, sizeof items); /* as a pointer to its own type */
     int *n = (int *)(void *)((char *)m + records[which].count);
     for (int i = 0; i < x->n; i++) {
@@ -196,351 +194,12 @@ static vt_status read_record(vt_manifest *m, const field *fields, void *to, cons
             *(const char **)at = v->value;
         }
         if (f->kind == NUMBER) VT_TRY(read_number(m, at, v, e));
-        if (f->kind == WORDS) VT_TRY(read_words(m, at, v, e));
+        if (f->kind == WORDS) VT_TRY(vt_manifest_words(m, at, v, e));
         if (f->kind == KEYED) VT_TRY(read_keyed(m, at, v, e));
         if (f->kind == NODE) *(const vt_yaml_node **)at = v;
         if (f->kind == RECORDS) VT_TRY(read_records(m, (int)f->offset, v, e));
     }
     return VT_OK;
-}
-
-/* ---- what the schema cannot say ---- */
-
-static bool have(const vt_words *w, const char *word) {
-    for (int i = 0; i < w->n; i++)
-        if (!strcmp(w->word[i], word)) return true;
-    return false;
-}
-
-/* A copy of `text` that lives as long as m. */
-static vt_status keep(vt_manifest *m, const char **out, const char *text, vt_err *e) {
-    char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
-    if (!more) return no_memory(m, e);
-    m->joined = more;
-    if (!(more[m->n_joined] = strdup(text))) return no_memory(m, e);
-    *out = more[m->n_joined++];
-    return VT_OK;
-}
-
-/* Paths of recipes and published numbers are from where the manifest lies. */
-static vt_status from_here(vt_manifest *m, const char **path, vt_err *e) {
-    char buf[VT_PATH_MAX];
-    if (!*path || **path == '/') return VT_OK;
-    if (!vt_path(buf, m->dir, *path)) return vt_fail(e, VT_E_USAGE, "%s: the path %.80s is too long", m->path, *path);
-    return keep(m, path, buf, e);
-}
-
-/* names=FILE.map, of options. */
-static vt_status map_from_here(vt_manifest *m, const char **word, vt_err *e) {
-    char option[VT_PATH_MAX + 8];
-    const char *path = *word + 6;
-    if (strncmp(*word, "names=", 6) || !strstr(path, ".map")) return VT_OK;
-    VT_TRY(from_here(m, &path, e));
-    snprintf(option, sizeof option, "names=%.*s", VT_PATH_MAX, path);
-    return keep(m, word, option, e);
-}
-
-static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e) {
-    const vt_words *w = r->seed_words.n ? &r->seed_words : &m->seed_words;
-    r->seeds = calloc((size_t)w->n + 1, sizeof *r->seeds);
-    if (!r->seeds) return no_memory(m, e);
-    r->n_seeds = w->n ? w->n : 1; /* none named: seed 0 */
-    for (int i = 0; i < w->n; i++) {
-        long long v;
-        if (!vt_parse_int(w->word[i], &v) || v < 0 || v > INT32_MAX)
-            return vt_fail(e, VT_E_USAGE, "%s: row %s has the seed '%.40s', must be a whole number from 0", m->path,
-                           r->name, w->word[i]);
-        for (int k = 0; k < i; k++)
-            if (r->seeds[k] == (uint64_t)v)
-                return vt_fail(e, VT_E_USAGE, "%s: row %s has the seed %lld twice", m->path, r->name, v);
-        r->seeds[i] = (uint64_t)v;
-    }
-    return VT_OK;
-}
-
-vt_status vt_manifest_named(const vt_manifest *m, vt_manifest_kind of, const char *name, const char *where, int *out,
-                            vt_err *e) {
-    static const char *const nouns[] = {"data set", "attack", "row"};
-    const char *list[MOST];
-    size_t n = 0;
-    int count = of == VT_MANIFEST_DATA ? m->n_data : of == VT_MANIFEST_ATTACK ? m->n_attacks : m->n_rows;
-    for (int i = 0; i < count && i < MOST; i++)
-        list[n++] = of == VT_MANIFEST_DATA     ? m->data[i].name
-                    : of == VT_MANIFEST_ATTACK ? m->attacks[i].name
-                                               : m->rows[i].name;
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(list[i], name)) {
-            if (out) *out = (int)i;
-            return VT_OK;
-        }
-    const char *near = vt_nearest(name, list, n);
-    return vt_fail(e, VT_E_USAGE, "%s: unknown %s '%.60s'%s%s%s", where, nouns[of], name,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-int vt_manifest_row_width(const vt_manifest *m) {
-    int width = 26;
-    for (int r = 0; r < m->n_rows; r++)
-        if ((int)strlen(m->rows[r].name) > width) width = (int)strlen(m->rows[r].name);
-    return width;
-}
-
-static vt_status all_named(const vt_manifest *m, vt_manifest_kind which, const vt_words *w, const char *where,
-                           vt_err *e) {
-    for (int i = 0; i < w->n; i++) VT_TRY(vt_manifest_named(m, which, w->word[i], where, NULL, e));
-    return VT_OK;
-}
-
-/* Options pass through to the command that makes a cell, behind its own words, and there the last word counts: one that
- * says again what the manifest or the cell says would make the table say what was not measured. */
-static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
-    static const char taken[] =
-        " data images split attack profile surrogate as-published eight-bit eps individual targets norm "
-        "threat seed seeds wrap out resume threads init from no-selftest verbose set dry-run "
-        "expect-robust skip-not-finite max-steps exhaustive corruption severity json quiet fail-under "
-        "batch oracle oracle-timeout surrogate-oracle search ";
-    char word[80];
-    for (int i = 0; i < w->n; i++) {
-        snprintf(word, sizeof word, " %.70s", w->word[i]);
-        word[strcspn(word, "=")] = 0;
-        if (strstr(taken, strcat(word, " ")))
-            return vt_fail(e, VT_E_USAGE,
-                           "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own "
-                           "keys, options say how a model and its images are read",
-                           where, w->word[i]);
-    }
-    return VT_OK;
-}
-
-static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
-    char where[400];
-    snprintf(where, sizeof where, "%.300s: row %.60s", m->path, r->name);
-    if (!r->recipe == !r->checkpoint)
-        return vt_fail(e, VT_E_USAGE, "%s needs a recipe or a checkpoint%s", where, r->recipe ? ", not both" : "");
-    if (r->checkpoint && (r->set.n || r->set_for || r->init || r->weights || r->init_options.n))
-        return vt_fail(e, VT_E_USAGE, "%s is a checkpoint: set, set_for, init, init_options and weights are of recipes",
-                       where);
-    if (!r->init && r->init_options.n) return vt_fail(e, VT_E_USAGE, "%s has init_options, and no init", where);
-    if (r->weights && strcmp(r->weights, "last") && strcmp(r->weights, "best"))
-        return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
-    VT_TRY(check_options(&r->options, where, e));
-    VT_TRY(check_options(&r->init_options, where, e));
-    VT_TRY(all_named(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
-    VT_TRY(all_named(m, VT_MANIFEST_DATA, &r->data, where, e));
-    for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
-        if (m->attacks[a].steps && (!r->attacks.n || have(&r->attacks, m->attacks[a].name)))
-            return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
-                           m->attacks[a].name);
-    if (r->set_for && r->set_for->kind != VT_YAML_MAP)
-        return wrong(m, r->set_for, "takes data sets, each with recipe keys", e);
-    for (int i = 0; r->set_for && i < r->set_for->n; i++) {
-        const vt_yaml_node *x = &r->set_for->items[i];
-        VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, x->key, where, NULL, e));
-        vt_words w = {0};
-        vt_status s = read_words(m, &w, x, e);
-        free(w.word);
-        VT_TRY(s);
-    }
-    VT_TRY(from_here(m, &r->recipe, e));
-    for (int i = 0; i < r->init_options.n; i++) VT_TRY(map_from_here(m, &r->init_options.word[i], e));
-    return read_seeds(m, r, e);
-}
-
-static bool is_seed(const char *word, uint64_t seed) {
-    long long v;
-    return vt_parse_int(word, &v) && v >= 0 && (uint64_t)v == seed;
-}
-
-static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
-    char above[80], below[80];
-    VT_TRY(all_named(m, VT_MANIFEST_ROW, &m->subjects, m->path, e));
-    for (int i = 0; i < m->orderings.n; i++) {
-        if (!vt_ordering_cut(m->orderings.word[i], above, below))
-            return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' is not of the form ROW > ROW", m->path,
-                           m->orderings.word[i]);
-        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, above, m->path, NULL, e));
-        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, below, m->path, NULL, e));
-    }
-    return VT_OK;
-}
-
-static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a, vt_err *e) {
-    static const char *const of = "spec, eps, norm and images are of attacks";
-    bool attack = a->spec || a->norm || a->images;
-    if (a->orderings && strcmp(a->orderings, "none"))
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the orderings '%.40s', must be none (or left out)", m->path,
-                       a->name, a->orderings);
-    if (a->steps && attack)
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s has steps, which are timed: %s", m->path, a->name, of);
-    if (!a->spectrum) return VT_OK;
-    if (attack || a->steps)
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s is a spectrum: %s, steps of timings", m->path, a->name, of);
-    if (strcmp(a->spectrum, "q") && strcmp(a->spectrum, "k") && strcmp(a->spectrum, "v"))
-        return vt_fail(e, VT_E_USAGE, "%s: attack %s has the spectrum '%.40s', must be q, k or v", m->path, a->name,
-                       a->spectrum);
-    return VT_OK;
-}
-
-/* Each seed that a column names is one of some row's, and each row of the column has one. */
-static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e) {
-    const vt_manifest_attack *a = &m->attacks[attack];
-    for (int i = 0; i < a->seed_words.n; i++) {
-        bool found = false;
-        for (int r = 0; r < m->n_rows && !found; r++)
-            for (int s = 0; s < m->rows[r].n_seeds; s++)
-                found = found || is_seed(a->seed_words.word[i], m->rows[r].seeds[s]);
-        if (!found)
-            return vt_fail(e, VT_E_USAGE, "%s: attack %s has the seed '%.40s', which no row has", m->path, a->name,
-                           a->seed_words.word[i]);
-    }
-    for (int r = 0; r < m->n_rows; r++) {
-        bool any = m->rows[r].attacks.n && !have(&m->rows[r].attacks, a->name);
-        for (int s = 0; s < m->rows[r].n_seeds; s++) any = any || vt_manifest_seeded(m, r, attack, m->rows[r].seeds[s]);
-        if (!any)
-            return vt_fail(e, VT_E_USAGE, "%s: row %s has no seed of the column %s", m->path, m->rows[r].name, a->name);
-    }
-    return VT_OK;
-}
-
-/* A row of a primary comparison has its cells, of a seed that the first one has too. */
-static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_primary *p, int row, const char *where,
-                                   vt_err *e) {
-    int common = 0;
-    for (int k = 0; k < 2; k++) {
-        int column = k ? p->at : p->column;
-        if (column >= 0 && !vt_manifest_has(m, row, p->data, column))
-            return vt_fail(e, VT_E_USAGE, "%s: row %s has no cell in the column %s", where, m->rows[row].name,
-                           m->attacks[column].name);
-    }
-    for (int i = 0; i < m->rows[row].n_seeds; i++)
-        for (int k = 0; k < m->rows[p->above].n_seeds; k++) {
-            uint64_t seed = m->rows[row].seeds[i];
-            common += seed == m->rows[p->above].seeds[k] && vt_manifest_seeded(m, row, p->column, seed) &&
-                      (p->at < 0 || vt_manifest_seeded(m, row, p->at, seed));
-        }
-    if (common) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s: rows %s and %s have no seed in common", where, m->rows[p->above].name,
-                   m->rows[row].name);
-}
-
-static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
-    VT_TRY(vt_manifest_named(m, VT_MANIFEST_ATTACK, name, where, out, e));
-    if (vt_manifest_accuracy(m, *out)) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s: the column %s holds no accuracy", where, name);
-}
-
-static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_err *e) {
-    char where[400];
-    snprintf(where, sizeof where, "%.300s: primary %.60s", m->path, p->name);
-    const vt_words below = {.word = &p->below_name, .n = 1}, *rows = p->below_name ? &below : &p->frontier_names;
-    if (!p->above_name || !p->column_name || !p->below_name == !p->frontier_names.n)
-        return vt_fail(e, VT_E_USAGE, "%s needs above, column, and below or frontier", where);
-    if (!p->frontier_names.n != !p->at_name || p->frontier_names.n == 1)
-        return vt_fail(e, VT_E_USAGE, "%s: a frontier has two rows or more, and the column that they are compared `at`",
-                       where);
-    if (!p->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
-    VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, p->above_name, where, &p->above, e));
-    VT_TRY(accuracy_column(m, p->column_name, where, &p->column, e));
-    p->at = -1;
-    if (p->at_name) VT_TRY(accuracy_column(m, p->at_name, where, &p->at, e));
-    if (p->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, p->data_name, where, &p->data, e));
-    if (!(p->rows = calloc((size_t)rows->n, sizeof *p->rows))) return no_memory(m, e);
-    VT_TRY(check_primary_row(m, p, p->above, where, e));
-    for (; p->n_rows < rows->n; p->n_rows++) {
-        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, rows->word[p->n_rows], where, &p->rows[p->n_rows], e));
-        if (p->rows[p->n_rows] == p->above)
-            return vt_fail(e, VT_E_USAGE, "%s: row %s is compared with itself", where, p->above_name);
-        for (int i = 0; i < p->n_rows; i++)
-            if (p->rows[i] == p->rows[p->n_rows])
-                return vt_fail(e, VT_E_USAGE, "%s: row %s stands twice in the frontier", where, rows->word[p->n_rows]);
-        VT_TRY(check_primary_row(m, p, p->rows[p->n_rows], where, e));
-    }
-    return VT_OK;
-}
-
-static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration *c, vt_err *e) {
-    char where[400], *end;
-    snprintf(where, sizeof where, "%.300s: calibration %.60s", m->path, c->name);
-    if (!c->row_names.n || !c->points.n == !c->column_name)
-        return vt_fail(e, VT_E_USAGE, "%s needs rows, and either a column or points", where);
-    for (int i = 0; i < c->points.n; i++)
-        if (strtod(c->points.pair[i].value, &end), *end || end == c->points.pair[i].value)
-            return vt_fail(e, VT_E_USAGE, "%s: the point %.40s is '%.40s', must be a number", where,
-                           c->points.pair[i].key, c->points.pair[i].value);
-    if (!c->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
-    if (c->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, c->data_name, where, &c->data, e));
-    if (c->column_name) VT_TRY(accuracy_column(m, c->column_name, where, &c->column, e));
-    if (!(c->rows = calloc((size_t)c->row_names.n, sizeof *c->rows))) return no_memory(m, e);
-    for (; c->n_rows < c->row_names.n; c->n_rows++) {
-        int *row = &c->rows[c->n_rows];
-        VT_TRY(vt_manifest_named(m, VT_MANIFEST_ROW, c->row_names.word[c->n_rows], where, row, e));
-        if (c->column_name && !vt_manifest_has(m, *row, c->data, c->column))
-            return vt_fail(e, VT_E_USAGE, "%s: row %s has no cell in the column %s", where, m->rows[*row].name,
-                           c->column_name);
-    }
-    return VT_OK;
-}
-
-static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
-    char where[400];
-    snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
-    if (!f->x_name || !f->y_name) return vt_fail(e, VT_E_USAGE, "%s needs x and y, two columns", where);
-    if (!f->data_name && m->n_data > 1) return vt_fail(e, VT_E_USAGE, "%s needs data: there are several", where);
-    if (f->data_name) VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, f->data_name, where, &f->data, e));
-    VT_TRY(accuracy_column(m, f->x_name, where, &f->x, e));
-    return accuracy_column(m, f->y_name, where, &f->y, e);
-}
-
-static vt_status check(vt_manifest *m, vt_err *e) {
-    if (!m->name ||
-        strspn(m->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(m->name) ||
-        *m->name == '.')
-        return vt_fail(e, VT_E_USAGE, "%s: name must be a word of letters, digits, '.', '_' and '-'", m->path);
-    for (int i = 0; i < 3; i++) /* primary may be missing */
-        if (!vt_yaml_get(m->tree, records[i].name))
-            return vt_fail(e, VT_E_USAGE, "%s: has no %s", m->path, records[i].name);
-    for (int i = 0; i < m->n_data; i++) {
-        char where[400];
-        snprintf(where, sizeof where, "%.300s: data %.60s", m->path, m->data[i].name);
-        if (!m->data[i].path) return vt_fail(e, VT_E_USAGE, "%s has no path", where);
-        VT_TRY(check_options(&m->data[i].options, where, e));
-    }
-    for (int i = 0; i < m->n_attacks; i++) {
-        const vt_manifest_attack *a = &m->attacks[i];
-        if (!a->spec != !a->eps)
-            return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
-                           a->name);
-        VT_TRY(check_column(m, a, e));
-        VT_TRY(all_named(m, VT_MANIFEST_DATA, &a->data, m->path, e));
-    }
-    for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
-    for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
-    for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
-    VT_TRY(from_here(m, &m->published_file, e));
-    VT_TRY(from_here(m, &m->claims_file, e));
-    for (int i = 0; i < m->n_calibrations; i++) VT_TRY(check_calibration(m, &m->calibrations[i], e));
-    for (int i = 0; i < m->n_figures; i++) VT_TRY(check_figure(m, &m->figures[i], e));
-    return check_orderings(m, e);
-}
-
-bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
-    const vt_manifest_row *r = &m->rows[row];
-    const vt_manifest_attack *a = &m->attacks[attack];
-    return (!r->attacks.n || have(&r->attacks, a->name)) && (!r->data.n || have(&r->data, m->data[data].name)) &&
-           (!a->data.n || have(&a->data, m->data[data].name));
-}
-
-bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed) {
-    const vt_words *w = &m->attacks[attack].seed_words;
-    const vt_manifest_row *r = &m->rows[row];
-    bool has = false, wanted = !w->n;
-    for (int i = 0; i < r->n_seeds; i++) has = has || r->seeds[i] == seed;
-    for (int i = 0; i < w->n; i++) wanted = wanted || is_seed(w->word[i], seed);
-    return has && wanted;
-}
-
-bool vt_manifest_accuracy(const vt_manifest *m, int attack) {
-    return !m->attacks[attack].steps && !m->attacks[attack].spectrum;
 }
 
 void vt_manifest_close(vt_manifest *m) {
@@ -577,7 +236,7 @@ vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const
     }
     vt_status s = vt_yaml_tree(&m->tree, text, n, path, "manifest", 5, &why);
     if (s == VT_OK) s = read_record(m, top_fields, m, m->tree, &why);
-    if (s == VT_OK) s = check(m, &why);
+    if (s == VT_OK) s = vt_manifest_check(m, &why);
     if (s == VT_OK) {
         *out = m;
         return VT_OK;

@@ -116,4 +116,11 @@ bool vt_manifest_accuracy(const vt_manifest *m, int attack);
 /* "A > B" cut at " > "; false: not of that form. */
 bool vt_ordering_cut(const char *text, char above[80], char below[80]);
 
+/* ---- for manifest*.c and plan.c ---- */
+vt_status vt_manifest_check(vt_manifest *m, vt_err *e); /* after reading; makes paths absolute, names indices */
+vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e);
+enum { VT_MANIFEST_MOST = 512 }; /* data sets, attacks, rows */
+/* A list of words, or one word alone. */
+vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e);
+
 #endif
