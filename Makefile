@@ -54,8 +54,9 @@ TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objecti
 ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
-RESEARCH_ONCE := $(filter-out $(RESEARCH_TWICE),$(wildcard src/research/*/*.c))
-CLI := $(wildcard src/cli/*.c)
+RESEARCH_CLI := $(wildcard src/research/cli/*.c)
+RESEARCH_ONCE := $(filter-out $(RESEARCH_TWICE) $(RESEARCH_CLI),$(wildcard src/research/*/*.c))
+CLI := $(wildcard src/cli/*.c) $(RESEARCH_CLI)
 obj = $(patsubst src/%.c,$(OUT)/%$(2).o,$(1))
 LIB_OBJ := $(call obj,$(ONCE),) $(call obj,$(TWICE),.f32) $(call obj,$(TWICE),.f64)
 RESEARCH_OBJ := $(call obj,$(RESEARCH_ONCE),) $(call obj,$(RESEARCH_TWICE),.f32) $(call obj,$(RESEARCH_TWICE),.f64)
@@ -73,7 +74,7 @@ plug = $(patsubst $(1)%$(or $(2),.c),%,$(wildcard $(1)*$(or $(2),.c)))
 define REGISTRY
 $(OUT)/gen/$(1).inc: FORCE
 	@mkdir -p $$(@D)
-	@{ for x in $(call plug,$(2)); do echo "VT_PLUGIN($$$$x)"; done; } >$$@.new; cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
+	@{ for x in $(sort $(call plug,$(2)) $(if $(3),$(call plug,$(3)))); do echo "VT_PLUGIN($$$$x)"; done; } >$$@.new; cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
 GEN += $(OUT)/gen/$(1).inc
 endef
 $(eval $(call REGISTRY,attacks,src/attacks/attack_))
@@ -89,7 +90,7 @@ $(eval $(call REGISTRY,optims,src/train/optim_))
 $(eval $(call REGISTRY,penalties,src/train/penalty_))
 $(eval $(call REGISTRY,labs,src/research/lab/lab_))
 $(eval $(call REGISTRY,analyses,src/research/analysis/analyze_))
-$(eval $(call REGISTRY,commands,src/cli/cmd_))
+$(eval $(call REGISTRY,commands,src/cli/cmd_,src/research/cli/cmd_))
 # Maps of names (models/checkpoint/names.h), each a row {"X", "its lines"}.
 $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "cli/known.h"
 #include "cli/plot.h"
-#include "cli/plot_table.h"
+#include "research/cli/plot_table.h"
 #include "cli/script.h"
 #include "cli/spawn.h"
 #include "cli/streams.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/plot_table.h"
+#include "research/cli/plot_table.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/result_dir.h"
+#include "research/cli/result_dir.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,9 +4,9 @@
 #include <unistd.h>
 #include "attacks/attacker.h"
 #include "cli/cli.h"
-#include "cli/result_dir.h"
+#include "research/cli/result_dir.h"
 #include "cli/known.h"
-#include "cli/plugin_options.h"
+#include "research/cli/plugin_options.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "cli/streams.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/plugin_options.h"
+#include "research/cli/plugin_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The options of the lab or analysis that is named on the command line: rows of its vt_opt table, given as flags of
  * the command. */
-#ifndef VT_CLI_PLUGIN_OPTIONS_H
-#define VT_CLI_PLUGIN_OPTIONS_H
+#ifndef VT_RESEARCH_CLI_PLUGIN_OPTIONS_H
+#define VT_RESEARCH_CLI_PLUGIN_OPTIONS_H
 
 #include "cli/cli.h"
 #include "core/opt.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/result_dir.h"
-#include "cli/plugin_options.h"
+#include "research/cli/result_dir.h"
+#include "research/cli/plugin_options.h"
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "research/lab/lab.h"

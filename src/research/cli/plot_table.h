@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The figures of a table, as its manifest names them: accuracy in one column over accuracy in another. */
-#ifndef VT_CLI_PLOT_TABLE_H
-#define VT_CLI_PLOT_TABLE_H
+#ifndef VT_RESEARCH_CLI_PLOT_TABLE_H
+#define VT_RESEARCH_CLI_PLOT_TABLE_H
 
 #include "research/table/result.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The files in --out of a command that prints tables as it goes (lab, analyze): tables.txt, figures, arrays,
  * run.json, and last a JSON document. */
-#ifndef VT_CLI_RESULT_DIR_H
-#define VT_CLI_RESULT_DIR_H
+#ifndef VT_RESEARCH_CLI_RESULT_DIR_H
+#define VT_RESEARCH_CLI_RESULT_DIR_H
 
 #include <jansson.h>
 #include <stdio.h>
