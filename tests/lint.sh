@@ -301,6 +301,16 @@ budget() {
         }' tests/budget.txt -
 }
 
+# In the root of a tree: a helper's name says what it does, so it has two words. Slots of plug-in tables and a few words of
+# mathematics have one; so many may.
+one_word() {
+    find src -name '*.c' -exec awk '
+        match($0, /^static [A-Za-z_][A-Za-z0-9_ *()]*[ *][a-z][a-z0-9]*\(/) && !/;$/ && !/=/ {
+            name = substr($0, RSTART, RLENGTH - 1); sub(/.*[ *]/, "", name); print FILENAME ": " name
+        }' {} + | grep -vE ': (run|check|cost|open|close|init|params|infer|forward|vjp|backward|begin|step|probe|detect|defaults|write|read|parse|plan|view|main)$' |
+        awk -v most="$1" '{ said = said $0 "\n" } END { if (NR <= most) exit 0; printf "%s%d static functions have one-word names, %d may\n", said, NR, most; exit 1 }'
+}
+
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
 # Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, how often
 # jansson was refused memory in it, the number
@@ -428,6 +438,11 @@ TRY
         if grep -q "$what" "$tmp/said"; then echo "finds $what"; else echo "BLIND: $what"; fi
     done >>"$tmp/results"
     rm "$tmp/src/m.c" "$tmp/src/io/m.c" "$tmp/tests/budget.txt"
+    # helpers of one word, and not slots or two words
+    printf 'static int add(int a) {\nstatic vt_status *run(void) {\nstatic int add_all(int a) {\nstatic int x = add(1);\n' >"$tmp/src/m.c"
+    if [ "$(cd "$tmp" && one_word 0 | wc -l)" = 2 ]; then echo "finds a one-word helper"; else echo "BLIND: a one-word helper"; fi >>"$tmp/results"
+    (cd "$tmp" && one_word 1) || echo "BLIND: blames helpers that may be" >>"$tmp/results"
+    rm "$tmp/src/m.c"
     # checks that hide: the first of two, and what is inverted; not the last line, nor one with an else of its own
     for text in '[ a = b ] && [ a = a ]' 'grep -q x f &&\n    grep -q y f' '! grep -q x f'; do
         printf '@test "x" {\n    %b\n    true\n}\n' "$text" >"$tmp/x.bats"
@@ -487,6 +502,7 @@ case $1 in
     units || bad=1
     killers || bad=1
     budget || bad=1
+    one_word 100 || bad=1
     exit $bad
     ;;
 *) check "$@" ;;

@@ -8,9 +8,10 @@
     mutants.py in FILE ...        # names of those in these files
 
 A record is a line "NAME: SENTENCE", a line "killed by TEST ..." and one or more changes: "in FILE", then lines "-old" and
-"+new". The old text, lines joined, must occur once in the file; it may begin and end inside a line. Records are separated
-by an empty line; lines that begin with "#" are comments."""
+"+new". The old text, lines joined, must occur once in the file, however it is spaced and broken into lines; it may begin and
+end inside a line. Records are separated by an empty line; lines that begin with "#" are comments."""
 import os
+import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -64,6 +65,14 @@ def read(root, path):
         return None
 
 
+def places(old, text):
+    """Where the old text occurs, as (begin, end); blanks count only between two words."""
+    tokens = re.findall(r"\w+|[^\w\s]", old)
+    pattern = "".join((r"\s+" if a[-1:].isalnum() and b[:1].isalnum() else r"\s*") * bool(a) + re.escape(b)
+                      for a, b in zip([""] + tokens, tokens))
+    return [m.span() for m in re.finditer(pattern, text)] if tokens else []
+
+
 def faults(r, root):
     """What does not fit the tree, a sentence each."""
     for test in r["tests"]:
@@ -76,8 +85,8 @@ def faults(r, root):
         text = read(root, path)
         if text is None:
             yield f"{r['where']}: {r['name']} is in {path}, which is not there"
-        elif not old or text.count(old) != 1:
-            yield f"{r['where']}: {r['name']}: its old text occurs {text.count(old) if old else 'nowhere or'} times in {path}, not once"
+        elif len(places(old, text)) != 1:
+            yield f"{r['where']}: {r['name']}: its old text occurs {len(places(old, text))} times in {path}, not once"
         elif old == new:
             yield f"{r['where']}: {r['name']} changes nothing"
 
@@ -98,10 +107,11 @@ def plant(name, tree):
             continue
         for path, old, new in r["changes"]:
             text = read(tree, path)
-            if text is None or text.count(old) != 1:
+            if text is None or len(places(old, text)) != 1:
                 raise Bad(f"{name}: its old text does not occur once in {path}")
             with open(os.path.join(tree, path), "w", encoding="utf-8") as f:
-                f.write(text.replace(old, new))
+                begin, end = places(old, text)[0]
+                f.write(text[:begin] + new + text[end:])
         print(*sorted({path for path, _, _ in r["changes"]}))
         return
     raise Bad(f"there is no mutant {name}")

@@ -77,7 +77,7 @@ static const char *const flags[] = {"resume",     "exhaustive", "save-adv",     
                                     "individual", "eight-bit",  "restrict-classes", "skip-not-finite", NULL};
 static const char *const *const all_flags[] = {flags, NULL};
 
-static bool listed(const char *const *const known[], const char *name) {
+static bool is_listed(const char *const *const known[], const char *name) {
     for (int k = 0; known[k]; k++)
         for (int i = 0; known[k][i]; i++)
             if (!strcmp(known[k][i], name)) return true;
@@ -93,10 +93,10 @@ vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *c
         if (!copy) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its options", call);
         char *value = strchr(copy, '=');
         if (value) *value++ = 0;
-        if (!listed(known, copy)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
-        if (!value && !listed(all_flags, copy))
+        if (!is_listed(known, copy)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
+        if (!value && !is_listed(all_flags, copy))
             return vt_fail(e, VT_E_USAGE, "%s: %s needs a value: %s=VALUE", call, copy, copy);
-        if (value && listed(all_flags, copy))
+        if (value && is_listed(all_flags, copy))
             return vt_fail(e, VT_E_USAGE, "%s: %s takes no value, but '%.100s' was given", call, copy, value);
         vt_choose(&o->c, copy, value ? value : "");
     }

@@ -119,7 +119,7 @@ typedef struct found {
 } found;
 
 /* Stages and entries of an image come one after another. */
-static void told(void *ctx, const vt_record *r, const float *x_adv) {
+static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const found *f = ctx;
     size_t row = row_of(f->a, r->image);
     vt_api_verdict(&f->verdicts[row], r);
@@ -195,7 +195,7 @@ static vt_status run_on(vt_eval *v, const found *f, vt_err *e) {
     vt_status s = vt_ledger_memory(&l, header, f->a->pixels, e);
     json_decref(header);
     if (s != VT_OK) return s;
-    l->told = told, l->told_ctx = (void *)(uintptr_t)f;
+    l->told = store_verdict, l->told_ctx = (void *)(uintptr_t)f;
     s = vt_eval_run(v, l, e);
     vt_ledger_close(l);
     return s;
@@ -212,8 +212,8 @@ static vt_status read_targets(vt_targets *t, const arrays *a, const int32_t *tar
 }
 
 /* The caller's arrays as the images of an evaluation that is ready otherwise; *images to be freed. */
-static vt_status attach(vt_eval *v, vt_targets *t, int32_t **images, arrays *a, const vitrine_attack_plan *p,
-                        vt_err *e) {
+static vt_status attach_arrays(vt_eval *v, vt_targets *t, int32_t **images, arrays *a, const vitrine_attack_plan *p,
+                               vt_err *e) {
     VT_TRY(check_arrays(a, v->subject->data->classes, e));
     VT_TRY(number_rows(a, p->images, e));
     if (p->targets) VT_TRY(read_targets(t, a, p->targets, e));
@@ -240,7 +240,7 @@ static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan
     s.data = &d, v.subject = &s;
     vt_status st = make_ready(&v, attacks, p, m, e);
     if (st == VT_OK) st = set_pace(&v, m, p, e);
-    if (st == VT_OK) st = attach(&v, &targets, &images, a, p, e);
+    if (st == VT_OK) st = attach_arrays(&v, &targets, &images, a, p, e);
     if (st == VT_OK && f->x_adv) memcpy(f->x_adv, a->x, a->n * a->pixels * sizeof(float));
     vt_sha_hex(a->labels, a->n * sizeof *a->labels, d.hash);
     if (st == VT_OK) st = run_on(&v, f, e);

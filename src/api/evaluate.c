@@ -53,12 +53,12 @@ typedef struct job {
     vitrine_run *run;
 } job;
 
-static vt_status known(void *ctx, const vt_model *m, bool other, vt_err *e) {
+static vt_status report_assumptions(void *ctx, const vt_model *m, bool other, vt_err *e) {
     (void)other;
     return vt_api_known_say(m, ctx, e);
 }
 
-static void told(void *ctx, const vt_record *r, const float *x_adv) {
+static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const vitrine_listener *l = ctx;
     vitrine_verdict v = {.clean = -1};
     (void)x_adv;
@@ -66,7 +66,7 @@ static void told(void *ctx, const vt_record *r, const float *x_adv) {
     l->told(l->ctx, r->entry, &v);
 }
 
-static void say(void *ctx, const char *text, bool live) {
+static void report_message(void *ctx, const char *text, bool live) {
     const vitrine_listener *l = ctx;
     (void)live;
     l->say(l->ctx, text);
@@ -105,7 +105,7 @@ static vt_status open_request(job *j, vt_err *e) {
     vt_request *r = &j->request;
     const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
     if (!weights == !oracle) return vt_fail(e, VT_E_USAGE, "vitrine_evaluate needs the option weights, or oracle");
-    r->c = &j->options.c, r->known = known, r->known_ctx = (void *)(uintptr_t)j->listener;
+    r->c = &j->options.c, r->known = report_assumptions, r->known_ctx = (void *)(uintptr_t)j->listener;
     if (j->listener) r->interrupt = j->listener->interrupt;
     VT_TRY(vt_request_threat(r, e));
     VT_TRY(vt_request_attacks(r, e));
@@ -124,15 +124,16 @@ static void say_data(const job *j, const vitrine_listener *l) {
         l->say(l->ctx, text);
 }
 
-static vt_status evaluate(job *j, const char *const *options, vt_err *e) {
+static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
     static const char *const *const known_options[] = {own_options, vt_api_model_options, NULL};
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
     VT_TRY(open_request(j, e));
-    if (l && l->say) j->request.v.progress = (vt_progress){.show = say, .ctx = (void *)(uintptr_t)l, .live = true};
+    if (l && l->say)
+        j->request.v.progress = (vt_progress){.show = report_message, .ctx = (void *)(uintptr_t)l, .live = true};
     if (l && l->say) say_data(j, l);
     VT_TRY(open_ledger(j, e));
-    if (l && l->told) j->run->ledger->told = told, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
+    if (l && l->told) j->run->ledger->told = report_verdict, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
     j->run->images = (int64_t)j->request.v.n_images;
     vt_status s = vt_eval_run(&j->request.v, j->run->ledger, e);
     j->run->ledger->told = NULL;
@@ -155,7 +156,7 @@ vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options, c
     vt_err why = {0};
     job *j = calloc(1, sizeof *j);
     if (j) j->listener = listener, j->run = calloc(1, sizeof *j->run);
-    vt_status s = j && j->run ? evaluate(j, options, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a run");
+    vt_status s = j && j->run ? run_evaluation(j, options, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a run");
     if (j) {
         if (s == VT_OK) *out = j->run, j->run = NULL;
         vitrine_run_close(j->run);

@@ -42,7 +42,7 @@ vt_status vt_api_known_say(const vt_model *m, const vitrine_listener *l, vt_err 
 
 /* ---- opening ---- */
 
-static vitrine_model *blank(vt_err *e) {
+static vitrine_model *new_model(vt_err *e) {
     vitrine_model *m = calloc(1, sizeof *m);
     if (m)
         pthread_mutex_init(&m->own.lock, NULL);
@@ -51,7 +51,8 @@ static vitrine_model *blank(vt_err *e) {
     return m;
 }
 
-static vitrine_status opened(vitrine_model **out, vitrine_model *m, vt_status s, const vt_err *why, vitrine_err *e) {
+static vitrine_status finish_opening(vitrine_model **out, vitrine_model *m, vt_status s, const vt_err *why,
+                                     vitrine_err *e) {
     if (s == VT_OK)
         *out = m;
     else
@@ -73,13 +74,13 @@ vitrine_status vitrine_open(vitrine_model **out, const char *path, const char *c
     *out = NULL;
     VT_API_NEEDS(path);
     vt_err why = {0};
-    vitrine_model *m = blank(&why);
+    vitrine_model *m = new_model(&why);
     vt_api_options *o = m ? malloc(sizeof *o) : NULL;
     vt_status s = o ? vt_api_options_read(o, __func__, options, known, &why) : VT_E_MEMORY;
     if (s == VT_OK) s = open_checkpoint(m, path, &o->c, &why);
     if (o) vt_api_options_free(o);
     free(o);
-    return opened(out, m, s, &why, e);
+    return finish_opening(out, m, s, &why, e);
 }
 
 vitrine_status vitrine_connect(vitrine_model **out, const char *where, double timeout, vitrine_err *e) {
@@ -93,9 +94,9 @@ vitrine_status vitrine_connect(vitrine_model **out, const char *where, double ti
     vt_choices c = {.n = 0};
     snprintf(text, sizeof text, "%.17g", timeout);
     vt_choose(&c, "oracle-timeout", text);
-    vitrine_model *m = blank(&why);
+    vitrine_model *m = new_model(&why);
     vt_status s = m ? vt_subject_remote(&m->subject.remote, &m->subject.model, &c, where, &why) : VT_E_MEMORY;
-    return opened(out, m, s, &why, e);
+    return finish_opening(out, m, s, &why, e);
 }
 
 vt_shape vt_api_own_shape(const vitrine_classifier *c) { return (vt_shape){c->channels, c->height, c->width}; }
@@ -129,14 +130,14 @@ vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vit
     char sha[65];
     vt_sha_hex(name, strlen(name), sha);
     vt_err why = {0};
-    vitrine_model *m = blank(&why);
+    vitrine_model *m = new_model(&why);
     vt_status s = m ? vt_subject_described(&m->subject, vt_api_own_shape(c), c->classes, sha, name, &why) : VT_E_MEMORY;
     if (s == VT_OK) {
         m->own.c = *c, m->own.c.name = m->subject.model->path;
         m->source = vt_api_own_source(&m->own);
         m->subject.own = &m->source;
     }
-    return opened(out, m, s, &why, e);
+    return finish_opening(out, m, s, &why, e);
 }
 
 void vitrine_close(vitrine_model *m) {
@@ -175,7 +176,7 @@ typedef struct part {
     float *scratch; /* [rows, classes] for logits that nobody asked for */
 } part;
 
-static vt_status ask(const job *j, const vt_engine *n, const part *p, size_t from, vt_err *e) {
+static vt_status compute_part(const job *j, const vt_engine *n, const part *p, size_t from, vt_err *e) {
     for (int i = 0; i < j->rows; i++) {
         size_t at = from + (size_t)i;
         bool there = at < j->n;
@@ -196,7 +197,7 @@ static vt_status one_part(void *ctx, int thread, size_t item, vt_err *e) {
     vt_status s = p.x && p.z && p.want && p.scratch ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", rows);
     if (s == VT_OK && !j->engines[thread].self)
         s = vt_subject_engine(&j->engines[thread], &j->m->subject, NULL, j->rows, false, e);
-    if (s == VT_OK) s = ask(j, &j->engines[thread], &p, item * rows, e);
+    if (s == VT_OK) s = compute_part(j, &j->engines[thread], &p, item * rows, e);
     free(p.x), free(p.z), free(p.want), free(p.scratch);
     return s;
 }

@@ -17,7 +17,7 @@ typedef struct engine {
     float *x, *dx, *z; /* [capacity, pixels], the same, [capacity, classes]: one call */
 } engine;
 
-static vt_status call(const engine *n, int rows, bool vjp, vt_err *e) {
+static vt_status call_classifier(const engine *n, int rows, bool vjp, vt_err *e) {
     for (int from = 0; from < rows; from += n->c->batch) {
         int k = rows - from < n->c->batch ? rows - from : n->c->batch;
         float *x = n->x + (size_t)from * n->pixels, *z = n->z + (size_t)from * n->classes;
@@ -32,7 +32,7 @@ static vt_status call(const engine *n, int rows, bool vjp, vt_err *e) {
     return VT_OK;
 }
 
-static int gather(engine *n, const float *const *x) {
+static int gather_images(engine *n, const float *const *x) {
     int rows = 0;
     for (int i = 0; i < n->capacity; i++) {
         if (!x[i]) continue;
@@ -44,9 +44,9 @@ static int gather(engine *n, const float *const *x) {
 
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     engine *n = self;
-    int rows = gather(n, x);
+    int rows = gather_images(n, x);
     for (int i = 0; i < n->capacity; i++) n->has[i] = false;
-    VT_TRY(call(n, rows, false, e));
+    VT_TRY(call_classifier(n, rows, false, e));
     for (int i = 0; i < rows; i++) {
         int at = n->rows[i];
         memcpy(z[at], n->z + (size_t)i * n->classes, n->classes * sizeof(float));
@@ -69,7 +69,7 @@ static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
         memcpy(n->z + (size_t)rows * n->classes, want[i].dz, n->classes * sizeof(float));
         n->rows[rows++] = i;
     }
-    VT_TRY(call(n, rows, true, e));
+    VT_TRY(call_classifier(n, rows, true, e));
     for (int i = 0; i < rows; i++)
         memcpy(want[n->rows[i]].dx, n->dx + (size_t)i * n->pixels, n->pixels * sizeof(float));
     return VT_OK;
@@ -77,7 +77,7 @@ static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
 
 static vt_status asked_alone(engine *n, const float *x, vt_err *e) {
     memcpy(n->x, x, n->pixels * sizeof(float));
-    return call(n, 1, false, e);
+    return call_classifier(n, 1, false, e);
 }
 
 static vt_status alone(void *self, float *const *z, const float *const *x, vt_err *e) {

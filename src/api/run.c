@@ -52,7 +52,7 @@ size_t vitrine_run_images(const vitrine_run *r) {
 size_t vitrine_run_pixels(const vitrine_run *r) { return r ? r->ledger->pixels : 0; }
 
 /* Lines by image, entry, stage. */
-static vt_status sorted(const vt_ledger *l, const vt_record ***out, vt_err *e) {
+static vt_status list_sorted_records(const vt_ledger *l, const vt_record ***out, vt_err *e) {
     const vt_record **all = *out = calloc(l->count ? l->count : 1, sizeof *all);
     if (!all) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
     for (size_t i = 0; i < l->count; i++) all[i] = &l->records[i];
@@ -79,7 +79,7 @@ vitrine_status vitrine_run_verdicts(const vitrine_run *r, int entry, vitrine_ver
         return vt_api_usage(e, "%s: entry is %d, must be 0 to %d", __func__, entry, vitrine_run_entries(r));
     vt_err why = {0};
     const vt_record **all;
-    vt_status s = sorted(r->ledger, &all, &why);
+    vt_status s = list_sorted_records(r->ledger, &all, &why);
     for (size_t i = 0, end; s == VT_OK && i < r->ledger->count; i = end) {
         for (end = i; end < r->ledger->count && all[end]->image == all[i]->image;) end++;
         if (all[i]->entry == VT_ENTRY_CLEAN) one_image(verdicts++, all + i, end - i, r->ledger->header, entry);

@@ -21,7 +21,7 @@ typedef struct job {
     const vitrine_listener *listener;
 } job;
 
-static vt_status needed(const vt_choices *c, const char *name, const char **out, vt_err *e) {
+static vt_status get_required_option(const vt_choices *c, const char *name, const char **out, vt_err *e) {
     *out = vt_chosen(c, name);
     return *out ? VT_OK : vt_fail(e, VT_E_USAGE, "vitrine_train needs the option %s", name);
 }
@@ -50,9 +50,9 @@ static vt_status read_init(job *j, vt_err *e) {
 static vt_status read_all(job *j, const char **out, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *recipe, *data, *set;
-    VT_TRY(needed(c, "recipe", &recipe, e));
-    VT_TRY(needed(c, "data", &data, e));
-    VT_TRY(needed(c, "out", out, e));
+    VT_TRY(get_required_option(c, "recipe", &recipe, e));
+    VT_TRY(get_required_option(c, "data", &data, e));
+    VT_TRY(get_required_option(c, "out", out, e));
     VT_TRY(vt_recipe_new(&j->recipe, e));
     VT_TRY(vt_recipe_read(j->recipe, recipe, e));
     for (int i = 0; (set = vt_chosen_nth(c, "set", i)); i++) VT_TRY(vt_recipe_set(j->recipe, set, e));
@@ -67,13 +67,13 @@ static vt_status read_all(job *j, const char **out, vt_err *e) {
     return vt_train_model(&j->model, j->recipe, j->data, j->init, e);
 }
 
-static void say(void *ctx, const char *text, bool live) {
+static void report_message(void *ctx, const char *text, bool live) {
     const vitrine_listener *l = ctx;
     (void)live;
     l->say(l->ctx, text);
 }
 
-static vt_status train(job *j, const char *const *options, const vitrine_listener *l, vt_err *e) {
+static vt_status run_training(job *j, const char *const *options, const vitrine_listener *l, vt_err *e) {
     static const char *const *const known[] = {own_options, vt_api_model_options, NULL};
     const char *out;
     long long steps, asked;
@@ -95,7 +95,7 @@ static vt_status train(job *j, const char *const *options, const vitrine_listene
                   .resume = vt_is_chosen(&j->options.c, "resume"),
                   .max_steps = steps,
                   .interrupt = l ? l->interrupt : NULL};
-    if (l && l->say) t.say = say, t.say_ctx = (void *)(uintptr_t)l, t.live = true;
+    if (l && l->say) t.say = report_message, t.say_ctx = (void *)(uintptr_t)l, t.live = true;
     vt_status s = vt_train_run(&t, e);
     return s == VT_INTERRUPTED && !(t.interrupt && *t.interrupt) ? VT_OK : s; /* max-steps: as it was asked */
 }
@@ -107,7 +107,7 @@ vitrine_status vitrine_train(const char *const *options, const vitrine_listener 
                             listener->size, sizeof *listener);
     vt_err why = {0};
     job *j = calloc(1, sizeof *j);
-    vt_status s = j ? train(j, options, listener, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a training");
+    vt_status s = j ? run_training(j, options, listener, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a training");
     if (j) {
         vt_model_close(j->model), vt_model_close(j->init);
         vt_dataset_close(j->data), vt_dataset_close(j->test), vt_extra_close(&j->extra);

@@ -22,7 +22,7 @@ static schedule schedule_new(int steps, float loss) {
 
 /* At a checkpoint after step i (0-based): should the step be halved? hist [steps] starts as zeros, and the comparison
  * before the first entry wraps to hist[steps - 1], still zero at the first checkpoint, as in the authors' code. */
-static bool checkpoint(schedule *s, const float *hist, int steps, int i, double rho, float best) {
+static bool should_halve_step(schedule *s, const float *hist, int steps, int i, double rho, float best) {
     int rising = 0;
     for (int c = 0; c < s->k; c++) {
         int now = i - c, before = now > 0 ? now - 1 : steps - 1;
@@ -54,8 +54,8 @@ vt_status vt_apgd_gradient(vt_oracle *o, const vt_apgd_params *p, const vt_task 
 }
 
 /* next = cur + a (z - cur) + (1 - a)(cur - prev), z = project(cur + eta direction); then projected. */
-static void advance(const vt_ball *b, float *next, float *z, const float *cur, const float *prev, const float *g,
-                    double eta, float a) {
+static void step_with_momentum(const vt_ball *b, float *next, float *z, const float *cur, const float *prev,
+                               const float *g, double eta, float a) {
     vt_ball_step(b, z, g, eta);
     for (size_t i = 0; i < b->n; i++) z[i] += cur[i];
     vt_ball_project(b, z);
@@ -83,7 +83,7 @@ vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, c
     double eta = 2 * t->ball->eps;
     schedule s = schedule_new(p->steps, best);
     for (int i = 0; i < p->steps; i++) {
-        advance(t->ball, next, tmp, cur, prev, g, eta, i == 0 ? 1.0f : 0.75f);
+        step_with_momentum(t->ball, next, tmp, cur, prev, g, eta, i == 0 ? 1.0f : 0.75f);
         memcpy(prev, cur, bytes);
         memcpy(cur, next, bytes);
         VT_TRY(vt_apgd_gradient(o, p, t, cur, loss, z, &value, g));
@@ -97,7 +97,7 @@ vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, c
             memcpy(x_best, cur, bytes);
             memcpy(g_best, g, bytes);
         }
-        if (++s.counter == s.k && checkpoint(&s, hist, p->steps, i, p->rho, best)) {
+        if (++s.counter == s.k && should_halve_step(&s, hist, p->steps, i, p->rho, best)) {
             eta /= 2;
             memcpy(cur, x_best, bytes);
             memcpy(g, g_best, bytes);

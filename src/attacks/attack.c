@@ -77,7 +77,7 @@ static const char *known_elsewhere(const char *name, char *buf, size_t size) {
     return buf;
 }
 
-static vt_status unknown(const char *name, vt_err *e) {
+static vt_status fail_unknown_attack(const char *name, vt_err *e) {
     const char *names[64];
     char buf[60];
     size_t n = 0;
@@ -88,12 +88,13 @@ static vt_status unknown(const char *name, vt_err *e) {
 }
 
 /* Splits "name:options" into *def and *options ("" when there are none). */
-static vt_status split(const char *spec, char name[32], const vt_attack_def **def, const char **options, vt_err *e) {
+static vt_status split_spec(const char *spec, char name[32], const vt_attack_def **def, const char **options,
+                            vt_err *e) {
     size_t n = strcspn(spec, ":");
     if (n >= 32) return vt_fail(e, VT_E_UNKNOWN, "unknown attack '%.40s...'", spec);
     snprintf(name, 32, "%.*s", (int)n, spec);
     *def = vt_attack_find(name);
-    if (!*def) return unknown(name, e);
+    if (!*def) return fail_unknown_attack(name, e);
     snprintf(name, 32, "%s", (*def)->name); /* as it is written here, however it was typed */
     *options = spec[n] ? spec + n + 1 : "";
     if (spec[n] && !**options) return vt_fail(e, VT_E_USAGE, "attack '%s' ends in a colon", spec);
@@ -106,7 +107,7 @@ typedef struct threat {
     bool patch;
 } threat;
 
-static vt_status supports(const vt_attack_def *d, threat t, vt_err *e) {
+static vt_status check_threat_support(const vt_attack_def *d, threat t, vt_err *e) {
     if (t.patch && !(d->norms & VT_CAN_PATCH))
         return vt_fail(e, VT_E_USAGE, "attack %s does not support --threat patch", d->name);
     if (!t.patch && !(d->norms & 1u << t.norm))
@@ -172,8 +173,8 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     char name[32], who[48], options[360];
     const char *given;
     vt_opt opts[MOST_OPTS];
-    VT_TRY(split(spec, name, &s->def, &given, e));
-    VT_TRY(supports(s->def, t, e));
+    VT_TRY(split_spec(spec, name, &s->def, &given, e));
+    VT_TRY(check_threat_support(s->def, t, e));
     size_t at = (s->def->params_size + 15) / 16 * 16;
     s->params = calloc(1, at + sizeof(common));
     if (!s->params) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", name);
@@ -201,7 +202,7 @@ static vt_status version_of(char name[32], const vt_attack_def **def, const char
     bool plain = !strcasecmp(version, "standard");
     snprintf(whole, sizeof whole, "%s%s%.40s", name, plain ? "" : "-", plain ? "" : version);
     const vt_attack_def *other = vt_attack_find(whole);
-    if (!other) return unknown(whole, e);
+    if (!other) return fail_unknown_attack(whole, e);
     *def = other, *options = "";
     snprintf(name, 32, "%s", other->name);
     return VT_OK;
@@ -223,11 +224,11 @@ static void add_name(vt_attack *a, const char *name) {
 }
 
 /* Appends what one part of a list stands for. */
-static vt_status append(vt_attack *out, const char *part, threat t, vt_err *e) {
+static vt_status append_stages(vt_attack *out, const char *part, threat t, vt_err *e) {
     char name[32];
     const vt_attack_def *def;
     const char *options;
-    VT_TRY(split(part, name, &def, &options, e));
+    VT_TRY(split_spec(part, name, &def, &options, e));
     VT_TRY(version_of(name, &def, &options, e));
     const vt_attack_def *named = def, *whole;
     while (def->stages && !def->stages[1] && (whole = vt_attack_find(def->stages[0])) && whole->stages)
@@ -235,7 +236,7 @@ static vt_status append(vt_attack *out, const char *part, threat t, vt_err *e) {
     const char *self[] = {def->name, NULL};
     const char *const *list = def->stages ? def->stages : self;
     if (t.norm == VT_L1 && !t.patch && def->stages_l1) list = def->stages_l1;
-    VT_TRY(supports(named, t, e));
+    VT_TRY(check_threat_support(named, t, e));
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
     if (list[1] && *options)
         return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", name, options);
@@ -270,7 +271,7 @@ static size_t part_length(const char *spec) {
 }
 
 /* A published evaluator is a whole evaluation: it has no survivors to leave to others, and takes no others'. */
-static vt_status score(vt_attack *a, vt_err *e) {
+static vt_status set_scoring(vt_attack *a, vt_err *e) {
     const vt_attack_stage *s = a->stages;
     while (s < a->stages + a->n_stages && !s->def->published) s++;
     if (s == a->stages + a->n_stages) return VT_OK;
@@ -288,13 +289,13 @@ static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
     for (bool more = true; more && st == VT_OK;) {
         size_t n = part_length(spec);
         char *part = strndup(spec, n);
-        st = part ? append(out, part, t, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
+        st = part ? append_stages(out, part, t, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
         free(part);
         more = spec[n] == '+';
         spec += n + more;
     }
     if (st == VT_OK) st = shares_fit(out, e);
-    if (st == VT_OK) st = score(out, e);
+    if (st == VT_OK) st = set_scoring(out, e);
     for (int i = 0; i < out->n_stages && st == VT_OK; i++)
         snprintf(out->id + strlen(out->id), sizeof out->id - strlen(out->id), "%s%s", i ? "+" : "", out->stages[i].id);
     if (st != VT_OK) vt_attack_free(out);

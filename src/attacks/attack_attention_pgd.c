@@ -67,7 +67,7 @@ static vt_attn_loss attention_of(const vt_tokens *tokens, const params *p, int k
 }
 
 /* m <- momentum m + (1 - momentum) g / |g| */
-static void average(float *m, const float *g, double momentum, size_t n) {
+static void update_momentum(float *m, const float *g, double momentum, size_t n) {
     double length = vt_length(VT_L2, g, n), add = length > 0 ? (1 - momentum) / length : 0;
     for (size_t i = 0; i < n; i++) m[i] = (float)(momentum * (double)m[i] + add * (double)g[i]);
 }
@@ -81,7 +81,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
         VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
         for (size_t i = 0; i < t->n; i++) /* what cannot move has no say in the direction's length */
             if (!(t->ball->lo[i] < t->ball->hi[i])) g[i] = 0;
-        average(m, g, p->momentum, t->n);
+        update_momentum(m, g, p->momentum, t->n);
         vt_ball_step(t->ball, step, m, p->decay ? alpha : alpha * (1 + cos(pi * k / p->steps)) / 2);
         vt_ball_move(t->ball, t->x_adv, step);
     }

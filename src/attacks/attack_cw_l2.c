@@ -55,7 +55,7 @@ static double to_pixels(const vt_task *t, const space *s) {
 }
 
 /* Adam on w at step k (from 1). dL/dw = (2 (x' - x~) - c dmargin/dx) (1 - tanh^2)/2; g holds dmargin/dx. */
-static void descend(const vt_task *t, const params *p, const space *s, double c, int k) {
+static void apply_adam_step(const vt_task *t, const params *p, const space *s, double c, int k) {
     double fix1 = 1 - pow(0.9, k), fix2 = 1 - pow(0.999, k);
     for (size_t i = 0; i < t->n; i++) {
         double a = inner * (2 * (double)t->x[i] - 1), b = tanh((double)s->w[i]), v = (a + b) / (1 + a * b);
@@ -67,8 +67,8 @@ static void descend(const vt_task *t, const params *p, const space *s, double c,
 }
 
 /* One c. *reached: was any point adversarial by the margin kappa? */
-static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_min_norm_point *near, const space *s,
-                          double c, bool *reached) {
+static vt_status minimise_for_weight(vt_oracle *o, const params *p, const vt_task *t, vt_min_norm_point *near,
+                                     const space *s, double c, bool *reached) {
     int every = (p->steps + 9) / 10;
     double before = INFINITY;
     *reached = false;
@@ -83,7 +83,7 @@ static vt_status minimise(vt_oracle *o, const params *p, const vt_task *t, vt_mi
         else
             memset(s->g, 0, t->n * sizeof(float));
         if (p->kappa > 0 ? gap < 0 : vt_min_norm_hit(near, s->z)) *reached = true, vt_min_norm_note(near, s->x1, s->z);
-        descend(t, p, s, c, k + 1);
+        apply_adam_step(t, p, s, c, k + 1);
         if (!p->abort_early || k % every) continue;
         if (!(loss <= 0.9999 * before)) break;
         before = loss;
@@ -114,7 +114,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     for (int k = 0; k < p->search; k++) {
         bool reached;
         if (p->search >= 10 && k == p->search - 1) c = fmin(upper, most);
-        VT_TRY(minimise(o, p, t, &near, &s, c, &reached));
+        VT_TRY(minimise_for_weight(o, p, t, &near, &s, c, &reached));
         if (reached)
             upper = c;
         else

@@ -23,7 +23,7 @@ static size_t work_len(const void *p, const vt_task *t) {
     return t->n;
 }
 
-static double within(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
+static double clamp_to_range(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
@@ -37,7 +37,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         double mean = m->mean[i / vt_shape_plane(t->shape)], std = m->std[i / vt_shape_plane(t->shape)];
         /* std > 0, so that the gradient's sign is that of the normalised input */
         double x = ((double)t->x[i] - mean) / std, sign = g[i] > 0 ? 1 : g[i] < 0 ? -1 : 0;
-        t->x_adv[i] = (float)(within(within(x + eps * sign, x - eps, x + eps), 0, 1) * std + mean);
+        t->x_adv[i] = (float)(clamp_to_range(clamp_to_range(x + eps * sign, x - eps, x + eps), 0, 1) * std + mean);
     }
     return vt_oracle_logits(o, t->x_adv, NULL);
 }

@@ -46,7 +46,7 @@ static double first_radius(vt_norm norm, double d, double margin, const float *g
 }
 
 /* d [n] <- its projection onto the ball of radius eps around 0 (linf, l2). */
-static void project(vt_norm norm, bool sphere, float *d, size_t n, double eps) {
+static void project_onto_ball(vt_norm norm, bool sphere, float *d, size_t n, double eps) {
     float e = (float)eps;
     double f = norm == VT_L2 ? eps / fmax(vt_length(VT_L2, d, n), 1e-12) : 1;
     if (f > 1 && !sphere) f = 1;
@@ -60,7 +60,7 @@ static void step(const vt_task *t, const params *p, double alpha, double eps, fl
     vt_norm norm = t->ball->norm;
     double length = vt_length(VT_L2, g, t->n), f = length > 0 ? alpha / length : 0;
     for (size_t i = 0; i < t->n; i++) g[i] = (float)((double)x1[i] - (double)t->x[i] + f * (double)g[i]);
-    if (norm != VT_L1) project(norm, p->projection == ONTO_SPHERE, g, t->n, eps);
+    if (norm != VT_L1) project_onto_ball(norm, p->projection == ONTO_SPHERE, g, t->n, eps);
     for (size_t i = 0; i < t->n; i++) {
         float v = t->x[i] + g[i];
         x1[i] = norm == VT_L1 || (v > 0 && v < 1) ? v : v > 0 ? 1 : 0;

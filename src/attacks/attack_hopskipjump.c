@@ -39,7 +39,7 @@ static size_t work_len(const void *p, const vt_task *t) {
     return vt_min_norm_len(t) + 4 * t->n + (size_t)t->classes;
 }
 
-static vt_status ask(search *s, const float *x, bool *adversarial) {
+static vt_status query_model(search *s, const float *x, bool *adversarial) {
     *adversarial = false;
     if (!s->left) return VT_OK;
     s->left--;
@@ -49,7 +49,7 @@ static vt_status ask(search *s, const float *x, bool *adversarial) {
 }
 
 /* y: between the image and x, a share of the way (l2), or no further than that in any pixel (linf). */
-static const float *between(search *s, const float *x, double share) {
+static const float *point_between(search *s, const float *x, double share) {
     const vt_task *t = s->t;
     for (size_t i = 0; i < t->n; i++) {
         double d = (double)x[i] - (double)t->x[i];
@@ -68,18 +68,18 @@ static vt_status to_boundary(search *s) {
     while (far - near > open && s->left) {
         double middle = (far + near) / 2;
         if (!(middle > near && middle < far)) break; /* all digits are used up */
-        VT_TRY(ask(s, between(s, s->at, middle), &yes));
+        VT_TRY(query_model(s, point_between(s, s->at, middle), &yes));
         if (yes)
             far = middle;
         else
             near = middle;
     }
-    memcpy(s->at, between(s, s->at, far), t->n * sizeof *s->at);
+    memcpy(s->at, point_between(s, s->at, far), t->n * sizeof *s->at);
     return VT_OK;
 }
 
 /* Blocks of one colour each, or pixels (side 1). */
-static void noise(search *s, int side) {
+static void draw_block_noise(search *s, int side) {
     const vt_task *t = s->t;
     for (size_t i = 0; i < t->n; i++) {
         size_t plane = vt_shape_plane(t->shape), w = (size_t)t->shape.width, c = i / plane, y = i % plane / w,
@@ -89,18 +89,18 @@ static void noise(search *s, int side) {
     s->r.step++;
 }
 
-static vt_status start(search *s, bool *found) {
+static vt_status find_start_point(search *s, bool *found) {
     int side = s->t->shape.height / 4 > 0 ? s->t->shape.height / 4 : 1;
     *found = false;
     for (int i = 0; s->left && !*found; i++) {
-        noise(s, i % 2 ? side : 1);
-        VT_TRY(ask(s, s->at, found));
+        draw_block_noise(s, i % 2 ? side : 1);
+        VT_TRY(query_model(s, s->at, found));
     }
     return VT_OK;
 }
 
 /* u: a direction of length 1 (normal, or uniform for linf), as it reaches from s->at within the box; y: that point. */
-static void direction(search *s, double reach) {
+static void draw_direction(search *s, double reach) {
     const vt_task *t = s->t;
     if (t->ball->norm == VT_L2)
         vt_rng_normals(&s->r, s->u, t->n);
@@ -117,7 +117,7 @@ static void direction(search *s, double reach) {
 
 /* v = the mean of (side - mean side) u, side 1 where u leads to the other class and -1 where not (section III-C); all
  * on one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
-static vt_status normal(search *s, int draws, double reach) {
+static vt_status estimate_normal(search *s, int draws, double reach) {
     const vt_task *t = s->t;
     float *sum = s->v, *sided = s->near.task->x_adv; /* nobody reads x_adv before the end */
     double up = 0;
@@ -125,8 +125,8 @@ static vt_status normal(search *s, int draws, double reach) {
     bool yes;
     memset(sum, 0, t->n * sizeof *sum), memset(sided, 0, t->n * sizeof *sided);
     for (; n < draws && s->left; n++) {
-        direction(s, reach);
-        VT_TRY(ask(s, s->y, &yes));
+        draw_direction(s, reach);
+        VT_TRY(query_model(s, s->y, &yes));
         up += yes;
         for (size_t i = 0; i < t->n; i++) sum[i] += s->u[i], sided[i] += yes ? s->u[i] : -s->u[i];
     }
@@ -141,19 +141,19 @@ static vt_status normal(search *s, int draws, double reach) {
 }
 
 /* From the boundary along v: dist / sqrt(t), halved until the point is adversarial. */
-static vt_status jump(search *s, double step) {
+static vt_status step_along_normal(search *s, double step) {
     const vt_task *t = s->t;
     bool yes = false;
     while (!yes && s->left && step > 0) {
         for (size_t i = 0; i < t->n; i++) s->y[i] = (float)fmin(fmax((double)s->at[i] + step * (double)s->v[i], 0), 1);
-        VT_TRY(ask(s, s->y, &yes));
+        VT_TRY(query_model(s, s->y, &yes));
         step /= 2;
     }
     if (yes) memcpy(s->at, s->y, t->n * sizeof *s->at);
     return VT_OK;
 }
 
-static vt_status walk(search *s, const params *p) {
+static vt_status walk_along_boundary(search *s, const params *p) {
     const vt_task *t = s->t;
     vt_norm norm = t->ball->norm;
     double n = (double)t->n;
@@ -161,8 +161,8 @@ static vt_status walk(search *s, const params *p) {
         double dist = vt_distance(norm, s->at, t->x, t->n);
         double reach = k == 1 ? 0.1 : (norm == VT_L2 ? sqrt(n) : n) * s->theta * dist;
         double draws = fmin(p->draws * sqrt(k), p->draws_most);
-        VT_TRY(normal(s, (int)draws, reach));
-        VT_TRY(jump(s, dist / sqrt(k)));
+        VT_TRY(estimate_normal(s, (int)draws, reach));
+        VT_TRY(step_along_normal(s, dist / sqrt(k)));
         VT_TRY(to_boundary(s));
     }
     return VT_OK;
@@ -177,9 +177,9 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     s.y = s.u + t->n, s.z = s.y + t->n;
     s.theta = 1 / (t->ball->norm == VT_L2 ? n * sqrt(n) : n * n);
     if (!vt_min_norm_open(&s.near, o, t, -1, t->work)) return VT_OK;
-    VT_TRY(start(&s, &found));
+    VT_TRY(find_start_point(&s, &found));
     if (found) VT_TRY(to_boundary(&s));
-    if (found) VT_TRY(walk(&s, p));
+    if (found) VT_TRY(walk_along_boundary(&s, p));
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     vt_min_norm_finish(&s.near);
     return VT_OK;

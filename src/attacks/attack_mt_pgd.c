@@ -29,7 +29,7 @@ static size_t work_len(const void *p, const vt_task *t) {
 }
 
 /* One run from t->x_adv, and the logits z of its last iterate. */
-static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss, float *z) {
+static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss, float *z) {
     float *g = t->work, *step = g + t->n, value;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 5;
     for (int k = 0; k < p->steps; k++) {
@@ -56,7 +56,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         cotangent[t->label] = -1;
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         if (k % p->restarts) vt_ball_start_inside(t->ball, &rng, t->x_adv);
-        VT_TRY(ascend(o, p, t, &loss, z));
+        VT_TRY(run_once(o, p, t, &loss, z));
         if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;

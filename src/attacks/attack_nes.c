@@ -32,7 +32,7 @@ static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     return (vt_passes){.forwards = p->steps * (1 + 2.0 * p->draws)};
 }
 
-static vt_status margin(vt_oracle *o, const float *x, float *z, float *out) {
+static vt_status query_margin(vt_oracle *o, const float *x, float *z, float *out) {
     VT_TRY(vt_oracle_logits(o, x, z));
     *out = vt_oracle_margin(o, z);
     return VT_OK;
@@ -49,8 +49,8 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         for (int k = 0; k < p->draws; k++) {
             r.step = (uint32_t)(i * p->draws + k);
             vt_noise_draw(t, &r, p->reach * t->ball->eps, u);
-            VT_TRY(margin(o, vt_noise_beside(t, u, 1, y), z, &up));
-            VT_TRY(margin(o, vt_noise_beside(t, u, -1, y), z, &down));
+            VT_TRY(query_margin(o, vt_noise_beside(t, u, 1, y), z, &up));
+            VT_TRY(query_margin(o, vt_noise_beside(t, u, -1, y), z, &down));
             for (size_t j = 0; j < t->n; j++) sum[j] += (up - down) * u[j];
         }
         if (t->ball->norm == VT_L1) vt_l1_drop_blocked(sum, t->x_adv, t->n);

@@ -30,7 +30,7 @@ static size_t work_len(const void *p, const vt_task *t) {
 }
 
 /* g [n] of pixels -> of the normalised input, and nothing outside the squares: there nothing can move. */
-static void normalise(float *g, const vt_task *t, const double *std) {
+static void scale_to_normalised_input(float *g, const vt_task *t, const double *std) {
     const vt_ball *b = t->ball;
     for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / vt_shape_plane(t->shape)] : 0;
 }
@@ -51,30 +51,30 @@ static void add_projected(float *sum, float *g, const float *ce, size_t n, const
 
 /* The blocks whose attention counts, *first to the one returned: as the authors' code does, the first half without the
  * first block; where that leaves none, the last. */
-static int attended(int layers, int *first) {
+static int attended_block_range(int layers, int *first) {
     int last = layers / 2 - 1;
     *first = last > 0 ? 1 : layers - 1;
     return last > *first ? last : *first;
 }
 
 /* sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
-static vt_status direction(vt_oracle *o, const params *p, const vt_task *t, float *sum, float *ce, float *g) {
+static vt_status compute_direction(vt_oracle *o, const params *p, const vt_task *t, float *sum, float *ce, float *g) {
     const vt_tokens *tokens = &o->model->tokens;
     vt_loss loss = vt_oracle_loss(o, VT_LOSS_CE);
     float value;
     VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, ce));
-    normalise(ce, t, o->model->std);
+    scale_to_normalised_input(ce, t, o->model->std);
     memcpy(sum, ce, t->n * sizeof *sum);
     if (p->attention == 0) return VT_OK;
     const vt_squares *s = t->ball->squares;
     vt_attn_loss a = {.kind = VT_ATTN_LOSS_LOG, .weight = 1, .alone = true};
     a.patch = vt_patch_token(tokens, s->at[0], s->size, t->shape); /* the first of several */
     loss.attention = &a;
-    int first, last = attended(tokens->layers, &first);
+    int first, last = attended_block_range(tokens->layers, &first);
     for (int l = first; l <= last; l++) {
         a.first = a.last = l;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, g));
-        normalise(g, t, o->model->std);
+        scale_to_normalised_input(g, t, o->model->std);
         add_projected(sum, g, ce, t->n, p);
     }
     return VT_OK;
@@ -88,7 +88,8 @@ static void in_units(float *g, size_t n, double *unit) {
 }
 
 /* Adam (Kingma and Ba 2015) upwards, betas 0.9 and 0.999, 1e-8; the step is times std in pixels. */
-static void adam(const vt_task *t, float *m, float *v, const float *g, int step, double lr, const double *std) {
+static void apply_adam_step(const vt_task *t, float *m, float *v, const float *g, int step, double lr,
+                            const double *std) {
     double c1 = 1 - pow(0.9, step + 1), c2 = 1 - pow(0.999, step + 1);
     for (size_t i = 0; i < t->n; i++) {
         m[i] = 0.9f * m[i] + 0.1f * g[i];
@@ -104,10 +105,10 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
     double unit = 0;
     memset(m, 0, 2 * t->n * sizeof *m);
     for (int i = 0; i < p->steps; i++) {
-        VT_TRY(direction(o, p, t, sum, ce, g));
+        VT_TRY(compute_direction(o, p, t, sum, ce, g));
         in_units(sum, t->n, &unit);
         double lr = p->lr * pow(p->decay, (double)(i / p->every));
-        adam(t, m, v, sum, i, lr, o->model->std);
+        apply_adam_step(t, m, v, sum, i, lr, o->model->std);
     }
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
@@ -127,7 +128,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 
 static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     const params *p = params_;
-    int first, last = attended(d->layers, &first);
+    int first, last = attended_block_range(d->layers, &first);
     double losses = 1 + (p->attention == 0 ? 0 : last - first + 1);
     return (vt_passes){.forwards = p->restarts,
                        .gradients = (double)p->restarts * p->steps * losses,

@@ -32,7 +32,7 @@ static size_t work_len(const void *p, const vt_task *t) {
 
 /* l1: entries that a step changes at most. SLIDE's hundredth of all; but pixels can move by a half on average, so that
  * a point at eps changes twice eps entries, and steps of far fewer never fill them. */
-static size_t widest(const vt_task *t) {
+static size_t max_changed_entries(const vt_task *t) {
     double k = fmax((double)(t->n / 100), ceil(2 * t->ball->eps));
     return k < (double)t->n ? (size_t)k : t->n;
 }
@@ -44,7 +44,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool 
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
     bool sparse = t->ball->norm == VT_L1;
-    size_t most = widest(t), count = most;
+    size_t most = max_changed_entries(t), count = most;
     for (int k = 0; k < p->steps; k++) {
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));

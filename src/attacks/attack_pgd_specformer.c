@@ -37,7 +37,8 @@ static size_t work_len(const void *p, const vt_task *t) {
 }
 
 /* Ascends from t->x_adv until the image is misclassified; *loss: where it ends (not clamped: below 0 is below 0). */
-static vt_status climb(vt_oracle *o, const params *p, const vt_task *t, const vt_ball *ball, float *loss) {
+static vt_status ascend_until_misclassified(vt_oracle *o, const params *p, const vt_task *t, const vt_ball *ball,
+                                            float *loss) {
     float *g = t->work, *step = g + t->n, *z = t->work + 5 * t->n;
     bool cw = p->loss == 1, frozen = false;
     vt_loss kind = vt_oracle_loss(o, cw ? VT_LOSS_MARGIN : VT_LOSS_CE);
@@ -69,7 +70,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         float loss;
         rng.purpose = vt_rng_purpose("pgd"), rng.run = (uint32_t)r;
         vt_ball_start_inside(&ball, &rng, t->x_adv);
-        VT_TRY(climb(o, p, t, &ball, &loss));
+        VT_TRY(ascend_until_misclassified(o, p, t, &ball, &loss));
         if (!(loss >= best_loss)) continue;
         memcpy(best, t->x_adv, t->n * sizeof *best);
         best_loss = loss;

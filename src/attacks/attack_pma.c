@@ -25,28 +25,28 @@ static size_t work_len(const void *p, const vt_task *t) {
 
 /* What step i of a pass ascends (the first one descends it: p_label rises). 1 - p_label rises with cross-entropy, in
  * the same direction. */
-static vt_loss stage(const vt_oracle *o, int i, int half, int pass) {
+static vt_loss loss_of_step(const vt_oracle *o, int i, int half, int pass) {
     if (i >= half) return vt_oracle_loss(o, VT_LOSS_PM);
     return vt_oracle_loss(o, pass && i ? VT_LOSS_PO : VT_LOSS_CE);
 }
 
 /* Each half begins with steps of 2 eps and ends near 0. */
-static double length(double eps, int i, int half, int steps) {
+static double step_length(double eps, int i, int half, int steps) {
     const double pi = 3.14159265358979323846;
     int since = i > half ? i - half - 1 : i - 1;
     return eps * (1 + cos(since * pi / (steps - half)));
 }
 
-static vt_status ascend(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z) {
+static vt_status run_pass(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z) {
     float *g = t->work, *step = g + t->n, value;
     int half = p->steps / 2;
     for (int i = 0; i < p->steps; i++) {
-        vt_loss loss = stage(o, i, half, pass);
+        vt_loss loss = loss_of_step(o, i, half, pass);
         bool down = i == 0 && half > 0;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
         for (size_t k = 0; k < t->n && down; k++) g[k] = -g[k];
-        vt_ball_step(t->ball, step, g, length(t->ball->eps, i, half, p->steps));
+        vt_ball_step(t->ball, step, g, step_length(t->ball->eps, i, half, p->steps));
         for (size_t k = 0; k < t->n; k++) t->x_adv[k] += step[k];
         vt_ball_project(t->ball, t->x_adv);
     }
@@ -61,7 +61,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         rng.run = (uint32_t)r;
         memcpy(t->x_adv, t->x, t->n * sizeof(float));
         vt_ball_start_inside(t->ball, &rng, t->x_adv);
-        VT_TRY(ascend(o, p, t, r % 2, z));
+        VT_TRY(run_pass(o, p, t, r % 2, z));
         if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;

@@ -36,7 +36,7 @@ static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
 }
 
 /* g: the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; margin's own is in g. */
-static void descend(float *g, const float *d, const vt_task *t, double sigma, bool adversarial) {
+static void set_objective_gradient(float *g, const float *d, const vt_task *t, double sigma, bool adversarial) {
     double n = (double)t->n;
     for (size_t i = 0; i < t->n; i++) {
         double v = (double)d[i], below = v * v + sigma, count = 2 * v * sigma / (below * below) / n;
@@ -45,7 +45,7 @@ static void descend(float *g, const float *d, const vt_task *t, double sigma, bo
 }
 
 /* g <- g / |g|, or Adam's step number k for it (Kingma and Ba 2015; betas 0.9 and 0.999, 1e-8); m, v [n]: its means. */
-static void follow(float *g, float *m, float *v, size_t n, int k, bool adam) {
+static void gradient_to_step(float *g, float *m, float *v, size_t n, int k, bool adam) {
     double most = vt_length(VT_LINF, g, n), f = most > 0 ? 1 / most : 0;
     double c1 = 1 - pow(0.9, k + 1), c2 = 1 - pow(0.999, k + 1);
     for (size_t i = 0; i < n; i++) {
@@ -78,9 +78,9 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         double eta = p->eta * (0.1 + 0.9 * (1 + cos(M_PI * k / p->steps)) / 2);
         VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_MARGIN, y, z, &margin, g));
         bool adversarial = vt_min_norm_note(&near, y, z);
-        descend(g, d, t, p->sigma, adversarial);
+        set_objective_gradient(g, d, t, p->sigma, adversarial);
         if (k) tau = fmin(fmax(tau + (adversarial ? 1 : -1) * p->tau_step * eta, 0), 1);
-        follow(g, m, v, t->n, k, p->by == 0);
+        gradient_to_step(g, m, v, t->n, k, p->by == 0);
         step(d, y, g, t, eta, tau);
     }
     vt_min_norm_finish(&near);

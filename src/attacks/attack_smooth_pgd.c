@@ -36,7 +36,7 @@ static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     return (vt_passes){.forwards = steps, .gradients = steps * p->draws};
 }
 
-static vt_status smoothed(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
+static vt_status sum_noisy_gradients(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
     float *u = sum + t->n, *y = u + t->n, *g = y + t->n, value;
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
     memset(sum, 0, t->n * sizeof *sum);
@@ -59,7 +59,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         if (k) vt_ball_start_inside(t->ball, &r, t->x_adv);
         r.step = 1;
         for (int i = 0; i < p->steps; i++) {
-            VT_TRY(smoothed(o, p, t, &r, g));
+            VT_TRY(sum_noisy_gradients(o, p, t, &r, g));
             if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
             vt_ball_step(t->ball, step, g, alpha);
             vt_ball_move(t->ball, t->x_adv, step);

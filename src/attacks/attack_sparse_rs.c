@@ -41,36 +41,38 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 3 * t->n + (size_t)t->classes; /* the order as 32-bit numbers, colours, a candidate */
 }
 
-static uint32_t draw(search *s, size_t below) { return vt_rng_bits(&s->r, s->drawn++) % (uint32_t)below; }
+static uint32_t draw_below(search *s, size_t below) { return vt_rng_bits(&s->r, s->drawn++) % (uint32_t)below; }
 
-static size_t place(const search *s, uint32_t unit, size_t c) { return s->each == 1 ? unit : c * s->plane + unit; }
-
-static void recolour(search *s, uint32_t unit) {
-    for (size_t c = 0; c < s->each; c++) s->to[place(s, unit, c)] = (float)(draw(s, 2));
+static size_t value_index(const search *s, uint32_t unit, size_t c) {
+    return s->each == 1 ? unit : c * s->plane + unit;
 }
 
-static void swap(search *s, size_t a, size_t b) {
+static void recolour_unit(search *s, uint32_t unit) {
+    for (size_t c = 0; c < s->each; c++) s->to[value_index(s, unit, c)] = (float)(draw_below(s, 2));
+}
+
+static void swap_units(search *s, size_t a, size_t b) {
     uint32_t u = s->order[a];
     s->order[a] = s->order[b], s->order[b] = u;
 }
 
 /* The first k of the order become what they are changed to. */
-static void paint(const search *s, float *x) {
+static void build_candidate(const search *s, float *x) {
     memcpy(x, s->t->x, s->t->n * sizeof *x);
     for (size_t i = 0; i < s->k; i++)
-        for (size_t c = 0; c < s->each; c++) x[place(s, s->order[i], c)] = s->to[place(s, s->order[i], c)];
+        for (size_t c = 0; c < s->each; c++) x[value_index(s, s->order[i], c)] = s->to[value_index(s, s->order[i], c)];
 }
 
-static void start(search *s) {
+static void draw_initial_set(search *s) {
     for (size_t i = 0; i < s->all; i++) s->order[i] = (uint32_t)i;
     for (size_t i = 0; i < s->k; i++) {
-        swap(s, i, i + draw(s, s->all - i));
-        recolour(s, s->order[i]);
+        swap_units(s, i, i + draw_below(s, s->all - i));
+        recolour_unit(s, s->order[i]);
     }
 }
 
 /* The share that iteration i of n exchanges: alpha over these, at fixed parts of the way. */
-static size_t exchanged(const params *p, const search *s, int i) {
+static size_t exchange_count(const params *p, const search *s, int i) {
     static const struct {
         int until;
         double by;
@@ -84,24 +86,24 @@ static size_t exchanged(const params *p, const search *s, int i) {
 }
 
 /* m of the changed units for m of the others, which get new colours; where all are changed, one gets a new colour. */
-static void propose(search *s, size_t m) {
+static void propose_exchange(search *s, size_t m) {
     for (size_t i = 0; i < m; i++) {
-        swap(s, s->k - 1 - i, draw(s, s->k - i));                 /* to the end of the changed ones */
-        swap(s, s->k + i, s->k + i + draw(s, s->all - s->k - i)); /* to the beginning of the others */
+        swap_units(s, s->k - 1 - i, draw_below(s, s->k - i));                 /* to the end of the changed ones */
+        swap_units(s, s->k + i, s->k + i + draw_below(s, s->all - s->k - i)); /* to the beginning of the others */
     }
     for (size_t i = 0; i < m; i++) {
-        swap(s, s->k - 1 - i, s->k + i);
-        recolour(s, s->order[s->k - 1 - i]);
+        swap_units(s, s->k - 1 - i, s->k + i);
+        recolour_unit(s, s->order[s->k - 1 - i]);
     }
     if (m) return;
-    s->recoloured = s->order[draw(s, s->k)];
-    for (size_t c = 0; c < s->each; c++) s->before[c] = s->to[place(s, s->recoloured, c)];
-    recolour(s, s->recoloured);
+    s->recoloured = s->order[draw_below(s, s->k)];
+    for (size_t c = 0; c < s->each; c++) s->before[c] = s->to[value_index(s, s->recoloured, c)];
+    recolour_unit(s, s->recoloured);
 }
 
 static void take_back(search *s, size_t m) {
-    for (size_t i = 0; i < m; i++) swap(s, s->k - 1 - i, s->k + i);
-    for (size_t c = 0; c < s->each && !m; c++) s->to[place(s, s->recoloured, c)] = s->before[c];
+    for (size_t i = 0; i < m; i++) swap_units(s, s->k - 1 - i, s->k + i);
+    for (size_t c = 0; c < s->each && !m; c++) s->to[value_index(s, s->recoloured, c)] = s->before[c];
 }
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
@@ -116,14 +118,14 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     if (!s.k) return vt_oracle_logits(o, t->x_adv, z); /* fewer values than a pixel has may change */
     for (int k = 0; k < p->restarts; k++) {
         s.r.run = (uint32_t)k, s.drawn = 0;
-        start(&s);
-        paint(&s, t->x_adv);
+        draw_initial_set(&s);
+        build_candidate(&s, t->x_adv);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         best = -vt_oracle_margin(o, z);
         for (int i = 1; i < p->queries && !vt_oracle_may_end(o, best < 0); i++) {
-            size_t m = exchanged(p, &s, i);
-            propose(&s, m);
-            paint(&s, next);
+            size_t m = exchange_count(p, &s, i);
+            propose_exchange(&s, m);
+            build_candidate(&s, next);
             VT_TRY(vt_oracle_logits(o, next, z));
             float now = -vt_oracle_margin(o, z);
             if (now < best || now <= 0)

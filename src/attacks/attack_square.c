@@ -19,7 +19,7 @@ static const vt_opt opts[] = {
 };
 
 /* Share of pixels at iteration i: halved at fixed iterations, without rescaling to the budget. */
-static double share(double p_init, int i) {
+static double pixel_share(double p_init, int i) {
     static const int until[] = {10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000};
     int k = 0;
     while (k < 9 && i > until[k]) k++;
@@ -42,7 +42,7 @@ static int side_odd(double p, int h, int w) {
 /* Position i of the iteration's draws: 0.. window origins, then signs. */
 static float sign_at(const vt_rng *r, int i) { return vt_rng_bits(r, (uint64_t)i) >> 31 ? 1.0f : -1.0f; }
 /* floor(U (size - s)): the last valid origin is never drawn, as in the authors' code. */
-static int origin(const vt_rng *r, int i, int size, int s) {
+static int draw_origin(const vt_rng *r, int i, int size, int s) {
     return (int)(vt_rng_uniform(r, (uint64_t)i) * (float)(size - s));
 }
 
@@ -69,7 +69,7 @@ static void window_linf(const vt_task *t, const vt_rng *r, double p, int *y0, in
     vt_square at = {0, 0};
     if (in) at = in->at[vt_rng_bits(r, 2 + (uint64_t)t->shape.channels) % (uint32_t)in->n];
     *s = side_linf(p, h, w);
-    *y0 = at.y + origin(r, 0, h + (in != NULL), *s), *x0 = at.x + origin(r, 1, w + (in != NULL), *s);
+    *y0 = at.y + draw_origin(r, 0, h + (in != NULL), *s), *x0 = at.x + draw_origin(r, 1, w + (in != NULL), *s);
 }
 
 static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) {
@@ -85,11 +85,11 @@ static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) 
 }
 
 /* What one entry adds to a norm: its square in l2, its size in l1; and the norm of the sum. */
-static double part(vt_norm norm, double v) { return norm == VT_L2 ? v * v : fabs(v); }
-static double whole(vt_norm norm, double sum) { return norm == VT_L2 ? sqrt(sum) : sum; }
+static double norm_term(vt_norm norm, double v) { return norm == VT_L2 ? v * v : fabs(v); }
+static double norm_of_sum(vt_norm norm, double sum) { return norm == VT_L2 ? sqrt(sum) : sum; }
 
 /* A pyramid of centred rectangles in [rows, cols] (stride ld), of unit norm; in l1 it is steeper. */
-static void pyramid(vt_norm norm, float *out, int rows, int cols, int ld, float sign) {
+static void fill_pyramid(vt_norm norm, float *out, int rows, int cols, int ld, float sign) {
     double sum = 0;
     int levels = (rows / 2 > cols / 2 ? rows / 2 : cols / 2) + 1;
     for (int y = 0; y < rows; y++)
@@ -103,19 +103,19 @@ static void pyramid(vt_norm norm, float *out, int rows, int cols, int ld, float 
                     v += norm == VT_L2 ? step : step * step;
             }
             out[y * ld + x] = (float)v;
-            sum += part(norm, v);
+            sum += norm_term(norm, v);
         }
     for (int y = 0; y < rows; y++)
-        for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / whole(norm, sum));
+        for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / norm_of_sum(norm, sum));
 }
 
 /* The s x s update shape: a bump above its negative, of unit norm, turned with probability one half. */
-static void eta(vt_norm norm, float *out, int s, bool turned) {
-    pyramid(norm, out, s / 2, s, s, 1);
-    pyramid(norm, out + (s / 2) * s, s - s / 2, s, s, -1);
+static void make_update_shape(vt_norm norm, float *out, int s, bool turned) {
+    fill_pyramid(norm, out, s / 2, s, s, 1);
+    fill_pyramid(norm, out + (s / 2) * s, s - s / 2, s, s, -1);
     double sum = 0;
-    for (int i = 0; i < s * s; i++) sum += part(norm, (double)out[i]);
-    for (int i = 0; i < s * s; i++) out[i] *= (float)(1 / whole(norm, sum));
+    for (int i = 0; i < s * s; i++) sum += norm_term(norm, (double)out[i]);
+    for (int i = 0; i < s * s; i++) out[i] *= (float)(1 / norm_of_sum(norm, sum));
     for (int y = 0; turned && y < s; y++)
         for (int x = 0; x < y; x++) {
             float v = out[y * s + x];
@@ -126,7 +126,7 @@ static void eta(vt_norm norm, float *out, int s, bool turned) {
 
 /* x = x0 + eps delta / |delta|, clipped; in l1 the point nearest to x0 + delta of a ball that is smaller by 1e-6, as
  * the authors' code has it. */
-static void land(const vt_task *t, float *x, const float *delta) {
+static void project_offset(const vt_task *t, float *x, const float *delta) {
     vt_ball b = *t->ball;
     double f = b.norm == VT_L2 ? b.eps / (vt_length(VT_L2, delta, t->n) + 1e-12) : 1;
     if (b.norm == VT_L1) b.eps *= 1 - 1e-6;
@@ -141,7 +141,7 @@ static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delt
     memset(delta, 0, t->n * sizeof(float));
     for (int y0 = from, row = 0; row < h / s && y0 + s <= h; row++, y0 += s)
         for (int x0 = from, col = 0; col < w / s && x0 + s <= w; col++, x0 += s) {
-            eta(t->ball->norm, shape, s, vt_rng_uniform(r, (uint64_t)draw++) > 0.5f);
+            make_update_shape(t->ball->norm, shape, s, vt_rng_uniform(r, (uint64_t)draw++) > 0.5f);
             for (int c = 0; c < t->shape.channels; c++) {
                 float sign = sign_at(r, draw++);
                 for (int y = 0; y < s; y++)
@@ -150,15 +150,15 @@ static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delt
                             sign * shape[y * s + i];
             }
         }
-    land(t, x, delta);
+    project_offset(t, x, delta);
 }
 
 /* Sum of parts in window 0, leaving out what lies in window 1 (s1 = 0: nothing). */
-static double window(vt_norm norm, const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
+static double window_mass(vt_norm norm, const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
     double v = 0;
     for (int y = y0; y < y0 + s; y++)
         for (int i = x0; i < x0 + s; i++)
-            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1)) v += part(norm, (double)delta[y * w + i]);
+            if (!(y >= y1 && y < y1 + s1 && i >= x1 && i < x1 + s1)) v += norm_term(norm, (double)delta[y * w + i]);
     return v;
 }
 
@@ -167,24 +167,26 @@ static double window(vt_norm norm, const float *delta, int w, int y0, int x0, in
 static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
     vt_norm norm = t->ball->norm;
     int w = t->shape.width, h = t->shape.height, channels = t->shape.channels, s = side_odd(p, h, w);
-    int y1 = origin(r, 0, h, s), x1 = origin(r, 1, w, s), y2 = origin(r, 2, h, s), x2 = origin(r, 3, w, s);
-    eta(norm, shape, s, vt_rng_uniform(r, 4) > 0.5f);
+    int y1 = draw_origin(r, 0, h, s), x1 = draw_origin(r, 1, w, s), y2 = draw_origin(r, 2, h, s),
+        x2 = draw_origin(r, 3, w, s);
+    make_update_shape(norm, shape, s, vt_rng_uniform(r, 4) > 0.5f);
     double all = 0;
     for (size_t i = 0; i < t->n; i++) {
         delta[i] = x[i] - t->x[i];
-        all += part(norm, (double)delta[i]);
+        all += norm_term(norm, (double)delta[i]);
     }
-    double spare = part(norm, t->ball->eps) - all;
+    double spare = norm_term(norm, t->ball->eps) - all;
     for (int c = 0; c < t->shape.channels; c++) {
         float *d = delta + (size_t)c * (size_t)h * (size_t)w, sign = sign_at(r, 5 + c);
-        double n1 = window(norm, d, w, y1, x1, s, 0, 0, 0), n_union = n1 + window(norm, d, w, y2, x2, s, y1, x1, s);
+        double n1 = window_mass(norm, d, w, y1, x1, s, 0, 0, 0),
+               n_union = n1 + window_mass(norm, d, w, y2, x2, s, y1, x1, s);
         double q_sum = 0;
-        float into = (float)(1 / (1e-12 + whole(norm, n1)));
+        float into = (float)(1 / (1e-12 + norm_of_sum(norm, n1)));
         for (int y = 0; y < s; y++)
             for (int i = 0; i < s; i++)
-                q_sum += part(norm, (double)(shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into));
-        double goal = whole(norm, (spare > 0 ? spare : 0) / channels + n_union) * (norm == VT_L1 ? channels : 1);
-        float scale = (float)(goal / (1e-12 + whole(norm, q_sum)));
+                q_sum += norm_term(norm, (double)(shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into));
+        double goal = norm_of_sum(norm, (spare > 0 ? spare : 0) / channels + n_union) * (norm == VT_L1 ? channels : 1);
+        float scale = (float)(goal / (1e-12 + norm_of_sum(norm, q_sum)));
         /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code
          */
         float *q = shape + s * s;
@@ -194,7 +196,7 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
         for (int y = 0; y < s; y++) memset(d + (y2 + y) * w + x2, 0, (size_t)s * sizeof(float));
         for (int y = 0; y < s; y++) memcpy(d + (y1 + y) * w + x1, q + y * s, (size_t)s * sizeof(float));
     }
-    land(t, x, delta);
+    project_offset(t, x, delta);
 }
 
 static size_t work_len(const void *p, const vt_task *t) {
@@ -219,9 +221,9 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             r.step = (uint32_t)i + 1;
             memcpy(next, t->x_adv, t->n * sizeof(float));
             if (linf)
-                propose_linf(t, &r, share(p->p_init, i), next);
+                propose_linf(t, &r, pixel_share(p->p_init, i), next);
             else
-                propose_tiles(t, &r, share(p->p_init, i), next, delta, shape);
+                propose_tiles(t, &r, pixel_share(p->p_init, i), next, delta, shape);
             VT_TRY(vt_oracle_logits(o, next, z));
             float now = -vt_oracle_margin(o, z);
             if (now < best || now <= 0) memcpy(t->x_adv, next, t->n * sizeof(float));

@@ -52,21 +52,21 @@ typedef struct frame {
     int h, w, top, left;
 } frame;
 
-static int shrunk(const vt_rng *r, uint64_t i, int size) {
+static int draw_shrunk_size(const vt_rng *r, uint64_t i, int size) {
     return size - (int)(vt_rng_uniform(r, i) * (float)(size / 10 + 1));
 }
 
-static frame draw(const flight *f, const vt_rng *r) {
+static frame draw_frame(const flight *f, const vt_rng *r) {
     frame d = {0};
     if (!(f->p->diversity > 0) || (double)vt_rng_uniform(r, 0) >= f->p->diversity) return d;
-    d.h = shrunk(r, 1, f->t->shape.height), d.w = shrunk(r, 2, f->t->shape.width);
+    d.h = draw_shrunk_size(r, 1, f->t->shape.height), d.w = draw_shrunk_size(r, 2, f->t->shape.width);
     d.top = (int)(vt_rng_uniform(r, 3) * (float)(f->t->shape.height - d.h + 1));
     d.left = (int)(vt_rng_uniform(r, 4) * (float)(f->t->shape.width - d.w + 1));
     return d;
 }
 
 /* out <- the frame of x; back: out += the frame's adjoint at x. */
-static void apply(const vt_task *t, frame d, bool back, float *out, const float *x) {
+static void apply_frame(const vt_task *t, frame d, bool back, float *out, const float *x) {
     memset(out, 0, t->n * sizeof *out);
     for (int c = 0; c < t->shape.channels; c++)
         for (int y = 0; y < d.h; y++)
@@ -84,26 +84,26 @@ static void apply(const vt_task *t, frame d, bool back, float *out, const float 
 /* ---- the attack ---- */
 
 /* g <- gradient of the surrogate's loss at x_adv */
-static vt_status gradient(vt_oracle *o, flight *f, const vt_rng *r) {
+static vt_status surrogate_gradient(vt_oracle *o, flight *f, const vt_rng *r) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
     vt_loss loss = vt_oracle_loss(o, kinds[f->p->loss]);
     float value;
-    frame d = draw(f, r);
+    frame d = draw_frame(f, r);
     if (!d.h) return vt_oracle_surrogate_gradient(o, f->t->x_adv, &loss, &value, f->g);
-    apply(f->t, d, false, f->seen, f->t->x_adv);
+    apply_frame(f->t, d, false, f->seen, f->t->x_adv);
     VT_TRY(vt_oracle_surrogate_gradient(o, f->seen, &loss, &value, f->step));
-    apply(f->t, d, true, f->g, f->step);
+    apply_frame(f->t, d, true, f->g, f->step);
     return VT_OK;
 }
 
 /* The sum runs in double: gradients of a confident surrogate are small, and so are products with 1 / |grad|_1. */
-static void accumulate(flight *f) {
+static void update_momentum(flight *f) {
     double length = vt_length(VT_L1, f->g, f->t->n), scale = length > 0 ? 1 / length : 0;
     for (size_t i = 0; i < f->t->n; i++)
         f->momentum[i] = (float)(f->p->momentum * (double)f->momentum[i] + scale * (double)f->g[i]);
 }
 
-static vt_status ask(vt_oracle *o, flight *f) {
+static vt_status query_and_keep_best(vt_oracle *o, flight *f) {
     VT_TRY(vt_oracle_logits(o, f->t->x_adv, f->z));
     float margin = vt_oracle_margin(o, f->z);
     if (!(margin > f->margin)) return VT_OK;
@@ -118,13 +118,13 @@ static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
     memset(f->momentum, 0, t->n * sizeof(float));
     for (int k = 0; k < f->p->steps; k++) {
         rng.step = (uint32_t)k + 1;
-        VT_TRY(gradient(o, f, &rng));
-        accumulate(f);
+        VT_TRY(surrogate_gradient(o, f, &rng));
+        update_momentum(f);
         memcpy(f->g, f->momentum, t->n * sizeof(float));
         if (t->ball->norm == VT_L1) vt_l1_drop_blocked(f->g, t->x_adv, t->n);
         vt_ball_step(t->ball, f->step, f->g, alpha);
         vt_ball_move(t->ball, t->x_adv, f->step);
-        if (f->p->ask == ASK_ALL || k == f->p->steps - 1) VT_TRY(ask(o, f));
+        if (f->p->ask == ASK_ALL || k == f->p->steps - 1) VT_TRY(query_and_keep_best(o, f));
     }
     return VT_OK;
 }

@@ -25,7 +25,7 @@ static size_t work_len(const void *p, const vt_task *t) {
     return 3 * t->n + (size_t)t->classes;
 }
 
-static vt_status climb(vt_oracle *o, const params *p, const vt_task *t, int k, bool down, float *margin) {
+static vt_status climb_sensor(vt_oracle *o, const params *p, const vt_task *t, int k, bool down, float *margin) {
     float *g = t->work, *step = g + t->n, *best = step + t->n, *z = best + t->n;
     double length = t->ball->eps;
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
@@ -49,7 +49,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     int count = vt_oracle_inside_count(o);
     memcpy(best, t->x, t->n * sizeof(float));
     for (int k = 0; k < count && k < p->sensors && !vt_oracle_may_end(o, false); k++)
-        for (int down = 0; down < 2; down++) VT_TRY(climb(o, p, t, k, down, &margin));
+        for (int down = 0; down < 2; down++) VT_TRY(climb_sensor(o, p, t, k, down, &margin));
     memcpy(t->x_adv, best, t->n * sizeof(float));
     return VT_OK;
 }

@@ -25,13 +25,13 @@ bool vt_norm_find(const char *name, vt_norm *out) {
 }
 
 /* The float nearest below (above) the real bound, so that the stored value satisfies it in double. */
-static float upper(double x, double eps) {
+static float upper_bound(double x, double eps) {
     float h = (float)(x + eps);
     while ((double)h - x > eps) h = nextafterf(h, -INFINITY);
     return h > 1 ? 1 : h;
 }
 
-static float lower(double x, double eps) {
+static float lower_bound(double x, double eps) {
     float l = (float)(x - eps);
     while (x - (double)l > eps) l = nextafterf(l, INFINITY);
     return l < 0 ? 0 : l;
@@ -40,13 +40,13 @@ static float lower(double x, double eps) {
 void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n, float *lo, float *hi) {
     *b = (vt_ball){.norm = norm, .eps = eps, .n = n, .x = x, .lo = lo, .hi = hi};
     for (size_t i = 0; i < n; i++) {
-        lo[i] = norm == VT_LINF ? lower((double)x[i], eps) : 0;
-        hi[i] = norm == VT_LINF ? upper((double)x[i], eps) : 1;
+        lo[i] = norm == VT_LINF ? lower_bound((double)x[i], eps) : 0;
+        hi[i] = norm == VT_LINF ? upper_bound((double)x[i], eps) : 1;
     }
 }
 
 /* One more entry of length d in a norm's sum. */
-static inline double add(vt_norm norm, double sum, double d) {
+static inline double add_to_norm(vt_norm norm, double sum, double d) {
     if (norm == VT_L2) return sum + d * d;
     if (norm == VT_L1) return sum + fabs(d);
     if (norm == VT_L0) return sum + (d != 0);
@@ -55,13 +55,13 @@ static inline double add(vt_norm norm, double sum, double d) {
 
 double vt_distance(vt_norm norm, const float *a, const float *b, size_t n) {
     double s = 0;
-    for (size_t i = 0; i < n; i++) s = add(norm, s, (double)a[i] - (double)b[i]);
+    for (size_t i = 0; i < n; i++) s = add_to_norm(norm, s, (double)a[i] - (double)b[i]);
     return norm == VT_L2 ? sqrt(s) : s;
 }
 
 double vt_length(vt_norm norm, const float *v, size_t n) {
     double s = 0;
-    for (size_t i = 0; i < n; i++) s = add(norm, s, (double)v[i]);
+    for (size_t i = 0; i < n; i++) s = add_to_norm(norm, s, (double)v[i]);
     return norm == VT_L2 ? sqrt(s) : s;
 }
 
@@ -71,7 +71,7 @@ bool vt_ball_contains(const vt_ball *b, const float *x) {
     return b->norm == VT_LINF || vt_distance(b->norm, x, b->x, b->n) <= b->eps;
 }
 
-static void clamp(const vt_ball *b, float *x) {
+static void clamp_to_box(const vt_ball *b, float *x) {
     for (size_t i = 0; i < b->n; i++) {
         float v = x[i] > b->lo[i] ? x[i] : b->lo[i]; /* NaN goes to lo */
         x[i] = v < b->hi[i] ? v : b->hi[i];
@@ -85,7 +85,7 @@ static void scale_to(const vt_ball *b, float *x, double factor) {
 static void project_l2(const vt_ball *b, float *x) {
     double d = vt_distance(VT_L2, x, b->x, b->n);
     if (d > b->eps) scale_to(b, x, b->eps / d);
-    clamp(b, x);
+    clamp_to_box(b, x);
     /* Rounding to float32 moves each element by up to 2^-25: shrink by that share until the double norm is inside. */
     for (double shrink = 1e-8; vt_distance(VT_L2, x, b->x, b->n) > b->eps; shrink *= 2) {
         double over = vt_distance(VT_L2, x, b->x, b->n);
@@ -94,7 +94,7 @@ static void project_l2(const vt_ball *b, float *x) {
 }
 
 /* How many values differ from the centre by more than this. */
-static size_t beyond(const vt_ball *b, const float *x, double size) {
+static size_t count_beyond(const vt_ball *b, const float *x, double size) {
     size_t n = 0;
     for (size_t i = 0; i < b->n; i++) n += fabs((double)x[i] - (double)b->x[i]) > size;
     return n;
@@ -103,18 +103,18 @@ static size_t beyond(const vt_ball *b, const float *x, double size) {
 static void project_l0(const vt_ball *b, float *x) {
     size_t most = b->eps >= (double)b->n ? b->n : (size_t)b->eps;
     double low = -1, high = 0;
-    clamp(b, x);
+    clamp_to_box(b, x);
     for (size_t i = 0; i < b->n; i++) high = fmax(high, fabs((double)x[i] - (double)b->x[i]));
-    while (beyond(b, x, low) > most) { /* the least size beyond which no more than `most` lie */
+    while (count_beyond(b, x, low) > most) { /* the least size beyond which no more than `most` lie */
         double middle = (low + high) / 2;
         if (!(middle > low && middle < high)) break;
-        if (beyond(b, x, middle) > most)
+        if (count_beyond(b, x, middle) > most)
             low = middle;
         else
             high = middle;
     }
-    bool few = beyond(b, x, low) <= most;
-    size_t kept = few ? 0 : beyond(b, x, high), ties = most > kept ? most - kept : 0;
+    bool few = count_beyond(b, x, low) <= most;
+    size_t kept = few ? 0 : count_beyond(b, x, high), ties = most > kept ? most - kept : 0;
     for (size_t i = 0; i < b->n && !few; i++) {
         double d = fabs((double)x[i] - (double)b->x[i]);
         if (d > high) continue;
@@ -127,7 +127,7 @@ static void project_l0(const vt_ball *b, float *x) {
 
 void vt_ball_project(const vt_ball *b, float *x) {
     if (b->norm == VT_LINF)
-        clamp(b, x);
+        clamp_to_box(b, x);
     else if (b->norm == VT_L2)
         project_l2(b, x);
     else if (b->norm == VT_L0)
@@ -142,7 +142,7 @@ void vt_ball_move(const vt_ball *b, float *x, const float *step) {
 }
 
 /* t [n]: uniform in [-1,1] in linf, else normal. */
-static void draw(const vt_ball *b, const vt_rng *r, float *t) {
+static void draw_noise(const vt_ball *b, const vt_rng *r, float *t) {
     if (b->norm != VT_LINF) {
         vt_rng_normals(r, t, b->n);
         return;
@@ -152,7 +152,7 @@ static void draw(const vt_ball *b, const vt_rng *r, float *t) {
 }
 
 /* out = project(x + f out). */
-static void land(const vt_ball *b, float *out, double f) {
+static void project_offset(const vt_ball *b, float *out, double f) {
     for (size_t i = 0; i < b->n; i++) out[i] = (float)((double)b->x[i] + f * (double)out[i]);
     vt_ball_project(b, out);
 }
@@ -161,7 +161,7 @@ static void land(const vt_ball *b, float *out, double f) {
 static void start_in_box(const vt_ball *b, const vt_rng *r, float *out) {
     vt_rng_uniforms(r, out, b->n);
     for (size_t i = 0; i < b->n; i++) out[i] = b->lo[i] + out[i] * (b->hi[i] - b->lo[i]);
-    clamp(b, out);
+    clamp_to_box(b, out);
 }
 
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
@@ -169,13 +169,13 @@ void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
         start_in_box(b, r, out);
         return;
     }
-    draw(b, r, out);
-    land(b, out, b->eps / (vt_length(b->norm, out, b->n) + 1e-12));
+    draw_noise(b, r, out);
+    project_offset(b, out, b->eps / (vt_length(b->norm, out, b->n) + 1e-12));
 }
 
 void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out) {
     vt_rng_normals(r, out, b->n);
-    land(b, out, 1);
+    project_offset(b, out, 1);
 }
 
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
@@ -184,10 +184,10 @@ void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
         return;
     }
     double f = b->eps;
-    draw(b, r, out);
+    draw_noise(b, r, out);
     if (b->norm != VT_LINF)
         f *= (double)vt_rng_uniform(r, (uint64_t)b->n * 2) / (vt_length(b->norm, out, b->n) + 1e-12);
-    land(b, out, f);
+    project_offset(b, out, f);
 }
 
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step) {

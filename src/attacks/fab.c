@@ -6,16 +6,16 @@
 #include <string.h>
 
 /* Room to the face of [0,1] in the direction -sign(w). */
-static double slack(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
+static double room_to_face(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
 
 /* How far along the path of lambda the plane value falls, and its slope there:
  * linf: sum |w| min(lambda, r);  l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
-static void travelled(vt_norm norm, const float *u, const float *w, double flip, size_t n, double lambda, double *value,
-                      double *slope) {
+static void decrease_along_path(vt_norm norm, const float *u, const float *w, double flip, size_t n, double lambda,
+                                double *value, double *slope) {
     double v[4] = {0}, s[4] = {0};
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
-        double a = fabs((double)wi), r = slack(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
+        double a = fabs((double)wi), r = room_to_face(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
         bool is_free = m < r;
         v[i % 4] += a * (is_free ? m : r);
         s[i % 4] += is_free ? (norm == VT_LINF ? a : a * a) : 0;
@@ -29,7 +29,7 @@ static double reach_above(const float *u, const float *w, double flip, size_t n,
     double v[4] = {0};
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
-        v[i % 4] += fabsf(wi) > tau ? fabs((double)wi) * slack(wi, u[i]) : 0;
+        v[i % 4] += fabsf(wi) > tau ? fabs((double)wi) * room_to_face(wi, u[i]) : 0;
     }
     return (v[0] + v[1]) + (v[2] + v[3]);
 }
@@ -37,7 +37,7 @@ static double reach_above(const float *u, const float *w, double flip, size_t n,
 /* Entries that are this much smaller than the largest stay where they are (l2, l1): the authors' 1e-8, as a share. */
 #define NOTHING 1e-8
 
-static double largest(const float *w, size_t n) { return vt_length(VT_LINF, w, n); }
+static double largest_magnitude(const float *w, size_t n) { return vt_length(VT_LINF, w, n); }
 
 /* l1: entries move all the way in the order of decreasing |w|, the last one as far as is needed; those of nearly
  * nothing stay. Instead of sorting, the smallest tau with reach_above(tau) < c is found by bisection on its bits:
@@ -55,10 +55,12 @@ static void project_l1(float *d, const float *u, const float *w, double flip, do
     }
     float tau = -1; /* not reachable: all */
     if (reachable) memcpy(&tau, &low, sizeof tau);
-    double left = reachable ? c - reach_above(u, w, flip, n, tau) : 0, least = NOTHING * largest(w, n);
+    double left = reachable ? c - reach_above(u, w, flip, n, tau) : 0, least = NOTHING * largest_magnitude(w, n);
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i], a = fabsf(wi);
-        double m = a > tau ? slack(wi, u[i]) : a == tau && a > 0 ? fmin(left / (double)a, slack(wi, u[i])) : 0;
+        double m = a > tau             ? room_to_face(wi, u[i])
+                   : a == tau && a > 0 ? fmin(left / (double)a, room_to_face(wi, u[i]))
+                                       : 0;
         if (a == tau) left -= (double)a * m;
         if ((double)a <= least) m = 0;
         d[i] = wi > 0 ? -(float)m : (float)m;
@@ -72,23 +74,23 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     for (size_t i = 0; i < n; i++) c += (double)w[i] * (double)u[i];
     double flip = c < 0 ? -1 : 1, lambda = 0, value, slope, reach = 0;
     c = fabs(c);
-    for (size_t i = 0; i < n; i++) reach += fabs((double)w[i]) * slack((float)flip * w[i], u[i]);
+    for (size_t i = 0; i < n; i++) reach += fabs((double)w[i]) * room_to_face((float)flip * w[i], u[i]);
     bool reachable = reach > c;
     if (norm == VT_L1) {
         project_l1(d, u, w, flip, c, n, reachable);
         return;
     }
     for (int k = 0; reachable && k < 200; k++) {
-        travelled(norm, u, w, flip, n, lambda, &value, &slope);
+        decrease_along_path(norm, u, w, flip, n, lambda, &value, &slope);
         if (!(slope > 0) || value >= c) break;
         double next = lambda + (c - value) / slope;
         if (!(next > lambda)) break;
         lambda = next;
     }
-    double least = NOTHING * largest(w, n);
+    double least = NOTHING * largest_magnitude(w, n);
     for (size_t i = 0; i < n; i++) {
         float wi = (float)flip * w[i];
-        double a = fabs((double)wi), r = slack(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
+        double a = fabs((double)wi), r = room_to_face(wi, u[i]), m = norm == VT_LINF ? lambda : lambda * a;
         if (!reachable) m = r;
         if (m > r) m = r;
         if (norm == VT_L2 && a <= least) m = 0;
@@ -104,8 +106,8 @@ size_t vt_fab_work_len(const void *params, const vt_task *t) {
 /* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm;
  * for the oracle's goal its own.
  * z [K] receives the logits of x1; the oracle shares one forward among these calls. */
-static vt_status boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w, float *trial,
-                          float *cotangent, double *df) {
+static vt_status linearise_boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w,
+                                    float *trial, float *cotangent, double *df) {
     double nearest = INFINITY;
     vt_norm dual = vt_norm_dual(t->ball->norm);
     if (o->goal >= 0) { /* of the goal and the largest of all others */
@@ -146,7 +148,7 @@ vt_status vt_fab_run(vt_oracle *o, const vt_fab_params *p, const vt_task *t, int
     }
     for (int it = 0; it < p->steps; it++) {
         double df = 0;
-        VT_TRY(boundary(o, t, target, x1, z, w, trial, cotangent, &df));
+        VT_TRY(linearise_boundary(o, t, target, x1, z, w, trial, cotangent, &df));
         double b = -df;
         for (size_t i = 0; i < n; i++) b += (double)w[i] * (double)x1[i];
         vt_fab_project(norm, d1, x1, w, b, n);

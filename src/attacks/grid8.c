@@ -34,7 +34,7 @@ int64_t vt_grid8_most(vt_norm norm, double eps) {
     return (int64_t)floor(sum * (1 + VT_LEVELS_SLACK));
 }
 
-static inline float value(uint8_t k) { return (float)k / 255; }
+static inline float level_to_float(uint8_t k) { return (float)k / 255; }
 
 vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
     l->norm = b->norm, l->most = vt_grid8_most(b->norm, b->eps);
@@ -43,7 +43,7 @@ vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
     l->reach = most < 255 ? (int)most : 255;
     for (size_t i = 0; i < l->n; i++) {
         long k = lrintf(255 * b->x[i]), reach = l->reach;
-        if (!(k >= 0 && k <= 255 && value((uint8_t)k) == b->x[i])) return VT_E_RANGE;
+        if (!(k >= 0 && k <= 255 && level_to_float((uint8_t)k) == b->x[i])) return VT_E_RANGE;
         if (b->squares && b->lo[i] == b->hi[i]) reach = 0; /* outside of the squares */
         l->clean[i] = (uint8_t)k;
         l->lo[i] = (uint8_t)(k > reach ? k - reach : 0), l->hi[i] = (uint8_t)(k + reach < 255 ? k + reach : 255);
@@ -53,9 +53,9 @@ vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
 
 /* What an entry at distance d adds to the norm's sum, and what it gives back by one level less. */
 static inline int64_t size_of(vt_norm norm, int64_t d) { return norm == VT_L2 ? d * d : d; }
-static inline int64_t relief(vt_norm norm, int64_t d) { return norm == VT_L2 ? 2 * d - 1 : 1; }
+static inline int64_t decrease_per_level(vt_norm norm, int64_t d) { return norm == VT_L2 ? 2 * d - 1 : 1; }
 
-static int64_t total(const vt_grid8 *l, const uint8_t *q) {
+static int64_t norm_sum(const vt_grid8 *l, const uint8_t *q) {
     int64_t sum = 0;
     for (size_t i = 0; i < l->n; i++) sum += size_of(l->norm, labs((long)q[i] - (long)l->clean[i]));
     return sum;
@@ -64,21 +64,23 @@ static int64_t total(const vt_grid8 *l, const uint8_t *q) {
 bool vt_grid8_contains(const vt_grid8 *l, const uint8_t *q) {
     for (size_t i = 0; i < l->n; i++)
         if (q[i] < l->lo[i] || q[i] > l->hi[i]) return false;
-    return l->norm == VT_LINF || total(l, q) <= l->most;
+    return l->norm == VT_LINF || norm_sum(l, q) <= l->most;
 }
 
 void vt_grid8_floats(const vt_grid8 *l, float *x, const uint8_t *q) {
-    for (size_t i = 0; i < l->n; i++) x[i] = value(q[i]);
+    for (size_t i = 0; i < l->n; i++) x[i] = level_to_float(q[i]);
 }
 
 /* ---- back into the ball: a heap of the moves towards the centre, the cheapest on top ---- */
 
-static inline bool before(vt_level_move a, vt_level_move b) { return a.key != b.key ? a.key < b.key : a.at < b.at; }
+static inline bool has_smaller_key(vt_level_move a, vt_level_move b) {
+    return a.key != b.key ? a.key < b.key : a.at < b.at;
+}
 
-static void sift(vt_level_move *h, size_t n, size_t i) {
+static void sift_down(vt_level_move *h, size_t n, size_t i) {
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(h[child + 1], h[child])) child++;
-        if (!before(h[child], h[i])) return;
+        if (child + 1 < n && has_smaller_key(h[child + 1], h[child])) child++;
+        if (!has_smaller_key(h[child], h[i])) return;
         vt_level_move t = h[i];
         h[i] = h[child], h[child] = t;
     }
@@ -91,26 +93,26 @@ static vt_level_move move_of(const vt_grid8 *l, const uint8_t *q, const float *s
     long d = (long)q[i] - (long)l->clean[i], far = labs(d);
     double loss = (d > 0 ? 1 : -1) * (double)slope[i];
     if (curved) loss -= (double)(2 * far - 1);
-    return (vt_level_move){.key = (float)(loss / (double)relief(l->norm, far)), .at = (uint32_t)i};
+    return (vt_level_move){.key = (float)(loss / (double)decrease_per_level(l->norm, far)), .at = (uint32_t)i};
 }
 
-static void reenter(vt_grid8 *l, uint8_t *q, const float *slope, bool curved) {
-    int64_t sum = l->norm == VT_LINF ? 0 : total(l, q);
+static void move_into_ball(vt_grid8 *l, uint8_t *q, const float *slope, bool curved) {
+    int64_t sum = l->norm == VT_LINF ? 0 : norm_sum(l, q);
     if (sum <= l->most) return;
     vt_level_move *h = l->moves;
     size_t n = 0;
     for (size_t i = 0; i < l->n; i++)
         if (q[i] != l->clean[i]) h[n++] = move_of(l, q, slope, curved, i);
-    for (size_t i = n / 2; i-- > 0;) sift(h, n, i);
+    for (size_t i = n / 2; i-- > 0;) sift_down(h, n, i);
     while (sum > l->most) { /* ends: the centre's sum is 0 */
         size_t i = h->at;
-        sum -= relief(l->norm, labs((long)q[i] - (long)l->clean[i]));
+        sum -= decrease_per_level(l->norm, labs((long)q[i] - (long)l->clean[i]));
         q[i] = (uint8_t)(q[i] > l->clean[i] ? q[i] - 1 : q[i] + 1);
         if (q[i] != l->clean[i])
             h[0] = move_of(l, q, slope, curved, i);
         else
             h[0] = h[--n];
-        sift(h, n, 0);
+        sift_down(h, n, 0);
     }
 }
 
@@ -119,7 +121,7 @@ static void reenter(vt_grid8 *l, uint8_t *q, const float *slope, bool curved) {
 /* Values this near to a level, in levels, are it: float32 values of [0,1] lie 2^-24 apart, which is 1e-5 levels. */
 #define ON_LEVEL 1e-4
 
-static double rounded(double v, double clean, vt_rounding how, const vt_rng *rng, size_t i) {
+static double rounded_level(double v, double clean, vt_rounding how, const vt_rng *rng, size_t i) {
     double near = rint(v);
     if (how == VT_ROUND_NEAREST || fabs(v - near) <= ON_LEVEL) return near;
     if (how == VT_ROUND_AWAY) return v > clean ? ceil(v) : floor(v);
@@ -128,20 +130,20 @@ static double rounded(double v, double clean, vt_rounding how, const vt_rng *rng
 
 void vt_grid8_round(vt_grid8 *l, uint8_t *q, const float *x, vt_rounding how, const vt_rng *rng) {
     for (size_t i = 0; i < l->n; i++) {
-        double v = 255 * (double)x[i], k = rounded(v, (double)l->clean[i], how, rng, i);
+        double v = 255 * (double)x[i], k = rounded_level(v, (double)l->clean[i], how, rng, i);
         if (!(k >= (double)l->lo[i])) k = (double)l->lo[i]; /* NaN goes there */
         if (k > (double)l->hi[i]) k = (double)l->hi[i];
         q[i] = (uint8_t)k;
         l->slope[i] = (float)(2 * (v - (double)l->clean[i]));
     }
-    reenter(l, q, l->slope, true);
+    move_into_ball(l, q, l->slope, true);
 }
 
 /* ---- a step ---- */
 
 static int by_size(const void *a, const void *b) {
     const vt_level_move *x = a, *y = b;
-    return before(*x, *y) ? -1 : before(*y, *x);
+    return has_smaller_key(*x, *y) ? -1 : has_smaller_key(*y, *x);
 }
 
 bool vt_grid8_step(vt_grid8 *l, uint8_t *q, const uint8_t *p, const float *g, double t) {
@@ -158,6 +160,6 @@ bool vt_grid8_step(vt_grid8 *l, uint8_t *q, const uint8_t *p, const float *g, do
         int to = (int)p[i] + (g[i] > 0 ? levels : -levels);
         q[i] = (uint8_t)(to < l->lo[i] ? l->lo[i] : to > l->hi[i] ? l->hi[i] : to);
     }
-    reenter(l, q, g, false);
+    move_into_ball(l, q, g, false);
     return memcmp(q, p, l->n) != 0;
 }

@@ -7,17 +7,17 @@
 
 /* The length of the projection's move from the centre in one entry: |y - x| shortened by lambda, at most as long as
  * the box allows. */
-static inline double shortened(float y, float x, double lambda) {
+static inline double shortened_move(float y, float x, double lambda) {
     double left = fabs((double)y - (double)x) - lambda, room = y > x ? 1 - (double)x : (double)x;
     left = left < room ? left : room;
     return left > 0 ? left : 0; /* NaN: 0 */
 }
 
 /* Sum of these lengths, and how many of them still shrink with lambda. */
-static double total(const float *y, const float *x, size_t n, double lambda, double *shrinking) {
+static double sum_of_moves(const float *y, const float *x, size_t n, double lambda, double *shrinking) {
     double sum[4] = {0}, count[4] = {0};
     for (size_t i = 0; i < n; i++) {
-        double room = y[i] > x[i] ? 1 - (double)x[i] : (double)x[i], v = shortened(y[i], x[i], lambda);
+        double room = y[i] > x[i] ? 1 - (double)x[i] : (double)x[i], v = shortened_move(y[i], x[i], lambda);
         sum[i % 4] += v;
         count[i % 4] += v > 0 && fabs((double)y[i] - (double)x[i]) - lambda <= room;
     }
@@ -27,11 +27,11 @@ static double total(const float *y, const float *x, size_t n, double lambda, dou
 
 /* The lambda at which the lengths sum to eps. The sum falls piecewise linearly: Newton's steps inside a bracket, which
  * is halved where they leave it and at every fourth step, so that it closes. */
-static double solve(const float *y, const float *x, size_t n, double eps) {
+static double solve_for_lambda(const float *y, const float *x, size_t n, double eps) {
     double low = 0, high = 0, lambda = 0, shrinking;
     for (size_t i = 0; i < n; i++) high = fmax(high, fabs((double)y[i] - (double)x[i]));
     for (int k = 1; k <= 400; k++) {
-        double sum = total(y, x, n, lambda, &shrinking);
+        double sum = sum_of_moves(y, x, n, lambda, &shrinking);
         if (sum > eps)
             low = lambda;
         else
@@ -46,10 +46,10 @@ static double solve(const float *y, const float *x, size_t n, double eps) {
 }
 
 /* Moves entries by one unit in the last place towards the centre until the sum is inside. */
-static void shave(float *x, const float *centre, size_t n, double eps) {
+static void shrink_by_ulps(float *x, const float *centre, size_t n, double eps) {
     double shrinking;
     for (int pass = 0; pass < 8; pass++) {
-        double over = total(x, centre, n, 0, &shrinking) - eps;
+        double over = sum_of_moves(x, centre, n, 0, &shrinking) - eps;
         if (over <= 0) return;
         for (size_t i = 0; i < n && over > 0; i++) {
             float nearer = x[i] > 0 ? nextafterf(x[i], centre[i]) : 0; /* above 0 units are too small to help */
@@ -57,20 +57,20 @@ static void shave(float *x, const float *centre, size_t n, double eps) {
             x[i] = nearer;
         }
     }
-    if (!(total(x, centre, n, 0, &shrinking) <= eps)) memcpy(x, centre, n * sizeof *x); /* x was not finite */
+    if (!(sum_of_moves(x, centre, n, 0, &shrinking) <= eps)) memcpy(x, centre, n * sizeof *x); /* x was not finite */
 }
 
 void vt_l1_project(float *x, const float *centre, size_t n, double eps) {
     eps *= 1 - (double)n * 0x1p-52; /* this sum's error and another's */
     double shrinking, lambda = 0;
-    bool inside = total(x, centre, n, 0, &shrinking) <= eps;
-    if (!inside) lambda = solve(x, centre, n, eps);
+    bool inside = sum_of_moves(x, centre, n, 0, &shrinking) <= eps;
+    if (!inside) lambda = solve_for_lambda(x, centre, n, eps);
     for (size_t i = 0; i < n; i++) {
         if (inside && x[i] >= 0 && x[i] <= 1) continue;
-        double move = shortened(x[i], centre[i], lambda);
+        double move = shortened_move(x[i], centre[i], lambda);
         x[i] = (float)((double)centre[i] + (x[i] > centre[i] ? move : -move));
     }
-    shave(x, centre, n, eps);
+    shrink_by_ulps(x, centre, n, eps);
 }
 
 /* The value that would stand at index k if v were sorted (Hoare's selection); reorders v, which holds no NaN. */

@@ -60,12 +60,12 @@ float vt_oracle_margin(const vt_oracle *o, const float *z) {
 }
 
 /* The same of logits in double. */
-static bool reached64(const vt_oracle *o, const double *z) {
+static bool is_adversarial_f64(const vt_oracle *o, const double *z) {
     int top = vt_argmax_f64(z, o->model->classes);
     return o->goal < 0 ? top != o->label : top == o->goal;
 }
 
-static double margin64(const vt_oracle *o, const double *z) {
+static double margin_f64(const vt_oracle *o, const double *z) {
     return o->goal < 0 ? vt_margin_f64(z, o->label, o->model->classes) : -vt_margin_f64(z, o->goal, o->model->classes);
 }
 
@@ -91,7 +91,7 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
 
 /* Does the double copy agree, by more than the noise of the float logits? Where there is none, does every asking, by
  * more than any two of them differ? Of a model that draws, so many that chance would not. */
-static vt_status confirmed(bool *yes, vt_oracle *o, const float *x) {
+static vt_status confirm_adversarial(bool *yes, vt_oracle *o, const float *x) {
     int k = o->model->classes, rows = vt_classifier_opinions(o->model), wrong = 0;
     double noise = 0, least = INFINITY;
     VT_TRY(vt_classifier_logits64(o->model, x, o->z64, &o->why));
@@ -101,8 +101,8 @@ static vt_status confirmed(bool *yes, vt_oracle *o, const float *x) {
         for (int i = 0; i < k; i++) noise = fmax(noise, fabs((double)o->z[i] - z[i]));
         for (int q = 0; q < r; q++)
             for (int i = 0; i < k; i++) noise = fmax(noise, fabs(o->z64[(size_t)q * (size_t)k + (size_t)i] - z[i]));
-        wrong += reached64(o, z);
-        least = fmin(least, margin64(o, z));
+        wrong += is_adversarial_f64(o, z);
+        least = fmin(least, margin_f64(o, z));
     }
     bool sure = 2 * wrong > rows && vt_mcnemar_exact(wrong, rows - wrong).two_sided < 0.05;
     *yes = o->model->random ? sure : wrong == rows && least > VT_CONFIRM_FACTOR * noise;
@@ -114,7 +114,7 @@ static vt_status keep_closest(vt_oracle *o, const float *x) {
     double d = vt_distance(o->ball->norm, x, o->ball->x, o->model->pixels);
     bool yes;
     if (o->has_found && d > VT_CLOSER * o->found_distance) return VT_OK;
-    VT_TRY(confirmed(&yes, o, x));
+    VT_TRY(confirm_adversarial(&yes, o, x));
     if (!yes) return VT_OK;
     memcpy(o->found, x, o->model->pixels * sizeof(float));
     o->has_found = true, o->found_distance = d;
@@ -128,7 +128,7 @@ static vt_status keep_found(vt_oracle *o, const float *x, float margin) {
     memcpy(o->found, x, o->model->pixels * sizeof(float));
     o->has_found = true, o->found_margin = margin;
     if (o->mode != VT_ORACLE_SEARCH) return VT_OK;
-    VT_TRY(confirmed(&yes, o, x));
+    VT_TRY(confirm_adversarial(&yes, o, x));
     return yes ? VT_STOP : VT_OK;
 }
 
@@ -139,7 +139,7 @@ static bool all_finite(const float *z, int classes) {
 }
 
 /* Ends the image: no attack knows its way from here. */
-static vt_status undefined(vt_oracle *o, const float *x) {
+static vt_status fail_not_finite(vt_oracle *o, const float *x) {
     if (!o->has_found) memcpy(o->found, x, o->model->pixels * sizeof(float));
     o->not_finite = true;
     return VT_E_NUMERIC;
@@ -157,9 +157,9 @@ static vt_status try_rounded(vt_oracle *o, const float *x, float margin) {
 }
 
 /* o->z holds the logits of x. */
-static vt_status judge(vt_oracle *o, const float *x) {
+static vt_status judge_point(vt_oracle *o, const float *x) {
     if (o->mode == VT_ORACLE_UNJUDGED) return VT_OK;
-    if (!all_finite(o->z, o->model->classes)) return undefined(o, x);
+    if (!all_finite(o->z, o->model->classes)) return fail_not_finite(o, x);
     if (!vt_oracle_reached(o, o->z) || !vt_ball_contains(o->ball, x)) return VT_OK;
     if (o->mode == VT_ORACLE_CLOSEST) return keep_closest(o, x);
     float margin = vt_oracle_margin(o, o->z);
@@ -167,24 +167,24 @@ static vt_status judge(vt_oracle *o, const float *x) {
 }
 
 /* Who answers the next call. */
-static const vt_classifier *answers(const vt_oracle *o) {
+static const vt_classifier *next_classifier(const vt_oracle *o) {
     return o->coarse && o->forwards + o->gradients - o->asked_again < o->coarse_calls ? o->coarse : o->model;
 }
 
 /* May the coarse answer o->z at x lead to anything? */
-static bool telling(const vt_oracle *o, const float *x) {
+static bool is_possibly_adversarial(const vt_oracle *o, const float *x) {
     return vt_oracle_reached(o, o->z) && (o->eight_bit || vt_ball_contains(o->ball, x));
 }
 
 /* o->z becomes the model's answer at x where the coarse one is telling. */
 static vt_status ask_again(vt_oracle *o, const float *x) {
-    if (o->kept_by == o->model || !telling(o, x)) return VT_OK;
+    if (o->kept_by == o->model || !is_possibly_adversarial(o, x)) return VT_OK;
     VT_TRY(vt_classifier_logits(o->model, x, o->z, false, &o->why));
     o->forwards++, o->asked_again++;
     return VT_OK;
 }
 
-static vt_status ask(vt_oracle *o, const vt_classifier *m, const float *x, bool keep) {
+static vt_status run_classifier(vt_oracle *o, const vt_classifier *m, const float *x, bool keep) {
     o->kept_by = m;
     return vt_classifier_logits(m, x, o->z, keep, &o->why);
 }
@@ -192,10 +192,10 @@ static vt_status ask(vt_oracle *o, const vt_classifier *m, const float *x, bool 
 static vt_status forward(vt_oracle *o, const float *x, float *z, bool keep) {
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
     o->has_kept = false;
-    VT_TRY(ask(o, answers(o), x, keep));
+    VT_TRY(run_classifier(o, next_classifier(o), x, keep));
     if (o->kept_by != o->model && !all_finite(o->z, o->model->classes)) {
         o->coarse_calls = 0; /* from here on the model itself */
-        VT_TRY(ask(o, o->model, x, keep));
+        VT_TRY(run_classifier(o, o->model, x, keep));
     }
     VT_TRY(ask_again(o, x));
     o->has_kept = keep;
@@ -208,13 +208,13 @@ vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z) {
     if (o->mode == VT_ORACLE_UNJUDGED && !z) return VT_OK;
     VT_TRY(forward(o, x, z, false));
     o->forwards++;
-    return judge(o, x);
+    return judge_point(o, x);
 }
 
 vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
     VT_TRY(forward(o, x, z, true));
     o->forwards++;
-    return judge(o, x);
+    return judge_point(o, x);
 }
 
 vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin) {
@@ -222,7 +222,7 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
     vt_grid8_floats(l, l->x, q);
     VT_TRY(forward(o, l->x, NULL, keep));
     o->forwards++;
-    if (!all_finite(o->z, o->model->classes)) return undefined(o, l->x);
+    if (!all_finite(o->z, o->model->classes)) return fail_not_finite(o, l->x);
     *margin = vt_oracle_margin(o, o->z);
     if (!l->has_point || *margin > l->point_margin) {
         memmove(l->point, q, l->n);
@@ -245,7 +245,7 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
 }
 
 /* The loss whose gradient is given at logits z where `asked` is asked for. */
-static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
+static vt_loss effective_loss(vt_oracle *o, const vt_loss *asked, const float *z) {
     bool softmax = asked->kind == VT_LOSS_CE || asked->kind == VT_LOSS_PM || asked->kind == VT_LOSS_PO;
     if (o->mode == VT_ORACLE_UNJUDGED || !softmax || (asked->attention && asked->attention->alone)) return *asked;
     vt_loss_eval_f32(o->dz, asked, z, o->model->classes);
@@ -259,8 +259,8 @@ static vt_loss followed(vt_oracle *o, const vt_loss *asked, const float *z) {
 
 /* dx of a loss at finite logits z; where it leaves float's range, of a loss 2^100 times smaller: no attack asks for its
  * length. */
-static vt_status gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z, float *value,
-                          float *dx) {
+static vt_status compute_finite_gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z,
+                                         float *value, float *dx) {
     float least;
     VT_TRY(vt_classifier_backward(m, loss, value, dx, &o->why));
     o->gradients++;
@@ -284,9 +284,9 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
         VT_TRY(forward(o, x, z, true));
     else if (z)
         memcpy(z, o->z, (size_t)o->model->classes * sizeof(float));
-    vt_loss given = followed(o, loss, o->z);
-    VT_TRY(gradient(o, o->kept_by, &given, o->z, value, dx));
-    return same ? VT_OK : judge(o, x); /* the same point was judged when it was kept */
+    vt_loss given = effective_loss(o, loss, o->z);
+    VT_TRY(compute_finite_gradient(o, o->kept_by, &given, o->z, value, dx));
+    return same ? VT_OK : judge_point(o, x); /* the same point was judged when it was kept */
 }
 
 vt_status vt_oracle_inside_gradient(vt_oracle *o, const float *x, int k, float *dx) {
@@ -302,6 +302,6 @@ vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_lo
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
     VT_TRY(vt_classifier_logits(s, x, o->z_surrogate, true, &o->why));
     if (!all_finite(o->z_surrogate, s->classes)) return VT_E_NUMERIC;
-    vt_loss given = followed(o, loss, o->z_surrogate);
-    return gradient(o, s, &given, o->z_surrogate, value, dx);
+    vt_loss given = effective_loss(o, loss, o->z_surrogate);
+    return compute_finite_gradient(o, s, &given, o->z_surrogate, value, dx);
 }

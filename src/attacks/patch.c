@@ -135,7 +135,9 @@ static void fixed_scores(float *score, const vt_task *t, int where, int size) {
         }
 }
 
-static bool overlap(vt_square a, vt_square b, int size) { return abs(a.y - b.y) < size && abs(a.x - b.x) < size; }
+static bool is_overlapping(vt_square a, vt_square b, int size) {
+    return abs(a.y - b.y) < size && abs(a.x - b.x) < size;
+}
 
 /* The best squares of the grid that overlap none before them, the first among equals; returns how many, at most `most`.
  */
@@ -146,7 +148,7 @@ static int best_squares(vt_square *out, int most, const float *score, const vt_t
         for (int y = 0; y + p->size <= t->shape.height; y += p->grid)
             for (int x = 0; x + p->size <= t->shape.width; x += p->grid) {
                 bool is_free = true;
-                for (int k = 0; k < n && is_free; k++) is_free = !overlap(out[k], (vt_square){y, x}, p->size);
+                for (int k = 0; k < n && is_free; k++) is_free = !is_overlapping(out[k], (vt_square){y, x}, p->size);
                 if (!is_free ||
                     (found && !(score[y * t->shape.width + x] > score[out[n].y * t->shape.width + out[n].x])))
                     continue;
@@ -159,7 +161,8 @@ static int best_squares(vt_square *out, int most, const float *score, const vt_t
 }
 
 /* work: the image and three planes */
-static vt_status choose(vt_oracle *o, const vt_attack_stage *s, const vt_task *t, vt_square *out, int *n, float *work) {
+static vt_status choose_squares(vt_oracle *o, const vt_attack_stage *s, const vt_task *t, vt_square *out, int *n,
+                                float *work) {
     const vt_place *place = s->place;
     size_t area = vt_shape_plane(t->shape);
     float *scratch = work, *map = work + t->n, *rows = map + area, *score = rows + area;
@@ -182,7 +185,7 @@ vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t)
     float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
     vt_square all[VT_PATCH_MOST * VT_PLACES_MOST];
     int n, count = t->patch->count;
-    VT_TRY(choose(o, s, t, all, &n, rest));
+    VT_TRY(choose_squares(o, s, t, all, &n, rest));
     const vt_ball *whole = o->ball;
     vt_squares here = {.size = t->patch->size};
     vt_ball ball;

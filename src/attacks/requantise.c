@@ -27,7 +27,7 @@ static vt_status other_roundings(vt_oracle *o, const vt_task *t) {
 
 /* Climbs the margin from l->p, whose margin is `here`: steps that double while they help and halve while they do not;
  * up to where no step helps, or the gradients are spent. g [n]. */
-static vt_status climb(vt_oracle *o, float here, float *g, int *left) {
+static vt_status climb_margin(vt_oracle *o, float here, float *g, int *left) {
     vt_grid8 *l = o->eight_bit;
     float margin, value;
     double step = 1;
@@ -49,13 +49,13 @@ static vt_status climb(vt_oracle *o, float here, float *g, int *left) {
 }
 
 /* From the best point met, then from roundings drawn anew, while there are gradients. */
-static vt_status climbs(vt_oracle *o, const vt_task *t) {
+static vt_status climb_with_restarts(vt_oracle *o, const vt_task *t) {
     vt_grid8 *l = o->eight_bit;
     int left = VT_REQUANTISE_GRADIENTS;
     float margin = l->point_margin;
     memcpy(l->p, l->point, l->n);
     for (int k = VT_REQUANTISE_DRAWS; left > 0; k++) {
-        VT_TRY(climb(o, margin, l->slope, &left));
+        VT_TRY(climb_margin(o, margin, l->slope, &left));
         vt_rng key = draw_key(t, k);
         vt_grid8_round(l, l->p, l->best, VT_ROUND_DRAWN, &key);
         if (left > 0) VT_TRY(vt_oracle_levels(o, l->p, true, &margin));
@@ -69,7 +69,7 @@ vt_status vt_requantise(vt_oracle *o, const vt_task *t) {
     l->searching = true;
     if (o->mode == VT_ORACLE_SEARCH && l->has_best) {
         st = other_roundings(o, t);
-        if (st == VT_OK && o->gradients_allowed) st = climbs(o, t);
+        if (st == VT_OK && o->gradients_allowed) st = climb_with_restarts(o, t);
     }
     l->searching = false;
     if (st != VT_OK) return st;

@@ -22,20 +22,20 @@ int vt_target_of_rank(const float *z, int classes, int label, int rank) {
 size_t vt_target_work_len(const vt_task *t) { return 3 * (size_t)t->classes + t->n; }
 
 /* Is k among the candidates: how many wrong classes have a larger logit? */
-static bool candidate(const float *z, int classes, int label, int k) {
+static bool is_candidate(const float *z, int classes, int label, int k) {
     int above = 0;
     for (int j = 0; j < classes; j++) above += j != label && j != k && (z[j] > z[k] || (z[j] == z[k] && j > k));
     return k != label && above < VT_MALT_CANDIDATES;
 }
 
-static vt_status malt(vt_oracle *o, const vt_task *t, float *merit, float *z) {
+static vt_status compute_malt_merits(vt_oracle *o, const vt_task *t, float *merit, float *z) {
     float *cotangent = z + t->classes, *g = cotangent + t->classes, value;
     vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
     vt_norm dual = vt_norm_dual(t->ball->norm);
     VT_TRY(vt_oracle_logits(o, t->x, z));
     for (int k = 0; k < t->classes; k++) {
         merit[k] = k == t->label ? INFINITY : -INFINITY;
-        if (!candidate(z, t->classes, t->label, k)) continue;
+        if (!is_candidate(z, t->classes, t->label, k)) continue;
         memset(cotangent, 0, (size_t)t->classes * sizeof(float));
         cotangent[k] = 1, cotangent[t->label] = -1;
         VT_TRY(vt_oracle_gradient(o, t->x, &loss, NULL, &value, g));
@@ -46,7 +46,7 @@ static vt_status malt(vt_oracle *o, const vt_task *t, float *merit, float *z) {
 }
 
 vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit) {
-    if (choose == VT_BY_MALT && o->goal < 0) return malt(o, t, merit, merit + t->classes);
+    if (choose == VT_BY_MALT && o->goal < 0) return compute_malt_merits(o, t, merit, merit + t->classes);
     return vt_oracle_logits(o, t->x, merit);
 }
 

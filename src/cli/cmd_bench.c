@@ -92,7 +92,7 @@ static vt_status open_search(lane *l, const vt_subject *s, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status call(lane *l, work what, int i) {
+static vt_status run_work_once(lane *l, work what, int i) {
     float value;
     vt_loss ce = vt_oracle_loss(&l->oracle, VT_LOSS_CE);
     l->x[0] = (float)(i & 1); /* a new point each time, as in an attack: no forward is shared */
@@ -124,7 +124,7 @@ static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
     double began = vt_now(), now;
     int n = 0;
     do {
-        VT_TRY(call(&b->lanes[thread], b->what, n));
+        VT_TRY(run_work_once(&b->lanes[thread], b->what, n));
         n++;
         now = vt_now();
     } while (now - began < b->seconds);
@@ -132,7 +132,7 @@ static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status measure(bench *b, work what, double *rate, vt_err *e) {
+static vt_status measure_rate(bench *b, work what, double *rate, vt_err *e) {
     *rate = 0, b->what = what;
     if (b->left_out[what]) return VT_OK;
     memset(b->rate, 0, (size_t)b->threads * sizeof *b->rate);
@@ -150,9 +150,9 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     flop[SEARCH] = flop[GRADIENT];
     vt_arch_find(m->config.arch)->flops(&m->config, false, &in_batch, &unused);
     flop[TRAINING] = 3 * in_batch; /* every product once forward, twice backward */
-    for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &warm, e));
+    for (int w = 0; w < WORKS; w++) VT_TRY(measure_rate(b, (work)w, &warm, e));
     for (int r = 0; r < ROUNDS; r++) {
-        for (int w = 0; w < WORKS; w++) VT_TRY(measure(b, (work)w, &rate[w][r], e));
+        for (int w = 0; w < WORKS; w++) VT_TRY(measure_rate(b, (work)w, &rate[w][r], e));
         rate[TRAINING][r] *= MICRO;
         double top = fmax(rate[CEILING][r], rate[CEILING_OPENBLAS][r]) * flop[CEILING];
         for (int w = 0; w < WORKS; w++) share[w][r] = rate[w][r] * flop[w] / top;

@@ -12,7 +12,7 @@
 #define MOST 130 /* rows of a pair: clean and 64 attacks, or the eps of two curves and their norms */
 
 /* Whether B is better: where the test is significant the other way, it is worse. */
-static const char *verdict(const vt_pair *r) {
+static const char *verdict_text(const vt_pair *r) {
     return r->b_better == VT_CLAIM_NOT ? "worse" : vt_claim_name(r->b_better);
 }
 
@@ -22,7 +22,7 @@ static void print_norms(const vt_pair *r) {
            "under "
            "B\n%20s sign test p %.3g, p (Holm) %.3g, B better: %s; larger under B minus under A, of all: 95 %% "
            "[%+.2f, %+.2f]\n",
-           r->name, of, a, b, of - a - b, r->median_a, r->median_b, "", r->test.two_sided, r->adjusted, verdict(r),
+           r->name, of, a, b, of - a - b, r->median_a, r->median_b, "", r->test.two_sided, r->adjusted, verdict_text(r),
            100 * r->low, 100 * r->high);
 }
 
@@ -44,7 +44,7 @@ static void print_row(vt_columns *t, const vt_pair *r) {
     vt_columns_cell(t, "%lld", (long long)r->only_b);
     vt_columns_cell(t, "%.3g", r->test.two_sided);
     vt_columns_cell(t, "%.3g", r->adjusted);
-    vt_columns_styled(t, styles[r->b_better], "%s", verdict(r));
+    vt_columns_styled(t, styles[r->b_better], "%s", verdict_text(r));
     vt_columns_cell(t, "[%+.2f, %+.2f]", 100 * r->low, 100 * r->high);
     vt_columns_cell(t, "%.2f", 100 - 100 * (double)(r->only_a + r->only_b) / of);
 }
@@ -96,17 +96,17 @@ static void print_changed(const vt_pair *rows, int n) {
 
 /* ---- --json ---- */
 
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *row_json(const vt_pair *r) {
     json_t *o =
         json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s,s:[f,f]}", "row", r->name, "kind", r->norms ? "norms" : "right",
                   "images", (json_int_t)r->images, "only_a", (json_int_t)r->only_a, "only_b", (json_int_t)r->only_b,
-                  "p", number(r->test.two_sided), "p_holm", number(r->adjusted), "b_better", vt_claim_name(r->b_better),
-                  "interval95", 100 * r->low, 100 * r->high);
+                  "p", real_or_null(r->test.two_sided), "p_holm", real_or_null(r->adjusted), "b_better",
+                  vt_claim_name(r->b_better), "interval95", 100 * r->low, 100 * r->high);
     if (r->norms) {
-        json_object_set_new(o, "median_a", number(r->median_a)),
-            json_object_set_new(o, "median_b", number(r->median_b));
+        json_object_set_new(o, "median_a", real_or_null(r->median_a)),
+            json_object_set_new(o, "median_b", real_or_null(r->median_b));
     } else {
         json_object_set_new(o, "right_a", json_integer((json_int_t)r->right_a));
         json_object_set_new(o, "right_b", json_integer((json_int_t)r->right_b));
@@ -115,7 +115,7 @@ static json_t *row_json(const vt_pair *r) {
     return o;
 }
 
-static const char *searched(const vt_ledger *l) { return *l->header->search ? l->header->search : "float32"; }
+static const char *search_precision(const vt_ledger *l) { return *l->header->search ? l->header->search : "float32"; }
 
 static vt_status print_json(const vt_cli *c, vt_ledger *const *runs, const vt_pair *rows, const int *count,
                             double alpha, vt_err *e) {
@@ -125,7 +125,8 @@ static vt_status print_json(const vt_cli *c, vt_ledger *const *runs, const vt_pa
         for (int k = 0; k < count[i]; k++) json_array_append_new(list, row_json(&rows[at + k]));
         json_t *pair = json_pack("{s:s,s:s,s:o}", "a", c->positional[0], "b", c->positional[i], "rows", list);
         if (*runs[0]->header->search || *runs[i]->header->search)
-            json_object_set_new(pair, "searched", json_pack("[s,s]", searched(runs[0]), searched(runs[i])));
+            json_object_set_new(pair, "searched",
+                                json_pack("[s,s]", search_precision(runs[0]), search_precision(runs[i])));
         char text[600];
         if (vt_compare_alone(text, sizeof text, runs[0], runs[i]))
             json_object_set_new(pair, "a_alone", json_string(text));

@@ -11,7 +11,7 @@
 static const vt_command help = {.name = "help", .summary = "what a command takes", .operands = "COMMAND"};
 
 /* Command i, help behind the last; NULL: no more. */
-static const vt_command *command(int i) {
+static const vt_command *command_at(int i) {
     int n;
     const vt_command *const *all = vt_commands(&n);
     return i < n ? all[i] : i == n ? &help : NULL;
@@ -31,17 +31,17 @@ typedef struct question {
     value *out;
 } question;
 
-static void ask(FILE *f, const void *data) {
+static void write_candidates(FILE *f, const void *data) {
     const question *q = data;
     q->out->kind = vt_words(f, q->c, q->a, &q->out->paths);
 }
 
 static vt_status value_of(value *v, const vt_command *c, const vt_arg *a, vt_err *e) {
-    return vt_text_of(&v->words, ask, &(question){c, a, v}, "the words of an option", e);
+    return vt_text_of(&v->words, write_candidates, &(question){c, a, v}, "the words of an option", e);
 }
 
 /* Between single quotes of the shell, whose own are written so that sh and zsh (outside) or fish (inside) take them. */
-static void quoted(FILE *f, const char *text, const char *quote, const char *special) {
+static void write_quoted(FILE *f, const char *text, const char *quote, const char *special) {
     fputc('\'', f);
     for (; *text; text++)
         if (*text == '\'')
@@ -73,7 +73,7 @@ static vt_status bash_value(FILE *f, const vt_command *c, const vt_arg *a, vt_er
     return VT_OK;
 }
 
-static vt_status bash(FILE *f, vt_err *e) {
+static vt_status write_bash_script(FILE *f, vt_err *e) {
     fputs("_vitrine() {\n"
           "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
           "    local kind='' words='' also='' before=''\n"
@@ -87,22 +87,22 @@ static vt_status bash(FILE *f, vt_err *e) {
           "        kind=one words='",
           f);
     const vt_command *c;
-    for (int i = 0; (c = command(i)); i++) fprintf(f, "%s ", c->name);
+    for (int i = 0; (c = command_at(i)); i++) fprintf(f, "%s ", c->name);
     fputs("--help --version'\n    else\n        case \"$command $previous\" in\n", f);
-    for (int i = 0; (c = command(i)); i++)
+    for (int i = 0; (c = command_at(i)); i++)
         for (const vt_arg *a = c->args; a && a->name; a++)
             if (a->metavar) VT_TRY(bash_value(f, c, a, e));
     fputs("        esac\n    fi\n"
           "    if [ -z \"$kind\" ] && [[ $current == -* ]]; then\n        kind=one\n        case $command in\n",
           f);
-    for (int i = 0; (c = command(i)); i++) {
+    for (int i = 0; (c = command_at(i)); i++) {
         fprintf(f, "        %s) words='", c->name);
         for (const vt_arg *a = c->args; a && a->name; a++)
             fprintf(f, "%s%s ", strlen(a->name) == 1 ? "-" : "--", a->name);
         fputs(c == &help ? "--man' ;;\n" : "--help' ;;\n", f);
     }
     fputs("        esac\n    fi\n    if [ -z \"$kind\" ]; then\n        case $command in\n", f);
-    for (int i = 0; (c = command(i)); i++) VT_TRY(bash_value(f, c, NULL, e));
+    for (int i = 0; (c = command_at(i)); i++) VT_TRY(bash_value(f, c, NULL, e));
     fputs("        esac\n    fi\n"
           "    case $kind in\n"
           "    one) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\") ;;\n"
@@ -145,7 +145,7 @@ static vt_status zsh_value(FILE *f, const vt_command *c, const vt_arg *a, vt_err
     return VT_OK;
 }
 
-static vt_status zsh(FILE *f, vt_err *e) {
+static vt_status write_zsh_script(FILE *f, vt_err *e) {
     const vt_command *c;
     fputs("_vitrine_one() {\n"
           "    local -a keys=(${(M)@:#*=}) plain=(${@:#*=})\n"
@@ -157,10 +157,10 @@ static vt_status zsh(FILE *f, vt_err *e) {
           "_vitrine() {\n"
           "    local -a commands=(\n",
           f);
-    for (int i = 0; (c = command(i)); i++) {
+    for (int i = 0; (c = command_at(i)); i++) {
         char line[400];
         snprintf(line, sizeof line, "%s:%s", c->name, c->summary);
-        fputs("        ", f), quoted(f, line, "'\\''", ""), fputc('\n', f);
+        fputs("        ", f), write_quoted(f, line, "'\\''", ""), fputc('\n', f);
     }
     fputs("    )\n"
           "    if (( CURRENT == 2 )); then\n"
@@ -171,14 +171,14 @@ static vt_status zsh(FILE *f, vt_err *e) {
           "    (( CURRENT-- ))\n"
           "    case $words[1] in\n",
           f);
-    for (int i = 0; (c = command(i)); i++) {
+    for (int i = 0; (c = command_at(i)); i++) {
         fprintf(f, "    (%s) _arguments \\\n", c->name);
         for (const vt_arg *a = c->args; a && a->name; a++) {
             bool one = strlen(a->name) == 1;
             fprintf(f, "        '*%s%s%s['", one ? "-" : "--", a->name, a->metavar && !one ? "=" : "");
-            quoted(f, a->help, "'\\''", "[]:\\"), fputs("']", f);
+            write_quoted(f, a->help, "'\\''", "[]:\\"), fputs("']", f);
             if (a->metavar) {
-                fputs(":'", f), quoted(f, a->metavar, "'\\''", ":\\"), fputs("':", f);
+                fputs(":'", f), write_quoted(f, a->metavar, "'\\''", ":\\"), fputs("':", f);
                 VT_TRY(zsh_value(f, c, a, e));
             }
             fputs("' \\\n", f);
@@ -209,7 +209,7 @@ static vt_status fish_value(FILE *f, const vt_command *c, const vt_arg *a, vt_er
     return VT_OK;
 }
 
-static vt_status fish(FILE *f, vt_err *e) {
+static vt_status write_fish_script(FILE *f, vt_err *e) {
     const vt_command *c;
     fputs("function __vitrine_in\n"
           "    set -l words (commandline -opc)\n"
@@ -226,14 +226,14 @@ static vt_status fish(FILE *f, vt_err *e) {
           "complete -c vitrine -n 'test (count (commandline -opc)) -eq 1' -l version -d 'the version'\n"
           "complete -c vitrine -l help -d 'what it takes'\n",
           f);
-    for (int i = 0; (c = command(i)); i++) {
+    for (int i = 0; (c = command_at(i)); i++) {
         fprintf(f, "complete -c vitrine -n 'test (count (commandline -opc)) -eq 1' -a %s -d ", c->name);
-        quoted(f, c->summary, "\\'", "\\"), fputc('\n', f);
+        write_quoted(f, c->summary, "\\'", "\\"), fputc('\n', f);
         for (const vt_arg *a = c->args; a && a->name; a++) {
             fprintf(f, "complete -c vitrine -n '__vitrine_in %s' -%s %s", c->name, strlen(a->name) == 1 ? "s" : "l",
                     a->name);
             if (a->metavar) VT_TRY(fish_value(f, c, a, e));
-            fputs(" -d ", f), quoted(f, a->help, "\\'", "\\"), fputc('\n', f);
+            fputs(" -d ", f), write_quoted(f, a->help, "\\'", "\\"), fputc('\n', f);
         }
         fprintf(f, "complete -c vitrine -n '__vitrine_in %s'", c->name);
         VT_TRY(fish_value(f, c, NULL, e));
@@ -248,7 +248,9 @@ static const struct {
     const char *name;
     vt_status (*write)(FILE *f, vt_err *e);
     const char *first;
-} shells[] = {{"bash", bash, "#"}, {"zsh", zsh, "#compdef vitrine\n#"}, {"fish", fish, "#"}};
+} shells[] = {{"bash", write_bash_script, "#"},
+              {"zsh", write_zsh_script, "#compdef vitrine\n#"},
+              {"fish", write_fish_script, "#"}};
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *name = c->positional[0];

@@ -6,7 +6,7 @@
 #include "cli/known.h"
 
 /* What the new file was made of: the last part of the path, and the hash. */
-static void describe(char *out, size_t size, const vt_model *m) {
+static void describe_source(char *out, size_t size, const vt_model *m) {
     const char *slash = strrchr(m->path, '/');
     bool several = *m->parts != 0;
     snprintf(out, size, "%.150s%s%.80s%s, %s", slash ? slash + 1 : m->path, several ? " (" : "", several ? m->part : "",
@@ -27,7 +27,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_overrides(c, &o, e));
     VT_TRY(vt_model_open(&m, c->positional[0], &o, e));
     vt_status status = vt_cli_known(c, m, e);
-    describe(source, sizeof source, m);
+    describe_source(source, sizeof source, m);
     const char *extra[] = {"source", source, "recipe", m->recipe};
     if (status == VT_OK) status = vt_model_save_as(m, m->w, extra, m->recipe ? 2 : 1, out, e);
     if (status == VT_OK)

@@ -56,7 +56,7 @@ static bool next_spec(const char **list, char out[200]) {
 }
 
 /* One entry for every attack of the list, at that radius (text NULL: the minimum-norm attacks). */
-static vt_status add(job *j, const char *option, const char *list, double eps, const char *text, vt_err *e) {
+static vt_status add_attacks(job *j, const char *option, const char *list, double eps, const char *text, vt_err *e) {
     char spec[200];
     while (next_spec(&list, spec)) {
         int i = j->v.n_attacks;
@@ -85,7 +85,7 @@ static vt_status add(job *j, const char *option, const char *list, double eps, c
     return VT_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int by_eps(const void *a, const void *b) {
     double x = ((const vt_radius *)a)->eps, y = ((const vt_radius *)b)->eps;
     return (x > y) - (x < y);
 }
@@ -96,7 +96,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     vt_radius at[MOST];
     int n = 0;
     bool sparse = j->v.norm == VT_L0;
-    VT_TRY(add(j, "attacks", attacks ? attacks : sparse ? "sigma-zero" : "fmn", INFINITY, NULL, e));
+    VT_TRY(add_attacks(j, "attacks", attacks ? attacks : sparse ? "sigma-zero" : "fmn", INFINITY, NULL, e));
     if (!j->v.n_attacks) return vt_fail(e, VT_E_USAGE, "--attacks names no attack");
     if (with && !confirm) return vt_fail(e, VT_E_USAGE, "--confirm-with needs --confirm EPS,EPS,...");
     j->texts = strdup(confirm ? confirm : "");
@@ -107,10 +107,14 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
         VT_TRY(vt_request_eps(t, j->v.norm, &at[n].eps, e));
         at[n++].text = t;
     }
-    qsort(at, (size_t)n, sizeof *at, ascending);
+    qsort(at, (size_t)n, sizeof *at, by_eps);
     for (int i = 0; i < n; i++) {
         if (i && at[i].eps == at[i - 1].eps) return vt_fail(e, VT_E_USAGE, "--confirm names %s twice", at[i].text);
-        VT_TRY(add(j, "confirm-with", with ? with : sparse ? "sparse-rs" : "apgd-ce,apgd-t", at[i].eps, at[i].text, e));
+        VT_TRY(add_attacks(j, "confirm-with",
+                           with     ? with
+                           : sparse ? "sparse-rs"
+                                    : "apgd-ce,apgd-t",
+                           at[i].eps, at[i].text, e));
     }
     j->v.attacks = j->attacks, j->v.radii = j->radii;
     return VT_OK;
@@ -274,7 +278,7 @@ static void write_script(FILE *f, const void *data) {
     fprintf(f, "\n");
 }
 
-static vt_status plot(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
+static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
     char path[VT_PATH_MAX], name[100], title[200];
     if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
     const vt_remote *r = j->subject.remote;
@@ -295,7 +299,7 @@ static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
 }
 
-static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
+static vt_status report_curve(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     vt_curve c;
     const char *out = vt_cli_get(cli, "out");
     VT_TRY(vt_ledger_finish(j->ledger, e));
@@ -305,7 +309,7 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     vt_status s = vt_curve_write(&c, out, e);
     if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
     bool picture = vt_plot_available();
-    if (s == VT_OK && picture) s = plot(j, &c, cli, out, e);
+    if (s == VT_OK && picture) s = plot_curve(j, &c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
     json_t *more =
         json_pack("{s:o}", "subject", vt_subject_json(cli->n_positional ? cli->positional[0] : NULL, &cli->given));
@@ -319,7 +323,7 @@ static vt_status report(job *j, const vt_cli *cli, double seconds, vt_err *e) {
     return s;
 }
 
-static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
+static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     vt_cli_say_search(c, &j->subject);
@@ -335,12 +339,12 @@ static vt_status measure(job *j, const vt_cli *c, vt_err *e) {
     if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->ledger->count);
-    return s == VT_OK ? report(j, c, vt_now() - began, e) : s;
+    return s == VT_OK ? report_curve(j, c, vt_now() - began, e) : s;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    vt_status s = measure(&j, c, e);
+    vt_status s = measure_curve(&j, c, e);
     vt_ledger_close(j.ledger);
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);

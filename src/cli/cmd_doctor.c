@@ -111,14 +111,14 @@ static void print_setting(const job *j) {
         printf("spread evenly\n");
 }
 
-static double percent(const vt_trial *t) { return 100 * (double)t->right / (double)t->images; }
+static double percent_right(const vt_trial *t) { return 100 * (double)t->right / (double)t->images; }
 
 /* Within 80 columns. */
 static void print_row(const vt_trial *t) {
     char gain[40] = "";
     bool present = t->aspect == VT_ASPECT_NONE;
     if (!present) snprintf(gain, sizeof gain, "%+.4f +- %.4f", t->gain, t->error);
-    printf("%-37.37s %6lld %7.2f%s%s", t->what, (long long)t->images, percent(t), present ? "" : "  ", gain);
+    printf("%-37.37s %6lld %7.2f%s%s", t->what, (long long)t->images, percent_right(t), present ? "" : "  ", gain);
     printf("%s%s\n", present ? "" : "  ", present ? "" : vt_judgement_name(t->judgement));
 }
 
@@ -134,7 +134,7 @@ static void print_details(const vt_trial *t, const vt_setting *from, bool remote
 }
 
 /* Worth a line: the present one, and what is better or might be. */
-static bool counts(const vt_trial *t) {
+static bool is_worth_showing(const vt_trial *t) {
     bool open = t->judgement == VT_JUDGE_UNDECIDED && !t->settled;
     return t->aspect == VT_ASPECT_NONE || t->judgement == VT_JUDGE_BETTER || open;
 }
@@ -145,8 +145,8 @@ static void print_table(const job *j) {
     printf("\n%-37s %6s %7s  %17s\n", "", "images", "% right", "gain, nats");
     for (int i = 0; i < j->d.n_trials; i++) {
         const vt_trial *t = &j->d.trials[i];
-        open = open || (counts(t) && t->judgement == VT_JUDGE_UNDECIDED && t->aspect != VT_ASPECT_NONE);
-        if (j->verbose || counts(t))
+        open = open || (is_worth_showing(t) && t->judgement == VT_JUDGE_UNDECIDED && t->aspect != VT_ASPECT_NONE);
+        if (j->verbose || is_worth_showing(t))
             print_row(t);
         else
             left_out++;
@@ -177,7 +177,7 @@ static void print_end(const job *j, const vt_setting *now) {
     if (renumbered) printf("%s\n", labels);
     if (!renumbered && vt_doctor_chance(t->right, t->images, j->d.outputs)) {
         printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%\n",
-               percent(t), 100.0 / j->d.outputs);
+               percent_right(t), 100.0 / j->d.outputs);
         if (vt_doctor_constant(&j->d, t)) printf("constant logits: it answers all of them alike\n");
         print_way(j);
         return;
@@ -195,20 +195,20 @@ static void print_end(const job *j, const vt_setting *now) {
     if (doubtful)
         printf("%.1f %% [%.1f, %.1f] are right at best, far below what trained weights\n"
                "give, unless training was adversarial\n",
-               percent(t), low, high);
+               percent_right(t), low, high);
     if (doubtful) print_way(j);
 }
 
 /* ---- rounds ---- */
 
-static void note(job *j, const vt_trial *better) {
+static void append_improvement(job *j, const vt_trial *better) {
     size_t n = strlen(j->found);
     snprintf(j->found + n, sizeof j->found - n, "%s%s", n ? "; on top of that: " : "", better->what);
 }
 
 /* One change after the other, the best first, until nothing is clearly better; an aspect is changed once, but for
  * the network, of which a later round may tell more. */
-static vt_status examine(job *j, vt_err *e) {
+static vt_status find_best_setting(job *j, vt_err *e) {
     vt_setting now = j->first;
     char why[200];
     print_setting(j);
@@ -226,7 +226,7 @@ static vt_status examine(job *j, vt_err *e) {
         if (!changes || better) print_table(j);
         if (!better) break;
         printf("then, on top of: %s\n", better->what);
-        note(j, better);
+        append_improvement(j, better);
         now = better->setting;
         j->d.aspects &= ~(1u << better->aspect) | 1u << VT_ASPECT_NETWORK;
     }
@@ -240,7 +240,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     j = (job){0};
     vt_status s = parse(&j, c, e);
     if (s == VT_OK && !j.subject.remote) vt_cli_say_assumed(j.model);
-    if (s == VT_OK) s = examine(&j, e);
+    if (s == VT_OK) s = find_best_setting(&j, e);
     if (s == VT_INTERRUPTED) s = vt_fail(e, s, "interrupted");
     vt_doctor_free(&j.d);
     free(j.images), free(j.sample);

@@ -111,7 +111,7 @@ static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     return vt_parts_open(&j->ledger, &j->place, j->header, pixels, e);
 }
 
-static vt_status report(job *j, const vt_cli *c, double seconds, vt_err *e) {
+static vt_status report_results(job *j, const vt_cli *c, double seconds, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     vt_summary s;
     if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
@@ -197,7 +197,7 @@ static vt_status check_floor(const job *j, vt_err *e) {
     return st;
 }
 
-static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
+static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     vt_cli_say_search(c, &j->r.subject);
@@ -215,7 +215,7 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
     if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);
     VT_TRY(s);
-    VT_TRY(report(j, c, vt_now() - began, e));
+    VT_TRY(report_results(j, c, vt_now() - began, e));
     VT_TRY(test_itself(j, c, e));
     const char *out = vt_cli_get(c, "out");
     if (out) VT_TRY(vt_checksums_write(out, e)); /* after the last file */
@@ -227,7 +227,7 @@ static vt_status evaluate(job *j, const vt_cli *c, vt_err *e) {
 static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     static job j;
     j = (job){.brief = brief};
-    vt_status s = evaluate(&j, c, e);
+    vt_status s = run_evaluation(&j, c, e);
     vt_ledger_close(j.ledger);
     json_decref(j.header);
     vt_request_close(&j.r);

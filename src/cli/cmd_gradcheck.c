@@ -35,7 +35,7 @@ static vt_status value_at(const point *p, vt_loss_kind kind, double t, double *o
 }
 
 /* Derivative along u by (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. */
-static vt_status numeric(const point *p, vt_loss_kind kind, double h, double *out, vt_err *e) {
+static vt_status numeric_derivative(const point *p, vt_loss_kind kind, double h, double *out, vt_err *e) {
     double f[4];
     static const double at[4] = {1, -1, 2, -2};
     for (int i = 0; i < 4; i++) VT_TRY(value_at(p, kind, at[i] * h, &f[i], e));
@@ -53,8 +53,8 @@ static double float_error(const double *a, const double *b, size_t n) {
 }
 
 /* Relative error of dx along random directions, by differences of step h; z [n] is scratch. */
-static vt_status against(double *rel, const point *p, const double *dx, float *z, vt_loss_kind kind, int directions,
-                         uint64_t seed, double h, vt_err *e) {
+static vt_status directional_error(double *rel, const point *p, const double *dx, float *z, vt_loss_kind kind,
+                                   int directions, uint64_t seed, double h, vt_err *e) {
     double off = 0, size = 0, num;
     for (int d = 0; d < directions; d++) {
         vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("gradcheck"), .run = (uint32_t)d};
@@ -64,7 +64,7 @@ static vt_status against(double *rel, const point *p, const double *dx, float *z
             p->u[i] = (double)z[i] / sqrt((double)p->n);
             dot += p->u[i] * dx[i];
         }
-        VT_TRY(numeric(p, kind, h, &num, e));
+        VT_TRY(numeric_derivative(p, kind, h, &num, e));
         off += (num - dot) * (num - dot);
         size += dot * dot;
     }
@@ -80,7 +80,7 @@ static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, u
     float *z = vt_alloc(p->n * sizeof *z);
     if (s == VT_OK && !z) s = vt_fail(e, VT_E_MEMORY, "no memory");
     for (size_t k = 0; k < sizeof STEPS / sizeof *STEPS && s == VT_OK && !(rel <= GATE64); k++) {
-        s = against(&now, p, g64.dx, z, kind, directions, seed, STEPS[k], e);
+        s = directional_error(&now, p, g64.dx, z, kind, directions, seed, STEPS[k], e);
         if (s == VT_OK && !(rel <= now)) rel = now;
     }
     if (s == VT_OK) {

@@ -11,7 +11,7 @@
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 
-static void row(const char *key, const char *value, const char *from) {
+static void print_row(const char *key, const char *value, const char *from) {
     char a[400], b[400]; /* parts and preprocessing are the file's own words: no line of ours is theirs to write */
     from = from ? vt_text_line(b, sizeof b, from) : "";
     printf("  %-20s %-40s %s%s%s\n", key, vt_text_line(a, sizeof a, value), *from ? "(" : "", from, *from ? ")" : "");
@@ -23,7 +23,7 @@ static void print_field(const vt_model *m, vt_field f) {
     char value[64], from[100];
     vt_field_text(m, f, value, sizeof value);
     snprintf(from, sizeof from, "%s%s", how[m->doubt[f]], m->source[f]);
-    row(vt_field_label(f), value, from);
+    print_row(vt_field_label(f), value, from);
 }
 
 static void print_config(const vt_model *m) {
@@ -58,23 +58,23 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (*m->part) {
         char from[240];
         snprintf(from, sizeof from, *m->parts ? "one of %s: --part tells" : "the entry with tensors", m->parts);
-        row("part", m->part, from);
+        print_row("part", m->part, from);
     }
-    row("names", m->naming, "");
+    print_row("names", m->naming, "");
     print_config(m);
-    if (*m->unread) row("not read", m->unread, "");
+    if (*m->unread) print_row("not read", m->unread, "");
     char text[64];
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
-    row("parameters", text, "all finite");
+    print_row("parameters", text, "all finite");
     double fwd, grad;
     vt_arch_find(m->config.arch)->flops(&m->config, true, &fwd, &grad);
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
-    row("one image", text, "forward / gradient step");
+    print_row("one image", text, "forward / gradient step");
     printf("  %-12s %s\n", "sha256", m->sha256); /* as wide as a terminal bears */
-    row("checksum", m->seal ? m->seal : "none in the file",
-        !m->seal                       ? ""
-        : !strcmp(m->seal, VT_ST_FILE) ? "of the whole file: as it was written"
-                                       : "of its tensors: as written; its metadata are held by nothing");
+    print_row("checksum", m->seal ? m->seal : "none in the file",
+              !m->seal                       ? ""
+              : !strcmp(m->seal, VT_ST_FILE) ? "of the whole file: as it was written"
+                                             : "of its tensors: as written; its metadata are held by nothing");
     print_missing(m);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);

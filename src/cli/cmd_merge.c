@@ -32,7 +32,7 @@ static int by_image(const void *a, const void *b) {
 }
 
 /* Parts must hold different images: the clean line stands for the image. */
-static vt_status disjoint(vt_ledger *const *parts, int n, vt_err *e) {
+static vt_status check_disjoint(vt_ledger *const *parts, int n, vt_err *e) {
     size_t total = 1, k = 0;
     for (int i = 0; i < n; i++) total += parts[i]->count;
     int32_t *images = calloc(total, sizeof *images);
@@ -50,7 +50,7 @@ static vt_status disjoint(vt_ledger *const *parts, int n, vt_err *e) {
 }
 
 /* Before anything is written: is every image through all of its stages? */
-static vt_status complete(vt_ledger *const *parts, int n, vt_err *e) {
+static vt_status check_complete(vt_ledger *const *parts, int n, vt_err *e) {
     for (int i = 0; i < n; i++) {
         vt_summary s;
         VT_TRY(vt_summary_make(&s, parts[i], 0, e));
@@ -64,7 +64,7 @@ static vt_status complete(vt_ledger *const *parts, int n, vt_err *e) {
 }
 
 /* What is joined is sealed anew: a part whose files are not as they were when it ended is not. */
-static vt_status sealed(const vt_ledger *part, vt_err *e) {
+static vt_status check_checksums(const vt_ledger *part, vt_err *e) {
     vt_findings found = {0};
     vt_status s = vt_checksums_files(part->dir, &found, e);
     if (s == VT_OK && found.lost) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for what is not as it was", part->dir);
@@ -76,7 +76,7 @@ static vt_status sealed(const vt_ledger *part, vt_err *e) {
 }
 
 /* A merge is not continued: it is made again. */
-static vt_status vacant(const char *out, vt_err *e) {
+static vt_status check_out_unused(const char *out, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!vt_ledger_exists(out)) return VT_OK;
     bool ended = vt_path(path, out, "SHA256SUMS") && access(path, F_OK) == 0;
@@ -85,7 +85,7 @@ static vt_status vacant(const char *out, vt_err *e) {
                          : " that did not end (no SHA256SUMS; if an interrupted merge left it, it can be removed)");
 }
 
-static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) {
+static vt_status finish_merged_run(vt_ledger *l, const char *out, vt_look look, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_ledger_finish(l, e));
     VT_TRY(vt_summary_make(&s, l, 0, e));
@@ -98,7 +98,7 @@ static vt_status finish(vt_ledger *l, const char *out, vt_look look, vt_err *e) 
     return st;
 }
 
-static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float **x, vt_err *e) {
+static vt_status merge_runs(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float **x, vt_err *e) {
     char names[200];
     const char *out = vt_cli_get(c, "out");
     if (!out) return vt_fail(e, VT_E_USAGE, "vitrine merge needs --out DIR");
@@ -109,15 +109,15 @@ static vt_status merge(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float
             return vt_fail(e, VT_E_USAGE, "%s and %s were made with another %s%s", c->positional[0], c->positional[i],
                            names, strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     }
-    VT_TRY(disjoint(parts, c->n_positional, e));
-    VT_TRY(complete(parts, c->n_positional, e));
-    for (int i = 0; i < c->n_positional; i++) VT_TRY(sealed(parts[i], e));
-    VT_TRY(vacant(out, e));
+    VT_TRY(check_disjoint(parts, c->n_positional, e));
+    VT_TRY(check_complete(parts, c->n_positional, e));
+    for (int i = 0; i < c->n_positional; i++) VT_TRY(check_checksums(parts[i], e));
+    VT_TRY(check_out_unused(out, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
     VT_TRY(vt_ledger_create(to, out, parts[0]->header->document, parts[0]->pixels, e));
     for (int i = 0; i < c->n_positional; i++) VT_TRY(add_part(*to, parts[i], *x, e));
-    return finish(*to, out, vt_cli_look(c), e);
+    return finish_merged_run(*to, out, vt_cli_look(c), e);
 }
 
 /* ---- the union of threats ---- */
@@ -158,7 +158,7 @@ static vt_status write_union(const vt_union *u, const char *dir, vt_err *e) {
 }
 
 /* Operands are folders, or NAME=FOLDER where there is no folder of that whole name. */
-static vt_status worst(const vt_cli *c, vt_ledger **parts, char names[][64], vt_err *e) {
+static vt_status report_worst_case(const vt_cli *c, vt_ledger **parts, char names[][64], vt_err *e) {
     vt_union u = {.n = c->n_positional};
     vt_look look = vt_cli_look(c);
     const char *out = vt_cli_get(c, "out");
@@ -185,7 +185,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     char names[16][64];
     vt_ledger *parts[16] = {NULL}, *to = NULL;
     float *x = NULL;
-    vt_status s = vt_cli_has(c, "worst") ? worst(c, parts, names, e) : merge(c, parts, &to, &x, e);
+    vt_status s = vt_cli_has(c, "worst") ? report_worst_case(c, parts, names, e) : merge_runs(c, parts, &to, &x, e);
     vt_ledger_close(to);
     for (int i = 0; i < 16; i++) vt_ledger_close(parts[i]);
     free(x);

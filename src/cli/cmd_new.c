@@ -31,7 +31,7 @@ static const vt_opt keys[] = {
     VT_OPT_END,
 };
 
-static void apply(vt_config *c, const shape *s) {
+static void apply_shape(vt_config *c, const shape *s) {
     int old_dim = c->dim, old_heads = c->heads;
     if (s->image) c->image = s->image;
     if (s->patch) c->patch = s->patch;
@@ -62,21 +62,21 @@ static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err
 }
 
 /* An option and a --set that name one thing. */
-static vt_status agree(const char *option, double a, const char *key, double b, vt_err *e) {
+static vt_status check_same_value(const char *option, double a, const char *key, double b, vt_err *e) {
     if (!(a > 0 && b > 0) || a == b) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s is %g, but --set says %s=%g: give one of them", option, a, key, b);
 }
 
-static vt_status options(const vt_cli *c, const shape *s, vt_config *config, vt_err *e) {
+static vt_status apply_options(const vt_cli *c, const shape *s, vt_config *config, vt_err *e) {
     vt_overrides o;
     const char *of_file;
     VT_TRY(vt_cli_overrides(c, &o, e));
     if (o.names || o.part)
         return vt_fail(e, VT_E_USAGE, "--%s says how a checkpoint is read; vitrine new reads none",
                        o.names ? "names" : "part");
-    VT_TRY(agree("--image-size", o.image, "image", s->image, e));
-    VT_TRY(agree("--heads", o.heads, "heads", s->heads, e));
-    VT_TRY(agree("--ln-eps", o.ln_eps, "ln_eps", s->ln_eps, e));
+    VT_TRY(check_same_value("--image-size", o.image, "image", s->image, e));
+    VT_TRY(check_same_value("--heads", o.heads, "heads", s->heads, e));
+    VT_TRY(check_same_value("--ln-eps", o.ln_eps, "ln_eps", s->ln_eps, e));
     if (o.image) config->image = o.image;
     if (o.heads) {
         config->heads = o.heads;
@@ -125,8 +125,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(read_shape(c, &s, named ? 1 : 0, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     vt_preset_config(preset, &config);
-    apply(&config, &s);
-    VT_TRY(options(c, &s, &config, e));
+    apply_shape(&config, &s);
+    VT_TRY(apply_options(c, &s, &config, e));
     vt_model *m;
     VT_TRY(vt_model_new(&m, &config, e));
     vt_status st = vt_model_init(m, (uint64_t)seed);

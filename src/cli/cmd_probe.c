@@ -22,7 +22,7 @@ static void batch_free(batch *b) {
     free(b->targets);
 }
 
-static vt_status ints(const vt_tensors *st, const char *name, int n, int64_t **out, vt_err *e) {
+static vt_status read_integers(const vt_tensors *st, const char *name, int n, int64_t **out, vt_err *e) {
     const vt_tensor *t = vt_tensors_find(st, name);
     if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s [N] (int64) is missing", vt_tensors_path(st), name);
     if (t->numel != (size_t)n)
@@ -59,8 +59,8 @@ static vt_status read_batch(batch *b, const vt_tensors *st, int side, bool targe
         if (!(b->x[i] >= 0 && b->x[i] <= 1))
             return vt_fail(e, VT_E_RANGE, "%s: tensor x holds %g at element %zu, pixels must be in [0,1]",
                            vt_tensors_path(st), b->x[i], i);
-    VT_TRY(ints(st, "labels", b->n, &b->labels, e));
-    return targets ? ints(st, "targets", b->n, &b->targets, e) : VT_OK;
+    VT_TRY(read_integers(st, "labels", b->n, &b->labels, e));
+    return targets ? read_integers(st, "targets", b->n, &b->targets, e) : VT_OK;
 }
 
 /* Results as F32 or F64 tensors, under the names that reference files use. */

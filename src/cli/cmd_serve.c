@@ -16,7 +16,7 @@
 #include "eval/describe.h"
 #include "models/wrap/serve.h"
 
-static vt_status greeting(vt_hello *h, const vt_model *m, int batch, bool judged, vt_err *e) {
+static vt_status fill_hello(vt_hello *h, const vt_model *m, int batch, bool judged, vt_err *e) {
     char kernels[80];
     vt_gemm_kernels(kernels, sizeof kernels);
     int side = vt_config_input(&m->config);
@@ -114,7 +114,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_batch(c, &batch, e));
     VT_TRY(vt_cli_model(c, &m, e));
     vt_status s = vt_cli_known(c, m, e);
-    if (s == VT_OK) s = greeting(&h, m, batch, !vt_cli_has(c, "no-double"), e);
+    if (s == VT_OK) s = fill_hello(&h, m, batch, !vt_cli_has(c, "no-double"), e);
     if (s == VT_OK) s = address ? serve_at(address, m, &h, e) : serve_here(m, &h, e);
     vt_model_close(m);
     return s;

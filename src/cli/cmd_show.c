@@ -37,7 +37,7 @@ static void add_mark(job *j, const char *series, double eps, double percent, dou
 
 /* ---- curve.csv: columns by name, in any order ---- */
 
-static char *field(char **rest) {
+static char *next_field(char **rest) {
     char *word = *rest, *end = word ? strchr(word, ',') : NULL;
     *rest = end ? end + 1 : NULL;
     if (end) *end = 0;
@@ -49,7 +49,7 @@ static bool read_row(job *j, const char *series, char *line, int row, int column
     double v[4] = {NAN, NAN, 1, 0};
     char *rest = line, *word;
     line[strcspn(line, "\r")] = 0;
-    for (int i = 0; (word = field(&rest)); i++)
+    for (int i = 0; (word = next_field(&rest)); i++)
         for (int k = 0; k < 4; k++) {
             if (row == 0 && !strcmp(word, names[k])) column[k] = i;
             if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
@@ -120,7 +120,7 @@ static void name_series(job *j, const vt_cli *c, int i) {
 }
 
 /* A line for each checkpoint and set of images, through its runs and its curve. */
-static vt_status collect(job *j, const vt_cli *c, vt_err *e) {
+static vt_status collect_marks(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; i < j->n; i++) {
         int same = 0;
         const vt_summary *s = &j->summary[i];
@@ -162,13 +162,13 @@ static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status show(const vt_cli *c, job *j, vt_err *e) {
+static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
     char path[VT_PATH_MAX], name[100], verdict[VT_VERDICT_ROOM];
     const char *out = vt_cli_get(c, "out");
     long long pictures;
     VT_TRY(vt_cli_int(c, "pictures", 0, 1000, 24, &pictures, e));
     VT_TRY(open_runs(j, c, e));
-    VT_TRY(collect(j, c, e));
+    VT_TRY(collect_marks(j, c, e));
     if (pictures) VT_TRY(vt_run_open(&j->first, c->positional[0], c, e));
     if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path
             : !vt_path(path, c->positional[0], "show.html"))
@@ -198,7 +198,7 @@ static vt_status show(const vt_cli *c, job *j, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     job *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for a page");
-    vt_status s = show(c, j, e);
+    vt_status s = write_page(c, j, e);
     for (int i = 0; i < j->n; i++) vt_summary_free(&j->summary[i]), vt_ledger_close(j->runs[i]);
     vt_run_folder_close(&j->first);
     free(j);

@@ -131,7 +131,7 @@ static void frozen_statistics(const job *j) {
                 j->init ? "the checkpoint has them" : "they start, mean 0 and variance 1");
 }
 
-static vt_status prepare(job *j, const vt_cli *c, vt_err *e) {
+static vt_status prepare_training(job *j, const vt_cli *c, vt_err *e) {
     long long threads, steps;
     VT_TRY(vt_cli_threads(c, &threads, e));
     VT_TRY(vt_cli_int(c, "max-steps", 1, INT64_MAX, 0, &steps, e));
@@ -210,7 +210,7 @@ static void plot_title(const job *j, char *out, size_t size) {
 }
 
 /* curves.svg, when gnuplot is there. */
-static void plot(const job *j) {
+static void plot_curves(const job *j) {
     char log[4096], svg[4096], title[200];
     vt_err why = {0};
     snprintf(log, sizeof log, "%s/log.jsonl", j->t.out), snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
@@ -219,8 +219,8 @@ static void plot(const job *j) {
         fprintf(stderr, "no plot of the log is drawn: %s\n", why.text);
 }
 
-static vt_status train(job *j, const vt_cli *c, vt_err *e) {
-    VT_TRY(prepare(j, c, e));
+static vt_status run_training(job *j, const vt_cli *c, vt_err *e) {
+    VT_TRY(prepare_training(j, c, e));
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
     j->t.interrupt = vt_cli_interruptible();
     vt_status s = vt_train_run(&j->t, e);
@@ -230,7 +230,7 @@ static vt_status train(job *j, const vt_cli *c, vt_err *e) {
         return VT_OK;
     }
     VT_TRY(s);
-    plot(j);
+    plot_curves(j);
     printf("%s: model.safetensors,%s state.safetensors, log.jsonl; peak memory %.0f MB\n", j->t.out,
            j->t.watch_data ? " best.safetensors," : "", vt_resident_mb());
     return VT_OK;
@@ -238,7 +238,7 @@ static vt_status train(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    vt_status s = train(&j, c, e);
+    vt_status s = run_training(&j, c, e);
     vt_model_close(j.model), vt_model_close(j.init);
     vt_dataset_close(j.data), vt_dataset_close(j.test), vt_extra_close(&j.extra);
     vt_recipe_free(j.recipe);

@@ -21,7 +21,7 @@
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
 
 static bool terminal; /* read by vt_cli_show */
-static vt_progress progress(void) {
+static vt_progress terminal_progress(void) {
     terminal = isatty(STDERR_FILENO);
     return (vt_progress){.show = vt_cli_show, .ctx = &terminal, .live = terminal};
 }
@@ -50,7 +50,7 @@ static const char *why_moved(const vt_reverify *r, char text[300]) {
     return text;
 }
 
-static const char *margins(const vt_reverify *r, char text[300]) {
+static const char *describe_margins(const vt_reverify *r, char text[300]) {
     if (r->exact) return "to the last bit (the same build and product kernels)";
     if (!r->subject->remote) return "within float noise (another build or other product kernels)";
     if (r->ledger->header->random) return "not compared (the model draws at random)";
@@ -69,14 +69,14 @@ static void show_checked(const vt_reverify *r) {
     if (r->open)
         printf("left open by the model         %lld of these lines: it does not say the same when it is asked again\n",
                (long long)r->open);
-    printf("margins                        %s\n", margins(r, text));
+    printf("margins                        %s\n", describe_margins(r, text));
 }
 
 static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *found, vt_err *e) {
     static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
                                           "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
-    vt_reverify r = {.progress = progress()};
+    vt_reverify r = {.progress = terminal_progress()};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
@@ -165,8 +165,8 @@ static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **
 }
 
 /* Which image each point belongs to; *from says who told. */
-static vt_status numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, int64_t **out, const char **from,
-                         vt_err *e) {
+static vt_status read_image_numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, int64_t **out,
+                                    const char **from, vt_err *e) {
     const char *indices = vt_cli_get(c, "indices"), *file = vt_cli_get(c, "adv");
     int64_t n = 0, room = 0;
     if (indices && vt_cli_has(c, "images")) return vt_fail(e, VT_E_USAGE, "give --indices or --images, not both");
@@ -202,23 +202,23 @@ static vt_status numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, i
     return VT_OK;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_int64(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-static vt_status distinct(const int64_t *images, int64_t n, const char *file, vt_err *e) {
+static vt_status check_distinct(const int64_t *images, int64_t n, const char *file, vt_err *e) {
     int64_t twice = -1, *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its image numbers", file);
     memcpy(sorted, images, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_int64);
     for (int64_t i = 1; i < n; i++)
         if (sorted[i] == sorted[i - 1]) twice = sorted[i];
     free(sorted);
     return twice < 0 ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: image %lld has two points", file, (long long)twice);
 }
 
-static vt_status allowance(const vt_cli *c, double *out, vt_err *e) {
+static vt_status parse_allowance(const vt_cli *c, double *out, vt_err *e) {
     const char *text = vt_cli_get(c, "allowance");
     *out = VT_ALLOWANCE;
     if (!text || !strcmp(text, "2^-24")) return VT_OK;
@@ -264,14 +264,14 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(vt_cli_norm(c, &f->norm, e));
     f->eps_text = threat ? "1" : vt_cli_get(c, "eps");
     VT_TRY(vt_request_eps(f->eps_text, f->norm, &f->eps, e));
-    VT_TRY(allowance(c, &f->allowance, e));
+    VT_TRY(parse_allowance(c, &f->allowance, e));
     c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = c->positional[0] != NULL;
     if (!c->n_positional && !vt_cli_has(c, "oracle"))
         return vt_fail(e, VT_E_USAGE, "vitrine verify --adv needs --weights FILE");
     VT_TRY(vt_cli_data(c, &j->subject.data, e));
     VT_TRY(vt_adv_file_open(&j->points, file, vt_cli_get(c, "tensor"), e));
-    VT_TRY(numbers(c, j->subject.data, &j->points, &j->images, from, e));
-    VT_TRY(distinct(j->images, j->points.n, file, e));
+    VT_TRY(read_image_numbers(c, j->subject.data, &j->points, &j->images, from, e));
+    VT_TRY(check_distinct(j->images, j->points.n, file, e));
     VT_TRY(vt_cli_subject(c, &j->subject, (int32_t)j->images[0], e));
     vt_cli_say_data(c, j->subject.data, NULL, 0);
     VT_TRY(vt_request_threads(&c->given, &j->subject, &f->threads, e));
@@ -285,7 +285,7 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     vt_external *f = &j->f;
     VT_TRY(open_job(j, c, &from, e));
     f->subject = &j->subject, f->points = &j->points, f->images = j->images;
-    f->progress = progress(), f->interrupt = vt_cli_interruptible();
+    f->progress = terminal_progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_external_run(f, e));
     VT_TRY(write_csv(vt_cli_get(c, "csv"), f, e));
     VT_TRY(write_json(vt_cli_get(c, "json"), f, e));

@@ -16,7 +16,7 @@ typedef struct line {
 } line;
 
 /* One more byte; what belongs to the path of the mapping that holds `address` is written. */
-static void take(line *l, char c, uintptr_t address, bool *found) {
+static void scan_map_byte(line *l, char c, uintptr_t address, bool *found) {
     if (c == '\n') {
         *l = (line){0};
         return;
@@ -33,7 +33,7 @@ static void take(line *l, char c, uintptr_t address, bool *found) {
     *found = write(STDERR_FILENO, &c, 1) == 1;
 }
 
-static void say(const char *text) {
+static void write_stderr(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0) _exit(1);
 }
 
@@ -43,11 +43,11 @@ static void on_cut(int number, siginfo_t *why, void *context) {
     char piece[512];
     bool found = false;
     line l = {0};
-    say("vitrine: ");
+    write_stderr("vitrine: ");
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     for (ssize_t n; fd >= 0 && (n = read(fd, piece, sizeof piece)) > 0;)
-        for (ssize_t i = 0; i < n; i++) take(&l, piece[i], (uintptr_t)why->si_addr, &found);
-    say(found ? ": was cut while it was read\n" : "a mapped file was cut while it was read\n");
+        for (ssize_t i = 0; i < n; i++) scan_map_byte(&l, piece[i], (uintptr_t)why->si_addr, &found);
+    write_stderr(found ? ": was cut while it was read\n" : "a mapped file was cut while it was read\n");
     _exit(1);
 }
 

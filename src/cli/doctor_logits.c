@@ -35,7 +35,7 @@ static vt_status open_for(job *j, const char *part, vt_err *e) {
                    j->model->config.classes);
 }
 
-static vt_status match(job *j, const char *part, vt_err *e) {
+static vt_status match_logits(job *j, const char *part, vt_err *e) {
     static bool tty;
     static vt_doctor d;
     VT_TRY(open_for(j, part, e));
@@ -59,7 +59,7 @@ static vt_status match_others(job *j, vt_err *e) {
         if (!strcmp(part, j->model->part)) continue;
         other.model = NULL;
         snprintf(other.part, sizeof other.part, "%s", part);
-        vt_status s = match(&other, part, &why);
+        vt_status s = match_logits(&other, part, &why);
         bool better = s == VT_OK && other.r.equal;
         vt_model_close(better ? j->model : other.model);
         if (better) *j = other;
@@ -120,7 +120,7 @@ vt_status vt_cli_doctor_logits(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_threads(c, &threads, e));
     j = (job){.c = c, .path = vt_cli_get(c, "logits"), .threads = (int)threads};
     vt_status s = vt_saved_logits_read(&j.saved, j.path, e);
-    if (s == VT_OK) s = match(&j, NULL, e);
+    if (s == VT_OK) s = match_logits(&j, NULL, e);
     if (s == VT_OK && !j.r.equal && *j.model->parts && !vt_cli_has(c, "part")) s = match_others(&j, e);
     if (s == VT_OK) s = print_match(&j, e);
     vt_saved_logits_free(&j.saved);

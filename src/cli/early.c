@@ -17,7 +17,7 @@
 
 #define ALONE "OPENBLAS_NUM_THREADS=1"
 
-static bool alone(char **env) {
+static bool has_one_blas_thread(char **env) {
     for (; *env; env++)
         if (!strncmp(*env, ALONE, strlen(ALONE) - 1)) return !strcmp(*env, ALONE);
     return false;
@@ -44,7 +44,7 @@ static void begin(int argc, char **argv, char **env) {
     (void)argc;
     vt_levels_choose(argv, env);
     if (getrlimit(RLIMIT_AS, &most) || most.rlim_cur == RLIM_INFINITY) return;
-    if (!alone(env)) again_alone(argv, env);
+    if (!has_one_blas_thread(env)) again_alone(argv, env);
     if (vt_has_room(VT_BLAS_BUFFER)) return;
     if (write(STDERR_FILENO, no, sizeof no - 1) < 0) _exit(1);
     _exit(1);

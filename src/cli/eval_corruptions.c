@@ -43,16 +43,16 @@ bool vt_eval_many_corruptions(const vt_cli *c) {
     return name && (!vt_cli_has(c, "severity") || !strcmp(name, "all") || strchr(name, ','));
 }
 
-static int severities(const sweep *s) { return s->to - s->from + 1; }
+static int severity_count(const sweep *s) { return s->to - s->from + 1; }
 
-static cell *at(const sweep *s, int name, int severity, int row) {
-    return &s->cells[((size_t)name * (size_t)severities(s) + (size_t)(severity - s->from)) * (size_t)s->rows +
+static cell *cell_at(const sweep *s, int name, int severity, int row) {
+    return &s->cells[((size_t)name * (size_t)severity_count(s) + (size_t)(severity - s->from)) * (size_t)s->rows +
                      (size_t)row];
 }
 
 /* ---- what is asked for ---- */
 
-static vt_status unknown(const char *name, const sweep *s, int n, const char *data, vt_err *e) {
+static vt_status fail_unknown_corruption(const char *name, const sweep *s, int n, const char *data, vt_err *e) {
     const char *known[MOST_NAMES];
     int most = n < MOST_NAMES ? n : MOST_NAMES;
     for (int i = 0; i < most; i++) known[i] = s->folder[i];
@@ -64,7 +64,7 @@ static vt_status unknown(const char *name, const sweep *s, int n, const char *da
 static vt_status add_name(sweep *s, const char *name, int n, const char *data, vt_err *e) {
     int k = 0;
     while (k < n && strcmp(s->folder[k], name)) k++;
-    if (k == n) return unknown(name, s, n, data, e);
+    if (k == n) return fail_unknown_corruption(name, s, n, data, e);
     for (int i = 0; i < s->n; i++)
         if (s->names[i] == s->folder[k]) return vt_fail(e, VT_E_USAGE, "--corruption names '%s' twice", name);
     if (s->n == MOST_NAMES) return vt_fail(e, VT_E_USAGE, "--corruption names more than %d corruptions", MOST_NAMES);
@@ -111,7 +111,7 @@ static vt_status make_room(sweep *s, const vt_summary *sum, vt_err *e) {
     vt_row r;
     for (int i = 0; vt_summary_row(sum, i, &r); i++) s->rows += r.level == 0;
     s->labels = calloc((size_t)s->rows + 1, sizeof *s->labels);
-    s->cells = calloc((size_t)s->n * (size_t)severities(s) * (size_t)s->rows + 1, sizeof *s->cells);
+    s->cells = calloc((size_t)s->n * (size_t)severity_count(s) * (size_t)s->rows + 1, sizeof *s->cells);
     if (!s->labels || !s->cells) return vt_fail(e, VT_E_MEMORY, "no memory for %d corruptions", s->n);
     for (int i = 0, k = 0; vt_summary_row(sum, i, &r); i++)
         if (r.level == 0) snprintf(s->labels[k++], sizeof *s->labels, "%.55s", r.label);
@@ -119,7 +119,7 @@ static vt_status make_room(sweep *s, const vt_summary *sum, vt_err *e) {
 }
 
 /* The ledger's rows into the cells, and onto one line of the terminal. */
-static vt_status collect(sweep *s, int name, int severity, const char *dir, vt_err *e) {
+static vt_status collect_cells(sweep *s, int name, int severity, const char *dir, vt_err *e) {
     vt_ledger *l;
     vt_summary sum;
     vt_row r;
@@ -133,7 +133,7 @@ static vt_status collect(sweep *s, int name, int severity, const char *dir, vt_e
     printf("%s, severity %d:", s->names[name], severity);
     for (int i = 0, k = 0; st == VT_OK && vt_summary_row(&sum, i, &r); i++) {
         if (r.level || k == s->rows) continue;
-        *at(s, name, severity, k++) = (cell){r.count, r.total, r.percent};
+        *cell_at(s, name, severity, k++) = (cell){r.count, r.total, r.percent};
         printf("%s %s %.2f %%", k > 1 ? "," : "", r.label, r.percent);
     }
     printf("\n");
@@ -155,7 +155,7 @@ static vt_status run_all(sweep *s, const vt_cli *c, vt_status (*once)(const vt_c
             vt_cli_set(&one, "severity", severity);
             vt_cli_set(&one, "out", out);
             VT_TRY(once(&one, e));
-            VT_TRY(collect(s, i, k, out, e));
+            VT_TRY(collect_cells(s, i, k, out, e));
         }
     return VT_OK;
 }
@@ -176,21 +176,21 @@ static bool has_more(const sweep *s) {
 }
 
 /* Mean percentage over corruptions (name -1: all; -2: the benchmark's) and severities (0: all). */
-static double mean(const sweep *s, int name, int severity, int row) {
+static double mean_percent(const sweep *s, int name, int severity, int row) {
     double sum = 0;
     int n = 0;
     for (int i = 0; i < s->n; i++)
         for (int k = s->from; k <= s->to; k++) {
             if ((name >= 0 && i != name) || (name == -2 && !in_benchmark(s->names[i]))) continue;
-            if (!severity || severity == k) sum += at(s, i, k, row)->percent, n++;
+            if (!severity || severity == k) sum += cell_at(s, i, k, row)->percent, n++;
         }
     return n ? sum / n : NAN;
 }
 
 static void print_line(const sweep *s, const char *label, int name, int row) {
     printf("%-20s", label);
-    for (int k = s->from; k <= s->to; k++) printf(" %8.2f", mean(s, name, k, row));
-    if (s->from < s->to) printf(" %8.2f", mean(s, name, 0, row));
+    for (int k = s->from; k <= s->to; k++) printf(" %8.2f", mean_percent(s, name, k, row));
+    if (s->from < s->to) printf(" %8.2f", mean_percent(s, name, 0, row));
     printf("\n");
 }
 
@@ -205,21 +205,22 @@ static void print_table(const sweep *s, int row) {
 
 static json_t *row_json(const sweep *s, int row) {
     json_t *o = json_object(), *by = json_array();
-    for (int k = s->from; k <= s->to; k++) json_array_append_new(by, json_real(mean(s, -1, k, row)));
+    for (int k = s->from; k <= s->to; k++) json_array_append_new(by, json_real(mean_percent(s, -1, k, row)));
     json_object_set_new(o, "row", json_string(s->labels[row]));
-    json_object_set_new(o, "mean", json_real(mean(s, -1, 0, row)));
+    json_object_set_new(o, "mean", json_real(mean_percent(s, -1, 0, row)));
     json_object_set_new(o, "mean_by_severity", by);
-    if (has_more(s)) json_object_set_new(o, "mean_of_15", json_real(mean(s, -2, 0, row)));
+    if (has_more(s)) json_object_set_new(o, "mean_of_15", json_real(mean_percent(s, -2, 0, row)));
     json_t *all = json_object();
     for (int i = 0; i < s->n; i++) {
         json_t *percent = json_array(), *counts = json_array();
         for (int k = s->from; k <= s->to; k++) {
-            json_array_append_new(percent, json_real(at(s, i, k, row)->percent));
-            json_array_append_new(counts, json_integer((json_int_t)at(s, i, k, row)->count));
+            json_array_append_new(percent, json_real(cell_at(s, i, k, row)->percent));
+            json_array_append_new(counts, json_integer((json_int_t)cell_at(s, i, k, row)->count));
         }
         json_object_set_new(all, s->names[i],
                             json_pack("{s:o,s:o,s:I,s:f}", "counts", counts, "percent", percent, "total",
-                                      (json_int_t)at(s, i, s->from, row)->total, "mean", mean(s, i, 0, row)));
+                                      (json_int_t)cell_at(s, i, s->from, row)->total, "mean",
+                                      mean_percent(s, i, 0, row)));
     }
     json_object_set_new(o, "corruptions", all);
     return o;
@@ -245,7 +246,7 @@ static vt_status write_csv(const sweep *s, vt_err *e) {
     for (int i = 0; i < s->n; i++)
         for (int k = s->from; k <= s->to; k++)
             for (int r = 0; r < s->rows; r++) {
-                const cell *c = at(s, i, k, r);
+                const cell *c = cell_at(s, i, k, r);
                 vt_csv(f.stream, s->names[i]);
                 fprintf(f.stream, ",%d,", k);
                 vt_csv(f.stream, s->labels[r]);
@@ -254,7 +255,7 @@ static vt_status write_csv(const sweep *s, vt_err *e) {
     return vt_file_commit(&f, e);
 }
 
-static vt_status report(const sweep *s, vt_err *e) {
+static vt_status report_sweep(const sweep *s, vt_err *e) {
     for (int r = 0; r < s->rows; r++)
         if (r == 0 || r == s->rows - 1) print_table(s, r); /* clean, and the only attack or the worst case */
     VT_TRY(write_json(s, e));
@@ -267,7 +268,7 @@ vt_status vt_eval_corruptions(const vt_cli *c, vt_status (*once)(const vt_cli *c
     sweep s = {.n = 0};
     vt_status st = parse(&s, c, e);
     if (st == VT_OK) st = run_all(&s, c, once, e);
-    if (st == VT_OK) st = report(&s, e);
+    if (st == VT_OK) st = report_sweep(&s, e);
     free(s.folder), free(s.labels), free(s.cells);
     return st;
 }

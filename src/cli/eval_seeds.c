@@ -66,7 +66,7 @@ static vt_status run_all(seeds *s, const vt_cli *c, vt_status (*once)(const vt_c
 }
 
 /* Under how many seeds each image is broken or wrong: broken[image]. */
-static void tally(const vt_ledger *l, uint8_t *seen, uint8_t *broken, size_t n) {
+static void count_broken_seeds(const vt_ledger *l, uint8_t *seen, uint8_t *broken, size_t n) {
     memset(seen, 0, n);
     for (size_t i = 0; i < l->count; i++) {
         const vt_record *r = &l->records[i];
@@ -75,14 +75,14 @@ static void tally(const vt_ledger *l, uint8_t *seen, uint8_t *broken, size_t n) 
 }
 
 /* Images that some seeds break and others do not, and those that none breaks. */
-static vt_status across(const seeds *s, int64_t *depends, int64_t *robust, vt_err *e) {
+static vt_status count_across_seeds(const seeds *s, int64_t *depends, int64_t *robust, vt_err *e) {
     size_t n = 0;
     const vt_ledger *first = s->ledger[0];
     for (size_t i = 0; i < first->count; i++)
         if ((size_t)first->records[i].image >= n) n = (size_t)first->records[i].image + 1;
     uint8_t *seen = calloc(2 * n + 1, 1), *broken = seen + n;
     if (!seen) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
-    for (int i = 0; i < s->n; i++) tally(s->ledger[i], seen, broken, n);
+    for (int i = 0; i < s->n; i++) count_broken_seeds(s->ledger[i], seen, broken, n);
     *depends = *robust = 0;
     for (size_t i = 0; i < first->count; i++) {
         const vt_record *r = &first->records[i];
@@ -100,10 +100,10 @@ static const vt_column columns[] = {{"", true, 0},
                                     {"most %", false, 0},
                                     {"range", false, 0}};
 
-static vt_status report(const seeds *s, const char *out, vt_look look, vt_err *e) {
+static vt_status report_seeds(const seeds *s, const char *out, vt_look look, vt_err *e) {
     vt_row r;
     int64_t depends = 0, robust = 0;
-    VT_TRY(across(s, &depends, &robust, e));
+    VT_TRY(count_across_seeds(s, &depends, &robust, e));
     size_t before = vt_json_refused();
     json_t *rows = json_array(), *list = json_array();
     vt_columns t;
@@ -148,7 +148,7 @@ vt_status vt_eval_seeds(const vt_cli *c, vt_status (*once)(const vt_cli *c, vt_e
     vt_status st = parse(s, vt_cli_get(c, "seeds"), out, e);
     if (st == VT_OK) st = vt_floor_parse(&s->floor, c, true, e);
     if (st == VT_OK) st = run_all(s, c, once, e);
-    if (st == VT_OK) st = report(s, out, vt_cli_look(c), e);
+    if (st == VT_OK) st = report_seeds(s, out, vt_cli_look(c), e);
     for (int i = 0; i < s->n && st == VT_OK; i++) st = vt_floor_check(&s->floor, &s->summary[i], e);
     for (int i = 0; i < s->opened; i++) vt_summary_free(&s->summary[i]), vt_ledger_close(s->ledger[i]);
     free(s);

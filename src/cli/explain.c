@@ -6,7 +6,7 @@
 #include "models/checkpoint/names.h"
 
 /* Text of a file, on one line. */
-static void put(const char *text, int width) {
+static void print_padded(const char *text, int width) {
     int n = 0;
     for (; *text; text++, n++) putchar((unsigned char)*text < 32 || *text == 127 ? '?' : *text);
     for (; n < width; n++) putchar(' ');
@@ -17,10 +17,10 @@ static void put_row(const vt_names_row *r) {
     snprintf(what, sizeof what, "%s %s", vt_dtype_name(r->was.dtype),
              vt_shape_text(shape, sizeof shape, r->was.shape, r->was.ndim));
     printf("  ");
-    put(r->origin, 48);
+    print_padded(r->origin, 48);
     printf(" %-22s ", what);
-    if (r->became) printf("-> "), put(r->became, 0);
-    if (r->why) printf("ignored: "), put(r->why, 0);
+    if (r->became) printf("-> "), print_padded(r->became, 0);
+    if (r->why) printf("ignored: "), print_padded(r->why, 0);
     if (!r->became && !r->why) printf("not looked at"); /* an error before it */
     printf("\n");
 }
@@ -34,9 +34,9 @@ static void put_notes(const vt_tensors *st) {
     const vt_note *n;
     for (int i = 0; (n = vt_tensors_note(st, i)); i++) {
         printf("  %-14s ", kinds[n->kind]);
-        put(n->name, 0);
+        print_padded(n->name, 0);
         printf(": ");
-        put(n->text, 0);
+        print_padded(n->text, 0);
         printf("\n");
     }
 }

@@ -93,7 +93,7 @@ vt_group vt_help_group(const vt_command *c, const char *name) {
 
 /* ---- the same model, data and threat for another command ---- */
 
-static bool takes(const vt_command *c, const char *name) {
+static bool has_option(const vt_command *c, const char *name) {
     for (const vt_arg *a = c->args; a && a->name; a++)
         if (!strcmp(a->name, name)) return true;
     return false;
@@ -104,7 +104,7 @@ typedef struct words {
     size_t size, n;
 } words;
 
-static void put(words *l, const char *text) {
+static void append_text(words *l, const char *text) {
     for (; *text && l->n + 1 < l->size; text++) l->out[l->n++] = *text;
     l->out[l->n] = 0;
 }
@@ -113,23 +113,23 @@ static void put(words *l, const char *text) {
 static void put_word(words *f, const char *text) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
     if (*text && strspn(text, plain) == strlen(text)) {
-        put(f, text);
+        append_text(f, text);
         return;
     }
-    put(f, "'");
-    for (; *text; text++) put(f, *text == '\'' ? "'\\''" : (char[2]){*text, 0});
-    put(f, "'");
+    append_text(f, "'");
+    for (; *text; text++) append_text(f, *text == '\'' ? "'\\''" : (char[2]){*text, 0});
+    append_text(f, "'");
 }
 
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to) {
     words l = {out, size, 0};
-    if (c->n_positional) put(&l, *c->positional[0] == '-' ? "./" : ""), put_word(&l, c->positional[0]);
+    if (c->n_positional) append_text(&l, *c->positional[0] == '-' ? "./" : ""), put_word(&l, c->positional[0]);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
-        if (vt_help_group(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !takes(to, a->name))
+        if (vt_help_group(c->command, a->name) > VT_GROUP_THREAT || !strcmp(a->name, "eps") || !has_option(to, a->name))
             continue;
-        put(&l, l.n ? " --" : "--"), put(&l, a->name);
-        if (a->metavar) put(&l, " "), put_word(&l, c->given.list[i].value);
+        append_text(&l, l.n ? " --" : "--"), append_text(&l, a->name);
+        if (a->metavar) append_text(&l, " "), put_word(&l, c->given.list[i].value);
     }
 }
 
@@ -158,7 +158,7 @@ void vt_help_all(FILE *f) {
 }
 
 /* The option with its value, then what it does; both in one line where the first part is short. */
-static void option(FILE *f, const vt_arg *a) {
+static void print_option(FILE *f, const vt_arg *a) {
     enum { LEFT = 26 };
     int n = fprintf(f, "  %s%s%s%s", strlen(a->name) == 1 ? "-" : "--", a->name, a->metavar ? " " : "",
                     a->metavar ? a->metavar : "");
@@ -166,29 +166,29 @@ static void option(FILE *f, const vt_arg *a) {
     fprintf(f, "%*s%s\n", LEFT + 2 - n, "", a->help);
 }
 
-static int count(const vt_command *c, vt_group g) {
+static int count_in_group(const vt_command *c, vt_group g) {
     int n = 0;
     for (const vt_arg *a = c->args; a && a->name; a++) n += vt_help_group(c, a->name) == g;
     return n;
 }
 
-static void options(FILE *f, const vt_command *c) {
+static void print_options(FILE *f, const vt_command *c) {
     for (int g = 0; g < VT_GROUPS; g++) {
-        if (!count(c, (vt_group)g)) continue;
+        if (!count_in_group(c, (vt_group)g)) continue;
         fprintf(f, "\n%s:\n", vt_help_titles[g]);
         for (const vt_arg *a = c->args; a->name; a++)
-            if ((int)vt_help_group(c, a->name) == g) option(f, a);
+            if ((int)vt_help_group(c, a->name) == g) print_option(f, a);
     }
 }
 
 /* Paragraphs that the source breaks into lines: a single line break is a space. */
-static void paragraphs(FILE *f, const char *text) {
+static void print_paragraphs(FILE *f, const char *text) {
     for (const char *p = text; *p; p++) fputc(*p == '\n' && p[1] != '\n' && (p == text || p[-1] != '\n') ? ' ' : *p, f);
     fputc('\n', f);
 }
 
 /* Lines that a shell runs as they stand: a long one goes on behind a backslash, before an option where one is near. */
-static void example(FILE *f, const char *line) {
+static void print_example(FILE *f, const char *line) {
     enum { MOST = 76 };
     int left = MOST;
     for (const char *lead = "  "; (int)strlen(line) > left; lead = "    ", left = MOST - 2) {
@@ -207,9 +207,9 @@ void vt_help_command(FILE *f, const vt_command *c) {
     vt_streams_wrap();
     fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "", c->summary);
-    if (c->args) options(f, c);
-    if (c->details) fputc('\n', f), paragraphs(f, c->details);
-    if (c->ranks) fputc('\n', f), paragraphs(f, VT_HELP_RANKS);
+    if (c->args) print_options(f, c);
+    if (c->details) fputc('\n', f), print_paragraphs(f, c->details);
+    if (c->ranks) fputc('\n', f), print_paragraphs(f, VT_HELP_RANKS);
     if (c->examples[0]) fputs("\nExamples:\n", f);
-    for (int i = 0; c->examples[i]; i++) example(f, c->examples[i]);
+    for (int i = 0; c->examples[i]; i++) print_example(f, c->examples[i]);
 }

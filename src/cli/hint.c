@@ -8,14 +8,14 @@ enum { LOOK = 64, CHANCE = 20 /* fewer say nothing */, CAUSE = 50 /* fewer name 
 #define BELOW 0.60 /* above this accuracy nothing is gross */
 
 /* Tries mean and std, pixel range and channel order; which of them is named. */
-static const vt_trial *cause(vt_doctor *d, const vt_setting *present) {
+static const vt_trial *find_cause(vt_doctor *d, const vt_setting *present) {
     vt_err why = {0};
     d->aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
     const vt_trial *t = vt_doctor_round(d, present, &why) == VT_OK ? vt_doctor_hint(d) : NULL;
     return t && !vt_doctor_chance(t->right, t->images, d->outputs) ? t : NULL;
 }
 
-static void say(vt_doctor *d, const vt_setting *present) {
+static void print_hint(vt_doctor *d, const vt_setting *present) {
     const vt_trial *now = vt_doctor_present(d);
     char options[300];
     long long right = (long long)now->right;
@@ -25,7 +25,7 @@ static void say(vt_doctor *d, const vt_setting *present) {
         return;
     }
     if ((double)now->right >= BELOW * (double)now->images || vt_doctor_blind(d, now->images, CHANCE, NULL, 0)) return;
-    const vt_trial *better = d->n_images < CAUSE ? NULL : cause(d, present);
+    const vt_trial *better = d->n_images < CAUSE ? NULL : find_cause(d, present);
     if (better) {
         vt_setting_options(options, sizeof options, &better->setting, present);
         fprintf(stderr,
@@ -54,6 +54,7 @@ void vt_cli_hint(const vt_model *m, const vt_dataset *data, const int32_t *image
     if (d.n_images < CHANCE || data->restricted) return;
     d.first = d.n_images;
     d.threads = threads < (int)d.n_images ? threads : (int)d.n_images;
-    if (vt_doctor_round(&d, &present, &why) == VT_OK) say(&d, &present); /* no aspects: the present setting alone */
+    if (vt_doctor_round(&d, &present, &why) == VT_OK)
+        print_hint(&d, &present); /* no aspects: the present setting alone */
     vt_doctor_free(&d);
 }

@@ -26,7 +26,7 @@ static const struct {
             {"mean", VT_FIELD_MEAN, THREE, offsetof(vt_config, mean)},
             {"std", VT_FIELD_STD, THREE, offsetof(vt_config, std)}};
 
-static json_t *value(kind k, const void *at) {
+static json_t *value_as_json(kind k, const void *at) {
     const double *v = at;
     switch (k) {
     case WORD:
@@ -43,36 +43,37 @@ static json_t *value(kind k, const void *at) {
     return json_pack("[f,f,f]", v[0], v[1], v[2]);
 }
 
-static void put(json_t *o, const vt_model *m, const char *key, vt_field field, kind k, const void *at) {
-    json_object_set_new(o, key, json_pack("{s:o,s:s}", "value", value(k, at), "source", m->source[field]));
+static void add_sourced_value(json_t *o, const vt_model *m, const char *key, vt_field field, kind k, const void *at) {
+    json_object_set_new(o, key, json_pack("{s:o,s:s}", "value", value_as_json(k, at), "source", m->source[field]));
 }
 
 /* Those of timm's ViT always, other forms where the model has them. */
-static json_t *values(const vt_model *m) {
+static json_t *model_as_json(const vt_model *m) {
     int n;
     char text[64];
     json_t *o = json_object();
     const vt_config *c = &m->config;
     const vt_form *forms = vt_forms(&n);
-    put(o, m, "architecture", VT_FIELD_ARCH, WORD, c->arch);
-    put(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
+    add_sourced_value(o, m, "architecture", VT_FIELD_ARCH, WORD, c->arch);
+    add_sourced_value(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        put(o, m, rows[i].key, rows[i].field, rows[i].kind, (const char *)c + rows[i].offset);
+        add_sourced_value(o, m, rows[i].key, rows[i].field, rows[i].kind, (const char *)c + rows[i].offset);
     for (int i = 0; i < n; i++) {
         if (forms[i].field != VT_FIELD_POOL && vt_form_is_default(c, &forms[i])) continue;
         vt_form_text(c, &forms[i], text, sizeof text);
-        put(o, m, forms[i].opt.key, forms[i].field, WORD, text);
+        add_sourced_value(o, m, forms[i].opt.key, forms[i].field, WORD, text);
     }
-    if (*m->transform) put(o, m, "preprocess", VT_FIELD_TRANSFORM, WORD, m->transform);
+    if (*m->transform) add_sourced_value(o, m, "preprocess", VT_FIELD_TRANSFORM, WORD, m->transform);
     return o;
 }
 
 json_t *vt_cli_info_json(const vt_model *m) {
     double forward, gradient;
     vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
-    json_t *o = json_pack("{s:i,s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:o}", "version", 1, "file", m->path, "sha256", m->sha256,
-                          "names", m->naming, "parameters", (json_int_t)vt_model_param_count(m), "tensors",
-                          m->params.count, "flop_forward", forward, "flop_gradient", gradient, "model", values(m));
+    json_t *o =
+        json_pack("{s:i,s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:o}", "version", 1, "file", m->path, "sha256", m->sha256, "names",
+                  m->naming, "parameters", (json_int_t)vt_model_param_count(m), "tensors", m->params.count,
+                  "flop_forward", forward, "flop_gradient", gradient, "model", model_as_json(m));
     if (o) json_object_set_new(o, "checksum", m->seal ? json_string(m->seal) : json_null());
     if (o && *m->part) json_object_set_new(o, "part", json_string(m->part));
     return o;

@@ -7,7 +7,7 @@
 
 enum { COMMAND = 1200 };
 
-static void add(char out[COMMAND], const char *text, size_t n) {
+static void append_text(char out[COMMAND], const char *text, size_t n) {
     size_t used = strlen(out);
     if (n >= COMMAND - used) n = COMMAND - used - 1;
     memcpy(out + used, text, n), out[used + n] = 0;
@@ -16,23 +16,23 @@ static void add(char out[COMMAND], const char *text, size_t n) {
 /* A word as a shell takes it back. */
 static void add_word(char out[COMMAND], const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-    if (*out) add(out, " ", 1);
-    if (*word && strspn(word, plain) == strlen(word)) return add(out, word, strlen(word));
-    add(out, "'", 1);
-    for (; *word; word++) add(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
-    add(out, "'", 1);
+    if (*out) append_text(out, " ", 1);
+    if (*word && strspn(word, plain) == strlen(word)) return append_text(out, word, strlen(word));
+    append_text(out, "'", 1);
+    for (; *word; word++) append_text(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    append_text(out, "'", 1);
 }
 
 /* The command line with the options behind it, before a "--" that would make them operands. */
-static void again(char out[COMMAND], const vt_cli *c, const char *options) {
+static void append_command_line(char out[COMMAND], const vt_cli *c, const char *options) {
     int i = 0;
     for (; i < c->argc && strcmp(c->argv[i], "--"); i++) add_word(out, c->argv[i]);
-    add(out, options, strlen(options));
+    append_text(out, options, strlen(options));
     for (; i < c->argc; i++) add_word(out, c->argv[i]);
 }
 
 /* `vitrine doctor FILE --data DIR` with the options given for the model: it finds the rest. */
-static void examine(char out[COMMAND], const vt_cli *c, const vt_model *m) {
+static void append_doctor_command(char out[COMMAND], const vt_cli *c, const vt_model *m) {
     static const vt_arg told[] = {VT_MODEL_ARGS,
                                   {"attack-at", "", ""},
                                   {"preprocess", "", ""},
@@ -60,20 +60,20 @@ void vt_cli_say_assumed(const vt_model *m) {
                 m->path, text);
 }
 
-static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
+static vt_status check_model_known(const vt_cli *c, const vt_model *m, vt_err *e) {
     char what[1000], options[300], doctor[COMMAND] = "", command[COMMAND] = "", map[100] = "";
     if (!vt_model_missing(m, false, what, sizeof what, options, sizeof options)) {
         vt_cli_say_assumed(m);
         return VT_OK;
     }
     if (*m->own_map) snprintf(map, sizeof map, " (--names %s takes that map's word)", m->own_map);
-    examine(doctor, c, m);
+    append_doctor_command(doctor, c, m);
     if (c) {
-        again(command, c, options);
+        append_command_line(command, c, options);
     } else {
         const char *const words[] = {"vitrine", "convert", m->path, "COPY.safetensors"};
         for (int i = 0; i < 4; i++) add_word(command, words[i]);
-        add(command, options, strlen(options));
+        append_text(command, options, strlen(options));
     }
     return vt_fail(e, VT_E_USAGE,
                    "%s: neither its tensors nor anything beside them tell %s%s: `vitrine doctor --logits` finds them "
@@ -81,6 +81,6 @@ static vt_status judge(const vt_cli *c, const vt_model *m, vt_err *e) {
                    m->path, what, map, doctor, command);
 }
 
-vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e) { return judge(c, m, e); }
+vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e) { return check_model_known(c, m, e); }
 
-vt_status vt_cli_known_alone(const vt_model *m, vt_err *e) { return judge(NULL, m, e); }
+vt_status vt_cli_known_alone(const vt_model *m, vt_err *e) { return check_model_known(NULL, m, e); }

@@ -9,14 +9,14 @@
 
 #if defined VT_LEVEL_BASE && defined __x86_64__
 
-static bool can(const char *level) {
+static bool cpu_supports_level(const char *level) {
     __builtin_cpu_init();
     if (!strcmp(level, "x86-64-v4")) return __builtin_cpu_supports("x86-64-v4");
     if (!strcmp(level, "x86-64-v3")) return __builtin_cpu_supports("x86-64-v3");
     return !strcmp(level, VT_LEVEL);
 }
 
-static const char *told(char **env) {
+static const char *requested_level(char **env) {
     static const char name[] = "VITRINE_LEVEL=";
     for (; *env; env++)
         if (!strncmp(*env, name, sizeof name - 1) && (*env)[sizeof name - 1]) return *env + sizeof name - 1;
@@ -25,7 +25,7 @@ static const char *told(char **env) {
 
 /* FOLDER/../libexec/vitrine/LEVEL/NAME of this program FOLDER/NAME (vitrine-mpi must not go on as vitrine); false: it
  * is not there. */
-static bool beside(char *out, size_t size, const char *level) {
+static bool find_level_binary(char *out, size_t size, const char *level) {
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0) return false;
@@ -36,7 +36,7 @@ static bool beside(char *out, size_t size, const char *level) {
     return k > 0 && (size_t)k < size && access(out, X_OK) == 0;
 }
 
-static void refuse(const char *level) {
+static void exit_bad_level(const char *level) {
     char text[300];
     int n = snprintf(text, sizeof text,
                      "vitrine: VITRINE_LEVEL is '%.60s', must be x86-64-v2, x86-64-v3 or x86-64-v4, and one that this "
@@ -49,13 +49,13 @@ static void refuse(const char *level) {
 void vt_levels_choose(char **argv, char **env) {
     static const char *const levels[] = {"x86-64-v4", "x86-64-v3"};
     char path[4096];
-    const char *only = told(env);
+    const char *only = requested_level(env);
     if (only && !strcmp(only, VT_LEVEL)) return;
     for (int i = 0; i < 2; i++) {
         if (only && strcmp(only, levels[i])) continue;
-        if (can(levels[i]) && beside(path, sizeof path, levels[i])) execve(path, argv, env);
+        if (cpu_supports_level(levels[i]) && find_level_binary(path, sizeof path, levels[i])) execve(path, argv, env);
     }
-    if (only) refuse(only);
+    if (only) exit_bad_level(only);
 }
 
 #else

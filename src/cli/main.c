@@ -116,7 +116,7 @@ static void prefer_good_libraries(char **argv) {
     if (better) unsetenv("OPENBLAS_CORETYPE"); /* exec failed: go on as it is */
 }
 
-static int finish(vt_status s, const vt_err *e) {
+static int report_status(vt_status s, const vt_err *e) {
     if (s != VT_OK) fprintf(stderr, "vitrine: %s\n", e->text[0] ? e->text : vt_status_name(s));
     if (!vt_streams_end(vt_script_stream() ? vt_script_stream() : stdout)) {
         if (s == VT_OK) fprintf(stderr, "vitrine: standard output could not be written\n");
@@ -126,7 +126,7 @@ static int finish(vt_status s, const vt_err *e) {
 }
 
 /* What ranks must all have been told, and no later comparison would find. */
-static void told(const vt_cli *c, char *out, size_t size) {
+static void describe_invocation(const vt_cli *c, char *out, size_t size) {
     static const char *const options[] = {"max-steps", "only", "shard"};
     size_t n = (size_t)snprintf(out, size, "%s", c->command->name);
     for (size_t k = 0; k < sizeof options / sizeof *options; k++)
@@ -141,7 +141,7 @@ static vt_status other_words(const void *ctx, const char *first, const char *min
 
 static vt_status same_words(const vt_cli *c, vt_err *e) {
     char mine[600];
-    told(c, mine, sizeof mine);
+    describe_invocation(c, mine, sizeof mine);
     return vt_team_same(c->team, mine, other_words, NULL, e);
 }
 
@@ -155,9 +155,9 @@ static vt_status run_command(const vt_cli *c, vt_err *e) {
 }
 
 /* Ranks end together, those that only print help too. */
-static int end(const vt_cli *c, vt_status s, vt_err *e) {
+static int end_program(const vt_cli *c, vt_status s, vt_err *e) {
     s = vt_team_leave(c->team, s, e);
-    int code = finish(s, e);
+    int code = report_status(s, e);
     vt_ranks_end(c->team);
     return code;
 }
@@ -171,34 +171,34 @@ int main(int argc, char **argv) {
     static vt_cli c;
     if (vt_ranks_launched()) prefer_good_libraries(argv); /* which may start again, and so comes first */
     vt_status s = vt_ranks_begin(&c.team, &e);
-    if (s != VT_OK) return end(&c, s, &e);
+    if (s != VT_OK) return end_program(&c, s, &e);
     if (argc < 2) {
         vt_help_all(stderr);
-        end(&c, VT_OK, &e);
+        end_program(&c, VT_OK, &e);
         return 2;
     }
     const char *name = argv[1];
     bool help = !strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h");
     if (!strcmp(name, "--version")) {
         printf("vitrine %s\n", VT_VERSION);
-        return end(&c, VT_OK, &e);
+        return end_program(&c, VT_OK, &e);
     }
     if (help && argc == 2) {
         vt_help_all(stdout);
-        return end(&c, VT_OK, &e);
+        return end_program(&c, VT_OK, &e);
     }
     bool man = help && !strcmp(argv[2], "--man");
     if (help) name = argv[2 + man]; /* NULL behind --man: the whole program's page */
     if (help && (!name || !strcmp(name, "recipe"))) {
-        if (man && name) return end(&c, vt_man_recipe(stdout, &e), &e);
+        if (man && name) return end_program(&c, vt_man_recipe(stdout, &e), &e);
         if (man)
             vt_man_all(stdout);
         else
             vt_streams_wrap(), vt_recipe_help(stdout);
-        return end(&c, VT_OK, &e);
+        return end_program(&c, VT_OK, &e);
     }
     const vt_command *command = find_command(name);
-    if (!command) return end(&c, unknown_command(name, &e), &e);
+    if (!command) return end_program(&c, unknown_command(name, &e), &e);
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {
@@ -206,7 +206,7 @@ int main(int argc, char **argv) {
             vt_man_command(stdout, command);
         else
             vt_help_command(stdout, command);
-        return end(&c, VT_OK, &e);
+        return end_program(&c, VT_OK, &e);
     }
     c.command = command, c.argc = argc, c.argv = argv;
     s = vt_cli_parse(&c, argc - 2, argv + 2, &e);
@@ -215,5 +215,5 @@ int main(int argc, char **argv) {
         vt_blas_single_thread();
         s = run_command(&c, &e);
     }
-    return end(&c, s, &e);
+    return end_program(&c, s, &e);
 }

@@ -11,7 +11,7 @@
 /* ---- text that the formatter leaves as it is ---- */
 
 /* One word, every '-' as the sign that a shell reads. */
-static void exact(FILE *f, const char *text, size_t n) {
+static void print_escaped(FILE *f, const char *text, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (text[i] == '\\')
             fputs("\\e", f);
@@ -24,7 +24,7 @@ static void exact(FILE *f, const char *text, size_t n) {
 /* A word of running text: hyphens stay hyphens, options are exact. */
 static void prose_word(FILE *f, const char *text, size_t n) {
     size_t quote = strspn(text, "'\"(`");
-    if (quote < n && text[quote] == '-') return exact(f, text, n);
+    if (quote < n && text[quote] == '-') return print_escaped(f, text, n);
     for (size_t i = 0; i < n; i++)
         if (text[i] == '\\')
             fputs("\\e", f);
@@ -33,7 +33,7 @@ static void prose_word(FILE *f, const char *text, size_t n) {
 }
 
 /* Running text in lines below 80 bytes, each sentence on a line of its own; an empty line ends a paragraph. */
-static void prose(FILE *f, const char *text) {
+static void print_prose(FILE *f, const char *text) {
     enum { WIDTH = 72 };
     size_t column = 0;
     for (const char *p = text; *p;) {
@@ -56,12 +56,12 @@ static void prose(FILE *f, const char *text) {
 }
 
 /* Lines as they are. */
-static void literal(FILE *f, const char *text) {
+static void print_literal(FILE *f, const char *text) {
     fputs(".Bd -literal -offset indent\n", f);
     for (const char *p = text; *p;) {
         size_t n = strcspn(p, "\n");
         if (*p == '.' || *p == '\'') fputs("\\&", f);
-        exact(f, p, n), fputc('\n', f);
+        print_escaped(f, p, n), fputc('\n', f);
         p += n + (p[n] == '\n');
     }
     fputs(".Ed\n", f);
@@ -69,14 +69,14 @@ static void literal(FILE *f, const char *text) {
 
 /* ---- parts of a page ---- */
 
-static void upper(FILE *f, const char *text) {
+static void print_uppercase(FILE *f, const char *text) {
     for (; *text; text++) fputc(toupper((unsigned char)*text), f);
 }
 
 /* name: of a command, or NULL for the program's own page. */
-static void head(FILE *f, const char *name, int section, const char *summary) {
+static void print_header(FILE *f, const char *name, int section, const char *summary) {
     fputs(".Dd " VT_VERSION_DATE "\n.Dt VITRINE", f);
-    if (name) fputc('-', f), upper(f, name);
+    if (name) fputc('-', f), print_uppercase(f, name);
     size_t n = strlen(summary);
     n -= n && strchr(".?!", summary[n - 1]); /* a page's name is no sentence */
     fprintf(f, " %d\n.Os\n.Sh NAME\n.Nm vitrine%s%s\n.Nd %.*s\n", section, name ? "-" : "", name ? name : "", (int)n,
@@ -84,27 +84,27 @@ static void head(FILE *f, const char *name, int section, const char *summary) {
 }
 
 /* ".It Fl Fl eps Ar A/B"; a value's blanks and punctuation belong to it. */
-static void option(FILE *f, const vt_arg *a) {
+static void print_option(FILE *f, const vt_arg *a) {
     fprintf(f, ".It Fl %s", strlen(a->name) == 1 ? "" : "Fl ");
-    exact(f, a->name, strlen(a->name));
-    if (a->metavar) fputs(" Ar \"", f), exact(f, a->metavar, strlen(a->metavar)), fputc('"', f);
+    print_escaped(f, a->name, strlen(a->name));
+    if (a->metavar) fputs(" Ar \"", f), print_escaped(f, a->metavar, strlen(a->metavar)), fputc('"', f);
     fputc('\n', f);
-    prose(f, a->help);
+    print_prose(f, a->help);
 }
 
-static void options(FILE *f, const vt_command *c) {
+static void print_options(FILE *f, const vt_command *c) {
     for (int g = 0; g < VT_GROUPS; g++) {
         bool begun = false;
         for (const vt_arg *a = c->args; a && a->name; a++) {
             if ((int)vt_help_group(c, a->name) != g) continue;
             if (!begun) fprintf(f, ".Ss %s\n.Bl -tag -width Ds\n", vt_help_titles[g]);
-            option(f, a), begun = true;
+            print_option(f, a), begun = true;
         }
         if (begun) fputs(".El\n", f);
     }
 }
 
-static void status(FILE *f) {
+static void print_exit_status(FILE *f) {
     fputs(".Sh EXIT STATUS\n0 where all went well, 1 where it failed, 2 for wrong usage.\n", f);
 }
 
@@ -123,7 +123,7 @@ static void see_also(FILE *f, const char *own) {
 void vt_man_all(FILE *f) {
     int n;
     const vt_command *const *all = vt_commands(&n);
-    head(f, NULL, 1, "adversarial robustness of Vision Transformers");
+    print_header(f, NULL, 1, "adversarial robustness of Vision Transformers");
     fputs(".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Nm\n.Cm help\n.Op Fl Fl man\n.Op Ar command | Cm recipe\n"
           ".Nm\n.Fl Fl version\n.Sh DESCRIPTION\n.Nm\n"
           "loads a checkpoint of a Vision Transformer, or asks a model in another process,\n"
@@ -134,47 +134,47 @@ void vt_man_all(FILE *f) {
           f);
     for (int i = 0; i < n; i++) {
         fprintf(f, ".It Cm %s\n", all[i]->name);
-        prose(f, all[i]->summary);
+        print_prose(f, all[i]->summary);
     }
     fputs(".It Cm help\nthese words; with a command's name, that command's options; with\n.Cm recipe ,\n"
           "the keys of a training recipe; with\n.Fl Fl man ,\nthe same as a manual page.\n.El\n",
           f);
-    status(f);
+    print_exit_status(f);
     fputs(".Sh EXAMPLES\n", f);
-    literal(f,
-            "vitrine info weights/shapes10-vit\n"
-            "vitrine eval weights/shapes10-vit --data datasets/shapes10 \\\n  --images 0:50 --eps 4/255 --attack pgd\n"
-            "vitrine list attacks");
+    print_literal(f, "vitrine info weights/shapes10-vit\n"
+                     "vitrine eval weights/shapes10-vit --data datasets/shapes10 \\\n  --images 0:50 --eps 4/255 "
+                     "--attack pgd\n"
+                     "vitrine list attacks");
     see_also(f, NULL);
 }
 
 void vt_man_command(FILE *f, const vt_command *c) {
-    head(f, c->name, 1, c->summary);
+    print_header(f, c->name, 1, c->summary);
     fprintf(f, ".Sh SYNOPSIS\n.Nm vitrine\n.Cm %s\n", c->name);
     if (c->operands) fprintf(f, ".Ar \"%s\"\n", c->operands);
     fputs(".Op Ar options\n.Sh DESCRIPTION\n", f);
     if (c->details)
-        prose(f, c->details);
+        print_prose(f, c->details);
     else
         fprintf(f, "This is a command of\n.Xr vitrine 1 .\n");
-    if (c->ranks) fputs(".Pp\n", f), prose(f, VT_HELP_RANKS);
-    options(f, c);
-    status(f);
+    if (c->ranks) fputs(".Pp\n", f), print_prose(f, VT_HELP_RANKS);
+    print_options(f, c);
+    print_exit_status(f);
     if (c->examples[0]) fputs(".Sh EXAMPLES\n", f);
-    for (int i = 0; c->examples[i]; i++) literal(f, c->examples[i]);
+    for (int i = 0; c->examples[i]; i++) print_literal(f, c->examples[i]);
     see_also(f, c->name);
 }
 
 /* What a key may be, and what it is where nobody says. */
-static void key(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
+static void print_recipe_key(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
     char value[VT_RECIPE_VALUE_MAX], range[200];
     vt_opt_value(o, s->params, value, sizeof value);
     fputs(".It Cm ", f);
     if (*s->name) fprintf(f, "%s.", s->name);
     fprintf(f, "%s\n", o->key);
-    prose(f, o->help);
+    print_prose(f, o->help);
     fprintf(f, ".Pq %sdefault ", vt_recipe_limits(range, sizeof range, o));
-    exact(f, *value ? value : "empty", strlen(*value ? value : "empty"));
+    print_escaped(f, *value ? value : "empty", strlen(*value ? value : "empty"));
     fputc('\n', f);
 }
 
@@ -182,20 +182,21 @@ vt_status vt_man_recipe(FILE *f, vt_err *e) {
     vt_recipe *r;
     vt_recipe_section s;
     VT_TRY(vt_recipe_new(&r, e));
-    head(f, "recipe", 5, "training recipes of vitrine");
+    print_header(f, "recipe", 5, "training recipes of vitrine");
     fputs(".Sh DESCRIPTION\n", f);
-    prose(f, "A recipe is YAML: keys at the top, or indented below the name of their section; --set attack.eps=8/255 "
-             "sets one key after the file. Sizes are in pixel units and may be fractions; shares of the training lie "
-             "in [0,1]. groups.PATTERN is the weight decay of the tensors whose names fit a shell pattern; the first "
-             "that fits counts.");
+    print_prose(
+        f, "A recipe is YAML: keys at the top, or indented below the name of their section; --set attack.eps=8/255 "
+           "sets one key after the file. Sizes are in pixel units and may be fractions; shares of the training lie "
+           "in [0,1]. groups.PATTERN is the weight decay of the tensors whose names fit a shell pattern; the first "
+           "that fits counts.");
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++) {
         bool reference = s.reference && strcmp(s.reference, "-");
         fprintf(f, ".Ss %s\n", *s.name ? s.name : "Keys at the top");
-        prose(f, s.intro);
-        if (reference) fputs(".Pp\n", f), prose(f, s.reference);
+        print_prose(f, s.intro);
+        if (reference) fputs(".Pp\n", f), print_prose(f, s.reference);
         if (!s.opts || !s.opts->key) continue;
         fputs(".Bl -tag -width Ds\n", f);
-        for (const vt_opt *o = s.opts; o->key; o++) key(f, &s, o);
+        for (const vt_opt *o = s.opts; o->key; o++) print_recipe_key(f, &s, o);
         fputs(".El\n", f);
     }
     vt_recipe_free(r);

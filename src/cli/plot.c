@@ -82,7 +82,7 @@ static int memory_file(const char *text) {
 
 /* Its exit status (-1: it could not be started or died of a signal, see errno); --default-settings: nobody's gnuplotrc.
  */
-static int spawn(const char *program, int in, int out, int err) {
+static int run_gnuplot(const char *program, int in, int out, int err) {
     char *argv[] = {"gnuplot", "--default-settings", NULL};
     posix_spawn_file_actions_t fds;
     pid_t pid;
@@ -115,7 +115,7 @@ static void last_line(int fd, char *out, size_t size) {
 }
 
 /* All of a memory file, NULL without memory: to be freed. */
-static char *content(int fd) {
+static char *read_memory_file(int fd) {
     off_t end = lseek(fd, 0, SEEK_END);
     char *text = end >= 0 ? malloc((size_t)end + 1) : NULL;
     ssize_t n = text ? pread(fd, text, (size_t)end, 0) : 0;
@@ -123,7 +123,7 @@ static char *content(int fd) {
     return text;
 }
 
-static bool complete(const char *svg) {
+static bool is_complete_svg(const char *svg) {
     const char *end = svg + strlen(svg);
     while (end > svg && (end[-1] == '\n' || end[-1] == '\r')) end--;
     return end - svg > 6 && !strncmp(end - 6, "</svg>", 6);
@@ -142,18 +142,18 @@ static void put_svg(FILE *f, const char *svg, const char *title) {
     fputs(at + sizeof theirs - 1, f);
 }
 
-static vt_status draw(const vt_file *svg, const char *title, const char *program, const int fd[3], vt_err *e) {
-    int status = spawn(program, fd[0], fd[1], fd[2]);
+static vt_status draw_svg(const vt_file *svg, const char *title, const char *program, const int fd[3], vt_err *e) {
+    int status = run_gnuplot(program, fd[0], fd[1], fd[2]);
     if (status < 0) return no_plot(svg->path, e);
     char said[300];
     last_line(fd[2], said, sizeof said);
     if (status != 0)
         return vt_fail(e, VT_E_IO, "%s: gnuplot failed with status %d: %s", svg->path, status,
                        *said ? said : "(it said nothing)");
-    char *text = content(fd[1]);
+    char *text = read_memory_file(fd[1]);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for what gnuplot drew", svg->path);
     vt_status s = VT_OK;
-    if (complete(text))
+    if (is_complete_svg(text))
         put_svg(svg->stream, text, title);
     else
         s = vt_fail(e, VT_E_IO, "%s: gnuplot wrote no complete SVG%s%s", svg->path, *said ? ": " : "", said);
@@ -181,7 +181,7 @@ vt_status vt_plot_svg(const char *out_svg, const char *title, const char *script
     char *script = whole_script(title, script_body);
     const int fd[3] = {script ? memory_file(script) : -1, memory_file(""), memory_file("")};
     bool open = fd[0] >= 0 && fd[1] >= 0 && fd[2] >= 0;
-    vt_status s = open ? draw(&f, title, program, fd, e) : no_plot(out_svg, e);
+    vt_status s = open ? draw_svg(&f, title, program, fd, e) : no_plot(out_svg, e);
     for (int i = 0; i < 3; i++)
         if (fd[i] >= 0) close(fd[i]);
     free(script);

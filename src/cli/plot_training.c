@@ -32,7 +32,7 @@ typedef struct training_log {
     double last; /* epoch */
 } training_log;
 
-static void take(training_log *l, const json_t *line) {
+static void add_points(training_log *l, const json_t *line) {
     for (int c = 0; c < CURVES; c++) {
         const json_t *x = json_object_get(line, curves[c].x), *y = json_object_get(line, curves[c].y);
         if (!json_is_number(x) || !json_is_number(y)) continue;
@@ -50,7 +50,7 @@ static vt_status parse(training_log *l, const char *text, size_t n, const char *
         json_error_t why;
         json_t *line = vt_json(p, (size_t)((newline ? newline : end) - p), &why);
         bool object = json_is_object(line);
-        if (object) take(l, line);
+        if (object) add_points(l, line);
         json_decref(line);
         if (!object && newline)
             return vt_fail(e, line ? VT_E_FORMAT : vt_json_why(&why), "%s: line %zu is not a JSON object%s%s", path,
@@ -116,7 +116,8 @@ static void write_script(FILE *f, const void *data) {
     fprintf(f, "unset multiplot\n");
 }
 
-static vt_status plot(const training_log *l, const char *log_jsonl, const char *title, const char *out_svg, vt_err *e) {
+static vt_status plot_log(const training_log *l, const char *log_jsonl, const char *title, const char *out_svg,
+                          vt_err *e) {
     size_t points = 0;
     for (int c = 0; c < CURVES; c++) points += l->count[c];
     if (!points) return vt_fail(e, VT_E_FORMAT, "%s: holds nothing that could be plotted", log_jsonl);
@@ -127,7 +128,7 @@ vt_status vt_plot_training(const char *log_jsonl, const char *title, const char 
     training_log l = {0};
     VT_TRY(vt_plot_check(e));
     vt_status s = read_log(&l, log_jsonl, e);
-    if (s == VT_OK) s = plot(&l, log_jsonl, title, out_svg, e);
+    if (s == VT_OK) s = plot_log(&l, log_jsonl, title, out_svg, e);
     for (int c = 0; c < CURVES; c++) free(l.points[c]);
     return s;
 }

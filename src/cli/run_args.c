@@ -26,14 +26,14 @@ vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status known(void *ctx, const vt_model *m, bool other, vt_err *e) {
+static vt_status check_model_known(void *ctx, const vt_model *m, bool other, vt_err *e) {
     return other ? vt_cli_known_alone(m, e) : vt_cli_known(ctx, m, e);
 }
 
 void vt_cli_request(vt_request *r, const vt_cli *c) {
     bool waits = vt_cli_has(c, "oracle") || vt_cli_has(c, "surrogate-oracle");
     *r = (vt_request){.c = &c->given,
-                      .known = known,
+                      .known = check_model_known,
                       .known_ctx = (void *)(uintptr_t)c,
                       .interrupt = waits ? vt_cli_interruptible() : NULL,
                       .shared = c->team != NULL};

@@ -38,7 +38,7 @@ vt_status vt_script_print(json_t *o, vt_err *e) {
 static const char *const keys[] = {"clean", "robust"};
 enum { KEYS = sizeof keys / sizeof *keys };
 
-static double *at(vt_floor *f, int k) { return k ? &f->robust : &f->clean; }
+static double *floor_value(vt_floor *f, int k) { return k ? &f->robust : &f->clean; }
 
 static vt_status parse_pair(vt_floor *f, const char *pair, size_t n, vt_err *e) {
     char key[40], value[40];
@@ -54,7 +54,7 @@ static vt_status parse_pair(vt_floor *f, const char *pair, size_t n, vt_err *e) 
         (void)vt_fail_unknown("share", key, keys, KEYS, NULL, &why);
         return vt_fail(e, VT_E_USAGE, "--fail-under: %s", why.text);
     }
-    if (!vt_parse_real(value, at(f, k)) || !(*at(f, k) >= 0 && *at(f, k) <= 100))
+    if (!vt_parse_real(value, floor_value(f, k)) || !(*floor_value(f, k) >= 0 && *floor_value(f, k) <= 100))
         return vt_fail(e, VT_E_USAGE, "--fail-under: %s is '%s', must be a number from 0 to 100, in percent", key,
                        value);
     return VT_OK;

@@ -15,7 +15,7 @@
 enum { WORDS_MOST = 600 };
 
 /* Between fork and exec: only what a signal handler might do. */
-static void become(char *const *argv, int log, pid_t parent) {
+static void exec_child(char *const *argv, int log, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* else a killed table's cells would go on, beside those of its next run */
     if (getppid() != parent) _exit(127);
     signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL);
@@ -36,7 +36,7 @@ vt_status vt_spawn(void *ctx, char *const *words, const char *log, long *id, vt_
     pid_t parent = getpid();
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) become(argv, fd, parent);
+    if (pid == 0) exec_child(argv, fd, parent);
     int why = errno;
     close(fd);
     if (pid < 0) return vt_fail(e, VT_E_IO, "a process cannot be started: %s", strerror(why));

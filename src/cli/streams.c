@@ -44,7 +44,7 @@ static size_t write_all(int fd, const char *text, size_t n) {
     return done;
 }
 
-static bool flush(sink *s) {
+static bool flush_sink(sink *s) {
     bool whole = write_all(s->fd, s->piece, s->n) == s->n;
     s->n = 0;
     return whole;
@@ -52,28 +52,28 @@ static bool flush(sink *s) {
 
 /* ---- lines that end before the terminal's right edge ---- */
 
-static bool add(sink *s, const char *text, size_t n) {
-    if (s->n + n > sizeof s->piece && !flush(s)) return false;
+static bool write_buffered(sink *s, const char *text, size_t n) {
+    if (s->n + n > sizeof s->piece && !flush_sink(s)) return false;
     if (n > sizeof s->piece) return write_all(s->fd, text, n) == n;
     memcpy(s->piece + s->n, text, n);
     s->n += n;
     return true;
 }
 
-static bool spaces(sink *s, int n) {
+static bool write_spaces(sink *s, int n) {
     bool good = true;
-    for (int i = 0; i < n && good; i++) good = add(s, " ", 1);
+    for (int i = 0; i < n && good; i++) good = write_buffered(s, " ", 1);
     s->col += n;
     return good;
 }
 
-static bool newline(sink *s) {
+static bool write_newline(sink *s) {
     s->col = s->gap = 0, s->last = 0;
-    return add(s, "\n", 1);
+    return write_buffered(s, "\n", 1);
 }
 
 /* Bytes of UTF-8 that begin a character. */
-static int columns(const char *text, size_t n) {
+static int text_width(const char *text, size_t n) {
     int width = 0;
     for (size_t i = 0; i < n; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
     return width;
@@ -88,25 +88,25 @@ static void set_hang(sink *s) {
     if (s->hang > s->width / 2) s->hang = s->width / 2;
 }
 
-static bool word(sink *s, const char *text, size_t n) {
+static bool write_word(sink *s, const char *text, size_t n) {
     bool good = true;
-    if (s->col + s->gap + columns(text, n) > s->width - 2 * s->command && s->col > s->hang)
-        good = (!s->command || add(s, " \\", 2)) && newline(s) && spaces(s, s->hang);
+    if (s->col + s->gap + text_width(text, n) > s->width - 2 * s->command && s->col > s->hang)
+        good = (!s->command || write_buffered(s, " \\", 2)) && write_newline(s) && write_spaces(s, s->hang);
     else
-        good = spaces(s, s->gap);
+        good = write_spaces(s, s->gap);
     s->gap = 0, s->last = text[n - 1];
-    s->col += columns(text, n);
-    return good && add(s, text, n);
+    s->col += text_width(text, n);
+    return good && write_buffered(s, text, n);
 }
 
 /* A word that no line could hold is broken behind its commas. */
-static bool broken(sink *s, const char *text, size_t n) {
+static bool break_and_write_word(sink *s, const char *text, size_t n) {
     set_hang(s);
-    bool whole = s->command || columns(text, n) <= s->width - s->hang;
+    bool whole = s->command || text_width(text, n) <= s->width - s->hang;
     for (size_t at = 0, k; at < n; at += k) {
         const char *comma = memchr(text + at, ',', n - at);
         k = whole || !comma ? n - at : (size_t)(comma - text) - at + 1;
-        if (!word(s, text + at, k)) return false;
+        if (!write_word(s, text + at, k)) return false;
     }
     return true;
 }
@@ -125,32 +125,32 @@ static bool begins_command(const sink *s, const char *text, size_t n) {
            !strstr(line, ", ") && !strchr(line, ';');
 }
 
-static bool wrap(sink *s, const char *text, size_t n) {
+static bool write_wrapped(sink *s, const char *text, size_t n) {
     bool good = true;
     for (size_t i = 0, k; i < n && good; i += k) {
         k = 1;
         if (text[i] == '\n') {
-            good = newline(s);
+            good = write_newline(s);
             s->command = false;
         } else if (text[i] == ' ') {
             s->gap++;
         } else {
             while (i + k < n && text[i + k] != ' ' && text[i + k] != '\n') k++;
             s->command = s->command || begins_command(s, text + i, n - i);
-            good = broken(s, text + i, k);
+            good = break_and_write_word(s, text + i, k);
         }
     }
-    return good && flush(s);
+    return good && flush_sink(s);
 }
 
 /* ---- tables that are too wide ---- */
 
 static bool forward(sink *s, const char *text, size_t n) {
-    return s->width ? wrap(s, text, n) : write_all(s->fd, text, n) == n;
+    return s->width ? write_wrapped(s, text, n) : write_all(s->fd, text, n) == n;
 }
 
 /* The first n bytes of what is held, and a table's rows before them, are done with. */
-static bool release(sink *s, size_t n) {
+static bool write_held(sink *s, size_t n) {
     vt_text_stream w = {0};
     FILE *f = s->rows ? vt_text_stream_open(&w) : NULL;
     bool good = true;
@@ -166,7 +166,7 @@ static bool release(sink *s, size_t n) {
 }
 
 /* Rows wait for the first line that is none. */
-static bool fold(sink *s, const char *text, size_t n) {
+static bool write_folded(sink *s, const char *text, size_t n) {
     bool good = true;
     char *more = realloc(s->held, s->held_n + n), *end;
     if (!more) return false;
@@ -178,7 +178,7 @@ static bool fold(sink *s, const char *text, size_t n) {
         if (vt_fold_is_row(s->held + s->rows, line - 1 - s->rows))
             s->rows = line;
         else
-            good = release(s, line);
+            good = write_held(s, line);
     }
     return good;
 }
@@ -190,7 +190,7 @@ static void end_live(const sink *s) {
     if (live && s->tty) write_all(STDERR_FILENO, "\n", 1), live = 0;
 }
 
-static ssize_t put(void *cookie, const char *text, size_t n) {
+static ssize_t write_to_sink(void *cookie, const char *text, size_t n) {
     sink *s = cookie;
     char piece[4096];
     if (n) end_live(s);
@@ -198,14 +198,14 @@ static ssize_t put(void *cookie, const char *text, size_t n) {
         k = n - done < sizeof piece ? n - done : sizeof piece;
         memcpy(piece, text + done, k);
         vt_text_plain(piece, k, "\n\t", &s->at);
-        if (!(s->folds ? fold(s, piece, k) : forward(s, piece, k))) return 0;
+        if (!(s->folds ? write_folded(s, piece, k) : forward(s, piece, k))) return 0;
     }
     return (ssize_t)n;
 }
 
 /* In place of `before`, which has printed nothing yet. */
-static FILE *plain(sink *s, FILE *before) {
-    FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = put});
+static FILE *open_sink_stream(sink *s, FILE *before) {
+    FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = write_to_sink});
     s->tty = isatty(s->fd) && !vt_ranks_launched(); /* mpirun's own is between, which passes everything on */
     if (!f) return before;
     setvbuf(f, NULL, s == &err ? _IONBF : s->tty ? _IOLBF : _IOFBF, BUFSIZ);
@@ -215,8 +215,8 @@ static FILE *plain(sink *s, FILE *before) {
 void vt_streams_open(void) {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY); /* the lowest that is free */
-    stdout = plain(&out, stdout);
-    stderr = plain(&err, stderr);
+    stdout = open_sink_stream(&out, stdout);
+    stderr = open_sink_stream(&err, stderr);
     if (out.tty) out.width = vt_streams_width();
 }
 
@@ -236,7 +236,7 @@ void vt_streams_fold(void) { out.folds = out.tty; }
 
 bool vt_streams_end(FILE *f) {
     bool good = fflush(f) == 0 && !ferror(f);
-    if (out.held_n) good = release(&out, out.held_n) && good;
+    if (out.held_n) good = write_held(&out, out.held_n) && good;
     free(out.held);
     out.held = NULL, out.folds = false;
     return good;
@@ -249,7 +249,7 @@ void vt_streams_style(FILE *f, vt_style style) {
     const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
     if (f != stdout || !out.tty || (none && *none) || !term || !*term || !strcmp(term, "dumb")) return;
     fflush(f);
-    if (out.gap) spaces(&out, out.gap), out.gap = 0, flush(&out); /* those before it */
+    if (out.gap) write_spaces(&out, out.gap), out.gap = 0, flush_sink(&out); /* those before it */
     write_all(out.fd, codes[style], strlen(codes[style]));
 }
 

@@ -42,14 +42,14 @@ static const struct {
     {"|normalize|normalise|normalization|", NULL, "mean", "--mean and --std give the input's normalisation"},
 };
 
-static const vt_arg *has(const vt_command *c, const char *name) {
+static const vt_arg *find_option(const vt_command *c, const char *name) {
     for (const vt_arg *a = c->args; a && a->name; a++)
         if (!strcmp(a->name, name)) return a;
     return NULL;
 }
 
 /* Does the list "|a|b|" hold the word, in any case and with _ for -? */
-static bool holds(const char *list, const char *word) {
+static bool list_contains_word(const char *list, const char *word) {
     char key[80];
     snprintf(key, sizeof key, "|%s|", word);
     for (char *p = key; *p; p++)
@@ -57,11 +57,11 @@ static bool holds(const char *list, const char *word) {
     return strcasestr(list, key) != NULL;
 }
 
-static bool fits(const vt_command *c, size_t i, const char *word) {
-    bool operand = told[i].command || told[i].option || !holds(told[i].words, "weights") ||
+static bool suggestion_applies(const vt_command *c, size_t i, const char *word) {
+    bool operand = told[i].command || told[i].option || !list_contains_word(told[i].words, "weights") ||
                    (c->operands && strstr(c->operands, "WEIGHTS")); /* a command that takes one */
     return operand && (!told[i].command || !strcmp(told[i].command, c->name)) &&
-           (!told[i].option || has(c, told[i].option)) && holds(told[i].words, word);
+           (!told[i].option || find_option(c, told[i].option)) && list_contains_word(told[i].words, word);
 }
 
 vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *e) {
@@ -70,7 +70,7 @@ vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *
     size_t n = 0, len = strcspn(given, "=");
     snprintf(word, sizeof word, "%.*s", (int)(len < 63 ? len : 63), given);
     for (size_t i = 0; i < sizeof told / sizeof *told && !near && *word; i++) {
-        if (!fits(c, i, word)) continue;
+        if (!suggestion_applies(c, i, word)) continue;
         if (told[i].answer)
             return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s': %s", c->name, word, told[i].answer);
         near = told[i].option;

@@ -27,19 +27,19 @@ NAMES(lab_names, vt_lab_def, vt_lab_defs)
 NAMES(analyses, vt_analysis_def, vt_analysis_defs)
 NAMES(schemes, vt_names_def, vt_names_defs)
 
-static void presets(FILE *f) {
+static void print_preset_names(FILE *f) {
     int n;
     const vt_preset *p = vt_presets(&n);
     for (int i = 0; i < n; i++) fprintf(f, " %s", p[i].name);
 }
 
-static void forms(FILE *f) {
+static void print_form_keys(FILE *f) {
     int n;
     const vt_form *form = vt_forms(&n);
     for (int i = 0; i < n; i++) fprintf(f, " %s=", form[i].opt.key);
 }
 
-static void maps(FILE *f) {
+static void print_naming_maps(FILE *f) {
     int n;
     const vt_names_map *map = vt_names_maps(&n);
     schemes(f);
@@ -52,7 +52,7 @@ static void recipe_keys(FILE *f) {
         for (const vt_opt *o = s.opts; o && o->key; o++) fprintf(f, " %s%s%s=", s.name, *s.name ? "." : "", o->key);
 }
 
-static void topics(FILE *f) {
+static void print_help_topics(FILE *f) {
     int n;
     const vt_command *const *all = vt_commands(&n);
     for (int i = 0; i < n; i++) fprintf(f, " %s", all[i]->name);
@@ -70,10 +70,10 @@ static const struct {
     {"attack", VT_WORDS_LIST, attacks, false},
     {"attacks", VT_WORDS_LIST, attacks, false},
     {"confirm-with", VT_WORDS_LIST, attacks, false},
-    {"preset", VT_WORDS_ONE, presets, false},
+    {"preset", VT_WORDS_ONE, print_preset_names, false},
     {"attn", VT_WORDS_ONE, attns, false},
-    {"form", VT_WORDS_ONE, forms, false},
-    {"names", VT_WORDS_ONE, maps, true},
+    {"form", VT_WORDS_ONE, print_form_keys, false},
+    {"names", VT_WORDS_ONE, print_naming_maps, true},
     {"wrap", VT_WORDS_ONE, wraps, false},
     {"train set", VT_WORDS_ONE, recipe_keys, false},
     {"oracle", VT_WORDS_FILE, NULL, false},
@@ -81,8 +81,8 @@ static const struct {
     {"table data", VT_WORDS_FOLDER, NULL, false},
     {"analyze ", VT_WORDS_ONE, analyses, true},
     {"lab ", VT_WORDS_ONE, lab_names, false},
-    {"new ", VT_WORDS_ONE, presets, false},
-    {"help ", VT_WORDS_ONE, topics, false},
+    {"new ", VT_WORDS_ONE, print_preset_names, false},
+    {"help ", VT_WORDS_ONE, print_help_topics, false},
     {"draw ", VT_WORDS_NONE, NULL, false},
 };
 

@@ -30,7 +30,7 @@ typedef struct order {
 
 /* ---- the keeper: between fork and exec, so only what a signal handler might do ---- */
 
-static void wake(int signal) { (void)signal; }
+static void empty_signal_handler(int signal) { (void)signal; }
 
 /* A keeper's own children: the command, and what became orphaned of it (it is their subreaper). */
 static void kill_children(void) {
@@ -68,14 +68,14 @@ static void run_command(int socket, const order *c, const sigset_t *mask) {
 }
 
 /* Never returns. Descriptors 3 (lifeline) and 4 (socket) are all it has beside the standard ones. */
-static void keep(const order *c, const sigset_t *before) {
+static void supervise_command(const order *c, const sigset_t *before) {
     sigset_t mask, none;
     struct pollfd life = {.fd = 3, .events = POLLIN};
     int status = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     setpgid(0, 0);
     sigemptyset(&none), sigemptyset(&mask), sigaddset(&mask, SIGCHLD);
-    signal(SIGCHLD, wake), signal(SIGINT, SIG_IGN), signal(SIGTERM, SIG_IGN), signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, empty_signal_handler), signal(SIGINT, SIG_IGN), signal(SIGTERM, SIG_IGN), signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     pid_t pid = fork();
     if (pid == 0) run_command(4, c, before);
@@ -102,7 +102,7 @@ static void become_keeper(int lifeline, int socket, const order *c, const sigset
     int a = fcntl(lifeline, F_DUPFD, 5), b = fcntl(socket, F_DUPFD, 5);
     if (a < 0 || b < 0 || dup2(a, 3) < 0 || dup2(b, 4) < 0) _exit(127);
     close_range(5, ~0u, 0);
-    keep(c, before);
+    supervise_command(c, before);
 }
 
 static char **with_oracle(char **from) {
@@ -115,7 +115,7 @@ static char **with_oracle(char **from) {
     return to;
 }
 
-static vt_status start(vt_child *c, const order *o, vt_err *e) {
+static vt_status start_keeper(vt_child *c, const order *o, vt_err *e) {
     const char *command = o->command;
     int life[2], pair[2];
     sigset_t all, before;
@@ -143,7 +143,8 @@ static vt_status start(vt_child *c, const order *o, vt_err *e) {
 vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
     order o = {command, with_oracle(environ)};
     *c = (vt_child){.fd = -1, .lifeline = -1};
-    vt_status s = o.environment ? start(c, &o, e) : vt_fail(e, VT_E_MEMORY, "no memory to start %.300s", command);
+    vt_status s =
+        o.environment ? start_keeper(c, &o, e) : vt_fail(e, VT_E_MEMORY, "no memory to start %.300s", command);
     free(o.environment);
     return s;
 }
@@ -288,7 +289,7 @@ static void take_descriptor(struct msghdr *m, int *out) {
 }
 
 /* recv of a socket, read of a pipe (vitrine serve under ssh). */
-static ssize_t take(int fd, void *to, size_t n, int *fd_in) {
+static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     envelope room;
     struct iovec part = {to, n};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.room, .msg_controllen = sizeof room.room};
@@ -305,7 +306,7 @@ vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig
     while (have < n && how == VT_IO_DONE) {
         how = wait_for(fd, POLLIN, until, interrupt);
         if (how != VT_IO_DONE) break;
-        ssize_t k = take(fd, (char *)to + have, n - have, fd_in);
+        ssize_t k = receive_bytes(fd, (char *)to + have, n - have, fd_in);
         if (k > 0)
             have += (size_t)k;
         else if (k == 0 || errno == ECONNRESET)
@@ -317,7 +318,7 @@ vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig
     return how;
 }
 
-static ssize_t give(int fd, const void *from, size_t n, int pass) {
+static ssize_t send_bytes(int fd, const void *from, size_t n, int pass) {
     envelope room = {.header = {.cmsg_len = CMSG_LEN(sizeof pass), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec part = {(void *)(uintptr_t)from, n};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
@@ -334,7 +335,7 @@ vt_io vt_child_write(int fd, const void *from, size_t n, double until, const vol
     for (size_t done = 0; done < n;) {
         vt_io how = wait_for(fd, POLLOUT, until, interrupt);
         if (how != VT_IO_DONE) return how;
-        ssize_t k = give(fd, (const char *)from + done, n - done, done ? -1 : pass);
+        ssize_t k = send_bytes(fd, (const char *)from + done, n - done, done ? -1 : pass);
         if (k > 0)
             done += (size_t)k;
         else if (k < 0 && (errno == EPIPE || errno == ECONNRESET))

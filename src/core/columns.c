@@ -12,7 +12,7 @@ void vt_columns_begin(vt_columns *t, const vt_column *column, int n) {
     vt_text_stream_open(&t->cells);
 }
 
-static void put(vt_columns *t, vt_style style, const char *format, va_list values) {
+static void append_cell(vt_columns *t, vt_style style, const char *format, va_list values) {
     FILE *f = t->cells.stream;
     if (!f) return;
     fputc((int)style + 1, f);
@@ -23,34 +23,34 @@ static void put(vt_columns *t, vt_style style, const char *format, va_list value
 void vt_columns_cell(vt_columns *t, const char *format, ...) {
     va_list values;
     va_start(values, format);
-    put(t, VT_STYLE_NONE, format, values);
+    append_cell(t, VT_STYLE_NONE, format, values);
     va_end(values);
 }
 
 void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) {
     va_list values;
     va_start(values, format);
-    put(t, style, format, values);
+    append_cell(t, style, format, values);
     va_end(values);
 }
 
 /* Characters of UTF-8. */
-static int length(const char *text) {
+static int utf8_length(const char *text) {
     int n = 0;
     for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
     return n;
 }
 
-static void measure(const vt_columns *t, int *width) {
+static void measure_widths(const vt_columns *t, int *width) {
     const char *end = t->cells.text + t->cells.n;
-    for (int k = 0; k < t->n; k++) width[k] = length(t->column[k].title);
+    for (int k = 0; k < t->n; k++) width[k] = utf8_length(t->column[k].title);
     int k = 0;
     for (const char *p = t->cells.text; p < end; p += strlen(p) + 1, k = (k + 1) % t->n)
-        if (length(p + 1) > width[k]) width[k] = length(p + 1);
+        if (utf8_length(p + 1) > width[k]) width[k] = utf8_length(p + 1);
 }
 
 /* Takes columns away (width -1) until the rest fits. */
-static void fit(const vt_columns *t, int *width, int most) {
+static void drop_columns_to_fit(const vt_columns *t, int *width, int most) {
     for (;;) {
         int sum = -GAP, last = -1;
         for (int k = 0; k < t->n; k++) {
@@ -64,9 +64,9 @@ static void fit(const vt_columns *t, int *width, int most) {
 }
 
 /* Cell k of a row; no space is printed behind the last text of a line. */
-static void cell(FILE *f, const vt_columns *t, const vt_look *look, int k, int width, int *pending, const char *text,
-                 vt_style style) {
-    int n = length(text), before = t->column[k].left ? 0 : width - n;
+static void print_cell(FILE *f, const vt_columns *t, const vt_look *look, int k, int width, int *pending,
+                       const char *text, vt_style style) {
+    int n = utf8_length(text), before = t->column[k].left ? 0 : width - n;
     if (!n) {
         *pending += width + GAP;
         return;
@@ -78,16 +78,16 @@ static void cell(FILE *f, const vt_columns *t, const vt_look *look, int k, int w
     *pending = width - n - before + GAP;
 }
 
-static void print(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
+static void print_table(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
     bool titled = false;
     int pending = 0, k = 0;
     for (int i = 0; i < t->n; i++) titled = titled || *t->column[i].title;
     for (int i = 0; i < t->n && titled; i++)
-        if (width[i] >= 0) cell(f, t, look, i, width[i], &pending, t->column[i].title, VT_STYLE_NONE);
+        if (width[i] >= 0) print_cell(f, t, look, i, width[i], &pending, t->column[i].title, VT_STYLE_NONE);
     if (titled) fputc('\n', f);
     pending = 0;
     for (const char *p = t->cells.text, *end = p + t->cells.n; p < end; p += strlen(p) + 1) {
-        if (width[k] >= 0) cell(f, t, look, k, width[k], &pending, p + 1, (vt_style)(*p - 1));
+        if (width[k] >= 0) print_cell(f, t, look, k, width[k], &pending, p + 1, (vt_style)(*p - 1));
         if (++k < t->n) continue;
         fputc('\n', f);
         k = pending = 0;
@@ -98,9 +98,9 @@ void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look) {
     int width[MOST];
     char *text = vt_text_stream_close(&t->cells);
     if (text) {
-        measure(t, width);
-        fit(t, width, look->width);
-        print(f, t, look, width);
+        measure_widths(t, width);
+        drop_columns_to_fit(t, width, look->width);
+        print_table(f, t, look, width);
     } else {
         fputs("(no memory for this table)\n", f);
     }

@@ -14,7 +14,7 @@
 
 /* Processors that a folder of the cgroup file system grants: microseconds of computing over the period in which they
  * may be spent. Version 2: cpu.max, "max 100000" or "150000 100000"; version 1: two files, -1 for no limit. */
-static double granted(const char *dir, bool first) {
+static double cpu_quota_of_dir(const char *dir, bool first) {
     char path[VT_PATH_MAX], quota[32] = "";
     double period = 0;
     FILE *f = vt_path(path, dir, first ? "cpu.cfs_quota_us" : "cpu.max") ? fopen(path, "r") : NULL;
@@ -29,11 +29,12 @@ static double granted(const char *dir, bool first) {
 
 /* The least of a group and all groups around it; `group` is cut. In a container the path may be the host's, which is
  * not there: then the folder that is mounted is the container's own. */
-static double least(const char *mount, char *group, bool first) {
+static double smallest_group_quota(const char *mount, char *group, bool first) {
     char dir[VT_PATH_MAX];
     double most = INFINITY;
     for (;;) {
-        if (snprintf(dir, sizeof dir, "%s%s", mount, group) < (int)sizeof dir) most = fmin(most, granted(dir, first));
+        if (snprintf(dir, sizeof dir, "%s%s", mount, group) < (int)sizeof dir)
+            most = fmin(most, cpu_quota_of_dir(dir, first));
         char *slash = strrchr(group, '/');
         if (!slash) return most;
         *slash = 0;
@@ -51,14 +52,14 @@ static double of_line(const char *root, char *line) {
     group[strcspn(group, "\n")] = 0;
     if (!*controllers) {
         snprintf(mount, sizeof mount, "%.4000s/sys/fs/cgroup", root);
-        return least(mount, group, false);
+        return smallest_group_quota(mount, group, false);
     }
     char all[VT_PATH_MAX];
     snprintf(all, sizeof all, ",%.4000s,", controllers);
     for (size_t i = 0; strstr(all, ",cpu,") && i < sizeof mounts / sizeof *mounts; i++) {
         snprintf(mount, sizeof mount, "%.4000s%s", root, mounts[i]);
         snprintf(again, sizeof again, "%s", group);
-        most = fmin(most, least(mount, again, true));
+        most = fmin(most, smallest_group_quota(mount, again, true));
     }
     return most;
 }
@@ -74,10 +75,10 @@ int vt_cgroup_cpus(const char *root) {
 
 /* ---- how many threads ---- */
 
-static int smaller(int a, int b) { return a < b ? a : b; }
+static int smaller_int(int a, int b) { return a < b ? a : b; }
 
 /* OpenMP's list has a number for each level of nesting: the first is ours. */
-static vt_status told(const char *text, int *out, vt_err *e) {
+static vt_status parse_omp_num_threads(const char *text, int *out, vt_err *e) {
     char list[200], *rest = NULL;
     long long n = 0;
     *out = 0;
@@ -96,9 +97,9 @@ static vt_status told(const char *text, int *out, vt_err *e) {
 
 vt_status vt_thread_count(int *out, vt_err *e) {
     const char *text = getenv("OMP_NUM_THREADS");
-    if (text && text[strspn(text, " \t")]) return told(text, out, e);
+    if (text && text[strspn(text, " \t")]) return parse_omp_num_threads(text, out, e);
     int quota = vt_cgroup_cpus("");
-    *out = smaller(omp_get_num_procs(), VT_THREADS_MOST); /* those of the affinity mask */
-    if (quota) *out = smaller(*out, quota);
+    *out = smaller_int(omp_get_num_procs(), VT_THREADS_MOST); /* those of the affinity mask */
+    if (quota) *out = smaller_int(*out, quota);
     return VT_OK;
 }

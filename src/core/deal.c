@@ -29,14 +29,14 @@ vt_status vt_deal_begin(vt_deal *d, vt_team *t, size_t n, int threads, vt_err *e
 void vt_deal_end(vt_deal *d) { pthread_mutex_destroy(&d->lock); }
 
 /* Tells the others what was done here, hears what they did, takes the next range. */
-static void ask(vt_deal *d) {
+static void fetch_next_range(vt_deal *d) {
     int64_t all = vt_team_add(d->team, FINISHED, (int64_t)(d->finished - d->told));
     d->elsewhere = (size_t)all - d->told, d->told = d->finished;
     if (!vt_deal_range(d->n, d->takers, vt_team_add(d->team, TICKET, 1), &d->at, &d->end)) d->at = d->end = 0, d->n = 0;
 }
 
 /* Within its range: has another rank stopped all? */
-static void look(vt_deal *d) {
+static void check_for_stop(vt_deal *d) {
     double now = vt_now();
     if (now - d->looked < 0.5) return;
     d->looked = now;
@@ -45,8 +45,8 @@ static void look(vt_deal *d) {
 
 bool vt_deal_next(vt_deal *d, size_t *item) {
     pthread_mutex_lock(&d->lock);
-    if (d->team && d->at < d->end) look(d);
-    if (d->at == d->end && d->team && d->n) ask(d);
+    if (d->team && d->at < d->end) check_for_stop(d);
+    if (d->at == d->end && d->team && d->n) fetch_next_range(d);
     bool any = d->at < d->end;
     if (any) *item = d->at++;
     pthread_mutex_unlock(&d->lock);

@@ -222,7 +222,7 @@ vt_status vt_file_place(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s: is not a regular file and is not replaced", path);
 }
 
-static const char *base(const char *path) {
+static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
@@ -282,20 +282,20 @@ vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e) {
     return begin(f, e);
 }
 
-static vt_status taken(const char *path, vt_err *e) {
+static vt_status fail_file_exists(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", path);
 }
 
 vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e) {
     struct stat s;
-    if (lstat(path, &s) == 0) return taken(path, e);
+    if (lstat(path, &s) == 0) return fail_file_exists(path, e);
     VT_TRY(vt_file_begin_path(f, path, e));
     f->fresh = true;
     return VT_OK;
 }
 
 vt_status vt_file_reopen(vt_file *f, vt_err *e) {
-    int fd = openat(f->folder, base(f->temp), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(f->folder, base_name(f->temp), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     FILE *now = fd >= 0 ? stream_to(fd) : NULL;
     if (!now) {
         int why = errno;
@@ -310,13 +310,13 @@ vt_status vt_file_reopen(vt_file *f, vt_err *e) {
 void vt_file_abandon(vt_file *f) {
     if (f->stream) fclose(f->stream);
     f->stream = NULL;
-    unlinkat(f->folder, base(f->temp), 0);
+    unlinkat(f->folder, base_name(f->temp), 0);
     close(f->folder);
 }
 
 /* A fresh name may have been taken in the meantime; file systems that cannot tell leave it at the look at the start. */
 static int put_in_place(const vt_file *f) {
-    const char *from = base(f->temp), *to = base(f->path);
+    const char *from = base_name(f->temp), *to = base_name(f->path);
     if (f->fresh) {
         if (renameat2(f->folder, from, f->folder, to, RENAME_NOREPLACE) == 0) return 0;
         if (errno != EINVAL && errno != ENOSYS) return errno;
@@ -333,7 +333,7 @@ vt_status vt_file_commit(vt_file *f, vt_err *e) {
     if (!why) why = put_in_place(f);
     if (why) {
         vt_file_abandon(f);
-        if (f->fresh && why == EEXIST) return taken(f->path, e);
+        if (f->fresh && why == EEXIST) return fail_file_exists(f->path, e);
         return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
     }
     why = vt_sync(f->folder);

@@ -18,11 +18,11 @@ extern char *openblas_get_config(void);
 extern void *blas_memory_alloc(int unused);
 extern void blas_memory_free(void *buffer);
 
-static CBLAS_TRANSPOSE op(bool t) { return t ? CblasTrans : CblasNoTrans; }
+static CBLAS_TRANSPOSE transpose_flag(bool t) { return t ? CblasTrans : CblasNoTrans; }
 
 void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                           int ldb, float beta, float *c, int ldc) {
-    cblas_sgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    cblas_sgemm(CblasRowMajor, transpose_flag(ta), transpose_flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 /* A row times a matrix, or a matrix times a column: read once, where sgemm would bring it into its own order first. */
@@ -31,9 +31,11 @@ static void by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alp
     for (int i = 0; beta == 0 && i < (row ? n : m); i++) c[row ? (size_t)i : (size_t)i * (size_t)ldc] = 0;
     if (beta == 0) beta = 1; /* whatever a library does with 0 times NaN */
     if (row)
-        cblas_sgemv(CblasRowMajor, op(!tb), tb ? n : k, tb ? k : n, alpha, b, ldb, a, ta ? lda : 1, beta, c, 1);
+        cblas_sgemv(CblasRowMajor, transpose_flag(!tb), tb ? n : k, tb ? k : n, alpha, b, ldb, a, ta ? lda : 1, beta, c,
+                    1);
     else
-        cblas_sgemv(CblasRowMajor, op(ta), ta ? k : m, ta ? m : k, alpha, a, lda, b, tb ? 1 : ldb, beta, c, ldc);
+        cblas_sgemv(CblasRowMajor, transpose_flag(ta), ta ? k : m, ta ? m : k, alpha, a, lda, b, tb ? 1 : ldb, beta, c,
+                    ldc);
 }
 
 /* Products of so many multiply-adds and more go to oneDNN, if core/small does not take them. OpenBLAS's kernels for
@@ -62,7 +64,7 @@ void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float
 
 void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
                  int ldb, double beta, double *c, int ldc) {
-    cblas_dgemm(CblasRowMajor, op(ta), op(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    cblas_dgemm(CblasRowMajor, transpose_flag(ta), transpose_flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 void vt_blas_single_thread(void) { openblas_set_num_threads(1); }

@@ -21,14 +21,14 @@ vt_sha *vt_sha_new(void) {
 
 void vt_sha_update(vt_sha *s, const void *data, size_t bytes) { SHA256_Update(&s->ctx, data, bytes); }
 
-static void end(SHA256_CTX *ctx, char hex[65]) {
+static void finish_hex_digest(SHA256_CTX *ctx, char hex[65]) {
     unsigned char d[SHA256_DIGEST_LENGTH];
     SHA256_Final(d, ctx);
     for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) snprintf(hex + 2 * i, 3, "%02x", d[i]);
 }
 
 void vt_sha_end(vt_sha *s, char hex[65]) {
-    end(&s->ctx, hex);
+    finish_hex_digest(&s->ctx, hex);
     free(s);
 }
 
@@ -36,7 +36,7 @@ void vt_sha_hex(const void *data, size_t bytes, char hex[65]) {
     SHA256_CTX ctx;
     SHA256_Init(&ctx);
     SHA256_Update(&ctx, data, bytes);
-    end(&ctx, hex);
+    finish_hex_digest(&ctx, hex);
 }
 
 vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
@@ -49,7 +49,7 @@ vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
     while ((n = fread(buf, 1, sizeof buf, f)) > 0) SHA256_Update(&ctx, buf, n);
     int bad = ferror(f);
     fclose(f);
-    end(&ctx, hex);
+    finish_hex_digest(&ctx, hex);
     return bad ? vt_fail(e, VT_E_IO, "%s: read error while hashing", path) : VT_OK;
 }
 

@@ -20,17 +20,17 @@ enum { STRING = 48 }; /* besides its own bytes; the comma behind it pays for the
 
 static _Thread_local size_t refused;
 
-static void *take(size_t n) {
+static void *malloc_counting_failures(size_t n) {
     void *p = malloc(n);
     refused += p == NULL;
     return p;
 }
 
-static void watch(void) { json_set_alloc_funcs(take, free); }
+static void install_counting_malloc(void) { json_set_alloc_funcs(malloc_counting_failures, free); }
 
 size_t vt_json_refused(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, install_counting_malloc);
     return refused;
 }
 
@@ -60,7 +60,7 @@ static size_t too_much(const char *text, size_t n, size_t most) {
 
 /* jansson takes a name or a word that no memory was left for as one that is no name or word: NULL, and why->text says
  * what is the case. */
-static json_t *loaded(const char *text, size_t n, json_error_t *why) {
+static json_t *parse_json_text(const char *text, size_t n, json_error_t *why) {
     size_t before = vt_json_refused();
     json_t *o = vt_json_whole(json_loadb(text, n, JSON_REJECT_DUPLICATES, why), before);
     if (why && vt_json_refused() != before) {
@@ -77,7 +77,7 @@ vt_status vt_json_why(const json_error_t *why) {
 json_t *vt_json(const char *text, size_t n, json_error_t *why) {
     size_t most = n > (SIZE_MAX - VT_JSON_SPARE) / VT_JSON_TIMES ? SIZE_MAX : VT_JSON_SPARE + VT_JSON_TIMES * n;
     size_t at = too_much(text, n, most);
-    if (at == n) return loaded(text, n, why);
+    if (at == n) return parse_json_text(text, n, why);
     if (why) {
         *why = (json_error_t){.line = 1, .position = at < INT32_MAX ? (int)at : INT32_MAX};
         for (size_t i = 0; i < at; i++) why->line += text[i] == '\n';

@@ -19,14 +19,14 @@ double vt_dot(const double *a, const double *b, size_t n) {
 
 double vt_norm2(const double *a, size_t n) { return sqrt(vt_dot(a, a, n)); }
 
-static void add(double *y, double c, const double *x, size_t n) {
+static void add_scaled(double *y, double c, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += c * x[i];
 }
 
 /* x -= V^T (V x), for the m rows of V. */
 static void project_out(double *x, const double *v, int m, size_t n) {
     for (int pass = 0; pass < 2; pass++) /* twice is enough (Parlett, after Kahan) */
-        for (int j = 0; j < m; j++) add(x, -vt_dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);
+        for (int j = 0; j < m; j++) add_scaled(x, -vt_dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);
 }
 
 typedef struct run {
@@ -40,12 +40,12 @@ typedef struct run {
     double scale;         /* largest |theta| */
 } run;
 
-static int products(size_t n, const vt_lanczos *p) {
+static int max_products(size_t n, const vt_lanczos *p) {
     size_t most = p->most ? (size_t)p->most : 4 * (size_t)p->k + 100;
     return (int)(most < n ? most : n);
 }
 
-static void carve(run *r, size_t n, vt_arena *arena) {
+static void allocate_from_arena(run *r, size_t n, vt_arena *arena) {
     size_t m = (size_t)r->most;
     r->v = vt_arena_take(arena, m * n, sizeof *r->v);
     r->w = vt_arena_take(arena, n, sizeof *r->w);
@@ -56,15 +56,15 @@ static void carve(run *r, size_t n, vt_arena *arena) {
 }
 
 size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p) {
-    run r = {.most = products(n, p)};
+    run r = {.most = max_products(n, p)};
     vt_arena arena = {0};
-    carve(&r, n, &arena);
+    allocate_from_arena(&r, n, &arena);
     return arena.used;
 }
 
 /* A unit vector of random normals at right angles to the basis: the start, and the way on when the Krylov space is
  * exhausted, which is how a multiple eigenvalue shows. `w` holds it. False: there is no room left. */
-static bool fresh(run *r) {
+static bool draw_orthogonal_vector(run *r) {
     size_t n = r->a->n;
     vt_rng key = {.seed = r->p->seed, .purpose = vt_rng_purpose("lanczos"), .step = (uint32_t)r->m};
     for (size_t i = 0; i < n; i += 256) {
@@ -83,19 +83,19 @@ static bool fresh(run *r) {
 }
 
 /* Ritz values and vectors of the first m steps. */
-static vt_status ritz(run *r, vt_err *e) {
+static vt_status compute_ritz_pairs(run *r, vt_err *e) {
     VT_TRY(vt_eigen_tridiagonal(r->theta, r->s, r->alpha, r->m > 1 ? r->beta : NULL, r->m, e));
     r->scale = fmax(fabs(r->theta[0]), fabs(r->theta[r->m - 1]));
     return VT_OK;
 }
 
-static double residual(const run *r, int i) {
+static double ritz_residual(const run *r, int i) {
     return fabs(r->beta[r->m - 1] * r->s[(size_t)i * (size_t)r->m + (size_t)r->m - 1]);
 }
 
-static int converged(const run *r) {
+static int count_converged(const run *r) {
     int i = 0;
-    while (i < r->p->k && i < r->m && residual(r, i) <= r->p->tol * r->scale) i++;
+    while (i < r->p->k && i < r->m && ritz_residual(r, i) <= r->p->tol * r->scale) i++;
     return i;
 }
 
@@ -119,26 +119,27 @@ static vt_status step(run *r, vt_err *e) {
 }
 
 /* Until all k have converged and no invariant space hides another copy of one, or the products are spent. */
-static vt_status iterate(run *r, vt_err *e) {
-    if (!fresh(r)) return VT_OK;
+static vt_status iterate_until_converged(run *r, vt_err *e) {
+    if (!draw_orthogonal_vector(r)) return VT_OK;
     for (;;) {
         VT_TRY(step(r, e));
         bool full = r->m == r->most, closed = r->beta[r->m - 1] == 0;
         /* a decomposition costs m^2 to m^3: not at every step */
         if (full || closed || (r->m >= r->p->k && r->m % 10 == 0)) {
-            VT_TRY(ritz(r, e));
-            if (full || (!closed && converged(r) == r->p->k)) return VT_OK;
-            if (closed && !fresh(r)) return VT_OK;
+            VT_TRY(compute_ritz_pairs(r, e));
+            if (full || (!closed && count_converged(r) == r->p->k)) return VT_OK;
+            if (closed && !draw_orthogonal_vector(r)) return VT_OK;
         }
     }
 }
 
-static void vectors(const run *r, int have, double *out) {
+static void compute_ritz_vectors(const run *r, int have, double *out) {
     size_t n = r->a->n;
     for (int i = 0; i < have; i++) {
         double *x = out + (size_t)i * n;
         memset(x, 0, n * sizeof *x);
-        for (int j = 0; j < r->m; j++) add(x, r->s[(size_t)i * (size_t)r->m + (size_t)j], r->v + (size_t)j * n, n);
+        for (int j = 0; j < r->m; j++)
+            add_scaled(x, r->s[(size_t)i * (size_t)r->m + (size_t)j], r->v + (size_t)j * n, n);
     }
 }
 
@@ -155,17 +156,17 @@ static vt_status check(const vt_symmetric *a, const vt_lanczos *p, vt_err *e) {
 
 vt_status vt_lanczos_run(vt_lanczos_result *out, const vt_symmetric *a, const vt_lanczos *p, vt_err *e) {
     VT_TRY(check(a, p, e));
-    run r = {.a = a, .p = p, .most = products(a->n, p)};
+    run r = {.a = a, .p = p, .most = max_products(a->n, p)};
     vt_arena arena = {0};
-    carve(&r, a->n, &arena);
+    allocate_from_arena(&r, a->n, &arena);
     arena = (vt_arena){.base = vt_alloc(arena.used), .size = arena.used};
     if (!arena.base) return vt_fail(e, VT_E_MEMORY, "no memory for %d vectors of %zu numbers (Lanczos)", r.most, a->n);
-    carve(&r, a->n, &arena);
-    vt_status s = iterate(&r, e);
+    allocate_from_arena(&r, a->n, &arena);
+    vt_status s = iterate_until_converged(&r, e);
     if (s == VT_OK) {
-        out->lowest = r.theta[r.m - 1], out->products = r.m, out->converged = converged(&r);
-        for (int i = 0; i < p->k; i++) out->values[i] = r.theta[i], out->residuals[i] = residual(&r, i);
-        if (out->vectors) vectors(&r, p->k, out->vectors);
+        out->lowest = r.theta[r.m - 1], out->products = r.m, out->converged = count_converged(&r);
+        for (int i = 0; i < p->k; i++) out->values[i] = r.theta[i], out->residuals[i] = ritz_residual(&r, i);
+        if (out->vectors) compute_ritz_vectors(&r, p->k, out->vectors);
     }
     free(arena.base);
     return s;
@@ -204,7 +205,7 @@ vt_status vt_hutchinson_trace(double *trace, double *error, const vt_symmetric *
 
 /* ---- relative coordinates ---- */
 
-static vt_status relative(void *ctx, const double *x, double *y, vt_err *e) {
+static vt_status apply_relative_operator(void *ctx, const double *x, double *y, vt_err *e) {
     vt_relative *r = ctx;
     for (size_t i = 0; i < r->inner.n; i++) r->scratch[i] = r->d[i] * x[i];
     VT_TRY(r->inner.apply(r->inner.ctx, r->scratch, y, e));
@@ -212,4 +213,4 @@ static vt_status relative(void *ctx, const double *x, double *y, vt_err *e) {
     return VT_OK;
 }
 
-vt_symmetric vt_relative_operator(vt_relative *r) { return (vt_symmetric){r->inner.n, relative, r}; }
+vt_symmetric vt_relative_operator(vt_relative *r) { return (vt_symmetric){r->inner.n, apply_relative_operator, r}; }

@@ -39,38 +39,40 @@ struct vt_lane {
 /* ---- switching, which sanitizers have to be told of ---- */
 
 #if defined __SANITIZE_ADDRESS__
-static void leaving(void **save, const void *stack, size_t size) { __sanitizer_start_switch_fiber(save, stack, size); }
-static void arrived(void *save, const void **stack, size_t *size) {
+static void start_fiber_switch(void **save, const void *stack, size_t size) {
+    __sanitizer_start_switch_fiber(save, stack, size);
+}
+static void finish_fiber_switch(void *save, const void **stack, size_t *size) {
     __sanitizer_finish_switch_fiber(save, stack, size);
 }
 #endif
 
-static void enter(vt_lane *l, int k) {
+static void switch_to_slot(vt_lane *l, int k) {
     slot *s = &l->slot[k];
     l->now = k;
 #if defined __SANITIZE_ADDRESS__
-    leaving(&l->home_fiber, s->stack, VT_LANE_STACK);
+    start_fiber_switch(&l->home_fiber, s->stack, VT_LANE_STACK);
 #elif defined __SANITIZE_THREAD__
     __tsan_switch_to_fiber(s->fiber, 0);
 #endif
     swapcontext(&l->home, &s->context);
 #if defined __SANITIZE_ADDRESS__
-    arrived(l->home_fiber, NULL, NULL);
+    finish_fiber_switch(l->home_fiber, NULL, NULL);
 #endif
 }
 
 /* Back to the thread's own stack; ends: this slot's item is through. */
-static void leave(vt_lane *l, bool ends) {
+static void switch_to_home(vt_lane *l, bool ends) {
     slot *s = &l->slot[l->now];
     (void)ends;
 #if defined __SANITIZE_ADDRESS__
-    leaving(ends ? NULL : &s->fiber, l->home_stack, l->home_size);
+    start_fiber_switch(ends ? NULL : &s->fiber, l->home_stack, l->home_size);
 #elif defined __SANITIZE_THREAD__
     __tsan_switch_to_fiber(l->home_fiber, 0);
 #endif
     swapcontext(&s->context, &l->home);
 #if defined __SANITIZE_ADDRESS__
-    arrived(s->fiber, &l->home_stack, &l->home_size);
+    finish_fiber_switch(s->fiber, &l->home_stack, &l->home_size);
 #endif
 }
 
@@ -79,14 +81,14 @@ static void begin(unsigned high, unsigned low) {
     vt_lane *l = (vt_lane *)(uintptr_t)((uint64_t)high << 32 | low); /* NOLINT */
     slot *s = &l->slot[l->now];
 #if defined __SANITIZE_ADDRESS__
-    arrived(NULL, &l->home_stack, &l->home_size);
+    finish_fiber_switch(NULL, &l->home_stack, &l->home_size);
 #endif
     s->status = l->job->run(l->job->ctx, l->now, s->item, &s->why);
     s->state = EMPTY;
-    leave(l, true);
+    switch_to_home(l, true);
 }
 
-static void prepare(vt_lane *l, int k) {
+static void prepare_context(vt_lane *l, int k) {
     slot *s = &l->slot[k];
     uint64_t at = (uint64_t)(uintptr_t)l;
     getcontext(&s->context);
@@ -97,20 +99,20 @@ static void prepare(vt_lane *l, int k) {
 
 /* ---- opening ---- */
 
-static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 size_t vt_lane_bytes(int slots) {
-    return sizeof(vt_lane) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_LANE_STACK + page() : 0));
+    return sizeof(vt_lane) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_LANE_STACK + page_size() : 0));
 }
 
 static vt_status take_stack(slot *s, vt_err *e) {
-    size_t bytes = VT_LANE_STACK + page();
+    size_t bytes = VT_LANE_STACK + page_size();
     char *at =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return vt_fail(e, VT_E_MEMORY, "no memory for the stack of one more image (%zu KB)", bytes >> 10);
-    s->stack = at + page();
-    if (mprotect(at, page(), PROT_NONE) == 0) return VT_OK;
+    s->stack = at + page_size();
+    if (mprotect(at, page_size(), PROT_NONE) == 0) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory to guard the stack of one more image");
 }
 
@@ -139,7 +141,7 @@ void vt_lane_close(vt_lane *l) {
 #if defined __SANITIZE_THREAD__
         if (l->slot[i].fiber) __tsan_destroy_fiber(l->slot[i].fiber);
 #endif
-        if (l->slot[i].stack) munmap(l->slot[i].stack - page(), VT_LANE_STACK + page());
+        if (l->slot[i].stack) munmap(l->slot[i].stack - page_size(), VT_LANE_STACK + page_size());
     }
     free(l);
 }
@@ -154,24 +156,24 @@ static vt_status run_inline(vt_lane *l, vt_err *e) {
 }
 
 /* Takes the slot's next item, if there is one and nothing has failed. */
-static void refill(vt_lane *l, int k, vt_status s) {
+static void load_next_item(vt_lane *l, int k, vt_status s) {
     slot *at = &l->slot[k];
     if (s != VT_OK || !l->job->next(l->job->ctx, k, &at->item)) return;
     at->state = READY, at->status = VT_OK, at->why = (vt_err){0};
-    prepare(l, k);
+    prepare_context(l, k);
 }
 
 /* Lets every slot go on until it sleeps or is empty for good. How many sleep. */
-static int turn(vt_lane *l, vt_status *s, vt_err *e) {
+static int run_ready_slots(vt_lane *l, vt_status *s, vt_err *e) {
     int asleep = 0;
     for (int k = 0; k < l->slots; k++) {
         slot *at = &l->slot[k];
-        if (at->state == EMPTY) refill(l, k, *s);
+        if (at->state == EMPTY) load_next_item(l, k, *s);
         while (at->state == READY) {
-            enter(l, k);
+            switch_to_slot(l, k);
             if (at->state != EMPTY) continue;
             if (at->status != VT_OK && *s == VT_OK) *s = vt_fail(e, at->status, "%s", at->why.text);
-            refill(l, k, *s);
+            load_next_item(l, k, *s);
         }
         asleep += at->state == ASLEEP;
     }
@@ -185,7 +187,7 @@ vt_status vt_lane_run(vt_lane *l, const vt_lane_job *j, vt_err *e) {
 #if defined __SANITIZE_THREAD__
     l->home_fiber = __tsan_get_current_fiber();
 #endif
-    while (turn(l, &s, e)) j->serve(j->ctx);
+    while (run_ready_slots(l, &s, e)) j->serve(j->ctx);
     return s;
 }
 
@@ -195,7 +197,7 @@ void vt_lane_sleep(vt_lane *l) {
         return;
     }
     l->slot[l->now].state = ASLEEP;
-    leave(l, false);
+    switch_to_home(l, false);
 }
 
 void vt_lane_wake(vt_lane *l, int k) {

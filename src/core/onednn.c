@@ -69,21 +69,21 @@ static cache *cache_here(void) {
 typedef const dnnl_memory_desc_t *description;
 #define SEEN(d) (&(d))
 
-static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
-                              const dnnl_dims_t strides) {
+static dnnl_status_t describe_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                      const dnnl_dims_t strides) {
     return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
 }
-static dnnl_status_t any(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
+static dnnl_status_t describe_any_layout(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
     return dnnl_memory_desc_init_by_tag(d, 2, dims, type, dnnl_format_tag_any);
 }
-static dnnl_status_t copy(dnnl_memory_desc_t *d, description from) {
+static dnnl_status_t copy_description(dnnl_memory_desc_t *d, description from) {
     *d = *from;
     return dnnl_success;
 }
-static void forget(dnnl_memory_desc_t d) { (void)d; }
+static void free_description(dnnl_memory_desc_t d) { (void)d; }
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
-static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a, description b,
-                            description out, dnnl_primitive_attr_t attr) {
+static dnnl_status_t create_matmul_descriptor(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a,
+                                              description b, description out, dnnl_primitive_attr_t attr) {
     dnnl_matmul_desc_t desc;
     dnnl_status_t s = dnnl_matmul_desc_init(&desc, a, b, NULL, out);
     return s == dnnl_success ? dnnl_primitive_desc_create(pd, &desc, attr, engine, NULL) : s;
@@ -94,20 +94,22 @@ static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, des
 typedef const_dnnl_memory_desc_t description;
 #define SEEN(d) (d)
 
-static dnnl_status_t describe(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
-                              const dnnl_dims_t strides) {
+static dnnl_status_t describe_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
+                                      const dnnl_dims_t strides) {
     return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
 }
-static dnnl_status_t any(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
+static dnnl_status_t describe_any_layout(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
     return dnnl_memory_desc_create_with_tag(d, 2, dims, type, dnnl_format_tag_any);
 }
-static dnnl_status_t copy(dnnl_memory_desc_t *d, description from) { return dnnl_memory_desc_clone(d, from); }
-static void forget(dnnl_memory_desc_t d) {
+static dnnl_status_t copy_description(dnnl_memory_desc_t *d, description from) {
+    return dnnl_memory_desc_clone(d, from);
+}
+static void free_description(dnnl_memory_desc_t d) {
     if (d) dnnl_memory_desc_destroy(d);
 }
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_f32); }
-static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a, description b,
-                            description out, dnnl_primitive_attr_t attr) {
+static dnnl_status_t create_matmul_descriptor(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a,
+                                              description b, description out, dnnl_primitive_attr_t attr) {
     return dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, out, attr);
 }
 
@@ -116,38 +118,40 @@ static dnnl_status_t matmul(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, des
 static dnnl_data_type_t type_of(const vt_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
 
 /* rows x cols, stored with row stride ld, or transposed. */
-static bool matrix(dnnl_memory_desc_t *d, dnnl_data_type_t type, int rows, int cols, int ld, bool transposed) {
+static bool describe_matrix(dnnl_memory_desc_t *d, dnnl_data_type_t type, int rows, int cols, int ld, bool transposed) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
-    return describe(d, dims, type, strides) == dnnl_success;
+    return describe_strided(d, dims, type, strides) == dnnl_success;
 }
 
 /* The order that B [k, n] has in products of `rows` rows, where the library may choose. */
-static bool packed(dnnl_memory_desc_t *d, dnnl_engine_t engine, dnnl_data_type_t type, int rows, int k, int n) {
+static bool describe_packed_matrix(dnnl_memory_desc_t *d, dnnl_engine_t engine, dnnl_data_type_t type, int rows, int k,
+                                   int n) {
     dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_dims_t dims = {k, n};
-    bool ok = matrix(&a, type, rows, k, k, false) && any(&b, dims, type) == dnnl_success &&
-              matrix(&out, dnnl_f32, rows, n, n, false) &&
-              matmul(&pd, engine, SEEN(a), SEEN(b), SEEN(out), NULL) == dnnl_success &&
-              copy(d, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0)) == dnnl_success;
+    bool ok = describe_matrix(&a, type, rows, k, k, false) && describe_any_layout(&b, dims, type) == dnnl_success &&
+              describe_matrix(&out, dnnl_f32, rows, n, n, false) &&
+              create_matmul_descriptor(&pd, engine, SEEN(a), SEEN(b), SEEN(out), NULL) == dnnl_success &&
+              copy_description(d, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0)) == dnnl_success;
     if (pd) dnnl_primitive_desc_destroy(pd);
-    forget(a), forget(b), forget(out);
+    free_description(a), free_description(b), free_description(out);
     return ok;
 }
 
-static bool memory(dnnl_memory_t *m, dnnl_engine_t engine, description d) {
+static bool create_memory(dnnl_memory_t *m, dnnl_engine_t engine, description d) {
     return dnnl_memory_create(m, d, engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
 /* The three matrices of a product, without data yet. */
-static bool matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_memory_desc_t *out, dnnl_engine_t engine,
-                     slot *s) {
+static bool prepare_matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_memory_desc_t *out,
+                             dnnl_engine_t engine, slot *s) {
     const vt_product *p = &s->shape;
-    bool good = matrix(a, type_of(p), p->m, p->k, p->lda, p->ta) && matrix(out, dnnl_f32, p->m, p->n, p->ldc, false);
-    good = good && (p->order ? packed(b, engine, type_of(p), p->order, p->k, p->n)
-                             : matrix(b, type_of(p), p->k, p->n, p->ldb, p->tb));
-    return good && memory(&s->a, engine, SEEN(*a)) && memory(&s->b, engine, SEEN(*b)) &&
-           memory(&s->c, engine, SEEN(*out));
+    bool good = describe_matrix(a, type_of(p), p->m, p->k, p->lda, p->ta) &&
+                describe_matrix(out, dnnl_f32, p->m, p->n, p->ldc, false);
+    good = good && (p->order ? describe_packed_matrix(b, engine, type_of(p), p->order, p->k, p->n)
+                             : describe_matrix(b, type_of(p), p->k, p->n, p->ldb, p->tb));
+    return good && create_memory(&s->a, engine, SEEN(*a)) && create_memory(&s->b, engine, SEEN(*b)) &&
+           create_memory(&s->c, engine, SEEN(*out));
 }
 
 /* A row times a matrix, or a matrix times a column, whose numbers do not lie side by side: oneDNN 3.7.2 takes them as
@@ -163,25 +167,25 @@ static bool plain_loops(dnnl_primitive_desc_t pd) {
     return !strncmp(name, "ref", 3);
 }
 
-static void build(cache *c, slot *s) {
+static void build_primitive(cache *c, slot *s) {
     const vt_product *p = &s->shape;
     dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
-    bool ok = !scattered_vector(p) && matrices(&a, &b, &out, c->engine, s) &&
-              dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
-              (!p->add || append_sum(ops) == dnnl_success) &&
-              dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
-              matmul(&pd, c->engine, SEEN(a), SEEN(b), SEEN(out), attr) == dnnl_success && !plain_loops(pd);
+    bool ok =
+        !scattered_vector(p) && prepare_matrices(&a, &b, &out, c->engine, s) &&
+        dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
+        (!p->add || append_sum(ops) == dnnl_success) && dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
+        create_matmul_descriptor(&pd, c->engine, SEEN(a), SEEN(b), SEEN(out), attr) == dnnl_success && !plain_loops(pd);
     if (ok && dnnl_primitive_create(&s->primitive, pd) != dnnl_success) s->primitive = NULL;
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (ops) dnnl_post_ops_destroy(ops);
     if (attr) dnnl_primitive_attr_destroy(attr);
-    forget(a), forget(b), forget(out);
+    free_description(a), free_description(b), free_description(out);
 }
 
-static slot *find(cache *c, const vt_product *p) {
+static slot *find_or_build_slot(cache *c, const vt_product *p) {
     int *used = &c->of[p->bf16].used;
     for (int i = 0; i < *used; i++) {
         const vt_product *q = &c->of[p->bf16].slots[i].shape;
@@ -192,13 +196,13 @@ static slot *find(cache *c, const vt_product *p) {
     if (*used == SLOTS) return NULL;
     slot *s = &c->of[p->bf16].slots[(*used)++];
     s->shape = *p;
-    build(c, s);
+    build_primitive(c, s);
     return s;
 }
 
-static bool product(const vt_product *p, const void *a, const void *b, float *c) {
+static bool execute_product(const vt_product *p, const void *a, const void *b, float *c) {
     cache *here = cache_here();
-    slot *s = here ? find(here, p) : NULL;
+    slot *s = here ? find_or_build_slot(here, p) : NULL;
     if (!s || !s->primitive) return false;
     if (!c) return true; /* it could */
     /* the library takes non-const handles, but reads only */
@@ -213,9 +217,9 @@ static bool product(const vt_product *p, const void *a, const void *b, float *c)
  */
 bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float *c) {
     int threads = omp_get_max_threads();
-    if (threads == 1) return product(p, a, b, c);
+    if (threads == 1) return execute_product(p, a, b, c);
     omp_set_num_threads(1);
-    bool done = product(p, a, b, c);
+    bool done = execute_product(p, a, b, c);
     omp_set_num_threads(threads);
     return done;
 }
@@ -227,12 +231,14 @@ bool vt_onednn_can(const vt_product *p) { return vt_onednn_product(p, NULL, NULL
 size_t vt_onednn_packed_bytes(int rows, int k, int n) {
     cache *here = vt_onednn_bf16() ? cache_here() : NULL;
     dnnl_memory_desc_t d = {0};
-    size_t bytes = here && packed(&d, here->engine, dnnl_bf16, rows, k, n) ? dnnl_memory_desc_get_size(SEEN(d)) : 0;
-    forget(d);
+    size_t bytes = here && describe_packed_matrix(&d, here->engine, dnnl_bf16, rows, k, n)
+                       ? dnnl_memory_desc_get_size(SEEN(d))
+                       : 0;
+    free_description(d);
     return bytes;
 }
 
-static bool reorder(cache *here, dnnl_memory_t from, dnnl_memory_t to, description a, description b) {
+static bool reorder_matrix(cache *here, dnnl_memory_t from, dnnl_memory_t to, description a, description b) {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
     dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
@@ -248,20 +254,20 @@ bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, b
     cache *here = cache_here();
     dnnl_memory_desc_t plain = {0}, best = {0};
     dnnl_memory_t from = NULL, into = NULL;
-    bool ok = here && matrix(&plain, dnnl_f32, k, n, ldb, transposed) &&
-              packed(&best, here->engine, dnnl_bf16, rows, k, n) && memory(&from, here->engine, SEEN(plain)) &&
-              memory(&into, here->engine, SEEN(best));
+    bool ok = here && describe_matrix(&plain, dnnl_f32, k, n, ldb, transposed) &&
+              describe_packed_matrix(&best, here->engine, dnnl_bf16, rows, k, n) &&
+              create_memory(&from, here->engine, SEEN(plain)) && create_memory(&into, here->engine, SEEN(best));
     if (ok) dnnl_memory_set_data_handle(from, (void *)(size_t)b), dnnl_memory_set_data_handle(into, to);
-    ok = ok && reorder(here, from, into, SEEN(plain), SEEN(best));
+    ok = ok && reorder_matrix(here, from, into, SEEN(plain), SEEN(best));
     if (from) dnnl_memory_destroy(from);
     if (into) dnnl_memory_destroy(into);
-    forget(plain), forget(best);
+    free_description(plain), free_description(best);
     return ok;
 }
 
 /* The widest registers of what the processor has: finer names differ between versions, but each is a set of bits. On
  * other machines than x86 the bits mean something else that no header tells. */
-static const char *registers(unsigned has) {
+static const char *widest_registers(unsigned has) {
 #if defined(__x86_64__)
     static const struct {
         unsigned bits;
@@ -280,7 +286,8 @@ static const char *registers(unsigned has) {
 
 void vt_onednn_version(char *text, size_t size) {
     const dnnl_version_t *v = dnnl_version();
-    snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch, registers(dnnl_get_effective_cpu_isa()));
+    snprintf(text, size, "oneDNN %d.%d.%d %s", v->major, v->minor, v->patch,
+             widest_registers(dnnl_get_effective_cpu_isa()));
 }
 
 const char *vt_onednn_bf16(void) {

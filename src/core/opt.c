@@ -52,10 +52,10 @@ bool vt_parse_triple(const char *text, double out[3]) {
     return n == 1 || n == 3;
 }
 
-static bool same(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
+static bool equal_ignoring_case(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
 
 /* Letters to insert, leave out or change, or neighbours to swap (each once). */
-static int distance(const char *a, const char *b) {
+static int edit_distance(const char *a, const char *b) {
     int rows[3][64], n = (int)strlen(b);
     if (n > 62 || strlen(a) > 62) return 99;
     for (int j = 0; j <= n; j++) rows[0][j] = j;
@@ -63,10 +63,11 @@ static int distance(const char *a, const char *b) {
         int *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         now[0] = i;
         for (int j = 1; j <= n; j++) {
-            int best = last[j - 1] + !same(a[i - 1], b[j - 1]);
+            int best = last[j - 1] + !equal_ignoring_case(a[i - 1], b[j - 1]);
             if (last[j] + 1 < best) best = last[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]);
+            bool swapped =
+                i > 1 && j > 1 && equal_ignoring_case(a[i - 1], b[j - 2]) && equal_ignoring_case(a[i - 2], b[j - 1]);
             if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
             now[j] = best;
         }
@@ -78,7 +79,7 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     const char *best = NULL;
     int third = (int)(strlen(word) < 10 ? strlen(word) / 3 : 3), least = (third ? third : 1) + 1; /* no further away */
     for (size_t i = 0; i < n; i++) {
-        int d = distance(word, list[i]);
+        int d = edit_distance(word, list[i]);
         bool prefix = strlen(word) >= 2 && !strncasecmp(word, list[i], strlen(word));
         bool cut = prefix && d == 1; /* of two as near the one that only lost its last letter */
         if (prefix && d > 1) d = 1;
@@ -88,7 +89,7 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
 }
 
 /* "a, b, c", cut off where it does not fit. */
-static void join(char *out, size_t size, const char *const *list, size_t n) {
+static void join_names(char *out, size_t size, const char *const *list, size_t n) {
     *out = 0;
     for (size_t i = 0, at = 0; i < n && at < size; at = strlen(out), i++)
         snprintf(out + at, size - at, "%s%s", i ? ", " : "", list[i]);
@@ -100,26 +101,26 @@ vt_status vt_fail_unknown(const char *what, const char *word, const char *const 
     const char *near = vt_nearest(word, list, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; did you mean '%s'?", what, word, near);
     if (look) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s' (see '%s')", what, word, look);
-    join(all, sizeof all, list, n);
+    join_names(all, sizeof all, list, n);
     return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; there are: %s", what, word, all);
 }
 
-static void *field(const vt_opt *o, void *params) { return (char *)params + o->offset; }
+static void *option_field(const vt_opt *o, void *params) { return (char *)params + o->offset; }
 
-static void store(const vt_opt *o, void *params, double v) {
+static void store_number(const vt_opt *o, void *params, double v) {
     switch (o->type) {
     case VT_OPT_INT:
     case VT_OPT_CHOICE:
-        *(int *)field(o, params) = (int)v;
+        *(int *)option_field(o, params) = (int)v;
         break;
     case VT_OPT_REAL:
-        *(double *)field(o, params) = v;
+        *(double *)option_field(o, params) = v;
         break;
     case VT_OPT_BOOL:
-        *(bool *)field(o, params) = v != 0;
+        *(bool *)option_field(o, params) = v != 0;
         break;
     case VT_OPT_TRIPLE:
-        for (int k = 0; k < 3; k++) ((double *)field(o, params))[k] = v;
+        for (int k = 0; k < 3; k++) ((double *)option_field(o, params))[k] = v;
         break;
     case VT_OPT_TEXT:
         break;
@@ -128,9 +129,9 @@ static void store(const vt_opt *o, void *params, double v) {
 
 static void store_default(const vt_opt *o, void *params) {
     if (o->type == VT_OPT_TEXT)
-        snprintf(field(o, params), (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
+        snprintf(option_field(o, params), (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
     else
-        store(o, params, o->preset);
+        store_number(o, params, o->preset);
 }
 
 void vt_opt_defaults(const vt_opt *opts, void *params) {
@@ -146,14 +147,14 @@ static vt_status set_triple(const vt_opt *o, void *params, const char *value, co
         if (!(v[k] >= o->min && v[k] <= o->max))
             return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
                            o->min, o->max);
-    memcpy(field(o, params), v, sizeof v);
+    memcpy(option_field(o, params), v, sizeof v);
     return VT_OK;
 }
 
 static vt_status set_text(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
     if (strlen(value) >= (size_t)o->max)
         return vt_fail(e, VT_E_USAGE, "%s: option %s is longer than %.0f bytes", who, o->key, o->max - 1);
-    snprintf(field(o, params), (size_t)o->max, "%s", value);
+    snprintf(option_field(o, params), (size_t)o->max, "%s", value);
     return VT_OK;
 }
 
@@ -165,13 +166,13 @@ static int choice_index(const char *choices, const char *text) {
     return -1;
 }
 
-static vt_status set(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+static vt_status set_option_value(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
     double v = 0;
     long long i;
     if (o->type == VT_OPT_TEXT) return set_text(o, params, value, who, e);
     if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
     if (o->preset_text && !strcasecmp(value, o->preset_text)) { /* the canonical text of a default reads back */
-        store(o, params, o->preset);
+        store_number(o, params, o->preset);
         return VT_OK;
     }
     switch (o->type) {
@@ -204,34 +205,34 @@ static vt_status set(const vt_opt *o, void *params, const char *value, const cha
     if ((o->type == VT_OPT_INT || o->type == VT_OPT_REAL) && !(v >= o->min && v <= o->max))
         return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
                        o->min, o->max);
-    store(o, params, v);
+    store_number(o, params, v);
     return VT_OK;
 }
 
-static vt_status unknown(const vt_opt *opts, const char *key, const char *who, vt_err *e) {
+static vt_status fail_unknown_option(const vt_opt *opts, const char *key, const char *who, vt_err *e) {
     const char *names[32] = {0};
     size_t n = 0;
     for (const vt_opt *o = opts; o && o->key && n < 32; o++) names[n++] = o->key;
     const char *near = vt_nearest(key, names, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; did you mean '%s'?", who, key, near);
     char all[256];
-    join(all, sizeof all, names, n);
+    join_names(all, sizeof all, names, n);
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 
-static const vt_opt *find(const vt_opt *opts, const char *key) {
+static const vt_opt *find_option(const vt_opt *opts, const char *key) {
     for (; opts && opts->key; opts++)
         if (!strcasecmp(opts->key, key)) return opts;
     return NULL;
 }
 
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e) {
-    const vt_opt *o = find(opts, key);
-    return o ? set(o, params, value, who, e) : unknown(opts, key, who, e);
+    const vt_opt *o = find_option(opts, key);
+    return o ? set_option_value(o, params, value, who, e) : fail_unknown_option(opts, key, who, e);
 }
 
 bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out) {
-    const vt_opt *o = find(opts, key);
+    const vt_opt *o = find_option(opts, key);
     if (!o || o->type != VT_OPT_INT) return false;
     *out = *(const int *)((const char *)params + o->offset);
     return true;

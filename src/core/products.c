@@ -16,7 +16,7 @@ const char *vt_precision_name(vt_precision p) {
 
 /* The lower half decides: above a half unit, or at it beside an odd upper half, one is carried (which makes the
  * largest floats infinite, as it should). A NaN keeps its upper half and stays one. */
-static inline uint32_t nearest(uint32_t u) {
+static inline uint32_t round_to_bf16(uint32_t u) {
     uint32_t carried = u + 0x7fff + ((u >> 16) & 1);
     return (u & 0x7fffffff) > 0x7f800000 ? (u | 0x400000) & 0xffff0000 : carried & 0xffff0000;
 }
@@ -26,7 +26,7 @@ void vt_bf16_round(float *restrict to, const float *restrict x, int rows, int co
         for (int j = 0; j < cols; j++) {
             uint32_t u;
             memcpy(&u, x + j, sizeof u);
-            u = nearest(u);
+            u = round_to_bf16(u);
             memcpy(to + j, &u, sizeof u);
         }
 }
@@ -36,7 +36,7 @@ void vt_bf16_convert(uint16_t *restrict to, const float *restrict x, int rows, i
         for (int j = 0; j < cols; j++) {
             uint32_t u;
             memcpy(&u, x + j, sizeof u);
-            to[j] = (uint16_t)(nearest(u) >> 16);
+            to[j] = (uint16_t)(round_to_bf16(u) >> 16);
         }
 }
 
@@ -61,15 +61,15 @@ static int by_address(const void *a_, const void *b_) {
     return p != q ? (p > q) - (p < q) : (int)a->from.transposed - (int)b->from.transposed;
 }
 
-static size_t padded(size_t n) { return (n + 63) / 64 * 64; }
+static size_t round_up_to_64(size_t n) { return (n + 63) / 64 * 64; }
 
 size_t vt_packed_bytes(const vt_packed_from *list, int count, int rows) {
     size_t sum = 0;
-    for (int i = 0; i < count; i++) sum += padded(vt_onednn_packed_bytes(rows, list[i].k, list[i].n));
+    for (int i = 0; i < count; i++) sum += round_up_to_64(vt_onednn_packed_bytes(rows, list[i].k, list[i].n));
     return sum;
 }
 
-static bool fill(vt_packed *p) {
+static bool pack_matrices(vt_packed *p) {
     char *to = p->block;
     bool good = true;
     for (int i = 0; i < p->count; i++) {
@@ -77,7 +77,7 @@ static bool fill(vt_packed *p) {
         size_t bytes = vt_onednn_packed_bytes(p->rows, f->k, f->n);
         if (bytes) good = vt_onednn_pack(to, p->rows, f->k, f->n, f->b, f->ld, f->transposed) && good;
         p->items[i].bytes = bytes ? to : NULL;
-        to += padded(bytes);
+        to += round_up_to_64(bytes);
     }
     return good;
 }
@@ -93,7 +93,7 @@ vt_status vt_packed_make(vt_packed **out, const vt_packed_from *list, int count,
     p->rows = rows, p->count = count;
     for (int i = 0; i < count; i++) p->items[i].from = list[i];
     qsort(p->items, (size_t)count, sizeof p->items[0], by_address);
-    if (fill(p)) {
+    if (pack_matrices(p)) {
         *out = p;
         return VT_OK;
     }
@@ -106,7 +106,7 @@ void vt_packed_free(vt_packed *p) {
     free(p);
 }
 
-static const item *packed(const vt_packed *p, const vt_packed_from *want) {
+static const item *find_packed_matrix(const vt_packed *p, const vt_packed_from *want) {
     const item key = {.from = *want};
     const item *i = p ? bsearch(&key, p->items, (size_t)p->count, sizeof *i, by_address) : NULL;
     return i && i->bytes && i->from.k == want->k && i->from.n == want->n && i->from.ld == want->ld ? i : NULL;
@@ -118,7 +118,7 @@ static const item *packed(const vt_packed *p, const vt_packed_from *want) {
  * core/small's where it has kernels for them, else OpenBLAS's product of rounded inputs. */
 #define ONEDNN_FROM 1000000.0
 
-static void convert(float *to, const float *x, int rows, int cols, int ld) {
+static void convert_to_bf16(float *to, const float *x, int rows, int cols, int ld) {
     if (!vt_small_round_bf16((uint16_t *)to, x, rows, cols, ld)) vt_bf16_convert((uint16_t *)to, x, rows, cols, ld);
 }
 
@@ -127,15 +127,15 @@ static bool by_onednn(const vt_products *by, const item *ready, vt_product p, co
                       int ldb, float *c) {
     p.bf16 = true, p.lda = p.ta ? p.m : p.k, p.ldb = p.tb ? p.k : p.n, p.order = ready ? by->packed->rows : 0;
     if (!vt_onednn_can(&p)) return false;
-    convert(by->a, a, p.ta ? p.k : p.m, p.lda, lda);
-    if (!ready) convert(by->b, b, p.tb ? p.n : p.k, p.ldb, ldb);
+    convert_to_bf16(by->a, a, p.ta ? p.k : p.m, p.lda, lda);
+    if (!ready) convert_to_bf16(by->b, b, p.tb ? p.n : p.k, p.ldb, ldb);
     return vt_onednn_product(&p, by->a, ready ? ready->bytes : by->b, c);
 }
 
-static bool native(const vt_products *by, bool ta, bool tb, int m, int n, int k, bool add, const float *a, int lda,
-                   const float *b, int ldb, float *c, int ldc) {
+static bool multiply_native_bf16(const vt_products *by, bool ta, bool tb, int m, int n, int k, bool add, const float *a,
+                                 int lda, const float *b, int ldb, float *c, int ldc) {
     const vt_packed_from want = {.b = b, .k = k, .n = n, .ld = ldb, .transposed = tb};
-    const item *ready = packed(by->packed, &want);
+    const item *ready = find_packed_matrix(by->packed, &want);
     if (!ready && vt_small_product_bf16(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, by->a, by->b)) return true;
     if (!ready && (double)m * n * k < ONEDNN_FROM) return false;
     return by_onednn(by, ready, (vt_product){.ta = ta, .tb = tb, .add = add, .m = m, .n = n, .k = k, .ldc = ldc}, a,
@@ -149,7 +149,7 @@ void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k
         return;
     }
     bool plain = alpha == 1 && (beta == 0 || beta == 1);
-    if (by->native && plain && native(by, ta, tb, m, n, k, beta == 1, a, lda, b, ldb, c, ldc)) return;
+    if (by->native && plain && multiply_native_bf16(by, ta, tb, m, n, k, beta == 1, a, lda, b, ldb, c, ldc)) return;
     vt_bf16_round(by->a, a, ta ? k : m, ta ? m : k, lda);
     vt_bf16_round(by->b, b, tb ? n : k, tb ? k : n, ldb);
     vt_gemm_f32(ta, tb, m, n, k, alpha, by->a, ta ? m : k, by->b, tb ? k : n, beta, c, ldc);

@@ -26,7 +26,7 @@ void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t to
     p->began = p->shown = vt_now(), p->left = 0;
 }
 
-static void show(vt_progress *p, const char *note, bool last) {
+static void show_progress(vt_progress *p, const char *note, bool last) {
     double seconds = vt_now() - p->began;
     double rate = seconds > 0 ? (double)(p->done - p->start) / seconds : 0;
     char text[200], left[40] = "", time[24];
@@ -44,11 +44,11 @@ void vt_progress_step(vt_progress *p, size_t done, const char *note) {
     double now = vt_now();
     if (!p->show || now - p->shown < (p->live ? 0.1 : 30)) return;
     p->shown = now;
-    show(p, note, false);
+    show_progress(p, note, false);
 }
 
 void vt_progress_end(vt_progress *p, const char *note) {
-    if (p->show && (p->live || vt_now() - p->began >= 30)) show(p, note, true);
+    if (p->show && (p->live || vt_now() - p->began >= 30)) show_progress(p, note, true);
 }
 
 vt_status vt_check_interrupt(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e) {

@@ -21,7 +21,7 @@ void vt_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]
 }
 
 /* The user's seed and the purpose select the Philox key; image, run, step and position are the counter. */
-static void block(const vt_rng *r, uint64_t b, uint32_t out[4]) {
+static void generate_philox_block(const vt_rng *r, uint64_t b, uint32_t out[4]) {
     uint32_t key[2] = {(uint32_t)r->seed ^ r->purpose, (uint32_t)(r->seed >> 32) ^ (r->run * 0x85EBCA6Bu)};
     uint32_t counter[4] = {(uint32_t)b, (uint32_t)(b >> 32) ^ r->run, r->image, r->step};
     vt_philox(out, counter, key);
@@ -29,7 +29,7 @@ static void block(const vt_rng *r, uint64_t b, uint32_t out[4]) {
 
 uint32_t vt_rng_bits(const vt_rng *r, uint64_t i) {
     uint32_t w[4];
-    block(r, i / 4, w);
+    generate_philox_block(r, i / 4, w);
     return w[i % 4];
 }
 
@@ -38,7 +38,7 @@ float vt_rng_uniform(const vt_rng *r, uint64_t i) { return (float)(vt_rng_bits(r
 void vt_rng_uniforms(const vt_rng *r, float *out, size_t n) {
     for (size_t i = 0; i < n; i += 4) {
         uint32_t w[4];
-        block(r, i / 4, w);
+        generate_philox_block(r, i / 4, w);
         for (size_t j = 0; j < 4 && i + j < n; j++) out[i + j] = (float)(w[j] >> 8) * 0x1p-24f;
     }
 }
@@ -46,7 +46,7 @@ void vt_rng_uniforms(const vt_rng *r, float *out, size_t n) {
 void vt_rng_normals(const vt_rng *r, float *out, size_t n) {
     for (size_t i = 0; i < n; i += 2) {
         uint32_t w[4];
-        block(r, i / 2, w);
+        generate_philox_block(r, i / 2, w);
         double u1 = ((double)w[0] + 1.0) * 0x1p-32, u2 = (double)w[1] * 0x1p-32;
         double rho = sqrt(-2 * log(u1)), theta = 6.283185307179586476925 * u2;
         out[i] = (float)(rho * cos(theta));

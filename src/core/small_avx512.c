@@ -258,14 +258,14 @@ bool vt_small_avx512_here(void) {
 static bool bf16_here(void) { return vt_small_avx512_here() && __builtin_cpu_supports("avx512bf16"); }
 
 /* A class token behind so many others: alone in a vector it would cost as much as sixteen. */
-static bool alone(bool ta, bool tb, int n) { return tb && !ta && n > LANES && n % LANES == 1; }
+static bool has_single_last_column(bool ta, bool tb, int n) { return tb && !ta && n > LANES && n % LANES == 1; }
 
-static bool fits(int n, int k) { return ((double)n + LANES - 1) * k <= PACKED; }
+static bool fits_packed_buffer(int n, int k) { return ((double)n + LANES - 1) * k <= PACKED; }
 
 AVX512 static void floats(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
                           bool add, float *c, int ldc) {
     _Alignas(64) float packed[PACKED];
-    bool last = alone(ta, tb, n), as_it_is = !tb && n % LANES == 0;
+    bool last = has_single_last_column(ta, tb, n), as_it_is = !tb && n % LANES == 0;
     int whole = n - last, width = (whole + LANES - 1) / LANES * LANES;
     operands o = {.a = a, .row = ta ? 1 : (size_t)lda, .col = ta ? (size_t)lda : 1, .ldc = (size_t)ldc, .k = k};
     o.b = as_it_is ? b : packed, o.ldb = (size_t)(as_it_is ? ldb : width), o.c = c, o.add = add;
@@ -280,7 +280,7 @@ AVX512 static void floats(bool ta, bool tb, int m, int n, int k, const float *a,
 
 bool vt_small_avx512(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb, bool add,
                      float *c, int ldc) {
-    if (!fits(n, k) || !vt_small_avx512_here()) return false;
+    if (!fits_packed_buffer(n, k) || !vt_small_avx512_here()) return false;
     floats(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
     return true;
 }
@@ -289,7 +289,7 @@ AVX512 static void rounded(bool ta, bool tb, int m, int n, int k, const float *a
                            bool add, float *c, int ldc, float *room_a, float *room_b) {
     _Alignas(64) float packed[PACKED];
     float *along = room_b;
-    bool last = alone(ta, tb, n);
+    bool last = has_single_last_column(ta, tb, n);
     int whole = n - last, width = (whole + LANES - 1) / LANES * LANES, pairs = (k + 1) / 2;
     operands o = {.a = room_a,
                   .row = ta ? 1 : (size_t)pairs,
@@ -312,7 +312,7 @@ AVX512 static void rounded(bool ta, bool tb, int m, int n, int k, const float *a
 
 bool vt_small_product_bf16(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
                            bool add, float *c, int ldc, float *room_a, float *room_b) {
-    if (!fits(n, (k + 1) / 2) || !bf16_here()) return false;
+    if (!fits_packed_buffer(n, (k + 1) / 2) || !bf16_here()) return false;
     rounded(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, room_a, room_b);
     return true;
 }

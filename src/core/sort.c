@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b) {
+static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-void vt_sort(double *v, size_t n) { qsort(v, n, sizeof *v, ascending); }
+void vt_sort(double *v, size_t n) { qsort(v, n, sizeof *v, compare_doubles); }
 
 double vt_median(double *v, size_t n) {
     if (!n) return NAN;

@@ -26,7 +26,7 @@ static double log_gamma(double x) {
 
 /* P(X = k), X ~ Binomial(n, 1/2). Relative error near 2^-53 n log n, of the logarithms: 1e-12 at n =
  * 1000, 2e-8 at 10^7. */
-static double mass(int64_t n, int64_t k) {
+static double binomial_mass(int64_t n, int64_t k) {
     double l = log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
     return exp(l - (double)n * 0.693147180559945309417);
 }
@@ -40,7 +40,7 @@ static double at_most(int64_t n, int64_t k) {
         term *= (double)i / (double)(n - i + 1);
         sum += term;
     }
-    return mass(n, k) * sum;
+    return binomial_mass(n, k) * sum;
 }
 
 vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c) {
@@ -48,7 +48,7 @@ vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c) {
     vt_mcnemar r = {.two_sided = 1, .mid_p = 1, .a_better = at_most(n, c), .b_better = at_most(n, b)};
     if (b == c) return r; /* the doubled tail exceeds 1 */
     r.two_sided = fmin(1, 2 * at_most(n, s));
-    r.mid_p = r.two_sided - mass(n, s);
+    r.mid_p = r.two_sided - binomial_mass(n, s);
     return r;
 }
 
@@ -56,7 +56,7 @@ vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c) {
 
 /* Tango's statistic of the hypothesis B - A = d: (b - a - n d) over its standard deviation at the likeliest shares that
  * have this difference, of which q, right under A alone, solves 2n q^2 + (-a-b + (2n-b+a) d) q - a d (1-d) = 0. */
-static double tango(double a, double b, double n, double d) {
+static double tango_statistic(double a, double b, double n, double d) {
     double p = (2 * n - b + a) * d - a - b, c = -a * d * (1 - d);
     double root = sqrt(fmax(0, p * p - 8 * n * c));
     double q = p > 0 ? -2 * c / (p + root) : (root - p) / (4 * n); /* without cancellation */
@@ -64,11 +64,11 @@ static double tango(double a, double b, double n, double d) {
 }
 
 /* Where the statistic, which falls with d, crosses `level`. */
-static double crossing(double a, double b, double n, double level, double low, double high) {
+static double find_crossing(double a, double b, double n, double level, double low, double high) {
     for (int i = 0; i < 200 && high > low; i++) {
         double mid = (low + high) / 2;
         if (mid == low || mid == high) break;
-        if (tango(a, b, n, mid) > level)
+        if (tango_statistic(a, b, n, mid) > level)
             low = mid;
         else
             high = mid;
@@ -80,8 +80,8 @@ void vt_paired_interval(int64_t a, int64_t b, int64_t n, double z, double *low, 
     *low = -1, *high = 1;
     if (n <= 0) return;
     double d = (double)(b - a) / (double)n;
-    if (a < n) *low = crossing((double)a, (double)b, (double)n, z, -1, d);
-    if (b < n) *high = crossing((double)a, (double)b, (double)n, -z, d, 1);
+    if (a < n) *low = find_crossing((double)a, (double)b, (double)n, z, -1, d);
+    if (b < n) *high = find_crossing((double)a, (double)b, (double)n, -z, d, 1);
 }
 
 /* ---- means ---- */

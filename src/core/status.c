@@ -21,7 +21,7 @@ __attribute__((weak)) bool vt_bare_arguments(void) { return false; }
 const char *vt_argument(const char *name) { return vt_bare_arguments() && !strncmp(name, "--", 2) ? name + 2 : name; }
 
 /* The format without the dashes of its arguments, out of room for all of it. */
-static void bare(char *out, const char *fmt) {
+static void strip_option_dashes(char *out, const char *fmt) {
     bool command = false; /* behind "vitrine", up to a mark */
     for (const char *at = fmt; *at; at++) {
         command = (command && !strchr("`),;", *at)) || !strncmp(at, "vitrine ", strlen("vitrine "));
@@ -35,7 +35,7 @@ vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) {
     char plain[1000];
     if (!e) return s;
     e->code = s;
-    if (vt_bare_arguments() && strlen(fmt) < sizeof plain) bare(plain, fmt), fmt = plain;
+    if (vt_bare_arguments() && strlen(fmt) < sizeof plain) strip_option_dashes(plain, fmt), fmt = plain;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);

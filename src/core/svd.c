@@ -33,14 +33,14 @@ typedef struct plan {
     int *iwork;                    /* [8 k] */
 } plan;
 
-static int decompose(plan *p) {
+static int call_dgesdd(plan *p) {
     int info = 0;
     dgesdd_(p->jobz, &p->m, &p->n, p->a, &p->m, p->s, p->v, &p->m, p->ut, &p->k, p->work, &p->lwork, p->iwork, &info,
             1);
     return info;
 }
 
-static void carve(plan *p, vt_arena *r) {
+static void allocate_from_arena(plan *p, vt_arena *r) {
     size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k, vectors = *p->jobz == 'S' ? k : 0;
     p->a = vt_arena_take(r, m * n, sizeof *p->a); /* two ints: no overflow */
     p->s = vt_arena_take(r, k, sizeof *p->s);
@@ -67,11 +67,11 @@ static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
 }
 
 /* Asks LAPACK for the workspace it wants. */
-static vt_status ask(plan *p, vt_err *e) {
+static vt_status query_workspace(plan *p, vt_err *e) {
     double wanted = 0, none = 0;
     int unused = 0;
     p->lwork = -1, p->a = p->s = p->v = p->ut = &none, p->work = &wanted, p->iwork = &unused;
-    if (decompose(p) != 0 || !(wanted >= 1 && wanted < INT_MAX))
+    if (call_dgesdd(p) != 0 || !(wanted >= 1 && wanted < INT_MAX))
         return vt_fail(e, VT_E_RANGE, "a %d x %d matrix is too large for LAPACK's 32-bit sizes", p->n, p->m);
     p->lwork = (int)wanted + 1;
     return VT_OK;
@@ -80,15 +80,15 @@ static vt_status ask(plan *p, vt_err *e) {
 static vt_status run(plan *p, void **block, const char *jobz, const double *a, int rows, int cols, int ld, vt_err *e) {
     VT_TRY(check(a, rows, cols, ld, e));
     *p = (plan){.jobz = jobz, .m = cols, .n = rows, .k = rows < cols ? rows : cols};
-    VT_TRY(ask(p, e));
+    VT_TRY(query_workspace(p, e));
     vt_arena r = {0};
-    carve(p, &r);
+    allocate_from_arena(p, &r);
     r = (vt_arena){.base = *block = vt_alloc(r.used), .size = r.used};
     if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for the singular values of a %d x %d matrix", rows, cols);
-    carve(p, &r);
+    allocate_from_arena(p, &r);
     for (int i = 0; i < rows; i++)
         memcpy(p->a + (size_t)i * (size_t)cols, a + (size_t)i * (size_t)ld, (size_t)cols * sizeof *a);
-    if (decompose(p) != 0)
+    if (call_dgesdd(p) != 0)
         return vt_fail(e, VT_E_NUMERIC, "the singular values of a %d x %d matrix did not converge", rows, cols);
     return VT_OK;
 }

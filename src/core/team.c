@@ -13,10 +13,10 @@ typedef struct word {
 
 enum { LEAVES = 1 << 8 }; /* beside a status: this rank is at its end */
 
-static int weight(int32_t s) { return s == VT_OK ? 0 : s == VT_INTERRUPTED ? 1 : 2; }
+static int severity_of_status(int32_t s) { return s == VT_OK ? 0 : s == VT_INTERRUPTED ? 1 : 2; }
 
 /* The rank whose status counts; *worst: that status; *odd: a rank that is at its end where another is not, or -1. */
-static int decide(const vt_team *t, int32_t own, vt_status *worst, int *odd) {
+static int find_worst_rank(const vt_team *t, int32_t own, vt_status *worst, int *odd) {
     int32_t *all = t->room;
     int which = 0, leaves = 0;
     *odd = -1;
@@ -24,7 +24,7 @@ static int decide(const vt_team *t, int32_t own, vt_status *worst, int *odd) {
     for (int r = 0; r < t->size; r++) {
         if (all[r] & LEAVES) leaves++, *odd = r;
         all[r] &= ~LEAVES;
-        if (weight(all[r]) > weight(all[which])) which = r;
+        if (severity_of_status(all[r]) > severity_of_status(all[which])) which = r;
     }
     if (leaves == t->size) *odd = -1;
     *worst = (vt_status)all[which];
@@ -32,7 +32,7 @@ static int decide(const vt_team *t, int32_t own, vt_status *worst, int *odd) {
 }
 
 /* The sentence of that rank. */
-static void hear(const vt_team *t, int from, vt_status s, vt_err *e) {
+static void broadcast_failure(const vt_team *t, int from, vt_status s, vt_err *e) {
     word w = {.host = "?"};
     vt_err none = {0};
     if (!e) e = &none;
@@ -49,19 +49,19 @@ static void hear(const vt_team *t, int from, vt_status s, vt_err *e) {
         vt_fail(e, s, "%.1990s", *w.text ? w.text : vt_status_name(s));
 }
 
-static vt_status agree(vt_team *t, vt_status mine, bool leaves, vt_err *e) {
+static vt_status agree_on_status(vt_team *t, vt_status mine, bool leaves, vt_err *e) {
     if (!t || t->over) return mine;
     vt_status worst;
-    int odd, which = decide(t, (int32_t)mine | (leaves ? LEAVES : 0), &worst, &odd);
-    t->over = odd >= 0 || weight((int32_t)worst) == 2;
-    if (odd >= 0 && weight((int32_t)worst) < 2)
+    int odd, which = find_worst_rank(t, (int32_t)mine | (leaves ? LEAVES : 0), &worst, &odd);
+    t->over = odd >= 0 || severity_of_status((int32_t)worst) == 2;
+    if (odd >= 0 && severity_of_status((int32_t)worst) < 2)
         return vt_fail(e, VT_E_USAGE, "rank %d has ended while others work on: all ranks need the same words", odd);
-    if (worst != VT_OK) hear(t, which, worst, e);
+    if (worst != VT_OK) broadcast_failure(t, which, worst, e);
     return worst;
 }
 
-vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e) { return agree(t, mine, false, e); }
-vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e) { return agree(t, mine, true, e); }
+vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e) { return agree_on_status(t, mine, false, e); }
+vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e) { return agree_on_status(t, mine, true, e); }
 
 vt_status vt_team_collect(vt_team *t, const void *mine, size_t bytes, void **all, size_t *sizes, vt_err *e) {
     size_t total = 0, at = 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Does c end a mark of direction? */
-static bool turns(const vt_text_at *at, unsigned char c) {
+static bool is_direction_mark_end(const vt_text_at *at, unsigned char c) {
     if (at->lead == 0xD8) return c == 0x9C;
     if (at->lead != 0xE2) return false;
     if (at->second == 0x81) return c >= 0xA6 && c <= 0xA9;
@@ -13,9 +13,9 @@ static bool turns(const vt_text_at *at, unsigned char c) {
 }
 
 /* Is c, which follows what `at` has seen, obeyed? Bytes from 0x80 on are parts of letters inside of a sequence. */
-static bool obeyed(vt_text_at *at, unsigned char c) {
+static bool is_control_byte(vt_text_at *at, unsigned char c) {
     if (at->left > 0 && (c & 0xC0) == 0x80) {
-        if (--at->left == 0) return turns(at, c) || (at->lead == 0xC2 && c < 0xA0);
+        if (--at->left == 0) return is_direction_mark_end(at, c) || (at->lead == 0xC2 && c < 0xA0);
         at->second = c;
         return false;
     }
@@ -29,7 +29,7 @@ void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at) {
     if (!at) at = &whole;
     for (size_t i = 0; i < n; i++) {
         bool last = at->left > 0 && ((unsigned char)text[i] & 0xC0) == 0x80; /* of a sequence, perhaps */
-        if (!obeyed(at, (unsigned char)text[i]) || (text[i] && strchr(keep, text[i]))) continue;
+        if (!is_control_byte(at, (unsigned char)text[i]) || (text[i] && strchr(keep, text[i]))) continue;
         text[i] = '?';
         size_t before = !last ? 0 : at->lead == 0xE2 ? 2 : 1; /* bytes of the same sequence */
         for (size_t k = 1; k <= before && k <= i; k++) text[i - k] = '?';
@@ -45,6 +45,6 @@ const char *vt_text_line(char *buf, size_t size, const char *text) {
 bool vt_text_is_plain(const char *text) {
     vt_text_at at = {0};
     for (; *text; text++)
-        if (obeyed(&at, (unsigned char)*text)) return false;
+        if (is_control_byte(&at, (unsigned char)*text)) return false;
     return true;
 }

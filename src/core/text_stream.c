@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ssize_t put(void *cookie, const char *data, size_t n) {
+static ssize_t append_bytes(void *cookie, const char *data, size_t n) {
     vt_text_stream *w = cookie;
     if (n >= w->room - w->n) {
         size_t room = 2 * (w->n + n) + 1;
@@ -22,7 +22,7 @@ static ssize_t put(void *cookie, const char *data, size_t n) {
 
 FILE *vt_text_stream_open(vt_text_stream *w) {
     *w = (vt_text_stream){.text = calloc(1, 1), .room = 1};
-    if (w->text) w->stream = fopencookie(w, "w", (cookie_io_functions_t){.write = put});
+    if (w->text) w->stream = fopencookie(w, "w", (cookie_io_functions_t){.write = append_bytes});
     if (!w->stream) free(w->text), w->text = NULL;
     return w->stream;
 }

@@ -19,7 +19,7 @@ typedef struct queue {
 } queue;
 
 /* Item i was taken after every lower one, so whoever is waited for is at work: no deadlock. */
-static vt_status queued(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status run_item_in_order(void *ctx, int thread, size_t item, vt_err *e) {
     queue *q = ctx;
     vt_status s = q->fn(q->ctx, thread, item, e);
     pthread_mutex_lock(&q->lock);
@@ -36,14 +36,14 @@ vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_f
     queue q = {.fn = fn, .commit = commit, .ctx = ctx};
     pthread_mutex_init(&q.lock, NULL);
     pthread_cond_init(&q.turn, NULL);
-    vt_status s = vt_for_each(n, threads, queued, &q, e);
+    vt_status s = vt_for_each(n, threads, run_item_in_order, &q, e);
     pthread_cond_destroy(&q.turn);
     pthread_mutex_destroy(&q.lock);
     return s;
 }
 
 /* OpenMP ends the process when it cannot start a thread. Its threads stay, so each number is tried once. */
-static vt_status reserve(int threads, vt_err *e) {
+static vt_status reserve_thread_memory(int threads, vt_err *e) {
     static atomic_int started = 1;
     pthread_attr_t attr;
     size_t stack = 0;
@@ -70,7 +70,7 @@ typedef struct items {
 } items;
 
 /* One thread's part. */
-static void take(items *a, int thread) {
+static void run_items(items *a, int thread) {
     size_t i;
     while (atomic_load(&a->first) == VT_OK && (i = atomic_fetch_add(&a->next, 1)) < a->n) {
         vt_err mine = {0};
@@ -88,31 +88,31 @@ typedef struct part {
     pthread_t id;
 } part;
 
-static void *start(void *p) {
-    take(((part *)p)->a, ((part *)p)->thread);
+static void *thread_entry(void *p) {
+    run_items(((part *)p)->a, ((part *)p)->thread);
     return NULL;
 }
 
-static void parallel(items *a, int threads) {
+static void run_in_parallel(items *a, int threads) {
     part parts[VT_THREADS_MOST];
     for (int k = 1; k < threads; k++) {
         parts[k] = (part){.a = a, .thread = k};
         if (pthread_create(&parts[k].id, NULL, start, &parts[k]) != 0) __builtin_trap();
     }
-    take(a, 0);
+    run_items(a, 0);
     for (int k = 1; k < threads; k++) pthread_join(parts[k].id, NULL);
 }
 #else
-static void parallel(items *a, int threads) {
+static void run_in_parallel(items *a, int threads) {
 #pragma omp parallel num_threads(threads)
-    take(a, omp_get_thread_num());
+    run_items(a, omp_get_thread_num());
 }
 #endif
 
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e) {
     items a = {.fn = fn, .ctx = ctx, .n = n, .e = e};
     if ((size_t)threads > n) threads = n ? (int)n : 1;
-    if (e) VT_TRY(reserve(threads, e));
-    parallel(&a, threads);
+    if (e) VT_TRY(reserve_thread_memory(threads, e));
+    run_in_parallel(&a, threads);
     return (vt_status)atomic_load(&a.first);
 }

@@ -86,14 +86,14 @@ vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e) {
 
 /* ---- trees ---- */
 
-static void clear(vt_yaml_node *x) {
-    for (int i = 0; i < x->n; i++) clear(&x->items[i]);
+static void clear_node(vt_yaml_node *x) {
+    for (int i = 0; i < x->n; i++) clear_node(&x->items[i]);
     free(x->items), free(x->key), free(x->value);
     *x = (vt_yaml_node){0};
 }
 
 void vt_yaml_free(vt_yaml_node *root) {
-    if (root) clear(root);
+    if (root) clear_node(root);
     free(root);
 }
 
@@ -110,7 +110,7 @@ static vt_status text_of(vt_yaml *y, const char *what, char **out) {
     return *out ? VT_OK : vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
 }
 
-static vt_status add(vt_yaml *y, vt_yaml_node *to, vt_yaml_node **child) {
+static vt_status add_child(vt_yaml *y, vt_yaml_node *to, vt_yaml_node **child) {
     if ((to->n & (to->n - 1)) == 0) { /* room doubles */
         vt_yaml_node *more = realloc(to->items, (to->n ? 2 * (size_t)to->n : 1) * sizeof *more);
         if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
@@ -121,20 +121,20 @@ static vt_status add(vt_yaml *y, vt_yaml_node *to, vt_yaml_node **child) {
     return VT_OK;
 }
 
-static vt_status value(vt_yaml *y, vt_yaml_node *x, int depth);
+static vt_status read_value(vt_yaml *y, vt_yaml_node *x, int depth);
 
-static vt_status list(vt_yaml *y, vt_yaml_node *x, int depth) {
+static vt_status read_list(vt_yaml *y, vt_yaml_node *x, int depth) {
     vt_yaml_node *child = NULL;
     for (x->kind = VT_YAML_LIST;;) {
         VT_TRY(vt_yaml_next(y));
         if (y->event.type == YAML_SEQUENCE_END_EVENT) return VT_OK;
-        VT_TRY(add(y, x, &child));
-        VT_TRY(value(y, child, depth));
+        VT_TRY(add_child(y, x, &child));
+        VT_TRY(read_value(y, child, depth));
     }
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(a, b); }
-static void keep(void *key) { (void)key; } /* it is the node's */
+static void free_nothing(void *key) { (void)key; } /* it is the node's */
 
 /* seen: the keys so far, a tree of <search.h>. */
 static vt_status new_key(vt_yaml *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
@@ -145,41 +145,41 @@ static vt_status new_key(vt_yaml *y, const vt_yaml_node *x, const vt_yaml_node *
                           vt_yaml_get(x, key)->line);
 }
 
-static vt_status children(vt_yaml *y, vt_yaml_node *x, int depth, void **seen) {
+static vt_status read_map_entries(vt_yaml *y, vt_yaml_node *x, int depth, void **seen) {
     vt_yaml_node *child = NULL;
     for (;;) {
         VT_TRY(vt_yaml_next(y));
         if (y->event.type == YAML_MAPPING_END_EVENT) return VT_OK;
         if (y->event.type != YAML_SCALAR_EVENT)
             return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
-        VT_TRY(add(y, x, &child));
+        VT_TRY(add_child(y, x, &child));
         VT_TRY(text_of(y, "a key", &child->key));
         VT_TRY(new_key(y, x, child, seen));
         VT_TRY(vt_yaml_next(y));
-        VT_TRY(value(y, child, depth));
+        VT_TRY(read_value(y, child, depth));
     }
 }
 
-static vt_status map(vt_yaml *y, vt_yaml_node *x, int depth) {
+static vt_status read_map(vt_yaml *y, vt_yaml_node *x, int depth) {
     void *seen = NULL;
     x->kind = VT_YAML_MAP;
-    vt_status s = children(y, x, depth, &seen);
-    tdestroy(seen, keep);
+    vt_status s = read_map_entries(y, x, depth, &seen);
+    tdestroy(seen, free_nothing);
     return s;
 }
 
 /* What the current event begins. */
-static vt_status value(vt_yaml *y, vt_yaml_node *x, int depth) {
+static vt_status read_value(vt_yaml *y, vt_yaml_node *x, int depth) {
     if (y->event.type == YAML_SCALAR_EVENT) {
         x->kind = VT_YAML_SCALAR;
         return text_of(y, x->key ? x->key : "a value", &x->value);
     }
     if (depth <= 1)
         return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
-    return y->event.type == YAML_SEQUENCE_START_EVENT ? list(y, x, depth - 1) : map(y, x, depth - 1);
+    return y->event.type == YAML_SEQUENCE_START_EVENT ? read_list(y, x, depth - 1) : read_map(y, x, depth - 1);
 }
 
-static vt_status document(vt_yaml *y, vt_yaml_node *root, int depth) {
+static vt_status read_document(vt_yaml *y, vt_yaml_node *root, int depth) {
     const yaml_event_t *v = &y->event;
     root->kind = VT_YAML_MAP;
     VT_TRY(vt_yaml_next(y)); /* the stream's start */
@@ -187,7 +187,7 @@ static vt_status document(vt_yaml *y, vt_yaml_node *root, int depth) {
     if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
     VT_TRY(vt_yaml_next(y));
     if (v->type == YAML_MAPPING_START_EVENT)
-        VT_TRY(map(y, root, depth));
+        VT_TRY(read_map(y, root, depth));
     else if (v->type != YAML_SCALAR_EVENT || v->data.scalar.length)
         return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a %s must be lines of the form KEY: VALUE", y->noun);
     VT_TRY(vt_yaml_next(y)); /* the document's end */
@@ -204,7 +204,7 @@ vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const cha
     if (!root) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
     vt_status s = vt_yaml_open(&y, text, n, path, noun, e);
     if (s == VT_OK) {
-        s = document(&y, root, depth);
+        s = read_document(&y, root, depth);
         vt_yaml_close(&y);
     }
     if (s != VT_OK) {

@@ -41,7 +41,7 @@ static vt_status bench_open(bench *b, const vt_model *m, vt_err *e) {
 }
 
 /* Of this thread's own computing: what else the machine does is left out. */
-static double computed(void) {
+static double thread_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -51,18 +51,18 @@ static double computed(void) {
 static vt_status one_round(bench *b, bool verdict, vt_err *e) {
     vt_loss loss = {.kind = VT_LOSS_CE, .target = b->target};
     float value;
-    double t0 = computed();
+    double t0 = thread_seconds();
     VT_TRY(vt_classifier_logits(&b->c, b->x, b->z, false, e));
-    double t1 = computed();
+    double t1 = thread_seconds();
     VT_TRY(vt_classifier_logits(&b->c, b->x, b->z, true, e));
     VT_TRY(vt_classifier_backward(&b->c, &loss, &value, b->dx, e));
-    double t2 = computed();
+    double t2 = thread_seconds();
     if (verdict) VT_TRY(vt_classifier_logits64(&b->c, b->x, b->z64, e));
-    b->forward[b->n] = t1 - t0, b->gradient[b->n] = t2 - t1, b->verdict[b->n] = t1 - t0 + computed() - t2;
+    b->forward[b->n] = t1 - t0, b->gradient[b->n] = t2 - t1, b->verdict[b->n] = t1 - t0 + thread_seconds() - t2;
     return VT_OK;
 }
 
-static vt_status rounds(bench *b, bool verdict, vt_err *e) {
+static vt_status run_rounds(bench *b, bool verdict, vt_err *e) {
     VT_TRY(one_round(b, verdict, e)); /* the first prepares products */
     double began = vt_now();
     for (; b->n < ROUNDS_MOST && (b->n < ROUNDS_LEAST || vt_now() - began < SECONDS); b->n++)
@@ -73,7 +73,7 @@ static vt_status rounds(bench *b, bool verdict, vt_err *e) {
 double vt_measure_gradient_cost(const vt_model *m) {
     bench b;
     double ratios[ROUNDS_MOST], cost = NAN;
-    if (bench_open(&b, m, NULL) == VT_OK && rounds(&b, false, NULL) == VT_OK) {
+    if (bench_open(&b, m, NULL) == VT_OK && run_rounds(&b, false, NULL) == VT_OK) {
         for (int i = 0; i < b.n; i++) ratios[i] = b.gradient[i] / b.forward[i];
         cost = vt_median(ratios, (size_t)b.n);
     }
@@ -81,16 +81,16 @@ double vt_measure_gradient_cost(const vt_model *m) {
     return cost;
 }
 
-static vt_status measure(void *benches, int thread, size_t item, vt_err *e) {
+static vt_status measure_bench(void *benches, int thread, size_t item, vt_err *e) {
     (void)thread;
-    return rounds((bench *)benches + item, true, e);
+    return run_rounds((bench *)benches + item, true, e);
 }
 
 vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e) {
     bench *b = calloc((size_t)threads, sizeof *b);
     vt_status st = b ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to measure");
     for (int i = 0; i < threads && st == VT_OK; i++) st = bench_open(&b[i], m, e);
-    if (st == VT_OK) st = vt_for_each((size_t)threads, threads, measure, b, e);
+    if (st == VT_OK) st = vt_for_each((size_t)threads, threads, measure_bench, b, e);
     *s = (vt_seconds){0};
     for (int i = 0; i < threads && st == VT_OK; i++) {
         size_t n = (size_t)b[i].n;

@@ -63,11 +63,11 @@ size_t vt_image_place(const int32_t *images, size_t n, int32_t image) {
     return lo < n && images[lo] == image ? lo : SIZE_MAX;
 }
 
-static uint8_t *cell(const vt_coverage *b, int entry, int stage, size_t i) {
+static uint8_t *cell_at(const vt_coverage *b, int entry, int stage, size_t i) {
     return &b->cells[(size_t)(entry ? b->entries[entry - 1].column + stage : 0) * b->n + i];
 }
 
-uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i) { return *cell(b, entry, stage, i); }
+uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i) { return *cell_at(b, entry, stage, i); }
 
 static vt_status note_target(vt_coverage *b, const char *dir, const vt_record *r, size_t i, vt_err *e) {
     bool clean = r->entry == VT_ENTRY_CLEAN, in_range = r->target < b->classes || !b->classes;
@@ -97,7 +97,7 @@ static vt_status note_line(vt_coverage *b, const char *dir, const vt_record *r, 
                        "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
                        "have",
                        dir, r->image, r->entry, r->stage);
-    uint8_t *at = cell(b, r->entry, r->stage, i);
+    uint8_t *at = cell_at(b, r->entry, r->stage, i);
     if (*at != VT_COVERAGE_NONE)
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", dir, r->image,
                        r->entry, r->stage);
@@ -120,7 +120,7 @@ vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_e
 
 static bool broken_before(const vt_coverage *b, int entry, int stage, size_t i) {
     for (int k = 0; k < stage; k++)
-        if (vt_record_ends(*cell(b, entry, k, i))) return true;
+        if (vt_record_ends(*cell_at(b, entry, k, i))) return true;
     return false;
 }
 
@@ -140,7 +140,7 @@ static bool fell_within(const vt_coverage *b, int entry, size_t i) {
 bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
     if (entry == VT_ENTRY_CLEAN) return true;
     const vt_coverage_entry *en = &b->entries[entry - 1];
-    uint8_t clean = *cell(b, 0, 0, i);
+    uint8_t clean = *cell_at(b, 0, 0, i);
     if (broken_before(b, entry, stage, i) || clean == VT_COVERAGE_NONE) return false;
     switch (en->scoring) {
     case VT_SCORE_PUBLISHED: /* the papers' evaluators run on every image that has logits */
@@ -154,7 +154,7 @@ bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
 }
 
 bool vt_coverage_right(const vt_coverage *b, int entry, size_t i) {
-    uint8_t status = *cell(b, 0, 0, i);
+    uint8_t status = *cell_at(b, 0, 0, i);
     bool clean = status == VT_RECORD_CORRECT;
     if (entry == VT_ENTRY_CLEAN) return clean;
     bool any = b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED && status != VT_RECORD_NOT_FINITE;
@@ -162,10 +162,10 @@ bool vt_coverage_right(const vt_coverage *b, int entry, size_t i) {
 }
 
 bool vt_coverage_done(const vt_coverage *b, int entry, size_t i) {
-    bool done = *cell(b, 0, 0, i) != VT_COVERAGE_NONE;
+    bool done = *cell_at(b, 0, 0, i) != VT_COVERAGE_NONE;
     if (entry && b->entries[entry - 1].scoring == VT_SCORE_EIGHT_BIT) done = vt_coverage_done(b, entry - 1, i);
     for (int k = 0; entry && k < b->entries[entry - 1].n_stages; k++)
-        done = done && !(vt_coverage_takes(b, entry, k, i) && *cell(b, entry, k, i) == VT_COVERAGE_NONE);
+        done = done && !(vt_coverage_takes(b, entry, k, i) && *cell_at(b, entry, k, i) == VT_COVERAGE_NONE);
     return done;
 }
 

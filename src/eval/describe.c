@@ -28,7 +28,7 @@ void vt_describe_note(json_t *owner, const char *text) {
     json_array_append_new(notes, json_string(text));
 }
 
-static void keep(json_t *owner, json_t *notes) {
+static void attach_notes(json_t *owner, json_t *notes) {
     if (json_array_size(notes))
         json_object_set_new(owner, "notes", notes);
     else
@@ -65,7 +65,7 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
         json_object_set_new(data, "severity", json_integer(d->corruption.severity));
         note(notes, "corruption %s, severity %d of %d", d->corruption.name, d->corruption.severity, VT_SEVERITIES);
     }
-    keep(data, notes);
+    attach_notes(data, notes);
 }
 
 void vt_describe_shape(json_t *model, vt_shape s) {
@@ -166,7 +166,7 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
         note(notes, "perturbations live at %d x %d; the model resizes that to %d x %d itself (%s)", at.height, at.width,
              c->image, c->image, text);
     }
-    keep(model, notes);
+    attach_notes(model, notes);
 }
 
 void vt_describe_attacks(json_t *header, const vt_attack *attacks, int n, int classes) {
@@ -208,7 +208,7 @@ void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char
         note(notes, "transfer: from a twin of the checkpoint itself (weights moved by %g %%), no --surrogate given",
              100 * VT_TWIN_SHARE);
     }
-    keep(o, notes);
+    attach_notes(o, notes);
     json_object_set_new(header, "surrogate", o);
 }
 

@@ -77,7 +77,7 @@ static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err
 }
 
 /* What an attack must not end with. A query of the model without finite logits ends its image alone. */
-static vt_status refuse(vt_status s, const vt_oracle *o, int32_t image, const char *name, vt_err *e) {
+static vt_status check_attack_status(vt_status s, const vt_oracle *o, int32_t image, const char *name, vt_err *e) {
     if (s == VT_E_NUMERIC)
         return o->not_finite ? VT_OK
                              : vt_fail(e, s, "image %d: attack %s: the surrogate's logits are not finite", image, name);
@@ -113,7 +113,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
     t.key = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
     if (v->radii && t.mode != VT_ORACLE_CLOSEST) t.eps = v->radii[run->entry - 1].eps;
-    VT_TRY(refuse(vt_attacker_run(&w->attacker, &w->oracle, st, &t), &w->oracle, image, st->def->name, e));
+    VT_TRY(check_attack_status(vt_attacker_run(&w->attacker, &w->oracle, st, &t), &w->oracle, image, st->def->name, e));
     const float *candidate = w->attacker.at;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
@@ -197,7 +197,8 @@ static vt_status one_crew(void *ctx, int thread, size_t item, vt_err *e) {
 /* ---- stages ---- */
 
 /* Images of this stage that have no line yet, into todo; *total: of the stage, *robust: of those that are done. */
-static size_t collect(const vt_coverage *b, int entry, int stage, int32_t *todo, size_t *total, size_t *robust) {
+static size_t collect_pending_images(const vt_coverage *b, int entry, int stage, int32_t *todo, size_t *total,
+                                     size_t *robust) {
     size_t n = 0;
     *total = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -260,7 +261,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
                      .outlook = o};
     char name[80] = "clean";
     size_t robust, before = l->count;
-    run.n = collect(b, entry, stage, todo, &run.total, &robust);
+    run.n = collect_pending_images(b, entry, stage, todo, &run.total, &robust);
     if (!run.n) return VT_OK;
     run.done_before = run.total - run.n;
     atomic_init(&run.robust, robust);

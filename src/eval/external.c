@@ -46,7 +46,7 @@ static vt_external_status status_of(const vt_external_point *p) {
     return p->v.broken ? VT_EXTERNAL_BROKEN : VT_EXTERNAL_ROBUST;
 }
 
-static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status verify_point(void *ctx, int thread, size_t item, vt_err *e) {
     job *k = ctx;
     vt_external *f = k->f;
     vt_verifier *j = &k->judges[thread];
@@ -86,7 +86,7 @@ vt_status vt_external_run(vt_external *f, vt_err *e) {
     pthread_mutex_init(&k.lock, NULL);
     if (s == VT_OK) {
         vt_progress_begin(&f->progress, "verify", 0, (size_t)f->points->n);
-        s = vt_for_each((size_t)f->points->n, f->threads, one, &k, e);
+        s = vt_for_each((size_t)f->points->n, f->threads, verify_point, &k, e);
         vt_progress_end(&f->progress, "done");
     }
     pthread_mutex_destroy(&k.lock);
@@ -108,7 +108,7 @@ void vt_external_free(vt_external *f) {
 
 /* ---- words ---- */
 
-static void remark(const vt_external *f, const vt_external_point *p, char *buf, size_t size) {
+static void describe_point(const vt_external *f, const vt_external_point *p, char *buf, size_t size) {
     bool far = p->excess > vt_external_allowance(f);
     *buf = 0;
     if (p->not_finite)
@@ -125,13 +125,13 @@ static void remark(const vt_external *f, const vt_external_point *p, char *buf, 
         snprintf(buf, size, "borderline");
 }
 
-static void rows(FILE *out, const vt_external *f, bool violations, int64_t most) {
+static void print_rows(FILE *out, const vt_external *f, bool violations, int64_t most) {
     char why[96];
     int64_t shown = 0;
     for (int64_t i = 0; i < f->points->n && shown < most; i++) {
         const vt_external_point *p = &f->result[i];
         if ((p->status == VT_EXTERNAL_VIOLATION) != violations) continue;
-        remark(f, p, why, sizeof why);
+        describe_point(f, p, why, sizeof why);
         fprintf(out, "%8lld %6d %6d %6d %11.4g %12.7g %12.7g %12.7g  %s%s%s\n", (long long)p->image, p->label, p->clean,
                 p->v.pred, p->v.margin, p->v.linf, p->v.l2, p->v.l1, status_name(p->status), *why ? ": " : "", why);
         shown++;
@@ -144,8 +144,8 @@ void vt_external_table(FILE *out, const vt_external *f, int64_t most) {
     if (!most) most = n;
     fprintf(out, "%8s %6s %6s %6s %11s %12s %12s %12s  %s\n", "image", "label", "clean", "pred", "margin", "linf", "l2",
             "l1", "status");
-    rows(out, f, true, most);
-    if (bad < most) rows(out, f, false, most - bad);
+    print_rows(out, f, true, most);
+    if (bad < most) print_rows(out, f, false, most - bad);
     if (left) fprintf(out, "... and %lld more (--csv FILE writes all)\n", left);
     fprintf(out,
             "\n%lld points, %s eps %s: %lld broken (%lld borderline), %lld robust, %lld wrong without perturbation\n",

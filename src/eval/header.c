@@ -26,7 +26,7 @@ static bool has_option(const char *id, const char *option, size_t n) {
 }
 
 /* The options of `id` that `other` does not have. */
-static void differences(const char *id, const char *other, char *buf, size_t size) {
+static void list_differing_options(const char *id, const char *other, char *buf, size_t size) {
     size_t at = 0;
     for (id += strcspn(id, ":"); *id && at < size; id += 1 + strcspn(id + 1, ",")) {
         size_t n = strcspn(id + 1, ",");
@@ -42,7 +42,7 @@ const char *vt_stage_label(const vt_header_attack *a, int k, char *buf, size_t s
     for (int i = 0; i < a->n_stages && !*more; i++) {
         const vt_header_stage *other = &a->stages[i];
         if (i != k && !strcmp(me->name, other->name) && me->share == other->share)
-            differences(me->id, other->id, more, sizeof more);
+            list_differing_options(me->id, other->id, more, sizeof more);
     }
     if (me->share < 1) snprintf(more, sizeof more, " (%g %%)", 100 * me->share);
     snprintf(buf, size, "%.24s%s", me->name, more);

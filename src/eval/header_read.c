@@ -152,7 +152,7 @@ static const field attacks_part = {.key = "attacks", .kind = LIST, .at = IN(list
 /* ---- one value ---- */
 
 /* "text", "a whole number from 1 to 4096", "linf, l2, l1 or patch" */
-static const char *wanted(const field *f, char *buf, size_t size) {
+static const char *expected_value_text(const field *f, char *buf, size_t size) {
     static const char *const kinds[] = {"text",          "a whole number", "a whole number", "a number",
                                         "true or false", "text",           "an object",      "a list"};
     size_t at = 0;
@@ -166,7 +166,7 @@ static const char *wanted(const field *f, char *buf, size_t size) {
     return buf;
 }
 
-static vt_status wrong(const place *p, const char *key, const json_t *v, const char *must, vt_err *e) {
+static vt_status fail_wrong_value(const place *p, const char *key, const json_t *v, const char *must, vt_err *e) {
     char *text = vt_json_text(v, JSON_COMPACT | JSON_ENCODE_ANY);
     vt_fail(e, VT_E_FORMAT, "%s: the header's %s%s is %.60s, must be %s", p->path, p->name, key, text ? text : "?",
             must);
@@ -174,7 +174,7 @@ static vt_status wrong(const place *p, const char *key, const json_t *v, const c
     return VT_E_FORMAT;
 }
 
-static bool known(const json_t *v, const char *const *names) {
+static bool is_known_text(const json_t *v, const char *const *names) {
     if (!json_is_string(v)) return false;
     while (names && *names && strcmp(*names, json_string_value(v))) names++;
     return !names || *names;
@@ -185,11 +185,11 @@ static bool in_range(const json_t *v, const field *f) {
     return x >= f->least && x <= f->most;
 }
 
-static bool fits(const json_t *v, const field *f) {
+static bool is_valid_value(const json_t *v, const field *f) {
     switch (f->kind) {
     case TEXT:
     case SCORING:
-        return known(v, f->names);
+        return is_known_text(v, f->names);
     case WHOLE:
         return json_is_integer(v) && in_range(v, f);
     case ANY_WHOLE:
@@ -205,7 +205,7 @@ static bool fits(const json_t *v, const field *f) {
     }
 }
 
-static void put(void *at, const json_t *v, kind k) {
+static void store_value(void *at, const json_t *v, kind k) {
     if (k == TEXT)
         *(const char **)at = json_string_value(v);
     else if (k == SCORING)
@@ -231,9 +231,10 @@ static vt_status read_fields(void *to, const json_t *o, const field *f, size_t n
         if (!v && f->kind == TEXT) *(const char **)at = "";
         if (!v && o && f->must)
             return vt_fail(e, VT_E_FORMAT, "%s: the header's %s%s is missing, must be %s", p->path, p->name, f->key,
-                           wanted(f, buf, sizeof buf));
-        if (v && !fits(v, f)) return wrong(p, f->key, v, wanted(f, buf, sizeof buf), e);
-        if (v) put(at, v, f->kind);
+                           expected_value_text(f, buf, sizeof buf));
+        if (v && !is_valid_value(v, f))
+            return fail_wrong_value(p, f->key, v, expected_value_text(f, buf, sizeof buf), e);
+        if (v) store_value(at, v, f->kind);
     }
     return VT_OK;
 }
@@ -274,14 +275,14 @@ static vt_status no_memory(const char *path, vt_err *e) {
 }
 
 /* Member i of a list of objects; its name is kept in buf. */
-static vt_status member(const json_t **out, place *at, char buf[NAME], const json_t *list, const char *key, size_t i,
-                        const place *p, vt_err *e) {
+static vt_status read_list_member(const json_t **out, place *at, char buf[NAME], const json_t *list, const char *key,
+                                  size_t i, const place *p, vt_err *e) {
     *out = json_array_get(list, i);
     snprintf(buf, NAME, "%.24s%.12s[%zu].", p->name, key, i);
     *at = (place){p->path, buf};
     if (json_is_object(*out)) return VT_OK;
     buf[strlen(buf) - 1] = 0;
-    return wrong(at, "", *out, "an object", e);
+    return fail_wrong_value(at, "", *out, "an object", e);
 }
 
 static vt_status read_stages(vt_header_attack *a, const json_t *o, const place *p, vt_err *e) {
@@ -294,7 +295,7 @@ static vt_status read_stages(vt_header_attack *a, const json_t *o, const place *
     if (!a->stages) return no_memory(p->path, e);
     for (int k = 0; k < n; k++) {
         a->stages[k].share = 1;
-        VT_TRY(member(&stage, &at, name, list, "stages", (size_t)k, p, e));
+        VT_TRY(read_list_member(&stage, &at, name, list, "stages", (size_t)k, p, e));
         VT_TRY(READ(&a->stages[k], stage, stage_fields, &at, e));
     }
     a->n_stages = n;
@@ -324,7 +325,7 @@ static vt_status read_attacks(vt_header *h, const place *p, vt_err *e) {
     if (!h->attacks) return no_memory(p->path, e);
     h->n_attacks = n;
     for (int i = 0; i < h->n_attacks; i++) {
-        VT_TRY(member(&attack, &at, name, list, "attacks", (size_t)i, p, e));
+        VT_TRY(read_list_member(&attack, &at, name, list, "attacks", (size_t)i, p, e));
         VT_TRY(read_attack(&h->attacks[i], attack, &at, e));
         h->curve = h->curve || isfinite(h->attacks[i].radius);
     }
@@ -343,7 +344,7 @@ static vt_status read_rows(vt_header *h, const place *p, vt_err *e) {
     h->published.n_rows = n;
     for (int i = 0; i < h->published.n_rows; i++) {
         vt_header_row *r = &h->published.rows[i];
-        VT_TRY(member(&r->document, &at, name, list, "rows", (size_t)i, p, e));
+        VT_TRY(read_list_member(&r->document, &at, name, list, "rows", (size_t)i, p, e));
         VT_TRY(READ(r, r->document, row_fields, &at, e));
         if (r->published > h->n_attacks || r->corrected > h->n_attacks)
             return vt_fail(e, VT_E_FORMAT, "%s: the header's %s are of attacks %d and %d, must be at most %d, the last",
@@ -373,7 +374,7 @@ static vt_status read_notes(vt_header *h, const json_t *surrogate, const char *p
     for (int k = 0; k < PLACES; k++)
         for (size_t i = 0; i < json_array_size(lists[k].list); i++) {
             const json_t *v = json_array_get(lists[k].list, i);
-            if (!json_is_string(v)) return wrong(&places[k], "notes", lists[k].list, "a list of texts", e);
+            if (!json_is_string(v)) return fail_wrong_value(&places[k], "notes", lists[k].list, "a list of texts", e);
             h->notes[h->n_notes++] = json_string_value(v);
         }
     return VT_OK;

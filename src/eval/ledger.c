@@ -68,7 +68,7 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 /* ---- lines ---- */
 
 /* What the header says of lines. */
-static vt_status bind(vt_ledger *l, vt_err *e) {
+static vt_status store_header_hash(vt_ledger *l, vt_err *e) {
     char *text = vt_json_hashed(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
     l->bound = vt_sha_prefix(text, strlen(text));
@@ -104,7 +104,7 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
             return vt_fail(e, VT_E_FORMAT, "%s: line %d is not a %s", path, line,
                            line == 1 ? "ledger header" : "ledger line");
         if (line == 1) VT_TRY(vt_header_read(&l->header, o, path, e));
-        VT_TRY(line > 1 ? add_record(l, &r, e) : bind(l, e));
+        VT_TRY(line > 1 ? add_record(l, &r, e) : store_header_hash(l, e));
         at += len + 1;
         *good = at;
     }
@@ -113,7 +113,7 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
 
 /* ---- opening ---- */
 
-static vt_status load(vt_ledger *l, const char *path, vt_err *e) {
+static vt_status load_ledger_file(vt_ledger *l, const char *path, vt_err *e) {
     char *text;
     size_t n, good = 0;
     VT_TRY(vt_file_read(path, VT_FILE_ANY, &text, &n, e));
@@ -150,7 +150,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
 }
 
 static vt_status write_header(vt_ledger *l, vt_err *e) {
-    VT_TRY(bind(l, e));
+    VT_TRY(store_header_hash(l, e));
     char *text = vt_json_text(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
     size_t n = strlen(text);
@@ -219,7 +219,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     vt_ledger *l = ledger_new(dir, pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
     vt_status s = open_files(l, O_RDWR | O_CREAT, e);
-    if (s == VT_OK) s = load(l, path, e);
+    if (s == VT_OK) s = load_ledger_file(l, path, e);
     if (s == VT_OK && !l->header) { /* killed before the header was complete: nothing was recorded yet */
         s = take_header(l, header, path, e);
         if (s == VT_OK) s = write_header(l, e);
@@ -253,7 +253,7 @@ vt_status vt_ledger_open_altered(vt_ledger **out, const char *dir, vt_err *e) {
     vt_ledger *l = ledger_new(dir, 0);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
     vt_status s = open_files(l, O_RDONLY, e);
-    if (s == VT_OK) s = load(l, path, e);
+    if (s == VT_OK) s = load_ledger_file(l, path, e);
     if (s == VT_OK && !l->header) s = vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
     l->pixels = s == VT_OK ? vt_shape_values(l->header->shape) : 0;
     if (s == VT_OK && !l->pixels)
@@ -327,7 +327,7 @@ vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_er
 }
 
 /* Bytes that the tensors of the lines take. */
-static int64_t stored(const vt_ledger *l) {
+static int64_t bytes_of_tensors(const vt_ledger *l) {
     int64_t n = 0;
     for (size_t i = 0; i < l->count; i++) n += l->records[i].adv >= 0;
     return n * (int64_t)(l->pixels * sizeof(float));
@@ -337,7 +337,7 @@ vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, v
     size_t bytes = l->pixels * sizeof(float);
     for (int64_t at = r->adv; at >= 0;) {
         if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
-        if (l->adv_length > 2 * stored(l) + (1 << 20))
+        if (l->adv_length > 2 * bytes_of_tensors(l) + (1 << 20))
             break; /* not searched for each line: it holds more than theirs */
         /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image.
          */
@@ -359,7 +359,7 @@ int vt_record_by_place(const void *a, const void *b) {
     return x->image < y->image ? -1 : x->image > y->image;
 }
 
-static vt_status rewrite(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
+static vt_status write_canonical_files(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     float *x = malloc(l->pixels * sizeof *x);
     char *text = vt_json_text(l->header->document, JSON_COMPACT), line[VT_LINE_ROOM];
     int64_t at = 0;
@@ -396,7 +396,7 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
         vt_file_abandon(&adv);
         return s;
     }
-    s = rewrite(l, lines.stream, adv.stream, e);
+    s = write_canonical_files(l, lines.stream, adv.stream, e);
     if (s != VT_OK) {
         vt_file_abandon(&adv);
         vt_file_abandon(&lines);

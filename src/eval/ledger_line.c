@@ -16,7 +16,7 @@ static const char *const status_names[] = {
 const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
 
 /* longest: as hashes have them since the first of them */
-static void number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
+static void format_number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
     if (!isfinite(v))
         snprintf(buf, VT_NUMBER_ROOM, "null");
     else if (longest)
@@ -28,7 +28,7 @@ static void number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
 static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
     const double values[] = {r->margin, r->margin64, r->linf, r->l2, r->l1};
     char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "", l0[40] = "", target[32] = "";
-    for (int i = 0; i < 5; i++) number(t[i], values[i], longest);
+    for (int i = 0; i < 5; i++) format_number(t[i], values[i], longest);
     if (r->vanished) snprintf(vanished, sizeof vanished, ",\"vanished\":%lld", (long long)r->vanished);
     if (r->l0 > 0) snprintf(l0, sizeof l0, "\"l0\":%lld,", (long long)r->l0);
     if (r->target >= 0) snprintf(target, sizeof target, "\"target\":%d,", r->target);
@@ -47,7 +47,7 @@ static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
 }
 
 /* Of what the line says, whatever its numbers look like. */
-static uint64_t checksum(const vt_ledger *l, const vt_record *r) {
+static uint64_t line_checksum(const vt_ledger *l, const vt_record *r) {
     char text[VT_LINE_ROOM];
     vt_record c = *r;
     c.adv = -1;
@@ -59,8 +59,8 @@ static uint64_t checksum(const vt_ledger *l, const vt_record *r) {
 
 int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r) {
     int n = line_text(buf, VT_LINE_ROOM, r, false) - (int)strlen("}\n");
-    return n +
-           snprintf(buf + n, VT_LINE_ROOM - (size_t)n, ",\"check\":\"%016llx\"}\n", (unsigned long long)checksum(l, r));
+    return n + snprintf(buf + n, VT_LINE_ROOM - (size_t)n, ",\"check\":\"%016llx\"}\n",
+                        (unsigned long long)line_checksum(l, r));
 }
 
 static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
@@ -118,6 +118,6 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
 bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record *r) {
     const char *check = json_string_value(json_object_get(o, "check"));
     char want[17];
-    snprintf(want, sizeof want, "%016llx", (unsigned long long)checksum(l, r));
+    snprintf(want, sizeof want, "%016llx", (unsigned long long)line_checksum(l, r));
     return check && !strcmp(check, want);
 }

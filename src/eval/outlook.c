@@ -10,7 +10,7 @@ void vt_outlook_begin(vt_outlook *o, const vt_eval *v) {
 }
 
 /* An image that stands to the end of the stage; of those that a stage draws a share. */
-static double price(const vt_outlook *o, const vt_attack_stage *s) {
+static double cost_of_stage(const vt_outlook *o, const vt_attack_stage *s) {
     const vt_config *c = &o->v->subject->model->config;
     vt_cost_dims d = {.classes = vt_subject_classes(o->v->subject),
                       .layers = c->depth,
@@ -28,7 +28,7 @@ void vt_outlook_stage(vt_outlook *o, int entry, int stage) {
         const vt_attack *a = &o->v->attacks[i];
         bool eight = a->scoring == VT_SCORE_EIGHT_BIT;
         for (int k = i == entry - 1 ? stage + 1 : 0; k < a->n_stages; k++) {
-            double each = price(o, &a->stages[k]);
+            double each = cost_of_stage(o, &a->stages[k]);
             if (!eight) o->standing += each;
             if (eight || o->v->radii || a->scoring == VT_SCORE_PUBLISHED) o->falling += each;
         }

@@ -21,7 +21,7 @@ typedef struct known {
     size_t n;
 } known;
 
-static vt_status know(known *k, const vt_record *lines, size_t n, vt_err *e) {
+static vt_status add_known_lines(known *k, const vt_record *lines, size_t n, vt_err *e) {
     vt_record *more = realloc(k->lines, (k->n + n + 1) * sizeof *more);
     if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", k->n + n);
     if (n) memcpy(more + k->n, lines, n * sizeof *lines);
@@ -30,7 +30,7 @@ static vt_status know(known *k, const vt_record *lines, size_t n, vt_err *e) {
     return VT_OK;
 }
 
-static bool has(const known *k, const vt_record *r) {
+static bool is_known_line(const known *k, const vt_record *r) {
     return bsearch(r, k->lines, k->n, sizeof *r, vt_record_by_place) != NULL;
 }
 
@@ -79,7 +79,7 @@ static void remove_parts(const char *out) {
 }
 
 /* A line of a part whose point is on the disk, as vt_ledger_resume wants it. */
-static bool whole(const vt_ledger *part, const vt_record *r) {
+static bool has_stored_point(const vt_ledger *part, const vt_record *r) {
     return r->adv < 0 || r->adv + (int64_t)(part->pixels * sizeof(float)) <= part->adv_length;
 }
 
@@ -89,15 +89,15 @@ typedef vt_status (*line_fn)(void *ctx, const vt_record *r, const float *x, vt_e
 static vt_status each_line(const vt_ledger *part, known *k, float *x, line_fn fn, void *ctx, vt_err *e) {
     for (size_t i = 0; i < part->count; i++) {
         const vt_record *r = &part->records[i];
-        if (has(k, r) || !whole(part, r)) continue;
+        if (is_known_line(k, r) || !has_stored_point(part, r)) continue;
         if (r->adv >= 0) VT_TRY(vt_ledger_read_adv(part, r, x, e));
         VT_TRY(fn(ctx, r, r->adv >= 0 ? x : NULL, e));
     }
-    return know(k, part->records, part->count, e);
+    return add_known_lines(k, part->records, part->count, e);
 }
 
 /* Has the part a header? A kill may have come before it was written; then there are no lines either. */
-static bool begun(const char *path) {
+static bool has_header_line(const char *path) {
     char name[VT_PATH_MAX];
     FILE *f = NULL;
     int c = EOF;
@@ -111,7 +111,7 @@ static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_f
     vt_ledger *part;
     char names[200];
     if (!is_folder(path)) return no_folder(path, e);
-    if (!begun(path)) return VT_OK;
+    if (!has_header_line(path)) return VT_OK;
     VT_TRY(vt_ledger_open(&part, path, e));
     float *x = malloc(part->pixels * sizeof *x);
     vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", path);
@@ -144,7 +144,7 @@ static vt_status take_line(void *ctx, const vt_record *r, const float *x, vt_err
 /* What this process sees. */
 static vt_status take_seen(vt_ledger *l, const char *out, vt_err *e) {
     known k = {0};
-    vt_status s = know(&k, l->records, l->count, e);
+    vt_status s = add_known_lines(&k, l->records, l->count, e);
     if (s == VT_OK) s = each_part(out, l, &k, take_line, l, e);
     free(k.lines);
     return s;
@@ -158,7 +158,7 @@ typedef struct bag {
     size_t n, room, pixels;
 } bag;
 
-static vt_status pack(void *ctx, const vt_record *r, const float *x, vt_err *e) {
+static vt_status add_line_to_bag(void *ctx, const vt_record *r, const float *x, vt_err *e) {
     bag *b = ctx;
     if (b->n == b->room) {
         size_t room = b->room ? 2 * b->room : AT_ONCE;
@@ -197,11 +197,11 @@ static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const bag *b, siz
                                {from, m->images, some * pixels * sizeof *m->images}};
             t->ops->exchange(t->ctx, NULL, 0, in, 2);
             for (size_t i = 0; i < some && s == VT_OK; i++)
-                if (!has(k, &m->lines[i]))
+                if (!is_known_line(k, &m->lines[i]))
                     s = take_line(l, &m->lines[i], m->lines[i].adv >= 0 ? m->images + i * pixels : NULL, e);
         }
     }
-    return s == VT_OK && !t->rank && l->count > first ? know(k, l->records + first, l->count - first, e) : s;
+    return s == VT_OK && !t->rank && l->count > first ? add_known_lines(k, l->records + first, l->count - first, e) : s;
 }
 
 static vt_status hand_all_over(vt_ledger *l, vt_team *t, const bag *b, size_t *counts, known *k, vt_err *e) {
@@ -227,8 +227,8 @@ static vt_status take_unseen(vt_ledger *l, const vt_run_place *place, vt_err *e)
     vt_status s = vt_team_agree(t, sizes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d ranks", t->size), e);
     if (s == VT_OK) s = vt_team_collect(t, l->records, t->rank ? 0 : l->count * sizeof *l->records, &all, sizes, e);
     if (s == VT_OK) {
-        vt_status mine = know(&k, all, sizes[0] / sizeof *l->records, e);
-        if (mine == VT_OK && t->rank) mine = each_part(place->out, l, &k, pack, &b, e);
+        vt_status mine = add_known_lines(&k, all, sizes[0] / sizeof *l->records, e);
+        if (mine == VT_OK && t->rank) mine = each_part(place->out, l, &k, add_line_to_bag, &b, e);
         s = vt_team_agree(t, mine, e);
     }
     if (s == VT_OK) s = hand_all_over(l, t, &b, sizes, &k, e);
@@ -262,7 +262,7 @@ static vt_status open_whole(vt_ledger **out, const vt_run_place *p, const json_t
 }
 
 /* Rank 0's document, on every rank. Agrees. */
-static vt_status share(json_t **out, const json_t *mine, vt_team *t, vt_err *e) {
+static vt_status broadcast_document(json_t **out, const json_t *mine, vt_team *t, vt_err *e) {
     char *text = t->rank ? NULL : vt_json_text(mine, JSON_COMPACT), *first = NULL;
     json_error_t why;
     *out = NULL;
@@ -321,7 +321,7 @@ vt_status vt_parts_open(vt_ledger **out, const vt_run_place *p, const json_t *he
     vt_status s = t ? same_run(header, p, e) : VT_OK;
     if (s == VT_OK && !vt_team_rank(t)) s = open_whole(out, p, header, pixels, e);
     s = vt_team_agree(t, s, e);
-    if (s == VT_OK && t) s = share(&shared, *out ? (*out)->header->document : NULL, t, e);
+    if (s == VT_OK && t) s = broadcast_document(&shared, *out ? (*out)->header->document : NULL, t, e);
     if (s == VT_OK && vt_team_rank(t)) s = vt_ledger_memory(&none, shared, pixels, e);
     s = vt_team_agree(t, s, e);
     if (s == VT_OK) s = vt_parts_take(none ? none : *out, p, e);

@@ -8,7 +8,7 @@
 
 /* ---- the model's options ---- */
 
-static vt_status triple(const vt_choices *c, const char *name, bool *has, double out[3], vt_err *e) {
+static vt_status read_triple(const vt_choices *c, const char *name, bool *has, double out[3], vt_err *e) {
     const char *text = vt_chosen(c, name);
     if (!text) return VT_OK;
     if (!vt_parse_triple(text, out))
@@ -35,8 +35,8 @@ vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e) 
     o->heads = (int)heads;
     VT_TRY(vt_chosen_int(c, "image-size", 1, 4096, 0, &image, e));
     o->image = (int)image;
-    VT_TRY(triple(c, "mean", &o->has_mean, o->mean, e));
-    VT_TRY(triple(c, "std", &o->has_std, o->std, e));
+    VT_TRY(read_triple(c, "mean", &o->has_mean, o->mean, e));
+    VT_TRY(read_triple(c, "std", &o->has_std, o->std, e));
     const char *eps = vt_chosen(c, "ln-eps");
     if (eps && (!vt_parse_real(eps, &o->ln_eps) || !(o->ln_eps > 0)))
         return vt_fail(e, VT_E_USAGE, "--ln-eps is '%s', must be a number above 0 (timm's ViT: 1e-6)", eps);

@@ -161,7 +161,7 @@ vt_status vt_request_subject(vt_request *r, vt_subject *s, const char *weights, 
 }
 
 /* No names but these: "bf16" alone asks for a processor that has it. */
-static bool named(const char *text, vt_precision *out) {
+static bool parse_precision(const char *text, vt_precision *out) {
     for (vt_precision p = VT_PRODUCTS_FLOAT32; p <= VT_PRODUCTS_BF16_EMULATED; p++)
         if (!strcmp(text, vt_precision_name(p))) {
             *out = p;
@@ -174,7 +174,7 @@ static bool named(const char *text, vt_precision *out) {
 vt_status vt_request_search(const vt_choices *c, vt_subject *s, vt_err *e) {
     const char *text = vt_chosen(c, "search");
     vt_precision p = VT_PRODUCTS_FLOAT32;
-    if (text && !named(text, &p))
+    if (text && !parse_precision(text, &p))
         return vt_fail(e, VT_E_USAGE, "--search is '%.60s', must be float32, auto, bf16 or bf16-emulated", text);
     bool elsewhere = s->own || vt_subject_is_remote(s), automatic = text && !strcmp(text, "auto");
     if (p && elsewhere && !automatic)

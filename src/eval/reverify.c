@@ -53,7 +53,7 @@ typedef struct job {
 } job;
 
 /* "image 7 after pgd" */
-static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) {
+static const char *describe_record(const vt_ledger *l, const vt_record *r, char buf[100]) {
     if (r->entry)
         snprintf(buf, 100, "image %d after %.32s", r->image,
                  vt_header_entry(l->header, r->entry)->stages[r->stage].name);
@@ -66,7 +66,7 @@ static const char *where(const vt_ledger *l, const vt_record *r, char buf[100]) 
  * measured; in double by 1e-11 of its size. */
 static bool same_number(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-static bool near(const vt_reverify *r, double now, double then, double slack) {
+static bool is_within_slack(const vt_reverify *r, double now, double then, double slack) {
     return same_number(now, then) || (!r->exact && fabs(now - then) <= slack);
 }
 
@@ -86,9 +86,10 @@ static bool left_open(const vt_record *r, const vt_verdict *v) {
            v->wrong != (fails ? 0 : v->votes);
 }
 
-static void compare(worker *w, const vt_reverify *c, const vt_record *r, const vt_verdict *v, uint8_t status) {
+static void check_against_ledger(worker *w, const vt_reverify *c, const vt_record *r, const vt_verdict *v,
+                                 uint8_t status) {
     char at[100];
-    where(c->ledger, r, at);
+    describe_record(c->ledger, r, at);
     double wide = 8 * v->noise + 1e-4, narrow = v->again ? wide : 1e-9 * (1 + fabs(v->margin64));
     w->open = w->open || left_open(r, v);
     w->moved = !same_number(v->margin, r->margin) || !same_number(v->margin64, r->margin64);
@@ -104,7 +105,7 @@ static void compare(worker *w, const vt_reverify *c, const vt_record *r, const v
     else if (v->pred != r->pred || v->pred64 != r->pred64)
         snprintf(w->text, TEXT, "%s is taken for class %d (%d in double), the ledger says %d (%d)", at, v->pred,
                  v->pred64, r->pred, r->pred64);
-    else if (!near(c, v->margin, r->margin, wide) || !near(c, v->margin64, r->margin64, narrow))
+    else if (!is_within_slack(c, v->margin, r->margin, wide) || !is_within_slack(c, v->margin64, r->margin64, narrow))
         snprintf(w->text, TEXT, "%s has margin %.9g (%.9g in double), the ledger says %.9g (%.9g)", at, v->margin,
                  v->margin64, r->margin, r->margin64);
     else if (other_flag(c, r, v))
@@ -143,12 +144,12 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
     if (*w->text) return VT_OK;
     w->open = v.votes ? left_open(r, &v) : unsure && r->borderline; /* it does not agree with itself */
     if (w->open) return VT_OK;
-    compare(w, k->r, r, &v, (uint8_t)vt_clean_status(&v, r->label));
+    check_against_ledger(w, k->r, r, &v, (uint8_t)vt_clean_status(&v, r->label));
     return VT_OK;
 }
 
 /* An attack may have had a radius of its own (a curve's points). */
-static double radius(const job *k, const vt_record *r) {
+static double radius_of_record(const job *k, const vt_record *r) {
     double own = vt_header_entry(k->r->ledger->header, r->entry)->radius;
     return isfinite(own) ? own : k->eps;
 }
@@ -161,16 +162,16 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
         snprintf(w->text, TEXT, "%.239s", why.text);
         return VT_OK;
     }
-    vt_terms terms = {k->norm, radius(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry),
+    vt_terms terms = {k->norm, radius_of_record(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry),
                       r->target >= 0 ? &r->target : NULL};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
     VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->shape, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
-    compare(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
+    check_against_ledger(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
     return VT_OK;
 }
 
-static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status judge_record(void *ctx, int thread, size_t item, vt_err *e) {
     job *k = ctx;
     worker *w = &k->workers[thread];
     const vt_record *r = &k->r->ledger->records[k->items[item]];
@@ -188,7 +189,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-static void commit(void *ctx, int thread, size_t item) {
+static void commit_result(void *ctx, int thread, size_t item) {
     job *k = ctx;
     const worker *w = &k->workers[thread];
     const vt_record *r = &k->r->ledger->records[k->items[item]];
@@ -209,10 +210,10 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
         const vt_record *r = &l->records[i];
         if (r->entry && vt_record_ends(r->status) && r->adv < 0)
             return vt_fail(e, VT_E_USAGE, "%s/ledger.jsonl: %s is %s, but its line names no tensor in adv.bin", l->dir,
-                           where(l, r, at), vt_record_status_name((vt_record_status)r->status));
+                           describe_record(l, r, at), vt_record_status_name((vt_record_status)r->status));
         if (r->adv > l->adv_length - bytes && r->adv >= 0)
             return vt_fail(e, VT_E_USAGE, "%s/adv.bin has %lld bytes: the tensor of %s, at byte %lld, is missing",
-                           l->dir, (long long)l->adv_length, where(l, r, at), (long long)r->adv);
+                           l->dir, (long long)l->adv_length, describe_record(l, r, at), (long long)r->adv);
         stored += r->adv >= 0;
     }
     if (l->adv_length != stored * bytes)
@@ -229,7 +230,7 @@ static bool read_threat(job *k, const vt_header *h) {
     return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));
 }
 
-static vt_status prepare(job *k, vt_err *e) {
+static vt_status prepare_job(job *k, vt_err *e) {
     const vt_ledger *l = k->r->ledger;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
@@ -252,10 +253,10 @@ vt_status vt_reverify_run(vt_reverify *r, vt_findings *found, vt_err *e) {
     int64_t images;
     VT_TRY(vt_coverage_finished(r->ledger, &images, e));
     VT_TRY(tensors_there(r->ledger, found, e));
-    vt_status s = prepare(&k, e);
+    vt_status s = prepare_job(&k, e);
     if (s == VT_OK) {
         vt_progress_begin(&r->progress, "verify", 0, k.n);
-        s = vt_for_each_in_order(k.n, r->threads, one, commit, &k, e);
+        s = vt_for_each_in_order(k.n, r->threads, judge_record, commit_result, &k, e);
         vt_progress_end(&r->progress, "done");
     }
     for (int i = 0; k.workers && i < r->threads; i++) vt_verifier_close(&k.workers[i].judge);

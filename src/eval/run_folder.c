@@ -78,7 +78,7 @@ vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_er
 }
 
 /* A relative path that is not there from here may be from where the evaluation ran. */
-static const char *placed(const vt_run_folder *r, const char *path, char buf[4096]) {
+static const char *resolve_path(const vt_run_folder *r, const char *path, char buf[4096]) {
     const char *from = json_string_value(json_object_get(r->document, "directory")), *pair = strstr(path, ".npy,");
     if (pair && from && *path != '/' && pair[5] != '/') { /* x.npy,y.npy: both are there, or both are elsewhere */
         bool here = snprintf(buf, 4096, "%.*s", (int)(pair + 4 - path), path) < 4096 && access(buf, F_OK) == 0;
@@ -99,15 +99,15 @@ static void name_corruption(vt_run_folder *r) {
     vt_choose(&r->choices, "severity", r->severity);
 }
 
-static vt_status complete(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
+static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
     const char *weights = vt_chosen(more, "weights"), *data = vt_chosen(&r->choices, "data");
     if (weights)
         r->weights = weights;
     else if (r->weights)
-        r->weights = placed(r, r->weights, r->weights_path);
+        r->weights = resolve_path(r, r->weights, r->weights_path);
     const char *order = vt_chosen(&r->choices, "class-order");
-    if (order) vt_choose(&r->choices, "class-order", placed(r, order, r->order_path));
-    if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", placed(r, data, r->data_path));
+    if (order) vt_choose(&r->choices, "class-order", resolve_path(r, order, r->order_path));
+    if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", resolve_path(r, data, r->data_path));
     name_corruption(r);
     for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);
     const char *oracle = vt_chosen(more, "oracle");
@@ -169,7 +169,7 @@ static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
                    r->ledger->dir, h->random ? "draws" : "does not draw", s->model->path, draws ? "does" : "does not");
 }
 
-static vt_status same(const vt_run_folder *r, const vt_header *now, vt_err *e) {
+static vt_status check_same_subject(const vt_run_folder *r, const vt_header *now, vt_err *e) {
     const vt_header *then = r->ledger->header;
     const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
     char names[200] = "";
@@ -242,7 +242,7 @@ static vt_status open_subject(vt_run_folder *r, vt_err *e) {
     vt_eval v = {.subject = s, .eps_text = "0"};
     vt_header *now;
     VT_TRY(vt_header_read(&now, vt_eval_header(&v), r->ledger->dir, e));
-    vt_status st = same(r, now, e);
+    vt_status st = check_same_subject(r, now, e);
     vt_header_free(now);
     return st;
 }
@@ -256,7 +256,7 @@ vt_status vt_run_has_tensors(const char *dir, vt_err *e) {
 vt_status vt_run_folder_open(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
     VT_TRY(vt_run_has_tensors(dir, e));
     if (!r->ledger) VT_TRY(vt_ledger_open(&r->ledger, dir, e));
-    VT_TRY(complete(r, dir, more, e));
+    VT_TRY(complete_choices(r, dir, more, e));
     return open_subject(r, e);
 }
 

@@ -15,7 +15,7 @@
 /* ---- a model in another process ---- */
 
 /* What it is known by: the hash that it claims, else that of what it says of itself. */
-static vt_status identify(vt_model *m, const vt_hello *h, vt_err *e) {
+static vt_status set_model_hash(vt_model *m, const vt_hello *h, vt_err *e) {
     json_t *o = vt_hello_json(h);
     char *text = vt_json_text(o, JSON_COMPACT | JSON_SORT_KEYS);
     vt_status s = text ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the model's greeting");
@@ -26,7 +26,7 @@ static vt_status identify(vt_model *m, const vt_hello *h, vt_err *e) {
     return s;
 }
 
-static vt_status blank(vt_model **out, const char *where, vt_shape shape, int classes, vt_err *e) {
+static vt_status new_remote_model(vt_model **out, const char *where, vt_shape shape, int classes, vt_err *e) {
     vt_model *m = calloc(1, sizeof *m);
     if (!m || !(m->path = strdup(where))) {
         free(m);
@@ -40,7 +40,7 @@ static vt_status blank(vt_model **out, const char *where, vt_shape shape, int cl
 
 vt_status vt_subject_described(vt_subject *s, vt_shape shape, int classes, const char *sha256, const char *where,
                                vt_err *e) {
-    VT_TRY(blank(&s->model, where, shape, classes, e));
+    VT_TRY(new_remote_model(&s->model, where, shape, classes, e));
     snprintf(s->model->sha256, sizeof s->model->sha256, "%s", sha256);
     return VT_OK;
 }
@@ -55,10 +55,10 @@ bool vt_subject_differentiable(const vt_subject *s) {
     return s->remote ? vt_remote_hello(s->remote)->vjp : !s->own || s->own->differentiable;
 }
 
-static vt_status describe(vt_model **out, const vt_remote *r, vt_err *e) {
+static vt_status make_model_from_hello(vt_model **out, const vt_remote *r, vt_err *e) {
     const vt_hello *h = vt_remote_hello(r);
-    VT_TRY(blank(out, vt_remote_where(r), vt_hello_shape(h), h->classes, e));
-    return identify(*out, h, e);
+    VT_TRY(new_remote_model(out, vt_remote_where(r), vt_hello_shape(h), h->classes, e));
+    return set_model_hash(*out, h, e);
 }
 
 vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e) {
@@ -68,7 +68,7 @@ vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choi
         return vt_fail(e, VT_E_USAGE, "--oracle-timeout is '%s', must be seconds, from 0.1 to 1e6", text);
     if (!*where) return vt_fail(e, VT_E_USAGE, "--oracle is empty, must be a command, unix:PATH or tcp:PORT");
     VT_TRY(vt_remote_open(r, where, timeout, e));
-    return describe(description, *r, e);
+    return make_model_from_hello(description, *r, e);
 }
 
 static vt_status open_remote(vt_subject *s, const vt_choices *c, const char *where, vt_err *e) {
@@ -97,7 +97,7 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 }
 
 /* What stands around a network as it is: the wrap (not around another one), the classes that the data have. */
-static vt_status cover(vt_classifier *c, const vt_subject *s, bool other, vt_err *e) {
+static vt_status apply_wrap_and_restriction(vt_classifier *c, const vt_subject *s, bool other, vt_err *e) {
     if (!other) VT_TRY(vt_wrap_classifier(&s->wrap, c, false, e));
     return s->data->restricted ? vt_classifier_restrict(c, s->data->head, s->data->classes, e) : VT_OK;
 }
@@ -126,7 +126,7 @@ static vt_status open_one(vt_classifier *c, const vt_subject *s, const vt_model 
     *c = (vt_classifier){0};
     VT_TRY(vt_subject_engine(&n, s, other, 1, true, e));
     VT_TRY(vt_classifier_of(c, &n, e));
-    return cover(c, s, other != NULL, e);
+    return apply_wrap_and_restriction(c, s, other != NULL, e);
 }
 
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e) { return open_one(c, s, NULL, e); }
@@ -158,7 +158,7 @@ vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_la
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e) {
     *c = vt_batcher_classifier(g, slot);
-    return cover(c, s, other != NULL, e);
+    return apply_wrap_and_restriction(c, s, other != NULL, e);
 }
 
 void vt_subject_flops(const vt_subject *s, double *forward, double *gradient) {
@@ -192,7 +192,7 @@ void vt_subject_close(vt_subject *s) {
     *s = (vt_subject){0};
 }
 
-static vt_status picture(void *ctx, int i, float *x, vt_err *e) {
+static vt_status read_picture(void *ctx, int i, float *x, vt_err *e) {
     int label; /* is not looked at */
     return vt_subject_image(ctx, i, x, &label, e);
 }
@@ -202,5 +202,5 @@ vt_sensor_images vt_subject_pictures(const vt_subject *s, uint64_t seed) {
         const vt_subject *read;
         void *passed;
     } ctx = {s};
-    return (vt_sensor_images){picture, ctx.passed, (int)s->data->count, vt_subject_pixels(s), seed};
+    return (vt_sensor_images){read_picture, ctx.passed, (int)s->data->count, vt_subject_pixels(s), seed};
 }

@@ -19,18 +19,18 @@ static int by_image(const void *a, const void *b) {
 }
 
 /* The next word of a line, ended in place; *rest: behind it. */
-static char *word(char **rest) {
+static char *next_word(char **rest) {
     char *at = *rest + strspn(*rest, " \t\r,"), *end = at + strcspn(at, " \t\r,");
     *rest = *end ? end + 1 : end;
     *end = 0;
     return at;
 }
 
-static vt_status add(vt_targets *t, size_t *room, int line, char *text, vt_err *e) {
+static vt_status add_target_row(vt_targets *t, size_t *room, int line, char *text, vt_err *e) {
     long long image, target;
     char whole[60];
     snprintf(whole, sizeof whole, "%.40s", text);
-    char *first = word(&text), *second = word(&text), *third = word(&text);
+    char *first = next_word(&text), *second = next_word(&text), *third = next_word(&text);
     if (!vt_parse_int(first, &image) || !vt_parse_int(second, &target) || *third || image < 0 || image > INT32_MAX ||
         target < 0 || target > INT32_MAX)
         return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%s', must be an image's index and its target, as 7,3", t->path,
@@ -49,7 +49,7 @@ static vt_status parse(vt_targets *t, char *text, vt_err *e) {
     size_t room = 0;
     char *rest = text, *line;
     for (int n = 1; (line = strsep(&rest, "\n")); n++)
-        if (line[strspn(line, " \t\r")] && *line != '#') VT_TRY(add(t, &room, n, line, e));
+        if (line[strspn(line, " \t\r")] && *line != '#') VT_TRY(add_target_row(t, &room, n, line, e));
     if (!t->n) return vt_fail(e, VT_E_USAGE, "%s: holds no targets", t->path);
     qsort(t->rows, t->n, sizeof *t->rows, by_image);
     for (size_t i = 1; i < t->n; i++)
@@ -88,13 +88,13 @@ void vt_targets_close(vt_targets *t) {
     *t = (vt_targets){0};
 }
 
-static const row *find(const vt_targets *t, int32_t image) {
+static const row *find_target_row(const vt_targets *t, int32_t image) {
     const row key = {.image = image};
     return t->n ? bsearch(&key, t->rows, t->n, sizeof key, by_image) : NULL;
 }
 
 vt_status vt_targets_fit(const vt_targets *t, int32_t image, int label, int classes, vt_err *e) {
-    const row *r = find(t, image);
+    const row *r = find_target_row(t, image);
     if (!t->path) return VT_OK;
     if (!r) return vt_fail(e, VT_E_USAGE, "%s: says no target for image %d, which is of the run", t->path, image);
     if (r->target >= classes)
@@ -120,7 +120,7 @@ int vt_target_least(const float *z, int label, int classes) {
 }
 
 int vt_targets_class(const vt_targets *t, uint64_t seed, int32_t image, int label, const float *z, int classes) {
-    if (t->path) return find(t, image)->target;
+    if (t->path) return find_target_row(t, image)->target;
     return *t->by == 'r' ? vt_target_drawn(seed, image, label, classes) : vt_target_least(z, label, classes);
 }
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include "core/stats.h"
 
-static void measure(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
+static void measure_distances(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
     long double squares = 0, sum = 0;
     double largest = 0, differ = 0;
     bool fine = true;
@@ -34,7 +34,7 @@ typedef struct question {
     int label, target;
 } question;
 
-static bool hit(question q, int pred) { return q.target < 0 ? pred != q.label : pred == q.target; }
+static bool is_adversarial_class(question q, int pred) { return q.target < 0 ? pred != q.label : pred == q.target; }
 
 /* vt_verdict.margin */
 static double margin_of(question q, const double *z, int classes) {
@@ -45,15 +45,15 @@ static double margin_of(question q, const double *z, int classes) {
     return q.target < 0 ? most : -most;
 }
 
-static void conclude(vt_verdict *v, question q) {
-    v->broken = v->inside && v->finite && hit(q, v->pred);
+static void decide_if_broken(vt_verdict *v, question q) {
+    v->broken = v->inside && v->finite && is_adversarial_class(q, v->pred);
     if (v->votes) {
         v->broken = v->inside && v->finite && 2 * v->wrong > v->votes;
         v->borderline = v->broken && vt_verdict_open(v);
         return;
     }
-    v->borderline =
-        v->broken && (!hit(q, v->pred64) || !(v->margin > v->noise) || (v->again && !(v->margin64 > v->noise)));
+    v->borderline = v->broken && (!is_adversarial_class(q, v->pred64) || !(v->margin > v->noise) ||
+                                  (v->again && !(v->margin64 > v->noise)));
 }
 
 /* The largest difference of any two of them, of so many [rows, n]. */
@@ -68,20 +68,20 @@ static double noise_of(const float *z, const double *z64, int rows, int n) {
 }
 
 /* What most askings say, of those that are wrong (hit) where these are more than half, else of the others. */
-static int majority(const int *pred, const vt_verdict *v, question q) {
+static int majority_class(const int *pred, const vt_verdict *v, question q) {
     int best = q.label, most = 0;
     bool wrong = 2 * v->wrong > v->votes;
     for (int r = 0; r < v->votes; r++) {
         int same = 0;
         for (int k = 0; k < v->votes; k++) same += pred[k] == pred[r];
-        if (hit(q, pred[r]) == wrong && same > most) best = pred[r], most = same;
+        if (is_adversarial_class(q, pred[r]) == wrong && same > most) best = pred[r], most = same;
     }
     return best;
 }
 
 /* The askings in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws pred is
  * what most of them say, and the margins are means. Returns how many are wrong. */
-static int weigh(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
+static int combine_opinions(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
     int rows = vt_classifier_opinions(m), n = m->classes, wrong = 0, pred[VT_OPINIONS_MOST];
     double sum = 0;
     v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
@@ -93,11 +93,11 @@ static int weigh(vt_verdict *v, const vt_classifier *m, question q, const float 
         for (int k = 0; k < n; k++)
             if (at[k] > at[pred[r]]) pred[r] = k;
         if (margin < v->margin64) v->margin64 = margin, v->pred64 = pred[r];
-        sum += margin, wrong += hit(q, pred[r]);
+        sum += margin, wrong += is_adversarial_class(q, pred[r]);
     }
     if (!m->random) return wrong;
     v->votes = rows, v->wrong = wrong;
-    v->pred = v->pred64 = majority(pred, v, q);
+    v->pred = v->pred64 = majority_class(pred, v, q);
     v->margin = v->margin64 = sum / rows;
     return wrong;
 }
@@ -126,36 +126,36 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
     if (!first_answer(v, q, z, m->classes) || vt_classifier_opinions(m) == 1) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
     bool first = v->pred != label;
-    int wrong = weigh(v, m, q, z, z64);
+    int wrong = combine_opinions(v, m, q, z, z64);
     *unsure = v->votes ? vt_verdict_open(v) : wrong != first * vt_classifier_opinions(m);
     v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
 }
 
-static vt_status judge(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, question q,
-                       vt_norm norm, double eps, float *z, double *z64, vt_err *e) {
-    measure(v, x, x_adv, m->pixels, norm, eps);
+static vt_status judge_candidate(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, question q,
+                                 vt_norm norm, double eps, float *z, double *z64, vt_err *e) {
+    measure_distances(v, x, x_adv, m->pixels, norm, eps);
     VT_TRY(vt_classifier_alone(m, x_adv, z, e));
     VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
     bool good = first_answer(v, q, z, m->classes), good64 = true;
     for (int k = 0; k < m->classes * vt_classifier_opinions(m); k++) good64 = good64 && isfinite(z64[k]);
-    weigh(v, m, q, z, z64);
+    combine_opinions(v, m, q, z, z64);
     v->finite = good && good64;
     if (!good) v->margin = NAN;
     if (!good64) v->margin64 = NAN;
-    conclude(v, q);
+    decide_if_broken(v, q);
     return VT_OK;
 }
 
 vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                     double eps, float *z, double *z64, vt_err *e) {
-    return judge(v, m, x, x_adv, (question){label, -1}, norm, eps, z, z64, e);
+    return judge_candidate(v, m, x, x_adv, (question){label, -1}, norm, eps, z, z64, e);
 }
 
 /* After vt_verify, for a paper's evaluator: the point counts wherever it lies, as the paper counted it. */
 static void as_published(vt_verdict *v, question q) {
     v->inside = true;
-    conclude(v, q);
+    decide_if_broken(v, q);
 }
 
 double vt_allowance(double each, const vt_terms *t, size_t n) {
@@ -168,7 +168,7 @@ vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m,
     bool eight = t->scoring == VT_SCORE_EIGHT_BIT;
     const question q = {label, t->target ? *t->target : -1};
     vt_classifier_begin(m, key);
-    VT_TRY(judge(v, m, x, x_adv, q, t->norm, eight ? INFINITY : t->eps, z, z64, e));
+    VT_TRY(judge_candidate(v, m, x, x_adv, q, t->norm, eight ? INFINITY : t->eps, z, z64, e));
     if (t->patch.size) vt_verify_patch(v, x, x_adv, shape, &t->patch);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
     if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, q);

@@ -12,7 +12,7 @@ static int level_of(float v) {
 
 /* eps in levels is a rounded product: 255 * (8/255) may come out as 8 less an ulp. Sums are whole numbers far below
  * 1e12, so that the allowance lets in no point but those on the border itself. */
-static bool within(long long sum, double bound) { return (double)sum <= bound + 1e-12 * bound; }
+static bool is_within_bound(long long sum, double bound) { return (double)sum <= bound + 1e-12 * bound; }
 
 void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size_t n, vt_norm norm, double eps) {
     long long largest = 0, sum = 0, squares = 0;
@@ -25,9 +25,9 @@ void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size
         sum += d, squares += d * d;
     }
     double levels = 255 * eps;
-    bool near = norm == VT_LINF ? within(largest, levels)
-                : norm == VT_L2 ? within(squares, levels * levels)
-                                : within(sum, levels);
+    bool near = norm == VT_LINF ? is_within_bound(largest, levels)
+                : norm == VT_L2 ? is_within_bound(squares, levels * levels)
+                                : is_within_bound(sum, levels);
     if (grid && near) return;
     v->inside = v->broken = v->borderline = false;
 }

@@ -28,7 +28,7 @@ typedef struct vt_adv_file_file points_file;
 
 /* ---- arrays by name, whatever holds them ---- */
 
-static int64_t arrays(const points_file *f) {
+static int64_t count_arrays(const points_file *f) {
     return f->st ? vt_tensors_count(f->st) : f->zip ? vt_zip_count(f->zip) : 1;
 }
 
@@ -58,15 +58,15 @@ static vt_status array_at(const points_file *f, int64_t i, const char *path, vt_
     return VT_OK;
 }
 
-static int64_t find(const points_file *f, const char *want) {
+static int64_t find_array(const points_file *f, const char *want) {
     char name[128];
-    for (int64_t i = 0; i < arrays(f); i++)
+    for (int64_t i = 0; i < count_arrays(f); i++)
         if (array_name(f, i, name) && !strcmp(name, want)) return i;
     return -1;
 }
 
 /* [1,N,C,H,W] and [N,1,C,H,W] are [N,C,H,W]: of one restart, or one attack. */
-static void squeeze(vt_npy *a) {
+static void drop_unit_axis(vt_npy *a) {
     int at = a->ndim == 5 && a->shape[0] == 1 ? 0 : 1;
     if (a->ndim != 5 || a->shape[at] != 1) return;
     for (int k = at; k < 4; k++) a->shape[k] = a->shape[k + 1], a->stride[k] = a->stride[k + 1];
@@ -77,11 +77,11 @@ static void squeeze(vt_npy *a) {
 static int64_t only_images(const points_file *f, const char *path) {
     int64_t at = -1;
     char name[128];
-    for (int64_t i = 0; i < arrays(f); i++) {
+    for (int64_t i = 0; i < count_arrays(f); i++) {
         vt_npy a;
         vt_err ignored = {0};
         if (!array_name(f, i, name) || array_at(f, i, path, &a, &ignored) != VT_OK) continue;
-        squeeze(&a);
+        drop_unit_axis(&a);
         if (a.ndim != 4) continue;
         if (at >= 0) return -2;
         at = i;
@@ -92,13 +92,13 @@ static int64_t only_images(const points_file *f, const char *path) {
 /* What would make images of what torch.save wrote instead. */
 static const char *way_out(const points_file *f) {
     if (!f->st || strncmp(vt_tensors_format(f->st), "PyTorch", 7) != 0) return "";
-    if (!arrays(f)) return "; NumPy's arrays in such a file are not read: numpy.save writes them";
+    if (!count_arrays(f)) return "; NumPy's arrays in such a file are not read: numpy.save writes them";
     return vt_tensors_at(f->st, 0)->ndim == 3 ? "; torch.stack makes one tensor of a list" : "";
 }
 
 static vt_status no_array(const points_file *f, const char *path, const char *want, const char *why, vt_err *e) {
     char name[128], list[300] = "";
-    for (int64_t i = 0, used = 0; i < arrays(f) && used < 250; i++)
+    for (int64_t i = 0, used = 0; i < count_arrays(f) && used < 250; i++)
         if (array_name(f, i, name))
             used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", used ? ", " : "", name);
     return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s%s)", path, want, why, *list ? list : "none",
@@ -106,15 +106,15 @@ static vt_status no_array(const points_file *f, const char *path, const char *wa
 }
 
 vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e) {
-    int64_t at = find(p->file, name);
+    int64_t at = find_array(p->file, name);
     return at < 0 ? no_array(p->file, path, name, "", e) : array_at(p->file, at, path, out, e);
 }
 
-static vt_status choose(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
+static vt_status choose_array(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     points_file *f = p->file;
     static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
-    int64_t at = tensor ? find(f, tensor) : -1;
-    for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find(f, usual[k]);
+    int64_t at = tensor ? find_array(f, tensor) : -1;
+    for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find_array(f, usual[k]);
     if (at < 0 && !tensor) at = only_images(f, path);
     if (at >= 0) return array_name(f, at, p->name) ? array_at(f, at, path, &f->x, e) : VT_E_FORMAT;
     return no_array(f, path, tensor ? tensor : "x_adv",
@@ -132,7 +132,7 @@ static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy *x = &p->file->x;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
-    vt_npy_grey(x), squeeze(x);
+    vt_npy_grey(x), drop_unit_axis(x);
     if (x->ndim != 4) return vt_fail(e, VT_E_USAGE, "%s: %s is %s, must be [N,C,H,W]", path, array_called(p), shape);
     bool sides = x->shape[0] >= 1 && x->shape[0] <= INT32_MAX;
     for (int k = 1; k < 4; k++) sides = sides && x->shape[k] >= 1 && x->shape[k] <= VT_IMAGE_MAX_SIDE;
@@ -153,7 +153,7 @@ static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy a;
     for (size_t k = 0; k < sizeof names / sizeof *names && at < 0; k++) {
         snprintf(name, sizeof name, "%.*s%s", dot ? (int)(dot - p->name) + 1 : 0, p->name, names[k]);
-        at = find(p->file, name);
+        at = find_array(p->file, name);
     }
     if (at < 0) return VT_OK;
     VT_TRY(array_at(p->file, at, path, &a, e));
@@ -168,7 +168,7 @@ static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-static void look(vt_adv_file *p) {
+static void measure_value_range(vt_adv_file *p) {
     const vt_npy *x = &p->file->x;
     p->low = INFINITY, p->high = -INFINITY;
     for (size_t i = 0; i < x->numel; i++) { /* every order of the items is a walk over all of them */
@@ -291,7 +291,7 @@ vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor,
     if (!stat(path, &is) && S_ISDIR(is.st_mode)) {
         VT_TRY(open_folder(p, path, e));
         VT_TRY(check_shape(p, path, e));
-        look(p);
+        measure_value_range(p);
         return VT_OK;
     }
     VT_TRY(vt_mapped_open(&f->map, path, e));
@@ -302,10 +302,10 @@ vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor,
         f->zip = NULL;
     }
     if (!f->zip && (f->map.n < 6 || memcmp(f->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_saved_open(&f->st, path, e));
-    VT_TRY(choose(p, path, tensor, e));
+    VT_TRY(choose_array(p, path, tensor, e));
     VT_TRY(check_shape(p, path, e));
     VT_TRY(read_index(p, path, e));
-    look(p);
+    measure_value_range(p);
     return VT_OK;
 }
 
@@ -320,16 +320,17 @@ void vt_adv_file_close(vt_adv_file *p) {
     *p = (vt_adv_file){0};
 }
 
-static bool within(const vt_adv_file *p, double low, double high) { return p->low >= low && p->high <= high; }
+static bool is_within_range(const vt_adv_file *p, double low, double high) { return p->low >= low && p->high <= high; }
 
 /* Room around each range for the perturbation itself. */
 static const char *looks_like(const vt_adv_file *p, const double mean[3], const double std[3]) {
     double low = INFINITY, high = -INFINITY;
     for (int c = 0; c < 3; c++) low = fmin(low, -mean[c] / std[c]), high = fmax(high, (1 - mean[c]) / std[c]);
-    if (within(p, -16, 271) && p->high > 8) return "grey levels 0 to 255: divide by 255";
-    if (within(p, low - 0.2, high + 0.2)) return "normalised by the model's mean and std: multiply by std and add mean";
-    if (within(p, -1.1, 1.1)) return "scaled to [-1,1]: x/2 + 1/2";
-    if (within(p, -4, 4)) return "normalised by some mean and std: undo that";
+    if (is_within_range(p, -16, 271) && p->high > 8) return "grey levels 0 to 255: divide by 255";
+    if (is_within_range(p, low - 0.2, high + 0.2))
+        return "normalised by the model's mean and std: multiply by std and add mean";
+    if (is_within_range(p, -1.1, 1.1)) return "scaled to [-1,1]: x/2 + 1/2";
+    if (is_within_range(p, -4, 4)) return "normalised by some mean and std: undo that";
     return "no range that is known";
 }
 

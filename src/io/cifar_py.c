@@ -20,24 +20,24 @@ struct vt_cifar_py {
 
 /* ---- nodes ---- */
 
-static bool says(const vt_node *n, const char *text) {
+static bool has_text(const vt_node *n, const char *text) {
     if (!n || (n->kind != VT_NODE_TEXT && n->kind != VT_NODE_BYTES)) return false;
     return n->u.text.n == strlen(text) && !memcmp(n->u.text.s, text, n->u.text.n);
 }
 
-static const vt_node *get(const vt_node *dict, const char *key) {
+static const vt_node *find_dict_value(const vt_node *dict, const char *key) {
     for (uint32_t i = 0; i + 1 < dict->u.list.n; i += 2)
-        if (says(dict->u.list.v[i], key)) return dict->u.list.v[i + 1];
+        if (has_text(dict->u.list.v[i], key)) return dict->u.list.v[i + 1];
     return NULL;
 }
 
 /* Item i of a tuple, or NULL. */
-static const vt_node *item(const vt_node *n, uint32_t i) {
+static const vt_node *tuple_item(const vt_node *n, uint32_t i) {
     bool there = n && (n->kind == VT_NODE_TUPLE || n->kind == VT_NODE_OPAQUE) && i < n->u.list.n;
     return there ? n->u.list.v[i] : NULL;
 }
 
-static bool whole(const vt_node *n, int64_t *out) {
+static bool read_int_node(const vt_node *n, int64_t *out) {
     if (!n || n->kind != VT_NODE_INT) return false;
     *out = n->u.i;
     return true;
@@ -51,11 +51,11 @@ static bool read_dtype(vt_npy *a, const vt_node *dtype) {
         const char *code;
         vt_dtype dtype;
     } codes[] = {{"u1", VT_U8}, {"i1", VT_I8}, {"i2", VT_I16}, {"i4", VT_I32}, {"i8", VT_I64}};
-    const vt_node *code = item(item(dtype, 0), 0);
+    const vt_node *code = tuple_item(tuple_item(dtype, 0), 0);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        if (!says(code, codes[i].code)) continue;
+        if (!has_text(code, codes[i].code)) continue;
         a->dtype = codes[i].dtype;
-        a->swap = says(item(item(dtype, 1), 1), ">") && vt_dtype_size(a->dtype) > 1;
+        a->swap = has_text(tuple_item(tuple_item(dtype, 1), 1), ">") && vt_dtype_size(a->dtype) > 1;
         return true;
     }
     return false;
@@ -66,7 +66,7 @@ static bool read_shape(vt_npy *a, const vt_node *shape, const vt_node *fortran) 
     if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
     a->ndim = (int)shape->u.list.n;
     for (int i = 0; i < a->ndim; i++)
-        if (!whole(item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
+        if (!read_int_node(tuple_item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
     bool columns = fortran && fortran->kind == VT_NODE_BOOL && fortran->u.i;
     for (int i = 0; i < a->ndim; i++) {
         int k = columns ? i : a->ndim - 1 - i;
@@ -78,10 +78,11 @@ static bool read_shape(vt_npy *a, const vt_node *shape, const vt_node *fortran) 
 
 static bool read_array(vt_npy *a, const vt_node *n) {
     size_t bytes;
-    const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? item(n, 1) : NULL, *data = item(state, 4);
+    const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? tuple_item(n, 1) : NULL, *data = tuple_item(state, 4);
     *a = (vt_npy){.ndim = 0};
     if (!data || (data->kind != VT_NODE_TEXT && data->kind != VT_NODE_BYTES)) return false;
-    if (!read_shape(a, item(state, 1), item(state, 3)) || !read_dtype(a, item(state, 2))) return false;
+    if (!read_shape(a, tuple_item(state, 1), tuple_item(state, 3)) || !read_dtype(a, tuple_item(state, 2)))
+        return false;
     if (!vt_shape_bytes(a->shape, a->ndim, a->dtype, &a->numel, &bytes) || bytes != data->u.text.n) return false;
     a->data = (const uint8_t *)data->u.text.s;
     return true;
@@ -102,7 +103,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
     for (int64_t i = 0; i < count; i++) {
         if (array)
             v = vt_npy_whole(&a, (size_t)i);
-        else if (!whole(n->u.list.v[i], &v))
+        else if (!read_int_node(n->u.list.v[i], &v))
             return vt_fail(e, VT_E_FORMAT, "%s: the label of image %lld in '%s' is %s, not a whole number", b->st->path,
                            (long long)i, key, vt_node_name(n->u.list.v[i]));
         b->labels[at + (size_t)i * step] = as_byte(v);
@@ -112,7 +113,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
 
 static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
     const char *path = b->st->path;
-    const vt_node *data = root->kind == VT_NODE_DICT ? get(root, "data") : NULL;
+    const vt_node *data = root->kind == VT_NODE_DICT ? find_dict_value(root, "data") : NULL;
     if (!data)
         return vt_fail(e, VT_E_FORMAT, "%s: is a Python pickle, but no batch of CIFAR: it holds no 'data'", path);
     char shape[200] = "no array";
@@ -122,15 +123,15 @@ static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT, "%s: its 'data' is %s, must be a NumPy array [N,%d] of uint8, all in the file",
                        path, shape, VT_CIFAR_PIXELS);
     b->count = b->pixels.shape[0];
-    bool hundred = get(root, "fine_labels") != NULL;
+    bool hundred = find_dict_value(root, "fine_labels") != NULL;
     size_t each = hundred ? 2 : 1;
     b->record = hundred ? VT_CIFAR100 : VT_CIFAR10;
     b->labels = calloc((size_t)b->count + 1, each); /* the file holds 3072 bytes for each */
     if (!b->labels) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its labels", path);
     if (!b->count) return vt_fail(e, VT_E_FORMAT, "%s: holds no images", path);
-    if (!hundred) return read_labels(b, get(root, "labels"), "labels", 0, 1, e);
-    VT_TRY(read_labels(b, get(root, "coarse_labels"), "coarse_labels", 0, 2, e));
-    return read_labels(b, get(root, "fine_labels"), "fine_labels", 1, 2, e);
+    if (!hundred) return read_labels(b, find_dict_value(root, "labels"), "labels", 0, 1, e);
+    VT_TRY(read_labels(b, find_dict_value(root, "coarse_labels"), "coarse_labels", 0, 2, e));
+    return read_labels(b, find_dict_value(root, "fine_labels"), "fine_labels", 1, 2, e);
 }
 
 vt_status vt_cifar_py_parse(vt_cifar_py **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {

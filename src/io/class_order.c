@@ -129,7 +129,7 @@ vt_status vt_class_order(vt_dataset *d, vt_err *e) {
 /* ---- by names ---- */
 
 /* Letters small, all that is none of letters and digits as one '_'; short_form: up to the first comma. */
-static void plain(char *out, size_t size, const char *name, size_t n, bool short_form) {
+static void simplify_name(char *out, size_t size, const char *name, size_t n, bool short_form) {
     size_t at = 0;
     for (size_t i = 0; i < n && at + 1 < size; i++) {
         unsigned char c = (unsigned char)name[i];
@@ -153,7 +153,7 @@ static vt_status list_labels(const vt_dataset *d, const char *labels, bool short
     int output = 0;
     for (const char *c = labels; *c; c++) {
         size_t k = strcspn(c, "\n\t");
-        plain(*text + at, k + 1, c, k, short_form);
+        simplify_name(*text + at, k + 1, c, k, short_form);
         if ((*text)[at]) (*list)[(*n)++] = (named){*text + at, output};
         at += strlen(*text + at) + 1, c += k;
         output += *c == '\n';
@@ -181,7 +181,8 @@ static int output_called(const char *name, const named *list, int n) {
 }
 
 /* head[k]: the output that is called as class k, or -1; *hits: how many have one, each its own. */
-static vt_status match(const vt_dataset *d, const char *labels, int outputs, int *head, int *hits, vt_err *e) {
+static vt_status match_classes_to_outputs(const vt_dataset *d, const char *labels, int outputs, int *head, int *hits,
+                                          vt_err *e) {
     vt_status s = VT_OK;
     bool *taken = calloc((size_t)outputs + 1, sizeof *taken);
     if (!taken) return no_memory(d, e);
@@ -194,7 +195,7 @@ static vt_status match(const vt_dataset *d, const char *labels, int outputs, int
         s = list_labels(d, labels, round, &text, &list, &n, e);
         for (int k = 0; s == VT_OK && k < d->classes; k++) {
             if (head[k] >= 0) continue;
-            plain(name, sizeof name, d->names[k], strlen(d->names[k]), false);
+            simplify_name(name, sizeof name, d->names[k], strlen(d->names[k]), false);
             int at = output_called(name, list, n);
             if (at < 0 || at >= outputs || taken[at]) continue;
             head[k] = at, taken[at] = true, ++*hits;
@@ -214,7 +215,7 @@ static const char *label_of(const vt_dataset *d, int output, char buf[60]) {
 }
 
 /* Names that agree in part, and elsewhere than in the order of the folders. */
-static vt_status contradict(const vt_dataset *d, const int *head, const char *model, vt_err *e) {
+static vt_status check_partial_match(const vt_dataset *d, const int *head, const char *model, vt_err *e) {
     char label[60];
     int other = 0, none = 0;
     while (other < d->classes && (head[other] < 0 || head[other] == other)) other++;
@@ -230,14 +231,14 @@ static vt_status contradict(const vt_dataset *d, const int *head, const char *mo
 static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     int hits = 0;
     char label[60];
-    VT_TRY(match(d, d->labels, outputs, d->head, &hits, e));
+    VT_TRY(match_classes_to_outputs(d, d->labels, outputs, d->head, &hits, e));
     bool moved = false;
     for (int k = 0; k < d->classes; k++) moved = moved || d->head[k] != k;
     d->ordered = hits == d->classes;
     if (d->ordered && moved)
         snprintf(d->how, sizeof d->how, "labels by the model's own class names, not by the order of the folders");
     if (d->ordered || d->classes != outputs) return VT_OK;
-    VT_TRY(contradict(d, d->head, model, e));
+    VT_TRY(check_partial_match(d, d->head, model, e));
     if (!hits)
         snprintf(d->how, sizeof d->how,
                  "labels by the order of the folders (%.40s first): the model's own names (%s first) are others",
@@ -251,7 +252,7 @@ static vt_status by_train(vt_dataset *d, int outputs, vt_err *e) {
     int hits = 0, lines = 0;
     for (const char *c = d->train; *c; c++) lines += *c == '\n';
     if (lines != outputs) return VT_OK;
-    VT_TRY(match(d, d->train, outputs, d->head, &hits, e));
+    VT_TRY(match_classes_to_outputs(d, d->train, outputs, d->head, &hits, e));
     d->ordered = hits == d->classes;
     if (d->ordered)
         snprintf(d->how, sizeof d->how, "labels by the class folders of the train split, which has all of the model's");
@@ -316,7 +317,7 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
 }
 
 /* Fills d->head, of which every class has an output, or refuses. */
-static vt_status fill(vt_dataset *d, int outputs, const char *model, vt_err *e) {
+static vt_status assign_outputs(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     bool wnids = outputs == VT_IMAGENET_CLASSES && are_wnids(d);
     for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : wnids ? wnid_of(d->names[k]) : k;
     bool as_they_stand = d->order && !strcasecmp(d->asked, "text");
@@ -341,7 +342,7 @@ vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const
     if (d->classes_open && d->classes < outputs) d->classes = outputs;
     if (!d->names) return d->classes == outputs ? VT_OK : other_classes(d, outputs, model, e);
     if (!(d->head = calloc((size_t)d->classes, sizeof *d->head))) return no_memory(d, e);
-    vt_status s = fill(d, outputs, model, e);
+    vt_status s = assign_outputs(d, outputs, model, e);
     bool moved = false, few = d->classes != outputs;
     for (int k = 0; s == VT_OK && k < d->classes; k++) moved = moved || d->head[k] != k;
     if (s == VT_OK && restricted && few && d->classes < 2)

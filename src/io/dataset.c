@@ -52,7 +52,7 @@ static bool is_dir(const char *path) {
 }
 
 /* `folder`/`name` into buf; false: too long, or not there. */
-static bool below(char buf[4096], const char *folder, const char *name) {
+static bool join_existing_path(char buf[4096], const char *folder, const char *name) {
     return snprintf(buf, 4096, "%s/%s", folder, name) < 4096 && !access(buf, F_OK);
 }
 
@@ -134,7 +134,7 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
     *list = 0;
     for (int i = 0; i < n; i++) {
         const char *name = all[i]->d_name;
-        if (*name != '.' && below(buf, path, name) && is_dir(buf) && looks_like_set(buf)) {
+        if (*name != '.' && join_existing_path(buf, path, name) && is_dir(buf) && looks_like_set(buf)) {
             if (at < size) at += (size_t)snprintf(list + at, size - at, "%s%.60s", found ? ", " : "", name);
             found++;
         }
@@ -169,7 +169,8 @@ static vt_status find_root(const char **out, const char *path, bool corrupted, c
     *out = path;
     if (!is_dir(path) || (def && strcmp(def->name, "folder"))) return VT_OK; /* it is one itself */
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        if (usual[i].corrupted != corrupted || !below(full, path, usual[i].name) || !is_dir(full)) continue;
+        if (usual[i].corrupted != corrupted || !join_existing_path(full, path, usual[i].name) || !is_dir(full))
+            continue;
         if (first)
             return vt_fail(e, VT_E_USAGE, "%s: holds several data sets (%s, %s): name one of them", path, first,
                            usual[i].name);
@@ -230,7 +231,7 @@ static vt_status list_trees(char (*list)[64], int *n, const vt_folders *f, const
     *n = 0;
     for (int i = 0; i < f->n; i++) {
         vt_folders g = {0};
-        if (strlen(f->name[i]) >= sizeof *list || !below(tree, path, f->name[i])) continue;
+        if (strlen(f->name[i]) >= sizeof *list || !join_existing_path(tree, path, f->name[i])) continue;
         vt_status s = vt_folders_list(&g, tree, e);
         bool hit = s == VT_OK && g.n;
         for (int k = 0; k < g.n; k++) hit = hit && is_severity(g.name[k]);
@@ -245,7 +246,7 @@ static vt_status list_arrays(char (**list)[64], int *n, const char *path, vt_err
     char file[4096];
     struct dirent **all = NULL;
     int count = is_dir(path) ? scandir(path, &all, is_array, alphasort) : 0;
-    *n = count > 0 && below(file, path, "labels.npy") ? count : 0;
+    *n = count > 0 && join_existing_path(file, path, "labels.npy") ? count : 0;
     *list = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof **list);
     for (int i = 0; i < count; i++) {
         if (*list) memcpy((*list)[i], all[i]->d_name, strlen(all[i]->d_name) - 4);
@@ -322,7 +323,7 @@ vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
 }
 
 /* "PATH: image 3 (n01440764/x.JPEG)"; returns what */
-static const char *describe(const vt_dataset *d, int64_t i, char what[VT_WHAT]) {
+static const char *describe_image(const vt_dataset *d, int64_t i, char what[VT_WHAT]) {
     const char *name = vt_dataset_image_name(d, i);
     snprintf(what, VT_WHAT, "%s: image %lld%s%s%s", d->path, (long long)i, name ? " (" : "", name ? name : "",
              name ? ")" : "");
@@ -355,7 +356,7 @@ vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_i
     char what[VT_WHAT];
     VT_TRY(vt_dataset_read(d, i, im, label, e));
     vt_shape was = im->shape;
-    vt_status s = vt_transform_apply(im, &d->transform, describe(d, i, what), e);
+    vt_status s = vt_transform_apply(im, &d->transform, describe_image(d, i, what), e);
     if (s == VT_OK && vt_shape_same(im->shape, want)) return VT_OK;
     if (s == VT_OK) s = other_shape(d, what, was, im->shape, want, e);
     vt_image_free(im);

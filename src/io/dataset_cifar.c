@@ -66,7 +66,7 @@ vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t fir
 }
 
 /* `folder`/`name`; NULL when there is no memory. */
-static char *join(const char *folder, const char *name) {
+static char *join_path(const char *folder, const char *name) {
     char *p = NULL;
     return asprintf(&p, "%s/%s", folder, name) < 0 ? NULL : p;
 }
@@ -77,7 +77,7 @@ static bool is_pickle(const char *path) {
     return vt_file_start(path, &first, 1) == 1 && first == '\x80';
 }
 
-static bool has(const char *folder, const char *name, bool python) {
+static bool has_file(const char *folder, const char *name, bool python) {
     char path[VT_PATH_MAX];
     return vt_path(path, folder, name) && (python ? is_pickle(path) : !access(path, F_OK));
 }
@@ -99,7 +99,7 @@ static int last_file(const char *folder, const version *v, bool train) {
     char name[32];
     int last = 0;
     for (int i = 1; i <= files_of(v, train); i++)
-        if (has(folder, name_of(name, v, train, i), v->python)) last = i;
+        if (has_file(folder, name_of(name, v, train, i), v->python)) last = i;
     return last;
 }
 
@@ -177,7 +177,8 @@ static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
     c->record = v->record;
     int last = last_file(d->path, v, train);
     if (!last) last = 1; /* the sentence about the missing file names the first */
-    for (int i = 1; i <= last; i++) VT_TRY(add_part(c, join(d->path, name_of(name, v, train, i)), v->python, v, e));
+    for (int i = 1; i <= last; i++)
+        VT_TRY(add_part(c, join_path(d->path, name_of(name, v, train, i)), v->python, v, e));
     return VT_OK;
 }
 
@@ -226,7 +227,7 @@ static vt_status read_records(const part *p, int record, uint8_t *out, size_t n,
 }
 
 /* One pass: hashes the file and checks its records. */
-static vt_status scan(part *p, int record, vt_sha *sha, uint8_t *buf, vt_err *e) {
+static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, uint8_t *buf, vt_err *e) {
     size_t want = (size_t)CHUNK * (size_t)record, got = want;
     while (got == want) {
         VT_TRY(read_records(p, record, buf, CHUNK, p->count, &got, e));
@@ -243,7 +244,7 @@ static vt_status scan_all(vt_dataset *d, cifar *c, vt_err *e) {
     vt_status r = sha && buf ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
     for (int i = 0; r == VT_OK && i < c->n; i++) {
         c->parts[i].first = d->count;
-        r = scan(&c->parts[i], c->record, sha, buf, e);
+        r = hash_and_check_part(&c->parts[i], c->record, sha, buf, e);
         d->count += c->parts[i].count;
     }
     free(buf);

@@ -42,7 +42,7 @@ typedef struct folder {
     size_t n, room, left[ENDINGS]; /* left: files of each of the endings */
 } folder;
 
-static char *join(const char *a, const char *b) {
+static char *join_path(const char *a, const char *b) {
     char *p = NULL;
     return asprintf(&p, "%s/%s", a, b) < 0 ? NULL : p;
 }
@@ -53,7 +53,7 @@ static bool is_dir(const char *path) {
 }
 
 /* The next entry that is not hidden, links followed; NULL at the end (errno 0) or on a read error. */
-static const char *next(DIR *dir, bool *is_folder) {
+static const char *read_next_entry(DIR *dir, bool *is_folder) {
     struct stat s;
     for (struct dirent *d; errno = 0, (d = readdir(dir));) {
         if (d->d_name[0] == '.' || fstatat(dirfd(dir), d->d_name, &s, 0)) continue;
@@ -67,14 +67,14 @@ static bool folder_probe(const char *path) {
     if (!is_dir(path)) return vt_is_picture(path);
     DIR *dir = opendir(path); /* errno says it where there is no memory to look */
     bool sub, found = false;
-    for (const char *name; dir && !found && (name = next(dir, &sub));) found = sub || vt_is_picture(name);
+    for (const char *name; dir && !found && (name = read_next_entry(dir, &sub));) found = sub || vt_is_picture(name);
     if (dir) closedir(dir);
     return found;
 }
 
 /* The array with room for item n (doubled when full); NULL, and the array as it was, when there is no memory.
  */
-static void *grow(void *array, size_t n, size_t *room, size_t item) {
+static void *grow_array(void *array, size_t n, size_t *room, size_t item) {
     if (n < *room) return array;
     size_t want = *room ? 2 * *room : 64;
     void *more = realloc(array, want * item);
@@ -90,8 +90,8 @@ static vt_status add_file(folder *f, const char *dir, const char *name, int labe
     const char *dot = strrchr(name, '.');
     for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
     if (!vt_is_picture(name)) return VT_OK;
-    char *path = join(dir, name);
-    entry *all = grow(f->e, f->n, &f->room, sizeof *f->e);
+    char *path = join_path(dir, name);
+    entry *all = grow_array(f->e, f->n, &f->room, sizeof *f->e);
     if (all) f->e = all;
     if (!path || !all) {
         free(path);
@@ -102,8 +102,8 @@ static vt_status add_file(folder *f, const char *dir, const char *name, int labe
 }
 
 /* All pictures of root/`rel`, in no order yet. */
-static vt_status walk(folder *f, const char *rel, int label, int depth, vt_err *e) {
-    char *path = join(f->root, rel);
+static vt_status collect_pictures(folder *f, const char *rel, int label, int depth, vt_err *e) {
+    char *path = join_path(f->root, rel);
     if (!path) return no_memory(f, e);
     DIR *dir = depth <= MAX_DEPTH ? opendir(path) : NULL;
     vt_status r = VT_OK;
@@ -111,12 +111,12 @@ static vt_status walk(folder *f, const char *rel, int label, int depth, vt_err *
     if (!dir)
         r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path,
                     depth <= MAX_DEPTH ? strerror(errno) : "more than 16 folders deep in its class");
-    for (const char *name; r == VT_OK && (name = next(dir, &sub));) {
-        char *below = sub ? join(rel, name) : NULL;
+    for (const char *name; r == VT_OK && (name = read_next_entry(dir, &sub));) {
+        char *below = sub ? join_path(rel, name) : NULL;
         if (!sub)
             r = add_file(f, rel, name, label, e);
         else
-            r = below ? walk(f, below, label, depth + 1, e) : no_memory(f, e);
+            r = below ? collect_pictures(f, below, label, depth + 1, e) : no_memory(f, e);
         free(below);
     }
     if (r == VT_OK && errno) r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
@@ -249,8 +249,8 @@ static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool 
 }
 
 /* Where picture i lies. */
-static char *place(const folder *f, size_t i) {
-    return join(f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0));
+static char *picture_path(const folder *f, size_t i) {
+    return join_path(f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0));
 }
 
 static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
@@ -262,7 +262,7 @@ static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) 
     }
     vt_status r = VT_OK;
     for (size_t i = 0; r == VT_OK && i < f->n; i++) {
-        char *path = place(f, i);
+        char *path = picture_path(f, i);
         r = path ? hash_file(sha, path, f->e[i].path, jpeg, e) : no_memory(f, e);
         free(path);
     }
@@ -279,7 +279,7 @@ static vt_status list_all(folder *f, vt_dataset *d, vt_err *e) {
                        "%s: has no class folders, but %s alone, and no " VT_ANNOTATIONS " with their classes", f->root,
                        f->classes.name[0]);
     VT_TRY(vt_layout_inside(d, f->root, e));
-    for (int i = 0; i < f->classes.n; i++) VT_TRY(walk(f, f->classes.name[i], i, 1, e));
+    for (int i = 0; i < f->classes.n; i++) VT_TRY(collect_pictures(f, f->classes.name[i], i, 1, e));
     return VT_OK;
 }
 
@@ -323,7 +323,7 @@ static vt_status folder_open(vt_dataset *d, vt_err *e) {
 
 static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const folder *f = d->state;
-    char *path = place(f, (size_t)i);
+    char *path = picture_path(f, (size_t)i);
     if (!path) return no_memory(f, e);
     vt_status r = vt_image_read(path, im, e);
     *label = f->e[i].label;

@@ -22,13 +22,13 @@ typedef struct pair {
 
 /* ---- the format ---- */
 
-static uint32_t big(const uint8_t *b) {
+static uint32_t big_endian(const uint8_t *b) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
 vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic, const char *path, vt_err *e) {
     size_t sides = magic & 0xff, head = 4 + 4 * sides;
-    uint32_t found = n >= 4 ? big(bytes) : 0, side[3] = {1, 1, 1};
+    uint32_t found = n >= 4 ? big_endian(bytes) : 0, side[3] = {1, 1, 1};
     const char *what = magic == VT_IDX_IMAGES ? "images" : "labels";
     if (n >= 4 && found != magic)
         return vt_fail(e, VT_E_USAGE, "%s: begins with the magic number 0x%08x, but idx %s begin with 0x%08x", path,
@@ -36,7 +36,7 @@ vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic
     if (n < head)
         return vt_fail(e, VT_E_USAGE, "%s: is cut short: %zu bytes are there, the head of idx %s has %zu", path, n,
                        what, head);
-    for (size_t i = 0; i < sides; i++) side[i] = big(bytes + 4 + 4 * i);
+    for (size_t i = 0; i < sides; i++) side[i] = big_endian(bytes + 4 + 4 * i);
     if (side[1] < 1 || side[2] < 1 || side[1] > VT_IMAGE_MAX_SIDE || side[2] > VT_IMAGE_MAX_SIDE)
         return vt_fail(e, VT_E_USAGE, "%s: its images are %u x %u, sides must be between 1 and %d", path, side[2],
                        side[1], VT_IMAGE_MAX_SIDE);

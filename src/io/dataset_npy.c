@@ -109,7 +109,7 @@ static vt_status from_pair(vt_dataset *d, arrays *a, const char *second, vt_err 
     return from_file(a, 1, second, e);
 }
 
-static bool there(const vt_dataset *d, const arrays *a, const char *name) {
+static bool has_array(const vt_dataset *d, const arrays *a, const char *name) {
     char file[4096];
     if (!a->zip) return file_in(d->path, name, file, sizeof file);
     snprintf(file, sizeof file, "%s.npy", name);
@@ -134,7 +134,7 @@ static void list_arrays(const arrays *a, char *out, size_t size) {
 static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
-        if (!there(d, a, keys[k].images) || !there(d, a, keys[k].labels)) continue;
+        if (!has_array(d, a, keys[k].images) || !has_array(d, a, keys[k].labels)) continue;
         return a->zip ? from_archive(d, a, k, e) : from_folder(d, a, keys[k].images, keys[k].labels, e);
     }
     char all[600] = "";
@@ -277,7 +277,7 @@ static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
     size_t n = 0;
     char path[4200];
     snprintf(path, sizeof path, "%.4000s%sclasses.npy", d->path, a->zip ? ": " : "/");
-    if (!there(d, a, "classes")) return VT_OK;
+    if (!has_array(d, a, "classes")) return VT_OK;
     VT_TRY(a->zip ? vt_zip_entry(a->zip, vt_zip_find(a->zip, "classes.npy"), &bytes, &n, e)
                   : vt_mapped_open(&map, path, e));
     vt_status s = vt_npy_parse(&c, a->zip ? bytes : map.bytes, a->zip ? n : map.n, path, e);
@@ -294,7 +294,7 @@ static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
 /* ---- pixels ---- */
 
 /* What to do with values that are none of [0,1], by the range of this image. */
-static const char *remedy(const vt_dataset *d, int64_t i) {
+static const char *suggest_conversion(const vt_dataset *d, int64_t i) {
     const arrays *a = d->state;
     const vt_npy *x = &a->images;
     double low = INFINITY, high = -INFINITY;
@@ -312,15 +312,15 @@ static const char *remedy(const vt_dataset *d, int64_t i) {
                : "";
 }
 
-static vt_status outside(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
+static vt_status fail_out_of_range(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
     return vt_fail(e, VT_E_RANGE,
                    "%s: image %lld has the value %.17g at channel %zu, row %zu, column %zu; floats must lie in [0,1]%s",
-                   d->path, (long long)i, v, at[0], at[1], at[2], remedy(d, i));
+                   d->path, (long long)i, v, at[0], at[1], at[2], suggest_conversion(d, i));
 }
 
 /* Image i as planes [channels,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked).
  */
-static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
+static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     const vt_npy *x = &a->images;
     size_t planes = (size_t)a->shape.channels, h = (size_t)a->shape.height, w = (size_t)a->shape.width, at[3];
@@ -334,7 +334,7 @@ static vt_status pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, 
                     continue;
                 }
                 double v = vt_npy_real(x, k);
-                if (!(v >= 0 && v <= 1)) return outside(d, i, at, v, e);
+                if (!(v >= 0 && v <= 1)) return fail_out_of_range(d, i, at, v, e);
                 if (f) *f++ = (float)v; /* rounds f8, nothing else */
             }
     return VT_OK;
@@ -348,7 +348,7 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     vt_status s = VT_OK;
     for (int64_t i = 0; i < d->count && s == VT_OK; i++) {
         uint8_t label = (uint8_t)label_of(a, a->first + i);
-        s = pixels(d, i, d->floats ? NULL : image, d->floats ? image : NULL, e);
+        s = read_pixels(d, i, d->floats ? NULL : image, d->floats ? image : NULL, e);
         vt_sha_update(sha, &label, 1);
         vt_sha_update(sha, image, size);
     }
@@ -356,7 +356,7 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     return s;
 }
 
-static vt_status hash(vt_dataset *d, const arrays *a, vt_err *e) {
+static vt_status hash_dataset(vt_dataset *d, const arrays *a, vt_err *e) {
     vt_sha *sha = vt_sha_new();
     vt_status s = VT_OK;
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
@@ -389,8 +389,8 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
     VT_TRY(check_labels(d, a, e));
     VT_TRY(read_classes(d, a, e));
     if (*d->corruption.name) pick_severity(d, a);
-    for (int64_t i = 0; d->floats && i < d->count; i++) VT_TRY(pixels(d, i, NULL, NULL, e));
-    return hash(d, a, e);
+    for (int64_t i = 0; d->floats && i < d->count; i++) VT_TRY(read_pixels(d, i, NULL, NULL, e));
+    return hash_dataset(d, a, e);
 }
 
 static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
@@ -403,7 +403,7 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
         im->rgb = malloc(n);
     if (!im->f && !im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
     *label = (int)label_of(a, a->first + i);
-    vt_status s = pixels(d, i, im->rgb, im->f, e);
+    vt_status s = read_pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);
     return s;
 }

@@ -32,20 +32,20 @@ static vt_rng key_of(uint64_t seed, uint64_t index, uint32_t step) {
 }
 
 /* Uniform in lo..hi, both included. */
-static int roll(dice *d, int lo, int hi) {
+static int random_in_range(dice *d, int lo, int hi) {
     uint64_t span = (uint64_t)(hi - lo) + 1;
     return lo + (int)(vt_rng_bits(&d->key, d->next++) * span >> 32);
 }
 
 /* Leans towards lo. */
 static int roll_low(dice *d, int lo, int hi) {
-    int a = roll(d, lo, hi), b = roll(d, lo, hi);
+    int a = random_in_range(d, lo, hi), b = random_in_range(d, lo, hi);
     return a < b ? a : b;
 }
 
 /* ---- shapes ---- */
 
-static int sine(int angle) {
+static int integer_sine(int angle) {
     static const int16_t table[QUARTER + 1] = {0,     857,   1713,  2563,  3406,  4240,  5063,  5872,
                                                6664,  7438,  8192,  8923,  9630,  10311, 10963, 11585,
                                                12176, 12733, 13255, 13741, 14189, 14598, 14968, 15296,
@@ -80,7 +80,7 @@ static int sides_kept(int n, int r, int u, int v) {
     int kept = 0;
     for (int k = 0; k < n; k++) {
         int a = k * (TURN / n);
-        kept += (u * sine(a + QUARTER) + v * sine(a)) / UNIT <= r;
+        kept += (u * integer_sine(a + QUARTER) + v * integer_sine(a)) / UNIT <= r;
     }
     return kept;
 }
@@ -125,10 +125,10 @@ static const struct kind {
 
 /* A colour at distance `contrast` from `from` in one channel at least, and at most in the others. A contrast
  * up to 127 fits on one side of any level. */
-static void recolour(dice *d, int to[3], const int from[3], int contrast) {
-    int leader = roll(d, 0, 2);
+static void choose_contrasting_colour(dice *d, int to[3], const int from[3], int contrast) {
+    int leader = random_in_range(d, 0, 2);
     for (int c = 0; c < 3; c++) {
-        int delta = roll(d, -contrast, contrast), sign = roll(d, 0, 1) ? 1 : -1;
+        int delta = random_in_range(d, -contrast, contrast), sign = random_in_range(d, 0, 1) ? 1 : -1;
         if (c == leader) delta = sign * contrast;
         to[c] = from[c] + delta;
         if (to[c] < 0 || to[c] > 255) to[c] = from[c] - delta;
@@ -137,23 +137,24 @@ static void recolour(dice *d, int to[3], const int from[3], int contrast) {
 
 static layer main_layer(dice *d, int label, const int back[3]) {
     const struct kind *k = &kinds[label];
-    layer l = {.inside = k->inside, .size = roll(d, k->size_lo, k->size_hi)};
-    l.angle = k->angle + roll(d, -k->wobble, k->wobble) + QUARTER * roll(d, 0, k->turns - 1);
-    l.detail = l.size * roll(d, k->detail_lo, k->detail_hi) / 100;
-    l.reach = roll(d, 2400, 4600);
+    layer l = {.inside = k->inside, .size = random_in_range(d, k->size_lo, k->size_hi)};
+    l.angle = k->angle + random_in_range(d, -k->wobble, k->wobble) + QUARTER * random_in_range(d, 0, k->turns - 1);
+    l.detail = l.size * random_in_range(d, k->detail_lo, k->detail_hi) / 100;
+    l.reach = random_in_range(d, 2400, 4600);
     int spread = k->texture ? 5 * PIXEL : SIDE * PIXEL / 2 - l.size * 3 / 4;
     if (spread > 4 * PIXEL) spread = 4 * PIXEL;
-    l.x = SIDE * PIXEL / 2 + roll(d, -spread, spread);
-    l.y = SIDE * PIXEL / 2 + roll(d, -spread, spread);
-    recolour(d, l.rgb, back, roll_low(d, 30, 127));
+    l.x = SIDE * PIXEL / 2 + random_in_range(d, -spread, spread);
+    l.y = SIDE * PIXEL / 2 + random_in_range(d, -spread, spread);
+    choose_contrasting_colour(d, l.rgb, back, roll_low(d, 30, 127));
     return l;
 }
 
 /* A dot, crumb or dash that means nothing. */
-static layer distractor(dice *d, const int back[3]) {
-    layer l = {.inside = roll(d, 0, 1) ? in_disc : in_square, .size = roll(d, 200, 620)};
-    l.x = roll(d, 0, SIDE * PIXEL), l.y = roll(d, 0, SIDE * PIXEL), l.angle = roll(d, 0, TURN - 1);
-    recolour(d, l.rgb, back, roll_low(d, 20, 110));
+static layer random_distractor(dice *d, const int back[3]) {
+    layer l = {.inside = random_in_range(d, 0, 1) ? in_disc : in_square, .size = random_in_range(d, 200, 620)};
+    l.x = random_in_range(d, 0, SIDE * PIXEL), l.y = random_in_range(d, 0, SIDE * PIXEL),
+    l.angle = random_in_range(d, 0, TURN - 1);
+    choose_contrasting_colour(d, l.rgb, back, roll_low(d, 20, 110));
     return l;
 }
 
@@ -163,8 +164,8 @@ typedef struct canvas {
     int level[3][SIDE][SIDE];
 } canvas;
 
-static void paint(canvas *p, const layer *l) {
-    int s = sine(l->angle), c = sine(l->angle + QUARTER);
+static void paint_layer(canvas *p, const layer *l) {
+    int s = integer_sine(l->angle), c = integer_sine(l->angle + QUARTER);
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++) {
             int cover = 0; /* of SUB * SUB points */
@@ -181,7 +182,7 @@ static void paint(canvas *p, const layer *l) {
 }
 
 /* (1, 2, 1) / 4 in both directions, edges repeated. */
-static void blur(canvas *p) {
+static void blur_canvas(canvas *p) {
     for (int ch = 0; ch < 3; ch++) {
         int row[SIDE][SIDE];
         for (int y = 0; y < SIDE; y++)
@@ -198,14 +199,14 @@ static void blur(canvas *p) {
 
 /* Uneven light: a slope across the picture and a lattice of random levels every 8 pixels, joined bilinearly.
  */
-static void light(canvas *p, dice *d, vt_rng lattice_key) {
+static void add_uneven_light(canvas *p, dice *d, vt_rng lattice_key) {
     enum { STEP = 8, NODES = SIDE / STEP + 1 };
-    int angle = roll(d, 0, TURN - 1), s = sine(angle), c = sine(angle + QUARTER);
+    int angle = random_in_range(d, 0, TURN - 1), s = integer_sine(angle), c = integer_sine(angle + QUARTER);
     int clouds = roll_low(d, 0, 36);
     dice nodes = {.key = lattice_key};
     for (int ch = 0; ch < 3; ch++) {
-        int slope = roll(d, -28, 28), node[NODES][NODES];
-        for (int k = 0; k < NODES * NODES; k++) node[k / NODES][k % NODES] = roll(&nodes, -clouds, clouds);
+        int slope = random_in_range(d, -28, 28), node[NODES][NODES];
+        for (int k = 0; k < NODES * NODES; k++) node[k / NODES][k % NODES] = random_in_range(&nodes, -clouds, clouds);
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++) {
                 int across = (2 * x - SIDE + 1) * c + (2 * y - SIDE + 1) * s; /* +-(SIDE - 1) sqrt 2, times UNIT */
@@ -217,7 +218,7 @@ static void light(canvas *p, dice *d, vt_rng lattice_key) {
     }
 }
 
-static void grain(canvas *p, int amount, vt_rng key) {
+static void add_pixel_noise(canvas *p, int amount, vt_rng key) {
     for (int y = 0; y < SIDE; y++)
         for (int x = 0; x < SIDE; x++) {
             uint32_t word = vt_rng_bits(&key, (uint64_t)(y * SIDE + x));
@@ -230,7 +231,7 @@ static void grain(canvas *p, int amount, vt_rng key) {
 static void draw_image(uint8_t rgb[VT_DRAW_BYTES], int label, uint64_t seed, uint64_t index) {
     dice d = {.key = key_of(seed, index, KEY_SCENE)};
     int back[3];
-    for (int c = 0; c < 3; c++) back[c] = roll(&d, 48, 207);
+    for (int c = 0; c < 3; c++) back[c] = random_in_range(&d, 48, 207);
     canvas p;
     for (int c = 0; c < 3; c++)
         for (int k = 0; k < SIDE * SIDE; k++) p.level[c][k / SIDE][k % SIDE] = back[c];
@@ -238,14 +239,14 @@ static void draw_image(uint8_t rgb[VT_DRAW_BYTES], int label, uint64_t seed, uin
     layer subject = main_layer(&d, label, back);
     int below = roll_low(&d, 0, 3), above = roll_low(&d, 0, 2);
     for (int k = 0; k < below + above; k++) {
-        if (k == below) paint(&p, &subject);
-        layer l = distractor(&d, back);
-        paint(&p, &l);
+        if (k == below) paint_layer(&p, &subject);
+        layer l = random_distractor(&d, back);
+        paint_layer(&p, &l);
     }
-    if (!above) paint(&p, &subject);
-    for (int n = roll(&d, 0, 2); n > 0; n--) blur(&p);
-    light(&p, &d, key_of(seed, index, KEY_LATTICE));
-    grain(&p, roll(&d, 2, 18), key_of(seed, index, KEY_NOISE));
+    if (!above) paint_layer(&p, &subject);
+    for (int n = random_in_range(&d, 0, 2); n > 0; n--) blur_canvas(&p);
+    add_uneven_light(&p, &d, key_of(seed, index, KEY_LATTICE));
+    add_pixel_noise(&p, random_in_range(&d, 2, 18), key_of(seed, index, KEY_NOISE));
 
     for (int c = 0; c < 3; c++)
         for (int k = 0; k < SIDE * SIDE; k++) {
@@ -260,7 +261,7 @@ static int label_of(uint64_t seed, uint64_t index) {
     int order[VT_DRAW_CLASSES];
     for (int k = 0; k < VT_DRAW_CLASSES; k++) order[k] = k;
     for (int k = VT_DRAW_CLASSES - 1; k > 0; k--) {
-        int j = roll(&d, 0, k), t = order[k];
+        int j = random_in_range(&d, 0, k), t = order[k];
         order[k] = order[j], order[j] = t;
     }
     return order[index % VT_DRAW_CLASSES];

@@ -77,7 +77,7 @@ vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e)
 static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
 
 /* What a file is that is neither, by its first bytes. */
-static vt_status neither(const uint8_t *b, size_t n, const char *path, vt_err *e) {
+static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *path, vt_err *e) {
     static const struct {
         const char *bytes, *what;
         size_t at;
@@ -98,7 +98,7 @@ static vt_status parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     *out = (vt_image){0};
     if (is_png(bytes, n)) return vt_png_parse(bytes, n, path, out, e);
     if (vt_is_jpeg(bytes, n)) return vt_jpeg_parse(bytes, n, path, out, e);
-    return neither(bytes, n, path, e);
+    return fail_unknown_format(bytes, n, path, e);
 }
 
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
@@ -106,7 +106,7 @@ vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_
     int w, h;
     if (is_png(bytes, n)) return vt_png_inspect(bytes, n, path, &w, &h, e);
     if (vt_is_jpeg(bytes, n)) return vt_jpeg_inspect(&o, bytes, n, path, e);
-    return neither(bytes, n, path, e);
+    return fail_unknown_format(bytes, n, path, e);
 }
 
 vt_status vt_image_read(const char *path, vt_image *out, vt_err *e) {

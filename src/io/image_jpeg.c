@@ -43,8 +43,8 @@ static int next_marker(const uint8_t *b, size_t n, size_t *at) {
 }
 
 /* A start of frame: s [len] from its precision byte on. */
-static vt_status frame(vt_jpeg_outline *o, int code, const uint8_t *s, size_t len, size_t n, const char *path,
-                       vt_err *e) {
+static vt_status read_frame_header(vt_jpeg_outline *o, int code, const uint8_t *s, size_t len, size_t n,
+                                   const char *path, vt_err *e) {
     static const char *const kinds[16] =
         {[0] = "huffman", [1] = "huffman", [2] = "huffman", [9] = "arithmetic", [10] = "arithmetic"};
     const char *kind = kinds[code - SOF0];
@@ -65,7 +65,7 @@ static vt_status frame(vt_jpeg_outline *o, int code, const uint8_t *s, size_t le
 }
 
 /* Whole Huffman tables of at most 256 codes. stb_image 2.27 does not check that and writes past its own. */
-static vt_status huffman(const uint8_t *s, size_t len, const char *path, vt_err *e) {
+static vt_status check_huffman_tables(const uint8_t *s, size_t len, const char *path, vt_err *e) {
     while (len > 0) {
         size_t codes = 0;
         for (size_t i = 1; i <= 16 && i < len; i++) codes += s[i];
@@ -90,8 +90,8 @@ vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const 
                            at - 2);
         /* SOF0 to SOF15, but for DHT, JPG and DAC */
         if (code >= SOF0 && code < RST0 && code != DHT && code != 0xC8 && code != 0xCC)
-            VT_TRY(frame(o, code, b + at + 2, len - 2, n, path, e));
-        if (code == DHT) VT_TRY(huffman(b + at + 2, len - 2, path, e));
+            VT_TRY(read_frame_header(o, code, b + at + 2, len - 2, n, path, e));
+        if (code == DHT) VT_TRY(check_huffman_tables(b + at + 2, len - 2, path, e));
         scan = scan || code == SOS;
         at += len;
     }

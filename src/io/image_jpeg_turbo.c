@@ -58,7 +58,7 @@ static void on_progress(j_common_ptr c) {
 }
 
 /* Pillow's MULDIV255: a * b / 255, rounded */
-static int product(int a, int b) {
+static int product_over_255(int a, int b) {
     int t = a * b + 128;
     return ((t >> 8) + t) >> 8;
 }
@@ -72,7 +72,7 @@ static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
         for (int c = 0; c < 3; c++) {
             int v = row[k == 1 ? 0 : c];
             if (k == 4) { /* row holds 255 - ink; Pillow: (255 - K) - C (255 - K) / 255 */
-                v = row[3] - product(255 - v, row[3]);
+                v = row[3] - product_over_255(255 - v, row[3]);
                 v = v < 0 ? 0 : v;
             }
             out[(size_t)c * plane] = (uint8_t)v;
@@ -81,7 +81,7 @@ static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
 }
 
 /* False on an error, whose text is in j->text. */
-static bool decode(jpeg_job *j) {
+static bool decode_jpeg(jpeg_job *j) {
     if (setjmp(j->back)) return false;
     jpeg_create_decompress(&j->c);
     j->c.progress = &j->progress;
@@ -116,7 +116,7 @@ static vt_status turbo_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint
     j->c.client_data = j;
     j->bytes = bytes, j->n = n, j->outline = o, j->rgb = rgb;
     vt_status r = VT_OK;
-    if (!decode(j))
+    if (!decode_jpeg(j))
         r = j->code == JERR_OUT_OF_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path)
                                           : vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: %s", path, j->text);
     jpeg_destroy_decompress(&j->c);

@@ -11,7 +11,7 @@
 
 enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
 
-static int ascending(const void *a, const void *b) {
+static int compare_int32(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
@@ -68,7 +68,7 @@ static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **ha
 
 /* take[c] of n images for each class: one more for all that have another, again and again; what is less than one for
  * each goes to classes that lie evenly among them. */
-static void share(int64_t *take, const int64_t *have, int classes, int64_t n) {
+static void share_among_classes(int64_t *take, const int64_t *have, int classes, int64_t n) {
     for (int64_t left = n, open = 1; left && open;) {
         open = 0;
         for (int c = 0; c < classes; c++) open += take[c] < have[c];
@@ -83,8 +83,8 @@ static void share(int64_t *take, const int64_t *have, int classes, int64_t n) {
 }
 
 /* Of a class with `have` images the `take` that lie evenly among them. */
-static void pick(int32_t *out, const vt_dataset *d, const int *class_of, const int64_t *have, const int64_t *take,
-                 int64_t *seen) {
+static void pick_images_evenly(int32_t *out, const vt_dataset *d, const int *class_of, const int64_t *have,
+                               const int64_t *take, int64_t *seen) {
     for (int64_t i = 0; i < d->count; i++) {
         int c = class_of[i];
         int64_t k = seen[c]++;
@@ -105,8 +105,8 @@ static vt_status from_spread(const char *text, const vt_dataset *d, int32_t **ou
         s = vt_fail(e, VT_E_MEMORY, "no memory for %lld images", want);
     if (s == VT_OK) {
         *n = (size_t)want;
-        share(take, have, classes, want);
-        pick(*out, d, class_of, have, take, take + classes);
+        share_among_classes(take, have, classes, want);
+        pick_images_evenly(*out, d, class_of, have, take, take + classes);
     }
     free(class_of), free(have), free(take);
     return s;
@@ -229,7 +229,7 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
     *out = l.image, *n = l.n;
     if (s == VT_OK && !*n) s = vt_fail(e, VT_E_USAGE, "%s: holds no image index", path);
     if (s != VT_OK) return s;
-    qsort(*out, *n, sizeof **out, ascending);
+    qsort(*out, *n, sizeof **out, compare_int32);
     for (size_t i = 1; i < *n; i++)
         if ((*out)[i] == (*out)[i - 1]) return vt_fail(e, VT_E_USAGE, "%s: image %d is listed twice", path, (*out)[i]);
     return VT_OK;

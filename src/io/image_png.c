@@ -75,7 +75,7 @@ static void row_to_planes(const png_job *j, const uint8_t *row, int y) {
 }
 
 /* Prepares libpng and reads up to the pixels. */
-static void start(png_job *j) {
+static void read_png_header(png_job *j) {
     png_set_read_fn(j->png, j, on_read);
     png_set_user_limits(j->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
     png_set_keep_unknown_chunks(j->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* colour profiles, texts, times */
@@ -87,9 +87,9 @@ static void start(png_job *j) {
 }
 
 /* False on an error, whose text is in j->text. */
-static bool decode(png_job *j) {
+static bool decode_png(png_job *j) {
     if (setjmp(png_jmpbuf(j->png))) return false;
-    start(j);
+    read_png_header(j);
     int passes = png_set_interlace_handling(j->png);
     png_read_update_info(j->png, j->info);
     j->row_bytes = png_get_rowbytes(j->png, j->info);
@@ -131,7 +131,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
     j.no_memory = !j.rgb || !j.info;
     errno = 0;
-    bool ok = !j.no_memory && decode(&j);
+    bool ok = !j.no_memory && decode_png(&j);
     j.no_memory = j.no_memory || (!ok && errno == ENOMEM); /* libpng has only words for it */
     png_destroy_read_struct(&j.png, &j.info, NULL);
     free(j.raw);
@@ -177,7 +177,7 @@ static void on_write(png_structp png, png_bytep data, size_t n) {
 
 static void on_flush(png_structp png) { (void)png; }
 
-static bool encode(png_out *o) {
+static bool encode_png(png_out *o) {
     if (setjmp(png_jmpbuf(o->png))) return false;
     size_t w = (size_t)o->im->shape.width, h = (size_t)o->im->shape.height;
     png_set_write_fn(o->png, o, on_write, on_flush);
@@ -200,7 +200,7 @@ vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const ch
     png_out o = {.im = im, .row = malloc(3 * (size_t)im->shape.width)};
     o.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &o, on_write_error, on_warning);
     o.info = o.png ? png_create_info_struct(o.png) : NULL;
-    bool good = o.row && o.info && encode(&o);
+    bool good = o.row && o.info && encode_png(&o);
     png_destroy_write_struct(&o.png, &o.info);
     free(o.row);
     if (good) {

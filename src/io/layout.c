@@ -10,14 +10,14 @@
 #include "io/class_order.h"
 #include "io/folders.h"
 
-static vt_status below(char out[VT_PATH_MAX], const char *path, const char *name, vt_err *e) {
+static vt_status join_path_or_fail(char out[VT_PATH_MAX], const char *path, const char *name, vt_err *e) {
     return vt_path(out, path, name) ? VT_OK : vt_fail(e, VT_E_IO, "%s: path is too long", path);
 }
 
 /* ---- splits ---- */
 
 /* How many characters all names share at the front (or end), up to a separator. */
-static size_t shared(const vt_folders *f, bool end) {
+static size_t common_affix_length(const vt_folders *f, bool end) {
     size_t most = strlen(f->name[0]), hit = 0;
     for (int i = 1; i < f->n; i++) {
         size_t k = 0, n = strlen(f->name[0]), m = strlen(f->name[i]);
@@ -37,7 +37,7 @@ static int find_splits(const vt_folders *f, int *split) {
     int n = 0, whole = 0;
     for (int i = 0; i < f->n; i++) n += (split[i] = vt_split_named(f->name[i], &s) ? (int)s : -1) >= 0;
     if (n || f->n < 2) return n;
-    size_t front = shared(f, false), end = shared(f, true);
+    size_t front = common_affix_length(f, false), end = common_affix_length(f, true);
     for (int i = 0; i < f->n; i++) {
         size_t k = strlen(f->name[i]);
         snprintf(middle, sizeof middle, "%.*s", k > front + end ? (int)(k - front - end) : 0, f->name[i] + front);
@@ -52,7 +52,7 @@ static int find_splits(const vt_folders *f, int *split) {
 static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
     char annotations[VT_PATH_MAX];
     vt_folders f;
-    VT_TRY(below(annotations, path, VT_ANNOTATIONS, e));
+    VT_TRY(join_path_or_fail(annotations, path, VT_ANNOTATIONS, e));
     vt_status s = vt_folders_list(&f, path, e);
     *out = s == VT_OK && f.n > 0 && (!vt_folders_bare(&f) || access(annotations, F_OK) == 0);
     vt_folders_free(&f);
@@ -72,7 +72,7 @@ static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int 
     *hit = -1;
     for (int i = 0; i < f->n; i++) {
         if (split[i] != (int)want) continue;
-        VT_TRY(below(path, d->path, f->name[i], e));
+        VT_TRY(join_path_or_fail(path, d->path, f->name[i], e));
         VT_TRY(is_labelled(path, &labelled, e));
         bool usual = !strcmp(f->name[i], vt_split_name(want));
         if (!labelled && *bare < 0) *bare = i;
@@ -107,7 +107,7 @@ static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
         const char *slash = strrchr(root, '/');
         vt_status s = vt_folders_list(&f, root, e);
         same = s == VT_OK && f.n == 1 && !f.pictures && slash && !strcmp(slash + 1, f.name[0]);
-        if (same) s = below(next, root, f.name[0], e);
+        if (same) s = join_path_or_fail(next, root, f.name[0], e);
         if (same && s == VT_OK) memcpy(root, next, sizeof next);
         vt_folders_free(&f);
         VT_TRY(s);
@@ -124,7 +124,7 @@ static vt_status keep_train(vt_dataset *d, const vt_folders *f, const int *split
     if (find_split(d, f, split, VT_SPLIT_TRAIN, &hit, &bare, &ignored) != VT_OK)
         return ignored.code == VT_E_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s", ignored.text) : VT_OK;
     if (hit < 0) return VT_OK;
-    VT_TRY(below(path, d->path, f->name[hit], e));
+    VT_TRY(join_path_or_fail(path, d->path, f->name[hit], e));
     VT_TRY(enter_same(path, e));
     vt_status s = vt_folders_list(&g, path, e);
     size_t bytes = 1, at = 0;
@@ -137,14 +137,15 @@ static vt_status keep_train(vt_dataset *d, const vt_folders *f, const int *split
     return s;
 }
 
-static vt_status pick(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split, vt_err *e) {
+static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split,
+                                     vt_err *e) {
     int hit = -1, bare = -1, splits = find_splits(f, split);
     for (int k = 0; hit < 0 && k < 2; k++) VT_TRY(find_split(d, f, split, stands_for[d->split][k], &hit, &bare, e));
     if (hit >= 0 && bare >= 0)
         vt_dataset_say(d, "%s has no class folders, so %s was read", f->name[bare], f->name[hit]);
     if (hit < 0) hit = bare; /* what it lacks will be said */
     if (hit >= 0 && d->split != VT_SPLIT_TRAIN) VT_TRY(keep_train(d, f, split, e));
-    if (hit >= 0) return below(root, d->path, f->name[hit], e);
+    if (hit >= 0) return join_path_or_fail(root, d->path, f->name[hit], e);
     if (splits || d->split != VT_SPLIT_TEST) return no_split(d, f, split, e);
     snprintf(root, VT_PATH_MAX, "%s", d->path);
     return VT_OK;
@@ -169,7 +170,7 @@ vt_status vt_layout_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e) {
     bool classes = false; /* named so, whatever they are called */
     if (s == VT_OK) s = vt_class_order_names(d, f.name, f.n, &classes, e);
     if (s == VT_OK && classes) snprintf(root, VT_PATH_MAX, "%s", d->path);
-    if (s == VT_OK && !classes) s = pick(root, d, &f, split, e);
+    if (s == VT_OK && !classes) s = choose_split_folder(root, d, &f, split, e);
     free(split);
     vt_folders_free(&f);
     return s == VT_OK ? enter_same(root, e) : s;
@@ -179,7 +180,7 @@ vt_status vt_layout_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e) {
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static int common(const vt_folders *a, const vt_folders *b) {
+static int count_common_names(const vt_folders *a, const vt_folders *b) {
     int n = 0;
     for (int i = 0; i < a->n; i++) n += bsearch(&a->name[i], b->name, (size_t)b->n, sizeof *b->name, by_text) != NULL;
     return n;
@@ -192,9 +193,9 @@ static vt_status are_versions(const char *path, const vt_folders *f, bool *out, 
     *out = f->n > 1;
     for (int i = 0; *out && i < f->n; i++) {
         vt_folders g = {0};
-        vt_status s = below(next, path, f->name[i], e);
+        vt_status s = join_path_or_fail(next, path, f->name[i], e);
         if (s == VT_OK) s = vt_folders_list(&g, next, e);
-        int least = i && first.n < g.n ? first.n : g.n, both = i ? common(&first, &g) : g.n;
+        int least = i && first.n < g.n ? first.n : g.n, both = i ? count_common_names(&first, &g) : g.n;
         *out = s == VT_OK && !g.pictures && both > 1 && 2 * both >= least;
         if (i || s != VT_OK)
             vt_folders_free(&g);
@@ -231,7 +232,7 @@ vt_status vt_layout_inside(vt_dataset *d, const char *root, vt_err *e) {
             d->inside_classes = f.n;
             if (!(d->inside = strdup(at))) s = vt_fail(e, VT_E_MEMORY, "%s: no memory to list it", root);
         }
-        if (s == VT_OK && deeper) s = below(next, at, f.name[0], e);
+        if (s == VT_OK && deeper) s = join_path_or_fail(next, at, f.name[0], e);
         if (s == VT_OK && deeper) memcpy(at, next, sizeof at);
         vt_folders_free(&f);
     }

@@ -23,21 +23,21 @@ typedef struct cursor {
     const char *p, *end;
 } cursor;
 
-static void skip(cursor *c) {
+static void skip_space(cursor *c) {
     while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\t' || *c->p == '\r')) c->p++;
 }
 
-static bool token(cursor *c, const char *word) {
+static bool accept_token(cursor *c, const char *word) {
     size_t n = strlen(word);
-    skip(c);
+    skip_space(c);
     if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n)) return false;
     c->p += n;
     return true;
 }
 
 /* 'text' or "text" of fewer than size characters, without escapes. */
-static bool quoted(cursor *c, char *out, size_t size) {
-    skip(c);
+static bool read_quoted(cursor *c, char *out, size_t size) {
+    skip_space(c);
     if (c->p == c->end || (*c->p != '\'' && *c->p != '"')) return false;
     char quote = *c->p++;
     for (size_t n = 0; c->p < c->end && n < size; n++) {
@@ -48,8 +48,8 @@ static bool quoted(cursor *c, char *out, size_t size) {
     return false;
 }
 
-static bool side(cursor *c, int64_t *out) {
-    skip(c);
+static bool read_dimension(cursor *c, int64_t *out) {
+    skip_space(c);
     if (c->p == c->end || *c->p < '0' || *c->p > '9') return false;
     for (*out = 0; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++)
         if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *c->p - '0', out)) return false;
@@ -58,13 +58,13 @@ static bool side(cursor *c, int64_t *out) {
 }
 
 static vt_status read_shape(vt_npy *a, cursor *c, const char *path, vt_err *e) {
-    bool ok = token(c, "("), comma = false;
+    bool ok = accept_token(c, "("), comma = false;
     a->ndim = 0;
-    while (ok && !token(c, ")")) {
+    while (ok && !accept_token(c, ")")) {
         if (a->ndim == VT_ST_MAX_DIMS)
             return vt_fail(e, VT_E_FORMAT, "%s: its array has more than %d dimensions", path, VT_ST_MAX_DIMS);
-        ok = (!a->ndim || comma) && side(c, &a->shape[a->ndim++]);
-        comma = token(c, ",");
+        ok = (!a->ndim || comma) && read_dimension(c, &a->shape[a->ndim++]);
+        comma = accept_token(c, ",");
     }
     ok = ok && (a->ndim != 1 || comma); /* (5) is a number, (5,) a shape */
     return ok ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: its header has no shape such as (3, 4) or (5,)", path);
@@ -72,9 +72,10 @@ static vt_status read_shape(vt_npy *a, cursor *c, const char *path, vt_err *e) {
 
 static vt_status read_descr(vt_npy *a, cursor *c, const char *path, vt_err *e) {
     char text[16] = "";
-    if (token(c, "["))
+    if (accept_token(c, "["))
         return vt_fail(e, VT_E_FORMAT, "%s: holds records of several fields, not an array of numbers", path);
-    if (!quoted(c, text, sizeof text)) return vt_fail(e, VT_E_FORMAT, "%s: its header has no type such as '<f4'", path);
+    if (!read_quoted(c, text, sizeof text))
+        return vt_fail(e, VT_E_FORMAT, "%s: its header has no type such as '<f4'", path);
     if (strchr(text, 'O'))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: holds Python objects (a pickle, which would be run to be read), not numbers", path);
@@ -90,23 +91,23 @@ static vt_status read_descr(vt_npy *a, cursor *c, const char *path, vt_err *e) {
 
 static vt_status read_header(vt_npy *a, bool *fortran, cursor c, const char *path, vt_err *e) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
-    bool seen[3] = {false}, ok = token(&c, "{"), closed = token(&c, "}");
+    bool seen[3] = {false}, ok = accept_token(&c, "{"), closed = accept_token(&c, "}");
     while (ok && !closed) {
         char key[20];
         int k = 0;
-        ok = quoted(&c, key, sizeof key) && token(&c, ":");
+        ok = read_quoted(&c, key, sizeof key) && accept_token(&c, ":");
         while (ok && k < 3 && strcmp(key, keys[k])) k++;
         if (!ok || k == 3 || seen[k])
             return vt_fail(e, VT_E_FORMAT, "%s: its header is not one that NumPy writes", path);
         seen[k] = true;
         if (k == 0) VT_TRY(read_descr(a, &c, path, e));
-        if (k == 1) ok = (*fortran = token(&c, "True")) || token(&c, "False");
+        if (k == 1) ok = (*fortran = accept_token(&c, "True")) || accept_token(&c, "False");
         if (k == 2) VT_TRY(read_shape(a, &c, path, e));
-        bool comma = token(&c, ",");
-        closed = token(&c, "}");
+        bool comma = accept_token(&c, ",");
+        closed = accept_token(&c, "}");
         ok = ok && (comma || closed);
     }
-    skip(&c);
+    skip_space(&c);
     if (ok && c.p == c.end && seen[0] && seen[1] && seen[2]) return VT_OK;
     return vt_fail(e, VT_E_FORMAT, "%s: its header is not one that NumPy writes", path);
 }

@@ -56,19 +56,19 @@ vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n) {
     return VT_OK;
 }
 
-static vt_status push(vt_pickle *u, vt_node *n) { return n ? vt_pickle_append(u, &u->stack, n) : u->e->code; }
+static vt_status push_node(vt_pickle *u, vt_node *n) { return n ? vt_pickle_append(u, &u->stack, n) : u->e->code; }
 
 /* What lies above the last mark is not to be popped by opcodes that take single values. */
 static uint32_t floor_of(const vt_pickle *u) { return u->n_marks ? u->marks[u->n_marks - 1] : 0; }
 
-static vt_status pop(vt_pickle *u, vt_node **out) {
+static vt_status pop_node(vt_pickle *u, vt_node **out) {
     if (u->stack.n <= floor_of(u)) return vt_pickle_bad(u, "an opcode takes a value where there is none");
     *out = u->stack.v[--u->stack.n];
     return VT_OK;
 }
 
-static vt_status top(vt_pickle *u, vt_node **out) {
-    VT_TRY(pop(u, out));
+static vt_status peek_node(vt_pickle *u, vt_node **out) {
+    VT_TRY(pop_node(u, out));
     u->stack.n++;
     return VT_OK;
 }
@@ -98,7 +98,7 @@ static vt_status pop_mark(vt_pickle *u, vt_node ***v, uint32_t *n) {
 
 /* ---- arguments ---- */
 
-static vt_status take(vt_pickle *u, size_t n, const uint8_t **out) {
+static vt_status read_bytes(vt_pickle *u, size_t n, const uint8_t **out) {
     if (n > u->n - u->at)
         return vt_pickle_bad(u, "an argument of %zu bytes, but only %zu bytes follow", n, u->n - u->at);
     *out = u->p + u->at;
@@ -107,16 +107,16 @@ static vt_status take(vt_pickle *u, size_t n, const uint8_t **out) {
 }
 
 /* An unsigned number of `width` bytes, little-endian. */
-static vt_status number(vt_pickle *u, size_t width, uint64_t *out) {
+static vt_status read_unsigned(vt_pickle *u, size_t width, uint64_t *out) {
     const uint8_t *p = NULL;
-    VT_TRY(take(u, width, &p));
+    VT_TRY(read_bytes(u, width, &p));
     *out = 0;
     memcpy(out, p, width);
     return VT_OK;
 }
 
 /* Up to the next line feed. */
-static vt_status line(vt_pickle *u, vt_node_text *out) {
+static vt_status read_line(vt_pickle *u, vt_node_text *out) {
     const uint8_t *p = u->p + u->at, *end = memchr(p, '\n', u->n - u->at);
     if (!end) return vt_pickle_bad(u, "a name does not end");
     *out = (vt_node_text){(const char *)p, (size_t)(end - p)};
@@ -128,25 +128,25 @@ static vt_status push_number(vt_pickle *u, vt_node_kind kind, int64_t i, double 
     vt_node *n = vt_pickle_node(u, kind);
     if (n && kind == VT_NODE_REAL) n->u.r = r;
     if (n && kind != VT_NODE_REAL) n->u.i = i;
-    return push(u, n);
+    return push_node(u, n);
 }
 
 static vt_status push_text(vt_pickle *u, vt_node_kind kind, size_t width) {
     uint64_t len;
     const uint8_t *p = NULL;
-    VT_TRY(number(u, width, &len));
-    VT_TRY(take(u, len, &p));
+    VT_TRY(read_unsigned(u, width, &len));
+    VT_TRY(read_bytes(u, len, &p));
     vt_node *n = vt_pickle_node(u, kind);
     if (n) n->u.text = (vt_node_text){(const char *)p, len};
-    return push(u, n);
+    return push_node(u, n);
 }
 
 /* LONG1, LONG4: two's complement of any length; beyond 8 bytes it is no size of anything: opaque, as None. */
 static vt_status push_long(vt_pickle *u, size_t width) {
     uint64_t len, v = 0;
     const uint8_t *p = NULL;
-    VT_TRY(number(u, width, &len));
-    VT_TRY(take(u, len, &p));
+    VT_TRY(read_unsigned(u, width, &len));
+    VT_TRY(read_bytes(u, len, &p));
     if (len > 8) return push_number(u, VT_NODE_NONE, 0, 0);
     memcpy(&v, p, len);
     if (len && len < 8 && p[len - 1] & 0x80) v |= UINT64_MAX << (8 * len);
@@ -156,7 +156,7 @@ static vt_status push_long(vt_pickle *u, size_t width) {
 static vt_status push_real(vt_pickle *u) {
     uint64_t v;
     double r;
-    VT_TRY(number(u, 8, &v));
+    VT_TRY(read_unsigned(u, 8, &v));
     v = __builtin_bswap64(v);
     memcpy(&r, &v, 8);
     return push_number(u, VT_NODE_REAL, 0, r);
@@ -165,7 +165,7 @@ static vt_status push_real(vt_pickle *u) {
 /* ---- opcodes ---- */
 
 /* A container of what lies above the mark (count UINT32_MAX) or of `count` values. */
-static vt_status collect(vt_pickle *u, vt_node_kind kind, uint32_t count) {
+static vt_status push_container(vt_pickle *u, vt_node_kind kind, uint32_t count) {
     vt_node **v = NULL, *n = vt_pickle_node(u, kind);
     if (!n) return u->e->code;
     if (count == UINT32_MAX) {
@@ -180,7 +180,7 @@ static vt_status collect(vt_pickle *u, vt_node_kind kind, uint32_t count) {
     if (count) memcpy(n->u.list.v, v, count * sizeof *v);
     n->u.list.n = n->u.list.room = count;
     if (kind == VT_NODE_DICT && count % 2) return vt_pickle_bad(u, "a dictionary's last key has no value");
-    return push(u, n);
+    return push_node(u, n);
 }
 
 static vt_status add_items(vt_pickle *u, bool to_mark, bool pairs) {
@@ -189,11 +189,11 @@ static vt_status add_items(vt_pickle *u, bool to_mark, bool pairs) {
     if (to_mark) {
         VT_TRY(pop_mark(u, &v, &n));
     } else {
-        VT_TRY(pop(u, &two[n - 1]));
-        if (pairs) VT_TRY(pop(u, &two[0]));
+        VT_TRY(pop_node(u, &two[n - 1]));
+        if (pairs) VT_TRY(pop_node(u, &two[0]));
         v = two;
     }
-    VT_TRY(top(u, &to));
+    VT_TRY(peek_node(u, &to));
     bool fits = pairs ? to->kind == VT_NODE_DICT : to->kind == VT_NODE_LIST || to->kind == VT_NODE_SET;
     if (to->kind == VT_NODE_OPAQUE) return VT_OK; /* items of something that is not looked into */
     if (!fits) return vt_pickle_bad(u, "items are added to %s", vt_node_name(to));
@@ -202,65 +202,65 @@ static vt_status add_items(vt_pickle *u, bool to_mark, bool pairs) {
     return VT_OK;
 }
 
-static vt_status put(vt_pickle *u, uint64_t k) {
+static vt_status store_in_memo(vt_pickle *u, uint64_t k) {
     vt_node *n = NULL;
-    VT_TRY(top(u, &n));
+    VT_TRY(peek_node(u, &n));
     if (k > u->n) return vt_pickle_bad(u, "memo %llu is beyond what the pickle can hold", (unsigned long long)k);
     while (u->memo.n <= k) VT_TRY(vt_pickle_append(u, &u->memo, NULL));
     u->memo.v[k] = n;
     return VT_OK;
 }
 
-static vt_status get(vt_pickle *u, uint64_t k) {
+static vt_status push_from_memo(vt_pickle *u, uint64_t k) {
     if (k >= u->memo.n || !u->memo.v[k])
         return vt_pickle_bad(u, "memo %llu is used but was never set", (unsigned long long)k);
-    return push(u, u->memo.v[k]);
+    return push_node(u, u->memo.v[k]);
 }
 
 /* BUILD: the state of an object. A dictionary's (_metadata of a state dict) and a tensor's are of no use here. */
-static vt_status build(vt_pickle *u) {
+static vt_status set_object_state(vt_pickle *u) {
     vt_node *state = NULL, *to = NULL;
-    VT_TRY(pop(u, &state));
-    VT_TRY(top(u, &to));
+    VT_TRY(pop_node(u, &state));
+    VT_TRY(peek_node(u, &to));
     if (to->kind == VT_NODE_OPAQUE && to->u.list.n < 2) return vt_pickle_append(u, &to->u.list, state);
     if (to->kind == VT_NODE_OPAQUE || to->kind == VT_NODE_DICT || to->kind == VT_NODE_TENSOR) return VT_OK;
     return vt_pickle_bad(u, "%s is given a state", vt_node_name(to));
 }
 
-static vt_status global(vt_pickle *u, bool from_stack) {
+static vt_status push_global(vt_pickle *u, bool from_stack) {
     vt_node_text module, name;
     vt_node *a = NULL, *b = NULL, *n = NULL;
     if (from_stack) {
-        VT_TRY(pop(u, &b));
-        VT_TRY(pop(u, &a));
+        VT_TRY(pop_node(u, &b));
+        VT_TRY(pop_node(u, &a));
         if (a->kind != VT_NODE_TEXT || b->kind != VT_NODE_TEXT) return vt_pickle_bad(u, "a name is not a text");
         module = a->u.text, name = b->u.text;
     } else {
-        VT_TRY(line(u, &module));
-        VT_TRY(line(u, &name));
+        VT_TRY(read_line(u, &module));
+        VT_TRY(read_line(u, &name));
     }
     VT_TRY(vt_pickle_global(u, &n, module, name));
-    return push(u, n);
+    return push_node(u, n);
 }
 
-static vt_status call(vt_pickle *u) {
+static vt_status push_call_result(vt_pickle *u) {
     vt_node *args = NULL, *callee = NULL, *n = NULL;
-    VT_TRY(pop(u, &args));
-    VT_TRY(pop(u, &callee));
+    VT_TRY(pop_node(u, &args));
+    VT_TRY(pop_node(u, &callee));
     if (callee->kind != VT_NODE_NAME || args->kind != VT_NODE_TUPLE)
         return vt_pickle_bad(u, "%s is called with %s", vt_node_name(callee), vt_node_name(args));
     VT_TRY(vt_pickle_call(u, &n, callee, args));
-    return push(u, n);
+    return push_node(u, n);
 }
 
-static vt_status persistent(vt_pickle *u) {
+static vt_status push_persistent_object(vt_pickle *u) {
     vt_node *id = NULL, *n = NULL;
-    VT_TRY(pop(u, &id));
+    VT_TRY(pop_node(u, &id));
     VT_TRY(vt_pickle_persistent(u, &n, id));
-    return push(u, n);
+    return push_node(u, n);
 }
 
-static vt_status scalar(vt_pickle *u, uint8_t op) {
+static vt_status run_scalar_opcode(vt_pickle *u, uint8_t op) {
     uint64_t v;
     switch (op) {
     case 'N':
@@ -270,13 +270,13 @@ static vt_status scalar(vt_pickle *u, uint8_t op) {
     case 0x89:
         return push_number(u, VT_NODE_BOOL, 0, 0); /* NEWFALSE */
     case 'J':
-        VT_TRY(number(u, 4, &v));
+        VT_TRY(read_unsigned(u, 4, &v));
         return push_number(u, VT_NODE_INT, (int32_t)v, 0);
     case 'K':
-        VT_TRY(number(u, 1, &v));
+        VT_TRY(read_unsigned(u, 1, &v));
         return push_number(u, VT_NODE_INT, (int64_t)v, 0);
     case 'M':
-        VT_TRY(number(u, 2, &v));
+        VT_TRY(read_unsigned(u, 2, &v));
         return push_number(u, VT_NODE_INT, (int64_t)v, 0);
     case 0x8a:
         return push_long(u, 1);
@@ -305,22 +305,22 @@ static vt_status scalar(vt_pickle *u, uint8_t op) {
     }
 }
 
-static vt_status container(vt_pickle *u, uint8_t op) {
+static vt_status run_container_opcode(vt_pickle *u, uint8_t op) {
     switch (op) {
     case '}':
-        return push(u, vt_pickle_node(u, VT_NODE_DICT));
+        return push_node(u, vt_pickle_node(u, VT_NODE_DICT));
     case ']':
-        return push(u, vt_pickle_node(u, VT_NODE_LIST));
+        return push_node(u, vt_pickle_node(u, VT_NODE_LIST));
     case ')':
-        return push(u, vt_pickle_node(u, VT_NODE_TUPLE));
+        return push_node(u, vt_pickle_node(u, VT_NODE_TUPLE));
     case 0x8f:
-        return push(u, vt_pickle_node(u, VT_NODE_SET));
+        return push_node(u, vt_pickle_node(u, VT_NODE_SET));
     case 't':
-        return collect(u, VT_NODE_TUPLE, UINT32_MAX);
+        return push_container(u, VT_NODE_TUPLE, UINT32_MAX);
     case 0x85:
     case 0x86:
     case 0x87:
-        return collect(u, VT_NODE_TUPLE, (uint32_t)op - 0x84);
+        return push_container(u, VT_NODE_TUPLE, (uint32_t)op - 0x84);
     case 's':
         return add_items(u, false, true);
     case 'u':
@@ -331,7 +331,7 @@ static vt_status container(vt_pickle *u, uint8_t op) {
     case 0x90:
         return add_items(u, true, false); /* APPENDS, ADDITEMS */
     default:
-        return scalar(u, op);
+        return run_scalar_opcode(u, op);
     }
 }
 
@@ -339,39 +339,39 @@ static vt_status step(vt_pickle *u, uint8_t op) {
     uint64_t v;
     switch (op) {
     case 0x80: /* PROTO */
-        VT_TRY(number(u, 1, &v));
+        VT_TRY(read_unsigned(u, 1, &v));
         return v >= 2 && v <= 5 ? VT_OK : vt_pickle_bad(u, "pickle protocol %d, must be 2 to 5", (int)v);
     case 0x95:
-        return number(u, 8, &v); /* FRAME: its length is only a hint for readers of streams */
+        return read_unsigned(u, 8, &v); /* FRAME: its length is only a hint for readers of streams */
     case '(':
         return push_mark(u);
     case 'q':
-        VT_TRY(number(u, 1, &v));
-        return put(u, v);
+        VT_TRY(read_unsigned(u, 1, &v));
+        return store_in_memo(u, v);
     case 'r':
-        VT_TRY(number(u, 4, &v));
-        return put(u, v);
+        VT_TRY(read_unsigned(u, 4, &v));
+        return store_in_memo(u, v);
     case 0x94:
-        return put(u, u->memo.n); /* MEMOIZE */
+        return store_in_memo(u, u->memo.n); /* MEMOIZE */
     case 'h':
-        VT_TRY(number(u, 1, &v));
-        return get(u, v);
+        VT_TRY(read_unsigned(u, 1, &v));
+        return push_from_memo(u, v);
     case 'j':
-        VT_TRY(number(u, 4, &v));
-        return get(u, v);
+        VT_TRY(read_unsigned(u, 4, &v));
+        return push_from_memo(u, v);
     case 'c':
-        return global(u, false);
+        return push_global(u, false);
     case 0x93:
-        return global(u, true); /* STACK_GLOBAL */
+        return push_global(u, true); /* STACK_GLOBAL */
     case 'R':
     case 0x81:
-        return call(u); /* REDUCE, NEWOBJ */
+        return push_call_result(u); /* REDUCE, NEWOBJ */
     case 'b':
-        return build(u);
+        return set_object_state(u);
     case 'Q':
-        return persistent(u);
+        return push_persistent_object(u);
     default:
-        return container(u, op);
+        return run_container_opcode(u, op);
     }
 }
 
@@ -386,7 +386,7 @@ vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, si
         uint8_t op = bytes[u.at++];
         if (op == '.') {
             *at = u.at;
-            return pop(&u, out);
+            return pop_node(&u, out);
         }
         VT_TRY(step(&u, op));
     }

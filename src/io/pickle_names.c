@@ -98,13 +98,13 @@ static const struct {
     "the file holds a whole model as Python code, not its state dict: load it where it was made and save "             \
     "torch.save(model.state_dict(), FILE)"
 
-static bool is(vt_node_text t, const char *s) { return t.n == strlen(s) && !memcmp(t.s, s, t.n); }
+static bool is_same_text(vt_node_text t, const char *s) { return t.n == strlen(s) && !memcmp(t.s, s, t.n); }
 
 vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name) {
     vt_node_text of = module;
-    if (is(of, "torch.cuda")) of.n = strlen("torch"); /* storages of very old files */
+    if (is_same_text(of, "torch.cuda")) of.n = strlen("torch"); /* storages of very old files */
     for (int i = 0; i < COUNT; i++) {
-        if (!is(of, names[i].module) || !is(name, names[i].name)) continue;
+        if (!is_same_text(of, names[i].module) || !is_same_text(name, names[i].name)) continue;
         if (of.n != module.n && names[i].is != STORAGE) continue;
         if (!(*out = vt_pickle_node(u, VT_NODE_NAME))) return u->e->code;
         (*out)->row = (uint16_t)i;
@@ -130,7 +130,7 @@ const char *vt_node_name(const vt_node *n) {
 
 /* ---- persistent ids: ('storage', type, key, location, numel[, view]) ---- */
 
-static bool whole(const vt_node *n, int64_t *out) {
+static bool read_int_node(const vt_node *n, int64_t *out) {
     if (n->kind != VT_NODE_INT) return false;
     *out = n->u.i;
     return true;
@@ -140,8 +140,8 @@ static bool whole(const vt_node *n, int64_t *out) {
 static vt_status read_view(vt_pickle *u, vt_node_store *s, const vt_node *view) {
     s->view = 0, s->view_numel = s->numel;
     if (!view || view->kind == VT_NODE_NONE) return VT_OK;
-    bool ok = view->kind == VT_NODE_TUPLE && view->u.list.n == 3 && whole(view->u.list.v[1], &s->view) &&
-              whole(view->u.list.v[2], &s->view_numel);
+    bool ok = view->kind == VT_NODE_TUPLE && view->u.list.n == 3 && read_int_node(view->u.list.v[1], &s->view) &&
+              read_int_node(view->u.list.v[2], &s->view_numel);
     if (!ok || s->view < 0 || s->view_numel < 0 || s->view > s->numel || s->view_numel > s->numel - s->view)
         return vt_pickle_bad(u, "storage %.*s: its view does not lie in its %" PRId64 " items", (int)s->key.n, s->key.s,
                              s->numel);
@@ -162,7 +162,7 @@ vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id) {
     (*out)->u.store = s;
     s->key = v[2]->u.text, s->dtype = names[v[1]->row].dtype, s->untyped = m == UNTYPED;
     if (!s->key.n || s->key.n > 100) return vt_pickle_bad(u, "a storage's key has %zu characters", s->key.n);
-    if (!whole(v[4], &s->numel) || s->numel < 0)
+    if (!read_int_node(v[4], &s->numel) || s->numel < 0)
         return vt_pickle_bad(u, "storage %.*s has no number of items", (int)s->key.n, s->key.s);
     VT_TRY(read_view(u, s, n > 5 ? v[5] : NULL));
     return u->stores ? vt_pickle_append(u, u->stores, *out) : VT_OK;
@@ -170,19 +170,19 @@ vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id) {
 
 /* ---- calls ---- */
 
-static vt_status sides(vt_pickle *u, int64_t *out, int *n, const vt_node *tuple, const char *what) {
+static vt_status read_int_tuple(vt_pickle *u, int64_t *out, int *n, const vt_node *tuple, const char *what) {
     if (tuple->kind != VT_NODE_TUPLE) return vt_pickle_bad(u, "a tensor's %s is %s", what, vt_node_name(tuple));
     if (tuple->u.list.n > VT_ST_MAX_DIMS)
         return vt_pickle_bad(u, "a tensor of %u dimensions, the limit is %d", tuple->u.list.n, VT_ST_MAX_DIMS);
     *n = (int)tuple->u.list.n;
     for (int i = 0; i < *n; i++)
-        if (!whole(tuple->u.list.v[i], &out[i]) || out[i] < 0)
+        if (!read_int_node(tuple->u.list.v[i], &out[i]) || out[i] < 0)
             return vt_pickle_bad(u, "a tensor's %s %d is not a whole number from 0", what, i);
     return VT_OK;
 }
 
 /* (storage, offset, size, stride, requires_grad, hooks[, dtype in version 3, metadata]) */
-static vt_status tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v, uint32_t n) {
+static vt_status make_tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v, uint32_t n) {
     if (n < (v3 ? 7u : 4u) || v[0]->kind != VT_NODE_STORE)
         return vt_pickle_bad(u, "a tensor is not built of (storage, offset, size, stride)");
     vt_node_tensor *t = vt_pickle_take(u, sizeof *t);
@@ -190,9 +190,10 @@ static vt_status tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v,
     (*out)->u.tensor = t;
     int dims, steps;
     t->store = v[0], t->dtype = v[0]->u.store->dtype;
-    if (!whole(v[1], &t->offset) || t->offset < 0) return vt_pickle_bad(u, "a tensor's offset is not a number from 0");
-    VT_TRY(sides(u, t->shape, &dims, v[2], "size"));
-    VT_TRY(sides(u, t->stride, &steps, v[3], "stride"));
+    if (!read_int_node(v[1], &t->offset) || t->offset < 0)
+        return vt_pickle_bad(u, "a tensor's offset is not a number from 0");
+    VT_TRY(read_int_tuple(u, t->shape, &dims, v[2], "size"));
+    VT_TRY(read_int_tuple(u, t->stride, &steps, v[3], "stride"));
     if (dims != steps) return vt_pickle_bad(u, "a tensor has %d sizes and %d strides", dims, steps);
     t->ndim = dims;
     if (v3 && (v[6]->kind != VT_NODE_NAME || names[v[6]->row].is != DTYPE))
@@ -203,7 +204,7 @@ static vt_status tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v,
 }
 
 /* dict(), dict([(k, v), ...]), Counter({...}), defaultdict(factory) */
-static vt_status dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
+static vt_status make_dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
     if (n == 1 && v[0]->kind == VT_NODE_DICT) {
         *out = v[0];
         return VT_OK;
@@ -220,7 +221,7 @@ static vt_status dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n
 }
 
 /* _codecs.encode(text, 'latin1'): each character below 256 is a byte. */
-static vt_status encode(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
+static vt_status encode_latin1(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
     if (n != 2 || v[0]->kind != VT_NODE_TEXT || !vt_node_is(v[1], "latin1"))
         return vt_pickle_bad(u, "_codecs.encode is used for something else than bytes");
     vt_node_text from = v[0]->u.text;
@@ -239,20 +240,20 @@ static vt_status encode(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t
     return VT_OK;
 }
 
-static vt_status opaque(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
+static vt_status make_opaque(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
     if (!(*out = vt_pickle_node(u, VT_NODE_OPAQUE))) return u->e->code;
     (*out)->row = callee->row;
     return vt_pickle_append(u, &(*out)->u.list, args);
 }
 
 /* numpy's scalar(dtype, bytes): its value when it is a common little-endian number. */
-static vt_status number(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
+static vt_status make_numpy_scalar(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
     static const struct {
         const char *code;
         size_t size;
     } codes[] = {{"f8", 8}, {"f4", 4}, {"i8", 8}, {"i4", 4}, {"i2", 2}, {"i1", 1}, {"u1", 1}, {"b1", 1}};
     vt_node *const *v = args->u.list.v;
-    VT_TRY(opaque(u, out, callee, args));
+    VT_TRY(make_opaque(u, out, callee, args));
     if (args->u.list.n != 2 || v[0]->kind != VT_NODE_OPAQUE || v[1]->kind != VT_NODE_BYTES) return VT_OK;
     const vt_node_list *dtype = &v[0]->u.list; /* ("f8", ...), state (3, "<", ...) */
     const vt_node *code = dtype->v[0]->u.list.n ? dtype->v[0]->u.list.v[0] : NULL;
@@ -291,7 +292,7 @@ vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_
     const char *name = vt_node_name(callee);
     switch (names[callee->row].is) {
     case DICT:
-        return dict(u, out, v, n);
+        return make_dict(u, out, v, n);
     case SET: /* set([...]) */
         *out = n == 1 && v[0]->kind == VT_NODE_LIST ? v[0] : vt_pickle_node(u, VT_NODE_SET);
         return *out ? VT_OK : u->e->code;
@@ -300,9 +301,9 @@ vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_
         *out = v[0];
         return VT_OK;
     case TENSOR:
-        return tensor(u, out, false, v, n);
+        return make_tensor(u, out, false, v, n);
     case TENSOR_V3:
-        return tensor(u, out, true, v, n);
+        return make_tensor(u, out, true, v, n);
     case PARAMETER:
         if (!n || v[0]->kind != VT_NODE_TENSOR) break;
         *out = v[0];
@@ -312,11 +313,11 @@ vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_
             break;
         return vt_pickle_call(u, out, v[0], v[2]);
     case NUMBER:
-        return number(u, out, callee, args);
+        return make_numpy_scalar(u, out, callee, args);
     case ENCODE:
-        return encode(u, out, v, n);
+        return encode_latin1(u, out, v, n);
     case OPAQUE:
-        return opaque(u, out, callee, args);
+        return make_opaque(u, out, callee, args);
     default:
         break;
     }

@@ -10,13 +10,13 @@ enum { NODES = 2000, DEPTH = 3, MOST = 100000 }; /* that are looked at; classes 
 static const char *const keys[] = {"class_to_idx", "idx_to_class", "id2label", "classes", "CLASSES", "class_names"};
 
 /* Puts the name of a class in its place; false: this is no list of names. */
-static bool put(const vt_node **names, uint32_t n, const vt_node *name, int64_t at) {
+static bool set_class_name(const vt_node **names, uint32_t n, const vt_node *name, int64_t at) {
     bool fits = name->kind == VT_NODE_TEXT && name->u.text.n && at >= 0 && at < (int64_t)n && !names[at];
     if (fits) names[at] = name;
     return fits;
 }
 
-static int64_t number(const vt_node *n) {
+static int64_t parse_class_number(const vt_node *n) {
     char text[16] = "";
     if (n->kind == VT_NODE_INT) return n->u.i;
     if (n->kind != VT_NODE_TEXT || !n->u.text.n || n->u.text.n >= sizeof text) return -1;
@@ -31,12 +31,12 @@ static uint32_t read_names(const vt_node *v, const vt_node **names) {
     for (uint32_t i = 0; i < n; i++) {
         const vt_node *a = v->u.list.v[dict ? 2 * i : i], *b = dict ? v->u.list.v[2 * i + 1] : NULL;
         bool forth = dict && b->kind == VT_NODE_INT;
-        if (!put(names, n, dict && !forth ? b : a, !dict ? i : number(forth ? b : a))) return 0;
+        if (!set_class_name(names, n, dict && !forth ? b : a, !dict ? i : parse_class_number(forth ? b : a))) return 0;
     }
     return list || dict ? n : 0;
 }
 
-static vt_status keep(vt_tensors *st, const vt_node *const *names, uint32_t n, vt_err *e) {
+static vt_status store_labels(vt_tensors *st, const vt_node *const *names, uint32_t n, vt_err *e) {
     size_t bytes = 1, at = 0;
     for (uint32_t i = 0; i < n; i++) bytes += names[i]->u.text.n + 1;
     char *text = vt_tensors_take(st, bytes, e);
@@ -58,12 +58,12 @@ static vt_status try_names(vt_tensors *st, const vt_node *v, bool *found, vt_err
     if (!names) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the names of its classes", st->path);
     n = read_names(v, names);
     *found = n > 1;
-    vt_status s = *found ? keep(st, names, n, e) : VT_OK;
+    vt_status s = *found ? store_labels(st, names, n, e) : VT_OK;
     free(names);
     return s;
 }
 
-static vt_status look(vt_tensors *st, const vt_node *dict, int depth, int *left, bool *found, vt_err *e) {
+static vt_status find_class_names(vt_tensors *st, const vt_node *dict, int depth, int *left, bool *found, vt_err *e) {
     for (uint32_t i = 0; i < dict->u.list.n && !*found && --*left > 0; i += 2) {
         const vt_node *key = dict->u.list.v[i], *v = dict->u.list.v[i + 1];
         bool named = false;
@@ -71,7 +71,7 @@ static vt_status look(vt_tensors *st, const vt_node *dict, int depth, int *left,
         if (named)
             VT_TRY(try_names(st, v, found, e));
         else if (v->kind == VT_NODE_DICT && depth < DEPTH)
-            VT_TRY(look(st, v, depth + 1, left, found, e));
+            VT_TRY(find_class_names(st, v, depth + 1, left, found, e));
     }
     return VT_OK;
 }
@@ -79,5 +79,5 @@ static vt_status look(vt_tensors *st, const vt_node *dict, int depth, int *left,
 vt_status vt_pickled_names(vt_tensors *st, const vt_node *root, vt_err *e) {
     int left = NODES;
     bool found = false;
-    return look(st, root, 0, &left, &found, e);
+    return find_class_names(st, root, 0, &left, &found, e);
 }

@@ -47,7 +47,7 @@ static vt_status check_apart(const vt_tensors *st, const char *name, const vt_no
 }
 
 /* Row-major without gaps? Sides of one item may have any stride. */
-static bool contiguous(const vt_node_tensor *t) {
+static bool is_contiguous(const vt_node_tensor *t) {
     int64_t want = 1;
     for (int i = t->ndim - 1; i >= 0; i--) {
         if (t->shape[i] != 1 && t->stride[i] != want) return false;
@@ -56,7 +56,7 @@ static bool contiguous(const vt_node_tensor *t) {
     return true;
 }
 
-static void gather(uint8_t *out, const uint8_t *from, const vt_node_tensor *t, size_t numel, bool swap) {
+static void copy_strided(uint8_t *out, const uint8_t *from, const vt_node_tensor *t, size_t numel, bool swap) {
     int64_t at[VT_ST_MAX_DIMS] = {0}, offset = 0;
     size_t item = vt_dtype_size(t->dtype);
     for (size_t k = 0; k < numel; k++, out += item) {
@@ -90,13 +90,13 @@ vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor
                        st->path, (int)s->key.n, s->key.s, name, have, (long long)s->numel);
     data += base + (size_t)t->offset * vt_dtype_size(t->dtype);
     bool swap = from->big_endian && vt_dtype_size(t->dtype) > 1;
-    if (contiguous(t) && !swap) {
+    if (is_contiguous(t) && !swap) {
         out.data = data;
         return vt_tensors_add(st, &out, e);
     }
     uint8_t *copy = vt_tensors_take(st, bytes, e);
     if (!copy) return e ? e->code : VT_E_FORMAT;
-    gather(copy, data, t, out.numel, swap);
+    copy_strided(copy, data, t, out.numel, swap);
     out.data = copy;
     return vt_tensors_add(st, &out, e);
 }
@@ -234,7 +234,7 @@ static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status locate(stream *m, const vt_node *keys, size_t at, vt_err *e) {
+static vt_status locate_storages(stream *m, const vt_node *keys, size_t at, vt_err *e) {
     if (keys->kind != VT_NODE_LIST)
         return vt_fail(e, VT_E_FORMAT, "%s: byte %zu: the list of storages is %s", m->st->path, at, vt_node_name(keys));
     for (uint32_t i = 0; i < keys->u.list.n; i++) {
@@ -268,6 +268,6 @@ vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e) {
     VT_TRY(vt_pickle_read(&root, st, st->bytes, st->size, &at, "", &stores, e));
     VT_TRY(vt_pickle_read(&part, st, st->bytes, st->size, &at, "", NULL, e));
     VT_TRY(make_places(&m, &stores, e));
-    VT_TRY(locate(&m, part, at, e));
+    VT_TRY(locate_storages(&m, part, at, e));
     return vt_state_add(st, root, &from, want, e);
 }

@@ -16,14 +16,14 @@ const char *const vt_filter_names[VT_FILTER_COUNT] = {
 
 /* ---- filters ---- */
 
-static double box(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
+static double box_filter(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
 
-static double bilinear(double x) {
+static double bilinear_filter(double x) {
     x = fabs(x);
     return x < 1 ? 1 - x : 0;
 }
 
-static double hamming(double x) {
+static double hamming_filter(double x) {
     x = fabs(x);
     if (x == 0) return 1;
     if (x >= 1) return 0;
@@ -32,7 +32,7 @@ static double hamming(double x) {
 }
 
 /* Keys 1981 with a = -0.5 (PyTorch's interpolate without antialias has -0.75) */
-static double bicubic(double x) {
+static double bicubic_filter(double x) {
     const double a = -0.5;
     x = fabs(x);
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -45,14 +45,15 @@ static double sinc(double x) {
     return sin(x) / x;
 }
 
-static double lanczos(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+static double lanczos_filter(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
 static const struct {
     double (*f)(double);
     double support;
 } filters[VT_FILTER_COUNT] = {
-    [VT_FILTER_BOX] = {box, 0.5},       [VT_FILTER_BILINEAR] = {bilinear, 1}, [VT_FILTER_HAMMING] = {hamming, 1},
-    [VT_FILTER_BICUBIC] = {bicubic, 2}, [VT_FILTER_LANCZOS] = {lanczos, 3},
+    [VT_FILTER_BOX] = {box_filter, 0.5},       [VT_FILTER_BILINEAR] = {bilinear_filter, 1},
+    [VT_FILTER_HAMMING] = {hamming_filter, 1}, [VT_FILTER_BICUBIC] = {bicubic_filter, 2},
+    [VT_FILTER_LANCZOS] = {lanczos_filter, 3},
 };
 
 /* ---- one axis ---- */
@@ -95,25 +96,25 @@ static bool taps_make(taps *t, int in, int out, vt_filter filter) {
     return ok;
 }
 
-static uint8_t rounded(int sum) {
+static uint8_t round_to_byte(int sum) {
     sum >>= BITS; /* arithmetic: towards minus infinity */
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
 /* rows x in samples -> rows x out */
-static void across(uint8_t *out, const uint8_t *in, const taps *t, size_t rows, int n_in, int n_out) {
+static void resample_rows(uint8_t *out, const uint8_t *in, const taps *t, size_t rows, int n_in, int n_out) {
     for (size_t y = 0; y < rows; y++, in += n_in, out += n_out)
         for (int x = 0; x < n_out; x++) {
             const uint8_t *p = in + t->first[x];
             const int *w = t->w + (size_t)x * (size_t)t->room;
             int sum = 1 << (BITS - 1);
             for (int i = 0; i < t->n[x]; i++) sum += p[i] * w[i];
-            out[x] = rounded(sum);
+            out[x] = round_to_byte(sum);
         }
 }
 
 /* One plane, n_in rows of width samples -> n_out rows. sum [width]: scratch. */
-static void down(uint8_t *out, const uint8_t *in, const taps *t, int width, int n_out, int *sum) {
+static void resample_columns(uint8_t *out, const uint8_t *in, const taps *t, int width, int n_out, int *sum) {
     for (int y = 0; y < n_out; y++, out += width) {
         const int *w = t->w + (size_t)y * (size_t)t->room;
         for (int x = 0; x < width; x++) sum[x] = 1 << (BITS - 1);
@@ -121,20 +122,20 @@ static void down(uint8_t *out, const uint8_t *in, const taps *t, int width, int 
             const uint8_t *row = in + (size_t)(t->first[y] + i) * (size_t)width;
             for (int x = 0; x < width; x++) sum[x] += row[x] * w[i];
         }
-        for (int x = 0; x < width; x++) out[x] = rounded(sum[x]);
+        for (int x = 0; x < width; x++) out[x] = round_to_byte(sum[x]);
     }
 }
 
 /* ---- pictures ---- */
 
-static bool horizontal(vt_image *im, int width, vt_filter filter) {
+static bool resize_width(vt_image *im, int width, vt_filter filter) {
     if (width == im->shape.width) return true;
     size_t rows = 3 * (size_t)im->shape.height;
     taps t = {0};
     uint8_t *rgb = malloc(rows * (size_t)width);
     bool ok = rgb && taps_make(&t, im->shape.width, width, filter);
     if (ok) {
-        across(rgb, im->rgb, &t, rows, im->shape.width, width);
+        resample_rows(rgb, im->rgb, &t, rows, im->shape.width, width);
         free(im->rgb);
         *im = (vt_image){{3, im->shape.height, width}, rgb, NULL};
     } else
@@ -143,7 +144,7 @@ static bool horizontal(vt_image *im, int width, vt_filter filter) {
     return ok;
 }
 
-static bool vertical(vt_image *im, int height, vt_filter filter) {
+static bool resize_height(vt_image *im, int height, vt_filter filter) {
     if (height == im->shape.height) return true;
     size_t w = (size_t)im->shape.width;
     taps t = {0};
@@ -152,8 +153,8 @@ static bool vertical(vt_image *im, int height, vt_filter filter) {
     bool ok = rgb && sum && taps_make(&t, im->shape.height, height, filter);
     if (ok) {
         for (size_t c = 0; c < 3; c++)
-            down(rgb + c * w * (size_t)height, im->rgb + c * w * (size_t)im->shape.height, &t, im->shape.width, height,
-                 sum);
+            resample_columns(rgb + c * w * (size_t)height, im->rgb + c * w * (size_t)im->shape.height, &t,
+                             im->shape.width, height, sum);
         free(im->rgb);
         *im = (vt_image){{3, height, im->shape.width}, rgb, NULL};
     } else
@@ -171,7 +172,7 @@ static int *nearest_sources(int in, int out) {
     return at;
 }
 
-static bool nearest(vt_image *im, int width, int height) {
+static bool resize_nearest(vt_image *im, int width, int height) {
     size_t w = (size_t)im->shape.width, h = (size_t)im->shape.height;
     int *xs = nearest_sources(im->shape.width, width), *ys = nearest_sources(im->shape.height, height);
     uint8_t *rgb = calloc((size_t)width * (size_t)height, 3), *out = rgb;
@@ -194,7 +195,7 @@ vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter,
     VT_TRY(vt_image_check_size(width, im->shape.height, path, e)); /* between the passes */
     if (width == im->shape.width && height == im->shape.height) return VT_OK;
     VT_TRY(vt_image_to_bytes(im, path, e));
-    bool ok = filter == VT_FILTER_NEAREST ? nearest(im, width, height)
-                                          : horizontal(im, width, filter) && vertical(im, height, filter);
+    bool ok = filter == VT_FILTER_NEAREST ? resize_nearest(im, width, height)
+                                          : resize_width(im, width, filter) && resize_height(im, height, filter);
     return ok ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to resize it to %d x %d", path, width, height);
 }

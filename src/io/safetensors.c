@@ -209,7 +209,7 @@ vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
                    whole ? "its" : "their", hex, key, want);
 }
 
-static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
+static vt_status open_safetensors(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
     vt_tensors *st;
     *out = NULL;
     VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
@@ -222,8 +222,10 @@ static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, 
     return VT_OK;
 }
 
-vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e) { return make(out, path, NULL, 0, e); }
+vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e) {
+    return open_safetensors(out, path, NULL, 0, e);
+}
 
 vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
-    return make(out, path, bytes, n, e);
+    return open_safetensors(out, path, bytes, n, e);
 }

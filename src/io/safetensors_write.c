@@ -79,7 +79,7 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
 }
 
 /* The file's hash into its header, where that has zeros for it. */
-static vt_status seal(const char *path, char *head, const vt_span *parts, int n, vt_err *e) {
+static vt_status insert_file_hash(const char *path, char *head, const vt_span *parts, int n, vt_err *e) {
     char hex[VT_ST_DIGITS + 1], *digits = vt_tensors_digits(head + 8, parts[0].bytes - 8);
     vt_sha *sha = vt_sha_new();
     if (!sha || !digits) {
@@ -111,7 +111,7 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
     if (r == VT_OK) r = header_text(path, root, &head, &parts[0].bytes, e);
     if (r == VT_OK) parts[0].data = head;
     for (int i = 0; r == VT_OK && i < n_meta; i++)
-        if (!meta[2 * i + 1] && !strcmp(meta[2 * i], VT_ST_FILE)) r = seal(path, head, parts, n + 1, e);
+        if (!meta[2 * i + 1] && !strcmp(meta[2 * i], VT_ST_FILE)) r = insert_file_hash(path, head, parts, n + 1, e);
     if (r == VT_OK) r = vt_file_replace(path, parts, n + 1, e);
     free(head);
     json_decref(root);

@@ -31,24 +31,24 @@ static vt_node *dict_get(const vt_node *dict, const char *key) {
 enum { UNKNOWN, NOTHING, STATE, OPTIMIZER };
 
 /* Is there a tensor in it, under names? An optimiser's state does not count. */
-static bool holds(vt_node *n, int depth) {
+static bool has_tensors(vt_node *n, int depth) {
     if (n->kind == VT_NODE_TENSOR) return true;
     if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
     if (n->seen == UNKNOWN) {
         n->seen = NOTHING; /* also while it is looked into: a dictionary may hold itself */
         bool optimizer = dict_get(n, "state") && dict_get(n, "param_groups"), yes = false;
         for (uint32_t i = 0; i < n->u.list.n && !yes && !optimizer; i += 2)
-            yes = n->u.list.v[i]->kind == VT_NODE_TEXT && holds(n->u.list.v[i + 1], depth + 1);
+            yes = n->u.list.v[i]->kind == VT_NODE_TEXT && has_tensors(n->u.list.v[i + 1], depth + 1);
         n->seen = optimizer ? OPTIMIZER : yes ? STATE : NOTHING;
     }
     return n->seen == STATE;
 }
 
-static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && holds(n, 0); }
+static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && has_tensors(n, 0); }
 
 /* ---- notes ---- */
 
-static bool plain(const vt_node *n, char *buf, size_t size) {
+static bool format_scalar(const vt_node *n, char *buf, size_t size) {
     switch (n->kind) {
     case VT_NODE_NONE:
         snprintf(buf, size, "None");
@@ -71,7 +71,7 @@ static bool plain(const vt_node *n, char *buf, size_t size) {
 }
 
 /* "prefix.key" of a text or whole-number key. */
-static const char *join(walk *w, const char *prefix, const vt_node *key) {
+static const char *join_dotted_name(walk *w, const char *prefix, const vt_node *key) {
     char number[32];
     vt_node_text k = {number, 0};
     if (key->kind == VT_NODE_TEXT)
@@ -87,24 +87,24 @@ static const char *join(walk *w, const char *prefix, const vt_node *key) {
 }
 
 /* A note on an entry that is no part of the state dict. */
-static vt_status tell(walk *w, const char *prefix, const vt_node *key, vt_node *n) {
+static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key, vt_node *n) {
     char value[256];
-    const char *name = join(w, prefix, key);
+    const char *name = join_dotted_name(w, prefix, key);
     if (!name) return w->e->code;
-    if (plain(n, value, sizeof value)) return vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
+    if (format_scalar(n, value, sizeof value)) return vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
     const vt_node *args = n->kind == VT_NODE_OPAQUE || vt_node_is(key, "args") ? vt_state_args(n) : NULL;
-    if (args && !holds(n, 0)) {
+    if (args && !has_tensors(n, 0)) {
         const vt_node_list *state = &args->u.list;
         for (uint32_t i = 0; i < state->n; i += 2) {
-            if (!plain(state->v[i + 1], value, sizeof value)) continue;
-            const char *full = join(w, name, state->v[i]);
+            if (!format_scalar(state->v[i + 1], value, sizeof value)) continue;
+            const char *full = join_dotted_name(w, name, state->v[i]);
             if (!full) return w->e->code;
             VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_VALUE, full, value, w->e));
         }
         return VT_OK;
     }
     snprintf(value, sizeof value, "%s", vt_node_name(n));
-    bool tensors = holds(n, 0);
+    bool tensors = has_tensors(n, 0);
     if (n->seen == OPTIMIZER)
         snprintf(value, sizeof value, "optimiser state, its tensors were not read");
     else if (tensors)
@@ -132,11 +132,11 @@ static int list_states(const vt_node *dict, const char *prefix, char *buf, size_
 }
 
 /* The one entry that holds tensors, all that there are; NULL: there are several, or tensors beside it. */
-static const vt_node *sole(const vt_node *dict) {
+static const vt_node *only_entry_with_tensors(const vt_node *dict) {
     const vt_node *only = NULL;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
         vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
-        if (key->kind != VT_NODE_TEXT || !holds(value, 0)) continue;
+        if (key->kind != VT_NODE_TEXT || !has_tensors(value, 0)) continue;
         if (only || value->kind == VT_NODE_TENSOR) return NULL;
         only = key;
     }
@@ -144,7 +144,7 @@ static const vt_node *sole(const vt_node *dict) {
 }
 
 /* The entry of `dict` to go on with; NULL: dict is the state dict itself. why: for the note. */
-static const vt_node *choose(const vt_node *dict, char *why, size_t size) {
+static const vt_node *choose_entry(const vt_node *dict, char *why, size_t size) {
     const vt_node *only = NULL;
     int known = WRAPPERS;
     char all[200];
@@ -162,7 +162,7 @@ static const vt_node *choose(const vt_node *dict, char *why, size_t size) {
         return only;
     }
     snprintf(why, size, "the only entry with tensors");
-    return sole(dict);
+    return only_entry_with_tensors(dict);
 }
 
 /* Keeps the list of a dictionary's state dicts, if there are several; the first that is kept counts. */
@@ -175,10 +175,10 @@ static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
     return VT_OK;
 }
 
-static vt_status descend(walk *w, vt_node **dict, const vt_node *key, const char *why) {
+static vt_status descend_into_entry(walk *w, vt_node **dict, const vt_node *key, const char *why) {
     char name[100];
     VT_TRY(keep_list(w, &w->st->parts, *dict));
-    if (!(w->st->part = join(w, w->st->part, key))) {
+    if (!(w->st->part = join_dotted_name(w, w->st->part, key))) {
         w->st->part = "";
         return w->e->code;
     }
@@ -190,32 +190,32 @@ static vt_status descend(walk *w, vt_node **dict, const vt_node *key, const char
         if (k->kind == VT_NODE_TEXT && k->u.text.n == key->u.text.n && !memcmp(k->u.text.s, key->u.text.s, k->u.text.n))
             inner = v;
         else
-            VT_TRY(tell(w, "", k, v));
+            VT_TRY(add_entry_note(w, "", k, v));
     }
     *dict = inner;
     return VT_OK;
 }
 
-static vt_status add(walk *w, vt_node *dict, const char *prefix, int depth) {
+static vt_status add_tensors(walk *w, vt_node *dict, const char *prefix, int depth) {
     if (depth > MAX_DEPTH)
         return vt_fail(w->e, VT_E_FORMAT, "%s: " VT_NAME ": dictionaries are nested deeper than %d", w->st->path,
                        prefix, MAX_DEPTH);
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
         vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
-        if (key->kind != VT_NODE_TEXT || !holds(value, depth)) {
-            VT_TRY(tell(w, prefix, key, value));
+        if (key->kind != VT_NODE_TEXT || !has_tensors(value, depth)) {
+            VT_TRY(add_entry_note(w, prefix, key, value));
             continue;
         }
-        const char *name = join(w, prefix, key);
+        const char *name = join_dotted_name(w, prefix, key);
         if (!name) return w->e->code;
         VT_TRY(value->kind == VT_NODE_TENSOR ? vt_state_tensor(w->st, name, value->u.tensor, w->from, w->e)
-                                             : add(w, value, name, depth + 1));
+                                             : add_tensors(w, value, name, depth + 1));
     }
     return VT_OK;
 }
 
 /* The entry of the first n characters of a name; of two equal keys the later one counts. */
-static const vt_node *entry(const vt_node *dict, const char *name, size_t n) {
+static const vt_node *find_entry(const vt_node *dict, const char *name, size_t n) {
     const vt_node *hit = NULL;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
         const vt_node *k = dict->u.list.v[i];
@@ -226,19 +226,19 @@ static const vt_node *entry(const vt_node *dict, const char *name, size_t n) {
 }
 
 /* Goes to the entry `want`, or by dots to entries within entries; what holds nothing else is looked through. */
-static vt_status wanted(walk *w, vt_node **dict, const char *want) {
+static vt_status follow_entry_path(walk *w, vt_node **dict, const char *want) {
     char all[200];
     const char *rest = want, *part = w->st->part;
     const vt_node *level = *dict; /* where the rest is missing, if it is */
     for (int depth = 0; depth < MAX_DEPTH; depth++) {
         size_t n = strlen(rest);
-        const vt_node *key = entry(*dict, rest, n);
+        const vt_node *key = find_entry(*dict, rest, n);
         while (!key && n)
-            if (rest[--n] == '.') key = entry(*dict, rest, n);
+            if (rest[--n] == '.') key = find_entry(*dict, rest, n);
         const char *why = key ? "as asked for" : "the only entry with tensors";
         bool found = key != NULL;
-        if (!key && !(key = sole(*dict))) break;
-        VT_TRY(descend(w, dict, key, why));
+        if (!key && !(key = only_entry_with_tensors(*dict))) break;
+        VT_TRY(descend_into_entry(w, dict, key, why));
         if (found && !rest[n]) return VT_OK;
         if (found) rest += n + 1, level = *dict, part = w->st->part;
     }
@@ -258,7 +258,7 @@ static vt_status add_all(walk *w, vt_node *n, const char *name, int depth) {
     for (uint32_t i = 0; i < n->u.list.n; i += dict ? 2 : 1) {
         const vt_node place = {.kind = VT_NODE_INT, .u.i = i};
         vt_node *inner = n->u.list.v[dict ? i + 1 : i];
-        const char *full = join(w, name, dict ? n->u.list.v[i] : &place);
+        const char *full = join_dotted_name(w, name, dict ? n->u.list.v[i] : &place);
         if (!full) return w->e->code;
         VT_TRY(add_all(w, inner, full, depth + 1));
     }
@@ -275,12 +275,12 @@ vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, con
     const vt_node *args = dict_get(root, "args"), *key;
     if (args) VT_TRY(vt_timm_args(st, args, w.e));
     VT_TRY(vt_pickled_names(st, root, w.e));
-    if (want) VT_TRY(wanted(&w, &root, want));
-    for (int depth = 0; depth < MAX_DEPTH && (key = choose(root, why, sizeof why)); depth++)
-        VT_TRY(descend(&w, &root, key, why));
+    if (want) VT_TRY(follow_entry_path(&w, &root, want));
+    for (int depth = 0; depth < MAX_DEPTH && (key = choose_entry(root, why, sizeof why)); depth++)
+        VT_TRY(descend_into_entry(&w, &root, key, why));
     bool tensors = false;
     for (uint32_t i = 0; i < root->u.list.n; i += 2) tensors |= root->u.list.v[i + 1]->kind == VT_NODE_TENSOR;
     if (!tensors) VT_TRY(keep_list(&w, &st->inside, root));
-    VT_TRY(add(&w, root, "", 0));
+    VT_TRY(add_tensors(&w, root, "", 0));
     return st->count ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: holds no tensors under names", st->path);
 }

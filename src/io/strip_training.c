@@ -28,11 +28,11 @@ typedef struct tidy {
     vt_err *e;
 } tidy;
 
-static size_t place(const tidy *t, const vt_tensor *x) { return (size_t)(x - t->st->t); }
+static size_t tensor_index(const tidy *t, const vt_tensor *x) { return (size_t)(x - t->st->t); }
 
 static vt_status leave_out(tidy *t, const vt_tensor *x, const char *why) {
-    t->gone[place(t, x)] = t->any = true;
-    return why ? vt_tensors_add_note(t->st, VT_NOTE_IGNORED, t->st->origin[place(t, x)], why, t->e) : VT_OK;
+    t->gone[tensor_index(t, x)] = t->any = true;
+    return why ? vt_tensors_add_note(t->st, VT_NOTE_IGNORED, t->st->origin[tensor_index(t, x)], why, t->e) : VT_OK;
 }
 
 /* ---- copies and counters ---- */
@@ -68,14 +68,14 @@ static vt_status find_copies(tidy *t) {
 /* ---- normalisation ---- */
 
 /* Three numbers, or one for all three; false: this is no mean or std of RGB pixels. */
-static bool triple(const vt_tensors *st, const vt_tensor *t, double out[3]) {
+static bool read_rgb_values(const vt_tensors *st, const vt_tensor *t, double out[3]) {
     if ((t->numel != 3 && t->numel != 1) || vt_tensor_f64(st, t, out, t->numel, NULL) != VT_OK) return false;
     if (t->numel == 1) out[1] = out[2] = out[0];
     return true;
 }
 
 /* The std that belongs to a mean, or NULL. */
-static const vt_tensor *partner(const vt_tensors *st, const char *name) {
+static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name) {
     const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) {
         char other[300];
@@ -116,9 +116,9 @@ static vt_status find_normalisation(tidy *t) {
     for (int i = 0; i < t->st->count; i++) {
         double m[3], s[3];
         char who[300];
-        const vt_tensor *mean = &t->st->t[i], *std = t->gone[i] ? NULL : partner(t->st, mean->name);
-        if (!std || !triple(t->st, mean, m) || !triple(t->st, std, s)) continue;
-        snprintf(who, sizeof who, "%.140s, %.140s", t->st->origin[i], t->st->origin[place(t, std)]);
+        const vt_tensor *mean = &t->st->t[i], *std = t->gone[i] ? NULL : find_matching_std(t->st, mean->name);
+        if (!std || !read_rgb_values(t->st, mean, m) || !read_rgb_values(t->st, std, s)) continue;
+        snprintf(who, sizeof who, "%.140s, %.140s", t->st->origin[i], t->st->origin[tensor_index(t, std)]);
         VT_TRY(set_normalisation(t, who, m, s));
         VT_TRY(leave_out(t, mean, NULL));
         VT_TRY(leave_out(t, std, NULL));
@@ -142,7 +142,7 @@ static vt_status find_input_norm(tidy *t) {
         for (int k = 0; k < 5 && good; k++) {
             snprintf(name, sizeof name, "%.*s.%s", (int)(n + 1 - sizeof end), st->t[i].name, parts[k]);
             x[k] = vt_tensors_find(st, name);
-            good = k == 4 || (x[k] ? x[k]->numel == 3 && triple(st, x[k], v[k]) : k > 1);
+            good = k == 4 || (x[k] ? x[k]->numel == 3 && read_rgb_values(st, x[k], v[k]) : k > 1);
         }
         if (!good) continue;
         if (vt_tensors_meta(st, "input_norm"))
@@ -180,7 +180,7 @@ static vt_status find_temperature(tidy *t) {
 
 /* ---- prefixes ---- */
 
-static vt_status strip(tidy *t, bool *changed) {
+static vt_status strip_shared_prefix(tidy *t, bool *changed) {
     vt_tensors *st = t->st;
     for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes && st->count; p++) {
         size_t len = strlen(prefixes[p]);
@@ -196,7 +196,7 @@ static vt_status strip(tidy *t, bool *changed) {
     return VT_OK;
 }
 
-static vt_status pass(tidy *t, bool *changed) {
+static vt_status run_strip_pass(tidy *t, bool *changed) {
     vt_tensors *st = t->st;
     t->any = false;
     memset(t->gone, 0, (size_t)st->count);
@@ -209,7 +209,7 @@ static vt_status pass(tidy *t, bool *changed) {
         if (!t->gone[i]) st->t[kept] = st->t[i], st->origin[kept++] = st->origin[i];
     st->count = kept;
     *changed = t->any;
-    VT_TRY(strip(t, changed));
+    VT_TRY(strip_shared_prefix(t, changed));
     return *changed ? vt_tensors_index(st, t->e) : VT_OK;
 }
 
@@ -218,7 +218,7 @@ vt_status vt_tensors_strip_training(vt_tensors *st, vt_err *e) {
     if (!t.gone) return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path);
     vt_status s = VT_OK;
     bool changed = true;
-    for (int i = 0; s == VT_OK && changed && i < MAX_PASSES; i++) s = pass(&t, &changed);
+    for (int i = 0; s == VT_OK && changed && i < MAX_PASSES; i++) s = run_strip_pass(&t, &changed);
     free(t.gone);
     return s;
 }

@@ -82,7 +82,7 @@ void vt_tensors_close(vt_tensors *st) {
 }
 
 /* Room for one more item in an array of n whose capacity is always the next power of two. */
-static bool grow(void *array, int n, size_t item) {
+static bool grow_array(void *array, int n, size_t item) {
     void **p = array;
     if (n & (n - 1)) return true;
     if (n > INT32_MAX / 2) return false;
@@ -96,7 +96,7 @@ static vt_status no_memory(const vt_tensors *st, vt_err *e) {
 }
 
 vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), vt_err *e) {
-    if (!block || !grow(&st->owned, st->owned_count, sizeof *st->owned)) {
+    if (!block || !grow_array(&st->owned, st->owned_count, sizeof *st->owned)) {
         release(block);
         return no_memory(st, e);
     }
@@ -106,7 +106,7 @@ vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), 
 }
 
 /* Counts bytes against what the file may take. */
-static vt_status charge(vt_tensors *st, size_t bytes, vt_err *e) {
+static vt_status count_against_limit(vt_tensors *st, size_t bytes, vt_err *e) {
     if (bytes > st->left)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: its %zu bytes claim more memory than %d times the file and %zu MB: tensors that are "
@@ -117,7 +117,7 @@ static vt_status charge(vt_tensors *st, size_t bytes, vt_err *e) {
 }
 
 void *vt_tensors_take(vt_tensors *st, size_t bytes, vt_err *e) {
-    if (charge(st, bytes, e) != VT_OK) return NULL;
+    if (count_against_limit(st, bytes, e) != VT_OK) return NULL;
     void *p = malloc(bytes ? bytes : 1);
     return vt_tensors_keep(st, p, free, e) == VT_OK ? p : NULL;
 }
@@ -135,8 +135,8 @@ const char *vt_tensors_text(vt_tensors *st, vt_err *e, const char *fmt, ...) {
 }
 
 vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e) {
-    VT_TRY(charge(st, sizeof *t + 2 * sizeof(void *), e));
-    if (!grow(&st->t, st->count, sizeof *st->t) || !grow(&st->origin, st->count, sizeof *st->origin))
+    VT_TRY(count_against_limit(st, sizeof *t + 2 * sizeof(void *), e));
+    if (!grow_array(&st->t, st->count, sizeof *st->t) || !grow_array(&st->origin, st->count, sizeof *st->origin))
         return no_memory(st, e);
     st->t[st->count] = *t;
     st->origin[st->count++] = t->name;
@@ -144,7 +144,7 @@ vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e) {
 }
 
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e) {
-    if (!grow(&st->meta, st->meta_count, 2 * sizeof *st->meta)) return no_memory(st, e);
+    if (!grow_array(&st->meta, st->meta_count, 2 * sizeof *st->meta)) return no_memory(st, e);
     st->meta[2 * st->meta_count] = key;
     st->meta[2 * st->meta_count++ + 1] = value;
     return VT_OK;
@@ -152,14 +152,14 @@ vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value
 
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e) {
     vt_note n = {kind, vt_tensors_text(st, e, "%s", name), vt_tensors_text(st, e, "%s", text)};
-    VT_TRY(charge(st, sizeof n, e));
-    if (!n.name || !n.text || !grow(&st->notes, st->note_count, sizeof n)) return no_memory(st, e);
+    VT_TRY(count_against_limit(st, sizeof n, e));
+    if (!n.name || !n.text || !grow_array(&st->notes, st->note_count, sizeof n)) return no_memory(st, e);
     st->notes[st->note_count++] = n;
     return VT_OK;
 }
 
 vt_status vt_tensors_replace(vt_tensors *st, const vt_tensor *t, const char *const *origin, int n, vt_err *e) {
-    VT_TRY(charge(st, (size_t)n * (sizeof *t + 2 * sizeof(void *)), e));
+    VT_TRY(count_against_limit(st, (size_t)n * (sizeof *t + 2 * sizeof(void *)), e));
     size_t room = 1;
     while (room < (size_t)n) room *= 2; /* as grow has it */
     vt_tensor *all = calloc(room, sizeof *all);

@@ -8,7 +8,7 @@
 
 /* ---- text ---- */
 
-static vt_status number(const char *key, const char *value, int *out, vt_err *e) {
+static vt_status parse_side_length(const char *key, const char *value, int *out, vt_err *e) {
     long long v;
     if (!vt_parse_int(value, &v))
         return vt_fail(e, VT_E_USAGE, "preprocessing: %s is '%.40s', which is not a whole number", key, value);
@@ -23,7 +23,7 @@ typedef struct given {
     bool fit, filter, crop;
 } given;
 
-static vt_status twice(const char *what, vt_err *e) {
+static vt_status fail_given_twice(const char *what, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "preprocessing: %s is given twice", what);
 }
 
@@ -32,15 +32,15 @@ static vt_status parse_word(vt_transform *t, given *g, char *word, vt_err *e) {
     if (value) *value++ = 0;
     for (int f = 0; f < VT_FILTER_COUNT && !value; f++) {
         if (strcmp(word, vt_filter_names[f])) continue;
-        if (g->filter) return twice("the filter", e);
+        if (g->filter) return fail_given_twice("the filter", e);
         g->filter = true;
         t->filter = (vt_filter)f;
         return VT_OK;
     }
     if (value && !strcmp(word, "crop")) {
-        if (g->crop) return twice("crop", e);
+        if (g->crop) return fail_given_twice("crop", e);
         g->crop = true;
-        return number("crop", value, &t->crop, e);
+        return parse_side_length("crop", value, &t->crop, e);
     }
     bool is_short = !strcmp(word, "short");
     if (value ? !is_short && strcmp(word, "squash") : strcmp(word, "none"))
@@ -49,11 +49,11 @@ static vt_status parse_word(vt_transform *t, given *g, char *word, vt_err *e) {
                        "bilinear, "
                        "bicubic, box, hamming; for example short:248,bicubic,crop:224",
                        word);
-    if (g->fit) return twice("the resize", e);
+    if (g->fit) return fail_given_twice("the resize", e);
     g->fit = true;
     if (!value) return VT_OK;
     t->fit = is_short ? VT_FIT_SHORT : VT_FIT_SQUASH;
-    return number(word, value, &t->size, e);
+    return parse_side_length(word, value, &t->size, e);
 }
 
 vt_status vt_transform_parse(vt_transform *t, const char *text, vt_err *e) {
@@ -98,7 +98,7 @@ static int half_even(int difference) {
 }
 
 /* Where a side of length n begins in the crop (pad), and where the crop begins in it (skip). */
-static void place(int n, int side, int *pad, int *skip) {
+static void compute_crop_offsets(int n, int side, int *pad, int *skip) {
     *pad = n < side ? (side - n) / 2 : 0;
     *skip = n > side ? half_even(n - side) : 0;
 }
@@ -110,8 +110,8 @@ static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e
     if (im->shape.width == side && im->shape.height == side) return VT_OK;
     VT_TRY(vt_image_check_size(side, side, path, e));
     VT_TRY(vt_image_to_bytes(im, path, e));
-    place(im->shape.width, side, &left, &x0);
-    place(im->shape.height, side, &top, &y0);
+    compute_crop_offsets(im->shape.width, side, &left, &x0);
+    compute_crop_offsets(im->shape.height, side, &top, &y0);
     size_t n = (size_t)side, w = (size_t)im->shape.width, h = (size_t)im->shape.height;
     size_t rows = h < n ? h : n, columns = w < n ? w : n;
     uint8_t *rgb = calloc(3 * n, n);

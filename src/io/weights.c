@@ -20,7 +20,7 @@
 
 /* ---- one file ---- */
 
-static bool begins(const vt_tensors *st, const char *bytes, size_t n, size_t at) {
+static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size_t at) {
     return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
 }
 
@@ -33,11 +33,12 @@ static vt_status refuse_kind(const vt_tensors *st, vt_err *e) {
 /* torch.save before 1.6 wrote this number first, as a pickle of its own. */
 static bool is_legacy(const vt_tensors *st) {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
-    return begins(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
+    return has_bytes_at(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
 }
 
 static bool is_index(const vt_tensors *st) { /* a safetensors file that begins so would have a header of 8 GB or more */
-    return begins(st, "{", 1, 0) && memchr(st->bytes, '"', st->size < 64 ? st->size : 64) && !begins(st, "\0", 1, 7);
+    return has_bytes_at(st, "{", 1, 0) && memchr(st->bytes, '"', st->size < 64 ? st->size : 64) &&
+           !has_bytes_at(st, "\0", 1, 7);
 }
 
 static vt_status read_index(vt_tensors *st, vt_err *e);
@@ -52,15 +53,15 @@ static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err 
         VT_TRY(read_index(st, e));
         return want ? no_entries(st, want, e) : VT_OK;
     }
-    if (begins(st, "PK\3\4", 4, 0) || begins(st, "PK\5\6", 4, 0)) return vt_tensors_read_zip(st, want, e);
+    if (has_bytes_at(st, "PK\3\4", 4, 0) || has_bytes_at(st, "PK\5\6", 4, 0)) return vt_tensors_read_zip(st, want, e);
     if (is_legacy(st)) return vt_tensors_read_legacy(st, want, e);
     VT_TRY(refuse_kind(st, e));
     VT_TRY(vt_tensors_read_safetensors(st, e));
     return want ? no_entries(st, want, e) : VT_OK;
 }
 
-static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want, bool shard,
-                      vt_err *e) {
+static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want,
+                              bool shard, vt_err *e) {
     vt_tensors *st;
     *out = NULL;
     VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
@@ -77,7 +78,7 @@ static vt_status make(vt_tensors **out, const char *path, const uint8_t *bytes, 
 
 vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e) {
     VT_TRY(vt_tensors_begin(out, path, NULL, 0, e));
-    bool saved = is_legacy(*out) || begins(*out, "PK", 2, 0);
+    bool saved = is_legacy(*out) || has_bytes_at(*out, "PK", 2, 0);
     vt_status s = read_file(*out, saved ? vt_state_all : NULL, true, e);
     if (s == VT_OK) s = vt_tensors_index(*out, e);
     if (s == VT_OK) return VT_OK;
@@ -88,7 +89,7 @@ vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e) {
 
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
                            vt_err *e) {
-    return make(out, path, bytes, n, want, false, e);
+    return open_weights(out, path, bytes, n, want, false, e);
 }
 
 /* ---- shards: {"weight_map": {tensor: file}} (Hugging Face) ---- */
@@ -118,7 +119,7 @@ static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***ou
 }
 
 static int by_key(const void *a, const void *b) { return strcmp(a, b); }
-static void keep(void *key) { (void)key; } /* it is the shard's */
+static void free_nothing(void *key) { (void)key; } /* it is the shard's */
 
 /* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. keys: those
  * so far, a tree of <search.h>. */
@@ -148,7 +149,7 @@ static vt_status open_shards(vt_tensors *st, const char *const *files, int n, js
         char path[4096];
         if (snprintf(path, sizeof path, "%.*s%s", folder, st->path, files[i]) >= (int)sizeof path)
             return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof path - 1);
-        vt_status s = make(&st->shards[i], path, NULL, 0, NULL, true, e);
+        vt_status s = open_weights(&st->shards[i], path, NULL, 0, NULL, true, e);
         if (s != VT_OK) return s;
         st->shard_count++;
         VT_TRY(add_shard(st, st->shards[i], files[i], map, keys, e));
@@ -173,7 +174,7 @@ static vt_status read_index(vt_tensors *st, vt_err *e) {
     int n = 0;
     vt_status s = shard_names(st, map, &files, &n, e);
     if (s == VT_OK) s = open_shards(st, files, n, map, &keys, e);
-    free(files), tdestroy(keys, keep);
+    free(files), tdestroy(keys, free_nothing);
     VT_TRY(s);
     VT_TRY(vt_tensors_index(st, e));
     json_object_foreach(map, name, file) {
@@ -235,5 +236,5 @@ vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, 
             return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof full - 1);
         path = full;
     }
-    return make(out, path, NULL, 0, want, false, e);
+    return open_weights(out, path, NULL, 0, want, false, e);
 }

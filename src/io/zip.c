@@ -26,7 +26,7 @@ struct vt_zip {
 };
 
 /* The archive as libzip sees it. */
-static zip_int64_t source(void *ctx, void *data, zip_uint64_t len, zip_source_cmd_t cmd) {
+static zip_int64_t handle_source_command(void *ctx, void *data, zip_uint64_t len, zip_source_cmd_t cmd) {
     vt_zip *z = ctx;
     switch (cmd) {
     case ZIP_SOURCE_OPEN:
@@ -70,7 +70,7 @@ static zip_int64_t source(void *ctx, void *data, zip_uint64_t len, zip_source_cm
 }
 
 /* libzip has its own words for want of memory, and not always its own code; errno is set all the same. */
-static vt_status bad(void) { return errno == ENOMEM ? VT_E_MEMORY : VT_E_FORMAT; }
+static vt_status status_of_errno(void) { return errno == ENOMEM ? VT_E_MEMORY : VT_E_FORMAT; }
 
 vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     vt_zip *z = calloc(1, sizeof *z);
@@ -82,11 +82,12 @@ vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *
     zip_error_t why;
     zip_error_init(&why);
     errno = 0;
-    zip_source_t *s = zip_source_function_create(source, z, &why);
+    zip_source_t *s = zip_source_function_create(handle_source_command, z, &why);
     if (s) z->zip = zip_open_from_source(s, ZIP_RDONLY, &why);
     if (s && !z->zip) zip_source_free(s);
     vt_status r = VT_OK;
-    if (!z->zip) r = vt_fail(e, bad(), "%s: is not a whole zip archive: %s", path, zip_error_strerror(&why));
+    if (!z->zip)
+        r = vt_fail(e, status_of_errno(), "%s: is not a whole zip archive: %s", path, zip_error_strerror(&why));
     zip_error_fini(&why);
     z->count = z->zip ? zip_get_num_entries(z->zip, 0) : 0;
     if (r == VT_OK && !(z->entries = calloc((size_t)z->count + 1, sizeof *z->entries)))
@@ -118,7 +119,7 @@ const char *vt_zip_name(const vt_zip *z, int64_t i) {
 int64_t vt_zip_find(const vt_zip *z, const char *name) { return zip_name_locate(z->zip, name, ZIP_FL_ENC_RAW); }
 
 static vt_status bad_entry(const vt_zip *z, int64_t i, const char *why, vt_err *e) {
-    return vt_fail(e, bad(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
+    return vt_fail(e, status_of_errno(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
 }
 
 /* Reading one byte shows where the entry begins: a stored entry is a window on the archive. */

@@ -87,7 +87,7 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
 
 /* Matrix products that are really executed; the last block ends with the class token alone, and so does its attention
  * (net/attention_few.h). Backward to the input repeats every product once, attention twice. */
-static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
+static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     double n = vt_convit_patches(c), d = c->dim, embed = n * 3 * c->patch * c->patch * d, linear = 0, mix = 0;
     for (int i = 0; i < c->depth; i++) {
         double t = i < c->local_blocks ? n : n + 1, rows = i == c->depth - 1 ? 1 : t;
@@ -193,6 +193,6 @@ const vt_arch vt_arch_convit = {
     .init = init,
     .tokens = vt_convit_patches,
     .matrix = matrix,
-    .flops = flops,
+    .flops = count_flops,
     .shows_attention = true,
 };

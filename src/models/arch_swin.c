@@ -147,7 +147,7 @@ static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
 
 /* q, k, v and attention run on padded windows, the rest on the tokens themselves. Backward to the input repeats every
  * product once, attention twice. */
-static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
+static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     (void)alone;
     double side = c->image / c->patch, linear = side * side * 3 * c->patch * c->patch * c->dim, mix = 0;
     for (int s = 0; s < c->stages; s++) {
@@ -257,5 +257,5 @@ const vt_arch vt_arch_swin = {
     .params = params,
     .tokens = vt_swin_tokens,
     .matrix = matrix,
-    .flops = flops,
+    .flops = count_flops,
 };

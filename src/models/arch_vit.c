@@ -146,7 +146,7 @@ static double rows_products(const vt_config *c) {
 /* Matrix products that are really executed: the last block's output projection and MLP are those of the tokens alone
  * that the head reads, and so is its attention where these are few (net/attention_few.h). Backward to the input repeats
  * every product once, attention twice. */
-static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
+static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
     double embed = rows_products(c), tail = vt_readout_tail(c), linear = 0, mix = 0;
     for (int i = 0; i < c->depth; i++) {
@@ -334,6 +334,6 @@ const vt_arch vt_arch_vit = {
     .detect = detect,
     .check = check,
     .params = params,
-    .flops = flops,
+    .flops = count_flops,
     .shows_attention = true,
 };

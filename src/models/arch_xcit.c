@@ -114,7 +114,7 @@ static void params(vt_param_list *l, const vt_config *c) {
 
 /* Matrix products that are really executed, and the depthwise convolutions. Backward to the input repeats every product
  * once, those of an attention twice. */
-static void flops(const vt_config *c, bool alone, double *forward, double *gradient) {
+static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     (void)alone;
     const vt_stem stem = vt_stem_of(c);
     double n = vt_stem_tokens(&stem), d = c->dim, h = c->hidden, mix = 0,
@@ -128,12 +128,12 @@ static void flops(const vt_config *c, bool alone, double *forward, double *gradi
     *gradient = 2 * (once + 2 * linear + 3 * mix);
 }
 
-static int tokens(const vt_config *c) {
+static int count_tokens(const vt_config *c) {
     const vt_stem stem = vt_stem_of(c);
     return vt_stem_tokens(&stem);
 }
 
-static int blocks(const vt_config *c) { return c->depth + c->class_blocks; }
+static int count_blocks(const vt_config *c) { return c->depth + c->class_blocks; }
 
 /* XCA blocks: row blocks of attn.qkv.weight; class-attention blocks: attn.q, attn.k (tied: attn.q again), attn.v. */
 static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
@@ -247,10 +247,10 @@ const vt_arch vt_arch_xcit = {
     .defaults = defaults,
     .check = check,
     .params = params,
-    .tokens = tokens,
-    .blocks = blocks,
+    .tokens = count_tokens,
+    .blocks = count_blocks,
     .matrix = matrix,
-    .flops = flops,
+    .flops = count_flops,
     .no_token_maps = true,
     .any_image = true,
 };

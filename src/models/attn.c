@@ -23,7 +23,7 @@ const vt_attn *vt_attn_find(const char *text) {
     return NULL;
 }
 
-static vt_status unknown(const char *text, vt_err *e) {
+static vt_status fail_unknown_variant(const char *text, vt_err *e) {
     const char *names[COUNT];
     char name[32];
     size_t n = 0;
@@ -40,7 +40,7 @@ bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens) {
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e) {
     memset(out, 0, sizeof *out);
     const vt_attn *is = out->is = vt_attn_find(text);
-    if (!is) return unknown(text, e);
+    if (!is) return fail_unknown_variant(text, e);
     const char *given = text + strcspn(text, ":");
     if (*given && !given[1]) return vt_fail(e, VT_E_USAGE, "attention '%s' ends in a colon", text);
     char who[48], options[200];

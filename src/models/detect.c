@@ -6,7 +6,7 @@
 #include <string.h>
 #include "core/opt.h"
 
-static vt_status missing(const vt_tensors *st, const char *name, vt_err *e) {
+static vt_status fail_missing_tensor(const vt_tensors *st, const char *name, vt_err *e) {
     const char *near = NULL, *one;
     for (int i = 0; i < vt_tensors_count(st) && !near; i++) {
         one = vt_tensors_at(st, i)->name;
@@ -19,7 +19,7 @@ static vt_status missing(const vt_tensors *st, const char *name, vt_err *e) {
 
 vt_status vt_detect_need(const vt_tensors *st, const char *name, int ndim, const vt_tensor **out, vt_err *e) {
     const vt_tensor *t = vt_tensors_find(st, name);
-    if (!t) return missing(st, name, e);
+    if (!t) return fail_missing_tensor(st, name, e);
     char shape[96];
     if (t->ndim != ndim)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, must have %d dimensions", vt_tensors_path(st), name,

@@ -146,7 +146,7 @@ vt_status vt_form_set(vt_config *c, const vt_form *f, const char *value, const c
 }
 
 /* Forms of one architecture alone, by their place in VT_FIELD_LIST; NULL: of several. */
-static const char *owner(const vt_form *f) {
+static const char *arch_of_form(const vt_form *f) {
     static const struct {
         vt_field first, last;
         const char *arch;
@@ -159,7 +159,7 @@ static const char *owner(const vt_form *f) {
     return NULL;
 }
 
-static vt_status unknown(const char *key, const char *who, vt_err *e) {
+static vt_status fail_unknown_form(const char *key, const char *who, vt_err *e) {
     const char *keys[COUNT_OF_FORMS];
     for (int i = 0; i < COUNT_OF_FORMS; i++) keys[i] = forms[i].opt.key;
     const char *near = vt_nearest(key, keys, COUNT_OF_FORMS);
@@ -177,8 +177,8 @@ vt_status vt_form_parse(vt_config *c, const char *text, const char *who, vt_err 
         char *value = strchr(item, '=');
         *value++ = 0;
         const vt_form *f = vt_form_find(item);
-        if (!f) return unknown(item, who, e);
-        const char *of = *c->arch ? owner(f) : NULL;
+        if (!f) return fail_unknown_form(item, who, e);
+        const char *of = *c->arch ? arch_of_form(f) : NULL;
         if (of && strcmp(of, c->arch))
             return vt_fail(e, VT_E_USAGE, "%s: %s is a form of %s alone, and this is a %s", who, item, of, c->arch);
         VT_TRY(vt_form_set(c, f, value, who, e));

@@ -63,7 +63,7 @@ void vt_param_list_free(vt_param_list *l) {
     memset(l, 0, sizeof *l);
 }
 
-static vt_status range(long v, long lo, long hi, const char *what, const char *path, vt_err *e) {
+static vt_status check_range(long v, long lo, long hi, const char *what, const char *path, vt_err *e) {
     if (v >= lo && v <= hi) return VT_OK;
     return vt_fail(e, VT_E_RANGE, "%s%s%s is %ld, must be between %ld and %ld", path ? path : "", path ? ": " : "",
                    what, v, lo, hi);
@@ -106,17 +106,17 @@ static vt_status check_width(const vt_config *c, const char *p, vt_err *e) {
 
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e) {
     const char *p = path ? path : "model", *sep = ": ";
-    VT_TRY(range(c->image, 1, 4096, "image size", path, e));
-    VT_TRY(range(c->patch, 1, c->image, "patch size", path, e));
+    VT_TRY(check_range(c->image, 1, 4096, "image size", path, e));
+    VT_TRY(check_range(c->patch, 1, c->image, "patch size", path, e));
     if (c->dist_head && !c->dist_token)
         return vt_fail(e, VT_E_SHAPE, "%s%sdist_head is said of a model without distillation token", p, sep);
-    VT_TRY(range(c->native, 0, 4096, "input side (native)", path, e));
-    VT_TRY(range(c->dim, 1, 16384, "width (dim)", path, e));
-    VT_TRY(range(c->depth, 1, 512, "depth", path, e));
-    VT_TRY(range(c->attn_dim, 0, 65536, "attention width (attn_dim)", path, e));
-    VT_TRY(range(c->heads, 1, vt_config_attn_dim(c), "number of heads", path, e));
-    VT_TRY(range(c->hidden, 1, 131072, "MLP width", path, e));
-    VT_TRY(range(c->classes, 2, 100000, "number of classes", path, e));
+    VT_TRY(check_range(c->native, 0, 4096, "input side (native)", path, e));
+    VT_TRY(check_range(c->dim, 1, 16384, "width (dim)", path, e));
+    VT_TRY(check_range(c->depth, 1, 512, "depth", path, e));
+    VT_TRY(check_range(c->attn_dim, 0, 65536, "attention width (attn_dim)", path, e));
+    VT_TRY(check_range(c->heads, 1, vt_config_attn_dim(c), "number of heads", path, e));
+    VT_TRY(check_range(c->hidden, 1, 131072, "MLP width", path, e));
+    VT_TRY(check_range(c->classes, 2, 100000, "number of classes", path, e));
     if (c->image % c->patch)
         return vt_fail(e, VT_E_SHAPE, "%s%simage size %d is not a multiple of patch size %d", p, sep, c->image,
                        c->patch);

@@ -102,7 +102,7 @@ double vt_point_share(const vt_model *m, int point) {
 }
 
 /* From now on the branch adds nothing to the stream. */
-static void silence(vt_model *m, int block, const char *branch) {
+static void zero_branch_weights(vt_model *m, int block, const char *branch) {
     static const char *const of[] = {"weight", "bias"};
     for (int i = 0; i < 2; i++) {
         char name[64];
@@ -143,8 +143,8 @@ vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classe
         vt_model_close(*out), *out = NULL;
         return VT_OK;
     }
-    if (!point) silence(*out, 0, "attn.proj");
-    if (!point || point % 2) silence(*out, c.depth - 1, "mlp.fc2");
+    if (!point) zero_branch_weights(*out, 0, "attn.proj");
+    if (!point || point % 2) zero_branch_weights(*out, c.depth - 1, "mlp.fc2");
     vt_status s = vt_model_prepare(*out, e);
     if (s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;

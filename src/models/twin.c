@@ -9,7 +9,7 @@
 
 /* Each row (of an output) by its own size: one heavy row must not make noise of the others. w [rows, numel / rows] of
  * tensor i: w <- w + share rms(row) n. */
-static vt_status move(float *w, size_t numel, size_t rows, int i, uint64_t seed, vt_err *e) {
+static vt_status add_row_noise(float *w, size_t numel, size_t rows, int i, uint64_t seed, vt_err *e) {
     /* the self-test's name for it, older than this file: its draws stay what they were */
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i};
     size_t n = numel / rows;
@@ -27,15 +27,15 @@ static vt_status move(float *w, size_t numel, size_t rows, int i, uint64_t seed,
 }
 
 /* Outputs of a matrix or a convolution are its first side; tokens and positions, [1, n, d], are rows of d. */
-static size_t rows(const vt_param *p) {
+static size_t count_rows(const vt_param *p) {
     return (size_t)(p->shape[0] > 1 ? p->shape[0] : p->shape[0] * p->shape[p->ndim > 1 ? 1 : 0]);
 }
 
-static vt_status fill(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e) {
+static vt_status copy_with_noise(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e) {
     memcpy(out->w, m->w, m->params.total * sizeof(float));
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
-        if (p->ndim >= 2 && !p->buffer) VT_TRY(move(out->w + p->offset, p->numel, rows(p), i, seed, e));
+        if (p->ndim >= 2 && !p->buffer) VT_TRY(add_row_noise(out->w + p->offset, p->numel, count_rows(p), i, seed, e));
     }
     return vt_model_prepare(out, e);
 }
@@ -45,7 +45,7 @@ vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err
     double usual = 1 / sqrt((double)vt_config_attn_dim(&c) / c.heads);
     if (c.attn_scale > 4 * usual) c.attn_scale = usual;
     VT_TRY(vt_model_new(out, &c, e));
-    vt_status s = fill(*out, m, seed, e);
+    vt_status s = copy_with_noise(*out, m, seed, e);
     if (s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;
 }

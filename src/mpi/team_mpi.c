@@ -37,7 +37,7 @@ static void wait_for(ctx *c, MPI_Request *requests, int n) {
     }
 }
 
-static void gather(void *ctx_, const void *mine, size_t bytes, void *all) {
+static void gather_from_ranks(void *ctx_, const void *mine, size_t bytes, void *all) {
     ctx *c = ctx_;
     MPI_Request r;
     pthread_mutex_lock(&c->lock);
@@ -46,7 +46,7 @@ static void gather(void *ctx_, const void *mine, size_t bytes, void *all) {
     wait_for(c, &r, 1);
 }
 
-static void broadcast(void *ctx_, int root, void *data, size_t bytes) {
+static void broadcast_bytes(void *ctx_, int root, void *data, size_t bytes) {
     ctx *c = ctx_;
     for (size_t at = 0; at < bytes; at += CHUNK) {
         size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
@@ -58,7 +58,7 @@ static void broadcast(void *ctx_, int root, void *data, size_t bytes) {
     }
 }
 
-static size_t pieces(const vt_message *m, size_t n) {
+static size_t count_pieces(const vt_message *m, size_t n) {
     size_t k = 0;
     for (size_t i = 0; i < n; i++) k += (m[i].bytes + CHUNK - 1) / CHUNK;
     return k;
@@ -78,9 +78,9 @@ static size_t begin(ctx *c, const vt_message *m, size_t n, bool out, size_t at) 
     return at;
 }
 
-static void exchange(void *ctx_, const vt_message *out, size_t n_out, const vt_message *in, size_t n_in) {
+static void exchange_messages(void *ctx_, const vt_message *out, size_t n_out, const vt_message *in, size_t n_in) {
     ctx *c = ctx_;
-    size_t n = pieces(out, n_out) + pieces(in, n_in);
+    size_t n = count_pieces(out, n_out) + count_pieces(in, n_in);
     if (n > c->n_requests) {
         MPI_Request *more = realloc(c->requests, n * sizeof *more);
         if (!more) MPI_Abort(MPI_COMM_WORLD, 1); /* some bytes a message; the others cannot be told */
@@ -92,7 +92,7 @@ static void exchange(void *ctx_, const vt_message *out, size_t n_out, const vt_m
     wait_for(c, c->requests, (int)n);
 }
 
-static void barrier(ctx *c) {
+static void wait_at_barrier(ctx *c) {
     MPI_Request r;
     pthread_mutex_lock(&c->lock);
     MPI_Ibarrier(MPI_COMM_WORLD, &r);
@@ -101,9 +101,9 @@ static void barrier(ctx *c) {
 }
 
 /* Nobody adds between the two barriers. */
-static bool board(void *ctx_, size_t n) {
+static bool reset_board(void *ctx_, size_t n) {
     ctx *c = ctx_;
-    barrier(c);
+    wait_at_barrier(c);
     if (n > c->room) {
         MPI_Aint bytes = c->team.rank ? 0 : (MPI_Aint)(n * sizeof *c->numbers);
         pthread_mutex_lock(&c->lock);
@@ -122,11 +122,11 @@ static bool board(void *ctx_, size_t n) {
         MPI_Win_sync(c->win);
         pthread_mutex_unlock(&c->lock);
     }
-    barrier(c);
+    wait_at_barrier(c);
     return true;
 }
 
-static int64_t add(void *ctx_, size_t i, int64_t by) {
+static int64_t fetch_and_add(void *ctx_, size_t i, int64_t by) {
     ctx *c = ctx_;
     int64_t before;
     pthread_mutex_lock(&c->lock);
@@ -136,7 +136,7 @@ static int64_t add(void *ctx_, size_t i, int64_t by) {
     return before;
 }
 
-static void *help(void *ctx_) {
+static void *poll_mpi_progress(void *ctx_) {
     ctx *c = ctx_;
     while (!atomic_load(&c->stop)) {
         int any;
@@ -155,7 +155,7 @@ bool vt_mpi_launched(void) {
     return false;
 }
 
-static const vt_team_ops ops = {gather, broadcast, exchange, board, add};
+static const vt_team_ops ops = {gather_from_ranks, broadcast_bytes, exchange_messages, reset_board, fetch_and_add};
 
 vt_status vt_mpi_open(vt_team **out, vt_err *e) {
     static ctx c;
@@ -177,7 +177,7 @@ vt_status vt_mpi_open(vt_team **out, vt_err *e) {
     c.team.ops = &ops, c.team.ctx = &c;
     c.team.room = calloc((size_t)c.team.size, sizeof *c.team.room);
     pthread_mutex_init(&c.lock, NULL);
-    if (!c.team.room || (!c.team.rank && pthread_create(&c.helper, NULL, help, &c)))
+    if (!c.team.room || (!c.team.rank && pthread_create(&c.helper, NULL, poll_mpi_progress, &c)))
         MPI_Abort(MPI_COMM_WORLD, 1); /* no memory for a thread: nothing has begun */
     *out = &c.team;
     return VT_OK;
@@ -186,7 +186,7 @@ vt_status vt_mpi_open(vt_team **out, vt_err *e) {
 void vt_mpi_close(vt_team *t) {
     if (!t) return;
     ctx *c = t->ctx;
-    barrier(c);
+    wait_at_barrier(c);
     if (!t->rank) {
         atomic_store(&c->stop, true);
         pthread_join(c->helper, NULL);

@@ -7,7 +7,7 @@
 #include "nn/nn.h"
 
 /* The pixel of an h x w map under tap k of a 3 x 3 kernel around (y, x); -1 outside. */
-static inline ptrdiff_t pixel(int y, int x, int k, int h, int w) {
+static inline ptrdiff_t pixel_under_tap(int y, int x, int k, int h, int w) {
     y += k / 3 - 1, x += k % 3 - 1;
     return y < 0 || y >= h || x < 0 || x >= w ? -1 : (ptrdiff_t)y * w + x;
 }
@@ -26,23 +26,23 @@ size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s) {
 }
 
 /* col [(oy, ox), (channel, ky, kx)], the order of a weight [out, in, 3, 3]; zero outside the map. */
-static void gather(real *col, const real *x, const vt_conv_shape *s, int from, int to) {
+static void gather_patches(real *col, const real *x, const vt_conv_shape *s, int from, int to) {
     int wo = vt_conv_side(s->w, s->stride), n = s->in;
     for (int oy = from; oy < to; oy++)
         for (int ox = 0; ox < wo; ox++, col += 9 * n)
             for (int k = 0; k < 9; k++) {
-                ptrdiff_t q = pixel(oy * s->stride, ox * s->stride, k, s->h, s->w);
+                ptrdiff_t q = pixel_under_tap(oy * s->stride, ox * s->stride, k, s->h, s->w);
                 for (int c = 0; c < n; c++) col[c * 9 + k] = q < 0 ? 0 : x[q * n + c];
             }
 }
 
 /* The transpose of gather: dx += what the patches say. */
-static void scatter(real *dx, const real *col, const vt_conv_shape *s, int from, int to) {
+static void scatter_patches(real *dx, const real *col, const vt_conv_shape *s, int from, int to) {
     int wo = vt_conv_side(s->w, s->stride), n = s->in;
     for (int oy = from; oy < to; oy++)
         for (int ox = 0; ox < wo; ox++, col += 9 * n)
             for (int k = 0; k < 9; k++) {
-                ptrdiff_t q = pixel(oy * s->stride, ox * s->stride, k, s->h, s->w);
+                ptrdiff_t q = pixel_under_tap(oy * s->stride, ox * s->stride, k, s->h, s->w);
                 if (q < 0) continue;
                 for (int c = 0; c < n; c++) dx[q * n + c] += col[c * 9 + k];
             }
@@ -53,7 +53,7 @@ void VT_R(vt_conv_forward)(const vt_products *by, real *y, real *col, const real
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
     for (int at = 0; at < ho; at += step) {
         int end = at + step < ho ? at + step : ho;
-        gather(col, x, s, at, end);
+        gather_patches(col, x, s, at, end);
         VT_R(vt_linear_forward)(by, y + (size_t)at * (size_t)wo * (size_t)s->out, col, w, wt, b, (end - at) * wo,
                                 s->out, 9 * s->in);
     }
@@ -67,29 +67,29 @@ void VT_R(vt_conv_backward)(const vt_products *by, real *dx, real *dw, real *db,
     for (int at = 0; at < ho; at += step) {
         int end = at + step < ho ? at + step : ho, m = (end - at) * wo;
         const real *g = dy + (size_t)at * (size_t)wo * (size_t)s->out;
-        if (dw) gather(col, x, s, at, end);
+        if (dw) gather_patches(col, x, s, at, end);
         if (dw || db) VT_R(vt_linear_backward)(by, NULL, dw, db, g, col, w, m, s->out, 9 * s->in);
         if (!dx) continue;
         VT_R(vt_linear_backward)(by, col, NULL, NULL, g, NULL, w, m, s->out, 9 * s->in);
-        scatter(dx, col, s, at, end);
+        scatter_patches(dx, col, s, at, end);
     }
 }
 
 /* ---- depthwise ---- */
 
 /* w [c, 9] -> taps [9, c], so that channels are the inner loop; turned: the adjoint's kernel, by 180 degrees. */
-static void spread(real *taps, const real *w, bool turned, int c) {
+static void transpose_taps(real *taps, const real *w, bool turned, int c) {
     for (int k = 0; k < 9; k++)
         for (int j = 0; j < c; j++) taps[k * c + j] = w[j * 9 + (turned ? 8 - k : k)];
 }
 
 /* y = b + the nine shifted maps times their taps */
-static void correlate(real *y, const real *taps, const real *x, const real *b, int h, int wd, int c) {
+static void correlate_depthwise(real *y, const real *taps, const real *x, const real *b, int h, int wd, int c) {
     for (int py = 0; py < h; py++)
         for (int px = 0; px < wd; px++, y += c) {
             for (int j = 0; j < c; j++) y[j] = b ? b[j] : 0;
             for (int k = 0; k < 9; k++) {
-                ptrdiff_t q = pixel(py, px, k, h, wd);
+                ptrdiff_t q = pixel_under_tap(py, px, k, h, wd);
                 if (q < 0) continue;
                 for (int j = 0; j < c; j++) y[j] += taps[k * c + j] * x[q * c + j];
             }
@@ -98,8 +98,8 @@ static void correlate(real *y, const real *taps, const real *x, const real *b, i
 
 void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, const real *w, const real *b, int h, int wd,
                                 int c) {
-    spread(taps, w, false, c);
-    correlate(y, taps, x, b, h, wd, c);
+    transpose_taps(taps, w, false, c);
+    correlate_depthwise(y, taps, x, b, h, wd, c);
 }
 
 /* dw [c, 9] += sums over pixels of dy times the shifted map, in taps first */
@@ -108,7 +108,7 @@ static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, in
     for (int py = 0; py < h; py++)
         for (int px = 0; px < wd; px++, dy += c)
             for (int k = 0; k < 9; k++) {
-                ptrdiff_t q = pixel(py, px, k, h, wd);
+                ptrdiff_t q = pixel_under_tap(py, px, k, h, wd);
                 if (q < 0) continue;
                 for (int j = 0; j < c; j++) taps[k * c + j] += dy[j] * x[q * c + j];
             }
@@ -122,6 +122,6 @@ void VT_R(vt_depthwise_backward)(real *dx, real *dw, real *db, real *taps, const
     for (size_t i = 0, n = (size_t)h * (size_t)wd; db && i < n; i++)
         for (int j = 0; j < c; j++) db[j] += dy[i * (size_t)c + (size_t)j];
     if (!dx) return;
-    spread(taps, w, true, c);
-    correlate(dx, taps, dy, NULL, h, wd, c);
+    transpose_taps(taps, w, true, c);
+    correlate_depthwise(dx, taps, dy, NULL, h, wd, c);
 }

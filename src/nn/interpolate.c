@@ -6,35 +6,35 @@
 
 /* ---- weights, in double for both precisions ---- */
 
-static double triangle(double x) {
+static double triangle_weight(double x) {
     x = fabs(x);
     return x < 1 ? 1 - x : 0;
 }
 
 /* Keys' cubic convolution */
-static double cubic(double x, double a) {
+static double cubic_weight(double x, double a) {
     x = fabs(x);
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-static int clamp(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
+static int clamp_index(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 /* UpSampleNearest computes in float: floor(o * (float)in / out). */
-static void nearest(int *at, double *w, int o, int in, int out) {
+static void fill_nearest_weights(int *at, double *w, int o, int in, int out) {
     float scale = (float)in / (float)out;
-    at[0] = clamp((int)floorf((float)o * scale), in);
+    at[0] = clamp_index((int)floorf((float)o * scale), in);
     w[0] = 1;
 }
 
 /* Source position (o + 0.5) in / out - 0.5. PyTorch cuts it at 0 for bilinear, which is what clamped indices do. */
-static void pointwise(int *at, double *w, int o, int in, double out, bool is_cubic) {
+static void fill_pointwise_weights(int *at, double *w, int o, int in, double out, bool is_cubic) {
     double x = (o + 0.5) * ((double)in / out) - 0.5;
     int i = (int)floor(x);
     for (int t = 0; t < (is_cubic ? 4 : 2); t++) {
         int j = i + t - is_cubic;
-        at[t] = clamp(j, in);
-        w[t] = is_cubic ? cubic(x - j, -0.75) : triangle(x - j);
+        at[t] = clamp_index(j, in);
+        w[t] = is_cubic ? cubic_weight(x - j, -0.75) : triangle_weight(x - j);
     }
 }
 
@@ -44,7 +44,7 @@ static double support_of(int in, int out, bool is_cubic) {
 }
 
 /* As Pillow, unrounded. */
-static void antialiased(int *at, double *w, int taps, int o, int in, int out, bool is_cubic) {
+static void fill_antialiased_weights(int *at, double *w, int taps, int o, int in, int out, bool is_cubic) {
     double scale = (double)in / out, stretch = scale < 1 ? 1 : scale, sum = 0;
     double centre = (o + 0.5) * scale, support = support_of(in, out, is_cubic);
     int lo = (int)(centre - support + 0.5), hi = (int)(centre + support + 0.5);
@@ -52,15 +52,15 @@ static void antialiased(int *at, double *w, int taps, int o, int in, int out, bo
     if (hi > in) hi = in;
     for (int t = 0; t < taps; t++) {
         double x = (lo + t + 0.5 - centre) / stretch;
-        at[t] = clamp(lo + t, in);
-        w[t] = lo + t >= hi ? 0 : is_cubic ? cubic(x, -0.5) : triangle(x);
+        at[t] = clamp_index(lo + t, in);
+        w[t] = lo + t >= hi ? 0 : is_cubic ? cubic_weight(x, -0.5) : triangle_weight(x);
         sum += w[t];
     }
     for (int t = 0; t < taps; t++) w[t] /= sum;
 }
 
-static void axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
-                 double offset) {
+static void plan_axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
+                      double offset) {
     bool is_cubic = kind == VT_INTERP_BICUBIC;
     int taps = kind == VT_INTERP_NEAREST ? 1
                : antialias               ? 2 * (int)ceil(support_of(in, out, is_cubic)) + 1
@@ -72,26 +72,26 @@ static void axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool
     for (int o = 0; a->base && o < out; o++) {
         int *at = m->at + (size_t)o * (size_t)taps;
         if (kind == VT_INTERP_NEAREST)
-            nearest(at, w, o, in, out);
+            fill_nearest_weights(at, w, o, in, out);
         else if (antialias)
-            antialiased(at, w, taps, o, in, out, is_cubic);
+            fill_antialiased_weights(at, w, taps, o, in, out, is_cubic);
         else
-            pointwise(at, w, o, in, out + offset, is_cubic);
+            fill_pointwise_weights(at, w, o, in, out + offset, is_cubic);
         for (int t = 0; t < taps; t++) m->w[(size_t)o * (size_t)taps + (size_t)t] = (real)w[t];
     }
 }
 
 void VT_R(vt_interp_plan)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in_h, int in_w,
                           int out_h, int out_w) {
-    axis(&p->rows, a, kind, antialias, in_h, out_h, 0);
-    axis(&p->columns, a, kind, antialias, in_w, out_w, 0);
+    plan_axis(&p->rows, a, kind, antialias, in_h, out_h, 0);
+    plan_axis(&p->columns, a, kind, antialias, in_w, out_w, 0);
     p->between = vt_arena_take(a, (size_t)in_h * (size_t)out_w, sizeof *p->between);
 }
 
 void VT_R(vt_interp_plan_offset)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
                                  double offset) {
-    axis(&p->rows, a, kind, antialias, in, out, offset);
-    axis(&p->columns, a, kind, antialias, in, out, offset);
+    plan_axis(&p->rows, a, kind, antialias, in, out, offset);
+    plan_axis(&p->columns, a, kind, antialias, in, out, offset);
     p->between = vt_arena_take(a, (size_t)in * (size_t)out, sizeof *p->between);
 }
 

@@ -34,7 +34,7 @@ static int label_of(const float *target, int classes) {
 }
 
 /* Indices of the four largest logits (fewer when there are fewer classes), descending. */
-static void top4(int idx[4], const real *z, int classes) {
+static void find_four_largest(int idx[4], const real *z, int classes) {
     int n = 0;
     for (int k = 0; k < classes; k++) {
         int at = n < 4 ? n : 4;
@@ -48,7 +48,7 @@ static void top4(int idx[4], const real *z, int classes) {
 
 /* sum_k t_k (lse - z_k), dz_j = (sum_k t_k) p_j - t_j. In double for both precisions: K terms cost nothing, and
  * p_y - 1 of a confident image cancels in float. */
-static real ce(real *dz, const float *t, const real *z, int classes) {
+static real cross_entropy(real *dz, const float *t, const real *z, int classes) {
     double top = (double)z[VT_R(vt_argmax)(z, classes)], sum = 0, mass = 0, value = 0;
     for (int k = 0; k < classes; k++) sum += exp((double)z[k] - top);
     double lse = log(sum);
@@ -64,7 +64,7 @@ static real ce(real *dz, const float *t, const real *z, int classes) {
 /* -(z_y - z_m) / D with D = z[a] - (z[b] + z[c])/2 (b = c: one entry), or 1e-12 where that is 0 (the authors add it
  * everywhere, which logits of that size would feel and others do not); D = 1 when a < 0.
  * With N = z_y - z_m:  d/dz = -(e_y - e_m)/D + N/D^2 (e_a - e_b/2 - e_c/2); indices may coincide, so accumulate. */
-static real ratio(real *dz, const real *z, int y, int m, int a, int b, int c) {
+static real logit_ratio_loss(real *dz, const real *z, int y, int m, int a, int b, int c) {
     real num = z[y] - z[m];
     real den = a < 0 ? 1 : z[a] - (real)0.5 * (z[b] + z[c]);
     if (den == 0) den = (real)1e-12;
@@ -84,7 +84,7 @@ static real ratio(real *dz, const real *z, int y, int m, int a, int b, int c) {
 /* p_m - w p_y of the softmax, m the largest wrong class:
  * dz_j = p_m ([j = m] - p_j) - w p_y ([j = y] - p_j). In double as ce is, and 1 - p is the sum of the other entries:
  * of a confident image p_y rounds to 1. */
-static real probability(real *dz, const real *z, int y, int classes, double w) {
+static real probability_margin_loss(real *dz, const real *z, int y, int classes, double w) {
     int m = best_other(z, y, classes);
     double top = (double)z[VT_R(vt_argmax)(z, classes)], sum = 0, rest = 0;
     for (int k = 0; k < classes; k++) sum += exp((double)z[k] - top);
@@ -99,8 +99,8 @@ static real probability(real *dz, const real *z, int y, int classes, double w) {
     return (real)(pm - w * py);
 }
 
-static real away(real *dz, const vt_loss *loss, const real *z, int classes) {
-    if (loss->kind == VT_LOSS_CE) return ce(dz, loss->target, z, classes);
+static real loss_before_sign(real *dz, const vt_loss *loss, const real *z, int classes) {
+    if (loss->kind == VT_LOSS_CE) return cross_entropy(dz, loss->target, z, classes);
     if (dz)
         for (int k = 0; k < classes; k++) dz[k] = 0;
     if (loss->kind == VT_LOSS_LINEAR) {
@@ -112,22 +112,22 @@ static real away(real *dz, const vt_loss *loss, const real *z, int classes) {
         return s;
     }
     int y = label_of(loss->target, classes), pi[4] = {0};
-    top4(pi, z, classes);
+    find_four_largest(pi, z, classes);
     switch (loss->kind) {
     case VT_LOSS_DLR:
-        return ratio(dz, z, y, best_other(z, y, classes), classes >= 3 ? pi[0] : -1, pi[2], pi[2]);
+        return logit_ratio_loss(dz, z, y, best_other(z, y, classes), classes >= 3 ? pi[0] : -1, pi[2], pi[2]);
     case VT_LOSS_DLR_T:
-        return ratio(dz, z, y, loss->other, classes >= 4 ? pi[0] : -1, pi[2], pi[3]);
+        return logit_ratio_loss(dz, z, y, loss->other, classes >= 4 ? pi[0] : -1, pi[2], pi[3]);
     case VT_LOSS_PM:
     case VT_LOSS_PO:
-        return probability(dz, z, y, classes, loss->kind == VT_LOSS_PM ? 1 : 0);
+        return probability_margin_loss(dz, z, y, classes, loss->kind == VT_LOSS_PM ? 1 : 0);
     default:
-        return ratio(dz, z, y, best_other(z, y, classes), -1, 0, 0);
+        return logit_ratio_loss(dz, z, y, best_other(z, y, classes), -1, 0, 0);
     }
 }
 
 real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classes) {
-    real value = away(dz, loss, z, classes);
+    real value = loss_before_sign(dz, loss, z, classes);
     if (!loss->towards) return value;
     for (int k = 0; dz && k < classes; k++) dz[k] = -dz[k];
     return -value;

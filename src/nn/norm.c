@@ -8,7 +8,7 @@
  * once for all rows without memory of their own. */
 enum { PIECE = 256 };
 
-static int roots(real *r, const VT_R(vt_norm) *n, int at, int c) {
+static int compute_inverse_std(real *r, const VT_R(vt_norm) *n, int at, int c) {
     int len = c - at < PIECE ? c - at : PIECE;
     for (int j = 0; j < len; j++) r[j] = (real)(1 / sqrt((double)n->var[at + j] + n->eps));
     return len;
@@ -17,7 +17,7 @@ static int roots(real *r, const VT_R(vt_norm) *n, int at, int c) {
 static void batch_forward(real *y, const real *x, const VT_R(vt_norm) *n, int m, int c) {
     real r[PIECE];
     for (int at = 0; at < c; at += PIECE) {
-        int len = roots(r, n, at, c);
+        int len = compute_inverse_std(r, n, at, c);
         for (int i = 0; i < m; i++) {
             const real *xi = x + (size_t)i * (size_t)c + at;
             real *yi = y + (size_t)i * (size_t)c + at;
@@ -31,7 +31,7 @@ static void batch_backward(real *dx, real *dg, real *db, const real *res, const 
                            const VT_R(vt_norm) *n, int m, int c) {
     real r[PIECE];
     for (int at = 0; at < c; at += PIECE) {
-        int len = roots(r, n, at, c);
+        int len = compute_inverse_std(r, n, at, c);
         for (int i = 0; i < m; i++) {
             size_t row = (size_t)i * (size_t)c + (size_t)at;
             for (int j = 0; j < len; j++) {

@@ -50,7 +50,7 @@ typedef struct rows {
     float scale, most[AT_ONCE], inverse[AT_ONCE];
 } rows;
 
-static void largest(rows *r, const float *s) {
+static void find_row_maxima(rows *r, const float *s) {
     for (int i = 0; i < r->m; i++, s += r->ld) {
         vt_lanes top = vt_lanes_times(vt_lanes_load_some(s + r->full, r->rest), r->scale);
         top = vt_lanes_first(top, r->rest, -INFINITY);
@@ -59,7 +59,7 @@ static void largest(rows *r, const float *s) {
     }
 }
 
-static void exponentials(rows *r, float *p, const float *s) {
+static void exponentiate_rows(rows *r, float *p, const float *s) {
     for (int i = 0; i < r->m; i++, s += r->ld, p += r->ld) {
         vt_lanes end = vt_lanes_times_less(vt_lanes_load_some(s + r->full, r->rest), r->scale, r->most[i]);
         end = vt_lanes_exp(vt_lanes_first(end, r->rest, -INFINITY));
@@ -74,7 +74,7 @@ static void exponentials(rows *r, float *p, const float *s) {
     }
 }
 
-static void divide(const rows *r, float *p) {
+static void normalize_rows(const rows *r, float *p) {
     for (int i = 0; i < r->m; i++, p += r->ld) {
         for (int j = 0; j < r->full; j += 16)
             vt_lanes_store(p + j, vt_lanes_times(vt_lanes_load(p + j), r->inverse[i]));
@@ -90,8 +90,8 @@ static void one_by_one(const rows *all, float *p, const float *s) {
         if (is_huge(all->most[i])) {
             huge_row(p, s, all->scale, all->n);
         } else {
-            exponentials(&one, p, s);
-            divide(&one, p);
+            exponentiate_rows(&one, p, s);
+            normalize_rows(&one, p);
         }
     }
 }
@@ -102,14 +102,14 @@ void VT_R(vt_softmax_forward)(real *p, const real *s, real scale, int m, int n, 
     for (int from = 0; from < m; from += AT_ONCE, p += AT_ONCE * ld, s += AT_ONCE * ld) {
         bool huge = false;
         r.m = m - from < AT_ONCE ? m - from : AT_ONCE;
-        largest(&r, s);
+        find_row_maxima(&r, s);
         for (int i = 0; i < r.m; i++) huge = huge || is_huge(r.most[i]);
         if (huge) {
             one_by_one(&r, p, s);
             continue;
         }
-        exponentials(&r, p, s);
-        divide(&r, p);
+        exponentiate_rows(&r, p, s);
+        normalize_rows(&r, p);
     }
 }
 #endif

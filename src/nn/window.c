@@ -15,17 +15,17 @@ void VT_R(vt_window_order)(int *from, int side, int window, int shift) {
 
 /* Did the roll carry this row or column over the edge? (Of the three slices of the paper's code, [0, -window),
  * [-window, -shift), [-shift, end), the first two meet between windows.) */
-static bool wrapped(int at, int padded, int shift) { return at >= padded - shift; }
+static bool is_wrapped(int at, int padded, int shift) { return at >= padded - shift; }
 
 void VT_R(vt_window_mask)(real *mask, int side, int window, int shift, int ld) {
     int across = vt_window_across(side, window), padded = across * window, area = window * window;
     for (int n = 0; n < across * across; n++)
         for (int i = 0; i < area; i++, mask += ld) {
             int top = n / across * window, left = n % across * window;
-            bool y = wrapped(top + i / window, padded, shift), x = wrapped(left + i % window, padded, shift);
+            bool y = is_wrapped(top + i / window, padded, shift), x = is_wrapped(left + i % window, padded, shift);
             for (int j = 0; j < area; j++) {
-                bool same =
-                    wrapped(top + j / window, padded, shift) == y && wrapped(left + j % window, padded, shift) == x;
+                bool same = is_wrapped(top + j / window, padded, shift) == y &&
+                            is_wrapped(left + j % window, padded, shift) == x;
                 mask[j] = same ? 0 : -100;
             }
         }
@@ -54,7 +54,7 @@ void VT_R(vt_rows_put)(real *in, const real *out, const int *from, int images, i
 }
 
 /* The table's row for query i and key j. */
-static int relative(int i, int j, int window) {
+static int relative_position_row(int i, int j, int window) {
     int dy = i / window - j / window, dx = i % window - j % window;
     return (dy + window - 1) * (2 * window - 1) + dx + window - 1;
 }
@@ -63,7 +63,7 @@ void VT_R(vt_window_bias)(real *bias, const real *table, int window, int heads, 
     int area = window * window;
     for (int i = 0; i < area; i++)
         for (int j = 0; j < area; j++) {
-            const real *row = table + relative(i, j, window) * heads;
+            const real *row = table + relative_position_row(i, j, window) * heads;
             for (int h = 0; h < heads; h++) bias[(size_t)(h * area + i) * (size_t)ld + (size_t)j] = row[h];
         }
 }
@@ -72,7 +72,7 @@ void VT_R(vt_window_bias_backward)(real *dtable, const real *dbias, int window, 
     int area = window * window;
     for (int i = 0; i < area; i++)
         for (int j = 0; j < area; j++) {
-            real *row = dtable + relative(i, j, window) * heads;
+            real *row = dtable + relative_position_row(i, j, window) * heads;
             for (int h = 0; h < heads; h++) row[h] += dbias[(size_t)(h * area + i) * (size_t)ld + (size_t)j];
         }
 }

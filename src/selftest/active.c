@@ -11,7 +11,7 @@
 #define ETA 0.95
 #define CLOSENESS 0.999
 
-static void feature(vt_selftest_worker *g, const float *x, int point) {
+static void compute_features(vt_selftest_worker *g, const float *x, int point) {
     vt_selftest_worker_logits(g, &g->features, x, g->points + (size_t)point * g->phi, false);
     g->forwards++;
 }
@@ -21,7 +21,7 @@ static void make_points(vt_selftest_worker *g, int32_t image) {
     const vt_eval *v = g->t->v;
     vt_ball inner, ball;
     vt_rng r = vt_selftest_key(g->t, "selftest inner", image);
-    feature(g, g->x, 0);
+    compute_features(g, g->x, 0);
     vt_ball_init(&inner, v->norm, ETA * v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     for (int i = 0; i < VT_ACTIVE_INNER; i++) {
         r.step = (uint32_t)i;
@@ -30,7 +30,7 @@ static void make_points(vt_selftest_worker *g, int32_t image) {
         else
             vt_ball_start_surface(&inner, &r, g->y);
         vt_ball_project(&inner, g->y);
-        feature(g, g->y, 1 + i);
+        compute_features(g, g->y, 1 + i);
     }
     vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     r.purpose = vt_rng_purpose("selftest planted");
@@ -39,7 +39,7 @@ static void make_points(vt_selftest_worker *g, int32_t image) {
     else
         vt_ball_start_surface(&ball, &r, g->planted);
     vt_ball_project(&ball, g->planted);
-    feature(g, g->planted, VT_ACTIVE_INNER + 1);
+    compute_features(g, g->planted, VT_ACTIVE_INNER + 1);
 }
 
 /* Largest and smallest logit of the model itself on the clean and the planted point. */

@@ -15,14 +15,14 @@ enum { DIRECTIONS = 6 };
 #define OUTSIDE 0.2 /* beyond the box */
 
 /* The logit of a minus that of b, where only the logits are asked for. */
-static double difference(vt_selftest_worker *g, const float *x, int a, int b) {
+static double logit_difference(vt_selftest_worker *g, const float *x, int a, int b) {
     vt_selftest_worker_logits(g, &g->model, x, g->z, false);
     g->forwards++;
     return (double)g->z[a] - (double)g->z[b];
 }
 
 /* to = x + h d, in the box: d of random signs. (Along the gradient itself a part of it would look like all of it.) */
-static void move(vt_selftest_worker *g, vt_rng r, int k, double h, float *to) {
+static void add_random_signs(vt_selftest_worker *g, vt_rng r, int k, double h, float *to) {
     r.step = (uint32_t)k;
     for (size_t i = 0; i < g->pixels; i++)
         to[i] = (float)fmin(fmax((double)g->x[i] + (vt_rng_bits(&r, i) >> 31 ? h : -h), 0), 1);
@@ -30,7 +30,7 @@ static void move(vt_selftest_worker *g, vt_rng r, int k, double h, float *to) {
 
 /* By how much the claimed derivative misses the changes of the logits, as a share of these, at the better of the steps.
  */
-static double misses(vt_selftest_worker *g, int a, int b, vt_rng r) {
+static double derivative_error(vt_selftest_worker *g, int a, int b, vt_rng r) {
     float value, *target = g->o_model.target;
     double best = INFINITY;
     memset(target, 0, (size_t)g->classes * sizeof *target);
@@ -43,9 +43,9 @@ static double misses(vt_selftest_worker *g, int a, int b, vt_rng r) {
         double error = 0, change = 0;
         for (int k = 0; k < DIRECTIONS; k++) {
             double promised = 0;
-            move(g, r, k, steps[s], g->y);
+            add_random_signs(g, r, k, steps[s], g->y);
             for (size_t i = 0; i < g->pixels; i++) promised += (double)g->dx[i] * ((double)g->y[i] - (double)g->x[i]);
-            double real_change = difference(g, g->y, a, b) - f0;
+            double real_change = logit_difference(g, g->y, a, b) - f0;
             error += (real_change - promised) * (real_change - promised);
             change += fmax(real_change * real_change, promised * promised);
         }
@@ -55,7 +55,7 @@ static double misses(vt_selftest_worker *g, int a, int b, vt_rng r) {
 }
 
 /* The largest difference between askings, alone and beside others, as a share of what the logits span. */
-static double apart(vt_selftest_worker *g) {
+static double max_repeat_difference(vt_selftest_worker *g) {
     int rows = vt_classifier_opinions(&g->model), n = g->classes;
     double most = 0, low = INFINITY, high = -INFINITY;
     if (!g->failed.code && vt_classifier_logits64(&g->model, g->x, g->z64, &g->failed) != VT_OK) return 0;
@@ -68,7 +68,7 @@ static double apart(vt_selftest_worker *g) {
 }
 
 /* Are points outside of the box answered as the nearest inside? */
-static bool clips(vt_selftest_worker *g) {
+static bool is_input_clipped(vt_selftest_worker *g) {
     float *again = g->z + g->classes + 1;
     for (int out = 0; out < 2; out++) {
         for (size_t i = 0; i < g->pixels; i++) {
@@ -86,8 +86,8 @@ void vt_claims_image(vt_selftest_worker *g, int32_t image, int label, vt_direct 
     vt_selftest_worker_logits(g, &g->model, g->x, g->z, false);
     int other = vt_runner_up(g->z, g->classes, label);
     d->claims = true;
-    if (!(misses(g, label, other, r) <= OFF)) d->bits |= 1u << VT_CHECK_DERIVATIVE;
+    if (!(derivative_error(g, label, other, r) <= OFF)) d->bits |= 1u << VT_CHECK_DERIVATIVE;
     d->again = vt_classifier_opinions(&g->model) == 2;
-    if (d->again && !(apart(g) <= APART)) d->bits |= 1u << VT_CHECK_BATCH;
-    d->clips = clips(g);
+    if (d->again && !(max_repeat_difference(g) <= APART)) d->bits |= 1u << VT_CHECK_BATCH;
+    d->clips = is_input_clipped(g);
 }

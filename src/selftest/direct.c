@@ -43,7 +43,7 @@ static void zero_losses(vt_selftest_worker *g, int label, vt_direct *d) {
 }
 
 /* x + h sign, in the box */
-static void move(const vt_selftest_worker *g, const vt_rng *r, double h, float *y) {
+static void add_random_signs(const vt_selftest_worker *g, const vt_rng *r, double h, float *y) {
     for (size_t i = 0; i < g->pixels; i++) {
         double to = (double)g->x[i] + (vt_rng_bits(r, i) >> 31 ? h : -h);
         y[i] = (float)fmin(fmax(to, 0), 1);
@@ -52,13 +52,13 @@ static void move(const vt_selftest_worker *g, const vt_rng *r, double h, float *
 
 /* Does the gradient dx at x (margin m0) say more of the margin at x + h d than "no change"? Over random directions: the
  * sum of squared errors against the sum of squared changes. */
-static bool mispredicts(vt_selftest_worker *g, int label, float m0, const float *dx, int32_t image, double h) {
+static bool is_gradient_wrong(vt_selftest_worker *g, int label, float m0, const float *dx, int32_t image, double h) {
     vt_rng r = vt_selftest_key(g->t, "selftest direction", image);
     double error = 0, change = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
         double promised = 0, real_change;
         r.step = (uint32_t)k;
-        move(g, &r, h, g->y);
+        add_random_signs(g, &r, h, g->y);
         for (size_t i = 0; i < g->pixels; i++) promised += (double)dx[i] * ((double)g->y[i] - (double)g->x[i]);
         vt_selftest_worker_logits(g, &g->model, g->y, g->z, false);
         g->forwards++;
@@ -69,7 +69,7 @@ static bool mispredicts(vt_selftest_worker *g, int label, float m0, const float 
 }
 
 /* Is the median row of attention one-hot to float32, in the network as it is? */
-static bool saturated(vt_selftest_worker *g) {
+static bool is_attention_saturated(vt_selftest_worker *g) {
     const vt_arch_ops_f32 *ops = g->look ? g->look->ops : NULL;
     int64_t rows = 0, one_hot = 0;
     if (!ops) return false;
@@ -100,7 +100,7 @@ static bool zero_gradient(const vt_selftest_worker *g, const vt_direct *d) {
 }
 
 /* Are the logits a distribution already? As AutoAttack's check_range_output. */
-static bool probabilities(const float *z, int classes) {
+static bool is_distribution(const float *z, int classes) {
     double sum = 0;
     for (int k = 0; k < classes; k++) {
         if (!(z[k] > -1e-5f && z[k] < 1 + 1e-5f)) return false;
@@ -109,7 +109,7 @@ static bool probabilities(const float *z, int classes) {
     return fabs(sum - 1) < 1e-5;
 }
 
-static void set(vt_direct *d, vt_check_id id, bool against) {
+static void set_check_bit(vt_direct *d, vt_check_id id, bool against) {
     if (against) d->bits |= 1u << id;
 }
 
@@ -124,22 +124,22 @@ vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt
     *d = (vt_direct){0};
     vt_selftest_worker_logits(g, &g->model, g->x, g->z, false);
     vt_selftest_worker_logits(g, &g->model, g->x, again, false);
-    set(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
-    move(g, &r, TINY, g->y);
+    set_check_bit(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
+    add_random_signs(g, &r, TINY, g->y);
     vt_selftest_worker_logits(g, &g->model, g->y, again, false);
-    set(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
-    d->softmax = probabilities(g->z, g->classes);
+    set_check_bit(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
+    d->softmax = is_distribution(g->z, g->classes);
     d->saturated = fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW;
     g->forwards += 3;
-    set(d, VT_CHECK_ATTENTION, saturated(g));
+    set_check_bit(d, VT_CHECK_ATTENTION, is_attention_saturated(g));
     float m0 = margin_gradient(g, g->x, label, g->dx);
     zero_losses(g, label, d);
-    set(d, VT_CHECK_ZERO, zero_gradient(g, d));
+    set_check_bit(d, VT_CHECK_ZERO, zero_gradient(g, d));
     double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
-    set(d, VT_CHECK_WRONG, mispredicts(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP)));
-    move(g, &r, 1 / 255.0, g->y);
+    set_check_bit(d, VT_CHECK_WRONG, is_gradient_wrong(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP)));
+    add_random_signs(g, &r, 1 / 255.0, g->y);
     margin_gradient(g, g->y, label, g->dy);
-    set(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
+    set_check_bit(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
     if (v->subject->remote) vt_claims_image(g, image, label, d);
     return VT_OK;
 }

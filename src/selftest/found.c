@@ -26,20 +26,20 @@ void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]) {
 }
 
 /* The radius at which the ball holds the whole box. */
-static double whole(const vt_selftest_worker *g) {
+static double whole_box_radius(const vt_selftest_worker *g) {
     double n = (double)g->pixels;
     return g->t->v->norm == VT_LINF ? 1 : g->t->v->norm == VT_L2 ? sqrt(n) : n;
 }
 
-static vt_status one(vt_selftest_worker *g, const vt_attack *tool, double eps, int label, int32_t image,
-                     const char *purpose, bool *broken, vt_err *e) {
+static vt_status run_attack_tool(vt_selftest_worker *g, const vt_attack *tool, double eps, int label, int32_t image,
+                                 const char *purpose, bool *broken, vt_err *e) {
     vt_attack_trial t = {&g->o_model, &g->model, eps, label, g->classes, image, purpose, false};
     return vt_try_attack(g, &tool->stages[0], &t, broken, e);
 }
 
 /* Along another network's gradients, whose oracle is o. */
-static vt_status transfer(vt_selftest_worker *g, vt_oracle *o, const vt_attack *tool, int label, int32_t image,
-                          const char *purpose, bool *broken, vt_err *e) {
+static vt_status run_transfer_attack(vt_selftest_worker *g, vt_oracle *o, const vt_attack *tool, int label,
+                                     int32_t image, const char *purpose, bool *broken, vt_err *e) {
     vt_attack_trial t = {o, &g->model, g->t->v->eps, label, g->classes, image, purpose, true};
     return vt_try_attack(g, &tool->stages[0], &t, broken, e);
 }
@@ -50,17 +50,19 @@ vt_status vt_strength_image(vt_selftest_worker *g, const vt_attack *tools, int32
     int label;
     *f = (vt_strength){.whole_tried = witness};
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
-    VT_TRY(one(g, &tools[VT_TOOL_HALF], eps / 2, label, image, "selftest half", &f->half, e));
-    VT_TRY(one(g, &tools[VT_TOOL_BRIEF], eps, label, image, "selftest brief", &f->brief, e));
-    VT_TRY(one(g, &tools[VT_TOOL_CE], eps, label, image, "selftest ce", &f->white, e));
-    if (!f->white) VT_TRY(one(g, &tools[VT_TOOL_T], eps, label, image, "selftest t", &f->white, e));
-    return witness ? one(g, &tools[VT_TOOL_WHOLE], whole(g), label, image, "selftest whole", &f->whole, e) : VT_OK;
+    VT_TRY(run_attack_tool(g, &tools[VT_TOOL_HALF], eps / 2, label, image, "selftest half", &f->half, e));
+    VT_TRY(run_attack_tool(g, &tools[VT_TOOL_BRIEF], eps, label, image, "selftest brief", &f->brief, e));
+    VT_TRY(run_attack_tool(g, &tools[VT_TOOL_CE], eps, label, image, "selftest ce", &f->white, e));
+    if (!f->white) VT_TRY(run_attack_tool(g, &tools[VT_TOOL_T], eps, label, image, "selftest t", &f->white, e));
+    return witness ? run_attack_tool(g, &tools[VT_TOOL_WHOLE], whole_box_radius(g), label, image, "selftest whole",
+                                     &f->whole, e)
+                   : VT_OK;
 }
 
 /* How far the logits move from x to x_adv, as a share of what they span at x; of classes that the fitted head knows,
  * which are those that it moves (g->z64 marks them): an honest network may hold one that it never gives far below all
  * others, and then nothing else moves by much of the span. */
-static double moved(vt_selftest_worker *g, const vt_classifier *c, bool fitted) {
+static double relative_logit_change(vt_selftest_worker *g, const vt_classifier *c, bool fitted) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
     vt_selftest_worker_logits(g, c, g->x, z, false);
@@ -78,9 +80,9 @@ static double moved(vt_selftest_worker *g, const vt_classifier *c, bool fitted) 
 /* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
  * moves that head by a tenth at least, does it move the model's? */
 static void compare_heads(vt_selftest_worker *g, vt_ways *w) {
-    double fitted = moved(g, &g->probe[0], true);
+    double fitted = relative_logit_change(g, &g->probe[0], true);
     w->head_tried = isfinite(fitted) && fitted >= 0.1;
-    if (w->head_tried) w->head = 1 - moved(g, &g->model, false) / fitted;
+    if (w->head_tried) w->head = 1 - relative_logit_change(g, &g->model, false) / fitted;
 }
 
 vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
@@ -92,19 +94,21 @@ vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t i
     VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, false, &w->noise));
     if (!w->noise) VT_TRY(vt_try_noise(g, &g->model, label, g->classes, image, 30, true, &w->noise));
     if (g->twin.self)
-        VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, "selftest twin", &w->twin, e));
+        VT_TRY(
+            run_transfer_attack(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, "selftest twin", &w->twin, e));
     for (int i = 0; i < VT_PROBES && !w->probe; i++) {
         if (!g->probe[i].self) continue;
-        VT_TRY(transfer(g, &g->o_probe[i], &tools[VT_TOOL_TRANSFER], label, image, "selftest probe", &w->probe, e));
+        VT_TRY(run_transfer_attack(g, &g->o_probe[i], &tools[VT_TOOL_TRANSFER], label, image, "selftest probe",
+                                   &w->probe, e));
         if (!i) compare_heads(g, w);
     }
-    return one(g, &tools[VT_TOOL_SMOOTH], g->t->v->eps, label, image, "selftest smooth", &w->smooth, e);
+    return run_attack_tool(g, &tools[VT_TOOL_SMOOTH], g->t->v->eps, label, image, "selftest smooth", &w->smooth, e);
 }
 
 vt_status vt_square_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e) {
     int label;
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
-    return one(g, &tools[VT_TOOL_SQUARE], g->t->v->eps, label, image, "selftest square", &w->square, e);
+    return run_attack_tool(g, &tools[VT_TOOL_SQUARE], g->t->v->eps, label, image, "selftest square", &w->square, e);
 }
 
 /* Survivors of everything: the margin's ascent from three starts on the twin, a long random search. */
@@ -114,6 +118,8 @@ vt_status vt_again_image(vt_selftest_worker *g, const vt_attack *tools, int32_t 
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
     w->again = w->noise || w->square || w->twin || w->probe || w->smooth;
     for (int i = 0; i < 3 && g->twin.self && !w->again; i++)
-        VT_TRY(transfer(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, starts[i], &w->again, e));
-    return w->again ? VT_OK : one(g, &tools[VT_TOOL_LONG], g->t->v->eps, label, image, "selftest again", &w->again, e);
+        VT_TRY(run_transfer_attack(g, &g->o_twin, &tools[VT_TOOL_TRANSFER], label, image, starts[i], &w->again, e));
+    return w->again
+               ? VT_OK
+               : run_attack_tool(g, &tools[VT_TOOL_LONG], g->t->v->eps, label, image, "selftest again", &w->again, e);
 }

@@ -41,7 +41,7 @@ static vt_status fit_open(fit *f, size_t pixels, size_t phi, int classes, vt_err
 
 /* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
  * looked at. */
-static vt_status gather(fit *f, vt_selftest_worker *g, vt_err *e) {
+static vt_status gather_samples(fit *f, vt_selftest_worker *g, vt_err *e) {
     const vt_eval *v = g->t->v;
     int ignored, images = v->subject->data->count < IMAGES ? (int)v->subject->data->count : IMAGES;
     size_t n = g->pixels;
@@ -62,7 +62,7 @@ static vt_status gather(fit *f, vt_selftest_worker *g, vt_err *e) {
 }
 
 /* Rows of features to mean 0 and deviation 1, column by column; mean and 1/deviation [phi]. */
-static void standardise(const fit *f, size_t phi, double *mean, double *inverse) {
+static void standardise_features(const fit *f, size_t phi, double *mean, double *inverse) {
     vt_standardise(mean, inverse, f->features, f->n, phi);
     for (size_t i = 0; i < (size_t)f->n * phi; i++)
         f->features[i] = (float)(((double)f->features[i] - mean[i % phi]) * inverse[i % phi]);
@@ -70,7 +70,7 @@ static void standardise(const fit *f, size_t phi, double *mean, double *inverse)
 
 /* head, bias: ridge regression of (is it class c?) - 1/classes on the standardised features, in its dual form; a class
  * that is nobody's answer stays below all others. */
-static vt_status regress(fit *f, size_t phi, const double *mean, const double *inverse, vt_err *e) {
+static vt_status fit_ridge_head(fit *f, size_t phi, const double *mean, const double *inverse, vt_err *e) {
     int n = f->n;
     for (int i = 0; i < n; i++)
         for (int k = 0; k <= i; k++) {
@@ -98,7 +98,7 @@ static vt_status regress(fit *f, size_t phi, const double *mean, const double *i
 }
 
 /* *out: the network behind block `depth` with the fitted head; NULL where it cannot be cut there. */
-static vt_status make(vt_model **out, fit *f, vt_selftest_worker *g, int depth, vt_err *e) {
+static vt_status make_probe(vt_model **out, fit *f, vt_selftest_worker *g, int depth, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     vt_model *bare = NULL;
     vt_classifier seen = {0};
@@ -115,8 +115,8 @@ static vt_status make(vt_model **out, fit *f, vt_selftest_worker *g, int depth, 
         g->forwards += (double)depth / m->config.depth;
     }
     if (s == VT_OK && bare) {
-        standardise(f, phi, mean, mean + phi);
-        s = regress(f, phi, mean, mean + phi, e);
+        standardise_features(f, phi, mean, mean + phi);
+        s = fit_ridge_head(f, phi, mean, mean + phi, e);
     }
     if (s == VT_OK && bare) s = vt_cut_behind(out, m, depth, f->classes, e);
     if (s == VT_OK && bare) vt_head_set(*out, f->head, f->bias, f->classes, phi);
@@ -131,10 +131,10 @@ vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_selftest_worker *g, vt_
     int depth = m->config.depth, last = 0;
     fit f;
     vt_status s = fit_open(&f, g->pixels, vt_feature_count(m), g->classes, e);
-    if (s == VT_OK) s = gather(&f, g, e);
+    if (s == VT_OK) s = gather_samples(&f, g, e);
     for (int i = 0; s == VT_OK && i < VT_PROBES; i++) { /* from the last block down, evenly */
         int cut = depth - i * depth / VT_PROBES;
-        if (cut != last) s = make(&probes[i], &f, g, cut, e);
+        if (cut != last) s = make_probe(&probes[i], &f, g, cut, e);
         last = cut;
     }
     fit_free(&f);

@@ -102,7 +102,7 @@ static const struct {
 
 /* The command that would settle a doubt, of the same model, data and threat; whole-box at the radius that holds every
  * picture. */
-static void settle(char *out, size_t size, const vt_selftest *t, int i) {
+static void write_followup_command(char *out, size_t size, const vt_selftest *t, int i) {
     double n = (double)vt_subject_pixels(t->v->subject);
     size_t at = (size_t)snprintf(out, size, "vitrine eval %s", t->command);
     if (at < size && i == VT_CHECK_WHOLE)
@@ -115,7 +115,7 @@ static void settle(char *out, size_t size, const vt_selftest *t, int i) {
     if (at < size) snprintf(out + at, size - at, " %s", words[i].settle);
 }
 
-static bool doubted(const vt_check *c) { return c->trials && c->adjusted <= VT_ALPHA_DOUBTFUL; }
+static bool is_significant(const vt_check *c) { return c->trials && c->adjusted <= VT_ALPHA_DOUBTFUL; }
 
 static json_t *check_json(const vt_selftest *t, int i) {
     const vt_check *c = &t->checks[i];
@@ -131,9 +131,9 @@ static json_t *check_json(const vt_selftest *t, int i) {
         json_object_update_new(o,
                                json_pack("{s:o,s:f}", "median_value",
                                          isfinite(c->median) ? json_real(c->median) : json_null(), "bound", c->bound));
-    if (doubted(c)) {
+    if (is_significant(c)) {
         char text[1500];
-        settle(text, sizeof text, t, i);
+        write_followup_command(text, sizeof text, t, i);
         json_object_set_new(o, "settle", json_string(text));
     }
     return o;
@@ -193,20 +193,23 @@ json_t *vt_selftest_json(const vt_selftest *t) {
 
 /* ---- the verdict in words, of this run and of a file ---- */
 
-static int64_t whole(const json_t *o, const char *key) { return (int64_t)json_integer_value(json_object_get(o, key)); }
+static int64_t integer_of_key(const json_t *o, const char *key) {
+    return (int64_t)json_integer_value(json_object_get(o, key));
+}
 
 /* Files of an earlier version have no counts of their own, and call no sign of masking "sound". */
-static void counts(const json_t *o, int64_t *made, int64_t *looked) {
+static void read_test_counts(const json_t *o, int64_t *made, int64_t *looked) {
     static const char *const samples[] = {"gradients", "scale", "attacks", "other_ways"};
     const json_t *value;
     size_t i;
     *made = *looked = 0;
     json_array_foreach(json_object_get(o, "checks"), i, value) *made += json_is_true(json_object_get(value, "made"));
     for (i = 0; i < sizeof samples / sizeof *samples; i++) {
-        int64_t n = whole(json_object_get(o, "samples"), samples[i]);
+        int64_t n = integer_of_key(json_object_get(o, "samples"), samples[i]);
         if (n > *looked) *looked = n;
     }
-    if (json_object_get(o, "checks_made")) *made = whole(o, "checks_made"), *looked = whole(o, "images_looked_at");
+    if (json_object_get(o, "checks_made"))
+        *made = integer_of_key(o, "checks_made"), *looked = integer_of_key(o, "images_looked_at");
 }
 
 static bool verdict_text(const json_t *o, char text[VT_VERDICT_ROOM]) {
@@ -221,7 +224,7 @@ static bool verdict_text(const json_t *o, char text[VT_VERDICT_ROOM]) {
     if (verdict && !strcmp(verdict, "sound")) grade = VT_GRADE_NO_SIGN;
     *text = 0;
     if (!verdict || grade == VT_GRADE_COUNT) return false;
-    counts(o, &made, &looked);
+    read_test_counts(o, &made, &looked);
     if (!made) {
         snprintf(text, VT_VERDICT_ROOM, "self-test: nothing could be tested: %s", why ? why : "no check was made");
         return true;
@@ -269,7 +272,7 @@ static void print_doubt(FILE *f, const vt_selftest *t, int i) {
     for (int k = 0; k < c->n_images; k++) fprintf(f, "%s%d", k ? ", " : "; images ", (int)c->images[k]);
     if (c->bound > 0) fprintf(f, "; median %.3g, bound %.3g", c->median, c->bound);
     char text[1500];
-    settle(text, sizeof text, t, i);
+    write_followup_command(text, sizeof text, t, i);
     fprintf(f, "\n    to settle it: %s\n", text);
 }
 
@@ -353,7 +356,7 @@ vt_status vt_selftest_print(FILE *f, const vt_selftest *t, vt_err *e) {
             (long long)t->correct, (long long)t->direct, (long long)t->scaled, (long long)t->attacked,
             (long long)t->survivors, (long long)t->other);
     for (int i = 0; i < VT_CHECK_COUNT; i++)
-        if (doubted(&t->checks[i])) print_doubt(f, t, i);
+        if (is_significant(&t->checks[i])) print_doubt(f, t, i);
     print_flags(f, t);
     print_active(f, &t->active);
     if (t->escalated)

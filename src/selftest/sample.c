@@ -5,7 +5,7 @@
 #include "eval/coverage.h"
 #include "selftest/tools.h"
 
-static void count(const vt_eval *v, const vt_record *r, vt_standing *s) {
+static void update_standing(const vt_eval *v, const vt_record *r, vt_standing *s) {
     const vt_attack *a = &v->attacks[r->entry - 1];
     if (a->scoring == VT_SCORE_PUBLISHED || r->stage < 0 || r->stage >= a->n_stages) return;
     const vt_attack_def *d = a->stages[r->stage].def;
@@ -23,7 +23,7 @@ void vt_standings(const vt_selftest *t, vt_standing *s, double *cost) {
         size_t k = vt_image_place(v->images, v->n_images, r->image);
         if (k == SIZE_MAX || r->entry > v->n_attacks) continue;
         if (r->entry) {
-            count(v, r, &s[k]);
+            update_standing(v, r, &s[k]);
             *cost += (double)r->forwards + t->ratio * (double)r->gradients;
         } else {
             s[k].right = r->status == VT_RECORD_CORRECT, s[k].pred = r->pred;

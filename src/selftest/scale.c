@@ -14,7 +14,7 @@ enum { POINTS = 33, HALVINGS = 5, SCALES = 3, DRAWS = 2 };
 static const double scales[SCALES] = {1.0 / 16, 1.0 / 4, 1};
 
 /* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
-static double difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx) {
+static double logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx) {
     vt_selftest_worker_logits(g, &g->model, x, g->z, dx != NULL);
     double d = (double)g->z[a] - (double)g->z[b];
     if (!dx) {
@@ -36,7 +36,7 @@ static double dot(const float *a, const float *b, size_t n) {
 }
 
 /* to = x + t (y - x) */
-static const float *along(const vt_selftest_worker *g, const float *y, double t, float *to) {
+static const float *point_on_segment(const vt_selftest_worker *g, const float *y, double t, float *to) {
     for (size_t i = 0; i < g->pixels; i++) to[i] = (float)((double)g->x[i] + t * ((double)y[i] - (double)g->x[i]));
     return to;
 }
@@ -46,9 +46,9 @@ typedef struct walk {
     double f[POINTS], slope[POINTS];
 } walk;
 
-static void take(walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
+static void sample_segment(walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
-        w->f[i] = difference(g, along(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
+        w->f[i] = logit_difference(g, point_on_segment(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
         w->slope[i] = 0;
         for (size_t k = 0; k < g->pixels; k++) w->slope[i] += (double)g->dx[k] * ((double)y[k] - (double)g->x[k]);
     }
@@ -68,7 +68,7 @@ static double path_error(const walk *w) {
 
 /* The largest step, halved five times, always to the half that changes more: what 1/1024 of the segment changes, as a
  * share of all. Of a slope little is left, of a jump everything. */
-static double jump(const walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
+static double largest_jump(const walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
     double sum = 0;
     int most = 1;
     for (int i = 1; i < POINTS; i++) {
@@ -77,7 +77,8 @@ static double jump(const walk *w, vt_selftest_worker *g, const float *y, int a, 
     }
     double from = (most - 1) / (POINTS - 1.0), to = most / (POINTS - 1.0), low = w->f[most - 1], high = w->f[most];
     for (int i = 0; i < HALVINGS; i++) {
-        double mid = (from + to) / 2, f = difference(g, along(g, y, mid, g->attacker.x_adv), a, b, NULL);
+        double mid = (from + to) / 2,
+               f = logit_difference(g, point_on_segment(g, y, mid, g->attacker.x_adv), a, b, NULL);
         if (fabs(f - low) > fabs(high - f))
             to = mid, high = f;
         else
@@ -99,7 +100,7 @@ static double scale_error(vt_selftest_worker *g, const vt_ball *ball, int a, int
             g->attacker.x_adv[i] = (float)to;
             promised += (double)g->dx[i] * ((double)g->attacker.x_adv[i] - (double)g->x[i]);
         }
-        double ratio = (difference(g, g->attacker.x_adv, a, b, NULL) - f0) / promised;
+        double ratio = (logit_difference(g, g->attacker.x_adv, a, b, NULL) - f0) / promised;
         double off = fmax((1 - ratio) / (1 - least[k]), (ratio - 1) / (most[k] - 1));
         worst = off <= worst ? worst : off; /* NaN stays */
     }
@@ -108,7 +109,7 @@ static double scale_error(vt_selftest_worker *g, const vt_ball *ball, int a, int
 
 /* The gradient at x beside those at random points 1/16, 1/4 and 1 of eps away: by how much the cosine falls below its
  * bound (above 1: below). */
-static double roughness(vt_selftest_worker *g, vt_ball *ball, int a, int b, vt_rng r) {
+static double gradient_roughness(vt_selftest_worker *g, vt_ball *ball, int a, int b, vt_rng r) {
     static const double least[SCALES] = {0.7, 0.5, 0.1};
     double worst = 0, length = sqrt(dot(g->dx, g->dx, g->pixels)), eps = ball->eps;
     for (int k = 0; k < SCALES; k++) {
@@ -117,7 +118,7 @@ static double roughness(vt_selftest_worker *g, vt_ball *ball, int a, int b, vt_r
         for (int i = 0; i < DRAWS; i++) {
             r.step = (uint32_t)(k * DRAWS + i);
             vt_ball_start_surface(ball, &r, g->y);
-            difference(g, g->y, a, b, g->dy);
+            logit_difference(g, g->y, a, b, g->dy);
             cosine += dot(g->dx, g->dy, g->pixels) / (length * sqrt(dot(g->dy, g->dy, g->pixels))) / DRAWS;
         }
         double off = (1 - cosine) / (1 - least[k]);
@@ -158,17 +159,17 @@ vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, 
     vt_classifier_begin(&g->model, &r);
     vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->attacker.lo,
                  g->attacker.hi);
-    difference(g, y, 0, 1, NULL);
+    logit_difference(g, y, 0, 1, NULL);
     b = vt_argmax_f32(g->z, g->classes);
     if (b == label) b = vt_runner_up(g->z, g->classes, label);
-    take(&w, g, y, label, b);
-    s->value[VT_SCALE_SEGMENT] = jump(&w, g, y, label, b);
+    sample_segment(&w, g, y, label, b);
+    s->value[VT_SCALE_SEGMENT] = largest_jump(&w, g, y, label, b);
     s->value[VT_SCALE_PATH] = path_error(&w);
-    difference(g, g->x, 0, 1, NULL);
+    logit_difference(g, g->x, 0, 1, NULL);
     b = vt_runner_up(g->z, g->classes, label);
-    double f0 = difference(g, g->x, label, b, g->dx);
+    double f0 = logit_difference(g, g->x, label, b, g->dx);
     s->value[VT_SCALE_STEP] = scale_error(g, &ball, label, b, f0);
-    s->value[VT_SCALE_ROUGH] = roughness(g, &ball, label, b, r);
+    s->value[VT_SCALE_ROUGH] = gradient_roughness(g, &ball, label, b, r);
     s->backward = g->look64 != NULL;
     if (s->backward) s->value[VT_SCALE_BACKWARD] = backward_error(g, label, b);
     return VT_OK;

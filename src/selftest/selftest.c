@@ -177,27 +177,27 @@ static double full_cost(const vt_selftest *t, int classes) {
 }
 
 /* What the attack under test would cost on all right images if that share of them stood to the end. */
-static double estimate(const vt_selftest *t, double stand) {
+static double estimate_attack_cost(const vt_selftest *t, double stand) {
     int classes = vt_subject_classes(t->v->subject);
     double right = (double)t->correct;
     return right * (stand * full_cost(t, classes) + (1 - stand) * COST_FALLEN(t->ratio) / 2);
 }
 
-static void allow(vt_selftest *t, double reference) {
+static void set_allowance(vt_selftest *t, double reference) {
     t->allowance = fmax(VT_SELFTEST_SHARE * reference, VT_SELFTEST_LEAST * (double)t->v->n_images);
 }
 
 /* ---- the parts: how many images each takes ---- */
 
 /* What so many forward-equivalents pay for, at `each` an image; fewer than `least` are not worth it unless needed. */
-static size_t within(double pays, double each, size_t least, size_t most, size_t available, bool needed) {
+static size_t affordable_images(double pays, double each, size_t least, size_t most, size_t available, bool needed) {
     size_t n = pays > 0 ? (size_t)fmin(pays / each, 1e9) : 0;
     if (n < least) n = needed ? least : 0;
     if (n > most) n = most;
     return n < available ? n : available;
 }
 
-static double rest(const vt_selftest *t) { return t->allowance - t->cost; }
+static double remaining_allowance(const vt_selftest *t) { return t->allowance - t->cost; }
 
 /* Who is right, and whether predictions are not all of one class. */
 static vt_status find_right(part *p, vt_err *e) {
@@ -246,10 +246,10 @@ static vt_status find_nothing(part *p, vt_err *e) {
 /* The most that the parts take by their sizes; their least samples or shares, and within these the
  * allowance. Without a run the allowance hangs on what stands: all may. The costs of an image are
  * means: a tenth on top. */
-static double forecast(const part *p) {
+static double forecast_cost(const part *p) {
     const vt_selftest *t = p->t;
     double r = t->ratio, right = (double)t->correct, left = t->ledger ? (double)t->left : right;
-    double allowance = t->ledger ? t->allowance : fmax(t->allowance, VT_SELFTEST_SHARE * estimate(t, 1));
+    double allowance = t->ledger ? t->allowance : fmax(t->allowance, VT_SELFTEST_SHARE * estimate_attack_cost(t, 1));
     double direct = COST_DIRECT(r), scale = COST_SCALE(r), each = t->ledger ? 0.1 * allowance / direct : DIRECT_MOST;
     double least = fmin(right, fmax(LEAST, each)) * direct;
     double most = fmin(right, DIRECT_MOST) * direct + fmin(right, SCALE_MOST) * scale;
@@ -267,7 +267,7 @@ static double forecast(const part *p) {
 
 /* One line of progress, of at most 80 columns; `forwards` last as long as those of the parts before
  * did. */
-static void say(const part *p, const char *what, double forwards, bool first) {
+static void show_progress_line(const part *p, const char *what, double forwards, bool first) {
     const vt_selftest *t = p->t;
     const vt_progress *to = &t->v->progress;
     char text[200], share[60] = "", time[24] = "under 1 s";
@@ -281,19 +281,20 @@ static void say(const part *p, const char *what, double forwards, bool first) {
     to->show(to->ctx, text, false);
 }
 
-static vt_status points(part *p, const int32_t *images, vt_err *e) {
+static vt_status run_point_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    size_t n = within(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
-                      (size_t)t->correct, true);
+    size_t n = affordable_images(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
+                                 (size_t)t->correct, true);
     VT_TRY(run_part(p, DIRECT, images, n, &t->cost, e));
     vt_count_direct(t, p->direct, images, n);
     return VT_OK;
 }
 
 /* Survivors first: where an attack got through, its gradients were good enough. */
-static vt_status scale(part *p, const int32_t *images, vt_err *e) {
+static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    size_t n = within(0.33 * rest(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST, (size_t)t->correct, true);
+    size_t n = affordable_images(0.33 * remaining_allowance(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST,
+                                 (size_t)t->correct, true);
     VT_TRY(run_part(p, SCALE, images, n, &t->cost, e));
     return vt_count_scale(t, p->scale, images, n, e);
 }
@@ -309,43 +310,48 @@ static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e
 }
 
 /* After a run: at several strengths, on a sample of right images. */
-static vt_status strength(part *p, const int32_t *images, vt_err *e) {
+static vt_status run_strength_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right = (size_t)t->correct;
     double stand = right ? (double)t->left / (double)right : 0;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
-    return attack_more(p, images, t->left ? within(0.3 * rest(t), each, LEAST, ATTACKED_MOST, right, false) : 0, e);
+    return attack_more(p, images,
+                       t->left
+                           ? affordable_images(0.3 * remaining_allowance(t), each, LEAST, ATTACKED_MOST, right, false)
+                           : 0,
+                       e);
 }
 
 /* Without a run: an eighth of the right images, then as many as, at the rate at which these stood, leave enough
  * survivors to try otherwise, for at most four tenths of what may be spent; where none of the first stood, images that
  * fall are cheap, and more are attacked. */
-static vt_status draw(part *p, const int32_t *images, vt_err *e) {
+static vt_status attack_for_survivors(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right = (size_t)t->correct;
-    VT_TRY(attack_more(p, images, within((double)right / 8, 1, LEAST, ATTACKED_MOST, right, true), e));
-    t->reference_tenth = estimate(t, MAINSTREAM);
+    VT_TRY(attack_more(p, images, affordable_images((double)right / 8, 1, LEAST, ATTACKED_MOST, right, true), e));
+    t->reference_tenth = estimate_attack_cost(t, MAINSTREAM);
     double stand = (double)t->survivors / (double)t->attacked;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
-    allow(t, t->survivors ? estimate(t, stand) : t->reference_tenth);
+    set_allowance(t, t->survivors ? estimate_attack_cost(t, stand) : t->reference_tenth);
     size_t most = (right < ATTACKED_MOST ? right : ATTACKED_MOST) - (size_t)t->attacked, need = most;
     if (t->survivors) need = t->survivors < ENOUGH ? (size_t)ceil((double)(ENOUGH - t->survivors) / stand) : 0;
-    VT_TRY(attack_more(p, images, within(0.4 * t->allowance - t->cost, each, 0, need < most ? need : most, most, false),
+    VT_TRY(attack_more(p, images,
+                       affordable_images(0.4 * t->allowance - t->cost, each, 0, need < most ? need : most, most, false),
                        e));
     for (size_t i = 0; i < (size_t)t->attacked; i++) {
         vt_standing_of(t, p->standing, images[i])->broken = p->strength[i].white;
         if (!p->strength[i].white) p->survivors[p->n_survivors++] = images[i];
     }
-    t->reference = estimate(t, (double)t->survivors / (double)t->attacked);
-    allow(t, t->reference);
+    t->reference = estimate_attack_cost(t, (double)t->survivors / (double)t->attacked);
+    set_allowance(t, t->reference);
     return VT_OK;
 }
 
 /* What sleeps inside, by points of the network; a few survivors are the scouts. */
-static vt_status wake(part *p, vt_err *e) {
+static vt_status run_wakeup_check(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     int points = t->v->subject->remote ? 0 : vt_sensor_points(t->v->subject->model);
-    double pays = fmax(0.6 * rest(t), 0.3 * t->allowance);
+    double pays = fmax(0.6 * remaining_allowance(t), 0.3 * t->allowance);
     p->scouts = points && p->n_survivors ? SCOUTS_MOST : 0;
     while (p->scouts && vt_wakeup_cost(t, p->scouts) > pays) p->scouts--;
     if (!p->scouts) return VT_OK;
@@ -363,21 +369,24 @@ static vt_status wake(part *p, vt_err *e) {
 /* Ways to a survivor that ask nothing of the model's gradients, or not at a point. */
 static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
-    size_t n = within(0.6 * rest(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST, p->n_survivors, true);
+    size_t n = affordable_images(0.6 * remaining_allowance(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST,
+                                 p->n_survivors, true);
     VT_TRY(run_part(p, OTHER, p->survivors, n, &t->cost, e));
-    size_t searched =
-        vt_count_square(t, p->standing) ? 0 : within(0.5 * rest(t), COST_SQUARE, LEAST, OTHER_MOST, n, false);
+    size_t searched = vt_count_square(t, p->standing)
+                          ? 0
+                          : affordable_images(0.5 * remaining_allowance(t), COST_SQUARE, LEAST, OTHER_MOST, n, false);
     VT_TRY(run_part(p, SEARCH, p->survivors, searched, &t->cost, e));
     t->other = (int64_t)n;
     return vt_count_ways(t, p->ways, p->survivors, n, searched, e);
 }
 
 /* Where nothing of a sample stood, a tenth of all may still: what that would pay for is spent. */
-static vt_status active(part *p, const int32_t *images, vt_err *e) {
+static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
-    double pays = rest(t);
+    double pays = remaining_allowance(t);
     if (!t->ledger && !t->survivors) pays = VT_SELFTEST_SHARE * t->reference_tenth - t->cost;
-    size_t n = within(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct, !t->ledger && t->survivors);
+    size_t n = affordable_images(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct,
+                                 !t->ledger && t->survivors);
     if ((t->ledger && !t->left) || t->v->subject->remote) n = 0; /* no head to replace */
     VT_TRY(run_part(p, ACTIVE, images, n, &t->cost, e));
     vt_count_active(t, p->active, images, n);
@@ -385,7 +394,7 @@ static vt_status active(part *p, const int32_t *images, vt_err *e) {
 }
 
 /* Doubtful: survivors are tried again, harder. */
-static vt_status escalate(part *p, vt_err *e) {
+static vt_status retry_survivors(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = (size_t)t->other < AGAIN_MOST ? (size_t)t->other : AGAIN_MOST;
     char what[60];
@@ -393,7 +402,7 @@ static vt_status escalate(part *p, vt_err *e) {
     t->escalated = true, t->escalated_images = (int64_t)n;
     t->escalation_forecast = 1.1 * (double)n * COST_AGAIN(t->ratio);
     snprintf(what, sizeof what, "in doubt, %zu survivor%s once more: ", n, n == 1 ? "" : "s");
-    say(p, what, t->escalation_forecast, false);
+    show_progress_line(p, what, t->escalation_forecast, false);
     VT_TRY(run_part(p, AGAIN, p->survivors, n, &t->escalation_cost, e));
     for (size_t i = 0; i < n; i++) t->further += p->ways[i].again;
     return VT_OK;
@@ -425,25 +434,25 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
         vt_selftest_judge(t);
         return VT_OK;
     }
-    allow(t, t->reference);
-    t->forecast = forecast(p);
-    say(p, "", t->forecast, true);
+    set_allowance(t, t->reference);
+    t->forecast = forecast_cost(p);
+    show_progress_line(p, "", t->forecast, true);
     VT_TRY(vt_sample(t, p->standing, false, images, &right, e));
-    VT_TRY(points(p, images, e));
-    if (!t->ledger && !t->points_only) VT_TRY(draw(p, images, e));
+    VT_TRY(run_point_checks(p, images, e));
+    if (!t->ledger && !t->points_only) VT_TRY(attack_for_survivors(p, images, e));
     VT_TRY(vt_sample(t, p->standing, true, first, &right, e));
-    VT_TRY(scale(p, first, e));
+    VT_TRY(run_scale_checks(p, first, e));
     if (!t->points_only) {
         if (t->ledger) memcpy(p->survivors, first, (size_t)t->left * sizeof *first), p->n_survivors = (size_t)t->left;
-        VT_TRY(wake(p, e));
+        VT_TRY(run_wakeup_check(p, e));
         VT_TRY(other_ways(p, e));
-        if (t->ledger) VT_TRY(strength(p, images, e));
-        VT_TRY(active(p, images, e));
+        if (t->ledger) VT_TRY(run_strength_checks(p, images, e));
+        VT_TRY(run_active_test(p, images, e));
     }
     find_untested(p);
     for (size_t i = 0; i < t->v->n_images; i++) t->looked += p->standing[i].looked;
     vt_selftest_judge(t);
-    return t->grade == VT_GRADE_DOUBTFUL || t->grade == VT_GRADE_MASKED ? escalate(p, e) : VT_OK;
+    return t->grade == VT_GRADE_DOUBTFUL || t->grade == VT_GRADE_MASKED ? retry_survivors(p, e) : VT_OK;
 }
 
 static vt_status part_open(part *p, vt_selftest *t, vt_err *e) {

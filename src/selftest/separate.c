@@ -12,14 +12,14 @@
 
 /* What float32 leaves of a feature: it was summed from others of the rows' size, `d` of them, each right to half of
  * FLT_EPSILON, and again in every block before; 8 bounds what all of these together were seen to make. */
-static double resolution(const float *x, size_t values, size_t d) {
+static double feature_resolution(const float *x, size_t values, size_t d) {
     double s = 0;
     for (size_t i = 0; i < values; i++) s += (double)x[i] * (double)x[i];
     return 8 * FLT_EPSILON * sqrt((double)d) * sqrt(s / (double)values);
 }
 
 size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size_t d) {
-    double least = resolution(x, (size_t)n * d, d);
+    double least = feature_resolution(x, (size_t)n * d, d);
     size_t taken = 0;
     for (size_t j = 0; j < d; j++) {
         double s = 0, s2 = 0;
@@ -35,7 +35,8 @@ size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size
 }
 
 /* gram [n, n] of the standardised rows, plus the constant feature */
-static void products(double *gram, const float *x, const double *mean, const double *inverse, int n, size_t d) {
+static void compute_gram_matrix(double *gram, const float *x, const double *mean, const double *inverse, int n,
+                                size_t d) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k <= i; k++) {
             double s = 1;
@@ -47,7 +48,7 @@ static void products(double *gram, const float *x, const double *mean, const dou
 }
 
 /* alpha [n], f [n] = decision values; false: not separated */
-static bool descend(double *alpha, double *f, const double *gram, int n) {
+static bool solve_svm_dual(double *alpha, double *f, const double *gram, int n) {
     memset(alpha, 0, (size_t)n * sizeof *alpha);
     memset(f, 0, (size_t)n * sizeof *f);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
@@ -70,8 +71,8 @@ static bool descend(double *alpha, double *f, const double *gram, int n) {
 bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *scratch) {
     double *gram = scratch, *alpha = gram + (size_t)n * (size_t)n, *f = alpha + n, *mean = f + n, *inverse = mean + d;
     if (!vt_standardise(mean, inverse, x, n, d)) return false;
-    products(gram, x, mean, inverse, n, d);
-    if (!descend(alpha, f, gram, n)) return false;
+    compute_gram_matrix(gram, x, mean, inverse, n, d);
+    if (!solve_svm_dual(alpha, f, gram, n)) return false;
     memset(w, 0, d * sizeof *w);
     *b = 0;
     for (int i = 0; i < n; i++) {

@@ -59,7 +59,7 @@ int vt_selftest_worker_class(const vt_selftest_worker *g, int k) {
     return g->t->v->subject->data->restricted ? g->t->v->subject->data->head[k] : k;
 }
 
-static vt_status buffers(vt_selftest_worker *g, vt_err *e) {
+static vt_status allocate_buffers(vt_selftest_worker *g, vt_err *e) {
     size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->subject->model->config.classes + 2;
     float **pixels[] = {&g->x, &g->y, &g->dx, &g->dy, &g->planted};
     for (int i = 0; i < 5; i++)
@@ -102,7 +102,7 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
     VT_TRY(largest_work(&work, t, &dims, e));
     VT_TRY(vt_attacker_open(&g->attacker, dims.shape, work, e));
     VT_TRY(vt_subject_classifier(&g->model, v->subject, e));
-    VT_TRY(buffers(g, e));
+    VT_TRY(allocate_buffers(g, e));
     VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
     g->o_model.interrupt = v->interrupt;
     const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
@@ -184,7 +184,7 @@ vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, con
 }
 
 /* Corners: each coordinate by +eps or -eps, then into the box. */
-static void corner(const vt_ball *b, const vt_rng *r, float *out) {
+static void draw_corner(const vt_ball *b, const vt_rng *r, float *out) {
     for (size_t i = 0; i < b->n; i++) out[i] = vt_rng_bits(r, i) >> 31 ? b->hi[i] : b->lo[i];
 }
 
@@ -199,7 +199,7 @@ vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label,
         if (v->interrupt && *v->interrupt) return VT_INTERRUPTED;
         r.step = (uint32_t)i + 1;
         if (corners && v->norm == VT_LINF)
-            corner(&ball, &r, g->y);
+            draw_corner(&ball, &r, g->y);
         else
             vt_ball_start_surface(&ball, &r, g->y);
         vt_selftest_worker_logits(g, c, g->y, g->z, false);

@@ -23,7 +23,7 @@ typedef struct climber {
 } climber;
 
 /* dx <- the gradient of sensor k at the point of the last kept forward, upwards or (sign -1) down. */
-static void slope(climber *c, int k, float sign, float *dx) {
+static void sensor_gradient(climber *c, int k, float sign, float *dx) {
     float value;
     memset(c->target, 0, sizeof c->target);
     c->target[k] = sign;
@@ -31,7 +31,7 @@ static void slope(climber *c, int k, float sign, float *dx) {
 }
 
 /* Is the point g->y misclassified, by the rules that count? */
-static vt_status ask(climber *c, bool *broken, vt_err *e) {
+static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     vt_selftest_worker *g = c->g;
     const vt_eval *v = g->t->v;
     vt_verdict d;
@@ -45,18 +45,19 @@ static vt_status ask(climber *c, bool *broken, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status climb(climber *c, int k, float sign, bool *broken, vt_err *e) {
+static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_err *e) {
     vt_selftest_worker *g = c->g;
     memcpy(g->y, g->x, g->pixels * sizeof *g->y);
     *broken = false;
     for (int i = 0; i < STEPS && !*broken; i++) {
         if (g->t->v->interrupt && *g->t->v->interrupt) return VT_INTERRUPTED;
         vt_selftest_worker_logits(g, &c->net, g->y, c->z, true);
-        slope(c, k, sign, g->dx);
+        sensor_gradient(c, k, sign, g->dx);
         g->gradients += c->share;
         vt_ball_step(&c->ball, g->dy, g->dx, lengths[i] * c->ball.eps);
         vt_ball_move(&c->ball, g->y, g->dy);
-        if (i != 1) VT_TRY(ask(c, broken, e)); /* where a linear sensor ends, and where any other does */
+        if (i != 1)
+            VT_TRY(check_misclassified(c, broken, e)); /* where a linear sensor ends, and where any other does */
     }
     return VT_OK;
 }
@@ -73,20 +74,20 @@ static vt_status begin(climber *c, int32_t image, vt_err *e) {
 }
 
 /* opens [classes of the net, 2]: which climbs broke a scout. */
-static vt_status scout(climber *c, bool (*opens)[2], bool *broken, bool *any, vt_err *e) {
+static vt_status try_all_sensors(climber *c, bool (*opens)[2], bool *broken, bool *any, vt_err *e) {
     for (int k = 0; k < CLIMBED && k < c->net.classes; k++)
         for (int down = 0; down < 2; down++) {
             bool open;
-            VT_TRY(climb(c, k, down ? -1 : 1, &open, e));
+            VT_TRY(climb_sensor(c, k, down ? -1 : 1, &open, e));
             opens[k][down] |= open, *broken |= open, *any |= open;
         }
     return VT_OK;
 }
 
-static vt_status follow(climber *c, bool (*opens)[2], bool *broken, vt_err *e) {
+static vt_status try_successful_sensors(climber *c, bool (*opens)[2], bool *broken, vt_err *e) {
     for (int k = 0; k < c->net.classes && !*broken; k++)
         for (int down = 0; down < 2 && !*broken; down++)
-            if (opens[k][down]) VT_TRY(climb(c, k, down ? -1 : 1, broken, e));
+            if (opens[k][down]) VT_TRY(climb_sensor(c, k, down ? -1 : 1, broken, e));
     return VT_OK;
 }
 
@@ -106,7 +107,8 @@ vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *image
         found[i].tried = true;
         s = begin(&c, images[i], e);
         if (s == VT_OK)
-            s = i < scouts ? scout(&c, opens, &found[i].broken, &any, e) : follow(&c, opens, &found[i].broken, e);
+            s = i < scouts ? try_all_sensors(&c, opens, &found[i].broken, &any, e)
+                           : try_successful_sensors(&c, opens, &found[i].broken, e);
     }
     vt_classifier_close(&c.net);
     vt_model_close(m);

@@ -45,7 +45,8 @@ static void value_text(char buf[VT_ATTN_TEXT], kind k, const vt_config *c, size_
 
 static const char *path_of(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
 
-static vt_status differs(const vt_model *from, const char *what, const char *had, const char *wanted, vt_err *e) {
+static vt_status report_difference(const vt_model *from, const char *what, const char *had, const char *wanted,
+                                   vt_err *e) {
     return vt_fail(e, VT_E_SHAPE,
                    "%s: %s is %s, but the model to train has %s; only image size, patch and classes may differ",
                    path_of(from), what, had, wanted);
@@ -64,7 +65,7 @@ static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e)
         if (may_differ) continue;
         vt_form_text(&from->config, &forms[i], had, sizeof had);
         vt_form_text(&to->config, &forms[i], wanted, sizeof wanted);
-        if (strcmp(had, wanted)) return differs(from, forms[i].opt.key, had, wanted, e);
+        if (strcmp(had, wanted)) return report_difference(from, forms[i].opt.key, had, wanted, e);
     }
     return VT_OK;
 }
@@ -75,7 +76,7 @@ static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe
         char had[VT_ATTN_TEXT], wanted[VT_ATTN_TEXT];
         value_text(had, fixed[i].kind, a, fixed[i].offset);
         value_text(wanted, fixed[i].kind, b, fixed[i].offset);
-        if (strcmp(had, wanted)) return differs(from, fixed[i].name, had, wanted, e);
+        if (strcmp(had, wanted)) return report_difference(from, fixed[i].name, had, wanted, e);
     }
     VT_TRY(same_forms(to, from, e));
     if (a->patch % b->patch)

@@ -8,21 +8,21 @@
 
 /* Integer in [0, n): high word of a 64-bit product, so that no value is more than n / 2^32 (relative) too likely:
  * 1e-5 for 50,000 images. Never rejects: every draw has a fixed position. */
-static uint32_t below(const vt_rng *r, uint64_t i, uint32_t n) {
+static uint32_t draw_below(const vt_rng *r, uint64_t i, uint32_t n) {
     return (uint32_t)((uint64_t)vt_rng_bits(r, i) * n >> 32);
 }
 
 /* Open interval (0,1), 32 bits: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }
 
-static bool chance(const vt_rng *r, uint64_t i, double p) { return (double)vt_rng_bits(r, i) * 0x1p-32 < p; }
+static bool draw_bernoulli(const vt_rng *r, uint64_t i, double p) { return (double)vt_rng_bits(r, i) * 0x1p-32 < p; }
 
 /* Fisher-Yates from the end; position i decides where the last of i + 1 goes. */
 void vt_epoch_order(int32_t *order, int64_t n, uint64_t seed, int epoch) {
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("epoch order"), .step = (uint32_t)epoch};
     for (int64_t i = 0; i < n; i++) order[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
-        uint32_t j = below(&r, (uint64_t)i, (uint32_t)i + 1);
+        uint32_t j = draw_below(&r, (uint64_t)i, (uint32_t)i + 1);
         int32_t t = order[i];
         order[i] = order[j], order[j] = t;
     }
@@ -55,15 +55,15 @@ static double beta_draw(const vt_rng *r, uint64_t at, double alpha) {
     return 1 / (1 + exp(h - g));
 }
 
-static int clip(int v, int side) { return v < 0 ? 0 : v > side ? side : v; }
+static int clip_to_side(int v, int side) { return v < 0 ? 0 : v > side ? side : v; }
 
 /* timm 0.5.4, rand_bbox: the sides of an area (1 - lambda), halves rounded down, a centre anywhere, clipped; then
  * correct_lam. The region's sides are even before clipping, and it may be empty. */
-static void cut(vt_mix *m, const vt_rng *r, int side) {
+static void draw_cutmix_region(vt_mix *m, const vt_rng *r, int side) {
     int size = (int)(side * sqrt(1 - m->lambda)), half = size / 2;
-    int cy = (int)below(r, AT_ROW, (uint32_t)side), cx = (int)below(r, AT_COLUMN, (uint32_t)side);
-    m->y0 = clip(cy - half, side), m->y1 = clip(cy + half, side);
-    m->x0 = clip(cx - half, side), m->x1 = clip(cx + half, side);
+    int cy = (int)draw_below(r, AT_ROW, (uint32_t)side), cx = (int)draw_below(r, AT_COLUMN, (uint32_t)side);
+    m->y0 = clip_to_side(cy - half, side), m->y1 = clip_to_side(cy + half, side);
+    m->x0 = clip_to_side(cx - half, side), m->x1 = clip_to_side(cx + half, side);
     m->lambda = 1 - (double)((m->y1 - m->y0) * (m->x1 - m->x0)) / ((double)side * side);
 }
 
@@ -74,11 +74,11 @@ vt_mix vt_mix_draw(const vt_recipe_augment *a, uint64_t seed, int64_t step, int 
                 .image = (uint32_t)step,
                 .step = (uint32_t)((uint64_t)step >> 32)};
     bool mixup = a->mixup_alpha > 0, cutmix = a->cutmix_alpha > 0; /* alpha 0 switches a kind off, as in timm */
-    if ((!mixup && !cutmix) || !chance(&r, AT_ACTIVE, a->mix_prob)) return m;
-    bool use_cutmix = cutmix && (!mixup || chance(&r, AT_SWITCH, a->cutmix_switch));
+    if ((!mixup && !cutmix) || !draw_bernoulli(&r, AT_ACTIVE, a->mix_prob)) return m;
+    bool use_cutmix = cutmix && (!mixup || draw_bernoulli(&r, AT_SWITCH, a->cutmix_switch));
     m.kind = use_cutmix ? VT_MIX_CUTMIX : VT_MIX_MIXUP;
     m.lambda = beta_draw(&r, AT_BETA, use_cutmix ? a->cutmix_alpha : a->mixup_alpha);
-    if (use_cutmix) cut(&m, &r, side);
+    if (use_cutmix) draw_cutmix_region(&m, &r, side);
     return m;
 }
 
@@ -111,7 +111,7 @@ enum { AT_CROP_ROW, AT_CROP_COLUMN, AT_FLIP };
 
 /* x [3, side, side] = window of the image at (dy, dx) (negative: into the zero padding), mirrored when flip. Pixels are
  * those of evaluation. */
-static void window(float *x, const vt_image *im, int side, int dy, int dx, bool flip) {
+static void crop_and_flip(float *x, const vt_image *im, int side, int dy, int dx, bool flip) {
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < side; i++)
             for (int j = 0; j < side; j++) {
@@ -128,8 +128,9 @@ vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t in
     VT_TRY(vt_dataset_read_as(d, index, vt_shape_rgb(side), &im, label, e));
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("augment"), .image = (uint32_t)index, .step = (uint32_t)epoch};
     uint32_t offsets = 2 * (uint32_t)a->crop + 1;
-    int dy = (int)below(&r, AT_CROP_ROW, offsets) - a->crop, dx = (int)below(&r, AT_CROP_COLUMN, offsets) - a->crop;
-    window(x, &im, side, dy, dx, chance(&r, AT_FLIP, a->flip));
+    int dy = (int)draw_below(&r, AT_CROP_ROW, offsets) - a->crop,
+        dx = (int)draw_below(&r, AT_CROP_COLUMN, offsets) - a->crop;
+    crop_and_flip(x, &im, side, dy, dx, draw_bernoulli(&r, AT_FLIP, a->flip));
     vt_image_free(&im);
     if (a->randaugment) {
         r.purpose = vt_rng_purpose("randaugment");

@@ -14,7 +14,7 @@ typedef struct climb {
 } climb;
 
 /* Tensor `item`: w += gamma ||w|| / (||g|| + 1e-20) g */
-static vt_status move(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status perturb_weights(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const climb *a = ctx;
     vt_model *m = a->u->m;
@@ -34,7 +34,7 @@ vt_status vt_awp_gradient(vt_batch *b, vt_update *u, vt_err *e) {
     climb a = {.u = u, .grad = b->grad, .gamma = b->r->awp.gamma};
     size_t bytes = u->m->params.total * sizeof(float);
     memcpy(u->before, u->m->w, bytes);
-    vt_for_each((size_t)u->m->params.count, u->threads, move, &a, NULL);
+    vt_for_each((size_t)u->m->params.count, u->threads, perturb_weights, &a, NULL);
     vt_status s = vt_batch_again(b, e);
     memcpy(u->m->w, u->before, bytes);
     vt_model_refresh(u->m);

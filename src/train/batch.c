@@ -18,7 +18,7 @@ static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.mic
 /* The most that one of `size` ranks computes. */
 static int most_own(const vt_recipe *r, int size) { return vt_reduce_own(0, size, micro_batches(r)); }
 
-static int workers(const vt_recipe *r, int threads, int size) {
+static int worker_count(const vt_recipe *r, int threads, int size) {
     return threads < most_own(r, size) ? threads : most_own(r, size);
 }
 
@@ -58,7 +58,7 @@ static vt_status open_team(vt_batch *b, vt_err *e) {
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
                         vt_team *team, vt_err *e) {
     *b = (vt_batch){.r = r, .m = m, .data = data, .team = team};
-    b->threads = workers(r, threads, vt_team_size(team));
+    b->threads = worker_count(r, threads, vt_team_size(team));
     VT_TRY(open_team(b, e));
     b->objective = vt_objective_find_f32(r->top.objective);
     b->objective_params = vt_recipe_objective(r, r->top.objective);
@@ -95,7 +95,7 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
                  sizeof(float) * (m->params.total + (2 * n + 1) * px + 3 * n * k);
     if (r->model.drop_path > 0) one += vt_drop_path_len(m, vt_views_f32(o) * (int)n) * sizeof(float);
     if (o->inner != VT_INNER_NONE) one += vt_inner_bytes(m, r->attack.spec, (vt_norm)r->attack.norm);
-    return (size_t)workers(r, threads, size) * one + m->params.total * sizeof(float) + kept_bytes(r, m) +
+    return (size_t)worker_count(r, threads, size) * one + m->params.total * sizeof(float) + kept_bytes(r, m) +
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
 }
 
@@ -107,7 +107,7 @@ static vt_status load_one(const vt_batch *b, int at, float *x, int *label, vt_er
 }
 
 /* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
-static vt_status load(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
+static vt_status load_mixed_image(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
     const vt_recipe *r = b->r;
     int y, yr;
     VT_TRY(load_one(b, at, x, &y, e));
@@ -145,7 +145,7 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
     float *clean = w->x, *adv = w->x + (size_t)n * px;
     double eps = vt_batch_eps(b->r, b->share);
     for (int i = 0; i < n; i++) {
-        VT_TRY(load(b, w, first + i, clean + (size_t)i * px, w->target + i * k, e));
+        VT_TRY(load_mixed_image(b, w, first + i, clean + (size_t)i * px, w->target + i * k, e));
         if (o->inner == VT_INNER_NONE) continue;
         float *x = adv + (size_t)i * px, *kept = b->adv ? b->adv + (size_t)(first + i) * px : NULL;
         if (b->again) {
@@ -170,13 +170,13 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-static void count(vt_batch_sums *to, const vt_batch_note *n) {
+static void add_to_sums(vt_batch_sums *to, const vt_batch_note *n) {
     to->loss += n->sums.loss, to->ortho += n->sums.ortho;
     to->right_adv += n->sums.right_adv;
     to->clean_images += n->clean_seen, to->right_clean += n->clean_right;
 }
 
-static void add(void *ctx, int thread, size_t item) {
+static void add_worker_result(void *ctx, int thread, size_t item) {
     vt_batch *b = ctx;
     const vt_batch_worker *w = &b->workers[thread];
     const float *from = w->grad;
@@ -185,7 +185,7 @@ static void add(void *ctx, int thread, size_t item) {
         memcpy(to, from, b->m->params.total * sizeof *to);
     else
         for (size_t i = 0; i < b->m->params.total; i++) to[i] += from[i];
-    count(&b->sums, &w->note);
+    add_to_sums(&b->sums, &w->note);
 }
 
 /* Number `item` of this rank's micro-batches. */
@@ -205,13 +205,13 @@ static vt_status by_ranks(vt_batch *b, vt_err *e) {
     VT_TRY(vt_team_agree(t, vt_for_each(own, b->threads, own_micro_batch, b, e), e));
     vt_reduce_sum(&b->reduce, b->grad);
     t->ops->gather(t->ctx, b->notes, (size_t)most * sizeof *all, all);
-    for (int m = 0; m < micros; m++) count(&b->sums, &all[m % t->size * most + m / t->size]);
+    for (int m = 0; m < micros; m++) add_to_sums(&b->sums, &all[m % t->size * most + m / t->size]);
     return VT_OK;
 }
 
 static vt_status run(vt_batch *b, vt_err *e) {
     if (b->team) return by_ranks(b, e);
-    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add, b, e);
+    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add_worker_result, b, e);
 }
 
 vt_status vt_batch_again(vt_batch *b, vt_err *e) {

@@ -51,7 +51,7 @@ void vt_inner_close(vt_inner *in) {
 }
 
 /* Draws of a masking at attack step k: the same for all images of a training step. */
-static vt_rng masking(const vt_inner *in, const char *purpose, int k) {
+static vt_rng masking_rng(const vt_inner *in, const char *purpose, int k) {
     return (vt_rng){.seed = in->seed,
                     .purpose = vt_rng_purpose(purpose),
                     .image = (uint32_t)in->step,
@@ -65,7 +65,7 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
     const vt_config *cfg = &in->m->config;
     int side = vt_config_input(cfg), ps = in->how->prm_patch ? in->how->prm_patch : cfg->patch * side / cfg->image;
     int nx = side / ps, n = nx * nx, zeroed = (int)(n * (1 - in->keep));
-    vt_rng r = masking(in, "prm", k);
+    vt_rng r = masking_rng(in, "prm", k);
     memset(in->mask, 0, (size_t)n);
     for (int i = 0; i < zeroed; i++) { /* selection sampling: patch j of those left, Floyd's way */
         int j = n - zeroed + i, t = (int)(((uint64_t)vt_rng_bits(&r, (uint64_t)i) * (uint64_t)(j + 1)) >> 32);
@@ -81,7 +81,7 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
 
 /* ARD (Mo et al. 2022, section 4.1): each block's attention branch passes the gradient with probability keep. */
 static void drop_branches(vt_inner *in, int k) {
-    vt_rng r = masking(in, "ard", k);
+    vt_rng r = masking_rng(in, "ard", k);
     for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
 }
 
@@ -106,7 +106,7 @@ static vt_status goal_target(const float **goal, vt_inner *in, const float *x, c
 }
 
 /* x plus uniform noise of `noise` eps, in the box: the key's draws. */
-static const float *moved(vt_inner *in, const float *x, double eps, vt_rng key, size_t n) {
+static const float *add_uniform_noise(vt_inner *in, const float *x, double eps, vt_rng key, size_t n) {
     key.purpose = vt_rng_purpose("noise") + key.purpose;
     for (size_t i = 0; i < n; i++) {
         float v = x[i] + (float)(in->how->noise * eps) * (2 * vt_rng_uniform(&key, i) - 1);
@@ -129,7 +129,7 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
                      .image = (uint32_t)image};
     t.label = vt_argmax_f32(target, t.classes);
     VT_TRY(goal_target(&t.target, in, x, target, e));
-    if (in->how && in->how->noise > 0) t.x = moved(in, x, eps, t.key, n);
+    if (in->how && in->how->noise > 0) t.x = add_uniform_noise(in, x, eps, t.key, n);
     if (in->start_sigma > 0) {
         vt_rng_normals(&t.key, in->start, n);
         for (size_t i = 0; i < n; i++) {

@@ -12,7 +12,7 @@
 
 /* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill; *short_of: there was no
  * memory to tell. */
-static bool later(const char *line, int64_t done, int64_t per_epoch, bool *short_of) {
+static bool is_after_step(const char *line, int64_t done, int64_t per_epoch, bool *short_of) {
     json_error_t why;
     json_t *o = vt_json(line, strlen(line), &why);
     *short_of = !o && vt_json_why(&why) == VT_E_MEMORY;
@@ -30,7 +30,7 @@ static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
     int64_t bytes = 0;
     bool short_of = false;
     ssize_t n;
-    while ((n = getline(&line, &room, f)) > 0 && !later(line, done, per_epoch, &short_of)) bytes += n;
+    while ((n = getline(&line, &room, f)) > 0 && !is_after_step(line, done, per_epoch, &short_of)) bytes += n;
     free(line);
     return short_of || (n < 0 && !feof(f)) ? -1 : bytes;
 }
@@ -53,7 +53,7 @@ vt_status vt_log_open(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status put(vt_run *run, json_t *o, vt_err *e) {
+static vt_status write_log_line(vt_run *run, json_t *o, vt_err *e) {
     char *text = o ? vt_json_text(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(o);
     if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
@@ -65,44 +65,46 @@ static vt_status put(vt_run *run, json_t *o, vt_err *e) {
 }
 
 /* JSON has no NaN and no infinity. */
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-static json_t *share(double right, double of) { return number(right / of); }
-static json_t *known(double v) { return v >= 0 ? number(v) : json_null(); }
+static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+static json_t *ratio_or_null(double right, double of) { return real_or_null(right / of); }
+static json_t *nonnegative_or_null(double v) { return v >= 0 ? real_or_null(v) : json_null(); }
 
 /* Of the last step, or the mean over the epoch's steps. */
 static void put_penalties(json_t *o, const vt_run *run, bool mean) {
     for (int i = 0; i < run->n_penalties; i++)
         json_object_set_new(o, run->penalties[i].key,
-                            number(mean ? run->penalties[i].sum / run->n.steps : run->penalties[i].last));
+                            real_or_null(mean ? run->penalties[i].sum / run->n.steps : run->penalties[i].last));
 }
 
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e) {
     const vt_batch_sums *s = &run->batch.sums;
     size_t before = vt_json_refused();
-    json_t *o =
-        json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "step", (json_int_t)run->step, "epoch",
-                  number((double)run->step / (double)run->per_epoch), "loss", number(s->loss / (double)s->images), "lr",
-                  number(lr), "grad_norm", number(norm), "seconds", number(seconds));
+    json_t *o = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "step", (json_int_t)run->step, "epoch",
+                          real_or_null((double)run->step / (double)run->per_epoch), "loss",
+                          real_or_null(s->loss / (double)s->images), "lr", real_or_null(lr), "grad_norm",
+                          real_or_null(norm), "seconds", real_or_null(seconds));
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     put_penalties(o, run, false);
-    return put(run, vt_json_whole(o, before), e);
+    return write_log_line(run, vt_json_whole(o, before), e);
 }
 
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e) {
     const vt_run_numbers *n = &run->n;
     bool attacked = run->batch.objective->inner != VT_INNER_NONE;
     size_t before = vt_json_refused();
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", number(n->loss / n->images),
-                          "lr", number(lr), "clean_train", share(n->right_clean, n->clean_images), "robust_train",
-                          attacked ? share(n->right_adv, n->images) : json_null(), "clean_probe", known(clean),
-                          "robust_probe", known(robust), "seconds", number(seconds));
+    json_t *o =
+        json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "epoch_end", epoch, "loss", real_or_null(n->loss / n->images),
+                  "lr", real_or_null(lr), "clean_train", ratio_or_null(n->right_clean, n->clean_images), "robust_train",
+                  attacked ? ratio_or_null(n->right_adv, n->images) : json_null(), "clean_probe",
+                  nonnegative_or_null(clean), "robust_probe", nonnegative_or_null(robust), "seconds",
+                  real_or_null(seconds));
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     put_penalties(o, run, true);
-    return put(run, vt_json_whole(o, before), e);
+    return write_log_line(run, vt_json_whole(o, before), e);
 }
 
 vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e) {
-    return put(run, json_pack("{s:s,s:I,s:s}", "event", kind, "step", (json_int_t)step, "text", text), e);
+    return write_log_line(run, json_pack("{s:s,s:I,s:s}", "event", kind, "step", (json_int_t)step, "text", text), e);
 }
 
 vt_status vt_log_sync(vt_run *run, vt_err *e) {

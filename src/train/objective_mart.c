@@ -18,7 +18,7 @@ static const vt_opt opts[] = {
 static const double ROOM = 1.0001, FLOOR = 1e-12, FULL = 1.0000001;
 
 /* The most likely class besides y. */
-static int rival(const real *z, int y, int classes) {
+static int likeliest_other_class(const real *z, int y, int classes) {
     int best = y == 0 ? 1 : 0;
     for (int k = best + 1; k < classes; k++)
         if (k != y && z[k] > z[best]) best = k;
@@ -37,7 +37,7 @@ static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *
     int y = 0;
     for (int k = 1; k < classes; k++)
         if (target[k] > target[y]) y = k;
-    int r = rival(z_adv, y, classes);
+    int r = likeliest_other_class(z_adv, y, classes);
     for (int k = 0; k < classes; k++) {
         double ln = (double)z_clean[k] - at_clean, n = exp(ln), p = exp((double)z_adv[k] - at_adv);
         kl += n * (ln - log(p + FLOOR));

@@ -20,11 +20,11 @@ static const vt_opt opts[] = {
 };
 
 /* sgn(x) |x|^e; 0 at 0 */
-static double power(double x, double e) { return x != 0 ? copysign(exp(e * log(fabs(x))), x) : 0; }
+static double signed_power(double x, double e) { return x != 0 ? copysign(exp(e * log(fabs(x))), x) : 0; }
 
 static void start(void *const *state, const real *w, size_t n, const void *params_) {
     double *theta = state[0], e = ((const params *)params_)->p - 1;
-    for (size_t i = 0; i < n; i++) theta[i] = power((double)w[i], e);
+    for (size_t i = 0; i < n; i++) theta[i] = signed_power((double)w[i], e);
 }
 
 static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,
@@ -33,7 +33,7 @@ static void step(real *w, void *const *state, const real *g, size_t n, const voi
     double *theta = state[0], e = 1 / (((const params *)params_)->p - 1);
     for (size_t i = 0; i < n; i++) {
         theta[i] -= lr * ((double)g[i] + weight_decay * (double)w[i]);
-        w[i] = (real)power(theta[i], e);
+        w[i] = (real)signed_power(theta[i], e);
     }
 }
 

@@ -33,7 +33,7 @@ static size_t work_len(int rows, int cols) {
 }
 
 /* x [r, c], r <= c, in place; y [r, c], a, b [r, r]: scratch */
-static void orthogonalise(real *x, real *y, real *a, real *b, int r, int c, int steps) {
+static void orthogonalise_matrix(real *x, real *y, real *a, real *b, int r, int c, int steps) {
     const real ka = (real)3.4445, kb = (real)-4.7750, kc = (real)2.0315;
     size_t n = (size_t)r * (size_t)c;
     double sum = 0;
@@ -63,7 +63,7 @@ static void step_matrix(real *w, void *const *state, const real *g, int rows, in
         size_t at = tall ? i % (size_t)cols * (size_t)rows + i / (size_t)cols : i;
         x[at] = p->nesterov ? take * g[i] + keep * m[i] : m[i];
     }
-    orthogonalise(x, y, a, b, r, c, p->steps);
+    orthogonalise_matrix(x, y, a, b, r, c, p->steps);
     double size = p->size == ADAM ? 0.2 * sqrt((double)c) : sqrt(tall ? (double)rows / cols : 1);
     const real stay = (real)(1 - lr * weight_decay), rate = (real)(lr * size);
     for (size_t i = 0; i < n; i++) {

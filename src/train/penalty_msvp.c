@@ -84,7 +84,7 @@ typedef struct walk {
     cut c;
 } walk;
 
-static bool next(walk *i, const vt_model *m, const params *p) {
+static bool next_matrix(walk *i, const vt_model *m, const params *p) {
     i->at += cut_len(&i->c), i->number += (size_t)i->c.parts;
     vt_matrix w;
     do {
@@ -97,24 +97,24 @@ static bool next(walk *i, const vt_model *m, const params *p) {
 
 static size_t state_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
-    while (next(&i, m, params_)) continue;
+    while (next_matrix(&i, m, params_)) continue;
     return i.at;
 }
 
 enum { SIGMA = sizeof(double) / sizeof(real) }; /* of the scratch, for one sigma */
 
 /* Room for the draws of one matrix, and for W v of one part; behind it the sigmas. */
-static size_t room(const params *p, const vt_model *m) {
+static size_t sigmas_offset(const params *p, const vt_model *m) {
     size_t most = 0;
-    for (walk i = {.branch = -1}; next(&i, m, p);)
+    for (walk i = {.branch = -1}; next_matrix(&i, m, p);)
         if (cut_len(&i.c) > most) most = cut_len(&i.c);
     return most;
 }
 
 static size_t work_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
-    while (next(&i, m, params_)) continue;
-    return room(params_, m) + SIGMA * i.number;
+    while (next_matrix(&i, m, params_)) continue;
+    return sigmas_offset(params_, m) + SIGMA * i.number;
 }
 
 static real dot(const real *a, const real *b, int n) {
@@ -127,7 +127,7 @@ static real dot(const real *a, const real *b, int n) {
 }
 
 /* v = W^T u: rows are read as they lie, four at a time so that v is touched less often. */
-static void pull(real *restrict v, const real *restrict w, const real *restrict u, const cut *c) {
+static void multiply_by_transpose(real *restrict v, const real *restrict w, const real *restrict u, const cut *c) {
     size_t ld = (size_t)c->ld;
     memset(v, 0, (size_t)c->cols * sizeof *v);
     int i = 0;
@@ -141,12 +141,12 @@ static void pull(real *restrict v, const real *restrict w, const real *restrict 
 }
 
 /* y = W v */
-static void push(real *y, const real *w, const real *v, const cut *c) {
+static void multiply_by_matrix(real *y, const real *w, const real *v, const cut *c) {
     for (int i = 0; i < c->rows; i++) y[i] = dot(w + (size_t)i * (size_t)c->ld, v, c->cols);
 }
 
 /* x = y / (|y| + 1e-12); returns |y|. A zero y leaves x as it is: from zero no vector would come back. */
-static double unit(real *x, const real *y, int n) {
+static double normalise_vector(real *x, const real *y, int n) {
     double size = sqrt((double)dot(y, y, n));
     if (size == 0) return 0;
     real inv = (real)(1 / (size + TINY));
@@ -157,7 +157,7 @@ static double unit(real *x, const real *y, int n) {
 static void start(real *state, real *work, const real *w, const vt_model *m, const void *params_, uint64_t seed) {
     (void)w;
     float *draw = (float *)work;
-    for (walk i = {.branch = -1}; next(&i, m, params_);) {
+    for (walk i = {.branch = -1}; next_matrix(&i, m, params_);) {
         const cut *c = &i.c;
         for (int side = 0; side < 2; side++) { /* u, then v */
             int n = side ? c->cols : c->rows;
@@ -169,26 +169,26 @@ static void start(real *state, real *work, const real *w, const vt_model *m, con
             for (int h = 0; h < c->parts; h++) {
                 real *x = state + i.at + (size_t)h * (size_t)(c->rows + c->cols) + (side ? c->rows : 0);
                 for (int k = 0; k < n; k++) x[k] = (real)draw[h * n + k];
-                unit(x, x, n);
+                normalise_vector(x, x, n);
             }
         }
     }
 }
 
 /* v <- W^T u, u <- W v, each of unit length; returns sigma = u^T W v = |W v|^2 / (|W v| + 1e-12). */
-static double iterate(real *u, real *v, real *work, const real *w, const cut *c, int iterations) {
+static double sigma_by_power_iteration(real *u, real *v, real *work, const real *w, const cut *c, int iterations) {
     double size = 0;
     for (int k = 0; k < iterations; k++) {
-        pull(work, w, u, c);
-        unit(v, work, c->cols);
-        push(work, w, v, c);
-        size = unit(u, work, c->rows);
+        multiply_by_transpose(work, w, u, c);
+        normalise_vector(v, work, c->cols);
+        multiply_by_matrix(work, w, v, c);
+        size = normalise_vector(u, work, c->rows);
     }
     return size * size / (size + TINY);
 }
 
 /* The same by LAPACK, for those who want to know what the iteration leaves out; NaN when it fails. */
-static double exact(real *u, real *v, const real *w, const cut *c) {
+static double sigma_by_svd(real *u, real *v, const real *w, const cut *c) {
     size_t rows = (size_t)c->rows, cols = (size_t)c->cols;
     double sigma = NAN, *a = malloc((rows * cols + rows + cols) * sizeof *a);
     if (!a) return NAN;
@@ -214,20 +214,20 @@ static void add_outer(real *restrict grad, real scale, const real *restrict u, c
 
 static void begins(size_t *state, size_t *work, const void *params_, const vt_model *m, int block) {
     walk i = {.branch = -1};
-    while (next(&i, m, params_) && i.block < block) continue;
-    *state = i.at, *work = room(params_, m) + SIGMA * i.number;
+    while (next_matrix(&i, m, params_) && i.block < block) continue;
+    *state = i.at, *work = sigmas_offset(params_, m) + SIGMA * i.number;
 }
 
 static void advance(real *state, real *work, const real *w, const vt_model *m, const void *params_, int block) {
     const params *p = params_;
-    real *sigmas = work + room(p, m);
-    for (walk i = {.branch = -1}; next(&i, m, p) && i.block <= block;) {
+    real *sigmas = work + sigmas_offset(p, m);
+    for (walk i = {.branch = -1}; next_matrix(&i, m, p) && i.block <= block;) {
         if (i.block < block || !(p->lambda[i.branch] > 0)) continue;
         for (int h = 0; h < i.c.parts; h++) {
             size_t at = i.c.offset + (size_t)h * i.c.stride;
             real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
-            double sigma =
-                p->method == SVD ? exact(u, v, w + at, &i.c) : iterate(u, v, work, w + at, &i.c, p->iterations);
+            double sigma = p->method == SVD ? sigma_by_svd(u, v, w + at, &i.c)
+                                            : sigma_by_power_iteration(u, v, work, w + at, &i.c, p->iterations);
             memcpy(sigmas + SIGMA * (i.number + (size_t)h), &sigma, sizeof sigma);
         }
     }
@@ -235,10 +235,10 @@ static void advance(real *state, real *work, const real *w, const vt_model *m, c
 
 static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
     const params *p = params_;
-    const real *sigmas = work + room(p, m);
+    const real *sigmas = work + sigmas_offset(p, m);
     double value = 0, sigma;
     (void)w;
-    for (walk i = {.branch = -1}; next(&i, m, p);) {
+    for (walk i = {.branch = -1}; next_matrix(&i, m, p);) {
         double lambda = p->lambda[i.branch];
         if (!(lambda > 0)) continue;
         for (int h = 0; h < i.c.parts; h++) {

@@ -44,10 +44,10 @@ enum { MOST_GROUPS = 6 };
 static const vt_role attention_roles[] = {VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V, VT_ROLE_O};
 static const vt_role mlp_roles[] = {VT_ROLE_FC1, VT_ROLE_FC2};
 
-static group alone(vt_matrix w) { return (group){.w = {w}, .n = 1, .left = w.rows < w.cols}; }
+static group single_matrix_group(vt_matrix w) { return (group){.w = {w}, .n = 1, .left = w.rows < w.cols}; }
 
 /* The groups of a block; 0 of them when the model has not all matrices. */
-static int groups(group out[MOST_GROUPS], const params *p, const vt_model *m, int block) {
+static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_model *m, int block) {
     int n = 0;
     group all = {.left = p->la_form == WIDE};
     for (int k = 0; k < 4 && terms[p->variant].la; k++) {
@@ -55,13 +55,13 @@ static int groups(group out[MOST_GROUPS], const params *p, const vt_model *m, in
         if (!vt_model_matrix(m, block, attention_roles[k], &w)) return 0;
         if (w.again) continue; /* W_K = W_Q counts once */
         all.w[all.n++] = w;
-        if (p->la_form == EACH) out[n++] = alone(w);
+        if (p->la_form == EACH) out[n++] = single_matrix_group(w);
     }
     if (terms[p->variant].la && p->la_form != EACH) out[n++] = all;
     for (int k = 0; k < 2 && terms[p->variant].lf; k++) {
         vt_matrix w;
         if (!vt_model_matrix(m, block, mlp_roles[k], &w)) return 0;
-        out[n++] = alone(w);
+        out[n++] = single_matrix_group(w);
     }
     return n;
 }
@@ -88,7 +88,7 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
                 return vt_fail(e, VT_E_SHAPE, "ortho: block %d of this %s model has no %s", b, m->config.arch,
                                vt_role_name((vt_role)r));
         group g[MOST_GROUPS];
-        int n = groups(g, p, m, b);
+        int n = collect_groups(g, p, m, b);
         for (int i = 0; i < n; i++)
             for (int k = 1; k < g[i].n; k++)
                 if (side_of(&g[i], k) != side_of(&g[i], 0))
@@ -106,7 +106,7 @@ static size_t work_len(const void *params_, const vt_model *m) {
     size_t most = 0;
     for (int b = 0; b < vt_model_blocks(m); b++) {
         group g[MOST_GROUPS];
-        int n = groups(g, params_, m, b);
+        int n = collect_groups(g, params_, m, b);
         for (int i = 0; i < n; i++)
             if ((size_t)side_of(&g[i], 0) > most) most = (size_t)side_of(&g[i], 0);
     }
@@ -115,7 +115,7 @@ static size_t work_len(const void *params_, const vt_model *m) {
 
 /* ||P^T P - I||^2 of the group; left: = ||P P^T - I||^2 + cols - rows (all columns side by side).
  * With S = sum_j W_j^T W_j - I:  d/dW_k = 4 W_k S;  left, with S = sum_j W_j W_j^T - I:  d/dW_k = 4 S W_k. */
-static double term(real *grad, real *s, const real *w, const group *g, double lambda) {
+static double add_group_term(real *grad, real *s, const real *w, const group *g, double lambda) {
     int side = side_of(g, 0), other = 0;
     for (int k = 0; k < g->n; k++) {
         const vt_matrix *a = &g->w[k];
@@ -148,8 +148,8 @@ static double apply(real *grad, real *state, real *work, const real *w, const vt
     double value = 0;
     for (int b = 0; b < vt_model_blocks(m); b++) {
         group g[MOST_GROUPS];
-        int n = groups(g, p, m, b);
-        for (int i = 0; i < n; i++) value += term(grad, work, w, &g[i], p->lambda);
+        int n = collect_groups(g, p, m, b);
+        for (int i = 0; i < n; i++) value += add_group_term(grad, work, w, &g[i], p->lambda);
     }
     return value;
 }

@@ -14,7 +14,7 @@ static uint8_t black_or(const uint8_t *plane, int side, int64_t y, int64_t x) {
 }
 
 /* out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits. */
-static void affine(uint8_t *out, const uint8_t *in, int side, const double m[6]) {
+static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double m[6]) {
     const double one = 65536;
     int64_t step[2][2];
     for (int i = 0; i < 4; i++) step[i / 2][i % 2] = (int64_t)floor(m[3 * (i / 2) + i % 2] * one + 0.5);
@@ -31,67 +31,72 @@ static void affine(uint8_t *out, const uint8_t *in, int side, const double m[6])
 }
 
 static void shear_x(uint8_t *out, const uint8_t *in, int side, double v) {
-    affine(out, in, side, (const double[6]){1, v, 0, 0, 1, 0});
+    apply_affine(out, in, side, (const double[6]){1, v, 0, 0, 1, 0});
 }
 
 static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
-    affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
+    apply_affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
 }
 
 /* By whole pixels: torchvision truncates the setting, and moves the picture by it. */
-static void translate(uint8_t *out, const uint8_t *in, int side, int dy, int dx) {
+static void translate_image(uint8_t *out, const uint8_t *in, int side, int dy, int dx) {
     for (int c = 0; c < 3; c++, in += side * side)
         for (int y = 0; y < side; y++)
             for (int x = 0; x < side; x++) *out++ = black_or(in, side, y - dy, x - dx);
 }
 
-static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) { translate(out, in, side, 0, (int)v); }
-static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) { translate(out, in, side, (int)v, 0); }
+static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
+    translate_image(out, in, side, 0, (int)v);
+}
+static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) {
+    translate_image(out, in, side, (int)v, 0);
+}
 
 /* Counter-clockwise by v degrees around the centre. */
-static void rotate(uint8_t *out, const uint8_t *in, int side, double v) {
+static void rotate_image(uint8_t *out, const uint8_t *in, int side, double v) {
     double angle = -v * (3.14159265358979323846 / 180), centre = side / 2.0;
     double c = round(cos(angle) * 1e15) / 1e15, s = round(sin(angle) * 1e15) / 1e15;
-    affine(out, in, side,
-           (const double[6]){c, s, c * -centre + s * -centre + centre, -s, c, -s * -centre + c * -centre + centre});
+    apply_affine(out, in, side,
+                 (const double[6]){c, s, c * -centre + s * -centre + centre, -s, c,
+                                   -s * -centre + c * -centre + centre});
 }
 
 /* ---- what becomes of their values ---- */
 
-static void lookup(uint8_t *out, const uint8_t *in, int area, const uint8_t table[256]) {
+static void apply_lookup_table(uint8_t *out, const uint8_t *in, int area, const uint8_t table[256]) {
     for (int i = 0; i < area; i++) out[i] = table[in[i]];
 }
 
 /* Image.blend: a + factor (b - a), cut off */
-static uint8_t blend(uint8_t a, uint8_t b, float factor) {
+static uint8_t blend_values(uint8_t a, uint8_t b, float factor) {
     float v = (float)a + factor * ((float)b - (float)a);
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)v;
 }
 
 /* convert("L") */
-static uint8_t grey(const uint8_t *in, int area, int i) {
+static uint8_t grey_value(const uint8_t *in, int area, int i) {
     return (uint8_t)((19595u * in[i] + 38470u * in[area + i] + 7471u * in[2 * area + i] + 0x8000u) >> 16);
 }
 
-static void brightness(uint8_t *out, const uint8_t *in, int side, double v) {
-    for (int i = 0; i < 3 * side * side; i++) out[i] = blend(0, in[i], (float)(1 + v));
+static void change_brightness(uint8_t *out, const uint8_t *in, int side, double v) {
+    for (int i = 0; i < 3 * side * side; i++) out[i] = blend_values(0, in[i], (float)(1 + v));
 }
 
-static void colour(uint8_t *out, const uint8_t *in, int side, double v) {
+static void change_colour(uint8_t *out, const uint8_t *in, int side, double v) {
     int area = side * side;
-    for (int i = 0; i < 3 * area; i++) out[i] = blend(grey(in, area, i % area), in[i], (float)(1 + v));
+    for (int i = 0; i < 3 * area; i++) out[i] = blend_values(grey_value(in, area, i % area), in[i], (float)(1 + v));
 }
 
-static void contrast(uint8_t *out, const uint8_t *in, int side, double v) {
+static void change_contrast(uint8_t *out, const uint8_t *in, int side, double v) {
     int area = side * side;
     double sum = 0;
-    for (int i = 0; i < area; i++) sum += grey(in, area, i);
+    for (int i = 0; i < area; i++) sum += grey_value(in, area, i);
     uint8_t mean = (uint8_t)(sum / area + 0.5);
-    for (int i = 0; i < 3 * area; i++) out[i] = blend(mean, in[i], (float)(1 + v));
+    for (int i = 0; i < 3 * area; i++) out[i] = blend_values(mean, in[i], (float)(1 + v));
 }
 
 /* ImageFilter.SMOOTH: 5 in the middle, 1 around, of 13; the border stays. */
-static uint8_t smooth(const uint8_t *plane, int side, int y, int x) {
+static uint8_t smoothed_value(const uint8_t *plane, int side, int y, int x) {
     const float weight[2] = {1 / 13.0f, 5 / 13.0f};
     if (!y || !x || y == side - 1 || x == side - 1) return plane[y * side + x];
     float sum = 0.5f;
@@ -102,22 +107,23 @@ static uint8_t smooth(const uint8_t *plane, int side, int y, int x) {
     return (uint8_t)sum;
 }
 
-static void sharpness(uint8_t *out, const uint8_t *in, int side, double v) {
+static void change_sharpness(uint8_t *out, const uint8_t *in, int side, double v) {
     for (int c = 0; c < 3; c++, in += side * side)
         for (int y = 0; y < side; y++)
-            for (int x = 0; x < side; x++) *out++ = blend(smooth(in, side, y, x), in[y * side + x], (float)(1 + v));
+            for (int x = 0; x < side; x++)
+                *out++ = blend_values(smoothed_value(in, side, y, x), in[y * side + x], (float)(1 + v));
 }
 
-static void posterize(uint8_t *out, const uint8_t *in, int side, double bits) {
+static void posterize_image(uint8_t *out, const uint8_t *in, int side, double bits) {
     int mask = ~((1 << (8 - (int)bits)) - 1);
     for (int i = 0; i < 3 * side * side; i++) out[i] = (uint8_t)(in[i] & mask);
 }
 
-static void solarize(uint8_t *out, const uint8_t *in, int side, double threshold) {
+static void solarize_image(uint8_t *out, const uint8_t *in, int side, double threshold) {
     for (int i = 0; i < 3 * side * side; i++) out[i] = in[i] < threshold ? in[i] : (uint8_t)(255 - in[i]);
 }
 
-static void autocontrast(uint8_t *out, const uint8_t *in, int side, double unused) {
+static void apply_autocontrast(uint8_t *out, const uint8_t *in, int side, double unused) {
     int area = side * side;
     (void)unused;
     for (int c = 0; c < 3; c++, in += area, out += area) {
@@ -127,11 +133,11 @@ static void autocontrast(uint8_t *out, const uint8_t *in, int side, double unuse
             double scale = hi > lo ? 255.0 / (hi - lo) : 1, v = hi > lo ? trunc(i * scale + -lo * scale) : i;
             table[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
         }
-        lookup(out, in, area, table);
+        apply_lookup_table(out, in, area, table);
     }
 }
 
-static void equalize(uint8_t *out, const uint8_t *in, int side, double unused) {
+static void equalize_histogram(uint8_t *out, const uint8_t *in, int side, double unused) {
     int area = side * side;
     (void)unused;
     for (int c = 0; c < 3; c++, in += area, out += area) {
@@ -142,11 +148,11 @@ static void equalize(uint8_t *out, const uint8_t *in, int side, double unused) {
         int step = (area - last) / 255;
         n = step / 2;
         for (int i = 0; i < 256; n += count[i++]) table[i] = (uint8_t)(step ? n / step : i);
-        lookup(out, in, area, table);
+        apply_lookup_table(out, in, area, table);
     }
 }
 
-static void identity(uint8_t *out, const uint8_t *in, int side, double unused) {
+static void copy_image(uint8_t *out, const uint8_t *in, int side, double unused) {
     (void)unused;
     memcpy(out, in, (size_t)(3 * side * side));
 }
@@ -160,20 +166,20 @@ static const struct operation {
     double most;
     bool has_sign;
 } operations[] = {
-    {"Identity", identity, 0, false},
+    {"Identity", copy_image, 0, false},
     {"ShearX", shear_x, 0.3, true},
     {"ShearY", shear_y, 0.3, true},
     {"TranslateX", translate_x, 150.0 / 331, true}, /* of the side */
     {"TranslateY", translate_y, 150.0 / 331, true},
-    {"Rotate", rotate, 30, true},
-    {"Brightness", brightness, 0.9, true},
-    {"Color", colour, 0.9, true},
-    {"Contrast", contrast, 0.9, true},
-    {"Sharpness", sharpness, 0.9, true},
-    {"Posterize", posterize, 4, false}, /* bits left out */
-    {"Solarize", solarize, 255, false}, /* levels left out */
-    {"AutoContrast", autocontrast, 0, false},
-    {"Equalize", equalize, 0, false},
+    {"Rotate", rotate_image, 30, true},
+    {"Brightness", change_brightness, 0.9, true},
+    {"Color", change_colour, 0.9, true},
+    {"Contrast", change_contrast, 0.9, true},
+    {"Sharpness", change_sharpness, 0.9, true},
+    {"Posterize", posterize_image, 4, false}, /* bits left out */
+    {"Solarize", solarize_image, 255, false}, /* levels left out */
+    {"AutoContrast", apply_autocontrast, 0, false},
+    {"Equalize", equalize_histogram, 0, false},
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -184,8 +190,8 @@ double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign) {
     double v = o->most * magnitude / (VT_RANDAUGMENT_LEVELS - 1);
     *has_sign = o->has_sign;
     if (o->apply == translate_x || o->apply == translate_y) v *= side;
-    if (o->apply == posterize) return 8 - nearbyint(v);
-    return o->apply == solarize ? 255 - v : v;
+    if (o->apply == posterize_image) return 8 - nearbyint(v);
+    return o->apply == solarize_image ? 255 - v : v;
 }
 
 void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting) {

@@ -22,7 +22,7 @@ void **vt_recipe_params(const vt_recipe *r, vt_recipe_family family) {
                                          : NULL;
 }
 
-static int plugins(vt_recipe_family family) {
+static int count_plugins(vt_recipe_family family) {
     vt_recipe_section s;
     int n = 0;
     while (vt_recipe_plugin(family, n, &s)) n++;
@@ -31,7 +31,7 @@ static int plugins(vt_recipe_family family) {
 
 static void **new_params(vt_recipe_family family) {
     vt_recipe_section s;
-    void **p = calloc((size_t)plugins(family) + 1, sizeof *p); /* ends at NULL */
+    void **p = calloc((size_t)count_plugins(family) + 1, sizeof *p); /* ends at NULL */
     for (int i = 0; p && vt_recipe_plugin(family, i, &s); i++) {
         if (!(p[i] = calloc(1, s.params_size ? s.params_size : 1))) {
             while (i-- > 0) free(p[i]);
@@ -128,7 +128,8 @@ double vt_recipe_lr(const vt_recipe *r, double t) {
 /* ---- resolve: each check fills in or refuses ---- */
 
 /* The name of a plug-in, given as the value of key. */
-static vt_status named(const char *key, const char *name, vt_recipe_family family, const char *also, vt_err *e) {
+static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_family family, const char *also,
+                                   vt_err *e) {
     const char *names[64];
     char list[300] = "";
     size_t n = 0;
@@ -146,9 +147,9 @@ static vt_status named(const char *key, const char *name, vt_recipe_family famil
 
 static vt_status check_names(vt_recipe *r, vt_err *e) {
     const vt_recipe_top *t = &r->top;
-    VT_TRY(named("objective", t->objective, VT_RECIPE_OBJECTIVE, NULL, e));
-    VT_TRY(named("optimiser", t->optimiser, VT_RECIPE_OPTIM, NULL, e));
-    return named("attention_optimiser", t->attention_optimiser, VT_RECIPE_OPTIM, "same", e);
+    VT_TRY(check_plugin_name("objective", t->objective, VT_RECIPE_OBJECTIVE, NULL, e));
+    VT_TRY(check_plugin_name("optimiser", t->optimiser, VT_RECIPE_OPTIM, NULL, e));
+    return check_plugin_name("attention_optimiser", t->attention_optimiser, VT_RECIPE_OPTIM, "same", e);
 }
 
 /* How often a form is named in "key=value key=value". */
@@ -326,7 +327,8 @@ static vt_status check_specs(vt_recipe *r, vt_err *e) {
 }
 
 /* Numbers in text, separated by commas, each above *least, which it becomes where they ascend, and below 1. */
-static vt_status numbers(double *out, int *n, int most, const char *key, const char *text, bool ascending, vt_err *e) {
+static vt_status parse_numbers(double *out, int *n, int most, const char *key, const char *text, bool ascending,
+                               vt_err *e) {
     const char *p = text;
     double least = 0;
     *n = 0;
@@ -349,7 +351,7 @@ static vt_status numbers(double *out, int *n, int most, const char *key, const c
 /* Each set has an image of every batch at least, the recipe's own too. */
 static vt_status check_extra(vt_recipe *r, vt_err *e) {
     int batch = r->top.batch, rest = batch;
-    VT_TRY(numbers(r->extra, &r->n_extra, VT_RECIPE_EXTRA, "extra", r->top.extra, false, e));
+    VT_TRY(parse_numbers(r->extra, &r->n_extra, VT_RECIPE_EXTRA, "extra", r->top.extra, false, e));
     for (int i = 0; i < r->n_extra; i++) {
         int take = (int)lrint(r->extra[i] * batch);
         if (!take)
@@ -369,7 +371,7 @@ static vt_status check_schedule(vt_recipe *r, vt_err *e) {
                        s->warmup);
     if ((s->kind == COSINE || s->kind == ONECYCLE) && !(s->min_lr < r->top.lr))
         return vt_fail(e, VT_E_USAGE, "schedule.min_lr is %g, must be below lr (%g)", s->min_lr, r->top.lr);
-    return numbers(r->drops, &r->n_drops, VT_RECIPE_DROPS, "schedule.drops", s->drops, true, e);
+    return parse_numbers(r->drops, &r->n_drops, VT_RECIPE_DROPS, "schedule.drops", s->drops, true, e);
 }
 
 vt_status vt_recipe_resolve(vt_recipe *r, vt_err *e) {

@@ -273,7 +273,7 @@ typedef struct names {
     size_t n, n_same;
 } names;
 
-static void collect(names *k, const char *key) {
+static void collect_keys(names *k, const char *key) {
     vt_recipe_section s;
     const char *last = strrchr(key, '.') ? strrchr(key, '.') + 1 : key;
     for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
@@ -313,7 +313,7 @@ static vt_status no_key(const char *key, const char *where, vt_err *e) {
         return vt_fail(e, VT_E_UNKNOWN, "%s: '%s' is a section, not a key: write %s.KEY", where, key, key);
     names k = {.text = calloc(KEYS_MAX, sizeof *k.text)};
     if (!k.text) return vt_fail(e, VT_E_MEMORY, "%s: no memory", where);
-    collect(&k, key);
+    collect_keys(&k, key);
     /* the same word in another section is the likelier slip; among several, the most similar whole key */
     const char *near =
         k.n_same == 1 ? k.same[0] : vt_nearest(key, k.n_same ? k.same : k.all, k.n_same ? k.n_same : k.n);
@@ -333,7 +333,7 @@ static vt_status no_key(const char *key, const char *where, vt_err *e) {
 /* ---- setting ---- */
 
 /* Length of the UTF-8 character at p, 0 if it is none or may not stand within one line of YAML. */
-static size_t character(const unsigned char *p) {
+static size_t utf8_char_length(const unsigned char *p) {
     static const struct {
         unsigned char mask, lead;
         uint32_t least;
@@ -351,10 +351,10 @@ static size_t character(const unsigned char *p) {
     return control || none ? 0 : n + 1;
 }
 
-static vt_status printable(const char *text, const char *key, const char *what, const char *where, vt_err *e) {
+static vt_status check_printable(const char *text, const char *key, const char *what, const char *where, vt_err *e) {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t n; *p; p += n)
-        if (!(n = character(p)))
+        if (!(n = utf8_char_length(p)))
             return vt_fail(e, VT_E_USAGE, "%s: %.80s: byte 0x%02x of the %s is not printable UTF-8 text", where, key,
                            *p, what);
     return VT_OK;
@@ -383,8 +383,8 @@ static vt_status set_group(vt_recipe *r, const char *key, const char *value, con
 vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e) {
     char squeezed[VT_RECIPE_VALUE_MAX];
     vt_recipe_section s;
-    VT_TRY(printable(key, key, "key", where, e));
-    VT_TRY(printable(value, key, "value", where, e));
+    VT_TRY(check_printable(key, key, "key", where, e));
+    VT_TRY(check_printable(value, key, "value", where, e));
     if (strlen(value) >= VT_RECIPE_VALUE_MAX)
         return vt_fail(e, VT_E_USAGE, "%s: the value of %.80s has %zu bytes, must have at most %d", where, key,
                        strlen(value), VT_RECIPE_VALUE_MAX - 1);

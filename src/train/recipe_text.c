@@ -9,7 +9,7 @@
 /* ---- canonical text ---- */
 
 /* Double-quoted; what is stored holds no control characters (vt_recipe_apply). */
-static void quoted(FILE *f, const char *text) {
+static void write_quoted(FILE *f, const char *text) {
     fputc('"', f);
     for (const char *p = text; *p; p++) {
         if (*p == '"' || *p == '\\') fputc('\\', f);
@@ -34,7 +34,7 @@ static void section_text(FILE *f, const vt_recipe_section *s) {
         if (o->preset_text && !strcmp(o->preset_text, VT_RECIPE_NONE) && !strcmp(value, VT_RECIPE_NONE)) continue;
         fprintf(f, "%s%s: ", *s->name ? "  " : "", o->key);
         if (o->type == VT_OPT_TEXT && !is_word(value))
-            quoted(f, value);
+            write_quoted(f, value);
         else
             fputs(value, f);
         fputc('\n', f);
@@ -48,7 +48,7 @@ static void groups_text(FILE *f, const vt_recipe *r) {
         char value[64];
         vt_opt_value(&decay, &r->groups[i].weight_decay, value, sizeof value);
         fputs("  ", f);
-        quoted(f, r->groups[i].pattern);
+        write_quoted(f, r->groups[i].pattern);
         fprintf(f, ": %s\n", value);
     }
 }
@@ -106,7 +106,7 @@ static bool next_line(lines *l) {
     return false;
 }
 
-static bool find(lines *l, const char *text, const char *key) {
+static bool find_key(lines *l, const char *text, const char *key) {
     *l = (lines){.at = text};
     while (next_line(l))
         if (!strcmp(l->key, key)) return true;
@@ -114,7 +114,7 @@ static bool find(lines *l, const char *text, const char *key) {
     return false;
 }
 
-static void append(char *out, size_t size, const lines *key, const lines *a, const lines *b) {
+static void append_difference(char *out, size_t size, const lines *key, const lines *a, const lines *b) {
     char item[400];
     size_t used = strlen(out), n;
     snprintf(item, sizeof item, "%s%s (%.*s -> %.*s)", used ? ", " : "", key->key, a->n < 80 ? a->n : 80, a->value,
@@ -131,10 +131,10 @@ void vt_recipe_diff(const char *before, const char *now, char *out, size_t size)
     if (!size) return;
     out[0] = 0;
     for (b = (lines){.at = now}; next_line(&b);)
-        if (!find(&a, before, b.key) || a.n != b.n || memcmp(a.value, b.value, (size_t)a.n))
-            append(out, size, &b, &a, &b);
+        if (!find_key(&a, before, b.key) || a.n != b.n || memcmp(a.value, b.value, (size_t)a.n))
+            append_difference(out, size, &b, &a, &b);
     for (a = (lines){.at = before}; next_line(&a);)
-        if (!find(&b, now, a.key)) append(out, size, &a, &a, &b);
+        if (!find_key(&b, now, a.key)) append_difference(out, size, &a, &a, &b);
 }
 
 /* ---- help ---- */
@@ -142,7 +142,7 @@ void vt_recipe_diff(const char *before, const char *now, char *out, size_t size)
 enum { WIDTH = 110, INDENT = 27 };
 
 /* Words of text from column `column` on; further lines are indented. Returns the column behind it. */
-static int wrapped(FILE *f, const char *text, int column, int indent) {
+static int write_wrapped(FILE *f, const char *text, int column, int indent) {
     while (*text) {
         int blanks = (int)strspn(text, " "), n = (int)strcspn(text + blanks, " ");
         if (column + blanks + n > WIDTH && column > indent) {
@@ -176,7 +176,7 @@ static void key_help(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
              *preset ? preset : "empty");
     int n = fprintf(f, "  %-*s ", INDENT - 3, key);
     if (n > INDENT) fprintf(f, "\n%*s", INDENT, "");
-    wrapped(f, text, INDENT, INDENT);
+    write_wrapped(f, text, INDENT, INDENT);
     fputc('\n', f);
 }
 
@@ -201,7 +201,7 @@ void vt_recipe_help(FILE *f) {
         snprintf(intro, sizeof intro, "%s%s%s%s%s%s", s.name, *s.name ? ": " : "", s.intro, ref ? " (" : "",
                  ref ? s.reference : "", ref ? ")" : "");
         if (i) fputc('\n', f);
-        wrapped(f, intro, 0, 2);
+        write_wrapped(f, intro, 0, 2);
         fputc('\n', f);
         for (const vt_opt *o = s.opts; o && o->key; o++) key_help(f, &s, o);
     }

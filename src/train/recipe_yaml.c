@@ -17,7 +17,7 @@ typedef struct reader {
     } seen[SEEN_MAX];
 } reader;
 
-static vt_status once(reader *d, const char *key, int line) {
+static vt_status register_key_once(reader *d, const char *key, int line) {
     for (int i = 0; i < d->n_seen; i++)
         if (!strcmp(d->seen[i].key, key))
             return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "%s is given twice, first in line %d", key, d->seen[i].line);
@@ -29,14 +29,14 @@ static vt_status once(reader *d, const char *key, int line) {
     return VT_OK;
 }
 
-static vt_status apply(reader *d, const char *key, const char *value, int line) {
+static vt_status apply_setting(reader *d, const char *key, const char *value, int line) {
     char where[240];
     snprintf(where, sizeof where, "%s:%d", d->y.path, line);
     return vt_recipe_apply(d->r, key, value, where, d->y.e);
 }
 
 /* A sequence of scalars, joined with commas, or words with blanks. */
-static vt_status list(reader *d, const char *key, int line) {
+static vt_status read_list(reader *d, const char *key, int line) {
     char value[VT_RECIPE_VALUE_MAX] = "", item[VT_RECIPE_VALUE_MAX];
     vt_recipe_section s;
     const vt_opt *o = vt_recipe_key(d->r, key, &s);
@@ -45,7 +45,7 @@ static vt_status list(reader *d, const char *key, int line) {
         return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "%s takes one value, not a list", key);
     for (;;) {
         VT_TRY(vt_yaml_next(&d->y));
-        if (d->y.event.type == YAML_SEQUENCE_END_EVENT) return apply(d, key, value, line);
+        if (d->y.event.type == YAML_SEQUENCE_END_EVENT) return apply_setting(d, key, value, line);
         if (d->y.event.type != YAML_SCALAR_EVENT)
             return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT,
                                   "%s is nested too deeply: its list takes plain values", key);
@@ -63,11 +63,11 @@ static vt_status list(reader *d, const char *key, int line) {
     }
 }
 
-static vt_status mapping(reader *d, const char *section);
+static vt_status read_mapping(reader *d, const char *section);
 
 /* What follows a section's name at the top. */
 static vt_status section_body(reader *d, const char *name, int line) {
-    if (d->y.event.type == YAML_MAPPING_START_EVENT) return mapping(d, name);
+    if (d->y.event.type == YAML_MAPPING_START_EVENT) return read_mapping(d, name);
     /* "augment:" with all its keys in comments */
     if (d->y.event.type == YAML_SCALAR_EVENT && !d->y.event.data.scalar.length) return VT_OK;
     return vt_yaml_refuse(&d->y, line, VT_E_USAGE,
@@ -79,10 +79,10 @@ static vt_status value_of(reader *d, const char *key, bool deep, int line) {
     vt_recipe_section s;
     if (!deep && (!strcmp(key, "groups") || (*key && vt_recipe_section_named(d->r, key, &s))))
         return section_body(d, key, line);
-    if (d->y.event.type == YAML_SEQUENCE_START_EVENT) return list(d, key, line);
+    if (d->y.event.type == YAML_SEQUENCE_START_EVENT) return read_list(d, key, line);
     if (d->y.event.type == YAML_SCALAR_EVENT) {
         VT_TRY(vt_yaml_scalar(&d->y, key, value, sizeof value));
-        return apply(d, key, value, line);
+        return apply_setting(d, key, value, line);
     }
     if (deep)
         return vt_yaml_refuse(&d->y, line, VT_E_FORMAT,
@@ -94,7 +94,7 @@ static vt_status value_of(reader *d, const char *key, bool deep, int line) {
 }
 
 /* Keys and values up to the end of the mapping that has begun. */
-static vt_status mapping(reader *d, const char *section) {
+static vt_status read_mapping(reader *d, const char *section) {
     char key[VT_RECIPE_KEY_MAX], full[VT_RECIPE_KEY_MAX];
     for (;;) {
         VT_TRY(vt_yaml_next(&d->y));
@@ -106,13 +106,13 @@ static vt_status mapping(reader *d, const char *section) {
         if (!vt_recipe_full_key(full, section, key))
             return vt_yaml_refuse(&d->y, line, VT_E_UNKNOWN, "the key %s of %s has more than %d bytes", key, section,
                                   VT_RECIPE_KEY_MAX - 1);
-        VT_TRY(once(d, full, line));
+        VT_TRY(register_key_once(d, full, line));
         VT_TRY(vt_yaml_next(&d->y));
         VT_TRY(value_of(d, full, *section != 0, line));
     }
 }
 
-static vt_status document(reader *d) {
+static vt_status read_document(reader *d) {
     VT_TRY(vt_yaml_next(&d->y)); /* the stream's start */
     VT_TRY(vt_yaml_next(&d->y));
     if (d->y.event.type == YAML_STREAM_END_EVENT) return VT_OK; /* nothing set */
@@ -121,7 +121,7 @@ static vt_status document(reader *d) {
         return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT, "a recipe takes no tags (%%TAG)");
     VT_TRY(vt_yaml_next(&d->y));
     if (v->type == YAML_MAPPING_START_EVENT)
-        VT_TRY(mapping(d, ""));
+        VT_TRY(read_mapping(d, ""));
     else if (v->type != YAML_SCALAR_EVENT || v->data.scalar.length)
         return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT, "a recipe must be lines of the form KEY: VALUE");
     VT_TRY(vt_yaml_next(&d->y)); /* the document's end */
@@ -136,7 +136,7 @@ vt_status vt_recipe_parse(vt_recipe *r, const char *text, size_t n, const char *
     d->r = r;
     vt_status s = vt_yaml_open(&d->y, text, n, path, "recipe", e);
     if (s == VT_OK) {
-        s = document(d);
+        s = read_document(d);
         vt_yaml_close(&d->y);
     }
     free(d);

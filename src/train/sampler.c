@@ -33,7 +33,7 @@ void vt_extra_close(vt_extra *x) {
 
 int vt_extra_take(const vt_recipe *r, int k) { return (int)lrint(r->extra[k] * r->top.batch); }
 
-static vt_status add(vt_sampler *s, const vt_dataset *d, int64_t watched, int take, vt_err *e) {
+static vt_status add_dataset(vt_sampler *s, const vt_dataset *d, int64_t watched, int take, vt_err *e) {
     vt_sampled *p = &s->sets[s->n++];
     *p = (vt_sampled){.data = d, .images = d->count - watched, .watched = watched, .take = take, .pass = -1};
     if (p->images < take)
@@ -50,8 +50,8 @@ vt_status vt_sampler_open(vt_sampler *s, const vt_recipe *r, const vt_dataset *d
     *s = (vt_sampler){.seed = (uint64_t)r->top.seed, .ids = calloc((size_t)rest, sizeof *s->ids)};
     if (!s->ids) return vt_fail(e, VT_E_MEMORY, "no memory for training");
     for (int i = 0; x && i < x->n; i++) rest -= vt_extra_take(r, i);
-    VT_TRY(add(s, data, watched, rest, e));
-    for (int i = 0; x && i < x->n; i++) VT_TRY(add(s, x->sets[i], 0, vt_extra_take(r, i), e));
+    VT_TRY(add_dataset(s, data, watched, rest, e));
+    for (int i = 0; x && i < x->n; i++) VT_TRY(add_dataset(s, x->sets[i], 0, vt_extra_take(r, i), e));
     return VT_OK;
 }
 

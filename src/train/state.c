@@ -30,14 +30,14 @@ typedef struct entries {
     int n;
 } entries;
 
-static void add(entries *l, void *data, size_t numel, bool wide, const char *group, const char *name,
-                const char *slot) {
+static void add_entry(entries *l, void *data, size_t numel, bool wide, const char *group, const char *name,
+                      const char *slot) {
     entry *x = &l->items[l->n++];
     snprintf(x->name, sizeof x->name, "%s.%s%s%s", group, name, *slot ? "." : "", slot);
     x->data = data, x->numel = numel, x->wide = wide;
 }
 
-static vt_status list(entries *l, vt_run *run, vt_err *e) {
+static vt_status list_entries(entries *l, vt_run *run, vt_err *e) {
     const vt_param_list *params = &run->m->params;
     size_t most = (size_t)params->count * (2 + VT_OPTIM_SLOTS) + VT_MAX_PENALTIES;
     *l = (entries){.items = calloc(most, sizeof *l->items)};
@@ -45,15 +45,15 @@ static vt_status list(entries *l, vt_run *run, vt_err *e) {
     for (int i = 0; i < params->count; i++) {
         const vt_param *p = &params->items[i];
         const vt_optim_def_f32 *def = run->update.rules[i].def;
-        add(l, run->m->w + p->offset, p->numel, false, "weight", p->name, "");
-        if (run->update.ema) add(l, run->update.ema + p->offset, p->numel, false, "ema", p->name, "");
+        add_entry(l, run->m->w + p->offset, p->numel, false, "weight", p->name, "");
+        if (run->update.ema) add_entry(l, run->update.ema + p->offset, p->numel, false, "ema", p->name, "");
         for (int k = 0; k < def->slots && !p->buffer; k++)
-            add(l, vt_update_slot(&run->update, i, k), p->numel, def->wide, "optim", p->name, def->slot_name[k]);
+            add_entry(l, vt_update_slot(&run->update, i, k), p->numel, def->wide, "optim", p->name, def->slot_name[k]);
     }
     for (int i = 0; i < run->n_penalties; i++)
         if (run->penalties[i].state_len)
-            add(l, run->penalties[i].state, run->penalties[i].state_len, false, "penalty", run->penalties[i].def->name,
-                "");
+            add_entry(l, run->penalties[i].state, run->penalties[i].state_len, false, "penalty",
+                      run->penalties[i].def->name, "");
     return VT_OK;
 }
 
@@ -80,13 +80,13 @@ static int number_pairs(const char **meta, char text[][40], const vt_run *run) {
 }
 
 /* The images that best.safetensors is chosen on. */
-static const char *watch(const vt_run *run) { return run->t->watch_data ? run->t->watch_data->hash : "none"; }
+static const char *watch_data_hash(const vt_run *run) { return run->t->watch_data ? run->t->watch_data->hash : "none"; }
 
 vt_status vt_state_save(vt_run *run, vt_err *e) {
     entries l;
     const char *meta[2 * PAIRS];
     char text[PAIRS][40], step[32], model[MODEL_TEXT], path[VT_PATH_MAX];
-    VT_TRY(list(&l, run, e));
+    VT_TRY(list_entries(&l, run, e));
     vt_tensor *t = calloc((size_t)l.n + 1, sizeof *t);
     for (int i = 0; t && i < l.n; i++)
         t[i] = (vt_tensor){.name = l.items[i].name,
@@ -100,9 +100,14 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     model_text(model, sizeof model, &run->m->config);
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
-    const char *more[] = {"step",    step,       "recipe",       run->text,  "data_sha256", run->data_hash,
-                          "kernels", kernels,    "watch_sha256", watch(run), "model",       model,
-                          "vitrine", VT_VERSION, VT_ST_FILE,     NULL};
+    const char *more[] = {"step",         step,
+                          "recipe",       run->text,
+                          "data_sha256",  run->data_hash,
+                          "kernels",      kernels,
+                          "watch_sha256", watch_data_hash(run),
+                          "model",        model,
+                          "vitrine",      VT_VERSION,
+                          VT_ST_FILE,     NULL};
     memcpy(meta + 2 * n, more, sizeof more);
     vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
     if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
@@ -111,19 +116,21 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     return s;
 }
 
-static bool holds(const vt_run *run, const char *name) {
+static bool has_file(const vt_run *run, const char *name) {
     char path[VT_PATH_MAX];
     return vt_path(path, run->t->out, name) && access(path, F_OK) == 0;
 }
 
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     const char *out = run->t->out;
-    *there = holds(run, STATE);
-    bool begun = *there || holds(run, "log.jsonl"); /* a run killed before its first checkpoint has a log */
+    *there = has_file(run, STATE);
+    bool begun = *there || has_file(run, "log.jsonl"); /* a run killed before its first checkpoint has a log */
     if (begun && !run->t->resume)
         return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with --resume, or choose another --out",
                        out);
-    const char *weights = holds(run, "model.safetensors") ? "model" : holds(run, "best.safetensors") ? "best" : NULL;
+    const char *weights = has_file(run, "model.safetensors")  ? "model"
+                          : has_file(run, "best.safetensors") ? "best"
+                                                              : NULL;
     if (weights && !begun)
         return vt_fail(e, VT_E_USAGE, "%s holds %s.safetensors and no training run: choose another --out", out,
                        weights);
@@ -151,10 +158,10 @@ static vt_status same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s was made with other images (sha256 %.12s...) than those in %s (%.12s...)",
                        vt_tensors_path(st), data, run->t->data->path, run->data_hash);
     const char *watched = vt_tensors_meta(st, "watch_sha256");
-    if (watched && strcmp(watched, watch(run)))
+    if (watched && strcmp(watched, watch_data_hash(run)))
         return vt_fail(e, VT_E_USAGE,
                        "%s was made with other test images (sha256 %.12s...) to watch than these (%.12s...)",
-                       vt_tensors_path(st), watched, watch(run));
+                       vt_tensors_path(st), watched, watch_data_hash(run));
     if (strcmp(version, VT_VERSION))
         return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", vt_tensors_path(st), version,
                        VT_VERSION);
@@ -188,11 +195,11 @@ static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status load(vt_run *run, const vt_tensors *st, vt_err *e) {
+static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
     entries l;
     VT_TRY(same_run(run, st, e));
     VT_TRY(load_numbers(run, st, e));
-    VT_TRY(list(&l, run, e));
+    VT_TRY(list_entries(&l, run, e));
     vt_status s = VT_OK;
     for (int i = 0; i < l.n && s == VT_OK; i++) {
         const entry *x = &l.items[i];
@@ -212,7 +219,7 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
     vt_tensors *st;
     if (!vt_path(path, run->t->out, STATE)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     VT_TRY(vt_tensors_open(&st, path, e));
-    vt_status s = load(run, st, e);
+    vt_status s = load_state(run, st, e);
     if (s == VT_OK) s = vt_tensors_check(st, e); /* of before: without it, or of tensors alone */
     vt_tensors_close(st);
     return s;
@@ -221,12 +228,12 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
 /* ---- ranks ---- */
 
 /* What must be the same on every rank, in lines "key: value". */
-static char *identity(const vt_run *run) {
+static char *identity_text(const vt_run *run) {
     char model[MODEL_TEXT], kernels[128], *text;
     model_text(model, sizeof model, &run->m->config);
     vt_gemm_kernels(kernels, sizeof kernels);
     int n = asprintf(&text, "%simages: %s\nwatched images: %s\n%sversion: %s\nproduct kernels: %s\n", run->text,
-                     run->data_hash, watch(run), model, VT_VERSION, kernels);
+                     run->data_hash, watch_data_hash(run), model, VT_VERSION, kernels);
     return n < 0 ? NULL : text;
 }
 
@@ -239,7 +246,7 @@ static vt_status other_training(const void *ctx, const char *first, const char *
 }
 
 static vt_status same_training(vt_run *run, vt_err *e) {
-    char *mine = identity(run);
+    char *mine = identity_text(run);
     vt_status s = vt_team_same(run->t->team, mine, other_training, NULL, e);
     free(mine);
     return s;
@@ -270,7 +277,7 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     entries l = {0};
     if (!t) return VT_OK;
     VT_TRY(same_training(run, e));
-    VT_TRY(vt_team_agree(t, list(&l, run, e), e));
+    VT_TRY(vt_team_agree(t, list_entries(&l, run, e), e));
     take_numbers(run);
     for (int i = 0; i < l.n; i++)
         t->ops->broadcast(t->ctx, 0, l.items[i].data,

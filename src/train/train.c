@@ -14,7 +14,7 @@
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
 
-static void say(const vt_run *run, bool live, const char *text) {
+static void report_message(const vt_run *run, bool live, const char *text) {
     if (run->t->say) run->t->say(run->t->say_ctx, text, live);
 }
 
@@ -128,7 +128,7 @@ static void forget_epoch(vt_run *run) {
 
 /* A loss or gradient that is not finite: the step is left out, the learning rate halved; too often, and the run ends.
  */
-static vt_status fault(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
+static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
     char text[300];
     run->n.faults++, run->n.lr_scale /= 2;
     snprintf(text, sizeof text,
@@ -136,7 +136,7 @@ static vt_status fault(vt_run *run, const int32_t *ids, double loss, double norm
              "finite; the step is left out and the learning rate halved",
              (long long)(run->step / run->per_epoch) + 1, (long long)run->step + 1, ids[0], ids[1 % run->r->top.batch],
              ids[2 % run->r->top.batch], loss, norm);
-    say(run, false, text);
+    report_message(run, false, text);
     VT_TRY(vt_log_event(run, "not finite", run->step + 1, text, e));
     if (run->n.faults <= VT_MAX_FAULTS) return VT_OK;
     VT_TRY(vt_log_sync(run, e));
@@ -166,7 +166,7 @@ static void show_progress(vt_run *run, bool now) {
     for (int i = 0; i < run->n_penalties && now && at < (int)sizeof text - 40; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, ", %s %.3g", run->penalties[i].def->name,
                        run->penalties[i].last);
-    say(run, run->t->live && !now, text);
+    report_message(run, run->t->live && !now, text);
 }
 
 static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
@@ -185,7 +185,7 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     if (run->sound)
         count_step(run);
     else
-        VT_TRY(fault(run, ids, loss, norm, e));
+        VT_TRY(handle_nonfinite_step(run, ids, loss, norm, e));
     run->step++;
     VT_TRY(vt_log_step(run, *lr, norm, vt_now() - began, e));
     show_progress(run, false);
@@ -204,7 +204,7 @@ static vt_status notice_overfitting(vt_run *run, double single, double robust, v
                  "catastrophic overfitting: accuracy on training's own adversarial images rose to %.1f %% while that "
                  "under %s on the watched images fell from %.1f %% to %.1f %%",
                  100 * single, run->r->probe.attack, 100 * n->best_watch, 100 * robust);
-        say(run, false, text);
+        report_message(run, false, text);
         VT_TRY(vt_log_event(run, "catastrophic overfitting", run->step, text, e));
     }
     n->last_single = single;
@@ -229,7 +229,7 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
         if (robust >= 0) snprintf(held, sizeof held, ", robust %.1f %%", 100 * robust);
         snprintf(text, sizeof text, "epoch %d/%d  watched images: clean %.1f %%%s", epoch, run->r->top.epochs,
                  100 * clean, held);
-        say(run, false, text);
+        report_message(run, false, text);
     }
     if (run->sound && score > run->n.best) {
         run->n.best = score, run->n.best_epoch = epoch;
@@ -239,7 +239,7 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status checkpoint(vt_run *run, vt_err *e) {
+static vt_status write_checkpoint(vt_run *run, vt_err *e) {
     run->saved_at = vt_now();
     if (!has_files(run)) return VT_OK;
     VT_TRY(vt_log_sync(run, e));
@@ -249,7 +249,7 @@ static vt_status checkpoint(vt_run *run, vt_err *e) {
 
 /* Finite weights may still be too large for a forward pass, which only the next step would notice: does an image of the
  * last step have finite logits? Else a checkpoint now would be none to go on from. */
-static vt_status usable(bool *yes, const vt_run *run, vt_err *e) {
+static vt_status check_finite_logits(bool *yes, const vt_run *run, vt_err *e) {
     static const vt_recipe_augment none = {0};
     const vt_batch_worker *w = &run->batch.workers[0];
     int32_t id = run->sampler.ids[0];
@@ -273,20 +273,20 @@ static void look_up(const vt_run *run, bool *stop, bool *due) {
     for (int r = 0; r < t->team->size; r++) *stop = *stop || (all[r] & 1);
 }
 
-static vt_status loop(vt_run *run, vt_err *e) {
+static vt_status run_training_loop(vt_run *run, vt_err *e) {
     const vt_train *t = run->t;
     double lr = 0;
     run->began = run->saved_at = run->shown_at = vt_now(), run->began_step = run->step;
-    if (!run->step) VT_TRY(checkpoint(run, e)); /* a full disk is noticed now, and a first state is there */
+    if (!run->step) VT_TRY(write_checkpoint(run, e)); /* a full disk is noticed now, and a first state is there */
     while (run->step < run->steps) {
         bool end, stop, due;
         VT_TRY(vt_team_agree(t->team, one_step(run, &lr, e), e));
         look_up(run, &stop, &due);
         end = run->step % run->per_epoch == 0, due = due || end || stop;
         if (due) VT_TRY(vt_state_compare(run, e));
-        if (run->sound && due) VT_TRY(usable(&run->sound, run, e));
+        if (run->sound && due) VT_TRY(check_finite_logits(&run->sound, run, e));
         if (end) VT_TRY(end_epoch(run, lr, e));
-        if (run->sound && due) VT_TRY(checkpoint(run, e));
+        if (run->sound && due) VT_TRY(write_checkpoint(run, e));
         if (stop && run->step < run->steps)
             return vt_fail(e, VT_INTERRUPTED,
                            "stopped after step %lld of %lld; go on with the same command and --resume",
@@ -309,7 +309,7 @@ static vt_status warn_stuck(vt_run *run, vt_err *e) {
              "warning: %d tensors start at zero (%s%s), which mirror descent with p < 2 leaves so slowly that they "
              "stay there",
              n, first, n > 1 ? ", ..." : "");
-    say(run, false, text);
+    report_message(run, false, text);
     return vt_log_event(run, "stays zero", 0, text, e);
 }
 
@@ -320,7 +320,7 @@ static vt_status warn_kernels(vt_run *run, vt_err *e) {
     if (!*run->kernels_before || !strcmp(now, run->kernels_before)) return VT_OK;
     snprintf(text, sizeof text, "warning: the run was begun with %s, this machine has %s: the last digits may differ",
              run->kernels_before, now);
-    say(run, false, text);
+    report_message(run, false, text);
     return vt_log_event(run, "other kernels", run->step, text, e);
 }
 
@@ -329,7 +329,7 @@ vt_status vt_train_run(const vt_train *t, vt_err *e) {
     if (!run) return vt_fail(e, VT_E_MEMORY, "no memory for training");
     vt_status s = open_run(run, t, e);
     if (s == VT_OK) s = run->resumed ? warn_kernels(run, e) : warn_stuck(run, e);
-    if (s == VT_OK) s = loop(run, e);
+    if (s == VT_OK) s = run_training_loop(run, e);
     close_run(run);
     free(run);
     return s;

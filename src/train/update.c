@@ -55,7 +55,7 @@ size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads) {
     return sum + work * (size_t)threads * sizeof(float);
 }
 
-static void cut(vt_update *u, vt_piece *out) {
+static void split_into_pieces(vt_update *u, vt_piece *out) {
     u->n_pieces = 0;
     for (int i = 0; i < u->m->params.count; i++) {
         const vt_param *p = &u->m->params.items[i];
@@ -84,7 +84,7 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
             if (!m->params.items[i].buffer && work_len(&u->rules[i]) > u->work_len)
                 u->work_len = work_len(&u->rules[i]);
         }
-        cut(u, NULL);
+        split_into_pieces(u, NULL);
     }
     u->pieces = calloc((size_t)u->n_pieces, sizeof *u->pieces);
     u->part = calloc((size_t)u->n_pieces, sizeof *u->part);
@@ -96,7 +96,7 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
         (r->top.ema > 0 && !u->ema))
         return vt_fail(e, VT_E_MEMORY, "no memory for the optimiser's state (%zu bytes)",
                        vt_update_bytes(m, r, threads));
-    cut(u, u->pieces);
+    split_into_pieces(u, u->pieces);
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
         void *slots[VT_OPTIM_SLOTS] = {0};
@@ -134,7 +134,7 @@ typedef struct pass {
     int64_t t;
 } pass;
 
-static vt_status square(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status sum_squares_of_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     pass *a = ctx;
     const vt_piece *p = &a->u->pieces[item];
@@ -151,7 +151,7 @@ static vt_status square(void *ctx, int thread, size_t item, vt_err *e) {
 
 double vt_update_norm(vt_update *u, const float *grad) {
     pass a = {.u = u, .grad_read = grad};
-    vt_for_each((size_t)u->n_pieces, u->threads, square, &a, NULL);
+    vt_for_each((size_t)u->n_pieces, u->threads, sum_squares_of_piece, &a, NULL);
     double sum = 0;
     for (int i = 0; i < u->n_pieces; i++) sum += u->part[i];
     return sqrt(sum);
@@ -194,7 +194,7 @@ static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status average(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status update_ema_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const vt_update *u = ((pass *)ctx)->u;
     const vt_piece *p = &u->pieces[item];
@@ -204,7 +204,7 @@ static vt_status average(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status refresh(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status refresh_param(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     vt_model_refresh_param(((pass *)ctx)->u->m, (int)item);
     return VT_OK;
@@ -223,8 +223,8 @@ bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t
         memcpy(u->state, u->state_before, u->state_bytes);
         return false;
     }
-    if (u->ema) vt_for_each((size_t)u->n_pieces, u->threads, average, &a, NULL);
-    vt_for_each((size_t)u->m->params.count, u->threads, refresh, &a, NULL);
+    if (u->ema) vt_for_each((size_t)u->n_pieces, u->threads, update_ema_piece, &a, NULL);
+    vt_for_each((size_t)u->m->params.count, u->threads, refresh_param, &a, NULL);
     return true;
 }
 

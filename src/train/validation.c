@@ -8,7 +8,9 @@
 #include "core/threads.h"
 #include "train/augment.h"
 
-static size_t room(const vt_model *m) { return 2 * vt_config_input_pixels(&m->config) + (size_t)m->config.classes; }
+static size_t buffer_length(const vt_model *m) {
+    return 2 * vt_config_input_pixels(&m->config) + (size_t)m->config.classes;
+}
 
 int64_t vt_validation_count(const vt_recipe *r, const vt_dataset *d) {
     int64_t most = d->split == VT_SPLIT_TRAIN ? d->count / 10 : d->count;
@@ -31,7 +33,7 @@ int64_t vt_unwatched_image(int64_t i, int64_t watched, int64_t count) {
 
 size_t vt_validation_bytes(const vt_recipe *r, const vt_model *m, int threads) {
     if (!r->probe.images) return 0;
-    size_t one = vt_inner_bytes(m, r->probe.attack, (vt_norm)r->attack.norm) + room(m) * sizeof(float);
+    size_t one = vt_inner_bytes(m, r->probe.attack, (vt_norm)r->attack.norm) + buffer_length(m) * sizeof(float);
     return (size_t)threads * one;
 }
 
@@ -41,7 +43,7 @@ vt_status vt_validation_open(vt_validation *w, const vt_recipe *r, const vt_mode
     w->count = d ? vt_validation_count(r, d) : 0;
     if (!w->count) return VT_OK;
     w->inner = calloc((size_t)threads, sizeof *w->inner);
-    w->buffer = vt_alloc((size_t)threads * room(m) * sizeof(float));
+    w->buffer = vt_alloc((size_t)threads * buffer_length(m) * sizeof(float));
     w->right = vt_alloc(2 * (size_t)w->count);
     w->all = vt_alloc(2 * (size_t)w->count * (size_t)vt_team_size(team));
     if (!w->inner || !w->buffer || !w->right || !w->all)
@@ -71,7 +73,7 @@ static vt_status watch_image(void *ctx, int thread, size_t own, vt_err *e) {
     vt_inner *in = &w->inner[thread];
     size_t item = own * (size_t)vt_team_size(w->team) + (size_t)vt_team_rank(w->team);
     int k = w->m->config.classes, y;
-    float *x = w->buffer + (size_t)thread * room(w->m), *adv = x + vt_config_input_pixels(&w->m->config),
+    float *x = w->buffer + (size_t)thread * buffer_length(w->m), *adv = x + vt_config_input_pixels(&w->m->config),
           *target = adv + vt_config_input_pixels(&w->m->config);
     VT_TRY(vt_augment_image(x, &y, w->data, vt_validation_image((int64_t)item, w->count, w->data->count),
                             vt_config_input(&w->m->config), &none, 0, 0, e));
@@ -87,7 +89,7 @@ static vt_status watch_image(void *ctx, int thread, size_t own, vt_err *e) {
 }
 
 /* What the other ranks found of their images. */
-static void hear(vt_validation *w) {
+static void gather_results(vt_validation *w) {
     size_t n = 2 * (size_t)w->count;
     int size = w->team->size;
     w->team->ops->gather(w->team->ctx, w->right, n, w->all);
@@ -103,7 +105,7 @@ vt_status vt_validation_run(vt_validation *w, double *clean, double *robust, vt_
     int size = vt_team_size(w->team);
     size_t own = (size_t)((w->count - vt_team_rank(w->team) + size - 1) / size);
     VT_TRY(vt_team_agree(w->team, vt_for_each(own, w->threads, watch_image, w, e), e));
-    if (w->team) hear(w);
+    if (w->team) gather_results(w);
     int64_t right = 0, held = 0;
     for (int64_t i = 0; i < w->count; i++) right += w->right[i], held += w->right[w->count + i];
     *clean = (double)right / (double)w->count;

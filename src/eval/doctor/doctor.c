@@ -153,7 +153,7 @@ static vt_status extend_remote(look *l, size_t n, vt_err *e) {
 }
 
 /* Column of a Linear patch embedding that holds channel c of pixel i. */
-static size_t column(vt_patch_order order, size_t c, size_t i, size_t pixels) {
+static size_t patch_column(vt_patch_order order, size_t c, size_t i, size_t pixels) {
     return order == VT_PATCH_HWC ? i * 3 + c : c * pixels + i;
 }
 
@@ -161,7 +161,8 @@ static void reorder_rows(float *w, const vt_model *v, const vt_model *m, const v
     for (size_t d = 0; p && d < p->numel / (3 * pixels); d++)
         for (size_t c = 0; c < 3; c++)
             for (size_t i = 0; i < pixels; i++) {
-                size_t k = column(v->config.patch_order, c, i, pixels); /* of the file; where it was put before: */
+                size_t k =
+                    patch_column(v->config.patch_order, c, i, pixels); /* of the file; where it was put before: */
                 bool hwc = m->config.patch_order == VT_PATCH_HWC;
                 size_t from = hwc ? k % 3 * pixels + k / 3 : k;
                 w[p->offset + (d * 3 + c) * pixels + i] = m->w[p->offset + d * 3 * pixels + from];
@@ -205,7 +206,7 @@ static vt_status extend_here(look *l, size_t n, vt_err *e) {
 }
 
 /* Images [t->images, n) of a trial. */
-static vt_status extend(vt_doctor *d, vt_trial *t, size_t n, vt_err *e) {
+static vt_status extend_trial(vt_doctor *d, vt_trial *t, size_t n, vt_err *e) {
     look l = {.d = d, .t = t, .variant = *d->model, .data = *d->data, .from = (size_t)t->images};
     size_t k = (size_t)d->outputs;
     l.variant.config = t->setting.config, l.data.transform = t->setting.transform;
@@ -281,13 +282,13 @@ typedef struct level {
 } level;
 
 /* One-sided normal tail of a mean of many differences. */
-static double tail(double mean, double error) { return erfc(mean / error / sqrt(2)) / 2; }
+static double normal_tail(double mean, double error) { return erfc(mean / error / sqrt(2)) / 2; }
 
 static bool of_pixels(const vt_trial *t) { return t->aspect <= VT_ASPECT_RESIZE; }
 
 /* Fills what `a` has of a comparison with b, on the images that both have seen. Better, where only pixels differ: by
  * the loss or by accuracy where the other does not contradict it. Of another network both must say so. */
-static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, level alpha) {
+static vt_judgement compare_trials(const vt_doctor *d, vt_trial *a, const vt_trial *b, level alpha) {
     const int32_t *labels = d->labels;
     int64_t n = a->images < b->images ? a->images : b->images;
     double sum = 0, square = 0;
@@ -305,8 +306,8 @@ static vt_judgement compare(const vt_doctor *d, vt_trial *a, const vt_trial *b, 
     if (fabs(a->gain) + 2 * a->error <= NEGLIGIBLE && m.two_sided > alpha.each) return VT_JUDGE_SAME;
     bool pixels = of_pixels(a) && of_pixels(b);
     double least = pixels ? 0 : LEAST; /* of the test; pixels must gain NEGLIGIBLE here, no more */
-    bool better = a->gain > NEGLIGIBLE && a->error > 0 && tail(a->gain - least, a->error) <= alpha.each;
-    bool worse = a->error > 0 && tail(-a->gain, a->error) <= alpha.each;
+    bool better = a->gain > NEGLIGIBLE && a->error > 0 && normal_tail(a->gain - least, a->error) <= alpha.each;
+    bool worse = a->error > 0 && normal_tail(-a->gain, a->error) <= alpha.each;
     /* accuracy speaks where the loss does not contradict it, and not at chance, where being wrong is no sign of
      * anything */
     bool right = m.a_better <= alpha.each && a->gain > 0 && !vt_doctor_chance(a->right, a->images, d->outputs);
@@ -333,31 +334,31 @@ static int class_of(const vt_trial *t) {
 }
 
 /* The larger gain first; of equal ones what is first by name: nothing hangs on the order of the list. */
-static int before(const vt_trial *a, const vt_trial *b) {
+static int by_gain(const vt_trial *a, const vt_trial *b) {
     if (a->gain != b->gain) return a->gain < b->gain ? 1 : -1;
     return strcmp(a->what, b->what);
 }
 
-static int rank(const void *x, const void *y) {
+static int by_class_and_gain(const void *x, const void *y) {
     int first = class_of(x), second = class_of(y);
-    return first != second ? first - second : before(x, y);
+    return first != second ? first - second : by_gain(x, y);
 }
 
 /* Judges all against the present one (the first); true: more images could change something. Settles what needs
  * no more: the clearly worse, and what is as good as the present one. */
-static bool judge(vt_doctor *d, level alpha) {
+static bool judge_trials(vt_doctor *d, level alpha) {
     vt_trial *present = &d->trials[0], *leader = present;
     bool open = false;
     for (int i = 1; i < d->n_trials; i++) {
         vt_trial *t = &d->trials[i];
         if (t->settled) continue;
-        t->judgement = compare(d, t, present, alpha);
-        if (t->judgement == VT_JUDGE_BETTER && (leader == present || before(t, leader) < 0)) leader = t;
+        t->judgement = compare_trials(d, t, present, alpha);
+        if (t->judgement == VT_JUDGE_BETTER && (leader == present || by_gain(t, leader) < 0)) leader = t;
     }
     for (int i = 1; i < d->n_trials; i++) {
         vt_trial *t = &d->trials[i], first = *leader;
         if (t->settled || t == leader) continue;
-        vt_judgement j = compare(d, &first, t, alpha);
+        vt_judgement j = compare_trials(d, &first, t, alpha);
         t->settled = j == VT_JUDGE_BETTER || t->judgement == VT_JUDGE_SAME || t->judgement == VT_JUDGE_WORSE;
         open = open || (!t->settled && (j != VT_JUDGE_SAME || t->judgement == VT_JUDGE_UNDECIDED));
     }
@@ -383,7 +384,7 @@ static vt_status look_at(vt_doctor *d, size_t n, vt_err *e) {
     for (int i = 0, done = 0; i < d->n_trials; i++) {
         vt_trial *t = &d->trials[i];
         if (t->settled) continue;
-        vt_status s = extend(d, t, n, e);
+        vt_status s = extend_trial(d, t, n, e);
         if (s == VT_E_SHAPE && i > 0) {
             trial_free(t);
             memmove(t, t + 1, (size_t)(d->n_trials - i - 1) * sizeof *t);
@@ -398,7 +399,7 @@ static vt_status look_at(vt_doctor *d, size_t n, vt_err *e) {
     return VT_OK;
 }
 
-static int changes(const vt_config *a, const vt_config *b) {
+static int count_network_changes(const vt_config *a, const vt_config *b) {
     return (a->heads != b->heads) + (a->post_norm != b->post_norm) + (a->act != b->act);
 }
 
@@ -412,8 +413,9 @@ static void prefer_fewer(vt_doctor *d, const vt_config *present, level alpha) {
         const vt_trial *t = &d->trials[i];
         vt_trial ahead = *first;
         if (t->aspect != VT_ASPECT_NETWORK || t->judgement != VT_JUDGE_BETTER || t->images != first->images) continue;
-        bool fewer = changes(&t->setting.config, present) < changes(&d->trials[best].setting.config, present);
-        if (fewer && compare(d, &ahead, t, alpha) != VT_JUDGE_BETTER) best = i;
+        bool fewer = count_network_changes(&t->setting.config, present) <
+                     count_network_changes(&d->trials[best].setting.config, present);
+        if (fewer && compare_trials(d, &ahead, t, alpha) != VT_JUDGE_BETTER) best = i;
     }
     vt_trial found = d->trials[best];
     memmove(&d->trials[1], &d->trials[0], (size_t)best * sizeof found);
@@ -421,7 +423,7 @@ static void prefer_fewer(vt_doctor *d, const vt_config *present, level alpha) {
 }
 
 /* Shuffles the trials after the present one by the seed. */
-static void shuffle(vt_doctor *d) {
+static void shuffle_trials(vt_doctor *d) {
     const vt_rng rng = {.seed = d->seed, .purpose = vt_rng_purpose("doctor's trials")};
     for (int i = d->n_trials - 1; i > 1; i--) {
         int k = 1 + (int)((uint64_t)vt_rng_bits(&rng, (uint64_t)i) * (uint64_t)i >> 32);
@@ -442,15 +444,15 @@ vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e) {
         d->n_trials = 0;
         return vt_fail(e, VT_E_MEMORY, "no memory for the settings to try");
     }
-    if (d->drawn) shuffle(d);
+    if (d->drawn) shuffle_trials(d);
     size_t n = d->first && d->first < d->n_images ? d->first : d->n_images;
     for (size_t k = n; k < d->n_images; k *= 2) looks++;
     level alpha = {ALPHA / (2.0 * looks * d->n_trials), ALPHA / looks};
     for (;; n = 2 * n < d->n_images ? 2 * n : d->n_images) {
         VT_TRY(look_at(d, n, e));
-        if (!judge(d, alpha) || n == d->n_images) break;
+        if (!judge_trials(d, alpha) || n == d->n_images) break;
     }
-    qsort(d->trials, (size_t)d->n_trials, sizeof *d->trials, rank);
+    qsort(d->trials, (size_t)d->n_trials, sizeof *d->trials, by_class_and_gain);
     prefer_fewer(d, &present->config, alpha);
     return VT_OK;
 }

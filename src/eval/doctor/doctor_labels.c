@@ -31,7 +31,7 @@ bool vt_doctor_blind(const vt_doctor *d, int64_t n, int least, char *text, size_
 }
 
 /* McNemar's one-sided p of "right under the other labels" against "right as they are". */
-static double against(const vt_doctor *d, const vt_trial *t, const int32_t *wanted, int64_t *right) {
+static double mcnemar_p_value(const vt_doctor *d, const vt_trial *t, const int32_t *wanted, int64_t *right) {
     int64_t here = 0, there = 0;
     *right = 0;
     for (int64_t i = 0; i < t->images; i++) {
@@ -43,7 +43,7 @@ static double against(const vt_doctor *d, const vt_trial *t, const int32_t *want
 
 /* wanted [n]: for each image the output that most images with its label have, in the other half of the sample: what is
  * counted was not fitted. table [K]: the same of all images (-1: no such label). */
-static bool renumber(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int32_t *table) {
+static bool fit_renumbering(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int32_t *table) {
     size_t k = (size_t)d->outputs;
     int32_t *count = calloc(2 * k * k, sizeof *count);
     if (!count) return false;
@@ -77,14 +77,14 @@ static bool one_to_one(const int32_t *table, int k) {
 }
 
 /* Every offset for few classes, one up or down for many: the best, or 0. */
-static int shift(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int64_t *most) {
+static int find_label_shift(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int64_t *most) {
     int k = d->outputs, tries = k <= 100 ? k - 1 : 2, best = 0;
     int64_t right;
     *most = 0;
     for (int i = 1; i <= tries; i++) {
         int offset = k <= 100 ? i : i == 1 ? 1 : k - 1;
         for (int64_t j = 0; j < t->images; j++) wanted[j] = (d->labels[j] + offset) % k;
-        double p = against(d, t, wanted, &right);
+        double p = mcnemar_p_value(d, t, wanted, &right);
         if (p <= ALPHA / tries && right > *most) *most = right, best = offset;
     }
     return best;
@@ -102,11 +102,12 @@ bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t 
     int64_t shifted, right = 0, n = t->images;
     int32_t *wanted = calloc((size_t)n + (size_t)k, sizeof *wanted), *table = wanted + n;
     if (!wanted) return false;
-    int offset = shift(d, t, wanted, &shifted);
+    int offset = find_label_shift(d, t, wanted, &shifted);
     if (vt_doctor_chance(shifted, n, k)) offset = 0;
     bool enough = k <= 1000 && n >= 10 * (int64_t)k; /* of each class, to say what it is called */
-    bool renumbered = enough && renumber(d, t, wanted, table) && one_to_one(table, k) &&
-                      against(d, t, wanted, &right) <= ALPHA && right > shifted && !vt_doctor_chance(right, n, k);
+    bool renumbered = enough && fit_renumbering(d, t, wanted, table) && one_to_one(table, k) &&
+                      mcnemar_p_value(d, t, wanted, &right) <= ALPHA && right > shifted &&
+                      !vt_doctor_chance(right, n, k);
     if (renumbered)
         say_table(table, k, 100 * (double)right / (double)n, text, size);
     else if (offset)

@@ -26,8 +26,8 @@ static vt_status floats_of(vt_npy *a, const vt_adv_file *f, const char *path, co
 }
 
 /* The first n items of an array in C order, each within [low, high]. */
-static vt_status take(double **out, const vt_npy *a, const char *path, const char *name, int64_t n, double low,
-                      double high, vt_err *e) {
+static vt_status read_first_items(double **out, const vt_npy *a, const char *path, const char *name, int64_t n,
+                                  double low, double high, vt_err *e) {
     size_t each = a->numel / (size_t)a->shape[0], total = (size_t)n * each;
     *out = vt_alloc(total * sizeof **out);
     if (!*out) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu numbers", path, total);
@@ -53,8 +53,8 @@ static vt_status read_arrays(vt_saved_logits *s, const vt_adv_file *f, const cha
                        (long long)z.shape[0]);
     s->of = (int)x.shape[0], s->n = s->of < VT_LOGITS_MOST ? s->of : VT_LOGITS_MOST;
     s->shape = f->shape, s->classes = (int)z.shape[1];
-    VT_TRY(take(&s->x, &x, path, "x", s->n, 0, 1, e));
-    VT_TRY(take(&s->z, &z, path, "logits", s->n, -INFINITY, INFINITY, e));
+    VT_TRY(read_first_items(&s->x, &x, path, "x", s->n, 0, 1, e));
+    VT_TRY(read_first_items(&s->z, &z, path, "logits", s->n, -INFINITY, INFINITY, e));
     for (int i = 0; i < s->n * s->classes; i++) {
         low = fmin(low, s->z[i]), high = fmax(high, s->z[i]);
         s->precise = s->precise || (double)(float)s->z[i] != s->z[i];
@@ -112,8 +112,8 @@ static vt_status one_image(void *ctx, int thread, size_t i, vt_err *e) {
 }
 
 /* The largest difference of a reading's logits from those saved, of the first n images; z [n, K]: they; or NULL. */
-static vt_status differs(double *out, const vt_doctor *d, const vt_saved_logits *s, const vt_setting *reading, int n,
-                         bool precise, double *z, vt_err *e) {
+static vt_status measure_difference(double *out, const vt_doctor *d, const vt_saved_logits *s,
+                                    const vt_setting *reading, int n, bool precise, double *z, vt_err *e) {
     vt_model v = *d->model;
     size_t threads = (size_t)(d->threads < n ? d->threads : n);
     look l = {.s = s, .z = z, .at = calloc((size_t)n, sizeof *l.at)};
@@ -165,59 +165,59 @@ typedef struct search {
 } search;
 
 /* In float32 both sides round: as far as ours is from double, eight times, they may be apart. */
-static vt_status tolerance(double *out, const search *q, const vt_setting *reading, vt_err *e) {
+static vt_status measure_tolerance(double *out, const search *q, const vt_setting *reading, vt_err *e) {
     size_t count = (size_t)q->s->n * (size_t)q->s->classes;
     double ignored;
     *out = EQUAL * q->s->span;
     if (q->s->precise) return VT_OK;
     double *z = vt_alloc(2 * count * sizeof *z);
-    vt_status s = z ? differs(&ignored, q->d, q->s, reading, q->s->n, false, z, e)
+    vt_status s = z ? measure_difference(&ignored, q->d, q->s, reading, q->s->n, false, z, e)
                     : vt_fail(e, VT_E_MEMORY, "no memory for the logits of %d images", q->s->n);
-    if (s == VT_OK) s = differs(&ignored, q->d, q->s, reading, q->s->n, true, z + count, e);
+    if (s == VT_OK) s = measure_difference(&ignored, q->d, q->s, reading, q->s->n, true, z + count, e);
     for (size_t i = 0; s == VT_OK && i < count; i++) *out = fmax(*out, 8 * fabs(z[i] - z[count + i]));
     free(z);
     return s;
 }
 
-static void say(const search *q, int tried, const char *what) {
+static void show_progress(const search *q, int tried, const char *what) {
     const vt_progress *p = &q->d->progress;
     char text[120];
     snprintf(text, sizeof text, "doctor: reading %d, changes at once: %d: %s", tried, q->best->changes, what);
     if (p->show && p->live) p->show(p->ctx, text, true);
 }
 
-static vt_status consider(search *q, const vt_trial *t, vt_err *e) {
+static vt_status try_reading(search *q, const vt_trial *t, vt_err *e) {
     double d, allowed;
     int first = q->s->n < FIRST ? q->s->n : FIRST;
     VT_TRY(vt_check_interrupt(q->d->interrupt, "the search", e));
-    VT_TRY(differs(&d, q->d, q->s, &t->setting, first, false, NULL, e));
-    say(q, ++q->best->tried, t->what);
+    VT_TRY(measure_difference(&d, q->d, q->s, &t->setting, first, false, NULL, e));
+    show_progress(q, ++q->best->tried, t->what);
     if (d < q->nearest) q->nearest = d, q->best->setting = t->setting;
     if (!(d <= NEAR * q->s->span)) return VT_OK;
-    VT_TRY(differs(&d, q->d, q->s, &t->setting, q->s->n, true, NULL, e));
-    VT_TRY(tolerance(&allowed, q, &t->setting, e));
+    VT_TRY(measure_difference(&d, q->d, q->s, &t->setting, q->s->n, true, NULL, e));
+    VT_TRY(measure_tolerance(&allowed, q, &t->setting, e));
     if (d > allowed || q->n_equal == (int)(sizeof q->equal / sizeof *q->equal)) return VT_OK;
     q->equal[q->n_equal].setting = t->setting, q->equal[q->n_equal].difference = d;
     snprintf(q->equal[q->n_equal++].what, sizeof q->equal->what, "%s", t->what);
     return VT_OK;
 }
 
-static bool exhausted(const search *q) {
+static bool is_budget_spent(const search *q) {
     return q->best->tried >= MOST || (q->best->tried >= LEAST && q->best->tried * q->flops > BUDGET);
 }
 
 /* Readings that are `from` with exactly `left` of the aspects changed, each set of aspects once. */
-static vt_status change(search *q, const vt_setting *from, unsigned aspects, int left, vt_err *e) {
+static vt_status try_changes(search *q, const vt_setting *from, unsigned aspects, int left, vt_err *e) {
     vt_trial *list = calloc(VT_DOCTOR_TRIALS, sizeof *list);
     vt_doctor d = *q->d;
     d.aspects = aspects & ~(1u << VT_ASPECT_RESIZE);
     int n = list ? vt_doctor_list(&d, from, 0, 0, list, VT_DOCTOR_TRIALS) : -1;
     vt_status s = n < 0 ? vt_fail(e, VT_E_MEMORY, "no memory for the readings to try") : VT_OK;
-    for (int i = 0; i < n && s == VT_OK && !exhausted(q); i++) {
+    for (int i = 0; i < n && s == VT_OK && !is_budget_spent(q); i++) {
         unsigned later = d.aspects & ~((2u << list[i].aspect) - 1);
         if ((list[i].aspect == VT_ASPECT_NONE) != !left) continue;
         if (left > 1 && q->n_equal) break; /* the first will do */
-        s = left > 1 ? change(q, &list[i].setting, later, left - 1, e) : consider(q, &list[i], e);
+        s = left > 1 ? try_changes(q, &list[i].setting, later, left - 1, e) : try_reading(q, &list[i], e);
     }
     free(list);
     return s;
@@ -225,7 +225,7 @@ static vt_status change(search *q, const vt_setting *from, unsigned aspects, int
 
 /* Of the equal ones those that differ no more than ten times what the nearest does, as rounding may; the first of them,
  * which has the fewest changes, moves to the front. */
-static void choose(search *q) {
+static void keep_nearest_equals(search *q) {
     double least = INFINITY;
     int kept = 0;
     for (int i = 0; i < q->n_equal; i++) least = fmin(least, q->equal[i].difference);
@@ -235,13 +235,13 @@ static void choose(search *q) {
 }
 
 /* What is one change away from the reading that was found: it may be nearer still, or give the same logits. */
-static vt_status confirm(search *q, vt_err *e) {
+static vt_status confirm_match(search *q, vt_err *e) {
     vt_logits_match *m = q->best;
     size_t used = 0;
-    choose(q);
+    keep_nearest_equals(q);
     q->n_equal = 1;
-    VT_TRY(change(q, &q->equal[0].setting, q->d->aspects, 1, e));
-    choose(q);
+    VT_TRY(try_changes(q, &q->equal[0].setting, q->d->aspects, 1, e));
+    keep_nearest_equals(q);
     m->equal = true, m->setting = q->equal[0].setting, m->difference = q->equal[0].difference;
     for (int i = 1; i < q->n_equal && used < sizeof m->also; i++)
         used += (size_t)snprintf(m->also + used, sizeof m->also - used, "%s%s", used ? "; " : "", q->equal[i].what);
@@ -255,15 +255,15 @@ vt_status vt_doctor_logits(vt_logits_match *out, vt_doctor *d, const vt_saved_lo
     *out = (vt_logits_match){.setting = *present};
     vt_arch_find(present->config.arch)->flops(&present->config, true, &q.flops, &gradient);
     q.flops *= FIRST;
-    for (int tried = -1; out->changes <= DEEPEST && tried < out->tried && !exhausted(&q); out->changes++) {
+    for (int tried = -1; out->changes <= DEEPEST && tried < out->tried && !is_budget_spent(&q); out->changes++) {
         tried = out->tried;
-        VT_TRY(change(&q, present, d->aspects, out->changes, e));
+        VT_TRY(try_changes(&q, present, d->aspects, out->changes, e));
         if (q.n_equal) break;
     }
-    out->all = !exhausted(&q);
-    if (q.n_equal) VT_TRY(confirm(&q, e));
-    VT_TRY(differs(&out->present, d, s, present, s->n, true, NULL, e));
-    if (!out->equal) VT_TRY(differs(&out->difference, d, s, &out->setting, s->n, true, NULL, e));
+    out->all = !is_budget_spent(&q);
+    if (q.n_equal) VT_TRY(confirm_match(&q, e));
+    VT_TRY(measure_difference(&out->present, d, s, present, s->n, true, NULL, e));
+    if (!out->equal) VT_TRY(measure_difference(&out->difference, d, s, &out->setting, s->n, true, NULL, e));
     if (out->present <= out->difference) out->setting = *present, out->difference = out->present;
-    return tolerance(&out->tolerance, &q, &out->setting, e);
+    return measure_tolerance(&out->tolerance, &q, &out->setting, e);
 }

@@ -69,7 +69,7 @@ typedef struct list {
 } list;
 
 /* A trial that so far is the present setting; NULL: not wanted, or no room. */
-static vt_setting *add(list *l, vt_aspect aspect, const char *what) {
+static vt_setting *add_trial(list *l, vt_aspect aspect, const char *what) {
     if (l->n == l->most || !(l->aspects & 1u << aspect)) return NULL;
     vt_trial *t = &l->out[l->n++];
     *t = (vt_trial){.aspect = aspect, .setting = *l->present};
@@ -83,7 +83,7 @@ static void add_norm(list *l, vt_aspect aspect, const char *what, const double m
     for (int k = 0; k < 3; k++) c.mean[k] = mean[k] * factor, c.std[k] = std[k] * factor;
     bool sound = l->remote || vt_config_check(&c, NULL, NULL) == VT_OK;
     if (same_norm(&c, &l->present->config) || !sound) return;
-    vt_setting *s = add(l, aspect, what);
+    vt_setting *s = add_trial(l, aspect, what);
     if (s) s->config = c;
 }
 
@@ -101,14 +101,14 @@ static void add_bytes(list *l, vt_transform t) {
     vt_transform_text(&t, text, sizeof text);
     snprintf(what, sizeof what, "%.63s", text);
     if (!l->present->config.native && same_transform(&t, &l->present->transform)) return;
-    vt_setting *s = add(l, VT_ASPECT_RESIZE, what);
+    vt_setting *s = add_trial(l, VT_ASPECT_RESIZE, what);
     if (s) s->transform = t, s->config.native = 0;
 }
 
 static void add_inside(list *l, vt_native_filter filter, int side, const char *what) {
     const vt_config *c = &l->present->config;
     if (c->native && c->native_filter == filter) return;
-    vt_setting *s = add(l, VT_ASPECT_RESIZE, what);
+    vt_setting *s = add_trial(l, VT_ASPECT_RESIZE, what);
     if (s) s->config.native = side, s->config.native_filter = filter, s->transform = (vt_transform){0};
 }
 
@@ -136,7 +136,7 @@ static void add_resizes(list *l, int width, int height) {
 
 static void add_scale(list *l, const char *what, double scale) {
     if (fabs(scale / l->present->config.attn_scale - 1) <= 1e-6) return;
-    vt_setting *s = add(l, VT_ASPECT_SCALE, what);
+    vt_setting *s = add_trial(l, VT_ASPECT_SCALE, what);
     if (s) s->config.attn_scale = scale;
 }
 
@@ -146,7 +146,7 @@ static void add_scale(list *l, const char *what, double scale) {
 static const char *plain_name(const vt_param *p) { return p->name + 3 * !strncmp(p->name, "fc_norm.", 8); }
 
 /* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
-static bool readable(list *of, const vt_config *c) {
+static bool is_readable_config(list *of, const vt_config *c) {
     const vt_model *m = of->model;
     vt_param_list l = {0};
     if (vt_config_check(c, NULL, NULL) != VT_OK) return false;
@@ -181,13 +181,13 @@ static void add_shape(list *l, const vt_config *c) {
     if (c->post_norm != now->post_norm)
         n += (size_t)snprintf(what + n, sizeof what - n, ", %s-norm", c->post_norm ? "post" : "pre");
     if (c->act != now->act) snprintf(what + n, sizeof what - n, ", %s", c->act == VT_ACT_RELU ? "ReLU" : "GELU");
-    if (!*what || !readable(l, c)) return;
-    vt_setting *s = add(l, VT_ASPECT_NETWORK, what + 2);
+    if (!*what || !is_readable_config(l, c)) return;
+    vt_setting *s = add_trial(l, VT_ASPECT_NETWORK, what + 2);
     if (s) s->config = *c;
 }
 
 /* The one activation that is tried with the heads. */
-static vt_act counterpart(const vt_config *c) { return c->act == VT_ACT_RELU ? VT_ACT_GELU : VT_ACT_RELU; }
+static vt_act other_activation(const vt_config *c) { return c->act == VT_ACT_RELU ? VT_ACT_GELU : VT_ACT_RELU; }
 
 /* Number of heads, order of the norms and activation, each with each: a model whose three values are all wrong is at
  * chance until all three are right. */
@@ -201,7 +201,7 @@ static void add_shapes(list *l) {
         for (int k = 0; k < 4; k++) {
             vt_config to = with_heads(c, heads[i]);
             if (k & 1) to.post_norm = !c->post_norm;
-            if (k & 2) to.act = counterpart(c);
+            if (k & 2) to.act = other_activation(c);
             add_shape(l, &to);
         }
     }
@@ -210,14 +210,15 @@ static void add_shapes(list *l) {
 static void add_patches(list *l) {
     vt_patch_order order = l->present->config.patch_order;
     bool chw = order == VT_PATCH_CHW;
-    vt_setting *s = order == VT_PATCH_CONV ? NULL
-                                           : add(l, VT_ASPECT_PATCH,
-                                                 chw ? "patch columns hwc (p1 p2 c)" : "patch columns chw (nn.Unfold)");
+    vt_setting *s =
+        order == VT_PATCH_CONV
+            ? NULL
+            : add_trial(l, VT_ASPECT_PATCH, chw ? "patch columns hwc (p1 p2 c)" : "patch columns chw (nn.Unfold)");
     if (s) s->config.patch_order = chw ? VT_PATCH_HWC : VT_PATCH_CHW;
 }
 
 static void add_pool(list *l, const vt_config *to, const char *what) {
-    vt_setting *s = readable(l, to) ? add(l, VT_ASPECT_POOL, what) : NULL;
+    vt_setting *s = is_readable_config(l, to) ? add_trial(l, VT_ASPECT_POOL, what) : NULL;
     if (s) s->config = *to;
 }
 
@@ -249,8 +250,9 @@ static void add_pools(list *l) {
 
 static void add_file(list *l, vt_field f, const char *form, const char *what) {
     vt_config to = l->present->config;
-    if (l->model->doubt[f] != VT_ASSUMED || vt_form_parse(&to, form, "", NULL) != VT_OK || !readable(l, &to)) return;
-    vt_setting *s = add(l, VT_ASPECT_FILE, what);
+    if (l->model->doubt[f] != VT_ASSUMED || vt_form_parse(&to, form, "", NULL) != VT_OK || !is_readable_config(l, &to))
+        return;
+    vt_setting *s = add_trial(l, VT_ASPECT_FILE, what);
     if (s) s->config = to;
 }
 
@@ -280,7 +282,7 @@ static void add_acts(list *l) {
         to.act = (vt_act)a;
         vt_form_text(&to, f, word, sizeof word);
         snprintf(what, sizeof what, "activation %s", word);
-        vt_setting *s = to.act != c->act && to.act != counterpart(c) ? add(l, VT_ASPECT_ACT, what) : NULL;
+        vt_setting *s = to.act != c->act && to.act != other_activation(c) ? add_trial(l, VT_ASPECT_ACT, what) : NULL;
         if (s) s->config = to;
     }
 }
@@ -293,14 +295,14 @@ static void add_network(list *l) {
     char what[64];
     for (size_t i = 0; i < sizeof eps / sizeof *eps; i++) {
         snprintf(what, sizeof what, "LayerNorm eps %g", eps[i]);
-        if (fabs(c->ln_eps / eps[i] - 1) > 1e-6 && (s = add(l, VT_ASPECT_EPS, what))) s->config.ln_eps = eps[i];
+        if (fabs(c->ln_eps / eps[i] - 1) > 1e-6 && (s = add_trial(l, VT_ASPECT_EPS, what))) s->config.ln_eps = eps[i];
     }
     add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)vt_config_attn_dim(c) / c->heads));
     add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
     add_acts(l);
     add_files(l);
     for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
-        if (c->dist_head != (vt_dist_head)h && (s = add(l, VT_ASPECT_DIST, heads[h])))
+        if (c->dist_head != (vt_dist_head)h && (s = add_trial(l, VT_ASPECT_DIST, heads[h])))
             s->config.dist_head = (vt_dist_head)h;
 }
 
@@ -311,9 +313,9 @@ int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int
               .aspects = d->aspects | 1u << VT_ASPECT_NONE,
               .out = out,
               .most = most};
-    add(&l, VT_ASPECT_NONE, "as it is");
+    add_trial(&l, VT_ASPECT_NONE, "as it is");
     add_norms(&l);
-    vt_setting *s = add(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
+    vt_setting *s = add_trial(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
     if (s) s->config.bgr = !present->config.bgr;
     add_resizes(&l, width, height);
     if (l.remote) return l.n;

@@ -24,12 +24,12 @@ __attribute__((format(printf, 5, 6))) static void text(FILE *f, double x, double
     fputs("</text>\n", f);
 }
 
-static void rect(FILE *f, const char *kind, double x, double y, double w, double h) {
+static void draw_rect(FILE *f, const char *kind, double x, double y, double w, double h) {
     if (w > 0 && h > 0)
         fprintf(f, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n", kind, x, y, w, h);
 }
 
-static void line(FILE *f, const char *kind, double x1, double y1, double x2, double y2) {
+static void draw_line(FILE *f, const char *kind, double x1, double y1, double x2, double y2) {
     fprintf(f, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", kind, x1, y1, x2, y2);
 }
 
@@ -63,18 +63,18 @@ static double at_y(const frame *a, double y) { return HIGH - BOTTOM - y / a->y1 
 
 enum { TICKS = 50 }; /* far more than the steps make */
 
-static void axes(FILE *f, const frame *a, const char *axis, const char *unit) {
+static void draw_axes(FILE *f, const frame *a, const char *axis, const char *unit) {
     double sx = vt_chart_step(a->x0, a->x1, 6), sy = vt_chart_step(0, a->y1, 5), first = ceil(a->x0 / sx - 1e-9) + 0.0;
     for (int k = 0; k <= TICKS && k * sy <= a->y1 * 1.0001; k++) {
         double y = k * sy;
-        line(f, "grid", LEFT, at_y(a, y), WIDE - RIGHT, at_y(a, y));
+        draw_line(f, "grid", LEFT, at_y(a, y), WIDE - RIGHT, at_y(a, y));
         text(f, LEFT - 6, at_y(a, y) + 4.5, " class=\"num faint\" text-anchor=\"end\"", "%g%s", y, unit);
     }
     for (int k = 0; k <= TICKS && (first + k) * sx <= a->x1 * (1 + 1e-9); k++) {
         double x = (first + k) * sx;
         text(f, at_x(a, x), HIGH - BOTTOM + 17, " class=\"num faint\" text-anchor=\"middle\"", "%g", x + 0.0);
     }
-    line(f, "axis", LEFT, at_y(a, 0), WIDE - RIGHT, at_y(a, 0));
+    draw_line(f, "axis", LEFT, at_y(a, 0), WIDE - RIGHT, at_y(a, 0));
     text(f, (LEFT + WIDE - RIGHT) / 2.0, HIGH - 7, " class=\"faint\" text-anchor=\"middle\"", "%s", axis);
 }
 
@@ -94,7 +94,7 @@ static look look_of(int which) {
 }
 
 /* What is known of the share between a point and the next, as a step; intervals of all points as one area. */
-static void band(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
+static void draw_interval_band(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
     fprintf(f, "<path class=\"%s band\" d=\"", l->colour);
     for (size_t i = 0; i + 1 < n; i++)
         if (m[i].low <= m[i].high)
@@ -103,17 +103,17 @@ static void band(FILE *f, const frame *a, const vt_mark *m, size_t n, const look
     fputs("\"/>\n", f);
 }
 
-static void steps(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
+static void draw_step_line(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
     fprintf(f, "<path class=\"%s line\" stroke-dasharray=\"%s\" d=\"M%.2f %.2f", l->colour, l->dashes, at_x(a, m[0].x),
             at_y(a, m[0].y));
     for (size_t i = 1; i < n; i++) fprintf(f, "H%.2fV%.2f", at_x(a, m[i].x), at_y(a, m[i].y));
     fputs("\"/>\n", f);
 }
 
-static void series(FILE *f, const frame *a, const vt_mark *m, size_t n, int which) {
+static void draw_series(FILE *f, const frame *a, const vt_mark *m, size_t n, int which) {
     const look l = look_of(which);
-    band(f, a, m, n, &l);
-    steps(f, a, m, n, &l);
+    draw_interval_band(f, a, m, n, &l);
+    draw_step_line(f, a, m, n, &l);
     for (size_t i = 0; i < n && n <= 60; i++) { /* more would be a thicket */
         fprintf(f, "<path class=\"%s mark\" d=\"M%.2f %.2f%s\"><title>%.6g: %.2f %%", l.colour, at_x(a, m[i].x),
                 at_y(a, m[i].y), l.marker, m[i].x, m[i].y);
@@ -128,7 +128,7 @@ static size_t end_of(const vt_mark *marks, size_t n, size_t i) {
     return j;
 }
 
-static void legend(FILE *f, const vt_mark *marks, size_t n) {
+static void draw_legend(FILE *f, const vt_mark *marks, size_t n) {
     int which = 0;
     fputs("<p class=\"legend\">", f);
     for (size_t i = 0; i < n; i = end_of(marks, n, i)) {
@@ -147,11 +147,11 @@ void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark 
     frame a = {0, 0, 100};
     for (size_t i = 0; i < n; i++) a.x1 = fmax(a.x1, marks[i].x);
     if (!(a.x1 > 0)) a.x1 = 1;
-    legend(f, marks, n);
+    draw_legend(f, marks, n);
     begin(f, title, WIDE, HIGH);
-    axes(f, &a, axis, " %");
+    draw_axes(f, &a, axis, " %");
     int which = 0;
-    for (size_t i = 0, j; i < n; i = j) j = end_of(marks, n, i), series(f, &a, marks + i, j - i, which++);
+    for (size_t i = 0, j; i < n; i = j) j = end_of(marks, n, i), draw_series(f, &a, marks + i, j - i, which++);
     fputs("</svg>\n", f);
 }
 
@@ -160,25 +160,25 @@ void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark 
 enum { BINS = 40 };
 
 /* A value of a file as one whose differences are finite. */
-static double held(double x) { return fmin(fmax(x, -1e300), 1e300); }
+static double clamp_magnitude(double x) { return fmin(fmax(x, -1e300), 1e300); }
 
-static double fill(double bins[BINS], const frame *a, const double *v, size_t n) {
+static double fill_bins(double bins[BINS], const frame *a, const double *v, size_t n) {
     double most = 0;
     memset(bins, 0, BINS * sizeof *bins);
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(v[i])) continue;
-        int k = (int)((held(v[i]) - a->x0) / (a->x1 - a->x0) * BINS);
+        int k = (int)((clamp_magnitude(v[i]) - a->x0) / (a->x1 - a->x0) * BINS);
         bins[k < 0 ? 0 : k >= BINS ? BINS - 1 : k]++;
     }
     for (int k = 0; k < BINS; k++) most = fmax(most, bins[k]);
     return most;
 }
 
-static void columns(FILE *f, const frame *a, const double bins[BINS], const char *kind, double shift) {
+static void draw_columns(FILE *f, const frame *a, const double bins[BINS], const char *kind, double shift) {
     double w = (a->x1 - a->x0) / BINS;
     for (int k = 0; k < BINS; k++) {
         double x = at_x(a, a->x0 + k * w), wide = at_x(a, a->x0 + (k + 1) * w) - x;
-        rect(f, kind, x + shift * wide + 0.5, at_y(a, bins[k]), wide / 2 - 0.75, at_y(a, 0) - at_y(a, bins[k]));
+        draw_rect(f, kind, x + shift * wide + 0.5, at_y(a, bins[k]), wide / 2 - 0.75, at_y(a, 0) - at_y(a, bins[k]));
     }
 }
 
@@ -188,21 +188,21 @@ void vt_chart_histogram(FILE *f, const char *title, const char *axis, const doub
     frame a = {0, 0, 1};
     for (size_t i = 0; i < n_v + n_w; i++) {
         double x = i < n_v ? v[i] : w[i - n_v];
-        if (isfinite(x)) a.x0 = fmin(a.x0, held(x)), a.x1 = fmax(a.x1, held(x));
+        if (isfinite(x)) a.x0 = fmin(a.x0, clamp_magnitude(x)), a.x1 = fmax(a.x1, clamp_magnitude(x));
     }
     /* whole bins on either side of 0: none holds both kinds of verdict */
     double bin = (a.x1 - a.x0) > 0 ? (a.x1 - a.x0) / (BINS - 2) : 1.0 / BINS;
     a.x0 = -ceil(-a.x0 / bin) * bin, a.x1 = a.x0 + BINS * bin;
-    a.y1 = fmax(1, fmax(fill(first, &a, v, n_v), fill(second, &a, w, n_w)));
+    a.y1 = fmax(1, fmax(fill_bins(first, &a, v, n_v), fill_bins(second, &a, w, n_w)));
     begin(f, title, WIDE, HIGH);
     fputs("<defs><pattern id=\"hatch\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\"><path class=\"b "
           "hatch\" "
           "d=\"M-1 1l2 -2M0 4l4 -4M3 5l2 -2\"/></pattern></defs>\n",
           f);
-    if (a.x0 < 0) rect(f, "zone", LEFT, TOP, at_x(&a, 0) - LEFT, HIGH - BOTTOM - TOP);
-    axes(f, &a, axis, "");
-    columns(f, &a, first, "a column", 0);
-    columns(f, &a, second, "b hatched", 0.5);
-    line(f, "axis", at_x(&a, 0), TOP, at_x(&a, 0), HIGH - BOTTOM);
+    if (a.x0 < 0) draw_rect(f, "zone", LEFT, TOP, at_x(&a, 0) - LEFT, HIGH - BOTTOM - TOP);
+    draw_axes(f, &a, axis, "");
+    draw_columns(f, &a, first, "a column", 0);
+    draw_columns(f, &a, second, "b hatched", 0.5);
+    draw_line(f, "axis", at_x(&a, 0), TOP, at_x(&a, 0), HIGH - BOTTOM);
     fputs("</svg>\n", f);
 }

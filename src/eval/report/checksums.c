@@ -127,7 +127,7 @@ static const char *line_of(const char *text, const char *name, size_t n) {
 }
 
 /* Lines of `a` against those of `b`. */
-static void lines(const char *a, const char *b, bool stored, vt_findings *found) {
+static void report_differing_lines(const char *a, const char *b, bool stored, vt_findings *found) {
     int damaged = 0;
     for (const char *p = a; *p && damaged < VT_FINDINGS_KEPT;) { /* no list: the rest tells nothing */
         size_t len = strcspn(p, "\n");
@@ -148,7 +148,7 @@ static void lines(const char *a, const char *b, bool stored, vt_findings *found)
 }
 
 /* A file that cannot be read is a finding; that there is no memory for it is none. */
-static vt_status unread(vt_status s, const vt_err *why, vt_findings *found, vt_err *e) {
+static vt_status report_unreadable_file(vt_status s, const vt_err *why, vt_findings *found, vt_err *e) {
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why->text);
     vt_findings_add(found, "%s", why->text);
     return VT_OK;
@@ -160,12 +160,12 @@ vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e) {
     vt_err why = {0};
     if (!vt_path(path, dir, SUMS)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
     vt_status s = vt_file_read(path, TEXT_MOST, &then, &n, &why);
-    if (s != VT_OK) return unread(s, &why, found, e);
+    if (s != VT_OK) return report_unreadable_file(s, &why, found, e);
     s = sums_text(&now, dir, e);
     if (s == VT_OK && (strlen(then) != n || strcmp(now, then))) {
         size_t before = found->n;
-        lines(now, then, false, found);
-        lines(then, now, true, found);
+        report_differing_lines(now, then, false, found);
+        report_differing_lines(then, now, true, found);
         if (found->n == before) vt_findings_add(found, SUMS " is changed, the files that it names are not");
     }
     if (s == VT_OK) free(now);
@@ -188,7 +188,7 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
         if (access(path, F_OK) != 0) continue; /* vt_checksums_files has said so if it was there once */
         s = vt_file_read(path, TEXT_MOST, &then, &have, &why);
         if (s != VT_OK) {
-            s = unread(s, &why, found, e);
+            s = report_unreadable_file(s, &why, found, e);
             continue;
         }
         vt_text_stream w;
@@ -211,7 +211,7 @@ static vt_status check_json(const char *dir, vt_findings *found, vt_err *e) {
     static const char key[] = "\"sha256\": \"";
     if (!vt_path(path, dir, "run.json") || access(path, F_OK) != 0) return VT_OK; /* a merged run */
     vt_status s = vt_file_read(path, TEXT_MOST, &text, &n, &why);
-    if (s != VT_OK) return unread(s, &why, found, e);
+    if (s != VT_OK) return report_unreadable_file(s, &why, found, e);
     char *at = NULL;
     for (char *p = text; (p = strstr(p, key)); p++) at = p;
     at = at ? at + sizeof key - 1 : NULL;

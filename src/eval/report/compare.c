@@ -20,7 +20,7 @@ static bool may_differ(const char *key) {
 }
 
 /* Values of the header that a sentence can name: text as it is, of an object the keys that differ. */
-static void differing(const json_t *a, const json_t *b, char *text, size_t size) {
+static void describe_difference(const json_t *a, const json_t *b, char *text, size_t size) {
     char names[200];
     if (json_is_object(a) && json_is_object(b) && vt_header_difference(a, b, false, names, sizeof names))
         snprintf(text, size, "not the same (%s)", names);
@@ -45,12 +45,12 @@ static vt_status other_data(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
                    names, x->data.format, x->data.split, x->data.sha256, y->data.format, y->data.split, y->data.sha256);
 }
 
-static vt_status covers(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
+static vt_status check_keys_agree(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     vt_header_gap gap;
     char text[300];
     if (!vt_header_gap_find(&gap, a->header, b->header, may_differ)) return VT_OK;
     if (!strcmp(gap.key, "data")) return other_data(a, b, e);
-    differing(gap.in_a, gap.in_b, text, sizeof text);
+    describe_difference(gap.in_a, gap.in_b, text, sizeof text);
     return vt_fail(e, VT_E_USAGE, "%s and %s cannot be compared: %s is %s", a->dir, b->dir, gap.key, text);
 }
 
@@ -60,8 +60,8 @@ static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e
         return vt_fail(e, VT_E_USAGE,
                        "%s and %s cannot be compared: %s is a curve over eps, the other an evaluation at one eps",
                        a->dir, b->dir, curve ? a->dir : b->dir);
-    VT_TRY(covers(a, b, e));
-    return covers(b, a, e);
+    VT_TRY(check_keys_agree(a, b, e));
+    return check_keys_agree(b, a, e);
 }
 
 static int by_number(const void *a, const void *b) {
@@ -93,7 +93,7 @@ size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from) {
 
 /* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
  * for an image (killed runs) leaves it out. */
-static void judge(uint8_t *state, const vt_compared *c, const vt_coverage *b, int entry) {
+static void fill_states_for_entry(uint8_t *state, const vt_compared *c, const vt_coverage *b, int entry) {
     memset(state, 0, c->n);
     for (size_t i = 0, at = 0; i < b->n; i++) {
         at = vt_compared_place(c, b->images[i], at);
@@ -202,8 +202,8 @@ static void side_close(side *s) {
 }
 
 static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int k, const vt_compared *c) {
-    judge(a->state, c, &a->coverage, i);
-    judge(b->state, c, &b->coverage, k);
+    fill_states_for_entry(a->state, c, &a->coverage, i);
+    fill_states_for_entry(b->state, c, &b->coverage, k);
     *row = (vt_pair){0};
     snprintf(row->name, sizeof row->name, "%s", name);
     vt_pair_count(row, a->state, b->state, c);
@@ -211,8 +211,8 @@ static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int
 
 static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, const vt_compared *c, bool common,
                           vt_err *e) {
-    judge(a->state, c, &a->coverage, 0);
-    judge(b->state, c, &b->coverage, 0);
+    fill_states_for_entry(a->state, c, &a->coverage, 0);
+    fill_states_for_entry(b->state, c, &b->coverage, 0);
     if (!common) VT_TRY(vt_compare_images(a->ledger, b->ledger, a->state, b->state, c, e));
     one_row(&rows[(*n)++], "clean", a, 0, b, 0, c);
     for (int i = 0; i < a->coverage.n_entries; i++)

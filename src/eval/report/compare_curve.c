@@ -17,7 +17,7 @@ typedef struct two {
 /* ---- is it all there? ---- */
 
 /* Images that entry k has to try: the right ones, at a chosen eps those that no entry before it broke within that. */
-static int64_t due(const vt_curve *c, int k) {
+static int64_t count_images_to_try(const vt_curve *c, int k) {
     int64_t n = 0;
     for (size_t i = 0; i < c->n; i++) {
         bool stands = c->images[i].right;
@@ -28,9 +28,9 @@ static int64_t due(const vt_curve *c, int k) {
     return n;
 }
 
-static vt_status finished(const vt_curve *c, const char *dir, vt_err *e) {
+static vt_status check_finished(const vt_curve *c, const char *dir, vt_err *e) {
     for (int k = 0; k < c->n_entries; k++) {
-        long long want = (long long)due(c, k), have = (long long)c->entries[k].tried;
+        long long want = (long long)count_images_to_try(c, k), have = (long long)c->entries[k].tried;
         if (have < want)
             return vt_fail(e, VT_E_USAGE, "%s is not finished: %s has results for %lld of %lld images", dir,
                            c->entries[k].name, have, want);
@@ -40,7 +40,7 @@ static vt_status finished(const vt_curve *c, const char *dir, vt_err *e) {
 
 /* ---- rows ---- */
 
-static void states(uint8_t *state, const vt_compared *all, const vt_curve *c, double eps) {
+static void fill_states_at_eps(uint8_t *state, const vt_compared *all, const vt_curve *c, double eps) {
     memset(state, 0, all->n);
     for (size_t i = 0, at = 0; i < c->n; i++) {
         at = vt_compared_place(all, c->images[i].image, at);
@@ -49,8 +49,8 @@ static void states(uint8_t *state, const vt_compared *all, const vt_curve *c, do
 }
 
 static void radius_row(vt_pair *row, two *t, double eps) {
-    states(t->x, &t->all, &t->a, eps);
-    states(t->y, &t->all, &t->b, eps);
+    fill_states_at_eps(t->x, &t->all, &t->a, eps);
+    fill_states_at_eps(t->y, &t->all, &t->b, eps);
     vt_pair_count(row, t->x, t->y, &t->all);
 }
 
@@ -112,10 +112,10 @@ static vt_status norms_row(vt_pair *row, const two *t, vt_err *e) {
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to compare %zu norms", t->a.n);
 }
 
-static vt_status compare(two *t, vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common,
-                         vt_err *e) {
-    VT_TRY(finished(&t->a, a->dir, e));
-    VT_TRY(finished(&t->b, b->dir, e));
+static vt_status fill_comparison_rows(two *t, vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b,
+                                      bool common, vt_err *e) {
+    VT_TRY(check_finished(&t->a, a->dir, e));
+    VT_TRY(check_finished(&t->b, b->dir, e));
     VT_TRY(vt_compared_open(&t->all, a, b, e));
     t->x = calloc(t->all.n, 1), t->y = calloc(t->all.n, 1);
     if (!t->x || !t->y) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", t->all.n);
@@ -140,7 +140,7 @@ vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a,
     two t = {0};
     vt_status s = vt_curve_make(&t.a, a, e);
     if (s == VT_OK) s = vt_curve_make(&t.b, b, e);
-    if (s == VT_OK) s = compare(&t, rows, most, n, a, b, common, e);
+    if (s == VT_OK) s = fill_comparison_rows(&t, rows, most, n, a, b, common, e);
     vt_curve_free(&t.a), vt_curve_free(&t.b);
     vt_compared_close(&t.all);
     free(t.x), free(t.y);

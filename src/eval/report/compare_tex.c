@@ -20,7 +20,7 @@ static int column_of(const columns *c, const vt_header_attack *a) {
     return -1;
 }
 
-static vt_status gather(columns *c, vt_ledger *const *runs, int n, vt_err *e) {
+static vt_status collect_columns(columns *c, vt_ledger *const *runs, int n, vt_err *e) {
     size_t most = 1;
     for (int i = 0; i < n; i++) most += (size_t)runs[i]->header->n_attacks;
     if (!(c->list = calloc(most, sizeof *c->list))) return vt_fail(e, VT_E_MEMORY, "no memory for a table");
@@ -33,7 +33,7 @@ static vt_status gather(columns *c, vt_ledger *const *runs, int n, vt_err *e) {
 }
 
 /* Attacks of one name and other options are told apart by numbers, which comments explain. */
-static void heading(char *out, size_t size, const columns *c, int k) {
+static void name_column(char *out, size_t size, const columns *c, int k) {
     char name[56];
     int before = 0, all = 0;
     for (int i = 0; i < c->n; i++) {
@@ -57,18 +57,18 @@ static void name_run(char *out, size_t size, vt_ledger *const *runs, int n, int 
     snprintf(out, size, twice ? "%s (%s)" : "%s", name, runs[i]->dir);
 }
 
-static void comment(FILE *f, const char *text) {
+static void write_comment(FILE *f, const char *text) {
     char plain[2000];
     fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
 }
 
-static void cell(FILE *f, const vt_row *r) { fprintf(f, " & %.2f [%.2f, %.2f]", r->percent, r->low, r->high); }
+static void write_cell(FILE *f, const vt_row *r) { fprintf(f, " & %.2f [%.2f, %.2f]", r->percent, r->low, r->high); }
 
 static void write_row(FILE *f, const columns *c, const vt_summary *s, const char *name) {
     vt_row r;
     vt_tex(f, name);
     vt_summary_row(s, 0, &r);
-    cell(f, &r);
+    write_cell(f, &r);
     for (int k = 0; k < c->n; k++) {
         int entry = 0;
         bool there = false;
@@ -76,7 +76,7 @@ static void write_row(FILE *f, const columns *c, const vt_summary *s, const char
             if (!r.level && entry < s->n_entries)
                 there = vt_compare_same(vt_header_entry(s->header, ++entry), c->list[k]);
         if (there)
-            cell(f, &r);
+            write_cell(f, &r);
         else
             fputs(" & --", f);
     }
@@ -93,7 +93,7 @@ static void begin_table(FILE *f, const columns *c, const vt_summary *s) {
     fputs(" In brackets: 95\\,\\% interval.}\n\\begin{tabular}{l", f);
     for (int k = 0; k <= c->n; k++) fputc('r', f);
     fputs("}\n\\toprule\n & clean", f);
-    for (int k = 0; k < c->n; k++) heading(text, sizeof text, c, k), fputs(" & ", f), vt_tex(f, text);
+    for (int k = 0; k < c->n; k++) name_column(text, sizeof text, c, k), fputs(" & ", f), vt_tex(f, text);
     fputs(" \\\\\n\\midrule\n", f);
 }
 
@@ -116,17 +116,17 @@ vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e) {
     for (int i = 0; i < n; i++)
         if (runs[i]->header->curve)
             return vt_fail(e, VT_E_USAGE, "%s is a curve: --tex makes a table of evaluations", runs[i]->dir);
-    VT_TRY(gather(&c, runs, n, e));
-    comment(f, "\\usepackage{booktabs}");
+    VT_TRY(collect_columns(&c, runs, n, e));
+    write_comment(f, "\\usepackage{booktabs}");
     for (int i = 0; i < n; i++) {
         name_run(text, sizeof text, runs, n, i);
         snprintf(text + strlen(text), sizeof text - strlen(text), ": weights %.64s", runs[i]->header->weights);
-        comment(f, text);
+        write_comment(f, text);
     }
     for (int k = 0; k < c.n; k++) {
-        heading(name, sizeof name, &c, k);
+        name_column(name, sizeof name, &c, k);
         snprintf(text, sizeof text, "%s: %s", name, c.list[k]->id);
-        comment(f, text);
+        write_comment(f, text);
     }
     vt_status s = VT_OK;
     for (int i = 0; i < n && s == VT_OK; i++) s = one_run(f, &c, runs, n, i, e);

@@ -30,7 +30,7 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void note(vt_curve *c, size_t i, const vt_record *r) {
+static void add_attack_line(vt_curve *c, size_t i, const vt_record *r) {
     vt_curve_image *im = &c->images[i];
     vt_curve_entry *entry = &c->entries[r->entry - 1];
     double *norm = &c->norms[i * (size_t)c->n_entries + (size_t)r->entry - 1];
@@ -65,7 +65,8 @@ static vt_status read_images(vt_curve *c, const vt_ledger *l, vt_err *e) {
         const vt_record *r = &l->records[i];
         vt_curve_image key = {.image = r->image};
         const vt_curve_image *im = bsearch(&key, c->images, c->n, sizeof key, by_number);
-        if (r->entry > VT_ENTRY_CLEAN && r->entry <= c->n_entries && im) note(c, (size_t)(im - c->images), r);
+        if (r->entry > VT_ENTRY_CLEAN && r->entry <= c->n_entries && im)
+            add_attack_line(c, (size_t)(im - c->images), r);
     }
     return VT_OK;
 }
@@ -144,9 +145,9 @@ void vt_curve_free(vt_curve *c) {
 
 /* ---- files ---- */
 
-static double percent(const vt_curve *c, int64_t n) { return c->n ? 100 * (double)n / (double)c->n : 0; }
+static double percent_of_images(const vt_curve *c, int64_t n) { return c->n ? 100 * (double)n / (double)c->n : 0; }
 
-static const char *by(const vt_curve *c, const vt_curve_point *p) {
+static const char *breaking_attack_name(const vt_curve *c, const vt_curve_point *p) {
     return p->entry >= 0 ? c->entries[p->entry].name : p->broken && p->eps == 0 ? "clean" : "";
 }
 
@@ -154,21 +155,21 @@ static void write_csv(FILE *f, const vt_curve *c) {
     fprintf(f, "eps,robust,images,percent,low95,high95,broken,attack,confirmed\n");
     for (size_t i = 0; i < c->n_points; i++) {
         const vt_curve_point *p = &c->points[i];
-        fprintf(f, "%.17g,%lld,%zu,%.4f,%.4f,%.4f,%lld,", p->eps, (long long)p->robust, c->n, percent(c, p->robust),
-                p->low, p->high, (long long)p->broken);
-        vt_csv(f, by(c, p));
+        fprintf(f, "%.17g,%lld,%zu,%.4f,%.4f,%.4f,%lld,", p->eps, (long long)p->robust, c->n,
+                percent_of_images(c, p->robust), p->low, p->high, (long long)p->broken);
+        vt_csv(f, breaking_attack_name(c, p));
         fprintf(f, ",%d\n", p->confirmed);
     }
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 static json_t *entry_json(const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
-    json_t *o =
-        json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps", number(a->eps), "tried",
-                  (json_int_t)a->tried, "found", (json_int_t)a->found, "median", number(vt_curve_median(c, k)),
-                  "gradients", (json_int_t)a->gradients, "forwards", (json_int_t)a->forwards);
+    json_t *o = json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps",
+                          real_or_null(a->eps), "tried", (json_int_t)a->tried, "found", (json_int_t)a->found, "median",
+                          real_or_null(vt_curve_median(c, k)), "gradients", (json_int_t)a->gradients, "forwards",
+                          (json_int_t)a->forwards);
     if (a->vanished) json_object_set_new(o, "vanished", json_integer((json_int_t)a->vanished));
     if (a->not_finite) json_object_set_new(o, "not_finite", json_integer((json_int_t)a->not_finite));
     return o;
@@ -178,9 +179,9 @@ static json_t *image_json(const vt_curve *c, size_t i) {
     const vt_curve_image *im = &c->images[i];
     json_t *norms = json_array(), *o;
     for (int k = 0; k < c->n_entries; k++)
-        json_array_append_new(norms, number(c->norms[i * (size_t)c->n_entries + (size_t)k]));
+        json_array_append_new(norms, real_or_null(c->norms[i * (size_t)c->n_entries + (size_t)k]));
     o = json_pack("{s:i,s:i,s:i,s:b,s:o,s:b,s:o}", "image", im->image, "label", im->label, "pred", im->pred, "right",
-                  im->right, "distance", number(im->distance), "borderline", im->borderline, "norms", norms);
+                  im->right, "distance", real_or_null(im->distance), "borderline", im->borderline, "norms", norms);
     json_object_set_new(o, "attack", im->entry < 0 ? json_null() : json_integer(im->entry));
     return o;
 }
@@ -192,9 +193,9 @@ json_t *vt_curve_json(const vt_curve *c) {
     for (size_t i = 0; i < c->n_points; i++) {
         const vt_curve_point *p = &c->points[i];
         json_array_append_new(points, json_pack("{s:f,s:I,s:f,s:[f,f],s:I,s:s,s:b}", "eps", p->eps, "robust",
-                                                (json_int_t)p->robust, "percent", percent(c, p->robust), "interval95",
-                                                p->low, p->high, "broken", (json_int_t)p->broken, "attack", by(c, p),
-                                                "confirmed", p->confirmed));
+                                                (json_int_t)p->robust, "percent", percent_of_images(c, p->robust),
+                                                "interval95", p->low, p->high, "broken", (json_int_t)p->broken,
+                                                "attack", breaking_attack_name(c, p), "confirmed", p->confirmed));
     }
     for (size_t i = 0; i < c->n; i++) json_array_append_new(images, image_json(c, i));
     o = json_pack("{s:s,s:O,s:I,s:I,s:o,s:o,s:o}", "format", "vitrine curve 1", "run", c->header->document, "total",

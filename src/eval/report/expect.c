@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "eval/header.h"
 
-static vt_status name(const vt_ledger *l, const vt_record *const *failed, size_t n, vt_err *e) {
+static vt_status report_failed_images(const vt_ledger *l, const vt_record *const *failed, size_t n, vt_err *e) {
     char others[200] = "";
     size_t used = 0, count = 1;
     const vt_record *r = failed[0];
@@ -40,7 +40,7 @@ vt_status vt_expect_robust(const vt_ledger *l, vt_err *e) {
     for (size_t i = 0; i < l->count; i++)
         if (vt_record_fails(l, &l->records[i])) failed[n++] = &l->records[i];
     qsort(failed, n, sizeof *failed, vt_record_by_image);
-    vt_status s = n ? name(l, failed, n, e) : VT_OK;
+    vt_status s = n ? report_failed_images(l, failed, n, e) : VT_OK;
     free(failed);
     return s;
 }

@@ -21,19 +21,19 @@ typedef struct choice {
     vt_scoring scoring;
 } choice;
 
-static bool counts(const choice *c, const vt_record *r) {
+static bool is_chosen_record(const choice *c, const vt_record *r) {
     return c->entry ? r->entry == c->entry : vt_header_scoring(c->header, r->entry) == c->scoring;
 }
 
 /* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. */
-static const vt_record *better(const vt_record *old, const vt_record *r, const choice *c) {
+static const vt_record *better_record(const vt_record *old, const vt_record *r, const choice *c) {
     if (r->entry == VT_ENTRY_CLEAN) return old ? old : r;
-    if (r->status != VT_RECORD_BROKEN || r->adv < 0 || !counts(c, r)) return old;
+    if (r->status != VT_RECORD_BROKEN || r->adv < 0 || !is_chosen_record(c, r)) return old;
     if (!old || old->entry == VT_ENTRY_CLEAN || r->margin > old->margin) return r;
     return old;
 }
 
-static vt_status allocate(vt_export *x, vt_err *e) {
+static vt_status allocate_arrays(vt_export *x, vt_err *e) {
     size_t values, bytes;
     if (!vt_mul((size_t)x->n, x->pixels, &values) || !vt_mul(values, sizeof(float), &bytes))
         return vt_fail(e, VT_E_MEMORY, "%s: its images do not fit into memory", x->ledger->dir);
@@ -57,12 +57,13 @@ static vt_status clean_image(float *to, const vt_export *x, const vt_record *cle
 }
 
 /* Records in the order of images; each image begins with its clean line. */
-static vt_status fill(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, const choice *c, vt_err *e) {
+static vt_status fill_arrays(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, const choice *c,
+                             vt_err *e) {
     int64_t at = 0;
     for (size_t i = 0, j; i < n; i = j, at++) {
         const vt_record *best = NULL;
         if (r[i]->entry) return vt_fail(e, VT_E_FORMAT, "%s: image %d has no clean line", x->ledger->dir, r[i]->image);
-        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better(best, r[j], c);
+        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better_record(best, r[j], c);
         float *to = x->x_adv + (size_t)at * x->pixels;
         VT_TRY(clean_image(to, x, r[i], d, e));
         bool broken = best->entry > VT_ENTRY_CLEAN && r[i]->status == VT_RECORD_CORRECT;
@@ -80,12 +81,12 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
     choice c = {.header = l->header, .entry = entry, .scoring = scoring};
     *x = (vt_export){.ledger = l, .shape = vt_config_shape(&m->config), .pixels = vt_config_input_pixels(&m->config)};
     VT_TRY(vt_coverage_finished(l, &x->n, e));
-    VT_TRY(allocate(x, e));
+    VT_TRY(allocate_arrays(x, e));
     const vt_record **order = calloc(l->count + 1, sizeof *order);
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
     qsort(order, l->count, sizeof *order, vt_record_by_image);
-    vt_status s = fill(x, order, l->count, d, &c, e);
+    vt_status s = fill_arrays(x, order, l->count, d, &c, e);
     free(order);
     return s;
 }
@@ -99,7 +100,7 @@ void vt_export_free(vt_export *x) {
 
 enum { PARTS = 5 };
 
-static void tensors(vt_tensor t[PARTS], const vt_export *x) {
+static void make_tensors(vt_tensor t[PARTS], const vt_export *x) {
     size_t n = (size_t)x->n;
     t[0] = (vt_tensor){.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {x->n, VT_CHW_OF(x->shape)}};
     t[0].numel = n * x->pixels, t[0].data = x->x_adv;
@@ -111,14 +112,14 @@ static void tensors(vt_tensor t[PARTS], const vt_export *x) {
 
 static vt_status write_npz(const vt_export *x, const char *path, vt_err *e) {
     vt_tensor t[PARTS];
-    tensors(t, x);
+    make_tensors(t, x);
     return vt_npz_write(path, t, PARTS, e);
 }
 
 static vt_status write_npy(const vt_export *x, const char *path, vt_err *e) {
     vt_tensor t[PARTS];
     char file[VT_PATH_MAX], name[32];
-    tensors(t, x);
+    make_tensors(t, x);
     VT_TRY(vt_make_dir(path, e));
     for (int i = 0; i < PARTS; i++) {
         snprintf(name, sizeof name, "%s.npy", t[i].name);
@@ -133,7 +134,7 @@ static vt_status write_safetensors(const vt_export *x, const char *path, vt_err 
     const char *const meta[] = {"weights", h->weights,   "data", h->data.sha256, "split",   h->data.split,
                                 "norm",    h->norm_name, "eps",  h->eps_text,    "vitrine", h->version};
     vt_tensor t[PARTS];
-    tensors(t, x);
+    make_tensors(t, x);
     return vt_tensors_write(path, t, PARTS, meta, (int)(sizeof meta / sizeof *meta / 2), e);
 }
 

@@ -7,7 +7,7 @@
 /* ---- HTML ---- */
 
 /* Length of the UTF-8 sequence at p, 0 if it is none (Unicode 15, table 3-7; the end of the text ends it). */
-static size_t sequence(const unsigned char *p) {
+static size_t utf8_sequence_length(const unsigned char *p) {
     size_t n = *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
     for (size_t i = 1; i < n; i++)
         if ((p[i] & 0xC0) != 0x80) return 0;
@@ -26,7 +26,7 @@ void vt_html(FILE *f, const char *text) {
                               : *p == '"'  ? "&quot;"
                               : *p == '\'' ? "&#39;"
                                            : NULL;
-        size_t n = *p < 0x80 ? 1 : sequence(p);
+        size_t n = *p < 0x80 ? 1 : utf8_sequence_length(p);
         if (special)
             fputs(special, f);
         else if (!n || *p < 32 || *p == 127)
@@ -44,7 +44,7 @@ typedef struct escape {
     const char *text;
 } escape;
 
-static void escaped(FILE *f, const char *text, const escape *list) {
+static void write_escaped(FILE *f, const char *text, const escape *list) {
     vt_text_at at = {0};
     for (; *text; text++) {
         const escape *x = list;
@@ -74,18 +74,18 @@ void vt_tex(FILE *f, const char *text) {
                                   {'[', "{[}"}, /* these two would belong to the \\ of the line before */
                                   {'*', "{*}"},
                                   {0, NULL}};
-    escaped(f, text, list);
+    write_escaped(f, text, list);
 }
 
 void vt_md(FILE *f, const char *text) {
     static const escape list[] = {{'|', "\\|"}, {'\\', "\\\\"}, {'`', "\\`"}, {'*', "\\*"}, {'_', "\\_"},
                                   {'<', "\\<"}, {'>', "\\>"},   {'[', "\\["}, {']', "\\]"}, {0, NULL}};
-    escaped(f, text, list);
+    write_escaped(f, text, list);
 }
 
 void vt_md_code(FILE *f, const char *text) {
     static const escape list[] = {{'`', "'"}, {0, NULL}}; /* nothing else ends it */
-    fputc('`', f), escaped(f, text, list), fputc('`', f);
+    fputc('`', f), write_escaped(f, text, list), fputc('`', f);
 }
 
 /* ---- CSV ---- */
@@ -95,6 +95,6 @@ void vt_csv(FILE *f, const char *text) {
     const char *quote = strpbrk(text, ",;\"\r\n") ? "\"" : "";
     fputs(quote, f);
     if (*text && strchr("=+-@\t\r", *text)) fputc('\'', f);
-    escaped(f, text, list);
+    write_escaped(f, text, list);
     fputs(quote, f);
 }

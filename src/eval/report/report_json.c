@@ -7,13 +7,13 @@
 #include "core/stats.h"
 #include "eval/report/published.h"
 
-static json_t *interval(int64_t count, int64_t total) {
+static json_t *interval_json(int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
     return json_pack("[f,f]", low, high);
 }
 
-static json_t *share(int64_t count, int64_t total) {
+static json_t *percent_json(int64_t count, int64_t total) {
     return json_real(total ? 100 * (double)count / (double)total : 0);
 }
 
@@ -45,8 +45,8 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
     json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:o}", "name", en->name, "id",
                           en->id, "robust", (json_int_t)en->robust, "broken", (json_int_t)en->broken, "borderline",
                           (json_int_t)en->borderline, "invalid", (json_int_t)en->invalid, "total", (json_int_t)total,
-                          "percent", share(en->robust, total), "interval95", interval(en->robust, total), "gradients",
-                          (json_int_t)en->gradients, "forwards", (json_int_t)en->forwards, "median_linf",
+                          "percent", percent_json(en->robust, total), "interval95", interval_json(en->robust, total),
+                          "gradients", (json_int_t)en->gradients, "forwards", (json_int_t)en->forwards, "median_linf",
                           real_or_null(en->median_linf), "median_l2", real_or_null(en->median_l2), "median_l1",
                           real_or_null(en->median_l1), "stages", stages);
     char text[600];
@@ -64,7 +64,7 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
 }
 
 /* Header keys that belong to run.json, or that follow with their results. */
-static bool elsewhere(const char *key) {
+static bool is_excluded_key(const char *key) {
     static const char *const keys[] = {"format", "blas", "compiler", "attacks", "model", "sources"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
@@ -98,8 +98,8 @@ static json_t *published_json(const vt_summary *s) {
         json_object_set_new(row, "published_right", json_integer((json_int_t)p.published));
         json_object_set_new(row, "corrected_right", json_integer((json_int_t)p.corrected));
         json_object_set_new(row, "total", json_integer((json_int_t)p.total));
-        json_object_set_new(row, "published_percent", share(p.published, p.total));
-        json_object_set_new(row, "corrected_percent", share(p.corrected, p.total));
+        json_object_set_new(row, "published_percent", percent_json(p.published, p.total));
+        json_object_set_new(row, "corrected_percent", percent_json(p.corrected, p.total));
         json_object_set_new(row, "points", json_real(p.points));
         json_array_append_new(rows, row);
     }
@@ -113,14 +113,14 @@ static json_t *document(const vt_summary *s) {
     const char *key;
     json_t *value;
     json_object_foreach(s->header->document, key, value) {
-        if (!elsewhere(key)) json_object_set(o, key, value);
+        if (!is_excluded_key(key)) json_object_set(o, key, value);
     }
     json_object_set_new(o, "model", model_json(s->header));
     json_object_set_new(o, "images", json_string(s->images));
     json_object_set_new(o, "clean",
                         json_pack("{s:I,s:I,s:o,s:o}", "correct", (json_int_t)s->correct, "total", (json_int_t)s->total,
-                                  "percent", share(s->correct, s->total), "interval95",
-                                  interval(s->correct, s->total)));
+                                  "percent", percent_json(s->correct, s->total), "interval95",
+                                  interval_json(s->correct, s->total)));
     if (s->not_finite)
         json_object_set_new(json_object_get(o, "clean"), "not_finite", json_integer((json_int_t)s->not_finite));
     if (s->unsure)
@@ -131,12 +131,12 @@ static json_t *document(const vt_summary *s) {
     json_object_set_new(o, "attacks", attacks);
     json_object_set_new(o, "worst_case",
                         json_pack("{s:I,s:I,s:o,s:o}", "robust", (json_int_t)s->worst_robust, "total",
-                                  (json_int_t)s->total, "percent", share(s->worst_robust, s->total), "interval95",
-                                  interval(s->worst_robust, s->total)));
+                                  (json_int_t)s->total, "percent", percent_json(s->worst_robust, s->total),
+                                  "interval95", interval_json(s->worst_robust, s->total)));
     if (s->worst_eight_bit >= 0)
         json_object_set_new(o, "worst_case_8bit",
                             json_pack("{s:I,s:I,s:o}", "robust", (json_int_t)s->worst_eight_bit, "total",
-                                      (json_int_t)s->total, "percent", share(s->worst_eight_bit, s->total)));
+                                      (json_int_t)s->total, "percent", percent_json(s->worst_eight_bit, s->total)));
     if (s->header->published.document) json_object_set_new(o, "as_published", published_json(s));
     return vt_json_whole(o, before);
 }

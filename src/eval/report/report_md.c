@@ -4,10 +4,10 @@
 #include "eval/header.h"
 #include "eval/report/published.h"
 
-static void item(FILE *f, const char *text) { fputs("\n* ", f), vt_md(f, text); }
+static void write_item(FILE *f, const char *text) { fputs("\n* ", f), vt_md(f, text); }
 
 /* As published beside corrected. */
-static void published(FILE *f, const vt_summary *s) {
+static void write_published_table(FILE *f, const vt_summary *s) {
     char title[200];
     vt_published_pair p;
     if (!vt_published_title(s, title, sizeof title)) return;
@@ -20,7 +20,7 @@ static void published(FILE *f, const vt_summary *s) {
                 100 * (double)p.published / all, (long long)p.corrected, (long long)p.total,
                 100 * (double)p.corrected / all, p.points);
     }
-    for (int i = 0; vt_published_pair_at(s, i, &p); i++) item(f, p.label), fputs(": ", f), vt_md(f, p.why);
+    for (int i = 0; vt_published_pair_at(s, i, &p); i++) write_item(f, p.label), fputs(": ", f), vt_md(f, p.why);
 }
 
 static void write(FILE *f, const vt_summary *s) {
@@ -44,16 +44,16 @@ static void write(FILE *f, const vt_summary *s) {
              vt_header_threat(h, threat, sizeof threat), (long long)h->seed, h->data.format, h->data.split, s->images,
              vt_header_weights(h, name, sizeof name), h->weights, h->data.sha256, h->version);
     fputc('\n', f), vt_md(f, text), fputc('\n', f);
-    for (size_t i = 0; vt_summary_note(s, i); i++) item(f, vt_summary_note(s, i));
+    for (size_t i = 0; vt_summary_note(s, i); i++) write_item(f, vt_summary_note(s, i));
     for (int i = 0; i < s->n_entries; i++)
         if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
-            item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),
+            write_item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),
                 vt_md_code(f, s->entries[i].id);
     for (int i = 0; i < s->n_entries; i++) {
-        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) item(f, text);
-        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) item(f, text);
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) write_item(f, text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) write_item(f, text);
     }
-    published(f, s);
+    write_published_table(f, s);
     fputc('\n', f);
 }
 

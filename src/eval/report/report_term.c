@@ -5,7 +5,7 @@
 #include "eval/report/published.h"
 
 /* As published beside corrected. */
-static void published(FILE *f, const vt_summary *s) {
+static void write_published_table(FILE *f, const vt_summary *s) {
     char title[200], a[40], b[40];
     vt_published_pair p;
     if (!vt_published_title(s, title, sizeof title)) return;
@@ -20,7 +20,7 @@ static void published(FILE *f, const vt_summary *s) {
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) fprintf(f, "%s%s: %s\n", i ? "" : "\n", p.label, p.why);
 }
 
-static void definition(FILE *f, const vt_entry_summary *en) {
+static void write_attack_definition(FILE *f, const vt_entry_summary *en) {
     if (en->n_stages == 1) {
         fprintf(f, "  %s = %s\n", en->label, en->id);
         return;
@@ -38,7 +38,7 @@ static const vt_column columns[] = {{"", true, 0},
                                     {"forwards", false, 3}};
 enum { VALUES = 6, COSTS = 3 }; /* columns behind the label; the last of them, of attacks alone */
 
-static void numbers(vt_columns *t, const vt_row *r, vt_style style) {
+static void add_number_cells(vt_columns *t, const vt_row *r, vt_style style) {
     const int64_t costs[COSTS] = {r->borderline, r->gradients, r->forwards};
     vt_columns_styled(t, style, "%s%lld / %lld", r->open ? "at most " : "", (long long)r->count, (long long)r->total);
     vt_columns_styled(t, style, "%.2f", r->percent);
@@ -54,18 +54,18 @@ static void numbers(vt_columns *t, const vt_row *r, vt_style style) {
 }
 
 /* Of an interrupted run, what was not begun has no numbers, and what is not done an upper bound. */
-static void row(vt_columns *t, const vt_row *r) {
+static void add_row(vt_columns *t, const vt_row *r) {
     vt_style style = r->verdict ? VT_STYLE_BOLD : VT_STYLE_NONE;
     vt_columns_styled(t, style, "%s%s", r->level ? "  " : "", r->label);
-    if (r->reached) numbers(t, r, style);
+    if (r->reached) add_number_cells(t, r, style);
     for (int i = 0; i < VALUES && !r->reached; i++) vt_columns_cell(t, "-");
 }
 
-static void table(FILE *f, const vt_summary *s) {
+static void write_table(FILE *f, const vt_summary *s) {
     vt_columns t;
     vt_row r;
     vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
-    for (int i = 0; vt_summary_row(s, i, &r); i++) row(&t, &r);
+    for (int i = 0; vt_summary_row(s, i, &r); i++) add_row(&t, &r);
     vt_columns_end(&t, f, &s->look);
 }
 
@@ -76,11 +76,12 @@ static void write(FILE *f, const vt_summary *s) {
             vt_header_threat(h, threat, sizeof threat), (long long)h->seed, h->exhaustive ? ", exhaustive" : "");
     for (size_t i = 0; vt_summary_note(s, i); i++) fprintf(f, "%s\n", vt_summary_note(s, i));
     fputc('\n', f);
-    table(f, s);
+    write_table(f, s);
     if (s->n_entries) fputc('\n', f);
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
-        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT) definition(f, &s->entries[i]); /* else it is the one above */
+        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
+            write_attack_definition(f, &s->entries[i]); /* else it is the one above */
         for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) fprintf(f, "  NOTE: %s\n", text);
         if (s->entries[i].invalid)
             fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
@@ -93,7 +94,7 @@ static void write(FILE *f, const vt_summary *s) {
             fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n", s->entries[i].name,
                     s->entries[i].cost, s->gradient_cost);
     }
-    published(f, s);
+    write_published_table(f, s);
     if (s->pending) fprintf(f, "\nincomplete: %lld image-stages are still to be done\n", (long long)s->pending);
 }
 

@@ -7,39 +7,39 @@
 #include "eval/report/summary.h"
 
 /* A comment ends with its line, and a text has none: nothing else in it means anything. */
-static void comment(FILE *f, const char *text) {
+static void write_comment(FILE *f, const char *text) {
     char plain[700];
     fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
 }
 
 /* \label{tab:NAME-linf-8-255}: letters, digits and dashes alone, which no package has made active. */
-static void label(FILE *f, const char *text) {
+static void write_label(FILE *f, const char *text) {
     for (; *text; text++) fputc(isalnum((unsigned char)*text) ? *text : '-', f);
 }
 
-static void caption(FILE *f, const vt_summary *s, const char *name) {
+static void write_caption(FILE *f, const vt_summary *s, const char *name) {
     char threat[120], text[900];
     snprintf(text, sizeof text, "%s: accuracy under attack, %s, %.40s %.40s images %s, seed %lld.", name,
              vt_header_threat(s->header, threat, sizeof threat), s->header->data.format, s->header->data.split,
              s->images, (long long)s->header->seed);
     fputs("\\caption{", f), vt_tex(f, text), fputs("}\n\\label{tab:", f);
-    label(f, name), fputc('-', f), label(f, threat), fputs("}\n", f);
+    write_label(f, name), fputc('-', f), write_label(f, threat), fputs("}\n", f);
 }
 
 static void write(FILE *f, const vt_summary *s) {
     vt_row r;
     char name[140], text[600];
-    comment(f, "\\usepackage{booktabs}");
+    write_comment(f, "\\usepackage{booktabs}");
     snprintf(text, sizeof text, "vitrine %.40s, weights %s (%.64s)", s->header->version,
              vt_header_weights(s->header, name, sizeof name), s->header->weights);
-    comment(f, text);
-    for (size_t i = 0; vt_summary_note(s, i); i++) comment(f, vt_summary_note(s, i));
+    write_comment(f, text);
+    for (size_t i = 0; vt_summary_note(s, i); i++) write_comment(f, vt_summary_note(s, i));
     for (int i = 0; i < s->n_entries; i++) {
-        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) comment(f, text);
-        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) comment(f, text);
+        for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) write_comment(f, text);
+        if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) write_comment(f, text);
     }
     fputs("\\begin{table}\n\\centering\n", f);
-    caption(f, s, name);
+    write_caption(f, s, name);
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         fputs(r.level ? "\\quad " : "", f);

@@ -12,7 +12,7 @@
 
 /* ---- head ---- */
 
-static void tile(FILE *f, const char *name, int64_t count, int64_t total) {
+static void write_accuracy_tile(FILE *f, const char *name, int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
     fprintf(f,
@@ -22,19 +22,19 @@ static void tile(FILE *f, const char *name, int64_t count, int64_t total) {
             name, total ? 100 * (double)count / (double)total : 0, (long long)count, (long long)total, low, high);
 }
 
-static void tiles(FILE *f, const vt_summary *s) {
+static void write_summary_tiles(FILE *f, const vt_summary *s) {
     long long gradients = 0, forwards = 0, borderline = 0;
     for (int i = 0; i < s->n_entries; i++) {
         gradients += (long long)s->entries[i].gradients, forwards += (long long)s->entries[i].forwards;
         borderline += (long long)s->entries[i].borderline;
     }
     fputs("<div class=\"tiles\">\n", f);
-    tile(f, "Right without perturbation", s->correct, s->total);
+    write_accuracy_tile(f, "Right without perturbation", s->correct, s->total);
     if (!s->n_entries) { /* clean accuracy alone */
         fputs("</div>\n", f);
         return;
     }
-    tile(f, "Robust against every attack", s->worst_robust, s->total);
+    write_accuracy_tile(f, "Robust against every attack", s->worst_robust, s->total);
     fprintf(f,
             "<div class=\"tile\"><span class=\"faint\">Broken</span><b>%lld</b><span class=\"faint\">images, each "
             "judged "
@@ -59,7 +59,7 @@ static void model_name(FILE *f, const vt_show *s) {
     vt_html(f, h->wrap);
 }
 
-static void head(FILE *f, const vt_show *s) {
+static void write_page_head(FILE *f, const vt_show *s) {
     char threat[120];
     const vt_header *h = s->summary->header;
     vt_page_begin(f, s->name && *s->name ? s->name : s->ledger->dir);
@@ -91,7 +91,7 @@ static void head(FILE *f, const vt_show *s) {
 /* ---- tables ---- */
 
 /* What samples leave open belongs beside the numbers. */
-static void remarks(FILE *f, const vt_summary *s) {
+static void write_remarks(FILE *f, const vt_summary *s) {
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
         for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) vt_page_paragraph(f, "", text);
@@ -106,7 +106,7 @@ static void row_head(FILE *f, const vt_row *r, bool last) {
     fputs("</th>", f);
 }
 
-static void results(FILE *f, const vt_summary *s) {
+static void write_results_table(FILE *f, const vt_summary *s) {
     vt_row r;
     int64_t left = s->correct; /* of the images that came into this row */
     fputs("<section><h2>Results</h2>\n<table id=\"results\"><caption><span><i class=\"key "
@@ -125,7 +125,7 @@ static void results(FILE *f, const vt_summary *s) {
         fputs("</tr>\n", f);
     }
     fputs("</tbody></table>\n", f);
-    remarks(f, s);
+    write_remarks(f, s);
     fputs("</section>\n", f);
 }
 
@@ -160,7 +160,8 @@ static int by_image(const void *a, const void *b) {
 }
 
 /* Leads (minus the margin): clean[*n_clean] of every image, worst[*n_worst] of those that were attacked. */
-static void leads(const vt_record **r, size_t n, double *clean, size_t *n_clean, double *worst, size_t *n_worst) {
+static void collect_leads(const vt_record **r, size_t n, double *clean, size_t *n_clean, double *worst,
+                          size_t *n_worst) {
     *n_clean = *n_worst = 0;
     for (size_t i = 0, j; i < n; i = j) {
         double least = INFINITY;
@@ -174,7 +175,7 @@ static void leads(const vt_record **r, size_t n, double *clean, size_t *n_clean,
     }
 }
 
-static vt_status margins(FILE *f, const vt_ledger *l, vt_err *e) {
+static vt_status write_margin_histogram(FILE *f, const vt_ledger *l, vt_err *e) {
     const vt_record **order = calloc(l->count + 1, sizeof *order);
     double *v = calloc(2 * l->count + 1, sizeof *v), *w = v + l->count;
     size_t a, b;
@@ -184,7 +185,7 @@ static vt_status margins(FILE *f, const vt_ledger *l, vt_err *e) {
     }
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
     qsort(order, l->count, sizeof *order, by_image);
-    leads(order, l->count, v, &a, w, &b);
+    collect_leads(order, l->count, v, &a, w, &b);
     fputs("<section><h2>How far the true class leads</h2>\n<p class=\"faint\">Images by the logit of the true class "
           "minus the best other one. Left of 0: misclassified.</p>\n<p class=\"legend\"><span><i class=\"key "
           "full\"></i>without perturbation</span><span><i class=\"key lost\"></i>at the worst point of all "
@@ -198,13 +199,13 @@ static vt_status margins(FILE *f, const vt_ledger *l, vt_err *e) {
 
 /* ---- proof ---- */
 
-static void entry(FILE *f, const char *name, const char *text) {
+static void write_definition_entry(FILE *f, const char *name, const char *text) {
     fprintf(f, "<dt>%s</dt><dd><code>", name);
     vt_html(f, text);
     fputs("</code></dd>\n", f);
 }
 
-static void proof(FILE *f, const vt_show *s) {
+static void write_proof_section(FILE *f, const vt_show *s) {
     const vt_header *h = s->summary->header;
     fputs("<section><h2>Proof</h2><p>Every broken image is stored as float32; its distance and its label were judged "
           "by "
@@ -212,13 +213,13 @@ static void proof(FILE *f, const vt_show *s) {
           f);
     vt_html(f, s->ledger->dir);
     fputs("</code> judges all of it again.</p>\n<dl>", f);
-    entry(f, "weights", h->weights);
-    entry(f, "data", h->data.sha256);
+    write_definition_entry(f, "weights", h->weights);
+    write_definition_entry(f, "data", h->data.sha256);
     for (int i = 0; i < s->summary->n_entries; i++)
         for (int k = 0; k < s->summary->entries[i].n_stages; k++)
-            entry(f, i || k ? "" : "attacks", s->summary->entries[i].stages[k].id);
-    entry(f, "product kernels", h->kernels);
-    entry(f, "vitrine", h->version);
+            write_definition_entry(f, i || k ? "" : "attacks", s->summary->entries[i].stages[k].id);
+    write_definition_entry(f, "product kernels", h->kernels);
+    write_definition_entry(f, "vitrine", h->version);
     fputs("</dl></section>\n", f);
 }
 
@@ -232,18 +233,18 @@ static void over_eps(FILE *f, const vt_show *s) {
 
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     bool curve = s->summary->header->curve;
-    head(f, s);
+    write_page_head(f, s);
     if (curve) VT_TRY(vt_show_curve(f, s, e));
-    if (!curve) tiles(f, s->summary), results(f, s->summary);
+    if (!curve) write_summary_tiles(f, s->summary), write_results_table(f, s->summary);
     fputs("<div class=\"pair\">", f);
     bool two = s->n_curve > 1; /* pictures side by side; else the costs are beside the one */
     if (two) over_eps(f, s);
-    VT_TRY(margins(f, s->ledger, e));
+    VT_TRY(write_margin_histogram(f, s->ledger, e));
     if (!curve && !two) cost(f, s->summary);
     fputs("</div>\n", f);
     if (s->data && s->pictures > 0) VT_TRY(vt_show_grid(f, s, e));
     if (!curve && two) cost(f, s->summary);
-    proof(f, s);
+    write_proof_section(f, s);
     vt_page_end(f);
     return VT_OK;
 }

@@ -38,15 +38,15 @@ static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
 }
 
 /* "<table>" down to its body; columns: their heads, to NULL. */
-static void table(FILE *f, const char *title, const char *caption, const char *const *columns) {
+static void begin_table(FILE *f, const char *title, const char *caption, const char *const *columns) {
     fprintf(f, "<section><h2>%s</h2>\n<table><caption>%s</caption>\n<thead><tr>", title, caption);
     for (; *columns; columns++) fprintf(f, "<th scope=\"col\">%s</th>", *columns);
     fputs("</tr></thead>\n<tbody>\n", f);
 }
 
-static void radii(FILE *f, const vt_curve *c) {
+static void write_radius_table(FILE *f, const vt_curve *c) {
     static const char *const columns[] = {"eps", "right / all", "%", "95 % interval", "by minimum norm alone", NULL};
-    table(f, "Results", "Images that stay right at the confirmed eps", columns);
+    begin_table(f, "Results", "Images that stay right at the confirmed eps", columns);
     if (c->n) eps_row(f, c, "0", 0);
     for (int k = 0; k < c->n_entries; k++) /* ascending; several attacks may share an eps */
         if (c->n && isfinite(c->entries[k].eps) && (k == 0 || c->entries[k - 1].eps != c->entries[k].eps))
@@ -54,10 +54,10 @@ static void radii(FILE *f, const vt_curve *c) {
     fputs("</tbody></table></section>\n", f);
 }
 
-static void attacks(FILE *f, const vt_curve *c) {
+static void write_attack_table(FILE *f, const vt_curve *c) {
     static const char *const columns[] = {"attack", "broken / tried", "median norm", "gradients", "forwards", NULL};
     char text[300];
-    table(f, "Attacks", "Images that each attack was given and broke", columns);
+    begin_table(f, "Attacks", "Images that each attack was given and broke", columns);
     for (int k = 0; k < c->n_entries; k++) attack_row(f, c, k);
     fputs("</tbody></table>\n", f);
     for (int k = 0; k < c->n_entries; k++) {
@@ -71,8 +71,8 @@ static void attacks(FILE *f, const vt_curve *c) {
 vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e) {
     vt_curve c;
     VT_TRY(vt_curve_make(&c, s->ledger, e));
-    radii(f, &c);
-    attacks(f, &c);
+    write_radius_table(f, &c);
+    write_attack_table(f, &c);
     vt_curve_free(&c);
     return VT_OK;
 }

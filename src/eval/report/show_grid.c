@@ -42,7 +42,8 @@ static double gain_of(const canvas *c, const vt_header *h) {
     return most > 0 ? 0.5 / most : 1;
 }
 
-static vt_status figure(FILE *f, const vt_show *s, canvas *c, const vt_record *clean, const vt_record *adv, vt_err *e) {
+static vt_status write_figure(FILE *f, const vt_show *s, canvas *c, const vt_record *clean, const vt_record *adv,
+                              vt_err *e) {
     vt_image im;
     int label;
     char right[48], wrong[48];
@@ -80,7 +81,7 @@ static int by_image(const void *a, const void *b) {
 }
 
 /* The strongest stored point of each broken image, and the clean line of every image. */
-static size_t choose(const vt_ledger *l, const vt_record **broken) {
+static size_t choose_broken_records(const vt_ledger *l, const vt_record **broken) {
     size_t n = 0, kept = 0;
     for (size_t i = 0; i < l->count; i++)
         if (l->records[i].entry && l->records[i].adv >= 0 && vt_record_fails(l, &l->records[i]))
@@ -109,7 +110,7 @@ vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e) {
     const vt_record **broken = calloc(l->count + 1, sizeof *broken);
     c.clean = calloc(c.pixels, sizeof(float)), c.adv = calloc(c.pixels, sizeof(float));
     vt_status st = broken && c.clean && c.adv ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for pictures");
-    size_t n = st == VT_OK ? choose(l, broken) : 0, most = (size_t)s->pictures;
+    size_t n = st == VT_OK ? choose_broken_records(l, broken) : 0, most = (size_t)s->pictures;
     if (n)
         fputs("<section><h2>Broken images</h2>\n<p class=\"faint\">Without perturbation, with it, and the difference "
               "around grey. The lead is the logit of the true class over the best other one: below 0 the image is "
@@ -117,7 +118,7 @@ vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e) {
               f);
     for (size_t i = 0; i < n && i < most && st == VT_OK; i++) {
         const vt_record *r = broken[n > most ? i * n / most : i], *clean = clean_line(l, r->image);
-        if (clean) st = figure(f, s, &c, clean, r, e);
+        if (clean) st = write_figure(f, s, &c, clean, r, e);
     }
     if (n)
         fprintf(f, "</div>\n%s</section>\n",

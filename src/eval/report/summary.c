@@ -30,7 +30,7 @@ void vt_summary_free(vt_summary *s) {
 }
 
 /* "A:B" for runs of ascending indices, cut with "..." when there are too many. */
-static void ranges(char *out, size_t size, const int32_t *images, size_t n) {
+static void format_ranges(char *out, size_t size, const int32_t *images, size_t n) {
     size_t used = 0;
     out[0] = 0;
     for (size_t i = 0; i < n;) {
@@ -45,7 +45,7 @@ static void ranges(char *out, size_t size, const int32_t *images, size_t n) {
     }
 }
 
-static vt_status allocate(vt_summary *s, vt_err *e) {
+static vt_status allocate_entries(vt_summary *s, vt_err *e) {
     s->gradient_cost = s->header->gradient_cost;
     s->entries = calloc((size_t)s->header->n_attacks + 1, sizeof *s->entries);
     if (!s->entries) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
@@ -70,7 +70,7 @@ static vt_status allocate(vt_summary *s, vt_err *e) {
     return VT_OK;
 }
 
-static void medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
+static void set_medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
     static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1),
                                   offsetof(vt_record, l0)};
     double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1, &en->median_l0};
@@ -141,16 +141,16 @@ static int64_t worst_case(const vt_summary *s, const vt_coverage *b, vt_scoring 
     return any ? left : -1;
 }
 
-static vt_status fill(vt_summary *s, const vt_ledger *l, const vt_coverage *b, int64_t images, vt_err *e) {
+static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_coverage *b, int64_t images, vt_err *e) {
     double *scratch = calloc(l->count + 1, sizeof *scratch);
-    vt_status st = scratch ? allocate(s, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
+    vt_status st = scratch ? allocate_entries(s, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     for (size_t i = 0; i < l->count && st == VT_OK; i++) add_line(s, &l->records[i]);
     if (st == VT_OK) {
-        ranges(s->images, sizeof s->images, b->images, b->n);
+        format_ranges(s->images, sizeof s->images, b->images, b->n);
         s->missing = s->pending = images > s->total ? images - s->total : 0;
         for (int i = 0; i < s->n_entries; i++) {
             total_entry(s, b, i + 1);
-            medians(&s->entries[i], l, i + 1, scratch);
+            set_medians(&s->entries[i], l, i + 1, scratch);
         }
         s->worst_robust = worst_case(s, b, VT_SCORE_BALL);
         s->worst_eight_bit = worst_case(s, b, VT_SCORE_EIGHT_BIT);
@@ -202,7 +202,7 @@ vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_
     vt_status st =
         ids ? vt_coverage_open(&b, l->header, ids, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     if (st == VT_OK) st = vt_coverage_note(&b, l, 0, e);
-    if (st == VT_OK) st = fill(s, l, &b, images, e);
+    if (st == VT_OK) st = fill_summary(s, l, &b, images, e);
     if (st == VT_OK && s->header->oracle) name_unsure(s, l);
     vt_coverage_close(&b);
     free(ids);
@@ -271,14 +271,14 @@ const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size) 
     return text;
 }
 
-static int balls(const vt_summary *s) {
+static int count_ball_entries(const vt_summary *s) {
     int n = 0;
     for (int k = 0; k < s->n_entries; k++) n += s->entries[k].scoring == VT_SCORE_BALL;
     return n;
 }
 
 static bool special_row(const vt_summary *s, int past, vt_row *r) {
-    int one = balls(s) < 2; /* one entry is its own worst case */
+    int one = count_ball_entries(s) < 2; /* one entry is its own worst case */
     past += one;
     bool eight = past == 1 && !one && s->worst_eight_bit >= 0;
     if (past != 0 && !eight) return false;
@@ -293,7 +293,7 @@ static bool special_row(const vt_summary *s, int past, vt_row *r) {
 
 /* Stages that have a row of their own, and whether images that are neither have one, last. */
 static int stage_rows(const vt_entry_summary *en) { return en->n_stages > 1 ? en->n_stages : 0; }
-static int rows(const vt_entry_summary *en) { return 1 + stage_rows(en) + (en->not_finite > 0); }
+static int count_entry_rows(const vt_entry_summary *en) { return 1 + stage_rows(en) + (en->not_finite > 0); }
 
 static void apart_row(vt_row *r, int64_t images) {
     snprintf(r->label, sizeof r->label, "logits not finite");
@@ -330,10 +330,10 @@ bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
         apart_row(r, s->not_finite);
     } else {
         int at = 1 + (s->not_finite > 0), k = 0;
-        while (k < s->n_entries && i >= at + rows(&s->entries[k])) at += rows(&s->entries[k++]);
+        while (k < s->n_entries && i >= at + count_entry_rows(&s->entries[k])) at += count_entry_rows(&s->entries[k++]);
         if (k < s->n_entries)
             entry_row(&s->entries[k], i - at, r),
-                r->verdict = i == at && s->entries[k].scoring == VT_SCORE_BALL && balls(s) == 1;
+                r->verdict = i == at && s->entries[k].scoring == VT_SCORE_BALL && count_ball_entries(s) == 1;
         else if (!special_row(s, i - at, r))
             return false;
     }

@@ -9,10 +9,10 @@
 #include "eval/header.h"
 #include "eval/report/markup.h"
 
-static const char *named(const vt_union_run *r) { return r->name ? r->name : r->ledger->dir; }
+static const char *name_of_run(const vt_union_run *r) { return r->name ? r->name : r->ledger->dir; }
 
 /* One model, the same data: what a threat is not. */
-static vt_status comparable(const vt_union_run *a, const vt_union_run *b, vt_err *e) {
+static vt_status check_comparable(const vt_union_run *a, const vt_union_run *b, vt_err *e) {
     static const char *const keys[] = {"weights", "model", "wrap", "oracle", "data", "targets"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!vt_header_agree(a->ledger->header, b->ledger->header, keys[i]))
@@ -21,7 +21,7 @@ static vt_status comparable(const vt_union_run *a, const vt_union_run *b, vt_err
     return VT_OK;
 }
 
-static vt_status fit(const vt_union_run *r, vt_err *e) {
+static vt_status check_run_fits_union(const vt_union_run *r, vt_err *e) {
     const vt_header *h = r->ledger->header;
     int64_t images;
     bool any = false;
@@ -78,7 +78,7 @@ static vt_status same_images(const vt_union *u, const states *s, int k, vt_err *
     return VT_OK;
 }
 
-static void count(vt_union *u, const states *s) {
+static void count_survivors(vt_union *u, const states *s) {
     u->images = (int64_t)s[0].n;
     for (size_t i = 0; i < s[0].n; i++) {
         int falls = 0, last = 0;
@@ -100,17 +100,17 @@ vt_status vt_union_make(vt_union *u, vt_err *e) {
         vt_union_run *r = &u->runs[k];
         r->right = r->alone = 0;
         vt_header_threat(r->ledger->header, r->threat, sizeof r->threat);
-        st = fit(r, e);
-        if (st == VT_OK && k) st = comparable(&u->runs[0], r, e);
+        st = check_run_fits_union(r, e);
+        if (st == VT_OK && k) st = check_comparable(&u->runs[0], r, e);
         if (st == VT_OK) st = read_states(&s[k], r->ledger, e);
         if (st == VT_OK && k) st = same_images(u, s, k, e);
     }
-    if (st == VT_OK) count(u, s);
+    if (st == VT_OK) count_survivors(u, s);
     for (int k = 0; k < u->n; k++) states_free(&s[k]);
     return st;
 }
 
-static json_t *row(int64_t right, int64_t images) {
+static json_t *accuracy_json(int64_t right, int64_t images) {
     double low, high;
     vt_wilson(right, images, &low, &high);
     return json_pack("{s:I,s:f,s:[f,f]}", "right", (json_int_t)right, "percent", 100 * (double)right / (double)images,
@@ -120,24 +120,26 @@ static json_t *row(int64_t right, int64_t images) {
 json_t *vt_union_json(const vt_union *u) {
     size_t before = vt_json_refused();
     const vt_header *h = u->runs[0].ledger->header;
-    json_t *runs = json_array(), *all = row(u->right, u->images);
+    json_t *runs = json_array(), *all = accuracy_json(u->right, u->images);
     for (int k = 0; k < u->n; k++) {
         const vt_union_run *r = &u->runs[k];
-        json_t *o = row(r->right, u->images), *attacks = json_array();
+        json_t *o = accuracy_json(r->right, u->images), *attacks = json_array();
         for (int i = 0; i < r->ledger->header->n_attacks; i++)
             json_array_append_new(attacks, json_string(r->ledger->header->attacks[i].id));
-        json_object_set_new(o, "name", json_string(named(r)));
+        json_object_set_new(o, "name", json_string(name_of_run(r)));
         json_object_set_new(o, "threat", json_string(r->threat));
         json_object_set_new(o, "falls_here_alone", json_integer((json_int_t)r->alone));
         json_object_set_new(o, "attacks", attacks);
         json_array_append_new(runs, o);
     }
-    json_t *o = json_pack("{s:s,s:s,s:I,s:o,s:o,s:o}", "weights", h->weights, "data", h->data.sha256, "images",
-                          (json_int_t)u->images, "clean", row(u->clean, u->images), "runs", runs, "union", all);
+    json_t *o =
+        json_pack("{s:s,s:s,s:I,s:o,s:o,s:o}", "weights", h->weights, "data", h->data.sha256, "images",
+                  (json_int_t)u->images, "clean", accuracy_json(u->clean, u->images), "runs", runs, "union", all);
     return vt_json_whole(o, before);
 }
 
-static void line(FILE *f, const char *name, const char *threat, int64_t right, int64_t images, int64_t alone) {
+static void write_markdown_row(FILE *f, const char *name, const char *threat, int64_t right, int64_t images,
+                               int64_t alone) {
     double low, high;
     vt_wilson(right, images, &low, &high);
     fputs("| ", f), vt_md(f, name);
@@ -151,8 +153,9 @@ static void line(FILE *f, const char *name, const char *threat, int64_t right, i
 void vt_union_md(FILE *f, const void *data) {
     const vt_union *u = data;
     fputs("| | threat | right / all | % | 95 % interval | falls here alone |\n|---|---|---:|---:|---:|---:|\n", f);
-    line(f, "clean", "", u->clean, u->images, -1);
+    write_markdown_row(f, "clean", "", u->clean, u->images, -1);
     for (int k = 0; k < u->n; k++)
-        line(f, named(&u->runs[k]), u->runs[k].threat, u->runs[k].right, u->images, u->runs[k].alone);
-    line(f, "union", "any of these", u->right, u->images, -1);
+        write_markdown_row(f, name_of_run(&u->runs[k]), u->runs[k].threat, u->runs[k].right, u->images,
+                           u->runs[k].alone);
+    write_markdown_row(f, "union", "any of these", u->right, u->images, -1);
 }

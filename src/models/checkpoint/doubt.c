@@ -20,7 +20,7 @@ static bool has_norm_order(const vt_config *c) {
 static bool class_known(const vt_names *n) { return vt_rename_proves(n->map); }
 
 /* Is q, k and v one tensor of the file, and none of nn.MultiheadAttention, whose rows are known? */
-static bool fused(const vt_names *n) {
+static bool has_fused_qkv(const vt_names *n) {
     for (int i = 0; i < n->n_rows; i++)
         if (n->rows[i].became && !strcmp(n->rows[i].became, "blocks.0.attn.qkv.weight"))
             return !strstr(n->rows[i].origin, "in_proj_weight");
@@ -28,7 +28,7 @@ static bool fused(const vt_names *n) {
 }
 
 /* May it be otherwise in a network with these tensors? */
-static bool matters(const vt_config *c, const vt_names *names, vt_field f) {
+static bool is_undetermined_field(const vt_config *c, const vt_names *names, vt_field f) {
     const bool vit = !strcmp(c->arch, "vit"), open = vit && !class_known(names);
     switch (f) {
     case VT_FIELD_POST_NORM:
@@ -49,7 +49,7 @@ static bool matters(const vt_config *c, const vt_names *names, vt_field f) {
     case VT_FIELD_POSITIONS:
         return open && c->positions == VT_POSITIONS_LEARNED;
     case VT_FIELD_QKV_ROWS:
-        return open && fused(names);
+        return open && has_fused_qkv(names);
     case VT_FIELD_CLASS_LAST:
         return open && !c->no_cls && vt_config_placed(c) > 0;
     case VT_FIELD_EMBED_SCALE:
@@ -61,7 +61,7 @@ static bool matters(const vt_config *c, const vt_names *names, vt_field f) {
 
 /* Is no reading usual: a head of several widths, two thirds of the rows of qkv, a mean and a norm in a home-made model;
  * activation and norm order of a shipped map that no option asked for? */
-static bool unusual(const vt_config *c, const vt_names *names, vt_field f) {
+static bool has_no_usual_value(const vt_config *c, const vt_names *names, vt_field f) {
     return (f == VT_FIELD_POOL && vt_readout_wide(c)) || f == VT_FIELD_TIED_QK ||
            (f == VT_FIELD_NORM_FIRST && !names->def && c->norm_first) ||
            (names->own_map && (f == VT_FIELD_ACT || f == VT_FIELD_POST_NORM));
@@ -71,7 +71,7 @@ bool vt_doubt_suggested(vt_field f) {
     return f == VT_FIELD_POOL || f == VT_FIELD_NORM_FIRST || f == VT_FIELD_POSITIONS || f == VT_FIELD_TIED_QK;
 }
 
-static void mark(vt_told *t, vt_field f, const char *from, vt_doubt d) {
+static void set_field_source(vt_told *t, vt_field f, const char *from, vt_doubt d) {
     char source[sizeof t->source[f]] = "";
     snprintf(source, sizeof source, "%s", from); /* which may be the place itself */
     memcpy(t->source[f], source, sizeof source);
@@ -88,12 +88,12 @@ void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, cons
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const vt_field f = fields[i];
         const char *from = t->source[f];
-        bool seen = vt_doubt_suggested(f) && !strcmp(from, "tensors"), open = unusual(c, names, f);
-        if ((*from && !seen && strncmp(from, "default", 7)) || !matters(c, names, f)) continue;
+        bool seen = vt_doubt_suggested(f) && !strcmp(from, "tensors"), open = has_no_usual_value(c, names, f);
+        if ((*from && !seen && strncmp(from, "default", 7)) || !is_undetermined_field(c, names, f)) continue;
         if (whole && (own || !open || names->own_map)) {
-            if (!seen && f < VT_FIELD_QKV_ROWS) mark(t, f, whole, VT_KNOWN);
+            if (!seen && f < VT_FIELD_QKV_ROWS) set_field_source(t, f, whole, VT_KNOWN);
         } else {
-            mark(t, f, open ? "a guess" : *from && !seen ? from : "default", open ? VT_OPEN : VT_ASSUMED);
+            set_field_source(t, f, open ? "a guess" : *from && !seen ? from : "default", open ? VT_OPEN : VT_ASSUMED);
         }
     }
 }
@@ -105,7 +105,7 @@ void vt_doubt_assumed(vt_told *t, const char *list, const char *unread) {
         const char *from = t->source[f]; /* metadata leave out what is at its default, or as tensors say */
         bool theirs =
             !*from || !strcmp(from, VT_OWN_METADATA) || (vt_doubt_suggested((vt_field)f) && !strcmp(from, "tensors"));
-        if (word && theirs) mark(t, (vt_field)f, VT_OWN_METADATA ", which assume it", VT_ASSUMED);
+        if (word && theirs) set_field_source(t, (vt_field)f, VT_OWN_METADATA ", which assume it", VT_ASSUMED);
     }
     if (unread) snprintf(t->unread, sizeof t->unread, "%s", unread);
 }
@@ -150,7 +150,7 @@ int vt_heads_likely(int dim, int out[VT_HEADS_MOST]) {
 }
 
 /* "2, 4 or 8", of a list that ends at NULL. */
-static void alternatives(char *buf, size_t size, const char *const *all) {
+static void append_alternatives(char *buf, size_t size, const char *const *all) {
     for (int i = 0; all[i]; i++) say(buf, size, "%s%s", !i ? "" : all[i + 1] ? ", " : " or ", all[i]);
 }
 
@@ -167,12 +167,12 @@ static void heads_of(const vt_model *m, char *buf, size_t size) {
     }
     snprintf(other, sizeof other, "another divisor of %d", width);
     if (others) all[k] = other;
-    alternatives(buf, size, all);
+    append_alternatives(buf, size, all);
 }
 
 /* Tensors exclude it: a Linear is no convolution, a norm after a mean no norm of the class token, a head of one width
  * reads no two rows (token_avg, avg_token, tokens), and fewer rows than three of qkv are no three. */
-static bool excluded(const vt_config *c, vt_field f, const char *word) {
+static bool is_excluded_by_tensors(const vt_config *c, vt_field f, const char *word) {
     const bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first, wide = strlen(word) > strlen("token");
     return (f == VT_FIELD_PATCH_ORDER && !strcmp(word, "conv")) || (f == VT_FIELD_TIED_QK && *word == '0') ||
            (f == VT_FIELD_POOL && ((mean && !strcmp(word, "token")) || vt_readout_wide(c) != wide));
@@ -185,9 +185,9 @@ static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
     int n = 0;
     snprintf(words, sizeof words, "%s", form->opt.choices ? form->opt.choices : "0|1");
     for (char *w = strtok_r(words, "|", &save); w && n < 15; w = strtok_r(NULL, "|", &save))
-        if (!excluded(&m->config, f, w)) all[n++] = w;
+        if (!is_excluded_by_tensors(&m->config, f, w)) all[n++] = w;
     all[n] = NULL;
-    alternatives(buf, size, all);
+    append_alternatives(buf, size, all);
 }
 
 static bool file_says(const vt_model *m, vt_field f) {
@@ -202,7 +202,7 @@ static void triple_option(char *buf, size_t size, const double v[3]) {
 }
 
 /* " --heads 4", or without a value " --heads HEADS". */
-static void option(const vt_model *m, vt_field f, bool value, char *buf, size_t size) {
+static void append_option(const vt_model *m, vt_field f, bool value, char *buf, size_t size) {
     const vt_config *c = &m->config;
     const vt_form *form = vt_form_find(vt_field_key(f));
     const char *key = vt_field_key(f);
@@ -219,7 +219,7 @@ static void option(const vt_model *m, vt_field f, bool value, char *buf, size_t 
 }
 
 /* "heads (2, 4, 8 or another divisor of 128)" */
-static void missing(const vt_model *m, vt_field f, char *what, size_t size) {
+static void append_missing_field(const vt_model *m, vt_field f, char *what, size_t size) {
     say(what, size, "%s (", vt_field_label(f));
     if (f == VT_FIELD_HEADS)
         heads_of(m, what, size);
@@ -244,8 +244,8 @@ int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_siz
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
         if (m->doubt[f] != VT_OPEN) continue;
         if (n++) say(what, what_size, ", ");
-        missing(m, (vt_field)f, what, what_size);
-        option(m, (vt_field)f, values, options, options_size);
+        append_missing_field(m, (vt_field)f, what, what_size);
+        append_option(m, (vt_field)f, values, options, options_size);
     }
     return n;
 }

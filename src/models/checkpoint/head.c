@@ -29,20 +29,20 @@ typedef struct work {
 
 static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%s: no memory", w->st->path); }
 
-static const vt_tensor *find(const vt_tensors *st, const char *layer, const char *part) {
+static const vt_tensor *find_layer_tensor(const vt_tensors *st, const char *layer, const char *part) {
     char name[NAME + 20];
     snprintf(name, sizeof name, "%s.%s", layer, part);
     return vt_tensors_find(st, name);
 }
 
-static void suppose(work *w, const char *what) {
+static void append_assumption(work *w, const char *what) {
     size_t at = strlen(w->supposed);
     snprintf(w->supposed + at, SUPPOSED - at, "%s%s", at ? ", " : "", what);
 }
 
 /* Renames "from.part" where it is. */
 static vt_status rename_part(work *w, const char *from, const char *to, const char *part) {
-    const vt_tensor *t = find(w->st, from, part);
+    const vt_tensor *t = find_layer_tensor(w->st, from, part);
     if (!t) return VT_OK;
     const char *name = vt_tensors_text(w->st, w->e, "%s.%s", to, part);
     if (!name) return no_memory(w);
@@ -58,7 +58,7 @@ static vt_status rename_layer(work *w, const char *from, const char *to) {
     return rename_part(w, from, to, "bias");
 }
 
-static vt_status add(work *w, const char *layer, const char *part, const vt_tensor *like) {
+static vt_status add_tensor_like(work *w, const char *layer, const char *part, const vt_tensor *like) {
     vt_tensor t = *like;
     if (!(t.name = vt_tensors_text(w->st, w->e, "%s.%s", layer, part))) return no_memory(w);
     VT_TRY(vt_tensors_add(w->st, &t, w->e));
@@ -70,7 +70,7 @@ static vt_status add_zeros(work *w, const char *layer, int64_t outputs) {
     float *zeros = vt_tensors_take(w->st, t.numel * sizeof *zeros, w->e);
     if (!zeros) return no_memory(w);
     memset(zeros, 0, t.numel * sizeof *zeros), t.data = zeros;
-    return add(w, layer, "bias", &t);
+    return add_tensor_like(w, layer, "bias", &t);
 }
 
 /* ---- layers of the head ---- */
@@ -134,7 +134,8 @@ static bool read(const work *w, const vt_tensor *t, double *out, size_t n) {
 
 /* W bn(x) + b = W' x + b' by running statistics. PyTorch's eps, or that of MAE's linear probe, whose BatchNorm has
  * neither weight nor bias (facebookresearch/mae, main_linprobe.py). all: W, b, then four vectors of the norm. */
-static bool multiply(const work *w, const part_of_head *norm, size_t rows, size_t columns, double eps, double *all) {
+static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_t rows, size_t columns, double eps,
+                                  double *all) {
     double *weight = all, *b = all + rows * columns, *m = b + rows, *v = m + columns, *g = v + columns,
            *s = g + columns;
     for (size_t k = 0; k < columns; k++) g[k] = 1, s[k] = 0;
@@ -157,7 +158,7 @@ static const float *to_float(work *w, const double *x, size_t n) {
     return out;
 }
 
-static bool gone(const work *w, const vt_tensor *t, int norms) {
+static bool is_folded_norm_tensor(const work *w, const vt_tensor *t, int norms) {
     for (int k = 0; k < norms; k++) {
         const part_of_head *l = &w->layers[k];
         if (l->mean && (t == l->weight || t == l->bias || t == l->mean || t == l->var)) return true;
@@ -169,7 +170,7 @@ static bool gone(const work *w, const vt_tensor *t, int norms) {
 static vt_status drop_norms(work *w, int norms) {
     int kept = 0;
     for (int i = 0; i < w->st->count; i++) {
-        if (gone(w, &w->st->t[i], norms)) {
+        if (is_folded_norm_tensor(w, &w->st->t[i], norms)) {
             for (int r = 0; r < w->n_rows; r++)
                 if (w->rows[r].became && !strcmp(w->rows[r].became, w->st->t[i].name))
                     w->rows[r].became = NULL, w->rows[r].why = "multiplied into the classifier behind it";
@@ -191,8 +192,8 @@ static vt_status fold_norms(work *w, int at) {
     for (int k = at - 1; k >= 0 && good; k--) {
         const part_of_head *norm = &w->layers[k];
         if (!norm->mean) continue;
-        good = multiply(w, norm, rows, columns, norm->weight ? 1e-5 : 1e-6, all);
-        suppose(w, norm->weight ? "eps 1e-5 of its BatchNorm" : "eps 1e-6 of its BatchNorm, as MAE's");
+        good = fold_norm_into_linear(w, norm, rows, columns, norm->weight ? 1e-5 : 1e-6, all);
+        append_assumption(w, norm->weight ? "eps 1e-5 of its BatchNorm" : "eps 1e-6 of its BatchNorm, as MAE's");
     }
     const float *weight = good ? to_float(w, all, rows * columns) : NULL,
                 *b = good ? to_float(w, all + rows * columns, rows) : NULL;
@@ -210,7 +211,7 @@ static vt_status fold_norms(work *w, int at) {
     }
     vt_tensor bias = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = b};
     VT_TRY(drop_norms(w, at));
-    return add(w, l->name, "bias", &bias);
+    return add_tensor_like(w, l->name, "bias", &bias);
 }
 
 /* ---- matrices one after another ---- */
@@ -228,7 +229,7 @@ static bool is_chain(const work *w) {
 }
 
 /* One layer of all: weight [rows, columns] and bias [rows] times what is in `all` (columns, then inputs + 1 each). */
-static double *times(const work *w, const part_of_head *l, double *all, size_t inputs) {
+static double *multiply_by_layer(const work *w, const part_of_head *l, double *all, size_t inputs) {
     const size_t rows = (size_t)l->weight->shape[0], columns = (size_t)l->weight->shape[1];
     double *out = calloc(rows * (inputs + 1), sizeof *out), *m = calloc(rows * columns + rows, sizeof *m);
     bool good =
@@ -251,7 +252,7 @@ static vt_status fold_chain(work *w) {
     const size_t rows = (size_t)last.weight->shape[0];
     double *all = calloc(inputs * (inputs + 1) + 1, sizeof *all);
     for (size_t i = 0; all && i < inputs; i++) all[i * (inputs + 1) + i] = 1;
-    for (int i = 0; i < w->n && all; i++) all = times(w, &w->layers[i], all, inputs);
+    for (int i = 0; i < w->n && all; i++) all = multiply_by_layer(w, &w->layers[i], all, inputs);
     float *weight = vt_tensors_take(w->st, rows * inputs * sizeof *weight, w->e),
           *bias = weight ? vt_tensors_take(w->st, rows * sizeof *bias, w->e) : NULL;
     for (size_t i = 0; all && bias && i < rows; i++) {
@@ -270,7 +271,7 @@ static vt_status fold_chain(work *w) {
     for (int i = 0; i + 1 < w->n; i++) w->layers[i].mean = w->layers[i].weight; /* as norms are taken away */
     VT_TRY(drop_norms(w, w->n - 1));
     vt_tensor b = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = bias};
-    if (!last.bias) VT_TRY(add(w, last.name, "bias", &b));
+    if (!last.bias) VT_TRY(add_tensor_like(w, last.name, "bias", &b));
     return rename_layer(w, last.name, w->root);
 }
 
@@ -294,7 +295,8 @@ static vt_status one_matrix(const work *w, int *at) {
 
 static vt_status settle_head(work *w) {
     int at = -1, norms = 0;
-    const vt_tensor *norm = find(w->st, "fc_norm", "weight"); /* what maps call the first of a Sequential */
+    const vt_tensor *norm =
+        find_layer_tensor(w->st, "fc_norm", "weight"); /* what maps call the first of a Sequential */
     if (norm && norm->ndim > 1)
         return vt_fail(w->e, VT_E_FORMAT,
                        "%s: the head is an MLP of 2 layers or more (%s is a matrix): vitrine computes a classifier of "
@@ -314,7 +316,7 @@ static vt_status settle_head(work *w) {
         const part_of_head *l = &w->layers[i];
         norms += l->mean != NULL;
         if (l->mean) continue;
-        if (*plain || find(w->st, "norm", "weight") || find(w->st, "fc_norm", "weight"))
+        if (*plain || find_layer_tensor(w->st, "norm", "weight") || find_layer_tensor(w->st, "fc_norm", "weight"))
             return refuse_norm(w, l, "a second norm, before its classifier");
         snprintf(plain, sizeof plain, "%s", l->name);
     }
@@ -323,9 +325,9 @@ static vt_status settle_head(work *w) {
     snprintf(name, sizeof name, "%s", w->layers[at].name);
     const char *dot = strrchr(name, '.');
     if (has_gap(w, at))
-        suppose(w, "no activation before or after it");
+        append_assumption(w, "no activation before or after it");
     else if (dot && dot[1] >= '0' && dot[1] <= '9')
-        suppose(w, "no activation after it");
+        append_assumption(w, "no activation after it");
     if (norms) VT_TRY(fold_norms(w, at));
     if (*plain) VT_TRY(rename_layer(w, plain, vt_tensors_find(w->st, "cls_token") ? "norm" : "fc_norm"));
     return rename_layer(w, name, w->root);
@@ -335,7 +337,7 @@ static vt_status settle_head(work *w) {
 
 /* A row of zeros before the one that is there: sigmoid(z) is the softmax of 0 and z. */
 static vt_status put_zero_row(work *w, const char *layer, const char *part) {
-    const vt_tensor *t = find(w->st, layer, part);
+    const vt_tensor *t = find_layer_tensor(w->st, layer, part);
     if (!t || t->n_parts || t->ndim < 1 || t->shape[0] != 1) return VT_OK;
     vt_tensor *parts = vt_tensors_take(w->st, 2 * sizeof *parts, w->e);
     void *zeros = parts ? vt_tensors_take(w->st, vt_tensor_bytes(t), w->e) : NULL;
@@ -349,14 +351,14 @@ static vt_status put_zero_row(work *w, const char *layer, const char *part) {
 }
 
 static vt_status settle_one_output(work *w) {
-    const vt_tensor *t = find(w->st, w->root, "weight");
+    const vt_tensor *t = find_layer_tensor(w->st, w->root, "weight");
     const char *const layers[] = {w->root, "head_dist"};
     if (!t || t->ndim != 2 || t->shape[0] != 1) return VT_OK;
     for (int i = 0; i < 2; i++) {
         VT_TRY(put_zero_row(w, layers[i], "weight"));
         VT_TRY(put_zero_row(w, layers[i], "bias"));
     }
-    suppose(w, "one output z, read as the logits 0 and z");
+    append_assumption(w, "one output z, read as the logits 0 and z");
     return VT_OK;
 }
 
@@ -367,7 +369,7 @@ static vt_status settle_temperature(work *w) {
     const char *text = vt_tensors_meta(w->st, "logit_temperature"), *const parts[] = {"weight", "bias"};
     double v = text ? strtod(text, NULL) : 0;
     for (int i = 0; v > 0 && i < 2; i++) {
-        const vt_tensor *t = find(w->st, w->root, parts[i]);
+        const vt_tensor *t = find_layer_tensor(w->st, w->root, parts[i]);
         if (!t) continue;
         double *x = calloc(t->numel + 1, sizeof *x);
         const float *y = NULL;
@@ -379,7 +381,7 @@ static vt_status settle_temperature(work *w) {
         vt_tensor *to = &w->st->t[t - w->st->t];
         to->data = y, to->dtype = VT_F32, to->n_parts = 0, to->parts = NULL;
     }
-    if (v > 0) suppose(w, "logits divided by its temperature");
+    if (v > 0) append_assumption(w, "logits divided by its temperature");
     return VT_OK;
 }
 
@@ -400,9 +402,9 @@ static vt_status settle_biases(work *w) {
         char name[NAME];
         int with = 0, count = w->st->count, added = 0;
         for (int i = 0; i < count; i++)
-            with += is_layer(&w->st->t[i], layers[k], name) && find(w->st, name, "bias") != NULL;
-        bool none = (k == 5 && find(w->st, "norm_pre", "weight")) /* a form of its own: no_patch_bias */ ||
-                    (!k && find(w->st, "head", "bias"));
+            with += is_layer(&w->st->t[i], layers[k], name) && find_layer_tensor(w->st, name, "bias") != NULL;
+        bool none = (k == 5 && find_layer_tensor(w->st, "norm_pre", "weight")) /* a form of its own: no_patch_bias */ ||
+                    (!k && find_layer_tensor(w->st, "head", "bias"));
         for (int i = 0; i < count && !with && !none; i++) {
             if (!is_layer(&w->st->t[i], layers[k], name)) continue;
             VT_TRY(add_zeros(w, name, w->st->t[i].shape[0]));
@@ -412,7 +414,7 @@ static vt_status settle_biases(work *w) {
         snprintf(text, sizeof text, "not in the file: zeros in %d layer%s", added, added > 1 ? "s" : "");
         snprintf(name, sizeof name, "%s.bias", layers[k]);
         if (added) VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, text, w->e));
-        if (added && k < 3) suppose(w, "no bias: a plain product");
+        if (added && k < 3) append_assumption(w, "no bias: a plain product");
     }
     return VT_OK;
 }

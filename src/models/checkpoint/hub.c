@@ -57,7 +57,7 @@ void vt_hub_close(vt_hub *h) {
     h->config = h->pre = h->args = NULL;
 }
 
-static const json_t *value(const json_t *of, const char *key) {
+static const json_t *find_json_value(const json_t *of, const char *key) {
     static const char *const groups[] = {"model_args", "model_kwargs", "pretrained_cfg", "default_cfg",
                                          "vision_config"};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
@@ -69,12 +69,12 @@ static const json_t *value(const json_t *of, const char *key) {
 }
 
 const json_t *vt_hub_get(const vt_hub *h, const char *key, const char **from) {
-    const json_t *v = value(h->config, key);
+    const json_t *v = find_json_value(h->config, key);
     *from = v ? "config.json" : h->args_from;
-    return v ? v : value(h->args, key);
+    return v ? v : find_json_value(h->args, key);
 }
 
-const json_t *vt_hub_args(const vt_hub *h, const char *key) { return value(h->args, key); }
+const json_t *vt_hub_args(const vt_hub *h, const char *key) { return find_json_value(h->args, key); }
 
 bool vt_hub_architecture(const vt_hub *h, char *out, size_t size, const char **from) {
     const char *name = json_string_value(json_object_get(h->config, "architecture"));
@@ -113,9 +113,9 @@ static bool is_on(const vt_hub *h, const char *key, bool absent) {
 bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from) {
     const char *key = std ? "std" : "mean";
     *from = "config.json";
-    if (vt_hub_triple(value(h->config, key), out)) return true;
+    if (vt_hub_triple(find_json_value(h->config, key), out)) return true;
     *from = h->args_from;
-    if (!h->pre) return vt_hub_triple(value(h->args, key), out);
+    if (!h->pre) return vt_hub_triple(find_json_value(h->args, key), out);
     *from = "preprocessor_config.json";
     if (!is_on(h, "do_normalize", true))
         for (int k = 0; k < 3; k++) out[k] = std;
@@ -178,15 +178,15 @@ static bool transform_timm(const vt_hub *h, char *out, size_t size) {
 bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from) {
     *from = h->pre ? "preprocessor_config.json" : "config.json";
     if (h->pre) return transform_hf(h, out, size);
-    if (json_is_array(value(h->config, "input_size"))) return transform_timm(h, out, size);
+    if (json_is_array(find_json_value(h->config, "input_size"))) return transform_timm(h, out, size);
     *from = h->args_from;
-    return json_is_number(value(h->args, "crop_pct")) && transform_timm(h, out, size);
+    return json_is_number(find_json_value(h->args, "crop_pct")) && transform_timm(h, out, size);
 }
 
 static bool side_in(const json_t *of, double *side) {
-    const json_t *input = value(of, "input_size"); /* [3, height, width] */
+    const json_t *input = find_json_value(of, "input_size"); /* [3, height, width] */
     double width;
-    return square_of(value(of, "img_size"), side) || square_of(value(of, "image_size"), side) ||
+    return square_of(find_json_value(of, "img_size"), side) || square_of(find_json_value(of, "image_size"), side) ||
            (side_of(json_array_get(input, 1), side) && side_of(json_array_get(input, 2), &width) && *side == width);
 }
 
@@ -215,9 +215,10 @@ static char *put_name(char *at, const char *name, char end) {
 }
 
 vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **out, vt_err *e) {
-    const json_t *names = json_object_get(h->config, "id2label"), *more = value(h->config, "label_descriptions");
+    const json_t *names = json_object_get(h->config, "id2label"),
+                 *more = find_json_value(h->config, "label_descriptions");
     size_t room = own ? strlen(own) + 1 : 1;
-    if (!names) names = value(h->config, "label_names");
+    if (!names) names = find_json_value(h->config, "label_names");
     int lines = 0;
     *out = NULL;
     for (const char *c = own; c && *c; c++) lines += *c == '\n';
@@ -247,8 +248,8 @@ typedef struct row {
     bool vit_alone; /* means something else elsewhere */
 } row;
 
-static vt_status contradicts(const char *who, const char *key, const json_t *v, int is, const char *weights,
-                             vt_err *e) {
+static vt_status fail_contradiction(const char *who, const char *key, const json_t *v, int is, const char *weights,
+                                    vt_err *e) {
     return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", who, key,
                    (long long)json_integer_value(v), weights, is);
 }
@@ -262,14 +263,15 @@ vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights,
                         {"patch_size", "patch_size", c->patch, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(h->config, rows[i].key);
-        const json_t *a = rows[i].arg ? value(h->args, rows[i].arg) : NULL;
-        if (!i && !v) v = value(h->config, rows[i].key); /* pretrained_cfg may be of the model before fine-tuning */
+        const json_t *a = rows[i].arg ? find_json_value(h->args, rows[i].arg) : NULL;
+        if (!i && !v)
+            v = find_json_value(h->config, rows[i].key); /* pretrained_cfg may be of the model before fine-tuning */
         if (rows[i].vit_alone && strcmp(c->arch, "vit")) continue;
         const bool one = i < 2 && c->classes == 2 && json_integer_value(v) == 1; /* models/checkpoint/head */
         if (json_is_integer(v) && json_integer_value(v) != rows[i].is && !one)
-            return contradicts(h->config_path, rows[i].key, v, rows[i].is, weights, e);
+            return fail_contradiction(h->config_path, rows[i].key, v, rows[i].is, weights, e);
         if (json_is_integer(a) && json_integer_value(a) != rows[i].is)
-            return contradicts(h->args_from, rows[i].arg, a, rows[i].is, weights, e);
+            return fail_contradiction(h->args_from, rows[i].arg, a, rows[i].is, weights, e);
     }
     const json_t *labels = json_object_get(h->config, "id2label");
     if (json_object_size(labels) && json_object_size(labels) != (size_t)c->classes)

@@ -38,7 +38,7 @@ static const char of_transformers[] =
 
 typedef enum understanding { UNKNOWN, UNDERSTOOD, ANOTHER } understanding;
 
-static understanding understood(const char *words, const char *key, const char *value) {
+static understanding classify_key(const char *words, const char *key, const char *value) {
     const size_t n = strlen(key);
     understanding u = UNKNOWN;
     for (const char *p = words; *p && u != UNDERSTOOD; p += strcspn(p, " "), p += strspn(p, " ")) {
@@ -53,14 +53,14 @@ static understanding understood(const char *words, const char *key, const char *
 }
 
 /* Appends "key, key" (of ANOTHER "key=value, ...") of an object's keys that are `wanted`. */
-static void list(const json_t *of, const char *words, understanding wanted, char *buf, size_t size) {
+static void append_keys(const json_t *of, const char *words, understanding wanted, char *buf, size_t size) {
     json_t *o = (json_t *)(uintptr_t)of; /* an iterator is made of one that may be changed */
     for (void *at = json_object_iter(o); at; at = json_object_iter_next(o, at)) {
         const char *key = json_object_iter_key(at);
         const json_t *v = json_object_iter_value(at);
         char number[64], plain[60];
         const char *value = vt_hub_word(v, number, sizeof number);
-        if (json_is_null(v) || understood(words, key, value) != wanted) continue;
+        if (json_is_null(v) || classify_key(words, key, value) != wanted) continue;
         const size_t n = strlen(buf);
         snprintf(number, sizeof number, "%.30s%s%.20s", key, wanted == ANOTHER ? "=" : "",
                  wanted != ANOTHER ? ""
@@ -70,11 +70,12 @@ static void list(const json_t *of, const char *words, understanding wanted, char
     }
 }
 
-static void all(const vt_hub *h, understanding wanted, char *buf, size_t size) {
+static void collect_config_keys(const vt_hub *h, understanding wanted, char *buf, size_t size) {
     *buf = 0;
-    list(json_object_get(h->config, "model_args"), of_timm, wanted, buf, size);
-    list(json_object_get(h->args, "model_kwargs"), of_timm, wanted, buf, size);
-    if (json_is_string(json_object_get(h->config, "model_type"))) list(h->config, of_transformers, wanted, buf, size);
+    append_keys(json_object_get(h->config, "model_args"), of_timm, wanted, buf, size);
+    append_keys(json_object_get(h->args, "model_kwargs"), of_timm, wanted, buf, size);
+    if (json_is_string(json_object_get(h->config, "model_type")))
+        append_keys(h->config, of_transformers, wanted, buf, size);
 }
 
 bool vt_hub_classifies(const vt_hub *h) {
@@ -83,7 +84,7 @@ bool vt_hub_classifies(const vt_hub *h) {
 }
 
 void vt_hub_unread(const vt_hub *h, char *buf, size_t size) {
-    all(h, UNKNOWN, buf, size);
+    collect_config_keys(h, UNKNOWN, buf, size);
     const bool other = json_array_size(json_object_get(h->config, "architectures")) && !vt_hub_classifies(h);
     const size_t n = strlen(buf);
     if (other) snprintf(buf + n, size - n, "%sarchitectures", n ? ", " : "");
@@ -91,7 +92,7 @@ void vt_hub_unread(const vt_hub *h, char *buf, size_t size) {
 
 /* The part of an architecture's name that is not computed, between underscores and but for digits after it; NULL:
  * none. */
-static const char *alien(const vt_hub *h, const char *name) {
+static const char *find_unsupported_part(const vt_hub *h, const char *name) {
     static const char *const words[] = {"rope", "eva",      "swiglu",  "parallel",    "map",
                                         "post", "postnorm", "respost", "respostnorm", "siglip"};
     const char *from, *pool = json_string_value(vt_hub_get(h, "global_pool", &from));
@@ -108,13 +109,14 @@ static const char *alien(const vt_hub *h, const char *name) {
 vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e) {
     char name[80], other[120];
     const char *from, *word = NULL;
-    all(h, ANOTHER, other, sizeof other);
+    collect_config_keys(h, ANOTHER, other, sizeof other);
     if (*other)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: its configuration says %s, which vitrine does not compute (%s evaluates "
                        "any model in PyTorch)",
                        weights, other, vt_argument("--oracle"));
-    if (vt_hub_architecture(h, name, sizeof name, &from) && !vt_preset_find(name)) word = alien(h, name);
+    if (vt_hub_architecture(h, name, sizeof name, &from) && !vt_preset_find(name))
+        word = find_unsupported_part(h, name);
     if (!word) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: its architecture is %s (%s): '%s' names what vitrine does not compute (%s evaluates any model "

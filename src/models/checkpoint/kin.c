@@ -12,7 +12,7 @@ static const struct {
 #include "networks.inc"
 };
 
-static bool any(const char *pattern, const vt_tensors *st, const vt_names_row *rows, int n) {
+static bool has_matching_name(const char *pattern, const vt_tensors *st, const vt_names_row *rows, int n) {
     vt_binding b;
     for (int i = 0; i < (n ? n : vt_tensors_count(st)); i++)
         if (vt_pattern_match(pattern, n ? rows[i].was.name : vt_tensors_at(st, i)->name, &b)) return true;
@@ -36,7 +36,8 @@ static const char *by_shape(const vt_tensors *st) {
 
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (any(kinds[i].one, st, rows, n) && any(kinds[i].two, st, rows, n)) return kinds[i].what;
+        if (has_matching_name(kinds[i].one, st, rows, n) && has_matching_name(kinds[i].two, st, rows, n))
+            return kinds[i].what;
     return by_shape(st);
 }
 

@@ -45,7 +45,7 @@ void vt_names_close(vt_names *n) {
 }
 
 /* What a map that was asked for sets, among the metadata: detection looks there (no_embed_class). */
-static vt_status tell(const vt_names *n, vt_tensors *st, vt_err *e) {
+static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) {
     for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
         const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
         if (vt_tensors_meta(st, key)) continue;
@@ -101,8 +101,8 @@ static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err 
     return VT_OK;
 }
 
-static vt_status use(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
-                     vt_err *e) {
+static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
+                           vt_err *e) {
     if (!n->map) VT_TRY(parse(n, &n->map, text, size, who, e));
     const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
     n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
@@ -110,7 +110,7 @@ static vt_status use(vt_names *n, vt_tensors *st, const char *text, size_t size,
     VT_TRY(check_left_out(n, st, e));
     VT_TRY(vt_head_settle(st, n->rows, n->n_rows, n->supposed, e));
     if (n->beside && !*n->supposed) snprintf(n->supposed, sizeof n->supposed, "no activation before it");
-    return tell(n, st, e);
+    return add_map_metadata(n, st, e);
 }
 
 /* Not counting what begins so. */
@@ -151,7 +151,7 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
                        vt_tensors_path(st), n->beside, d->name,
                        pooler ? ", its pooler or not (add_pooling_layer=False leaves that out)" : "");
     const char *text = d->map(st);
-    return use(n, st, text, strlen(text), who, false, e);
+    return apply_map(n, st, text, strlen(text), who, false, e);
 }
 
 vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e) {
@@ -186,7 +186,7 @@ static vt_status use_file(vt_names *n, vt_tensors *st, const char *path, vt_err 
     VT_TRY(vt_file_read(path, MAX_FILE, &text, &size, e));
     const char *slash = strrchr(path, '/');
     snprintf(n->scheme, sizeof n->scheme, "map %.70s", slash ? slash + 1 : path);
-    vt_status s = use(n, st, text, size, path, true, e);
+    vt_status s = apply_map(n, st, text, size, path, true, e);
     free(text);
     return s;
 }
@@ -200,7 +200,7 @@ static vt_status use_wish(vt_names *n, vt_tensors *st, const char *wish, vt_err 
         char who[80];
         snprintf(who, sizeof who, "map %s", wish);
         snprintf(n->scheme, sizeof n->scheme, "%s", who);
-        return use(n, st, maps[i].text, strlen(maps[i].text), who, true, e);
+        return apply_map(n, st, maps[i].text, strlen(maps[i].text), who, true, e);
     }
     return use_file(n, st, wish, e);
 }
@@ -242,7 +242,7 @@ static bool is_head_alone(const vt_tensors *st) {
     return matrices == 1 && n <= 6;
 }
 
-static vt_status unknown(const vt_tensors *st, vt_err *e) {
+static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
     char some[300] = "";
     for (int i = 0; i < vt_tensors_count(st) && i < 3; i++) {
         size_t at = strlen(some);
@@ -280,7 +280,7 @@ vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *
 }
 
 /* vt_fits: what the names are now, to schemes and maps. */
-static vt_status fits(vt_fit *out, const vt_tensors *st, bool beside, void *ctx, vt_err *e) {
+static vt_status find_naming_fit(vt_fit *out, const vt_tensors *st, bool beside, void *ctx, vt_err *e) {
     (void)ctx;
     vt_names n = {.beside = beside ? "beside." : NULL};
     *out = VT_FIT_NONE;
@@ -303,24 +303,24 @@ static bool is_def(const char *wish) {
     return false;
 }
 
-static vt_status apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
+static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));
     bool by_map = wish && !is_def(wish); /* it may say anything of what stands beside a prefix */
-    vt_status s = vt_unwrap_prefix(st, &n->beside, fits, NULL, by_map ? NULL : e);
+    vt_status s = vt_unwrap_prefix(st, &n->beside, find_naming_fit, NULL, by_map ? NULL : e);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
     if (by_map) n->beside = NULL;
     if (s != VT_OK && !by_map) return s;
     if (wish) return use_wish(n, st, wish, e);
     VT_TRY(find_map(n, st, e));
-    if (n->map) return use(n, st, NULL, 0, NULL, false, e);
+    if (n->map) return apply_map(n, st, NULL, 0, NULL, false, e);
     for (int i = 0; i < DEFS; i++)
         if (defs[i]->recognises(st)) return use_def(n, st, defs[i], e);
-    return unknown(st, e);
+    return fail_unknown_naming(st, e);
 }
 
 vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
     *n = (vt_names){.order = order};
-    vt_status s = apply(n, st, wish, e);
+    vt_status s = rename_to_canonical(n, st, wish, e);
     return s == VT_OK || wish ? s : vt_names_blame(n, st, s, e);
 }

@@ -125,8 +125,8 @@ static vt_status read_tensor(vt_model *m, const vt_tensors *st, const vt_param *
 }
 
 /* The architecture and its configuration, by canonical names and what was said besides. */
-static vt_status describe(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
-                          const vt_overrides *o, vt_err *e) {
+static vt_status detect_config(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
+                               const vt_overrides *o, vt_err *e) {
     const vt_arch *arch = NULL;
     int n;
     const vt_arch *const *archs = vt_archs(&n);
@@ -158,12 +158,12 @@ static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
     return vt_tensors_index(st, e);
 }
 
-static vt_status load(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
-                      vt_err *e) {
+static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
+                            vt_err *e) {
     vt_config c;
     vt_told told;
     memset(&told, 0, sizeof told);
-    vt_status described = describe(&c, &told, st, names, o, e);
+    vt_status described = detect_config(&c, &told, st, names, o, e);
     if (told.labels && vt_tensors_keep(st, told.labels, free, e) != VT_OK) described = e ? e->code : VT_E_MEMORY;
     VT_TRY(described);
     VT_TRY(one_norm(st, &c, e));
@@ -203,7 +203,7 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     char word[VT_FORM_VALUE];
     const char *order = o ? vt_form_given(o, "patch_order", word) : NULL;
     vt_status s = vt_names_apply_order(&names, st, o ? o->names : NULL, order, e);
-    if (s == VT_OK) s = vt_names_blame(&names, st, load(out, st, &names, o, weights, e), e);
+    if (s == VT_OK) s = vt_names_blame(&names, st, load_model(out, st, &names, o, weights, e), e);
     vt_names_close(&names);
     if (s == VT_OK) s = vt_tensors_check(st, e);
     if (s == VT_OK) s = vt_weights_sha(st, (*out)->sha256, e);

@@ -67,7 +67,7 @@ static bool take_number(const char **s, const linear *x, vt_binding *b) {
     return true;
 }
 
-static bool match(const char *p, const char *s, vt_binding *b) {
+static bool match_pattern(const char *p, const char *s, vt_binding *b) {
     while (*p && *p != '*') {
         linear x;
         if (*p == '{') {
@@ -81,7 +81,7 @@ static bool match(const char *p, const char *s, vt_binding *b) {
     for (size_t n = 0;; n++) { /* the shortest text that lets the rest fit */
         vt_binding t = *b;
         t.star[t.stars].text = s, t.star[t.stars++].n = n;
-        if (match(p + 1, s + n, &t)) {
+        if (match_pattern(p + 1, s + n, &t)) {
             *b = t;
             return true;
         }
@@ -91,7 +91,7 @@ static bool match(const char *p, const char *s, vt_binding *b) {
 
 bool vt_pattern_match(const char *pattern, const char *name, vt_binding *b) {
     memset(b, 0, sizeof *b);
-    return strlen(name) <= VT_NAME_MAX && match(pattern, name, b);
+    return strlen(name) <= VT_NAME_MAX && match_pattern(pattern, name, b);
 }
 
 bool vt_pattern_expand(const char *pattern, const vt_binding *b, char out[VT_NAME_MAX + 1]) {

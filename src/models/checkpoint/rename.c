@@ -154,7 +154,7 @@ static vt_status read_drop(vt_rename *m, char *text, const line *l, vt_err *e) {
 
 /* ---- lines ---- */
 
-static char *trim(char *text) {
+static char *strip_comment_and_blanks(char *text) {
     char *hash = text;
     while ((hash = strchr(hash, '#')) && hash > text && hash[-1] != ' ' && hash[-1] != '\t') hash++;
     if (hash) *hash = 0; /* a comment begins the line or follows a blank */
@@ -177,7 +177,7 @@ static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *
 static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     char *words[2 * MAX_WORDS + 2] = {text}, *save = NULL;
     int n = 0;
-    text = trim(text);
+    text = strip_comment_and_blanks(text);
     if (!*text) return VT_OK;
     if (!strncmp(text, "drop", 4) && strchr(" \t", text[4])) return read_drop(m, text + 4, l, e);
     for (char *w = strtok_r(text, " \t", &save); w; w = strtok_r(NULL, " \t", &save)) {

@@ -33,7 +33,7 @@ typedef struct work {
 
 static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%s: no memory", w->st->path); }
 
-static vt_status refused(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_tensors_take */
+static vt_status allocation_error(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_tensors_take */
 
 /* Lines may be written with or without what all names of the file begin with ("net."). */
 static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {
@@ -49,7 +49,7 @@ static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {
 }
 
 /* The other tensors that a line joins with this one; NULL: one is missing, its name into `missing`. */
-static const vt_tensor *part(const vt_tensors *st, const fit *f, int k, char missing[VT_NAME_MAX + 1]) {
+static const vt_tensor *find_joined_part(const vt_tensors *st, const fit *f, int k, char missing[VT_NAME_MAX + 1]) {
     if (!vt_pattern_expand(f->rule->theirs[k], &f->b, missing)) return NULL;
     const vt_tensor *t = vt_tensors_find(st, missing);
     for (int i = 0; !t && i < st->count; i++)
@@ -65,7 +65,7 @@ bool vt_rename_covers(const vt_rename *m, const vt_tensors *st) {
         all = find_fit(m, st, i, &f);
         if (all) used[f.rule - m->rules] = true;
         for (int k = 0; all && f.rule->from > 1 && k < f.rule->from; k++)
-            all = vt_rename_zero(f.rule, k) || part(st, &f, k, name) != NULL;
+            all = vt_rename_zero(f.rule, k) || find_joined_part(st, &f, k, name) != NULL;
     }
     for (int i = 0; all && i < m->count; i++) all = used[i] || !m->rules[i].line || m->rules[i].maybe;
     free(used);
@@ -88,7 +88,7 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixel
     size_t item = vt_dtype_size(t->dtype);
     const char *from = t->data;
     char *to = vt_tensors_take(w->st, vt_tensor_bytes(t), w->e);
-    if (!to) return refused(w);
+    if (!to) return allocation_error(w);
     for (size_t d = 0; d < rows; d++)
         for (size_t c = 0; c < 3; c++)
             for (size_t i = 0; i < pixels; i++)
@@ -130,7 +130,7 @@ static vt_status order_norms(work *w) {
     return VT_OK;
 }
 
-static vt_status reshape(work *w, vt_tensor *t) {
+static vt_status to_canonical_shape(work *w, vt_tensor *t) {
     static const char *const three[] = {"cls_token", "dist_token", "reg_token", "pos_embed"};
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
         if (!strcmp(t->name, three[i])) {
@@ -145,7 +145,7 @@ static vt_status reshape(work *w, vt_tensor *t) {
 /* A text that lives as long as the handle, into out. */
 #define TEXT(out, ...)                                                                                                 \
     do {                                                                                                               \
-        if (!((out) = vt_tensors_text(w->st, w->e, __VA_ARGS__))) return refused(w);                                   \
+        if (!((out) = vt_tensors_text(w->st, w->e, __VA_ARGS__))) return allocation_error(w);                          \
     } while (0)
 
 static bool room_for_one(work *w) {
@@ -156,13 +156,13 @@ static bool room_for_one(work *w) {
     return more != NULL;
 }
 
-static vt_status add(work *w, vt_tensor *t, const fit *f, int item, const char *origin) {
+static vt_status add_renamed_tensor(work *w, vt_tensor *t, const fit *f, int item, const char *origin) {
     char name[VT_NAME_MAX + 1];
     if (!vt_pattern_expand(f->rule->ours[item], &f->b, name) || !*name)
         return vt_fail(w->e, VT_E_FORMAT, "%s: line %d makes no name of %s's tensor " VT_NAME, w->m->who, f->rule->line,
                        w->st->path, origin);
     TEXT(t->name, "%s", name);
-    VT_TRY(reshape(w, t));
+    VT_TRY(to_canonical_shape(w, t));
     if (!room_for_one(w)) return no_memory(w);
     w->made[w->count++] = (struct made){*t, origin, f->rule->line};
     return VT_OK;
@@ -176,7 +176,7 @@ static bool same_columns(const vt_tensor *a, const vt_tensor *b) {
 /* Rows of zeros, as many as this tensor has. */
 static vt_status zeros_like(work *w, const vt_tensor *t, vt_tensor *out) {
     void *data = vt_tensors_take(w->st, vt_tensor_bytes(t), w->e);
-    if (!data) return refused(w);
+    if (!data) return allocation_error(w);
     memset(data, 0, vt_tensor_bytes(t));
     *out = *t;
     out->data = data;
@@ -184,17 +184,17 @@ static vt_status zeros_like(work *w, const vt_tensor *t, vt_tensor *out) {
 }
 
 /* The first of several that are joined stands for all; the others only find it. */
-static vt_status join(work *w, const fit *f, vt_names_row *row) {
+static vt_status join_tensors(work *w, const fit *f, vt_names_row *row) {
     char name[VT_NAME_MAX + 1], origin[600] = "";
     vt_tensor whole = {0}, *parts = NULL;
     if (!f->item) {
         parts = vt_tensors_take(w->st, (size_t)f->rule->from * sizeof *parts, w->e);
-        if (!parts) return refused(w);
+        if (!parts) return allocation_error(w);
     }
     for (int k = 0; k < f->rule->from; k++) {
         const bool zero = vt_rename_zero(f->rule, k);
         if (zero && f->item) continue;
-        const vt_tensor *t = zero ? &parts[k] : part(w->st, f, k, name);
+        const vt_tensor *t = zero ? &parts[k] : find_joined_part(w->st, f, k, name);
         if (zero) VT_TRY(zeros_like(w, &row->was, &parts[k]));
         if (!t)
             return vt_fail(w->e, VT_E_FORMAT, "%s: tensor %.160s is missing: %s: line %d joins it with " VT_NAME,
@@ -221,11 +221,11 @@ static vt_status join(work *w, const fit *f, vt_names_row *row) {
     whole.data = NULL, whole.parts = parts, whole.n_parts = f->rule->from;
     const char *text;
     TEXT(text, "%s", origin);
-    return add(w, &whole, f, 0, text);
+    return add_renamed_tensor(w, &whole, f, 0, text);
 }
 
 /* One tensor becomes itself, or equal parts of its rows. */
-static vt_status split(work *w, const fit *f, vt_names_row *row) {
+static vt_status split_tensor(work *w, const fit *f, vt_names_row *row) {
     int n = f->rule->to;
     vt_tensor t = row->was;
     if (!t.numel) { /* vit-pytorch's class token [0, dim] of a model that pools a mean */
@@ -240,7 +240,7 @@ static vt_status split(work *w, const fit *f, vt_names_row *row) {
     for (int k = 0; k < n; k++) {
         vt_tensor one = t;
         one.data = (const char *)t.data + (size_t)k * vt_tensor_bytes(&t);
-        VT_TRY(add(w, &one, f, k, row->origin));
+        VT_TRY(add_renamed_tensor(w, &one, f, k, row->origin));
         size_t at = strlen(names);
         snprintf(names + at, sizeof names - at, "%s%.180s", k ? " + " : "", w->made[w->count - 1].t.name);
     }
@@ -275,7 +275,7 @@ static vt_status find_twins(const work *w) {
 }
 
 /* The new tensors in place of the old ones. */
-static vt_status replace(work *w) {
+static vt_status replace_tensors(work *w) {
     vt_tensor *t = calloc(w->count + 1, sizeof *t);
     const char **origin = calloc(w->count + 1, sizeof *origin);
     bool room = t && origin;
@@ -298,7 +298,7 @@ static vt_status find_idle(const work *w, const bool *used) {
 }
 
 /* A tensor that no line fits is remembered: explain shows all, the error names one. */
-static vt_status each(work *w, bool *used, const char **stranger, int *strangers) {
+static vt_status rename_each_tensor(work *w, bool *used, const char **stranger, int *strangers) {
     for (int i = 0; i < w->st->count; i++) {
         vt_names_row *row = &w->rows[i];
         fit f;
@@ -311,16 +311,16 @@ static vt_status each(work *w, bool *used, const char **stranger, int *strangers
         if (!f.rule->to)
             TEXT(row->why, "%s", f.rule->why);
         else
-            VT_TRY(f.rule->from > 1 ? join(w, &f, row) : split(w, &f, row));
+            VT_TRY(f.rule->from > 1 ? join_tensors(w, &f, row) : split_tensor(w, &f, row));
     }
     return VT_OK;
 }
 
-static vt_status apply(work *w, bool *used, bool all_lines) {
+static vt_status apply_rules(work *w, bool *used, bool all_lines) {
     const char *stranger = NULL;
     char more[40] = "";
     int strangers = 0;
-    VT_TRY(each(w, used, &stranger, &strangers));
+    VT_TRY(rename_each_tensor(w, used, &stranger, &strangers));
     if (strangers > 1) snprintf(more, sizeof more, " and %d more", strangers - 1);
     if (strangers)
         return vt_fail(w->e, VT_E_FORMAT,
@@ -329,7 +329,7 @@ static vt_status apply(work *w, bool *used, bool all_lines) {
     if (all_lines) VT_TRY(find_idle(w, used));
     VT_TRY(find_twins(w));
     VT_TRY(order_norms(w));
-    return replace(w);
+    return replace_tensors(w);
 }
 
 vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt_names_row **rows, int *n_rows,
@@ -341,12 +341,12 @@ vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt
     bool *used = calloc((size_t)m->count + 1, sizeof *used);
     if (!w.rows) {
         free(used);
-        return refused(&w);
+        return allocation_error(&w);
     }
     if (!used) return no_memory(&w);
     for (size_t i = 0; i < n; i++) w.rows[i] = (vt_names_row){.was = st->t[i], .origin = st->origin[i]};
     *n_rows = (int)n;
-    vt_status s = apply(&w, used, all_lines);
+    vt_status s = apply_rules(&w, used, all_lines);
     free(used), free(w.made);
     return s;
 }

@@ -10,14 +10,14 @@ static size_t row_of(size_t r, size_t parts, size_t width, const vt_config *c) {
     return c->qkv_rows == VT_QKV_HEADS ? (head * parts + part) * d + j : (head * d + j) * parts + part;
 }
 
-static void gather(float *to, const float *from, const vt_param *p, const vt_config *c) {
+static void reorder_qkv_rows(float *to, const float *from, const vt_param *p, const vt_config *c) {
     const size_t width = (size_t)vt_config_attn_dim(c), rows = (size_t)p->shape[0], columns = p->numel / rows;
     for (size_t r = 0; r < rows; r++)
         memcpy(to + r * columns, from + row_of(r, rows / width, width, c) * columns, columns * sizeof *to);
 }
 
 /* The position of the class token, from the end to the front. */
-static void rotate(float *to, const float *from, const vt_param *p, const vt_config *c) {
+static void move_class_token_first(float *to, const float *from, const vt_param *p, const vt_config *c) {
     const size_t d = (size_t)c->dim, n = p->numel;
     memcpy(to, from + n - d, d * sizeof *to);
     memcpy(to + d, from, (n - d) * sizeof *to);
@@ -35,7 +35,7 @@ vt_status vt_model_reorder(vt_model *m, vt_err *e) {
         float *was = malloc(p->numel * sizeof *was);
         if (!was) return vt_fail(e, VT_E_MEMORY, "%s: no memory to reorder %s", m->path, p->name);
         memcpy(was, w, p->numel * sizeof *was);
-        (rows ? gather : rotate)(w, was, p, c);
+        (rows ? reorder_qkv_rows : move_class_token_first)(w, was, p, c);
         free(was);
     }
     return VT_OK;

@@ -48,7 +48,7 @@ static bool spectral_norm(numbers *n) {
     return true;
 }
 
-static bool pruned(numbers *n) {
+static bool apply_pruning_mask(numbers *n) {
     if (n->t[0]->numel != n->t[1]->numel) return false;
     for (size_t i = 0; i < n->t[1]->numel; i++) n->x[1][i] *= n->x[0][i];
     return true;
@@ -66,8 +66,8 @@ static const struct {
      {"parametrizations.weight.0._u", "parametrizations.weight.original", "parametrizations.weight.0._v"},
      "weight",
      spectral_norm},
-    {"prune", {"weight_mask", "weight_orig"}, "weight", pruned},
-    {"prune", {"bias_mask", "bias_orig"}, "bias", pruned},
+    {"prune", {"weight_mask", "weight_orig"}, "weight", apply_pruning_mask},
+    {"prune", {"bias_mask", "bias_orig"}, "bias", apply_pruning_mask},
 };
 
 typedef struct work {
@@ -101,7 +101,7 @@ static vt_status read_parts(const vt_tensors *st, numbers *n, vt_err *e) {
 }
 
 /* The product in place of the second part, in float32. Its name changes when all have been looked up. */
-static vt_status keep(work *w, const numbers *n, size_t k) {
+static vt_status store_product(work *w, const numbers *n, size_t k) {
     vt_tensors *st = w->st;
     size_t place = (size_t)(n->t[1] - st->t), stem = strlen(n->t[1]->name) - strlen(forms[k].parts[1]);
     vt_tensor *t = &st->t[place];
@@ -114,13 +114,13 @@ static vt_status keep(work *w, const numbers *n, size_t k) {
     return VT_OK;
 }
 
-static vt_status fold(work *w, numbers *n, size_t k) {
+static vt_status fold_one_weight(work *w, numbers *n, size_t k) {
     vt_status s = read_parts(w->st, n, w->e);
     if (s == VT_OK && !forms[k].fold(n))
         s = vt_fail(w->e, VT_E_SHAPE,
                     "%s: tensors of %.160s have no shapes of %s: remove_%s(module) in PyTorch before saving",
                     w->st->path, n->t[1]->name, forms[k].what, forms[k].what);
-    if (s == VT_OK) s = keep(w, n, k);
+    if (s == VT_OK) s = store_product(w, n, k);
     for (int i = 0; i < PARTS; i++) free(n->x[i]);
     return s;
 }
@@ -149,7 +149,7 @@ static vt_status fold_all(work *w) {
         for (int i = 0; i < w->st->count; i++) {
             numbers n = {{NULL}, {NULL}};
             if (w->gone[i] || w->becomes[i] || !find_parts(w->st, &w->st->t[i], k, &n)) continue;
-            VT_TRY(fold(w, &n, k));
+            VT_TRY(fold_one_weight(w, &n, k));
             with++;
         }
         snprintf(text, sizeof text, "multiplied out in %d tensors", with);
@@ -158,7 +158,7 @@ static vt_status fold_all(work *w) {
     return VT_OK;
 }
 
-static vt_status tidy(work *w) {
+static vt_status drop_folded_tensors(work *w) {
     int kept = 0;
     for (int i = 0; i < w->st->count; i++) {
         if (w->gone[i]) continue;
@@ -176,7 +176,7 @@ vt_status vt_fold_parts(vt_tensors *st, vt_err *e) {
     w.gone = calloc((size_t)st->count + 1, sizeof *w.gone);
     w.becomes = calloc((size_t)st->count + 1, sizeof *w.becomes);
     vt_status s = w.gone && w.becomes ? fold_all(&w) : vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path);
-    if (s == VT_OK) s = tidy(&w);
+    if (s == VT_OK) s = drop_folded_tensors(&w);
     free(w.gone), free(w.becomes);
     return s;
 }

@@ -12,7 +12,7 @@
 #include "models/forms.h"
 #include "models/vit.h"
 
-static void usual(const vt_sources *s, vt_field f, const char *from) {
+static void record_assumption(const vt_sources *s, vt_field f, const char *from) {
     vt_sources_supposed(s, f, s->whole ? s->whole : from);
 }
 
@@ -128,7 +128,7 @@ static void usual_ln_eps(vt_config *c, const vt_sources *s) {
         c->ln_eps = s->preset->ln_eps, from = s->preset_why;
     else if (!(c->ln_eps > 0))
         c->ln_eps = 1e-6, from = "default of timm's ViT";
-    usual(s, VT_FIELD_LN_EPS, from);
+    record_assumption(s, VT_FIELD_LN_EPS, from);
 }
 
 static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
@@ -284,7 +284,7 @@ static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
 
 /* Where positions and register tokens allow two grids: takes the other one, if that is the grid of images of this side.
  */
-static bool regrid(const vt_tensors *st, vt_config *c, int side) {
+static bool try_other_grid(const vt_tensors *st, vt_config *c, int side) {
     const vt_tensor *pos = vt_tensors_find(st, "pos_embed");
     if (strcmp(c->arch, "vit") || !pos || pos->ndim != 3 || !c->registers || c->patch < 1 || side % c->patch)
         return false;
@@ -300,7 +300,7 @@ static bool regrid(const vt_tensors *st, vt_config *c, int side) {
 }
 
 /* The stride below the patch at which such images have as many patches as there are positions; 0: there is none. */
-static int overlap(const vt_config *c, int side) {
+static int overlapping_stride(const vt_config *c, int side) {
     if (strcmp(c->arch, "vit") || c->positions || c->conv_stem || c->patch < 2 || side <= c->patch) return 0;
     const int steps = c->image / c->patch - 1, stride = steps > 2 ? (side - c->patch) / steps : 0;
     return stride > 0 && stride < c->patch && stride * steps == side - c->patch ? stride : 0;
@@ -315,15 +315,15 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
                 form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, &unused);
     double v = s->o->image;
     const int at_hand = s->o->image ? s->o->image : s->o->shown;
-    if (at_hand && at_hand != c->image && !said && regrid(s->st, c, at_hand)) return VT_OK;
-    if (at_hand && at_hand != c->image && !said && overlap(c, at_hand))
+    if (at_hand && at_hand != c->image && !said && try_other_grid(s->st, c, at_hand)) return VT_OK;
+    if (at_hand && at_hand != c->image && !said && overlapping_stride(c, at_hand))
         return vt_fail(e, VT_E_SHAPE,
                        "%s: %d x %d positions belong to images of %d x %d pixels, or to patches of %d pixels that "
                        "overlap "
                        "at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval --oracle` "
                        "evaluates such a network where it runs, say in PyTorch",
                        vt_tensors_path(s->st), c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
-                       overlap(c, at_hand), at_hand, at_hand);
+                       overlapping_stride(c, at_hand), at_hand, at_hand);
     if (s->o->image) from = "--image-size";
     if (!s->o->image && said && text) vt_sources_parse(text, &v);
     if (v == 0 || v == c->image) return VT_OK;

@@ -30,14 +30,14 @@ typedef struct sketch {
 /* ---- what wants a line ---- */
 
 /* Names with what a map gives a meaning to, or ends a word with. */
-static bool writable(const char *name) {
+static bool is_writable_name(const char *name) {
     size_t n = strlen(name);
     return n && n <= NAME_MOST && n == strcspn(name, " \t\r\n#+*{}?") && vt_text_is_plain(name) && strcmp(name, "->") &&
            strcmp(name, "set") && strcmp(name, "drop") && strcmp(name, "maybe");
 }
 
 /* What is left out whatever the map says. */
-static bool dropped(const vt_rename *standing, const char *name) {
+static bool is_always_dropped(const vt_rename *standing, const char *name) {
     vt_binding b;
     for (int i = 0; i < standing->count; i++)
         if (vt_pattern_match(standing->rules[i].theirs[0], name, &b)) return true;
@@ -53,8 +53,8 @@ static vt_status take_items(sketch *s, vt_err *e) {
     for (int i = 0; s->items && s->units.u && i < n; i++) {
         const vt_tensor *t = vt_tensors_at(s->st, i);
         char strange[64];
-        if (dropped(standing, t->name)) continue;
-        if (writable(t->name)) {
+        if (is_always_dropped(standing, t->name)) continue;
+        if (is_writable_name(t->name)) {
             item *it = &s->items[s->n++];
             it->t = t;
             snprintf(it->key, sizeof it->key, "%s", t->name);
@@ -71,7 +71,7 @@ static vt_status take_items(sketch *s, vt_err *e) {
 /* ---- what repeats ---- */
 
 /* A whole number that ends where no digit follows: its end, or NULL. */
-static const char *number(const char *p, int *out) {
+static const char *read_number(const char *p, int *out) {
     char *end;
     if (!isdigit((unsigned char)*p) || (*p == '0' && isdigit((unsigned char)p[1]))) return NULL;
     long v = strtol(p, &end, 10);
@@ -81,33 +81,33 @@ static const char *number(const char *p, int *out) {
 }
 
 /* What follows `stem` [n] and a number in tensor i; NULL: it has other names. */
-static const char *after(const sketch *s, int i, const char *stem, size_t n, int *v) {
-    return strncmp(s->items[i].key, stem, n) ? NULL : number(s->items[i].key + n, v);
+static const char *rest_after_number(const sketch *s, int i, const char *stem, size_t n, int *v) {
+    return strncmp(s->items[i].key, stem, n) ? NULL : read_number(s->items[i].key + n, v);
 }
 
 /* How many tensors are `stem`, a number and something, where every number has the same, as blocks have; else 0. */
-static int family(const sketch *s, const char *stem, size_t n, int *least, int *numbers) {
+static int count_block_tensors(const sketch *s, const char *stem, size_t n, int *least, int *numbers) {
     int count[BLOCKS] = {0}, all = 0, v;
     const char *one, *other;
     for (int i = 0; i < s->n; i++)
-        if (after(s, i, stem, n, &v)) count[v]++, all++;
+        if (rest_after_number(s, i, stem, n, &v)) count[v]++, all++;
     *numbers = 0;
     for (int k = BLOCKS - 1; k >= 0; k--)
         if (count[k]) ++*numbers, *least = k;
     if (!all || count[*least] < LEAST || count[*least] * *numbers != all) return 0;
     for (int i = 0; i < s->n; i++) { /* each of the first number's names has one of every number */
         int alike = 0;
-        if (!(one = after(s, i, stem, n, &v)) || v != *least) continue;
-        for (int k = 0; k < s->n; k++) alike += (other = after(s, k, stem, n, &v)) && !strcmp(one, other);
+        if (!(one = rest_after_number(s, i, stem, n, &v)) || v != *least) continue;
+        for (int k = 0; k < s->n; k++) alike += (other = rest_after_number(s, k, stem, n, &v)) && !strcmp(one, other);
         if (alike != *numbers) return 0;
     }
     return all;
 }
 
-static void fold(item *it, size_t n, int least) {
+static void replace_block_number(item *it, size_t n, int least) {
     int v;
     char rest[224], plus[16] = "";
-    const char *end = number(it->key + n, &v);
+    const char *end = read_number(it->key + n, &v);
     if (!end) return;
     snprintf(rest, sizeof rest, "%s", end);
     if (least) snprintf(plus, sizeof plus, "+%d", least);
@@ -125,16 +125,16 @@ static void find_blocks(sketch *s) {
     for (int i = 0; i < s->n; i++) {
         const char *key = s->items[i].key, *before = i ? s->items[i - 1].key : "";
         for (size_t n = 0; key[n]; n++) {
-            if ((n && isdigit((unsigned char)key[n - 1])) || !number(key + n, &v)) continue;
+            if ((n && isdigit((unsigned char)key[n - 1])) || !read_number(key + n, &v)) continue;
             if (i && !strncmp(before, key, n) && isdigit((unsigned char)before[n])) continue;
-            int all = family(s, key, n, &least, &numbers);
+            int all = count_block_tensors(s, key, n, &least, &numbers);
             if (all <= best) continue;
             best = all, start = least, s->units.blocks = numbers;
             snprintf(stem, sizeof stem, "%.*s", (int)n, key);
         }
     }
     for (int i = 0; best && i < s->n; i++)
-        if (!strncmp(s->items[i].key, stem, strlen(stem))) fold(&s->items[i], strlen(stem), start);
+        if (!strncmp(s->items[i].key, stem, strlen(stem))) replace_block_number(&s->items[i], strlen(stem), start);
 }
 
 /* ---- layers ---- */
@@ -307,7 +307,7 @@ static void put_head(const sketch *s, const char *name) {
 }
 
 /* Before the blocks, of the blocks, after them. */
-static int phase(const vt_unit *u) {
+static int section_of_unit(const vt_unit *u) {
     bool late = u->role && (!strcmp(u->role, "norm") || !strncmp(u->role, "head", 4));
     return u->block ? 1 : late ? 2 : 0;
 }
@@ -316,7 +316,7 @@ static void put_units(const sketch *s) {
     for (int k = 0; k < 3; k++) {
         bool any = false;
         for (int i = 0; i < s->units.n; i++)
-            if (phase(&s->units.u[i]) == k) put_unit(s, &s->units.u[i]), any = true;
+            if (section_of_unit(&s->units.u[i]) == k) put_unit(s, &s->units.u[i]), any = true;
         if (any && k < 2) fputc('\n', s->f);
     }
 }

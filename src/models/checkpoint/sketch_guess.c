@@ -61,7 +61,7 @@ static bool is_head_norm(const vt_unit *u, char letter) {
 
 /* ---- shapes ---- */
 
-static int64_t side(const vt_unit *u, int i) { return i < u->t[0]->ndim ? u->t[0]->shape[i] : 0; }
+static int64_t dimension_at(const vt_unit *u, int i) { return i < u->t[0]->ndim ? u->t[0]->shape[i] : 0; }
 
 static bool is_input(const vt_unit *u) {
     return is_letter(u, 'q') || is_letter(u, 'k') || is_letter(u, 'v') || is_letter(u, 'b');
@@ -92,7 +92,7 @@ static bool is_side(const vt_sketch_units *s, char want, int64_t n) {
  * else the two sides of a matrix. */
 static bool is_shape(const vt_sketch_units *s, const vt_unit *u, const char *shape) {
     const vt_tensor *t = u->t[0];
-    int64_t last = t->ndim ? side(u, t->ndim - 1) : s->width;
+    int64_t last = t->ndim ? dimension_at(u, t->ndim - 1) : s->width;
     switch (*shape) {
     case 'v':
         return !u->sep && (int64_t)t->numel == s->width && last == s->width;
@@ -103,7 +103,8 @@ static bool is_shape(const vt_sketch_units *s, const vt_unit *u, const char *sha
     case 'f':
         return u->sep && t->ndim == 1 && s->flat && last == s->flat;
     case 'c':
-        return u->sep && t->ndim == 4 && side(u, 0) == s->width && side(u, 1) == 3 && side(u, 2) == side(u, 3);
+        return u->sep && t->ndim == 4 && dimension_at(u, 0) == s->width && dimension_at(u, 1) == 3 &&
+               dimension_at(u, 2) == dimension_at(u, 3);
     case 'q':
     case 'k':
         return t->ndim == 1 && is_head_norm(u, *shape);
@@ -111,10 +112,10 @@ static bool is_shape(const vt_sketch_units *s, const vt_unit *u, const char *sha
     case 'K':
     case 'V':
     case 'B':
-        return u->sep && t->ndim == 2 && side(u, 1) == s->width && is_letter(u, (char)tolower(*shape));
+        return u->sep && t->ndim == 2 && dimension_at(u, 1) == s->width && is_letter(u, (char)tolower(*shape));
     default:
-        return u->sep && t->ndim == 2 && is_side(s, shape[0], side(u, 0)) && is_side(s, shape[1], side(u, 1)) &&
-               !is_input(u);
+        return u->sep && t->ndim == 2 && is_side(s, shape[0], dimension_at(u, 0)) &&
+               is_side(s, shape[1], dimension_at(u, 1)) && !is_input(u);
     }
 }
 
@@ -157,7 +158,7 @@ static vt_unit *with_role(vt_sketch_units *s, const char *role) {
 }
 
 /* The unit without a role that fits, of the blocks or outside of them. */
-static vt_unit *find(vt_sketch_units *s, bool block, const guess *g) {
+static vt_unit *find_unassigned_unit(vt_sketch_units *s, bool block, const guess *g) {
     for (int k = 0; k < s->n; k++) {
         vt_unit *u = &s->u[g->last ? s->n - 1 - k : k];
         bool without = *g->without && has_any(u, g->without);
@@ -167,15 +168,15 @@ static vt_unit *find(vt_sketch_units *s, bool block, const guess *g) {
     return NULL;
 }
 
-static vt_unit *give(vt_sketch_units *s, bool block, const guess *g) {
-    vt_unit *u = with_role(s, g->role) ? NULL : find(s, block, g);
+static vt_unit *assign_role(vt_sketch_units *s, bool block, const guess *g) {
+    vt_unit *u = with_role(s, g->role) ? NULL : find_unassigned_unit(s, block, g);
     if (u) u->role = g->role;
     return u;
 }
 
 /* Rows of several matrices that become one. What one of them has, say a bias, all must have: a line that joins takes
  * its part of each. */
-static void join(vt_unit *const *units, int n, const char *role) {
+static void assign_joined_role(vt_unit *const *units, int n, const char *role) {
     bool same = true, mixed = false;
     for (int i = 0; i < n; i++) {
         const vt_unit *u = units[i];
@@ -194,21 +195,21 @@ static void guess_attention(vt_sketch_units *s) {
                                   {qkv, "K", "", "", 0},
                                   {qkv, "V", "", "", 0},
                                   {qkv, "B", "", "", 0}};
-    vt_unit *u = give(s, true, &whole[0]), *one[4];
-    for (int k = 0; k < 4; k++) one[k] = find(s, true, &apart[k]);
-    if (!u) u = give(s, true, &whole[1]);
+    vt_unit *u = assign_role(s, true, &whole[0]), *one[4];
+    for (int k = 0; k < 4; k++) one[k] = find_unassigned_unit(s, true, &apart[k]);
+    if (!u) u = assign_role(s, true, &whole[1]);
     s->inner = s->width;
     if (u) {
-        s->inner = side(u, 0) / 3, s->fused = !has_any(u, "in_proj|in-proj");
+        s->inner = dimension_at(u, 0) / 3, s->fused = !has_any(u, "in_proj|in-proj");
     } else if (one[0] && one[1] && one[2]) {
-        join(one, 3, qkv), s->inner = side(one[0], 0);
-    } else if (one[0] && one[3] && side(one[3], 0) == 2 * side(one[0], 0)) {
-        join((vt_unit *[]){one[0], one[3]}, 2, qkv), s->inner = side(one[0], 0);
+        assign_joined_role(one, 3, qkv), s->inner = dimension_at(one[0], 0);
+    } else if (one[0] && one[3] && dimension_at(one[3], 0) == 2 * dimension_at(one[0], 0)) {
+        assign_joined_role((vt_unit *[]){one[0], one[3]}, 2, qkv), s->inner = dimension_at(one[0], 0);
     }
 }
 
 /* Above 0: this norm stands before attention, by its name. */
-static int leaning(const vt_unit *u) {
+static int attention_norm_score(const vt_unit *u) {
     size_t n = strlen(u->suffix);
     char digit = n ? u->suffix[n - 1] : 0;
     return (int)has_any(u, "attn|attention|msa|mha|before|pre") - (int)has_any(u, "mlp|ffn|ff|feed|after|post") +
@@ -221,8 +222,8 @@ static void order_norms(vt_sketch_units *s) {
     vt_unit *a = with_role(s, "blocks.{i}.norm1"), *b = with_role(s, "blocks.{i}.norm2");
     if (!a || !b) return;
     const char *first = a->role;
-    if (leaning(a) < leaning(b)) a->role = b->role, b->role = first;
-    if (leaning(a) != leaning(b) || !leaning(a)) return;
+    if (attention_norm_score(a) < attention_norm_score(b)) a->role = b->role, b->role = first;
+    if (attention_norm_score(a) != attention_norm_score(b) || !attention_norm_score(a)) return;
     a->role = b->role = NULL;
     a->why = b->why = "; norm1 or norm2, if the block is the one above";
 }
@@ -230,13 +231,13 @@ static void order_norms(vt_sketch_units *s) {
 void vt_sketch_guess(vt_sketch_units *s) {
     enum { PATCHES = 6, EARLY = 8 }; /* rows up to the patches' and their norms'; the others come after the blocks */
     for (int i = 0; i < EARLY && (i < PATCHES || with_role(s, "patch_embed.proj")); i++) {
-        vt_unit *u = give(s, false, &outside[i]);
-        if (u && !strcmp(outside[i].shape, "wp")) s->flat = side(u, 1);
+        vt_unit *u = assign_role(s, false, &outside[i]);
+        if (u && !strcmp(outside[i].shape, "wp")) s->flat = dimension_at(u, 1);
     }
     guess_attention(s);
-    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) give(s, true, &inside[i]);
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) assign_role(s, true, &inside[i]);
     order_norms(s);
-    for (size_t i = EARLY; i < sizeof outside / sizeof *outside; i++) give(s, false, &outside[i]);
+    for (size_t i = EARLY; i < sizeof outside / sizeof *outside; i++) assign_role(s, false, &outside[i]);
     vt_unit *dist = with_role(s, "dist_token"), *norm = with_role(s, "norm");
     if (dist && !with_role(s, "head_dist")) dist->role = "reg_token"; /* without a head a token like any other */
     if (norm) norm->why = "; fc_norm if it runs over the mean, not before it";

@@ -29,7 +29,7 @@ static const char *const words[] = {"_orig_mod.", "_fsdp_wrapped_module.", "_che
                                     "_forward_module.", "module."};
 
 /* Takes a word out of a name wherever it is a whole part of it; false: it is not there. */
-static bool cut(char *name, const char *word) {
+static bool remove_word(char *name, const char *word) {
     bool found = false;
     size_t n = strlen(word);
     for (char *at = name; (at = strstr(at, word));) {
@@ -47,7 +47,7 @@ static vt_status cut_word(vt_tensors *st, const char *word, vt_err *e) {
     for (int i = 0; i < st->count; i++) {
         if (!strstr(st->t[i].name, word) || strlen(st->t[i].name) >= sizeof name) continue;
         strcpy(name, st->t[i].name);
-        if (!cut(name, word)) continue;
+        if (!remove_word(name, word)) continue;
         if (!(st->t[i].name = vt_tensors_text(st, e, "%s", name))) return no_memory(st, e);
         with++;
     }
@@ -98,17 +98,17 @@ typedef struct search {
     vt_err *e;
 } search;
 
-static bool has(const char *name, const char *prefix) {
+static bool has_prefix(const char *name, const char *prefix) {
     size_t n = strlen(prefix);
     return !strncmp(name, prefix, n) && name[n];
 }
 
 /* The tensors with the prefix alone, or all. */
-static vt_status show(search *s, const char *prefix) {
+static vt_status select_by_prefix(search *s, const char *prefix) {
     vt_tensors *st = s->st;
     int n = 0;
     for (int i = 0; i < s->n; i++) {
-        if (!has(s->all[i].name, prefix)) continue;
+        if (!has_prefix(s->all[i].name, prefix)) continue;
         st->t[n] = s->all[i], st->origin[n] = s->origin[i];
         st->t[n++].name += strlen(prefix);
     }
@@ -136,7 +136,7 @@ static void look_beside(search *s, const char *prefix) {
     s->named = 0, s->stranger = NULL;
     for (int i = 0; i < s->n; i++) {
         const char *name = s->all[i].name;
-        if (has(name, prefix)) continue;
+        if (has_prefix(name, prefix)) continue;
         bool one = of_classifier(name, head) && (!s->named || !strcmp(head, s->head));
         if (one)
             s->named = 1, strcpy(s->head, head);
@@ -149,16 +149,16 @@ static void look_beside(search *s, const char *prefix) {
 static vt_status try_prefix(search *s, const char *prefix) {
     int with = 0;
     vt_fit fit = VT_FIT_NONE;
-    for (int i = 0; i < s->n; i++) with += has(s->all[i].name, prefix);
+    for (int i = 0; i < s->n; i++) with += has_prefix(s->all[i].name, prefix);
     if (with < LEAST) return VT_OK;
     look_beside(s, prefix);
-    vt_status status = show(s, prefix);
+    vt_status status = select_by_prefix(s, prefix);
     if (status == VT_OK) status = s->fits(&fit, s->st, s->named != 0, s->ctx, s->e);
     if (status == VT_E_FORMAT) return VT_OK; /* a name twice */
     if (status != VT_OK || fit == VT_FIT_NONE || fit < s->fit) return status;
     if (fit > s->fit)
         strcpy(s->found, prefix), *s->other = 0;
-    else if (!has(prefix, s->found) && !*s->other)
+    else if (!has_prefix(prefix, s->found) && !*s->other)
         strcpy(s->other, prefix);
     s->fit = fit;
     return VT_OK;
@@ -182,7 +182,7 @@ static vt_status try_all(search *s) {
     return VT_OK;
 }
 
-static vt_status judge(search *s, const char **head) {
+static vt_status check_and_strip_prefix(search *s, const char **head) {
     const char *path = s->st->path, *inside = s->st->inside;
     look_beside(s, s->found);
     if (*s->other)
@@ -208,7 +208,7 @@ static vt_status judge(search *s, const char **head) {
     VT_TRY(vt_tensors_add_note(s->st, VT_NOTE_RENAMED, s->found, text, s->e));
     for (int i = 0; i < s->n; i++) {
         s->st->t[i] = s->all[i], s->st->origin[i] = s->origin[i];
-        if (has(s->all[i].name, s->found)) s->st->t[i].name += strlen(s->found);
+        if (has_prefix(s->all[i].name, s->found)) s->st->t[i].name += strlen(s->found);
     }
     s->st->count = s->n;
     if (s->named && !(*head = vt_tensors_text(s->st, s->e, "%s", s->head))) return no_memory(s->st, s->e);
@@ -216,9 +216,9 @@ static vt_status judge(search *s, const char **head) {
 }
 
 /* A name that is there twice once the prefix is gone: the classifier beside it and one within. */
-static vt_status within(search *s) {
+static vt_status refuse_two_classifiers(search *s) {
     for (int i = 0; s->named && i < s->n; i++)
-        if (has(s->all[i].name, s->found) && has(s->all[i].name + strlen(s->found), s->head))
+        if (has_prefix(s->all[i].name, s->found) && has_prefix(s->all[i].name + strlen(s->found), s->head))
             return vt_fail(s->e, VT_E_FORMAT,
                            "%s: has a classifier behind %.100s (" VT_NAME ") and one beside it (%.100s): which of them "
                            "gives the logits, no name tells; save the state_dict of the model that does",
@@ -252,13 +252,13 @@ vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, voi
         memcpy(s.all, st->t, (size_t)s.n * sizeof *s.all);
         memcpy(s.origin, st->origin, (size_t)s.n * sizeof *s.origin);
         status = try_all(&s);
-        vt_status back = show(&s, "");
+        vt_status back = select_by_prefix(&s, "");
         if (status == VT_OK) status = back;
     }
     if (status == VT_OK && s.fit != VT_FIT_NONE) {
         look_beside(&s, s.found);
-        status = within(&s);
-        if (status == VT_OK) status = judge(&s, head);
+        status = refuse_two_classifiers(&s);
+        if (status == VT_OK) status = check_and_strip_prefix(&s, head);
     }
     free(s.all), free(s.origin);
     return status;

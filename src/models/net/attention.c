@@ -30,9 +30,9 @@ typedef struct sizes {
     size_t values, unmixed, sums, saved; /* offsets and length of a head's piece */
 } sizes;
 
-static size_t padded(size_t n) { return (n + 15) / 16 * 16; }
+static size_t round_up_to_16(size_t n) { return (n + 15) / 16 * 16; }
 
-static void enter(sizes *r, const VT_R(vt_attn_shape) *s) {
+static void init_sizes(sizes *r, const VT_R(vt_attn_shape) *s) {
     *r = (sizes){.s = s, .options = s->options, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
     r->ldp = vt_attn_ldp(s->t);
     if (!r->options) {
@@ -40,10 +40,10 @@ static void enter(sizes *r, const VT_R(vt_attn_shape) *s) {
         r->options = &r->preset;
     }
     r->own_values = s->def->is->needs && (s->def->is->needs(r->options) & VT_ATTN_OWN_VALUES);
-    r->values = s->def->saved_len ? padded(s->def->saved_len(r->tq, r->t, r->d)) : 0;
-    r->unmixed = r->values + (r->own_values ? padded((size_t)r->t * (size_t)r->d) : 0);
+    r->values = s->def->saved_len ? round_up_to_16(s->def->saved_len(r->tq, r->t, r->d)) : 0;
+    r->unmixed = r->values + (r->own_values ? round_up_to_16((size_t)r->t * (size_t)r->d) : 0);
     r->sums = r->unmixed + (s->pos ? (size_t)r->tq * (size_t)r->ldp : 0);
-    r->saved = r->sums + (s->pos ? padded((size_t)r->tq) : 0);
+    r->saved = r->sums + (s->pos ? round_up_to_16((size_t)r->tq) : 0);
 }
 
 size_t VT_R(vt_attn_p_len)(const VT_R(vt_attn_shape) *s) {
@@ -52,14 +52,14 @@ size_t VT_R(vt_attn_p_len)(const VT_R(vt_attn_shape) *s) {
 
 size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s) {
     sizes r;
-    enter(&r, s);
+    init_sizes(&r, s);
     return (size_t)s->heads * r.saved;
 }
 
 /* dP [tq, ldp], and behind it the Gram matrix of `ortho` [t, ldp], a tied dK or a tangent of values [t, d] */
 size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s) {
     sizes r;
-    enter(&r, s);
+    init_sizes(&r, s);
     return (size_t)r.tq * (size_t)r.ldp + (size_t)r.t * (size_t)(r.ldp > r.d ? r.ldp : r.d);
 }
 
@@ -112,7 +112,7 @@ void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_
 
 /* ---- ConViT's mixture, A = M / r, M = (1 - g) P + g pos, r = row sums of M ---- */
 
-static real total(const real *a, int n) {
+static real sum_of_row(const real *a, int n) {
     real lane[16] = {0}, sum = 0;
     int j = 0;
     for (; j + 16 <= n; j += 16)
@@ -122,17 +122,17 @@ static real total(const real *a, int n) {
     return sum;
 }
 
-static void mix(real *a, real *sums, const real *p, const real *pos, real g, const sizes *r) {
+static void pos_mix_forward(real *a, real *sums, const real *p, const real *pos, real g, const sizes *r) {
     for (int i = 0; i < r->tq; i++, a += r->ldp, p += r->ldp, pos += r->ldp) {
         for (int j = 0; j < r->t; j++) a[j] = (1 - g) * p[j] + g * pos[j];
-        sums[i] = total(a, r->t);
+        sums[i] = sum_of_row(a, r->t);
         for (int j = 0; j < r->t; j++) a[j] /= sums[i];
     }
 }
 
 /* dM = (dA - <A, dA>) / r,  dP = (1 - g) dM,  dpos = g dM,  dg = <pos - P, dM>; dA becomes dP. Returns dg. */
-static real dmix(real *dp, real *dpos, const real *a, const real *sums, const real *p, const real *pos, real g,
-                 const sizes *r) {
+static real pos_mix_backward(real *dp, real *dpos, const real *a, const real *sums, const real *p, const real *pos,
+                             real g, const sizes *r) {
     real dg = 0;
     for (int i = 0; i < r->tq; i++, dp += r->ldp, a += r->ldp, p += r->ldp, pos += r->ldp) {
         real inner = VT_R(vt_attn_dot)(a, dp, r->t), inv = 1 / sums[i];
@@ -145,7 +145,7 @@ static real dmix(real *dp, real *dpos, const real *a, const real *sums, const re
 }
 
 /* tA = (1 - g) tP / r: rows of tP sum to zero, so r stands still. */
-static void tmix(real *tp, const real *sums, real g, const sizes *r) {
+static void pos_mix_tangent(real *tp, const real *sums, real g, const sizes *r) {
     for (int i = 0; i < r->tq; i++, tp += r->ldp)
         for (int j = 0; j < r->t; j++) tp[j] *= (1 - g) / sums[i];
 }
@@ -176,8 +176,8 @@ typedef struct head_view {
     real gate, *dpos, *dgate;
 } head_view;
 
-static head_view at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *in, const real *const *w, int image,
-                    int head) {
+static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
+                              int image, int head) {
     const VT_R(vt_attn_shape) *s = r->s;
     const VT_R(vt_attn_in) x = in_at(in, r, image, head);
     size_t item = (size_t)image * (size_t)s->heads + (size_t)head, map = (size_t)r->tq * (size_t)r->ldp;
@@ -214,13 +214,13 @@ static head_view at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *i
 void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
                            const VT_R(vt_attn_shape) *s) {
     sizes r;
-    enter(&r, s);
+    init_sizes(&r, s);
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            head_view l = at(&r, saved, in, w, i, h);
+            head_view l = head_view_at(&r, saved, in, w, i, h);
             real *a = p + l.p, *own = saved + l.saved;
             s->def->probs(l.pos ? own + r.unmixed : a, own, &l.h);
-            if (l.pos) mix(a, own + r.sums, own + r.unmixed, l.pos, l.gate, &r);
+            if (l.pos) pos_mix_forward(a, own + r.sums, own + r.unmixed, l.pos, l.gate, &r);
             if (r.own_values) s->def->values(own + r.values, own, &l.h);
             /* o_h = A u */
             VT_GEMM(s->by, false, false, r.tq, r.d, r.t, 1, a, r.ldp, l.u, l.ldu, 0, o + l.o, s->c);
@@ -247,7 +247,7 @@ static void backward_probs(const VT_R(vt_attn_grad) *g, real *const *dw, real *d
     const real *p = a;
     if (l->pos) {
         p = own + r->unmixed;
-        real dg = dmix(dp, l->dpos, a, own + r->sums, p, l->pos, l->gate, r);
+        real dg = pos_mix_backward(dp, l->dpos, a, own + r->sums, p, l->pos, l->gate, r);
         if (l->dgate) *l->dgate += dg;
     }
     VT_R(vt_attn_grad) apart = *g;
@@ -262,10 +262,10 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
                             const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
                             VT_R(vt_attn_shape) *s) {
     sizes r;
-    enter(&r, s);
+    init_sizes(&r, s);
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            head_view l = at(&r, saved, in, w, i, h);
+            head_view l = head_view_at(&r, saved, in, w, i, h);
             const real *a = p + l.p, *own = saved + l.saved, *doh = d_o + l.o;
             const VT_R(vt_attn_grad) gh = grad_at(g, &r, i, h);
             /* o_h = A u:  dA = do u^T,  du = A^T do */
@@ -284,15 +284,15 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
                        const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s) {
     sizes r;
-    enter(&r, s);
+    init_sizes(&r, s);
     real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            head_view l = at(&r, saved, in, w, i, h);
+            head_view l = head_view_at(&r, saved, in, w, i, h);
             const real *a = p + l.p, *own = saved + l.saved;
             const VT_R(vt_attn_in) t = in_at(tangent, &r, i, h);
             s->def->tprobs(scratch, l.pos ? own + r.unmixed : a, own, &l.h, &t);
-            if (l.pos) tmix(scratch, own + r.sums, l.gate, &r);
+            if (l.pos) pos_mix_tangent(scratch, own + r.sums, l.gate, &r);
             if (r.own_values) s->def->tvalues(behind, own, &l.h, &t);
             VT_GEMM(s->by, false, false, r.tq, r.d, r.t, 1, scratch, r.ldp, l.u, l.ldu, 0, to + l.o, s->c);
             const real *tu = r.own_values ? behind : t.v;

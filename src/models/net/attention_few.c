@@ -35,7 +35,7 @@ static size_t weights_at(const VT_R(vt_few) *f, int head) {
 
 /* to = x - mean over its rows. Softmax sees no common part of the scores, its adjoint none of dP, and dS has none: what
  * all tokens share would only cost digits. */
-static void centre(real *to, real *mean, const real *x, int t, int c) {
+static void centre_over_tokens(real *to, real *mean, const real *x, int t, int c) {
     memset(mean, 0, (size_t)c * sizeof(real));
     for (int i = 0; i < t; i++) VT_R(vt_add_to)(mean, x + (size_t)i * (size_t)c, (size_t)c);
     for (int j = 0; j < c; j++) mean[j] /= (real)t;
@@ -49,7 +49,7 @@ void VT_R(vt_few_forward)(real *o, real *kept, real *scratch, const real *x, con
     int c = k.c;
     real *q = scratch, *mean = q + (size_t)f->tq * (size_t)c, *y = mean + c;
     memcpy(k.x, x, (size_t)f->t * (size_t)c * sizeof(real));
-    centre(k.apart, mean, x, f->t, c);
+    centre_over_tokens(k.apart, mean, x, f->t, c);
     VT_R(vt_linear_forward)(NULL, q, x, f->w_q, NULL, f->b_q, f->tq, c, c);
     for (int h = 0; h < f->heads; h++)
         VT_GEMM(NULL, false, false, f->tq, c, k.d, 1, q + h * k.d, c, f->w_k + weights_at(f, h), c, 0,

@@ -17,7 +17,7 @@ static VT_R(vt_attn_head) head_of(const VT_R(vt_attn_view) *v, int head) {
 }
 
 /* P of head h, query q, key k. */
-static real prob(const VT_R(vt_attn_view) *v, int h, int q, int k) {
+static real prob_at(const VT_R(vt_attn_view) *v, int h, int q, int k) {
     size_t ld = (size_t)vt_attn_ldp(v->t);
     return v->p[((size_t)h * (size_t)v->t + (size_t)q) * ld + (size_t)k];
 }
@@ -28,7 +28,7 @@ static double log_loss(real *rows, const VT_R(vt_attn_view) *v, int key, double 
     double sum = 0;
     for (int q = 0; q < v->t; q++) {
         double a = 0;
-        for (int h = 0; h < v->heads; h++) a += (double)prob(v, h, q, key);
+        for (int h = 0; h < v->heads; h++) a += (double)prob_at(v, h, q, key);
         a /= v->heads;
         rows[q] = a > FLT_MIN ? (real)(weight / ((double)v->t * v->heads * a)) : 0;
         sum += log(fmax(a, FLT_MIN));
@@ -37,7 +37,7 @@ static double log_loss(real *rows, const VT_R(vt_attn_view) *v, int key, double 
 }
 
 /* Values of a block's heads, which the logarithm of the sum of exponentials turns into weights. */
-static void scores(real *heads, const VT_R(vt_attn_view) *v, const VT_R(vt_attn_inject) *p) {
+static void score_heads(real *heads, const VT_R(vt_attn_view) *v, const VT_R(vt_attn_inject) *p) {
     for (int h = 0; h < v->heads; h++) {
         const VT_R(vt_attn_head) head = head_of(v, h);
         heads[h] = VT_R(vt_attn_inject_score)(p, &head);
@@ -73,7 +73,7 @@ double VT_R(vt_session_attention_loss)(VT_R(vt_session) *s, const vt_attn_loss *
         if (a->kind == VT_ATTN_LOSS_LOG)
             value += log_loss(room, &v, p->key, a->weight), p->rows = room;
         else
-            scores(room, &v, p), p->heads = room;
+            score_heads(room, &v, p), p->heads = room;
     }
     s->inject_last = a->last;
     s->injecting = true;
@@ -88,7 +88,7 @@ void VT_R(vt_session_attention_mean)(VT_R(vt_session) *s, int block, real *out) 
     for (int k = v.prefix; k < v.t; k++) {
         double sum = 0;
         for (int h = 0; h < v.heads; h++)
-            for (int q = 0; q < v.t; q++) sum += (double)prob(&v, h, q, k);
+            for (int q = 0; q < v.t; q++) sum += (double)prob_at(&v, h, q, k);
         out[k - v.prefix] = (real)(sum / ((double)v.heads * v.t));
     }
 }

@@ -39,7 +39,7 @@ static parts parts_of(int tq, int t, int d) {
 
 static size_t saved_len(int tq, int t, int d) { return parts_of(tq, t, d).end; }
 
-static void centre(real *out, real *norms, const real *x, const real *mean, int rows, int d, int ld) {
+static void centre_rows_with_norms(real *out, real *norms, const real *x, const real *mean, int rows, int d, int ld) {
     for (int i = 0; i < rows; i++, out += d, x += ld) {
         for (int j = 0; j < d; j++) out[j] = x[j] - mean[j];
         norms[i] = VT_R(vt_attn_dot)(out, out, d);
@@ -52,8 +52,8 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     for (int j = 0; j < h->d; j++) mean[j] = 0;
     for (int i = 0; i < h->t; i++) VT_R(vt_add_to)(mean, h->k + (size_t)i * (size_t)h->ldk, (size_t)h->d);
     for (int j = 0; j < h->d; j++) mean[j] /= (real)h->t;
-    centre(q, q2, h->q, mean, h->tq, h->d, h->ldq);
-    centre(k, k2, h->k, mean, h->t, h->d, h->ldk);
+    centre_rows_with_norms(q, q2, h->q, mean, h->tq, h->d, h->ldq);
+    centre_rows_with_norms(k, k2, h->k, mean, h->t, h->d, h->ldk);
     VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, q, h->d, k, h->d, 0, p, h->ldp);
     bool tied = h->q == h->k && h->tq == h->t;
     for (int i = 0; i < h->tq; i++) {

@@ -21,7 +21,7 @@ static size_t saved_len(int tq, int t, int d) {
 }
 
 /* The largest row norm and its row; NaN is larger than any. */
-static void longest(real *norm, real *row, const real *x, int rows, int d, int ld) {
+static void find_longest_row(real *norm, real *row, const real *x, int rows, int d, int ld) {
     real most = 0;
     *row = 0;
     for (int i = 0; i < rows; i++, x += ld) {
@@ -32,7 +32,7 @@ static void longest(real *norm, real *row, const real *x, int rows, int d, int l
 }
 
 /* c + 1e-12 */
-static real divisor(const real *saved) {
+static real score_divisor(const real *saved) {
     const real a = saved[Q_NORM], b = saved[K_NORM], c = saved[V_NORM];
     const real product[] = {[QK] = a * b, [QV] = a * c, [KV] = b * c};
     return product[(int)saved[WHICH]] + FLOOR;
@@ -45,12 +45,12 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
         sum += (double)VT_R(vt_attn_dot)(q, q, h->d);
     }
     saved[Q_NORM] = (real)sqrt(sum);
-    longest(&saved[K_NORM], &saved[K_ROW], h->k, h->t, h->d, h->ldk);
-    longest(&saved[V_NORM], &saved[V_ROW], h->v, h->t, h->d, h->ldv);
+    find_longest_row(&saved[K_NORM], &saved[K_ROW], h->k, h->t, h->d, h->ldk);
+    find_longest_row(&saved[V_NORM], &saved[V_ROW], h->v, h->t, h->d, h->ldv);
     const real a = saved[Q_NORM], b = saved[K_NORM], c = saved[V_NORM];
     saved[WHICH] = c <= a && c <= b ? QK : b <= a ? QV : KV; /* the product without the smallest norm */
     VT_R(vt_attn_scores)(p, h);
-    VT_R(vt_attn_softmax)(p, h->scale / divisor(saved), h);
+    VT_R(vt_attn_softmax)(p, h->scale / score_divisor(saved), h);
 }
 
 /* to += f x */
@@ -65,7 +65,7 @@ static const real *row_of(const real *x, real row, int ld) { return x + (size_t)
 static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     (void)dw;
-    const real c = divisor(saved);
+    const real c = score_divisor(saved);
     VT_R(vt_attn_dsoftmax)(dp, p, h->scale / c, h);
     VT_R(vt_attn_dscores)(g, dp, h);
     double inner = 0;
@@ -91,7 +91,7 @@ static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const
 /* tz = a tS - z tc / (c + 1e-12),  tc = (t|x| / |x| + t|y| / |y|) c for c = |x| |y| */
 static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
     const int which = (int)saved[WHICH];
-    const real c = divisor(saved);
+    const real c = score_divisor(saved);
     double q = 0;
     for (int i = 0; which != KV && i < h->tq; i++)
         q += (double)VT_R(vt_attn_dot)(h->q + (size_t)i * (size_t)h->ldq, t->q + (size_t)i * (size_t)t->ldq, h->d);

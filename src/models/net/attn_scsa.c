@@ -34,7 +34,7 @@ static const vt_opt opts[] = {{.key = "tau",
                                .max = 1},
                               {0}};
 
-static const options *of(const VT_R(vt_attn_head) *h) { return h->options; }
+static const options *options_of(const VT_R(vt_attn_head) *h) { return h->options; }
 static unsigned needs(const void *o) { return ((const options *)o)->nu > 0 ? VT_ATTN_OWN_VALUES : 0; }
 
 /* One over the norms of queries [tq], keys [t], values [t]. */
@@ -53,13 +53,13 @@ static void inverse_norms(real *r, const real *x, int rows, int d, int ld, doubl
 
 /* y = r x, r = 1 / sqrt(|x|^2 + eps):  ty = r tx - r^3 <x, tx> x, symmetric, so g = r dy becomes dx = g - r^2 <x, g> x.
  * Below the floor r is constant and dx = g: a zero row has the finite gradient 1e12 dy (as torch's normalize). */
-static real slope(const real *x, const real *g, real r, int d, double eps) {
+static real projection_factor(const real *x, const real *g, real r, int d, double eps) {
     return eps == 0 && r >= (real)(1 / FLOOR) ? 0 : r * r * VT_R(vt_attn_dot)(x, g, d);
 }
 
 static void through_norms(real *g, int ldg, const real *x, int ldx, const real *r, int rows, int d, double eps) {
     for (int i = 0; i < rows; i++, g += ldg, x += ldx) {
-        real f = slope(x, g, r[i], d, eps);
+        real f = projection_factor(x, g, r[i], d, eps);
         for (int j = 0; j < d; j++) g[j] -= f * x[j];
     }
 }
@@ -72,54 +72,55 @@ static void scale_both(real *m, const real *a, const real *b, const VT_R(vt_attn
 
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     real *rq = saved, *rk = rq + h->tq;
-    inverse_norms(rq, h->q, h->tq, h->d, h->ldq, of(h)->eps);
-    inverse_norms(rk, h->k, h->t, h->d, h->ldk, of(h)->eps);
+    inverse_norms(rq, h->q, h->tq, h->d, h->ldq, options_of(h)->eps);
+    inverse_norms(rk, h->k, h->t, h->d, h->ldk, options_of(h)->eps);
     VT_R(vt_attn_scores)(p, h);
     scale_both(p, rq, rk, h);
-    VT_R(vt_attn_softmax)(p, (real)of(h)->tau, h);
+    VT_R(vt_attn_softmax)(p, (real)options_of(h)->tau, h);
 }
 
 static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     (void)dw;
     const real *rq = saved, *rk = rq + h->tq;
-    VT_R(vt_attn_dsoftmax)(dp, p, (real)of(h)->tau, h);
+    VT_R(vt_attn_dsoftmax)(dp, p, (real)options_of(h)->tau, h);
     scale_both(dp, rq, rk, h);
     VT_R(vt_attn_dscores)(g, dp, h);
-    through_norms(g->q, g->ldq, h->q, h->ldq, rq, h->tq, h->d, of(h)->eps);
-    through_norms(g->k, g->ldk, h->k, h->ldk, rk, h->t, h->d, of(h)->eps);
+    through_norms(g->q, g->ldq, h->q, h->ldq, rq, h->tq, h->d, options_of(h)->eps);
+    through_norms(g->k, g->ldk, h->k, h->ldk, rk, h->t, h->d, options_of(h)->eps);
 }
 
 /* With S = Q K^T and t log r_i = -f_i:  t(r_i s_ij r_j) = r_i r_j (ts_ij - (f_i + f_j) s_ij) */
 static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
     const real *rq = saved, *rk = rq + h->tq;
-    const double eps = of(h)->eps;
+    const double eps = options_of(h)->eps;
     VT_R(vt_attn_scores)(tp, h);
     for (int j0 = 0; j0 < h->t; j0 += 16) { /* sixteen columns at a time */
         real fj[16];
         int n = h->t - j0 < 16 ? h->t - j0 : 16;
         for (int l = 0; l < n; l++)
-            fj[l] = slope(h->k + (size_t)(j0 + l) * (size_t)h->ldk, t->k + (size_t)(j0 + l) * (size_t)t->ldk,
-                          rk[j0 + l], h->d, eps);
+            fj[l] = projection_factor(h->k + (size_t)(j0 + l) * (size_t)h->ldk,
+                                      t->k + (size_t)(j0 + l) * (size_t)t->ldk, rk[j0 + l], h->d, eps);
         for (int i = 0; i < h->tq; i++) {
             size_t qi = (size_t)i * (size_t)h->ldq, ti = (size_t)i * (size_t)t->ldq;
-            real fi = slope(h->q + qi, t->q + ti, rq[i], h->d, eps), *row = tp + (size_t)i * (size_t)h->ldp + j0;
+            real fi = projection_factor(h->q + qi, t->q + ti, rq[i], h->d, eps),
+                 *row = tp + (size_t)i * (size_t)h->ldp + j0;
             for (int l = 0; l < n; l++) row[l] *= -(fi + fj[l]);
         }
     }
     VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, h->k, h->ldk, 1, tp, h->ldp);
     VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, h->q, h->ldq, t->k, t->ldk, 1, tp, h->ldp);
     scale_both(tp, rq, rk, h);
-    VT_R(vt_attn_tsoftmax)(tp, p, (real)of(h)->tau, h);
+    VT_R(vt_attn_tsoftmax)(tp, p, (real)options_of(h)->tau, h);
 }
 
 /* u_j = nu r_j v_j */
 static void values(real *u, real *saved, const VT_R(vt_attn_head) *h) {
     real *rv = saved + h->tq + h->t;
-    inverse_norms(rv, h->v, h->t, h->d, h->ldv, of(h)->eps);
+    inverse_norms(rv, h->v, h->t, h->d, h->ldv, options_of(h)->eps);
     for (int i = 0; i < h->t; i++)
         for (int j = 0; j < h->d; j++)
-            u[i * h->d + j] = (real)of(h)->nu * rv[i] * h->v[(size_t)i * (size_t)h->ldv + (size_t)j];
+            u[i * h->d + j] = (real)options_of(h)->nu * rv[i] * h->v[(size_t)i * (size_t)h->ldv + (size_t)j];
 }
 
 /* g = nu r tv or nu r du, then through the norm: the Jacobian is symmetric */
@@ -127,8 +128,9 @@ static void along_values(real *g, int ldg, const real *tv, int ldt, const real *
     const real *rv = saved + h->tq + h->t;
     for (int i = 0; i < h->t; i++)
         for (int j = 0; j < h->d; j++)
-            g[(size_t)i * (size_t)ldg + (size_t)j] = (real)of(h)->nu * rv[i] * tv[(size_t)i * (size_t)ldt + (size_t)j];
-    through_norms(g, ldg, h->v, h->ldv, rv, h->t, h->d, of(h)->eps);
+            g[(size_t)i * (size_t)ldg + (size_t)j] =
+                (real)options_of(h)->nu * rv[i] * tv[(size_t)i * (size_t)ldt + (size_t)j];
+    through_norms(g, ldg, h->v, h->ldv, rv, h->t, h->d, options_of(h)->eps);
 }
 
 static void dvalues(real *dv, int ld, const real *saved, const VT_R(vt_attn_head) *h) {

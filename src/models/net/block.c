@@ -30,31 +30,35 @@ VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
 
 static const VT_R(vt_mixer) *mixer(const VT_R(vt_block_shape) *sh) { return sh->mixer ? sh->mixer : &VT_R(vt_mha); }
 
-static int rows(const VT_R(vt_block_shape) *sh) { return sh->attn.b * sh->attn.t; }
-static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->tail ? sh->attn.b * sh->tail : rows(sh); }
+static int input_rows(const VT_R(vt_block_shape) *sh) { return sh->attn.b * sh->attn.t; }
+static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->tail ? sh->attn.b * sh->tail : input_rows(sh); }
 
 /* ---- memory ---- */
 
-static real *take(vt_arena *a, bool wanted, int m, int n) {
+static real *alloc_if_wanted(vt_arena *a, bool wanted, int m, int n) {
     return wanted ? vt_arena_take(a, (size_t)m * (size_t)n, sizeof(real)) : NULL;
 }
 
 void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
-    int m = rows(sh), d = sh->attn.c, inner = VT_R(vt_block_inner)(sh);
+    int m = input_rows(sh), d = sh->attn.c, inner = VT_R(vt_block_inner)(sh);
     bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
-    *k = (VT_R(vt_block_cache)){.x = take(a, true, m, d), .mean1 = take(a, true, m, 1), .rstd1 = take(a, true, m, 1)};
+    *k = (VT_R(vt_block_cache)){.x = alloc_if_wanted(a, true, m, d),
+                                .mean1 = alloc_if_wanted(a, true, m, 1),
+                                .rstd1 = alloc_if_wanted(a, true, m, 1)};
     mixer(sh)->plan(k, sh, mode, a);
-    k->mix = take(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * inner, inner / sh->attn.heads);
-    k->mid = take(a, true, m, d), k->mean2 = take(a, true, m, 1), k->rstd2 = take(a, true, m, 1);
-    k->slope = take(a, mode != VT_GRAD_NONE, m, sh->hidden);
-    k->o = take(a, params, m, inner), k->act = take(a, params, m, sh->hidden);
-    k->sum1 = take(a, post, m, d), k->sum2 = take(a, post, m, d);
-    k->branch1 = take(a, params && sh->factor, m, d), k->branch2 = take(a, params && sh->factor, m, d);
+    k->mix = alloc_if_wanted(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * inner, inner / sh->attn.heads);
+    k->mid = alloc_if_wanted(a, true, m, d), k->mean2 = alloc_if_wanted(a, true, m, 1),
+    k->rstd2 = alloc_if_wanted(a, true, m, 1);
+    k->slope = alloc_if_wanted(a, mode != VT_GRAD_NONE, m, sh->hidden);
+    k->o = alloc_if_wanted(a, params, m, inner), k->act = alloc_if_wanted(a, params, m, sh->hidden);
+    k->sum1 = alloc_if_wanted(a, post, m, d), k->sum2 = alloc_if_wanted(a, post, m, d);
+    k->branch1 = alloc_if_wanted(a, params && sh->factor, m, d),
+    k->branch2 = alloc_if_wanted(a, params && sh->factor, m, d);
 }
 
 void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shape) *sh) {
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    size_t m = (size_t)rows(sh), d = (size_t)sh->attn.c, a = (size_t)attn.c, h = (size_t)sh->hidden;
+    size_t m = (size_t)input_rows(sh), d = (size_t)sh->attn.c, a = (size_t)attn.c, h = (size_t)sh->hidden;
     size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * a > h ? 3 * a : h), most = m * (a > d ? a : d);
     if (most > room->rows) room->rows = most;
     if (wide > room->wide) room->wide = wide;
@@ -153,7 +157,7 @@ void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_i
                           const VT_R(vt_block_shape) *sh) {
     int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
     VT_R(vt_attn_full_mix)(sh->attn.by, k->mix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
-    VT_R(vt_attn_full_values)(sh->attn.by, v, in->ldv, in->q, in->ldq, k->mix, rows(sh), heads, d / heads);
+    VT_R(vt_attn_full_values)(sh->attn.by, v, in->ldv, in->q, in->ldq, k->mix, input_rows(sh), heads, d / heads);
 }
 
 void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
@@ -163,8 +167,8 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
     size_t len = (size_t)(d * (d / heads));
     real *dmix = dwq ? k->mix + len : NULL;
     if (dmix) memset(dmix, 0, len * sizeof(real));
-    VT_R(vt_attn_full_dvalues)(sh->attn.by, g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, rows(sh), heads,
-                               d / heads);
+    VT_R(vt_attn_full_dvalues)(sh->attn.by, g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, input_rows(sh),
+                               heads, d / heads);
     if (dmix)
         VT_R(vt_attn_full_dmix)(sh->attn.by, dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
 }
@@ -196,12 +200,12 @@ void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_blo
 /* ---- halves ---- */
 
 /* Rows [d] of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */
-static void gather(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+static void pack_tail_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
     size_t from = (size_t)sh->attn.t * (size_t)d, to = (size_t)sh->tail * (size_t)d;
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));
 }
 
-static void scatter(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+static void unpack_tail_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
     size_t to = (size_t)sh->attn.t * (size_t)d, from = (size_t)sh->tail * (size_t)d;
     memset(out, 0, (size_t)sh->attn.b * to * sizeof(real));
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memcpy(out + i * to, in + i * from, from * sizeof(real));
@@ -213,11 +217,11 @@ void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *o = k->o ? k->o : t->full;
     const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
-    if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm, rows(sh), d);
+    if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm, input_rows(sh), d);
     mixer(sh)->forward(s, o, k, t, in, sh);
     if (sh->tail) {
-        gather(o, o, sh, a);
-        gather(t->norm, k->x, sh, d);
+        pack_tail_rows(o, o, sh, a);
+        pack_tail_rows(t->norm, k->x, sh, d);
         res = t->norm;
     }
     real *sum = k->sum1 ? k->sum1 : k->mid;
@@ -258,13 +262,13 @@ void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_ca
 
 void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
                                     VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
-    int m = rows(sh), d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
+    int m = input_rows(sh), d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
     VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *dg = s->dw[VT_SLOT_NORM1 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM1 + VT_NORM_B];
     if (sh->post_norm) VT_R(vt_norm_backward)(dmid, dg, db, NULL, dmid, k->sum1, k->mean1, k->rstd1, &norm, r, d);
     if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */
         if (sh->tail)
-            scatter(dx, dmid, sh, d);
+            unpack_tail_rows(dx, dmid, sh, d);
         else if (dx != dmid)
             memcpy(dx, dmid, (size_t)m * (size_t)d * sizeof(real));
         return;
@@ -273,8 +277,8 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
     const real *res = dmid, *d_o = t->full, *in = NULL;
     VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
     if (sh->tail) {
-        scatter(t->rows, t->full, sh, a);
-        scatter(dx, dmid, sh, d);
+        unpack_tail_rows(t->rows, t->full, sh, a);
+        unpack_tail_rows(dx, dmid, sh, d);
         res = dx, d_o = t->rows;
     }
     if (s->grad && sh->post_norm) in = k->x;

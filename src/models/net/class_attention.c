@@ -12,9 +12,9 @@ typedef VT_R(vt_class_shape) shape;
 typedef VT_R(vt_class_cache) cache;
 typedef VT_R(vt_block_scratch) scratch;
 
-static bool full(const shape *sh) { return sh->block.needs & VT_ATTN_FULL; }
+static bool is_full_form(const shape *sh) { return sh->block.needs & VT_ATTN_FULL; }
 
-static real *take(vt_arena *a, bool wanted, size_t m, size_t n) {
+static real *alloc_if_wanted(vt_arena *a, bool wanted, size_t m, size_t n) {
     return wanted ? vt_arena_take(a, m * n, sizeof(real)) : NULL;
 }
 
@@ -22,17 +22,22 @@ void VT_R(vt_class_plan)(cache *k, const shape *sh, vt_grad_mode mode, vt_arena 
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(&sh->block), *at = &attn;
     size_t b = (size_t)at->b, m = b * (size_t)at->t, d = (size_t)at->c, h = (size_t)sh->block.hidden;
     const bool params = mode == VT_GRAD_PARAMS, all = !sh->last;
-    *k = (cache){.x = take(a, true, m, d), .mean1 = take(a, true, m, 1), .rstd1 = take(a, true, m, 1)};
-    k->q = take(a, !sh->block.tied_qk, b, d), k->k = take(a, true, m, d), k->v = take(a, true, m, d);
-    k->p = take(a, true, b, VT_R(vt_attn_p_len)(at)), k->saved = take(a, true, b, VT_R(vt_attn_saved_len)(at));
-    k->o = take(a, true, b, d), k->branch = take(a, params, b, d);
-    k->mid = take(a, true, b, d), k->mean2 = take(a, true, b, 1), k->rstd2 = take(a, true, b, 1);
-    k->rest = take(a, all, m - b, d);
-    k->rest_mean = take(a, all, m - b, 1), k->rest_rstd = take(a, all, m - b, 1);
-    k->cls = take(a, true, b, d);
-    k->mlp.slope = take(a, mode != VT_GRAD_NONE, b, h);
-    k->mlp.act = take(a, params, b, h), k->mlp.branch2 = take(a, params, b, d);
-    k->mlp.mix = take(a, full(sh), 2 * d, d / (size_t)at->heads);
+    *k = (cache){.x = alloc_if_wanted(a, true, m, d),
+                 .mean1 = alloc_if_wanted(a, true, m, 1),
+                 .rstd1 = alloc_if_wanted(a, true, m, 1)};
+    k->q = alloc_if_wanted(a, !sh->block.tied_qk, b, d), k->k = alloc_if_wanted(a, true, m, d),
+    k->v = alloc_if_wanted(a, true, m, d);
+    k->p = alloc_if_wanted(a, true, b, VT_R(vt_attn_p_len)(at)),
+    k->saved = alloc_if_wanted(a, true, b, VT_R(vt_attn_saved_len)(at));
+    k->o = alloc_if_wanted(a, true, b, d), k->branch = alloc_if_wanted(a, params, b, d);
+    k->mid = alloc_if_wanted(a, true, b, d), k->mean2 = alloc_if_wanted(a, true, b, 1),
+    k->rstd2 = alloc_if_wanted(a, true, b, 1);
+    k->rest = alloc_if_wanted(a, all, m - b, d);
+    k->rest_mean = alloc_if_wanted(a, all, m - b, 1), k->rest_rstd = alloc_if_wanted(a, all, m - b, 1);
+    k->cls = alloc_if_wanted(a, true, b, d);
+    k->mlp.slope = alloc_if_wanted(a, mode != VT_GRAD_NONE, b, h);
+    k->mlp.act = alloc_if_wanted(a, params, b, h), k->mlp.branch2 = alloc_if_wanted(a, params, b, d);
+    k->mlp.mix = alloc_if_wanted(a, is_full_form(sh), 2 * d, d / (size_t)at->heads);
 }
 
 /* dP [1, ldp], and what a variant's own values take. */
@@ -44,12 +49,12 @@ size_t VT_R(vt_class_score)(const shape *sh) {
 /* ---- rows of a sequence ---- */
 
 /* to [b,D] = class rows of from [b*T,D], and back */
-static void pack(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
+static void pack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
     size_t row = (size_t)at->c, seq = (size_t)at->t * row;
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * row, from + (size_t)i * seq, row * sizeof(real));
 }
 
-static void unpack(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
+static void unpack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
     size_t row = (size_t)at->c, seq = (size_t)at->t * row;
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * seq, from + (size_t)i * row, row * sizeof(real));
 }
@@ -59,7 +64,7 @@ static size_t patch_at(size_t j, const VT_R(vt_attn_shape) *at) {
     size_t n = (size_t)at->t - 1;
     return j + j / n + 1;
 }
-static size_t patches(const VT_R(vt_attn_shape) *at) { return (size_t)at->b * ((size_t)at->t - 1); }
+static size_t count_patch_rows(const VT_R(vt_attn_shape) *at) { return (size_t)at->b * ((size_t)at->t - 1); }
 
 /* What attention reads; a tied query is the class row's key. */
 static VT_R(vt_attn_in) reads(const cache *k, const VT_R(vt_attn_shape) *at) {
@@ -76,7 +81,7 @@ static VT_R(vt_attn_in) all_rows(const cache *k, int d) {
     return (VT_R(vt_attn_in)){.q = k->k, .k = k->k, .v = k->v, .ldq = d, .ldk = d, .ldv = d};
 }
 
-static void linear(VT_R(vt_session) *s, real *y, const real *x, int slot, int m, int d) {
+static void apply_linear_slot(VT_R(vt_session) *s, real *y, const real *x, int slot, int m, int d) {
     VT_R(vt_linear_forward)(s->products, y, x, s->w[slot], s->wt[slot], s->w[slot + 1], m, d, d);
 }
 
@@ -86,7 +91,7 @@ static void linear(VT_R(vt_session) *s, real *y, const real *x, int slot, int m,
 static void pass_patches(VT_R(vt_session) *s, real *y, cache *k, const real *u, const VT_R(vt_norm) *norm2,
                          const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
-    const size_t d = (size_t)at->c, n = patches(at);
+    const size_t d = (size_t)at->c, n = count_patch_rows(at);
     const real *f = s->w[VT_SLOT_FACTOR1];
     for (size_t j = 0; j < n; j++) {
         size_t row = patch_at(j, at) * d;
@@ -108,22 +113,22 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, 
     VT_R(vt_norm) norm1 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, blk->norm, blk->eps);
     VT_R(vt_norm) norm2 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, blk->norm, blk->eps);
     VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm1, m, d);
-    pack(rows[0], t->norm, &at);
-    if (k->q) linear(s, k->q, rows[0], VT_CLASS_Q_W, b, d);
-    linear(s, k->k, t->norm, k->q ? VT_CLASS_K_W : VT_CLASS_Q_W, m, d);
+    pack_class_rows(rows[0], t->norm, &at);
+    if (k->q) apply_linear_slot(s, k->q, rows[0], VT_CLASS_Q_W, b, d);
+    apply_linear_slot(s, k->k, t->norm, k->q ? VT_CLASS_K_W : VT_CLASS_Q_W, m, d);
     const VT_R(vt_attn_in) in = reads(k, &at), every = all_rows(k, d);
-    if (full(sh))
+    if (is_full_form(sh))
         VT_R(vt_full_values)(&k->mlp, k->v, &every, s->w[VT_CLASS_Q_W], s->w[VT_CLASS_V_W], blk);
     else
-        linear(s, k->v, t->norm, VT_CLASS_V_W, m, d);
+        apply_linear_slot(s, k->v, t->norm, VT_CLASS_V_W, m, d);
     VT_R(vt_attn_forward)(k->o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &at);
-    pack(rows[0], k->x, &at);
+    pack_class_rows(rows[0], k->x, &at);
     VT_R(vt_branch_end)(s, k->mid, k->branch, rows[0], k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d, d);
     VT_R(vt_norm_forward)(k->cls, k->mean2, k->rstd2, k->mid, &norm2, b, d);
     VT_R(vt_mlp_forward)(s, sh->last ? y : rows[0], &k->mlp, t, k->cls, k->cls, b, blk);
     if (sh->last) return;
     pass_patches(s, y, k, t->norm, &norm2, sh);
-    unpack(y, rows[0], &at);
+    unpack_class_rows(y, rows[0], &at);
 }
 
 /* ---- backward ---- */
@@ -132,7 +137,7 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, 
 static void patches_backward(VT_R(vt_session) *s, real *drest, const real *dy, const cache *k,
                              const VT_R(vt_norm) *norm2, const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
-    const size_t d = (size_t)at->c, n = patches(at);
+    const size_t d = (size_t)at->c, n = count_patch_rows(at);
     for (size_t j = 0; j < n; j++)
         for (size_t c = 0; c < d; c++) drest[j * d + c] = 2 * dy[patch_at(j, at) * d + c];
     if (sh->tokens_norm)
@@ -161,15 +166,15 @@ static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, con
     memset(du, 0, all * sizeof(real));
     if (k->q) {
         real *u0 = dq + (size_t)b * (size_t)d;
-        if (u) pack(u0, u, &at);
+        if (u) pack_class_rows(u0, u, &at);
         memset(row, 0, (size_t)b * (size_t)d * sizeof(real));
         linear_backward(s, row, dq, u0, VT_CLASS_Q_W, b, d);
-        unpack(du, row, &at);
+        unpack_class_rows(du, row, &at);
     } else { /* the query is the class row's key */
         for (int i = 0; i < b; i++)
             VT_R(vt_add_to)(dk + (size_t)i * (size_t)at.t * (size_t)d, dq + (size_t)i * (size_t)d, (size_t)d);
     }
-    if (full(sh)) {
+    if (is_full_form(sh)) {
         const VT_R(vt_attn_in) every = all_rows(k, d);
         const VT_R(vt_attn_grad) of_keys = {.q = dk, .k = dk, .v = dv, .ldq = d, .ldk = d, .ldv = d};
         VT_R(vt_full_values_backward)(&k->mlp, &of_keys, s->dw[VT_CLASS_Q_W], s->dw[VT_CLASS_V_W], &every,
@@ -183,7 +188,7 @@ static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, con
 /* rest = x + gamma1 u:  du += gamma1 drest,  dgamma1 += drest u */
 static void scale_backward(VT_R(vt_session) *s, real *du, const real *drest, const real *u,
                            const VT_R(vt_attn_shape) *at) {
-    const size_t d = (size_t)at->c, n = patches(at);
+    const size_t d = (size_t)at->c, n = count_patch_rows(at);
     const real *f = s->w[VT_SLOT_FACTOR1];
     real *df = s->dw[VT_SLOT_FACTOR1];
     for (size_t j = 0; j < n; j++) {
@@ -207,7 +212,7 @@ void VT_R(vt_class_backward)(VT_R(vt_session) *s, real *dx, real *dy, cache *k, 
     if (sh->last)
         memcpy(rows[1], dy, (size_t)b * (size_t)d * sizeof(real));
     else
-        pack(rows[1], dy, at);
+        pack_class_rows(rows[1], dy, at);
     VT_R(vt_mlp_backward)(s, rows[0], &k->mlp, t, rows[1], k->cls, b, blk);
     VT_R(vt_add_to)(rows[0], rows[1], (size_t)b * (size_t)d);
     VT_R(vt_norm_backward)(rows[1], s->dw[VT_SLOT_NORM2 + VT_NORM_W], s->dw[VT_SLOT_NORM2 + VT_NORM_B], NULL, rows[0],
@@ -215,9 +220,9 @@ void VT_R(vt_class_backward)(VT_R(vt_session) *s, real *dx, real *dy, cache *k, 
     /* the skip path */
     if (!sh->last) patches_backward(s, drest, dy, k, &norm2, sh);
     if (sh->last) memset(dx, 0, (size_t)m * (size_t)d * sizeof(real));
-    for (size_t j = 0, n = sh->last ? 0 : patches(at); j < n; j++)
+    for (size_t j = 0, n = sh->last ? 0 : count_patch_rows(at); j < n; j++)
         memcpy(dx + patch_at(j, at) * (size_t)d, drest + j * (size_t)d, (size_t)d * sizeof(real));
-    unpack(dx, rows[1], at);
+    unpack_class_rows(dx, rows[1], at);
     if (s->branch_open && !s->branch_open[blk->index]) return; /* ARD */
     if (u) VT_R(vt_norm_again)(u, k->mean1, k->rstd1, k->x, &norm1, m, d);
     attend_backward(s, t->full, rows[1], u, k, t, rows[0], sh);

@@ -30,7 +30,7 @@ static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_gra
 
 /* p [side, side]: softmax_j(w (j - i) + wr (j - i)^2). What is under 2^-63 is under the rounding of a row's sum, in
  * double too; as a zero it keeps products of two such numbers from being denormal, which are slow. */
-static void axis(real *p, real w, real wr, int side) {
+static void axis_softmax(real *p, real w, real wr, int side) {
     for (int i = 0; i < side; i++)
         for (int j = 0; j < side; j++) p[i * side + j] = w * (real)(j - i) + wr * (real)((j - i) * (j - i));
     VT_R(vt_softmax_forward)(p, p, 1, side, side, side);
@@ -40,10 +40,10 @@ static void axis(real *p, real w, real wr, int side) {
 
 /* The scores are a sum of one term in dx and one in dy, so their softmax is a product of two of `side` keys each; the
  * bias moves whole rows, which a softmax does not see. pos [t, ldp] of a head with weights w[3]. */
-static void positions(real *pos, real *line, const real *w, int side, int ldp) {
+static void positional_attention(real *pos, real *line, const real *w, int side, int ldp) {
     real *px = line, *py = line + side * side;
-    axis(px, w[0], w[2], side);
-    axis(py, w[1], w[2], side);
+    axis_softmax(px, w[0], w[2], side);
+    axis_softmax(py, w[1], w[2], side);
     for (int i = 0; i < side * side; i++) {
         const real *x = px + i % side * side, *y = py + i / side * side;
         real *row = pos + (size_t)i * (size_t)ldp;
@@ -54,7 +54,7 @@ static void positions(real *pos, real *line, const real *w, int side, int ldp) {
 
 /* s = w_x dx + w_y dy + w_r (dx^2 + dy^2) + b:  ds = pos (dpos - <pos, dpos>),  dw = sums of ds times dx, dy,
  * dx^2 + dy^2;  the rows of ds sum to zero, so that db = 0 */
-static void dpositions(real *dw, const real *dpos, const real *pos, int side, int ldp) {
+static void positional_attention_backward(real *dw, const real *dpos, const real *pos, int side, int ldp) {
     for (int i = 0; i < side * side; i++, dpos += ldp, pos += ldp) {
         real inner = VT_R(vt_attn_dot)(pos, dpos, side * side), sum[3] = {0};
         for (int r = 0; r < side; r++) {
@@ -77,7 +77,8 @@ static VT_R(vt_attn_shape) gated(const VT_R(vt_session) *s, const VT_R(vt_block_
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     const int ldp = vt_attn_ldp(attn.t);
     for (int h = 0; h < attn.heads; h++) {
-        positions(g->pos + (size_t)(h * attn.t) * (size_t)ldp, g->line, s->w[VT_SLOT_POS_W] + 3 * h, g->side, ldp);
+        positional_attention(g->pos + (size_t)(h * attn.t) * (size_t)ldp, g->line, s->w[VT_SLOT_POS_W] + 3 * h, g->side,
+                             ldp);
         g->gate[h] = (real)(1 / (1 + exp(-(double)s->w[VT_SLOT_GATING][h])));
     }
     attn.pos = g->pos, attn.gate = g->gate;
@@ -92,8 +93,9 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
 }
 
 /* x after the forward, d_o after attention's backward, which leaves it as it is. */
-static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
-                 const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
+static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
+                              const VT_R(vt_attn_in) *in, const real *x, const real *d_o,
+                              const VT_R(vt_block_shape) *sh) {
     VT_R(vt_block_observe)
     (s, k,
      &(VT_R(vt_attn_record)){.shape = attn,
@@ -121,16 +123,16 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     else
         VT_R(vt_linear_forward)(s->products, v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
-    if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
+    if (s->watch) observe_attention(s, k, &attn, &in, x, NULL, sh);
 }
 
 /* g = sigmoid(u):  du = g (1 - g) dg */
-static void dgates(const VT_R(vt_session) *s, const VT_R(vt_gpsa_room) *g, const VT_R(vt_attn_shape) *attn) {
+static void gates_backward(const VT_R(vt_session) *s, const VT_R(vt_gpsa_room) *g, const VT_R(vt_attn_shape) *attn) {
     const int ldp = vt_attn_ldp(attn->t);
     for (int h = 0; h < attn->heads; h++) {
         size_t at = (size_t)(h * attn->t) * (size_t)ldp;
         s->dw[VT_SLOT_GATING][h] += g->gate[h] * (1 - g->gate[h]) * g->dgate[h];
-        dpositions(s->dw[VT_SLOT_POS_W] + 3 * h, g->dpos + at, g->pos + at, g->side, ldp);
+        positional_attention_backward(s->dw[VT_SLOT_POS_W] + 3 * h, g->dpos + at, g->pos + at, g->side, ldp);
     }
 }
 
@@ -151,8 +153,8 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_attn_backward)(&grad, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
-    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
-    if (s->grad) dgates(s, g, &attn);
+    if (s->watch) observe_attention(s, k, &attn, &in, NULL, d_o, sh);
+    if (s->grad) gates_backward(s, g, &attn);
     bool full = sh->needs & VT_ATTN_FULL;
     if (full)
         VT_R(vt_full_values_backward)(k, &grad, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_V_W], &in, s->w[VT_SLOT_QK_W],

@@ -72,8 +72,9 @@ static VT_R(vt_attn_in) split(const real *qkv, const VT_R(vt_block_shape) *sh) {
 }
 
 /* x after the forward, d_o after attention's backward, which leaves it as it is. */
-static void show(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
-                 const VT_R(vt_attn_in) *in, const real *x, const real *d_o, const VT_R(vt_block_shape) *sh) {
+static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const VT_R(vt_attn_shape) *attn,
+                              const VT_R(vt_attn_in) *in, const real *x, const real *d_o,
+                              const VT_R(vt_block_shape) *sh) {
     size_t d = (size_t)VT_R(vt_block_inner)(sh), v = (size_t)(qkv_parts(sh) - 1) * d;
     const real *w = s->w[VT_SLOT_QKV_W], *b = s->w[VT_SLOT_QKV_B];
     VT_R(vt_block_observe)
@@ -93,7 +94,7 @@ static bool looked_at(const VT_R(vt_session) *s) { return s->watch || s->ortho >
 
 /* The last block's attention where the head reads its first tokens alone and nothing looks at it: an attack's on one
  * image. */
-static bool few(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
+static bool has_few_queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     bool plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
     return sh->attn.b == 1 && !looked_at(s) && plain && vt_attn_may_be_few(&s->model->config, sh->tail, sh->attn.t);
 }
@@ -113,7 +114,8 @@ static VT_R(vt_few) few_of(const VT_R(vt_session) *s, const VT_R(vt_block_shape)
                           .b_v = b ? b + v : NULL};
 }
 
-static void all(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x, const VT_R(vt_block_shape) *sh) {
+static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x,
+                               const VT_R(vt_block_shape) *sh) {
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
@@ -131,22 +133,22 @@ static void all(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const rea
 
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
-    k->few = few(s, sh), k->formed = false;
+    k->few = has_few_queries(s, sh), k->formed = false;
     if (k->few) {
         const VT_R(vt_few) f = few_of(s, sh);
         VT_R(vt_few_forward)(o, t->kept, t->wide, x, &f);
         return;
     }
-    all(s, o, k, x, sh);
+    attend_all_queries(s, o, k, x, sh);
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    if (s->watch) show(s, k, &attn, &in, x, NULL, sh);
+    if (s->watch) observe_attention(s, k, &attn, &in, x, NULL, sh);
 }
 
 /* Forms what few queries left out, of the block's input, with which begins what they keep. */
-static void complete(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
-                     const VT_R(vt_block_shape) *sh) {
-    if (!k->formed) all(s, t->wide, k, t->kept, sh);
+static void ensure_attention_formed(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                                    const VT_R(vt_block_shape) *sh) {
+    if (!k->formed) attend_all_queries(s, t->wide, k, t->kept, sh);
 }
 
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
@@ -157,7 +159,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
         VT_R(vt_few_backward)(dx, t->wide, d_o, t->kept, &f);
         return;
     }
-    complete(s, k, t, sh);
+    ensure_attention_formed(s, k, t, sh);
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh), to = split(t->wide, sh);
     const VT_R(vt_attn_grad) g = {.q = t->wide,
@@ -173,7 +175,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
     s->ortho_value += attn.ortho_value;
-    if (s->watch) show(s, k, &attn, &in, NULL, d_o, sh);
+    if (s->watch) observe_attention(s, k, &attn, &in, NULL, d_o, sh);
     if (sh->qk_norm) norm_backward(s, t->wide, k, sh, m);
     if (sh->needs & VT_ATTN_FULL) {
         VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * c : NULL, &in, w, w + (n - d) * c, sh);
@@ -184,7 +186,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
 
 static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                  const VT_R(vt_block_shape) *sh) {
-    complete(s, k, t, sh);
+    ensure_attention_formed(s, k, t, sh);
     *v = (VT_R(vt_attn_view)){.in = split(k->qkv, sh),
                               .p = k->p,
                               .t = sh->attn.t,

@@ -60,7 +60,7 @@ static VT_R(vt_block_cache) *cache_of(const state *st, const vt_config *c, int i
     return &st->blocks[keep ? i : i < c->local_blocks ? 0 : c->local_blocks];
 }
 
-static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
+static void embed_patches(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int n = vt_convit_patches(c), d = c->dim, row = 3 * c->patch * c->patch;
@@ -76,7 +76,7 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
 }
 
 /* [b, N, D] -> [b, 1 + N, D] in place, from the last image on: the class token in front. */
-static void join(VT_R(vt_session) *s, real *tokens, int b) {
+static void insert_class_token(VT_R(vt_session) *s, real *tokens, int b) {
     size_t d = (size_t)s->model->config.dim, body = (size_t)vt_convit_patches(&s->model->config) * d;
     VT_R(vt_session_bind)(s, 0);
     for (size_t i = (size_t)b; i-- > 0;) {
@@ -87,7 +87,7 @@ static void join(VT_R(vt_session) *s, real *tokens, int b) {
 }
 
 /* The gradient's way back. */
-static void part(VT_R(vt_session) *s, real *dtokens, int b) {
+static void class_token_backward(VT_R(vt_session) *s, real *dtokens, int b) {
     size_t d = (size_t)s->model->config.dim, body = (size_t)vt_convit_patches(&s->model->config) * d;
     VT_R(vt_session_bind)(s, 0);
     for (size_t i = 0; i < (size_t)b; i++) {
@@ -100,11 +100,11 @@ static void part(VT_R(vt_session) *s, real *dtokens, int b) {
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    embed(s, cache_of(st, c, 0, keep)->x, x, b);
+    embed_patches(s, cache_of(st, c, 0, keep)->x, x, b);
     for (int i = 0; i < c->depth; i++) {
         VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, i, b);
         VT_R(vt_block_cache) *k = cache_of(st, c, i, keep);
-        if (i == c->local_blocks) join(s, k->x, b);
+        if (i == c->local_blocks) insert_class_token(s, k->x, b);
         real *out = i == c->depth - 1 ? st->last : cache_of(st, c, i + 1, keep)->x;
         VT_R(vt_block_forward)(s, out, k, &st->scratch, &sh);
     }
@@ -165,7 +165,7 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     for (int i = top; i >= 0; i--, dy = st->stream) {
         VT_R(vt_block_shape) sh = block_of(&st->shape, &st->gpsa, c, i, b);
         VT_R(vt_block_backward)(s, st->stream, dy, &st->blocks[i], &st->scratch, &sh);
-        if (i == c->local_blocks) part(s, st->stream, b);
+        if (i == c->local_blocks) class_token_backward(s, st->stream, b);
     }
     embed_backward(s, dx, st->stream);
 }

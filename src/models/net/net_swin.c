@@ -123,7 +123,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
 
 /* ---- forward ---- */
 
-static void embed(VT_R(vt_session) *s, real *to, const real *x, int b) {
+static void embed_patches(VT_R(vt_session) *s, real *to, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     const int n = vt_swin_tokens(c), row = 3 * c->patch * c->patch;
@@ -138,7 +138,7 @@ static void embed(VT_R(vt_session) *s, real *to, const real *x, int b) {
 }
 
 /* st->out -> to: four neighbours joined, reduction(norm(joined)) */
-static void merge(VT_R(vt_session) *s, real *to, int i, int b) {
+static void merge_patches(VT_R(vt_session) *s, real *to, int i, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     const stage *at = &st->stages[i];
@@ -152,7 +152,7 @@ static void merge(VT_R(vt_session) *s, real *to, int i, int b) {
 }
 
 /* st->out -> logits */
-static void readout(VT_R(vt_session) *s, int b) {
+static void compute_logits(VT_R(vt_session) *s, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     const vt_swin_stage *g = &st->stages[c->stages - 1].g;
@@ -177,15 +177,15 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
         const stage *at = &st->stages[i];
         VT_R(vt_block_cache) *k = &st->blocks[at->g.first];
         if (i)
-            merge(s, k->x, i, b);
+            merge_patches(s, k->x, i, b);
         else
-            embed(s, k->x, x, b);
+            embed_patches(s, k->x, x, b);
         for (int j = 0; j < at->g.depth; j++, k += keep) {
             const VT_R(vt_block_shape) sh = block_of(&st->shape, &at->g, i, j, at->windows, b);
             VT_R(vt_block_forward)(s, j == at->g.depth - 1 ? st->out : k[keep].x, k, &st->scratch, &sh);
         }
     }
-    readout(s, b);
+    compute_logits(s, b);
 }
 
 /* ---- backward ---- */

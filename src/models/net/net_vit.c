@@ -61,7 +61,7 @@ static void put_prefix(VT_R(vt_session) *s, real *out, const vt_config *c) {
             out[at] = at < placed ? from[k][j] + pos[at] : from[k][j];
 }
 
-static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
+static void embed_patches(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
     int t = vt_config_tokens(c), d = c->dim;
@@ -84,7 +84,7 @@ static void embed(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    embed(s, st->blocks[0].x, x, b);
+    embed_patches(s, st->blocks[0].x, x, b);
     for (int i = 0; i < c->depth; i++) {
         VT_R(vt_block_shape) sh = block_of(st, c, i, b);
         real *out = i == c->depth - 1 ? st->end.last : st->blocks[keep ? i + 1 : 0].x;

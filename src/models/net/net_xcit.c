@@ -111,7 +111,7 @@ static void xca_backward(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k,
 }
 
 /* [b, N, D] -> [b, 1 + N, D]: the class token in front. */
-static void join(VT_R(vt_session) *s, real *to, const real *patches, int n, int b) {
+static void insert_class_token(VT_R(vt_session) *s, real *to, const real *patches, int n, int b) {
     size_t d = (size_t)s->model->config.dim, body = (size_t)n * d;
     VT_R(vt_session_bind)(s, 0);
     for (size_t i = 0; i < (size_t)b; i++, to += d + body) {
@@ -121,7 +121,7 @@ static void join(VT_R(vt_session) *s, real *to, const real *patches, int n, int 
 }
 
 /* The gradient's way back, in place. */
-static void part(VT_R(vt_session) *s, real *dtokens, int n, int b) {
+static void class_token_backward(VT_R(vt_session) *s, real *dtokens, int n, int b) {
     size_t d = (size_t)s->model->config.dim, body = (size_t)n * d;
     VT_R(vt_session_bind)(s, 0);
     for (size_t i = 0; i < (size_t)b; i++) {
@@ -140,7 +140,7 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
         int at = keep ? i : 0, next = keep ? i + 1 : 0;
         xca_forward(s, i == c->depth - 1 ? st->patches : st->blocks[next].x, &st->blocks[at], &st->lpi[at], &sh);
     }
-    join(s, st->heads[0].x, st->patches, st->tokens, b);
+    insert_class_token(s, st->heads[0].x, st->patches, st->tokens, b);
     for (int i = 0; i < c->class_blocks; i++) {
         VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
         int at = keep ? i : 0, next = keep ? i + 1 : 0;
@@ -167,7 +167,7 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
         VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
         VT_R(vt_class_backward)(s, st->stream, dy, &st->heads[i], &st->scratch, st->rows, &sh);
     }
-    part(s, st->stream, st->tokens, b);
+    class_token_backward(s, st->stream, st->tokens, b);
     for (int i = c->depth - 1; i >= 0; i--) {
         VT_R(vt_block_shape) sh = xca_block(&st->shape, st->tokens, i, b);
         xca_backward(s, st->stream, &st->blocks[i], &st->lpi[i], &sh);

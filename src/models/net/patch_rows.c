@@ -24,7 +24,7 @@ static VT_R(vt_norm) norm_at(const VT_R(vt_session) *s, int slot) {
     return VT_R(vt_norm_bound)(s, slot, VT_NORM_LAYER, s->model->config.ln_eps);
 }
 
-static void cut(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const real *x, int b) {
+static void extract_patches(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const real *x, int b) {
     const vt_config *c = &s->model->config;
     const size_t pixels = (size_t)(3 * c->image * c->image);
     if (c->conv_stem) VT_R(vt_stem_maps_forward)(s, r->patches, &r->stem, x, b);
@@ -37,7 +37,7 @@ void VT_R(vt_rows_forward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const re
     const vt_config *c = &s->model->config;
     const int n = vt_rows_count(c), row = vt_rows_width(c), m = b * n, d = c->dim;
     const VT_R(vt_norm) in = norm_at(s, VT_ROWS_NORM_IN), out = norm_at(s, VT_ROWS_NORM_OUT);
-    cut(s, r, x, b);
+    extract_patches(s, r, x, b);
     if (c->patch_gate)
         for (int i = 0; i < m; i++)
             for (int j = 0; j < row; j++) r->gated[i * row + j] = s->w[VT_ROWS_GATE][i % n] * r->patches[i * row + j];

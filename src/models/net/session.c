@@ -141,7 +141,7 @@ vt_status VT_R(vt_session_open_by)(VT_R(vt_session) **out, const vt_model *m, in
 }
 
 /* What a session would be; its memory is not there. */
-static size_t measure(VT_R(vt_session) *s) {
+static size_t measure_session(VT_R(vt_session) *s) {
     vt_arena a = {0};
     if (find_parts(s, NULL) != VT_OK || !(s->state = calloc(1, s->ops->state_size))) return 0;
     plan(s, &a);
@@ -150,16 +150,16 @@ static size_t measure(VT_R(vt_session) *s) {
 }
 
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode) {
-    return measure(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode});
+    return measure_session(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode});
 }
 
 size_t VT_R(vt_session_bytes_by)(const vt_model *m, int capacity, vt_grad_mode mode, const vt_products *by) {
-    return measure(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode, .products = by});
+    return measure_session(&(VT_R(vt_session)){.model = m, .capacity = capacity, .mode = mode, .products = by});
 }
 
 int VT_R(vt_session_feature_len)(const vt_model *m) {
     VT_R(vt_session) s = {.model = m, .capacity = 1, .mode = VT_GRAD_NONE};
-    return measure(&s) ? s.feature_len : 0;
+    return measure_session(&s) ? s.feature_len : 0;
 }
 
 void VT_R(vt_session_close)(VT_R(vt_session) *s) {

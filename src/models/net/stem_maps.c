@@ -23,7 +23,7 @@ void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *s, int b, vt
 }
 
 /* Convolution k of every image, normalisation and activation, into `to` [b*pixels, width]. */
-static void stage(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps) *mp, int k, int b) {
+static void stem_stage_forward(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps) *mp, int k, int b) {
     const vt_stem *stem = &mp->stem;
     int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
@@ -43,7 +43,7 @@ void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps)
     for (int i = 0; i < b; i++) /* patches of one pixel: channels come to lie innermost */
         VT_R(vt_patchify_forward)(mp->maps[0] + (size_t)i * vt_stem_map_len(stem, 0),
                                   x + (size_t)i * vt_stem_map_len(stem, 0), c->mean, c->std, c->image, c->image, 1);
-    for (int k = 0; k < stem->convs; k++) stage(s, k < stem->convs - 1 ? mp->maps[k + 1] : y, mp, k, b);
+    for (int k = 0; k < stem->convs; k++) stem_stage_forward(s, k < stem->convs - 1 ? mp->maps[k + 1] : y, mp, k, b);
 }
 
 /* The way back through stage k: dy [b*pixels, width] is overwritten, dx: of its input, or NULL. */

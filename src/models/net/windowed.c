@@ -18,12 +18,12 @@ static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_gra
 }
 
 /* Rows of the images into windows, and back. */
-static void enter(real *to, const real *x, const VT_R(vt_block_shape) *sh) {
+static void rows_to_windows(real *to, const real *x, const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_windows) *w = sh->own;
     VT_R(vt_rows_take)(to, x, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->attn.c);
 }
 
-static void leave(real *x, const real *from, const VT_R(vt_block_shape) *sh) {
+static void windows_to_rows(real *x, const real *from, const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_windows) *w = sh->own;
     VT_R(vt_rows_put)(x, from, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->attn.c);
 }
@@ -33,9 +33,9 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     const VT_R(vt_windows) *w = sh->own;
     const VT_R(vt_block_shape) in = VT_R(vt_windowed_shape)(sh);
     VT_R(vt_window_bias)(w->bias, s->w[VT_SLOT_BIAS_TABLE], w->window, sh->attn.heads, vt_attn_ldp(in.attn.t));
-    enter(w->x, x, sh);
+    rows_to_windows(w->x, x, sh);
     VT_R(vt_mha).forward(s, w->o, k, t, w->x, &in);
-    leave(o, w->o, sh);
+    windows_to_rows(o, w->o, sh);
 }
 
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
@@ -49,11 +49,11 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
         in.attn.dbias = w->dbias;
     }
     VT_R(vt_window_bias)(w->bias, s->w[VT_SLOT_BIAS_TABLE], w->window, heads, ldp);
-    enter(w->o, d_o, sh);
-    if (x) enter(w->x, x, sh);
+    rows_to_windows(w->o, d_o, sh);
+    if (x) rows_to_windows(w->x, x, sh);
     VT_R(vt_mha).backward(s, w->o, k, t, w->o, x ? w->x : NULL, &in);
     if (dtable) VT_R(vt_window_bias_backward)(dtable, w->dbias, w->window, heads, ldp);
-    leave(dx, w->o, sh);
+    windows_to_rows(dx, w->o, sh);
 }
 
 const VT_R(vt_mixer) VT_R(vt_windowed) = {.plan = plan, .forward = forward, .backward = backward};

@@ -30,7 +30,7 @@ typedef struct place {
     const vt_products *by;
 } place;
 
-static place at(const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, int image, int head) {
+static place place_at(const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, int image, int head) {
     int c = sh->attn.c, d = c / sh->attn.heads, n = sh->attn.t;
     size_t row = (size_t)image * (size_t)n, item = (size_t)image * (size_t)sh->attn.heads + (size_t)head;
     place l = {.n = n, .d = d, .ld = 3 * c, .by = sh->attn.by};
@@ -61,7 +61,7 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
                             3 * c, c);
     for (int i = 0; i < sh->attn.b; i++)
         for (int h = 0; h < sh->attn.heads; h++) {
-            place l = at(k, sh, i, h);
+            place l = place_at(k, sh, i, h);
             int d = l.d;
             column_norms(l.nq, l.q, l.n, d, l.ld);
             column_norms(l.nk, l.k, l.n, d, l.ld);
@@ -116,7 +116,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     real *dtau = s->dw[VT_XCA_TAU];
     for (int i = 0; i < sh->attn.b; i++)
         for (int h = 0; h < sh->attn.heads; h++) {
-            place l = at(k, sh, i, h);
+            place l = place_at(k, sh, i, h);
             head_backward(t->wide, dtau ? dtau + h : NULL, t->score, d_o, &l, s->w[VT_XCA_TAU][h], c);
         }
     VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_QKV_W], s->dw[VT_SLOT_QKV_B], t->wide, x,

@@ -18,7 +18,7 @@ void VT_R(vt_stem_plan)(VT_R(vt_stem_state) *st, const vt_config *c, int b, vt_g
 
 /* to[32] of coordinate `at` in 1..n: t = 2 pi at / (n + 1e-6), then sin and cos of t / 10000^(2 floor(i/2) / 32) in
  * turn. In double; timm computes in float even in a double model. */
-static void waves(real *to, int at, int n) {
+static void fill_sinusoids(real *to, int at, int n) {
     const double t = at / (n + 1e-6) * 2 * 3.14159265358979323846;
     for (int i = 0; i < WAVES; i++) {
         double angle = t / pow(10000, (i - i % 2) / (double)WAVES);
@@ -30,8 +30,8 @@ static void waves(real *to, int at, int n) {
 static void fill_places(real *places, int side) {
     for (int y = 0; y < side; y++)
         for (int x = 0; x < side; x++, places += PLACE) {
-            waves(places, y + 1, side);
-            waves(places + WAVES, x + 1, side);
+            fill_sinusoids(places, y + 1, side);
+            fill_sinusoids(places + WAVES, x + 1, side);
         }
 }
 

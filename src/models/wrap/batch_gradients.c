@@ -28,8 +28,8 @@ static vt_status check_labels(const vt_model *m, int n, const int64_t *labels, c
 }
 
 /* One image after the other, so that its numbers do not depend on its neighbours. */
-static void run64(vt_batch_gradients *p, vt_session_f64 *s, const double *x, int i, const vt_loss *loss, double *dz,
-                  double *grad) {
+static void run_image_f64(vt_batch_gradients *p, vt_session_f64 *s, const double *x, int i, const vt_loss *loss,
+                          double *dz, double *grad) {
     const double *z = vt_session_forward_f64(s, x + (size_t)i * p->pixels, 1, true);
     memcpy(p->logits + (size_t)i * (size_t)p->classes, z, (size_t)p->classes * sizeof *z);
     p->loss[i] = vt_loss_eval_f64(dz, loss, z, p->classes);
@@ -40,7 +40,8 @@ typedef struct buffers32 {
     float *x, *dx, *dz, *grad;
 } buffers32;
 
-static void run32(vt_batch_gradients *p, vt_session_f32 *s, const double *x, int i, const vt_loss *loss, buffers32 *b) {
+static void run_image_f32(vt_batch_gradients *p, vt_session_f32 *s, const double *x, int i, const vt_loss *loss,
+                          buffers32 *b) {
     for (size_t k = 0; k < p->pixels; k++) b->x[k] = (float)x[(size_t)i * p->pixels + k];
     const float *z = vt_session_forward_f32(s, b->x, 1, true);
     for (int k = 0; k < p->classes; k++) p->logits[i * p->classes + k] = (double)z[k];
@@ -68,9 +69,9 @@ static vt_status run_all(vt_batch_gradients *p, const vt_model *m, const double 
         target[labels[i]] = 1;
         vt_loss loss = {.kind = kind, .target = target, .other = targets ? (int)targets[i] : 0};
         if (f64)
-            run64(p, s64, x, i, &loss, dz, p->dparams);
+            run_image_f64(p, s64, x, i, &loss, dz, p->dparams);
         else
-            run32(p, s32, x, i, &loss, &b);
+            run_image_f32(p, s32, x, i, &loss, &b);
     }
     if (st == VT_OK && p->dparams)
         for (size_t k = 0; k < total; k++) p->dparams[k] = (f64 ? p->dparams[k] : (double)b.grad[k]) / p->n;

@@ -36,13 +36,13 @@ struct vt_batcher {
 
 /* ---- answering ---- */
 
-static bool wanted(const vt_batcher *g, kind k) {
+static bool has_request(const vt_batcher *g, kind k) {
     bool any = false;
     for (int i = 0; i < g->n.capacity; i++) any = any || g->seat[i].asks == k;
     return any;
 }
 
-static void answered(vt_batcher *g, kind k, vt_status s, const vt_err *why) {
+static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *why) {
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
         if (at->asks != k) continue;
@@ -59,7 +59,7 @@ static vt_status forward_batch(vt_batcher *g, bool keep, vt_err *e) {
     return s;
 }
 
-static void forwards(vt_batcher *g) {
+static void serve_forwards(vt_batcher *g) {
     bool keep = false;
     vt_err why = {0};
     for (int i = 0; i < g->n.capacity; i++) {
@@ -69,11 +69,11 @@ static void forwards(vt_batcher *g) {
         keep = keep || (asks && at->keep);
     }
     vt_status s = forward_batch(g, keep, &why);
-    answered(g, FORWARD, s, &why);
+    finish_requests(g, FORWARD, s, &why);
 }
 
 /* A gradient whose forward another one has overwritten meanwhile: that forward again, at the same point. */
-static vt_status restore(vt_batcher *g, vt_err *e) {
+static vt_status restore_kept_forward(vt_batcher *g, vt_err *e) {
     bool any = false;
     for (int i = 0; i < g->n.capacity; i++) any = any || (g->seat[i].asks == VJP && !g->seat[i].kept);
     for (int i = 0; i < g->n.capacity; i++) {
@@ -83,14 +83,14 @@ static vt_status restore(vt_batcher *g, vt_err *e) {
     return any ? forward_batch(g, true, e) : VT_OK;
 }
 
-static void vjps(vt_batcher *g) {
+static void serve_vjps(vt_batcher *g) {
     vt_err why = {0};
-    vt_status s = restore(g, &why);
+    vt_status s = restore_kept_forward(g, &why);
     for (int i = 0; i < g->n.capacity; i++) g->vjp[i] = g->seat[i].asks == VJP ? g->seat[i].vjp : (vt_vjp){0};
     if (s == VT_OK) s = vt_engine_vjp(&g->n, g->vjp, &why);
     for (int i = 0; i < g->n.capacity; i++)
         if (g->seat[i].asks == VJP) g->seat[i].vjp = g->vjp[i];
-    answered(g, VJP, s, &why);
+    finish_requests(g, VJP, s, &why);
 }
 
 static void forwards_alone(vt_batcher *g) {
@@ -101,10 +101,10 @@ static void forwards_alone(vt_batcher *g) {
         g->x[i] = asks ? at->x : NULL, g->z[i] = asks ? at->z : NULL;
     }
     vt_status s = vt_engine_alone(&g->n, g->z, g->x, &why);
-    answered(g, ALONE, s, &why);
+    finish_requests(g, ALONE, s, &why);
 }
 
-static void forwards64(vt_batcher *g) {
+static void serve_forwards64(vt_batcher *g) {
     vt_err why = {0};
     for (int i = 0; i < g->n.capacity; i++) {
         const seat *at = &g->seat[i];
@@ -112,25 +112,26 @@ static void forwards64(vt_batcher *g) {
         g->x[i] = asks ? at->x : NULL, g->z64[i] = asks ? at->z64 : NULL;
     }
     vt_status s = vt_engine_forward64(&g->n, g->z64, g->x, &why);
-    answered(g, FORWARD64, s, &why);
+    finish_requests(g, FORWARD64, s, &why);
 }
 
 void vt_batchers_serve(vt_batcher *const *g, int n) {
     bool any = false;
     for (int i = 0; i < n; i++) {
-        bool gradients = wanted(g[i], VJP), alone = wanted(g[i], ALONE), doubles = wanted(g[i], FORWARD64);
-        if (gradients) vjps(g[i]);
+        bool gradients = has_request(g[i], VJP), alone = has_request(g[i], ALONE),
+             doubles = has_request(g[i], FORWARD64);
+        if (gradients) serve_vjps(g[i]);
         if (alone) forwards_alone(g[i]);
-        if (doubles) forwards64(g[i]);
+        if (doubles) serve_forwards64(g[i]);
         any = any || gradients || alone || doubles;
     }
     for (int i = 0; !any && i < n; i++)
-        if (wanted(g[i], FORWARD)) forwards(g[i]);
+        if (has_request(g[i], FORWARD)) serve_forwards(g[i]);
 }
 
 /* ---- asking ---- */
 
-static vt_status ask(seat *at, kind k, vt_err *e) {
+static vt_status request_and_wait(seat *at, kind k, vt_err *e) {
     at->asks = k, at->why = e;
     if (at->g->lane)
         vt_lane_sleep(at->g->lane);
@@ -143,7 +144,7 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
     seat *at = self;
     const vt_engine *n = &at->g->n;
     at->x = x, at->z = z, at->keep = keep;
-    VT_TRY(ask(at, FORWARD, e));
+    VT_TRY(request_and_wait(at, FORWARD, e));
     if (!keep) return VT_OK;
     memcpy(at->z_kept, z, (size_t)n->classes * sizeof *z);
     if (n->capacity > 1) memcpy(at->x_kept, x, n->pixels * sizeof *x);
@@ -153,13 +154,13 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
 static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
     seat *at = self;
     at->x = x, at->z = z;
-    return ask(at, ALONE, e);
+    return request_and_wait(at, ALONE, e);
 }
 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     seat *at = self;
     at->x = x, at->z64 = z;
-    return ask(at, FORWARD64, e);
+    return request_and_wait(at, FORWARD64, e);
 }
 
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
@@ -167,7 +168,7 @@ static vt_status backward(void *self, const vt_loss *loss, float *value, float *
     bool alone = loss->attention && loss->attention->alone;
     *value = alone ? 0 : vt_loss_eval_f32(at->dz, loss, at->z_kept, at->g->n.classes);
     at->vjp = (vt_vjp){.dx = dx, .dz = alone ? NULL : at->dz, .open = loss->open, .attention = loss->attention};
-    VT_TRY(ask(at, VJP, e));
+    VT_TRY(request_and_wait(at, VJP, e));
     *value += at->vjp.attention_value;
     return VT_OK;
 }

@@ -35,7 +35,7 @@ typedef struct engine {
 } engine;
 
 static size_t image_bytes(const engine *n) { return vt_hello_pixels(&n->r->hello) * sizeof(float); }
-static size_t scores(const engine *n) { return (size_t)n->r->hello.classes; }
+static size_t class_count(const engine *n) { return (size_t)n->r->hello.classes; }
 
 /* An independent model is asked in a batch that ends with the last row that somebody asks for. */
 static int rows_of(const engine *n, const void *const *in) {
@@ -53,7 +53,7 @@ static vt_status forward(void *self, float *const *z, const float *const *x, boo
                         .in = n->in,
                         .out = n->out,
                         .in_bytes = image_bytes(n),
-                        .out_bytes = scores(n) * sizeof(float)};
+                        .out_bytes = class_count(n) * sizeof(float)};
     return vt_conversation_ask(n->r, n->l, &b, e);
 }
 
@@ -64,13 +64,13 @@ static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
                         .rows = n->capacity,
                         .in = n->in,
                         .out = n->out,
-                        .in_bytes = scores(n) * sizeof(float),
+                        .in_bytes = class_count(n) * sizeof(float),
                         .out_bytes = image_bytes(n)};
     return vt_conversation_ask(n->r, n->l, &b, e);
 }
 
 /* One image, the last of a batch with so many neighbours. */
-static vt_status single(engine *n, vt_wire_op op, const float *x, int beside, void *out, vt_err *e) {
+static vt_status ask_single_image(engine *n, vt_wire_op op, const float *x, int beside, void *out, vt_err *e) {
     size_t pixels = vt_hello_pixels(&n->r->hello);
     const void *in[VT_REMOTE_NEIGHBOURS + 1];
     void *to[VT_REMOTE_NEIGHBOURS + 1];
@@ -81,23 +81,23 @@ static vt_status single(engine *n, vt_wire_op op, const float *x, int beside, vo
                         .in = in,
                         .out = to,
                         .in_bytes = pixels * sizeof(float),
-                        .out_bytes = scores(n) * (op == VT_WIRE_LOGITS64 ? sizeof(double) : sizeof(float))};
+                        .out_bytes = class_count(n) * (op == VT_WIRE_LOGITS64 ? sizeof(double) : sizeof(float))};
     return vt_conversation_ask(n->r, n->l, &b, e);
 }
 
 static vt_status alone(void *self, float *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
-        if (x[i]) VT_TRY(single(n, VT_WIRE_LOGITS, x[i], 0, z[i], e));
+        if (x[i]) VT_TRY(ask_single_image(n, VT_WIRE_LOGITS, x[i], 0, z[i], e));
     return VT_OK;
 }
 
 /* The askings of one image, as doubles. */
-static vt_status opinions(engine *n, const float *x, double *z64, vt_err *e) {
-    if (n->opinions == 1) return single(n, VT_WIRE_LOGITS64, x, 0, z64, e);
+static vt_status ask_image_repeatedly(engine *n, const float *x, double *z64, vt_err *e) {
+    if (n->opinions == 1) return ask_single_image(n, VT_WIRE_LOGITS64, x, 0, z64, e);
     for (int k = 0; k < n->opinions; k++) {
-        VT_TRY(single(n, VT_WIRE_LOGITS, x, k == n->opinions - 1 ? n->beside : 0, n->scratch, e));
-        for (size_t i = 0; i < scores(n); i++) z64[(size_t)k * scores(n) + i] = (double)n->scratch[i];
+        VT_TRY(ask_single_image(n, VT_WIRE_LOGITS, x, k == n->opinions - 1 ? n->beside : 0, n->scratch, e));
+        for (size_t i = 0; i < class_count(n); i++) z64[(size_t)k * class_count(n) + i] = (double)n->scratch[i];
     }
     return VT_OK;
 }
@@ -105,7 +105,7 @@ static vt_status opinions(engine *n, const float *x, double *z64, vt_err *e) {
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
-        if (x[i]) VT_TRY(opinions(n, x[i], z[i], e));
+        if (x[i]) VT_TRY(ask_image_repeatedly(n, x[i], z[i], e));
     return VT_OK;
 }
 
@@ -125,7 +125,7 @@ static void to_pool(vt_remote *r, vt_conversation *l) {
     pthread_mutex_unlock(&r->lock);
 }
 
-static void release(engine *n) {
+static void free_engine(engine *n) {
     free(n->neighbours), free(n->scratch), free(n->in), free(n->out);
     free(n);
 }
@@ -138,7 +138,7 @@ static void close_engine(void *self) {
     } else if (l) {
         to_pool(n->r, l);
     }
-    release(n);
+    free_engine(n);
 }
 
 /* It is the same model that greets again. */
@@ -163,7 +163,7 @@ static bool take_memory(engine *n) {
     size_t pixels = vt_hello_pixels(h), rows = (size_t)n->capacity;
     vt_rng r = {.purpose = vt_rng_purpose("remote neighbours")};
     n->neighbours = vt_alloc(((size_t)n->beside * pixels + 1) * sizeof *n->neighbours);
-    n->scratch = vt_alloc(2 * scores(n) * sizeof *n->scratch); /* of double too */
+    n->scratch = vt_alloc(2 * class_count(n) * sizeof *n->scratch); /* of double too */
     n->in = calloc(rows, sizeof *n->in), n->out = calloc(rows, sizeof *n->out);
     for (size_t i = 0; n->neighbours && i < (size_t)n->beside * pixels; i++)
         n->neighbours[i] = (float)(vt_rng_bits(&r, i) >> 24) / 255;

@@ -50,7 +50,7 @@ static vt_status backward(void *self, const vt_loss *loss, float *value, float *
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }
 
-static void release(few *f) {
+static void free_restricted(few *f) {
     free(f->z), free(f->z_few), free(f->dz_few), free(f->dz), free(f->z64);
     free(f);
 }
@@ -58,7 +58,7 @@ static void release(few *f) {
 static void close(void *self) {
     few *f = self;
     vt_classifier_close(&f->all);
-    release(f);
+    free_restricted(f);
 }
 
 vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_err *e) {
@@ -74,7 +74,7 @@ vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_er
                .dz = vt_alloc(all * sizeof *f->dz),
                .z64 = vt_alloc((size_t)vt_classifier_opinions(c) * all * sizeof *f->z64)};
     if (!f->z || !f->z_few || !f->dz_few || !f->dz || !f->z64) {
-        release(f);
+        free_restricted(f);
         return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     }
     c->classes = n;

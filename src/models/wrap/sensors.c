@@ -38,7 +38,7 @@ typedef struct survey {
 /* ---- one candidate ---- */
 
 /* Movements and deviation of w [half] on the class token's half (0) or the patches' (1); false: noise. */
-static bool measure(const survey *s, sensor *c, const double *w, int part) {
+static bool measure_candidate(const survey *s, sensor *c, const double *w, int part) {
     size_t from = (size_t)part * s->half;
     double size = 0, s1 = 0, s2 = 0, length = 0;
     for (size_t k = 0; k < s->half; k++) size += w[k] * w[k];
@@ -61,7 +61,7 @@ static bool measure(const survey *s, sensor *c, const double *w, int part) {
     return length > noise * sqrt(s->moved);
 }
 
-static bool known(const survey *s, const sensor *c, int first, int count) {
+static bool is_duplicate(const survey *s, const sensor *c, int first, int count) {
     for (int i = first; i < first + count; i++) {
         double same = 0;
         for (int k = 0; k < s->moved; k++) same += c->print[k] * s->kept[i].print[k];
@@ -72,12 +72,12 @@ static bool known(const survey *s, const sensor *c, int first, int count) {
 
 /* Of a kind that has the places from `first` on, `most` of them and `count` taken: the better is kept of two that are
  * alike, and the worst leaves. */
-static void offer(survey *s, const double *w, int part, int first, int most, int *count) {
+static void keep_if_better(survey *s, const double *w, int part, int first, int most, int *count) {
     sensor c = {0};
-    if (!measure(s, &c, w, part)) return;
+    if (!measure_candidate(s, &c, w, part)) return;
     int at = first;
     while (at < first + *count && s->kept[at].score >= c.score) at++;
-    if (at == first + most || known(s, &c, first, at - first)) return;
+    if (at == first + most || is_duplicate(s, &c, first, at - first)) return;
     for (int i = at; i < first + *count; i++) { /* worse ones that are alike */
         double same = 0;
         for (int k = 0; k < s->moved; k++) same += c.print[k] * s->kept[i].print[k];
@@ -98,26 +98,26 @@ static void offer(survey *s, const double *w, int part, int first, int most, int
 
 /* ---- kinds ---- */
 
-static int parts(const survey *s) { return (int)(s->phi / s->half); }
+static int part_count(const survey *s) { return (int)(s->phi / s->half); }
 
 /* Pre-activations of the block's hidden units, behind its attention. */
-static int units(survey *s, int first) {
+static int add_hidden_units(survey *s, int first) {
     vt_matrix a;
     int count = 0;
     if (s->point % 2 == 0 || !vt_model_matrix(s->m, s->point / 2, VT_ROLE_FC1, &a) || (size_t)a.cols != s->half)
         return 0;
     for (int u = 0; u < a.rows; u++) {
         for (size_t k = 0; k < s->half; k++) s->row[k] = (double)s->m->w[a.offset + (size_t)u * s->half + k];
-        for (int part = 0; part < parts(s); part++) offer(s, s->row, part, first, UNITS, &count);
+        for (int part = 0; part < part_count(s); part++) keep_if_better(s, s->row, part, first, UNITS, &count);
     }
     return count;
 }
 
 /* What the class token's mean query of a head looks for, in the patches and in itself: W_K' W_Q f, before its block. */
-static int scores(survey *s, int first) {
+static int add_query_directions(survey *s, int first) {
     vt_matrix q, k;
     int count = 0;
-    if (s->point % 2 || parts(s) < 2 || s->m->config.qk_norm || s->point / 2 >= s->m->config.depth) return 0;
+    if (s->point % 2 || part_count(s) < 2 || s->m->config.qk_norm || s->point / 2 >= s->m->config.depth) return 0;
     if (!vt_model_matrix(s->m, s->point / 2, VT_ROLE_Q, &q) || !vt_model_matrix(s->m, s->point / 2, VT_ROLE_K, &k))
         return 0;
     if ((size_t)q.cols != s->half || (size_t)k.cols != s->half || q.rows != k.rows) return 0;
@@ -133,13 +133,13 @@ static int scores(survey *s, int first) {
             for (size_t j = 0; j < s->half; j++)
                 s->row[j] += query * (double)s->m->w[k.offset + (size_t)r * s->half + j];
         }
-        for (int part = 0; part < 2; part++) offer(s, s->row, part, first, SCORES, &count);
+        for (int part = 0; part < 2; part++) keep_if_better(s, s->row, part, first, SCORES, &count);
     }
     return count;
 }
 
 /* c [half, half] <- covariance of one part over the images, with a ridge; false: it holds noise alone. */
-static bool covariance(const survey *s, int part, double *c) {
+static bool compute_covariance(const survey *s, int part, double *c) {
     size_t d = s->half, from = (size_t)part * d;
     double trace = 0;
     memset(c, 0, d * d * sizeof *c);
@@ -164,7 +164,7 @@ static vt_status turned_part(survey *s, int part, double *c, double *again, doub
                              vt_err *e) {
     size_t d = s->half;
     double gram[MOVED * MOVED], values[MOVED], vectors[MOVED * MOVED];
-    if (!covariance(s, part, c)) return VT_OK;
+    if (!compute_covariance(s, part, c)) return VT_OK;
     for (int i = 0; i < s->moved; i++) {
         const float *move = s->moves + (size_t)i * s->phi + (size_t)part * d;
         for (size_t k = 0; k < d; k++) solved[(size_t)i * d + k] = (double)move[k];
@@ -183,16 +183,16 @@ static vt_status turned_part(survey *s, int part, double *c, double *again, doub
         memset(s->row, 0, d * sizeof *s->row);
         for (int i = 0; i < s->moved; i++)
             for (size_t k = 0; k < d; k++) s->row[k] += vectors[r * s->moved + i] * solved[(size_t)i * d + k];
-        offer(s, s->row, part, first, TURNED, count);
+        keep_if_better(s, s->row, part, first, TURNED, count);
     }
     return VT_OK;
 }
 
-static vt_status turned(survey *s, int first, int *count, vt_err *e) {
+static vt_status add_whitened_directions(survey *s, int first, int *count, vt_err *e) {
     size_t d = s->half;
     double *room = vt_alloc((2 * d * d + MOVED * d) * sizeof *room);
     vt_status st = room ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for sensors");
-    for (int part = 0; st == VT_OK && part < parts(s); part++)
+    for (int part = 0; st == VT_OK && part < part_count(s); part++)
         st = turned_part(s, part, room, room + d * d, room + 2 * d * d, first, count, e);
     free(room);
     return st;
@@ -200,7 +200,7 @@ static vt_status turned(survey *s, int first, int *count, vt_err *e) {
 
 /* ---- all of a point ---- */
 
-static vt_status cut(vt_model **out, const vt_model *m, int point, int classes, vt_err *e) {
+static vt_status cut_at_point(vt_model **out, const vt_model *m, int point, int classes, vt_err *e) {
     return vt_points_inside(m) ? vt_cut_inside(out, m, point, classes, e)
                                : vt_cut_behind(out, m, point + 1, classes, e);
 }
@@ -212,7 +212,7 @@ double vt_sensor_share(const vt_model *m, int point) {
 }
 
 /* Features of images and of what a random step of every pixel makes of the first of them. */
-static vt_status look(survey *s, const vt_classifier *c, const vt_sensor_images *images, vt_err *e) {
+static vt_status collect_features(survey *s, const vt_classifier *c, const vt_sensor_images *images, vt_err *e) {
     vt_rng r = {.seed = images->seed, .purpose = vt_rng_purpose("sensors"), .image = (uint32_t)s->point};
     float *x = vt_alloc(images->pixels * sizeof *x);
     double sum = 0;
@@ -246,9 +246,10 @@ static vt_status survey_open(survey *s, vt_err *e) {
 }
 
 /* The head that shows those that were kept, in units of their deviation. */
-static vt_status show(vt_model **out, survey *s, vt_err *e) {
+static vt_status build_sensor_model(vt_model **out, survey *s, vt_err *e) {
     double *w = vt_alloc(VT_SENSORS_MOST * s->phi * sizeof *w), b[VT_SENSORS_MOST];
-    vt_status st = w ? cut(out, s->m, s->point, s->count, e) : vt_fail(e, VT_E_MEMORY, "no memory for sensors");
+    vt_status st =
+        w ? cut_at_point(out, s->m, s->point, s->count, e) : vt_fail(e, VT_E_MEMORY, "no memory for sensors");
     for (int i = 0; w && i < s->count; i++) {
         for (size_t k = 0; k < s->phi; k++) w[(size_t)i * s->phi + k] = s->kept[i].w[k] / s->kept[i].deviation;
         b[i] = -s->kept[i].mean / s->kept[i].deviation;
@@ -260,11 +261,11 @@ static vt_status show(vt_model **out, survey *s, vt_err *e) {
 
 /* Kinds stand at places of their own while they are collected; then the first of each kind, the second of each, ...: a
  * kind whose numbers are larger must not hide another. */
-static vt_status collect(survey *s, vt_err *e) {
+static vt_status collect_sensors(survey *s, vt_err *e) {
     const int first[] = {0, UNITS, UNITS + SCORES};
-    int n[] = {units(s, first[0]), scores(s, first[1]), 0};
+    int n[] = {add_hidden_units(s, first[0]), add_query_directions(s, first[1]), 0};
     sensor all[VT_SENSORS_MOST];
-    VT_TRY(turned(s, first[2], &n[2], e));
+    VT_TRY(add_whitened_directions(s, first[2], &n[2], e));
     memcpy(all, s->kept, sizeof all);
     for (int i = 0; i < VT_SENSORS_MOST; i++)
         for (int kind = 0; kind < 3; kind++)
@@ -278,7 +279,7 @@ vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const 
     vt_classifier seen = {0};
     survey s = {.m = m, .point = point, .n = images->count < CLEAN ? images->count : CLEAN};
     *out = NULL, *passes = 0;
-    VT_TRY(cut(&bare, m, point, 2, e));
+    VT_TRY(cut_at_point(&bare, m, point, 2, e));
     if (!bare || s.n < 2) {
         vt_model_close(bare);
         return VT_OK;
@@ -287,12 +288,12 @@ vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const 
     s.moved = s.n < MOVED ? s.n : MOVED;
     vt_model_close(bare), bare = NULL;
     vt_status st = survey_open(&s, e);
-    if (st == VT_OK) st = cut(&bare, m, point, (int)s.phi, e);
+    if (st == VT_OK) st = cut_at_point(&bare, m, point, (int)s.phi, e);
     if (st == VT_OK) vt_head_set(bare, NULL, NULL, (int)s.phi, s.phi), st = vt_classifier_open_unjudged(&seen, bare, e);
-    if (st == VT_OK) st = look(&s, &seen, images, e);
-    if (st == VT_OK) *passes = s.n + s.moved, st = collect(&s, e);
+    if (st == VT_OK) st = collect_features(&s, &seen, images, e);
+    if (st == VT_OK) *passes = s.n + s.moved, st = collect_sensors(&s, e);
     vt_classifier_close(&seen), vt_model_close(bare);
-    if (st == VT_OK && s.count > 1) st = show(out, &s, e);
+    if (st == VT_OK && s.count > 1) st = build_sensor_model(out, &s, e);
     for (int i = 0; i < s.count; i++) scores[i] = s.kept[i].score;
     free(s.clean), free(s.moves), free(s.row), free(s.all);
     return st;

@@ -29,7 +29,7 @@ typedef struct talk {
 /* ---- bytes ---- */
 
 /* *closed: the other side has gone, in place of a message. */
-static vt_status get(talk *t, void *to, size_t n, int *fd, bool *closed, vt_err *e) {
+static vt_status read_bytes(talk *t, void *to, size_t n, int *fd, bool *closed, vt_err *e) {
     size_t got;
     vt_io how = vt_child_read(t->s->in, to, n, INFINITY, t->s->interrupt, fd, &got);
     if (closed) *closed = how == VT_IO_CLOSED && !got;
@@ -38,79 +38,79 @@ static vt_status get(talk *t, void *to, size_t n, int *fd, bool *closed, vt_err 
     return vt_fail(e, VT_E_IO, "the conversation ended in the middle of a question");
 }
 
-static vt_status put(talk *t, const void *from, size_t n, vt_err *e) {
+static vt_status write_bytes(talk *t, const void *from, size_t n, vt_err *e) {
     vt_io how = vt_child_write(t->s->out, from, n, INFINITY, t->s->interrupt, -1);
     if (how == VT_IO_INTERRUPTED) return VT_INTERRUPTED;
     return how == VT_IO_DONE ? VT_OK : vt_fail(e, VT_E_IO, "the conversation ended in the middle of an answer");
 }
 
-static vt_status reply(talk *t, const vt_wire_head *q, vt_wire_op op, unsigned flags, const void *bytes, size_t n,
-                       vt_err *e) {
+static vt_status send_reply(talk *t, const vt_wire_head *q, vt_wire_op op, unsigned flags, const void *bytes, size_t n,
+                            vt_err *e) {
     vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = op, .id = q->id, .rows = q->rows, .flags = flags, .bytes = n};
-    VT_TRY(put(t, &a, sizeof a, e));
-    return n ? put(t, bytes, n, e) : VT_OK;
+    VT_TRY(write_bytes(t, &a, sizeof a, e));
+    return n ? write_bytes(t, bytes, n, e) : VT_OK;
 }
 
 /* The sentence goes to both. */
-static vt_status refuse(talk *t, const vt_wire_head *q, vt_status s, const char *text, vt_err *e) {
+static vt_status send_error(talk *t, const vt_wire_head *q, vt_status s, const char *text, vt_err *e) {
     char said[600];
     snprintf(said, sizeof said, "%s", text);
-    reply(t, q, VT_WIRE_ERROR, 0, said, strlen(said), NULL);
+    send_reply(t, q, VT_WIRE_ERROR, 0, said, strlen(said), NULL);
     return vt_fail(e, s, "%s", said);
 }
 
 /* ---- greeting, sharing ---- */
 
-static vt_status greet(talk *t, const vt_wire_head *q, vt_err *e) {
+static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
     char theirs[4096];
-    if (q->bytes > sizeof theirs) return refuse(t, q, VT_E_FORMAT, "a greeting of more than 4096 bytes", e);
-    VT_TRY(get(t, theirs, (size_t)q->bytes, NULL, NULL, e));
+    if (q->bytes > sizeof theirs) return send_error(t, q, VT_E_FORMAT, "a greeting of more than 4096 bytes", e);
+    VT_TRY(read_bytes(t, theirs, (size_t)q->bytes, NULL, NULL, e));
     json_t *o = vt_hello_json(t->s->hello);
     json_object_set_new(o, "protocol", json_integer(VT_WIRE_PROTOCOL));
     char *text = vt_json_text(o, JSON_COMPACT);
     json_decref(o);
-    vt_status s = text ? reply(t, q, VT_WIRE_HELLO, 0, text, strlen(text), e)
-                       : refuse(t, q, VT_E_MEMORY, "no memory for a greeting", e);
+    vt_status s = text ? send_reply(t, q, VT_WIRE_HELLO, 0, text, strlen(text), e)
+                       : send_error(t, q, VT_E_MEMORY, "no memory for a greeting", e);
     free(text);
     return s;
 }
 
 /* flags 1: it is mapped. */
-static vt_status share(talk *t, const vt_wire_head *q, int *fd, vt_err *e) {
-    if (q->bytes || !q->rows || q->rows > VT_WIRE_BATCH) return refuse(t, q, VT_E_FORMAT, "no memory to share", e);
+static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_err *e) {
+    if (q->bytes || !q->rows || q->rows > VT_WIRE_BATCH) return send_error(t, q, VT_E_FORMAT, "no memory to share", e);
     vt_wire_parts p = vt_wire_layout(t->s->hello, (int)q->rows);
     vt_shared_close(t->shared, t->parts.bytes);
     t->shared = *fd >= 0 ? vt_shared_map(*fd, p.bytes) : NULL;
     t->parts = p, t->shared_rows = (int)q->rows;
-    return reply(t, q, VT_WIRE_SHARE, t->shared != NULL, NULL, 0, e);
+    return send_reply(t, q, VT_WIRE_SHARE, t->shared != NULL, NULL, 0, e);
 }
 
 /* ---- questions ---- */
 
 /* The rows of a question: in shared memory where they are, else read. *asked: how many. */
-static vt_status take(talk *t, const vt_wire_head *q, int *asked, vt_err *e) {
+static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, vt_err *e) {
     bool vjp = q->op == VT_WIRE_VJP;
     size_t each = vjp ? (size_t)t->s->hello->classes : t->pixels;
     const char *why = vt_wire_refuses(t->s->hello, q, t->shared != NULL);
     if (!why && t->shared && q->rows > (uint32_t)t->shared_rows) why = "more rows than are shared";
-    if (why) return refuse(t, q, VT_E_FORMAT, why, e);
-    VT_TRY(get(t, t->mask, q->rows, NULL, NULL, e));
+    if (why) return send_error(t, q, VT_E_FORMAT, why, e);
+    VT_TRY(read_bytes(t, t->mask, q->rows, NULL, NULL, e));
     *asked = 0;
     for (uint32_t i = 0; i < q->rows; i++) *asked += t->mask[i] != 0;
     if (q->bytes != vt_wire_question_bytes(t->s->hello, q, *asked, t->shared != NULL))
-        return refuse(t, q, VT_E_FORMAT, "a message of another length than its rows have", e);
+        return send_error(t, q, VT_E_FORMAT, "a message of another length than its rows have", e);
     for (uint32_t i = 0; i < q->rows; i++) {
         float *at =
             t->shared ? (float *)(void *)(t->shared + (vjp ? t->parts.dz : t->parts.x)) + i * each : t->x + i * each;
         t->in[i] = t->mask[i] ? at : NULL;
-        if (t->mask[i] && !t->shared) VT_TRY(get(t, at, each * sizeof *at, NULL, NULL, e));
+        if (t->mask[i] && !t->shared) VT_TRY(read_bytes(t, at, each * sizeof *at, NULL, NULL, e));
     }
     for (int i = (int)q->rows; i < t->rows; i++) t->in[i] = NULL;
     return VT_OK;
 }
 
 /* Where the answer of row i goes. */
-static void *place(talk *t, const vt_wire_head *q, int i) {
+static void *answer_address(talk *t, const vt_wire_head *q, int i) {
     size_t classes = (size_t)t->s->hello->classes, row = (size_t)i;
     if (q->op == VT_WIRE_LOGITS64)
         return (t->shared ? (double *)(void *)(t->shared + t->parts.z64) : (double *)(void *)t->plain) + row * classes;
@@ -119,20 +119,20 @@ static void *place(talk *t, const vt_wire_head *q, int i) {
     return (t->shared ? (float *)(void *)(t->shared + t->parts.z) : t->plain) + row * classes;
 }
 
-static vt_status give(talk *t, const vt_wire_head *q, int asked, vt_err *e) {
+static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *e) {
     const vt_hello *h = t->s->hello;
     size_t all = vt_wire_answer_bytes(h, q, asked, t->shared != NULL);
     size_t each = vt_wire_answer_bytes(h, q, 1, false);
     vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = q->op, .id = q->id, .rows = q->rows, .bytes = all};
-    VT_TRY(put(t, &a, sizeof a, e));
+    VT_TRY(write_bytes(t, &a, sizeof a, e));
     for (int i = 0; all && i < (int)q->rows; i++)
-        if (t->mask[i]) VT_TRY(put(t, place(t, q, i), each, e));
+        if (t->mask[i]) VT_TRY(write_bytes(t, answer_address(t, q, i), each, e));
     return VT_OK;
 }
 
-static vt_status logits(talk *t, const vt_wire_head *q, vt_err *e) {
+static vt_status compute_logits(talk *t, const vt_wire_head *q, vt_err *e) {
     bool keep = q->flags & VT_WIRE_KEEP;
-    for (int i = 0; i < t->rows; i++) t->out[i] = t->in[i] ? place(t, q, i) : NULL;
+    for (int i = 0; i < t->rows; i++) t->out[i] = t->in[i] ? answer_address(t, q, i) : NULL;
     if (keep) {
         t->kept = (int)q->rows;
         memcpy(t->kept_mask, t->mask, q->rows);
@@ -144,7 +144,7 @@ static vt_status logits(talk *t, const vt_wire_head *q, vt_err *e) {
 }
 
 /* The kept batch once more, where something else was computed since. */
-static vt_status restore(talk *t, vt_err *e) {
+static vt_status restore_kept_forward(talk *t, vt_err *e) {
     if (!t->overwritten) return VT_OK;
     for (int i = 0; i < t->rows; i++) {
         bool was = i < t->kept && t->kept_mask[i];
@@ -160,38 +160,38 @@ static vt_status vjp(talk *t, const vt_wire_head *q, vt_err *e) {
     for (int i = 0; good && i < t->kept; i++) good = !t->mask[i] || t->kept_mask[i];
     if (!good) return vt_fail(e, VT_E_FORMAT, "a vjp of what was not kept");
     for (int i = 0; i < t->rows; i++)
-        t->vjp[i] = t->in[i] ? (vt_vjp){.dx = place(t, q, i), .dz = t->in[i]} : (vt_vjp){0};
-    VT_TRY(restore(t, e));
+        t->vjp[i] = t->in[i] ? (vt_vjp){.dx = answer_address(t, q, i), .dz = t->in[i]} : (vt_vjp){0};
+    VT_TRY(restore_kept_forward(t, e));
     return vt_engine_vjp(t->s->engine, t->vjp, e);
 }
 
-static vt_status logits64(talk *t, const vt_wire_head *q, vt_err *e) {
-    for (int i = 0; i < t->rows; i++) t->out64[i] = t->in[i] ? place(t, q, i) : NULL;
+static vt_status compute_logits64(talk *t, const vt_wire_head *q, vt_err *e) {
+    for (int i = 0; i < t->rows; i++) t->out64[i] = t->in[i] ? answer_address(t, q, i) : NULL;
     return vt_engine_forward64(t->s->engine, t->out64, t->in, e);
 }
 
 static vt_status one_question(talk *t, const vt_wire_head *q, vt_err *e) {
     int asked = 0;
     vt_err why = {0};
-    VT_TRY(take(t, q, &asked, e));
-    vt_status s = q->op == VT_WIRE_LOGITS ? logits(t, q, &why)
+    VT_TRY(read_question_rows(t, q, &asked, e));
+    vt_status s = q->op == VT_WIRE_LOGITS ? compute_logits(t, q, &why)
                   : q->op == VT_WIRE_VJP  ? vjp(t, q, &why)
-                                          : logits64(t, q, &why);
-    return s == VT_OK ? give(t, q, asked, e) : refuse(t, q, s, why.text, e);
+                                          : compute_logits64(t, q, &why);
+    return s == VT_OK ? send_answer(t, q, asked, e) : send_error(t, q, s, why.text, e);
 }
 
-static vt_status converse(talk *t, vt_err *e) {
+static vt_status serve_until_closed(talk *t, vt_err *e) {
     for (;;) {
         vt_wire_head q;
         int fd = -1;
         bool closed;
-        vt_status s = get(t, &q, sizeof q, &fd, &closed, e);
+        vt_status s = read_bytes(t, &q, sizeof q, &fd, &closed, e);
         if (s == VT_OK && !closed) {
             if (q.magic != VT_WIRE_MAGIC)
                 s = vt_fail(e, VT_E_FORMAT, "what was asked is no message of the protocol");
             else
-                s = q.op == VT_WIRE_HELLO   ? greet(t, &q, e)
-                    : q.op == VT_WIRE_SHARE ? share(t, &q, &fd, e)
+                s = q.op == VT_WIRE_HELLO   ? answer_greeting(t, &q, e)
+                    : q.op == VT_WIRE_SHARE ? map_shared_memory(t, &q, &fd, e)
                                             : one_question(t, &q, e);
         }
         if (fd >= 0) close(fd);
@@ -213,7 +213,7 @@ static bool take_memory(talk *t) {
 
 vt_status vt_serve_run(const vt_serve *s, vt_err *e) {
     talk t = {.s = s, .rows = s->engine->capacity, .pixels = s->engine->pixels};
-    vt_status st = take_memory(&t) ? converse(&t, e) : vt_fail(e, VT_E_MEMORY, "no memory to serve a model");
+    vt_status st = take_memory(&t) ? serve_until_closed(&t, e) : vt_fail(e, VT_E_MEMORY, "no memory to serve a model");
     vt_shared_close(t.shared, t.parts.bytes);
     free(t.plain), free(t.x), free(t.spare), free(t.kept_x), free(t.in), free(t.out), free(t.out64), free(t.vjp);
     return st;

@@ -61,7 +61,7 @@ json_t *vt_hello_json(const vt_hello *h) {
     return o;
 }
 
-static vt_status wrong(const field *f, const char *must, vt_err *e) {
+static vt_status report_bad_field(const field *f, const char *must, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT, "its greeting's \"%s\" must be %s", f->key, must);
 }
 
@@ -70,23 +70,24 @@ static vt_status take_text(vt_hello *h, const field *f, const json_t *v, vt_err 
     char must[60];
     snprintf(must, sizeof must, "text of one line and %s %d bytes", f->must ? "1 to" : "at most", f->most - 1);
     if (text && !*text && !f->must) return VT_OK; /* as if it were not there */
-    if (!text || !*text || !vt_text_is_plain(text) || strlen(text) >= (size_t)f->most) return wrong(f, must, e);
+    if (!text || !*text || !vt_text_is_plain(text) || strlen(text) >= (size_t)f->most)
+        return report_bad_field(f, must, e);
     memcpy((char *)h + f->at, text, strlen(text) + 1);
     return VT_OK;
 }
 
-static vt_status take(vt_hello *h, const field *f, const json_t *v, vt_err *e) {
+static vt_status read_field(vt_hello *h, const field *f, const json_t *v, vt_err *e) {
     void *at = (char *)h + f->at;
     char must[60];
     if (!v) return f->must ? vt_fail(e, VT_E_FORMAT, "its greeting has no \"%s\"", f->key) : VT_OK;
     if (f->kind == TEXT) return take_text(h, f, v, e);
     if (f->kind == TRUTH) {
         *(bool *)at = json_is_true(v);
-        return json_is_boolean(v) ? VT_OK : wrong(f, "true or false", e);
+        return json_is_boolean(v) ? VT_OK : report_bad_field(f, "true or false", e);
     }
     json_int_t k = json_integer_value(v);
     snprintf(must, sizeof must, "a whole number from %d to %d", f->least, f->most);
-    if (!json_is_integer(v) || k < f->least || k > f->most) return wrong(f, must, e);
+    if (!json_is_integer(v) || k < f->least || k > f->most) return report_bad_field(f, must, e);
     *(int *)at = (int)k;
     return VT_OK;
 }
@@ -97,7 +98,7 @@ static vt_status take_all(vt_hello *h, const json_t *o, vt_err *e) {
     if (json_integer_value(p) != VT_WIRE_PROTOCOL)
         return vt_fail(e, VT_E_FORMAT, "it speaks version %lld of the protocol, must be %d",
                        (long long)json_integer_value(p), VT_WIRE_PROTOCOL);
-    for (int i = 0; i < FIELDS; i++) VT_TRY(take(h, &fields[i], json_object_get(o, fields[i].key), e));
+    for (int i = 0; i < FIELDS; i++) VT_TRY(read_field(h, &fields[i], json_object_get(o, fields[i].key), e));
     size_t n = strlen(h->sha256);
     if (n && (n != 64 || strspn(h->sha256, "0123456789abcdef") != 64))
         return vt_fail(e, VT_E_FORMAT, "its greeting's \"sha256\" must be 64 hexadecimal digits, or absent");
@@ -119,15 +120,15 @@ vt_status vt_hello_read(vt_hello *h, const char *text, size_t n, vt_err *e) {
     return s;
 }
 
-static size_t up(size_t n) { return (n + 63) / 64 * 64; }
+static size_t align_to_64(size_t n) { return (n + 63) / 64 * 64; }
 
 vt_wire_parts vt_wire_layout(const vt_hello *h, int rows) {
-    size_t image = up((size_t)rows * vt_hello_pixels(h) * sizeof(float));
+    size_t image = align_to_64((size_t)rows * vt_hello_pixels(h) * sizeof(float));
     size_t scores = (size_t)rows * (size_t)h->classes;
     vt_wire_parts p = {.x = 0, .dx = image, .z = 2 * image};
-    p.dz = p.z + up(scores * sizeof(float));
-    p.z64 = p.dz + up(scores * sizeof(float));
-    p.bytes = p.z64 + up(scores * sizeof(double));
+    p.dz = p.z + align_to_64(scores * sizeof(float));
+    p.z64 = p.dz + align_to_64(scores * sizeof(float));
+    p.bytes = p.z64 + align_to_64(scores * sizeof(double));
     return p;
 }
 

@@ -22,7 +22,7 @@ const vt_wrap_def *vt_wrap_find(const char *name) {
     return NULL;
 }
 
-static vt_status unknown(const char *name, vt_err *e) {
+static vt_status fail_unknown_wrap(const char *name, vt_err *e) {
     const char *names[COUNT], *near;
     for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
     near = vt_nearest(name, names, COUNT);
@@ -37,7 +37,7 @@ vt_status vt_wrap_parse(vt_wrap *out, const char *spec, vt_err *e) {
     size_t n = colon ? (size_t)(colon - spec) : strlen(spec);
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), spec);
     const vt_wrap_def *def = vt_wrap_find(name);
-    if (!def) return unknown(name, e);
+    if (!def) return fail_unknown_wrap(name, e);
     void *params = calloc(1, def->params_size);
     if (!params) return vt_fail(e, VT_E_MEMORY, "no memory for wrap %s", name);
     vt_opt_defaults(def->opts, params);

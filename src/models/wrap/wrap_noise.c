@@ -23,7 +23,7 @@ typedef struct cover_state {
     float *y;   /* [pixels] */
 } state;
 
-static const float *noisy(state *s, const float *x) {
+static const float *noisy_image(state *s, const float *x) {
     vt_rng_normals(&s->key, s->y, s->all.pixels);
     s->key.step++;
     for (size_t i = 0; i < s->all.pixels; i++) s->y[i] = x[i] + s->sigma * s->y[i];
@@ -32,12 +32,12 @@ static const float *noisy(state *s, const float *x) {
 
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     state *s = self;
-    return vt_classifier_logits(&s->all, noisy(s, x), z, keep, e);
+    return vt_classifier_logits(&s->all, noisy_image(s, x), z, keep, e);
 }
 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     state *s = self;
-    return vt_classifier_logits64(&s->all, noisy(s, x), z, e);
+    return vt_classifier_logits64(&s->all, noisy_image(s, x), z, e);
 }
 
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {

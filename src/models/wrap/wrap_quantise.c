@@ -24,7 +24,7 @@ typedef struct cover_state {
     float *q; /* [pixels] */
 } state;
 
-static const float *quantised(state *s, const float *x) {
+static const float *quantised_image(state *s, const float *x) {
     float top = (float)(s->p.levels - 1);
     for (size_t i = 0; i < s->all.pixels; i++) s->q[i] = nearbyintf(x[i] * top) / top;
     return s->q;
@@ -32,12 +32,12 @@ static const float *quantised(state *s, const float *x) {
 
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     state *s = self;
-    return vt_classifier_logits(&s->all, quantised(s, x), z, keep, e);
+    return vt_classifier_logits(&s->all, quantised_image(s, x), z, keep, e);
 }
 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     state *s = self;
-    return vt_classifier_logits64(&s->all, quantised(s, x), z, e);
+    return vt_classifier_logits64(&s->all, quantised_image(s, x), z, e);
 }
 
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {

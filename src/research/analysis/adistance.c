@@ -27,7 +27,7 @@ typedef struct job {
     double gradient[VT_ADISTANCE_FOLDS];
 } job;
 
-static void carve(scratch *g, vt_arena *a, size_t n, size_t d) {
+static void lay_out_buffers(scratch *g, vt_arena *a, size_t n, size_t d) {
     g->x = vt_arena_take(a, 2 * n * (d + 1), sizeof *g->x);
     g->w = vt_arena_take(a, d + 1, sizeof *g->w);
     g->mean = vt_arena_take(a, d, sizeof *g->mean), g->scale = vt_arena_take(a, d, sizeof *g->scale);
@@ -37,7 +37,7 @@ static void carve(scratch *g, vt_arena *a, size_t n, size_t d) {
 size_t vt_adistance_bytes(size_t n, size_t d, int threads) {
     scratch g;
     vt_arena a = {0};
-    carve(&g, &a, n, d);
+    lay_out_buffers(&g, &a, n, d);
     return (size_t)threads * (a.used + vt_logistic_bytes(2 * n, d + 1));
 }
 
@@ -54,7 +54,7 @@ static int by_draw(const void *a_, const void *b_) {
 }
 
 /* Pairs in a drawn order, dealt out: folds differ by one pair at most. */
-static vt_status deal(job *j, vt_err *e) {
+static vt_status assign_folds(job *j, vt_err *e) {
     vt_rng r = {.seed = j->o->seed, .purpose = vt_rng_purpose("analyze features folds")};
     ticket *t = calloc(j->n, sizeof *t);
     j->fold = calloc(j->n, sizeof *j->fold);
@@ -72,19 +72,19 @@ static vt_status deal(job *j, vt_err *e) {
 
 /* ---- one fold ---- */
 
-static bool tests(const job *j, size_t row, int fold) { return j->fold[row % j->n] == fold; }
+static bool is_test_row(const job *j, size_t row, int fold) { return j->fold[row % j->n] == fold; }
 
-static void standardise(scratch *g, const job *j, int fold) {
+static void fit_standardisation(scratch *g, const job *j, int fold) {
     size_t d = j->d, n = 0;
     memset(g->mean, 0, d * sizeof *g->mean), memset(g->scale, 0, d * sizeof *g->scale);
     for (size_t i = 0; i < 2 * j->n; i++) {
-        if (tests(j, i, fold)) continue;
+        if (is_test_row(j, i, fold)) continue;
         n++;
         for (size_t k = 0; k < d; k++) g->mean[k] += j->x[i * d + k];
     }
     for (size_t k = 0; k < d; k++) g->mean[k] /= (double)n;
     for (size_t i = 0; i < 2 * j->n; i++)
-        for (size_t k = 0; k < d && !tests(j, i, fold); k++) {
+        for (size_t k = 0; k < d && !is_test_row(j, i, fold); k++) {
             double t = j->x[i * d + k] - g->mean[k];
             g->scale[k] += t * t;
         }
@@ -96,22 +96,22 @@ static void standardise(scratch *g, const job *j, int fold) {
 }
 
 /* to [d + 1] */
-static void prepare(double *to, const scratch *g, const double *x, size_t d) {
+static void standardise_row(double *to, const scratch *g, const double *x, size_t d) {
     for (size_t k = 0; k < d; k++) to[k] = (x[k] - g->mean[k]) * g->scale[k];
     to[d] = 1;
 }
 
 static vt_status train_and_test(scratch *g, job *j, int fold, vt_err *e) {
     size_t d = j->d, n = 0;
-    standardise(g, j, fold);
+    fit_standardisation(g, j, fold);
     for (size_t i = 0; i < 2 * j->n; i++)
-        if (!tests(j, i, fold)) g->yes[n] = i >= j->n, prepare(g->x + n++ * (d + 1), g, j->x + i * d, d);
+        if (!is_test_row(j, i, fold)) g->yes[n] = i >= j->n, standardise_row(g->x + n++ * (d + 1), g, j->x + i * d, d);
     const vt_logistic l = {.x = g->x, .yes = g->yes, .n = n, .m = d + 1, .lambda = j->o->lambda};
     VT_TRY(vt_logistic_fit(g->w, &j->gradient[fold], &l, e));
     for (size_t i = 0; i < 2 * j->n; i++) {
-        if (!tests(j, i, fold)) continue;
+        if (!is_test_row(j, i, fold)) continue;
         double f = 0;
-        prepare(g->x, g, j->x + i * d, d);
+        standardise_row(g->x, g, j->x + i * d, d);
         for (size_t k = 0; k <= d; k++) f += g->w[k] * g->x[k];
         j->tested[fold]++, j->wrong[fold] += (f > 0) != (i >= j->n);
     }
@@ -124,10 +124,10 @@ static vt_status one_fold(void *ctx, int thread, size_t item, vt_err *e) {
     vt_arena a = {0};
     (void)thread;
     VT_TRY(vt_check_interrupt(j->o->interrupt, "an analysis", e));
-    carve(&g, &a, j->n, j->d);
+    lay_out_buffers(&g, &a, j->n, j->d);
     a = (vt_arena){.base = vt_alloc(a.used), .size = a.used};
     if (!a.base) return vt_fail(e, VT_E_MEMORY, "no memory for a fold of %zu x %zu features", 2 * j->n, j->d);
-    carve(&g, &a, j->n, j->d);
+    lay_out_buffers(&g, &a, j->n, j->d);
     vt_status s = train_and_test(&g, j, (int)item, e);
     free(a.base);
     return s;
@@ -135,7 +135,7 @@ static vt_status one_fold(void *ctx, int thread, size_t item, vt_err *e) {
 
 /* ---- all ---- */
 
-static double distance(size_t wrong, size_t tested) { return 2 * (1 - 2 * (double)wrong / (double)tested); }
+static double distance_from_errors(size_t wrong, size_t tested) { return 2 * (1 - 2 * (double)wrong / (double)tested); }
 
 static void sum_up(job *j) {
     vt_adistance_result *r = j->r;
@@ -144,10 +144,10 @@ static void sum_up(job *j) {
     *r = (vt_adistance_result){0};
     for (int f = 0; f < folds; f++) {
         r->wrong += j->wrong[f], r->gradient = fmax(r->gradient, j->gradient[f]);
-        r->of_fold[f] = distance(j->wrong[f], j->tested[f]), mean += r->of_fold[f] / folds;
+        r->of_fold[f] = distance_from_errors(j->wrong[f], j->tested[f]), mean += r->of_fold[f] / folds;
     }
     for (int f = 0; f < folds; f++) squares += (r->of_fold[f] - mean) * (r->of_fold[f] - mean);
-    r->value = distance(r->wrong, 2 * j->n), r->spread = sqrt(squares / (folds - 1));
+    r->value = distance_from_errors(r->wrong, 2 * j->n), r->spread = sqrt(squares / (folds - 1));
 }
 
 vt_status vt_adistance_run(vt_adistance_result *r, const double *x, size_t n, size_t d, const vt_adistance *o,
@@ -156,7 +156,7 @@ vt_status vt_adistance_run(vt_adistance_result *r, const double *x, size_t n, si
     if (o->folds < 2 || o->folds > VT_ADISTANCE_FOLDS || (size_t)o->folds > n)
         return vt_fail(e, VT_E_RANGE, "%d folds of %zu pairs; there must be 2 to %d, and a pair for each", o->folds, n,
                        VT_ADISTANCE_FOLDS);
-    vt_status s = deal(&j, e);
+    vt_status s = assign_folds(&j, e);
     if (s == VT_OK) s = vt_for_each((size_t)o->folds, o->threads, one_fold, &j, e);
     if (s == VT_OK) sum_up(&j);
     free(j.fold);

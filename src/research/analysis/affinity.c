@@ -37,7 +37,7 @@ static vt_status keys_norm(double *out, const room *r, const double *a, int lda,
 }
 
 /* 0 / 0: nothing moved, and nothing was allowed to. */
-static void worst(double *most, double measured, double bound) {
+static void raise_worst_ratio(double *most, double measured, double bound) {
     double ratio = measured > 0 ? measured / bound : 0;
     if (!(ratio <= *most)) *most = ratio; /* a NaN stays */
 }
@@ -58,10 +58,10 @@ static void add_row(vt_affinity *s, const vt_affinity_pair *p, const room *r, in
     for (int j = 0; j < p->t; j++) moving += (r->a1[j] - r->a[j]) * (r->a1[j] - r->a[j]);
     fixed = sqrt(fixed), moving = sqrt(moving);
     double half = p->scale / 2, extended = half * (r->hk * eps + r->hdk * vt_length64(q1, (size_t)p->d));
-    worst(&s->paper, fixed, 4 * half * r->k * eps), worst(&s->half, fixed, half * r->k * eps);
-    worst(&s->centred, fixed, half * r->hk * eps), worst(&s->l1, l1, (high - low) / 2);
-    worst(&s->extended, moving, extended);
-    worst(&s->most_fixed, fixed, 1), worst(&s->most_moving, moving, 1);
+    raise_worst_ratio(&s->paper, fixed, 4 * half * r->k * eps), raise_worst_ratio(&s->half, fixed, half * r->k * eps);
+    raise_worst_ratio(&s->centred, fixed, half * r->hk * eps), raise_worst_ratio(&s->l1, l1, (high - low) / 2);
+    raise_worst_ratio(&s->extended, moving, extended);
+    raise_worst_ratio(&s->most_fixed, fixed, 1), raise_worst_ratio(&s->most_moving, moving, 1);
     s->rows++, s->fixed += fixed, s->moving += moving;
     s->sum_paper += 4 * half * r->k * eps, s->sum_centred += half * r->hk * eps, s->sum_extended += extended;
 }
@@ -82,7 +82,7 @@ vt_status vt_affinity_add(vt_affinity *s, const vt_affinity_pair *p, vt_err *e) 
 void vt_affinity_merge(vt_affinity *s, const vt_affinity *o) {
     double *const most[] = {&s->most_fixed, &s->most_moving, &s->paper, &s->half, &s->centred, &s->l1, &s->extended};
     const double his[] = {o->most_fixed, o->most_moving, o->paper, o->half, o->centred, o->l1, o->extended};
-    for (size_t i = 0; i < sizeof his / sizeof *his; i++) worst(most[i], his[i], 1);
+    for (size_t i = 0; i < sizeof his / sizeof *his; i++) raise_worst_ratio(most[i], his[i], 1);
     s->rows += o->rows, s->fixed += o->fixed, s->moving += o->moving;
     s->sum_paper += o->sum_paper, s->sum_centred += o->sum_centred, s->sum_extended += o->sum_extended;
 }

@@ -109,7 +109,7 @@ static vt_status check(const vt_analysis_def *def, const void *params, const vt_
     return def->check ? def->check(a, params, e) : VT_OK;
 }
 
-static json_t *describe(const vt_analysis_def *def, const void *params, const vt_analyze *a) {
+static json_t *describe_run(const vt_analysis_def *def, const void *params, const vt_analyze *a) {
     char options[1000];
     vt_opt_text(def->opts, params, options, sizeof options);
     static const char letters[VT_ANALYZE_MOST + 1] = "ABCDEFGH";
@@ -133,7 +133,7 @@ static json_t *describe(const vt_analysis_def *def, const void *params, const vt
     return o;
 }
 
-static void heading(const vt_analysis_def *def, const vt_analyze *a, const char *options, FILE *out) {
+static void print_heading(const vt_analysis_def *def, const vt_analyze *a, const char *options, FILE *out) {
     fprintf(out, "analysis %s: %s\n%s\nseed %" PRIu64 "%s%s\n", def->name, def->summary, def->source, a->seed,
             *options ? ", " : "", options);
     if (a->subjects[0].data) fprintf(out, "%zu images of %s", a->n_images, a->subjects[0].data->path);
@@ -148,8 +148,8 @@ vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const v
     *doc = NULL;
     VT_TRY(check(def, params, a, e));
     vt_opt_text(def->opts, params, options, sizeof options);
-    heading(def, a, options, out);
-    *doc = describe(def, params, a);
+    print_heading(def, a, options, out);
+    *doc = describe_run(def, params, a);
     json_t *results = *doc ? json_object() : NULL;
     if (!results || json_object_set_new(*doc, "results", results) != 0)
         return vt_fail(e, VT_E_MEMORY, "no memory for an analysis");

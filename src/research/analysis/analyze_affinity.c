@@ -55,7 +55,7 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.sums = j->sums + i * (size_t)j->depth, .q = calloc((size_t)j->depth, sizeof *p.q)};
     if (!p.q) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
@@ -77,7 +77,7 @@ static vt_affinity of_layer(const job *j, int layer) {
 
 static double per_row(const vt_affinity *s, double sum) { return s->rows ? sum / (double)s->rows : NAN; }
 
-static void table(const job *j, int subject, FILE *out) {
+static void print_table(const job *j, int subject, FILE *out) {
     vt_analyze_title(out, j->a, subject);
     fprintf(out,
             "%5s%33s%22s%33s%22s\nlayer       mean  centred/2    paper 2    largest    paper 2    centred   L1/range"
@@ -105,7 +105,7 @@ static void table(const job *j, int subject, FILE *out) {
     }
 }
 
-static json_t *describe(const vt_affinity *s, int layer) {
+static json_t *describe_layer(const vt_affinity *s, int layer) {
     return json_pack("{s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "layer", layer, "rows",
                      (json_int_t)s->rows, "fixed_mean", vt_analyze_real(per_row(s, s->fixed)), "fixed_largest",
                      vt_analyze_real(s->most_fixed), "bound_centred_mean", vt_analyze_real(per_row(s, s->sum_centred)),
@@ -117,16 +117,16 @@ static json_t *describe(const vt_affinity *s, int layer) {
                      vt_analyze_real(s->extended));
 }
 
-static vt_status report(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
+static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
     json_t *layers = json_array();
     double *moving = vt_lines_add(f, j->a, subject, "measured"),
            *half = vt_lines_add(f, j->a, subject, "centred, half"),
            *paper = vt_lines_add(f, j->a, subject, "paper, factor 2");
-    table(j, subject, out);
+    print_table(j, subject, out);
     for (int l = 0; l < j->depth; l++) {
         const vt_affinity s = of_layer(j, l);
         moving[l] = per_row(&s, s.fixed), half[l] = per_row(&s, s.sum_centred), paper[l] = per_row(&s, s.sum_paper);
-        json_array_append_new(layers, describe(&s, l));
+        json_array_append_new(layers, describe_layer(&s, l));
     }
     return vt_analyze_put(json, subject, json_pack("{s:o}", "layers", layers), e);
 }
@@ -143,9 +143,9 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.a = a, .depth = a->subjects[i].model->config.depth};
         j.sums = calloc((size_t)j.depth * a->n_images, sizeof *j.sums);
-        s = j.sums ? vt_analysis_images(a, &a->subjects[i], image, &j, e)
+        s = j.sums ? vt_analysis_images(a, &a->subjects[i], measure_image, &j, e)
                    : vt_fail(e, VT_E_MEMORY, "no memory for images");
-        if (s == VT_OK) s = report(&j, i, &f, out, json, e);
+        if (s == VT_OK) s = report_subject(&j, i, &f, out, json, e);
         free(j.sums);
     }
     if (s == VT_OK) s = vt_lines_draw(&f, a, "affinity", e);

@@ -49,7 +49,7 @@ typedef struct job {
     vt_maps maps;  /* no images: none are drawn */
 } job;
 
-static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
+static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     for (int h = 0; h < l->heads && l->dot; h++) {
         double *n = j->norms + 3 * (size_t)(l->block * j->heads + h);
@@ -88,7 +88,7 @@ static vt_status room_for(seen *s, const vt_layer *l, vt_err *e) {
 
 /* By the probabilities, in which every variant's choice shows; dot products by their scores (vt_selections_of): a
  * saturated softmax rounds different scores to equal probabilities. */
-static vt_status choose(int *tokens, const vt_layer *l, vt_selection *room, const job *j, vt_err *e) {
+static vt_status select_tokens(int *tokens, const vt_layer *l, vt_selection *room, const job *j, vt_err *e) {
     for (int h = 0; h < l->heads; h++) {
         const double *p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp;
         vt_selection *s = room + (size_t)h * (size_t)l->t;
@@ -115,7 +115,7 @@ static double longest_move(const double *x, const vt_layer *l) {
     return most;
 }
 
-static vt_status shapes(row *r, const vt_layer *l, int k, vt_err *e) {
+static vt_status add_attention_shapes(row *r, const vt_layer *l, int k, vt_err *e) {
     for (int h = 0; h < l->heads; h++) {
         vt_attention_shape s;
         VT_TRY(vt_attention_shape_of(&s, l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp, l->t, l->ldp, k, e));
@@ -126,7 +126,7 @@ static vt_status shapes(row *r, const vt_layer *l, int k, vt_err *e) {
     return VT_OK;
 }
 
-static void margins(row *r, const vt_layer *l, const vt_selection *s, const seen *at, const job *j) {
+static void add_margins(row *r, const vt_layer *l, const vt_selection *s, const seen *at, const job *j) {
     for (int i = 0; i < l->heads * l->t; i++) {
         const double *n = j->norms + 3 * (size_t)(l->block * j->heads + i / l->t);
         bool flip = !isnan(r->moved) && at->tokens[i] != at->clean[i];
@@ -140,7 +140,7 @@ static void margins(row *r, const vt_layer *l, const vt_selection *s, const seen
     r->margins = l->dot;
 }
 
-static vt_status layer(void *ctx, const vt_layer *l, vt_err *e) {
+static vt_status measure_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
     seen *s = &p->seen[l->block];
@@ -149,12 +149,12 @@ static vt_status layer(void *ctx, const vt_layer *l, vt_err *e) {
     VT_TRY(room_for(s, l, e));
     vt_selection *room = calloc((size_t)(l->heads * l->t), sizeof *room);
     if (!room) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's choices");
-    vt_status st = choose(p->attack ? s->tokens : s->clean, l, room, p->j, e);
+    vt_status st = select_tokens(p->attack ? s->tokens : s->clean, l, room, p->j, e);
     if (st == VT_OK && p->attack) memcpy(s->x, l->x, (size_t)l->t * (size_t)l->c * sizeof *s->x);
     if (st == VT_OK && !p->attack) {
         r->moved = before ? longest_move(s->x, l) : NAN;
-        st = shapes(r, l, p->j->p->k, e);
-        margins(r, l, room, s, p->j);
+        st = add_attention_shapes(r, l, p->j->p->k, e);
+        add_margins(r, l, room, s, p->j);
     }
     free(room);
     return st;
@@ -162,7 +162,7 @@ static vt_status layer(void *ctx, const vt_layer *l, vt_err *e) {
 
 /* Token scores -<dL/do_i, v_t>: what raising row i's attention to token t would lower the loss by. Of a query whose o_i
  * nothing reads (the last block's, but for the class token) there are none. */
-static vt_status scores(void *ctx, const vt_layer *l, vt_err *e) {
+static vt_status count_optimal_choices(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
     (void)e;
@@ -188,7 +188,7 @@ static vt_status forward(place *p, vt_analysis_worker *b, size_t i, bool attack,
     p->attack = attack;
     p->map = (vt_map_pass){0};
     if (i < (size_t)m->images) VT_TRY(vt_map_begin(&p->map, m, (int)i, attack, e));
-    vt_status s = vt_layers_forward(b->session, x, !attack, layer, p, z, e);
+    vt_status s = vt_layers_forward(b->session, x, !attack, measure_layer, p, z, e);
     if (!p->map.maps) return s;
     vt_map_end(&p->map);
     vt_map_image *im = &m->image[i];
@@ -198,21 +198,21 @@ static vt_status forward(place *p, vt_analysis_worker *b, size_t i, bool attack,
     return s;
 }
 
-static vt_status both(place *p, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status run_passes(place *p, vt_analysis_worker *b, size_t i, vt_err *e) {
     const double *z;
     if (b->attacked) VT_TRY(forward(p, b, i, true, &z, e));
     VT_TRY(forward(p, b, i, false, &z, e));
     double most = z[vt_largest(z, b->classes)], sum = 0; /* cross-entropy: dz = softmax(z) - onehot */
     for (int k = 0; k < b->classes; k++) sum += b->z64[k] = exp(z[k] - most);
     for (int k = 0; k < b->classes; k++) b->z64[k] = b->z64[k] / sum - (k == b->label);
-    return vt_layers_backward(b->session, b->z64, scores, p, e);
+    return vt_layers_backward(b->session, b->z64, count_optimal_choices, p, e);
 }
 
-static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.j = j, .rows = j->rows + i * (size_t)j->depth, .seen = calloc((size_t)j->depth, sizeof *p.seen)};
     if (!p.seen) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
-    vt_status s = both(&p, b, i, e);
+    vt_status s = run_passes(&p, b, i, e);
     for (int k = 0; k < j->depth; k++) free(p.seen[k].x), free(p.seen[k].tokens);
     free(p.seen);
     return s;
@@ -257,7 +257,7 @@ static const char *const keys[CELLS] = {"entropy",
                                         "impossible_flips"};
 
 /* Means; shares of queries. */
-static void cells(double out[CELLS], const row *s) {
+static void compute_cells(double out[CELLS], const row *s) {
     double heads = s->heads, n = s->queries;
     bool attacked = !isnan(s->moved);
     const double all[CELLS] = {s->shape.entropy / heads,
@@ -278,39 +278,39 @@ static void cells(double out[CELLS], const row *s) {
     memcpy(out, all, sizeof all);
 }
 
-static void part(const job *j, FILE *out, int from, int to, const char *heading) {
+static void print_columns(const job *j, FILE *out, int from, int to, const char *heading) {
     fprintf(out, "%s\n", heading);
     for (int l = 0; l < j->depth; l++) {
         const row s = of_layer(j, l);
         double c[CELLS];
-        cells(c, &s);
+        compute_cells(c, &s);
         fprintf(out, "%5d", l);
         for (int k = from; k < to; k++) vt_analyze_cell(out, c[k]);
         fprintf(out, "\n");
     }
 }
 
-static void table(const job *j, int subject, FILE *out) {
+static void print_table(const job *j, int subject, FILE *out) {
     char heading[160];
     vt_analyze_title(out, j->a, subject);
     snprintf(heading, sizeof heading, "layer    entropy  effective     top %-4d     < 1/N      |A|_2        gap",
              j->p->k);
-    part(j, out, 0, 6, heading);
+    print_columns(j, out, 0, 6, heading);
     snprintf(heading, sizeof heading,
              "layer     margin      /|W|F     /|W|%-4g    radius      moved    optimal      flips  certified "
              "impossible",
              j->p->p);
-    part(j, out, 6, CELLS, heading);
+    print_columns(j, out, 6, CELLS, heading);
 }
 
-static vt_status report(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
+static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
     json_t *layers = json_array();
     double *effective = vt_lines_add(f, j->a, subject, "effective tokens");
-    table(j, subject, out);
+    print_table(j, subject, out);
     for (int l = 0; l < j->depth; l++) {
         const row s = of_layer(j, l);
         double c[CELLS];
-        cells(c, &s);
+        compute_cells(c, &s);
         effective[l] = c[1];
         json_t *o = json_pack("{s:i,s:i}", "layer", l, "queries", s.queries);
         for (int k = 0; k < CELLS; k++) json_object_set_new(o, keys[k], vt_analyze_real(c[k]));
@@ -354,10 +354,10 @@ static vt_status open_maps(job *j, int subject, vt_err *e) {
 
 static vt_status first_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
-    return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
+    return vt_layers_forward(b->session, b->x64, false, measure_weight_norms, ctx, NULL, e);
 }
 
-static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
+static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
     size_t depth = (size_t)j->depth;
     j->norms = calloc(depth * (size_t)j->heads * 3, sizeof *j->norms);
     j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
@@ -365,7 +365,7 @@ static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
     vt_analyze once = *j->a;
     once.n_images = 1, once.attack = NULL, once.progress = NULL;
     VT_TRY(vt_analysis_images(&once, s, first_image, j, e));
-    return vt_analysis_images(j->a, s, image, j, e);
+    return vt_analysis_images(j->a, s, measure_image, j, e);
 }
 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
@@ -379,8 +379,8 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
         const vt_config *c = &a->subjects[i].model->config;
         job j = {.a = a, .p = params_, .depth = c->depth, .heads = c->heads};
         s = open_maps(&j, i, e);
-        if (s == VT_OK) s = measure(&j, &a->subjects[i], e);
-        if (s == VT_OK) s = report(&j, i, &f, out, json, e);
+        if (s == VT_OK) s = measure_subject(&j, &a->subjects[i], e);
+        if (s == VT_OK) s = report_subject(&j, i, &f, out, json, e);
         if (s == VT_OK) s = draw_maps(&j, i, e);
         free(j.norms), free(j.rows), vt_maps_close(&j.maps);
     }

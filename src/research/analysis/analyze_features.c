@@ -54,7 +54,7 @@ static size_t points_of(const vt_analyze *a) { return a->n_images * (a->attack ?
 /* ---- features ---- */
 
 /* Of the image or its copy at x; returns the network's class. */
-static vt_status look(double *to, int *class, vt_analysis_worker *b, const double *x, vt_err *e) {
+static vt_status read_features(double *to, int *class, vt_analysis_worker *b, const double *x, vt_err *e) {
     int d, k = b->classes;
     *class = vt_argmax_f64(vt_session_forward_f64(b->session, x, 1, false), k);
     const double *f = vt_session_features_f64(b->session, 0, &d);
@@ -65,14 +65,14 @@ static vt_status look(double *to, int *class, vt_analysis_worker *b, const doubl
     return VT_OK;
 }
 
-static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     row *r = &j->rows[i];
     double *clean = j->x + i * j->d, *copy = clean + j->a->n_images * j->d, moved = 0, length = 0;
     *r = (row){.label = b->label, .attacked = -1, .moved = NAN};
-    VT_TRY(look(clean, &r->predicted, b, b->x64, e));
+    VT_TRY(read_features(clean, &r->predicted, b, b->x64, e));
     if (!b->attacked) return VT_OK;
-    VT_TRY(look(copy, &r->attacked, b, b->adv64, e));
+    VT_TRY(read_features(copy, &r->attacked, b, b->adv64, e));
     for (size_t k = 0; k < j->d; k++)
         moved += (copy[k] - clean[k]) * (copy[k] - clean[k]), length += clean[k] * clean[k];
     if (length > 0) r->moved = sqrt(moved / length);
@@ -81,7 +81,7 @@ static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
 
 /* ---- the plane ---- */
 
-static vt_status components(job *j, vt_err *e) {
+static vt_status project_on_components(job *j, vt_err *e) {
     vt_pca p;
     VT_TRY(vt_pca_open(&p, j->x, j->points, j->d, e));
     vt_status s = VT_OK;
@@ -96,7 +96,7 @@ static vt_status components(job *j, vt_err *e) {
 }
 
 /* The first two components, scaled to a deviation of 1e-4 along the first, as scikit-learn starts. */
-static vt_status embed(job *j, vt_err *e) {
+static vt_status embed_by_tsne(job *j, vt_err *e) {
     size_t n = j->points;
     double square = 0;
     vt_progress *p = j->a->progress;
@@ -116,7 +116,7 @@ static vt_status embed(job *j, vt_err *e) {
     return s;
 }
 
-static vt_status separate(job *j, vt_err *e) {
+static vt_status compute_a_distance(job *j, vt_err *e) {
     const vt_adistance o = {.folds = j->p->folds,
                             .lambda = j->p->lambda,
                             .seed = j->a->seed,
@@ -128,7 +128,7 @@ static vt_status separate(job *j, vt_err *e) {
 
 /* ---- what comes out ---- */
 
-static double right(const job *j, bool attacked) {
+static double accuracy_percent(const job *j, bool attacked) {
     size_t n = 0;
     for (size_t i = 0; i < j->a->n_images; i++)
         n += (attacked ? j->rows[i].attacked : j->rows[i].predicted) == j->rows[i].label;
@@ -142,12 +142,18 @@ static double mean_moved(const job *j) {
     return n > 0 ? sum / n : NAN;
 }
 
-static void table(const job *j, FILE *out) {
+static void print_table(const job *j, FILE *out) {
     static const char *const heads[] = {"clean %", "attacked %", "A-distance", "+- folds", "moved",
                                         "PC1 %",   "PC1-2 %",    "PC1-10 %",   "t-SNE KL"};
-    const double cells[] = {right(j, false),   right(j, true),    j->between.value,
-                            j->between.spread, mean_moved(j),     100 * j->share[0],
-                            100 * j->share[1], 100 * j->share[9], j->t.kl};
+    const double cells[] = {accuracy_percent(j, false),
+                            accuracy_percent(j, true),
+                            j->between.value,
+                            j->between.spread,
+                            mean_moved(j),
+                            100 * j->share[0],
+                            100 * j->share[1],
+                            100 * j->share[9],
+                            j->t.kl};
     vt_analyze_title(out, j->a, j->subject);
     fprintf(out, "features: %zu numbers that the head reads, of %zu points\n", j->d, j->points);
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(out, " %10s", heads[k]);
@@ -159,17 +165,20 @@ static void table(const job *j, FILE *out) {
                 j->p->perplexity);
 }
 
-static json_t *place(const double *y, size_t points, size_t i) { return json_pack("[f,f]", y[i], y[points + i]); }
+static json_t *coordinates_json(const double *y, size_t points, size_t i) {
+    return json_pack("[f,f]", y[i], y[points + i]);
+}
 
 static json_t *describe_image(const job *j, size_t i) {
     const row *r = &j->rows[i];
-    json_t *o = json_pack("{s:i,s:i,s:i,s:o,s:o}", "image", j->a->images[i], "label", r->label, "predicted",
-                          r->predicted, "tsne", place(j->tsne, j->points, i), "pca", place(j->pca, j->points, i));
+    json_t *o =
+        json_pack("{s:i,s:i,s:i,s:o,s:o}", "image", j->a->images[i], "label", r->label, "predicted", r->predicted,
+                  "tsne", coordinates_json(j->tsne, j->points, i), "pca", coordinates_json(j->pca, j->points, i));
     if (!o || !j->a->attack) return o;
     size_t copy = j->a->n_images + i;
     json_object_set_new(o, "attacked_predicted", json_integer(r->attacked));
-    json_object_set_new(o, "attacked_tsne", place(j->tsne, j->points, copy));
-    json_object_set_new(o, "attacked_pca", place(j->pca, j->points, copy));
+    json_object_set_new(o, "attacked_tsne", coordinates_json(j->tsne, j->points, copy));
+    json_object_set_new(o, "attacked_pca", coordinates_json(j->pca, j->points, copy));
     json_object_set_new(o, "moved", vt_analyze_real(r->moved));
     return o;
 }
@@ -183,17 +192,17 @@ static json_t *describe_distance(const job *j) {
                      "folds", folds);
 }
 
-static vt_status record(const job *j, json_t *json, vt_err *e) {
+static vt_status store_results(const job *j, json_t *json, vt_err *e) {
     json_t *images = json_array(), *shares = json_array(), *o;
     for (size_t i = 0; i < j->a->n_images; i++) json_array_append_new(images, describe_image(j, i));
     for (size_t k = 0; k < SHARES && k < j->d; k++) json_array_append_new(shares, vt_analyze_real(j->share[k]));
     json_t *t = json_pack("{s:f,s:f,s:f,s:I}", "kl", j->t.kl, "gradient", j->t.gradient, "learning_rate", j->t.rate,
                           "without_perplexity", (json_int_t)j->t.apart);
     o = json_pack("{s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "width", (json_int_t)j->d, "points", (json_int_t)j->points,
-                  "clean_accuracy", vt_analyze_real(right(j, false)), "attacked_accuracy",
-                  vt_analyze_real(right(j, true)), "moved_mean", vt_analyze_real(mean_moved(j)), "a_distance",
-                  j->a->attack ? describe_distance(j) : json_null(), "variance_shares", shares, "tsne", t, "images",
-                  images);
+                  "clean_accuracy", vt_analyze_real(accuracy_percent(j, false)), "attacked_accuracy",
+                  vt_analyze_real(accuracy_percent(j, true)), "moved_mean", vt_analyze_real(mean_moved(j)),
+                  "a_distance", j->a->attack ? describe_distance(j) : json_null(), "variance_shares", shares, "tsne", t,
+                  "images", images);
     return vt_analyze_put(json, j->subject, o, e);
 }
 
@@ -206,7 +215,7 @@ typedef struct picture {
 } picture;
 
 /* Ten that are told apart; beyond ten classes, round the colour circle and without a key. */
-static unsigned colour(int class, int classes) {
+static unsigned class_colour(int class, int classes) {
     static const unsigned ten[] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00,
                                    0x56b4e9, 0x000000, 0x999999, 0x8b4513, 0x9acd32};
     if (classes <= 10) return ten[class];
@@ -231,7 +240,7 @@ static void write_points(FILE *f, const picture *p, int classes) {
         fprintf(f, "$%s << EOD\n", copy ? "attacked" : "clean");
         for (size_t i = 0; i < j->a->n_images; i++) {
             size_t at = i + (copy ? j->a->n_images : 0);
-            fprintf(f, "%.6g %.6g %u\n", p->y[at], p->y[j->points + at], colour(j->rows[i].label, classes));
+            fprintf(f, "%.6g %.6g %u\n", p->y[at], p->y[j->points + at], class_colour(j->rows[i].label, classes));
         }
         fprintf(f, "EOD\n");
     }
@@ -253,7 +262,7 @@ static void write_script(FILE *f, const void *data) {
     for (int k = 0; k < classes && classes <= 10; k++) {
         char name[48];
         name_of(name, s->data, k);
-        fprintf(f, ", keyentry with points pt 5 lc rgb %u title '%s'", colour(k, classes), name);
+        fprintf(f, ", keyentry with points pt 5 lc rgb %u title '%s'", class_colour(k, classes), name);
     }
     fprintf(f, "\n");
 }
@@ -267,7 +276,7 @@ static const char *file_of(char out[32], const job *j, const char *what) {
     return out;
 }
 
-static vt_status figure(const job *j, const char *name, const char *what, const picture *p, vt_err *e) {
+static vt_status draw_scatter(const job *j, const char *name, const char *what, const picture *p, vt_err *e) {
     char file[32], title[120], distance[48] = "";
     if (j->a->attack)
         snprintf(distance, sizeof distance, ", A-distance %.3f +- %.3f", j->between.value, j->between.spread);
@@ -275,14 +284,14 @@ static vt_status figure(const job *j, const char *name, const char *what, const 
     return vt_analyze_figure(j->a, file_of(file, j, name), title, j->subject, write_script, p, e);
 }
 
-static vt_status draw(const job *j, vt_err *e) {
+static vt_status draw_figures(const job *j, vt_err *e) {
     char file[32], axes[2][64];
     for (int k = 0; k < 2; k++)
         snprintf(axes[k], sizeof axes[k], "component %d, %.1f %% of the variance", k + 1,
                  100 * (j->share[k] - (k ? j->share[0] : 0)));
     const picture tsne = {j, j->tsne, {"", ""}}, pca = {j, j->pca, {axes[0], axes[1]}};
-    VT_TRY(figure(j, "tsne", "t-SNE of features", &tsne, e));
-    VT_TRY(figure(j, "pca", "Principal components of features", &pca, e));
+    VT_TRY(draw_scatter(j, "tsne", "t-SNE of features", &tsne, e));
+    VT_TRY(draw_scatter(j, "pca", "Principal components of features", &pca, e));
     if (!j->a->array) return VT_OK;
     return j->a->array(j->a->array_ctx, file_of(file, j, "features"), j->x, j->points, j->d, e);
 }
@@ -300,22 +309,22 @@ static vt_status open_job(job *j, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "no memory for %zu features of %zu numbers", j->points, j->d);
 }
 
-static vt_status one(job *j, FILE *out, json_t *json, vt_err *e) {
+static vt_status analyze_subject(job *j, FILE *out, json_t *json, vt_err *e) {
     VT_TRY(open_job(j, e));
-    VT_TRY(vt_analysis_images(j->a, &j->a->subjects[j->subject], image, j, e));
-    VT_TRY(separate(j, e));
-    VT_TRY(components(j, e));
-    VT_TRY(embed(j, e));
-    table(j, out);
-    VT_TRY(record(j, json, e));
-    return draw(j, e);
+    VT_TRY(vt_analysis_images(j->a, &j->a->subjects[j->subject], measure_image, j, e));
+    VT_TRY(compute_a_distance(j, e));
+    VT_TRY(project_on_components(j, e));
+    VT_TRY(embed_by_tsne(j, e));
+    print_table(j, out);
+    VT_TRY(store_results(j, json, e));
+    return draw_figures(j, e);
 }
 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     vt_status s = VT_OK;
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.a = a, .p = params_, .subject = i};
-        s = one(&j, out, json, e);
+        s = analyze_subject(&j, out, json, e);
         free(j.x), free(j.tsne), free(j.pca), free(j.rows);
     }
     return s;

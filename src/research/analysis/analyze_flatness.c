@@ -65,7 +65,7 @@ static vt_lanczos plan(const params *p, uint64_t seed) {
     return (vt_lanczos){.k = p->k, .most = p->most, .tol = p->tol, .seed = seed};
 }
 
-static void carve(job *j, vt_arena *r) {
+static void lay_out_buffers(job *j, vt_arena *r) {
     size_t n = j->a->n_images, k = (size_t)j->p->k, numbers = vt_model_param_count(j->model);
     j->x = vt_arena_take(r, n * j->pixels, sizeof(float));
     j->adv = j->a->attack ? vt_arena_take(r, n * j->pixels, sizeof(float)) : NULL;
@@ -81,17 +81,17 @@ static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *param
     job j = {.a = a, .p = params_, .model = s->model, .pixels = vt_config_input_pixels(&s->model->config)};
     vt_lanczos l = plan(j.p, a->seed);
     vt_arena r = {0};
-    carve(&j, &r);
+    lay_out_buffers(&j, &r);
     return r.used + vt_hessian_bytes(s->model, a->n_images, a->threads) +
            vt_lanczos_bytes(vt_model_param_count(s->model), &l);
 }
 
 static vt_status open_job(job *j, void **block, vt_err *e) {
     vt_arena r = {0};
-    carve(j, &r);
+    lay_out_buffers(j, &r);
     *block = vt_alloc(r.used);
     if (!*block) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images and their Hessian", j->a->n_images);
-    carve(j, &(vt_arena){.base = *block, .size = r.used});
+    lay_out_buffers(j, &(vt_arena){.base = *block, .size = r.used});
     for (int i = 0; i < LOSSES; i++) {
         double *at = j->values + 4 * i * j->p->k;
         spectrum *both[2] = {&j->s[i].raw, &j->s[i].relative};
@@ -103,7 +103,7 @@ static vt_status open_job(job *j, void **block, vt_err *e) {
 
 /* ---- what is measured ---- */
 
-static vt_status collect(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status collect_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     (void)e;
     memcpy(j->x + i * j->pixels, b->x, j->pixels * sizeof *j->x);
@@ -112,7 +112,7 @@ static vt_status collect(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) 
     return VT_OK;
 }
 
-static vt_status eigenvalues(spectrum *out, const vt_symmetric *a, const job *j, double *vectors, vt_err *e) {
+static vt_status measure_spectrum(spectrum *out, const vt_symmetric *a, const job *j, double *vectors, vt_err *e) {
     const vt_lanczos l = plan(j->p, j->a->seed);
     vt_lanczos_result got = {.values = out->values, .residuals = out->residuals, .vectors = vectors};
     VT_TRY(vt_lanczos_run(&got, a, &l, e));
@@ -126,7 +126,7 @@ static size_t most_gradients(const job *j) {
     return 2 * j->a->n_images * (2 * (most + (size_t)j->p->probes) + 4);
 }
 
-static vt_status sharp(job *j, int which, double *logits, vt_err *e) {
+static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e) {
     vt_hessian *h = &j->h;
     sharpness *s = &j->s[which];
     vt_symmetric raw = vt_hessian_operator(h);
@@ -138,19 +138,19 @@ static vt_status sharp(job *j, int which, double *logits, vt_err *e) {
     if (h->progress) vt_progress_begin(h->progress, stage, 0, most_gradients(j));
     vt_hessian_size(h, j->size);
     VT_TRY(vt_hessian_loss(h, &s->loss, NULL, logits, e));
-    VT_TRY(eigenvalues(&s->raw, &raw, j, j->vectors, e));
-    VT_TRY(eigenvalues(&s->relative, &relative, j, NULL, e));
+    VT_TRY(measure_spectrum(&s->raw, &raw, j, j->vectors, e));
+    VT_TRY(measure_spectrum(&s->relative, &relative, j, NULL, e));
     VT_TRY(vt_hessian_examine(&s->check, h, j->vectors, j->a->seed, e));
     s->there = true, s->gradients = h->gradients;
     if (h->progress) vt_progress_end(h->progress, NULL);
     return VT_OK;
 }
 
-static vt_status rescaled(job *j, vt_err *e) {
+static vt_status measure_rescaled(job *j, vt_err *e) {
     size_t n = j->a->n_images * (size_t)j->model->config.classes;
     double moved = 0, most = 0;
     vt_hessian_rescale(&j->h, VT_ROLE_V, VT_ROLE_O, j->p->rescale);
-    VT_TRY(sharp(j, RESCALED, j->logits[1], e));
+    VT_TRY(measure_sharpness(j, RESCALED, j->logits[1], e));
     for (size_t i = 0; i < n; i++) {
         moved = fmax(moved, fabs(j->logits[1][i] - j->logits[0][i]));
         most = fmax(most, fabs(j->logits[0][i]));
@@ -159,13 +159,13 @@ static vt_status rescaled(job *j, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status measure(job *j, vt_err *e) {
+static vt_status measure_losses(job *j, vt_err *e) {
     const vt_analyze *a = j->a;
     VT_TRY(vt_hessian_open(&j->h, j->model, a->n_images, a->threads, e));
     j->h.interrupt = a->interrupt, j->h.progress = a->progress;
-    VT_TRY(sharp(j, CLEAN, j->logits[0], e));
-    if (a->attack) VT_TRY(sharp(j, ATTACKED, NULL, e));
-    return j->p->rescale != 1 ? rescaled(j, e) : VT_OK;
+    VT_TRY(measure_sharpness(j, CLEAN, j->logits[0], e));
+    if (a->attack) VT_TRY(measure_sharpness(j, ATTACKED, NULL, e));
+    return j->p->rescale != 1 ? measure_rescaled(j, e) : VT_OK;
 }
 
 /* ---- what comes out ---- */
@@ -175,29 +175,30 @@ static const char *const sides[SIDES] = {"raw", "relative"};
 
 static const spectrum *side_of(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
 
-static double largest(const spectrum *p, int i) { return p->values[i]; }
-static double lowest(const spectrum *p, int i) {
+static double eigenvalue_at(const spectrum *p, int i) { return p->values[i]; }
+static double lowest_eigenvalue(const spectrum *p, int i) {
     (void)i;
     return p->lowest;
 }
-static double trace(const spectrum *p, int i) {
+static double trace_estimate(const spectrum *p, int i) {
     (void)i;
     return p->trace;
 }
-static double error(const spectrum *p, int i) {
+static double error_of_trace(const spectrum *p, int i) {
     (void)i;
     return p->error;
 }
-static double converged(const spectrum *p, int i) {
+static double converged_count(const spectrum *p, int i) {
     (void)i;
     return p->converged;
 }
-static double products(const spectrum *p, int i) {
+static double product_count(const spectrum *p, int i) {
     (void)i;
     return p->products;
 }
 
-static void row(const job *j, const char *name, double (*of)(const spectrum *, int), int i, bool whole, FILE *out) {
+static void print_row(const job *j, const char *name, double (*of)(const spectrum *, int), int i, bool whole,
+                      FILE *out) {
     fprintf(out, "%-22s", name);
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++) {
@@ -211,7 +212,7 @@ static void row(const job *j, const char *name, double (*of)(const spectrum *, i
 }
 
 /* What is said once of a loss, not of both its operators. */
-static void single(const job *j, const char *name, size_t offset, FILE *out) {
+static void print_loss_row(const job *j, const char *name, size_t offset, FILE *out) {
     fprintf(out, "%-22s", name);
     for (int k = 0; k < LOSSES; k++)
         if (j->s[k].there) {
@@ -221,7 +222,7 @@ static void single(const job *j, const char *name, size_t offset, FILE *out) {
     fprintf(out, "\n");
 }
 
-static void headings(const job *j, FILE *out) {
+static void print_headings(const job *j, FILE *out) {
     fprintf(out, "%-22s", "");
     for (int k = 0; k < LOSSES; k++)
         if (j->s[k].there) fprintf(out, " %10s %10s", "", names[k]);
@@ -232,7 +233,7 @@ static void headings(const job *j, FILE *out) {
 }
 
 /* A product whose operator is not symmetric, or that another step changes, has met a kink: ReLU, a maximum. */
-static void doubts(const job *j, FILE *out) {
+static void print_warnings(const job *j, FILE *out) {
     for (int k = 0; k < LOSSES; k++) {
         const vt_hessian_check *c = &j->s[k].check;
         if (j->s[k].there && !(c->symmetry <= 1e-6 && c->halved <= 1e-4))
@@ -245,40 +246,40 @@ static void doubts(const job *j, FILE *out) {
     if (!(j->moved <= 1e-9)) fprintf(out, "rescaled: that is another function; this network looks at the scale of V\n");
 }
 
-static void table(const job *j, int subject, FILE *out) {
+static void print_table(const job *j, int subject, FILE *out) {
     char name[40];
     vt_analyze_title(out, j->a, subject);
     fprintf(out, "%zu parameters\n", j->h.n);
-    headings(j, out);
-    single(j, "mean cross-entropy", offsetof(sharpness, loss), out);
+    print_headings(j, out);
+    print_loss_row(j, "mean cross-entropy", offsetof(sharpness, loss), out);
     for (int i = 0; i < j->p->k; i++) {
         snprintf(name, sizeof name, "eigenvalue %d", i + 1);
-        row(j, name, largest, i, false, out);
+        print_row(j, name, eigenvalue_at, i, false, out);
     }
-    row(j, "  of them converged", converged, 0, true, out);
-    row(j, "lowest Ritz value", lowest, 0, false, out);
-    row(j, "trace", trace, 0, false, out);
-    row(j, "  standard error", error, 0, false, out);
-    row(j, "Lanczos products", products, 0, true, out);
-    single(j, "asymmetry", offsetof(sharpness, check.symmetry), out);
-    single(j, "step halved", offsetof(sharpness, check.halved), out);
-    doubts(j, out);
+    print_row(j, "  of them converged", converged_count, 0, true, out);
+    print_row(j, "lowest Ritz value", lowest_eigenvalue, 0, false, out);
+    print_row(j, "trace", trace_estimate, 0, false, out);
+    print_row(j, "  standard error", error_of_trace, 0, false, out);
+    print_row(j, "Lanczos products", product_count, 0, true, out);
+    print_loss_row(j, "asymmetry", offsetof(sharpness, check.symmetry), out);
+    print_loss_row(j, "step halved", offsetof(sharpness, check.halved), out);
+    print_warnings(j, out);
 }
 
-static json_t *reals(const double *v, int n) {
+static json_t *reals_as_json(const double *v, int n) {
     json_t *a = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(a, vt_analyze_real(v[i]));
     return a;
 }
 
 static json_t *spectrum_json(const spectrum *p, int k) {
-    return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", reals(p->values, k), "residuals",
-                     reals(p->residuals, k), "converged", p->converged, "products", p->products, "lowest",
+    return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", reals_as_json(p->values, k), "residuals",
+                     reals_as_json(p->residuals, k), "converged", p->converged, "products", p->products, "lowest",
                      vt_analyze_real(p->lowest), "trace", vt_analyze_real(p->trace), "trace_error",
                      vt_analyze_real(p->error));
 }
 
-static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
+static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *o = json_pack("{s:I}", "parameters", (json_int_t)j->h.n);
     for (int k = 0; k < LOSSES && o; k++) {
         const sharpness *s = &j->s[k];
@@ -293,7 +294,7 @@ static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
     return vt_analyze_put(json, subject, o, e);
 }
 
-static void draw(const job *j, int subject, vt_lines figures[SIDES]) {
+static void add_figure_lines(const job *j, int subject, vt_lines figures[SIDES]) {
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++)
             memcpy(vt_lines_add(&figures[q], j->a, subject, names[k]), side_of(&j->s[k], q)->values,
@@ -302,17 +303,17 @@ static void draw(const job *j, int subject, vt_lines figures[SIDES]) {
 
 /* ---- a run ---- */
 
-static vt_status one(const vt_analyze *a, const params *p, int i, vt_lines figures[SIDES], FILE *out, json_t *json,
-                     vt_err *e) {
+static vt_status analyze_subject(const vt_analyze *a, const params *p, int i, vt_lines figures[SIDES], FILE *out,
+                                 json_t *json, vt_err *e) {
     const vt_analyzed *subject = &a->subjects[i];
     job j = {.a = a, .p = p, .model = subject->model, .pixels = vt_config_input_pixels(&subject->model->config)};
     void *block;
     VT_TRY(open_job(&j, &block, e));
-    vt_status s = vt_analysis_images(a, subject, collect, &j, e);
+    vt_status s = vt_analysis_images(a, subject, collect_image, &j, e);
     if (a->progress) a->progress->unit = "gradients";
-    if (s == VT_OK) s = measure(&j, e);
+    if (s == VT_OK) s = measure_losses(&j, e);
     if (a->progress) a->progress->unit = NULL;
-    if (s == VT_OK) table(&j, i, out), draw(&j, i, figures), s = record(&j, json, i, e);
+    if (s == VT_OK) print_table(&j, i, out), add_figure_lines(&j, i, figures), s = store_results(&j, json, i, e);
     vt_hessian_close(&j.h);
     free(block);
     return s;
@@ -324,7 +325,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     vt_status s = vt_lines_open(&figures[0], p->k, "Largest eigenvalues of the Hessian", "eigenvalue", true, e);
     if (s == VT_OK) s = vt_lines_open(&figures[1], p->k, "The same, relative to the weights", "eigenvalue", true, e);
     figures[0].x = figures[1].x = "index";
-    for (int i = 0; i < a->n && s == VT_OK; i++) s = one(a, p, i, figures, out, json, e);
+    for (int i = 0; i < a->n && s == VT_OK; i++) s = analyze_subject(a, p, i, figures, out, json, e);
     if (s == VT_OK) s = vt_lines_draw(&figures[0], a, "flatness", e);
     if (s == VT_OK) s = vt_lines_draw(&figures[1], a, "flatness_relative", e);
     vt_lines_free(&figures[0]), vt_lines_free(&figures[1]);

@@ -58,7 +58,7 @@ static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const j
     return VT_OK;
 }
 
-static void margins(row *r, const vt_jacobian *j) {
+static void set_margin_estimate(row *r, const vt_jacobian *j) {
     double next = -INFINITY;
     r->predicted = vt_argmax_f64(j->z, j->classes);
     for (int k = 0; k < j->classes; k++)
@@ -86,10 +86,10 @@ static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_analysis_worke
     return VT_OK;
 }
 
-static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
+static vt_status fill_row(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_jacobian_at(j, b->x64);
     VT_TRY(norm_at(&r->sigma, &r->converged, j, w, b, 0, e));
-    margins(r, j);
+    set_margin_estimate(r, j);
     r->ball = r->sigma;
     if (b->attacked) {
         r->length = vt_distance(VT_L2, b->x, b->attacker.x_adv, b->pixels), r->broken = b->broken;
@@ -104,13 +104,13 @@ static vt_status measure(row *r, vt_jacobian *j, const job *w, vt_analysis_worke
     return vt_analysis_worker_nearest(b, w->ddn, VT_L2, &r->ddn, e);
 }
 
-static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *w = ctx;
     row *r = &w->rows[i];
     vt_jacobian j;
     *r = (row){.label = b->label, .ball = NAN, .length = NAN, .ratio = NAN, .small = NAN, .ddn = NAN};
     VT_TRY(vt_jacobian_open(&j, b->session, w->model, vt_jacobian_dense(w->model), e));
-    vt_status s = measure(r, &j, w, b, e);
+    vt_status s = fill_row(r, &j, w, b, e);
     vt_jacobian_close(&j);
     return s;
 }
@@ -118,18 +118,18 @@ static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
 /* ---- what comes out ---- */
 
 /* Spearman's: Pearson's correlation of ranks, ties share theirs. Pairs with a NaN or an infinity are left out. */
-static double rank(const double *v, const double *other, size_t n, size_t i) {
+static double rank_of_value(const double *v, const double *other, size_t n, size_t i) {
     double below = 0, same = 0;
     for (size_t k = 0; k < n; k++)
         if (isfinite(v[k]) && isfinite(other[k])) below += v[k] < v[i], same += v[k] == v[i];
     return below + (same + 1) / 2;
 }
 
-static double spearman(const double *a, const double *b, size_t n) {
+static double spearman_correlation(const double *a, const double *b, size_t n) {
     double sa = 0, sb = 0, aa = 0, bb = 0, ab = 0, m = 0;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(a[i]) || !isfinite(b[i])) continue;
-        double x = rank(a, b, n, i), y = rank(b, a, n, i);
+        double x = rank_of_value(a, b, n, i), y = rank_of_value(b, a, n, i);
         m++, sa += x, sb += y, aa += x * x, bb += y * y, ab += x * y;
     }
     double va = m * aa - sa * sa, vb = m * bb - sb * sb;
@@ -150,16 +150,18 @@ static const struct {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static double at(const row *r, int column) { return *(const double *)((const char *)r + columns[column].offset); }
+static double value_of_column(const row *r, int column) {
+    return *(const double *)((const char *)r + columns[column].offset);
+}
 
 static double mean_of(const job *j, int column) {
     double sum = 0, n = 0;
     for (size_t i = 0; i < j->a->n_images; i++)
-        if (isfinite(at(&j->rows[i], column))) sum += at(&j->rows[i], column), n++;
+        if (isfinite(value_of_column(&j->rows[i], column))) sum += value_of_column(&j->rows[i], column), n++;
     return n > 0 ? sum / n : NAN;
 }
 
-static double correlation(const job *j, size_t of) {
+static double correlation_with_ddn(const job *j, size_t of) {
     size_t n = j->a->n_images;
     double *v = calloc(2 * n, sizeof *v), r = NAN;
     for (size_t i = 0; v && i < n; i++) {
@@ -167,12 +169,12 @@ static double correlation(const job *j, size_t of) {
         bool right = x->predicted == x->label;
         v[i] = right ? *(const double *)((const char *)x + of) : NAN, v[n + i] = x->ddn;
     }
-    if (v) r = spearman(v, v + n, n);
+    if (v) r = spearman_correlation(v, v + n, n);
     free(v);
     return r;
 }
 
-static void table(const job *j, int subject, FILE *out) {
+static void print_table(const job *j, int subject, FILE *out) {
     size_t right = 0, open = 0;
     vt_analyze_title(out, j->a, subject);
     fprintf(out, "image label  says");
@@ -181,14 +183,15 @@ static void table(const job *j, int subject, FILE *out) {
     for (size_t i = 0; i < j->a->n_images; i++) {
         const row *r = &j->rows[i];
         fprintf(out, "%5d %5d %5d", j->a->images[i], r->label, r->predicted);
-        for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, at(r, c));
+        for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, value_of_column(r, c));
         fprintf(out, "%s%s\n", r->broken ? "  broken" : "", r->converged ? "" : "  not converged");
         right += r->predicted == r->label, open += !r->converged;
     }
     fprintf(out, " mean           ");
     for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, mean_of(j, c));
     fprintf(out, "\n%zu of %zu right", right, j->a->n_images);
-    double by_sigma = correlation(j, offsetof(row, sigma)), by_margin = correlation(j, offsetof(row, first_order));
+    double by_sigma = correlation_with_ddn(j, offsetof(row, sigma)),
+           by_margin = correlation_with_ddn(j, offsetof(row, first_order));
     if (!isnan(by_sigma))
         fprintf(out, "; rank correlation with DDN's distance where right: sigma_max %.3f, margin/L %.3f", by_sigma,
                 by_margin);
@@ -196,20 +199,21 @@ static void table(const job *j, int subject, FILE *out) {
     fprintf(out, "\n");
 }
 
-static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
+static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *images = json_array();
     for (size_t i = 0; i < j->a->n_images; i++) {
         const row *r = &j->rows[i];
         json_t *o = json_pack("{s:i,s:i,s:i,s:b,s:b}", "image", j->a->images[i], "label", r->label, "predicted",
                               r->predicted, "broken", r->broken, "converged", r->converged);
-        for (int c = 0; c < COLUMNS; c++) json_object_set_new(o, columns[c].key, vt_analyze_real(at(r, c)));
+        for (int c = 0; c < COLUMNS; c++)
+            json_object_set_new(o, columns[c].key, vt_analyze_real(value_of_column(r, c)));
         json_array_append_new(images, o);
     }
     return vt_analyze_put(json, subject,
                           json_pack("{s:o,s:o,s:o}", "images", images, "rank_correlation_sigma_ddn",
-                                    vt_analyze_real(correlation(j, offsetof(row, sigma))),
+                                    vt_analyze_real(correlation_with_ddn(j, offsetof(row, sigma))),
                                     "rank_correlation_first_order_ddn",
-                                    vt_analyze_real(correlation(j, offsetof(row, first_order)))),
+                                    vt_analyze_real(correlation_with_ddn(j, offsetof(row, first_order)))),
                           e);
 }
 
@@ -237,7 +241,7 @@ static void write_script(FILE *f, const void *data) {
 }
 
 /* A logarithmic axis needs a point on it. */
-static bool something(const cloud *c) {
+static bool has_points(const cloud *c) {
     for (int s = 0; s < c->a->n; s++)
         for (size_t i = 0; i < c->a->n_images; i++) {
             const row *r = &c->rows[s][i];
@@ -257,11 +261,11 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.a = a, .p = p, .ddn = p->ddn_steps ? &ddn.stages[0] : NULL, .model = a->subjects[i].model};
         j.rows = c.rows[i] = calloc(a->n_images, sizeof *j.rows);
-        s = j.rows ? vt_analysis_images(a, &a->subjects[i], image, &j, e)
+        s = j.rows ? vt_analysis_images(a, &a->subjects[i], measure_image, &j, e)
                    : vt_fail(e, VT_E_MEMORY, "no memory for images");
-        if (s == VT_OK) table(&j, i, out), s = record(&j, json, i, e);
+        if (s == VT_OK) print_table(&j, i, out), s = store_results(&j, json, i, e);
     }
-    if (s == VT_OK && something(&c))
+    if (s == VT_OK && has_points(&c))
         s = vt_analyze_figure(a, "jacobian", "Largest singular value and distance of every image", -1, write_script, &c,
                               e);
     for (int i = 0; i < a->n; i++) free(c.rows[i]);

@@ -48,7 +48,7 @@ typedef struct job {
 } job;
 
 /* The weights' norms, once. */
-static vt_status weigh(void *ctx, const vt_layer *l, vt_err *e) {
+static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     layer_norms *n = &j->norms[l->block];
     n->o = 1;
@@ -86,7 +86,7 @@ static vt_status norm_here(double *out, bool *converged, const place *p, const v
 }
 
 /* out [t, c] = concat_h(P_h V_h) W_O^T, without its bias, or without W_O where there is none */
-static vt_status output(double *out, const vt_layer *l, vt_err *e) {
+static vt_status compute_output(double *out, const vt_layer *l, vt_err *e) {
     double *o = vt_alloc((size_t)l->t * (size_t)l->a * sizeof *o);
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's output");
     for (int h = 0; h < l->heads; h++)
@@ -100,7 +100,7 @@ static vt_status output(double *out, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status pointwise(double *out, const job *j, const vt_layer *l, vt_err *e) {
+static vt_status layer_pointwise_bound(double *out, const job *j, const vt_layer *l, vt_err *e) {
     double sum = 0, one;
     const layer_norms *n = &j->norms[l->block];
     for (int h = 0; h < l->heads; h++) {
@@ -124,8 +124,8 @@ static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
     VT_TRY(norm_here(&r->attacked, &good, p, l, e));
     r->converged = good;
     if (!l->dot) return VT_OK;
-    VT_TRY(pointwise(&r->pointwise_attacked, p->j, l, e));
-    return output(x + n, l, e);
+    VT_TRY(layer_pointwise_bound(&r->pointwise_attacked, p->j, l, e));
+    return compute_output(x + n, l, e);
 }
 
 /* |F(X_adv) - F(X)| / |X_adv - X| */
@@ -133,7 +133,7 @@ static vt_status measure_move(row *r, const place *p, const vt_layer *l, vt_err 
     size_t n = (size_t)l->t * (size_t)l->c;
     double *out = vt_alloc(n * sizeof *out), sum = 0;
     if (!out) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's output");
-    vt_status s = output(out, l, e);
+    vt_status s = compute_output(out, l, e);
     for (size_t i = 0; i < n; i++) sum += (p->o[l->block][i] - out[i]) * (p->o[l->block][i] - out[i]);
     free(out);
     r->moved = r->delta0 > 0 ? sqrt(sum) / r->delta0 : NAN;
@@ -168,10 +168,10 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     if (p->j->p->delta0 >= 0) r->delta0 = p->j->p->delta0;
     if (!l->dot) return VT_OK;
     closed_forms(r, p->j, l);
-    return pointwise(&r->pointwise, p->j, l, e);
+    return layer_pointwise_bound(&r->pointwise, p->j, l, e);
 }
 
-static vt_status image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     size_t depth = (size_t)j->depth;
     place p = {.j = j, .b = b, .rows = j->rows + i * depth};
@@ -215,7 +215,8 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 /* Where a bound does not hold: never, but for Theorem 4.2. Rounding and an iteration that stops early are below 1e-6.
  */
-static void count(const job *j, int layer, int *loose, int *broken, int *printed_broken, int *not_converged) {
+static void count_violations(const job *j, int layer, int *loose, int *broken, int *printed_broken,
+                             int *not_converged) {
     const double most = 1 + 1e-6;
     for (size_t i = 0; i < j->a->n_images; i++) {
         const row *r = &j->rows[i * (size_t)j->depth + (size_t)layer];
@@ -229,7 +230,7 @@ static void count(const job *j, int layer, int *loose, int *broken, int *printed
     }
 }
 
-static void table(const job *j, int subject, FILE *out) {
+static void print_table(const job *j, int subject, FILE *out) {
     int broken = 0, all_broken = 0, open = 0;
     vt_analyze_title(out, j->a, subject);
     fprintf(out, "layer");
@@ -238,7 +239,7 @@ static void table(const job *j, int subject, FILE *out) {
     fprintf(out, "\n");
     for (int l = 0; l < j->depth; l++) {
         int loose = 0, printed_broken = 0;
-        count(j, l, &loose, &broken, &printed_broken, &open);
+        count_violations(j, l, &loose, &broken, &printed_broken, &open);
         fprintf(out, "%5d", l);
         for (int c = 0; c < COLUMNS; c++)
             if (columns[c].head) vt_analyze_cell(out, mean_of(j, l, columns[c].offset));
@@ -253,7 +254,7 @@ static void table(const job *j, int subject, FILE *out) {
     if (open) fprintf(out, "%d power iterations had not converged (--steps): 'true' is below the norm there\n", open);
 }
 
-static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
+static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *images = json_array();
     for (size_t i = 0; i < j->a->n_images; i++) {
         json_t *layers = json_array();
@@ -270,7 +271,7 @@ static vt_status record(const job *j, json_t *json, int subject, vt_err *e) {
     return vt_analyze_put(json, subject, json_pack("{s:o}", "images", images), e);
 }
 
-static void draw(vt_lines *f, const job *j, int subject) {
+static void add_figure_lines(vt_lines *f, const job *j, int subject) {
     static const struct {
         const char *name;
         size_t offset;
@@ -288,10 +289,10 @@ static void draw(vt_lines *f, const job *j, int subject) {
 
 static vt_status first_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
-    return vt_layers_forward(b->session, b->x64, false, weigh, ctx, NULL, e);
+    return vt_layers_forward(b->session, b->x64, false, measure_weight_norms, ctx, NULL, e);
 }
 
-static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
+static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
     size_t depth = (size_t)j->depth, heads = (size_t)j->heads;
     j->norms = calloc(depth, sizeof *j->norms), j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
     vt_head_norms *all = calloc(depth * heads, sizeof *all);
@@ -300,7 +301,7 @@ static vt_status measure(job *j, const vt_analyzed *s, vt_err *e) {
     vt_analyze once = *j->a;
     once.n_images = 1, once.attack = NULL, once.progress = NULL;
     if (st == VT_OK) st = vt_analysis_images(&once, s, first_image, j, e);
-    if (st == VT_OK) st = vt_analysis_images(j->a, s, image, j, e);
+    if (st == VT_OK) st = vt_analysis_images(j->a, s, measure_image, j, e);
     free(all);
     return st;
 }
@@ -315,9 +316,9 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         const vt_config *c = &a->subjects[i].model->config;
         job j = {.a = a, .p = params_, .depth = c->depth, .heads = c->heads};
-        s = measure(&j, &a->subjects[i], e);
-        if (s == VT_OK) table(&j, i, out), draw(&figure, &j, i);
-        if (s == VT_OK) s = record(&j, json, i, e);
+        s = measure_subject(&j, &a->subjects[i], e);
+        if (s == VT_OK) print_table(&j, i, out), add_figure_lines(&figure, &j, i);
+        if (s == VT_OK) s = store_results(&j, json, i, e);
         free(j.norms), free(j.rows);
     }
     if (s == VT_OK) s = vt_lines_draw(&figure, a, "lipschitz", e);

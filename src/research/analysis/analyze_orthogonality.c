@@ -14,13 +14,13 @@ typedef struct job {
     vt_gap (*gaps)[VT_GAP_COUNT]; /* [blocks] */
 } job;
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status measure_block(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     (void)thread;
     return vt_gaps_of_block(j->gaps[i], j->m, (int)i, e);
 }
 
-static void table(const job *j, int blocks, FILE *out) {
+static void print_table(const job *j, int blocks, FILE *out) {
     fprintf(out, "      |W^T W - I|_F^2 less its floor\nblock");
     for (int k = 0; k < VT_GAP_COUNT; k++) fprintf(out, " %10s", vt_gap_name(k));
     fprintf(out, "\n");
@@ -41,14 +41,14 @@ static void table(const job *j, int blocks, FILE *out) {
     fprintf(out, "  (of the last block)\n");
 }
 
-static vt_status report(const job *j, const vt_analyze *a, int subject, vt_lines *f, FILE *out, json_t *json,
-                        vt_err *e) {
+static vt_status report_subject(const job *j, const vt_analyze *a, int subject, vt_lines *f, FILE *out, json_t *json,
+                                vt_err *e) {
     int blocks = vt_model_blocks(j->m);
     json_t *list = json_array();
     double *stack = vt_lines_add(f, a, subject, "W_Q, W_K, W_V, W_O stacked"),
            *fc1 = vt_lines_add(f, a, subject, "FC1"), *fc2 = vt_lines_add(f, a, subject, "FC2");
     vt_analyze_title(out, a, subject);
-    table(j, blocks, out);
+    print_table(j, blocks, out);
     for (int b = 0; b < blocks; b++) {
         json_t *o = json_pack("{s:i}", "block", b);
         for (int k = 0; k < VT_GAP_COUNT; k++) {
@@ -76,8 +76,9 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
         job j = {.m = a->subjects[i].model};
         size_t blocks = (size_t)vt_model_blocks(j.m);
         j.gaps = calloc(blocks, sizeof *j.gaps);
-        s = j.gaps ? vt_for_each(blocks, a->threads, item, &j, e) : vt_fail(e, VT_E_MEMORY, "no memory for blocks");
-        if (s == VT_OK) s = report(&j, a, i, &f, out, json, e);
+        s = j.gaps ? vt_for_each(blocks, a->threads, measure_block, &j, e)
+                   : vt_fail(e, VT_E_MEMORY, "no memory for blocks");
+        if (s == VT_OK) s = report_subject(&j, a, i, &f, out, json, e);
         free(j.gaps);
     }
     if (s == VT_OK) s = vt_lines_draw(&f, a, "orthogonality", e);

@@ -50,7 +50,7 @@ static void transposed(void *ctx, double *x, const double *y) {
     vt_gemm_f64(true, false, d->cols, 1, d->rows, 1, d->a, d->cols, y, 1, 0, x, 1);
 }
 
-static vt_status iterate(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
+static vt_status run_power_iteration(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
     vt_norm_found f;
     dense d = {a, x->rows, x->cols};
     vt_operator op = {.n = (size_t)x->cols, .m = (size_t)x->rows, .apply = apply, .transposed = transposed, .ctx = &d};
@@ -60,7 +60,7 @@ static vt_status iterate(piece *p, const double *a, const vt_matrix *x, const jo
     return VT_OK;
 }
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_matrix x;
     (void)thread;
@@ -70,7 +70,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     double *a = vt_alloc(n * sizeof *a);
     if (!a) return vt_fail(e, VT_E_MEMORY, "no memory for %s of block %d", vt_role_name((vt_role)role), block);
     for (size_t k = 0; k < n; k++) a[k] = (double)j->m->w[x.offset + k];
-    vt_status s = iterate(&j->pieces[i], a, &x, j, i, e);
+    vt_status s = run_power_iteration(&j->pieces[i], a, &x, j, i, e);
     free(a);
     return s;
 }
@@ -81,7 +81,7 @@ enum { LARGEST, LARGEST_HEAD, MIDDLE, SMALLEST, RANK, MEASURES };
 static const char *const headings[MEASURES] = {"largest singular value", "largest of a head's", "median", "smallest",
                                                "stable rank |W|_F^2 / sigma_max^2"};
 
-static double measure(const job *j, int block, vt_role role, int which) {
+static double spectral_measure(const job *j, int block, vt_role role, int which) {
     const vt_spectrum_matrix *x = vt_spectrum_at(&j->spectrum, block, role);
     double frobenius = j->pieces[block * VT_ROLE_COUNT + (int)role].frobenius;
     if (!x->n) return NAN;
@@ -99,7 +99,7 @@ static double measure(const job *j, int block, vt_role role, int which) {
     }
 }
 
-static void table(const job *j, int blocks, FILE *out) {
+static void print_table(const job *j, int blocks, FILE *out) {
     double off = 0;
     int open = 0;
     for (int k = 0; k < MEASURES; k++) {
@@ -108,7 +108,7 @@ static void table(const job *j, int blocks, FILE *out) {
         fprintf(out, "\n");
         for (int b = 0; b < blocks; b++) {
             fprintf(out, "%5d", b);
-            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(out, measure(j, b, (vt_role)r, k));
+            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(out, spectral_measure(j, b, (vt_role)r, k));
             fprintf(out, "\n");
         }
     }
@@ -123,34 +123,35 @@ static void table(const job *j, int blocks, FILE *out) {
     if (open) fprintf(out, "; %d matrices had not converged (--steps)\n", open);
 }
 
-static json_t *values(const double *v, int n) {
+static json_t *reals_as_json(const double *v, int n) {
     json_t *a = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(a, json_real(v[i]));
     return a;
 }
 
-static json_t *describe(const piece *p, const vt_spectrum_matrix *x, int block, int role) {
+static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int block, int role) {
     json_t *heads = json_array();
     for (int h = 0; h < x->heads && x->head_n; h++)
-        json_array_append_new(heads, values(vt_spectrum_head(x, h), x->head_n));
+        json_array_append_new(heads, reals_as_json(vt_spectrum_head(x, h), x->head_n));
     return json_pack("{s:i,s:s,s:f,s:b,s:f,s:o,s:o}", "layer", block, "matrix", vt_role_name((vt_role)role),
                      "sigma_power", p->power, "converged", p->converged, "frobenius", p->frobenius, "values",
-                     values(x->values, x->n), "heads", heads);
+                     reals_as_json(x->values, x->n), "heads", heads);
 }
 
-static vt_status report(const job *j, int subject, vt_lines *f, vt_lines *whole, FILE *out, json_t *json, vt_err *e) {
+static vt_status report_subject(const job *j, int subject, vt_lines *f, vt_lines *whole, FILE *out, json_t *json,
+                                vt_err *e) {
     int blocks = vt_model_blocks(j->m);
     json_t *list = json_array();
     vt_analyze_title(out, j->a, subject);
-    table(j, blocks, out);
+    print_table(j, blocks, out);
     for (int r = 0; r < VT_ROLE_COUNT; r++) {
         double *y = vt_lines_add(f, j->a, subject, vt_role_name((vt_role)r));
-        for (int b = 0; b < blocks; b++) y[b] = measure(j, b, (vt_role)r, LARGEST);
+        for (int b = 0; b < blocks; b++) y[b] = spectral_measure(j, b, (vt_role)r, LARGEST);
     }
     for (int i = 0; i < blocks * VT_ROLE_COUNT; i++)
         if (j->pieces[i].there)
-            json_array_append_new(list, describe(&j->pieces[i], &j->spectrum.matrices[i], i / VT_ROLE_COUNT,
-                                                 i % VT_ROLE_COUNT));
+            json_array_append_new(list, describe_matrix(&j->pieces[i], &j->spectrum.matrices[i], i / VT_ROLE_COUNT,
+                                                        i % VT_ROLE_COUNT));
     for (int b = 0; b < blocks; b++) {
         char name[40];
         const vt_spectrum_matrix *x = vt_spectrum_at(&j->spectrum, b, VT_ROLE_Q);
@@ -161,15 +162,15 @@ static vt_status report(const job *j, int subject, vt_lines *f, vt_lines *whole,
     return vt_analyze_put(json, subject, json_pack("{s:o}", "matrices", list), e);
 }
 
-static vt_status one(const vt_analyze *a, int i, const params *p, vt_lines *f, vt_lines *whole, FILE *out, json_t *json,
-                     vt_err *e) {
+static vt_status analyze_subject(const vt_analyze *a, int i, const params *p, vt_lines *f, vt_lines *whole, FILE *out,
+                                 json_t *json, vt_err *e) {
     job j = {.a = a, .p = p, .m = a->subjects[i].model};
     size_t n = (size_t)vt_model_blocks(j.m) * VT_ROLE_COUNT;
     j.pieces = calloc(n, sizeof *j.pieces);
     if (!j.pieces) return vt_fail(e, VT_E_MEMORY, "no memory for %zu matrices", n);
     vt_status s = vt_spectrum_measure(&j.spectrum, j.m, true, a->threads, e);
-    if (s == VT_OK) s = vt_for_each(n, a->threads, item, &j, e);
-    if (s == VT_OK) s = report(&j, i, f, whole, out, json, e);
+    if (s == VT_OK) s = vt_for_each(n, a->threads, measure_matrix, &j, e);
+    if (s == VT_OK) s = report_subject(&j, i, f, whole, out, json, e);
     vt_spectrum_free(&j.spectrum);
     free(j.pieces);
     return s;
@@ -186,7 +187,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     vt_status s = vt_lines_open(&f, deepest, "Largest singular values", "sigma max", false, e);
     if (s == VT_OK) s = vt_lines_open(&whole, widest, "Singular values of W_Q", "singular value", true, e);
     whole.x = "index";
-    for (int i = 0; i < a->n && s == VT_OK; i++) s = one(a, i, params_, &f, &whole, out, json, e);
+    for (int i = 0; i < a->n && s == VT_OK; i++) s = analyze_subject(a, i, params_, &f, &whole, out, json, e);
     if (s == VT_OK) s = vt_lines_draw(&f, a, "spectrum", e);
     if (s == VT_OK) s = vt_lines_draw(&whole, a, "spectrum_whole", e);
     vt_lines_free(&f), vt_lines_free(&whole);

@@ -12,7 +12,7 @@
 
 /* ---- which ---- */
 
-static vt_status add(vt_maps *m, int block, int head, vt_err *e) {
+static vt_status add_column(vt_maps *m, int block, int head, vt_err *e) {
     if (m->columns == VT_MAPS_COLUMNS)
         return vt_fail(e, VT_E_USAGE,
                        "--map-blocks and --map-heads choose more than the %d maps that a sheet has room for",
@@ -54,7 +54,8 @@ vt_status vt_maps_choose(vt_maps *m, const vt_config *c, const char *blocks, con
     VT_TRY(read_list("heads", heads, "mean", c->heads, head, &n_heads, e));
     m->columns = 0, m->heads = c->heads;
     for (int i = 0; i < n_blocks; i++)
-        for (int k = 0; k < (block[i] < 0 ? 1 : n_heads); k++) VT_TRY(add(m, block[i], block[i] < 0 ? -1 : head[k], e));
+        for (int k = 0; k < (block[i] < 0 ? 1 : n_heads); k++)
+            VT_TRY(add_column(m, block[i], block[i] < 0 ? -1 : head[k], e));
     return VT_OK;
 }
 
@@ -114,7 +115,7 @@ static void row_of(double *to, const vt_maps *m, const double *p, int t, int ld,
         for (int k = 0; k < patches; k++) to[k] += weight / queries * p[(size_t)i * (size_t)ld + (size_t)(prefix + k)];
 }
 
-static void fill(vt_map_pass *p, const vt_layer *l) {
+static void fill_layer_maps(vt_map_pass *p, const vt_layer *l) {
     const vt_maps *m = p->maps;
     size_t step = (size_t)l->t * (size_t)l->ldp;
     for (int c = 0; c < m->columns; c++) {
@@ -127,7 +128,7 @@ static void fill(vt_map_pass *p, const vt_layer *l) {
 }
 
 /* Tokens that join before the others (ConViT's class token) have looked at themselves alone. */
-static void widen(vt_map_pass *p, int t) {
+static void extend_rollout(vt_map_pass *p, int t) {
     int new = t - p->t;
     double *from = p->rollout, *to = p->rollout + (size_t)p->maps->tokens * (size_t)p->maps->tokens;
     for (int i = 0; i < t; i++)
@@ -140,10 +141,10 @@ static void widen(vt_map_pass *p, int t) {
 }
 
 /* R becomes (I + mean over heads of P) / 2 R */
-static void roll(vt_map_pass *p, const vt_layer *l) {
+static void update_rollout(vt_map_pass *p, const vt_layer *l) {
     size_t n = (size_t)p->maps->tokens * (size_t)p->maps->tokens, step = (size_t)l->t * (size_t)l->ldp;
     double *r = p->rollout, *next = r + n, *mean = next + n;
-    if (p->t != l->t) widen(p, l->t);
+    if (p->t != l->t) extend_rollout(p, l->t);
     int t = l->t;
     for (int i = 0; i < t; i++)
         for (int k = 0; k < t; k++) {
@@ -156,8 +157,8 @@ static void roll(vt_map_pass *p, const vt_layer *l) {
 }
 
 void vt_map_layer(vt_map_pass *p, const vt_layer *l) {
-    fill(p, l);
-    roll(p, l);
+    fill_layer_maps(p, l);
+    update_rollout(p, l);
 }
 
 void vt_map_end(vt_map_pass *p) {

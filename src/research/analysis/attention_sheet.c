@@ -12,7 +12,7 @@
 enum { TILE = 132, GAP = 8, LEFT = 150, TOP = 84, HEAD = 24, SCALE = 20, KEY = 44, FINE = 4 };
 
 /* Black over violet and red to light yellow: brighter is more, in grey too. */
-static void colour(uint8_t rgb[3], double v) {
+static void heat_colour(uint8_t rgb[3], double v) {
     static const double stops[][3] = {{4, 4, 16},    {62, 16, 96},   {140, 32, 104},
                                       {212, 64, 62}, {248, 142, 28}, {252, 248, 172}};
     enum { LAST = sizeof stops / sizeof *stops - 1 };
@@ -22,7 +22,7 @@ static void colour(uint8_t rgb[3], double v) {
 }
 
 /* The map between the centres of its patches, linearly. */
-static double between(const double *map, int grid, double y, double x) {
+static double interpolate_map(const double *map, int grid, double y, double x) {
     y = fmin(fmax(y, 0), grid - 1), x = fmin(fmax(x, 0), grid - 1);
     int i = (int)y, k = (int)x, down = i + 1 < grid ? grid : 0, right = k + 1 < grid;
     const double *p = map + i * grid + k;
@@ -30,18 +30,18 @@ static double between(const double *map, int grid, double y, double x) {
     return (1 - a) * ((1 - b) * p[0] + b * p[right]) + a * ((1 - b) * p[down] + b * p[down + right]);
 }
 
-static void heat(vt_image *im, const double *map, int grid, double most) {
+static void paint_heat_map(vt_image *im, const double *map, int grid, double most) {
     size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     uint8_t rgb[3];
     for (int y = 0; y < im->shape.height; y++)
         for (int x = 0; x < im->shape.width; x++) {
-            colour(rgb, between(map, grid, (y + 0.5) / FINE - 0.5, (x + 0.5) / FINE - 0.5) / most);
+            heat_colour(rgb, interpolate_map(map, grid, (y + 0.5) / FINE - 0.5, (x + 0.5) / FINE - 0.5) / most);
             for (size_t c = 0; c < 3; c++) im->rgb[c * plane + (size_t)(y * im->shape.width + x)] = rgb[c];
         }
 }
 
 /* Luma of BT.601, as Pillow's convert("L"), dimmed: brightness is for the map. */
-static void grey(vt_image *im, const uint8_t *rgb) {
+static void paint_grey_image(vt_image *im, const uint8_t *rgb) {
     size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     for (size_t i = 0; i < plane; i++) {
         double y = 0.299 * rgb[i] + 0.587 * rgb[plane + i] + 0.114 * rgb[2 * plane + i];
@@ -49,7 +49,7 @@ static void grey(vt_image *im, const uint8_t *rgb) {
     }
 }
 
-static vt_status image(FILE *f, const vt_image *im, double x, double y, const char *more, vt_err *e) {
+static vt_status write_image(FILE *f, const vt_image *im, double x, double y, const char *more, vt_err *e) {
     fprintf(f, "<image x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" preserveAspectRatio=\"none\" %s href=\"", x, y,
             TILE, TILE, more);
     VT_TRY(vt_page_picture(f, im, e));
@@ -57,7 +57,7 @@ static vt_status image(FILE *f, const vt_image *im, double x, double y, const ch
     return VT_OK;
 }
 
-static void text(FILE *f, double x, double y, const char *kind, const char *words) {
+static void write_text(FILE *f, double x, double y, const char *kind, const char *words) {
     fprintf(f, "<text x=\"%.0f\" y=\"%.0f\" class=\"%s\">", x, y, kind);
     vt_html(f, words);
     fputs("</text>\n", f);
@@ -80,65 +80,66 @@ static void row_label(FILE *f, const vt_maps *m, int i, int pass, double y, cons
     char name[24];
     bool wrong = im->predicted[pass] != im->label;
     vt_dataset_class_name(data, im->predicted[pass], name, sizeof name);
-    text(f, 12, y + TILE / 2.0 - 14, "strong", pass ? "attacked" : "clean");
-    text(f, 12, y + TILE / 2.0 + 5, wrong ? "wrong" : "", name);
-    text(f, 12, y + TILE / 2.0 + 22, wrong ? "wrong" : "faint", wrong ? "wrong" : "right");
+    write_text(f, 12, y + TILE / 2.0 - 14, "strong", pass ? "attacked" : "clean");
+    write_text(f, 12, y + TILE / 2.0 + 5, wrong ? "wrong" : "", name);
+    write_text(f, 12, y + TILE / 2.0 + 22, wrong ? "wrong" : "faint", wrong ? "wrong" : "right");
 }
 
-static vt_status row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
+static vt_status write_row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
     vt_image own = {.shape = vt_shape_rgb(m->side), .rgb = m->image[i].rgb[pass]};
     const char *crisp = m->side < TILE ? "style=\"image-rendering:pixelated\"" : "";
-    VT_TRY(image(f, &own, x_of(-1), y, crisp, e));
-    grey(&room[0], own.rgb);
+    VT_TRY(write_image(f, &own, x_of(-1), y, crisp, e));
+    paint_grey_image(&room[0], own.rgb);
     for (int c = 0; c < m->columns; c++) {
-        VT_TRY(image(f, &room[0], x_of(c), y, crisp, e));
-        heat(&room[1], vt_maps_at(m, i, pass, c), m->grid, most_of(m, i, c));
-        VT_TRY(image(f, &room[1], x_of(c), y, "opacity=\"0.68\"", e));
+        VT_TRY(write_image(f, &room[0], x_of(c), y, crisp, e));
+        paint_heat_map(&room[1], vt_maps_at(m, i, pass, c), m->grid, most_of(m, i, c));
+        VT_TRY(write_image(f, &room[1], x_of(c), y, "opacity=\"0.68\"", e));
     }
     return VT_OK;
 }
 
 static double block_height(const vt_maps *m) { return HEAD + m->passes * (TILE + GAP) + SCALE; }
 
-static vt_status one(FILE *f, const vt_maps *m, int i, const vt_dataset *data, vt_image room[2], vt_err *e) {
+static vt_status write_image_block(FILE *f, const vt_maps *m, int i, const vt_dataset *data, vt_image room[2],
+                                   vt_err *e) {
     double y = TOP + i * block_height(m) + HEAD;
     char words[100], name[48];
     vt_dataset_class_name(data, m->image[i].label, name, sizeof name);
     snprintf(words, sizeof words, "image %d: %s", m->image[i].image, name);
-    text(f, 12, y - 8, "strong", words);
+    write_text(f, 12, y - 8, "strong", words);
     for (int pass = 0; pass < m->passes; pass++, y += TILE + GAP) {
         row_label(f, m, i, pass, y, data);
-        VT_TRY(row(f, m, i, pass, y, room, e));
+        VT_TRY(write_row(f, m, i, pass, y, room, e));
     }
     for (int c = 0; c < m->columns; c++) {
         snprintf(words, sizeof words, "0 to %.3g %%", 100 * most_of(m, i, c));
-        text(f, x_of(c), y + 6, "faint", words);
+        write_text(f, x_of(c), y + 6, "faint", words);
     }
     return VT_OK;
 }
 
-static void heads(FILE *f, const vt_maps *m) {
+static void write_column_headings(FILE *f, const vt_maps *m) {
     char name[64];
-    text(f, x_of(-1), TOP - 6, "strong", "image");
+    write_text(f, x_of(-1), TOP - 6, "strong", "image");
     for (int c = 0; c < m->columns; c++) {
         vt_maps_name(name, m, c);
         char *comma = strchr(name, ',');
-        if (comma) *comma = 0, text(f, x_of(c), TOP + 10, "faint", comma + 2);
-        text(f, x_of(c), TOP - 6, "strong", name);
+        if (comma) *comma = 0, write_text(f, x_of(c), TOP + 10, "faint", comma + 2);
+        write_text(f, x_of(c), TOP - 6, "strong", name);
     }
 }
 
-static void key(FILE *f, const vt_maps *m, double y) {
+static void write_colour_key(FILE *f, const vt_maps *m, double y) {
     uint8_t rgb[3];
     for (int k = 0; k < 64; k++) {
-        colour(rgb, k / 63.0);
+        heat_colour(rgb, k / 63.0);
         fprintf(f, "<rect x=\"%d\" y=\"%.0f\" width=\"4.5\" height=\"12\" fill=\"#%02x%02x%02x\"/>", LEFT + 4 * k, y,
                 rgb[0], rgb[1], rgb[2]);
     }
     fputc('\n', f);
-    text(f, LEFT + 270, y + 11, "",
-         m->class_query ? "share of the class token's attention that a patch gets"
-                        : "share of attention that a patch gets, mean over all patches");
+    write_text(f, LEFT + 270, y + 11, "",
+               m->class_query ? "share of the class token's attention that a patch gets"
+                              : "share of attention that a patch gets, mean over all patches");
 }
 
 vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e) {
@@ -157,10 +158,10 @@ vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_d
           ".faint{fill:#5c6670}.wrong{fill:#b5472b;font-weight:bold}.title{font-size:16px;font-weight:bold}</style>\n"
           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
           f);
-    text(f, 12, 30, "title", title);
-    heads(f, m);
-    for (int i = 0; i < m->images && s == VT_OK; i++) s = one(f, m, i, data, room, e);
-    key(f, m, height - 28);
+    write_text(f, 12, 30, "title", title);
+    write_column_headings(f, m);
+    for (int i = 0; i < m->images && s == VT_OK; i++) s = write_image_block(f, m, i, data, room, e);
+    write_colour_key(f, m, height - 28);
     fputs("</svg>\n", f);
     vt_image_free(&room[0]), vt_image_free(&room[1]);
     return s;

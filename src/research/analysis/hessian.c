@@ -46,7 +46,7 @@ static int threads_for(size_t images, int threads) {
     return (size_t)threads < images ? threads : images ? (int)images : 1;
 }
 
-static void carve(vt_hessian *h, vt_arena *a) {
+static void lay_out_buffers(vt_hessian *h, vt_arena *a) {
     const vt_config *c = &h->model->config;
     size_t total = h->model->params.total, k = (size_t)c->classes;
     h->theta = vt_arena_take(a, total, sizeof(double));
@@ -65,7 +65,7 @@ static void carve(vt_hessian *h, vt_arena *a) {
 size_t vt_hessian_bytes(const vt_model *m, size_t images, int threads) {
     vt_hessian h = {.model = m, .threads = threads_for(images, threads)};
     vt_arena a = {0};
-    carve(&h, &a);
+    lay_out_buffers(&h, &a);
     return a.used + (size_t)h.threads * vt_session_bytes_f64(m, 1, VT_GRAD_PARAMS);
 }
 
@@ -73,10 +73,10 @@ vt_status vt_hessian_open(vt_hessian *h, const vt_model *m, size_t images, int t
     *h = (vt_hessian){.model = m, .threads = threads_for(images, threads), .step = STEP};
     h->n = vt_model_param_count(m);
     vt_arena a = {0};
-    carve(h, &a);
+    lay_out_buffers(h, &a);
     a = (vt_arena){.base = vt_alloc(a.used), .size = a.used};
     if (!a.base) return vt_fail(e, VT_E_MEMORY, "no memory for the Hessian of %zu parameters", h->n);
-    carve(h, &a);
+    lay_out_buffers(h, &a);
     for (size_t i = 0; i < m->params.total; i++) h->theta[i] = (double)m->w[i];
     vt_status s = VT_OK;
     for (int i = 0; i < h->threads && s == VT_OK; i++)
@@ -93,7 +93,7 @@ void vt_hessian_close(vt_hessian *h) {
 
 /* ---- a pass over the images ---- */
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status evaluate_image(void *ctx, int thread, size_t i, vt_err *e) {
     const pass *p = ctx;
     const vt_hessian *h = p->h;
     worker *w = &h->workers[thread];
@@ -115,7 +115,7 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-static void commit(void *ctx, int thread, size_t i) {
+static void add_image_gradient(void *ctx, int thread, size_t i) {
     const pass *p = ctx;
     vt_hessian *h = p->h;
     const vt_param_list *l = &h->model->params;
@@ -137,7 +137,7 @@ vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double 
     if (!losses) return vt_fail(e, VT_E_MEMORY, "no memory for the losses of %zu images", h->images);
     p.losses = losses;
     if (gradient) memset(gradient, 0, h->n * sizeof *gradient);
-    vt_status s = vt_for_each_in_order(h->images, h->threads, item, commit, &p, e);
+    vt_status s = vt_for_each_in_order(h->images, h->threads, evaluate_image, add_image_gradient, &p, e);
     *loss = 0;
     for (size_t i = 0; i < h->images; i++) *loss += losses[i] * share;
     free(losses);
@@ -156,7 +156,7 @@ static double length_of_weights(const vt_hessian *h) {
 }
 
 /* moved[0], moved[1] = theta +- t v */
-static void move(vt_hessian *h, const double *v, double t) {
+static void perturb_weights(vt_hessian *h, const double *v, double t) {
     const vt_param_list *l = &h->model->params;
     for (int k = 0; k < 2; k++) memcpy(h->moved[k], h->theta, l->total * sizeof *h->theta);
     for (int i = 0; i < l->count; i++) {
@@ -170,19 +170,19 @@ static void move(vt_hessian *h, const double *v, double t) {
     }
 }
 
-static vt_status product(void *ctx, const double *v, double *y, vt_err *e) {
+static vt_status hessian_product(void *ctx, const double *v, double *y, vt_err *e) {
     vt_hessian *h = ctx;
     double size = vt_norm2(v, h->n);
     memset(y, 0, h->n * sizeof *y);
     if (!(size > 0)) return VT_OK;
     double t = h->step * (1 + length_of_weights(h)) / size;
     double share = 1 / (2 * t * (double)h->images);
-    move(h, v, t);
+    perturb_weights(h, v, t);
     pass p = {.h = h, .points = 2, .at = {h->moved[0], h->moved[1]}, .factor = {share, -share}, .out = y};
-    return vt_for_each_in_order(h->images, h->threads, item, commit, &p, e);
+    return vt_for_each_in_order(h->images, h->threads, evaluate_image, add_image_gradient, &p, e);
 }
 
-vt_symmetric vt_hessian_operator(vt_hessian *h) { return (vt_symmetric){h->n, product, h}; }
+vt_symmetric vt_hessian_operator(vt_hessian *h) { return (vt_symmetric){h->n, hessian_product, h}; }
 
 void vt_hessian_size(const vt_hessian *h, double *d) {
     for (int i = 0; i < h->model->params.count; i++) {
@@ -197,12 +197,12 @@ vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double 
     if (!u) return vt_fail(e, VT_E_MEMORY, "no memory for four vectors of %zu numbers", n);
     vt_random_signs(u, n, &(vt_rng){.seed = seed, .purpose = vt_rng_purpose("hessian"), .step = 0});
     vt_random_signs(v, n, &(vt_rng){.seed = seed, .purpose = vt_rng_purpose("hessian"), .step = 1});
-    vt_status s = product(h, u, hu, e);
-    if (s == VT_OK) s = product(h, v, hv, e);
+    vt_status s = hessian_product(h, u, hu, e);
+    if (s == VT_OK) s = hessian_product(h, v, hv, e);
     if (s == VT_OK) out->symmetry = fabs(vt_dot(u, hv, n) - vt_dot(v, hu, n)) / (vt_norm2(u, n) * vt_norm2(hv, n));
-    if (s == VT_OK) s = product(h, along, hu, e);
+    if (s == VT_OK) s = hessian_product(h, along, hu, e);
     h->step = whole / 2;
-    if (s == VT_OK) s = product(h, along, hv, e);
+    if (s == VT_OK) s = hessian_product(h, along, hv, e);
     h->step = whole;
     double size = vt_norm2(hu, n);
     for (size_t i = 0; i < n; i++) hv[i] -= hu[i];
@@ -230,7 +230,7 @@ static double *bias_of(vt_hessian *h, const vt_matrix *m) {
     return NULL;
 }
 
-static void scale(vt_hessian *h, const vt_matrix *m, bool with_bias, double factor) {
+static void scale_matrix(vt_hessian *h, const vt_matrix *m, bool with_bias, double factor) {
     double *bias = with_bias ? bias_of(h, m) : NULL;
     for (size_t i = 0; i < (size_t)m->rows * (size_t)m->cols; i++) h->theta[m->offset + i] *= factor;
     for (int i = 0; i < m->rows && bias; i++) bias[i] *= factor;
@@ -250,7 +250,7 @@ void vt_hessian_rescale(vt_hessian *h, vt_role up, vt_role down, double factor) 
     for (int b = 0; b < vt_model_blocks(h->model); b++) {
         vt_matrix more, less;
         if (!vt_model_matrix(h->model, b, up, &more) || !vt_model_matrix(h->model, b, down, &less)) continue;
-        scale(h, &more, true, factor);
-        scale(h, &less, down != VT_ROLE_O, 1 / factor);
+        scale_matrix(h, &more, true, factor);
+        scale_matrix(h, &less, down != VT_ROLE_O, 1 / factor);
     }
 }

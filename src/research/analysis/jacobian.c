@@ -57,7 +57,7 @@ void vt_jacobian_at(vt_jacobian *j, const double *x) {
 }
 
 /* J v = (f(x + h v/|v|) - f(x - h v/|v|)) |v| / 2h: an error of h^2 times the third derivative and 2^-53 |f| / h. */
-static void difference(vt_jacobian *j, double *y, const double *v) {
+static void central_difference(vt_jacobian *j, double *y, const double *v) {
     const double length = vt_length64(v, j->pixels), h = length > 0 ? 0x1p-14 / length : 0;
     for (int side = 1; side >= -1; side -= 2) {
         for (size_t i = 0; i < j->pixels; i++) j->v[i] = j->x[i] + side * h * v[i];
@@ -69,7 +69,7 @@ static void difference(vt_jacobian *j, double *y, const double *v) {
 static void apply(void *self, double *y, const double *v) {
     vt_jacobian *j = self;
     if (!j->dense) {
-        difference(j, y, v);
+        central_difference(j, y, v);
         return;
     }
     for (int k = 0; k < j->classes; k++) y[k] = vt_dot64(j->rows + (size_t)k * j->pixels, v, j->pixels);

@@ -57,7 +57,7 @@ typedef struct watcher {
     bool after; /* in backward */
 } watcher;
 
-static void watch(void *ctx, const vt_attn_record_f64 *a) {
+static void observe_attention(void *ctx, const vt_attn_record_f64 *a) {
     watcher *w = ctx;
     if (w->status != VT_OK || w->after != (a->d_o != NULL)) return;
     const vt_attn_shape_f64 *s = a->shape;
@@ -92,7 +92,7 @@ static void watch(void *ctx, const vt_attn_record_f64 *a) {
 vt_status vt_layers_forward(struct vt_session_f64 *s, const double *x, bool keep, vt_layer_fn fn, void *ctx,
                             const double **z, vt_err *e) {
     watcher w = {.fn = fn, .ctx = ctx, .e = e};
-    s->watch = fn ? watch : NULL, s->watch_ctx = &w;
+    s->watch = fn ? observe_attention : NULL, s->watch_ctx = &w;
     const double *logits = vt_session_forward_f64(s, x, 1, keep);
     s->watch = NULL;
     if (z) *z = logits;
@@ -101,7 +101,7 @@ vt_status vt_layers_forward(struct vt_session_f64 *s, const double *x, bool keep
 
 vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt_layer_fn fn, void *ctx, vt_err *e) {
     watcher w = {.fn = fn, .ctx = ctx, .e = e, .after = true};
-    s->watch = watch, s->watch_ctx = &w;
+    s->watch = observe_attention, s->watch_ctx = &w;
     vt_session_backward_f64(s, dlogits, NULL, NULL);
     s->watch = NULL;
     return w.status;

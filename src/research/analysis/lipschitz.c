@@ -69,7 +69,8 @@ typedef struct room {
 } room;
 
 /* vc_j = p_ij (v_j - mean v), kc_j = k_j - mean k:  V^T P_i K = vc^T kc */
-static void centre(const vt_head_at *h, const double *p, const double *a, int lda, double *out, const double *weight) {
+static void centre_columns(const vt_head_at *h, const double *p, const double *a, int lda, double *out,
+                           const double *weight) {
     for (int c = 0; c < h->d; c++) {
         double mean = 0;
         for (int j = 0; j < h->t; j++) mean += p[j] * a[(size_t)j * (size_t)lda + (size_t)c];
@@ -82,8 +83,8 @@ static void centre(const vt_head_at *h, const double *p, const double *a, int ld
 /* |V^T P_i K W_Q| where it can exceed *most: the Frobenius norm is above the spectral one and cheap. */
 static vt_status query_path(double *most, const vt_head_at *h, const double *p, const room *r, vt_err *e) {
     double sigma;
-    centre(h, p, h->v, h->ldv, r->vc, p);
-    centre(h, p, h->k, h->ldk, r->kc, NULL);
+    centre_columns(h, p, h->v, h->ldv, r->vc, p);
+    centre_columns(h, p, h->k, h->ldk, r->kc, NULL);
     vt_gemm_f64(true, false, h->d, h->d, h->t, 1, r->vc, h->d, r->kc, h->d, 0, r->cov, h->d);
     vt_gemm_f64(false, false, h->d, h->c, h->d, h->scale, r->cov, h->d, h->w_q, h->c, 0, r->prod, h->c);
     if (vt_length64(r->prod, (size_t)h->d * (size_t)h->c) <= *most) return VT_OK;
@@ -101,7 +102,7 @@ static vt_status key_path(double *most, const vt_head_at *h, int i, const double
         for (int j = 0; j < h->d; j++) y += h->w_k[(size_t)j * (size_t)h->c + (size_t)c] * q[j];
         y2 += y * y * h->scale * h->scale;
     }
-    centre(h, p, h->v, h->ldv, r->kc, NULL);
+    centre_columns(h, p, h->v, h->ldv, r->kc, NULL);
     vt_gemm_f64(true, false, h->d, h->d, h->t, 1, r->vc, h->d, r->kc, h->d, 0, r->cov, h->d);
     for (int j = 0; j < h->d; j++) trace += r->cov[(size_t)j * (size_t)h->d + (size_t)j];
     if (trace * y2 <= *most) return VT_OK; /* positive semidefinite: the trace is above the norm */
@@ -110,7 +111,8 @@ static vt_status key_path(double *most, const vt_head_at *h, int i, const double
     return VT_OK;
 }
 
-static vt_status pointwise(double *out, const vt_head_at *h, const vt_head_norms *w, const room *r, vt_err *e) {
+static vt_status head_pointwise_bound(double *out, const vt_head_at *h, const vt_head_norms *w, const room *r,
+                                      vt_err *e) {
     double query = 0, key = 0, sum, p;
     size_t t = (size_t)h->t;
     for (int i = 0; i < h->t; i++) {
@@ -133,7 +135,7 @@ vt_status vt_lipschitz_pointwise(double *out, const vt_head_at *h, const vt_head
     if (!base) return vt_fail(e, VT_E_MEMORY, "no memory for a bound of %d tokens", h->t);
     room r = {.vc = base, .kc = base + t * d, .cov = base + 2 * t * d};
     r.prod = r.cov + d * d, r.sum = r.prod + d * (size_t)h->c;
-    vt_status s = pointwise(out, h, w, &r, e);
+    vt_status s = head_pointwise_bound(out, h, w, &r, e);
     free(base);
     return s;
 }

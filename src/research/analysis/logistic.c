@@ -11,7 +11,7 @@
 enum { ROWS = 256, MOST = 200 }; /* rows weighted at a time; steps */
 
 /* log(1 + e^-t) without overflow */
-static double loss(double t) { return t > 0 ? log1p(exp(-t)) : log1p(exp(t)) - t; }
+static double logistic_loss(double t) { return t > 0 ? log1p(exp(-t)) : log1p(exp(t)) - t; }
 static double sigmoid(double t) { return t > 0 ? 1 / (1 + exp(-t)) : exp(t) / (1 + exp(t)); }
 
 double vt_logistic_objective(double *gradient, double *f, const vt_logistic *l, const double *w) {
@@ -19,7 +19,7 @@ double vt_logistic_objective(double *gradient, double *f, const vt_logistic *l, 
     double sum = 0, penalty = 0;
     vt_gemm_f64(false, false, n, 1, m, 1, l->x, m, w, 1, 0, f, 1);
     for (size_t i = 0; i < l->n; i++) {
-        sum += loss(l->yes[i] ? f[i] : -f[i]);
+        sum += logistic_loss(l->yes[i] ? f[i] : -f[i]);
         f[i] = sigmoid(f[i]) - (l->yes[i] ? 1 : 0);
     }
     for (size_t k = 0; k + 1 < l->m; k++) penalty += w[k] * w[k];
@@ -34,7 +34,7 @@ typedef struct fit {
     double *g, *step, *next, *f, *hessian, *rows; /* [m] three times, [n], [m, m], [ROWS, m] */
 } fit;
 
-static void carve(fit *s, vt_arena *r, size_t n, size_t m) {
+static void lay_out_buffers(fit *s, vt_arena *r, size_t n, size_t m) {
     s->g = vt_arena_take(r, m, sizeof *s->g), s->step = vt_arena_take(r, m, sizeof *s->step);
     s->next = vt_arena_take(r, m, sizeof *s->next), s->f = vt_arena_take(r, n, sizeof *s->f);
     s->hessian = vt_arena_take(r, m * m, sizeof *s->hessian);
@@ -44,12 +44,12 @@ static void carve(fit *s, vt_arena *r, size_t n, size_t m) {
 size_t vt_logistic_bytes(size_t n, size_t m) {
     fit s;
     vt_arena r = {0};
-    carve(&s, &r, n, m);
+    lay_out_buffers(&s, &r, n, m);
     return r.used;
 }
 
 /* X^T diag(s (1 - s)) X / n + lambda I; f holds s less the answers, as the objective left it. */
-static void curvature(fit *s, const vt_logistic *l) {
+static void compute_hessian(fit *s, const vt_logistic *l) {
     int m = (int)l->m;
     for (size_t i = 0; i < l->n; i += ROWS) {
         size_t rows = l->n - i < ROWS ? l->n - i : ROWS;
@@ -62,7 +62,7 @@ static void curvature(fit *s, const vt_logistic *l) {
     for (size_t k = 0; k + 1 < l->m; k++) s->hessian[k * l->m + k] += l->lambda;
 }
 
-static double largest(const double *g, size_t m) {
+static double largest_magnitude(const double *g, size_t m) {
     double most = 0;
     for (size_t k = 0; k < m; k++)
         if (!(fabs(g[k]) <= most)) most = fabs(g[k]);
@@ -70,7 +70,7 @@ static double largest(const double *g, size_t m) {
 }
 
 /* Halved until the objective falls (Armijo), up to the rounding of a mean of n losses. */
-static bool search(fit *s, double *w, double at, const vt_logistic *l) {
+static bool line_search(fit *s, double *w, double at, const vt_logistic *l) {
     double slope = 0;
     for (size_t k = 0; k < l->m; k++) slope += s->g[k] * s->step[k];
     for (double t = 1; t > 1e-12; t /= 2) {
@@ -84,16 +84,16 @@ static bool search(fit *s, double *w, double at, const vt_logistic *l) {
     return false;
 }
 
-static vt_status iterate(fit *s, double *w, double *gradient, const vt_logistic *l, vt_err *e) {
+static vt_status run_newton_steps(fit *s, double *w, double *gradient, const vt_logistic *l, vt_err *e) {
     memset(w, 0, l->m * sizeof *w);
     for (int k = 0; k < MOST; k++) {
         double at = vt_logistic_objective(s->g, s->f, l, w);
-        *gradient = largest(s->g, l->m);
+        *gradient = largest_magnitude(s->g, l->m);
         if (*gradient <= VT_LOGISTIC_TOL) return VT_OK;
-        curvature(s, l);
+        compute_hessian(s, l);
         memcpy(s->step, s->g, l->m * sizeof *s->step);
         VT_TRY(vt_solve_positive(s->step, s->hessian, (int)l->m, e));
-        if (!search(s, w, at, l)) break;
+        if (!line_search(s, w, at, l)) break;
     }
     return vt_fail(e, VT_E_NUMERIC,
                    "logistic regression of %zu x %zu did not converge: gradient %.3g, must be at most %g", l->n, l->m,
@@ -103,11 +103,11 @@ static vt_status iterate(fit *s, double *w, double *gradient, const vt_logistic 
 vt_status vt_logistic_fit(double *w, double *gradient, const vt_logistic *l, vt_err *e) {
     fit s;
     vt_arena r = {0};
-    carve(&s, &r, l->n, l->m);
+    lay_out_buffers(&s, &r, l->n, l->m);
     r = (vt_arena){.base = vt_alloc(r.used), .size = r.used};
     if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for a regression of %zu x %zu", l->n, l->m);
-    carve(&s, &r, l->n, l->m);
-    vt_status st = iterate(&s, w, gradient, l, e);
+    lay_out_buffers(&s, &r, l->n, l->m);
+    vt_status st = run_newton_steps(&s, w, gradient, l, e);
     free(r.base);
     return st;
 }

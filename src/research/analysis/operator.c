@@ -14,7 +14,7 @@ double vt_dot64(const double *a, const double *b, size_t n) {
 
 double vt_length64(const double *a, size_t n) { return sqrt(vt_dot64(a, a, n)); }
 
-static void start(double *v, float *draw, size_t n, const vt_rng *key) {
+static void draw_unit_vector(double *v, float *draw, size_t n, const vt_rng *key) {
     vt_rng_normals(key, draw, n);
     for (size_t i = 0; i < n; i++) v[i] = (double)draw[i];
     double length = vt_length64(v, n);
@@ -23,7 +23,7 @@ static void start(double *v, float *draw, size_t n, const vt_rng *key) {
 
 /* sigma_k = |A v_k| rises; when its changes shrink by a factor r a step, r / (1 - r) of the last one is still to come.
  */
-static bool settled(double now, double *last, double *change, double tol) {
+static bool has_converged(double now, double *last, double *change, double tol) {
     double step = fabs(now - *last), r = *change > 0 ? step / *change : 1;
     *last = now, *change = step;
     return step <= tol * now && (step == 0 || (r < 1 && step * r / (1 - r) <= tol * now));
@@ -38,7 +38,7 @@ vt_status vt_operator_norm(vt_norm_found *out, const vt_operator *a, const vt_rn
     if (!v || !draw)
         s = vt_fail(e, VT_E_MEMORY, "no memory for the norm of a map of %zu to %zu numbers", a->n, a->m);
     else
-        start(v, draw, a->n, key);
+        draw_unit_vector(v, draw, a->n, key);
     while (s == VT_OK && !out->converged && out->steps < most) {
         a->apply(a->ctx, u, v);
         out->sigma = vt_length64(u, a->m);
@@ -48,7 +48,7 @@ vt_status vt_operator_norm(vt_norm_found *out, const vt_operator *a, const vt_rn
         } else if (!(out->sigma > 0)) {
             out->converged = true; /* zero on a random vector: zero */
         } else {
-            out->converged = settled(out->sigma, &last, &change, tol);
+            out->converged = has_converged(out->sigma, &last, &change, tol);
             for (size_t i = 0; i < a->m; i++) u[i] /= out->sigma;
             a->transposed(a->ctx, v, u);
             double length = vt_length64(v, a->n);

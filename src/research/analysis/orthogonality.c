@@ -32,7 +32,7 @@ const char *vt_gap_name(int which) {
 }
 
 /* W_Q, W_K, W_V, W_O of the block, those of one height and width; a tensor that serves twice once. */
-static int together(vt_matrix out[4], const vt_model *m, int block) {
+static int collect_attention_matrices(vt_matrix out[4], const vt_model *m, int block) {
     int n = 0;
     for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++) {
         vt_matrix x;
@@ -45,7 +45,7 @@ static int together(vt_matrix out[4], const vt_model *m, int block) {
 }
 
 /* below: [sum of rows, cols]; else [rows, sum of cols] */
-static void put(double *to, const vt_model *m, const vt_matrix *w, int n, bool below) {
+static void stack_matrices(double *to, const vt_model *m, const vt_matrix *w, int n, bool below) {
     for (int k = 0; k < n; k++)
         for (int i = 0; i < w[k].rows; i++) {
             size_t row = below ? (size_t)(k * w[k].rows + i) : (size_t)(i * n + k);
@@ -58,7 +58,7 @@ static void put(double *to, const vt_model *m, const vt_matrix *w, int n, bool b
 static vt_status gap_of(vt_gap *out, const vt_model *m, const vt_matrix *w, int n, bool below, vt_err *e) {
     double *a = vt_alloc((size_t)n * (size_t)w->rows * (size_t)w->cols * sizeof *a);
     if (!a) return vt_fail(e, VT_E_MEMORY, "no memory for a matrix of %d x %d", w->rows, w->cols);
-    put(a, m, w, n, below);
+    stack_matrices(a, m, w, n, below);
     vt_status s = vt_gap_of(out, a, below ? n * w->rows : w->rows, below ? w->cols : n * w->cols, e);
     free(a);
     return s;
@@ -69,7 +69,7 @@ vt_status vt_gaps_of_block(vt_gap out[VT_GAP_COUNT], const vt_model *m, int bloc
     for (int k = 0; k < VT_GAP_COUNT; k++) out[k] = (vt_gap){NAN, NAN, NAN};
     for (int r = 0; r < VT_ROLE_COUNT; r++)
         if (vt_model_matrix(m, block, (vt_role)r, &w[0])) VT_TRY(gap_of(&out[r], m, w, 1, true, e));
-    int n = together(w, m, block);
+    int n = collect_attention_matrices(w, m, block);
     if (!n) return VT_OK;
     VT_TRY(gap_of(&out[VT_GAP_STACK], m, w, n, true, e));
     return gap_of(&out[VT_GAP_WIDE], m, w, n, false, e);

@@ -14,19 +14,19 @@ enum { ROWS = 256 }; /* that are centred at a time */
 /* LAPACK's own copy, vectors and workspace: 4 d^2 and little more (core/svd). */
 size_t vt_pca_bytes(size_t d) { return (7 * d * d + (ROWS + 16) * d) * sizeof(double); }
 
-static void centre(double *to, const double *x, const double *mean, size_t rows, size_t d) {
+static void centre_rows(double *to, const double *x, const double *mean, size_t rows, size_t d) {
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < d; k++) to[i * d + k] = x[i * d + k] - mean[k];
 }
 
 /* cov [d, d] = (x - mean)^T (x - mean) / (n - 1) */
-static vt_status covariance(double *cov, const vt_pca *p, const double *x, size_t n, vt_err *e) {
+static vt_status compute_covariance(double *cov, const vt_pca *p, const double *x, size_t n, vt_err *e) {
     size_t d = p->d;
     double *rows = vt_alloc(ROWS * d * sizeof *rows);
     if (!rows) return vt_fail(e, VT_E_MEMORY, "no memory for the covariance of %zu features", d);
     for (size_t i = 0; i < n; i += ROWS) {
         size_t m = n - i < ROWS ? n - i : ROWS;
-        centre(rows, x + i * d, p->mean, m, d);
+        centre_rows(rows, x + i * d, p->mean, m, d);
         vt_gemm_f64(true, false, (int)d, (int)d, (int)m, 1 / ((double)n - 1), rows, (int)d, rows, (int)d, i > 0, cov,
                     (int)d);
     }
@@ -35,7 +35,7 @@ static vt_status covariance(double *cov, const vt_pca *p, const double *x, size_
 }
 
 /* LAPACK's sign is nobody's. */
-static void orient(double *axis, size_t d) {
+static void fix_axis_sign(double *axis, size_t d) {
     size_t most = 0;
     for (size_t k = 1; k < d; k++)
         if (fabs(axis[k]) > fabs(axis[most])) most = k;
@@ -44,19 +44,19 @@ static void orient(double *axis, size_t d) {
     axis[most] = fabs(axis[most]);
 }
 
-static vt_status decompose(vt_pca *p, const double *x, size_t n, vt_err *e) {
+static vt_status compute_components(vt_pca *p, const double *x, size_t n, vt_err *e) {
     size_t d = p->d;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < d; k++) p->mean[k] += x[i * d + k];
     for (size_t k = 0; k < d; k++) p->mean[k] /= (double)n;
     double *cov = vt_alloc(d * d * sizeof *cov);
-    vt_status s =
-        cov ? covariance(cov, p, x, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for the covariance of %zu features", d);
+    vt_status s = cov ? compute_covariance(cov, p, x, n, e)
+                      : vt_fail(e, VT_E_MEMORY, "no memory for the covariance of %zu features", d);
     if (s == VT_OK) s = vt_eigen_symmetric(p->values, p->axes, cov, (int)d, e);
     free(cov);
     for (size_t k = 0; s == VT_OK && k < d; k++) {
         p->values[k] = fmax(p->values[k], 0); /* rounding of a variance that is none */
-        orient(p->axes + k * d, d);
+        fix_axis_sign(p->axes + k * d, d);
     }
     return s;
 }
@@ -68,7 +68,7 @@ vt_status vt_pca_open(vt_pca *p, const double *x, size_t n, size_t d, vt_err *e)
     p->mean = calloc(d, sizeof *p->mean), p->values = calloc(d, sizeof *p->values);
     p->axes = vt_alloc(d * d * sizeof *p->axes);
     vt_status s = p->mean && p->values && p->axes
-                      ? decompose(p, x, n, e)
+                      ? compute_components(p, x, n, e)
                       : vt_fail(e, VT_E_MEMORY, "no memory for the components of %zu features", d);
     if (s != VT_OK) vt_pca_close(p);
     return s;

@@ -14,7 +14,7 @@ int vt_largest(const double *a, int n) {
     return best;
 }
 
-static int descending(const void *a, const void *b) {
+static int compare_descending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
 }
@@ -32,7 +32,7 @@ vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t,
             if (row[j] > 0) entropy -= row[j] * log(row[j]);
             out->below += row[j] < 1.0 / t;
         }
-        qsort(sorted, n, sizeof *sorted, descending);
+        qsort(sorted, n, sizeof *sorted, compare_descending);
         for (int j = 0; j < k && j < t; j++) out->top += sorted[j] / t;
         out->entropy += entropy / t, out->effective += exp(entropy) / t;
     }
@@ -49,7 +49,7 @@ vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t,
 
 /* The eps at which b eps + c eps^2 = m, written without the difference of near equals that (-b + sqrt(b^2 + 4cm)) / 2c
  * is when c m is small. */
-static double root(double b, double c, double m) {
+static double positive_root(double b, double c, double m) {
     double s = b + sqrt(b * b + 4 * c * m);
     return s > 0 ? 2 * m / s : INFINITY;
 }
@@ -66,7 +66,7 @@ static void select_one(vt_selection *out, const vt_head_at *h, const double *sco
         double apart = 0, m = scores[best] - scores[t];
         for (int c = 0; c < h->c; c++) apart += (mine[c] - other[c]) * (mine[c] - other[c]);
         out->margin = fmin(out->margin, m);
-        out->radius = fmin(out->radius, root(2 * query + sqrt(apart), 2 * qk, m));
+        out->radius = fmin(out->radius, positive_root(2 * query + sqrt(apart), 2 * qk, m));
     }
 }
 

@@ -24,7 +24,8 @@ typedef struct job {
 } job;
 
 /* One matrix in double, a [rows, cols]; its heads are a matter of Q, K and V. scratch [min(rows, cols)] */
-static vt_status measure(vt_spectrum_matrix *out, const vt_matrix *x, const double *a, double *scratch, vt_err *e) {
+static vt_status compute_singular_values(vt_spectrum_matrix *out, const vt_matrix *x, const double *a, double *scratch,
+                                         vt_err *e) {
     double *head = out->values + out->n, *column = head + out->heads * out->head_n;
     int tall = out->head_n ? x->rows / x->heads : 0;
     VT_TRY(vt_svd_values(out->values, a, x->rows, x->cols, x->cols, e));
@@ -46,12 +47,13 @@ static vt_status one_matrix(vt_spectrum_matrix *out, const vt_model *m, const vt
     out->values = vt_alloc((size_t)(out->n + out->heads * (out->head_n + 1)) * sizeof *out->values);
     double *a = vt_alloc((n + (size_t)least) * sizeof *a);
     for (size_t k = 0; a && k < n; k++) a[k] = (double)m->w[x->offset + k];
-    vt_status s = a && out->values ? measure(out, x, a, a + n, e) : vt_fail(e, VT_E_MEMORY, "no memory for its values");
+    vt_status s = a && out->values ? compute_singular_values(out, x, a, a + n, e)
+                                   : vt_fail(e, VT_E_MEMORY, "no memory for its values");
     free(a);
     return s;
 }
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const job *j = ctx;
     int block = (int)(i % (size_t)j->s->depth);
@@ -81,7 +83,7 @@ vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int
     if (!out->matrices) return vt_fail(e, VT_E_MEMORY, "no memory for the values of %zu matrices", n);
     job j = {m, out};
     size_t roles = all ? VT_ROLE_COUNT : VT_ROLE_V + 1;
-    vt_status s = vt_for_each(roles * (size_t)out->depth, threads, item, &j, e);
+    vt_status s = vt_for_each(roles * (size_t)out->depth, threads, measure_matrix, &j, e);
     if (s != VT_OK) vt_spectrum_free(out);
     return s;
 }

@@ -15,13 +15,13 @@
 enum { LANES = 8, ROWS = 16 };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 
-static inline lanes load(const double *p) {
+static inline lanes load_vector(const double *p) {
     lanes v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-static inline double total(lanes v) {
+static inline double sum_vector(lanes v) {
     double s = 0;
     for (int l = 0; l < LANES; l++) s += v[l];
     return s;
@@ -37,14 +37,16 @@ typedef struct pass {
     bool *apart;            /* [n] */
 } pass;
 
-static vt_status block(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status process_row_block(void *ctx, int thread, size_t item, vt_err *e) {
     pass *s = ctx;
     (void)thread, (void)e;
     for (size_t i = item * ROWS; i < (item + 1) * ROWS && i < s->n; i++) s->row(s, i);
     return VT_OK;
 }
 
-static void over_rows(pass *s, int threads) { vt_for_each((s->n + ROWS - 1) / ROWS, threads, block, s, NULL); }
+static void over_rows(pass *s, int threads) {
+    vt_for_each((s->n + ROWS - 1) / ROWS, threads, process_row_block, s, NULL);
+}
 
 static double in_order(const double *of_row, size_t n) {
     double s = 0;
@@ -59,10 +61,10 @@ static double squared_distance(const double *a, const double *b, size_t d) {
     lanes sum = {0};
     size_t k = 0;
     for (; k + LANES <= d; k += LANES) {
-        lanes t = load(a + k) - load(b + k);
+        lanes t = load_vector(a + k) - load_vector(b + k);
         sum += t * t;
     }
-    double s = total(sum);
+    double s = sum_vector(sum);
     for (; k < d; k++) s += (a[k] - b[k]) * (a[k] - b[k]);
     return s;
 }
@@ -80,7 +82,7 @@ static double perplexity_at(double *sum, double b, const double *p, size_t n, si
 }
 
 /* Squared distances to p_j|i, in place. Relative 1e-9 of the perplexity is far below what anybody sees. */
-static bool sharpen(double *p, size_t n, size_t i, double perplexity) {
+static bool fit_to_perplexity(double *p, size_t n, size_t i, double perplexity) {
     double least = INFINITY, mean = 0, low = 0, high = INFINITY, sum = 1;
     for (size_t j = 0; j < n; j++)
         if (j != i && p[j] < least) least = p[j];
@@ -105,7 +107,7 @@ static bool sharpen(double *p, size_t n, size_t i, double perplexity) {
 static void conditional_row(pass *s, size_t i) {
     double *p = s->out + i * s->n;
     for (size_t j = 0; j < s->n; j++) p[j] = squared_distance(s->x + i * s->d, s->x + j * s->d, s->d);
-    s->apart[i] = !sharpen(p, s->n, i, s->perplexity);
+    s->apart[i] = !fit_to_perplexity(p, s->n, i, s->perplexity);
 }
 
 vt_status vt_tsne_conditional(double *p, size_t *apart, const double *x, size_t n, size_t d, double perplexity,
@@ -134,7 +136,7 @@ typedef struct forces {
     lanes q, pull[2], push[2];
 } forces;
 
-static inline void act(forces *f, lanes p, lanes u, lanes v) {
+static inline void add_forces(forces *f, lanes p, lanes u, lanes v) {
     lanes q = 1 / (1 + u * u + v * v), pq = p * q, qq = q * q;
     f->q += q;
     f->pull[0] += pq * u, f->pull[1] += pq * v;
@@ -147,15 +149,16 @@ static void forces_row(pass *s, size_t i) {
     size_t n = s->n, j = 0;
     const double *p = s->p + i * n, *y0 = s->y, *y1 = s->y + n;
     forces f = {0};
-    for (; j + LANES <= n; j += LANES) act(&f, load(p + j), y0[i] - load(y0 + j), y1[i] - load(y1 + j));
+    for (; j + LANES <= n; j += LANES)
+        add_forces(&f, load_vector(p + j), y0[i] - load_vector(y0 + j), y1[i] - load_vector(y1 + j));
     /* the rest; an empty lane is the point itself, whose q is 1 and which moves nothing */
     double rest[3][LANES] = {{0}};
     size_t empty = (LANES - n % LANES) % LANES;
     for (int l = 0; j < n; j++, l++) rest[0][l] = p[j], rest[1][l] = y0[i] - y0[j], rest[2][l] = y1[i] - y1[j];
-    if (empty) act(&f, load(rest[0]), load(rest[1]), load(rest[2]));
-    s->work[i] = total(f.q) - (double)(1 + empty);
-    s->g[i] = 4 * s->factor * total(f.pull[0]), s->g[n + i] = 4 * s->factor * total(f.pull[1]);
-    s->work[n + i] = 4 * total(f.push[0]), s->work[2 * n + i] = 4 * total(f.push[1]);
+    if (empty) add_forces(&f, load_vector(rest[0]), load_vector(rest[1]), load_vector(rest[2]));
+    s->work[i] = sum_vector(f.q) - (double)(1 + empty);
+    s->g[i] = 4 * s->factor * sum_vector(f.pull[0]), s->g[n + i] = 4 * s->factor * sum_vector(f.pull[1]);
+    s->work[n + i] = 4 * sum_vector(f.push[0]), s->work[2 * n + i] = 4 * sum_vector(f.push[1]);
 }
 
 void vt_tsne_gradient(double *g, const double *p, const double *y, size_t n, double factor, int threads, double *work) {
@@ -190,7 +193,7 @@ typedef struct descent {
     double *p, *g, *move, *gain, *work; /* [n, n], [2, n] each, [3, n] */
 } descent;
 
-static void carve(descent *s, vt_arena *r) {
+static void lay_out_buffers(descent *s, vt_arena *r) {
     size_t n = s->n, square;
     if (!vt_mul(n, n, &square)) square = SIZE_MAX; /* no memory has room for it */
     s->p = vt_arena_take(r, square, sizeof *s->p);
@@ -203,7 +206,7 @@ static void carve(descent *s, vt_arena *r) {
 size_t vt_tsne_bytes(size_t n) {
     descent s = {.n = n};
     vt_arena r = {0};
-    carve(&s, &r);
+    lay_out_buffers(&s, &r);
     return r.used;
 }
 
@@ -217,7 +220,7 @@ static void step(descent *s, double *y, double rate, double momentum) {
     }
 }
 
-static vt_status descend(descent *s, double *y, double rate, const vt_tsne *o, vt_err *e) {
+static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *o, vt_err *e) {
     size_t n = s->n;
     for (int k = 0; k < o->steps; k++) {
         bool early = k < VT_TSNE_EARLY;
@@ -239,7 +242,7 @@ static vt_status run(descent *s, double *y, vt_tsne_result *r, const double *x, 
     r->rate = o->rate > 0 ? o->rate : automatic > 50 ? automatic : 50;
     VT_TRY(vt_tsne_conditional(s->p, &r->apart, x, n, d, o->perplexity, o->threads, e));
     vt_tsne_joint(s->p, n);
-    VT_TRY(descend(s, y, r->rate, o, e));
+    VT_TRY(run_descent(s, y, r->rate, o, e));
     vt_tsne_gradient(s->g, s->p, y, n, 1, o->threads, s->work);
     r->gradient = 0;
     for (size_t i = 0; i < 2 * n; i++) r->gradient = fmax(r->gradient, fabs(s->g[i]));
@@ -251,10 +254,10 @@ vt_status vt_tsne_run(double *y, vt_tsne_result *r, const double *x, size_t n, s
     descent s = {.n = n};
     vt_arena a = {0};
     *r = (vt_tsne_result){0};
-    carve(&s, &a);
+    lay_out_buffers(&s, &a);
     a = (vt_arena){.base = vt_alloc(a.used), .size = a.used};
     if (!a.base) return vt_fail(e, VT_E_MEMORY, "no memory for the %zu x %zu similarities of t-SNE", n, n);
-    carve(&s, &a);
+    lay_out_buffers(&s, &a);
     vt_status st = run(&s, y, r, x, d, o, e);
     free(a.base);
     return st;

@@ -63,7 +63,7 @@ static vt_status stage_run(vt_analysis_worker *b, const vt_attack_stage *stage, 
 }
 
 /* The stages in turn, as an evaluation runs them, until one's point is misclassified; none is left early. */
-static vt_status attack(vt_analysis_worker *b, vt_err *e) {
+static vt_status attack_image(vt_analysis_worker *b, vt_err *e) {
     b->attacked = true, b->broken = false;
     for (int k = 0; k < b->a->attack->n_stages && !b->broken; k++) {
         VT_TRY(stage_run(b, &b->a->attack->stages[k], VT_ORACLE_EXHAUSTIVE, b->a->norm, b->a->eps, e));
@@ -94,7 +94,7 @@ typedef struct job {
     size_t done;
 } job;
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status process_image(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_analysis_worker *b = &j->benches[thread];
     vt_image im = {0};
@@ -103,11 +103,11 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
     VT_TRY(vt_dataset_read_as(b->s->data, b->image, b->shape, &im, &b->label, e));
     for (size_t k = 0; k < b->pixels; k++) b->x[k] = vt_image_at(&im, k), b->x64[k] = (double)b->x[k];
     vt_image_free(&im);
-    if (j->a->attack) VT_TRY(attack(b, e));
+    if (j->a->attack) VT_TRY(attack_image(b, e));
     return j->fn(j->ctx, b, i, e);
 }
 
-static void commit(void *ctx, int thread, size_t i) {
+static void report_progress(void *ctx, int thread, size_t i) {
     job *j = ctx;
     (void)thread, (void)i;
     if (j->a->progress) vt_progress_step(j->a->progress, ++j->done, "");
@@ -119,7 +119,7 @@ vt_status vt_analysis_images(const vt_analyze *a, const vt_analyzed *s, vt_analy
     vt_status st = j.benches ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);
     for (int i = 0; i < threads && st == VT_OK; i++) st = bench_open(&j.benches[i], a, s, e);
     if (st == VT_OK && a->progress) vt_progress_begin(a->progress, s->path, 0, a->n_images);
-    if (st == VT_OK) st = vt_for_each_in_order(a->n_images, threads, item, commit, &j, e);
+    if (st == VT_OK) st = vt_for_each_in_order(a->n_images, threads, process_image, report_progress, &j, e);
     if (st == VT_OK && a->progress) vt_progress_end(a->progress, "");
     for (int i = 0; i < threads && j.benches; i++) bench_close(&j.benches[i]);
     free(j.benches);

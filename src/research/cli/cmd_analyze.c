@@ -127,7 +127,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return check_attack(j, e);
 }
 
-static vt_status analyze(job *j, const vt_cli *c, vt_err *e) {
+static vt_status run_analysis(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
@@ -146,7 +146,7 @@ static vt_status analyze(job *j, const vt_cli *c, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_streams_fold();
-    vt_status s = analyze(&j, c, e);
+    vt_status s = run_analysis(&j, c, e);
     vt_result_dir_close(&j.folder, s == VT_OK);
     json_decref(j.doc);
     for (int i = 0; i < j.a.n; i++) vt_model_close(j.a.subjects[i].model), vt_dataset_close(j.a.subjects[i].data);

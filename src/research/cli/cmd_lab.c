@@ -41,7 +41,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status experiment(job *j, const vt_cli *c, vt_err *e) {
+static vt_status run_experiment(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "lab.json", e));
@@ -60,7 +60,7 @@ static vt_status experiment(job *j, const vt_cli *c, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_streams_fold();
-    vt_status s = experiment(&j, c, e);
+    vt_status s = run_experiment(&j, c, e);
     vt_result_dir_close(&j.folder, s == VT_OK);
     json_decref(j.doc);
     free(j.params);

@@ -26,7 +26,7 @@ typedef struct shown {
 /* ---- numbers ---- */
 
 /* Five significant digits in at most 8 characters, four below 0.01; "-" where there is none. */
-static void number(double x, char out[16]) {
+static void format_number(double x, char out[16]) {
     if (isnan(x))
         snprintf(out, 16, "-");
     else if (x != 0 && (x < 0.01 || x >= 1e6))
@@ -44,7 +44,7 @@ typedef struct column {
 } column;
 
 /* Rows are the layers, then their mean. */
-static void table(const vt_spectrum *s, const column *c, int n) {
+static void print_layer_rows(const vt_spectrum *s, const column *c, int n) {
     char text[16];
     for (int b = 0; b <= s->depth; b++) {
         if (b < s->depth)
@@ -52,34 +52,34 @@ static void table(const vt_spectrum *s, const column *c, int n) {
         else
             printf(" mean");
         for (int k = 0; k < n; k++) {
-            number(vt_spectrum_get(s, b < s->depth ? b : -1, c[k].role, c[k].part, c[k].head), text);
+            format_number(vt_spectrum_get(s, b < s->depth ? b : -1, c[k].role, c[k].part, c[k].head), text);
             printf(" %8s", text);
         }
         printf("\n");
     }
 }
 
-static void columns(const vt_spectrum *s, const column *c, int n) {
+static void print_columns(const vt_spectrum *s, const column *c, int n) {
     printf("\nlayer");
     for (int k = 0; k < n; k++) printf(" %8s", vt_role_name(c[k].role));
     printf("\n");
-    table(s, c, n);
+    print_layer_rows(s, c, n);
 }
 
-static void matrices(const vt_spectrum *s, int roles, vt_part split) {
+static void print_matrices(const vt_spectrum *s, int roles, vt_part split) {
     column c[VT_ROLE_COUNT + 3];
     int n = 0;
     for (int r = 0; r < roles; r++) c[n++] = (column){(vt_role)r, VT_PART_WHOLE, 0};
     for (int r = 0; r < 3; r++) c[n++] = (column){(vt_role)r, split, -1};
     bool fits = 5 + 9 * n <= WIDTH; /* else one below the other */
     printf("\n%-*s%s", fits ? 7 + 9 * roles : 0, "      whole matrix", fits ? "largest of the heads" : "");
-    columns(s, c, fits ? n : roles);
+    print_columns(s, c, fits ? n : roles);
     if (fits) return;
     printf("\n      largest of the heads");
-    columns(s, c + roles, n - roles);
+    print_columns(s, c + roles, n - roles);
 }
 
-static void heads(const vt_spectrum *s, vt_role role, vt_part split) {
+static void print_heads(const vt_spectrum *s, vt_role role, vt_part split) {
     enum { PER_LINE = 8 };
     for (int from = 0; from < s->heads; from += PER_LINE) {
         column c[PER_LINE];
@@ -88,30 +88,30 @@ static void heads(const vt_spectrum *s, vt_role role, vt_part split) {
         printf("\n      %s by head\nlayer", vt_role_name(role));
         for (int k = 0; k < n; k++) printf(" %8d", c[k].head);
         printf("\n");
-        table(s, c, n);
+        print_layer_rows(s, c, n);
     }
 }
 
 /* ---- bars, after Fig. 2(a): checkpoints side by side ---- */
 
-static char letter(int i) { return (char)('A' + i); }
+static char checkpoint_letter(int i) { return (char)('A' + i); }
 
-static void bar(double x, double full, int width, bool last) {
+static void print_bar(double x, double full, int width, bool last) {
     char text[16];
-    number(x, text);
+    format_number(x, text);
     int n = x > 0 && full > 0 ? (int)lrint(x / full * width) : 0;
     printf("  %8s%s", text, n || !last ? " " : "");
     for (int k = 0; k < (last ? n : width); k++) putchar(k < n ? '#' : ' ');
 }
 
 /* Checkpoints [from, to) below one heading; `full` is what fills a bar. */
-static void bars(const shown *v, vt_role role, int from, int to, double full) {
+static void print_bars(const shown *v, vt_role role, int from, int to, double full) {
     int width = (WIDTH - 5) / (to - from) - 11;
     if (width > 60) width = 60;
     printf("\n      largest singular value of %s, a full bar is %.5g\n", vt_role_name(role), full);
     if (v->n > 1) {
         printf("layer");
-        for (int i = from; i < to; i++) printf("  %8c%*s", letter(i), i < to - 1 ? 1 + width : 0, "");
+        for (int i = from; i < to; i++) printf("  %8c%*s", checkpoint_letter(i), i < to - 1 ? 1 + width : 0, "");
         printf("\n");
     }
     for (int b = 0; b <= v->deepest; b++) {
@@ -120,13 +120,14 @@ static void bars(const shown *v, vt_role role, int from, int to, double full) {
         else
             printf(" mean");
         for (int i = from; i < to; i++)
-            bar(vt_spectrum_get(&v->s[i], b < v->deepest ? b : -1, role, VT_PART_WHOLE, 0), full, width, i == to - 1);
+            print_bar(vt_spectrum_get(&v->s[i], b < v->deepest ? b : -1, role, VT_PART_WHOLE, 0), full, width,
+                      i == to - 1);
         printf("\n");
     }
 }
 
 /* One scale for all, so that layers, matrices and checkpoints compare. */
-static double largest(const shown *v) {
+static double largest_singular_value(const shown *v) {
     double most = 0;
     for (int i = 0; i < v->n; i++)
         for (int b = 0; b < v->s[i].depth; b++)
@@ -137,15 +138,15 @@ static double largest(const shown *v) {
 static void print_all(const shown *v) {
     for (int i = 0; i < v->n; i++) {
         const vt_config *c = &v->config[i];
-        if (v->n > 1) printf("%s%c  ", i ? "\n" : "", letter(i));
+        if (v->n > 1) printf("%s%c  ", i ? "\n" : "", checkpoint_letter(i));
         printf("%s: %d layers, width %d, %d heads by %s; largest singular values\n", v->path[i], v->s[i].depth, c->dim,
                v->s[i].heads, vt_part_name(v->split));
-        matrices(&v->s[i], v->roles, v->split);
-        for (int r = 0; r < 3; r++) heads(&v->s[i], (vt_role)r, v->split);
+        print_matrices(&v->s[i], v->roles, v->split);
+        for (int r = 0; r < 3; r++) print_heads(&v->s[i], (vt_role)r, v->split);
     }
-    double full = largest(v);
+    double full = largest_singular_value(v);
     for (int from = 0; from < v->n; from += 4)
-        for (int r = 0; r < 3; r++) bars(v, (vt_role)r, from, from + 4 < v->n ? from + 4 : v->n, full);
+        for (int r = 0; r < 3; r++) print_bars(v, (vt_role)r, from, from + 4 < v->n ? from + 4 : v->n, full);
 }
 
 /* ---- files ---- */
@@ -191,7 +192,7 @@ static void write_script(FILE *f, const void *data) {
         }
         fprintf(f, "EOD\n");
     }
-    double full = largest(v);
+    double full = largest_singular_value(v);
     /* margins: the legend below takes 20 of 600 pixels a checkpoint */
     fprintf(f,
             "set multiplot layout 1,3 title picture noenhanced margins 0.08,0.98,%.4f,0.87 spacing 0.06\nset xrange "
@@ -214,7 +215,7 @@ static void write_script(FILE *f, const void *data) {
 
 /* ---- the command ---- */
 
-static vt_status measure(shown *v, const vt_cli *c, int threads, vt_err *e) {
+static vt_status measure_checkpoints(shown *v, const vt_cli *c, int threads, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
     for (; v->n < c->n_positional; v->n++) {
@@ -250,7 +251,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(read_split(c, &v.split, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
     if (svg) VT_TRY(vt_plot_check(e)); /* before the work */
-    vt_status s = measure(&v, c, (int)threads, e);
+    vt_status s = measure_checkpoints(&v, c, (int)threads, e);
     if (s == VT_OK) print_all(&v);
     if (s == VT_OK && csv) s = write_csv(&v, csv, e);
     if (s == VT_OK && svg)

@@ -46,7 +46,7 @@ static vt_status show_published(const vt_cli *c, vt_err *e) {
 
 /* ---- options ---- */
 
-static vt_status list(const vt_cli *c, const char *name, const char **out, int *n, vt_err *e) {
+static vt_status collect_option_values(const vt_cli *c, const char *name, const char **out, int *n, vt_err *e) {
     const char *value;
     for (*n = 0; (value = vt_cli_nth(c, name, *n)); out[(*n)++] = value)
         if (*n == LIST_MOST) return vt_fail(e, VT_E_USAGE, "--%s is given more than %d times", name, LIST_MOST);
@@ -68,10 +68,10 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_threads(c, &j->threads, e));
     VT_TRY(vt_cli_int(c, "jobs", 1, 256, 1, &j->jobs, e));
     VT_TRY(parse_shard(c, &j->ask, e));
-    VT_TRY(list(c, "only", j->only, &j->ask.n_only, e));
-    VT_TRY(list(c, "only-data", j->only_data, &j->ask.n_only_data, e));
-    VT_TRY(list(c, "only-column", j->only_column, &j->ask.n_only_column, e));
-    VT_TRY(list(c, "data", j->paths, &j->ask.n_paths, e));
+    VT_TRY(collect_option_values(c, "only", j->only, &j->ask.n_only, e));
+    VT_TRY(collect_option_values(c, "only-data", j->only_data, &j->ask.n_only_data, e));
+    VT_TRY(collect_option_values(c, "only-column", j->only_column, &j->ask.n_only_column, e));
+    VT_TRY(collect_option_values(c, "data", j->paths, &j->ask.n_paths, e));
     j->ask.only = j->only, j->ask.only_data = j->only_data, j->ask.only_column = j->only_column;
     j->ask.paths = j->paths, j->ask.out = vt_cli_get(c, "out");
     if (!j->ask.out && !vt_cli_has(c, "dry-run"))
@@ -184,7 +184,7 @@ typedef struct sums {
     double training, evaluation, disk; /* TFLOP, bytes */
 } sums;
 
-static sums sum(const vt_plan *p, int row) {
+static sums sum_costs(const vt_plan *p, int row) {
     sums s = {0};
     for (int i = 0; i < p->n; i++) {
         const vt_plan_cell *c = &p->cells[i];
@@ -200,7 +200,7 @@ static sums sum(const vt_plan *p, int row) {
 enum { LISTED_MOST = 40 }; /* missing cells that are named one by one without --verbose */
 
 /* What is missing: cells, and files and folders that are not here, each once. */
-static void missing(const vt_plan *p, bool by_name) {
+static void print_missing(const vt_plan *p, bool by_name) {
     char name[200];
     for (int i = 0; i < p->n && by_name; i++)
         if (vt_plan_needs(p, i)) {
@@ -213,20 +213,20 @@ static void missing(const vt_plan *p, bool by_name) {
 
 static void dry_run(const job *j, bool verbose) {
     const vt_plan *p = &j->plan;
-    sums all = sum(p, -1);
+    sums all = sum_costs(p, -1);
     double rate = product_rate(), total = all.training + all.evaluation;
     int width = vt_manifest_row_width(j->m);
     printf("%s\n\n%-*s %9s %11s %11s %13s\n", j->m->title ? j->m->title : j->m->name, width, "missing", "trainings",
            "TFLOP", "evaluations", "TFLOP at most");
     for (int r = 0; r < j->m->n_rows; r++) {
-        sums s = sum(p, r);
+        sums s = sum_costs(p, r);
         if (s.trainings + s.evaluations)
             printf("%-*s %9d %11.4g %11d %13.4g\n", width, j->m->rows[r].name, s.trainings, s.training, s.evaluations,
                    s.evaluation);
     }
     printf("%-*s %9d %11.4g %11d %13.4g\n\n", width, "all", all.trainings, all.training, all.evaluations,
            all.evaluation);
-    missing(p, verbose || all.trainings + all.evaluations <= LISTED_MOST);
+    print_missing(p, verbose || all.trainings + all.evaluations <= LISTED_MOST);
     if (all.unknown) printf("%d cells could not be counted: their checkpoint or data are not here\n", all.unknown);
     printf("\nwork: %.4g TFLOP of matrix products at most (an attack ends early on images that it breaks)\n", total);
     printf("time: %.3g hours at the %.0f GFLOP/s that large products reach here on each of %lld threads; smaller ones "
@@ -240,7 +240,7 @@ static void dry_run(const job *j, bool verbose) {
 
 /* ---- runs ---- */
 
-static void say(void *ctx, const char *text) {
+static void print_progress(void *ctx, const char *text) {
     double *shown = ctx;
     bool tty = isatty(STDERR_FILENO);
     if (vt_script_quiet()) return;
@@ -249,10 +249,10 @@ static void say(void *ctx, const char *text) {
     fprintf(stderr, "%s\n", text);
 }
 
-static vt_status merge(const job *j, const vt_cli *c, vt_err *e) {
+static vt_status merge_caches(const job *j, const vt_cli *c, vt_err *e) {
     const char *from, *dirs[LIST_MOST];
     int n;
-    VT_TRY(list(c, "merge", dirs, &n, e));
+    VT_TRY(collect_option_values(c, "merge", dirs, &n, e));
     VT_TRY(vt_plan_primary_in(&j->plan, dirs, n, e));
     VT_TRY(vt_cache_make(j->ask.out, e));
     for (int i = 0; (from = vt_cli_nth(c, "merge", i)); i++) {
@@ -262,7 +262,7 @@ static vt_status merge(const job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status report(job *j, vt_err *e) {
+static vt_status report_table(job *j, vt_err *e) {
     VT_TRY(vt_table_make(&j->table, &j->plan, e));
     VT_TRY(vt_table_write(&j->table, j->ask.out, stdout, e));
     printf("\n%s: %s.md, .tex, .html, .csv, .json\n", j->ask.out, j->m->name);
@@ -277,7 +277,7 @@ static vt_status check_cells(job *j, vt_err *e) {
 
 static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     double shown = vt_now();
-    vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = say};
+    vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = print_progress};
     VT_TRY(check_cells(j, e));
     long long at_once = j->jobs * vt_team_size(team);
     for (int i = 0; i < j->plan.n && at_once > 1; i++)
@@ -290,16 +290,16 @@ static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     return vt_schedule(&j->plan, &r, (int)j->jobs, (int)j->threads, e);
 }
 
-static vt_status table(job *j, const vt_cli *c, vt_err *e) {
+static vt_status build_table(job *j, const vt_cli *c, vt_err *e) {
     if (c->team && vt_cli_has(c, "merge"))
         return vt_fail(e, VT_E_USAGE, "--merge is the work of one process, but %d were started: leave mpirun out",
                        c->team->size);
     if (vt_cli_has(c, "merge")) {
         VT_TRY(parse(j, c, e)); /* a manifest that is wrong takes nothing over */
-        VT_TRY(merge(j, c, e));
+        VT_TRY(merge_caches(j, c, e));
         vt_plan_free(&j->plan);
         VT_TRY(vt_plan_make(&j->plan, j->m, &j->ask, e));
-        return report(j, e);
+        return report_table(j, e);
     }
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_table_check_published(j->m, e));
@@ -309,7 +309,7 @@ static vt_status table(job *j, const vt_cli *c, vt_err *e) {
         return VT_OK;
     }
     VT_TRY(run_cells(j, c->team, e));
-    return vt_team_rank(c->team) ? VT_OK : report(j, e); /* the rest is rank 0's */
+    return vt_team_rank(c->team) ? VT_OK : report_table(j, e); /* the rest is rank 0's */
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
@@ -317,7 +317,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (vt_cli_get(c, "published")) return show_published(c, e);
     if (vt_cli_get(c, "check")) return vt_table_check(vt_cli_get(c, "check"), stdout, e);
     static job j;
-    vt_status s = table(&j, c, e);
+    vt_status s = build_table(&j, c, e);
     if (j.table.plan) vt_table_free(&j.table);
     if (j.plan.m) vt_plan_free(&j.plan);
     close_inits(&j);

@@ -11,15 +11,15 @@ static const char *curve_of(const vt_table *t, int row) {
     return name ? name : t->m->rows[row].name;
 }
 
-static bool shown(const vt_table *t, const vt_manifest_figure *f, int row) {
+static bool has_point(const vt_table *t, const vt_manifest_figure *f, int row) {
     return vt_table_at(t, row, f->data, f->x)->done && vt_table_at(t, row, f->data, f->y)->done;
 }
 
 /* Is the row the first of its curve in this panel? */
-static bool leads(const vt_table *t, const vt_manifest_figure *f, int row) {
-    if (!shown(t, f, row)) return false;
+static bool is_first_of_curve(const vt_table *t, const vt_manifest_figure *f, int row) {
+    if (!has_point(t, f, row)) return false;
     for (int r = 0; r < row; r++)
-        if (shown(t, f, r) && !strcmp(curve_of(t, r), curve_of(t, row))) return false;
+        if (has_point(t, f, r) && !strcmp(curve_of(t, r), curve_of(t, row))) return false;
     return true;
 }
 
@@ -36,7 +36,7 @@ static int style_of(const vt_table *t, const char *curve) {
 }
 
 /* Mean and the ends of its interval over the seeds. */
-static void coordinate(const vt_table_cell *c, double out[3]) {
+static void mean_and_interval(const vt_table_cell *c, double out[3]) {
     double there[64] = {0}, p;
     int n = 0;
     for (int s = 0; s < c->seeds && n < 64; s++)
@@ -50,25 +50,25 @@ static void data_block(FILE *f, const vt_table *t, int figure, int lead) {
     fprintf(f, "$f%dr%d << EOD\n", figure, lead);
     for (int r = lead; r < t->m->n_rows; r++) {
         double x[3], y[3];
-        if (!shown(t, g, r) || strcmp(curve_of(t, r), curve_of(t, lead))) continue;
-        coordinate(vt_table_at(t, r, g->data, g->x), x), coordinate(vt_table_at(t, r, g->data, g->y), y);
+        if (!has_point(t, g, r) || strcmp(curve_of(t, r), curve_of(t, lead))) continue;
+        mean_and_interval(vt_table_at(t, r, g->data, g->x), x), mean_and_interval(vt_table_at(t, r, g->data, g->y), y);
         fprintf(f, "%.6f %.6f %.6f %.6f %.6f %.6f\n", x[0], y[0], x[1], x[2], y[1], y[2]);
     }
     fputs("EOD\n", f);
 }
 
-static void panel(FILE *f, const vt_table *t, int figure) {
+static void write_panel(FILE *f, const vt_table *t, int figure) {
     const vt_manifest_figure *g = &t->m->figures[figure];
     const char *sep = "plot ";
     for (int r = 0; r < t->m->n_rows; r++)
-        if (leads(t, g, r)) data_block(f, t, figure, r);
+        if (is_first_of_curve(t, g, r)) data_block(f, t, figure, r);
     fputs("set title ", f), vt_plot_quote(f, g->name), fputs(" noenhanced\nset xlabel ", f);
     vt_plot_quote(f, t->m->attacks[g->x].name), fputs(" noenhanced\nset ylabel ", f);
     vt_plot_quote(f, t->m->attacks[g->y].name), fputs(" noenhanced\n", f);
     for (int r = 0; r < t->m->n_rows; r++) {
         int style = style_of(t, curve_of(t, r));
         int colour = 1 + (style + 2 * (style / 8)) % 8, point = 4 + (style + style / 8) % 12; /* no pair twice */
-        if (!leads(t, g, r)) continue;
+        if (!is_first_of_curve(t, g, r)) continue;
         fprintf(f,
                 "%s$f%dr%d using 1:2:3:4:5:6 with xyerrorbars ls %d pt %d notitle, $f%dr%d using 1:2 with linespoints "
                 "ls %d pt %d title ",
@@ -89,7 +89,7 @@ static void write_script(FILE *f, const void *data) {
     for (int i = 0; i < t->m->n_figures; i++) { /* the legend stands in the margin, below the axis and its name */
         fprintf(f, "set key at screen %.4f,0.20 top center vertical maxrows 6 noenhanced\n",
                 left + width * i + (width - gap) / 2);
-        panel(f, t, i);
+        write_panel(f, t, i);
     }
     fputs("unset multiplot\n", f);
 }

@@ -18,7 +18,7 @@ static const vt_opt *find_opt(const vt_plugin_options *own, const char *key) {
     return NULL;
 }
 
-static vt_status unknown(const vt_plugin_options *own, const vt_cli *c, const char *key, vt_err *e) {
+static vt_status fail_unknown_option(const vt_plugin_options *own, const vt_cli *c, const char *key, vt_err *e) {
     enum { MOST = 128 };
     const char *names[MOST];
     char all[400] = "";
@@ -36,18 +36,18 @@ static vt_status unknown(const vt_plugin_options *own, const vt_cli *c, const ch
 vt_status vt_plugin_options_find(const vt_plugin_options *own, const vt_cli *c, const char *key, vt_arg *out,
                                  vt_err *e) {
     const vt_opt *o = find_opt(own, key);
-    if (!o) return unknown(own, c, key, e);
+    if (!o) return fail_unknown_option(own, c, key, e);
     *out = (vt_arg){o->key, o->type == VT_OPT_BOOL ? NULL : "VALUE", o->help};
     return VT_OK;
 }
 
 /* Sets one in params; key with - or _. */
-static vt_status set(const vt_plugin_options *own, const vt_cli *c, void *params, const char *key, const char *value,
-                     vt_err *e) {
+static vt_status set_option(const vt_plugin_options *own, const vt_cli *c, void *params, const char *key,
+                            const char *value, vt_err *e) {
     char who[80];
     const vt_opt *o = find_opt(own, key);
     snprintf(who, sizeof who, "%s %s", own->what, own->name);
-    return o ? vt_opt_set(own->opts, params, o->key, value, who, e) : unknown(own, c, key, e);
+    return o ? vt_opt_set(own->opts, params, o->key, value, who, e) : fail_unknown_option(own, c, key, e);
 }
 
 static vt_status set_pair(const vt_plugin_options *own, const vt_cli *c, void *params, const char *pair, vt_err *e) {
@@ -56,7 +56,7 @@ static vt_status set_pair(const vt_plugin_options *own, const vt_cli *c, void *p
     if (!pair[n] || n == 0 || n >= sizeof key)
         return vt_fail(e, VT_E_USAGE, "--set takes key=value, but '%s' was given", pair);
     snprintf(key, sizeof key, "%.*s", (int)n, pair);
-    return set(own, c, params, key, pair + n + 1, e);
+    return set_option(own, c, params, key, pair + n + 1, e);
 }
 
 vt_status vt_plugin_options_parse(const vt_plugin_options *own, const vt_cli *c, size_t size, void **params,
@@ -67,7 +67,7 @@ vt_status vt_plugin_options_parse(const vt_plugin_options *own, const vt_cli *c,
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
         const char *value = a->metavar ? c->given.list[i].value : "1";
-        if (a >= c->more && a < c->more + c->n_more) VT_TRY(set(own, c, *params, a->name, value, e));
+        if (a >= c->more && a < c->more + c->n_more) VT_TRY(set_option(own, c, *params, a->name, value, e));
         if (!strcmp(a->name, "set")) VT_TRY(set_pair(own, c, *params, value, e));
     }
     return VT_OK;

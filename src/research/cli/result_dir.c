@@ -11,7 +11,7 @@
 #include "core/json.h"
 #include "io/npy.h"
 
-static ssize_t tee(void *cookie, const char *text, size_t n) {
+static ssize_t write_stdout_and_file(void *cookie, const char *text, size_t n) {
     vt_result_dir *f = cookie;
     size_t done = fwrite(text, 1, n, stdout);
     fflush(stdout);
@@ -43,7 +43,7 @@ static vt_status open_dir(vt_result_dir *f, const char *dir, vt_err *e) {
 vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e) {
     *f = (vt_result_dir){.document = document};
     if (dir) VT_TRY(open_dir(f, dir, e));
-    f->out = fopencookie(f, "w", (cookie_io_functions_t){.write = tee});
+    f->out = fopencookie(f, "w", (cookie_io_functions_t){.write = write_stdout_and_file});
     if (!f->out) return vt_fail(e, VT_E_MEMORY, "no memory for tables");
     setvbuf(f->out, NULL, _IOLBF, BUFSIZ);
     return VT_OK;

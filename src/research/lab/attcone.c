@@ -6,13 +6,13 @@
 #include <string.h>
 #include "core/mem.h"
 
-static const double *token(const vt_att *a, int i, int t) {
+static const double *token_at(const vt_att *a, int i, int t) {
     return a->x + ((size_t)i * (size_t)a->t + (size_t)t) * (size_t)a->d;
 }
 
 /* (X_it - X_iu)^T W z_i */
-static double margin(const vt_att *a, const double *w, int i, int t, int u) {
-    const double *x = token(a, i, t), *y = token(a, i, u), *z = a->z + (size_t)i * (size_t)a->d;
+static double token_margin(const vt_att *a, const double *w, int i, int t, int u) {
+    const double *x = token_at(a, i, t), *y = token_at(a, i, u), *z = a->z + (size_t)i * (size_t)a->d;
     double m = 0;
     for (int r = 0; r < a->d; r++)
         for (int c = 0; c < a->d; c++) m += (x[r] - y[r]) * w[r * a->d + c] * z[c];
@@ -21,12 +21,12 @@ static double margin(const vt_att *a, const double *w, int i, int t, int u) {
 
 /* Largest |(X_it - X_iu) z_i^T| over pairs of tokens, in the norm that bounds <., V - W_mm> (p < 2: by the 2-norm,
  * since Lemma 13 bounds that one there). The norm of an outer product is the product of the norms. */
-static double widest(const vt_att *a, double q) {
+static double largest_pair_norm(const vt_att *a, double q) {
     double most = 0, *diff = a->work;
     for (int i = 0; i < a->n; i++)
         for (int t = 0; t < a->t; t++)
             for (int u = 0; u < t; u++) {
-                for (int r = 0; r < a->d; r++) diff[r] = token(a, i, t)[r] - token(a, i, u)[r];
+                for (int r = 0; r < a->d; r++) diff[r] = token_at(a, i, t)[r] - token_at(a, i, u)[r];
                 double z = vt_lp_norm(a->z + (size_t)i * (size_t)a->d, (size_t)a->d, q);
                 most = fmax(most, vt_lp_norm(diff, (size_t)a->d, q) * z);
             }
@@ -37,7 +37,7 @@ static double widest(const vt_att *a, double q) {
  * Pairs (alpha, t in T): at least s_alpha s_t (1 - delta/2) gap, s_alpha >= 1 / T, s_t >= s_alpha e^{-k (1 + delta/2)},
  * k = a / |W_mm|. All others together at most T^2/2 scores width e^{-k (1 + 3 delta/2)}: less than half of the former
  * once e^{k delta} exceeds what `far` says. l' at the largest score is the smallest. */
-static void lemma20(vt_cone *c, const vt_att *a, const int *alpha, const double *w_mm) {
+static void set_lemma20_bounds(vt_cone *c, const vt_att *a, const int *alpha, const double *w_mm) {
     double gap = INFINITY, scores = 0, width = 0, most = 0, tokens = a->t;
     for (int i = 0; i < a->n; i++)
         for (int t = 0; t < a->t; t++) {
@@ -45,7 +45,7 @@ static void lemma20(vt_cone *c, const vt_att *a, const int *alpha, const double 
             if (c->held[i * a->t + t]) gap = fmin(gap, own);
             for (int u = 0; u < a->t; u++) {
                 scores = fmax(scores, fabs(vt_att_score(a, i, t) - vt_att_score(a, i, u)));
-                width = fmax(width, fabs(margin(a, w_mm, i, t, u)) + c->delta / 2);
+                width = fmax(width, fabs(token_margin(a, w_mm, i, t, u)) + c->delta / 2);
             }
             most = fmax(most, vt_att_score(a, i, t));
         }
@@ -63,16 +63,16 @@ vt_status vt_cone_open(vt_cone *c, const vt_att *a, const int *alpha, const doub
     for (int i = 0; i < a->n; i++)
         for (int t = 0; t < a->t; t++) {
             if (t == alpha[i]) continue;
-            double m = margin(a, w_mm, i, alpha[i], t);
+            double m = token_margin(a, w_mm, i, alpha[i], t);
             /* a duality gap of 1e-12 leaves 1e-6 in w */
             if (m < 1 + 1e-5)
                 c->held[i * a->t + t] = true;
             else
                 c->delta = fmin(c->delta, (m - 1) / 2);
         }
-    double q = p < 2 ? 2 : p / (p - 1), r = c->delta / (2 * widest(a, q) * c->norm);
+    double q = p < 2 ? 2 : p / (p - 1), r = c->delta / (2 * largest_pair_norm(a, q) * c->norm);
     c->mu = p < 2 ? (p - 1) / 2 * r * r : pow(r / 2, p) / p;
-    lemma20(c, a, alpha, w_mm);
+    set_lemma20_bounds(c, a, alpha, w_mm);
     return VT_OK;
 }
 
@@ -107,8 +107,8 @@ static double excess_of(const vt_att *a, const double *u, const double *w, const
 }
 
 /* What depends on the direction W_mm. theta: the old and the new, [2][n]. */
-static void towards(vt_onestep *o, const double *g, const double *theta, const double *w_mm, size_t n, double p,
-                    double eta) {
+static void measure_along_direction(vt_onestep *o, const double *g, const double *theta, const double *w_mm, size_t n,
+                                    double p, double eta) {
     double norm = vt_lp_norm(w_mm, n, p);
     for (size_t i = 0; i < n; i++) {
         o->gm += g[i] * w_mm[i] / norm;
@@ -137,7 +137,7 @@ vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double
     o->cost = (p - 1) / p * (pow(o->b, p) - pow(o->a, p)) + eta * (o->next - o->loss);
     /* some ten operations on terms of these sizes */
     o->slack = 1e-14 * (pow(o->a, p) + pow(o->b, p) + eta * (fabs(o->loss) + fabs(o->next)) + eta * fabs(o->gw));
-    if (w_mm) towards(o, g, theta, w_mm, n, p, eta);
+    if (w_mm) measure_along_direction(o, g, theta, w_mm, n, p, eta);
     free(g);
     return VT_OK;
 }

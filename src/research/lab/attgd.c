@@ -127,7 +127,7 @@ int vt_att_chosen(const vt_att *a, int i) {
 }
 
 /* s_i = X_i W z_i (not yet softmax) and gamma_i; returns the largest of s_i. */
-static double logits(const vt_att *a, const double *w, int i, double *gamma) {
+static double compute_logits(const vt_att *a, const double *w, int i, double *gamma) {
     const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)a->d, *z = a->z + (size_t)i * (size_t)a->d;
     double *s = a->s + (size_t)i * (size_t)a->t, *wz = a->work + 3 * a->t, most = -INFINITY;
     for (int r = 0; r < a->d; r++) {
@@ -144,20 +144,20 @@ static double logits(const vt_att *a, const double *w, int i, double *gamma) {
 }
 
 /* s_i = softmax(X_i W z_i), gamma_i; returns gamma_i^T s_i. */
-static double attend(const vt_att *a, const double *w, int i, double *gamma) {
-    double *s = a->s + (size_t)i * (size_t)a->t, most = logits(a, w, i, gamma), sum = 0, out = 0;
+static double compute_attention(const vt_att *a, const double *w, int i, double *gamma) {
+    double *s = a->s + (size_t)i * (size_t)a->t, most = compute_logits(a, w, i, gamma), sum = 0, out = 0;
     for (int t = 0; t < a->t; t++) sum += s[t] = exp(s[t] - most);
     for (int t = 0; t < a->t; t++) s[t] /= sum, out += gamma[t] * s[t];
     return out;
 }
 
 /* log(1 + e^-u) */
-static double logistic(double u) { return u > 0 ? log1p(exp(-u)) : log1p(exp(u)) - u; }
+static double logistic_loss(double u) { return u > 0 ? log1p(exp(-u)) : log1p(exp(u)) - u; }
 static double logistic_slope(double u) { return -1 / (1 + exp(u)); }
 
 double vt_att_loss(const vt_att *a, const double *w) {
     double sum = 0;
-    for (int i = 0; i < a->n; i++) sum += logistic(attend(a, w, i, a->work));
+    for (int i = 0; i < a->n; i++) sum += logistic_loss(compute_attention(a, w, i, a->work));
     return sum / a->n;
 }
 
@@ -193,8 +193,8 @@ double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, doubl
     for (int i = 0; i < a->n; i++) {
         const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)d;
         const double *s = a->s + (size_t)i * (size_t)a->t;
-        double u = attend(a, w, i, gamma), slope = logistic_slope(u) / a->n;
-        loss += logistic(u);
+        double u = compute_attention(a, w, i, gamma), slope = logistic_slope(u) / a->n;
+        loss += logistic_loss(u);
         through_softmax(a, s, gamma, u, form, g);
         add_outer(a, i, slope, g, xg, dw);
         for (int t = 0; dv && t < a->t; t++) /* u = y_i v^T X_i^T s_i */
@@ -205,7 +205,7 @@ double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, doubl
 
 /* e^shift times a sample's loss above its limit: log(1 + e^(less - best)) - log(1 + e^-best), where less e^-shift is
  * best - gamma^T s. */
-static double above(double less, double best, double shift) {
+static double loss_above_limit(double less, double best, double shift) {
     double real = less * exp(-shift), part = 1 / (1 + exp(best));
     return fabs(real) < 1e-12 ? less * part : log1p(expm1(real) * part) * exp(shift);
 }
@@ -213,7 +213,7 @@ static double above(double less, double best, double shift) {
 /* (diag(s) - s s^T) gamma of sample i, times e^shift; *less: gamma_alpha - gamma^T s, times e^shift. */
 static void near_row(const vt_att *a, const double *w, int i, int alpha, double shift, double *gamma, double *g,
                      double *less) {
-    double *s = a->s + (size_t)i * (size_t)a->t, most = logits(a, w, i, gamma), sum = 0;
+    double *s = a->s + (size_t)i * (size_t)a->t, most = compute_logits(a, w, i, gamma), sum = 0;
     for (int t = 0; t < a->t; t++) sum += exp(s[t] - most);
     *less = 0;
     for (int t = 0; t < a->t; t++) {
@@ -231,7 +231,7 @@ double vt_att_near(const vt_att *a, const double *w, const int *alpha, double sh
     if (dw) memset(dw, 0, (size_t)d * (size_t)d * sizeof *dw);
     for (int i = 0; i < a->n; i++) {
         near_row(a, w, i, alpha[i], shift, gamma, g, &less);
-        loss += above(less, gamma[alpha[i]], shift);
+        loss += loss_above_limit(less, gamma[alpha[i]], shift);
         if (dw) add_outer(a, i, logistic_slope(gamma[alpha[i]] - less * exp(-shift)) / a->n, g, xg, dw);
     }
     return loss / a->n;

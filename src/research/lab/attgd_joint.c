@@ -25,7 +25,7 @@ static const struct {
 /* ---- a run ---- */
 
 /* After the gradient of step k, before the step. *top: the norm that counts as the last growth. */
-static void watch(vt_joint *o, const vt_att *a, double p, int k, const double *gw, double *top) {
+static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const double *gw, double *top) {
     double norm = vt_lp_norm(gw, D * D, p / (p - 1)), now = vt_lp_norm(o->w, D * D, p);
     for (int i = 0; i < N && !o->one; i++)
         if (a->s[i * T + vt_att_chosen(a, i)] == 1) o->one = k;
@@ -34,13 +34,13 @@ static void watch(vt_joint *o, const vt_att *a, double p, int k, const double *g
     if (!(now <= 1.001 * *top)) *top = now, o->stall = k;
 }
 
-static void descend(vt_joint *o, vt_att *a, const vt_attgd_path *path, double floor, vt_att_form form, double *ws,
-                    double *vs) {
+static void run_descent(vt_joint *o, vt_att *a, const vt_attgd_path *path, double floor, vt_att_form form, double *ws,
+                        double *vs) {
     vt_mirror m = {.p = path->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = floor};
     double theta_w[D * D] = {0}, theta_v[D] = {0}, gw[D * D], gv[D], top = 0;
     for (int k = 1; k <= path->steps; k++) {
         vt_att_gradient(a, o->w, form, gw, gv);
-        watch(o, a, path->p, k, gw, &top);
+        track_stalling(o, a, path->p, k, gw, &top);
         vt_mirror_step(&m, theta_w, o->w, gw, D * D);
         vt_mirror_step(&m, theta_v, a->v, gv, D);
         if (k <= FIRST) memcpy(ws + (k - 1) * D * D, o->w, sizeof o->w), memcpy(vs + (k - 1) * D, a->v, sizeof o->v);
@@ -52,7 +52,7 @@ static void descend(vt_joint *o, vt_att *a, const vt_attgd_path *path, double fl
     memcpy(o->v, a->v, sizeof o->v);
 }
 
-static vt_status machines(vt_joint *o, const vt_att *a, double p, vt_err *e) {
+static vt_status solve_svms(vt_joint *o, const vt_att *a, double p, vt_err *e) {
     double rows[N * D];
     vt_svm w, v;
     for (int i = 0; i < N; i++)
@@ -66,7 +66,7 @@ static vt_status machines(vt_joint *o, const vt_att *a, double p, vt_err *e) {
 }
 
 /* What the first steps make of attention and of the tokens that are chosen in the end. */
-static void early(vt_joint *o, vt_att *a, const double *ws, const double *vs) {
+static void measure_first_steps(vt_joint *o, vt_att *a, const double *ws, const double *vs) {
     for (int k = 0; k < FIRST; k++) {
         memcpy(a->v, vs + k * D, sizeof o->v);
         vt_att_loss(a, ws + k * D * D);
@@ -84,11 +84,11 @@ vt_status vt_attgd_joint_run(vt_joint *o, const vt_attgd_path *path, double floo
     VT_TRY(vt_att_open(&a, N, T, D, e));
     memcpy(a.x, tokens, sizeof tokens), memcpy(a.y, labels, sizeof labels);
     for (int i = 0; i < N; i++) memcpy(a.z + i * D, tokens + i * T * D, D * sizeof *tokens); /* the query is token 0 */
-    descend(o, &a, path, floor, form, ws, vs);
+    run_descent(o, &a, path, floor, form, ws, vs);
     vt_att_loss(&a, o->w);
     for (int i = 0; i < N; i++) o->alpha[i] = vt_att_chosen(&a, i);
-    vt_status s = machines(o, &a, path->p, e);
-    early(o, &a, ws, vs);
+    vt_status s = solve_svms(o, &a, path->p, e);
+    measure_first_steps(o, &a, ws, vs);
     vt_att_close(&a);
     return s;
 }
@@ -148,7 +148,7 @@ static void print_all(FILE *f, const results *r) {
     }
 }
 
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     const results *r = data;
     fprintf(f, "$first << EOD\n");
     for (int k = 0; k < FIRST; k++) {
@@ -181,7 +181,7 @@ static json_t *run_json(const vt_joint *o, int k, int p) {
     return x;
 }
 
-static vt_status claims(const results *r, vt_lab *lab, vt_err *e) {
+static vt_status record_claims(const results *r, vt_lab *lab, vt_err *e) {
     const vt_joint *c = r->run[0], *n = r->run[2];
     double worst = 0;
     for (int p = 0; p < PATHS; p++) worst = fmax(worst, fmax(c[p].d_w, c[p].d_v));
@@ -216,6 +216,7 @@ vt_status vt_attgd_joint(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     }
     print_all(lab->out, &r);
     VT_TRY(vt_lab_put(lab->json, "joint", list, e));
-    VT_TRY(vt_lab_figure(lab, "joint", "W and v trained together: attention on the selected token", figure, &r, e));
-    return claims(&r, lab, e);
+    VT_TRY(
+        vt_lab_figure(lab, "joint", "W and v trained together: attention on the selected token", write_figure, &r, e));
+    return record_claims(&r, lab, e);
 }

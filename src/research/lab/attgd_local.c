@@ -29,14 +29,14 @@ typedef struct job {
 } job;
 
 /* Steps at which curves are kept: the last is the end, the others go down from it by a constant factor. */
-static int mark(int path, int k) {
+static int step_of_mark(int path, int k) {
     double steps = vt_attgd_paths[path].steps;
     return (int)lrint(pow(steps, (k + 1.0) / MARKS));
 }
 
 /* ---- one problem ---- */
 
-static void draw(double *out, size_t n, const vt_rng *r, uint32_t step) {
+static void draw_normals(double *out, size_t n, const vt_rng *r, uint32_t step) {
     float f[SAMPLES * TOKENS * WIDTH];
     vt_rng key = *r;
     key.step = step;
@@ -44,34 +44,34 @@ static void draw(double *out, size_t n, const vt_rng *r, uint32_t step) {
     for (size_t i = 0; i < n; i++) out[i] = (double)f[i];
 }
 
-static void unit(double *x, size_t n) {
+static void normalise_vector(double *x, size_t n) {
     double norm = vt_lp_norm(x, n, 2);
     for (size_t i = 0; i < n; i++) x[i] /= norm;
 }
 
 /* v, X_it and z_i normal, then of length 1; y_i the sign of a normal. */
-static void problem(vt_att *a, const vt_rng *r) {
-    draw(a->x, SAMPLES * TOKENS * WIDTH, r, 0), draw(a->z, SAMPLES * WIDTH, r, 1);
-    draw(a->v, WIDTH, r, 2), draw(a->y, SAMPLES, r, 3);
-    for (int k = 0; k < SAMPLES * TOKENS; k++) unit(a->x + k * WIDTH, WIDTH);
-    for (int i = 0; i < SAMPLES; i++) unit(a->z + i * WIDTH, WIDTH), a->y[i] = a->y[i] < 0 ? -1 : 1;
-    unit(a->v, WIDTH);
+static void draw_problem(vt_att *a, const vt_rng *r) {
+    draw_normals(a->x, SAMPLES * TOKENS * WIDTH, r, 0), draw_normals(a->z, SAMPLES * WIDTH, r, 1);
+    draw_normals(a->v, WIDTH, r, 2), draw_normals(a->y, SAMPLES, r, 3);
+    for (int k = 0; k < SAMPLES * TOKENS; k++) normalise_vector(a->x + k * WIDTH, WIDTH);
+    for (int i = 0; i < SAMPLES; i++) normalise_vector(a->z + i * WIDTH, WIDTH), a->y[i] = a->y[i] < 0 ? -1 : 1;
+    normalise_vector(a->v, WIDTH);
 }
 
 /* The whole descent; marks [MARKS][SIZE]. */
-static void descend(trial *t, const vt_att *a, int path, const vt_rng *r, double *marks) {
+static void run_descent(trial *t, const vt_att *a, int path, const vt_rng *r, double *marks) {
     const vt_attgd_path *s = &vt_attgd_paths[path];
     vt_mirror m = {.p = s->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = VT_ATTGD_FLOOR};
     double theta[SIZE], g[SIZE], *w = t->w[path];
     vt_rng start = *r;
     start.run = (uint32_t)path + 1; /* the released code seeds the data, not W(0): every path has its own */
-    draw(w, SIZE, &start, 4);
+    draw_normals(w, SIZE, &start, 4);
     vt_lp_power(theta, w, SIZE, s->p - 1);
     t->stall[path] = 0;
     for (int k = 1, at = 0; k <= s->steps; k++) {
         vt_att_gradient(a, w, VT_ATT_PLAIN, g, NULL);
         if (vt_mirror_step(&m, theta, w, g, SIZE) >= m.floor) t->stall[path] = k + 1;
-        for (; at < MARKS && mark(path, at) == k; at++) memcpy(marks + at * SIZE, w, sizeof theta);
+        for (; at < MARKS && step_of_mark(path, at) == k; at++) memcpy(marks + at * SIZE, w, sizeof theta);
     }
 }
 
@@ -88,7 +88,7 @@ static bool locally_optimal(const vt_att *a, const double *rows, const double *m
     return true;
 }
 
-static void selection(trial *t, const vt_att *a, int path) {
+static void measure_selection(trial *t, const vt_att *a, int path) {
     double rows[SAMPLES * (TOKENS - 1) * SIZE];
     t->most[path] = 0, t->best[path] = t->local[path] = 0;
     vt_attsvm_rows(rows, a, t->alpha[path]);
@@ -102,9 +102,9 @@ static void selection(trial *t, const vt_att *a, int path) {
     }
 }
 
-static vt_status follow(trial *t, const vt_att *a, int path, const vt_rng *r, vt_err *e) {
+static vt_status evaluate_path(trial *t, const vt_att *a, int path, const vt_rng *r, vt_err *e) {
     double marks[MARKS * SIZE] = {0}, mm[SIZE], p = vt_attgd_paths[path].p;
-    descend(t, a, path, r, marks);
+    run_descent(t, a, path, r, marks);
     vt_att_loss(a, t->w[path]); /* a->s at the end */
     for (int i = 0; i < SAMPLES; i++) t->alpha[path][i] = vt_att_chosen(a, i);
     t->norm[path] = vt_lp_norm(t->w[path], SIZE, p);
@@ -116,11 +116,11 @@ static vt_status follow(trial *t, const vt_att *a, int path, const vt_rng *r, vt
         t->same[path][k] = vt_lp_direction(mm, t->w[path], SIZE, p);
         if (k == path) memcpy(t->mm[path], mm, sizeof mm);
     }
-    selection(t, a, path);
+    measure_selection(t, a, path);
     return VT_OK;
 }
 
-static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status run_trial(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
     trial *t = &j->trials[item];
@@ -128,9 +128,9 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     vt_att a;
     VT_TRY(vt_lab_alive(j->lab, e));
     VT_TRY(vt_att_open(&a, SAMPLES, TOKENS, WIDTH, e));
-    problem(&a, &r);
+    draw_problem(&a, &r);
     vt_status s = VT_OK;
-    for (int path = 0; path < PATHS && s == VT_OK; path++) s = follow(t, &a, path, &r, e);
+    for (int path = 0; path < PATHS && s == VT_OK; path++) s = evaluate_path(t, &a, path, &r, e);
     for (int path = 0; path < PATHS && s == VT_OK; path++)
         for (int k = 0; k < PATHS; k++)
             t->other[path][k] = vt_lp_direction(t->mm[k], t->w[path], SIZE, vt_attgd_paths[path].p);
@@ -138,7 +138,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     return s;
 }
 
-static void count(void *ctx, int thread, size_t item) {
+static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, ++j->done, NULL);
@@ -195,7 +195,7 @@ static double get_agree(const trial *t, int path, int k) {
     return n / (double)SAMPLES;
 }
 
-static void summarise(summary *s, const job *j) {
+static void summarise_trials(summary *s, const job *j) {
     *s = (summary){0};
     for (int p = 0; p < PATHS; p++) {
         for (int k = 0; k < PATHS; k++) {
@@ -262,12 +262,12 @@ static void print_all(FILE *f, const summary *s, int seeds) {
             VT_ATTGD_FLOOR, s->gap);
 }
 
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     const summary *s = data;
     for (int p = 0; p < PATHS; p++) {
         fprintf(f, "$path%d << EOD\n", p);
         for (int at = 0; at < MARKS; at++) {
-            fprintf(f, "%d", mark(p, at));
+            fprintf(f, "%d", step_of_mark(p, at));
             for (int k = 0; k < PATHS; k++) fprintf(f, " %.6g", s->curve[p][k][at]);
             fprintf(f, "\n");
         }
@@ -299,12 +299,12 @@ static json_t *table_json(const table *t) {
 
 static json_t *curve_json(const summary *s, int p) {
     json_t *at = json_array(), *d = json_array();
-    for (int k = 0; k < MARKS; k++) json_array_append_new(at, json_integer(mark(p, k)));
+    for (int k = 0; k < MARKS; k++) json_array_append_new(at, json_integer(step_of_mark(p, k)));
     for (int k = 0; k < PATHS; k++) json_array_append_new(d, vt_attgd_numbers(s->curve[p][k], MARKS));
     return json_pack("{s:f,s:o,s:o}", "p", vt_attgd_paths[p].p, "step", at, "divergence", d);
 }
 
-static vt_status keep(const summary *s, vt_lab *lab, int seeds, vt_err *e) {
+static vt_status store_results(const summary *s, vt_lab *lab, int seeds, vt_err *e) {
     json_t *curves = json_array();
     for (int p = 0; p < PATHS; p++) json_array_append_new(curves, curve_json(s, p));
     json_t *o =
@@ -316,7 +316,7 @@ static vt_status keep(const summary *s, vt_lab *lab, int seeds, vt_err *e) {
     return vt_lab_put(lab->json, "local", o, e);
 }
 
-static vt_status claims(const summary *s, vt_lab *lab, vt_err *e) {
+static vt_status record_claims(const summary *s, vt_lab *lab, vt_err *e) {
     const table *t = &s->same;
     double share = 0, least_most = 1, local = 1;
     for (int p = 0; p < PATHS; p++) {
@@ -351,15 +351,15 @@ vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     if (!j.trials) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for %d problems", o->seeds);
     summary s;
     vt_progress_begin(&lab->progress, "local", 0, (size_t)o->seeds);
-    vt_status status = vt_for_each_in_order((size_t)o->seeds, lab->threads, one, count, &j, e);
+    vt_status status = vt_for_each_in_order((size_t)o->seeds, lab->threads, run_trial, report_progress, &j, e);
     vt_progress_end(&lab->progress, NULL);
     if (status == VT_OK) {
-        summarise(&s, &j);
+        summarise_trials(&s, &j);
         print_all(lab->out, &s, o->seeds);
-        status = keep(&s, lab, o->seeds, e);
+        status = store_results(&s, lab, o->seeds, e);
     }
     free(j.trials);
     if (status == VT_OK)
-        status = vt_lab_figure(lab, "local", "Distance of descent to the l_p-SVM solutions", figure, &s, e);
-    return status == VT_OK ? claims(&s, lab, e) : status;
+        status = vt_lab_figure(lab, "local", "Distance of descent to the l_p-SVM solutions", write_figure, &s, e);
+    return status == VT_OK ? record_claims(&s, lab, e) : status;
 }

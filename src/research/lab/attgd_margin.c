@@ -28,7 +28,7 @@ typedef struct job {
 } job;
 
 /* x normal; the teacher sees 5 of 200 coordinates with weights of either sign. */
-static void data(job *j) {
+static void draw_data(job *j) {
     float f[POINTS * DIM];
     float teacher[ACTIVE];
     vt_rng r = {.seed = j->lab->seed, .purpose = vt_rng_purpose("lab attgd margin")};
@@ -42,7 +42,7 @@ static void data(job *j) {
     }
 }
 
-static double margins(const job *j, const double *w, double *out) {
+static double compute_margins(const job *j, const double *w, double *out) {
     double least = INFINITY;
     for (int i = 0; i < POINTS; i++) {
         double s = 0;
@@ -54,15 +54,15 @@ static double margins(const job *j, const double *w, double *out) {
 }
 
 /* -sum_i a_i y_i x_i */
-static void gradient(const job *j, const double *w, double *g) {
-    double m[POINTS], least = margins(j, w, m), sum = 0;
+static void compute_gradient(const job *j, const double *w, double *g) {
+    double m[POINTS], least = compute_margins(j, w, m), sum = 0;
     for (int i = 0; i < POINTS; i++) sum += m[i] = exp(least - m[i]);
     memset(g, 0, DIM * sizeof *g);
     for (int i = 0; i < POINTS; i++)
         for (int k = 0; k < DIM; k++) g[k] -= m[i] / sum * j->rows[i * DIM + k];
 }
 
-static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
     vt_mirror m = {.p = ps[item], .eta = eta, .normalised = true};
@@ -75,10 +75,10 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     vt_lp_power(theta, w, DIM, m.p - 1);
     for (int k = 0; k < j->steps; k++) {
         if (k % 1000 == 0) VT_TRY(vt_lab_alive(j->lab, e));
-        gradient(j, w, g);
+        compute_gradient(j, w, g);
         vt_mirror_step(&m, theta, w, g, DIM);
     }
-    double least = margins(j, w, unused);
+    double least = compute_margins(j, w, unused);
     for (int k = 0; k < RUNS; k++) j->margin[item][k] = least / vt_lp_norm(w, DIM, ps[k]);
     j->sparsity[item] = vt_lp_sparsity(w, DIM);
     VT_TRY(vt_svm_solve(w, NULL, &svm, j->rows, POINTS, DIM, ps[item], e));
@@ -86,7 +86,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-static void count(void *ctx, int thread, size_t item) {
+static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, ++j->done, NULL);
@@ -129,7 +129,7 @@ static void print_all(FILE *f, const job *j) {
     fprintf(f, "\n");
 }
 
-static vt_status keep(const job *j, vt_err *e) {
+static vt_status store_results(const job *j, vt_err *e) {
     json_t *m = json_array();
     for (int i = 0; i < RUNS; i++) json_array_append_new(m, vt_attgd_numbers(j->margin[i], RUNS));
     json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o}", "steps", j->steps, "p", vt_attgd_numbers(ps, RUNS), "margin", m,
@@ -138,7 +138,7 @@ static vt_status keep(const job *j, vt_err *e) {
     return vt_lab_put(j->lab->json, "margin", o, e);
 }
 
-static vt_status claims(const job *j, vt_err *e) {
+static vt_status record_claims(const job *j, vt_err *e) {
     double least = 1;
     bool sparser = true;
     for (int k = 0; k < RUNS; k++) least = fmin(least, j->margin[k][k] / j->best[k]);
@@ -158,13 +158,13 @@ vt_status vt_attgd_margin(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     job *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for the margin part");
     j->lab = lab, j->steps = o->quick ? QUICK_STEPS : STEPS;
-    data(j);
+    draw_data(j);
     vt_progress_begin(&lab->progress, "margin", 0, RUNS);
-    vt_status s = vt_for_each_in_order(RUNS, lab->threads, one, count, j, e);
+    vt_status s = vt_for_each_in_order(RUNS, lab->threads, run_exponent, report_progress, j, e);
     vt_progress_end(&lab->progress, NULL);
     if (s == VT_OK) print_all(lab->out, j);
-    if (s == VT_OK) s = keep(j, e);
-    if (s == VT_OK) s = claims(j, e);
+    if (s == VT_OK) s = store_results(j, e);
+    if (s == VT_OK) s = record_claims(j, e);
     free(j);
     return s;
 }

@@ -42,7 +42,7 @@ typedef struct job {
 
 /* ---- problems ---- */
 
-static vt_status problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e) {
+static vt_status open_problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e) {
     float f[SAMPLES * (TOKENS + 1) * WIDTH + SAMPLES + WIDTH], *at = f;
     vt_rng r = {.seed = lab->seed, .purpose = vt_rng_purpose("lab attgd rates"), .image = draw};
     VT_TRY(vt_att_open(a, SAMPLES, TOKENS, WIDTH, e));
@@ -57,14 +57,16 @@ static vt_status problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e)
 /* ---- whole runs ---- */
 
 /* Lemma 29, without its constant. */
-static double rate(double a, double p) { return p > 2 ? log(a) / a : p == 2 ? log(a) * log(a) / a : pow(a, 1 - p); }
+static double lemma29_rate(double a, double p) {
+    return p > 2 ? log(a) / a : p == 2 ? log(a) * log(a) / a : pow(a, 1 - p);
+}
 
-static bool marked(int k) {
+static bool is_power_of_ten(int k) {
     while (k >= 10 && k % 10 == 0) k /= 10;
     return k == 1;
 }
 
-static vt_status whole(job *j, run *r, vt_att *a, double p, vt_err *e) {
+static vt_status run_from_zero(job *j, run *r, vt_att *a, double p, vt_err *e) {
     vt_mirror m = {.p = p, .eta = eta};
     double w[SIZE] = {0}, theta[SIZE] = {0}, g[SIZE], mm[SIZE], next[SIZE];
     int alpha[SAMPLES];
@@ -73,7 +75,7 @@ static vt_status whole(job *j, run *r, vt_att *a, double p, vt_err *e) {
         if (k % 10000 == 0) VT_TRY(vt_lab_alive(j->lab, e));
         vt_att_gradient(a, w, VT_ATT_EXACT, g, NULL);
         vt_mirror_step(&m, theta, w, g, SIZE);
-        if (k < 10 || !marked(k) || r->n_marks == MOST_MARKS) continue;
+        if (k < 10 || !is_power_of_ten(k) || r->n_marks == MOST_MARKS) continue;
         mark *at = &r->marks[r->n_marks++];
         at->k = k;
         memcpy(at->w, w, sizeof w);
@@ -86,7 +88,7 @@ static vt_status whole(job *j, run *r, vt_att *a, double p, vt_err *e) {
         mark *at = &r->marks[i];
         vt_onestep o;
         VT_TRY(vt_att_onestep(&o, a, at->w, next, alpha, mm, p, eta, 0, e));
-        at->a = o.a, at->d = vt_lp_direction(mm, at->w, SIZE, p), at->bound = rate(o.a, p), at->pi = o.pi;
+        at->a = o.a, at->d = vt_lp_direction(mm, at->w, SIZE, p), at->bound = lemma29_rate(o.a, p), at->pi = o.pi;
     }
     return VT_OK;
 }
@@ -192,17 +194,17 @@ static vt_status try_cone(job *j, run *r, const vt_att *a, double p, uint32_t dr
 
 /* ---- all of it ---- */
 
-static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
     run *r = &j->runs[item];
     vt_att a;
-    VT_TRY(problem(&a, j->lab, 0, e));
-    vt_status s = whole(j, r, &a, ps[item], e);
+    VT_TRY(open_problem(&a, j->lab, 0, e));
+    vt_status s = run_from_zero(j, r, &a, ps[item], e);
     vt_att_close(&a);
     bool good = false;
     for (r->draw = 1; s == VT_OK && !good && r->draw < MOST_DRAWS; r->draw += !good) {
-        VT_TRY(problem(&a, j->lab, (uint32_t)r->draw, e));
+        VT_TRY(open_problem(&a, j->lab, (uint32_t)r->draw, e));
         s = try_cone(j, r, &a, ps[item], (uint32_t)r->draw, &good, e);
         vt_att_close(&a);
     }
@@ -211,7 +213,7 @@ static vt_status one(void *ctx, int thread, size_t item, vt_err *e) {
     return s;
 }
 
-static void count(void *ctx, int thread, size_t item) {
+static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, ++j->done, NULL);
@@ -220,10 +222,10 @@ static void count(void *ctx, int thread, size_t item) {
 static const char *rate_name(double p) { return p > 2 ? "log a / a" : p == 2 ? "(log a)^2 / a" : "a^-(p-1)"; }
 
 /* Slope of log D over log a between two marks; of a over log k. */
-static double order(const run *r, int i) {
+static double divergence_order(const run *r, int i) {
     return log(r->marks[i].d / r->marks[i - 1].d) / log(r->marks[i].a / r->marks[i - 1].a);
 }
-static double growth(const run *r, int i) {
+static double norm_growth(const run *r, int i) {
     return (r->marks[i].a - r->marks[i - 1].a) / log((double)r->marks[i].k / r->marks[i - 1].k);
 }
 
@@ -242,12 +244,12 @@ static void print_whole(FILE *f, const job *j) {
             const mark *m = &r->marks[k];
             fprintf(f, "%10d %10.4f %12.4f ", m->k, m->a, m->a / log(m->k));
             if (k)
-                fprintf(f, "%12.4f ", growth(r, k));
+                fprintf(f, "%12.4f ", norm_growth(r, k));
             else
                 fprintf(f, "%12s ", "-");
             fprintf(f, "%12.3e %14.3e ", m->d, m->d / m->bound);
             if (k)
-                fprintf(f, "%14.2f ", order(r, k));
+                fprintf(f, "%14.2f ", divergence_order(r, k));
             else
                 fprintf(f, "%14s ", "-");
             fprintf(f, "%12.4f\n", m->pi);
@@ -278,7 +280,7 @@ static void print_cone(FILE *f, const job *j) {
                "negative\n");
 }
 
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     const job *j = data;
     for (int i = 0; i < RUNS; i++) {
         fprintf(f, "$run%d << EOD\n", i);
@@ -323,7 +325,7 @@ static json_t *run_json(const run *r, double p) {
 }
 
 /* The constant of the O(): is D / rate(a), once a thousand steps are done, never above what it was there? */
-static bool bounded(const run *r) {
+static bool has_bounded_ratio(const run *r) {
     double at = 0;
     for (int k = 0; k < r->n_marks; k++) {
         double ratio = r->marks[k].d / r->marks[k].bound;
@@ -333,15 +335,15 @@ static bool bounded(const run *r) {
     return at > 0;
 }
 
-static vt_status claims(const job *j, vt_err *e) {
+static vt_status record_claims(const job *j, vt_err *e) {
     int rates = 0, breaches = 0, checked = 0;
     double slowest = INFINITY, ends[RUNS];
     for (int i = 0; i < RUNS; i++) {
         const run *r = &j->runs[i];
         const deep *d = &r->cone;
-        rates += bounded(r), ends[i] = order(r, r->n_marks - 1);
+        rates += has_bounded_ratio(r), ends[i] = divergence_order(r, r->n_marks - 1);
         breaches += d->lemma20 + d->lemma21 + d->lemma27 + d->outside + d->unstable, checked += d->checked;
-        slowest = fmin(slowest, growth(r, r->n_marks - 1) / r->machine);
+        slowest = fmin(slowest, norm_growth(r, r->n_marks - 1) / r->machine);
     }
     VT_TRY(vt_lab_claim(j->lab, rates == RUNS ? VT_SUPPORTED : VT_CONTRADICTED, "Lemma 29: rates of the direction", e,
                         "from 1000 steps on D / rate(a) does not rise for %d of %d exponents; in the last decade D "
@@ -364,7 +366,7 @@ vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     if (!j) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for the rates part");
     j->lab = lab, j->steps = o->quick ? QUICK_STEPS : STEPS;
     vt_progress_begin(&lab->progress, "rates", 0, RUNS);
-    vt_status s = vt_for_each_in_order(RUNS, lab->threads, one, count, j, e);
+    vt_status s = vt_for_each_in_order(RUNS, lab->threads, run_exponent, report_progress, j, e);
     vt_progress_end(&lab->progress, NULL);
     if (s == VT_OK) {
         json_t *list = json_array();
@@ -372,8 +374,8 @@ vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
         print_whole(lab->out, j), print_cone(lab->out, j);
         s = vt_lab_put(lab->json, "rates", json_array_size(list) == RUNS ? list : NULL, e);
     }
-    if (s == VT_OK) s = vt_lab_figure(lab, "rates", "Norm and divergence of l_p mirror descent", figure, j, e);
-    if (s == VT_OK) s = claims(j, e);
+    if (s == VT_OK) s = vt_lab_figure(lab, "rates", "Norm and divergence of l_p mirror descent", write_figure, j, e);
+    if (s == VT_OK) s = record_claims(j, e);
     free(j);
     return s;
 }

@@ -20,7 +20,7 @@ typedef struct dual {
 
 /* |x|^(q-2), which gives both derivatives: phi(x) = x |x|^(q-2), phi'(x) = (q-1) |x|^(q-2). At q < 2 and x = 0 the
  * curvature is infinite; the smallest normal number stands for 0. */
-static double curvature(double x, double q) {
+static double curvature_at(double x, double q) {
     if (q == 2) return 1;
     x = fabs(x) > 1e-300 ? fabs(x) : 1e-300;
     if (q == 1.5) return 1 / sqrt(x);
@@ -29,7 +29,7 @@ static double curvature(double x, double q) {
 }
 
 /* Derivative of the dual by lambda_j at lambda_j + t, from the curvatures c there; *bend: minus the second one. */
-static double slope(const dual *d, const double *a, double t, const double *c, double *bend) {
+static double dual_slope(const dual *d, const double *a, double t, const double *c, double *bend) {
     double g = 1, h = 0;
     for (int k = 0; k < d->n; k++) g -= a[k] * ((d->u[k] + t * a[k]) * c[k]), h += a[k] * a[k] * c[k];
     *bend = h * (d->q - 1);
@@ -37,18 +37,18 @@ static double slope(const dual *d, const double *a, double t, const double *c, d
 }
 
 static void bend_at(const dual *d, const double *a, double t, double *c) {
-    for (int k = 0; k < d->n; k++) c[k] = curvature(d->u[k] + t * a[k], d->q);
+    for (int k = 0; k < d->n; k++) c[k] = curvature_at(d->u[k] + t * a[k], d->q);
 }
 
 /* Moves lambda_j towards its optimum, until the slope is a tenth: the slope falls with t, so that a zero lies between a
  * place where it is positive and one where it is negative; Newton's step where it stays between them, else the middle.
  * Most coordinates rest at 0 with a negative slope, which costs no power: curvatures at u are kept. */
-static void ascend(dual *d, int j) {
+static void ascend_coordinate(dual *d, int j) {
     const double *a = d->a + (size_t)j * (size_t)d->n, least = -d->lambda[j];
     double low = least, high = INFINITY, t = 0, bend, first = 0;
     for (int k = 0; k < 60; k++) {
         if (k) bend_at(d, a, t, d->next);
-        double g = slope(d, a, t, k ? d->next : d->bent, &bend);
+        double g = dual_slope(d, a, t, k ? d->next : d->bent, &bend);
         if (k == 0) first = fabs(g);
         if ((k && fabs(g) <= 0.1 * first) || (g <= 0 && t == least) || g == 0) break;
         if (g > 0)
@@ -72,7 +72,7 @@ static void ascend(dual *d, int j) {
 }
 
 /* u anew from lambda: what sweeps add up in rounding is taken out. */
-static void refresh(dual *d) {
+static void recompute_u(dual *d) {
     memset(d->u, 0, (size_t)d->n * sizeof *d->u);
     for (int j = 0; j < d->m; j++)
         if (d->lambda[j] != 0)
@@ -81,18 +81,18 @@ static void refresh(dual *d) {
 }
 
 /* All lambda alike, as large as is best. */
-static void start(dual *d) {
+static void init_lambda(dual *d) {
     for (int j = 0; j < d->m; j++) d->lambda[j] = 1;
-    refresh(d);
+    recompute_u(d);
     double norm = vt_lp_norm(d->u, (size_t)d->n, d->q);
     double c = norm > 0 ? pow(d->m / pow(norm, d->q), 1 / (d->q - 1)) : 1;
     if (!isfinite(c) || !(c > 0)) c = 1;
     for (int j = 0; j < d->m; j++) d->lambda[j] = c;
-    refresh(d);
+    recompute_u(d);
 }
 
 /* The primal point of u, scaled to be feasible when it can be, and how far both sides are apart. */
-static void judge(const dual *d, double *w, vt_svm *out, double p) {
+static void measure_gap(const dual *d, double *w, vt_svm *out, double p) {
     double total = 0;
     vt_lp_power(w, d->u, (size_t)d->n, d->q - 1);
     out->margin = INFINITY;
@@ -110,14 +110,14 @@ static void judge(const dual *d, double *w, vt_svm *out, double p) {
     out->gap = fabs(primal - below) / primal;
 }
 
-static vt_status solve(dual *d, double *w, vt_svm *out, double p, vt_err *e) {
-    start(d);
+static vt_status solve_dual(dual *d, double *w, vt_svm *out, double p, vt_err *e) {
+    init_lambda(d);
     for (out->sweeps = 0; out->sweeps < MOST_SWEEPS;) {
-        for (int j = 0; j < d->m; j++) ascend(d, j);
+        for (int j = 0; j < d->m; j++) ascend_coordinate(d, j);
         out->sweeps++;
-        if (out->sweeps % 100 == 0) refresh(d);
+        if (out->sweeps % 100 == 0) recompute_u(d);
         if (out->sweeps % 5) continue; /* judging costs a third of a sweep */
-        judge(d, w, out, p);
+        measure_gap(d, w, out, p);
         if (out->gap <= enough) return VT_OK;
         /* lambda^T 1 <= lambda^T A w = u^T w <= |u|_q |w|_p: no shorter w is feasible */
         double total = 0;
@@ -147,7 +147,7 @@ vt_status vt_svm_solve(double *w, double *lambda, vt_svm *out, const double *a, 
               .u = own + m,
               .bent = own + m + n,
               .next = own + m + 2 * n};
-    vt_status s = solve(&d, w, out, p, e);
+    vt_status s = solve_dual(&d, w, out, p, e);
     if (lambda) memcpy(lambda, own, (size_t)m * sizeof *lambda);
     free(own);
     return s;

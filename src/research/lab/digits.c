@@ -49,7 +49,7 @@ static double to_segment(point p, point a, point b) {
     return hypot(p.x - a.x - t * dx, p.y - a.y - t * dy);
 }
 
-static double distance(const point *g, point p) {
+static double distance_to_glyph(const point *g, point p) {
     double least = 10;
     for (int i = 0; g[i + 1].x > -2; i++) least = fmin(least, to_segment(p, g[i], g[i + 1]));
     return least;
@@ -85,7 +85,7 @@ void vt_digit_draw(float *ink, int s, int label, uint64_t seed, int index) {
                 double x = (c + (k % SUB + 0.5) / SUB) / s - 0.5, y = (r + ((double)(k / SUB) + 0.5) / SUB) / s - 0.5;
                 point p = {h.m[0][0] * x + h.m[0][1] * y + 0.5 + h.shift_x,
                            h.m[1][0] * x + h.m[1][1] * y + 0.5 + h.shift_y};
-                hit += distance(glyphs[label], p) <= h.half;
+                hit += distance_to_glyph(glyphs[label], p) <= h.half;
             }
             ink[r * s + c] = (float)hit / (SUB * SUB);
         }
@@ -108,19 +108,20 @@ typedef struct drawing {
 } drawing;
 
 /* How much of pixel i lies below pixel k when n pixels become s. */
-static double overlap(int i, int k, int n, int s) {
+static double pixel_overlap(int i, int k, int n, int s) {
     double from = (double)k * n / s, to = (double)(k + 1) * n / s;
     return fmax(0, fmin(i + 1, to) - fmax(i, from));
 }
 
 /* A grey image as ink [s, s]: means over areas. */
-static void shrink(float *ink, int s, const vt_image *im) {
+static void shrink_image(float *ink, int s, const vt_image *im) {
     int h = im->shape.height, w = im->shape.width;
     for (int k = 0; k < s * s; k++) {
         double sum = 0;
         for (int r = k / s * h / s; r < h && r * s < (k / s + 1) * h; r++)
             for (int c = k % s * w / s; c < w && c * s < (k % s + 1) * w; c++)
-                sum += overlap(r, k / s, h, s) * overlap(c, k % s, w, s) * (double)vt_image_at(im, (size_t)(r * w + c));
+                sum += pixel_overlap(r, k / s, h, s) * pixel_overlap(c, k % s, w, s) *
+                       (double)vt_image_at(im, (size_t)(r * w + c));
         ink[k] = (float)(sum * s * s / ((double)h * w));
     }
 }
@@ -129,7 +130,7 @@ static vt_status read_digit(float *ink, int s, const vt_dataset *data, int index
     vt_image im;
     VT_TRY(vt_dataset_read(data, index, &im, label, e));
     bool digit = im.shape.channels == 1 && *label < 10;
-    if (digit) shrink(ink, s, &im);
+    if (digit) shrink_image(ink, s, &im);
     vt_shape is = im.shape;
     vt_image_free(&im);
     if (digit) return VT_OK;
@@ -138,7 +139,7 @@ static vt_status read_digit(float *ink, int s, const vt_dataset *data, int index
                    data->path, index, VT_CHW_OF(is), *label);
 }
 
-static vt_status draw(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status draw_picture(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const drawing *w = ctx;
     const vt_digits *d = w->d;
@@ -159,7 +160,7 @@ static vt_status draw(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status make(vt_digits *out, int side, int s, drawing w, int n, int threads, vt_err *e) {
+static vt_status make_pictures(vt_digits *out, int side, int s, drawing w, int n, int threads, vt_err *e) {
     if (s < 1 || s > side || s > 64)
         return vt_fail(e, VT_E_RANGE, "a digit of %d x %d in a picture of %d x %d; it must be 1 to %d", s, s, side,
                        side, side < 64 ? side : 64);
@@ -168,13 +169,13 @@ static vt_status make(vt_digits *out, int side, int s, drawing w, int n, int thr
     out->y = vt_alloc((size_t)n * 10 * sizeof *out->y);
     vt_status got = VT_OK;
     if (!out->x || !out->y) got = vt_fail(e, VT_E_MEMORY, "no memory for %d pictures of %d x %d", n, side, side);
-    if (got == VT_OK) got = vt_for_each((size_t)n, threads, draw, &w, e);
+    if (got == VT_OK) got = vt_for_each((size_t)n, threads, draw_picture, &w, e);
     if (got != VT_OK) vt_digits_close(out);
     return got;
 }
 
 vt_status vt_digits_open(vt_digits *out, int side, int s, int first, int n, const vt_lab *lab, vt_err *e) {
-    return make(out, side, s, (drawing){out, first, lab->seed, NULL}, n, lab->threads, e);
+    return make_pictures(out, side, s, (drawing){out, first, lab->seed, NULL}, n, lab->threads, e);
 }
 
 vt_status vt_digits_read(vt_digits *out, int side, int s, const char *data, vt_split split, int n, const vt_lab *lab,
@@ -187,7 +188,7 @@ vt_status vt_digits_read(vt_digits *out, int side, int s, const char *data, vt_s
                       (long long)d->count);
     /* noise of other pictures than the training's */
     drawing w = {out, split == VT_SPLIT_TRAIN ? 0 : 1 << 30, lab->seed, d};
-    if (got == VT_OK) got = make(out, side, s, w, n, lab->threads, e);
+    if (got == VT_OK) got = make_pictures(out, side, s, w, n, lab->threads, e);
     memcpy(hash, d->hash, sizeof d->hash);
     vt_dataset_close(d);
     return got;

@@ -69,7 +69,7 @@ vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (
 /* ---- a run ---- */
 
 /* One line a claim, and last a line that counts them. */
-static void verdict(const vt_lab *lab) {
+static void print_verdict(const vt_lab *lab) {
     int count[VT_FINDING_COUNT] = {0};
     size_t i;
     json_t *c;
@@ -102,7 +102,7 @@ vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, jso
             *options ? ", " : "", options);
     VT_TRY(def->run(params, lab, e));
     if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "no memory for what a lab has found");
-    verdict(lab);
+    print_verdict(lab);
     if (fflush(lab->out) != 0 || ferror(lab->out)) return vt_fail(e, VT_E_IO, "the lab's tables cannot be written");
     return VT_OK;
 }

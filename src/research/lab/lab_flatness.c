@@ -49,14 +49,14 @@ typedef struct hessian {
     const vt_lab *lab;
 } hessian;
 
-static vt_status product(void *ctx, const double *v, double *hv, vt_err *e) {
+static vt_status multiply_by_hessian(void *ctx, const double *v, double *hv, vt_err *e) {
     hessian *h = ctx;
     VT_TRY(vt_lab_alive(h->lab, e));
     vt_two_layer_hessian_f64(hv, v, h->x, h->y, h->theta, h->n, &h->net, h->work);
     return VT_OK;
 }
 
-static void carve(hessian *h, vt_arena *r) {
+static void lay_out_buffers(hessian *h, vt_arena *r) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     h->theta = vt_arena_take(r, count, sizeof(double));
     h->size = vt_arena_take(r, count, sizeof(double));
@@ -67,7 +67,7 @@ static void carve(hessian *h, vt_arena *r) {
 static size_t hessian_bytes(const vt_two_layer *net, int n) {
     hessian h = {.net = *net, .n = n};
     vt_arena r = {0};
-    carve(&h, &r);
+    lay_out_buffers(&h, &r);
     return r.used;
 }
 
@@ -75,7 +75,7 @@ static vt_status open_hessian(hessian *h, void **block, vt_err *e) {
     size_t bytes = hessian_bytes(&h->net, h->n);
     *block = vt_alloc(bytes);
     if (!*block) return vt_fail(e, VT_E_MEMORY, "no memory for the Hessian of %d samples", h->n);
-    carve(h, &(vt_arena){.base = *block, .size = bytes});
+    lay_out_buffers(h, &(vt_arena){.base = *block, .size = bytes});
     return VT_OK;
 }
 
@@ -110,11 +110,11 @@ typedef struct job {
     int done;
 } job;
 
-static vt_status sharp(sharpness *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
+static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double value, residual;
     for (size_t i = 0; i < count; i++) h->size[i] = fabs(h->theta[i]);
-    vt_symmetric raw = {count, product, h};
+    vt_symmetric raw = {count, multiply_by_hessian, h};
     vt_relative r = {raw, h->size, h->scratch};
     vt_symmetric relative = vt_relative_operator(&r);
     vt_lanczos one = {.k = 1, .tol = p->tol, .seed = seed};
@@ -128,20 +128,20 @@ static vt_status sharp(sharpness *out, hessian *h, const params *p, uint64_t see
     return vt_hutchinson_trace(&out->relative_trace, &residual, &relative, p->probes, seed, e);
 }
 
-static vt_status spectrum(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
+static vt_status compute_spectrum(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double residuals[MOST_K];
     int k = (size_t)p->k < count ? p->k : (int)count;
     vt_lanczos_result got = {.values = out->values, .residuals = residuals};
-    VT_TRY(vt_lanczos_run(&got, &(vt_symmetric){count, product, h}, &(vt_lanczos){.k = k, .tol = p->tol, .seed = seed},
-                          e));
+    VT_TRY(vt_lanczos_run(&got, &(vt_symmetric){count, multiply_by_hessian, h},
+                          &(vt_lanczos){.k = k, .tol = p->tol, .seed = seed}, e));
     out->converged = got.converged;
     return VT_OK;
 }
 
 /* theta -> the same function: ReLU is homogeneous, so b1 goes along with what stands before it. Of self-attention only
  * W1 is scaled (the softmax would notice a scale of its weights). */
-static void rescale(double *theta, const vt_two_layer *n, double front, double w1) {
+static void rescale_parameters(double *theta, const vt_two_layer *n, double front, double w1) {
     size_t at[VT_AT_END + 1];
     for (int t = 0; t <= VT_AT_END; t++) at[t] = vt_two_layer_at(n, (vt_tensor)t);
     for (size_t i = at[VT_AT_FRONT]; i < at[VT_AT_W1] && front != 1; i++) theta[i] *= front;
@@ -150,7 +150,7 @@ static void rescale(double *theta, const vt_two_layer *n, double front, double w
     for (size_t i = at[VT_AT_W2]; i < at[VT_AT_B2]; i++) theta[i] /= front * w1;
 }
 
-static vt_status rescaled(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
+static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     static const double mask[SCALES][2] = {{1, 1}, {0.1, 1}, {1, 0.1}, {10, 1}};
     static const double self[SCALES][2] = {{1, 1}, {1, 0.1}, {1, 0.3}, {1, 10}};
     size_t count = vt_two_layer_at(&h->net, VT_AT_END), outputs = (size_t)h->n * (size_t)h->net.out;
@@ -164,10 +164,10 @@ static vt_status rescaled(trained *out, hessian *h, const params *p, uint64_t se
         c->front = h->net.front == VT_FRONT_SELF ? self[k][0] : mask[k][0];
         c->w1 = h->net.front == VT_FRONT_SELF ? self[k][1] : mask[k][1];
         memcpy(h->theta, theta, count * sizeof *theta);
-        rescale(h->theta, &h->net, c->front, c->w1);
+        rescale_parameters(h->theta, &h->net, c->front, c->w1);
         vt_two_layer_loss_f64(NULL, NULL, g, h->x, NULL, h->theta, h->n, &h->net, h->work);
         for (size_t i = 0; i < outputs; i++) c->moved = fmax(c->moved, fabs(g[i] - f[i]));
-        s = sharp(&c->s, h, p, seed, e);
+        s = measure_sharpness(&c->s, h, p, seed, e);
     }
     memcpy(h->theta, theta, count * sizeof *theta);
     free(f);
@@ -177,8 +177,8 @@ static vt_status rescaled(trained *out, hessian *h, const params *p, uint64_t se
 /* ---- training ---- */
 
 /* Trains in float from (seed, run), then measures in double on x, y [samples]. */
-static vt_status study(trained *out, const vt_sgd *s, const double *x, const double *y, int samples, bool first,
-                       const job *j, vt_err *e) {
+static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *x, const double *y, int samples,
+                                   bool first, const job *j, vt_err *e) {
     size_t count = vt_two_layer_at(&s->net, VT_AT_END);
     hessian h = {.net = s->net, .x = x, .y = y, .n = samples, .lab = j->lab};
     void *block = NULL;
@@ -193,10 +193,10 @@ static vt_status study(trained *out, const vt_sgd *s, const double *x, const dou
     if (got == VT_OK) {
         out->test_error = end.error;
         for (size_t i = 0; i < count; i++) h.theta[i] = (double)theta[i];
-        got = sharp(&out->s, &h, j->p, j->lab->seed, e);
+        got = measure_sharpness(&out->s, &h, j->p, j->lab->seed, e);
     }
-    if (got == VT_OK && first && s->net.front != VT_FRONT_SELF) got = spectrum(out, &h, j->p, j->lab->seed, e);
-    if (got == VT_OK && first && s->net.front != VT_FRONT_PLAIN) got = rescaled(out, &h, j->p, j->lab->seed, e);
+    if (got == VT_OK && first && s->net.front != VT_FRONT_SELF) got = compute_spectrum(out, &h, j->p, j->lab->seed, e);
+    if (got == VT_OK && first && s->net.front != VT_FRONT_PLAIN) got = measure_rescaled(out, &h, j->p, j->lab->seed, e);
     free(theta);
     free(block);
     return got;
@@ -222,14 +222,14 @@ static vt_status self_student(job *j, vt_err *e) {
                       .batch = 32,
                       .steps = j->p->self_steps,
                       .rate = 0.001};
-        s = study(&j->self, &sgd, x, y, points, true, j, e);
+        s = train_and_measure(&j->self, &sgd, x, y, points, true, j, e);
     }
     free(x);
     vt_teacher_close(&t);
     return s;
 }
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     job *j = ctx;
     const params *p = j->p;
@@ -246,16 +246,16 @@ static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
                 .rate = p->rate,
                 .run = (uint32_t)(i / NETS)};
     int samples = p->samples < p->train ? p->samples : p->train;
-    return study(&j->r[i], &s, j->x, j->y, samples, i < NETS, j, e);
+    return train_and_measure(&j->r[i], &s, j->x, j->y, samples, i < NETS, j, e);
 }
 
-static void finished(void *ctx, int thread, size_t i) {
+static void report_progress(void *ctx, int thread, size_t i) {
     (void)thread, (void)i;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
 }
 
-static vt_status prepare(job *j, vt_err *e) {
+static vt_status prepare_data(job *j, vt_err *e) {
     const params *p = j->p;
     enum { TESTS = 2000 };
     int samples = p->samples < p->train ? p->samples : p->train;
@@ -277,7 +277,7 @@ static vt_status prepare(job *j, vt_err *e) {
 
 /* ---- tables ---- */
 
-static void fig3(const job *j, FILE *out) {
+static void print_fig3(const job *j, FILE *out) {
     static const int rows[] = {1, 2, 3, 5, 10, 20, 50, 100, 200, 400};
     fprintf(out, "\nlargest eigenvalues of the Hessian, first run (Fig. 3)\n%6s %12s %12s\n", "i", "baseline",
             "attention");
@@ -300,7 +300,7 @@ static void per_run(const job *j, FILE *out) {
     }
 }
 
-static void theorem4(const trained *t, FILE *out, const char *title, const char *front) {
+static void print_theorem4(const trained *t, FILE *out, const char *title, const char *front) {
     fprintf(out, "\n%s\n%8s %8s %10s %14s %12s %12s %12s %12s\n", title, front, "W1", "W2", "outputs moved",
             "lambda max", "relative", "trace", "rel. trace");
     for (int k = 0; k < SCALES; k++) {
@@ -321,7 +321,7 @@ static json_t *scales_json(const trained *t) {
     return a;
 }
 
-static vt_status keep(const job *j, vt_err *e) {
+static vt_status store_results(const job *j, vt_err *e) {
     json_t *runs = json_array(), *spectra = json_object();
     for (int i = 0; i < NETS * j->p->runs; i++) {
         const trained *t = &j->r[i];
@@ -340,7 +340,7 @@ static vt_status keep(const job *j, vt_err *e) {
     return vt_lab_put(j->lab->json, "self_rescaled", scales_json(&j->self), e);
 }
 
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     const job *j = data;
     fprintf(f, "$spectra << EOD\n");
     for (int k = 0; k < j->p->k; k++) fprintf(f, "%d %.9g %.9g\n", k + 1, j->r[0].values[k], j->r[1].values[k]);
@@ -351,7 +351,7 @@ static void figure(FILE *f, const void *data) {
 }
 
 /* Span of the raw values over the changes of scale, and the relative one's largest departure from 1. */
-static vt_status claim4(const trained *t, const char *claim, vt_lab *lab, vt_err *e) {
+static vt_status claim_theorem4(const trained *t, const char *claim, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0, moved = 0, drift = 0;
     for (int k = 0; k < SCALES; k++) {
         least = fmin(least, t->scales[k].s.largest), most = fmax(most, t->scales[k].s.largest);
@@ -363,7 +363,7 @@ static vt_status claim4(const trained *t, const char *claim, vt_lab *lab, vt_err
                         moved, least, most, drift);
 }
 
-static vt_status claims(const job *j, vt_err *e) {
+static vt_status record_claims(const job *j, vt_err *e) {
     int raw = 0, relative = 0, values = 0, all = j->p->runs;
     for (int i = 0; i < all; i++) {
         raw += j->r[2 * i + 1].s.largest < j->r[2 * i].s.largest;
@@ -376,11 +376,11 @@ static vt_status claims(const job *j, vt_err *e) {
                         "lower), "
                         "in relative coordinates in %d of %d",
                         raw, all, j->r[1].s.largest, j->r[0].s.largest, values, j->p->k, relative, all));
-    VT_TRY(claim4(&j->r[1], "Theorem 4: (a, W1, W2) may be rescaled to any lambda max", j->lab, e));
-    return claim4(&j->self, "Theorem 4 for self-attention: (alpha W1, W2 / alpha)", j->lab, e);
+    VT_TRY(claim_theorem4(&j->r[1], "Theorem 4: (a, W1, W2) may be rescaled to any lambda max", j->lab, e));
+    return claim_theorem4(&j->self, "Theorem 4 for self-attention: (alpha W1, W2 / alpha)", j->lab, e);
 }
 
-static vt_status report(job *j, vt_err *e) {
+static vt_status report_results(job *j, vt_err *e) {
     FILE *out = j->lab->out;
     vt_two_layer net = {VT_FRONT_PLAIN, .in = SIDE * SIDE, .hidden = 16, .out = 10};
     fprintf(out, "576-16-10, ReLU, cross-entropy; parameters: %zu baseline, %zu with attention\n",
@@ -388,13 +388,14 @@ static vt_status report(job *j, vt_err *e) {
     fprintf(out, "a digit of %d x %d in 24 x 24; SGD, %d steps of 32 pictures of %d, rate %g; Hessian of %d pictures\n",
             j->p->s, j->p->s, j->p->steps, j->p->train, j->p->rate,
             j->p->samples < j->p->train ? j->p->samples : j->p->train);
-    fig3(j, out);
+    print_fig3(j, out);
     per_run(j, out);
-    theorem4(&j->r[1], out, "Theorem 4, first run with attention: factors of a, W1 (and b1), W2", "a");
-    theorem4(&j->self, out, "Theorem 4 for self-attention (8 tokens of 8, eq. 3): factors of W1 (and b1), W2", "front");
-    VT_TRY(keep(j, e));
-    VT_TRY(vt_lab_figure(j->lab, "flatness", "Largest eigenvalues of the Hessian", figure, j, e));
-    return claims(j, e);
+    print_theorem4(&j->r[1], out, "Theorem 4, first run with attention: factors of a, W1 (and b1), W2", "a");
+    print_theorem4(&j->self, out, "Theorem 4 for self-attention (8 tokens of 8, eq. 3): factors of W1 (and b1), W2",
+                   "front");
+    VT_TRY(store_results(j, e));
+    VT_TRY(vt_lab_figure(j->lab, "flatness", "Largest eigenvalues of the Hessian", write_figure, j, e));
+    return record_claims(j, e);
 }
 
 static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
@@ -402,14 +403,14 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for the lab");
     j->p = params_, j->lab = lab;
     vt_blas_single_thread();
-    vt_status s = prepare(j, e);
+    vt_status s = prepare_data(j, e);
     if (s == VT_OK) {
         size_t count = (size_t)(NETS * j->p->runs + 1);
         vt_progress_begin(&lab->progress, "networks", 0, count);
-        s = vt_for_each_in_order(count, lab->threads, item, finished, j, e);
+        s = vt_for_each_in_order(count, lab->threads, run_item, report_progress, j, e);
     }
     if (s == VT_OK) vt_progress_end(&lab->progress, NULL);
-    if (s == VT_OK) s = report(j, e);
+    if (s == VT_OK) s = report_results(j, e);
     vt_digits_close(&j->digits);
     vt_digits_close(&j->tests);
     free(j->x);

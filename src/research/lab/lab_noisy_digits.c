@@ -70,14 +70,14 @@ static const struct {
                         {"attention", VT_FRONT_MASK, 0},
                         {"attention L1", VT_FRONT_MASK, 0.05}};
 
-static int runs(const plan *j) { return j->n_sizes * j->n_rates * NETS; }
+static int run_count(const plan *j) { return j->n_sizes * j->n_rates * NETS; }
 static result *result_at(plan *j, int size, int rate, int net) {
     return &j->r[(size * j->n_rates + rate) * NETS + net];
 }
 
 /* ---- runs ---- */
 
-static void weigh(result *out, const float *theta, const vt_two_layer *n, const vt_digits *d) {
+static void measure_weights(result *out, const float *theta, const vt_two_layer *n, const vt_digits *d) {
     const float *w1 = theta + vt_two_layer_at(n, VT_AT_W1);
     double in = 0, all = 0;
     int inside = d->s * d->s;
@@ -93,7 +93,7 @@ static void weigh(result *out, const float *theta, const vt_two_layer *n, const 
     out->inside = in / all;
 }
 
-static vt_status one(plan *j, int item, vt_err *e) {
+static vt_status train_network(plan *j, int item, vt_err *e) {
     int net = item % NETS, rate = item / NETS % j->n_rates, size = item / NETS / j->n_rates;
     vt_sgd s = {.net = j->net,
                 .train = {j->digits[size].x, j->digits[size].y, j->train},
@@ -107,7 +107,7 @@ static vt_status one(plan *j, int item, vt_err *e) {
     if (!theta) return vt_fail(e, VT_E_MEMORY, "no memory for a network");
     vt_two_layer_init_f32(theta, &s.net, 1, j->lab->seed, 0);
     vt_status got = vt_sgd_run(theta, j->r[item].curve, &s, j->lab, e);
-    if (got == VT_OK) weigh(&j->r[item], theta, &s.net, &j->digits[size]);
+    if (got == VT_OK) measure_weights(&j->r[item], theta, &s.net, &j->digits[size]);
     free(theta);
     return got;
 }
@@ -130,20 +130,20 @@ static vt_status one_fig7(plan *j, int k, vt_err *e) {
     return got;
 }
 
-static vt_status item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     plan *j = ctx;
-    return (int)i < runs(j) ? one(j, (int)i, e) : one_fig7(j, (int)i - runs(j), e);
+    return (int)i < run_count(j) ? train_network(j, (int)i, e) : one_fig7(j, (int)i - run_count(j), e);
 }
 
-static void finished(void *ctx, int thread, size_t i) {
+static void report_progress(void *ctx, int thread, size_t i) {
     (void)thread, (void)i;
     plan *j = ctx;
     vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
 }
 
 /* Training and test pictures with digits of one size. */
-static vt_status pictures(plan *j, int k, vt_err *e) {
+static vt_status open_pictures(plan *j, int k, vt_err *e) {
     const params *p = j->p;
     vt_digits *train = &j->digits[k], *test = &j->tests[k];
     int s = j->sizes[k];
@@ -155,7 +155,7 @@ static vt_status pictures(plan *j, int k, vt_err *e) {
     return vt_digits_read(test, p->side, s, p->digits, VT_SPLIT_TEST, p->test, j->lab, j->hash[1], e);
 }
 
-static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
+static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     static const int sizes[SIZES] = {5, 8, 15};
     *j = (plan){.p = p, .lab = lab, .n_sizes = p->s ? 1 : SIZES, .n_rates = p->rate > 0 ? 1 : RATES};
     for (int k = 0; k < j->n_sizes; k++) j->sizes[k] = p->s ? p->s : sizes[k];
@@ -170,25 +170,25 @@ static vt_status prepare(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     size_t net = sizeof(float) * (2 * vt_two_layer_at(&with, VT_AT_END) + vt_two_layer_work_f32(&with, p->batch, 0));
     size_t bytes = (size_t)j->n_sizes * vt_digits_bytes(p->side, j->train + p->test) + (size_t)lab->threads * net;
     VT_TRY(vt_memory_check("the pictures, and a network for every thread,", bytes, e));
-    for (int k = 0; k < j->n_sizes; k++) VT_TRY(pictures(j, k, e));
+    for (int k = 0; k < j->n_sizes; k++) VT_TRY(open_pictures(j, k, e));
     vt_two_layer table1 = {VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10};
     return j->fig7 < 0 ? VT_OK : vt_teacher_open(&j->teacher, &table1, 32, 2, 10000, 5000, 0, lab, e);
 }
 
 /* ---- tables ---- */
 
-static void columns(plan *j, FILE *out) {
+static void print_column_heads(plan *j, FILE *out) {
     fprintf(out, "%8s", "steps");
     for (int r = 0; r < j->n_rates; r++)
         for (int n = 0; n < NETS; n++) fprintf(out, "  %10s %-6g", net_names[n], j->rates[r]);
     fprintf(out, "\n");
 }
 
-static void curves(plan *j, int size, FILE *out) {
+static void print_curves(plan *j, int size, FILE *out) {
     int s = j->sizes[size];
     fprintf(out, "\ndigit of %d x %d in %d x %d, test loss and error in %% (Figs. 2, 4 to 6)\n", s, s, j->p->side,
             j->p->side);
-    columns(j, out);
+    print_column_heads(j, out);
     for (int m = 0; m < MARKS; m++) {
         fprintf(out, "%8lld", (long long)j->steps * (m + 1) / MARKS);
         for (int r = 0; r < j->n_rates; r++)
@@ -216,7 +216,7 @@ static void curves(plan *j, int size, FILE *out) {
     fprintf(out, "\n");
 }
 
-static void fig7(const plan *j, FILE *out) {
+static void print_fig7(const plan *j, FILE *out) {
     fprintf(out,
             "\nFig. 7: test error of Table 1's students at n = 10,000 along the training (lab sample-complexity)\n");
     fprintf(out, "%8s %14s %14s %14s\n", "steps", students[0].name, students[1].name, students[2].name);
@@ -227,9 +227,9 @@ static void fig7(const plan *j, FILE *out) {
     }
 }
 
-static vt_status keep(plan *j, vt_err *e) {
+static vt_status store_results(plan *j, vt_err *e) {
     json_t *all = json_array();
-    for (int i = 0; i < runs(j); i++) {
+    for (int i = 0; i < run_count(j); i++) {
         json_t *loss = json_array(), *error = json_array();
         for (int m = 0; m < MARKS; m++) {
             json_array_append_new(loss, json_real(j->r[i].curve[m][1].loss));
@@ -253,9 +253,9 @@ static vt_status keep(plan *j, vt_err *e) {
 }
 
 /* A panel for each size of digit, four curves each. */
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     plan *j = (plan *)data;
-    for (int i = 0; i < runs(j); i++) {
+    for (int i = 0; i < run_count(j); i++) {
         fprintf(f, "$run%d << EOD\n", i);
         for (int m = 0; m < MARKS; m++)
             fprintf(f, "%lld %.9g\n", (long long)j->steps * (m + 1) / MARKS, j->r[i].curve[m][1].loss);
@@ -281,7 +281,7 @@ static vt_finding by_count(int good, int all) {
     return good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
 }
 
-static vt_status claims(plan *j, vt_err *e) {
+static vt_status record_claims(plan *j, vt_err *e) {
     int lower = 0, sooner = 0, finds = 0, all = j->n_sizes * j->n_rates;
     double ratio = 0;
     for (int s = 0; s < j->n_sizes; s++)
@@ -322,8 +322,8 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     plan *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for the lab");
     vt_blas_single_thread();
-    vt_status s = prepare(j, params_, lab, e);
-    size_t count = s == VT_OK ? (size_t)(runs(j) + (j->fig7 > 0 ? STUDENTS : 0)) : 0;
+    vt_status s = prepare_plan(j, params_, lab, e);
+    size_t count = s == VT_OK ? (size_t)(run_count(j) + (j->fig7 > 0 ? STUDENTS : 0)) : 0;
     if (s == VT_OK) {
         vt_two_layer with = j->net;
         with.front = VT_FRONT_MASK;
@@ -332,16 +332,16 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
         fprintf(lab->out, "SGD, %d steps of %d pictures; %d to train on, %d to test on\n", j->steps, j->p->batch,
                 j->train, j->p->test);
         vt_progress_begin(&lab->progress, "networks", 0, count);
-        s = vt_for_each_in_order(count, lab->threads, item, finished, j, e);
+        s = vt_for_each_in_order(count, lab->threads, run_item, report_progress, j, e);
     }
     if (s == VT_OK) {
         vt_progress_end(&lab->progress, NULL);
-        for (int k = 0; k < j->n_sizes; k++) curves(j, k, lab->out);
-        if (j->fig7 > 0) fig7(j, lab->out);
-        s = keep(j, e);
+        for (int k = 0; k < j->n_sizes; k++) print_curves(j, k, lab->out);
+        if (j->fig7 > 0) print_fig7(j, lab->out);
+        s = store_results(j, e);
     }
-    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", "Test loss on noisy digits", figure, j, e);
-    if (s == VT_OK) s = claims(j, e);
+    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", "Test loss on noisy digits", write_figure, j, e);
+    if (s == VT_OK) s = record_claims(j, e);
     for (int k = 0; k < SIZES; k++) vt_digits_close(&j->digits[k]), vt_digits_close(&j->tests[k]);
     vt_teacher_close(&j->teacher);
     free(j);

@@ -23,7 +23,7 @@ static const vt_opt opts[] = {
 
 /* ---- formulas ---- */
 
-static void power(FILE *out, double log10_x) {
+static void print_power_of_ten(FILE *out, double log10_x) {
     char text[32] = "0";
     if (log10_x >= 0)
         snprintf(text, sizeof text, log10_x < 9 ? "%.0f" : "10^%.1f", log10_x < 9 ? pow(10, log10_x) : log10_x);
@@ -46,10 +46,10 @@ static void over_units(const params *p, FILE *out) {
         for (int i = 0; i <= BAR; i++)
             bar[i] = i == (int)lrint(BAR * most_p / full) ? 'p' : i == (int)lrint(BAR * most_s / full) ? 's' : ' ';
         fprintf(out, "%6d", n);
-        power(out, vt_regions_lower(n, p->s0));
-        power(out, vt_regions_lower(n, p->p));
-        power(out, most_s);
-        power(out, most_p);
+        print_power_of_ten(out, vt_regions_lower(n, p->s0));
+        print_power_of_ten(out, vt_regions_lower(n, p->p));
+        print_power_of_ten(out, most_s);
+        print_power_of_ten(out, most_p);
         fprintf(out, "  |%.*s%s\n", BAR + 1, bar, n >= where && before < where ? "<" : "");
     }
     fprintf(out, "< the paper's condition, n1 >= exp((p ln p - s0 ln s0) / (p - s0)) = %.1f, begins to hold\n", where);
@@ -63,8 +63,8 @@ static void over_inputs(const params *p, FILE *out) {
         int s = p->p * k / 10;
         if (s < 1) continue;
         fprintf(out, "%6d", s);
-        power(out, vt_regions_lower(n, s));
-        power(out, vt_regions_most(n, s));
+        print_power_of_ten(out, vt_regions_lower(n, s));
+        print_power_of_ten(out, vt_regions_most(n, s));
         fprintf(out, "\n");
     }
 }
@@ -117,7 +117,7 @@ typedef struct counted {
     bool ways;             /* both ways of counting agree */
 } counted;
 
-static vt_status small(counted *c, const params *p, vt_lab *lab, vt_err *e) {
+static vt_status count_small_layers(counted *c, const params *p, vt_lab *lab, vt_err *e) {
     json_t *rows = json_array();
     *c = (counted){.ways = true};
     VT_TRY(vt_lab_put(lab->json, "counts", rows, e));
@@ -149,7 +149,7 @@ static vt_status small(counted *c, const params *p, vt_lab *lab, vt_err *e) {
 
 /* ---- results ---- */
 
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     const params *p = data;
     fprintf(f, "$units << EOD\n");
     for (int n = 1; n <= p->most; n++) {
@@ -168,7 +168,7 @@ static void figure(FILE *f, const void *data) {
             where, where, p->s0, p->p);
 }
 
-static vt_status claims(const params *p, const counted *c, vt_lab *lab, vt_err *e) {
+static vt_status record_claims(const params *p, const counted *c, vt_lab *lab, vt_err *e) {
     double where = vt_regions_condition(p->p, p->s0), table1 = vt_regions_condition(256, 32);
     int first = (int)ceil(where), from = floored_from(p), rising = 0;
     for (int n = 1; n <= p->most; n++) rising += vt_regions_most(n, p->s0) <= vt_regions_most(n, p->p);
@@ -199,11 +199,11 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     if (p->s0 >= p->p) return vt_fail(e, VT_E_USAGE, "s0 = %d must be below p = %d", p->s0, p->p);
     over_units(p, lab->out);
     over_inputs(p, lab->out);
-    VT_TRY(small(&c, p, lab, e));
+    VT_TRY(count_small_layers(&c, p, lab, e));
     VT_TRY(vt_lab_put(lab->json, "condition", json_real(vt_regions_condition(p->p, p->s0)), e));
     VT_TRY(vt_lab_put(lab->json, "bounds_ordered_from", json_integer(floored_from(p)), e));
-    VT_TRY(vt_lab_figure(lab, "regions", "Linear regions of a layer with and without attention", figure, p, e));
-    return claims(p, &c, lab, e);
+    VT_TRY(vt_lab_figure(lab, "regions", "Linear regions of a layer with and without attention", write_figure, p, e));
+    return record_claims(p, &c, lab, e);
 }
 
 const vt_lab_def vt_lab_def_regions = {

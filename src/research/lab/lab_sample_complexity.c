@@ -142,7 +142,7 @@ static vt_status mask_means(vt_complexity_result *out, const vt_teacher *t, cons
     return VT_OK;
 }
 
-static vt_status study(vt_complexity_result *out, const vt_sgd *s, const job *j, float *theta, vt_err *e) {
+static vt_status train_and_measure(vt_complexity_result *out, const vt_sgd *s, const job *j, float *theta, vt_err *e) {
     const vt_complexity *p = j->r->p;
     VT_TRY(vt_sgd_run(theta, out->curve, s, j->lab, e));
     out->w1 = vt_two_layer_norm(theta, &s->net, VT_AT_W1);
@@ -155,7 +155,7 @@ static vt_status study(vt_complexity_result *out, const vt_sgd *s, const job *j,
     return p->model ? VT_OK : vt_teacher_attack(&out->irrelevant, &a, j->t, theta, &s->net, j->lab, e);
 }
 
-static vt_status student(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status run_student(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     const job *j = ctx;
     const vt_complexity *p = j->r->p;
@@ -179,12 +179,12 @@ static vt_status student(void *ctx, int thread, size_t item, vt_err *e) {
     if (!theta) return vt_fail(e, VT_E_MEMORY, "no memory for a network");
     vt_two_layer_init_f32(theta, &s.net, 1, j->lab->seed, (uint32_t)j->run);
     if (s.net.front == VT_FRONT_KNOWN) memcpy(theta, j->t->theta, (size_t)s.net.in * sizeof *theta);
-    vt_status got = study(out, &s, j, theta, e);
+    vt_status got = train_and_measure(out, &s, j, theta, e);
     free(theta);
     return got;
 }
 
-static void finished(void *ctx, int thread, size_t item) {
+static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, j->first + (size_t)++j->done, NULL);
@@ -199,7 +199,7 @@ static vt_status one_run(vt_complexity_run *r, int run, int relevant, vt_lab *la
                            (uint32_t)run, lab, e));
     job j = {r, &t, lab, run, 0, (size_t)(run * r->n_relevant + relevant) * (size_t)r->n_items};
     r->power[relevant] += t.power / r->runs;
-    vt_status s = vt_for_each_in_order((size_t)r->n_items, lab->threads, student, finished, &j, e);
+    vt_status s = vt_for_each_in_order((size_t)r->n_items, lab->threads, run_student, report_progress, &j, e);
     vt_teacher_close(&t);
     return s;
 }

@@ -35,7 +35,7 @@ typedef struct arrangement {
 } arrangement;
 
 /* The row scaled to a largest |w| of one; its place, or -1 when w is zero. `size` is what counts as large. */
-static int scale(double *row, int s, double size) {
+static int scale_row(double *row, int s, double size) {
     int k = 0;
     for (int j = 1; j < s; j++)
         if (fabs(row[j]) > fabs(row[k])) k = j;
@@ -45,14 +45,14 @@ static int scale(double *row, int s, double size) {
     return k;
 }
 
-static long long cells(const arrangement *a);
+static long long count_cells(const arrangement *a);
 
 /* Pieces into which hyperplanes 0 .. i-1 cut hyperplane i, zero if it is one of them or not a hyperplane at all. */
-static long long pieces(const arrangement *a, int i) {
+static long long count_pieces(const arrangement *a, int i) {
     arrangement below = {.s = a->s - 1};
     double own[ROW];
     memcpy(own, a->row[i], sizeof own);
-    int k = scale(own, a->s, 1);
+    int k = scale_row(own, a->s, 1);
     if (k < 0) return 0;
     for (int j = 0; j < i; j++) { /* x_k = -(b + sum of the others) put into row j */
         double *to = below.row[below.n], from = a->row[j][k], size = 0;
@@ -70,12 +70,12 @@ static long long pieces(const arrangement *a, int i) {
         else if (fabs(to[below.s]) <= ZERO * size)
             return 0; /* the same hyperplane */
     }
-    return cells(&below);
+    return count_cells(&below);
 }
 
-static long long cells(const arrangement *a) {
+static long long count_cells(const arrangement *a) {
     long long sum = 1;
-    for (int i = 0; i < a->n; i++) sum += pieces(a, i);
+    for (int i = 0; i < a->n; i++) sum += count_pieces(a, i);
     return sum;
 }
 
@@ -92,9 +92,9 @@ vt_status vt_regions_count(long long *out, const double *w, const double *b, int
         memcpy(before, row, sizeof before);
         bool flat = true;
         for (int j = 0; j < s; j++) flat = flat && before[j] == 0;
-        if (!flat) scale(row, s, 0), a.n++; /* a dead unit cuts nothing */
+        if (!flat) scale_row(row, s, 0), a.n++; /* a dead unit cuts nothing */
     }
-    *out = cells(&a);
+    *out = count_cells(&a);
     return VT_OK;
 }
 
@@ -107,14 +107,14 @@ typedef struct polygon {
     double x[CORNERS][2];
 } polygon;
 
-static double side(const double *w, double b, const double *x) { return w[0] * x[0] + w[1] * x[1] + b; }
+static double side_of_line(const double *w, double b, const double *x) { return w[0] * x[0] + w[1] * x[1] + b; }
 
 /* The part of `in` where sign * (w x + b) > 0; corners within `near` of the line count as on it. */
-static void clip(polygon *out, const polygon *in, const double *w, double b, double sign, double near) {
+static void clip_polygon(polygon *out, const polygon *in, const double *w, double b, double sign, double near) {
     out->n = 0;
     for (int i = 0; i < in->n; i++) {
         const double *p = in->x[i], *q = in->x[(i + 1) % in->n];
-        double dp = sign * side(w, b, p), dq = sign * side(w, b, q);
+        double dp = sign * side_of_line(w, b, p), dq = sign * side_of_line(w, b, q);
         if (dp >= -near && out->n < CORNERS) memcpy(out->x[out->n++], p, sizeof *out->x);
         if ((dp > near && dq < -near) || (dp < -near && dq > near)) {
             double t = dp / (dp - dq);
@@ -126,7 +126,7 @@ static void clip(polygon *out, const polygon *in, const double *w, double b, dou
 }
 
 /* Half the side of a square around the origin that holds every crossing and every line's nearest point. */
-static double reach(const double *w, const double *b, int n) {
+static double enclosing_half_side(const double *w, const double *b, int n) {
     double most = 1;
     for (int i = 0; i < n; i++) {
         most = fmax(most, fabs(b[i]) / hypot(w[2 * i], w[2 * i + 1]));
@@ -146,15 +146,15 @@ vt_status vt_regions_cut(long long *out, const double *w, const double *b, int n
         if (w[2 * i] == 0 && w[2 * i + 1] == 0) return vt_fail(e, VT_E_RANGE, "line %d has no direction", i);
     polygon *p = calloc(POLYGONS, sizeof *p);
     if (!p) return vt_fail(e, VT_E_MEMORY, "no memory for %d polygons", POLYGONS);
-    double r = reach(w, b, n);
+    double r = enclosing_half_side(w, b, n);
     p[0] = (polygon){4, {{-r, -r}, {r, -r}, {r, r}, {-r, r}}};
     int count = 1;
     for (int i = 0; i < n; i++) {
         double near = 1e-12 * r * hypot(w[2 * i], w[2 * i + 1]);
         for (int k = 0, before = count; k < before; k++) {
             polygon left, right;
-            clip(&left, &p[k], w + 2 * i, b[i], 1, near);
-            clip(&right, &p[k], w + 2 * i, b[i], -1, near);
+            clip_polygon(&left, &p[k], w + 2 * i, b[i], 1, near);
+            clip_polygon(&right, &p[k], w + 2 * i, b[i], -1, near);
             if (left.n < 3 || right.n < 3 || count == POLYGONS) continue; /* the line passes by */
             p[k] = left, p[count++] = right;
         }

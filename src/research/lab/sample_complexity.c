@@ -22,28 +22,28 @@ static double robust_share(const vt_complexity_result *x) { return 100 * x->robu
 static double irrelevant_error(const vt_complexity_result *x) { return x->irrelevant.error; }
 
 /* Rows go through the sizes of the first s0, then through those of the next. */
-static int rows(const vt_complexity_run *r) { return r->n_relevant * r->n_sizes; }
+static int row_count(const vt_complexity_run *r) { return r->n_relevant * r->n_sizes; }
 
-static const vt_complexity_result *result(const vt_complexity_run *r, int run, int relevant, int item) {
+static const vt_complexity_result *result_at(const vt_complexity_run *r, int run, int relevant, int item) {
     return &r->results[(size_t)(run * r->n_relevant + relevant) * (size_t)r->n_items + (size_t)item];
 }
 
-static double mean(const vt_complexity_run *r, int row, int variant, pick_fn pick) {
+static double mean_over_runs(const vt_complexity_run *r, int row, int variant, pick_fn pick) {
     for (int i = 0; i < r->n_items; i++) {
         if (r->items[i].size != row % r->n_sizes || r->items[i].variant != variant) continue;
         double sum = 0;
-        for (int k = 0; k < r->runs; k++) sum += pick(result(r, k, row / r->n_sizes, i));
+        for (int k = 0; k < r->runs; k++) sum += pick(result_at(r, k, row / r->n_sizes, i));
         return sum / r->runs;
     }
     return NAN;
 }
 
 /* Test error over mean |y|^2: what can be compared between teachers. */
-static double relative(const vt_complexity_run *r, int row, int variant) {
-    return mean(r, row, variant, test_error) / r->power[row / r->n_sizes];
+static double relative_error(const vt_complexity_run *r, int row, int variant) {
+    return mean_over_runs(r, row, variant, test_error) / r->power[row / r->n_sizes];
 }
 
-static int find(const vt_complexity_run *r, const char *name) {
+static int find_variant(const vt_complexity_run *r, const char *name) {
     for (int v = 0; v < r->n_variants; v++)
         if (!strcmp(r->variants[v].name, name)) return v;
     return -1;
@@ -51,7 +51,7 @@ static int find(const vt_complexity_run *r, const char *name) {
 
 /* ---- tables ---- */
 
-static void heading(const vt_complexity_run *r, FILE *out, const char *title) {
+static void print_heading(const vt_complexity_run *r, FILE *out, const char *title) {
     fprintf(out, "\n%s\n", title);
     if (r->n_relevant > 1) fprintf(out, "%5s", "s0");
     fprintf(out, "%8s", "n");
@@ -60,13 +60,13 @@ static void heading(const vt_complexity_run *r, FILE *out, const char *title) {
 }
 
 /* pick NULL: the relative test error. */
-static void table(const vt_complexity_run *r, FILE *out, const char *title, pick_fn pick, int decimals) {
-    heading(r, out, title);
-    for (int row = 0; row < rows(r); row++) {
+static void print_table(const vt_complexity_run *r, FILE *out, const char *title, pick_fn pick, int decimals) {
+    print_heading(r, out, title);
+    for (int row = 0; row < row_count(r); row++) {
         if (r->n_relevant > 1) fprintf(out, "%5d", r->relevant[row / r->n_sizes]);
         fprintf(out, "%8d", r->sizes[row % r->n_sizes]);
         for (int v = 0; v < r->n_variants; v++) {
-            double x = pick ? mean(r, row, v, pick) : relative(r, row, v);
+            double x = pick ? mean_over_runs(r, row, v, pick) : relative_error(r, row, v);
             if (isnan(x))
                 fprintf(out, " %*s", COLUMN, "-");
             else
@@ -77,7 +77,7 @@ static void table(const vt_complexity_run *r, FILE *out, const char *title, pick
 }
 
 /* Fig. 7: test error along the training at the smallest size, first run. */
-static void curves(const vt_complexity_run *r, FILE *out) {
+static void print_curves(const vt_complexity_run *r, FILE *out) {
     fprintf(out, "\ntest error after so many steps, n = %d, first run%s\n%8s", r->sizes[0],
             r->p->model ? "" : " (Fig. 7)", "steps");
     for (int v = 0; v < r->n_variants; v++) fprintf(out, " %*s", COLUMN, r->variants[v].name);
@@ -90,7 +90,7 @@ static void curves(const vt_complexity_run *r, FILE *out) {
     }
 }
 
-static void preface(const vt_complexity_run *r, FILE *out) {
+static void print_preface(const vt_complexity_run *r, FILE *out) {
     const vt_two_layer *n = &r->teacher;
     vt_two_layer base = *n;
     base.front = VT_FRONT_PLAIN;
@@ -115,12 +115,12 @@ static json_t *curve_json(const vt_complexity_result *x, int which) {
     return a;
 }
 
-static vt_status keep(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
+static vt_status store_results(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     json_t *all = json_array(), *powers = json_array();
     for (int k = 0; k < r->n_relevant; k++) json_array_append_new(powers, json_real(r->power[k]));
     for (int k = 0; k < r->runs * r->n_relevant; k++)
         for (int i = 0; i < r->n_items; i++) {
-            const vt_complexity_result *x = result(r, k / r->n_relevant, k % r->n_relevant, i);
+            const vt_complexity_result *x = result_at(r, k / r->n_relevant, k % r->n_relevant, i);
             json_array_append_new(all, json_pack("{s:i,s:i,s:i,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o}", "n",
                                                  r->sizes[r->items[i].size], "relevant", r->relevant[k % r->n_relevant],
                                                  "run", k / r->n_relevant, "variant",
@@ -135,13 +135,13 @@ static vt_status keep(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     return vt_lab_put(lab->json, "steps", json_integer(r->steps), e);
 }
 
-static void figure(FILE *f, const void *data) {
+static void write_figure(FILE *f, const void *data) {
     const vt_complexity_run *r = data;
     bool sweep = r->n_relevant > 1; /* then over s0, at the smallest size */
     for (int v = 0; v < r->n_variants; v++) {
         fprintf(f, "$size%d << EOD\n", v);
         for (int k = 0; k < (sweep ? r->n_relevant : r->n_sizes); k++) {
-            double x = sweep ? relative(r, k * r->n_sizes, v) : mean(r, k, v, test_error);
+            double x = sweep ? relative_error(r, k * r->n_sizes, v) : mean_over_runs(r, k, v, test_error);
             if (!isnan(x)) fprintf(f, "%d %.9g\n", sweep ? r->relevant[k] : r->sizes[k], x);
         }
         fprintf(f, "EOD\n$curve%d << EOD\n", v);
@@ -169,31 +169,31 @@ static void figure(FILE *f, const void *data) {
 vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     FILE *out = lab->out;
     char title[200];
-    preface(r, out);
+    print_preface(r, out);
     snprintf(title, sizeof title, "test error: mean over points of the sum over outputs of (f - y)^2 (Table %s)",
              r->p->model ? "2's twin" : "1");
-    table(r, out, title, test_error, 4);
-    table(r, out, "training error, the same", train_error, 4);
-    if (r->n_relevant > 1) table(r, out, "test error over mean |y|^2", NULL, 4);
-    curves(r, out);
-    table(r, out, "|W1|_F", norm_w1, 2);
-    table(r, out, "|w2|", norm_w2, 2);
+    print_table(r, out, title, test_error, 4);
+    print_table(r, out, "training error, the same", train_error, 4);
+    if (r->n_relevant > 1) print_table(r, out, "test error over mean |y|^2", NULL, 4);
+    print_curves(r, out);
+    print_table(r, out, "|W1|_F", norm_w1, 2);
+    print_table(r, out, "|w2|", norm_w2, 2);
     if (!r->p->model) {
-        table(r, out, "mean |a| on inputs that count", mask_on, 3);
-        table(r, out, "mean |a| on inputs that do not", mask_off, 3);
+        print_table(r, out, "mean |a| on inputs that count", mask_on, 3);
+        print_table(r, out, "mean |a| on inputs that do not", mask_off, 3);
     }
     snprintf(title, sizeof title, "robust twin: test error under PGD on x, %s, eps %g", r->p->norm ? "linf" : "l2",
              r->p->eps);
-    table(r, out, title, robust_error, 3);
+    print_table(r, out, title, robust_error, 3);
     if (!r->p->model) {
         snprintf(title, sizeof title,
                  "share of that perturbation's energy on inputs that do not count, %% (evenly%s: %.1f)",
                  r->n_relevant > 1 ? ", first s0" : "", 100.0 * (r->teacher.in - r->relevant[0]) / r->teacher.in);
-        table(r, out, title, robust_share, 1);
-        table(r, out, "test error when PGD may move those inputs alone", irrelevant_error, 3);
+        print_table(r, out, title, robust_share, 1);
+        print_table(r, out, "test error when PGD may move those inputs alone", irrelevant_error, 3);
     }
-    VT_TRY(keep(r, lab, e));
-    return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", figure, r, e);
+    VT_TRY(store_results(r, lab, e));
+    return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", write_figure, r, e);
 }
 
 /* ---- claims ---- */
@@ -203,11 +203,11 @@ static vt_finding by_count(int good, int all) {
 }
 
 /* At how many sizes up to `most` variant a's number is below variant b's; *all: at how many both ran. */
-static int below(const vt_complexity_run *r, int a, int b, pick_fn pick, int most, int *all) {
+static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn pick, int most, int *all) {
     int good = 0;
     *all = 0;
     for (int s = 0; s < r->n_sizes && r->sizes[s] <= most; s++) {
-        double x = mean(r, s, a, pick), y = mean(r, s, b, pick);
+        double x = mean_over_runs(r, s, a, pick), y = mean_over_runs(r, s, b, pick);
         if (isnan(x) || isnan(y)) continue;
         good += x < y, ++*all;
     }
@@ -215,10 +215,10 @@ static int below(const vt_complexity_run *r, int a, int b, pick_fn pick, int mos
 }
 
 /* How much lower attention's error is: largest and smallest ratio over the sizes. */
-static vt_status gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
+static vt_status claim_error_gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0;
     for (int s = 0; s < r->n_sizes; s++) {
-        double q = mean(r, s, 0, test_error) / mean(r, s, attention, test_error);
+        double q = mean_over_runs(r, s, 0, test_error) / mean_over_runs(r, s, attention, test_error);
         least = fmin(least, q), most = fmax(most, q);
     }
     vt_finding f = least >= 3.8 ? VT_SUPPORTED : most > 1 ? VT_WEAKENED : VT_CONTRADICTED;
@@ -228,63 +228,65 @@ static vt_status gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt
 
 /* Error of a network that still learns, or that a penalty holds back, is no sample complexity: where training error is
  * above half of test error, a claim about samples is not tested. */
-static bool trained(const vt_complexity_run *r, int row, int variant) {
-    double test = mean(r, row, variant, test_error);
-    return isnan(test) || mean(r, row, variant, train_error) <= test / 2;
+static bool is_trained(const vt_complexity_run *r, int row, int variant) {
+    double test = mean_over_runs(r, row, variant, test_error);
+    return isnan(test) || mean_over_runs(r, row, variant, train_error) <= test / 2;
 }
 
-static vt_status untrained(const vt_complexity_run *r, int row, int variant, const char *claim, vt_lab *lab,
-                           vt_err *e) {
+static vt_status claim_untrained(const vt_complexity_run *r, int row, int variant, const char *claim, vt_lab *lab,
+                                 vt_err *e) {
     return vt_lab_claim(lab, VT_NOT_TESTED, claim, e,
                         "%s at n = %d: training error %.4f, above half of test error %.4f", r->variants[variant].name,
-                        r->sizes[row % r->n_sizes], mean(r, row, variant, train_error),
-                        mean(r, row, variant, test_error));
+                        r->sizes[row % r->n_sizes], mean_over_runs(r, row, variant, train_error),
+                        mean_over_runs(r, row, variant, test_error));
 }
 
 /* The least size at which attention does as well as the baseline at the largest. */
-static vt_status saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab, vt_err *e) {
+static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab,
+                                     vt_err *e) {
     int last = r->n_sizes - 1, s = 0;
-    double base = mean(r, last, 0, test_error);
-    while (s < r->n_sizes && !(mean(r, s, attention, test_error) <= base)) s++;
+    double base = mean_over_runs(r, last, 0, test_error);
+    while (s < r->n_sizes && !(mean_over_runs(r, s, attention, test_error) <= base)) s++;
     int at = s < last ? s : last - 1; /* where attention is looked at */
     if (last == 0) return vt_lab_claim(lab, VT_NOT_TESTED, claim, e, "one size only, n = %d", r->sizes[0]);
-    if (!trained(r, last, 0)) return untrained(r, last, 0, claim, lab, e);
-    if (!trained(r, at, attention)) return untrained(r, at, attention, claim, lab, e);
+    if (!is_trained(r, last, 0)) return claim_untrained(r, last, 0, claim, lab, e);
+    if (!is_trained(r, at, attention)) return claim_untrained(r, at, attention, claim, lab, e);
     return vt_lab_claim(lab,
                         s < last   ? VT_SUPPORTED
                         : s > last ? VT_CONTRADICTED
                                    : VT_WEAKENED,
                         claim, e, "attention at n = %d: %.4f, the baseline at n = %d: %.4f", r->sizes[at],
-                        mean(r, at, attention, test_error), r->sizes[last], base);
+                        mean_over_runs(r, at, attention, test_error), r->sizes[last], base);
 }
 
-static vt_status ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
-                          vt_err *e) {
-    int all, good = below(r, a, b, test_error, most, &all), near = 0;
+static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
+                                vt_err *e) {
+    int all, good = count_sizes_below(r, a, b, test_error, most, &all), near = 0;
     for (int s = 0; s < r->n_sizes && r->sizes[s] <= most; s++)
-        near += fabs(mean(r, s, a, test_error) / mean(r, s, b, test_error) - 1) < 0.02;
+        near += fabs(mean_over_runs(r, s, a, test_error) / mean_over_runs(r, s, b, test_error) - 1) < 0.02;
     vt_finding f = by_count(good, all);
     if (f == VT_CONTRADICTED && near == all) f = VT_WEAKENED; /* within 2 %: no difference that one run could tell */
     return vt_lab_claim(lab, f, claim, e, "lower at %d of %d sizes; n = %d: %.4f against %.4f", good, all, r->sizes[0],
-                        mean(r, 0, a, test_error), mean(r, 0, b, test_error));
+                        mean_over_runs(r, 0, a, test_error), mean_over_runs(r, 0, b, test_error));
 }
 
 /* The same of a claim about samples. */
-static vt_status samples(const vt_complexity_run *r, int a, int b, const char *claim, vt_lab *lab, vt_err *e) {
+static vt_status claim_fewer_samples(const vt_complexity_run *r, int a, int b, const char *claim, vt_lab *lab,
+                                     vt_err *e) {
     for (int s = 0; s < r->n_sizes; s++) {
-        if (isnan(mean(r, s, a, test_error)) || isnan(mean(r, s, b, test_error))) continue;
-        if (!trained(r, s, a)) return untrained(r, s, a, claim, lab, e);
-        if (!trained(r, s, b)) return untrained(r, s, b, claim, lab, e);
+        if (isnan(mean_over_runs(r, s, a, test_error)) || isnan(mean_over_runs(r, s, b, test_error))) continue;
+        if (!is_trained(r, s, a)) return claim_untrained(r, s, a, claim, lab, e);
+        if (!is_trained(r, s, b)) return claim_untrained(r, s, b, claim, lab, e);
     }
-    return ordering(r, a, b, 1 << 30, claim, lab, e);
+    return claim_ordering(r, a, b, 1 << 30, claim, lab, e);
 }
 
 /* Theorem 1 compares classes of equal weight bounds; a mask could win by shifting its burden into W1 and w2. */
-static vt_status norms(const vt_complexity_run *r, int variant, vt_lab *lab, vt_err *e) {
+static vt_status claim_equal_norms(const vt_complexity_run *r, int variant, vt_lab *lab, vt_err *e) {
     double w1 = 0, w2 = 0;
     for (int s = 0; s < r->n_sizes; s++) {
-        w1 = fmax(w1, mean(r, s, variant, norm_w1) / mean(r, s, 0, norm_w1));
-        w2 = fmax(w2, mean(r, s, variant, norm_w2) / mean(r, s, 0, norm_w2));
+        w1 = fmax(w1, mean_over_runs(r, s, variant, norm_w1) / mean_over_runs(r, s, 0, norm_w1));
+        w2 = fmax(w2, mean_over_runs(r, s, variant, norm_w2) / mean_over_runs(r, s, 0, norm_w2));
     }
     vt_finding f = w1 <= 1.1 && w2 <= 1.1 ? VT_SUPPORTED : w1 * w2 <= 2 ? VT_WEAKENED : VT_CONTRADICTED;
     char claim[100];
@@ -297,71 +299,73 @@ static vt_status norms(const vt_complexity_run *r, int variant, vt_lab *lab, vt_
 /* ---- the sweep over s0 ---- */
 
 /* The power of s0 by which the relative error at size s grows over the sweep. */
-static double exponent(const vt_complexity_run *r, int s, int variant) {
+static double error_exponent(const vt_complexity_run *r, int s, int variant) {
     int last = r->n_relevant - 1;
-    return log(relative(r, last * r->n_sizes + s, variant) / relative(r, s, variant)) /
+    return log(relative_error(r, last * r->n_sizes + s, variant) / relative_error(r, s, variant)) /
            log((double)r->relevant[last] / r->relevant[0]);
 }
 
 /* The first row in which a variant still learns, or -1. */
-static int unfinished(const vt_complexity_run *r, int variant) {
-    for (int row = 0; row < rows(r); row++)
-        if (!trained(r, row, variant)) return row;
+static int first_untrained_row(const vt_complexity_run *r, int variant) {
+    for (int row = 0; row < row_count(r); row++)
+        if (!is_trained(r, row, variant)) return row;
     return -1;
 }
 
 /* "s0^-0.10, 0.32, 1.16 at n = 1000, 2000, 4000" */
-static const char *exponents(const vt_complexity_run *r, int variant, char *buf, size_t size) {
+static const char *exponents_text(const vt_complexity_run *r, int variant, char *buf, size_t size) {
     size_t used = (size_t)snprintf(buf, size, "s0^");
-    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative(r, s, variant)); s++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%.2f", s ? ", " : "", exponent(r, s, variant));
-    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative(r, s, variant)); s++)
+    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%.2f", s ? ", " : "", error_exponent(r, s, variant));
+    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
         used += (size_t)snprintf(buf + used, size - used, "%s%d", s ? ", " : " at n = ", r->sizes[s]);
     return buf;
 }
 
 /* Theorem 1 and Proposition 1 have s0^2 where a network without attention has p^2: at a fixed n the bound on the error
  * grows as s0. */
-static vt_status growth(const vt_complexity_run *r, int variant, const char *claim, vt_lab *lab, vt_err *e) {
-    int up = 0, all = 0, late = unfinished(r, variant);
-    if (late >= 0) return untrained(r, late, variant, claim, lab, e);
-    for (int row = r->n_sizes; row < rows(r); row++) {
-        double before = relative(r, row - r->n_sizes, variant), now = relative(r, row, variant);
+static vt_status claim_error_growth(const vt_complexity_run *r, int variant, const char *claim, vt_lab *lab,
+                                    vt_err *e) {
+    int up = 0, all = 0, late = first_untrained_row(r, variant);
+    if (late >= 0) return claim_untrained(r, late, variant, claim, lab, e);
+    for (int row = r->n_sizes; row < row_count(r); row++) {
+        double before = relative_error(r, row - r->n_sizes, variant), now = relative_error(r, row, variant);
         if (isnan(now)) continue;
         up += now > before, all++;
     }
     char text[200];
     return vt_lab_claim(lab, by_count(up, all), claim, e,
                         "at %d of %d steps; from s0 = %d to %d as %s (the bound: s0^1)", up, all, r->relevant[0],
-                        r->relevant[r->n_relevant - 1], exponents(r, variant, text, sizeof text));
+                        r->relevant[r->n_relevant - 1], exponents_text(r, variant, text, sizeof text));
 }
 
 static vt_status no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     static const char claim[] = "Theorem 1: without attention the error does not grow so (p in place of s0)";
-    int good = 0, late = unfinished(r, 0), other = unfinished(r, attention);
-    if (late >= 0) return untrained(r, late, 0, claim, lab, e);
-    if (other >= 0) return untrained(r, other, attention, claim, lab, e);
+    int good = 0, late = first_untrained_row(r, 0), other = first_untrained_row(r, attention);
+    if (late >= 0) return claim_untrained(r, late, 0, claim, lab, e);
+    if (other >= 0) return claim_untrained(r, other, attention, claim, lab, e);
     for (int s = 0; s < r->n_sizes; s++) {
-        double with = exponent(r, s, attention);
-        good += with > 0 && exponent(r, s, 0) < with / 2;
+        double with = error_exponent(r, s, attention);
+        good += with > 0 && error_exponent(r, s, 0) < with / 2;
     }
     char text[200];
     return vt_lab_claim(lab, by_count(good, r->n_sizes), claim, e,
                         "exponent below half of attention's at %d of %d sizes: %s", good, r->n_sizes,
-                        exponents(r, 0, text, sizeof text));
+                        exponents_text(r, 0, text, sizeof text));
 }
 
 static vt_status sweep_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
-    int attention = find(r, "attention");
-    VT_TRY(growth(r, attention, "Theorem 1: with attention the error at a fixed n grows with s0", lab, e));
-    VT_TRY(growth(r, find(r, "attention L1"), "the same with L1 on a", lab, e));
-    VT_TRY(growth(r, find(r, "known mask"), "Proposition 1: so it does where the mask is known", lab, e));
+    int attention = find_variant(r, "attention");
+    VT_TRY(claim_error_growth(r, attention, "Theorem 1: with attention the error at a fixed n grows with s0", lab, e));
+    VT_TRY(claim_error_growth(r, find_variant(r, "attention L1"), "the same with L1 on a", lab, e));
+    VT_TRY(claim_error_growth(r, find_variant(r, "known mask"), "Proposition 1: so it does where the mask is known",
+                              lab, e));
     return no_growth(r, attention, lab, e);
 }
 
 /* ---- all ---- */
 
-static vt_status counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
+static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     vt_two_layer base = r->teacher;
     base.front = VT_FRONT_PLAIN;
     size_t without = vt_two_layer_at(&base, VT_AT_END), with = vt_two_layer_at(&r->teacher, VT_AT_END);
@@ -371,7 +375,7 @@ static vt_status counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
 
 static vt_status mask_found(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     int last = r->n_sizes - 1;
-    double off = mean(r, last, attention, mask_off) / mean(r, last, attention, mask_on);
+    double off = mean_over_runs(r, last, attention, mask_off) / mean_over_runs(r, last, attention, mask_on);
     return vt_lab_claim(lab,
                         off < 0.1   ? VT_SUPPORTED
                         : off < 0.9 ? VT_WEAKENED
@@ -381,27 +385,27 @@ static vt_status mask_found(const vt_complexity_run *r, int attention, vt_lab *l
 }
 
 static vt_status mask_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
-    int attention = find(r, "attention"), l1 = find(r, "attention L1");
-    VT_TRY(ordering(r, attention, 0, 1 << 30, "Table 1: attention's test error is below the baseline's", lab, e));
-    VT_TRY(gain(r, attention, lab, e));
-    VT_TRY(saving(r, attention, "Theorem 1: attention needs fewer samples for the same error", lab, e));
-    VT_TRY(ordering(r, l1, attention, 18000, "Table 1: L1 on a lowers it further up to n = 18,000", lab, e));
-    VT_TRY(samples(r, find(r, "sum-to-one"), attention, "Corollary 1: a sum-to-one mask needs fewer samples still", lab,
-                   e));
-    VT_TRY(
-        samples(r, find(r, "known mask"), attention, "Proposition 1: a known mask needs fewer samples still", lab, e));
-    VT_TRY(norms(r, attention, lab, e));
-    VT_TRY(norms(r, l1, lab, e));
+    int attention = find_variant(r, "attention"), l1 = find_variant(r, "attention L1");
+    VT_TRY(claim_ordering(r, attention, 0, 1 << 30, "Table 1: attention's test error is below the baseline's", lab, e));
+    VT_TRY(claim_error_gain(r, attention, lab, e));
+    VT_TRY(claim_sample_saving(r, attention, "Theorem 1: attention needs fewer samples for the same error", lab, e));
+    VT_TRY(claim_ordering(r, l1, attention, 18000, "Table 1: L1 on a lowers it further up to n = 18,000", lab, e));
+    VT_TRY(claim_fewer_samples(r, find_variant(r, "sum-to-one"), attention,
+                               "Corollary 1: a sum-to-one mask needs fewer samples still", lab, e));
+    VT_TRY(claim_fewer_samples(r, find_variant(r, "known mask"), attention,
+                               "Proposition 1: a known mask needs fewer samples still", lab, e));
+    VT_TRY(claim_equal_norms(r, attention, lab, e));
+    VT_TRY(claim_equal_norms(r, l1, lab, e));
     return mask_found(r, attention, lab, e);
 }
 
 vt_status vt_complexity_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     if (!r->p->model) {
-        VT_TRY(counts(r, lab, e));
+        VT_TRY(claim_parameter_counts(r, lab, e));
         return r->n_relevant > 1 ? sweep_claims(r, lab, e) : mask_claims(r, lab, e);
     }
-    int self = find(r, "self-attention");
-    VT_TRY(ordering(r, self, 0, 1 << 30, "Table 2: self-attention's test error is below the baseline's", lab, e));
-    VT_TRY(saving(r, self, "self-attention needs fewer samples for the same error", lab, e));
-    return norms(r, self, lab, e);
+    int self = find_variant(r, "self-attention");
+    VT_TRY(claim_ordering(r, self, 0, 1 << 30, "Table 2: self-attention's test error is below the baseline's", lab, e));
+    VT_TRY(claim_sample_saving(r, self, "self-attention needs fewer samples for the same error", lab, e));
+    return claim_equal_norms(r, self, lab, e);
 }

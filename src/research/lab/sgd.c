@@ -29,7 +29,7 @@ static int argmax(const float *f, int n) {
     return best;
 }
 
-static void judge(vt_measure *sum, const float *f, const float *y, const vt_two_layer *n) {
+static void add_loss_and_error(vt_measure *sum, const float *f, const float *y, const vt_two_layer *n) {
     double square = 0, most = -INFINITY, mass = 0;
     for (int j = 0; j < n->out; j++) {
         double off = (double)f[j] - (double)y[j];
@@ -51,7 +51,7 @@ vt_status vt_two_layer_measure(vt_measure *out, const vt_adv_file *p, const floa
     if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for the outputs of %d points", p->n);
     vt_status s = vt_two_layer_outputs(f, p->x, p->n, theta, n, e);
     for (int i = 0; i < p->n && s == VT_OK; i++)
-        judge(out, f + (size_t)i * (size_t)n->out, p->y + (size_t)i * (size_t)n->out, n);
+        add_loss_and_error(out, f + (size_t)i * (size_t)n->out, p->y + (size_t)i * (size_t)n->out, n);
     free(f);
     out->loss /= p->n, out->error /= p->n;
     if (s == VT_OK && !isfinite(out->loss))
@@ -73,14 +73,14 @@ typedef struct buffers {
     float *x, *y, *grad, *work;
 } buffers;
 
-static void carve(buffers *b, const vt_sgd *s, vt_arena *r) {
+static void lay_out_buffers(buffers *b, const vt_sgd *s, vt_arena *r) {
     b->x = vt_arena_take(r, (size_t)s->batch * (size_t)s->net.in, sizeof *b->x);
     b->y = vt_arena_take(r, (size_t)s->batch * (size_t)s->net.out, sizeof *b->y);
     b->grad = vt_arena_take(r, vt_two_layer_at(&s->net, VT_AT_END), sizeof *b->grad);
     b->work = vt_arena_take(r, vt_two_layer_work_f32(&s->net, s->batch, 0), sizeof *b->work);
 }
 
-static void gather(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
+static void gather_batch(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     size_t in = (size_t)s->net.in, out = (size_t)s->net.out;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("sgd"), .run = s->run, .step = (uint32_t)step};
     for (size_t i = 0; i < (size_t)s->batch; i++) {
@@ -90,7 +90,7 @@ static void gather(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     }
 }
 
-static void penalties(float *grad, const float *theta, const vt_sgd *s) {
+static void add_penalty_gradient(float *grad, const float *theta, const vt_sgd *s) {
     bool mask = s->net.front == VT_FRONT_MASK || s->net.front == VT_FRONT_SIMPLEX;
     for (int i = 0; i < s->net.in && mask && (s->l1 != 0 || s->l2 != 0); i++)
         grad[i] += (float)s->l1 * (float)((theta[i] > 0) - (theta[i] < 0)) + (float)s->l2 * theta[i];
@@ -101,30 +101,30 @@ static void penalties(float *grad, const float *theta, const vt_sgd *s) {
     }
 }
 
-static vt_status mark(vt_measure (*curve)[2], const float *theta, const vt_sgd *s, vt_err *e) {
+static vt_status measure_train_and_test(vt_measure (*curve)[2], const float *theta, const vt_sgd *s, vt_err *e) {
     vt_adv_file head = s->train;
     if (head.n > s->test.n) head.n = s->test.n;
     VT_TRY(vt_two_layer_measure(&(*curve)[0], &head, theta, &s->net, e));
     return vt_two_layer_measure(&(*curve)[1], &s->test, theta, &s->net, e);
 }
 
-static vt_status steps(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, buffers *b,
-                       vt_err *e) {
+static vt_status run_steps(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, buffers *b,
+                           vt_err *e) {
     size_t count = vt_two_layer_at(&s->net, VT_AT_END);
     float rate = (float)s->rate;
     int done = 0;
     for (int t = 0; t < s->steps; t++) {
         if (t % 1000 == 0) VT_TRY(vt_lab_alive(lab, e));
-        gather(b, s, lab->seed, t);
+        gather_batch(b, s, lab->seed, t);
         double loss = vt_two_layer_loss_f32(b->grad, NULL, NULL, b->x, b->y, theta, s->batch, &s->net, b->work);
         if (!isfinite(loss))
             return vt_fail(e, VT_E_NUMERIC,
                            "the loss is %g at step %d of %d with a learning rate of %g: take a lower one", loss, t,
                            s->steps, s->rate);
-        penalties(b->grad, theta, s);
+        add_penalty_gradient(b->grad, theta, s);
         for (size_t i = 0; i < count; i++) theta[i] -= rate * b->grad[i];
         while (curve && done < s->marks && (long long)(t + 1) * s->marks >= (long long)(done + 1) * s->steps)
-            VT_TRY(mark(curve + done++, theta, s, e));
+            VT_TRY(measure_train_and_test(curve + done++, theta, s, e));
     }
     return VT_OK;
 }
@@ -132,11 +132,11 @@ static vt_status steps(float *theta, vt_measure (*curve)[2], const vt_sgd *s, co
 vt_status vt_sgd_run(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, vt_err *e) {
     buffers b;
     vt_arena r = {0};
-    carve(&b, s, &r);
+    lay_out_buffers(&b, s, &r);
     r = (vt_arena){.base = vt_alloc(r.used), .size = r.used};
     if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for a batch of %d points of %d inputs", s->batch, s->net.in);
-    carve(&b, s, &r);
-    vt_status got = steps(theta, curve, s, lab, &b, e);
+    lay_out_buffers(&b, s, &r);
+    vt_status got = run_steps(theta, curve, s, lab, &b, e);
     free(r.base);
     return got;
 }

@@ -38,7 +38,7 @@ typedef struct drawing {
 
 enum { BLOCK = 1024 }; /* points drawn at once */
 
-static vt_status draw(void *ctx, int thread, size_t block, vt_err *e) {
+static vt_status draw_points(void *ctx, int thread, size_t block, vt_err *e) {
     (void)thread;
     const drawing *d = ctx;
     vt_teacher *t = d->t;
@@ -69,7 +69,7 @@ vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant
             out->theta[i] *= 2; /* W_Q and W_K: scores of deviation 4 instead of 1, else its softmax is nearly flat */
     }
     drawing d = {out, lab->seed, run};
-    if (s == VT_OK) s = vt_for_each((n + BLOCK - 1) / BLOCK, lab->threads, draw, &d, e);
+    if (s == VT_OK) s = vt_for_each((n + BLOCK - 1) / BLOCK, lab->threads, draw_points, &d, e);
     if (s != VT_OK) {
         vt_teacher_close(out);
         return s;
@@ -100,7 +100,7 @@ bool vt_teacher_relevant(const vt_teacher *t, int input) {
 /* ---- PGD ---- */
 
 /* d [in]: inputs that may not move set to zero, then into the ball. */
-static void project(float *d, const vt_robust *r, const vt_teacher *t) {
+static void project_perturbation(float *d, const vt_robust *r, const vt_teacher *t) {
     double sum = 0;
     for (int i = 0; i < t->net.in; i++) {
         if (r->irrelevant_only && vt_teacher_relevant(t, i)) d[i] = 0;
@@ -112,7 +112,7 @@ static void project(float *d, const vt_robust *r, const vt_teacher *t) {
 }
 
 /* d += step g / |g|, or step sign(g); g only where inputs may move. */
-static void ascend(float *d, const float *g, double step, const vt_robust *r, const vt_teacher *t) {
+static void step_along_gradient(float *d, const float *g, double step, const vt_robust *r, const vt_teacher *t) {
     double sum = 0;
     for (int i = 0; i < t->net.in; i++)
         if (!r->irrelevant_only || !vt_teacher_relevant(t, i)) sum += (double)g[i] * (double)g[i];
@@ -126,7 +126,7 @@ typedef struct attack {
     float *d, *x, *g, *f, *work;
 } attack;
 
-static void carve(attack *a, const vt_robust *r, const vt_two_layer *net, vt_arena *arena) {
+static void lay_out_buffers(attack *a, const vt_robust *r, const vt_two_layer *net, vt_arena *arena) {
     size_t n = (size_t)r->points, in = (size_t)net->in;
     a->d = vt_arena_take(arena, n * in, sizeof *a->d);
     a->x = vt_arena_take(arena, n * in, sizeof *a->x);
@@ -136,8 +136,8 @@ static void carve(attack *a, const vt_robust *r, const vt_two_layer *net, vt_are
 }
 
 /* Starts within half of the ball, keyed by the point; 2.5 eps / steps is PGD's usual step. */
-static void climb(attack *a, const vt_robust *r, const vt_teacher *t, const float *theta, const vt_two_layer *net,
-                  uint64_t seed) {
+static void run_pgd(attack *a, const vt_robust *r, const vt_teacher *t, const float *theta, const vt_two_layer *net,
+                    uint64_t seed) {
     vt_adv_file p = vt_teacher_test(t);
     size_t in = (size_t)net->in;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("teacher attack"), .run = r->run};
@@ -146,15 +146,15 @@ static void climb(attack *a, const vt_robust *r, const vt_teacher *t, const floa
         key.image = (uint32_t)i;
         vt_rng_normals(&key, d, in);
         for (size_t j = 0; j < in; j++) d[j] *= (float)(r->eps / 2 / (r->norm == VT_ROBUST_L2 ? sqrt((double)in) : 1));
-        project(d, r, t);
+        project_perturbation(d, r, t);
     }
     for (int k = 0; k < r->steps; k++) {
         for (size_t j = 0; j < (size_t)r->points * in; j++) a->x[j] = p.x[j] + a->d[j];
         vt_two_layer_loss_f32(NULL, a->g, NULL, a->x, p.y, theta, r->points, net, a->work);
         for (int i = 0; i < r->points; i++) {
             float *d = a->d + (size_t)i * in;
-            ascend(d, a->g + (size_t)i * in, 2.5 * r->eps / r->steps, r, t);
-            project(d, r, t);
+            step_along_gradient(d, a->g + (size_t)i * in, 2.5 * r->eps / r->steps, r, t);
+            project_perturbation(d, r, t);
         }
     }
     for (size_t j = 0; j < (size_t)r->points * in; j++) a->x[j] = p.x[j] + a->d[j];
@@ -164,11 +164,11 @@ vt_status vt_teacher_attack(vt_robust_result *out, const vt_robust *r, const vt_
                             const vt_two_layer *net, const vt_lab *lab, vt_err *e) {
     attack a;
     vt_arena arena = {0};
-    carve(&a, r, net, &arena);
+    lay_out_buffers(&a, r, net, &arena);
     arena = (vt_arena){.base = vt_alloc(arena.used), .size = arena.used};
     if (!arena.base) return vt_fail(e, VT_E_MEMORY, "no memory to attack %d points", r->points);
-    carve(&a, r, net, &arena);
-    climb(&a, r, t, theta, net, lab->seed);
+    lay_out_buffers(&a, r, net, &arena);
+    run_pgd(&a, r, t, theta, net, lab->seed);
     vt_adv_file p = vt_teacher_test(t), moved = {a.x, p.y, r->points};
     p.n = r->points;
     vt_measure before, after;

@@ -20,7 +20,7 @@ typedef struct side {
     real *dq, *dk, *dv, *ds; /* their gradients; ds of the scores */
 } side;
 
-static void carve(side *s, const vt_two_layer *n, int batch, vt_arena *r) {
+static void lay_out_buffers(side *s, const vt_two_layer *n, int batch, vt_arena *r) {
     size_t b = (size_t)batch, hidden = (size_t)n->hidden;
     size_t features = n->front == VT_FRONT_PLAIN ? 0 : (size_t)vt_two_layer_features(n); /* else x is z */
     bool self = n->front == VT_FRONT_SELF;
@@ -43,36 +43,36 @@ static void carve(side *s, const vt_two_layer *n, int batch, vt_arena *r) {
 size_t VT_R(vt_two_layer_work)(const vt_two_layer *n, int batch, int hessian) {
     vt_arena r = {0};
     side s;
-    carve(&s, n, batch, &r);
-    if (hessian) carve(&s, n, batch, &r);
+    lay_out_buffers(&s, n, batch, &r);
+    if (hessian) lay_out_buffers(&s, n, batch, &r);
     return r.used / sizeof(real) + 16; /* 64 bytes for alignment */
 }
 
 /* Carves out of work, from its first multiple of 64 bytes on. */
 static void open_sides(side *s, side *tangent, const vt_two_layer *n, int batch, real *work) {
     vt_arena r = {.base = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63), .size = SIZE_MAX};
-    carve(s, n, batch, &r);
-    if (tangent) carve(tangent, n, batch, &r);
+    lay_out_buffers(s, n, batch, &r);
+    if (tangent) lay_out_buffers(tangent, n, batch, &r);
 }
 
 typedef struct tensors {
     const real *front, *w1, *b1, *w2, *b2;
 } tensors;
 
-static tensors split(const vt_two_layer *n, const real *theta) {
+static tensors split_parameters(const vt_two_layer *n, const real *theta) {
     return (tensors){theta, theta + vt_two_layer_at(n, VT_AT_W1), theta + vt_two_layer_at(n, VT_AT_B1),
                      theta + vt_two_layer_at(n, VT_AT_W2), theta + vt_two_layer_at(n, VT_AT_B2)};
 }
 
 /* ---- products: C (+)= A op(B), dense and row-major ---- */
 
-static void ab(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [k,n] */
+static void multiply_ab(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [k,n] */
     VT_GEMM(NULL, false, false, m, n, k, 1, a, k, b, n, add, c, n);
 }
-static void abt(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [n,k]^T */
+static void multiply_abt(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [n,k]^T */
     VT_GEMM(NULL, false, true, m, n, k, 1, a, k, b, k, add, c, n);
 }
-static void atb(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [k,m]^T [k,n] */
+static void multiply_atb(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [k,m]^T [k,n] */
     VT_GEMM(NULL, true, false, m, n, k, 1, a, m, b, n, add, c, n);
 }
 
@@ -89,17 +89,17 @@ static void sum_rows(real *out, const real *y, int rows, int cols) {
 
 /* ---- phi ---- */
 
-static real phi(const vt_two_layer *n, real h) {
+static real activation_at(const vt_two_layer *n, real h) {
     if (n->tau == 0) return h > 0 ? h : 0;
     double t = n->tau * (double)h;
     return (real)((t > 0 ? t + log1p(exp(-t)) : log1p(exp(t))) / n->tau);
 }
 
-static real phi1(const vt_two_layer *n, real h) {
+static real activation_slope_at(const vt_two_layer *n, real h) {
     return n->tau == 0 ? (real)(h > 0) : (real)(1 / (1 + exp(-n->tau * (double)h)));
 }
 
-static real phi2(const vt_two_layer *n, real h) {
+static real activation_curvature_at(const vt_two_layer *n, real h) {
     if (n->tau == 0) return 0;
     double s = 1 / (1 + exp(-n->tau * (double)h));
     return (real)(n->tau * s * (1 - s));
@@ -118,7 +118,7 @@ void VT_R(vt_two_layer_mask)(real *m, const real *theta, const vt_two_layer *n) 
     for (int i = 0; i < n->in; i++) m[i] = (real)(n->in * exp((double)theta[i] - most) / sum);
 }
 
-static void masked(real *z, const real *x, const real *m, int batch, int in) {
+static void apply_mask(real *z, const real *x, const real *m, int batch, int in) {
     for (int b = 0; b < batch; b++)
         for (int i = 0; i < in; i++)
             z[(size_t)b * (size_t)in + (size_t)i] = x[(size_t)b * (size_t)in + (size_t)i] * m[i];
@@ -166,21 +166,21 @@ static heads heads_of(const vt_two_layer *n, int batch) {
 }
 
 /* c = scale q k^T of one sample: [tokens, d] x 2 -> [tokens, tokens] */
-static void scores(real *c, const real *q, const real *k, const heads *g, bool add) {
+static void compute_scores(real *c, const real *q, const real *k, const heads *g, bool add) {
     VT_GEMM(NULL, false, true, g->tokens, g->tokens, g->d, g->scale, q, g->d, k, g->d, add, c, g->tokens);
 }
 
 static void self_forward(side *s, const real *x, const real *w, const vt_two_layer *n, int batch) {
     heads g = heads_of(n, batch);
-    ab(s->q, x, w, g.rows, g.d, g.width, false);
-    ab(s->k, x, w + g.weights, g.rows, g.d, g.width, false);
-    ab(s->v, x, w + 2 * g.weights, g.rows, g.d, g.width, false);
+    multiply_ab(s->q, x, w, g.rows, g.d, g.width, false);
+    multiply_ab(s->k, x, w + g.weights, g.rows, g.d, g.width, false);
+    multiply_ab(s->v, x, w + 2 * g.weights, g.rows, g.d, g.width, false);
     for (int b = 0; b < batch; b++) {
         size_t at = (size_t)b * (size_t)(g.tokens * g.d);
         real *a = s->a + (size_t)b * (size_t)(g.tokens * g.tokens);
-        scores(a, s->q + at, s->k + at, &g, false);
+        compute_scores(a, s->q + at, s->k + at, &g, false);
         for (int i = 0; i < g.tokens; i++) softmax_row(a + i * g.tokens, g.tokens);
-        ab(s->z + at, a, s->v + at, g.tokens, g.d, g.tokens, false);
+        multiply_ab(s->z + at, a, s->v + at, g.tokens, g.d, g.tokens, false);
     }
 }
 
@@ -190,43 +190,43 @@ static void self_backward(side *s, real *dw, real *dx, const real *x, const real
     int t = g.tokens, d = g.d;
     for (int b = 0; b < batch; b++) {
         size_t at = (size_t)b * (size_t)(t * d), sq = (size_t)b * (size_t)(t * t);
-        atb(s->dv + at, s->a + sq, s->dz + at, t, d, t, false);
-        abt(s->ds + sq, s->dz + at, s->v + at, t, t, d, false);
+        multiply_atb(s->dv + at, s->a + sq, s->dz + at, t, d, t, false);
+        multiply_abt(s->ds + sq, s->dz + at, s->v + at, t, t, d, false);
         for (int i = 0; i < t; i++) softmax_row_times(s->ds + sq + i * t, s->a + sq + i * t, s->ds + sq + i * t, t);
         VT_GEMM(NULL, false, false, t, d, t, g.scale, s->ds + sq, t, s->k + at, d, 0, s->dq + at, d);
         VT_GEMM(NULL, true, false, t, d, t, g.scale, s->ds + sq, t, s->q + at, d, 0, s->dk + at, d);
     }
     const real *const grads[3] = {s->dq, s->dk, s->dv};
     for (size_t i = 0; i < 3; i++) {
-        if (dw) atb(dw + i * g.weights, x, grads[i], g.width, d, g.rows, false);
-        if (dx) abt(dx, grads[i], w + i * g.weights, g.rows, g.width, d, i > 0);
+        if (dw) multiply_atb(dw + i * g.weights, x, grads[i], g.width, d, g.rows, false);
+        if (dx) multiply_abt(dx, grads[i], w + i * g.weights, g.rows, g.width, d, i > 0);
     }
 }
 
 /* ---- loss ---- */
 
 static void forward(side *s, const real *x, const real *theta, int batch, const vt_two_layer *n) {
-    tensors t = split(n, theta);
+    tensors t = split_parameters(n, theta);
     int features = vt_two_layer_features(n);
     if (n->front == VT_FRONT_SELF) self_forward(s, x, t.front, n, batch);
     if (vt_two_layer_masked(n)) {
         VT_R(vt_two_layer_mask)(s->m, theta, n);
-        masked(s->z, x, s->m, batch, n->in);
+        apply_mask(s->z, x, s->m, batch, n->in);
     }
     const real *z = n->front == VT_FRONT_PLAIN ? x : s->z;
-    abt(s->h, z, t.w1, batch, n->hidden, features, false);
+    multiply_abt(s->h, z, t.w1, batch, n->hidden, features, false);
     add_rows(s->h, t.b1, batch, n->hidden);
     size_t count = (size_t)batch * (size_t)n->hidden;
     if (n->tau == 0)
         for (size_t i = 0; i < count; i++) s->p[i] = s->h[i] > 0 ? s->h[i] : 0;
     else
-        for (size_t i = 0; i < count; i++) s->p[i] = phi(n, s->h[i]);
-    abt(s->u, s->p, t.w2, batch, n->out, n->hidden, false);
+        for (size_t i = 0; i < count; i++) s->p[i] = activation_at(n, s->h[i]);
+    multiply_abt(s->u, s->p, t.w2, batch, n->out, n->hidden, false);
     add_rows(s->u, t.b2, batch, n->out);
 }
 
 /* u: outputs on entry, the derivative of the mean loss on return; of cross-entropy q [batch, out] gets softmax. */
-static double judge(real *u, real *q, const real *y, int batch, const vt_two_layer *n) {
+static double loss_and_gradient(real *u, real *q, const real *y, int batch, const vt_two_layer *n) {
     double loss = 0, share = 1.0 / batch;
     for (int b = 0; b < batch; b++) {
         real *f = u + (size_t)b * (size_t)n->out;
@@ -253,33 +253,33 @@ static double judge(real *u, real *q, const real *y, int batch, const vt_two_lay
 
 /* dh = (u W2) o phi'(h) */
 static void hidden_backward(side *s, const real *w2, int batch, const vt_two_layer *n) {
-    ab(s->dh, s->u, w2, batch, n->hidden, n->out, false);
+    multiply_ab(s->dh, s->u, w2, batch, n->hidden, n->out, false);
     size_t count = (size_t)batch * (size_t)n->hidden;
     if (n->tau == 0)
         for (size_t i = 0; i < count; i++) s->dh[i] = s->h[i] > 0 ? s->dh[i] : 0;
     else
-        for (size_t i = 0; i < count; i++) s->dh[i] *= phi1(n, s->h[i]);
+        for (size_t i = 0; i < count; i++) s->dh[i] *= activation_slope_at(n, s->h[i]);
 }
 
 static void backward(side *s, real *grad, real *dx, const real *x, const real *theta, int batch,
                      const vt_two_layer *n) {
-    tensors t = split(n, theta);
+    tensors t = split_parameters(n, theta);
     int features = vt_two_layer_features(n);
     bool plain = n->front == VT_FRONT_PLAIN;
     const real *z = plain ? x : s->z;
     hidden_backward(s, t.w2, batch, n);
     if (grad) {
-        atb(grad + vt_two_layer_at(n, VT_AT_W2), s->u, s->p, n->out, n->hidden, batch, false);
+        multiply_atb(grad + vt_two_layer_at(n, VT_AT_W2), s->u, s->p, n->out, n->hidden, batch, false);
         sum_rows(grad + vt_two_layer_at(n, VT_AT_B2), s->u, batch, n->out);
-        atb(grad + vt_two_layer_at(n, VT_AT_W1), s->dh, z, n->hidden, features, batch, false);
+        multiply_atb(grad + vt_two_layer_at(n, VT_AT_W1), s->dh, z, n->hidden, features, batch, false);
         sum_rows(grad + vt_two_layer_at(n, VT_AT_B1), s->dh, batch, n->hidden);
     }
     if (plain && !dx) return;
     real *dz = plain ? dx : s->dz;
-    ab(dz, s->dh, t.w1, batch, features, n->hidden, false);
+    multiply_ab(dz, s->dh, t.w1, batch, features, n->hidden, false);
     if (n->front == VT_FRONT_SELF) self_backward(s, grad, dx, x, t.front, n, batch);
     if (plain || n->front == VT_FRONT_SELF) return;
-    if (dx) masked(dx, dz, s->m, batch, n->in);
+    if (dx) apply_mask(dx, dz, s->m, batch, n->in);
     if (!grad) return;
     if (n->front == VT_FRONT_KNOWN) {
         memset(grad, 0, (size_t)n->in * sizeof *grad);
@@ -297,7 +297,7 @@ double VT_R(vt_two_layer_loss)(real *grad, real *dx, real *f, const real *x, con
     forward(&s, x, theta, batch, n);
     if (f) memcpy(f, s.u, (size_t)batch * (size_t)n->out * sizeof *f);
     if (!y) return 0;
-    double loss = judge(s.u, NULL, y, batch, n);
+    double loss = loss_and_gradient(s.u, NULL, y, batch, n);
     if (grad || dx) backward(&s, grad, dx, x, theta, batch, n);
     return loss;
 }
@@ -307,16 +307,16 @@ double VT_R(vt_two_layer_loss)(real *grad, real *dx, real *f, const real *x, con
 static void self_forward_r(const side *s, side *r, const real *x, const real *v, const vt_two_layer *n, int batch) {
     heads g = heads_of(n, batch);
     int t = g.tokens, d = g.d;
-    ab(r->q, x, v, g.rows, d, g.width, false);
-    ab(r->k, x, v + g.weights, g.rows, d, g.width, false);
-    ab(r->v, x, v + 2 * g.weights, g.rows, d, g.width, false);
+    multiply_ab(r->q, x, v, g.rows, d, g.width, false);
+    multiply_ab(r->k, x, v + g.weights, g.rows, d, g.width, false);
+    multiply_ab(r->v, x, v + 2 * g.weights, g.rows, d, g.width, false);
     for (int b = 0; b < batch; b++) {
         size_t at = (size_t)b * (size_t)(t * d), sq = (size_t)b * (size_t)(t * t);
-        scores(r->a + sq, r->q + at, s->k + at, &g, false);
-        scores(r->a + sq, s->q + at, r->k + at, &g, true);
+        compute_scores(r->a + sq, r->q + at, s->k + at, &g, false);
+        compute_scores(r->a + sq, s->q + at, r->k + at, &g, true);
         for (int i = 0; i < t; i++) softmax_row_times(r->a + sq + i * t, s->a + sq + i * t, r->a + sq + i * t, t);
-        ab(r->z + at, r->a + sq, s->v + at, t, d, t, false);
-        ab(r->z + at, s->a + sq, r->v + at, t, d, t, true);
+        multiply_ab(r->z + at, r->a + sq, s->v + at, t, d, t, false);
+        multiply_ab(r->z + at, s->a + sq, r->v + at, t, d, t, true);
     }
 }
 
@@ -333,11 +333,11 @@ static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_
     int t = g.tokens, d = g.d;
     for (int b = 0; b < batch; b++) {
         size_t at = (size_t)b * (size_t)(t * d), sq = (size_t)b * (size_t)(t * t);
-        atb(r->dv + at, r->a + sq, s->dz + at, t, d, t, false);
-        atb(r->dv + at, s->a + sq, r->dz + at, t, d, t, true);
-        abt(s->ds + sq, s->dz + at, s->v + at, t, t, d, false); /* dA */
-        abt(r->ds + sq, r->dz + at, s->v + at, t, t, d, false);
-        abt(r->ds + sq, s->dz + at, r->v + at, t, t, d, true);
+        multiply_atb(r->dv + at, r->a + sq, s->dz + at, t, d, t, false);
+        multiply_atb(r->dv + at, s->a + sq, r->dz + at, t, d, t, true);
+        multiply_abt(s->ds + sq, s->dz + at, s->v + at, t, t, d, false); /* dA */
+        multiply_abt(r->ds + sq, r->dz + at, s->v + at, t, t, d, false);
+        multiply_abt(r->ds + sq, s->dz + at, r->v + at, t, t, d, true);
         for (int i = 0; i < t; i++) {
             size_t row = sq + (size_t)(i * t);
             softmax_row_times_r(r->ds + row, s->a + row, r->a + row, s->ds + row, r->ds + row, t);
@@ -349,7 +349,7 @@ static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_
         VT_GEMM(NULL, true, false, t, d, t, g.scale, s->ds + sq, t, r->q + at, d, 1, r->dk + at, d);
     }
     const real *const grads[3] = {r->dq, r->dk, r->dv};
-    for (size_t i = 0; i < 3; i++) atb(hv + i * g.weights, x, grads[i], g.width, d, g.rows, false);
+    for (size_t i = 0; i < 3; i++) multiply_atb(hv + i * g.weights, x, grads[i], g.width, d, g.rows, false);
 }
 
 /* Rm of the mask, and Rz = x o Rm. A known one does not move. */
@@ -357,7 +357,7 @@ static void mask_forward_r(const side *s, side *r, const real *x, const real *v,
     real c = n->front == VT_FRONT_SIMPLEX ? mean_under(s->m, v, n->in) : 0;
     for (int i = 0; i < n->in; i++) r->m[i] = n->front == VT_FRONT_SIMPLEX ? s->m[i] * (v[i] - c) : v[i];
     if (n->front == VT_FRONT_KNOWN) memset(r->m, 0, (size_t)n->in * sizeof *r->m);
-    masked(r->z, x, r->m, batch, n->in);
+    apply_mask(r->z, x, r->m, batch, n->in);
 }
 
 static void mask_backward_r(side *s, side *r, real *hv, const real *x, const vt_two_layer *n, int batch) {
@@ -371,19 +371,19 @@ static void mask_backward_r(side *s, side *r, real *hv, const real *x, const vt_
 
 static void forward_r(const side *s, side *r, const real *x, const real *theta, const real *v, int batch,
                       const vt_two_layer *n) {
-    tensors t = split(n, theta), dt = split(n, v);
+    tensors t = split_parameters(n, theta), dt = split_parameters(n, v);
     int features = vt_two_layer_features(n);
     bool plain = n->front == VT_FRONT_PLAIN;
     if (n->front == VT_FRONT_SELF)
         self_forward_r(s, r, x, dt.front, n, batch);
     else if (!plain)
         mask_forward_r(s, r, x, dt.front, n, batch);
-    abt(r->h, plain ? x : s->z, dt.w1, batch, n->hidden, features, false);
-    if (!plain) abt(r->h, r->z, t.w1, batch, n->hidden, features, true);
+    multiply_abt(r->h, plain ? x : s->z, dt.w1, batch, n->hidden, features, false);
+    if (!plain) multiply_abt(r->h, r->z, t.w1, batch, n->hidden, features, true);
     add_rows(r->h, dt.b1, batch, n->hidden);
-    for (size_t i = 0; i < (size_t)batch * (size_t)n->hidden; i++) r->p[i] = phi1(n, s->h[i]) * r->h[i];
-    abt(r->u, r->p, t.w2, batch, n->out, n->hidden, false);
-    abt(r->u, s->p, dt.w2, batch, n->out, n->hidden, true);
+    for (size_t i = 0; i < (size_t)batch * (size_t)n->hidden; i++) r->p[i] = activation_slope_at(n, s->h[i]) * r->h[i];
+    multiply_abt(r->u, r->p, t.w2, batch, n->out, n->hidden, false);
+    multiply_abt(r->u, s->p, dt.w2, batch, n->out, n->hidden, true);
     add_rows(r->u, dt.b2, batch, n->out);
 }
 
@@ -399,36 +399,37 @@ static void judge_r(real *ru, const real *q, int batch, const vt_two_layer *n) {
 static void hidden_backward_r(const side *s, side *r, const real *w2, const real *v2, int batch, const vt_two_layer *n,
                               real *dp) {
     size_t count = (size_t)batch * (size_t)n->hidden;
-    ab(dp, s->u, w2, batch, n->hidden, n->out, false); /* dL/dp */
-    ab(r->dh, r->u, w2, batch, n->hidden, n->out, false);
-    ab(r->dh, s->u, v2, batch, n->hidden, n->out, true);
-    for (size_t i = 0; i < count; i++) r->dh[i] = r->dh[i] * phi1(n, s->h[i]) + dp[i] * phi2(n, s->h[i]) * r->h[i];
+    multiply_ab(dp, s->u, w2, batch, n->hidden, n->out, false); /* dL/dp */
+    multiply_ab(r->dh, r->u, w2, batch, n->hidden, n->out, false);
+    multiply_ab(r->dh, s->u, v2, batch, n->hidden, n->out, true);
+    for (size_t i = 0; i < count; i++)
+        r->dh[i] = r->dh[i] * activation_slope_at(n, s->h[i]) + dp[i] * activation_curvature_at(n, s->h[i]) * r->h[i];
 }
 
 void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const real *y, const real *theta, int batch,
                                 const vt_two_layer *n, real *work) {
     side s, r;
     open_sides(&s, &r, n, batch, work);
-    tensors t = split(n, theta), dt = split(n, v);
+    tensors t = split_parameters(n, theta), dt = split_parameters(n, v);
     int features = vt_two_layer_features(n);
     bool plain = n->front == VT_FRONT_PLAIN;
     const real *z = plain ? x : s.z;
     forward(&s, x, theta, batch, n);
     forward_r(&s, &r, x, theta, v, batch, n);
-    judge(s.u, s.prob, y, batch, n);
+    loss_and_gradient(s.u, s.prob, y, batch, n);
     judge_r(r.u, s.prob, batch, n);
     hidden_backward_r(&s, &r, t.w2, dt.w2, batch, n, s.dh);
     hidden_backward(&s, t.w2, batch, n);
-    atb(hv + vt_two_layer_at(n, VT_AT_W2), r.u, s.p, n->out, n->hidden, batch, false);
-    atb(hv + vt_two_layer_at(n, VT_AT_W2), s.u, r.p, n->out, n->hidden, batch, true);
+    multiply_atb(hv + vt_two_layer_at(n, VT_AT_W2), r.u, s.p, n->out, n->hidden, batch, false);
+    multiply_atb(hv + vt_two_layer_at(n, VT_AT_W2), s.u, r.p, n->out, n->hidden, batch, true);
     sum_rows(hv + vt_two_layer_at(n, VT_AT_B2), r.u, batch, n->out);
-    atb(hv + vt_two_layer_at(n, VT_AT_W1), r.dh, z, n->hidden, features, batch, false);
-    if (!plain) atb(hv + vt_two_layer_at(n, VT_AT_W1), s.dh, r.z, n->hidden, features, batch, true);
+    multiply_atb(hv + vt_two_layer_at(n, VT_AT_W1), r.dh, z, n->hidden, features, batch, false);
+    if (!plain) multiply_atb(hv + vt_two_layer_at(n, VT_AT_W1), s.dh, r.z, n->hidden, features, batch, true);
     sum_rows(hv + vt_two_layer_at(n, VT_AT_B1), r.dh, batch, n->hidden);
     if (plain) return;
-    ab(s.dz, s.dh, t.w1, batch, features, n->hidden, false);
-    ab(r.dz, r.dh, t.w1, batch, features, n->hidden, false);
-    ab(r.dz, s.dh, dt.w1, batch, features, n->hidden, true);
+    multiply_ab(s.dz, s.dh, t.w1, batch, features, n->hidden, false);
+    multiply_ab(r.dz, r.dh, t.w1, batch, features, n->hidden, false);
+    multiply_ab(r.dz, s.dh, dt.w1, batch, features, n->hidden, true);
     if (n->front == VT_FRONT_SELF)
         self_backward_r(&s, &r, hv, x, n, batch);
     else
@@ -437,7 +438,7 @@ void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const re
 
 /* ---- start ---- */
 
-static void normals(real *out, size_t n, double scale, uint64_t seed, uint32_t run, uint32_t tensor) {
+static void draw_normals(real *out, size_t n, double scale, uint64_t seed, uint32_t run, uint32_t tensor) {
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("two-layer"), .run = run, .step = tensor};
     for (size_t i = 0; i < n; i += 256) {
         float z[256];
@@ -453,9 +454,9 @@ void VT_R(vt_two_layer_init)(real *theta, const vt_two_layer *n, double scale, u
     if (n->front == VT_FRONT_MASK || n->front == VT_FRONT_KNOWN)
         for (int i = 0; i < n->in; i++) theta[i] = 1;
     if (n->front == VT_FRONT_SELF)
-        normals(theta, vt_two_layer_size(n, VT_AT_FRONT), sqrt(2.0 / (n->in / n->tokens + n->d)), seed, run, 0);
-    normals(theta + vt_two_layer_at(n, VT_AT_W1), vt_two_layer_size(n, VT_AT_W1),
-            scale * sqrt(2.0 / vt_two_layer_features(n)), seed, run, 1);
-    normals(theta + vt_two_layer_at(n, VT_AT_W2), vt_two_layer_size(n, VT_AT_W2), scale * sqrt(2.0 / n->hidden), seed,
-            run, 2);
+        draw_normals(theta, vt_two_layer_size(n, VT_AT_FRONT), sqrt(2.0 / (n->in / n->tokens + n->d)), seed, run, 0);
+    draw_normals(theta + vt_two_layer_at(n, VT_AT_W1), vt_two_layer_size(n, VT_AT_W1),
+                 scale * sqrt(2.0 / vt_two_layer_features(n)), seed, run, 1);
+    draw_normals(theta + vt_two_layer_at(n, VT_AT_W2), vt_two_layer_size(n, VT_AT_W2), scale * sqrt(2.0 / n->hidden),
+                 seed, run, 2);
 }

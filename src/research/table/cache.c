@@ -31,17 +31,17 @@ static vt_status write_json(const char *dir, const char *name, const json_t *o, 
     return vt_json_save(dir, name, o, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
-static bool regular(const char *path) {
+static bool is_regular_file(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 /* *out NULL: not there, or damaged. */
-static vt_status load(json_t **out, const char *path, vt_err *e) { return vt_json_file(out, path, JSON_MOST, e); }
+static vt_status load_json(json_t **out, const char *path, vt_err *e) { return vt_json_file(out, path, JSON_MOST, e); }
 
 /* Keeps others from a folder (LOCK_EX) or from changing it (LOCK_SH). Closing the descriptor lets go, and so does the
  * end of the process, however it comes. -1: it is not held. */
-static int hold(const char *dir, int how) {
+static int lock_folder(const char *dir, int how) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || TEMP_FAILURE_RETRY(flock(fd, how)) == 0) return fd;
     int why = errno;
@@ -57,7 +57,7 @@ static void let_go(int fd) {
 /* ---- the folder ---- */
 
 /* Does it hold anything? */
-static bool holds(const char *dir) {
+static bool has_entries(const char *dir) {
     DIR *d = opendir(dir);
     bool any = false;
     for (struct dirent *x; d && !any && (x = readdir(d));) any = strcmp(x->d_name, ".") && strcmp(x->d_name, "..");
@@ -65,7 +65,7 @@ static bool holds(const char *dir) {
     return any;
 }
 
-static vt_status look(const char *dir, bool *there, vt_err *e) {
+static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;
     *there = false;
@@ -73,11 +73,11 @@ static vt_status look(const char *dir, bool *there, vt_err *e) {
     if (stat(dir, &s) != 0) return VT_OK;
     if (!S_ISDIR(s.st_mode)) return vt_fail(e, VT_E_USAGE, "%s: exists and is not a folder", dir);
     if (access(path, F_OK) != 0) {
-        if (!holds(dir)) return VT_OK;
+        if (!has_entries(dir)) return VT_OK;
         return vt_fail(e, VT_E_USAGE, "%s holds files and is no cache of vitrine table: name a new folder", dir);
     }
     json_t *o;
-    VT_TRY(load(&o, path, e));
+    VT_TRY(load_json(&o, path, e));
     int format = (int)json_integer_value(json_object_get(o, "format"));
     const char *version = json_string_value(json_object_get(o, "vitrine"));
     vt_status st = VT_OK;
@@ -96,15 +96,15 @@ static vt_status look(const char *dir, bool *there, vt_err *e) {
 
 /* Beside another that is making it, this waits until it is made. */
 vt_status vt_cache_look(const char *dir, bool *there, vt_err *e) {
-    int lock = hold(dir, LOCK_SH);
-    vt_status s = look(dir, there, e);
+    int lock = lock_folder(dir, LOCK_SH);
+    vt_status s = inspect_cache(dir, there, e);
     let_go(lock);
     return s;
 }
 
-static vt_status make(const char *dir, vt_err *e) {
+static vt_status make_cache(const char *dir, vt_err *e) {
     bool there;
-    VT_TRY(look(dir, &there, e));
+    VT_TRY(inspect_cache(dir, &there, e));
     if (!there) { /* first of all, so that a killed start leaves nothing that looks like something else */
         json_t *o = json_pack("{s:i,s:s}", "format", FORMAT, "vitrine", VT_VERSION);
         vt_status s = write_json(dir, "cache.json", o, e);
@@ -118,8 +118,8 @@ vt_status vt_cache_make(const char *dir, vt_err *e) {
     bool there;
     VT_TRY(vt_cache_look(dir, &there, e));
     VT_TRY(vt_make_dir(dir, e));
-    int lock = hold(dir, LOCK_EX);
-    vt_status s = make(dir, e);
+    int lock = lock_folder(dir, LOCK_EX);
+    vt_status s = make_cache(dir, e);
     let_go(lock);
     return s;
 }
@@ -137,7 +137,7 @@ static const char *const counted[] = {"run/ledger.jsonl", "run/log.jsonl", "run/
 enum { COUNTED = sizeof counted / sizeof *counted };
 
 /* What the evaluation's own SHA256SUMS says of its ledger. */
-static bool sealed(const char *dir, const char *hash, char hex[65]) {
+static bool read_ledger_checksum(const char *dir, const char *hash, char hex[65]) {
     char path[VT_PATH_MAX], line[VT_PATH_MAX];
     bool found = false;
     if (vt_cell_path(path, dir, hash, "run/SHA256SUMS", NULL) != VT_OK) return false;
@@ -151,15 +151,16 @@ static bool sealed(const char *dir, const char *hash, char hex[65]) {
 
 /* Caches of before done.json held hashes are believed as far as they can be checked: a ledger by its run's SHA256SUMS,
  * trained weights by the evaluations that saw them (vt_plan_answers). */
-static vt_status unchanged(const char *dir, const char *hash, const json_t *sums, const char *file, vt_err *e) {
+static vt_status check_file_unchanged(const char *dir, const char *hash, const json_t *sums, const char *file,
+                                      vt_err *e) {
     char path[VT_PATH_MAX], hex[65], then[65] = "";
     const char *said = json_string_value(json_object_get(sums, file));
     VT_TRY(vt_cell_path(path, dir, hash, file, e));
     bool there = access(path, F_OK) == 0;
     snprintf(then, sizeof then, "%s", said ? said : "");
-    if (!sums && (strcmp(file, counted[0]) || !sealed(dir, hash, then))) return VT_OK;
+    if (!sums && (strcmp(file, counted[0]) || !read_ledger_checksum(dir, hash, then))) return VT_OK;
     if (!there && !*then) return VT_OK;
-    if (!regular(path))
+    if (!is_regular_file(path))
         return vt_fail(e, VT_E_FORMAT, "%s: is no regular file, though its cell is finished: remove the cell's folder",
                        path);
     VT_TRY(vt_sha_file(path, hex, e));
@@ -170,14 +171,14 @@ static vt_status unchanged(const char *dir, const char *hash, const json_t *sums
                    path, hex, *then ? then : "none");
 }
 
-static vt_status finished(const char *dir, const char *hash, vt_err *e) {
+static vt_status check_finished_cell(const char *dir, const char *hash, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_cell_path(path, dir, hash, "done.json", e));
     json_t *done;
-    VT_TRY(load(&done, path, e));
+    VT_TRY(load_json(&done, path, e));
     vt_status s = done ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is damaged: remove the cell's folder", path);
     for (int i = 0; s == VT_OK && i < COUNTED; i++)
-        s = unchanged(dir, hash, json_object_get(done, "sha256"), counted[i], e);
+        s = check_file_unchanged(dir, hash, json_object_get(done, "sha256"), counted[i], e);
     json_decref(done);
     return s;
 }
@@ -202,13 +203,13 @@ vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_
     VT_TRY(vt_cell_path(path, dir, hash, "cell.json", e));
     if (access(path, F_OK) != 0) return VT_OK;
     json_t *o;
-    VT_TRY(load(&o, path, e));
+    VT_TRY(load_json(&o, path, e));
     bool same = o && json_equal(o, key);
     json_decref(o);
     if (!same) return vt_fail(e, VT_E_FORMAT, "%s: is damaged: it is not what its folder's name is the hash of", path);
     VT_TRY(vt_cell_path(path, dir, hash, "done.json", e));
     *state = access(path, F_OK) == 0 ? VT_CELL_DONE : VT_CELL_BEGUN;
-    return *state == VT_CELL_DONE ? finished(dir, hash, e) : VT_OK;
+    return *state == VT_CELL_DONE ? check_finished_cell(dir, hash, e) : VT_OK;
 }
 
 vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, int *lock, vt_err *e) {
@@ -217,7 +218,7 @@ vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, in
     snprintf(below, sizeof below, "cells/%.64s", hash);
     VT_TRY(vt_make_dir_in(dir, below, e));
     VT_TRY(vt_cell_path(path, dir, hash, NULL, e));
-    *lock = hold(path, LOCK_EX | LOCK_NB);
+    *lock = lock_folder(path, LOCK_EX | LOCK_NB);
     if (*lock < 0 && errno == EWOULDBLOCK)
         return vt_fail(e, VT_E_IO, "%s: another vitrine table is at work on this cell", path);
     vt_status s = write_json(path, "cell.json", key, e);
@@ -249,7 +250,7 @@ vt_status vt_cell_sha(const char *dir, const char *hash, const char *file, char 
     char path[VT_PATH_MAX];
     VT_TRY(vt_cell_path(path, dir, hash, "done.json", e));
     json_t *done;
-    VT_TRY(load(&done, path, e));
+    VT_TRY(load_json(&done, path, e));
     const char *said = json_string_value(json_object_get(json_object_get(done, "sha256"), file));
     snprintf(hex, 65, "%s", said ? said : "");
     json_decref(done);
@@ -317,7 +318,7 @@ static vt_status merge_cell(const char *to, const char *from, const char *hash, 
     VT_TRY(copy_tree(NULL, b, 0, &left, e));
     VT_TRY(vt_cell_path(b, from, hash, "cell.json", e));
     json_t *key;
-    VT_TRY(load(&key, b, e));
+    VT_TRY(load_json(&key, b, e));
     char hex[65] = "";
     if (!key || !vt_cell_hash(key, hex) || strcmp(hex, hash)) {
         json_decref(key);

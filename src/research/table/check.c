@@ -24,20 +24,20 @@ typedef struct seeds {
     double value[SEEDS];
 } seeds;
 
-static const char *text(const json_t *o, const char *key) {
+static const char *text_field(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "";
 }
 
-static int64_t integer(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+static int64_t integer_field(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
 
 static seeds seeds_of(const json_t *cell) {
-    seeds s = {.images = integer(cell, "images")};
+    seeds s = {.images = integer_field(cell, "images")};
     const json_t *list = json_object_get(cell, "seeds"), *item;
     for (size_t i = 0; (item = json_array_get(list, i)) && s.n < SEEDS; i++) {
         const json_t *right = json_object_get(item, "right"), *sigma = json_object_get(item, "sigma_max");
         if (!json_is_number(right) && !json_is_number(sigma)) continue; /* not there yet */
-        s.id[s.n] = integer(item, "seed");
+        s.id[s.n] = integer_field(item, "seed");
         s.value[s.n++] = right ? 100 * json_number_value(right) / (double)s.images : json_number_value(sigma);
     }
     return s;
@@ -46,14 +46,14 @@ static seeds seeds_of(const json_t *cell) {
 static const json_t *cell_at(const check *c, const char *row, const char *data, const char *attack) {
     const json_t *cell;
     for (size_t i = 0; (cell = json_array_get(c->cells, i)); i++)
-        if (!strcmp(text(cell, "row"), row) && !strcmp(text(cell, "data"), data) &&
-            !strcmp(text(cell, "attack"), attack))
+        if (!strcmp(text_field(cell, "row"), row) && !strcmp(text_field(cell, "data"), data) &&
+            !strcmp(text_field(cell, "attack"), attack))
             return cell;
     return NULL;
 }
 
 /* Is the stored number (null: none) the one computed here (NAN: none)? */
-static void compare(check *c, const json_t *o, const char *key, double want, const char *what) {
+static void check_number(check *c, const json_t *o, const char *key, double want, const char *what) {
     const json_t *stored = json_object_get(o, key);
     double got = json_is_number(stored) ? json_number_value(stored) : NAN;
     c->numbers++;
@@ -66,13 +66,16 @@ static void check_cell(check *c, const json_t *cell) {
     char what[300];
     seeds s = seeds_of(cell);
     double mean = s.n ? 0 : NAN, low = NAN, high = NAN, p;
-    if (!strcmp(text(cell, "kind"), "time")) return; /* it holds no seeds */
+    if (!strcmp(text_field(cell, "kind"), "time")) return; /* it holds no seeds */
     for (int i = 0; i < s.n; i++) mean += s.value[i] / s.n;
-    if (!strcmp(text(cell, "kind"), "accuracy") && s.n)
+    if (!strcmp(text_field(cell, "kind"), "accuracy") && s.n)
         vt_wilson(llround(mean / 100 * (double)s.images), s.images, &low, &high);
-    if (!strcmp(text(cell, "kind"), "sigma_max") && s.n > 1) vt_mean_interval(s.value, s.n, 0, &mean, &low, &high, &p);
-    snprintf(what, sizeof what, "%s, %s, %s", text(cell, "row"), text(cell, "data"), text(cell, "attack"));
-    compare(c, cell, "value", mean, what), compare(c, cell, "low", low, what), compare(c, cell, "high", high, what);
+    if (!strcmp(text_field(cell, "kind"), "sigma_max") && s.n > 1)
+        vt_mean_interval(s.value, s.n, 0, &mean, &low, &high, &p);
+    snprintf(what, sizeof what, "%s, %s, %s", text_field(cell, "row"), text_field(cell, "data"),
+             text_field(cell, "attack"));
+    check_number(c, cell, "value", mean, what), check_number(c, cell, "low", low, what),
+        check_number(c, cell, "high", high, what);
 }
 
 /* ---- differences ---- */
@@ -84,12 +87,13 @@ static const double *value_at(const seeds *s, int64_t id) {
 }
 
 static seeds row_of(const check *c, const json_t *o, const char *row, const char *attack) {
-    return seeds_of(cell_at(c, row, text(o, "data"), attack));
+    return seeds_of(cell_at(c, row, text_field(o, "data"), attack));
 }
 
 /* Differences of common seeds; in [0] that of the first of each where there are none. */
-static int plain(const check *c, const json_t *o, double *points) {
-    seeds a = row_of(c, o, text(o, "above"), text(o, "attack")), b = row_of(c, o, text(o, "below"), text(o, "attack"));
+static int seed_differences(const check *c, const json_t *o, double *points) {
+    seeds a = row_of(c, o, text_field(o, "above"), text_field(o, "attack")),
+          b = row_of(c, o, text_field(o, "below"), text_field(o, "attack"));
     int n = 0;
     for (int i = 0; i < a.n; i++)
         if (value_at(&b, a.id[i])) points[n++] = a.value[i] - *value_at(&b, a.id[i]);
@@ -98,8 +102,8 @@ static int plain(const check *c, const json_t *o, double *points) {
 
 /* To the frontier's lines, at the row's own value in the column `at`. */
 static int to_frontier(const check *c, const json_t *o, const json_t *rows, double *points) {
-    const char *attack = text(o, "attack"), *at = text(o, "at");
-    seeds x = row_of(c, o, text(o, "above"), at), y = row_of(c, o, text(o, "above"), attack);
+    const char *attack = text_field(o, "attack"), *at = text_field(o, "at");
+    seeds x = row_of(c, o, text_field(o, "above"), at), y = row_of(c, o, text_field(o, "above"), attack);
     int n = 0, count = (int)json_array_size(rows);
     for (int s = 0; s < x.n && count <= ROWS; s++) {
         vt_table_point line[ROWS];
@@ -120,22 +124,24 @@ static double check_ordering(check *c, const json_t *o) {
     char what[400];
     double points[SEEDS], mean = NAN, low = NAN, high = NAN, p = NAN;
     const json_t *frontier = json_object_get(o, "frontier");
-    int64_t images = integer(o, "images");
-    int n = json_array_size(frontier) ? to_frontier(c, o, frontier, points) : plain(c, o, points);
+    int64_t images = integer_field(o, "images");
+    int n = json_array_size(frontier) ? to_frontier(c, o, frontier, points) : seed_differences(c, o, points);
     if (n > 1 || (n && json_array_size(frontier))) {
         vt_mean_interval(points, n, 100.0 / (double)images, &mean, &low, &high, &p);
-    } else if (integer(o, "seeds")) { /* two networks: what is right under one of them alone decides */
-        int64_t a = integer(o, "for"), b = integer(o, "against");
+    } else if (integer_field(o, "seeds")) { /* two networks: what is right under one of them alone decides */
+        int64_t a = integer_field(o, "for"), b = integer_field(o, "against");
         vt_paired_interval(b, a, images, VT_Z_TWO_SIDED, &low, &high);
         mean = 100.0 * (double)(a - b) / (double)images, low *= 100, high *= 100;
         p = vt_mcnemar_exact(a, b).two_sided;
         n = 1;
     }
-    snprintf(what, sizeof what, "%s above %s, %s, %s", text(o, "above"),
-             json_array_size(frontier) ? "the frontier" : text(o, "below"), text(o, "data"), text(o, "attack"));
-    compare(c, o, "seeds", n, what);
-    compare(c, o, "points", mean, what), compare(c, o, "low", low, what), compare(c, o, "high", high, what);
-    compare(c, o, "p", p, what);
+    snprintf(what, sizeof what, "%s above %s, %s, %s", text_field(o, "above"),
+             json_array_size(frontier) ? "the frontier" : text_field(o, "below"), text_field(o, "data"),
+             text_field(o, "attack"));
+    check_number(c, o, "seeds", n, what);
+    check_number(c, o, "points", mean, what), check_number(c, o, "low", low, what),
+        check_number(c, o, "high", high, what);
+    check_number(c, o, "p", p, what);
     return p;
 }
 
@@ -152,14 +158,15 @@ static void check_family(check *c, const json_t *orderings, const double *p) {
     for (size_t i = 0; adjusted && i < n; i++) {
         const json_t *o = json_array_get(orderings, i);
         double q = isnan(p[i]) ? NAN : i < family ? adjusted[i] : p[i];
-        bool held = !strcmp(text(o, "verdict"), "held"), against = !strcmp(text(o, "verdict"), "contradicted");
+        bool held = !strcmp(text_field(o, "verdict"), "held"),
+             against = !strcmp(text_field(o, "verdict"), "contradicted");
         double points = json_number_value(json_object_get(o, "points"));
-        compare(c, o, "p_holm", i < family ? q : NAN, text(o, "above"));
+        check_number(c, o, "p_holm", i < family ? q : NAN, text_field(o, "above"));
         c->numbers++;
         if ((!held && !against) || (q <= VT_TABLE_ALPHA && (points > 0) == held)) continue;
         c->wrong++;
-        fprintf(c->out, "%s: %s above %s, %s, is called %s at p %.3g\n", c->path, text(o, "above"), text(o, "below"),
-                text(o, "attack"), text(o, "verdict"), q);
+        fprintf(c->out, "%s: %s above %s, %s, is called %s at p %.3g\n", c->path, text_field(o, "above"),
+                text_field(o, "below"), text_field(o, "attack"), text_field(o, "verdict"), q);
     }
     free(adjusted);
 }

@@ -10,7 +10,7 @@
 
 /* ---- groups and findings ---- */
 
-static bool listed(const char *const *keys, const char *key) {
+static bool is_listed(const char *const *keys, const char *key) {
     for (; *keys; keys++)
         if (!strcmp(*keys, key)) return true;
     return false;
@@ -24,7 +24,7 @@ int *vt_published_group(const vt_published *p, const char *const *keys, bool exc
         while (g-- > 0) { /* from the newest: files are sorted */
             int k = 0;
             for (; k < p->n_keys; k++)
-                if (listed(keys, p->keys[k]) != except && strcmp(p->cells[i].at[k], p->cells[first[g]].at[k])) break;
+                if (is_listed(keys, p->keys[k]) != except && strcmp(p->cells[i].at[k], p->cells[first[g]].at[k])) break;
             if (k == p->n_keys) break;
         }
         if (g < 0) first[g = (*count)++] = i;
@@ -84,7 +84,7 @@ static const char *const row_keys[] = {"table", "backbone", "method", "dataset",
 
 /* ---- an attack that contains or prolongs another leaves no more images right ---- */
 
-static bool is(const vt_published *p, int i, const char *attack) {
+static bool is_attack(const vt_published *p, int i, const char *attack) {
     return !strcmp(vt_published_at(p, i, "attack"), attack);
 }
 
@@ -104,11 +104,11 @@ static const order orders[] = {
 };
 
 static bool weaker_cell(const vt_published *p, const order *o, int i) {
-    if (strcmp(o->weaker, "*")) return is(p, i, o->weaker);
-    return !is(p, i, "clean") && !is(p, i, o->stronger);
+    if (strcmp(o->weaker, "*")) return is_attack(p, i, o->weaker);
+    return !is_attack(p, i, "clean") && !is_attack(p, i, o->stronger);
 }
 static bool stronger_cell(const vt_published *p, const order *o, int i) {
-    return strcmp(o->stronger, "*") ? is(p, i, o->stronger) : !is(p, i, "clean");
+    return strcmp(o->stronger, "*") ? is_attack(p, i, o->stronger) : !is_attack(p, i, "clean");
 }
 
 static bool too_high(const vt_published *p, const order *o, const int *row, int i) {
@@ -153,7 +153,7 @@ static bool is_grain(double percent, int images) {
 }
 
 /* Cells of one column that are all shares of 128 images: one number in 78 is by chance. */
-static bool batches(vt_oddities *f, const vt_published *p) {
+static bool check_batches(vt_oddities *f, const vt_published *p) {
     static const char *const column[] = {"table", "training", "backbone", "dataset", "attack", NULL};
     enum { LEAST = 4, SURE = 3 }; /* so many; and so many that 500 images would not explain as well */
     int n;
@@ -201,7 +201,7 @@ static bool odd_grain(vt_oddities *f, const vt_published *p, int i) {
     return true;
 }
 
-static bool grains(vt_oddities *f, const vt_published *p) {
+static bool check_granularity(vt_oddities *f, const vt_published *p) {
     static const char *const set[] = {"dataset", NULL};
     int n;
     int *group = vt_published_group(p, set, false, &n);
@@ -269,7 +269,7 @@ static int same_cells(const vt_published *p, const row_facts *a, const row_facts
     return n;
 }
 
-static bool collapsed(vt_oddities *f, const vt_published *p, const row_facts *r) {
+static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_facts *r) {
     char where[160];
     vt_oddity *found = vt_oddity_add(f, "collapsed", false);
     bool ok = found != NULL;
@@ -281,7 +281,7 @@ static bool collapsed(vt_oddities *f, const vt_published *p, const row_facts *r)
 }
 
 /* Rows of other methods or backbones. The same system in two tables is one row twice. */
-static bool twins(vt_oddities *f, const vt_published *p, const row_facts *a, const row_facts *b) {
+static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_facts *a, const row_facts *b) {
     enum { LEAST = 3, MOST = 32 };
     char one[160], other[160];
     int all, same[2 * MOST], i = a->cells[0], k = b->cells[0];
@@ -300,14 +300,14 @@ static bool twins(vt_oddities *f, const vt_published *p, const row_facts *a, con
     return ok;
 }
 
-static bool rows(vt_oddities *f, const vt_published *p) {
+static bool check_rows(vt_oddities *f, const vt_published *p) {
     int n;
     row_facts *r = rows_of(p, &n);
     bool ok = r != NULL;
     for (int g = 0; ok && g < n; g++)
-        if (r[g].n >= 3 && r[g].constant) ok = collapsed(f, p, &r[g]);
+        if (r[g].n >= 3 && r[g].constant) ok = add_collapsed_row(f, p, &r[g]);
     for (int b = 0; ok && b < n; b++)
-        for (int a = 0; ok && a < b; a++) ok = twins(f, p, &r[a], &r[b]);
+        for (int a = 0; ok && a < b; a++) ok = check_equal_rows(f, p, &r[a], &r[b]);
     if (r) free(r[0].cells);
     free(r);
     return ok;
@@ -319,7 +319,7 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
     bool ok = true, cells = p->unit == VT_PERCENT && vt_published_key(p, "attack") >= 0;
     *f = (vt_oddities){0};
     for (size_t k = 0; ok && cells && k < sizeof orders / sizeof *orders; k++) ok = attack_order(f, p, &orders[k]);
-    if (cells) ok = ok && batches(f, p) && grains(f, p) && rows(f, p) && vt_check_sweep(f, p);
+    if (cells) ok = ok && check_batches(f, p) && check_granularity(f, p) && check_rows(f, p) && vt_check_sweep(f, p);
     if (cells && claims) ok = ok && vt_check_claims(f, p, claims);
     if (p->unit == VT_SCORE) ok = ok && vt_check_scores(f, p, claims);
     if (p->unit == VT_ERROR) ok = ok && vt_check_errors(f, p);

@@ -6,16 +6,16 @@
 #include <string.h>
 #include "research/table/consistency_work.h"
 
-static const char *at(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
-static bool swept(const vt_published *p, int i) {
-    return *at(p, i, "lambda_q") || *at(p, i, "lambda_k") || *at(p, i, "lambda_v");
+static const char *key_text(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
+static bool is_swept(const vt_published *p, int i) {
+    return *key_text(p, i, "lambda_q") || *key_text(p, i, "lambda_k") || *key_text(p, i, "lambda_v");
 }
 
 /* Cells of one column: all but the method agrees. */
 static bool column_mates(const vt_published *p, int i, int k) {
     static const char *const keys[] = {"table", "training", "backbone", "dataset", "attack", NULL};
     for (int j = 0; keys[j]; j++)
-        if (strcmp(at(p, i, keys[j]), at(p, k, keys[j]))) return false;
+        if (strcmp(key_text(p, i, keys[j]), key_text(p, k, keys[j]))) return false;
     return true;
 }
 
@@ -23,7 +23,7 @@ static bool column_mates(const vt_published *p, int i, int k) {
 static double best_other(const vt_published *p, int i) {
     double best = NAN;
     for (int k = 0; k < p->n; k++)
-        if (k != i && column_mates(p, i, k) && strcmp(at(p, i, "method"), at(p, k, "method")))
+        if (k != i && column_mates(p, i, k) && strcmp(key_text(p, i, "method"), key_text(p, k, "method")))
             best = fmax(best, p->cells[k].value);
     return best;
 }
@@ -45,10 +45,10 @@ typedef struct mean {
 static void add_leads(mean *m, const vt_published *p, const char *method, const char *training, const char *table,
                       const char *attack) {
     for (int i = 0; i < p->n; i++) {
-        if (strcmp(at(p, i, "method"), method) || strcmp(at(p, i, "attack"), attack) ||
-            strcmp(at(p, i, "training"), training))
+        if (strcmp(key_text(p, i, "method"), method) || strcmp(key_text(p, i, "attack"), attack) ||
+            strcmp(key_text(p, i, "training"), training))
             continue;
-        if (!in_list(table, at(p, i, "table")) || swept(p, i)) continue;
+        if (!in_list(table, key_text(p, i, "table")) || is_swept(p, i)) continue;
         double other = best_other(p, i);
         if (!isnan(other)) m->sum += p->cells[i].value - other, m->n++;
     }
@@ -56,21 +56,22 @@ static void add_leads(mean *m, const vt_published *p, const char *method, const 
 
 /* The claim's number as a mean with another attack's column in one table: which, or NULL. */
 static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *text, size_t size) {
-    const char *tables = at(c, i, "tables"), *plus = strchr(tables, '+'), *own = at(c, i, "attack");
+    const char *tables = key_text(c, i, "tables"), *plus = strchr(tables, '+'), *own = key_text(c, i, "attack");
     char first[16], second[16];
     if (!plus || strchr(plus + 1, '+')) return false;
     snprintf(first, sizeof first, "%.*s", (int)(plus - tables < 15 ? plus - tables : 15), tables);
     snprintf(second, sizeof second, "%.15s", plus + 1);
     for (int k = 0; k < c->n; k++) {
-        const char *attack = at(c, k, "attack");
-        if (k == i || strcmp(at(c, k, "tables"), tables) || !strcmp(attack, "clean") || !strcmp(attack, "AutoAttack"))
+        const char *attack = key_text(c, k, "attack");
+        if (k == i || strcmp(key_text(c, k, "tables"), tables) || !strcmp(attack, "clean") ||
+            !strcmp(attack, "AutoAttack"))
             continue;
         for (int turn = 0; turn < 2; turn++) {
             const char *here = turn ? second : first, *there = turn ? first : second;
             mean m = {0};
-            add_leads(&m, p, at(c, i, "method"), at(c, i, "training"), here, own);
+            add_leads(&m, p, key_text(c, i, "method"), key_text(c, i, "training"), here, own);
             int half = m.n;
-            add_leads(&m, p, at(c, i, "method"), at(c, i, "training"), there, attack);
+            add_leads(&m, p, key_text(c, i, "method"), key_text(c, i, "training"), there, attack);
             if (!half || m.n == half || !(fabs(m.sum / m.n - c->cells[i].value) < 0.0055)) continue;
             snprintf(text, size, "; %s comes out when Table %s's %s column is averaged with Table %s's %s column",
                      c->cells[i].shown, here, own, there, attack);
@@ -81,10 +82,11 @@ static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *
 }
 
 /* The claim's cells: those of the method. */
-static bool headline(vt_oddities *f, const vt_published *p, const vt_published *c, int i) {
+static bool check_headline(vt_oddities *f, const vt_published *p, const vt_published *c, int i) {
     mean m = {0};
     char more[200] = "";
-    add_leads(&m, p, at(c, i, "method"), at(c, i, "training"), at(c, i, "tables"), at(c, i, "attack"));
+    add_leads(&m, p, key_text(c, i, "method"), key_text(c, i, "training"), key_text(c, i, "tables"),
+              key_text(c, i, "attack"));
     double got = m.n ? m.sum / m.n : NAN;
     bool holds = fabs(got - c->cells[i].value) < 0.0055; /* as printed, two decimals */
     vt_oddity *found = vt_oddity_add(f, "headline", holds);
@@ -92,16 +94,16 @@ static bool headline(vt_oddities *f, const vt_published *p, const vt_published *
     if (!holds) mixed_up(p, c, i, more, sizeof more);
     snprintf(found->text, sizeof found->text,
              "the text's mean lead of %s under %s (%s training, Tables %s) is %s points; from %d columns it is %.2f%s",
-             at(c, i, "method"), at(c, i, "attack"), at(c, i, "training"), at(c, i, "tables"), c->cells[i].shown, m.n,
-             got, more);
+             key_text(c, i, "method"), key_text(c, i, "attack"), key_text(c, i, "training"), key_text(c, i, "tables"),
+             c->cells[i].shown, m.n, got, more);
     return true;
 }
 
 /* "Best among all competitors": in how many columns. */
-static bool best(vt_oddities *f, const vt_published *p, const char *method) {
+static bool check_best(vt_oddities *f, const vt_published *p, const char *method) {
     int all = 0, first = 0;
     for (int i = 0; i < p->n; i++) {
-        if (strcmp(at(p, i, "method"), method) || swept(p, i)) continue;
+        if (strcmp(key_text(p, i, "method"), method) || is_swept(p, i)) continue;
         double other = best_other(p, i);
         if (isnan(other)) continue;
         all++, first += p->cells[i].value >= other;
@@ -114,8 +116,8 @@ static bool best(vt_oddities *f, const vt_published *p, const char *method) {
 
 bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *claims) {
     bool ok = true;
-    for (int i = 0; ok && i < claims->n; i++) ok = headline(f, p, claims, i);
-    if (ok && claims->n) ok = best(f, p, at(claims, 0, "method"));
+    for (int i = 0; ok && i < claims->n; i++) ok = check_headline(f, p, claims, i);
+    if (ok && claims->n) ok = check_best(f, p, key_text(claims, 0, "method"));
     return ok;
 }
 
@@ -126,21 +128,21 @@ static int main_cell(const vt_published *p, int i, const char *method) {
     static const char *const keys[] = {"training", "backbone", "dataset", "attack", NULL};
     for (int k = 0; k < p->n; k++) {
         int j = 0;
-        if (swept(p, k) || (method ? strcmp(at(p, k, "method"), method) : 0)) continue;
-        while (keys[j] && !strcmp(at(p, i, keys[j]), at(p, k, keys[j]))) j++;
+        if (is_swept(p, k) || (method ? strcmp(key_text(p, k, "method"), method) : 0)) continue;
+        while (keys[j] && !strcmp(key_text(p, i, keys[j]), key_text(p, k, keys[j]))) j++;
         if (!keys[j]) return k;
     }
     return -1;
 }
 
-static bool attacked(const vt_published *p, int i) { return strcmp(at(p, i, "attack"), "clean") != 0; }
+static bool is_attacked(const vt_published *p, int i) { return strcmp(key_text(p, i, "attack"), "clean") != 0; }
 
 /* Every swept cell of a training and attack below the row without penalty. */
 static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g) {
     int first = -1, n = 0, below = 0, none = -1;
     double least = INFINITY, most = -INFINITY;
     for (int i = 0; i < p->n; i++) {
-        if (group[i] != g || !swept(p, i) || !attacked(p, i)) continue;
+        if (group[i] != g || !is_swept(p, i) || !is_attacked(p, i)) continue;
         if (first < 0) first = i, none = main_cell(p, i, "TransFormer");
         if (none < 0) return true;
         double v = p->cells[i].value;
@@ -151,46 +153,51 @@ static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g)
     vt_oddity *found = vt_oddity_add(f, "sweep", false);
     bool ok = found != NULL;
     for (int i = 0; ok && i < p->n; i++)
-        if (group[i] == g && swept(p, i)) ok = vt_oddity_cell(found, i);
+        if (group[i] == g && is_swept(p, i)) ok = vt_oddity_cell(found, i);
     if (ok)
         snprintf(found->text, sizeof found->text,
                  "Table %s, %s training, %s: all %d triples (%g to %g) lie below the row without penalty of Table %s "
                  "(%s)",
-                 at(p, first, "table"), at(p, first, "training"), at(p, first, "attack"), n, least, most,
-                 at(p, none, "table"), p->cells[none].shown);
+                 key_text(p, first, "table"), key_text(p, first, "training"), key_text(p, first, "attack"), n, least,
+                 most, key_text(p, none, "table"), p->cells[none].shown);
     return ok;
 }
 
 static bool same_triple(const vt_published *p, int i, int k) {
-    return !strcmp(at(p, i, "lambda_q"), at(p, k, "lambda_q")) && !strcmp(at(p, i, "lambda_k"), at(p, k, "lambda_k")) &&
-           !strcmp(at(p, i, "lambda_v"), at(p, k, "lambda_v")) && !strcmp(at(p, i, "table"), at(p, k, "table")) &&
-           !strcmp(at(p, i, "training"), at(p, k, "training"));
+    return !strcmp(key_text(p, i, "lambda_q"), key_text(p, k, "lambda_q")) &&
+           !strcmp(key_text(p, i, "lambda_k"), key_text(p, k, "lambda_k")) &&
+           !strcmp(key_text(p, i, "lambda_v"), key_text(p, k, "lambda_v")) &&
+           !strcmp(key_text(p, i, "table"), key_text(p, k, "table")) &&
+           !strcmp(key_text(p, i, "training"), key_text(p, k, "training"));
 }
 
 /* Which swept row the main table shows for a training: every attack of both agrees. */
 static bool which_triple(vt_oddities *f, const vt_published *p, const char *training) {
     int triples = 0, found = -1, any = -1;
     for (int i = 0; i < p->n; i++) {
-        if (!swept(p, i) || strcmp(at(p, i, "training"), training) || strcmp(at(p, i, "attack"), "clean")) continue;
+        if (!is_swept(p, i) || strcmp(key_text(p, i, "training"), training) ||
+            strcmp(key_text(p, i, "attack"), "clean"))
+            continue;
         int same = 0, all = 0;
         triples++, any = i;
         for (int k = 0; k < p->n; k++) {
-            int m = swept(p, k) && same_triple(p, i, k) ? main_cell(p, k, at(p, k, "method")) : -1;
+            int m = is_swept(p, k) && same_triple(p, i, k) ? main_cell(p, k, key_text(p, k, "method")) : -1;
             if (m >= 0) all++, same += fabs(p->cells[m].value - p->cells[k].value) < 1e-9;
         }
         if (all && same == all) found = i;
     }
-    if (triples < 2 || main_cell(p, any, at(p, any, "method")) < 0) return true;
+    if (triples < 2 || main_cell(p, any, key_text(p, any, "method")) < 0) return true;
     vt_oddity *note = vt_oddity_add(f, "sweep", found >= 0);
     if (!note) return false;
-    const char *table = at(p, any, "table"), *m = at(p, main_cell(p, any, at(p, any, "method")), "table");
+    const char *table = key_text(p, any, "table"),
+               *m = key_text(p, main_cell(p, any, key_text(p, any, "method")), "table");
     if (found >= 0)
         snprintf(note->text, sizeof note->text, "%s training: Table %s's row of %s is Table %s's triple (%s, %s, %s)",
-                 training, m, at(p, found, "method"), table, at(p, found, "lambda_q"), at(p, found, "lambda_k"),
-                 at(p, found, "lambda_v"));
+                 training, m, key_text(p, found, "method"), table, key_text(p, found, "lambda_q"),
+                 key_text(p, found, "lambda_k"), key_text(p, found, "lambda_v"));
     else
         snprintf(note->text, sizeof note->text, "%s training: Table %s's row of %s is none of Table %s's %d triples",
-                 training, m, at(p, any, "method"), table, triples);
+                 training, m, key_text(p, any, "method"), table, triples);
     return true;
 }
 
@@ -207,10 +214,11 @@ bool vt_check_sweep(vt_oddities *f, const vt_published *p) {
 
 /* ---- running times ---- */
 
-static int partner(const vt_published *p, int i) {
+static int adversarial_cell(const vt_published *p, int i) {
     for (int k = 0; k < p->n; k++)
-        if (!strcmp(at(p, k, "training"), "adversarial") && !strcmp(at(p, k, "method"), at(p, i, "method")) &&
-            !strcmp(at(p, k, "table"), at(p, i, "table")))
+        if (!strcmp(key_text(p, k, "training"), "adversarial") &&
+            !strcmp(key_text(p, k, "method"), key_text(p, i, "method")) &&
+            !strcmp(key_text(p, k, "table"), key_text(p, i, "table")))
             return k;
     return -1;
 }
@@ -220,12 +228,12 @@ bool vt_check_times(vt_oddities *f, const vt_published *p) {
     char text[300] = "";
     int cells[64], n = 0, all = 0;
     for (int i = 0; i < p->n; i++) {
-        int k = strcmp(at(p, i, "training"), "standard") ? -1 : partner(p, i);
+        int k = strcmp(key_text(p, i, "training"), "standard") ? -1 : adversarial_cell(p, i);
         if (k < 0 || fabs(p->cells[i].value - 1) < 1e-12) continue; /* 1: what the others are measured by */
         all++;
         if (p->cells[k].value <= p->cells[i].value || n > 62) continue;
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%s %s to %s", used ? ", " : "", at(p, i, "method"),
+        snprintf(text + used, sizeof text - used, "%s%s %s to %s", used ? ", " : "", key_text(p, i, "method"),
                  p->cells[i].shown, p->cells[k].shown);
         cells[n++] = i, cells[n++] = k;
     }

@@ -6,9 +6,9 @@
 #include <string.h>
 #include "research/table/consistency_work.h"
 
-static const char *at(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
-static bool is(const vt_published *p, int i, const char *key, const char *value) {
-    return !strcmp(at(p, i, key), value);
+static const char *key_text(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
+static bool has_value(const vt_published *p, int i, const char *key, const char *value) {
+    return !strcmp(key_text(p, i, key), value);
 }
 
 static const char *const column_keys[] = {"table", "dataset", "metric", NULL};
@@ -18,7 +18,8 @@ static const char *const column_keys[] = {"table", "dataset", "metric", NULL};
 static int in_column(const vt_published *p, const int *column, int i, const char *method) {
     int best = -1;
     for (int k = 0; k < p->n; k++) {
-        if (column[k] != column[i] || (method ? !is(p, k, "method", method) : is(p, k, "method", PLAIN))) continue;
+        if (column[k] != column[i] || (method ? !has_value(p, k, "method", method) : has_value(p, k, "method", PLAIN)))
+            continue;
         if (best < 0 || p->cells[k].value > p->cells[best].value) best = k;
     }
     return best;
@@ -33,20 +34,21 @@ static bool below_plain(vt_oddities *f, const vt_published *p, const int *column
         vt_oddity *found = vt_oddity_add(f, "variants", false);
         if (!found || !vt_oddity_cell(found, i)) return false;
         snprintf(found->text, sizeof found->text, "%s: %s has %s, the plain " PLAIN " %s, so not all variants boost",
-                 vt_place(p, i, column_keys, where, sizeof where), at(p, i, "method"), p->cells[i].shown,
+                 vt_place(p, i, column_keys, where, sizeof where), key_text(p, i, "method"), p->cells[i].shown,
                  p->cells[plain].shown);
     }
     return true;
 }
 
-static double gain(const vt_published *p, int i, int plain) {
+static double gain_percent(const vt_published *p, int i, int plain) {
     return 100 * (p->cells[i].value / p->cells[plain].value - 1);
 }
 
 /* Whose gain the stated number is, as printed with one decimal: a cell, or -1. */
-static int whose(const vt_published *p, const int *column, int i, int plain, double stated) {
+static int cell_with_gain(const vt_published *p, const int *column, int i, int plain, double stated) {
     for (int k = 0; k < p->n; k++)
-        if (column[k] == column[i] && k != plain && fabs(round(10 * gain(p, k, plain)) / 10 - stated) < 1e-9) return k;
+        if (column[k] == column[i] && k != plain && fabs(round(10 * gain_percent(p, k, plain)) / 10 - stated) < 1e-9)
+            return k;
     return -1;
 }
 
@@ -55,21 +57,22 @@ static bool stated_gain(vt_oddities *f, const vt_published *p, const int *column
     char where[160], other[160] = "";
     int i = 0, j = 0;
     for (; i < p->n; i++) {
-        for (j = 0; column_keys[j] && !strcmp(at(p, i, column_keys[j]), at(c, claim, column_keys[j])); j++) continue;
+        for (j = 0; column_keys[j] && !strcmp(key_text(p, i, column_keys[j]), key_text(c, claim, column_keys[j])); j++)
+            continue;
         if (!column_keys[j]) break;
     }
     if (i == p->n) return true; /* no such column */
     int plain = in_column(p, column, i, PLAIN), best = in_column(p, column, i, NULL);
     if (plain < 0 || best < 0) return true;
     double stated = c->cells[claim].value;
-    int who = whose(p, column, i, plain, stated);
+    int who = cell_with_gain(p, column, i, plain, stated);
     vt_oddity *found = vt_oddity_add(f, "gain", who == best);
     if (!found || !vt_oddity_cell(found, best)) return false;
     if (who >= 0 && who != best)
-        snprintf(other, sizeof other, " (%s is %s's)", c->cells[claim].shown, at(p, who, "method"));
+        snprintf(other, sizeof other, " (%s is %s's)", c->cells[claim].shown, key_text(p, who, "method"));
     snprintf(found->text, sizeof found->text, "%s: the text's gain is %s %%; from the cells the best, %s, has %.2f%s",
-             vt_place(p, i, column_keys, where, sizeof where), c->cells[claim].shown, at(p, best, "method"),
-             gain(p, best, plain), other);
+             vt_place(p, i, column_keys, where, sizeof where), c->cells[claim].shown, key_text(p, best, "method"),
+             gain_percent(p, best, plain), other);
     return true;
 }
 
@@ -97,8 +100,9 @@ bool vt_check_errors(vt_oddities *f, const vt_published *p) {
             ok = found && vt_oddity_cell(found, i) && vt_oddity_cell(found, k);
             if (ok)
                 snprintf(found->text, sizeof found->text,
-                         "Table %s, n = %s: %s has %s, %s %s, though it is ranked above", at(p, i, "table"),
-                         at(p, i, "n"), at(p, i, "method"), p->cells[i].shown, at(p, k, "method"), p->cells[k].shown);
+                         "Table %s, n = %s: %s has %s, %s %s, though it is ranked above", key_text(p, i, "table"),
+                         key_text(p, i, "n"), key_text(p, i, "method"), p->cells[i].shown, key_text(p, k, "method"),
+                         p->cells[k].shown);
         }
     free(column);
     return ok;
@@ -111,7 +115,7 @@ static const char *const network_keys[] = {"table", "model", NULL};
 /* The tensor whose printed shape explains why the sum is `over` too large: as a square of its rows it would fit. */
 static int square_fits(const vt_published *p, const int *network, int g, double over) {
     for (int i = 0; i < p->n; i++) {
-        double rows = strtod(at(p, i, "rows"), NULL);
+        double rows = strtod(key_text(p, i, "rows"), NULL);
         if (network[i] == g && rows > 0 && fabs(p->cells[i].value - over - rows * rows) < 0.5) return i;
     }
     return -1;
@@ -124,7 +128,7 @@ static bool network_adds_up(vt_oddities *f, const vt_published *p, const int *ne
     int all = -1;
     for (int i = 0; i < p->n; i++) {
         if (network[i] != g) continue;
-        if (is(p, i, "tensor", "all"))
+        if (has_value(p, i, "tensor", "all"))
             all = i;
         else
             sum += p->cells[i].value;
@@ -135,8 +139,9 @@ static bool network_adds_up(vt_oddities *f, const vt_published *p, const int *ne
     vt_oddity *found = vt_oddity_add(f, "parameters", fabs(over) < 0.5);
     if (!found || !vt_oddity_cell(found, all) || (odd >= 0 && !vt_oddity_cell(found, odd))) return false;
     if (odd >= 0)
-        snprintf(why, sizeof why, "; %s of %s x %s, not %s x %s, gives the printed number", at(p, odd, "tensor"),
-                 at(p, odd, "rows"), at(p, odd, "rows"), at(p, odd, "rows"), at(p, odd, "columns"));
+        snprintf(why, sizeof why, "; %s of %s x %s, not %s x %s, gives the printed number", key_text(p, odd, "tensor"),
+                 key_text(p, odd, "rows"), key_text(p, odd, "rows"), key_text(p, odd, "rows"),
+                 key_text(p, odd, "columns"));
     snprintf(found->text, sizeof found->text,
              "%s: tensors of the printed shapes have %.0f parameters, printed are %s%s",
              vt_place(p, all, network_keys, where, sizeof where), sum, p->cells[all].shown, why);

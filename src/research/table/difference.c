@@ -17,7 +17,7 @@ static bool same_images(const vt_table_cell *a, const vt_table_cell *b) {
 }
 
 /* Common seeds; without one (a checkpoint has none of training's) the first of each. */
-static pairs match(const vt_table *t, int a, int b, const vt_table_cell *x, const vt_table_cell *y) {
+static pairs match_seeds(const vt_table *t, int a, int b, const vt_table_cell *x, const vt_table_cell *y) {
     const vt_manifest_row *r = &t->m->rows[a], *s = &t->m->rows[b];
     pairs p = {.n = 0};
     for (int first = 0; first < 2 && !p.n; first++)
@@ -27,7 +27,7 @@ static pairs match(const vt_table *t, int a, int b, const vt_table_cell *x, cons
     return p;
 }
 
-static void count(vt_difference *d, const uint8_t *a, const uint8_t *b, int64_t n) {
+static void count_disagreements(vt_difference *d, const uint8_t *a, const uint8_t *b, int64_t n) {
     for (int64_t i = 0; i < n; i++) d->for_it += a[i] && !b[i], d->other += b[i] && !a[i];
 }
 
@@ -46,13 +46,13 @@ static void of_seeds(vt_difference *d, const double *points) {
 
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack) {
     const vt_table_cell *x = vt_table_at(t, a, data, attack), *y = vt_table_at(t, b, data, attack);
-    pairs p = match(t, a, b, x, y);
+    pairs p = match_seeds(t, a, b, x, y);
     double points[PAIRS];
     vt_difference d = {.points = NAN, .low = NAN, .high = NAN, .p = NAN};
     if (!p.n || !same_images(x, y)) return d;
     d.seeds = p.n, d.images = x->total;
     for (int i = 0; i < p.n; i++) {
-        count(&d, x->right[p.a[i]], y->right[p.b[i]], x->total);
+        count_disagreements(&d, x->right[p.a[i]], y->right[p.b[i]], x->total);
         points[i] = x->value[p.a[i]] - y->value[p.b[i]];
     }
     if (p.n == 1)

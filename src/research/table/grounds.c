@@ -23,7 +23,7 @@ static bool without_penalty(const vt_manifest *m, int a, int b) {
 }
 
 /* Has row a's penalty a weight for this branch (q, k or v)? "msvp.lambda=A" is of all three, "A,B,C" one each. */
-static bool penalised(const vt_manifest_row *a, char branch) {
+static bool is_branch_penalised(const vt_manifest_row *a, char branch) {
     const char *list = NULL;
     for (int i = 0; i < a->set.n; i++)
         if (!strncmp(a->set.word[i], "msvp.lambda=", 12)) list = a->set.word[i] + 12; /* the last one counts */
@@ -49,7 +49,7 @@ static effect effect_of(const vt_table *t, int a, int b, int d) {
     for (int c = 0; c < m->n_attacks; c++) {
         const vt_table_cell *with = vt_table_at(t, a, d, c), *plain = vt_table_at(t, b, d, c);
         if (with->kind != VT_CELL_SIGMA || !with->done || !plain->done) continue;
-        if (!penalised(&m->rows[a], m->attacks[c].spectrum[0])) continue;
+        if (!is_branch_penalised(&m->rows[a], m->attacks[c].spectrum[0])) continue;
         double change = 100 * (with->mean / plain->mean - 1);
         x.mean += (change - x.mean) / ++x.targets;
         if (fabs(change) >= LEAST || used >= sizeof x.list) continue;
@@ -59,13 +59,13 @@ static effect effect_of(const vt_table *t, int a, int b, int d) {
     return x;
 }
 
-static bool idle(const effect *x) { return x->targets && fabs(x->mean) < LEAST; }
+static bool is_idle(const effect *x) { return x->targets && fabs(x->mean) < LEAST; }
 
 static bool idle_row(const vt_table *t, int a, int d) {
     for (int b = 0; b < t->m->n_rows; b++) {
         effect x = {0};
         if (b != a && without_penalty(t->m, a, b)) x = effect_of(t, a, b, d);
-        if (idle(&x)) return true;
+        if (is_idle(&x)) return true;
     }
     return false;
 }
@@ -78,8 +78,8 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
             for (int d = 0; d < m->n_data && a != b; d++) {
                 effect x = {0};
                 if (without_penalty(m, a, b)) x = effect_of(t, a, b, d);
-                if ((!x.still && !idle(&x)) || k--) continue;
-                if (!idle(&x))
+                if ((!x.still && !is_idle(&x)) || k--) continue;
+                if (!is_idle(&x))
                     snprintf(buf, size,
                              "Warning: the penalty of %s changed its targets by %+.1f %% in the mean from %s, but %s: "
                              "less than %d %%.",
@@ -170,7 +170,7 @@ const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o) {
 /* ---- the paper's other cells of the same comparison ---- */
 
 /* Do published cells a and b agree in all keys but these? */
-static bool agree(const vt_published *p, int a, int b, const char *const *but) {
+static bool agree_except_keys(const vt_published *p, int a, int b, const char *const *but) {
     for (int k = 0; k < p->n_keys; k++) {
         bool open = false;
         for (int i = 0; but[i]; i++) open = open || !strcmp(but[i], p->keys[k]);
@@ -179,13 +179,13 @@ static bool agree(const vt_published *p, int a, int b, const char *const *but) {
     return true;
 }
 
-static bool named(const vt_words *w, const char *name) {
+static bool has_word(const vt_words *w, const char *name) {
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->word[i], name)) return true;
     return false;
 }
 
-static void widen(vt_published_range *r, double v) {
+static void widen_range(vt_published_range *r, double v) {
     if (!r->n++) r->least = r->most = v;
     r->least = fmin(r->least, v), r->most = fmax(r->most, v);
 }
@@ -197,13 +197,13 @@ void vt_table_ranges(const vt_table *t, vt_table_ordering *o) {
         b = vt_table_at(t, o->below, o->data, o->attack)->published;
     if (!o->published || a < 0 || b < 0) return;
     for (int i = 0; i < p->n; i++) {
-        if (!agree(p, i, a, place)) continue;
+        if (!agree_except_keys(p, i, a, place)) continue;
         for (int k = 0; k < p->n; k++) {
-            if (!agree(p, k, i, method) || !agree(p, k, b, place)) continue;
+            if (!agree_except_keys(p, k, i, method) || !agree_except_keys(p, k, b, place)) continue;
             double gap = p->cells[i].value - p->cells[k].value;
-            widen(&o->all, gap);
-            if (!named(&t->m->comparable, vt_published_at(p, i, "backbone"))) continue;
-            widen(&o->comparable, gap);
+            widen_range(&o->all, gap);
+            if (!has_word(&t->m->comparable, vt_published_at(p, i, "backbone"))) continue;
+            widen_range(&o->comparable, gap);
             o->within = o->within || (o->d.low <= gap && gap <= o->d.high);
         }
     }

@@ -109,7 +109,7 @@ vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path);
 }
 
-static vt_status wrong(const vt_manifest *m, const vt_yaml_node *x, const char *what, vt_err *e) {
+static vt_status fail_at_node(const vt_manifest *m, const vt_yaml_node *x, const char *what, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "%s:%d: %s %s", m->path, x->line, x->key ? x->key : "this", what);
 }
 
@@ -117,22 +117,22 @@ static vt_status wrong(const vt_manifest *m, const vt_yaml_node *x, const char *
 vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e) {
     int n = x->kind == VT_YAML_LIST ? x->n : 1;
     const vt_yaml_node *items = x->kind == VT_YAML_LIST ? x->items : x;
-    if (x->kind == VT_YAML_MAP) return wrong(m, x, "takes a word or a list of words", e);
+    if (x->kind == VT_YAML_MAP) return fail_at_node(m, x, "takes a word or a list of words", e);
     w->word = calloc((size_t)n + 1, sizeof *w->word);
     if (!w->word) return vt_manifest_no_memory(m, e);
     for (int i = 0; i < n; i++) {
-        if (items[i].kind != VT_YAML_SCALAR || !*items[i].value) return wrong(m, x, "must hold plain words", e);
+        if (items[i].kind != VT_YAML_SCALAR || !*items[i].value) return fail_at_node(m, x, "must hold plain words", e);
         w->word[w->n++] = items[i].value;
     }
     return VT_OK;
 }
 
 static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_node *x, vt_err *e) {
-    if (x->kind != VT_YAML_MAP) return wrong(m, x, "takes lines of the form KEY: VALUE", e);
+    if (x->kind != VT_YAML_MAP) return fail_at_node(m, x, "takes lines of the form KEY: VALUE", e);
     k->pair = calloc((size_t)x->n + 1, sizeof *k->pair);
     if (!k->pair) return vt_manifest_no_memory(m, e);
     for (int i = 0; i < x->n; i++) {
-        if (x->items[i].kind != VT_YAML_SCALAR) return wrong(m, &x->items[i], "takes one value", e);
+        if (x->items[i].kind != VT_YAML_SCALAR) return fail_at_node(m, &x->items[i], "takes one value", e);
         k->pair[k->n].key = x->items[i].key;
         k->pair[k->n++].value = x->items[i].value;
     }
@@ -142,18 +142,19 @@ static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_nod
 static vt_status read_number(const vt_manifest *m, int64_t *out, const vt_yaml_node *x, vt_err *e) {
     long long v;
     if (x->kind != VT_YAML_SCALAR || !vt_parse_int(x->value, &v) || v < 1 || v > INT32_MAX)
-        return wrong(m, x, "must be a whole number from 1", e);
+        return fail_at_node(m, x, "must be a whole number from 1", e);
     *out = v;
     return VT_OK;
 }
 
-static const field *find(const field *fields, const char *key) {
+static const field *find_field(const field *fields, const char *key) {
     for (; fields->key; fields++)
         if (!strcmp(fields->key, key)) return fields;
     return NULL;
 }
 
-static vt_status unknown(const vt_manifest *m, const field *fields, const vt_yaml_node *x, const char *of, vt_err *e) {
+static vt_status fail_unknown_key(const vt_manifest *m, const field *fields, const vt_yaml_node *x, const char *of,
+                                  vt_err *e) {
     const char *names[32];
     size_t n = 0;
     for (; fields[n].key && n < 32; n++) names[n] = fields[n].key;
@@ -165,8 +166,9 @@ static vt_status unknown(const vt_manifest *m, const field *fields, const vt_yam
 static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e);
 
 static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, vt_err *e) {
-    if (x->kind != VT_YAML_MAP || !x->n) return wrong(m, x, "takes names, each with its keys indented below it", e);
-    if (x->n > VT_MANIFEST_MOST) return wrong(m, x, "holds more than 512 names", e);
+    if (x->kind != VT_YAML_MAP || !x->n)
+        return fail_at_node(m, x, "takes names, each with its keys indented below it", e);
+    if (x->n > VT_MANIFEST_MOST) return fail_at_node(m, x, "holds more than 512 names", e);
     char *items = calloc((size_t)x->n, records[which].size);
     if (!items) return vt_manifest_no_memory(m, e);
     memcpy((char *)m + records[which].list, &items, sizeof items); /* as a pointer to its own type */
@@ -176,8 +178,9 @@ static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, 
         *n = i + 1;
         *(const char **)to = x->items[i].key; /* name comes first in each */
         bool empty = x->items[i].kind == VT_YAML_SCALAR && !*x->items[i].value;
-        if (!empty && x->items[i].kind != VT_YAML_MAP) return wrong(m, &x->items[i], "takes keys indented below it", e);
-        if (strlen(x->items[i].key) > 60) return wrong(m, &x->items[i], "is longer than 60 bytes", e);
+        if (!empty && x->items[i].kind != VT_YAML_MAP)
+            return fail_at_node(m, &x->items[i], "takes keys indented below it", e);
+        if (strlen(x->items[i].key) > 60) return fail_at_node(m, &x->items[i], "is longer than 60 bytes", e);
         if (!empty) VT_TRY(read_record(m, records[which].fields, to, &x->items[i], e));
     }
     return VT_OK;
@@ -186,11 +189,11 @@ static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, 
 static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e) {
     for (int i = 0; i < x->n; i++) {
         const vt_yaml_node *v = &x->items[i];
-        const field *f = find(fields, v->key);
-        if (!f) return unknown(m, fields, v, x->key ? x->key : "a manifest", e);
+        const field *f = find_field(fields, v->key);
+        if (!f) return fail_unknown_key(m, fields, v, x->key ? x->key : "a manifest", e);
         void *at = (char *)to + f->offset;
         if (f->kind == TEXT) {
-            if (v->kind != VT_YAML_SCALAR || !*v->value) return wrong(m, v, "takes one value", e);
+            if (v->kind != VT_YAML_SCALAR || !*v->value) return fail_at_node(m, v, "takes one value", e);
             *(const char **)at = v->value;
         }
         if (f->kind == NUMBER) VT_TRY(read_number(m, at, v, e));

@@ -8,14 +8,14 @@
 #include "core/files.h"
 #include "core/opt.h"
 
-static bool have(const vt_words *w, const char *word) {
+static bool has_word(const vt_words *w, const char *word) {
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->word[i], word)) return true;
     return false;
 }
 
 /* A copy of `text` that lives as long as m. */
-static vt_status keep(vt_manifest *m, const char **out, const char *text, vt_err *e) {
+static vt_status store_copy(vt_manifest *m, const char **out, const char *text, vt_err *e) {
     char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
     if (!more) return vt_manifest_no_memory(m, e);
     m->joined = more;
@@ -29,7 +29,7 @@ static vt_status from_here(vt_manifest *m, const char **path, vt_err *e) {
     char buf[VT_PATH_MAX];
     if (!*path || **path == '/') return VT_OK;
     if (!vt_path(buf, m->dir, *path)) return vt_fail(e, VT_E_USAGE, "%s: the path %.80s is too long", m->path, *path);
-    return keep(m, path, buf, e);
+    return store_copy(m, path, buf, e);
 }
 
 /* names=FILE.map, of options. */
@@ -39,7 +39,7 @@ static vt_status map_from_here(vt_manifest *m, const char **word, vt_err *e) {
     if (strncmp(*word, "names=", 6) || !strstr(path, ".map")) return VT_OK;
     VT_TRY(from_here(m, &path, e));
     snprintf(option, sizeof option, "names=%.*s", VT_PATH_MAX, path);
-    return keep(m, word, option, e);
+    return store_copy(m, word, option, e);
 }
 
 static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e) {
@@ -97,7 +97,7 @@ static vt_status all_named(const vt_manifest *m, vt_manifest_kind which, const v
  * says again what the manifest or the cell says would make the table say what was not measured. */
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
     static const char taken[] =
-        " data images split attack profile surrogate as-published eight-bit eps individual targets norm "
+        " data extra images split attack profile surrogate as-published eight-bit eps individual targets norm "
         "threat seed seeds wrap out resume threads init from no-selftest verbose set dry-run "
         "expect-robust skip-not-finite max-steps exhaustive corruption severity json quiet fail-under "
         "batch oracle oracle-timeout surrogate-oracle search ";
@@ -130,11 +130,12 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     VT_TRY(all_named(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
     VT_TRY(all_named(m, VT_MANIFEST_DATA, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
-        if (m->attacks[a].steps && (!r->attacks.n || have(&r->attacks, m->attacks[a].name)))
+        if (m->attacks[a].steps && (!r->attacks.n || has_word(&r->attacks, m->attacks[a].name)))
             return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
                            m->attacks[a].name);
     if (r->set_for && r->set_for->kind != VT_YAML_MAP)
-        return vt_fail(e, VT_E_USAGE, "%s:%d: %s takes data sets, each with recipe keys", m->path, r->set_for->line, r->set_for->key);
+        return vt_fail(e, VT_E_USAGE, "%s:%d: %s takes data sets, each with recipe keys", m->path, r->set_for->line,
+                       r->set_for->key);
     for (int i = 0; r->set_for && i < r->set_for->n; i++) {
         const vt_yaml_node *x = &r->set_for->items[i];
         VT_TRY(vt_manifest_named(m, VT_MANIFEST_DATA, x->key, where, NULL, e));
@@ -196,7 +197,7 @@ static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e)
                            a->seed_words.word[i]);
     }
     for (int r = 0; r < m->n_rows; r++) {
-        bool any = m->rows[r].attacks.n && !have(&m->rows[r].attacks, a->name);
+        bool any = m->rows[r].attacks.n && !has_word(&m->rows[r].attacks, a->name);
         for (int s = 0; s < m->rows[r].n_seeds; s++) any = any || vt_manifest_seeded(m, r, attack, m->rows[r].seeds[s]);
         if (!any)
             return vt_fail(e, VT_E_USAGE, "%s: row %s has no seed of the column %s", m->path, m->rows[r].name, a->name);
@@ -328,8 +329,9 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
     const vt_manifest_row *r = &m->rows[row];
     const vt_manifest_attack *a = &m->attacks[attack];
-    return (!r->attacks.n || have(&r->attacks, a->name)) && (!r->data.n || have(&r->data, m->data[data].name)) &&
-           (!a->data.n || have(&a->data, m->data[data].name));
+    return (!r->attacks.n || has_word(&r->attacks, a->name)) &&
+           (!r->data.n || has_word(&r->data, m->data[data].name)) &&
+           (!a->data.n || has_word(&a->data, m->data[data].name));
 }
 
 bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed) {

@@ -73,7 +73,7 @@ static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
 }
 
 /* Published cells of one block: they differ in the method, and in what belongs to it, alone. */
-static bool comparable(const vt_published *p, int a, int b) {
+static bool are_comparable(const vt_published *p, int a, int b) {
     static const char *const own[] = {"method", "lambda_q", "lambda_k", "lambda_v", NULL};
     for (int k = 0; k < p->n_keys; k++) {
         bool of_method = false;
@@ -92,7 +92,7 @@ static vt_status published_orderings(vt_table *t, int data, int attack, const ch
     for (int r = 0; r < t->m->n_rows; r++) {
         const vt_table_cell *c = vt_table_at(t, r, data, attack);
         if (r == subject || s->published < 0 || c->published < 0) continue;
-        if (!comparable(t->published, s->published, c->published)) continue;
+        if (!are_comparable(t->published, s->published, c->published)) continue;
         double gap = t->published->cells[s->published].value - t->published->cells[c->published].value;
         if (fabs(gap) < 1e-9) continue; /* the paper orders nothing */
         vt_table_ordering o = {.above = gap > 0 ? subject : r,
@@ -121,7 +121,7 @@ static vt_status asked_orderings(vt_table *t, int data, int attack, vt_err *e) {
 /* Published points that the row has more than the other; NAN: the paper has no such cells in one block. */
 static double published_gap(const vt_table *t, int above, int below, int data, int attack) {
     int a = vt_table_at(t, above, data, attack)->published, b = vt_table_at(t, below, data, attack)->published;
-    if (a < 0 || b < 0 || !comparable(t->published, a, b)) return NAN;
+    if (a < 0 || b < 0 || !are_comparable(t->published, a, b)) return NAN;
     return t->published->cells[a].value - t->published->cells[b].value;
 }
 
@@ -146,7 +146,7 @@ static vt_status primary_orderings(vt_table *t, vt_err *e) {
 
 /* ---- verdicts ---- */
 
-static void measure(const vt_table *t, vt_table_ordering *o) {
+static void measure_difference(const vt_table *t, vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     o->d = p && p->at >= 0 ? vt_table_frontier(t, p->above, p->rows, p->n_rows, p->data, p->column, p->at)
                            : vt_table_difference(t, o->above, o->below, o->data, o->attack);
@@ -165,7 +165,7 @@ static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
     return o->d.seeds < wanted;
 }
 
-static vt_table_verdict judge(const vt_table_ordering *o, bool lacking) {
+static vt_table_verdict verdict_of(const vt_table_ordering *o, bool lacking) {
     bool frontier = o->primary && o->primary->at >= 0, decided = o->adjusted <= VT_TABLE_ALPHA;
     if (!o->d.seeds || lacking) return VT_TABLE_ABSENT;
     if (o->untested) return VT_TABLE_UNTESTED;
@@ -188,12 +188,12 @@ const char *vt_table_verdict_name(vt_table_verdict v) {
 }
 
 /* The primary family by Holm, the rest as it is; without one all are a family. */
-static vt_status decide(vt_table *t, vt_err *e) {
+static vt_status decide_verdicts(vt_table *t, vt_err *e) {
     double *p = calloc(2 * (size_t)t->n_orderings + 1, sizeof *p), *adjusted = p + t->n_orderings;
     if (!p) return no_memory(t, e);
     int family = t->m->n_primary ? 0 : t->n_orderings;
     for (int i = 0; i < t->n_orderings; i++) {
-        measure(t, &t->orderings[i]);
+        measure_difference(t, &t->orderings[i]);
         if (t->orderings[i].primary) family = i + 1; /* they stand first */
     }
     for (int i = 0; i < family; i++) p[i] = t->orderings[i].d.p;
@@ -205,7 +205,7 @@ static vt_status decide(vt_table *t, vt_err *e) {
         o->untested = vt_table_untested(t, o);
         vt_table_ranges(t, o);
         o->smaller = o->gap > 0 && o->d.high < (o->comparable.n ? o->comparable.least : o->gap);
-        o->verdict = judge(o, lacks_seeds(t, o));
+        o->verdict = verdict_of(o, lacks_seeds(t, o));
     }
     free(p);
     return VT_OK;
@@ -222,5 +222,5 @@ vt_status vt_table_decide(vt_table *t, vt_err *e) {
             for (int i = 0; i < m->subjects.n; i++) VT_TRY(published_orderings(t, d, a, m->subjects.word[i], e));
             VT_TRY(asked_orderings(t, d, a, e));
         }
-    return decide(t, e);
+    return decide_verdicts(t, e);
 }

@@ -124,7 +124,7 @@ static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
 
 /* ---- cells ---- */
 
-static vt_plan_cell *add(vt_plan *p, const vt_plan_cell *c) {
+static vt_plan_cell *add_cell(vt_plan *p, const vt_plan_cell *c) {
     if ((p->n & (p->n - 1)) == 0) { /* room doubles */
         vt_plan_cell *more = realloc(p->cells, (p->n ? 2 * (size_t)p->n : 1) * sizeof *more);
         if (!more) return NULL;
@@ -134,7 +134,7 @@ static vt_plan_cell *add(vt_plan *p, const vt_plan_cell *c) {
     return &p->cells[p->n++];
 }
 
-static void lacks(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path) {
+static void note_missing_file(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path) {
     const char *slash = strrchr(path, '/'), *source = NULL;
     for (int i = 0; i < p->m->sources.n && !source; i++)
         if (!strcmp(p->m->sources.pair[i].key, slash ? slash + 1 : path)) source = p->m->sources.pair[i].value;
@@ -152,7 +152,7 @@ static json_t *words_json(const vt_words *w) {
 static vt_status file_hash(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path,
                            char hex[65], vt_err *e) {
     if (access(path, F_OK) == 0) return vt_sha_file(path, hex, e);
-    lacks(p, c, what, name, path);
+    note_missing_file(p, c, what, name, path);
     return VT_OK;
 }
 
@@ -182,7 +182,7 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     char init[65] = "";
     VT_TRY(vt_plan_recipe(p, c, e));
     VT_TRY(init_hash(p, c, init, e));
-    if (!d->train) lacks(p, c, "data", p->m->data[c->data].name, d->path);
+    if (!d->train) note_missing_file(p, c, "data", p->m->data[c->data].name, d->path);
     if (*c->lacks) return VT_OK;
     size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:o}", "kind", "train", "recipe", c->recipe, "train", d->train->hash,
@@ -204,7 +204,7 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     VT_TRY(vt_plan_evaluation(p, c, e));
     if (c->model < 0) VT_TRY(file_hash(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
-    if (!d->images) lacks(p, c, "data", p->m->data[c->data].name, d->path);
+    if (!d->images) note_missing_file(p, c, "data", p->m->data[c->data].name, d->path);
     vt_norm norm = VT_LINF;
     if (a->norm && !vt_norm_find(a->norm, &norm))
         return vt_fail(e, VT_E_USAGE, "%s: attack %s has the norm '%.40s', must be linf, l2, l1 or l0", p->m->path,
@@ -265,7 +265,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     if (m->rows[row].recipe && any) {
         vt_status s = training_key(p, &c, e);
         model = p->n;
-        if (!add(p, &c)) {
+        if (!add_cell(p, &c)) {
             free(c.recipe);
             json_decref(c.key);
             return vt_manifest_no_memory(m, e);
@@ -284,7 +284,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
                            .spectrum = m->attacks[a].spectrum != NULL,
                            .tflop = NAN};
         vt_status s = timed ? training_key(p, &c, e) : c.spectrum ? spectrum_key(p, &c, e) : evaluation_key(p, &c, e);
-        if (!add(p, &c)) {
+        if (!add_cell(p, &c)) {
             free(c.recipe);
             json_decref(c.key);
             return vt_manifest_no_memory(m, e);
@@ -294,7 +294,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     return VT_OK;
 }
 
-static vt_status look(vt_plan *p, vt_err *e) {
+static vt_status read_cell_states(vt_plan *p, vt_err *e) {
     bool there = false;
     if (p->out) VT_TRY(vt_cache_look(p->out, &there, e));
     for (int i = 0; there && i < p->n; i++)
@@ -328,7 +328,7 @@ static vt_status read_only(chosen *of_all, const vt_manifest *m, const vt_plan_a
 
 /* Cells of one training go to one shard: by the training's hash, without one by the evaluation's. Where hashes cannot
  * be known, by row, data and seed. */
-static void choose(vt_plan *p, const vt_plan_ask *ask, const chosen *of_all) {
+static void choose_cells(vt_plan *p, const vt_plan_ask *ask, const chosen *of_all) {
     for (int i = 0; i < p->n; i++) {
         vt_plan_cell *c = &p->cells[i];
         const vt_plan_cell *of = c->model >= 0 ? &p->cells[c->model] : c;
@@ -354,8 +354,8 @@ vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask,
             for (int d = 0; d < m->n_data && s < m->rows[r].n_seeds; d++, more = 1)
                 VT_TRY(add_model(p, r, d, m->rows[r].seeds[s], e));
     }
-    choose(p, ask, &of_all);
-    return look(p, e);
+    choose_cells(p, ask, &of_all);
+    return read_cell_states(p, e);
 }
 
 void vt_plan_free(vt_plan *p) {
@@ -386,15 +386,15 @@ bool vt_plan_needs(const vt_plan *p, int cell) {
 }
 
 /* What a cell lacks, without whose it is: ": FILE does not exist"; NULL: nothing, or it is not needed. */
-static const char *missing(const vt_plan *p, int cell) {
+static const char *missing_file(const vt_plan *p, int cell) {
     return vt_plan_needs(p, cell) ? strstr(p->cells[cell].lacks, ": ") : NULL;
 }
 
 int vt_plan_lacking(const vt_plan *p, int cell) {
-    const char *what = missing(p, cell), *same;
+    const char *what = missing_file(p, cell), *same;
     int n = what != NULL;
     for (int i = 0; i < p->n && n; i++) {
-        if (i == cell || !(same = missing(p, i)) || strcmp(same, what)) continue;
+        if (i == cell || !(same = missing_file(p, i)) || strcmp(same, what)) continue;
         n = i < cell ? 0 : n + 1;
     }
     return n;

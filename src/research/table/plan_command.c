@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3))) static void word(words *w, const char *for
 }
 
 /* Options as written in manifests, "attn-scale=dim", or "restrict-classes" for a flag. */
-static void options(words *w, const vt_words *list) {
+static void add_options(words *w, const vt_words *list) {
     for (int i = 0; i < list->n; i++) word(w, "--%s", list->word[i]);
 }
 
@@ -35,7 +35,7 @@ static void train_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     word(w, "%s/cells/%s/recipe.yaml", p->out, c->hash);
     word(w, "--data"), word(w, "%s", p->data[c->data].path);
     if (r->init) word(w, "--init"), word(w, "%s", r->init);
-    options(w, &r->init_options);
+    add_options(w, &r->init_options);
     if (c->timed) word(w, "--max-steps"), word(w, "%lld", (long long)c->timed + VT_TIME_FIRST);
 }
 
@@ -63,7 +63,7 @@ static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     if (a->norm) word(w, "--norm"), word(w, "%s", a->norm);
     word(w, "--seed"), word(w, "%llu", (unsigned long long)c->seed);
     word(w, "--no-selftest"); /* of whole evaluations; a table's cells are small */
-    options(w, &d->options), options(w, &p->m->rows[c->row].options);
+    add_options(w, &d->options), add_options(w, &p->m->rows[c->row].options);
 }
 
 /* Options of vitrine eval that say how images are read, and nothing of the weights. */

@@ -25,7 +25,7 @@ static vt_status set_node(vt_recipe *r, const vt_yaml_node *x, vt_err *e) {
 }
 
 /* The recipe of a row on a data set: its file, then what data, row, and row on these data say; and the seed. */
-static vt_status build(const vt_plan *p, const vt_plan_cell *c, vt_recipe *r, vt_err *e) {
+static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe *r, vt_err *e) {
     const vt_manifest_row *row = &p->m->rows[c->row];
     char seed[40];
     snprintf(seed, sizeof seed, "seed=%llu", (unsigned long long)c->seed);
@@ -65,8 +65,8 @@ static double disk_of(const vt_config *c) {
 
 /* The shape that a row's recipe trains: that of the checkpoint that it starts from, where no preset says it and the
  * file is there. */
-static vt_status trained(vt_config *config, const vt_manifest_row *row, const vt_recipe *r, const vt_train_images *d,
-                         vt_err *e) {
+static vt_status trained_config(vt_config *config, const vt_manifest_row *row, const vt_recipe *r,
+                                const vt_train_images *d, vt_err *e) {
     vt_model *init = NULL;
     if (row->init && !*r->model.preset && access(row->init, F_OK) == 0)
         VT_TRY(vt_model_inspect(&init, row->init, &(vt_overrides){0}, e));
@@ -83,10 +83,10 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     int64_t count;
     double step;
     VT_TRY(vt_recipe_new(&r, e));
-    vt_status s = build(p, c, r, &why);
+    vt_status s = build_recipe(p, c, r, &why);
     if (s == VT_OK && !(c->recipe = vt_recipe_text(r))) s = VT_E_MEMORY;
     if (s == VT_OK && images_of(p, c->data, &d, &count)) {
-        s = trained(&config, &p->m->rows[c->row], r, &d, &why);
+        s = trained_config(&config, &p->m->rows[c->row], r, &d, &why);
         if (s == VT_OK) s = vt_train_flops(&step, r, &config, &why);
         if (s == VT_OK) {
             double steps = c->timed ? (double)c->timed + VT_TIME_FIRST : (double)(count / r->top.batch) * r->top.epochs;
@@ -112,7 +112,7 @@ static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config)
     bool ok = false;
     if (row->recipe) {
         if (!images_of(p, c->data, &d, &count) || vt_recipe_new(&r, NULL) != VT_OK) return false;
-        ok = build(p, c, r, NULL) == VT_OK && trained(config, row, r, &d, NULL) == VT_OK;
+        ok = build_recipe(p, c, r, NULL) == VT_OK && trained_config(config, row, r, &d, NULL) == VT_OK;
         vt_recipe_free(r);
         return ok;
     }

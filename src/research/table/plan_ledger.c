@@ -7,18 +7,18 @@
 #include "io/weights.h"
 #include "research/table/plan.h"
 
-static vt_status other(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
+static vt_status fail_mismatch(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT,
                    "%s: is no answer to its cell: %s must be %.100s, the ledger says %.100s: remove the cell's folder",
                    l->dir, what, must, is);
 }
 
-static vt_status same(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
-    return strcmp(must, is) ? other(l, what, must, *is ? is : "nothing", e) : VT_OK;
+static vt_status check_equal_text(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
+    return strcmp(must, is) ? fail_mismatch(l, what, must, *is ? is : "nothing", e) : VT_OK;
 }
 
 /* A text of a cell's key; "": it has none. */
-static const char *text(const json_t *key, const char *of) {
+static const char *text_field(const json_t *key, const char *of) {
     const char *v = json_string_value(json_object_get(key, of));
     return v ? v : "";
 }
@@ -26,14 +26,14 @@ static const char *text(const json_t *key, const char *of) {
 /* What the header says in words, against the cell's key, which the plan has made of manifest, data and checkpoint. */
 static vt_status same_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const vt_header *h = l->header;
-    const char *eps = text(c->key, "eps");
+    const char *eps = text_field(c->key, "eps");
     char seed[24], said[24];
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->seed);
     snprintf(said, sizeof said, "%lld", (long long)h->seed);
-    VT_TRY(same(l, "the data's SHA-256", text(c->key, "data"), h->data.sha256, e));
-    VT_TRY(same(l, "norm", text(c->key, "norm"), h->norm_name, e));
-    VT_TRY(same(l, "eps", *eps ? eps : "0", h->eps_text, e));
-    return same(l, "seed", seed, said, e);
+    VT_TRY(check_equal_text(l, "the data's SHA-256", text_field(c->key, "data"), h->data.sha256, e));
+    VT_TRY(check_equal_text(l, "norm", text_field(c->key, "norm"), h->norm_name, e));
+    VT_TRY(check_equal_text(l, "eps", *eps ? eps : "0", h->eps_text, e));
+    return check_equal_text(l, "seed", seed, said, e);
 }
 
 /* The one attack of the column, or none, and nothing that makes it easier or harder. */
@@ -43,15 +43,15 @@ static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *
         const char *key;
         bool is;
     } never[] = {{"wrap", h->wrap}, {"threat", h->patch.size}, {"curve", h->curve}};
-    const char *id = text(c->key, "attack");
+    const char *id = text_field(c->key, "attack");
     char many[40];
     snprintf(many, sizeof many, "%d", h->n_attacks);
-    VT_TRY(same(l, "the number of attacks", *id ? "1" : "0", many, e));
-    if (*id) VT_TRY(same(l, "attack", id, h->attacks[0].id, e));
+    VT_TRY(check_equal_text(l, "the number of attacks", *id ? "1" : "0", many, e));
+    if (*id) VT_TRY(check_equal_text(l, "attack", id, h->attacks[0].id, e));
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (never[i].is) return other(l, never[i].key, "absent", "there is one", e);
-    if (*h->search) return other(l, "search", "float32", h->search, e);
-    return h->exhaustive ? other(l, "exhaustive", "false", "true", e) : VT_OK;
+        if (never[i].is) return fail_mismatch(l, never[i].key, "absent", "there is one", e);
+    if (*h->search) return fail_mismatch(l, "search", "float32", h->search, e);
+    return h->exhaustive ? fail_mismatch(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
 /* A checkpoint's key holds the hash of a file; of an index of shards a ledger has that of the shards. */
@@ -67,11 +67,11 @@ static vt_status same_weights(const vt_plan *p, const vt_plan_cell *c, const vt_
     const char *is = l->header->weights;
     const vt_plan_cell *trained = c->model >= 0 ? &p->cells[c->model] : NULL;
     char must[65] = "";
-    snprintf(must, sizeof must, "%s", text(c->key, "weights"));
+    snprintf(must, sizeof must, "%s", text_field(c->key, "weights"));
     if (trained && trained->state != VT_CELL_DONE) return VT_OK; /* it was removed: there is nothing to compare with */
     if (trained) VT_TRY(vt_cell_sha(p->out, trained->hash, vt_plan_weights(p, c), must, e));
     if (!trained && strcmp(must, is)) VT_TRY(of_shards(p->m->rows[c->row].checkpoint, must, e));
-    return same(l, "the weights' SHA-256", must, is, e);
+    return check_equal_text(l, "the weights' SHA-256", must, is, e);
 }
 
 vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,
@@ -86,5 +86,5 @@ vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledg
     if (n) snprintf(is, sizeof is, "%zu of %d:%lld", n, images[0], (long long)images[n - 1] + 1);
     char must[60];
     snprintf(must, sizeof must, "%lld:%lld", (long long)d->first, (long long)(d->first + d->n));
-    return other(l, "images", must, is, e);
+    return fail_mismatch(l, "images", must, is, e);
 }

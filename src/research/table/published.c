@@ -36,7 +36,7 @@ void vt_published_close(vt_published *p) {
 }
 
 /* Cuts a line at its commas; fields point into it. Returns how many there are, or most + 1. */
-static int cut(char *line, char **fields, int most) {
+static int split_fields(char *line, char **fields, int most) {
     int n = 0;
     for (char *p = line; n < most;) {
         fields[n++] = p;
@@ -47,9 +47,9 @@ static int cut(char *line, char **fields, int most) {
     return most + 1;
 }
 
-static vt_status header(vt_published *p, char *line, int number, vt_err *e) {
+static vt_status parse_header(vt_published *p, char *line, int number, vt_err *e) {
     char *fields[VT_PUBLISHED_KEYS + 1];
-    int n = cut(line, fields, VT_PUBLISHED_KEYS + 1);
+    int n = split_fields(line, fields, VT_PUBLISHED_KEYS + 1);
     if (n < 2 || n > VT_PUBLISHED_KEYS + 1)
         return vt_fail(e, VT_E_USAGE, "%s:%d: must name 1 to %d key columns and one of numbers", p->path, number,
                        VT_PUBLISHED_KEYS);
@@ -69,7 +69,7 @@ static vt_status header(vt_published *p, char *line, int number, vt_err *e) {
                    p->path, number, fields[n - 1]);
 }
 
-static vt_status twice(const vt_published *p, const struct vt_published_cell *c, vt_err *e) {
+static vt_status refuse_duplicate(const vt_published *p, const struct vt_published_cell *c, vt_err *e) {
     for (int i = 0; i < p->n; i++) {
         int k = 0;
         while (k < p->n_keys && !strcmp(p->cells[i].at[k], c->at[k])) k++;
@@ -80,10 +80,10 @@ static vt_status twice(const vt_published *p, const struct vt_published_cell *c,
     return VT_OK;
 }
 
-static vt_status record(vt_published *p, char *line, int number, vt_err *e) {
+static vt_status parse_cell(vt_published *p, char *line, int number, vt_err *e) {
     char *fields[VT_PUBLISHED_KEYS + 1];
     struct vt_published_cell c = {.line = number};
-    int n = cut(line, fields, VT_PUBLISHED_KEYS + 1);
+    int n = split_fields(line, fields, VT_PUBLISHED_KEYS + 1);
     if (n != p->n_keys + 1)
         return vt_fail(e, VT_E_USAGE, "%s:%d: has %s%d fields, must have %d", p->path, number,
                        n > VT_PUBLISHED_KEYS + 1 ? "more than " : "", n > VT_PUBLISHED_KEYS + 1 ? n - 1 : n,
@@ -93,7 +93,7 @@ static vt_status record(vt_published *p, char *line, int number, vt_err *e) {
     if (!vt_parse_real(c.shown, &c.value) || !(c.value >= units[p->unit].low && c.value <= units[p->unit].high))
         return vt_fail(e, VT_E_USAGE, "%s:%d: %s is '%.40s', must be a number from %g to %g", p->path, number,
                        units[p->unit].name, c.shown, units[p->unit].low, units[p->unit].high);
-    VT_TRY(twice(p, &c, e));
+    VT_TRY(refuse_duplicate(p, &c, e));
     if (p->n == CELLS_MOST) return vt_fail(e, VT_E_USAGE, "%s:%d: more than %d cells", p->path, number, CELLS_MOST);
     if ((p->n & (p->n - 1)) == 0) { /* room doubles */
         void *more = realloc(p->cells, (p->n ? 2 * (size_t)p->n : 1) * sizeof *p->cells);
@@ -127,7 +127,7 @@ static vt_status parse(vt_published *p, size_t n, vt_err *e) {
         if (len && line[len - 1] == '\r') line[len - 1] = 0;
         if (*line && *line != '#') {
             if (strchr(line, '"')) return vt_fail(e, VT_E_USAGE, "%s:%d: quotes are not taken", p->path, number);
-            VT_TRY(p->n_keys ? record(p, line, number, e) : header(p, line, number, e));
+            VT_TRY(p->n_keys ? parse_cell(p, line, number, e) : parse_header(p, line, number, e));
         }
         line = next;
     }

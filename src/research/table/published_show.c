@@ -17,7 +17,7 @@ typedef struct view {
     int *first; /* [columns] the block's first cell of each, -1: none */
 } view;
 
-static void label(const view *v, int i, char *out, size_t size) {
+static void row_label(const view *v, int i, char *out, size_t size) {
     size_t used = 0;
     *out = 0;
     for (int k = 0; k < v->p->n_keys; k++) {
@@ -43,7 +43,7 @@ static void cell_text(const view *v, int i, char *out, size_t size) {
     if (any) snprintf(out + used, size - used, "]");
 }
 
-static int find(const view *v, int block, int row, int column) {
+static int find_cell(const view *v, int block, int row, int column) {
     for (int i = 0; i < v->p->n; i++)
         if (v->block[i] == block && v->row[i] == row && (column < 0 || v->column[i] == column)) return i;
     return -1;
@@ -52,7 +52,7 @@ static int find(const view *v, int block, int row, int column) {
 enum { ROW_WIDTH = 30, WIDTH = 15, COLUMNS = 3 };
 
 /* A line of headings, left out where no column has one. */
-static void headings(FILE *out, const view *v, const int *columns, int n, const char *key) {
+static void print_heading_line(FILE *out, const view *v, const int *columns, int n, const char *key) {
     bool any = false;
     for (int k = 0; k < n; k++) any = any || *vt_published_at(v->p, v->first[columns[k]], key);
     if (!any) return;
@@ -62,16 +62,16 @@ static void headings(FILE *out, const view *v, const int *columns, int n, const 
 }
 
 /* So many columns side by side as fit a terminal; a block with more goes on below. */
-static void part(FILE *out, const view *v, int b, const int *columns, int n) {
+static void print_columns(FILE *out, const view *v, int b, const int *columns, int n) {
     char text[80];
-    for (int k = 0; column_keys[k]; k++) headings(out, v, columns, n, column_keys[k]);
+    for (int k = 0; column_keys[k]; k++) print_heading_line(out, v, columns, n, column_keys[k]);
     for (int r = 0; r < v->rows; r++) {
-        int any = find(v, b, r, -1);
+        int any = find_cell(v, b, r, -1);
         if (any < 0) continue;
-        label(v, any, text, sizeof text);
+        row_label(v, any, text, sizeof text);
         fprintf(out, "%-*s", ROW_WIDTH, text);
         for (int k = 0; k < n; k++) {
-            int i = find(v, b, r, columns[k]);
+            int i = find_cell(v, b, r, columns[k]);
             *text = 0;
             if (i >= 0) cell_text(v, i, text, sizeof text);
             fprintf(out, " %*s", WIDTH, text);
@@ -80,7 +80,7 @@ static void part(FILE *out, const view *v, int b, const int *columns, int n) {
     }
 }
 
-static void block(FILE *out, const view *v, int b, int *columns) {
+static void print_block(FILE *out, const view *v, int b, int *columns) {
     char where[160];
     int n = 0, i = 0;
     for (int c = 0; c < v->columns; c++) v->first[c] = -1;
@@ -97,12 +97,12 @@ static void block(FILE *out, const view *v, int b, int *columns) {
         memmove(columns + at + 1, columns + at, (size_t)(n++ - at) * sizeof *columns);
         columns[at] = c;
     }
-    for (int k = 0; k < n; k += COLUMNS) part(out, v, b, columns + k, n - k < COLUMNS ? n - k : COLUMNS);
+    for (int k = 0; k < n; k += COLUMNS) print_columns(out, v, b, columns + k, n - k < COLUMNS ? n - k : COLUMNS);
     fputc('\n', out);
 }
 
 /* Does the finding belong to what is shown? One without cells belongs to the file. */
-static bool shown(const vt_published *p, const vt_oddity *f, const char *table) {
+static bool is_shown(const vt_published *p, const vt_oddity *f, const char *table) {
     if (!table || !f->n) return true;
     for (int i = 0; i < f->n; i++)
         if (!strcmp(vt_published_at(p, f->cells[i], "table"), table)) return true;
@@ -127,10 +127,10 @@ vt_status vt_published_show(FILE *out, const vt_published *p, const vt_oddities 
         int i = 0;
         while (v.block[i] != b) i++;
         if (table && strcmp(vt_published_at(p, i, "table"), table)) continue;
-        block(out, &v, b, columns), any++;
+        print_block(out, &v, b, columns), any++;
     }
     for (int k = 0; s == VT_OK && any && k < f->n; k++)
-        if (shown(p, &f->items[k], table))
+        if (is_shown(p, &f->items[k], table))
             fprintf(out, "[%d] %s%s\n", k + 1, f->items[k].note ? "" : "inconsistent as published: ", f->items[k].text);
     free(v.block), free(v.column), free(v.row), free(v.first), free(columns);
     if (s == VT_OK && !any) s = vt_fail(e, VT_E_USAGE, "%s: has no table '%.40s'", p->path, table);

@@ -18,7 +18,7 @@ static const form reports[] = {
 
 /* ---- footnotes ---- */
 
-static vt_status collect(vt_table_notes *notes, const vt_table *t, vt_err *e) {
+static vt_status collect_footnotes(vt_table_notes *notes, const vt_table *t, vt_err *e) {
     notes->odd = calloc((size_t)t->odd.n + 1, sizeof *notes->odd);
     if (!notes->odd) return vt_fail(e, VT_E_MEMORY, "%s: no memory for footnotes", t->m->path);
     for (int k = 0; k < t->odd.n; k++) {
@@ -67,7 +67,7 @@ const char *vt_table_interval(const vt_table_cell *c, char buf[60]) {
 }
 
 /* "SpecFormer above TransFormer"; "SpecFormer above the line through A, B and C at equal clean accuracy" */
-static int who(const vt_table *t, const vt_table_ordering *o, char *out, size_t size) {
+static int comparison_text(const vt_table *t, const vt_table_ordering *o, char *out, size_t size) {
     const vt_manifest_primary *p = o->primary;
     const char *above = t->m->rows[o->above].name;
     if (!p || p->at < 0) return snprintf(out, size, "%s above %s", above, t->m->rows[o->below].name);
@@ -84,7 +84,7 @@ static int who(const vt_table *t, const vt_table_ordering *o, char *out, size_t 
 
 /* "; 5 seeds, 2 of them beyond the lines' ends" or "; right on 12 images where the other is not, against 9, of 500; 1
  * seed" */
-static int sample(const vt_difference *d, char *out, size_t size) {
+static int sample_text(const vt_difference *d, char *out, size_t size) {
     if (d->seeds > 1 && d->outside)
         return snprintf(out, size, "; %d seeds, %d of them beyond the lines' ends", d->seeds, d->outside);
     if (d->seeds > 1) return snprintf(out, size, "; %d seeds", d->seeds);
@@ -109,9 +109,9 @@ void vt_table_ordering_text(const vt_table *t, const vt_table_ordering *o, char 
     bool smaller = o->smaller && o->verdict == VT_TABLE_HELD;
     if (!isnan(o->gap)) published_text(o, gap, sizeof gap);
     if (o->verdict == VT_TABLE_UNTESTED) snprintf(why, sizeof why, " (%s)", o->untested);
-    who(t, o, people, sizeof people);
+    comparison_text(t, o, people, sizeof people);
     snprintf(what, n_what, "%s, %s, %s%s", people, t->m->data[o->data].name, t->m->attacks[o->attack].name, gap);
-    sample(d, of, sizeof of);
+    sample_text(d, of, sizeof of);
     if (o->verdict == VT_TABLE_ABSENT)
         snprintf(how, n_how, "not there: %d seeds have their cells", d->seeds);
     else if (o->verdict == VT_TABLE_IDENTICAL)
@@ -187,7 +187,7 @@ static const char *const fixed[] = {
     "unit is the image: Tango's interval, McNemar's exact test. Intervals are of 95 %, not corrected.",
 };
 
-static bool shares(const vt_table *t) {
+static bool has_accuracy(const vt_table *t) {
     for (int a = 0; a < t->m->n_attacks; a++)
         if (vt_manifest_accuracy(t->m, a)) return true;
     return false;
@@ -214,7 +214,7 @@ static bool has_kind(const vt_table *t, bool primary) {
 }
 
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
-    int gone = 0, n_fixed = shares(t) ? (int)(sizeof fixed / sizeof *fixed) : 0; /* none for times alone */
+    int gone = 0, n_fixed = has_accuracy(t) ? (int)(sizeof fixed / sizeof *fixed) : 0; /* none for times alone */
     if (i < t->m->n_data) {
         data_sentence(t, i, buf, size);
         return true;
@@ -276,7 +276,7 @@ static vt_status write_file(const vt_table *t, const vt_table_notes *notes, cons
 
 vt_status vt_table_write(const vt_table *t, const char *out, FILE *terminal, vt_err *e) {
     vt_table_notes notes = {0};
-    vt_status s = collect(&notes, t, e);
+    vt_status s = collect_footnotes(&notes, t, e);
     for (size_t i = 0; s == VT_OK && i < sizeof reports / sizeof *reports; i++) {
         if (reports[i].suffix && out) s = write_file(t, &notes, &reports[i], out, e);
         if (!reports[i].suffix && terminal) reports[i].write(terminal, t, &notes);

@@ -23,7 +23,7 @@ static vt_status no_memory(const vt_table *t, vt_err *e) {
 /* ---- what a ledger says ---- */
 
 /* Right under the last entry (the attack, or the clean prediction where there is none), image by image. */
-static vt_status judge(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
+static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
     vt_coverage b = {0};
     vt_status s = vt_coverage_open(&b, l->header, images, n, e);
     if (s == VT_OK) s = vt_coverage_note(&b, l, 0, e);
@@ -70,7 +70,7 @@ static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *
     }
     VT_TRY(take_images(cell, l, images, n, e));
     if (!(cell->right[seed] = calloc(n + 1, 1))) return no_memory(t, e);
-    return judge(cell->right[seed], l, cell->images, n, e);
+    return mark_right_images(cell->right[seed], l, cell->images, n, e);
 }
 
 static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, vt_err *e) {
@@ -91,7 +91,7 @@ bool vt_table_same_group(const vt_manifest *m, int a, int b) {
 }
 
 /* Quartile q of a row's times as a factor of the first row's median, round by round, in order; returns how many. */
-static int factors(double *f, const vt_table_cell *c, const vt_table_cell *by, int q) {
+static int time_factors(double *f, const vt_table_cell *c, const vt_table_cell *by, int q) {
     int n = 0;
     for (int s = 0; s < c->seeds && s < by->seeds; s++)
         if (!isnan(c->seconds[s][q] / by->seconds[s][1])) f[n++] = c->seconds[s][q] / by->seconds[s][1];
@@ -100,7 +100,7 @@ static int factors(double *f, const vt_table_cell *c, const vt_table_cell *by, i
 }
 
 /* Times as factors of those of the group's first row. */
-static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
+static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_err *e) {
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
         int first = 0;
@@ -110,10 +110,11 @@ static vt_status relative(vt_table *t, int data, int attack, vt_err *e) {
         if (!c->done || !by->done) continue;
         double *f = calloc((size_t)c->seeds, sizeof *f);
         if (!f) return no_memory(t, e);
-        int n = factors(f, c, by, 1);
+        int n = time_factors(f, c, by, 1);
         if (n) c->mean = vt_median(f, (size_t)n), c->least = f[0], c->most = f[n - 1];
         if (n)
-            c->low = vt_median(f, (size_t)factors(f, c, by, 0)), c->high = vt_median(f, (size_t)factors(f, c, by, 2));
+            c->low = vt_median(f, (size_t)time_factors(f, c, by, 0)),
+            c->high = vt_median(f, (size_t)time_factors(f, c, by, 2));
         free(f);
         if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
     }
@@ -138,7 +139,7 @@ static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table
 }
 
 /* Mean, least and most of the seeds that are there. */
-static void numbers(vt_table_cell *c) {
+static void summarise_seeds(vt_table_cell *c) {
     double sum = 0;
     for (int s = 0; s < c->seeds; s++) {
         double v = c->value[s];
@@ -149,13 +150,13 @@ static void numbers(vt_table_cell *c) {
     if (c->done) c->mean = sum / c->done;
 }
 
-static void shares(vt_table_cell *c) {
+static void compute_accuracies(vt_table_cell *c) {
     for (int s = 0; s < c->seeds; s++) {
         int64_t right = 0;
         for (int64_t i = 0; c->right[s] && i < c->total; i++) right += c->right[s][i];
         if (c->right[s]) c->value[s] = 100.0 * (double)right / (double)c->total;
     }
-    numbers(c);
+    summarise_seeds(c);
     if (c->done) vt_wilson(llround(c->mean / 100 * (double)c->total), c->total, &c->low, &c->high);
 }
 
@@ -172,13 +173,13 @@ static vt_status read_sigmas(vt_table *t, int row, int data, int attack, vt_tabl
         VT_TRY(vt_spectra_read(t->plan, of, t->m->attacks[attack].spectrum, &c->value[s], e));
         if (n < 64) there[n++] = c->value[s];
     }
-    numbers(c);
+    summarise_seeds(c);
     t->done += c->done;
     if (n > 1) vt_mean_interval(there, n, 0, &mean, &c->low, &c->high, &p);
     return VT_OK;
 }
 
-static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
+static vt_status fill_cell(vt_table *t, int row, int data, int attack, vt_err *e) {
     const vt_manifest_row *r = &t->m->rows[row];
     vt_table_cell *c = vt_table_at(t, row, data, attack);
     c->published = -1, c->difference = NAN;
@@ -198,7 +199,7 @@ static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
         t->wanted++, c->asked++;
         if (of->state == VT_CELL_DONE) VT_TRY(read_cell(t, of, c, s, e));
     }
-    shares(c);
+    compute_accuracies(c);
     t->done += c->done;
     if (c->published >= 0) c->difference = c->mean - t->published->cells[c->published].value;
     return VT_OK;
@@ -206,7 +207,7 @@ static vt_status fill(vt_table *t, int row, int data, int attack, vt_err *e) {
 
 /* ---- published numbers ---- */
 
-static const char *given(const vt_keyed *k, const char *key) {
+static const char *find_value(const vt_keyed *k, const char *key) {
     for (int i = 0; i < k->n; i++)
         if (!strcmp(k->pair[i].key, key)) return k->pair[i].value;
     return NULL;
@@ -219,8 +220,8 @@ int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int
     for (int i = 0; i < p->n; i++) {
         bool fits = true;
         for (int k = 0; k < p->n_keys && fits; k++) {
-            const char *key = p->keys[k], *want = given(&r->published, key);
-            if (!want) want = given(&m->match, key);
+            const char *key = p->keys[k], *want = find_value(&r->published, key);
+            if (!want) want = find_value(&m->match, key);
             if (!want && !strcmp(key, "table")) want = m->table;
             if (!want && !strcmp(key, "method")) want = r->name;
             if (!want && !strcmp(key, "dataset")) want = d->label ? d->label : d->name;
@@ -271,10 +272,10 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     VT_TRY(open_published(t, e));
     for (int r = 0; r < m->n_rows; r++)
         for (int d = 0; d < m->n_data; d++)
-            for (int a = 0; a < m->n_attacks; a++) VT_TRY(fill(t, r, d, a, e));
+            for (int a = 0; a < m->n_attacks; a++) VT_TRY(fill_cell(t, r, d, a, e));
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++)
-            if (m->attacks[a].steps) VT_TRY(relative(t, d, a, e));
+            if (m->attacks[a].steps) VT_TRY(compute_relative_times(t, d, a, e));
     return vt_table_decide(t, e);
 }
 

@@ -41,7 +41,7 @@ static bool is_running(const work *w, const char *hash) {
 static bool given_up(const work *w) { return w->r->team && vt_team_add(w->r->team, (size_t)w->p->n, 0) > 0; }
 
 /* A question belongs to the rank that asks the board first, by the first cell that asks it. */
-static bool claim(const work *w, int cell) {
+static bool claim_cell(const work *w, int cell) {
     int first = 0;
     if (!w->r->team) return true;
     while (strcmp(w->p->cells[first].hash, w->p->cells[cell].hash)) first++;
@@ -96,12 +96,12 @@ static vt_status one_cache(const work *w, vt_err *e) {
 }
 
 /* The next cell whose model is there; -1: none now. */
-static int next(const work *w) {
+static int next_cell(const work *w) {
     for (int i = 0; i < w->p->n; i++) {
         const vt_plan_cell *c = &w->p->cells[i];
         if (w->started[i] || !vt_plan_needs(w->p, i) || is_running(w, c->hash)) continue;
         if (c->model >= 0 && w->p->cells[c->model].state != VT_CELL_DONE) continue;
-        if (claim(w, i)) return i;
+        if (claim_cell(w, i)) return i;
         w->started[i] = true;
     }
     return -1;
@@ -117,7 +117,7 @@ static vt_status write_recipe(const vt_plan *p, const vt_plan_cell *c, vt_err *e
     return vt_file_commit(&f, e);
 }
 
-static void say(const work *w, int cell) {
+static void announce_cell(const work *w, int cell) {
     char text[400];
     int n = snprintf(text, sizeof text, "%d of %d: ", w->done + w->running + 1, w->total);
     vt_plan_name(w->p, cell, text + n, sizeof text - (size_t)n);
@@ -128,20 +128,20 @@ static void let_go(const slot *s) {
     if (s->lock >= 0) close(s->lock);
 }
 
-static vt_status launch(work *w, slot *s, vt_err *e) {
+static vt_status launch_command(work *w, slot *s, vt_err *e) {
     const vt_plan_cell *c = &w->p->cells[s->cell];
     char log[VT_PATH_MAX];
     if (c->recipe) VT_TRY(write_recipe(w->p, c, e));
     VT_TRY(vt_cell_path(log, w->p->out, c->hash, "log.txt", e));
     char **words = vt_plan_command(w->p, s->cell, w->threads);
     if (!words) return vt_fail(e, VT_E_MEMORY, "no memory for a command");
-    say(w, s->cell);
+    announce_cell(w, s->cell);
     vt_status st = w->r->start(w->r->ctx, words, log, &s->id, e);
     vt_plan_command_free(words);
     return st;
 }
 
-static vt_status start(work *w, int cell, vt_err *e) {
+static vt_status start_cell(work *w, int cell, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[cell];
     slot *s = &w->slots[w->running];
     *s = (slot){.cell = cell, .began = vt_now()};
@@ -152,7 +152,7 @@ static vt_status start(work *w, int cell, vt_err *e) {
         return VT_OK;
     }
     VT_TRY(vt_cell_begin(w->p->out, c->hash, c->key, &s->lock, e));
-    vt_status st = launch(w, s, e);
+    vt_status st = launch_command(w, s, e);
     if (st == VT_OK)
         w->running++;
     else
@@ -175,7 +175,7 @@ static void last_line(const char *path, char *out, size_t size) {
     if (f) fclose(f);
 }
 
-static vt_status failed(const work *w, int cell, int code, vt_err *e) {
+static vt_status fail_with_log(const work *w, int cell, int code, vt_err *e) {
     char name[200], log[VT_PATH_MAX], line[1200];
     vt_plan_name(w->p, cell, name, sizeof name);
     VT_TRY(vt_cell_path(log, w->p->out, w->p->cells[cell].hash, "log.txt", e));
@@ -184,13 +184,13 @@ static vt_status failed(const work *w, int cell, int code, vt_err *e) {
                    w->p->cells[cell].hash, line);
 }
 
-static vt_status ended(work *w, const slot *s, int code, vt_err *e) {
+static vt_status finish_cell(work *w, const slot *s, int code, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[s->cell];
     double times[3];
     if (code && asked_to_stop(w)) return VT_INTERRUPTED;
     if (code == 1 && c->timed && vt_times_read(w->p, c, times, NULL) == VT_OK)
         code = 0; /* it stops half-way on purpose */
-    if (code) return failed(w, s->cell, code, e);
+    if (code) return fail_with_log(w, s->cell, code, e);
     w->done++;
     VT_TRY(vt_cell_end(w->p->out, c->hash, vt_now() - s->began, e));
     for (int k = 0; k < w->p->n; k++)
@@ -210,7 +210,7 @@ static vt_status wait_one(work *w, vt_err *e) {
     if (i == w->running) return vt_fail(e, VT_E_IO, "process %ld was not begun here", id);
     slot s = w->slots[i];
     w->slots[i] = w->slots[--w->running];
-    st = ended(w, &s, code, e);
+    st = finish_cell(w, &s, code, e);
     let_go(&s);
     return st;
 }
@@ -228,9 +228,9 @@ static vt_status run(work *w, int jobs, vt_err *e) {
     vt_status s = VT_OK;
     for (bool over = false; s == VT_OK && !over;) {
         bool may = w->running < jobs && !asked_to_stop(w) && !given_up(w);
-        int cell = may ? next(w) : -1;
+        int cell = may ? next_cell(w) : -1;
         if (cell >= 0)
-            s = start(w, cell, e);
+            s = start_cell(w, cell, e);
         else if (w->running)
             s = wait_one(w, e);
         else

@@ -11,7 +11,7 @@
 enum { LAYERS = 4096 };
 
 /* The last four fields of "weights,layer,matrix,part,sigma" (a path may hold commas); false: not of that form. */
-static bool cut(char *line, char *field[4]) {
+static bool split_last_fields(char *line, char *field[4]) {
     line[strcspn(line, "\r\n")] = 0;
     for (int i = 3; i >= 0; i--) {
         char *comma = strrchr(line, ',');
@@ -23,7 +23,7 @@ static bool cut(char *line, char *field[4]) {
 }
 
 /* Keeps the largest value of each layer; false: the line is damaged. */
-static bool take(double *most, const char *const field[4], const char *matrix) {
+static bool update_layer_maximum(double *most, const char *const field[4], const char *matrix) {
     char *end;
     if (strcmp(field[1], matrix) || strncmp(field[2], "rows:", 5)) return true;
     long layer = strtol(field[0], &end, 10);
@@ -34,7 +34,7 @@ static bool take(double *most, const char *const field[4], const char *matrix) {
     return true;
 }
 
-static vt_status mean(const double *most, const char *path, const char *matrix, double *sigma, vt_err *e) {
+static vt_status mean_over_layers(const double *most, const char *path, const char *matrix, double *sigma, vt_err *e) {
     double sum = 0;
     int n = 0;
     for (int i = 0; i < LAYERS; i++)
@@ -55,8 +55,8 @@ vt_status vt_spectra_read(const vt_plan *p, const vt_plan_cell *c, const char *w
     VT_TRY(vt_file_stream(&f, path, e));
     bool head = fgets(line, sizeof line, f) && !strcmp(line, "weights,layer,matrix,part,sigma\n");
     while (head && fine && fgets(line, sizeof line, f))
-        fine = cut(line, field) && take(most, (const char *const *)field, matrix);
+        fine = split_last_fields(line, field) && update_layer_maximum(most, (const char *const *)field, matrix);
     fclose(f);
     if (!head || !fine) return vt_fail(e, VT_E_FORMAT, "%s: is damaged: remove the cell's folder", path);
-    return mean(most, path, matrix, sigma, e);
+    return mean_over_layers(most, path, matrix, sigma, e);
 }
