@@ -77,6 +77,11 @@ FNR == 2 && !/^\/\*/ {
         split(s, quoted, "\"")
         included(quoted[2])
     }
+    # strings alone: in code between them "--" counts down
+    t = s; strings = ""
+    while (match(t, /"([^"\\]|\\.)*"/)) { strings = strings substr(t, RSTART, RLENGTH) " "; t = substr(t, RSTART + RLENGTH) }
+    if (room !~ /^(research|cli)/ && strings ~ /[^A-Za-z0-9_-]--[a-z]/)
+        finding("the command spells its options, the library names arguments (core/status.h: @eps, VT_OPTION)")
     if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
     # its C interfaces, and the Fortran symbols as they are called: dgesdd_(
     if (FILENAME != "src/core/json.c" && s ~ name("json_load")) finding("parsing JSON is for src/core/json.c")
@@ -362,6 +367,8 @@ self_test() {
         plant src/nn/gelu.c '#include "nn.h"\n' 'does not begin with a room'
         plant src/shed/x.c 'int x;\n' 'is not a room'
         plant src/attacks/ball.c '#include "vitrine.h"\n' 'users of the library'
+        plant src/eval/ledger.c 'vt_status f(vt_err *e) { return vt_fail(e, VT_E_USAGE, "give --eps"); }\n' 'spells its options'
+        plant src/io/npy.c 'const char *f = "--data";\n' 'spells its options'
         plant src/io/npy.c 'FILE *g(void) { return fopen("x", "r"); }\n' 'src/core/files.c'
         plant src/research/cli/result_dir.c 'int g(const char *p) { return open(p, O_RDONLY); }\n' 'src/core/files.c'
         plant src/eval/ledger.c 'int g(void) { return rename("a", "b"); }\n' 'src/core/files.c'

@@ -49,7 +49,7 @@ void vt_attack_free(vt_attack *a) {
 static const struct {
     const char *words, *answer;
 } elsewhere[] = {
-    {"|aa|auto|", "AutoAttack is autoattack, for less with a bound --profile quick"},
+    {"|aa|auto|", "AutoAttack is autoattack, for less with a bound " VT_OPTION "profile quick"},
     {"|bim|ifgsm|i-fgsm|", "the basic iterative method is pgd:random_start=0"},
     {"|rfgsm|r-fgsm|ffgsm|", "FGSM from a random start is pgd:steps=1"},
     {"|mim|mifgsm|mi-fgsm|", "apgd-ce has momentum, and transfer is momentum ascent on a surrogate"},
@@ -109,11 +109,11 @@ typedef struct threat {
 
 static vt_status check_threat_support(const vt_attack_def *d, threat t, vt_err *e) {
     if (t.patch && !(d->norms & VT_CAN_PATCH))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support --threat patch", d->name);
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat patch", d->name);
     if (!t.patch && !(d->norms & 1u << t.norm))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support --norm %s%s%s%s", d->name, vt_norm_name(t.norm),
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support @norm %s%s%s%s", d->name, vt_norm_name(t.norm),
                        d->norms == VT_CAN_PATCH ? " (it is for " : "",
-                       d->norms == VT_CAN_PATCH ? vt_argument("--threat") : "",
+                       d->norms == VT_CAN_PATCH ? vt_argument("threat") : "",
                        d->norms == VT_CAN_PATCH ? " patch:size=N)" : "");
     return VT_OK;
 }

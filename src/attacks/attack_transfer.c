@@ -154,7 +154,7 @@ static vt_passes cost(const void *params_, const vt_cost_dims *d) {
 
 const vt_attack_def vt_attack_def_transfer = {
     .name = "transfer",
-    .summary = "momentum ascent on a surrogate (--surrogate WEIGHTS; without it a twin of the model)",
+    .summary = "momentum ascent on a surrogate (" VT_OPTION "surrogate WEIGHTS; without it a twin of the model)",
     .reference = "Dong et al. 2018, algorithm 1 (MI-FGSM); diversity: Xie et al. 2019",
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .traits = VT_DRAWS_RESTARTS,

@@ -20,29 +20,29 @@ static const vt_opt patch_opts[] = {
 vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e) {
     *out = (vt_patch){0};
     if (strcspn(text, ":") != 5 || strncasecmp(text, "patch", 5))
-        return vt_fail(e, VT_E_USAGE, "--threat is '%.60s', must be patch:size=N,count=N,aligned=0|1", text);
+        return vt_fail(e, VT_E_USAGE, "@threat is '%.60s', must be patch:size=N,count=N,aligned=0|1", text);
     vt_opt_defaults(patch_opts, out);
     VT_TRY(vt_opt_parse(patch_opts, out, text[5] ? text + 6 : "", "threat patch", e));
-    return out->size ? VT_OK : vt_fail(e, VT_E_USAGE, "--threat patch needs a size in pixels: patch:size=16");
+    return out->size ? VT_OK : vt_fail(e, VT_E_USAGE, "@threat patch needs a size in pixels: patch:size=16");
 }
 
 vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err *e) {
     vt_shape input = vt_config_shape(c);
     p->grid = 1;
     if (p->size > input.height || p->size > input.width)
-        return vt_fail(e, VT_E_USAGE, "--threat patch: size is %d pixels, but the images of %s are %d x %d", p->size,
+        return vt_fail(e, VT_E_USAGE, "@threat patch: size is %d pixels, but the images of %s are %d x %d", p->size,
                        path ? path : "the model", input.height, input.width);
     if (!p->aligned || c->foreign.channels) return VT_OK; /* which has no tokens, as an evaluation's check says */
     int side = input.width, token = c->patch * side / c->image;
     if (c->patch * side % c->image || token < 1)
         return vt_fail(e, VT_E_USAGE,
-                       "--threat patch: aligned=1 needs tokens of whole pixels, but %s cuts images of %d pixels into "
+                       "@threat patch: aligned=1 needs tokens of whole pixels, but %s cuts images of %d pixels into "
                        "%d "
                        "tokens a side",
                        path ? path : "the model", side, c->image / c->patch);
     if (p->size % token)
         return vt_fail(e, VT_E_USAGE,
-                       "--threat patch: with aligned=1 size must be a multiple of the token's %d pixels; got %d", token,
+                       "@threat patch: with aligned=1 size must be a multiple of the token's %d pixels; got %d", token,
                        p->size);
     p->grid = token;
     return VT_OK;

@@ -31,9 +31,9 @@ vt_status vt_chosen_int(const vt_choices *c, const char *name, long long min, lo
     *out = absent;
     if (!text) return VT_OK;
     if (!vt_parse_int(text, out))
-        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be a whole number between %lld and %lld", name, text, min,
+        return vt_fail(e, VT_E_USAGE, "@%s is '%s', must be a whole number between %lld and %lld", name, text, min,
                        max);
     if (*out < min || *out > max)
-        return vt_fail(e, VT_E_USAGE, "--%s is %s, must be between %lld and %lld", name, text, min, max);
+        return vt_fail(e, VT_E_USAGE, "@%s is %s, must be between %lld and %lld", name, text, min, max);
     return VT_OK;
 }

@@ -91,7 +91,7 @@ static vt_status parse_omp_num_threads(const char *text, int *out, vt_err *e) {
     return vt_fail(e, VT_E_USAGE,
                    "OMP_NUM_THREADS is '%.40s', must be a number of threads from 1 to %d, or several with commas "
                    "between "
-                   "(or give --threads)",
+                   "(or give @threads)",
                    text, VT_THREADS_MOST);
 }
 

@@ -18,24 +18,31 @@ const char *vt_status_name(vt_status s) {
 
 __attribute__((weak)) bool vt_bare_arguments(void) { return false; }
 
-const char *vt_argument(const char *name) { return vt_bare_arguments() && !strncmp(name, "--", 2) ? name + 2 : name; }
+const char *vt_option_argument(const char *option) {
+    return vt_bare_arguments() && !strncmp(option, VT_OPTION, 2) ? option + 2 : option;
+}
 
-/* The format without the dashes of its arguments, out of room for all of it. */
-static void strip_option_dashes(char *out, const char *fmt) {
-    bool command = false; /* behind "vitrine", up to a mark */
-    for (const char *at = fmt; *at; at++) {
+/* The format with its arguments spelt, as much as fits. */
+static void spell_arguments(char *out, size_t size, const char *fmt) {
+    const bool bare = vt_bare_arguments();
+    bool command = false; /* after "vitrine ", up to a mark */
+    char *const end = out + size - 3;
+    for (const char *at = fmt; *at && out < end; at++) {
         command = (command && !strchr("`),;", *at)) || !strncmp(at, "vitrine ", strlen("vitrine "));
-        if (!command && at[0] == '-' && at[1] == '-' && (at[2] == '%' || isalpha((unsigned char)at[2]))) at += 2;
-        *out++ = *at;
+        bool starts = at == fmt || !isalnum((unsigned char)at[-1]);
+        if (*at != '@' || !starts || (at[1] != '%' && !isalpha((unsigned char)at[1])))
+            *out++ = *at;
+        else if (command || !bare)
+            *out++ = '-', *out++ = '-';
     }
     *out = 0;
 }
 
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) {
-    char plain[1000];
+    char spelt[1400]; /* formats are shorter */
     if (!e) return s;
     e->code = s;
-    if (vt_bare_arguments() && strlen(fmt) < sizeof plain) strip_option_dashes(plain, fmt), fmt = plain;
+    if (strchr(fmt, '@') && strlen(fmt) < sizeof spelt / 2) spell_arguments(spelt, sizeof spelt, fmt), fmt = spelt;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);

@@ -35,11 +35,17 @@ typedef struct vt_err {
 
 const char *vt_status_name(vt_status s);
 
-/* How sentences spell the arguments that they name: a format says "--eps"; where this is true, vt_fail leaves the
- * dashes out, up to the name of a command ("vitrine info --explain"). Weak: false, unless the public library is linked.
- */
+/* How sentences spell the arguments that they name. A format of vt_fail says "@eps": the command's user reads it with
+ * two dashes, a caller of the library, where vt_bare_arguments is true, without (but for what follows "vitrine ": a
+ * command line stays one). Weak: false, unless the public library is linked. */
 bool vt_bare_arguments(void);
-const char *vt_argument(const char *name); /* "--eps", or "eps", for a name that is not part of a format */
+/* The same of a name that is not part of a format: vt_argument("eps"), a literal. */
+#define vt_argument(name) (vt_bare_arguments() ? name : VT_OPTION name)
+const char *vt_option_argument(const char *option); /* of one that begins with VT_OPTION; any other text as it is */
+/* The dashes, in a text that is a command line whoever reads it: VT_OPTION "eps 8/255". */
+#define VT_OPTION                                                                                                      \
+    "-"                                                                                                                \
+    "-"
 
 /* Stores the sentence in *e (which may be NULL) and returns s, so that a failure is one line at its site. */
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

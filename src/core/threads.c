@@ -54,7 +54,7 @@ static vt_status reserve_thread_memory(int threads, vt_err *e) {
         pthread_attr_destroy(&attr);
     }
     if (stack && !vt_has_room((size_t)(threads - 1) * stack))
-        return vt_fail(e, VT_E_MEMORY, "no memory for the stacks of %d threads, %zu MB each (fewer --threads help)",
+        return vt_fail(e, VT_E_MEMORY, "no memory for the stacks of %d threads, %zu MB each (fewer @threads help)",
                        threads, stack >> 20);
     atomic_store(&started, threads);
     return VT_OK;

@@ -89,7 +89,7 @@ static vt_status note_line(vt_coverage *b, const char *dir, const vt_record *r, 
     size_t i = vt_image_place(b->images, b->n, r->image);
     if (i == SIZE_MAX)
         return vt_fail(e, VT_E_USAGE,
-                       "%s/ledger.jsonl holds image %d, which --images leaves out: a resumed run may extend the "
+                       "%s/ledger.jsonl holds image %d, which @images leaves out: a resumed run may extend the "
                        "set, not shrink it",
                        dir, r->image);
     if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
@@ -205,7 +205,7 @@ vt_status vt_coverage_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
     for (int k = 0; k < b.n_entries && s == VT_OK; k++)
         for (int stage = 0; stage < b.entries[k].n_stages; stage++) pending += vt_coverage_pending(&b, k + 1, stage);
     if (s == VT_OK && (pending || !*total))
-        s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with --resume", l->dir,
+        s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with @resume", l->dir,
                     pending);
     vt_coverage_close(&b);
     free(images);

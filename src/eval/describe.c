@@ -59,7 +59,7 @@ void vt_describe_data(json_t *data, const vt_dataset *d, int outputs) {
     int64_t val = d->split == VT_SPLIT_TEST ? vt_imagenet_val_count(d) : -1;
     if (val >= 0 && val < d->count)
         note(notes, "%lld of %lld images are of ImageNet's validation set; the others may have been trained on%s",
-             (long long)val, (long long)d->count, val ? " (--images imagenette-v1 leaves them out)" : "");
+             (long long)val, (long long)d->count, val ? " (" VT_OPTION "images imagenette-v1 leaves them out)" : "");
     if (*d->corruption.name) {
         json_object_set_new(data, "corruption", json_string(d->corruption.name));
         json_object_set_new(data, "severity", json_integer(d->corruption.severity));
@@ -156,7 +156,8 @@ void vt_describe_input(json_t *model, const vt_config *c, const vt_dataset *d, c
              story->from, *story->from ? ")" : "", at.height, at.width);
     } else if (story->left) {
         note(notes,
-             "the images have the model's size: its own preprocessing %s was left out (--preprocess brings it back)",
+             "the images have the model's size: its own preprocessing %s was left out (" VT_OPTION
+             "preprocess brings it back)",
              story->left);
     }
     if (c->native) {
@@ -205,7 +206,8 @@ void vt_describe_surrogate(json_t *header, const vt_model *surrogate, const char
         note(notes, "transfer: from %.100s (SHA-256 %s)", name ? name : "another model", surrogate->sha256);
     } else {
         o = json_pack("{s:s,s:f,s:s}", "name", "twin", "moved", VT_TWIN_SHARE, "of", "row");
-        note(notes, "transfer: from a twin of the checkpoint itself (weights moved by %g %%), no --surrogate given",
+        note(notes,
+             "transfer: from a twin of the checkpoint itself (weights moved by %g %%), no " VT_OPTION "surrogate given",
              100 * VT_TWIN_SHARE);
     }
     attach_notes(o, notes);

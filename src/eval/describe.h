@@ -29,8 +29,8 @@ void vt_describe_shape(json_t *model, vt_shape s);
 
 /* Where the pixels that the model sees come from. */
 typedef struct vt_input_provenance {
-    char from[96]; /* who asked for the data's transform: "--preprocess", "the model's own: config.json"; empty: nobody
-                    */
+    char from[96];    /* who asked for the data's transform: "preprocess", "the model's own: config.json"; empty: nobody
+                       */
     const char *left; /* text of the model's own where it was left out, since the images have its size; NULL: none */
 } vt_input_provenance;
 

@@ -16,18 +16,18 @@ static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_e
     for (size_t i = 0; i < vt_subject_pixels(v->subject); i++)
         if ((float)rintf(255 * x[i]) / 255 != x[i])
             return vt_fail(e, VT_E_USAGE,
-                           "--eight-bit needs 8-bit images: image %d of %s has the value %.9g, which is no k/255",
-                           image, v->subject->data->path, (double)x[i]);
+                           "@eight-bit needs 8-bit images: image %d of %s has the value %.9g, which is no k/255", image,
+                           v->subject->data->path, (double)x[i]);
     return VT_OK;
 }
 
 vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
     if (!vt_eight_bit_wanted(v)) return VT_OK;
     if (v->norm == VT_L0)
-        return vt_fail(e, VT_E_USAGE, "--eight-bit counts levels of linf, l2 and l1, and knows nothing of l0");
+        return vt_fail(e, VT_E_USAGE, "@eight-bit counts levels of linf, l2 and l1, and knows nothing of l0");
     if (vt_grid8_most(v->norm, v->eps) < 1)
         return vt_fail(e, VT_E_USAGE,
-                       "--eight-bit: --eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",
+                       "@eight-bit: @eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",
                        v->eps_text);
     if (!v->subject->data->floats) return VT_OK;
     float *x = vt_alloc(vt_subject_pixels(v->subject) * sizeof *x);

@@ -65,7 +65,7 @@ static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err
     VT_TRY(vt_predict(&d, &unsure, &w->model, w->x, r.label, w->z, w->z64, e));
     if (!isfinite(d.margin) && !v->skip_not_finite)
         return vt_fail(e, VT_E_NUMERIC,
-                       "image %d: the model's logits are not finite (--skip-not-finite counts such images apart)",
+                       "image %d: the model's logits are not finite (@skip-not-finite counts such images apart)",
                        image);
     from_verdict(&r, &d);
     if (v->targets) r.target = vt_targets_class(v->targets, v->seed, image, r.label, w->z, w->model.classes);

@@ -122,11 +122,11 @@ static vt_status check_foreign(const vt_eval *v, vt_err *e) {
     const vt_subject *s = v->subject;
     if (!s->remote && !s->own) return VT_OK;
     if (v->batch > vt_subject_takes(s))
-        return vt_fail(e, VT_E_USAGE, "--batch is %d, but the model %.300s takes at most %d images at once", v->batch,
+        return vt_fail(e, VT_E_USAGE, "@batch is %d, but the model %.300s takes at most %d images at once", v->batch,
                        s->model->path, vt_subject_takes(s));
     if (vt_eval_transfers(v) && !s->surrogate)
         return vt_fail(e, VT_E_USAGE,
-                       "transfer needs --surrogate WEIGHTS: a model in another process shows no weights to make a twin "
+                       "transfer needs @surrogate WEIGHTS: a model in another process shows no weights to make a twin "
                        "of");
     for (int i = 0; i < v->n_attacks; i++)
         if (vt_attack_climbs(&v->attacks[i]) && !v->attacks[i].def->profile)
@@ -134,7 +134,7 @@ static vt_status check_foreign(const vt_eval *v, vt_err *e) {
                            "wake-up climbs what is inside a network, which a model in another process does not show");
     if (v->patch.aligned)
         return vt_fail(e, VT_E_USAGE,
-                       "--threat patch: aligned=1 needs tokens, of which a model in another process does "
+                       "@threat patch: aligned=1 needs tokens, of which a model in another process does "
                        "not tell");
     for (int i = 0; !vt_subject_differentiable(s) && i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++)
@@ -153,13 +153,13 @@ static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
     const char *path = s->path ? s->path : "the surrogate", *whose = m->path ? m->path : "the model";
     vt_shape is = vt_config_shape(&s->config), want = vt_config_shape(&m->config);
     if (s->config.classes != m->config.classes)
-        return vt_fail(e, VT_E_USAGE, "--surrogate %s has %d classes, must have %d, as %s", path, s->config.classes,
+        return vt_fail(e, VT_E_USAGE, "@surrogate %s has %d classes, must have %d, as %s", path, s->config.classes,
                        m->config.classes, whose);
     if (vt_shape_side(is) && vt_shape_side(want) && !vt_shape_same(is, want))
-        return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of %d x %d pixels, must take %d x %d, as %s", path,
+        return vt_fail(e, VT_E_USAGE, "@surrogate %s takes images of %d x %d pixels, must take %d x %d, as %s", path,
                        is.width, is.height, want.width, want.height, whose);
     if (!vt_shape_same(is, want))
-        return vt_fail(e, VT_E_USAGE, "--surrogate %s takes images of " VT_CHW ", must take " VT_CHW ", as %s", path,
+        return vt_fail(e, VT_E_USAGE, "@surrogate %s takes images of " VT_CHW ", must take " VT_CHW ", as %s", path,
                        VT_CHW_OF(is), VT_CHW_OF(want), whose);
     return VT_OK;
 }
@@ -172,10 +172,10 @@ static vt_status check_targets(const vt_eval *v, vt_err *e) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
             const char *own = strstr(s->id, "target=");
             if (s->def->traits & VT_CANNOT_AIM)
-                return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: --targets wants attacks that can",
+                return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: @targets wants attacks that can",
                                s->def->name);
             if (own && strncmp(own, "target=none", strlen("target=none")) != 0)
-                return vt_fail(e, VT_E_USAGE, "attack %s: give its target or --targets, not both", s->def->name);
+                return vt_fail(e, VT_E_USAGE, "attack %s: give its target or @targets, not both", s->def->name);
         }
     for (size_t i = 0; v->targets && v->targets->path && i < v->n_images; i++) {
         VT_TRY(vt_subject_image(v->subject, v->images[i], NULL, &label, e));

@@ -146,7 +146,7 @@ void vt_external_table(FILE *out, const vt_external *f, int64_t most) {
             "l1", "status");
     print_rows(out, f, true, most);
     if (bad < most) print_rows(out, f, false, most - bad);
-    if (left) fprintf(out, "... and %lld more (--csv FILE writes all)\n", left);
+    if (left) fprintf(out, "... and %lld more (" VT_OPTION "csv FILE writes all)\n", left);
     fprintf(out,
             "\n%lld points, %s eps %s: %lld broken (%lld borderline), %lld robust, %lld wrong without perturbation\n",
             n, vt_norm_name(f->norm), f->eps_text, (long long)f->count[VT_EXTERNAL_BROKEN], (long long)f->borderline,

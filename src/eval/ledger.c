@@ -172,14 +172,14 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     VT_TRY(vt_make_dir(dir, e));
     if (vt_ledger_exists(dir))
         return vt_fail(e, VT_E_IO,
-                       "%s already holds a run (ledger.jsonl): continue it with --resume or choose another --out", dir);
+                       "%s already holds a run (ledger.jsonl): continue it with @resume or choose another @out", dir);
     static const char *const others[] = {"adv.bin",
                                          "results.json"}; /* of a run without its ledger, or of somebody else */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char path[VT_PATH_MAX];
         if (vt_path(path, dir, others[i]) && access(path, F_OK) == 0)
             return vt_fail(e, VT_E_IO,
-                           "%s holds %s but no ledger.jsonl: choose another --out, so that nothing is overwritten", dir,
+                           "%s holds %s but no ledger.jsonl: choose another @out, so that nothing is overwritten", dir,
                            others[i]);
     }
     vt_ledger *l = ledger_new(dir, pixels);
@@ -227,7 +227,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
     if (s == VT_OK && vt_header_difference(l->header->document, header, allow_mixed, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s%s%s", path, names,
-                    strstr(names, "blas") ? " (" : "", strstr(names, "blas") ? vt_argument("--allow-mixed") : "",
+                    strstr(names, "blas") ? " (" : "", strstr(names, "blas") ? vt_argument("allow-mixed") : "",
                     strstr(names, "blas") ? " accepts another BLAS kernel)" : "");
     if (s == VT_OK) s = vt_ledger_check(l, e);
     if (s == VT_OK && ftruncate(l->fd, l->length) != 0)

@@ -256,7 +256,7 @@ static vt_status open_whole(vt_ledger **out, const vt_run_place *p, const json_t
     char ranks[VT_PATH_MAX];
     if (p->resume && vt_ledger_exists(p->out)) return vt_ledger_resume(out, p->out, header, pixels, p->allow_mixed, e);
     if (!p->resume && part_path(ranks, p->out, NULL) && access(ranks, F_OK) == 0)
-        return vt_fail(e, VT_E_IO, "%s holds parts of a run (ranks): continue it with --resume or choose another --out",
+        return vt_fail(e, VT_E_IO, "%s holds parts of a run (ranks): continue it with @resume or choose another @out",
                        p->out);
     return vt_ledger_create(out, p->out, header, pixels, e);
 }
@@ -278,7 +278,7 @@ static vt_status broadcast_document(json_t **out, const json_t *mine, vt_team *t
 static vt_status other_images(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run_place *p = ctx;
     (void)mine;
-    return vt_fail(e, VT_E_USAGE, "its --images are others than rank 0's (%zu of them there, %zu here)",
+    return vt_fail(e, VT_E_USAGE, "its @images are others than rank 0's (%zu of them there, %zu here)",
                    (size_t)strtoull(first, NULL, 10), p->n_images);
 }
 
@@ -290,7 +290,7 @@ static vt_status other_run(const void *ctx, const char *first, const char *mine,
     vt_status s = theirs && ours ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     if (s == VT_OK && vt_header_difference(theirs, ours, p->allow_mixed, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "its run would have another %s than rank 0's%s", names,
-                    strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
+                    strstr(names, "blas") ? " (" VT_OPTION "allow-mixed accepts another BLAS kernel)" : "");
     json_decref(theirs), json_decref(ours);
     return s;
 }

@@ -13,7 +13,7 @@ static vt_status read_triple(const vt_choices *c, const char *name, bool *has, d
     if (!text) return VT_OK;
     if (!vt_parse_triple(text, out))
         return vt_fail(e, VT_E_USAGE,
-                       "--%s is '%s', must be three numbers separated by commas (or one for all channels)", name, text);
+                       "@%s is '%s', must be three numbers separated by commas (or one for all channels)", name, text);
     *has = true;
     return VT_OK;
 }
@@ -22,7 +22,7 @@ static vt_status take_forms(const vt_choices *c, vt_overrides *o, vt_err *e) {
     const char *text;
     for (int i = 0; (text = vt_chosen_nth(c, "form", i)); i++) {
         if (o->n_form == sizeof o->form / sizeof *o->form)
-            return vt_fail(e, VT_E_USAGE, "--form is given more than %d times", o->n_form);
+            return vt_fail(e, VT_E_USAGE, "@form is given more than %d times", o->n_form);
         o->form[o->n_form++] = text;
     }
     return VT_OK;
@@ -39,7 +39,7 @@ vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e) 
     VT_TRY(read_triple(c, "std", &o->has_std, o->std, e));
     const char *eps = vt_chosen(c, "ln-eps");
     if (eps && (!vt_parse_real(eps, &o->ln_eps) || !(o->ln_eps > 0)))
-        return vt_fail(e, VT_E_USAGE, "--ln-eps is '%s', must be a number above 0 (timm's ViT: 1e-6)", eps);
+        return vt_fail(e, VT_E_USAGE, "@ln-eps is '%s', must be a number above 0 (timm's ViT: 1e-6)", eps);
     o->attn_scale = vt_chosen(c, "attn-scale");
     o->preset = vt_chosen(c, "preset");
     o->attn = vt_chosen(c, "attn");
@@ -62,26 +62,26 @@ static vt_status read_corruption(const vt_choices *c, vt_corruption *out, vt_err
     long long severity;
     VT_TRY(vt_chosen_int(c, "severity", 1, VT_SEVERITIES, 0, &severity, e));
     *out = (vt_corruption){.severity = (int)severity};
-    if (!name && severity) return vt_fail(e, VT_E_USAGE, "--severity needs --corruption NAME");
+    if (!name && severity) return vt_fail(e, VT_E_USAGE, "@severity needs @corruption NAME");
     if (!name) return VT_OK;
-    if (!*name) return vt_fail(e, VT_E_USAGE, "--corruption is empty, must be a name");
+    if (!*name) return vt_fail(e, VT_E_USAGE, "@corruption is empty, must be a name");
     if (!severity)
-        return vt_fail(e, VT_E_USAGE, "--corruption %.60s needs --severity, 1 to %d (vitrine eval alone takes all)",
-                       name, VT_SEVERITIES);
+        return vt_fail(e, VT_E_USAGE, "@corruption %.60s needs @severity, 1 to %d (vitrine eval alone takes all)", name,
+                       VT_SEVERITIES);
     if (snprintf(out->name, sizeof out->name, "%s", name) >= (int)sizeof out->name)
-        return vt_fail(e, VT_E_USAGE, "--corruption is longer than %zu characters", sizeof out->name - 1);
+        return vt_fail(e, VT_E_USAGE, "@corruption is longer than %zu characters", sizeof out->name - 1);
     return VT_OK;
 }
 
 vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e) {
     vt_corruption corruption;
     const char *path = vt_chosen(c, "data"), *split = vt_chosen(c, "split");
-    if (!path) return vt_fail(e, VT_E_USAGE, "nothing names the data: give --data FOLDER");
+    if (!path) return vt_fail(e, VT_E_USAGE, "nothing names the data: give @data FOLDER");
     vt_split which = VT_SPLIT_TEST;
     for (vt_split s = VT_SPLIT_TEST; split && s <= VT_SPLIT_VAL; s++)
         if (!strcasecmp(split, vt_split_name(s))) which = s;
     if (split && strcasecmp(split, vt_split_name(which)))
-        return vt_fail(e, VT_E_USAGE, "--split is '%s', must be test, train or val", split);
+        return vt_fail(e, VT_E_USAGE, "@split is '%s', must be test, train or val", split);
     vt_transform transform = {0};
     if (vt_chosen(c, "preprocess")) VT_TRY(vt_transform_parse(&transform, vt_chosen(c, "preprocess"), e));
     VT_TRY(read_corruption(c, &corruption, e));
@@ -96,7 +96,7 @@ static void set_native(vt_model *m, int side) {
     int native = side == m->config.image ? 0 : side;
     if (native == m->config.native) return;
     m->config.native = native;
-    snprintf(m->source[VT_FIELD_NATIVE], sizeof m->source[0], "--attack-at");
+    snprintf(m->source[VT_FIELD_NATIVE], sizeof m->source[0], VT_OPTION "attack-at");
 }
 
 vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_err *e) {
@@ -106,11 +106,11 @@ vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_er
         set_native(m, m->config.image);
         return VT_OK;
     }
-    if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "--attack-at is '%s', must be native or model", at);
+    if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "@attack-at is '%s', must be native or model", at);
     if (!side) side = m->config.native;
     if (!side)
         return vt_fail(e, VT_E_USAGE,
-                       "--attack-at native: nothing says the side of the images; give it with --form native=32");
+                       "@attack-at native: nothing says the side of the images; give it with @form native=32");
     set_native(m, side);
     return vt_config_check(&m->config, m->path, e);
 }
@@ -163,22 +163,22 @@ vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int3
     const char *at = vt_chosen(c, "attack-at");
     bool given = vt_is_chosen(c, "preprocess"), native = at && !strcasecmp(at, "native");
     *story = (vt_input_provenance){0};
-    if (given) snprintf(story->from, sizeof story->from, "--preprocess");
+    if (given) snprintf(story->from, sizeof story->from, VT_OPTION "preprocess");
     vt_dataset_expect(d, vt_config_shape(&m->config));
     VT_TRY(shape_of(d, first, &is, e));
     if (is.channels != vt_config_shape(&m->config).channels)
         return VT_OK; /* no resize helps: refused when it is read */
     if (native && !vt_shape_side(is))
         return vt_fail(e, VT_E_SHAPE,
-                       "--attack-at native needs square images of one size, but image %d of %s is %d x %d pixels (give "
-                       "--preprocess, or --attack-at model)",
+                       "@attack-at native needs square images of one size, but image %d of %s is %d x %d pixels (give "
+                       "@preprocess, or @attack-at model)",
                        first, d->path, is.width, is.height);
     VT_TRY(vt_prepare_attack_at(c, m, is.width, e));
     if (native || given) return VT_OK;
     bool fits = vt_shape_same(is, vt_config_shape(&m->config));
     VT_TRY(own_transform(d, m, fits, story, e));
     if (!at || fits || *story->from) return VT_OK;
-    snprintf(story->from, sizeof story->from, "--attack-at model");
+    snprintf(story->from, sizeof story->from, VT_OPTION "attack-at model");
     d->transform = (vt_transform){VT_FIT_SQUASH, vt_config_input(&m->config), VT_FILTER_BILINEAR, 0};
     return VT_OK;
 }

@@ -16,34 +16,34 @@
 vt_status vt_request_norm(const char *text, vt_norm *out, vt_err *e) {
     *out = VT_LINF;
     if (!text || vt_norm_find(text, out)) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf, l2, l1 or l0", text);
+    return vt_fail(e, VT_E_USAGE, "@norm is '%s', must be linf, l2, l1 or l0", text);
 }
 
 vt_status vt_request_eps(const char *text, vt_norm norm, double *out, vt_err *e) {
     if (!text)
-        return vt_fail(e, VT_E_USAGE, "attacks need --eps, in pixel units: 8/255, 0.031 (linf), 0.5 (l2) or 12 (l1)");
+        return vt_fail(e, VT_E_USAGE, "attacks need @eps, in pixel units: 8/255, 0.031 (linf), 0.5 (l2) or 12 (l1)");
     if (!vt_parse_real(text, out))
-        return vt_fail(e, VT_E_USAGE, "--eps is '%s', which is neither a fraction like 8/255 nor a number like 0.031",
+        return vt_fail(e, VT_E_USAGE, "@eps is '%s', which is neither a fraction like 8/255 nor a number like 0.031",
                        text);
-    if (!(*out > 0)) return vt_fail(e, VT_E_USAGE, "--eps is %s, must be above 0", text);
+    if (!(*out > 0)) return vt_fail(e, VT_E_USAGE, "@eps is %s, must be above 0", text);
     if (norm == VT_LINF && !(*out <= 1)) {
         if (*out <= 255)
             return vt_fail(e, VT_E_USAGE,
-                           "--eps is %s, but linf eps is in pixel units of [0,1] and at most 1; did you mean %s/255?",
+                           "@eps is %s, but linf eps is in pixel units of [0,1] and at most 1; did you mean %s/255?",
                            text, text);
-        return vt_fail(e, VT_E_USAGE, "--eps is %s, but linf eps is in pixel units of [0,1] and at most 1", text);
+        return vt_fail(e, VT_E_USAGE, "@eps is %s, but linf eps is in pixel units of [0,1] and at most 1", text);
     }
     /* 0.1 is a change of 25 grey levels in one value of one pixel, and none elsewhere */
     if (norm == VT_L1 && *out < 0.1)
         return vt_fail(e, VT_E_USAGE,
-                       "--eps is %s, but an l1 radius is the sum over all values of an image and at least 0.1 (12 is "
-                       "usual for 32x32 pixels); did you mean --norm linf?",
+                       "@eps is %s, but an l1 radius is the sum over all values of an image and at least 0.1 (12 is "
+                       "usual for 32x32 pixels); did you mean @norm linf?",
                        text);
     if (norm == VT_L0 && *out != floor(*out))
         return vt_fail(e, VT_E_USAGE,
-                       "--eps is %s, but an l0 radius counts the values that may change, three a pixel: a whole number",
+                       "@eps is %s, but an l0 radius counts the values that may change, three a pixel: a whole number",
                        text);
-    if (!(*out <= 1e6)) return vt_fail(e, VT_E_USAGE, "--eps is %s, must be at most 1e6", text);
+    if (!(*out <= 1e6)) return vt_fail(e, VT_E_USAGE, "@eps is %s, must be at most 1e6", text);
     return VT_OK;
 }
 
@@ -51,8 +51,7 @@ vt_status vt_request_threat(vt_request *r, vt_err *e) {
     const char *threat = vt_chosen(r->c, "threat");
     if (!threat) return vt_request_norm(vt_chosen(r->c, "norm"), &r->v.norm, e);
     if (vt_is_chosen(r->c, "norm") || vt_is_chosen(r->c, "eps"))
-        return vt_fail(e, VT_E_USAGE, "--threat %.60s stands in place of --norm and --eps: give one or the other",
-                       threat);
+        return vt_fail(e, VT_E_USAGE, "@threat %.60s stands in place of @norm and @eps: give one or the other", threat);
     return vt_patch_parse(&r->v.patch, threat, e);
 }
 
@@ -125,7 +124,7 @@ vt_status vt_request_attacks(vt_request *r, vt_err *e) {
 static vt_status read_targets(vt_request *r, vt_err *e) {
     const char *text = vt_chosen(r->c, "targets");
     if (!text) return VT_OK;
-    if (!r->v.n_attacks) return vt_fail(e, VT_E_USAGE, "--targets needs at least one --attack");
+    if (!r->v.n_attacks) return vt_fail(e, VT_E_USAGE, "@targets needs at least one @attack");
     VT_TRY(vt_targets_open(&r->targets, text, e));
     r->v.targets = &r->targets;
     return VT_OK;
@@ -143,11 +142,11 @@ vt_status vt_request_terms(vt_request *r, vt_err *e) {
     r->v.exhaustive = vt_is_chosen(r->c, "exhaustive");
     r->v.skip_not_finite = vt_is_chosen(r->c, "skip-not-finite");
     if (vt_is_chosen(r->c, "expect-robust") && !r->v.n_attacks)
-        return vt_fail(e, VT_E_USAGE, "--expect-robust needs at least one --attack");
+        return vt_fail(e, VT_E_USAGE, "@expect-robust needs at least one @attack");
     if (vt_is_chosen(r->c, "eight-bit") && !vt_eight_bit_wanted(&r->v))
-        return vt_fail(e, VT_E_USAGE, "--eight-bit needs at least one --attack");
+        return vt_fail(e, VT_E_USAGE, "@eight-bit needs at least one @attack");
     for (int i = 0; !vt_is_chosen(r->c, "out") && i < 3; i++)
-        if (vt_is_chosen(r->c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "--%s needs --out FOLDER", needs_out[i]);
+        if (vt_is_chosen(r->c, needs_out[i])) return vt_fail(e, VT_E_USAGE, "@%s needs @out FOLDER", needs_out[i]);
     return VT_OK;
 }
 
@@ -175,16 +174,16 @@ vt_status vt_request_search(const vt_choices *c, vt_subject *s, vt_err *e) {
     const char *text = vt_chosen(c, "search");
     vt_precision p = VT_PRODUCTS_FLOAT32;
     if (text && !parse_precision(text, &p))
-        return vt_fail(e, VT_E_USAGE, "--search is '%.60s', must be float32, auto, bf16 or bf16-emulated", text);
+        return vt_fail(e, VT_E_USAGE, "@search is '%.60s', must be float32, auto, bf16 or bf16-emulated", text);
     bool elsewhere = s->own || vt_subject_is_remote(s), automatic = text && !strcmp(text, "auto");
     if (p && elsewhere && !automatic)
         return vt_fail(e, VT_E_USAGE,
-                       "--search %s chooses how products are formed here: a model in another process forms its own",
+                       "@search %s chooses how products are formed here: a model in another process forms its own",
                        text);
     if (p == VT_PRODUCTS_BF16 && !vt_bf16_hardware())
         return vt_fail(e, VT_E_USAGE,
-                       "--search bf16: this processor does not multiply bfloat16 (it has neither AVX512-BF16 nor AMX); "
-                       "--search auto would take float32 here, and --search bf16-emulated forms the same products "
+                       "@search bf16: this processor does not multiply bfloat16 (it has neither AVX512-BF16 nor AMX); "
+                       "@search auto would take float32 here, and @search bf16-emulated forms the same products "
                        "slowly");
     s->search = elsewhere ? VT_PRODUCTS_FLOAT32 : p;
     return VT_OK;
@@ -237,18 +236,18 @@ static vt_status open_surrogate(vt_request *r, vt_err *e) {
     const char *path = vt_chosen(r->c, "surrogate"), *where = vt_chosen(r->c, "surrogate-oracle");
     vt_overrides o = {.shown = vt_shape_side(vt_subject_shape(s))};
     vt_err why = {0};
-    if (path && where) return vt_fail(e, VT_E_USAGE, "give --surrogate or --surrogate-oracle, not both");
+    if (path && where) return vt_fail(e, VT_E_USAGE, "give @surrogate or @surrogate-oracle, not both");
     if (where) {
         VT_TRY(vt_subject_remote(&s->surrogate_remote, &s->surrogate, r->c, where, e));
         vt_remote_interruptible(s->surrogate_remote, r->interrupt);
         snprintf(s->surrogate_name, sizeof s->surrogate_name, "%s", vt_remote_hello(s->surrogate_remote)->name);
         if (vt_remote_hello(s->surrogate_remote)->vjp) return VT_OK;
-        return vt_fail(e, VT_E_USAGE, "--surrogate-oracle %.200s gives no gradients (vjp is false)", where);
+        return vt_fail(e, VT_E_USAGE, "@surrogate-oracle %.200s gives no gradients (vjp is false)", where);
     }
     if (!path) return VT_OK;
     if (vt_prepare_open(&s->surrogate, path, &o, &why) != VT_OK ||
         r->known(r->known_ctx, s->surrogate, true, &why) != VT_OK)
-        return vt_fail(e, why.code, "--surrogate: %s", why.text);
+        return vt_fail(e, why.code, "@surrogate: %s", why.text);
     vt_weights_name(s->surrogate_name, sizeof s->surrogate_name, s->surrogate->path);
     return VT_OK;
 }

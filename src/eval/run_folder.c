@@ -64,8 +64,8 @@ vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_er
     if (access(path, F_OK) != 0) { /* a merged run */
         if (told) return VT_OK;
         return vt_fail(e, VT_E_USAGE,
-                       "%s does not exist, so nothing says where the weights and the data are: give --weights and "
-                       "--data",
+                       "%s does not exist, so nothing says where the weights and the data are: give @weights and "
+                       "@data",
                        path);
     }
     VT_TRY(vt_file_read(path, RUN_JSON_MOST, &text, &bytes, e));
@@ -114,7 +114,7 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
     if (oracle) vt_choose(&r->choices, "oracle", oracle);
     bool told = r->weights || oracle || r->ledger->header->oracle;
     if (told && vt_is_chosen(&r->choices, "data")) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s: give --weights and --data, run.json does not name them", dir);
+    return vt_fail(e, VT_E_USAGE, "%s: give @weights and @data, run.json does not name them", dir);
 }
 
 /* ---- names ---- */
@@ -162,7 +162,8 @@ static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT, "%s: its ledger says that %s was evaluated, %.200s is %s: give %s",
                        r->ledger->dir, h->oracle ? "a model in another process" : "a checkpoint", s->model->path,
                        h->oracle ? "a checkpoint" : "a model in another process",
-                       h->oracle ? "--oracle COMMAND and no --weights" : "--weights FILE and no --oracle");
+                       h->oracle ? VT_OPTION "oracle COMMAND and no " VT_OPTION "weights"
+                                 : VT_OPTION "weights FILE and no " VT_OPTION "oracle");
     if (!s->remote || draws == h->random) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: its ledger says that the model %s at random when it is asked, %.200s says that it %s",

@@ -65,8 +65,8 @@ vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choi
     const char *text = vt_chosen(c, "oracle-timeout");
     double timeout = VT_REMOTE_TIMEOUT;
     if (text && (!vt_parse_real(text, &timeout) || !(timeout >= 0.1) || !(timeout <= 1e6)))
-        return vt_fail(e, VT_E_USAGE, "--oracle-timeout is '%s', must be seconds, from 0.1 to 1e6", text);
-    if (!*where) return vt_fail(e, VT_E_USAGE, "--oracle is empty, must be a command, unix:PATH or tcp:PORT");
+        return vt_fail(e, VT_E_USAGE, "@oracle-timeout is '%s', must be seconds, from 0.1 to 1e6", text);
+    if (!*where) return vt_fail(e, VT_E_USAGE, "@oracle is empty, must be a command, unix:PATH or tcp:PORT");
     VT_TRY(vt_remote_open(r, where, timeout, e));
     return make_model_from_hello(description, *r, e);
 }
@@ -77,8 +77,7 @@ static vt_status open_remote(vt_subject *s, const vt_choices *c, const char *whe
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (vt_is_chosen(c, others[i]))
             return vt_fail(e, VT_E_USAGE,
-                           "--%s tells of a checkpoint: a model in another process (--oracle) brings its own",
-                           others[i]);
+                           "@%s tells of a checkpoint: a model in another process (@oracle) brings its own", others[i]);
     return vt_subject_remote(&s->remote, &s->model, c, where, e);
 }
 
@@ -114,7 +113,7 @@ vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *o
     if (s->own && !other) return s->own->open(s->own->ctx, n, rows, e);
     if (!r && !other && vt_subject_is_remote(s))
         return vt_fail(e, VT_E_USAGE,
-                       "the model is in another process: give --oracle COMMAND to start it, which run.json calls "
+                       "the model is in another process: give @oracle COMMAND to start it, which run.json calls "
                        "'%.600s' "
                        "(a command out of a file is not run unasked)",
                        s->model->path);

@@ -64,7 +64,7 @@ static vt_status read_file(vt_targets *t, vt_err *e) {
     vt_status s = vt_file_text(t->path, FILE_MOST, &text, &why);
     if (s == VT_E_MEMORY || s == VT_E_FORMAT) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
-        return vt_fail(e, VT_E_USAGE, "--targets is '%s', which is neither least-likely nor random nor a file (%s)",
+        return vt_fail(e, VT_E_USAGE, "@targets is '%s', which is neither least-likely nor random nor a file (%s)",
                        t->path, why.text);
     vt_sha_hex(text, strlen(text), t->sha256);
     s = parse(t, text, e);

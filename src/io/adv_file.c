@@ -119,7 +119,7 @@ static vt_status choose_array(vt_adv_file *p, const char *path, const char *tens
     if (at >= 0) return array_name(f, at, p->name) ? array_at(f, at, path, &f->x, e) : VT_E_FORMAT;
     return no_array(f, path, tensor ? tensor : "x_adv",
                     tensor     ? ""
-                    : at == -2 ? ", and several that could be images: say which with --tensor"
+                    : at == -2 ? ", and several that could be images: say which with " VT_OPTION "tensor"
                                : ", nor one of four sides [N,C,H,W]",
                     e);
 }

@@ -44,7 +44,7 @@ static vt_status read_list(const char *path, char **text, named **list, int *n, 
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE,
-                       "--class-order is '%s', must be text, number, or a file with one class a line (%s)", path,
+                       "@class-order is '%s', must be text, number, or a file with one class a line (%s)", path,
                        why.text);
     size_t lines = 1;
     for (const char *c = *text; *c; c++) lines += *c == '\n';
@@ -99,7 +99,7 @@ static vt_status take_numbers(vt_dataset *d, vt_err *e) {
     int k = 0;
     while (k < d->classes && is_number(d->names[k])) k++;
     if (k < d->classes)
-        return vt_fail(e, VT_E_USAGE, "--class-order number: the class folder %.80s of %s is no number", d->names[k],
+        return vt_fail(e, VT_E_USAGE, "@class-order number: the class folder %.80s of %s is no number", d->names[k],
                        d->path);
     named *list = calloc((size_t)d->classes + 1, sizeof *list);
     if (!list) return no_memory(d, e);
@@ -224,7 +224,7 @@ static vt_status check_partial_match(const vt_dataset *d, const int *head, const
     return vt_fail(e, VT_E_USAGE,
                    "%s: the model %s calls its output %d '%s', which is class folder %d here, but it has no name "
                    "'%.60s': "
-                   "give --class-order FILE, one class folder a line in the model's order (or text: as they stand)",
+                   "give @class-order FILE, one class folder a line in the model's order (or text: as they stand)",
                    d->path, model, head[other], label_of(d, head[other], label), other, d->names[none]);
 }
 
@@ -279,9 +279,9 @@ static vt_status other_classes(const vt_dataset *d, int outputs, const char *mod
     char why[700] = "", list[200];
     bool corrupted = d->inside && vt_corruptions_text(d->path, list, sizeof list);
     if (d->inside)
-        snprintf(why, sizeof why, " (%s%s%sis a folder in it meant, as --data %.300s, which has %d?)",
-                 corrupted ? "it holds corruptions: give --corruption, one of " : "", corrupted ? list : "",
-                 corrupted ? ", and --severity; or " : "", d->inside, d->inside_classes);
+        snprintf(why, sizeof why, " (%s%s%sis a folder in it meant, as " VT_OPTION "data %.300s, which has %d?)",
+                 corrupted ? "it holds corruptions: give " VT_OPTION "corruption, one of " : "", corrupted ? list : "",
+                 corrupted ? ", and " VT_OPTION "severity; or " : "", d->inside, d->inside_classes);
     else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
         snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
     else if (d->names && d->classes < outputs)
@@ -302,7 +302,7 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "%s: its folders (%.60s, %.60s) each hold the same folders, as splits or versions of one data "
                        "set do: "
-                       "name one, as --data %.300s, or give --class-order text if they are the classes",
+                       "name one, as @data %.300s, or give @class-order text if they are the classes",
                        d->path, d->names[0], d->names[1], d->inside);
     for (int k = 0; k < d->classes; k++)
         if (!is_number(d->names[k])) return VT_OK;
@@ -310,7 +310,7 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
         if (by_number(&(named){d->names[k - 1], 0}, &(named){d->names[k], 0}) > 0)
             return vt_fail(e, VT_E_USAGE,
                            "%s: its class folders are numbers, and %.20s stands before %.20s as text: give "
-                           "--class-order text "
+                           "@class-order text "
                            "(torchvision's ImageFolder) or number, or FILE with one class a line in the model's order",
                            d->path, d->names[k - 1], d->names[k]);
     return VT_OK;
@@ -322,7 +322,7 @@ static vt_status assign_outputs(vt_dataset *d, int outputs, const char *model, v
     for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : wnids ? wnid_of(d->names[k]) : k;
     bool as_they_stand = d->order && !strcasecmp(d->asked, "text");
     if (d->order && !as_they_stand)
-        snprintf(d->how, sizeof d->how, "class folders in the order of --class-order %s",
+        snprintf(d->how, sizeof d->how, "class folders in the order of " VT_OPTION "class-order %s",
                  is_file(d->asked) ? "FILE" : "number");
     else if (!d->order && !wnids && d->labels)
         VT_TRY(by_labels(d, outputs, model, e));

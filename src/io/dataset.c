@@ -148,7 +148,7 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
 
 static vt_status no_corruptions(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_USAGE,
-                   "%s: --corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C), or of folders "
+                   "%s: @corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C), or of folders "
                    "NAME/SEVERITY/CLASS (ImageNet-C)",
                    path);
 }
@@ -202,7 +202,7 @@ vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split spl
     if (corrupted) d->corruption = *c;
     vt_status r = def->open(d, e);
     if (r == VT_OK && d->asked && !d->order)
-        r = vt_fail(e, VT_E_USAGE, "%s: --class-order is for class folders, these data have none", d->path);
+        r = vt_fail(e, VT_E_USAGE, "%s: @class-order is for class folders, these data have none", d->path);
     if (r != VT_OK) {
         vt_dataset_close(d);
         return r;
@@ -305,7 +305,7 @@ vt_status vt_corruption_check(const vt_dataset *d, vt_err *e) {
         for (int i = 0; i < most; i++) known[i] = names[i];
         const char *near = vt_nearest(name, known, (size_t)most);
         vt_corruptions_text(d->path, all, sizeof all);
-        s = vt_fail(e, VT_E_USAGE, "--corruption is '%s', but %s has %s%s%s%s", name, d->path, all,
+        s = vt_fail(e, VT_E_USAGE, "@corruption is '%s', but %s has %s%s%s%s", name, d->path, all,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     free(names);
@@ -345,10 +345,10 @@ static vt_status other_shape(const vt_dataset *d, const char *what, vt_shape was
         return vt_fail(e, VT_E_SHAPE, "%s is %d x %d pixels, preprocessing makes it %d x %d, the model wants %d x %d",
                        what, was.width, was.height, got.width, got.height, side, side);
     return vt_fail(e, VT_E_SHAPE,
-                   "%s is %d x %d pixels, the model wants %d x %d (--preprocess short:%d,bicubic,crop:%d would make "
+                   "%s is %d x %d pixels, the model wants %d x %d (@preprocess short:%d,bicubic,crop:%d would make "
                    "it so%s%s%s)",
                    what, was.width, was.height, side, side, (int)(side / 0.875), side,
-                   vt_shape_side(was) ? "; with " : "", vt_shape_side(was) ? vt_argument("--attack-at") : "",
+                   vt_shape_side(was) ? "; with " : "", vt_shape_side(was) ? vt_argument("attack-at") : "",
                    vt_shape_side(was) ? " native the model resizes it itself" : "");
 }
 

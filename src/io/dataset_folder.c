@@ -224,7 +224,8 @@ static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
                        list);
     if (!f->classes.n)
         return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED "%s", f->root,
-                       strcmp(path, f->root) ? " (if this is a class: --class-order FILE, one class a line, says so)"
+                       strcmp(path, f->root) ? " (if this is a class: " VT_OPTION
+                                               "class-order FILE, one class a line, says so)"
                                              : "");
     bool left = list_left(f, list, sizeof list);
     return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file%s%s%s", f->root,

@@ -139,7 +139,7 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     }
     char all[600] = "";
     if (!a->zip && vt_corruptions_text(d->path, all, sizeof all))
-        return vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give --corruption, one of %s, or all", d->path,
+        return vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give @corruption, one of %s, or all", d->path,
                        all);
     list_arrays(a, all, sizeof all);
     return vt_fail(e, VT_E_FORMAT,
@@ -372,7 +372,7 @@ static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     if (*d->corruption.name) return from_corruption(d, a, e);
     if (stat(d->path, &s) && (second = second_of(d->path))) return from_pair(d, a, second, e);
     if (ends_in(d->path, ".npy"))
-        return vt_fail(e, VT_E_USAGE, "%s: is one array: name the images and the labels, as in --data x.npy,y.npy",
+        return vt_fail(e, VT_E_USAGE, "%s: is one array: name the images and the labels, as in @data x.npy,y.npy",
                        d->path);
     if (stat(d->path, &s) || !S_ISDIR(s.st_mode)) {
         VT_TRY(vt_mapped_open(&a->map[0], d->path, e));

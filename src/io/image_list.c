@@ -28,12 +28,12 @@ static vt_status from_range(const char *text, const vt_dataset *d, int32_t **out
     long long first, end;
     if (!vt_image_range(text, &first, &end))
         return vt_fail(e, VT_E_USAGE,
-                       "--images is '%s', must be A:B with whole numbers, spread:N, or a file with one image a line",
+                       "@images is '%s', must be A:B with whole numbers, spread:N, or a file with one image a line",
                        text);
     if (first < 0 || end <= first)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s': A must be at least 0 and below B (images A to B-1)", text);
+        return vt_fail(e, VT_E_USAGE, "@images is '%s': A must be at least 0 and below B (images A to B-1)", text);
     if (end > d->count)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', but %s has %lld images in its %s split", text, d->path,
+        return vt_fail(e, VT_E_USAGE, "@images is '%s', but %s has %lld images in its %s split", text, d->path,
                        (long long)d->count, vt_split_name(d->split));
     *n = (size_t)(end - first);
     *out = calloc(*n, sizeof **out);
@@ -95,8 +95,8 @@ static void pick_images_evenly(int32_t *out, const vt_dataset *d, const int *cla
 static vt_status from_spread(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long want;
     if (!vt_parse_int(text + strlen(VT_IMAGES_SPREAD), &want) || want < 1 || want > d->count)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', must be spread:N with N from 1 to %lld, the images of %s",
-                       text, (long long)d->count, d->path);
+        return vt_fail(e, VT_E_USAGE, "@images is '%s', must be spread:N with N from 1 to %lld, the images of %s", text,
+                       (long long)d->count, d->path);
     int *class_of = NULL, classes;
     int64_t *have = NULL, *take = NULL;
     vt_status s = count_classes(d, &class_of, &have, &classes, e);
@@ -130,7 +130,7 @@ int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *
 bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n, char *out, size_t size) {
     int all, hit = vt_image_classes(d, images, n, &all);
     snprintf(out, size, "these %zu images hold %d of %d classes (%s spread:%zu takes them from all)", n, hit, all,
-             vt_argument("--images"), n);
+             vt_argument("images"), n);
     return hit < all && n > 1;
 }
 
@@ -216,8 +216,7 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
     vt_status s = vt_file_text(path, LIST_MOST, &text, &why);
     if (s == VT_E_FORMAT || s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
-        return vt_fail(e, VT_E_USAGE, "--images is '%s', which is neither A:B nor a readable file (%s)", path,
-                       why.text);
+        return vt_fail(e, VT_E_USAGE, "@images is '%s', which is neither A:B nor a readable file (%s)", path, why.text);
     char *rest = text, *start;
     for (int line = 1; s == VT_OK && (start = strsep(&rest, "\n")); line++) {
         start += strspn(start, " \t\r");
@@ -240,7 +239,7 @@ static vt_status from_imagenet(const vt_dataset *d, int32_t **out, size_t *n, vt
     int64_t count = vt_imagenet_val_count(d);
     if (count <= 0)
         return vt_fail(e, VT_E_USAGE,
-                       "--images is imagenette-v1, but %s holds no ILSVRC2012_val_* pictures in folders named by wnids",
+                       "@images is imagenette-v1, but %s holds no ILSVRC2012_val_* pictures in folders named by wnids",
                        d->path);
     *out = calloc((size_t)count, sizeof **out);
     if (!*out) return vt_fail(e, VT_E_MEMORY, "no memory for %lld images", (long long)count);

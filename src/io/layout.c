@@ -78,7 +78,7 @@ static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int 
         if (!labelled && *bare < 0) *bare = i;
         if (labelled && *hit >= 0 && !usual && strcmp(f->name[*hit], vt_split_name(want)) != 0)
             return vt_fail(e, VT_E_USAGE,
-                           "%s: has several folders for the %s split, %.80s and %.80s: name one, as --data %s/%s",
+                           "%s: has several folders for the %s split, %.80s and %.80s: name one, as @data %s/%s",
                            d->path, vt_split_name(want), f->name[*hit], f->name[i], d->path, f->name[i]);
         if (labelled && (*hit < 0 || usual)) *hit = i;
     }
@@ -94,8 +94,8 @@ static vt_status no_split(const vt_dataset *d, const vt_folders *f, const int *s
         return vt_fail(e, VT_E_IO, "%s: has no folder %s, so there is no %s split", d->path, names[d->split],
                        vt_split_name(d->split));
     return vt_fail(e, VT_E_IO,
-                   "%s: has no folder %s, so there is no %s split, but %.80s: give --split %s; if that is a class, "
-                   "--class-order FILE, with one class a line, says so",
+                   "%s: has no folder %s, so there is no %s split, but %.80s: give @split %s; if that is a class, "
+                   "@class-order FILE, with one class a line, says so",
                    d->path, names[d->split], vt_split_name(d->split), f->name[i], vt_split_name((vt_split)split[i]));
 }
 

@@ -187,7 +187,7 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     vt_attn_spec spec;
     VT_TRY(vt_attn_parse(&spec, c->attn, e));
     if (spec.needs & VT_ATTN_FULL && !c->tied_qk)
-        return vt_fail(e, VT_E_SHAPE, "%s: attention %s in XCiT needs W_Q = W_K (--form tied_qk=1)", p, c->attn);
+        return vt_fail(e, VT_E_SHAPE, "%s: attention %s in XCiT needs W_Q = W_K (@form tied_qk=1)", p, c->attn);
     return VT_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "models/model.h"
 
 /* After a sentence about a network that is not computed. */
-#define VT_WAY "`vitrine eval --oracle` evaluates the network where it runs, say in PyTorch"
+#define VT_WAY "`vitrine eval " VT_OPTION "oracle` evaluates the network where it runs, say in PyTorch"
 
 /* The tensor of that name and number of dimensions, every side between 1 and 1000000, or a sentence. */
 vt_status vt_detect_need(const vt_tensors *st, const char *name, int ndim, const vt_tensor **out, vt_err *e);

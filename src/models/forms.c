@@ -49,8 +49,8 @@ static const vt_form forms[] = {
     COUNT(pos_grid, POS_GRID, 1024,
           "ViT: side of the grid that positions are stored for and resized from; 0: the image's"),
     WORD(pos_filter, POS_FILTER, NULL, "bicubic|bicubic_aa|bicubic_offset",
-         "ViT: how, as F.interpolate; _offset: by scale (n + 0.1) / grid, as DINOv2. Said, it allows another "
-         "--image-size"),
+         "ViT: how, as F.interpolate; _offset: by scale (n + 0.1) / grid, as DINOv2. Said, it allows another " VT_OPTION
+         "image-size"),
     COUNT(head_layers, HEAD_LAYERS, 512,
           "ViT, token_avg, tokens: class tokens of that many last blocks are read (4: DINO's default); 0: 1"),
     COUNT(conv_stem, CONV_STEM, 2048,

@@ -17,7 +17,7 @@ typedef struct vt_form {
 const vt_form *vt_forms(int *n);
 const vt_form *vt_form_find(const char *key); /* NULL: none */
 
-/* The value of "--form key=value", the last one given, copied into value; or NULL. A text of o may hold several words.
+/* The value of "form key=value", the last one given, copied into value; or NULL. A text of o may hold several words.
  */
 enum { VT_FORM_VALUE = 64 };
 const char *vt_form_given(const vt_overrides *o, const char *key, char value[VT_FORM_VALUE]);

@@ -74,8 +74,7 @@ static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
     vt_attn_spec a;
     VT_TRY(vt_attn_parse(&a, c->attn, e));
     if (a.needs & VT_ATTN_TIED && !c->tied_qk)
-        return vt_fail(e, VT_E_SHAPE, "%s: attention %s needs W_Q and W_K in one tensor (--form tied_qk=1)", p,
-                       c->attn);
+        return vt_fail(e, VT_E_SHAPE, "%s: attention %s needs W_Q and W_K in one tensor (@form tied_qk=1)", p, c->attn);
     if (a.needs & VT_ATTN_FULL && (c->qkv_bias || c->qk_norm))
         return vt_fail(e, VT_E_SHAPE,
                        "%s: attention %s multiplies W_Q and W_V: it goes with no bias of q, k, v and with "

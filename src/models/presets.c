@@ -43,7 +43,7 @@ static const vt_preset presets[] = {
      "timm >= 0.4.12"},
     {"vit_base_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0.5, 0.5, NULL, "timm"},
     {"vit_small_patch16_224_old", "vit", "dot", 224, 16, 768, 8, 8, 2304, 1000, false, false, 1e-5, 0.5, 0.5, NULL,
-     "timm <= 0.4.9, SpecFormer's ViT-S; scale 96^-0.5 (its pre-trained file: --attn-scale dim)"},
+     "timm <= 0.4.9, SpecFormer's ViT-S; scale 96^-0.5 (its pre-trained file: " VT_OPTION "attn-scale dim)"},
     {"deit_tiny_patch16_224", "vit", "dot", 224, 16, 192, 12, 3, 768, 1000, true, false, 1e-6, 0, 0, NULL, "DeiT-Ti"},
     {"deit_small_patch16_224", "vit", "dot", 224, 16, 384, 12, 6, 1536, 1000, true, false, 1e-6, 0, 0, NULL, "DeiT-S"},
     {"deit_base_patch16_224", "vit", "dot", 224, 16, 768, 12, 12, 3072, 1000, true, false, 1e-6, 0, 0, NULL, "DeiT-B"},

@@ -86,7 +86,7 @@ typedef struct vt_selftest {
     const vt_attack *attack; /* under test: its stages that follow gradients */
     const vt_ledger *ledger; /* a finished run of v, or NULL */
     bool points_only;        /* parts 1 and 2 alone: a curve, a patch */
-    const char *command; /* what `vitrine eval ` begins with for advice: "W --data D --norm l2" without the radius */
+    const char *command;     /* what `vitrine eval ` begins with for advice: model, data and norm without the radius */
     /* what was found */
     vt_check checks[VT_CHECK_COUNT];
     unsigned untested; /* 1u << vt_check_id: left out for want of budget, or by points_only */

@@ -9,8 +9,8 @@
 
 enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */
 
-#define PARANOID "--profile paranoid"
-#define SEARCH "--attack square:queries=20000"
+#define PARANOID VT_OPTION "profile paranoid"
+#define SEARCH VT_OPTION "attack square:queries=20000"
 
 /* A check in words: what it is called, what holds if gradients lead (the null hypothesis), what the
  * hits are, and the attack whose run would settle a doubt. */
@@ -18,7 +18,7 @@ static const struct {
     const char *name, *null, *hits, *settle;
 } words[VT_CHECK_COUNT] = {
     [VT_CHECK_RANDOM] = {"random-forward", "two forwards of one image agree to the bit (at most 1 % of images differ)",
-                         "images whose logits differ between two calls", "--attack autoattack:version=rand"},
+                         "images whose logits differ between two calls", VT_OPTION "attack autoattack:version=rand"},
     [VT_CHECK_FLAT] = {"quantised-forward",
                        "a random change of 1e-5 of every pixel changes the logits (at most 1 % of images do not)",
                        "images whose logits ignore it", SEARCH},
@@ -65,18 +65,18 @@ static const struct {
                            "most 5 % of images excepted)",
                            "images on which it is not", SEARCH},
     [VT_CHECK_STEPS] = {"steps", "10 steps break no image that 100 steps leave, more often than the reverse",
-                        "images broken by the shorter attack alone", "--attack apgd-ce:steps=100,restarts=5"},
+                        "images broken by the shorter attack alone", VT_OPTION "attack apgd-ce:steps=100,restarts=5"},
     [VT_CHECK_RADIUS] = {"radius", "eps/2 breaks no image that eps leaves, more often than the reverse",
-                         "images broken at the smaller radius alone", "--attack apgd-ce:steps=100,restarts=5"},
+                         "images broken at the smaller radius alone", VT_OPTION "attack apgd-ce:steps=100,restarts=5"},
     [VT_CHECK_WHOLE] = {"whole-box",
                         "where every picture lies in the ball, and one that the model gives another class is known, "
                         "gradients find a way (at most 5 % missed)",
-                        "images that stand even there", "--attack apgd-t:steps=100"},
+                        "images that stand even there", VT_OPTION "attack apgd-t:steps=100"},
     [VT_CHECK_NOISE] = {"noise", "60 random points break at most 5 % of what gradients left",
                         "images broken by noise alone", SEARCH},
     [VT_CHECK_TWIN] = {"transfer",
                        "points found on a slightly moved twin of the network break at most 5 % of what gradients left",
-                       "images broken by transfer alone", "--attack transfer:restarts=5"},
+                       "images broken by transfer alone", VT_OPTION "attack transfer:restarts=5"},
     [VT_CHECK_PROBE] = {"probe",
                         "points found on the network cut off behind a block, with a head fitted to its answers, break "
                         "at most 5 % of what gradients left",
@@ -91,13 +91,13 @@ static const struct {
                        "images on which it does not", PARANOID},
     [VT_CHECK_SMOOTH] = {"smoothed",
                          "gradients averaged over noise of the ball's size break at most 5 % of what plain ones left",
-                         "images broken by that alone", "--attack smooth-pgd:steps=50,draws=32"},
+                         "images broken by that alone", VT_OPTION "attack smooth-pgd:steps=50,draws=32"},
     [VT_CHECK_SQUARE] = {"square",
                          "Square Attack breaks almost nothing of what gradients left (at most the rate given)",
                          "images broken by Square alone", SEARCH},
     [VT_CHECK_ACTIVE] = {"active-test",
                          "the attack finds an adversarial image known to exist in at least 95 % of cases",
-                         "images on which it does not", "--attack apgd-t:steps=1000"},
+                         "images on which it does not", VT_OPTION "attack apgd-t:steps=1000"},
 };
 
 /* The command that would settle a doubt, of the same model, data and threat; whole-box at the radius that holds every
@@ -106,12 +106,12 @@ static void write_followup_command(char *out, size_t size, const vt_selftest *t,
     double n = (double)vt_subject_pixels(t->v->subject);
     size_t at = (size_t)snprintf(out, size, "vitrine eval %s", t->command);
     if (at < size && i == VT_CHECK_WHOLE)
-        at += (size_t)snprintf(out + at, size - at, " --eps %.6g",
+        at += (size_t)snprintf(out + at, size - at, " " VT_OPTION "eps %.6g",
                                t->v->norm == VT_LINF ? 1
                                : t->v->norm == VT_L2 ? ceil(sqrt(n))
                                                      : n);
     else if (at < size && !t->v->patch.size)
-        at += (size_t)snprintf(out + at, size - at, " --eps %s", t->v->eps_text);
+        at += (size_t)snprintf(out + at, size - at, " " VT_OPTION "eps %s", t->v->eps_text);
     if (at < size) snprintf(out + at, size - at, " %s", words[i].settle);
 }
 
@@ -314,7 +314,8 @@ static void print_flags(FILE *f, const vt_selftest *t) {
     if (g->softmax && g->softmax == g->looked)
         fprintf(f, "  warning: the logits are probabilities: a softmax at the network's end hides gradients\n");
     if (g->random)
-        fprintf(f, "  warning: the model is random: --attack autoattack:version=rand averages over its draws\n");
+        fprintf(f, "  warning: the model is random: " VT_OPTION
+                   "attack autoattack:version=rand averages over its draws\n");
     if (g->clips)
         fprintf(f,
                 "  note: on %lld of %lld images values outside of [0,1] are answered as the nearest inside: the model "

@@ -277,7 +277,7 @@ static void show_progress_line(const part *p, const char *what, double forwards,
         snprintf(share, sizeof share, ", %.0f %% of the run", 100 * forwards / t->reference);
     if (seconds >= 1) vt_duration(seconds, time, sizeof time);
     snprintf(text, sizeof text, "self-test: %sup to %.0f forwards%s, %s%s", what, forwards, share, time,
-             first && t->ledger ? "; skip: --no-selftest" : "");
+             first && t->ledger ? "; skip: " VT_OPTION "no-selftest" : "");
     to->show(to->ctx, text, false);
 }
 

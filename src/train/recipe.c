@@ -76,12 +76,12 @@ vt_status vt_recipe_new(vt_recipe **out, vt_err *e) {
 vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
     char key[VT_RECIPE_KEY_MAX];
     size_t n = strcspn(assignment, "=");
-    if (!assignment[n] || !n) return vt_fail(e, VT_E_USAGE, "--set '%.80s' is not of the form KEY=VALUE", assignment);
+    if (!assignment[n] || !n) return vt_fail(e, VT_E_USAGE, "@set '%.80s' is not of the form KEY=VALUE", assignment);
     if (n >= sizeof key)
-        return vt_fail(e, VT_E_UNKNOWN, "--set: the key '%.40s...' has %zu bytes, must have at most %zu", assignment, n,
+        return vt_fail(e, VT_E_UNKNOWN, "@set: the key '%.40s...' has %zu bytes, must have at most %zu", assignment, n,
                        sizeof key - 1);
     snprintf(key, sizeof key, "%.*s", (int)n, assignment);
-    return vt_recipe_apply(r, key, assignment + n + 1, vt_argument("--set"), e);
+    return vt_recipe_apply(r, key, assignment + n + 1, vt_argument("set"), e);
 }
 
 static const void *params_of(const vt_recipe *r, vt_recipe_family family, const char *name) {
@@ -259,7 +259,7 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
                        o->name);
     if (inner && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,
-                       "attack.eps is missing: objective %s needs a radius in pixel units, e.g. --set attack.eps=8/255",
+                       "attack.eps is missing: objective %s needs a radius in pixel units, e.g. @set attack.eps=8/255",
                        o->name);
     if (!inner && (a->ard || a->prm))
         return vt_fail(e, VT_E_USAGE, "attack.%s is 1, must be 0: objective %s has no inner attack",

@@ -51,7 +51,8 @@ static const vt_opt top[] =
      REAL(label_smoothing, 0, 0, 0.99, "share of the label spread over all classes"),
      TEXT_IF(freeze, "tensors that stay as they are: embed, blocks.0-5, norm, head, or patterns of names, separated by "
                      "commas"),
-     TEXT_IF(extra, "shares of each batch that further data sets have (train --extra), one for each: 0.7, or 0.3,0.2"),
+     TEXT_IF(extra, "shares of each batch that further data sets have (train " VT_OPTION
+                    "extra), one for each: 0.7, or 0.3,0.2"),
      REAL_IF(layer_decay, 1, 1e-3, 1,
              "factor on the learning rate for each layer below the head, the embedding's is the smallest"),
      END};
@@ -81,7 +82,8 @@ static const vt_opt model[] =
      REAL_IF(drop_path, 0, 0, 0.9,
              "stochastic depth: rate at which training leaves out the last block's branches, falling in a line to 0 at "
              "the first (XCiT: the same in all); evaluation and the inner attack leave out none"),
-     TEXT_IF(forms, "what else a network may be, as --form of vitrine new: \"norm=center act=relu\", or a list of such "
+     TEXT_IF(forms, "what else a network may be, as " VT_OPTION
+                    "form of vitrine new: \"norm=center act=relu\", or a list of such "
                     "words; see vitrine list models"),
      AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
           "of the input normalisation, three channels; only with model.std"),
@@ -93,7 +95,7 @@ static const vt_opt model[] =
 static const vt_opt init[] =
     {CHOICE(head, "keep|fresh", "classifier of the checkpoint: kept, or drawn anew"),
      CHOICE(pos_embed, "bilinear|bicubic", "how its position grid is resized"),
-     TEXT_IF(part, "which state dict of a .pth file that holds several, as --part"),
+     TEXT_IF(part, "which state dict of a .pth file that holds several, as " VT_OPTION "part"),
      TEXT(sha256, "", "of the checkpoint, or its first 8 or more hexadecimal digits; filled in by training"), END};
 #undef PARAMS
 

@@ -47,7 +47,7 @@ bool vt_recipe_takes_list(const vt_opt *o);
 bool vt_recipe_takes_words(const vt_opt *o);
 /* What it may be, "0 to 1; " or "head|dim; ", in buf, which is returned; "" for a text. */
 const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o);
-/* Sets a full key; where ("file:3", "--set") begins the sentence of a refusal. */
+/* Sets a full key; where ("file:3", "set") begins the sentence of a refusal. */
 vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e);
 vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e);
 

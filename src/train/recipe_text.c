@@ -189,11 +189,12 @@ void vt_recipe_help(FILE *f) {
     vt_recipe_section s;
     int family = VT_RECIPE_OWN;
     if (vt_recipe_new(&r, NULL) != VT_OK) return;
-    fputs(
-        "A recipe is YAML: keys at the top, or indented below the name of their section; --set attack.eps=8/255 sets\n"
-        "one key after the file. Sizes are in pixel units and may be fractions; shares of the training lie in [0,1].\n"
-        "\n",
-        f);
+    fputs("A recipe is YAML: keys at the top, or indented below the name of their section; " VT_OPTION
+          "set attack.eps=8/255 sets\n"
+          "one key after the file. Sizes are in pixel units and may be fractions; shares of the training lie in "
+          "[0,1].\n"
+          "\n",
+          f);
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++) {
         char intro[600];
         bool ref = s.reference && strcmp(s.reference, "-");

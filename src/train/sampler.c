@@ -12,7 +12,7 @@ vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_r
                         vt_err *e) {
     if (n != r->n_extra)
         return vt_fail(e, VT_E_USAGE,
-                       "the recipe's key extra has %d share%s ('%s') for %d further data set%s: one for each (--set "
+                       "the recipe's key extra has %d share%s ('%s') for %d further data set%s: one for each (@set "
                        "extra=0.5)",
                        r->n_extra, r->n_extra == 1 ? "" : "s", r->top.extra, n, n == 1 ? "" : "s");
     for (int i = 0; i < n; i++) {

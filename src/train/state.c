@@ -126,14 +126,13 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     *there = has_file(run, STATE);
     bool begun = *there || has_file(run, "log.jsonl"); /* a run killed before its first checkpoint has a log */
     if (begun && !run->t->resume)
-        return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with --resume, or choose another --out",
+        return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with @resume, or choose another @out",
                        out);
     const char *weights = has_file(run, "model.safetensors")  ? "model"
                           : has_file(run, "best.safetensors") ? "best"
                                                               : NULL;
     if (weights && !begun)
-        return vt_fail(e, VT_E_USAGE, "%s holds %s.safetensors and no training run: choose another --out", out,
-                       weights);
+        return vt_fail(e, VT_E_USAGE, "%s holds %s.safetensors and no training run: choose another @out", out, weights);
     static const char *const names[] = {STATE, "model.safetensors", "best.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[VT_PATH_MAX];

@@ -289,7 +289,7 @@ static vt_status run_training_loop(vt_run *run, vt_err *e) {
         if (run->sound && due) VT_TRY(write_checkpoint(run, e));
         if (stop && run->step < run->steps)
             return vt_fail(e, VT_INTERRUPTED,
-                           "stopped after step %lld of %lld; go on with the same command and --resume",
+                           "stopped after step %lld of %lld; go on with the same command and @resume",
                            (long long)run->step, (long long)run->steps);
         if (!run->sound && run->step == run->steps)
             return vt_fail(e, VT_E_NUMERIC,

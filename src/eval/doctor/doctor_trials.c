@@ -344,23 +344,23 @@ __attribute__((format(printf, 2, 3))) static void say(text *t, const char *forma
 
 static void say_triple(text *t, const char *option, const double *v) {
     if (v[0] == v[1] && v[1] == v[2])
-        say(t, " --%s %.9g", option, v[0]);
+        say(t, " " VT_OPTION "%s %.9g", option, v[0]);
     else
-        say(t, " --%s %.9g,%.9g,%.9g", option, v[0], v[1], v[2]);
+        say(t, " " VT_OPTION "%s %.9g,%.9g,%.9g", option, v[0], v[1], v[2]);
 }
 
 static void say_form(text *t, const char *key, const vt_config *to, const vt_config *from) {
     char a[64], b[64];
     vt_form_text(to, vt_form_find(key), a, sizeof a), vt_form_text(from, vt_form_find(key), b, sizeof b);
-    if (strcmp(a, b)) say(t, " --form %s=%s", key, a);
+    if (strcmp(a, b)) say(t, " " VT_OPTION "form %s=%s", key, a);
 }
 
 static void say_resize(text *t, const vt_setting *to, const vt_setting *from) {
     char how[64];
     bool bytes = !same_transform(&to->transform, &from->transform), inside = to->config.native != from->config.native;
     vt_transform_text(&to->transform, how, sizeof how);
-    if (inside) say(t, " --attack-at %s", to->config.native ? "native" : "model");
-    if (bytes) say(t, " --preprocess %s", how);
+    if (inside) say(t, " " VT_OPTION "attack-at %s", to->config.native ? "native" : "model");
+    if (bytes) say(t, " " VT_OPTION "preprocess %s", how);
     if (to->config.native) say_form(t, "native_filter", &to->config, &from->config);
 }
 
@@ -374,7 +374,8 @@ void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_set
             a->std[0], a->std[1], a->std[2]);
     if (a->bgr != b->bgr) say(&t, "%s its planes in the order blue, green, red", *buf ? " of" : "");
     vt_transform_text(&to->transform, how, sizeof how);
-    if (!same_transform(&to->transform, &from->transform)) say(&t, "%s --preprocess %s", *buf ? " after" : "", how);
+    if (!same_transform(&to->transform, &from->transform))
+        say(&t, "%s " VT_OPTION "preprocess %s", *buf ? " after" : "", how);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }
 
@@ -386,9 +387,9 @@ static bool by_head_width(const vt_config *c) {
 static void say_scale(text *t, const vt_config *c) {
     bool dim = c->attn_scale == 1 / sqrt((double)c->dim);
     if (by_head_width(c) || dim)
-        say(t, " --attn-scale %s", by_head_width(c) ? "head" : "dim");
+        say(t, " " VT_OPTION "attn-scale %s", by_head_width(c) ? "head" : "dim");
     else
-        say(t, " --attn-scale %.9g", c->attn_scale);
+        say(t, " " VT_OPTION "attn-scale %.9g", c->attn_scale);
 }
 
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
@@ -398,10 +399,10 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     if (!same_norm(a, b)) say_triple(&t, "mean", a->mean), say_triple(&t, "std", a->std);
     say_form(&t, "bgr", a, b);
     say_resize(&t, to, from);
-    if (a->heads != b->heads) say(&t, " --heads %d", a->heads);
+    if (a->heads != b->heads) say(&t, " " VT_OPTION "heads %d", a->heads);
     say_form(&t, "post_norm", a, b);
     if (a->ln_eps != b->ln_eps || a->post_norm != b->post_norm) /* whose usual eps is another */
-        say(&t, " --ln-eps %g", a->ln_eps);
+        say(&t, " " VT_OPTION "ln-eps %g", a->ln_eps);
     bool follows = by_head_width(b) && a->heads != b->heads; /* it would be another by itself */
     if (by_head_width(a) ? !by_head_width(b) : follows || a->attn_scale != b->attn_scale) say_scale(&t, a);
     say_form(&t, "act", a, b);
@@ -409,7 +410,7 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     say_form(&t, "pool", a, b);
     if (a->pool == b->pool) say_form(&t, "norm_first", a, b);
     if (b->pool == VT_POOL_TOKEN && (a->pool == VT_POOL_AVG || a->pool == VT_POOL_ALL) && !a->norm_first)
-        say(&t, " --form norm_first=0");
+        say(&t, " " VT_OPTION "form norm_first=0");
     say_form(&t, "patch_order", a, b);
     say_form(&t, "qkv_rows", a, b), say_form(&t, "class_last", a, b), say_form(&t, "embed_scale", a, b);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
@@ -452,18 +453,18 @@ void vt_setting_told(char *buf, size_t size, const vt_model *m, const vt_setting
     leave_out(&rest.config, c, m, VT_ASSUMED);
     vt_setting_options(changed, sizeof changed, to, &rest);
     say(&t, "%s", changed);
-    if (m->doubt[VT_FIELD_HEADS]) say(&t, " --heads %d", c->heads);
-    if (m->doubt[VT_FIELD_IMAGE]) say(&t, " --image-size %d", c->image);
+    if (m->doubt[VT_FIELD_HEADS]) say(&t, " " VT_OPTION "heads %d", c->heads);
+    if (m->doubt[VT_FIELD_IMAGE]) say(&t, " " VT_OPTION "image-size %d", c->image);
     if (m->doubt[VT_FIELD_MEAN]) say_triple(&t, "mean", c->mean);
     if (m->doubt[VT_FIELD_STD]) say_triple(&t, "std", c->std);
-    if (m->doubt[VT_FIELD_LN_EPS]) say(&t, " --ln-eps %g", c->ln_eps);
+    if (m->doubt[VT_FIELD_LN_EPS]) say(&t, " " VT_OPTION "ln-eps %g", c->ln_eps);
     if (m->doubt[VT_FIELD_SCALE]) say_scale(&t, c);
-    if (m->doubt[VT_FIELD_ATTN]) say(&t, " --attn %s", c->attn);
+    if (m->doubt[VT_FIELD_ATTN]) say(&t, " " VT_OPTION "attn %s", c->attn);
     for (; n--; f++) {
         char word[VT_FORM_VALUE];
         if (!m->doubt[f->field]) continue;
         vt_form_text(c, f, word, sizeof word);
-        say(&t, "%s%s=%s", forms++ ? " " : " --form '", f->opt.key, word);
+        say(&t, "%s%s=%s", forms++ ? " " : " " VT_OPTION "form '", f->opt.key, word);
     }
     if (forms) say(&t, "'");
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));

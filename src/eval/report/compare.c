@@ -135,7 +135,7 @@ vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_
     if (!both || first == c->n) return VT_OK; /* nothing in common is said by the caller */
     return vt_fail(e, VT_E_USAGE,
                    "%s and %s are over different images: %zu and %zu, of which %zu are in both (image %d is not); "
-                   "--common compares those",
+                   "@common compares those",
                    a->dir, b->dir, in_a, in_b, both, c->images[first]);
 }
 

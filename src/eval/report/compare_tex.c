@@ -115,7 +115,7 @@ vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e) {
     char text[1500], name[100];
     for (int i = 0; i < n; i++)
         if (runs[i]->header->curve)
-            return vt_fail(e, VT_E_USAGE, "%s is a curve: --tex makes a table of evaluations", runs[i]->dir);
+            return vt_fail(e, VT_E_USAGE, "%s is a curve: @tex makes a table of evaluations", runs[i]->dir);
     VT_TRY(collect_columns(&c, runs, n, e));
     write_comment(f, "\\usepackage{booktabs}");
     for (int i = 0; i < n; i++) {

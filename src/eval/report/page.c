@@ -23,15 +23,20 @@ void vt_page_main(FILE *f) {
 
 void vt_page_end(FILE *f) { fputs("</main></body></html>\n", f); }
 
+/* A colour of page.css. */
+#define VAR(name)                                                                                                      \
+    "var(-"                                                                                                            \
+    "-" name ")"
+
 void vt_page_blocks(FILE *f, const char *name, int width) {
     static const char *const rules[] = {"{display:block}",
                                         " thead{display:none}",
                                         " :is(caption,tbody,tr,th,td){display:block;text-align:left}",
-                                        " tr{padding:6px 0;border-bottom:1px solid var(--line)}",
+                                        " tr{padding:6px 0;border-bottom:1px solid " VAR("line") "}",
                                         " tr>*{border:0;padding:2px 0;font-size:14px}",
                                         " tr>th{font-weight:650}",
                                         " td:empty{display:none}",
-                                        " td::before{content:attr(data-of) \": \";color:var(--faint)}"};
+                                        " td::before{content:attr(data-of) \": \";color:" VAR("faint") "}"};
     fprintf(f, "@container (max-width:%dpx){", width);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) fprintf(f, ".%s%s", name, rules[i]);
     fputs("}\n", f);

@@ -66,20 +66,20 @@ vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e) {
     }
     const char *near = vt_nearest(name, names, PAPERS);
     if (near) return vt_fail(e, VT_E_USAGE, "unknown paper '%.60s'; did you mean '%s'?", name, near);
-    return vt_fail(e, VT_E_USAGE, "unknown paper '%.60s': --as-published knows %s", name, list);
+    return vt_fail(e, VT_E_USAGE, "unknown paper '%.60s': @as-published knows %s", name, list);
 }
 
 vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps, const char *eps_text,
                         vt_err *e) {
     if (patch)
-        return vt_fail(e, VT_E_USAGE, "--as-published %s is about linf: it cannot be combined with --threat %.60s",
+        return vt_fail(e, VT_E_USAGE, "@as-published %s is about linf: it cannot be combined with @threat %.60s",
                        p->name, patch);
     if (norm != VT_LINF)
-        return vt_fail(e, VT_E_USAGE, "--as-published %s is about linf: it cannot be combined with --norm %s", p->name,
+        return vt_fail(e, VT_E_USAGE, "@as-published %s is about linf: it cannot be combined with @norm %s", p->name,
                        vt_norm_name(norm));
     if (p->eps > 0 && !(fabs(eps - p->eps) <= 0.05 * p->eps))
         return vt_fail(e, VT_E_USAGE,
-                       "--as-published %s attacks at %g, which stands for 8/255, but --eps is %.40s: give --eps 8/255",
+                       "@as-published %s attacks at %g, which stands for 8/255, but @eps is %.40s: give @eps 8/255",
                        p->name, p->eps, eps_text);
     return VT_OK;
 }

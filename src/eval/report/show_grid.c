@@ -122,7 +122,7 @@ vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e) {
     }
     if (n)
         fprintf(f, "</div>\n%s</section>\n",
-                n > most ? "<p class=\"faint\">An even selection; see --pictures.</p>\n" : "");
+                n > most ? "<p class=\"faint\">An even selection; see " VT_OPTION "pictures.</p>\n" : "");
     vt_image_free(&c.im);
     free(c.clean), free(c.adv), free(broken);
     return st;

@@ -25,7 +25,7 @@ typedef struct two {
 
 static vt_status fail_disagreement(const two *w, vt_field f, const char *is, const char *said, vt_err *e) {
     const char *key = vt_field_key(f);
-    return vt_fail(e, VT_E_USAGE, "%s: %s is %s (%s), but %s says %s: say which is true with --%s", w->weights,
+    return vt_fail(e, VT_E_USAGE, "%s: %s is %s (%s), but %s says %s: say which is true with @%s", w->weights,
                    vt_field_label(f), is, w->t->source[f], w->h->args_from, said, vt_form_find(key) ? "form" : key);
 }
 

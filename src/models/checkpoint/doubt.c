@@ -201,13 +201,13 @@ static void triple_option(char *buf, size_t size, const double v[3]) {
         say(buf, size, "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
 }
 
-/* " --heads 4", or without a value " --heads HEADS". */
+/* The option that says it, with its value, or with HEADS in its place. */
 static void append_option(const vt_model *m, vt_field f, bool value, char *buf, size_t size) {
     const vt_config *c = &m->config;
     const vt_form *form = vt_form_find(vt_field_key(f));
     const char *key = vt_field_key(f);
     char text[64];
-    say(buf, size, form ? " --form %s=" : " --%s ", key);
+    say(buf, size, form ? " " VT_OPTION "form %s=" : " " VT_OPTION "%s ", key);
     if (!value && !file_says(m, f))
         for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
     else if (f == VT_FIELD_MEAN || f == VT_FIELD_STD)

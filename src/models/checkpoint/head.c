@@ -116,7 +116,7 @@ static vt_status refuse_mlp(const work *w, int matrices) {
     }
     return vt_fail(w->e, VT_E_FORMAT,
                    "%s: the head is an MLP of %d layers (%s): vitrine computes a classifier of one matrix; of a "
-                   "projector of pre-training, fine-tune it and save the classifier; `vitrine eval --oracle` evaluates "
+                   "projector of pre-training, fine-tune it and save the classifier; `vitrine eval @oracle` evaluates "
                    "any head, say in PyTorch",
                    w->st->path, matrices, names);
 }
@@ -301,7 +301,7 @@ static vt_status settle_head(work *w) {
         return vt_fail(w->e, VT_E_FORMAT,
                        "%s: the head is an MLP of 2 layers or more (%s is a matrix): vitrine computes a classifier of "
                        "one "
-                       "matrix; `vitrine eval --oracle` evaluates any head, say in PyTorch",
+                       "matrix; `vitrine eval @oracle` evaluates any head, say in PyTorch",
                        w->st->path, w->st->origin[norm - w->st->t]);
     char plain[NAME] = "";
     if (!find_layers(w) || !w->n) return VT_OK;

@@ -114,7 +114,7 @@ vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT,
                        "%s: its configuration says %s, which vitrine does not compute (%s evaluates "
                        "any model in PyTorch)",
-                       weights, other, vt_argument("--oracle"));
+                       weights, other, vt_argument("oracle"));
     if (vt_hub_architecture(h, name, sizeof name, &from) && !vt_preset_find(name))
         word = find_unsupported_part(h, name);
     if (!word) return VT_OK;
@@ -122,7 +122,7 @@ vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e) {
                    "%s: its architecture is %s (%s): '%s' names what vitrine does not compute (%s evaluates any model "
                    "in "
                    "PyTorch)",
-                   weights, name, from, word, vt_argument("--oracle"));
+                   weights, name, from, word, vt_argument("oracle"));
 }
 
 const char *vt_hub_act(const char *name) {

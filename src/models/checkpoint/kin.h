@@ -13,7 +13,8 @@ const char *vt_kin(const vt_tensors *st);
 const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n);
 
 #define VT_READS                                                                                                       \
-    "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval --oracle` evaluates any other network where it "    \
+    "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval " VT_OPTION                                         \
+    "oracle` evaluates any other network where it "                                                                    \
     "runs, say in PyTorch"
 
 #endif

@@ -147,7 +147,7 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
     if (n->beside && (d->own_class || pooler))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: what the classifier %s* reads of this network (%s), no name tells%s: `vitrine map FILE > "
-                       "my.map` writes a map to fill in, for --names MAP",
+                       "my.map` writes a map to fill in, for @names MAP",
                        vt_tensors_path(st), n->beside, d->name,
                        pooler ? ", its pooler or not (add_pooling_layer=False leaves that out)" : "");
     const char *text = d->map(st);
@@ -174,7 +174,7 @@ static vt_status no_such_file(const char *path, int err, vt_err *e) {
     for (int i = 0; i < DEFS; i++) known[i] = defs[i]->name;
     for (int i = 0; i < MAPS; i++) known[DEFS + i] = maps[i].name;
     const char *near = vt_nearest(path, known, DEFS + MAPS);
-    return vt_fail(e, VT_E_USAGE, "--names is '%.200s', which is neither a file (%s) nor a known scheme%s%s%s", path,
+    return vt_fail(e, VT_E_USAGE, "@names is '%.200s', which is neither a file (%s) nor a known scheme%s%s%s", path,
                    strerror(err), near ? "; did you mean '" : "", near ? near : " (vitrine list formats shows them)",
                    near ? "'?" : "");
 }
@@ -219,7 +219,7 @@ static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
         if (worse || !vt_rename_covers(m, st)) {
             vt_rename_free(m);
         } else if (n->map && !better) {
-            vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with --names",
+            vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with @names",
                                   vt_tensors_path(st), n->map->who, who);
             vt_rename_free(m);
             return s;
@@ -256,10 +256,10 @@ static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
     const char *parts = *vt_tensors_inside(st) ? vt_tensors_inside(st) : vt_tensors_parts(st);
     return vt_fail(e, VT_E_FORMAT,
                    "%s: no known naming scheme fits its tensors (%s%s): %s%s%s%sfor a Vision Transformer `vitrine map "
-                   "FILE > my.map` writes a map of them to fill in, for --names MAP; any other network is evaluated "
-                   "where it runs, say in PyTorch, by `vitrine eval --oracle`",
+                   "FILE > my.map` writes a map of them to fill in, for @names MAP; any other network is evaluated "
+                   "where it runs, say in PyTorch, by `vitrine eval @oracle`",
                    vt_tensors_path(st), *some ? some : "there are none", vt_tensors_count(st) > 3 ? ", ..." : "",
-                   *parts ? vt_argument("--part") : "", *parts ? " NAME reads one of its parts (" : "", parts,
+                   *parts ? vt_argument("part") : "", *parts ? " NAME reads one of its parts (" : "", parts,
                    *parts ? "); " : "");
 }
 

@@ -84,9 +84,9 @@ static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const v
         return vt_fail(
             e, VT_E_FORMAT,
             "%s: has no positions (pos_embed): rotary and relative ones are not computed here, `vitrine eval "
-            "--oracle` evaluates such a network where it runs, say in PyTorch; of positions that are added to "
+            "@oracle` evaluates such a network where it runs, say in PyTorch; of positions that are added to "
             "the patches and computed, docs/models.md lists the kinds (%s positions=KIND)",
-            vt_tensors_path(st), vt_argument("--form"));
+            vt_tensors_path(st), vt_argument("form"));
     return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s; of a network that has none, " VT_WAY,
                    vt_tensors_path(st), both_names(names, name, both, sizeof both),
                    near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");

@@ -324,7 +324,7 @@ static vt_status apply_rules(work *w, bool *used, bool all_lines) {
     if (strangers > 1) snprintf(more, sizeof more, " and %d more", strangers - 1);
     if (strangers)
         return vt_fail(w->e, VT_E_FORMAT,
-                       "%s: tensor " VT_NAME "%s: no line of %s fits (vitrine info --explain lists all)%s", w->st->path,
+                       "%s: tensor " VT_NAME "%s: no line of %s fits (vitrine info @explain lists all)%s", w->st->path,
                        stranger, more, w->m->who, all_lines ? "" : "; if the logits need it, " VT_WAY);
     if (all_lines) VT_TRY(find_idle(w, used));
     VT_TRY(find_twins(w));

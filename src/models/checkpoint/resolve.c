@@ -84,10 +84,10 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     const int width = vt_config_attn_dim(c);
     double v;
-    const char *from = "--heads";
+    const char *from = VT_OPTION "heads";
     if (*s->t->source[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
         if (!s->o->heads || s->o->heads == c->heads) return VT_OK;
-        return vt_fail(e, VT_E_USAGE, "%s: --heads %d contradicts the tensors, which say %d", vt_tensors_path(s->st),
+        return vt_fail(e, VT_E_USAGE, "%s: @heads %d contradicts the tensors, which say %d", vt_tensors_path(s->st),
                        s->o->heads, c->heads);
     }
     if (s->o->heads)
@@ -102,7 +102,7 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     }
     if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
-                       vt_tensors_path(s->st), vt_argument(from), v, width);
+                       vt_tensors_path(s->st), vt_option_argument(from), v, width);
     c->heads = (int)v;
     vt_sources_told(s, VT_FIELD_HEADS, from);
     if (c->heads > 0 && width % c->heads == 0) return VT_OK;
@@ -110,9 +110,9 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE,
                        "%s: attention is %d wide by the tensors (attn.qkv has 3 x %d rows, the model is %d wide), no "
                        "multiple of %d heads (%s)",
-                       vt_tensors_path(s->st), width, width, c->dim, c->heads, vt_argument(from));
+                       vt_tensors_path(s->st), width, width, c->dim, c->heads, vt_option_argument(from));
     return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_tensors_path(s->st), c->dim,
-                   c->heads, vt_argument(from));
+                   c->heads, vt_option_argument(from));
 }
 
 /* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
@@ -136,7 +136,7 @@ static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->ln_eps > 0) {
         c->ln_eps = s->o->ln_eps;
-        vt_sources_told(s, VT_FIELD_LN_EPS, "--ln-eps");
+        vt_sources_told(s, VT_FIELD_LN_EPS, VT_OPTION "ln-eps");
     } else if (vt_sources_number(s, keys, &c->ln_eps, &from)) {
         vt_sources_told(s, VT_FIELD_LN_EPS, from);
     } else if (type && !strcmp(type, "vit_msn")) { /* ViT's names, another default */
@@ -154,7 +154,7 @@ static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
 
 /* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
 static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
-    const char *text = s->o->attn_scale, *from = "--attn-scale";
+    const char *text = s->o->attn_scale, *from = VT_OPTION "attn-scale";
     char number[40];
     const json_t *v = NULL;
     if (!text) text = vt_sources_meta(s, "attn_scale", &from);
@@ -171,7 +171,7 @@ static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
-                       vt_tensors_path(s->st), text, vt_argument(from));
+                       vt_tensors_path(s->st), text, vt_option_argument(from));
     if (said || vt_sources_proven(s, "attn_scale"))
         vt_sources_told(s, VT_FIELD_SCALE, from);
     else
@@ -191,7 +191,7 @@ static const char *form_value(const vt_sources *s, const vt_overrides *o, const 
                               char buf[VT_FORM_VALUE], const char **from) {
     const char *text = vt_form_given(o, f->opt.key, buf);
     if (text) {
-        *from = "--form";
+        *from = VT_OPTION "form";
         return text;
     }
     if ((text = vt_sources_meta(s, f->opt.key, from))) return text;
@@ -220,14 +220,14 @@ static vt_status resolve_form(vt_config *c, const vt_sources *s, const vt_form *
         !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL && f->field != VT_FIELD_NORM_FIRST;
     bool supposes = from == s->names->map->who && !s->names->asked;
     vt_config wish = *c;
-    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_argument(from));
+    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_option_argument(from));
     VT_TRY(vt_form_set(&wish, f, text, who, e));
     vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
     bool insists =
         vt_form_given(s->o, f->opt.key, asked) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
     if (known && insists && strcmp(is, wanted))
         return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
-                       vt_argument(from), f->opt.key, wanted, is);
+                       vt_option_argument(from), f->opt.key, wanted, is);
     if (known && (!vt_doubt_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
     *c = wish;
     if (supposes)
@@ -243,7 +243,7 @@ static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     const vt_overrides *o = s->o;
     if (o->preset) vt_preset_config(s->preset, &preset);
     memcpy(unused.arch, c->arch, sizeof unused.arch);
-    for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], vt_argument("--form"), e));
+    for (int i = 0; i < o->n_form; i++) VT_TRY(vt_form_parse(&unused, o->form[i], vt_argument("form"), e));
     int n;
     const vt_form *forms = vt_forms(&n);
     for (int i = 0; i < n; i++) VT_TRY(resolve_form(c, s, &forms[i], o->preset ? &preset : NULL, e));
@@ -265,7 +265,7 @@ static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *
 }
 
 static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
-    const char *attn = s->o->attn, *from = "--attn";
+    const char *attn = s->o->attn, *from = VT_OPTION "attn";
     if (!attn) attn = vt_sources_meta(s, "attn", &from);
     if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
     bool said = attn != NULL;
@@ -273,7 +273,7 @@ static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
     vt_attn_spec spec;
     vt_err why = {0};
     if (vt_attn_parse(&spec, attn, &why) != VT_OK)
-        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_argument(from));
+        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_option_argument(from));
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     if (said || vt_sources_proven(s, "attn"))
         vt_sources_told(s, VT_FIELD_ATTN, from);
@@ -320,20 +320,20 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE,
                        "%s: %d x %d positions belong to images of %d x %d pixels, or to patches of %d pixels that "
                        "overlap "
-                       "at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval --oracle` "
+                       "at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval @oracle` "
                        "evaluates such a network where it runs, say in PyTorch",
                        vt_tensors_path(s->st), c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
                        overlapping_stride(c, at_hand), at_hand, at_hand);
-    if (s->o->image) from = "--image-size";
+    if (s->o->image) from = VT_OPTION "image-size";
     if (!s->o->image && said && text) vt_sources_parse(text, &v);
     if (v == 0 || v == c->image) return VT_OK;
     if (!said)
-        return vt_fail(e, VT_E_USAGE, "%s: --image-size %d contradicts the tensors, which say %d",
+        return vt_fail(e, VT_E_USAGE, "%s: @image-size %d contradicts the tensors, which say %d",
                        vt_tensors_path(s->st), s->o->image, c->image);
     if (!(v >= c->patch && v <= 4096) || fmod(v, c->patch) != 0)
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
-                       vt_tensors_path(s->st), vt_argument(from), v, c->patch);
+                       vt_tensors_path(s->st), vt_option_argument(from), v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
     vt_sources_told(s, VT_FIELD_POS_GRID, "tensors"), vt_sources_told(s, VT_FIELD_IMAGE, from);
     return VT_OK;
@@ -347,7 +347,7 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
     bool said = true;
     if (*s->t->source[VT_FIELD_IMAGE]) return resolve_grid(c, s, e);
     if (s->o->image)
-        v = s->o->image, from = "--image-size";
+        v = s->o->image, from = VT_OPTION "image-size";
     else if (text)
         vt_sources_parse(text, &v);
     else if ((v = vt_hub_image(&s->hub, &from)) > 0)
@@ -361,16 +361,16 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
     else if (s->preset)
         v = s->preset->image, from = s->preset_why;
     else if (c->image > 0)
-        v = c->image, from = "a guess: --image-size tells";
+        v = c->image, from = "a guess: " VT_OPTION "image-size tells";
     else
         return vt_fail(e, VT_E_USAGE,
-                       "%s: the side of the input image cannot be read off the tensors: give --image-size, --preset, a "
-                       "map with a line 'set image N' (--names), or a config.json beside the file",
+                       "%s: the side of the input image cannot be read off the tensors: give @image-size, @preset, a "
+                       "map with a line 'set image N' (@names), or a config.json beside the file",
                        vt_tensors_path(s->st));
     if (!(v >= 1 && v <= 4096) || v != floor(v))
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
-                       vt_tensors_path(s->st), vt_argument(from), v);
+                       vt_tensors_path(s->st), vt_option_argument(from), v);
     c->image = (int)v;
     if (said)
         vt_sources_told(s, VT_FIELD_IMAGE, from);

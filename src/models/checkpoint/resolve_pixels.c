@@ -21,7 +21,7 @@ static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
     vt_config p;
     if (is_std ? o->has_std : o->has_mean) {
         memcpy(out, is_std ? o->std : o->mean, sizeof c->std);
-        vt_sources_told(s, f, is_std ? "--std" : "--mean");
+        vt_sources_told(s, f, is_std ? VT_OPTION "std" : VT_OPTION "mean");
     } else if ((text = vt_sources_meta(s, is_std ? "std" : "mean", &from)) ||
                vt_hub_pixels(&s->hub, is_std, out, &from)) {
         vt_sources_told(s, f, from);

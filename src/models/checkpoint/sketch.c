@@ -272,10 +272,12 @@ static void put_values(const sketch *s) {
          {"mean", "of the input normalisation, as 0.4914, 0.4822, 0.4465; 0 without one"},
          {"std", "as 0.2470, 0.2435, 0.2616; 1 without one"},
          {"ln_eps", "1e-5: nn.LayerNorm's own; 1e-6: timm's"},
-         {"post_norm", "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own; neither: --oracle"},
+         {"post_norm",
+          "0: x + f(norm(x)); 1: norm(x + f(x)), nn.TransformerEncoderLayer's own; neither: " VT_OPTION "oracle"},
          {"pool", "what the head reads: token (class token), avg (mean of patches), all (of all tokens)"}};
     char words[200];
-    fputs("\n# What no tensor tells. vitrine doctor WEIGHTS --logits FILE --names THIS proves it (docs/models.md).\n",
+    fputs("\n# What no tensor tells. vitrine doctor WEIGHTS " VT_OPTION "logits FILE " VT_OPTION
+          "names THIS proves it (docs/models.md).\n",
           s->f);
     put_heads(s);
     if (s->units.flat)
@@ -301,9 +303,9 @@ static void put_head(const sketch *s, const char *name) {
           "# rows in this order, then x = x + fc2(act(fc1(norm2(x)))); post_norm 1: x = norm1(x + ...) instead. A "
           "block\n"
           "# whose residual is the normed x, or with anything behind fc2, softmax or proj, no map makes right:\n"
-          "# vitrine eval --oracle evaluates it (docs/oracle.md).\n",
+          "# vitrine eval " VT_OPTION "oracle evaluates it (docs/oracle.md).\n",
           s->f);
-    fprintf(s->f, "# Then: vitrine info FILE --names %s (docs/models.md, Maps)\n\n", map);
+    fprintf(s->f, "# Then: vitrine info FILE " VT_OPTION "names %s (docs/models.md, Maps)\n\n", map);
 }
 
 /* Before the blocks, of the blocks, after them. */

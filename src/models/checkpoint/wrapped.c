@@ -189,7 +189,7 @@ static vt_status check_and_strip_prefix(search *s, const char **head) {
         return vt_fail(s->e, VT_E_FORMAT,
                        "%s: holds two networks, %.100s* and %.100s*: save the state_dict of the one that "
                        "classifies%s%s%s%s",
-                       path, s->found, s->other, *inside ? ", or " : "", *inside ? vt_argument("--part") : "",
+                       path, s->found, s->other, *inside ? ", or " : "", *inside ? vt_argument("part") : "",
                        *inside ? " NAME reads one of its parts: " : "", inside);
     if (s->stranger && s->fit == VT_FIT_BASE)
         return vt_fail(s->e, VT_E_FORMAT,

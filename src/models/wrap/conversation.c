@@ -49,7 +49,7 @@ static vt_status not_done(vt_remote *r, vt_conversation *l, vt_io how, vt_err *e
     }
     if (how == VT_IO_LATE)
         return vt_conversation_over(r, l, e, "did not answer %s within %g s (%s)", when, r->timeout,
-                                    vt_argument("--oracle-timeout"));
+                                    vt_argument("oracle-timeout"));
     return vt_conversation_over(r, l, e, "cannot be reached %s: the connection failed", when);
 }
 

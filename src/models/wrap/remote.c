@@ -146,7 +146,7 @@ static vt_status take_line(engine *n, vt_err *e) {
     vt_hello again;
     char name[120];
     if (n->capacity > n->r->hello.batch)
-        return vt_fail(e, VT_E_RANGE, "the model %s takes batches of at most %d images, asked for are %d (--batch)",
+        return vt_fail(e, VT_E_RANGE, "the model %s takes batches of at most %d images, asked for are %d (@batch)",
                        vt_remote_named(n->r, name), n->r->hello.batch, n->capacity);
     if (!(n->l = from_pool(n->r))) {
         VT_TRY(vt_conversation_open(n->r, &n->l, &again, e));

@@ -443,8 +443,8 @@ static void test_sentences_name_arguments(void **state) {
     refused(vitrine_connect(&m, "false --eps 3", 5, &e), VITRINE_E_MODEL, &e, "false --eps 3");
     assert_int_equal(vt_fail(NULL, VT_E_USAGE, "x"), VT_E_USAGE);
     vt_err why = {0};
-    vt_fail(&why, VT_E_USAGE, "--%s -- is %s: (vitrine info --explain), --names -", "eps", "--x");
-    assert_string_equal(why.text, "eps -- is --x: (vitrine info --explain), names -");
+    vt_fail(&why, VT_E_USAGE, "@%s -- is %s: (vitrine info @explain), @names a@b @ -", "eps", "--x @y");
+    assert_string_equal(why.text, "eps -- is --x @y: (vitrine info --explain), names a@b @ -");
 }
 
 /* Points that no attack made: NaN, outside of box or ball. */
