@@ -29,6 +29,11 @@ EPS=$(sed -n 's/^DEMO ?=.*--eps \([^ ]*\).*/\1/p' "$ROOT/Makefile") # what `make
         good train "$ROOT/recipes/$name.yaml" --data "$SHAPES" --dry-run
         [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/$name.yaml is not what made $w"
     done
+    init=$ROOT/weights/cifar10-standard # the start of cifar10-finetuned
+    good train --from "$ROOT/weights/cifar10-finetuned/model.safetensors" --init "$init" --data "$SHAPES" --dry-run
+    from=$(grep -v '^#' <<<"$output")
+    good train "$ROOT/recipes/finetune_at.yaml" --init "$init" --data "$SHAPES" --dry-run
+    [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/finetune_at.yaml is not what made cifar10-finetuned"
 }
 
 @test "embedded: clean accuracy is at least 90 %" {
