@@ -96,7 +96,7 @@ $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/maps.inc
-# Networks that are named, not read (models/checkpoint/kin.c), each a row {"pattern", "pattern", "what"}.
+# Networks that are named, not read (models/checkpoint/unsupported.c), each a row {"pattern", "pattern", "what"}.
 $(OUT)/gen/networks.inc: maps/networks.txt
 	@mkdir -p $(@D); sed '/^\(#\|$$\)/d; s/[\\"]/\\&/g; s/^\([^ ]*\) *\([^ ]*\) *\(.*\)/{"\1", "\2", "\3"},/' $< >$@
 GEN += $(OUT)/gen/networks.inc
@@ -205,7 +205,7 @@ part-lint:
 	@tests/part.sh $(PARTS) lint $(MAKE) lint
 
 # Tests that start threads, and the command under several of them.
-THREADED := $(patsubst %,$(OUT)/tests/test_%,analyze_features analyze_weights doctor gemm batcher lab_data not_finite prove reverify selftest training xcit)
+THREADED := $(patsubst %,$(OUT)/tests/test_%,analyze_features analyze_weights doctor gemm batcher lab_data not_finite prove verify_run selftest training xcit)
 part-races:
 	@VITRINE=$(abspath $(EXE)) tests/part.sh $(PARTS) races tests/races.sh
 races: export TSAN_OPTIONS := suppressions=$(abspath tests/tsan.supp) halt_on_error=0 exitcode=66

@@ -98,7 +98,7 @@ typedef struct vitrine_classifier {
     int channels, height, width; /* of an image */
     int batch;                   /* most images of one call, 1 at least */
     int parallel;                /* not 0: may be called by several threads at once; else calls wait for each other */
-    int random;                  /* not 0: draws when it is asked; verdicts are votes of 20 askings */
+    int random;                  /* not 0: draws when it is asked; verdicts are votes of 20 queries */
     void *self;                  /* first argument of both */
     /* z [n, classes] of x [n, channels, height, width], n <= batch. */
     int (*logits)(void *self, int n, const float *x, float *z);

@@ -316,6 +316,12 @@ one_word() {
         awk -v most="$1" '{ said = said $0 "\n" } END { if (NR <= most) exit 0; printf "%s%d static functions have one-word names, %d may\n", said, NR, most; exit 1 }'
 }
 
+# In the root of a tree: words that the field's own have replaced (docs/ARCHITECTURE.md, "Words") come back nowhere.
+vocabulary() {
+    grep -rnwiE 'crews?|kin|strangers?|outlooks?|reverif(y|ies|ied)|opinions?' src docs include README.md CONTRIBUTING.md SECURITY.md --include='*.[chm]' --include='*.md' 2>/dev/null |
+        grep -vE '^docs/(results/|papers\.md)' | sed 's/$/   <- a word that was replaced (tests\/lint.sh, vocabulary)/' | { ! grep .; }
+}
+
 # LIB: writable objects (.data and .bss; what a linker relocates and then write-protects is .data.rel.ro) of the library.
 # Allowed is what changes no result (docs/ARCHITECTURE.md, rule 1): the thread's memory of compiled products, how often
 # jansson was refused memory in it, the number
@@ -382,7 +388,7 @@ self_test() {
         plant src/eval/ledger.c 'void f(void) { json_loads("", 0, 0); }\n' 'parsing JSON'
         plant src/eval/ledger.c 'void f(void) { json_dumps(0, 0); }\n' 'writing JSON'
         plant src/cli/cmd_show.c 'int f(void) { return json_is_true(json_object_get(l->header->document, "curve")); }\n' 'header is read by'
-        plant src/eval/coverage.c 'const json_t *a = json_array_get(json_object_get(s->header, "attacks"), 0);\n' 'header is read by'
+        plant src/eval/result_index.c 'const json_t *a = json_array_get(json_object_get(s->header, "attacks"), 0);\n' 'header is read by'
         plant src/core/opt.c 'FILE *f = open_memstream(0, 0);\n' 'streams into memory'
         plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
         plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
@@ -391,7 +397,7 @@ self_test() {
         plant src/core/opt.c 'FILE *f = stdout;\n' 'prints nor exits'
         plant src/nn/softmax.c '#pragma omp parallel for\n' 'OpenMP'
         plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
-        plant src/eval/coverage.c 'int f(int *x) { if (*x) return *x = (1, 2), f(x); return 0; }\n' 'two statements' anywhere
+        plant src/eval/result_index.c 'int f(int *x) { if (*x) return *x = (1, 2), f(x); return 0; }\n' 'two statements' anywhere
         plant tests/unit/x.c 'int f(void) {\n if (a) return *out = "a(",\n 1;\n}\n' 'two statements' anywhere
         plant tools/x.c '#define E \\\n    if (a) return 1\nint f(int a, int b) {\n E;\n return a++, b; }\n' 'tools/x.c:5: a return of two' anywhere
         plant src/nn/x.c '/* eq. 1 of gone.md */\n' 'there is no gone.md' anywhere
@@ -445,6 +451,10 @@ TRY
         if grep -q "$what" "$tmp/said"; then echo "finds $what"; else echo "BLIND: $what"; fi
     done >>"$tmp/results"
     rm "$tmp/src/m.c" "$tmp/src/io/m.c" "$tmp/tests/budget.txt"
+    # words that were replaced
+    mkdir -p "$tmp/docs" && echo '/* the crew of a lane */' >"$tmp/src/w.h"
+    if (cd "$tmp" && vocabulary) | grep -q 'src/w.h:1:'; then echo "finds a word that was replaced"; else echo "BLIND: a word that was replaced"; fi >>"$tmp/results"
+    rm "$tmp/src/w.h"
     # helpers of one word, and not slots or two words
     printf 'static int add(int a) {\nstatic vt_status *run(void) {\nstatic int add_all(int a) {\nstatic int x = add(1);\n' >"$tmp/src/m.c"
     if [ "$(cd "$tmp" && one_word 0 | wc -l)" = 2 ]; then echo "finds a one-word helper"; else echo "BLIND: a one-word helper"; fi >>"$tmp/results"
@@ -510,6 +520,7 @@ case $1 in
     killers || bad=1
     budget || bad=1
     one_word 100 || bad=1
+    vocabulary || bad=1
     exit $bad
     ;;
 *) check "$@" ;;

@@ -162,8 +162,8 @@ static vt_status make_ready(vt_eval *v, vt_attack attacks[2], const vitrine_atta
                             vt_err *e) {
     VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, p, m, e));
     if (p->seed > INT64_MAX) return vt_fail(e, VT_E_USAGE, "seed is above %lld", (long long)INT64_MAX);
-    if (p->batch < 0 || p->batch > VT_LANE_MOST)
-        return vt_fail(e, VT_E_USAGE, "batch is %d, must be 1 to %d, or 0", p->batch, VT_LANE_MOST);
+    if (p->batch < 0 || p->batch > VT_FIBER_MOST)
+        return vt_fail(e, VT_E_USAGE, "batch is %d, must be 1 to %d, or 0", p->batch, VT_FIBER_MOST);
     v->seed = p->seed, v->exhaustive = p->exhaustive != 0, v->interrupt = p->interrupt;
     v->attacks = attacks, v->n_attacks = p->eight_bit ? 2 : 1;
     return read_attack(attacks, v->n_attacks, p, v->norm, e);

@@ -9,7 +9,7 @@
 typedef struct engine {
     vt_own *own;
     const vitrine_classifier *c; /* own's */
-    int capacity, opinions;
+    int capacity, votes;
     size_t pixels, classes;
     float *kept;       /* [capacity, pixels] */
     bool *has;         /* [capacity] */
@@ -94,7 +94,7 @@ static vt_status alone(void *self, float *const *z, const float *const *x, vt_er
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
-        for (int k = 0; x[i] && k < n->opinions; k++) {
+        for (int k = 0; x[i] && k < n->votes; k++) {
             VT_TRY(asked_alone(n, x[i], e));
             for (size_t c = 0; c < n->classes; c++) z[i][(size_t)k * n->classes + c] = (double)n->z[c];
         }
@@ -116,7 +116,7 @@ static vt_status open_engine(void *ctx, vt_engine *out, int capacity, vt_err *e)
     *n = (engine){.own = own,
                   .c = c,
                   .capacity = capacity,
-                  .opinions = c->random ? VT_REMOTE_VOTES : 2,
+                  .votes = c->random ? VT_REMOTE_VOTES : 2,
                   .pixels = vt_shape_values(vt_api_own_shape(c)),
                   .classes = (size_t)c->classes};
     size_t rows = (size_t)capacity, images;
@@ -133,7 +133,7 @@ static vt_status open_engine(void *ctx, vt_engine *out, int capacity, vt_err *e)
     *out = (vt_engine){.classes = c->classes,
                        .capacity = capacity,
                        .pixels = n->pixels,
-                       .opinions = n->opinions,
+                       .votes = n->votes,
                        .random = c->random,
                        .finite = true,
                        .self = n,

@@ -18,7 +18,7 @@ vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e) {
     o->z = vt_alloc(k * sizeof(float));
     o->aim = vt_alloc(k * sizeof(float));
     o->z_surrogate = vt_alloc(k * sizeof(float)), o->dz = vt_alloc(k * sizeof(float));
-    o->z64 = vt_alloc((size_t)vt_classifier_opinions(m) * k * sizeof(double));
+    o->z64 = vt_alloc((size_t)vt_classifier_votes(m) * k * sizeof(double));
     if (o->found && o->kept && o->target && o->aim && o->z && o->z_surrogate && o->dz && o->z64) return VT_OK;
     vt_oracle_close(o);
     return vt_fail(e, VT_E_MEMORY, "no memory for an oracle");
@@ -89,10 +89,10 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
     return o->mode == VT_ORACLE_UNJUDGED ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
 }
 
-/* Does the double copy agree, by more than the noise of the float logits? Where there is none, does every asking, by
- * more than any two of them differ? Of a model that draws, so many that chance would not. */
+/* Does the double copy agree, by more than the noise of the float logits? Where there is none, does every repeated
+ * query, by more than any two of them differ? Of a model that draws, so many that chance would not. */
 static vt_status confirm_adversarial(bool *yes, vt_oracle *o, const float *x) {
-    int k = o->model->classes, rows = vt_classifier_opinions(o->model), wrong = 0;
+    int k = o->model->classes, rows = vt_classifier_votes(o->model), wrong = 0;
     double noise = 0, least = INFINITY;
     VT_TRY(vt_classifier_logits64(o->model, x, o->z64, &o->why));
     o->confirmations++;

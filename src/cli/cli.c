@@ -5,7 +5,7 @@
 #include <string.h>
 #include "cli/script.h"
 #include "cli/streams.h"
-#include "core/lane.h"
+#include "core/fibers.h"
 #include "core/opt.h"
 #include "core/threads.h"
 #include "eval/prepare.h"
@@ -30,7 +30,7 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
 
 vt_status vt_cli_batch(const vt_cli *c, int *out, vt_err *e) {
     long long n;
-    VT_TRY(vt_cli_int(c, "batch", 1, VT_LANE_MOST, 1, &n, e));
+    VT_TRY(vt_cli_int(c, "batch", 1, VT_FIBER_MOST, 1, &n, e));
     *out = (int)n;
     return VT_OK;
 }

@@ -22,20 +22,20 @@
 #define ROUNDS 5
 
 /* One thread's share: the oracle that attacks call, on a random image. */
-typedef struct lane {
+typedef struct bench_thread {
     vt_classifier model, coarse;
     vt_oracle oracle, search; /* search: on the products of --search */
     vt_ball ball;
     float *x, *lo, *hi, *dx, *a, *b, *c;
     vt_session_f32 *session; /* training: MICRO images, with parameter gradients */
     float *batch, *dz, *grad;
-} lane;
+} bench_thread;
 
 typedef enum work { CEILING, CEILING_OPENBLAS, FORWARD, GRADIENT, SEARCH, TRAINING, WORKS } work;
 #define MICRO 16 /* images of a training micro-batch */
 
 typedef struct bench {
-    lane *lanes;
+    bench_thread *threads_of;
     int threads;
     bool left_out[WORKS]; /* what is asked for: SEARCH and TRAINING */
     vt_subject subject;   /* the model, and how it is searched */
@@ -44,7 +44,7 @@ typedef struct bench {
     double *rate;   /* [threads] calls a second */
 } bench;
 
-static void lane_close(lane *l) {
+static void close_thread(bench_thread *l) {
     vt_oracle_close(&l->oracle), vt_oracle_close(&l->search);
     vt_classifier_close(&l->model), vt_classifier_close(&l->coarse);
     vt_session_close_f32(l->session);
@@ -52,7 +52,7 @@ static void lane_close(lane *l) {
     free(l->x), free(l->lo), free(l->hi), free(l->dx), free(l->a), free(l->b), free(l->c);
 }
 
-static vt_status open_training(lane *l, const vt_model *m, int index, vt_err *e) {
+static vt_status open_training(bench_thread *l, const vt_model *m, int index, vt_err *e) {
     size_t scores = MICRO * (size_t)m->config.classes, pixels = MICRO * l->model.pixels;
     VT_TRY(vt_session_open_f32(&l->session, m, MICRO, VT_GRAD_PARAMS, e));
     l->batch = vt_alloc(pixels * sizeof(float)), l->dz = vt_alloc(scores * sizeof(float));
@@ -64,7 +64,7 @@ static vt_status open_training(lane *l, const vt_model *m, int index, vt_err *e)
     return VT_OK;
 }
 
-static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
+static vt_status open_thread(bench_thread *l, const vt_model *m, int index, vt_err *e) {
     VT_TRY(vt_classifier_open(&l->model, m, e));
     VT_TRY(vt_oracle_open(&l->oracle, &l->model, e));
     size_t bytes = l->model.pixels * sizeof(float), side = SIDE * SIDE * sizeof(float);
@@ -82,7 +82,7 @@ static vt_status lane_open(lane *l, const vt_model *m, int index, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status open_search(lane *l, const vt_subject *s, vt_err *e) {
+static vt_status open_search(bench_thread *l, const vt_subject *s, vt_err *e) {
     vt_engine n;
     VT_TRY(vt_subject_coarse_engine(&n, s, 1, e));
     VT_TRY(vt_classifier_of(&l->coarse, &n, e));
@@ -92,7 +92,7 @@ static vt_status open_search(lane *l, const vt_subject *s, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status run_work_once(lane *l, work what, int i) {
+static vt_status run_work_once(bench_thread *l, work what, int i) {
     float value;
     vt_loss ce = vt_oracle_loss(&l->oracle, VT_LOSS_CE);
     l->x[0] = (float)(i & 1); /* a new point each time, as in an attack: no forward is shared */
@@ -124,7 +124,7 @@ static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
     double began = vt_now(), now;
     int n = 0;
     do {
-        VT_TRY(run_work_once(&b->lanes[thread], b->what, n));
+        VT_TRY(run_work_once(&b->threads_of[thread], b->what, n));
         n++;
         now = vt_now();
     } while (now - began < b->seconds);
@@ -195,17 +195,19 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_model(c, &m, e));
     bench b = {.threads = (int)threads, .seconds = (double)ms / 1000};
     b.left_out[TRAINING] = !vt_cli_has(c, "train");
-    b.lanes = calloc((size_t)threads, sizeof *b.lanes);
+    b.threads_of = calloc((size_t)threads, sizeof *b.threads_of);
     b.rate = calloc((size_t)threads, sizeof *b.rate);
-    vt_status s = b.lanes && b.rate ? vt_cli_known(c, m, e) : vt_fail(e, VT_E_MEMORY, "no memory to measure");
-    for (int i = 0; i < threads && s == VT_OK; i++) s = lane_open(&b.lanes[i], m, i, e);
-    for (int i = 0; i < threads && s == VT_OK && !b.left_out[TRAINING]; i++) s = open_training(&b.lanes[i], m, i, e);
+    vt_status s = b.threads_of && b.rate ? vt_cli_known(c, m, e) : vt_fail(e, VT_E_MEMORY, "no memory to measure");
+    for (int i = 0; i < threads && s == VT_OK; i++) s = open_thread(&b.threads_of[i], m, i, e);
+    for (int i = 0; i < threads && s == VT_OK && !b.left_out[TRAINING]; i++)
+        s = open_training(&b.threads_of[i], m, i, e);
     vt_packed *packed = NULL;
     if (s == VT_OK) s = prepare_search(&b, &packed, c, m, e);
-    for (int i = 0; i < threads && s == VT_OK && !b.left_out[SEARCH]; i++) s = open_search(&b.lanes[i], &b.subject, e);
+    for (int i = 0; i < threads && s == VT_OK && !b.left_out[SEARCH]; i++)
+        s = open_search(&b.threads_of[i], &b.subject, e);
     if (s == VT_OK) s = measure_all(&b, m, e);
-    for (int i = 0; b.lanes && i < threads; i++) lane_close(&b.lanes[i]);
-    free(b.lanes), free(b.rate);
+    for (int i = 0; b.threads_of && i < threads; i++) close_thread(&b.threads_of[i]);
+    free(b.threads_of), free(b.rate);
     vt_packed_free(packed);
     vt_model_close(m);
     return s;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/sketch.h"
 
 /* The scheme that fits, of a handle of its own: applying it rewrites the names. */
@@ -16,13 +16,13 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
     fresh = NULL;
     s = s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : vt_weights_open(&fresh, path, part, e);
     bool known = names.map && names.n_rows;
-    const char *kin = s == VT_OK && !known ? vt_kin(fresh) : NULL;
+    const char *known_as = s == VT_OK && !known ? vt_unsupported_network(fresh) : NULL;
     if (s == VT_OK && known)
         s = vt_fail(e, VT_E_FORMAT,
                     "%s: its names are known (%s), so no map is needed: options tell what its tensors do not (vitrine "
                     "info FILE shows it)",
                     path, names.scheme);
-    if (kin) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, kin);
+    if (known_as) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, known_as);
     if (s == VT_OK) s = vt_sketch(stdout, fresh, "my.map", e);
     vt_tensors_close(fresh);
     vt_names_close(&names);

@@ -8,7 +8,7 @@
 #include "cli/run_args.h"
 #include "cli/run_open.h"
 #include "core/files.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 #include "core/stats.h"
 #include "eval/report/show.h"
@@ -87,7 +87,7 @@ static bool same_images(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
         vt_fail(e, VT_E_MEMORY, "no memory for the images of %s", b->dir);
         return false;
     }
-    size_t n = vt_coverage_images(a, x), m = vt_coverage_images(b, y);
+    size_t n = vt_result_index_images(a, x), m = vt_result_index_images(b, y);
     bool same = n == m && !memcmp(x, y, n * sizeof *x);
     free(x);
     return same;

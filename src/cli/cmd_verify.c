@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "eval/external.h"
 #include "eval/verifier.h"
-#include "eval/reverify.h"
+#include "eval/verify_run.h"
 #include "eval/report/checksums.h"
 #include "eval/header.h"
 #include "io/image_list.h"
@@ -35,7 +35,7 @@ static void show_findings(const vt_findings *f, size_t from) {
 }
 
 /* A model in another process that answers with other bits: what it says of itself otherwise than then. */
-static const char *why_moved(const vt_reverify *r, char text[300]) {
+static const char *why_moved(const vt_run_verifier *r, char text[300]) {
     const vt_hello *now = vt_remote_hello(r->subject->remote);
     const vt_header *then = r->ledger->header;
     if (then->library && strcmp(then->library, now->library))
@@ -46,18 +46,18 @@ static const char *why_moved(const vt_reverify *r, char text[300]) {
         snprintf(text, 300, "within float noise (another batch: %d images at most, then %d)", now->batch, then->takes);
     else
         snprintf(text, 300, "within float noise (the model answers with other last bits than then)");
-    vt_text_plain(text, strlen(text), "", NULL); /* a ledger may be a stranger's */
+    vt_text_plain(text, strlen(text), "", NULL); /* a ledger is untrusted */
     return text;
 }
 
-static const char *describe_margins(const vt_reverify *r, char text[300]) {
+static const char *describe_margins(const vt_run_verifier *r, char text[300]) {
     if (r->exact) return "to the last bit (the same build and product kernels)";
     if (!r->subject->remote) return "within float noise (another build or other product kernels)";
     if (r->ledger->header->random) return "not compared (the model draws at random)";
     return r->moved ? why_moved(r, text) : "to the last bit (the model answers as it did then)";
 }
 
-static void show_checked(const vt_reverify *r) {
+static void show_checked(const vt_run_verifier *r) {
     const vt_header *h = r->ledger->header;
     char threat[120], text[300];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
@@ -76,7 +76,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
                                           "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
-    vt_reverify r = {.progress = terminal_progress()};
+    vt_run_verifier r = {.progress = terminal_progress()};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
@@ -91,7 +91,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     VT_TRY(vt_request_threads(&c->given, r.subject, &r.threads, e));
     if (r.subject->remote) vt_remote_interruptible(r.subject->remote, vt_cli_interruptible());
     r.interrupt = vt_cli_interruptible();
-    VT_TRY(vt_reverify_run(&r, found, e));
+    VT_TRY(vt_verify_run(&r, found, e));
     vt_err altered;
     if (vt_ledger_check(run->ledger, &altered) != VT_OK) vt_findings_add(found, "%s", altered.text);
     show_findings(found, before);

@@ -31,7 +31,7 @@ vt_status vt_dry_run(vt_eval *v, vt_err *e) {
     vt_eval_fit(v);
     double before = vt_resident_mb(), more = (double)vt_eval_bytes(v) / 1048576;
     VT_TRY(vt_measure_seconds(&s, v->subject->model, v->threads, e));
-    vt_forecast_print(stdout, v, &s);
+    vt_cost_estimate_print(stdout, v, &s);
     printf("memory: %.0f MB peak with %d thread%s\n", before + more + vt_libraries_mb(v->subject->model, v->threads),
            v->threads, v->threads == 1 ? "" : "s");
     return VT_OK;

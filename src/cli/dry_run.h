@@ -3,7 +3,7 @@
 #ifndef VT_CLI_DRY_RUN_H
 #define VT_CLI_DRY_RUN_H
 
-#include "eval/forecast.h"
+#include "eval/cost_estimate.h"
 
 #define VT_DRY_RUN_ARG                                                                                                 \
     { "dry-run", NULL, "print work, hours here and memory; run and write nothing" }

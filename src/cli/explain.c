@@ -2,7 +2,7 @@
 #include "cli/explain.h"
 
 #include <stdio.h>
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/names.h"
 
 /* Text of a file, on one line. */
@@ -67,7 +67,7 @@ void vt_cli_show_unknown(const char *path, const char *part) {
     vt_names n;
     vt_err e = {0};
     if (vt_weights_open(&st, path, part, &e) != VT_OK) return;
-    bool unknown = vt_names_apply(&n, st, NULL, &e) != VT_OK && !*n.scheme && !vt_kin(st);
+    bool unknown = vt_names_apply(&n, st, NULL, &e) != VT_OK && !*n.scheme && !vt_unsupported_network(st);
     if (unknown) {
         printf("%s, %d tensors, names: not known\n", vt_tensors_format(st), vt_tensors_count(st));
         put_unknown(st);

@@ -113,7 +113,7 @@ vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, cons
     return vt_team_agree(t, s, e);
 }
 
-vt_status vt_team_board(vt_team *t, size_t n, vt_err *e) {
+vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e) {
     if (!t) return VT_OK;
     VT_TRY(vt_team_agree(t, VT_OK, e));
     bool made = t->ops->board(t->ctx, n);

@@ -60,7 +60,7 @@ vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, cons
 
 /* A board: n numbers, 0 now, that every rank may add to without the others (not collective). vt_team_add returns what
  * the number was before. Agrees. */
-vt_status vt_team_board(vt_team *t, size_t n, vt_err *e);
+vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e);
 int64_t vt_team_add(vt_team *t, size_t i, int64_t by);
 
 #endif

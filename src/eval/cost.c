@@ -33,7 +33,7 @@ static vt_status bench_open(bench *b, const vt_model *m, vt_err *e) {
     size_t n = b->c.pixels, k = (size_t)b->c.classes;
     b->x = vt_alloc(n * sizeof *b->x), b->dx = vt_alloc(n * sizeof *b->dx);
     b->z = vt_alloc(k * sizeof *b->z), b->target = vt_alloc(k * sizeof *b->target);
-    b->z64 = vt_alloc((size_t)vt_classifier_opinions(&b->c) * k * sizeof *b->z64);
+    b->z64 = vt_alloc((size_t)vt_classifier_votes(&b->c) * k * sizeof *b->z64);
     if (!b->x || !b->dx || !b->z || !b->target || !b->z64) return vt_fail(e, VT_E_MEMORY, "no memory to measure");
     for (size_t i = 0; i < n; i++) b->x[i] = 0.5f;
     b->target[0] = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/crew.h"
+#include "eval/eval_thread.h"
 #include "eval/evaluate.h"
 
 #include <math.h>
@@ -7,44 +7,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/deal.h"
+#include "core/work_queue.h"
 #include "core/threads.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/eight_bit.h"
-#include "eval/outlook.h"
+#include "eval/eta.h"
 #include "eval/verify.h"
 #include "models/packing.h"
 #include "models/twin.h"
 
-/* One stage over its images, shared by the crews. */
+/* One stage over its images, shared by the threads. */
 typedef struct stage_run {
     const vt_eval *v;
     vt_ledger *ledger;
-    vt_crew *crews;
-    const vt_coverage *covered; /* as of this stage's beginning: whose targets count */
-    int entry, stage;           /* eval/ledger.h */
-    const int32_t *todo;        /* images of this stage that have no line yet */
+    vt_eval_thread *eval_threads;
+    const vt_result_index *covered; /* as of this stage's beginning: whose targets count */
+    int entry, stage;               /* eval/ledger.h */
+    const int32_t *todo;            /* images of this stage that have no line yet */
     size_t n, done_before, total;
-    vt_deal deal;
+    vt_work_queue deal;
     atomic_size_t robust;
     atomic_bool failed;
     vt_progress progress;
-    vt_outlook *outlook;
-    pthread_mutex_t lock; /* progress, outlook */
+    vt_eta *eta;
+    pthread_mutex_t lock; /* progress, estimate of the time left */
     double began, waited; /* the stage; for a model in another process by then */
 } stage_run;
 
 static vt_team *team_of(const vt_eval *v) { return v->place ? v->place->team : NULL; }
 
-static vt_crew_needs needs_of(const vt_eval *v) {
+static vt_eval_thread_needs needs_of(const vt_eval *v) {
     vt_task dims = vt_eval_dims(v);
-    return (vt_crew_needs){.subject = v->subject,
-                           .batch = vt_eval_batch(v),
-                           .dims = dims,
-                           .work = vt_eval_work(v, &dims),
-                           .eight_bit = vt_eight_bit_wanted(v),
-                           .surrogate = vt_eval_transfers(v),
-                           .interrupt = v->interrupt};
+    return (vt_eval_thread_needs){.subject = v->subject,
+                                  .batch = vt_eval_batch(v),
+                                  .dims = dims,
+                                  .work = vt_eval_work(v, &dims),
+                                  .eight_bit = vt_eight_bit_wanted(v),
+                                  .surrogate = vt_eval_transfers(v),
+                                  .interrupt = v->interrupt};
 }
 
 /* ---- one image ---- */
@@ -98,7 +98,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     const vt_eval *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
-    const vt_coverage *c = run->covered;
+    const vt_result_index *c = run->covered;
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage, .target = -1};
     if (c->targets) r.target = c->targets[vt_image_place(c->images, c->n, image)];
     const int32_t *target = c->targets ? &r.target : NULL;
@@ -148,65 +148,65 @@ static void note_of(const stage_run *run, char *note, size_t size) {
 static vt_status one_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
-    size_t done = vt_deal_finish(&run->deal);
+    size_t done = vt_work_queue_finish(&run->deal);
     char note[80];
     note_of(run, note, sizeof note);
     const vt_oracle *o = &w->oracle;
     pthread_mutex_lock(&run->lock);
-    run->progress.left = vt_outlook_image(run->outlook, run->entry ? o->forwards : 1, run->entry ? o->gradients : 0,
-                                          run->done_before + done, run->total, atomic_load(&run->robust));
+    run->progress.left = vt_eta_image(run->eta, run->entry ? o->forwards : 1, run->entry ? o->gradients : 0,
+                                      run->done_before + done, run->total, atomic_load(&run->robust));
     vt_progress_step(&run->progress, run->done_before + done, note);
     pthread_mutex_unlock(&run->lock);
     return VT_OK;
 }
 
-/* ---- a crew at work ---- */
+/* ---- a thread at work ---- */
 
-typedef struct crew_run {
+typedef struct thread_run {
     stage_run *run;
-    vt_crew *crew;
-} crew_run;
+    vt_eval_thread *eval_thread;
+} thread_run;
 
 static bool next_image(void *ctx, int slot, size_t *item) {
-    stage_run *run = ((crew_run *)ctx)->run;
+    stage_run *run = ((thread_run *)ctx)->run;
     (void)slot;
-    return !atomic_load(&run->failed) && vt_deal_next(&run->deal, item);
+    return !atomic_load(&run->failed) && vt_work_queue_next(&run->deal, item);
 }
 
 static vt_status in_slot(void *ctx, int slot, size_t item, vt_err *e) {
-    const crew_run *c = ctx;
-    vt_status s = one_image(c->run, &c->crew->workers[slot], c->run->todo[item], e);
+    const thread_run *c = ctx;
+    vt_status s = one_image(c->run, &c->eval_thread->workers[slot], c->run->todo[item], e);
     if (s == VT_OK) return s;
     atomic_store(&c->run->failed, true);
-    vt_deal_stop(&c->run->deal);
+    vt_work_queue_stop(&c->run->deal);
     return s;
 }
 
 static void ask_model(void *ctx) {
-    const vt_crew *c = ((crew_run *)ctx)->crew;
+    const vt_eval_thread *c = ((thread_run *)ctx)->eval_thread;
     vt_batchers_serve(c->batchers, c->n_batchers);
 }
 
-static vt_status one_crew(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status run_eval_thread(void *ctx, int thread, size_t item, vt_err *e) {
     stage_run *run = ctx;
-    crew_run c = {run, &run->crews[item]};
+    thread_run c = {run, &run->eval_threads[item]};
     (void)thread;
-    return vt_lane_run(c.crew->lane, &(vt_lane_job){next_image, in_slot, ask_model, &c}, e);
+    return vt_fiber_run(c.eval_thread->pool, &(vt_fiber_job){next_image, in_slot, ask_model, &c}, e);
 }
 
 /* ---- stages ---- */
 
 /* Images of this stage that have no line yet, into todo; *total: of the stage, *robust: of those that are done. */
-static size_t collect_pending_images(const vt_coverage *b, int entry, int stage, int32_t *todo, size_t *total,
+static size_t collect_pending_images(const vt_result_index *b, int entry, int stage, int32_t *todo, size_t *total,
                                      size_t *robust) {
     size_t n = 0;
     *total = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
-        if (!vt_coverage_takes(b, entry, stage, i)) continue;
-        uint8_t now = vt_coverage_cell(b, entry, stage, i);
+        if (!vt_result_index_takes(b, entry, stage, i)) continue;
+        uint8_t now = vt_result_index_cell(b, entry, stage, i);
         (*total)++;
         *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID;
-        if (now == VT_COVERAGE_NONE) todo[n++] = b->images[i];
+        if (now == VT_RESULT_NONE) todo[n++] = b->images[i];
     }
     return n;
 }
@@ -221,15 +221,15 @@ static void name_stage(const vt_header *header, int entry, int stage, char *name
         snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
 }
 
-/* The lines of a stage, of all ranks, into the coverage. */
-static vt_status note_lines(const vt_eval *v, const vt_ledger *l, vt_coverage *b, size_t before, vt_err *e) {
+/* The lines of a stage, of all ranks, into the result index. */
+static vt_status note_lines(const vt_eval *v, const vt_ledger *l, vt_result_index *b, size_t before, vt_err *e) {
     vt_record *others = NULL;
     size_t n = 0;
-    vt_status s = vt_coverage_note(b, l, before, e);
+    vt_status s = vt_result_index_note(b, l, before, e);
     if (!team_of(v)) return s;
     s = vt_team_agree(team_of(v), s, e);
     if (s == VT_OK) s = vt_parts_news(l, before, team_of(v), &others, &n, e);
-    if (s == VT_OK) s = vt_coverage_note_lines(b, l->dir, others, n, e);
+    if (s == VT_OK) s = vt_result_index_note_lines(b, l->dir, others, n, e);
     free(others);
     return s;
 }
@@ -238,27 +238,27 @@ static vt_status note_lines(const vt_eval *v, const vt_ledger *l, vt_coverage *b
 static vt_status deal_out(stage_run *run, vt_err *e) {
     const vt_eval *v = run->v;
     vt_ledger *l = run->ledger;
-    VT_TRY(vt_deal_begin(&run->deal, team_of(v), run->n, v->threads, e));
-    vt_status s = vt_for_each((size_t)v->threads, v->threads, one_crew, run, e);
-    if (s != VT_OK) vt_deal_stop(&run->deal);
-    vt_deal_end(&run->deal);
+    VT_TRY(vt_work_queue_begin(&run->deal, team_of(v), run->n, v->threads, e));
+    vt_status s = vt_for_each((size_t)v->threads, v->threads, run_eval_thread, run, e);
+    if (s != VT_OK) vt_work_queue_stop(&run->deal);
+    vt_work_queue_end(&run->deal);
     vt_err sync = {0};
     vt_status t = l->fd >= 0 ? vt_ledger_sync(l, &sync) : VT_OK;
     if (s == VT_OK && t != VT_OK) s = vt_fail(e, t, "%s", sync.text);
     return vt_team_agree(team_of(v), s, e);
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_outlook *o,
-                           int entry, int stage, vt_err *e) {
+static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
+                           int32_t *todo, vt_eta *o, int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
-                     .crews = crews,
+                     .eval_threads = eval_threads,
                      .covered = b,
                      .entry = entry,
                      .stage = stage,
                      .todo = todo,
                      .progress = v->progress,
-                     .outlook = o};
+                     .eta = o};
     char name[80] = "clean";
     size_t robust, before = l->count;
     run.n = collect_pending_images(b, entry, stage, todo, &run.total, &robust);
@@ -267,7 +267,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
     atomic_init(&run.robust, robust);
     pthread_mutex_init(&run.lock, NULL);
     if (entry) name_stage(l->header, entry, stage, name, sizeof name);
-    vt_outlook_stage(o, entry, stage);
+    vt_eta_stage(o, entry, stage);
     run.began = vt_now(), run.waited = v->subject->remote ? vt_remote_waited(v->subject->remote) : 0;
     vt_progress_begin(&run.progress, name, run.done_before, run.total);
     vt_status s = deal_out(&run, e);
@@ -278,33 +278,34 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_co
     return s == VT_OK ? note_lines(v, l, b, before, e) : s;
 }
 
-static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_crew *crews, vt_coverage *b, int32_t *todo, vt_err *e) {
-    VT_TRY(vt_coverage_open(b, l->header, v->images, v->n_images, e));
+static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
+                         int32_t *todo, vt_err *e) {
+    VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(note_lines(v, l, b, 0, e));
-    const vt_crew_needs needs = needs_of(v);
+    const vt_eval_thread_needs needs = needs_of(v);
     vt_status s = VT_OK;
-    for (int i = 0; i < v->threads && s == VT_OK; i++) s = vt_crew_open(&crews[i], &needs, e);
+    for (int i = 0; i < v->threads && s == VT_OK; i++) s = vt_eval_thread_open(&eval_threads[i], &needs, e);
     VT_TRY(vt_team_agree(team_of(v), s, e));
-    vt_outlook o;
-    vt_outlook_begin(&o, v);
-    VT_TRY(run_stage(v, l, crews, b, todo, &o, 0, 0, e));
+    vt_eta o;
+    vt_eta_begin(&o, v);
+    VT_TRY(run_stage(v, l, eval_threads, b, todo, &o, 0, 0, e));
     for (int entry = 1; entry <= v->n_attacks; entry++)
         for (int k = 0; k < v->attacks[entry - 1].n_stages; k++)
-            VT_TRY(run_stage(v, l, crews, b, todo, &o, entry, k, e));
+            VT_TRY(run_stage(v, l, eval_threads, b, todo, &o, entry, k, e));
     return VT_OK;
 }
 
 static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     vt_eval v = *v_;
-    vt_coverage b = {0};
+    vt_result_index b = {0};
     vt_eval_fit(&v);
-    vt_crew *crews = calloc((size_t)v.threads, sizeof *crews);
+    vt_eval_thread *eval_threads = calloc((size_t)v.threads, sizeof *eval_threads);
     int32_t *todo = calloc(v.n_images, sizeof *todo);
-    vt_status s = crews && todo ? run_all(&v, l, crews, &b, todo, e)
-                                : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
-    for (int i = 0; crews && i < v.threads; i++) vt_crew_close(&crews[i]);
-    vt_coverage_close(&b);
-    free(crews), free(todo);
+    vt_status s = eval_threads && todo ? run_all(&v, l, eval_threads, &b, todo, e)
+                                       : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
+    for (int i = 0; eval_threads && i < v.threads; i++) vt_eval_thread_close(&eval_threads[i]);
+    vt_result_index_close(&b);
+    free(eval_threads), free(todo);
     return s;
 }
 

@@ -83,7 +83,7 @@ size_t vt_eval_bytes(const vt_eval *v) {
     vt_eval fits = *v;
     vt_eval_fit(&fits);
     size_t at_a_time = (size_t)fits.threads * (size_t)fits.batch;
-    return each * at_a_time + (size_t)fits.threads * vt_lane_bytes(fits.batch) + copies +
+    return each * at_a_time + (size_t)fits.threads * vt_fiber_bytes(fits.batch) + copies +
            stages * v->n_images * (sizeof(vt_record) + 1);
 }
 

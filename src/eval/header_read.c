@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a run's header: the only place where JSON that may come from a stranger becomes fields. */
+/* Reading a run's header: the only place where untrusted JSON becomes fields. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "core/json.h"
-#include "core/lane.h"
+#include "core/fibers.h"
 #include "core/opt.h"
 #include "core/text.h"
 #include "eval/header.h"
@@ -61,7 +61,7 @@ static const field run_fields[] = {
     {.key = "seed", .kind = ANY_WHOLE, .at = IN(seed)},
     {.key = "exhaustive", .kind = TRUTH, .at = IN(exhaustive)},
     {.key = "curve", .kind = TRUTH, .at = IN(curve)},
-    {.key = "batch", .kind = WHOLE, .at = IN(batch), .least = 1, .most = VT_LANE_MOST},
+    {.key = "batch", .kind = WHOLE, .at = IN(batch), .least = 1, .most = VT_FIBER_MOST},
     {.key = "search", .at = IN(search), .names = searches},
     {.key = "gradient_cost", .kind = NUMBER, .at = IN(gradient_cost), .most = 1e6},
     {.key = "model", .kind = OBJECT, .at = IN(model.document)},

@@ -224,7 +224,7 @@ vt_status vt_request_pace(const vt_request *r, const vt_subject *s, vt_eval *v, 
     long long batch;
     VT_TRY(vt_request_threads(r->c, s, &v->threads, e));
     if (!vt_is_chosen(r->c, "batch")) return usual_batch(r, s, v->n_images, &v->batch, e);
-    VT_TRY(vt_chosen_int(r->c, "batch", 1, VT_LANE_MOST, 1, &batch, e));
+    VT_TRY(vt_chosen_int(r->c, "batch", 1, VT_FIBER_MOST, 1, &batch, e));
     v->batch = (int)batch;
     return VT_OK;
 }

@@ -134,12 +134,12 @@ vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model
     return open_one(c, s, other, e);
 }
 
-vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,
+vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_fiber_pool *pool,
                              vt_err *e) {
     vt_engine n;
     *g = NULL;
     VT_TRY(vt_subject_engine(&n, s, other, rows, true, e));
-    return vt_batcher_open(g, &n, lane, e);
+    return vt_batcher_open(g, &n, pool, e);
 }
 
 vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e) {
@@ -147,11 +147,11 @@ vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, 
     return vt_engine_open_by(n, s->model, rows, false, &by, e);
 }
 
-vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_lane *lane, vt_err *e) {
+vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e) {
     vt_engine n;
     *g = NULL;
     VT_TRY(vt_subject_coarse_engine(&n, s, rows, e));
-    return vt_batcher_open(g, &n, lane, e);
+    return vt_batcher_open(g, &n, pool, e);
 }
 
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,

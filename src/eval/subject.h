@@ -59,14 +59,14 @@ vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model
 vt_sensor_images vt_subject_pictures(const vt_subject *s, uint64_t seed);
 /* The same as an engine of `rows`; judged: with its double copy, if it has one. */
 vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged, vt_err *e);
-/* The same two as many classifiers that wait together, one for each slot of a lane of `rows` (models/wrap/batcher.h); a
+/* The same two as many classifiers that wait together, one for each slot of a pool of `rows` (models/wrap/batcher.h); a
  * slot's one is put together by _seat. other NULL: the network as it is judged. */
-vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_lane *lane,
+vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_fiber_pool *pool,
                              vt_err *e);
 /* The judged network as attacks search it, for s->search: in float alone, with other products; as an engine, and as
  * classifiers that wait together. */
 vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e);
-vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_lane *lane, vt_err *e);
+vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e);
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e);
 /* What a forward and a gradient cost: in FLOP; of a model in another process nobody knows, and one gradient counts as

@@ -10,8 +10,7 @@ vt_status vt_verifier_open(vt_verifier *j, const vt_subject *s, vt_err *e) {
     VT_TRY(vt_subject_classifier(&j->model, s, e));
     size_t bytes = j->model.pixels * sizeof(float), k = (size_t)j->model.classes;
     j->x = vt_alloc(bytes), j->x_adv = vt_alloc(bytes);
-    j->z = vt_alloc(k * sizeof *j->z),
-    j->z64 = vt_alloc((size_t)vt_classifier_opinions(&j->model) * k * sizeof *j->z64);
+    j->z = vt_alloc(k * sizeof *j->z), j->z64 = vt_alloc((size_t)vt_classifier_votes(&j->model) * k * sizeof *j->z64);
     if (j->x && j->x_adv && j->z && j->z64) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
 }

@@ -67,7 +67,7 @@ static double noise_of(const float *z, const double *z64, int rows, int n) {
     return most;
 }
 
-/* What most askings say, of those that are wrong (hit) where these are more than half, else of the others. */
+/* What most repeated queries say, of those that are wrong (hit) where these are more than half, else of the others. */
 static int majority_class(const int *pred, const vt_verdict *v, question q) {
     int best = q.label, most = 0;
     bool wrong = 2 * v->wrong > v->votes;
@@ -79,10 +79,10 @@ static int majority_class(const int *pred, const vt_verdict *v, question q) {
     return best;
 }
 
-/* The askings in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws pred is
- * what most of them say, and the margins are means. Returns how many are wrong. */
+/* The repeated queries in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws
+ * pred is what most of them say, and the margins are means. Returns how many are wrong. */
 static int combine_opinions(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
-    int rows = vt_classifier_opinions(m), n = m->classes, wrong = 0, pred[VT_OPINIONS_MOST];
+    int rows = vt_classifier_votes(m), n = m->classes, wrong = 0, pred[VT_VOTES_MOST];
     double sum = 0;
     v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
     v->noise = noise_of(z, z64, rows, n);
@@ -123,11 +123,11 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
     *v = (vt_verdict){.inside = true, .finite = true, .pred64 = -1, .margin64 = NAN};
     *unsure = false;
     VT_TRY(vt_classifier_alone(m, x, z, e));
-    if (!first_answer(v, q, z, m->classes) || vt_classifier_opinions(m) == 1) return VT_OK;
+    if (!first_answer(v, q, z, m->classes) || vt_classifier_votes(m) == 1) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
     bool first = v->pred != label;
     int wrong = combine_opinions(v, m, q, z, z64);
-    *unsure = v->votes ? vt_verdict_open(v) : wrong != first * vt_classifier_opinions(m);
+    *unsure = v->votes ? vt_verdict_open(v) : wrong != first * vt_classifier_votes(m);
     v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
 }
@@ -138,7 +138,7 @@ static vt_status judge_candidate(vt_verdict *v, const vt_classifier *m, const fl
     VT_TRY(vt_classifier_alone(m, x_adv, z, e));
     VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
     bool good = first_answer(v, q, z, m->classes), good64 = true;
-    for (int k = 0; k < m->classes * vt_classifier_opinions(m); k++) good64 = good64 && isfinite(z64[k]);
+    for (int k = 0; k < m->classes * vt_classifier_votes(m); k++) good64 = good64 && isfinite(z64[k]);
     combine_opinions(v, m, q, z, z64);
     v->finite = good && good64;
     if (!good) v->margin = NAN;

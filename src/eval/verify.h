@@ -16,13 +16,13 @@ typedef struct vt_verdict {
     int pred, pred64;        /* argmax in float, in double */
     double margin, margin64; /* max_{j!=label} z_j - z_label, with a target z_target - max_{j!=target} z_j; above 0:
                                 misclassified */
-    double noise;     /* largest |z_float - z_double|, or difference of any two askings (without a double copy) */
-    bool again;       /* pred64, margin64 are of the least sure asking: there is no double copy */
+    double noise; /* largest |z_float - z_double|, or difference of any two repeated queries (without a double copy) */
+    bool again;   /* pred64, margin64 are of the least sure repeated query: there is no double copy */
     int votes, wrong; /* of a model that draws: how often it was asked, and was wrong; else 0 */
     bool finite;      /* every logit, in both precisions; a margin of those that are not is NaN */
     bool broken;      /* inside, finite and misclassified in float: the field's convention; by most votes */
-    bool borderline;  /* broken, but the double verdict (the least sure asking) disagrees or its margin is within
-                         the noise; of votes, the 95 % interval of their share holds a half */
+    bool borderline; /* broken, but the double verdict (the least sure repeated query) disagrees or its margin is within
+                        the noise; of votes, the 95 % interval of their share holds a half */
 } vt_verdict;
 
 /* What vt_classifier_begin is told before a verdict, so that a model that draws random numbers (wrap_noise) is judged
@@ -32,10 +32,10 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage);
 
 /* The float prediction alone (for clean images, where the field's convention is float): pred, margin; the double fields
  * are -1 and NaN. Where there is no double copy the image is asked again, too: *unsure says whether the answers differ
- * in their class (votes: whether they leave it open). z [K], z64 [opinions, K]: scratch. */
+ * in their class (votes: whether they leave it open). z [K], z64 [votes, K]: scratch. */
 vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const float *x, int label, float *z,
                      double *z64, vt_err *e);
-/* z [K], z64 [opinions, K]: scratch. norm: which one eps bounds. */
+/* z [K], z64 [votes, K]: scratch. norm: which one eps bounds. */
 vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                     double eps, float *z, double *z64, vt_err *e);
 /* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
@@ -65,7 +65,7 @@ typedef struct vt_terms {
 double vt_allowance(double each, const vt_terms *t, size_t n);
 
 /* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:
- * what the model draws by (vt_verdict_key). x, x_adv [shape]; z [K], z64 [opinions, K]: scratch. */
+ * what the model draws by (vt_verdict_key). x, x_adv [shape]; z [K], z64 [votes, K]: scratch. */
 vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m, const vt_rng *key, const float *x,
                        const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e);
 /* Does the exact 95 % interval of the share of votes that are wrong hold a half? */

@@ -14,7 +14,7 @@
 #include "core/files.h"
 #include "core/opt.h"
 #include "io/folders.h"
-#include "io/stranger.h"
+#include "io/unsupported_file.h"
 
 #define VT_WHAT 400
 
@@ -85,7 +85,7 @@ static bool find_packed(const char *path, char name[256]) {
 static vt_status refuse_kind(const char *path, vt_err *e) {
     uint8_t bytes[512];
     size_t n = vt_file_start(path, bytes, sizeof bytes);
-    const char *kind = n ? vt_stranger(bytes, n) : NULL;
+    const char *kind = n ? vt_unsupported_file(bytes, n) : NULL;
     return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", path, kind) : VT_OK;
 }
 

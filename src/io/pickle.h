@@ -37,7 +37,7 @@ typedef struct vt_node_text {
     size_t n;
 } vt_node_text;
 
-/* torch.FloatStorage and its kin: a named block of numbers somewhere in the file. */
+/* torch.FloatStorage and the like: a named block of numbers somewhere in the file. */
 typedef struct vt_node_store {
     vt_node_text key;
     vt_dtype dtype;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include "core/json.h"
 #include "io/tensors.h"
-#include "io/stranger.h"
+#include "io/unsupported_file.h"
 
 #define ST_FILE "model.safetensors"
 #define BIN_FILE "pytorch_model.bin"
@@ -26,7 +26,7 @@ static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size
 
 /* Kinds of file that are often taken for weights. */
 static vt_status refuse_kind(const vt_tensors *st, vt_err *e) {
-    const char *kind = vt_stranger(st->bytes, st->size);
+    const char *kind = vt_unsupported_file(st->bytes, st->size);
     return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kind) : VT_OK;
 }
 

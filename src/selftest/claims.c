@@ -54,9 +54,9 @@ static double derivative_error(vt_selftest_worker *g, int a, int b, vt_rng r) {
     return best;
 }
 
-/* The largest difference between askings, alone and beside others, as a share of what the logits span. */
+/* The largest difference between repeated queries, alone and beside others, as a share of what the logits span. */
 static double max_repeat_difference(vt_selftest_worker *g) {
-    int rows = vt_classifier_opinions(&g->model), n = g->classes;
+    int rows = vt_classifier_votes(&g->model), n = g->classes;
     double most = 0, low = INFINITY, high = -INFINITY;
     if (!g->failed.code && vt_classifier_logits64(&g->model, g->x, g->z64, &g->failed) != VT_OK) return 0;
     g->forwards += rows;
@@ -87,7 +87,7 @@ void vt_claims_image(vt_selftest_worker *g, int32_t image, int label, vt_direct 
     int other = vt_runner_up(g->z, g->classes, label);
     d->claims = true;
     if (!(derivative_error(g, label, other, r) <= OFF)) d->bits |= 1u << VT_CHECK_DERIVATIVE;
-    d->again = vt_classifier_opinions(&g->model) == 2;
+    d->again = vt_classifier_votes(&g->model) == 2;
     if (d->again && !(max_repeat_difference(g) <= APART)) d->bits |= 1u << VT_CHECK_BATCH;
     d->clips = is_input_clipped(g);
 }

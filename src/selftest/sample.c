@@ -2,7 +2,7 @@
 #include "selftest/sample.h"
 
 #include <stdlib.h>
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "selftest/tools.h"
 
 static void update_standing(const vt_eval *v, const vt_record *r, vt_standing *s) {

@@ -65,7 +65,7 @@ static vt_status allocate_buffers(vt_selftest_worker *g, vt_err *e) {
     for (int i = 0; i < 5; i++)
         if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
     g->z = vt_alloc(3 * k * sizeof *g->z);
-    g->z64 = vt_alloc((size_t)vt_classifier_opinions(&g->model) * k * sizeof *g->z64);
+    g->z64 = vt_alloc((size_t)vt_classifier_votes(&g->model) * k * sizeof *g->z64);
     g->wide = vt_alloc(g->pixels * sizeof *g->wide);
     return g->z && g->z64 && g->wide ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
 }

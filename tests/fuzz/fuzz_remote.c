@@ -19,7 +19,7 @@ static void hold(bool promised) {
 
 static void ask(vt_remote *r) {
     static float x[ROWS][MOST], z[ROWS][MOST], dx[ROWS][MOST];
-    static double z64[ROWS][VT_OPINIONS_MOST * MOST];
+    static double z64[ROWS][VT_VOTES_MOST * MOST];
     const vt_hello *h = vt_remote_hello(r);
     vt_engine engine, second;
     vt_err e = {0};

@@ -8,7 +8,7 @@
 #include "eval/report/compare.h"
 #include "eval/header.h"
 #include "eval/report/curve.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/report/show.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -48,7 +48,7 @@ static void use(const vt_ledger *l) {
     vt_curve c;
     vt_err e = {0};
     int64_t total;
-    if (vt_coverage_finished(l, &total, &e) != VT_OK && !e.text[0]) abort();
+    if (vt_result_index_finished(l, &total, &e) != VT_OK && !e.text[0]) abort();
     if (vt_summary_make(&s, l, 0, &e) == VT_OK) {
         reports(l, &s);
         same(l);

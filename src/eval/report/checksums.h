@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include "eval/ledger.h"
-#include "eval/reverify.h"
+#include "eval/verify_run.h"
 
 /* Names the ledger, adv.bin, every report, and what --save-adv and --save-npz wrote. Call it last. */
 vt_status vt_checksums_write(const char *dir, vt_err *e);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "core/json.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 
 /* What may differ between two runs that are compared: the model, and what it was run with. */
@@ -73,8 +73,8 @@ vt_status vt_compared_open(vt_compared *c, const vt_ledger *a, const vt_ledger *
     size_t all = 0;
     *c = (vt_compared){.images = calloc(a->count + b->count + 1, sizeof *c->images)};
     if (!c->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %s and %s", a->dir, b->dir);
-    all = vt_coverage_images(a, c->images);
-    all += vt_coverage_images(b, c->images + all);
+    all = vt_result_index_images(a, c->images);
+    all += vt_result_index_images(b, c->images + all);
     qsort(c->images, all, sizeof *c->images, by_number);
     for (size_t i = 0; i < all; i++)
         if (!c->n || c->images[i] != c->images[c->n - 1]) c->images[c->n++] = c->images[i];
@@ -93,11 +93,11 @@ size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from) {
 
 /* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
  * for an image (killed runs) leaves it out. */
-static void fill_states_for_entry(uint8_t *state, const vt_compared *c, const vt_coverage *b, int entry) {
+static void fill_states_for_entry(uint8_t *state, const vt_compared *c, const vt_result_index *b, int entry) {
     memset(state, 0, c->n);
     for (size_t i = 0, at = 0; i < b->n; i++) {
         at = vt_compared_place(c, b->images[i], at);
-        if (vt_coverage_done(b, entry, i)) state[at] = vt_coverage_right(b, entry, i) ? 2 : 1;
+        if (vt_result_index_done(b, entry, i)) state[at] = vt_result_index_right(b, entry, i) ? 2 : 1;
     }
 }
 
@@ -182,7 +182,7 @@ int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledge
 /* Two runs and the states of their images. */
 typedef struct side {
     const vt_ledger *ledger;
-    vt_coverage coverage;
+    vt_result_index results;
     int32_t *images;
     uint8_t *state;
 } side;
@@ -192,18 +192,18 @@ static vt_status side_open(side *s, const vt_ledger *l, const vt_compared *c, vt
     s->state = calloc(c->n + 1, 1);
     s->images = calloc(l->count + 1, sizeof *s->images);
     if (!s->state || !s->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", c->n);
-    VT_TRY(vt_coverage_open(&s->coverage, l->header, s->images, vt_coverage_images(l, s->images), e));
-    return vt_coverage_note(&s->coverage, l, 0, e);
+    VT_TRY(vt_result_index_open(&s->results, l->header, s->images, vt_result_index_images(l, s->images), e));
+    return vt_result_index_note(&s->results, l, 0, e);
 }
 
 static void side_close(side *s) {
-    vt_coverage_close(&s->coverage);
+    vt_result_index_close(&s->results);
     free(s->images), free(s->state);
 }
 
 static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int k, const vt_compared *c) {
-    fill_states_for_entry(a->state, c, &a->coverage, i);
-    fill_states_for_entry(b->state, c, &b->coverage, k);
+    fill_states_for_entry(a->state, c, &a->results, i);
+    fill_states_for_entry(b->state, c, &b->results, k);
     *row = (vt_pair){0};
     snprintf(row->name, sizeof row->name, "%s", name);
     vt_pair_count(row, a->state, b->state, c);
@@ -211,12 +211,12 @@ static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int
 
 static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, const vt_compared *c, bool common,
                           vt_err *e) {
-    fill_states_for_entry(a->state, c, &a->coverage, 0);
-    fill_states_for_entry(b->state, c, &b->coverage, 0);
+    fill_states_for_entry(a->state, c, &a->results, 0);
+    fill_states_for_entry(b->state, c, &b->results, 0);
     if (!common) VT_TRY(vt_compare_images(a->ledger, b->ledger, a->state, b->state, c, e));
     one_row(&rows[(*n)++], "clean", a, 0, b, 0, c);
-    for (int i = 0; i < a->coverage.n_entries; i++)
-        for (int k = 0; k < b->coverage.n_entries && *n < most; k++) {
+    for (int i = 0; i < a->results.n_entries; i++)
+        for (int k = 0; k < b->results.n_entries && *n < most; k++) {
             const vt_header_attack *p = vt_header_entry(a->ledger->header, i + 1);
             if (!same_entry(a->ledger, i + 1, b->ledger, k + 1)) continue;
             vt_pair *row = &rows[(*n)++];

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/text.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/report/compare.h"
 #include "eval/report/markup.h"
 #include "eval/report/summary.h"
@@ -101,7 +101,7 @@ static vt_status one_run(FILE *f, const columns *c, vt_ledger *const *runs, int 
     char name[600];
     vt_summary s;
     int64_t total;
-    VT_TRY(vt_coverage_finished(runs[i], &total, e));
+    VT_TRY(vt_result_index_finished(runs[i], &total, e));
     VT_TRY(vt_summary_make(&s, runs[i], 0, e));
     if (!i) begin_table(f, c, &s);
     name_run(name, sizeof name, runs, n, i);

@@ -9,7 +9,7 @@
 #include "core/sort.h"
 #include "eval/report/markup.h"
 #include "core/stats.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 
 /* ---- from the ledger ---- */

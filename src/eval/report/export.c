@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "eval/header.h"
 #include "io/image.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "io/npy.h"
 
 /* ---- which point of each image ---- */
@@ -80,7 +80,7 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
                          vt_scoring scoring, vt_err *e) {
     choice c = {.header = l->header, .entry = entry, .scoring = scoring};
     *x = (vt_export){.ledger = l, .shape = vt_config_shape(&m->config), .pixels = vt_config_input_pixels(&m->config)};
-    VT_TRY(vt_coverage_finished(l, &x->n, e));
+    VT_TRY(vt_result_index_finished(l, &x->n, e));
     VT_TRY(allocate_arrays(x, e));
     const vt_record **order = calloc(l->count + 1, sizeof *order);
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);

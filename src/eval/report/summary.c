@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "core/sort.h"
 #include "eval/header.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "core/stats.h"
 
 #define VT_KIND vt_report_def
@@ -101,13 +101,13 @@ static void add_line(vt_summary *s, const vt_record *r) {
     st->forwards += r->forwards;
 }
 
-static void total_entry(vt_summary *s, const vt_coverage *b, int entry) {
+static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     vt_entry_summary *en = &s->entries[entry - 1];
     int64_t left = en->scoring == VT_SCORE_PUBLISHED ? s->total - s->not_finite : s->correct;
     en->open = s->missing > 0 || (en->scoring == VT_SCORE_EIGHT_BIT && s->entries[entry - 2].open);
     for (int k = 0; k < en->n_stages; k++) {
         vt_stage_summary *st = &en->stages[k];
-        st->pending = vt_coverage_pending(b, entry, k);
+        st->pending = vt_result_index_pending(b, entry, k);
         st->open = en->open = en->open || st->pending > 0;
         if (st->share < 1 && en->sample.share >= 1)
             en->sample = (vt_sample_summary){.share = st->share, .survivors = left, .sampled = st->tried};
@@ -128,20 +128,20 @@ static void total_entry(vt_summary *s, const vt_coverage *b, int entry) {
 }
 
 /* Images that are right and that no entry of this scoring broke; -1: there is no such entry. */
-static int64_t worst_case(const vt_summary *s, const vt_coverage *b, vt_scoring scoring) {
+static int64_t worst_case(const vt_summary *s, const vt_result_index *b, vt_scoring scoring) {
     bool any = scoring == VT_SCORE_BALL;
     int64_t left = 0;
     for (int k = 0; k < s->n_entries; k++) any = any || s->entries[k].scoring == scoring;
     for (size_t i = 0; i < b->n; i++) {
-        bool stands = vt_coverage_cell(b, 0, 0, i) == VT_RECORD_CORRECT;
+        bool stands = vt_result_index_cell(b, 0, 0, i) == VT_RECORD_CORRECT;
         for (int k = 1; k <= s->n_entries && stands; k++)
-            stands = s->entries[k - 1].scoring != scoring || !vt_coverage_broke(b, k, i);
+            stands = s->entries[k - 1].scoring != scoring || !vt_result_index_broke(b, k, i);
         left += stands;
     }
     return any ? left : -1;
 }
 
-static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_coverage *b, int64_t images, vt_err *e) {
+static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result_index *b, int64_t images, vt_err *e) {
     double *scratch = calloc(l->count + 1, sizeof *scratch);
     vt_status st = scratch ? allocate_entries(s, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     for (size_t i = 0; i < l->count && st == VT_OK; i++) add_line(s, &l->records[i]);
@@ -196,15 +196,15 @@ static void name_unsure(vt_summary *s, const vt_ledger *l) {
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e) {
     memset(s, 0, sizeof *s);
     s->header = l->header;
-    vt_coverage b = {0};
+    vt_result_index b = {0};
     int32_t *ids = calloc(l->count + 1, sizeof *ids);
-    size_t n = ids ? vt_coverage_images(l, ids) : 0;
+    size_t n = ids ? vt_result_index_images(l, ids) : 0;
     vt_status st =
-        ids ? vt_coverage_open(&b, l->header, ids, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
-    if (st == VT_OK) st = vt_coverage_note(&b, l, 0, e);
+        ids ? vt_result_index_open(&b, l->header, ids, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
+    if (st == VT_OK) st = vt_result_index_note(&b, l, 0, e);
     if (st == VT_OK) st = fill_summary(s, l, &b, images, e);
     if (st == VT_OK && s->header->oracle) name_unsure(s, l);
-    vt_coverage_close(&b);
+    vt_result_index_close(&b);
     free(ids);
     if (st != VT_OK) vt_summary_free(s);
     return st;

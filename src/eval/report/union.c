@@ -5,7 +5,7 @@
 #include <string.h>
 #include "core/json.h"
 #include "core/stats.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 #include "eval/report/markup.h"
 
@@ -25,7 +25,7 @@ static vt_status check_run_fits_union(const vt_union_run *r, vt_err *e) {
     const vt_header *h = r->ledger->header;
     int64_t images;
     bool any = false;
-    VT_TRY(vt_coverage_finished(r->ledger, &images, e));
+    VT_TRY(vt_result_index_finished(r->ledger, &images, e));
     for (int k = 0; k < h->n_attacks; k++) any = any || h->attacks[k].scoring == VT_SCORE_BALL;
     if (h->curve)
         return vt_fail(e, VT_E_USAGE, "%s is a curve, which has no one threat: a union is of evaluations",
@@ -46,19 +46,19 @@ static void states_free(states *s) {
 }
 
 static vt_status read_states(states *s, const vt_ledger *l, vt_err *e) {
-    vt_coverage b = {0};
+    vt_result_index b = {0};
     s->ids = calloc(l->count + 1, sizeof *s->ids);
     s->stands = calloc(l->count + 1, sizeof *s->stands), s->clean = calloc(l->count + 1, sizeof *s->clean);
     if (!s->ids || !s->stands || !s->clean) return vt_fail(e, VT_E_MEMORY, "no memory for a union");
-    s->n = vt_coverage_images(l, s->ids);
-    vt_status st = vt_coverage_open(&b, l->header, s->ids, s->n, e);
-    if (st == VT_OK) st = vt_coverage_note(&b, l, 0, e);
+    s->n = vt_result_index_images(l, s->ids);
+    vt_status st = vt_result_index_open(&b, l->header, s->ids, s->n, e);
+    if (st == VT_OK) st = vt_result_index_note(&b, l, 0, e);
     for (size_t i = 0; st == VT_OK && i < s->n; i++) {
-        s->clean[i] = s->stands[i] = vt_coverage_cell(&b, 0, 0, i) == VT_RECORD_CORRECT;
+        s->clean[i] = s->stands[i] = vt_result_index_cell(&b, 0, 0, i) == VT_RECORD_CORRECT;
         for (int k = 1; k <= l->header->n_attacks && s->stands[i]; k++)
-            s->stands[i] = vt_header_scoring(l->header, k) != VT_SCORE_BALL || !vt_coverage_broke(&b, k, i);
+            s->stands[i] = vt_header_scoring(l->header, k) != VT_SCORE_BALL || !vt_result_index_broke(&b, k, i);
     }
-    vt_coverage_close(&b);
+    vt_result_index_close(&b);
     return st;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "io/tensors.h"
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 
 enum { LAYERS = 16, NAME = 200, SUPPOSED = 72 };
 

@@ -10,7 +10,7 @@
 #include "core/opt.h"
 #include "io/tensors.h"
 #include "models/checkpoint/head.h"
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/reparam.h"
 #include "models/checkpoint/wrapped.h"
 #include "models/detect.h"
@@ -265,8 +265,8 @@ static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
 
 vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e) {
     bool about = s == VT_E_FORMAT || s == VT_E_SHAPE || s == VT_E_USAGE || s == VT_E_RANGE;
-    const char *kin = about ? vt_kin_of(st, n->rows, n->n_rows) : NULL;
-    return kin ? vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), kin) : s;
+    const char *known_as = about ? vt_unsupported_of(st, n->rows, n->n_rows) : NULL;
+    return known_as ? vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), known_as) : s;
 }
 
 bool vt_names_linear(const vt_names *n) {

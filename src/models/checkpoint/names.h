@@ -57,7 +57,7 @@ typedef struct vt_names {
 vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e);
 /* The same where an option says how the columns of a Linear patch embedding run ("chw", "hwc"; NULL: it does not). */
 vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e);
-/* A refusal of names, shapes or detection names the network instead where two tensors tell it (kin). */
+/* A refusal of names, shapes or detection names the network instead where two tensors tell it (unsupported.h). */
 vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e);
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Hugging Face transformers: ViT, DeiT and Swin ForImageClassification, names up to 4.x and of 5.x
  * (src/transformers/models/{vit,deit,swin}/modeling_*.py there). q, k and v are the three row blocks of timm's qkv. */
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/names.h"
 
 #include <string.h>

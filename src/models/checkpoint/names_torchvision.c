@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* torchvision's vit_b_16 and so on, and swin_t, swin_s, swin_b. */
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/names.h"
 
 static bool is_swin(const vt_tensors *st) { return vt_tensors_find(st, "features.0.0.weight") != NULL; }

@@ -9,7 +9,7 @@
 #include "io/tensors.h"
 #include "io/weights.h"
 #include "models/arch.h"
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/names.h"
 #include "models/checkpoint/reorder.h"
 #include "models/checkpoint/resolve.h"

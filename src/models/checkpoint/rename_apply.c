@@ -298,13 +298,13 @@ static vt_status find_idle(const work *w, const bool *used) {
 }
 
 /* A tensor that no line fits is remembered: explain shows all, the error names one. */
-static vt_status rename_each_tensor(work *w, bool *used, const char **stranger, int *strangers) {
+static vt_status rename_each_tensor(work *w, bool *used, const char **unmatched, int *unmatched_count) {
     for (int i = 0; i < w->st->count; i++) {
         vt_names_row *row = &w->rows[i];
         fit f;
         if (!find_fit(w->m, w->st, i, &f)) {
             row->why = "NO LINE FITS IT";
-            if (!(*strangers)++) *stranger = row->origin;
+            if (!(*unmatched_count)++) *unmatched = row->origin;
             continue;
         }
         used[f.rule - w->m->rules] = true;
@@ -317,15 +317,15 @@ static vt_status rename_each_tensor(work *w, bool *used, const char **stranger, 
 }
 
 static vt_status apply_rules(work *w, bool *used, bool all_lines) {
-    const char *stranger = NULL;
+    const char *unmatched = NULL;
     char more[40] = "";
-    int strangers = 0;
-    VT_TRY(rename_each_tensor(w, used, &stranger, &strangers));
-    if (strangers > 1) snprintf(more, sizeof more, " and %d more", strangers - 1);
-    if (strangers)
+    int unmatched_count = 0;
+    VT_TRY(rename_each_tensor(w, used, &unmatched, &unmatched_count));
+    if (unmatched_count > 1) snprintf(more, sizeof more, " and %d more", unmatched_count - 1);
+    if (unmatched_count)
         return vt_fail(w->e, VT_E_FORMAT,
                        "%s: tensor " VT_NAME "%s: no line of %s fits (vitrine info @explain lists all)%s", w->st->path,
-                       stranger, more, w->m->who, all_lines ? "" : "; if the logits need it, " VT_WAY);
+                       unmatched, more, w->m->who, all_lines ? "" : "; if the logits need it, " VT_WAY);
     if (all_lines) VT_TRY(find_idle(w, used));
     VT_TRY(find_twins(w));
     VT_TRY(order_norms(w));

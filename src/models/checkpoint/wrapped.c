@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include "io/tensors.h"
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 
 enum { LEAST = 6 /* tensors with a prefix: those of a block */, PREFIX = 120, MOST = 64 };
 
@@ -90,9 +90,9 @@ typedef struct search {
     int n;
     char found[PREFIX], other[PREFIX]; /* the prefixes that leave names that are known; other: a second one */
     vt_fit fit;
-    int named;            /* of names without the prefix: some are of one classifier */
-    char head[PREFIX];    /* what these begin with */
-    const char *stranger; /* one that is of none */
+    int named;           /* of names without the prefix: some are of one classifier */
+    char head[PREFIX];   /* what these begin with */
+    const char *foreign; /* one that is of none */
     vt_fits *fits;
     void *ctx;
     vt_err *e;
@@ -133,15 +133,15 @@ static bool of_classifier(const char *name, char head[PREFIX]) {
 /* What the names without the prefix are. */
 static void look_beside(search *s, const char *prefix) {
     char head[PREFIX];
-    s->named = 0, s->stranger = NULL;
+    s->named = 0, s->foreign = NULL;
     for (int i = 0; i < s->n; i++) {
         const char *name = s->all[i].name;
         if (has_prefix(name, prefix)) continue;
         bool one = of_classifier(name, head) && (!s->named || !strcmp(head, s->head));
         if (one)
             s->named = 1, strcpy(s->head, head);
-        else if (!s->stranger)
-            s->stranger = name;
+        else if (!s->foreign)
+            s->foreign = name;
     }
 }
 
@@ -191,17 +191,17 @@ static vt_status check_and_strip_prefix(search *s, const char **head) {
                        "classifies%s%s%s%s",
                        path, s->found, s->other, *inside ? ", or " : "", *inside ? vt_argument("part") : "",
                        *inside ? " NAME reads one of its parts: " : "", inside);
-    if (s->stranger && s->fit == VT_FIT_BASE)
+    if (s->foreign && s->fit == VT_FIT_BASE)
         return vt_fail(s->e, VT_E_FORMAT,
                        "%s: is a base model without classifier: the names behind %.100s are known, and " VT_NAME
                        " beside them is no classifier's; " VT_WAY,
-                       path, s->found, s->stranger);
-    if (s->stranger)
+                       path, s->found, s->foreign);
+    if (s->foreign)
         return vt_fail(s->e, VT_E_FORMAT,
                        "%s: the names behind %.100s are known, but " VT_NAME
                        " beside them is no classifier's: if it takes no part in the logits, save the state_dict "
                        "without it; else " VT_WAY,
-                       path, s->found, s->stranger);
+                       path, s->found, s->foreign);
     char text[200];
     snprintf(text, sizeof text, "stripped from all %d names%s%s", s->n, s->named ? " but the classifier's, " : "",
              s->named ? s->head : "");

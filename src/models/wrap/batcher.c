@@ -25,7 +25,7 @@ typedef struct seat {
 
 struct vt_batcher {
     vt_engine n;
-    vt_lane *lane;
+    vt_fiber_pool *pool;
     /* one batch: what each row asks with; NULL: nothing */
     const float **x;
     float **z;
@@ -48,7 +48,7 @@ static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *wh
         if (at->asks != k) continue;
         at->asks = NOTHING;
         at->status = s == VT_OK ? VT_OK : vt_fail(at->why, s, "%s", why->text);
-        if (g->lane) vt_lane_wake(g->lane, i);
+        if (g->pool) vt_fiber_wake(g->pool, i);
     }
 }
 
@@ -129,12 +129,12 @@ void vt_batchers_serve(vt_batcher *const *g, int n) {
         if (has_request(g[i], FORWARD)) serve_forwards(g[i]);
 }
 
-/* ---- asking ---- */
+/* ---- repeated query ---- */
 
 static vt_status request_and_wait(seat *at, kind k, vt_err *e) {
     at->asks = k, at->why = e;
-    if (at->g->lane)
-        vt_lane_sleep(at->g->lane);
+    if (at->g->pool)
+        vt_fiber_sleep(at->g->pool);
     else
         vt_batchers_serve(&at->g, 1);
     return at->status;
@@ -183,7 +183,7 @@ static bool take_seat(vt_batcher *g, int i) {
     return at->z_kept && at->dz && at->x_kept;
 }
 
-vt_status vt_batcher_open(vt_batcher **out, vt_engine *n, vt_lane *lane, vt_err *e) {
+vt_status vt_batcher_open(vt_batcher **out, vt_engine *n, vt_fiber_pool *pool, vt_err *e) {
     size_t rows = (size_t)n->capacity;
     vt_batcher *g = calloc(1, sizeof *g + rows * sizeof g->seat[0]);
     *out = NULL;
@@ -191,7 +191,7 @@ vt_status vt_batcher_open(vt_batcher **out, vt_engine *n, vt_lane *lane, vt_err 
         vt_engine_close(n);
         return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     }
-    g->n = *n, g->lane = lane;
+    g->n = *n, g->pool = pool;
     *n = (vt_engine){0};
     g->x = calloc(rows, sizeof *g->x), g->z = calloc(rows, sizeof *g->z), g->z64 = calloc(rows, sizeof *g->z64);
     g->vjp = calloc(rows, sizeof *g->vjp);
@@ -217,7 +217,7 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot) {
     vt_classifier c = {.classes = n->classes,
                        .pixels = n->pixels,
                        .self = &g->seat[slot],
-                       .opinions = n->opinions,
+                       .votes = n->votes,
                        .random = n->random,
                        .finite = n->finite,
                        .logits = logits,

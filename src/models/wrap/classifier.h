@@ -12,7 +12,7 @@
 typedef struct vt_classifier {
     int classes;
     size_t pixels;       /* floats of one image */
-    int opinions;        /* rows of logits64 (vt_engine.opinions); 0 and 1: one, in double */
+    int votes;           /* rows of logits64 (vt_engine.votes); 0 and 1: one, in double */
     bool random, finite; /* as vt_engine's */
     void *self;
     /* The three are called by vt_classifier_logits, _logits64 and _backward below. A network in this process cannot
@@ -36,14 +36,14 @@ VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c
                                                           vt_err *e) {
     return c->logits(c->self, x, z, keep, e);
 }
-/* The same for verdicts: asked in a batch of its own, whatever the lane does meanwhile. */
+/* The same for verdicts: asked in a batch of its own, whatever the pool does meanwhile. */
 VT_MUST_LOOK static inline vt_status vt_classifier_alone(const vt_classifier *c, const float *x, float *z, vt_err *e) {
     return c->alone ? c->alone(c->self, x, z, e) : c->logits(c->self, x, z, false, e);
 }
 /* Rows of the next: what whoever calls it has room for. */
-static inline int vt_classifier_opinions(const vt_classifier *c) { return c->opinions > 1 ? c->opinions : 1; }
+static inline int vt_classifier_votes(const vt_classifier *c) { return c->votes > 1 ? c->votes : 1; }
 /* The same in double, z [classes], for verdicts; the stored float x is what is judged. Of a model without a double copy
- * z [opinions, classes]: what it says when it is asked again. */
+ * z [votes, classes]: what it says when it is asked again. */
 VT_MUST_LOOK static inline vt_status vt_classifier_logits64(const vt_classifier *c, const float *x, double *z,
                                                             vt_err *e) {
     return c->logits64(c->self, x, z, e);

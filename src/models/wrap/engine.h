@@ -22,7 +22,7 @@ typedef struct vt_tokens {
     float (*loss)(void *self, const vt_attn_loss *a);
 } vt_tokens;
 
-enum { VT_OPINIONS_MOST = 32 };
+enum { VT_VOTES_MOST = 32 };
 
 /* One row's vjp: dx [pixels] = J^T dz, overwritten. */
 typedef struct vt_vjp {
@@ -42,8 +42,9 @@ typedef struct vt_engine {
     double mean[3],
         std[3]; /* of the normalisation inside, for each plane of x; std 0: there is none, or nobody knows */
     /* What forward64 gives of a row: one answer in double (0 says the same); or, where the model has no double copy, so
-     * many askings of the model as it is, one after another, [opinions, classes]. random: it draws when it is asked. */
-    int opinions; /* at most VT_OPINIONS_MOST */
+     * many repeated queries of the model as it is, one after another, [votes, classes]. random: it draws when it is
+     * asked. */
+    int votes; /* at most VT_VOTES_MOST */
     bool random;
     bool finite; /* its gradients must be: no self-test will look at it */
     void *self;

@@ -27,10 +27,10 @@ double vt_remote_waited(vt_remote *r) {
 typedef struct engine {
     vt_remote *r;
     vt_conversation *l;
-    int capacity, opinions, beside; /* beside: neighbours of one that is asked again */
-    float *neighbours;              /* [beside, pixels]: the same for everyone */
-    float *scratch;                 /* [classes] */
-    const void **in;                /* [rows] */
+    int capacity, votes, beside; /* beside: neighbours of one that is asked again */
+    float *neighbours;           /* [beside, pixels]: the same for everyone */
+    float *scratch;              /* [classes] */
+    const void **in;             /* [rows] */
     void **out;
 } engine;
 
@@ -92,11 +92,11 @@ static vt_status alone(void *self, float *const *z, const float *const *x, vt_er
     return VT_OK;
 }
 
-/* The askings of one image, as doubles. */
+/* The repeated queries of one image, as doubles. */
 static vt_status ask_image_repeatedly(engine *n, const float *x, double *z64, vt_err *e) {
-    if (n->opinions == 1) return ask_single_image(n, VT_WIRE_LOGITS64, x, 0, z64, e);
-    for (int k = 0; k < n->opinions; k++) {
-        VT_TRY(ask_single_image(n, VT_WIRE_LOGITS, x, k == n->opinions - 1 ? n->beside : 0, n->scratch, e));
+    if (n->votes == 1) return ask_single_image(n, VT_WIRE_LOGITS64, x, 0, z64, e);
+    for (int k = 0; k < n->votes; k++) {
+        VT_TRY(ask_single_image(n, VT_WIRE_LOGITS, x, k == n->votes - 1 ? n->beside : 0, n->scratch, e));
         for (size_t i = 0; i < class_count(n); i++) z64[(size_t)k * class_count(n) + i] = (double)n->scratch[i];
     }
     return VT_OK;
@@ -176,8 +176,8 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
     *out = (vt_engine){0};
     if (!n) return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
     n->r = r, n->capacity = capacity;
-    n->opinions = h->random ? VT_REMOTE_VOTES : h->logits64 ? 1 : 2;
-    n->beside = n->opinions != 2 ? 0 : h->batch > VT_REMOTE_NEIGHBOURS ? VT_REMOTE_NEIGHBOURS : h->batch - 1;
+    n->votes = h->random ? VT_REMOTE_VOTES : h->logits64 ? 1 : 2;
+    n->beside = n->votes != 2 ? 0 : h->batch > VT_REMOTE_NEIGHBOURS ? VT_REMOTE_NEIGHBOURS : h->batch - 1;
     vt_status s =
         take_memory(n) ? take_line(n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
     if (s != VT_OK) {
@@ -188,7 +188,7 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
     *out = (vt_engine){.classes = h->classes,
                        .capacity = capacity,
                        .pixels = vt_hello_pixels(h),
-                       .opinions = n->opinions,
+                       .votes = n->votes,
                        .random = h->random,
                        .self = n,
                        .forward = forward,

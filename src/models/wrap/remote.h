@@ -15,7 +15,7 @@ typedef struct vt_remote vt_remote;
 #define VT_REMOTE_TIMEOUT 600.0 /* seconds for one answer, the greeting too, unless told otherwise */
 enum {
     VT_REMOTE_NEIGHBOURS = 3, /* images beside one that is asked again in another batch */
-    VT_REMOTE_VOTES = 20      /* askings of a model that says it is random */
+    VT_REMOTE_VOTES = 20      /* repeated queries of a model that says it is random */
 };
 
 /* where: an address (core/child.h), else a command; kept. Starts or reaches it once, and reads its greeting. A greeting
@@ -39,7 +39,7 @@ size_t vt_remote_bytes(const vt_remote *r, int rows);
 
 /* VT_E_RANGE: capacity is above what the model greeted with. forward and vjp are batches of exactly `capacity` rows,
  * whoever asks (of an independent model, of those that ask), alone batches of one. forward64: the model in double where
- * it can; else, as there is none, n->opinions askings in float: alone once more, and as the last of a batch of
+ * it can; else, as there is none, n->votes repeated queries in float: alone once more, and as the last of a batch of
  * VT_REMOTE_NEIGHBOURS + 1 (of 1 where it takes no more); of a random model VT_REMOTE_VOTES times alone. */
 vt_status vt_remote_engine(vt_engine *n, vt_remote *r, int capacity, vt_err *e);
 

@@ -9,7 +9,7 @@ typedef struct few {
     const int *head; /* [n] */
     int n;
     float *z, *z_few, *dz_few, *dz; /* [classes], [n], [n], [classes] with zeros outside head */
-    double *z64;                    /* [opinions, classes] */
+    double *z64;                    /* [votes, classes] */
 } few;
 
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
@@ -23,7 +23,7 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     few *f = self;
     VT_TRY(vt_classifier_logits64(&f->all, x, f->z64, e));
-    for (int r = 0; r < vt_classifier_opinions(&f->all); r++)
+    for (int r = 0; r < vt_classifier_votes(&f->all); r++)
         for (int k = 0; k < f->n; k++) z[r * f->n + k] = f->z64[r * f->all.classes + f->head[k]];
     return VT_OK;
 }
@@ -72,7 +72,7 @@ vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_er
                .z_few = vt_alloc(some * sizeof *f->z_few),
                .dz_few = vt_alloc(some * sizeof *f->dz_few),
                .dz = vt_alloc(all * sizeof *f->dz),
-               .z64 = vt_alloc((size_t)vt_classifier_opinions(c) * all * sizeof *f->z64)};
+               .z64 = vt_alloc((size_t)vt_classifier_votes(c) * all * sizeof *f->z64)};
     if (!f->z || !f->z_few || !f->dz_few || !f->dz || !f->z64) {
         free_restricted(f);
         return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The language that vitrine and a model in another process speak (docs/oracle.md), for both sides: a greeting, then
  * questions of one batch each and their answers. Numbers are little-endian. Whatever comes in is checked here before
- * anyone uses it; a greeting may come from a stranger. */
+ * anyone uses it; a greeting may come from an untrusted program. */
 #ifndef VT_MODELS_WRAP_WIRE_H
 #define VT_MODELS_WRAP_WIRE_H
 

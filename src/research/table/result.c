@@ -7,7 +7,7 @@
 #include <string.h>
 #include "core/files.h"
 #include "core/sort.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 #include "research/table/spectra.h"
 #include "research/table/times.h"
@@ -24,16 +24,16 @@ static vt_status no_memory(const vt_table *t, vt_err *e) {
 
 /* Right under the last entry (the attack, or the clean prediction where there is none), image by image. */
 static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
-    vt_coverage b = {0};
-    vt_status s = vt_coverage_open(&b, l->header, images, n, e);
-    if (s == VT_OK) s = vt_coverage_note(&b, l, 0, e);
+    vt_result_index b = {0};
+    vt_status s = vt_result_index_open(&b, l->header, images, n, e);
+    if (s == VT_OK) s = vt_result_index_note(&b, l, 0, e);
     for (size_t i = 0; s == VT_OK && i < n; i++) {
-        if (!vt_coverage_done(&b, b.n_entries, i))
+        if (!vt_result_index_done(&b, b.n_entries, i))
             s = vt_fail(e, VT_E_FORMAT, "%s: image %d is not finished, though the cell is", l->dir, images[i]);
         else
-            right[i] = vt_coverage_right(&b, b.n_entries, i);
+            right[i] = vt_result_index_right(&b, b.n_entries, i);
     }
-    vt_coverage_close(&b);
+    vt_result_index_close(&b);
     return s;
 }
 
@@ -62,7 +62,7 @@ static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *
                              vt_err *e) {
     int32_t *images = calloc(l->count + 1, sizeof *images);
     if (!images) return no_memory(t, e);
-    size_t n = vt_coverage_images(l, images);
+    size_t n = vt_result_index_images(l, images);
     vt_status s = vt_plan_answers(t->plan, c, l, images, n, e);
     if (s != VT_OK) {
         free(images);

@@ -37,10 +37,10 @@ static bool is_running(const work *w, const char *hash) {
 
 /* ---- ranks ---- */
 
-/* Number n of the board: how many ranks have given up. */
+/* Number n of the shared counters: how many ranks have given up. */
 static bool given_up(const work *w) { return w->r->team && vt_team_add(w->r->team, (size_t)w->p->n, 0) > 0; }
 
-/* A question belongs to the rank that asks the board first, by the first cell that asks it. */
+/* A question belongs to the rank that asks the shared counters first, by the first cell that asks it. */
 static bool claim_cell(const work *w, int cell) {
     int first = 0;
     if (!w->r->team) return true;
@@ -254,7 +254,7 @@ vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_
     if (!w.started) return vt_fail(e, VT_E_MEMORY, "no memory for %d cells", p->n);
     vt_status s = r->team ? same_cells(&w, e) : VT_OK;
     if (s == VT_OK && r->team) s = one_cache(&w, e);
-    if (s == VT_OK) s = vt_team_board(r->team, (size_t)p->n + 1, e);
+    if (s == VT_OK) s = vt_team_counters(r->team, (size_t)p->n + 1, e);
     if (s == VT_OK) s = run(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
     free(w.started);
     return vt_team_agree(r->team, s, e);

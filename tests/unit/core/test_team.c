@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* core/team and core/deal, by ranks that are threads: what is agreed on, that a rank which gives up leaves nobody
+/* core/team and core/work_queue, by ranks that are threads: what is agreed on, that a rank which gives up leaves nobody
  * waiting, and that each item is handed out once. */
 #include "threads_team.h"
 
-#include "core/deal.h"
+#include "core/work_queue.h"
 
 /* ---- agreements ---- */
 
@@ -73,14 +73,14 @@ static vt_status steps(vt_team *t, const job *j, vt_err *e) {
         if (t->rank == j->who && k == j->at) return j->quietly ? VT_OK : vt_fail(e, VT_E_IO, "a full disk");
         if (k == 0) s = vt_team_collect(t, &k, (size_t)t->rank, &all, sizes, e);
         if (k == 1) s = vt_team_text(t, "a text", &text, e);
-        if (k == 2) s = vt_team_board(t, 4, e);
+        if (k == 2) s = vt_team_counters(t, 4, e);
         if (k == 3) s = vt_team_agree(t, VT_OK, e);
         if (k == 4) {
-            vt_deal d;
+            vt_work_queue d;
             size_t item;
-            s = vt_deal_begin(&d, t, 50, 1, e);
-            while (s == VT_OK && vt_deal_next(&d, &item)) vt_deal_finish(&d);
-            if (s == VT_OK) vt_deal_end(&d);
+            s = vt_work_queue_begin(&d, t, 50, 1, e);
+            while (s == VT_OK && vt_work_queue_next(&d, &item)) vt_work_queue_finish(&d);
+            if (s == VT_OK) vt_work_queue_end(&d);
         }
         free(all), free(text);
         VT_TRY(s);
@@ -154,7 +154,7 @@ static void test_ranges(void **state) {
         for (int takers = 1; takers <= 200; takers = takers * 3 + 1) {
             size_t n = sizes[c], at, end, before = 0, last = n;
             int64_t k = 0;
-            for (; vt_deal_range(n, takers, k, &at, &end); k++) {
+            for (; vt_work_queue_range(n, takers, k, &at, &end); k++) {
                 assert_int_equal(at, before);
                 assert_true(end > at && end <= n && end - at <= last);
                 assert_true(end - at <=
@@ -163,7 +163,7 @@ static void test_ranges(void **state) {
             }
             assert_int_equal(before, n);
             assert_true(n == 0 || last == 1);
-            assert_false(vt_deal_range(n, takers, (int64_t)1 << 40, &at, &end));
+            assert_false(vt_work_queue_range(n, takers, (int64_t)1 << 40, &at, &end));
         }
 }
 
@@ -176,17 +176,17 @@ typedef struct taken {
 
 static void take(vt_team *t, void *ctx) {
     taken *x = ctx;
-    vt_deal d;
+    vt_work_queue d;
     size_t item;
-    x->s = vt_deal_begin(&d, t, ITEMS, 1, NULL);
+    x->s = vt_work_queue_begin(&d, t, ITEMS, 1, NULL);
     if (x->s != VT_OK) return;
-    while (vt_deal_next(&d, &item)) {
+    while (vt_work_queue_next(&d, &item)) {
         x->times[item]++, x->own++;
-        size_t all = vt_deal_finish(&d);
+        size_t all = vt_work_queue_finish(&d);
         if (all > x->most) x->most = all;
-        if (item == x->stop_at) vt_deal_stop(&d);
+        if (item == x->stop_at) vt_work_queue_stop(&d);
     }
-    vt_deal_end(&d);
+    vt_work_queue_end(&d);
 }
 
 static void test_each_once(void **state) {

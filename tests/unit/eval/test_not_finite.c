@@ -14,7 +14,7 @@
 #include "eval/evaluate.h"
 #include "eval/report/expect.h"
 #include "core/files.h"
-#include "eval/reverify.h"
+#include "eval/verify_run.h"
 
 enum { SIDE = 32, FIRST = 40, ENTRIES = 3 };
 
@@ -173,14 +173,14 @@ static void test_judged_again(void **state) {
     vt_findings found = {0};
     vt_ledger *l;
     assert_int_equal(vt_ledger_open(&l, at("run"), &e), VT_OK);
-    vt_reverify r = {.ledger = l, .subject = &b.subject, .threads = 2};
-    if (vt_reverify_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_run_verifier r = {.ledger = l, .subject = &b.subject, .threads = 2};
+    if (vt_verify_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
     if (found.n) fail_msg("%s", found.text[0]);
     size_t i = 0;
     while (l->records[i].status != VT_RECORD_NOT_FINITE) i++;
     assert_true(l->records[i].adv >= 0);
     l->records[i].status = VT_RECORD_INVALID;
-    if (vt_reverify_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_verify_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(found.n, 1);
     assert_non_null(strstr(found.text[0], "is not-finite, the ledger says invalid"));
     vt_findings_free(&found);

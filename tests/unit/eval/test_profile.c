@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "core/stats.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
@@ -70,25 +70,25 @@ static void line(vt_ledger *l, int image, int entry, int stage, vt_record_status
 static void play(vt_ledger **out, uint64_t seed, double share, int breakable) {
     static int32_t images[IMAGES];
     vt_err e = {0};
-    vt_coverage b;
+    vt_result_index b;
     json_t *h = header(seed, share);
     assert_int_equal(vt_ledger_memory(out, h, 3, &e), VT_OK);
     for (int i = 0; i < IMAGES; i++) images[i] = i;
     for (int i = 0; i < IMAGES; i++) line(*out, i, 0, 0, i < RIGHT ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
     for (int i = 0; i < RIGHT; i++) line(*out, i, 1, 0, i < SURVIVORS ? VT_RECORD_ROBUST : VT_RECORD_BROKEN);
-    assert_int_equal(vt_coverage_open(&b, (*out)->header, images, IMAGES, &e), VT_OK);
-    assert_int_equal(vt_coverage_note(&b, *out, 0, &e), VT_OK);
+    assert_int_equal(vt_result_index_open(&b, (*out)->header, images, IMAGES, &e), VT_OK);
+    assert_int_equal(vt_result_index_note(&b, *out, 0, &e), VT_OK);
     for (int stage = 1; stage < 3; stage++) {
         size_t before = (*out)->count;
         for (int i = 0; i < IMAGES; i++)
-            if (vt_coverage_takes(&b, 1, stage, (size_t)i)) {
+            if (vt_result_index_takes(&b, 1, stage, (size_t)i)) {
                 assert_true(i < SURVIVORS);
                 bool falls = i < breakable && i % 2 == stage - 1;
                 line(*out, i, 1, stage, falls ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
             }
-        assert_int_equal(vt_coverage_note(&b, *out, before, &e), VT_OK);
+        assert_int_equal(vt_result_index_note(&b, *out, before, &e), VT_OK);
     }
-    vt_coverage_close(&b);
+    vt_result_index_close(&b);
     json_decref(h);
 }
 
@@ -182,7 +182,7 @@ static void test_scorings(void **state) {
     enum { N = 4 };
     int32_t images[N] = {2, 3, 5, 8};
     vt_err e = {0};
-    vt_coverage b;
+    vt_result_index b;
     vt_ledger *l;
     vt_summary s;
     json_t *h =
@@ -192,11 +192,11 @@ static void test_scorings(void **state) {
     assert_int_equal(vt_ledger_memory(&l, h, 3, &e), VT_OK);
     for (int i = 0; i < N; i++) line(l, images[i], 0, 0, i < 3 ? VT_RECORD_CORRECT : VT_RECORD_WRONG);
     line(l, 2, 1, 0, VT_RECORD_BROKEN), line(l, 3, 1, 0, VT_RECORD_BROKEN), line(l, 5, 1, 0, VT_RECORD_ROBUST);
-    assert_int_equal(vt_coverage_open(&b, l->header, images, N, &e), VT_OK);
-    assert_int_equal(vt_coverage_note(&b, l, 0, &e), VT_OK);
+    assert_int_equal(vt_result_index_open(&b, l->header, images, N, &e), VT_OK);
+    assert_int_equal(vt_result_index_note(&b, l, 0, &e), VT_OK);
     static const bool takes[3][N] = {{true, true, true, false}, {true, true, false, false}, {true, true, true, true}};
     for (int k = 1; k <= 3; k++)
-        for (size_t i = 0; i < N; i++) assert_int_equal(vt_coverage_takes(&b, k, 0, i), takes[k - 1][i]);
+        for (size_t i = 0; i < N; i++) assert_int_equal(vt_result_index_takes(&b, k, 0, i), takes[k - 1][i]);
     /* the 8-bit point of image 3 was not found; the paper's evaluator makes the wrong image right and breaks 5 */
     line(l, 2, 2, 0, VT_RECORD_BROKEN), line(l, 3, 2, 0, VT_RECORD_ROBUST);
     for (int i = 0; i < N; i++) line(l, images[i], 3, 0, images[i] == 5 ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
@@ -209,7 +209,7 @@ static void test_scorings(void **state) {
     assert_int_equal(s.pending, 0);
     assert_int_equal(vt_header_scoring(l->header, 2), VT_SCORE_EIGHT_BIT);
     assert_int_equal(vt_header_scoring(l->header, 9), VT_SCORE_BALL);
-    vt_coverage_close(&b);
+    vt_result_index_close(&b);
     vt_summary_free(&s), vt_ledger_close(l);
     /* an 8-bit entry has nobody before it */
     json_array_remove(json_object_get(h, "attacks"), 0);

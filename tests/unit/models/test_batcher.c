@@ -180,7 +180,7 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
 }
 
 typedef struct asking {
-    vt_lane *lane;
+    vt_fiber_pool *lane;
     vt_batcher *b[2];
     vt_classifier c[ROWS], other[ROWS]; /* of two networks, as a model and its surrogate */
     size_t next;
@@ -235,14 +235,14 @@ static vt_engine engine(counted *c) {
 static vt_status ask(asking *a, int what, vt_err *e) {
     *a = (asking){.what = what, .engine.fails = what == 3};
     vt_engine one = engine(&a->engine), two = engine(&a->second);
-    assert_int_equal(vt_lane_open(&a->lane, ROWS, e), VT_OK);
+    assert_int_equal(vt_fiber_open(&a->lane, ROWS, e), VT_OK);
     assert_int_equal(vt_batcher_open(&a->b[0], &one, a->lane, e), VT_OK);
     assert_int_equal(vt_batcher_open(&a->b[1], &two, a->lane, e), VT_OK);
     for (int i = 0; i < ROWS; i++)
         a->c[i] = vt_batcher_classifier(a->b[0], i), a->other[i] = vt_batcher_classifier(a->b[1], i);
-    vt_status s = vt_lane_run(a->lane, &(vt_lane_job){next, run, serve, a}, e);
+    vt_status s = vt_fiber_run(a->lane, &(vt_fiber_job){next, run, serve, a}, e);
     vt_batcher_close(a->b[0]), vt_batcher_close(a->b[1]);
-    vt_lane_close(a->lane);
+    vt_fiber_close(a->lane);
     return s;
 }
 

@@ -168,16 +168,16 @@ static void asked_again(void **state) {
         vt_engine n;
         vt_classifier c;
         float x[3 * 12 * 12], z[5];
-        double z64[VT_OPINIONS_MOST * 5];
+        double z64[VT_VOTES_MOST * 5];
         assert_int_equal(vt_remote_open(&r, text, 10, NULL), VT_OK);
         assert_int_equal(vt_remote_engine(&n, r, 1, NULL), VT_OK);
         assert_int_equal(vt_classifier_of(&c, &n, NULL), VT_OK);
-        assert_int_equal(vt_classifier_opinions(&c), random ? VT_REMOTE_VOTES : 2);
+        assert_int_equal(vt_classifier_votes(&c), random ? VT_REMOTE_VOTES : 2);
         assert_int_equal(c.random, random);
         fill(x, pixels, 8);
         assert_int_equal(vt_classifier_alone(&c, x, z, NULL), VT_OK);
         assert_int_equal(vt_classifier_logits64(&c, x, z64, NULL), VT_OK);
-        for (int i = 0; i < vt_classifier_opinions(&c); i++)
+        for (int i = 0; i < vt_classifier_votes(&c); i++)
             for (size_t k = 0; k < classes; k++) assert_true(z64[(size_t)i * classes + k] == (double)z[k]);
         vt_classifier_close(&c);
         vt_remote_close(r);

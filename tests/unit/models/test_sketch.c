@@ -2,7 +2,7 @@
 /* Maps that are guessed (models/checkpoint/sketch.h): which lines home-made state dicts get, that a filled one works,
  * and what is refused. */
 #include "io/tensors.h"
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 #include "models/checkpoint/sketch.h"
 #include "names_fixture.h"
 
@@ -224,7 +224,7 @@ static void test_kin(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_tensors *st = dict(cases[i].dict);
-        const char *kin = vt_kin(st);
+        const char *kin = vt_unsupported_network(st);
         if (cases[i].want)
             assert_string_equal(kin ? kin : "none", cases[i].want);
         else
@@ -238,7 +238,7 @@ static void test_kin(void **state) {
         char path[200];
         snprintf(path, sizeof path, "tests/fixtures/names/%s.safetensors", vits[n]);
         vt_tensors *st = open_file(path);
-        if (vt_kin(st)) fail_msg("%s is taken for %s", path, vt_kin(st));
+        if (vt_unsupported_network(st)) fail_msg("%s is taken for %s", path, vt_unsupported_network(st));
         vt_tensors_close(st);
     }
 }

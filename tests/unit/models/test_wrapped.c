@@ -5,7 +5,7 @@
 #include "names_fixture.h"
 #include "toy.h"
 
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 
 enum { MOST = 64 };
 
@@ -277,7 +277,7 @@ static void test_networks(void **state) {
         if (!strcmp(one, two)) strcat(two, "b");
         const item items[] = {{one, 1, {2}, 0}, {two, 1, {2}, 0}};
         vt_tensors *st = made(items, 2);
-        const char *kin = vt_kin(st);
+        const char *kin = vt_unsupported_network(st);
         if (!kin) fail_msg("%s and %s: not named", one, two);
         size_t first = 0;
         while (strcmp(networks[first][2], kin)) first++;

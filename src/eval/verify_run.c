@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/reverify.h"
+#include "eval/verify_run.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "core/threads.h"
 #include "core/version.h"
 #include "eval/verifier.h"
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 #include "eval/targets.h"
 
@@ -42,7 +42,7 @@ typedef struct worker {
 } worker;
 
 typedef struct job {
-    vt_reverify *r;
+    vt_run_verifier *r;
     vt_findings *found;
     worker *workers;
     vt_norm norm;
@@ -66,13 +66,13 @@ static const char *describe_record(const vt_ledger *l, const vt_record *r, char 
  * measured; in double by 1e-11 of its size. */
 static bool same_number(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-static bool is_within_slack(const vt_reverify *r, double now, double then, double slack) {
+static bool is_within_slack(const vt_run_verifier *r, double now, double then, double slack) {
     return same_number(now, then) || (!r->exact && fabs(now - then) <= slack);
 }
 
 /* Is a line's "borderline" another one than now? Another build may take a margin beside its noise for the other side.
  */
-static bool other_flag(const vt_reverify *c, const vt_record *r, const vt_verdict *v) {
+static bool other_flag(const vt_run_verifier *c, const vt_record *r, const vt_verdict *v) {
     if ((v->broken && v->borderline) == r->borderline) return false;
     if (c->exact || !v->broken || !r->entry) return !c->subject->remote;
     return !v->again && fabs(v->margin - v->noise) > 8 * v->noise + 1e-4;
@@ -86,7 +86,7 @@ static bool left_open(const vt_record *r, const vt_verdict *v) {
            v->wrong != (fails ? 0 : v->votes);
 }
 
-static void check_against_ledger(worker *w, const vt_reverify *c, const vt_record *r, const vt_verdict *v,
+static void check_against_ledger(worker *w, const vt_run_verifier *c, const vt_record *r, const vt_verdict *v,
                                  uint8_t status) {
     char at[100];
     describe_record(c->ledger, r, at);
@@ -248,10 +248,10 @@ static vt_status prepare_job(job *k, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_reverify_run(vt_reverify *r, vt_findings *found, vt_err *e) {
+vt_status vt_verify_run(vt_run_verifier *r, vt_findings *found, vt_err *e) {
     job k = {.r = r, .found = found};
     int64_t images;
-    VT_TRY(vt_coverage_finished(r->ledger, &images, e));
+    VT_TRY(vt_result_index_finished(r->ledger, &images, e));
     VT_TRY(tensors_there(r->ledger, found, e));
     vt_status s = prepare_job(&k, e);
     if (s == VT_OK) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* core/lane: every item runs once and to its end, in a slot of its own, whatever the others do; those asleep are served
- * together; a failure begins nothing more and ends nothing in the middle. */
+/* core/fibers: every item runs once and to its end, in a slot of its own, whatever the others do; those asleep are
+ * served together; a failure begins nothing more and ends nothing in the middle. */
 #include "t.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "core/lane.h"
+#include "core/fibers.h"
 
 enum { MOST = 64, ITEMS = 400 };
 
 /* Item i asks i % 7 times; slots are served together or, `few`, one at a time. */
 typedef struct work {
-    vt_lane *lane;
+    vt_fiber_pool *lane;
     size_t next, n, fails; /* fails: this item ends with a failure, n: none */
     bool few, waits[MOST];
     int ran[ITEMS], asked[ITEMS], asleep, together;
@@ -35,7 +35,7 @@ static vt_status run(void *ctx, int slot, size_t item, vt_err *e) {
     w->in[slot] = item;
     for (size_t k = 0; k < item % 7; k++) {
         w->waits[slot] = true, w->asleep++;
-        vt_lane_sleep(w->lane);
+        vt_fiber_sleep(w->lane);
         assert_false(w->waits[slot]);
         assert_int_equal(w->in[slot], item);
         w->asked[item]++;
@@ -53,14 +53,14 @@ static void serve(void *ctx) {
     for (int i = 0; i < MOST && !(w->few && n); i++)
         if (w->waits[i]) {
             w->waits[i] = false, w->asleep--, n++;
-            vt_lane_wake(w->lane, i);
+            vt_fiber_wake(w->lane, i);
         }
 }
 
 static vt_status go(work *w, int slots, vt_err *e) {
-    assert_int_equal(vt_lane_open(&w->lane, slots, e), VT_OK);
-    vt_status s = vt_lane_run(w->lane, &(vt_lane_job){next, run, serve, w}, e);
-    vt_lane_close(w->lane);
+    assert_int_equal(vt_fiber_open(&w->lane, slots, e), VT_OK);
+    vt_status s = vt_fiber_run(w->lane, &(vt_fiber_job){next, run, serve, w}, e);
+    vt_fiber_close(w->lane);
     return s;
 }
 
@@ -85,13 +85,13 @@ static void all_items(void **state) {
 static void again(void **state) {
     (void)state;
     work w = {.n = 20, .fails = ITEMS};
-    assert_int_equal(vt_lane_open(&w.lane, 5, NULL), VT_OK);
+    assert_int_equal(vt_fiber_open(&w.lane, 5, NULL), VT_OK);
     for (int i = 0; i < 3; i++) {
         w.next = 0;
-        assert_int_equal(vt_lane_run(w.lane, &(vt_lane_job){next, run, serve, &w}, NULL), VT_OK);
+        assert_int_equal(vt_fiber_run(w.lane, &(vt_fiber_job){next, run, serve, &w}, NULL), VT_OK);
     }
     for (size_t k = 0; k < 20; k++) assert_int_equal(w.ran[k], 3);
-    vt_lane_close(w.lane);
+    vt_fiber_close(w.lane);
 }
 
 static void failures(void **state) {
@@ -108,19 +108,19 @@ static void failures(void **state) {
         }
         assert_true(w.next > 100 && w.next < ITEMS);
     }
-    vt_lane *l;
+    vt_fiber_pool *l;
     vt_err e = {0};
-    t_says(vt_lane_open(&l, 0, &e), VT_E_RANGE, &e, "a lane of 0 slots", "1 to 1024");
-    t_says(vt_lane_open(&l, VT_LANE_MOST + 1, &e), VT_E_RANGE, &e, "1025 slots", "1024");
+    t_says(vt_fiber_open(&l, 0, &e), VT_E_RANGE, &e, "a lane of 0 slots", "1 to 1024");
+    t_says(vt_fiber_open(&l, VT_FIBER_MOST + 1, &e), VT_E_RANGE, &e, "1025 slots", "1024");
     assert_null(l);
-    vt_lane_close(NULL);
+    vt_fiber_close(NULL);
 }
 
 /* The page below a stack: one who goes too deep is killed, and no neighbour's stack is written on. */
 static vt_status too_deep(void *ctx, int slot, size_t item, vt_err *e) {
     volatile char *p = (volatile char *)__builtin_frame_address(0);
     (void)ctx, (void)slot, (void)item, (void)e;
-    for (size_t i = 0; i < VT_LANE_STACK + 4096; i += 512) p[-(ptrdiff_t)i] = 1;
+    for (size_t i = 0; i < VT_FIBER_STACK + 4096; i += 512) p[-(ptrdiff_t)i] = 1;
     return VT_OK;
 }
 
@@ -130,8 +130,8 @@ static void guarded(void **state) {
     if (!child) {
         signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);
         work w = {.n = 2, .fails = ITEMS};
-        if (vt_lane_open(&w.lane, 2, NULL) != VT_OK) _exit(2);
-        vt_lane_run(w.lane, &(vt_lane_job){next, too_deep, serve, &w}, NULL);
+        if (vt_fiber_open(&w.lane, 2, NULL) != VT_OK) _exit(2);
+        vt_fiber_run(w.lane, &(vt_fiber_job){next, too_deep, serve, &w}, NULL);
         _exit(0);
     }
     int how = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/stranger.h"
+#include "io/unsupported_file.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static bool is_safetensors(const uint8_t *b, size_t n) {
     return n > 8 && (memcpy(&header, b, 8), header <= n - 8) && b[8] == '{';
 }
 
-const char *vt_stranger(const uint8_t *bytes, size_t n) {
+const char *vt_unsupported_file(const uint8_t *bytes, size_t n) {
     if (is_safetensors(bytes, n)) return NULL; /* whatever its length looks like */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (n >= kinds[i].at + kinds[i].n && !memcmp(bytes + kinds[i].at, kinds[i].bytes, kinds[i].n))

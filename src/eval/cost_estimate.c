@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/forecast.h"
+#include "eval/cost_estimate.h"
 
 #include <string.h>
 
@@ -86,7 +86,7 @@ const char *vt_hours_text(char buf[32], double hours) {
     return buf;
 }
 
-void vt_forecast_print(FILE *f, const vt_eval *v, const vt_seconds *s) {
+void vt_cost_estimate_print(FILE *f, const vt_eval *v, const vt_seconds *s) {
     row r;
     char time[32], label[64], work[16];
     fprintf(f, "%-22s %8s %12s %12s %9s  %s\n", "at most", "images", "forwards", "gradients", "TFLOP", "time here");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a finished run again from its files: every clean prediction and every stored point, by the judge alone,
  * with nothing but weights and data. Everything that differs from the ledger is a finding, one sentence each. */
-#ifndef VT_EVAL_REVERIFY_H
-#define VT_EVAL_REVERIFY_H
+#ifndef VT_EVAL_VERIFY_RUN_H
+#define VT_EVAL_VERIFY_RUN_H
 
 #include <signal.h>
 #include "core/progress.h"
@@ -20,7 +20,7 @@ typedef struct vt_findings {
 __attribute__((format(printf, 2, 3))) void vt_findings_add(vt_findings *f, const char *format, ...);
 void vt_findings_free(vt_findings *f);
 
-typedef struct vt_reverify {
+typedef struct vt_run_verifier {
     const vt_ledger *ledger;
     const vt_subject *subject;
     int threads;
@@ -31,9 +31,9 @@ typedef struct vt_reverify {
     int64_t open;  /* of both, those that the model leaves open: its votes, or answers that differ when asked again */
     int64_t moved; /* of both, those with a margin that is not the ledger's to the last bit */
     bool exact;    /* same compiler and product kernels: margins were compared to the last bit */
-} vt_reverify;
+} vt_run_verifier;
 
 /* VT_E_USAGE when there is nothing to check: an unfinished run, a broken image without its tensor. */
-vt_status vt_reverify_run(vt_reverify *r, vt_findings *found, vt_err *e);
+vt_status vt_verify_run(vt_run_verifier *r, vt_findings *found, vt_err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/lane.h"
+#include "core/fibers.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef enum state { EMPTY, READY, ASLEEP } state;
 
 typedef struct slot {
     ucontext_t context;
-    char *stack; /* VT_LANE_STACK, above the page that cannot be touched */
+    char *stack; /* VT_FIBER_STACK, above the page that cannot be touched */
     state state;
     size_t item;
     vt_status status;
@@ -25,14 +25,14 @@ typedef struct slot {
     void *fiber; /* what a sanitizer knows it by */
 } slot;
 
-struct vt_lane {
-    int slots, now; /* now: the slot that runs */
-    const vt_lane_job *job;
+struct vt_fiber_pool {
+    int slots, now; /* now: the fiber that runs */
+    const vt_fiber_job *job;
     ucontext_t home;
     void *home_fiber;
     const void *home_stack;
     size_t home_size;
-    bool inline_; /* one slot: its item runs on the caller's stack */
+    bool inline_; /* one fiber: its item runs on the caller's stack */
     slot slot[];
 };
 
@@ -47,11 +47,11 @@ static void finish_fiber_switch(void *save, const void **stack, size_t *size) {
 }
 #endif
 
-static void switch_to_slot(vt_lane *l, int k) {
+static void switch_to_slot(vt_fiber_pool *l, int k) {
     slot *s = &l->slot[k];
     l->now = k;
 #if defined __SANITIZE_ADDRESS__
-    start_fiber_switch(&l->home_fiber, s->stack, VT_LANE_STACK);
+    start_fiber_switch(&l->home_fiber, s->stack, VT_FIBER_STACK);
 #elif defined __SANITIZE_THREAD__
     __tsan_switch_to_fiber(s->fiber, 0);
 #endif
@@ -61,8 +61,8 @@ static void switch_to_slot(vt_lane *l, int k) {
 #endif
 }
 
-/* Back to the thread's own stack; ends: this slot's item is through. */
-static void switch_to_home(vt_lane *l, bool ends) {
+/* Back to the thread's own stack; ends: this fiber's item is through. */
+static void switch_to_home(vt_fiber_pool *l, bool ends) {
     slot *s = &l->slot[l->now];
     (void)ends;
 #if defined __SANITIZE_ADDRESS__
@@ -78,7 +78,7 @@ static void switch_to_home(vt_lane *l, bool ends) {
 
 /* makecontext hands over ints: a pointer is two of them. */
 static void begin(unsigned high, unsigned low) {
-    vt_lane *l = (vt_lane *)(uintptr_t)((uint64_t)high << 32 | low); /* NOLINT */
+    vt_fiber_pool *l = (vt_fiber_pool *)(uintptr_t)((uint64_t)high << 32 | low); /* NOLINT */
     slot *s = &l->slot[l->now];
 #if defined __SANITIZE_ADDRESS__
     finish_fiber_switch(NULL, &l->home_stack, &l->home_size);
@@ -88,11 +88,11 @@ static void begin(unsigned high, unsigned low) {
     switch_to_home(l, true);
 }
 
-static void prepare_context(vt_lane *l, int k) {
+static void prepare_context(vt_fiber_pool *l, int k) {
     slot *s = &l->slot[k];
     uint64_t at = (uint64_t)(uintptr_t)l;
     getcontext(&s->context);
-    s->context.uc_stack.ss_sp = s->stack, s->context.uc_stack.ss_size = VT_LANE_STACK;
+    s->context.uc_stack.ss_sp = s->stack, s->context.uc_stack.ss_size = VT_FIBER_STACK;
     s->context.uc_link = NULL;
     makecontext(&s->context, (void (*)(void))begin, 2, (unsigned)(at >> 32), (unsigned)at);
 }
@@ -101,12 +101,12 @@ static void prepare_context(vt_lane *l, int k) {
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-size_t vt_lane_bytes(int slots) {
-    return sizeof(vt_lane) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_LANE_STACK + page_size() : 0));
+size_t vt_fiber_bytes(int slots) {
+    return sizeof(vt_fiber_pool) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_FIBER_STACK + page_size() : 0));
 }
 
 static vt_status take_stack(slot *s, vt_err *e) {
-    size_t bytes = VT_LANE_STACK + page_size();
+    size_t bytes = VT_FIBER_STACK + page_size();
     char *at =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
@@ -116,11 +116,11 @@ static vt_status take_stack(slot *s, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "no memory to guard the stack of one more image");
 }
 
-vt_status vt_lane_open(vt_lane **out, int slots, vt_err *e) {
+vt_status vt_fiber_open(vt_fiber_pool **out, int slots, vt_err *e) {
     *out = NULL;
-    if (slots < 1 || slots > VT_LANE_MOST)
-        return vt_fail(e, VT_E_RANGE, "a lane of %d slots; there may be 1 to %d", slots, VT_LANE_MOST);
-    vt_lane *l = calloc(1, sizeof *l + (size_t)slots * sizeof l->slot[0]);
+    if (slots < 1 || slots > VT_FIBER_MOST)
+        return vt_fail(e, VT_E_RANGE, "a lane of %d slots; there may be 1 to %d", slots, VT_FIBER_MOST);
+    vt_fiber_pool *l = calloc(1, sizeof *l + (size_t)slots * sizeof l->slot[0]);
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a lane of %d slots", slots);
     l->slots = slots, l->inline_ = slots == 1;
     vt_status s = VT_OK;
@@ -131,40 +131,40 @@ vt_status vt_lane_open(vt_lane **out, int slots, vt_err *e) {
     if (s == VT_OK)
         *out = l;
     else
-        vt_lane_close(l);
+        vt_fiber_close(l);
     return s;
 }
 
-void vt_lane_close(vt_lane *l) {
+void vt_fiber_close(vt_fiber_pool *l) {
     if (!l) return;
     for (int i = 0; i < l->slots; i++) {
 #if defined __SANITIZE_THREAD__
         if (l->slot[i].fiber) __tsan_destroy_fiber(l->slot[i].fiber);
 #endif
-        if (l->slot[i].stack) munmap(l->slot[i].stack - page_size(), VT_LANE_STACK + page_size());
+        if (l->slot[i].stack) munmap(l->slot[i].stack - page_size(), VT_FIBER_STACK + page_size());
     }
     free(l);
 }
 
 /* ---- running ---- */
 
-static vt_status run_inline(vt_lane *l, vt_err *e) {
-    const vt_lane_job *j = l->job;
+static vt_status run_inline(vt_fiber_pool *l, vt_err *e) {
+    const vt_fiber_job *j = l->job;
     vt_status s = VT_OK;
     for (size_t item; s == VT_OK && j->next(j->ctx, 0, &item);) s = j->run(j->ctx, 0, item, e);
     return s;
 }
 
-/* Takes the slot's next item, if there is one and nothing has failed. */
-static void load_next_item(vt_lane *l, int k, vt_status s) {
+/* Takes the fiber's next item, if there is one and nothing has failed. */
+static void load_next_item(vt_fiber_pool *l, int k, vt_status s) {
     slot *at = &l->slot[k];
     if (s != VT_OK || !l->job->next(l->job->ctx, k, &at->item)) return;
     at->state = READY, at->status = VT_OK, at->why = (vt_err){0};
     prepare_context(l, k);
 }
 
-/* Lets every slot go on until it sleeps or is empty for good. How many sleep. */
-static int run_ready_slots(vt_lane *l, vt_status *s, vt_err *e) {
+/* Lets every fiber go on until it sleeps or is empty for good. How many sleep. */
+static int run_ready_slots(vt_fiber_pool *l, vt_status *s, vt_err *e) {
     int asleep = 0;
     for (int k = 0; k < l->slots; k++) {
         slot *at = &l->slot[k];
@@ -180,7 +180,7 @@ static int run_ready_slots(vt_lane *l, vt_status *s, vt_err *e) {
     return asleep;
 }
 
-vt_status vt_lane_run(vt_lane *l, const vt_lane_job *j, vt_err *e) {
+vt_status vt_fiber_run(vt_fiber_pool *l, const vt_fiber_job *j, vt_err *e) {
     vt_status s = VT_OK;
     l->job = j;
     if (l->inline_) return run_inline(l, e);
@@ -191,7 +191,7 @@ vt_status vt_lane_run(vt_lane *l, const vt_lane_job *j, vt_err *e) {
     return s;
 }
 
-void vt_lane_sleep(vt_lane *l) {
+void vt_fiber_sleep(vt_fiber_pool *l) {
     if (l->inline_) {
         l->job->serve(l->job->ctx);
         return;
@@ -200,6 +200,6 @@ void vt_lane_sleep(vt_lane *l) {
     switch_to_home(l, false);
 }
 
-void vt_lane_wake(vt_lane *l, int k) {
+void vt_fiber_wake(vt_fiber_pool *l, int k) {
     if (!l->inline_) l->slot[k].state = READY;
 }

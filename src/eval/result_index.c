@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/coverage.h"
+#include "eval/result_index.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,14 +15,16 @@ double vt_record_norm(const vt_record *r, vt_norm norm) {
     return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : norm == VT_L1 ? r->l1 : r->l0;
 }
 
-static void read_entry(vt_coverage_entry *en, const vt_header_attack *a, int column) {
-    *en = (vt_coverage_entry){.scoring = a->scoring, .radius = a->radius, .n_stages = a->n_stages, .column = column};
+static void read_entry(vt_result_index_entry *en, const vt_header_attack *a, int column) {
+    *en =
+        (vt_result_index_entry){.scoring = a->scoring, .radius = a->radius, .n_stages = a->n_stages, .column = column};
     for (int k = 0; k < a->n_stages; k++) en->share[k] = a->stages[k].share;
 }
 
-vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e) {
+vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, const int32_t *images, size_t n,
+                               vt_err *e) {
     bool curve = false;
-    *b = (vt_coverage){.images = images, .n = n, .n_entries = header->n_attacks, .columns = 1};
+    *b = (vt_result_index){.images = images, .n = n, .n_entries = header->n_attacks, .columns = 1};
     b->seed = header->seed;
     b->norm = header->norm;
     b->classes = header->model.classes;
@@ -37,16 +39,16 @@ vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_
     b->norms = curve ? malloc(((size_t)b->n_entries * n + 1) * sizeof *b->norms) : NULL;
     b->targets = header->targets ? malloc((n + 1) * sizeof *b->targets) : NULL;
     if (!b->cells || (curve && !b->norms) || (header->targets && !b->targets)) {
-        vt_coverage_close(b);
+        vt_result_index_close(b);
         return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     }
-    memset(b->cells, VT_COVERAGE_NONE, (size_t)b->columns * n);
+    memset(b->cells, VT_RESULT_NONE, (size_t)b->columns * n);
     for (size_t i = 0; b->targets && i < n; i++) b->targets[i] = -1;
     for (size_t i = 0; curve && i < (size_t)b->n_entries * n; i++) b->norms[i] = INFINITY;
     return VT_OK;
 }
 
-void vt_coverage_close(vt_coverage *b) {
+void vt_result_index_close(vt_result_index *b) {
     free(b->entries), free(b->cells), free(b->norms), free(b->targets);
     memset(b, 0, sizeof *b);
 }
@@ -63,13 +65,15 @@ size_t vt_image_place(const int32_t *images, size_t n, int32_t image) {
     return lo < n && images[lo] == image ? lo : SIZE_MAX;
 }
 
-static uint8_t *cell_at(const vt_coverage *b, int entry, int stage, size_t i) {
+static uint8_t *cell_at(const vt_result_index *b, int entry, int stage, size_t i) {
     return &b->cells[(size_t)(entry ? b->entries[entry - 1].column + stage : 0) * b->n + i];
 }
 
-uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i) { return *cell_at(b, entry, stage, i); }
+uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, size_t i) {
+    return *cell_at(b, entry, stage, i);
+}
 
-static vt_status note_target(vt_coverage *b, const char *dir, const vt_record *r, size_t i, vt_err *e) {
+static vt_status note_target(vt_result_index *b, const char *dir, const vt_record *r, size_t i, vt_err *e) {
     bool clean = r->entry == VT_ENTRY_CLEAN, in_range = r->target < b->classes || !b->classes;
     if (!b->targets && r->target < 0) return VT_OK;
     if (!b->targets || r->target < 0)
@@ -85,7 +89,7 @@ static vt_status note_target(vt_coverage *b, const char *dir, const vt_record *r
     return VT_OK;
 }
 
-static vt_status note_line(vt_coverage *b, const char *dir, const vt_record *r, vt_err *e) {
+static vt_status note_line(vt_result_index *b, const char *dir, const vt_record *r, vt_err *e) {
     size_t i = vt_image_place(b->images, b->n, r->image);
     if (i == SIZE_MAX)
         return vt_fail(e, VT_E_USAGE,
@@ -98,7 +102,7 @@ static vt_status note_line(vt_coverage *b, const char *dir, const vt_record *r, 
                        "have",
                        dir, r->image, r->entry, r->stage);
     uint8_t *at = cell_at(b, r->entry, r->stage, i);
-    if (*at != VT_COVERAGE_NONE)
+    if (*at != VT_RESULT_NONE)
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: image %d has two lines for entry %d, stage %d", dir, r->image,
                        r->entry, r->stage);
     VT_TRY(note_target(b, dir, r, i, e));
@@ -109,27 +113,27 @@ static vt_status note_line(vt_coverage *b, const char *dir, const vt_record *r, 
     return VT_OK;
 }
 
-vt_status vt_coverage_note_lines(vt_coverage *b, const char *dir, const vt_record *lines, size_t n, vt_err *e) {
+vt_status vt_result_index_note_lines(vt_result_index *b, const char *dir, const vt_record *lines, size_t n, vt_err *e) {
     for (size_t k = 0; k < n; k++) VT_TRY(note_line(b, dir, &lines[k], e));
     return VT_OK;
 }
 
-vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e) {
-    return l->count > from ? vt_coverage_note_lines(b, l->dir, l->records + from, l->count - from, e) : VT_OK;
+vt_status vt_result_index_note(vt_result_index *b, const vt_ledger *l, size_t from, vt_err *e) {
+    return l->count > from ? vt_result_index_note_lines(b, l->dir, l->records + from, l->count - from, e) : VT_OK;
 }
 
-static bool broken_before(const vt_coverage *b, int entry, int stage, size_t i) {
+static bool broken_before(const vt_result_index *b, int entry, int stage, size_t i) {
     for (int k = 0; k < stage; k++)
         if (vt_record_ends(*cell_at(b, entry, k, i))) return true;
     return false;
 }
 
-bool vt_coverage_broke(const vt_coverage *b, int entry, size_t i) {
+bool vt_result_index_broke(const vt_result_index *b, int entry, size_t i) {
     return broken_before(b, entry, b->entries[entry - 1].n_stages, i);
 }
 
 /* A curve's confirmation leaves out what an entry before it broke within its radius. */
-static bool fell_within(const vt_coverage *b, int entry, size_t i) {
+static bool fell_within(const vt_result_index *b, int entry, size_t i) {
     double radius = b->entries[entry - 1].radius;
     if (!b->norms || isinf(radius)) return false;
     for (int k = 0; k < entry - 1; k++)
@@ -137,35 +141,35 @@ static bool fell_within(const vt_coverage *b, int entry, size_t i) {
     return false;
 }
 
-bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i) {
+bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_t i) {
     if (entry == VT_ENTRY_CLEAN) return true;
-    const vt_coverage_entry *en = &b->entries[entry - 1];
+    const vt_result_index_entry *en = &b->entries[entry - 1];
     uint8_t clean = *cell_at(b, 0, 0, i);
-    if (broken_before(b, entry, stage, i) || clean == VT_COVERAGE_NONE) return false;
+    if (broken_before(b, entry, stage, i) || clean == VT_RESULT_NONE) return false;
     switch (en->scoring) {
     case VT_SCORE_PUBLISHED: /* the papers' evaluators run on every image that has logits */
         return clean != VT_RECORD_NOT_FINITE;
     case VT_SCORE_EIGHT_BIT: /* what no float point broke, no 8-bit point does */
-        return vt_coverage_broke(b, entry - 1, i);
+        return vt_result_index_broke(b, entry - 1, i);
     default:
         return clean == VT_RECORD_CORRECT && !fell_within(b, entry, i) &&
                vt_in_share(b->seed, b->images[i], en->share[stage]);
     }
 }
 
-bool vt_coverage_right(const vt_coverage *b, int entry, size_t i) {
+bool vt_result_index_right(const vt_result_index *b, int entry, size_t i) {
     uint8_t status = *cell_at(b, 0, 0, i);
     bool clean = status == VT_RECORD_CORRECT;
     if (entry == VT_ENTRY_CLEAN) return clean;
     bool any = b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED && status != VT_RECORD_NOT_FINITE;
-    return (clean || any) && !vt_coverage_broke(b, entry, i);
+    return (clean || any) && !vt_result_index_broke(b, entry, i);
 }
 
-bool vt_coverage_done(const vt_coverage *b, int entry, size_t i) {
-    bool done = *cell_at(b, 0, 0, i) != VT_COVERAGE_NONE;
-    if (entry && b->entries[entry - 1].scoring == VT_SCORE_EIGHT_BIT) done = vt_coverage_done(b, entry - 1, i);
+bool vt_result_index_done(const vt_result_index *b, int entry, size_t i) {
+    bool done = *cell_at(b, 0, 0, i) != VT_RESULT_NONE;
+    if (entry && b->entries[entry - 1].scoring == VT_SCORE_EIGHT_BIT) done = vt_result_index_done(b, entry - 1, i);
     for (int k = 0; entry && k < b->entries[entry - 1].n_stages; k++)
-        done = done && !(vt_coverage_takes(b, entry, k, i) && *cell_at(b, entry, k, i) == VT_COVERAGE_NONE);
+        done = done && !(vt_result_index_takes(b, entry, k, i) && *cell_at(b, entry, k, i) == VT_RESULT_NONE);
     return done;
 }
 
@@ -174,7 +178,7 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-size_t vt_coverage_images(const vt_ledger *l, int32_t *images) {
+size_t vt_result_index_images(const vt_ledger *l, int32_t *images) {
     size_t n = 0;
     for (size_t i = 0; i < l->count; i++) images[i] = l->records[i].image;
     qsort(images, l->count, sizeof *images, by_number);
@@ -183,31 +187,32 @@ size_t vt_coverage_images(const vt_ledger *l, int32_t *images) {
     return n;
 }
 
-int64_t vt_coverage_pending(const vt_coverage *b, int entry, int stage) {
+int64_t vt_result_index_pending(const vt_result_index *b, int entry, int stage) {
     int64_t n = 0;
     for (size_t i = 0; i < b->n; i++)
-        n += vt_coverage_takes(b, entry, stage, i) && vt_coverage_cell(b, entry, stage, i) == VT_COVERAGE_NONE;
+        n += vt_result_index_takes(b, entry, stage, i) && vt_result_index_cell(b, entry, stage, i) == VT_RESULT_NONE;
     return n;
 }
 
-vt_status vt_coverage_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
-    vt_coverage b = {0};
+vt_status vt_result_index_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
+    vt_result_index b = {0};
     int32_t *images = calloc(l->count + 1, sizeof *images);
     if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
-    vt_status s = vt_coverage_open(&b, l->header, images, vt_coverage_images(l, images), e);
-    if (s == VT_OK) s = vt_coverage_note(&b, l, 0, e);
+    vt_status s = vt_result_index_open(&b, l->header, images, vt_result_index_images(l, images), e);
+    if (s == VT_OK) s = vt_result_index_note(&b, l, 0, e);
     long long pending = 0;
     *total = 0;
-    for (size_t i = 0; i < b.n && s == VT_OK; i++) *total += vt_coverage_cell(&b, 0, 0, i) != VT_COVERAGE_NONE;
+    for (size_t i = 0; i < b.n && s == VT_OK; i++) *total += vt_result_index_cell(&b, 0, 0, i) != VT_RESULT_NONE;
     for (int k = 0; k < b.n_entries && s == VT_OK; k++)
         if (!b.entries[k].n_stages) /* no line says that anything was tried */
             s = vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: the header's attacks[%d] has no stages", l->dir, k);
     for (int k = 0; k < b.n_entries && s == VT_OK; k++)
-        for (int stage = 0; stage < b.entries[k].n_stages; stage++) pending += vt_coverage_pending(&b, k + 1, stage);
+        for (int stage = 0; stage < b.entries[k].n_stages; stage++)
+            pending += vt_result_index_pending(&b, k + 1, stage);
     if (s == VT_OK && (pending || !*total))
         s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with @resume", l->dir,
                     pending);
-    vt_coverage_close(&b);
+    vt_result_index_close(&b);
     free(images);
     return s;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What one thread attacks with: as many workers as images are attacked at a time, and the lane in which they wait for
+/* What one thread attacks with: as many workers as images are attacked at a time, and the pool in which they wait for
  * the model together. */
-#ifndef VT_EVAL_CREW_H
-#define VT_EVAL_CREW_H
+#ifndef VT_EVAL_EVAL_THREAD_H
+#define VT_EVAL_EVAL_THREAD_H
 
 #include <signal.h>
 #include "attacks/attacker.h"
@@ -19,24 +19,24 @@ typedef struct vt_worker {
     double *z64;      /* [classes] */
 } vt_worker;
 
-typedef struct vt_crew {
-    vt_lane *lane;
+typedef struct vt_eval_thread {
+    vt_fiber_pool *pool;
     vt_batcher *batchers[3]; /* the model; the surrogate, if there is one; the model as attacks search it, if apart */
     int n_batchers, batch;
-    vt_worker *workers; /* [batch]: one for each slot of the lane */
-} vt_crew;
+    vt_worker *workers; /* [batch]: one for each fiber of the pool */
+} vt_eval_thread;
 
-typedef struct vt_crew_needs {
-    const vt_subject *subject; /* must outlive the crew */
+typedef struct vt_eval_thread_needs {
+    const vt_subject *subject; /* must outlive the thread */
     int batch;                 /* images at a time */
     vt_task dims;              /* sizes alone */
     size_t work;               /* floats of scratch that the hungriest stage needs */
     bool eight_bit, surrogate; /* is there an 8-bit entry; an attack that transfers? */
     const volatile sig_atomic_t *interrupt;
-} vt_crew_needs;
+} vt_eval_thread_needs;
 
-/* What failed is closed by vt_crew_close too. */
-vt_status vt_crew_open(vt_crew *c, const vt_crew_needs *n, vt_err *e);
-void vt_crew_close(vt_crew *c); /* accepts a zeroed one */
+/* What failed is closed by vt_eval_thread_close too. */
+vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_thread_needs *n, vt_err *e);
+void vt_eval_thread_close(vt_eval_thread *c); /* accepts a zeroed one */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "models/checkpoint/kin.h"
+#include "models/checkpoint/unsupported.h"
 
 #include <string.h>
 
@@ -34,11 +34,11 @@ static const char *by_shape(const vt_tensors *st) {
     return gated ? "a ViT of gated MLPs (SwiGLU or GLU: fc1 has twice the rows of fc2's columns)" : NULL;
 }
 
-const char *vt_kin_of(const vt_tensors *st, const vt_names_row *rows, int n) {
+const char *vt_unsupported_of(const vt_tensors *st, const vt_names_row *rows, int n) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (has_matching_name(kinds[i].one, st, rows, n) && has_matching_name(kinds[i].two, st, rows, n))
             return kinds[i].what;
     return by_shape(st);
 }
 
-const char *vt_kin(const vt_tensors *st) { return vt_kin_of(st, NULL, 0); }
+const char *vt_unsupported_network(const vt_tensors *st) { return vt_unsupported_of(st, NULL, 0); }

@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /* Which image has which line of a ledger, and which images a stage takes: rules that the evaluation follows and that
  * reports read again, so that both agree on what is still to be done. A pure function of header and lines. */
-#ifndef VT_EVAL_COVERAGE_H
-#define VT_EVAL_COVERAGE_H
+#ifndef VT_EVAL_RESULT_INDEX_H
+#define VT_EVAL_RESULT_INDEX_H
 
 #include "attacks/attack.h"
 #include "eval/ledger.h"
 
-typedef struct vt_coverage_entry {
+typedef struct vt_result_index_entry {
     vt_scoring scoring;
     double radius; /* of a curve's confirmation, else INFINITY */
     int n_stages;
     int column;                     /* of its first stage */
     double share[VT_ATTACK_STAGES]; /* of the survivors that a stage takes; 1: all */
-} vt_coverage_entry;
+} vt_result_index_entry;
 
-typedef struct vt_coverage {
+typedef struct vt_result_index {
     const int32_t *images; /* [n] ascending; borrowed */
     size_t n;
-    vt_coverage_entry *entries; /* [n_entries], entry k of the ledger at k - 1 */
-    int n_entries, columns;     /* column 0: clean */
-    uint8_t *cells;             /* [columns, n] status, VT_COVERAGE_NONE: no line yet */
-    int32_t *targets;           /* [n] of the clean lines so far, else -1; NULL: the run has none (vt_record.target) */
-    double *norms;              /* [n_entries, n] of broken points, else INFINITY; curves alone, else NULL */
+    vt_result_index_entry *entries; /* [n_entries], entry k of the ledger at k - 1 */
+    int n_entries, columns;         /* column 0: clean */
+    uint8_t *cells;                 /* [columns, n] status, VT_RESULT_NONE: no line yet */
+    int32_t *targets; /* [n] of the clean lines so far, else -1; NULL: the run has none (vt_record.target) */
+    double *norms;    /* [n_entries, n] of broken points, else INFINITY; curves alone, else NULL */
     uint64_t seed;
     vt_norm norm;
     int classes; /* of the model; 0: unknown */
-} vt_coverage;
-enum { VT_COVERAGE_NONE = 0xFF };
+} vt_result_index;
+enum { VT_RESULT_NONE = 0xFF };
 
-vt_status vt_coverage_open(vt_coverage *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e);
-void vt_coverage_close(vt_coverage *b);
-/* Notes the lines from number `from` on. Refuses images that are not in the coverage, entries that the header does not
- * have, two lines for one place, and targets that no run has: of no class, the label, another one than the image's
+vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e);
+void vt_result_index_close(vt_result_index *b);
+/* Notes the lines from number `from` on. Refuses images that are not in the result index, entries that the header does
+ * not have, two lines for one place, and targets that no run has: of no class, the label, another one than the image's
  * clean line says. */
-vt_status vt_coverage_note(vt_coverage *b, const vt_ledger *l, size_t from, vt_err *e);
+vt_status vt_result_index_note(vt_result_index *b, const vt_ledger *l, size_t from, vt_err *e);
 /* The same of n lines that stand in the ledger of another rank; dir: for sentences. */
-vt_status vt_coverage_note_lines(vt_coverage *b, const char *dir, const vt_record *lines, size_t n, vt_err *e);
+vt_status vt_result_index_note_lines(vt_result_index *b, const char *dir, const vt_record *lines, size_t n, vt_err *e);
 
-uint8_t vt_coverage_cell(const vt_coverage *b, int entry, int stage, size_t i);
+uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, size_t i);
 /* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction. */
-bool vt_coverage_takes(const vt_coverage *b, int entry, int stage, size_t i);
+bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_t i);
 /* Did a stage of the entry break it? */
-bool vt_coverage_broke(const vt_coverage *b, int entry, size_t i);
+bool vt_result_index_broke(const vt_result_index *b, int entry, size_t i);
 
 /* Is image i right under the entry (0: clean), as far as lines tell; is no stage without a line that it takes? */
-bool vt_coverage_right(const vt_coverage *b, int entry, size_t i);
-bool vt_coverage_done(const vt_coverage *b, int entry, size_t i);
+bool vt_result_index_right(const vt_result_index *b, int entry, size_t i);
+bool vt_result_index_done(const vt_result_index *b, int entry, size_t i);
 /* Images without a line that the stage takes. */
-int64_t vt_coverage_pending(const vt_coverage *b, int entry, int stage);
+int64_t vt_result_index_pending(const vt_result_index *b, int entry, int stage);
 /* Refuses a run that has no images or work left; *total: its images. */
-vt_status vt_coverage_finished(const vt_ledger *l, int64_t *total, vt_err *e);
+vt_status vt_result_index_finished(const vt_ledger *l, int64_t *total, vt_err *e);
 /* The distinct images of a ledger, ascending, into images [l->count]; returns how many. */
-size_t vt_coverage_images(const vt_ledger *l, int32_t *images);
+size_t vt_result_index_images(const vt_ledger *l, int32_t *images);
 
 /* A line's perturbation in the norm; 0 where a point's logits were not finite, which leaves the image robust nowhere.
  */

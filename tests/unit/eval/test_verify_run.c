@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* eval/reverify and eval/report/checksums: a run that is as it was has no findings; each thing that is changed in its
+/* eval/verify_run and eval/report/checksums: a run that is as it was has no findings; each thing that is changed in its
  * ledger is found, by the judge alone. */
 #include "scratch.h"
 #include "toy.h"
@@ -8,7 +8,7 @@
 #include "eval/report/summary.h"
 #include "eval/evaluate.h"
 #include "eval/report/expect.h"
-#include "eval/reverify.h"
+#include "eval/verify_run.h"
 #include "eval/report/checksums.h"
 #include "io/draw.h"
 
@@ -61,10 +61,10 @@ static int close_bench(void **state) {
     return remove_tmp(state);
 }
 
-static vt_status recheck(vt_findings *found, vt_reverify *r, vt_err *e) {
+static vt_status recheck(vt_findings *found, vt_run_verifier *r, vt_err *e) {
     *found = (vt_findings){0};
-    *r = (vt_reverify){.ledger = b.ledger, .subject = &b.subject, .threads = 2};
-    return vt_reverify_run(r, found, e);
+    *r = (vt_run_verifier){.ledger = b.ledger, .subject = &b.subject, .threads = 2};
+    return vt_verify_run(r, found, e);
 }
 
 /* The first record of a kind. */
@@ -78,7 +78,7 @@ static vt_record *first(vt_record_status status) {
 static void test_untouched(void **state) {
     (void)state;
     vt_findings found;
-    vt_reverify r;
+    vt_run_verifier r;
     vt_err e = {0};
     int64_t broken = 0;
     for (size_t i = 0; i < b.ledger->count; i++) broken += b.ledger->records[i].status == VT_RECORD_BROKEN;
@@ -93,7 +93,7 @@ static void test_untouched(void **state) {
 /* One finding that holds the words; then the record is put back. */
 static void found_once(vt_record *r, const vt_record *changed, const char *words) {
     vt_findings found;
-    vt_reverify c;
+    vt_run_verifier c;
     vt_err e = {0};
     vt_record kept = *r;
     *r = *changed;
@@ -153,7 +153,7 @@ static void test_eight_bit(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     vt_findings found;
-    vt_reverify r;
+    vt_run_verifier r;
     vt_err e = {0};
     vt_record *broken = first(VT_RECORD_BROKEN), kept = *broken;
     broken->adv = -1;
@@ -184,20 +184,20 @@ static void test_noise(void **state) {
     if (vt_eval_run(&v, l, &e) != VT_OK || vt_ledger_finish(l, &e) != VT_OK) fail_msg("%s", e.text);
     struct stat st;
     l->adv_length = stat(at("noisy/adv.bin"), &st) == 0 ? (int64_t)st.st_size : -1;
-    vt_reverify r = {.ledger = l, .subject = &noisy};
+    vt_run_verifier r = {.ledger = l, .subject = &noisy};
     for (r.threads = 1; r.threads <= 3; r.threads += 2, r.points = 0) {
-        if (vt_reverify_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
+        if (vt_verify_run(&r, &found, &e) != VT_OK) fail_msg("%s", e.text);
         if (found.n) fail_msg("%s", found.text[0]);
         assert_true(r.exact && r.points > 0);
     }
     r.threads = 2;
     l->header->seed = 8;
-    assert_int_equal(vt_reverify_run(&r, &found, &e), VT_OK);
+    assert_int_equal(vt_verify_run(&r, &found, &e), VT_OK);
     assert_true(found.n > 0);
     vt_findings_free(&found);
     l->header->seed = 9;
     r.subject = &b.subject;
-    assert_int_equal(vt_reverify_run(&r, &found, &e), VT_OK);
+    assert_int_equal(vt_verify_run(&r, &found, &e), VT_OK);
     assert_true(found.n > 0);
     vt_findings_free(&found);
     vt_ledger_close(l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/crew.h"
+#include "eval/eval_thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static void worker_close(vt_worker *w) {
     memset(w, 0, sizeof *w);
 }
 
-static vt_status worker_open(vt_worker *w, const vt_crew_needs *n, const vt_crew *c, int slot, vt_err *e) {
+static vt_status worker_open(vt_worker *w, const vt_eval_thread_needs *n, const vt_eval_thread *c, int slot,
+                             vt_err *e) {
     const vt_subject *s = n->subject;
     VT_TRY(vt_subject_seat(&w->model, s, NULL, c->batchers[0], slot, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
@@ -39,35 +40,35 @@ static vt_status worker_open(vt_worker *w, const vt_crew_needs *n, const vt_crew
     }
     size_t k = (size_t)n->dims.classes;
     w->x = vt_alloc(n->dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
-    w->z64 = vt_alloc((size_t)vt_classifier_opinions(&w->model) * k * sizeof(double));
+    w->z64 = vt_alloc((size_t)vt_classifier_votes(&w->model) * k * sizeof(double));
     if (w->x && w->z && w->z64) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more image at a time");
 }
 
-static vt_status add_network(vt_crew *c, const vt_subject *s, const vt_model *other, vt_err *e) {
-    VT_TRY(vt_subject_batcher(&c->batchers[c->n_batchers], s, other, c->batch, c->lane, e));
+static vt_status add_network(vt_eval_thread *c, const vt_subject *s, const vt_model *other, vt_err *e) {
+    VT_TRY(vt_subject_batcher(&c->batchers[c->n_batchers], s, other, c->batch, c->pool, e));
     c->n_batchers++;
     return VT_OK;
 }
 
-vt_status vt_crew_open(vt_crew *c, const vt_crew_needs *n, vt_err *e) {
-    *c = (vt_crew){.batch = n->batch, .workers = calloc((size_t)n->batch, sizeof *c->workers)};
+vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_thread_needs *n, vt_err *e) {
+    *c = (vt_eval_thread){.batch = n->batch, .workers = calloc((size_t)n->batch, sizeof *c->workers)};
     if (!c->workers) return vt_fail(e, VT_E_MEMORY, "no memory for %d images at a time", n->batch);
-    VT_TRY(vt_lane_open(&c->lane, n->batch, e));
+    VT_TRY(vt_fiber_open(&c->pool, n->batch, e));
     VT_TRY(add_network(c, n->subject, NULL, e));
     if (n->surrogate) VT_TRY(add_network(c, n->subject, n->subject->surrogate, e));
     if (n->subject->search) {
-        VT_TRY(vt_subject_coarse(&c->batchers[c->n_batchers], n->subject, n->batch, c->lane, e));
+        VT_TRY(vt_subject_coarse(&c->batchers[c->n_batchers], n->subject, n->batch, c->pool, e));
         c->n_batchers++;
     }
     for (int i = 0; i < n->batch; i++) VT_TRY(worker_open(&c->workers[i], n, c, i, e));
     return VT_OK;
 }
 
-void vt_crew_close(vt_crew *c) {
+void vt_eval_thread_close(vt_eval_thread *c) {
     for (int i = 0; c->workers && i < c->batch; i++) worker_close(&c->workers[i]);
     for (int i = 0; i < c->n_batchers; i++) vt_batcher_close(c->batchers[i]);
-    vt_lane_close(c->lane);
+    vt_fiber_close(c->pool);
     free(c->workers);
-    *c = (vt_crew){0};
+    *c = (vt_eval_thread){0};
 }
