@@ -14,7 +14,7 @@ enum { CLASSES = 3, PIXELS = 12, MOST = 20 };
 typedef struct told {
     float first[CLASSES];
     double again[MOST][CLASSES];
-    int opinions;
+    int votes;
 } told;
 
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
@@ -26,7 +26,7 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     const told *t = self;
     (void)x, (void)e;
-    memcpy(z, t->again, (size_t)t->opinions * sizeof t->again[0]);
+    memcpy(z, t->again, (size_t)t->votes * sizeof t->again[0]);
     return VT_OK;
 }
 
@@ -34,7 +34,7 @@ static vt_classifier of(told *t, bool random) {
     return (vt_classifier){.classes = CLASSES,
                            .pixels = PIXELS,
                            .self = t,
-                           .opinions = t->opinions,
+                           .votes = t->votes,
                            .random = random,
                            .logits = logits,
                            .alone = NULL,

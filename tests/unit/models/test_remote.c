@@ -111,7 +111,7 @@ static void same_bits(void **state) {
         assert_memory_equal(vt_remote_hello(r), &h, sizeof h);
         assert_int_equal(vt_engine_open(&here, model, ROWS, true, NULL), VT_OK);
         if (vt_remote_engine(&there, r, ROWS, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_int_equal(there.opinions, 1);
+        assert_int_equal(there.votes, 1);
         same_answers(&here, &there);
         same_answers(&here, &there);
         vt_engine_close(&there);
