@@ -60,10 +60,7 @@ static vt_status read_all(job *j, const char **out, vt_err *e) {
     VT_TRY(vt_recipe_resolve(j->recipe, e));
     VT_TRY(vt_dataset_open(&j->data, data, VT_SPLIT_TRAIN, e));
     if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, data, VT_SPLIT_TEST, e));
-    const char *extra[VT_RECIPE_EXTRA + 1];
-    int n = 0;
-    while (n <= VT_RECIPE_EXTRA && (extra[n] = vt_chosen_nth(c, "extra", n))) n++;
-    VT_TRY(vt_extra_open(&j->extra, extra, n, j->recipe, j->data, e));
+    VT_TRY(vt_extra_open_chosen(&j->extra, c, j->recipe, j->data, e));
     return vt_train_model(&j->model, j->recipe, j->data, j->init, e);
 }
 

@@ -114,10 +114,7 @@ static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_dataset_open(&j->data, path, VT_SPLIT_TRAIN, e));
     if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
     vt_cli_say_data(c, j->data, NULL, 0);
-    const char *extra[VT_RECIPE_EXTRA + 1];
-    int n = 0;
-    while (n <= VT_RECIPE_EXTRA && (extra[n] = vt_cli_nth(c, "extra", n))) n++;
-    return vt_extra_open(&j->extra, extra, n, j->recipe, j->data, e);
+    return vt_extra_open_chosen(&j->extra, &c->given, j->recipe, j->data, e);
 }
 
 /* TRADES and MART take the loss with a batch's own statistics; here nothing moves them, and whoever trains a model that

@@ -39,10 +39,10 @@ static void spell_arguments(char *out, size_t size, const char *fmt) {
 }
 
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) {
-    char spelt[1400]; /* formats are shorter */
+    char spelt[sizeof e->text];
     if (!e) return s;
     e->code = s;
-    if (strchr(fmt, '@') && strlen(fmt) < sizeof spelt / 2) spell_arguments(spelt, sizeof spelt, fmt), fmt = spelt;
+    if (strchr(fmt, '@')) spell_arguments(spelt, sizeof spelt, fmt), fmt = spelt;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);

@@ -42,7 +42,7 @@ bool vt_bare_arguments(void); /* for status.c alone: another user would link the
 /* The same of a name that is not part of a format: vt_argument("eps"), a literal. */
 #define vt_argument(name) vt_option_argument(VT_OPTION name)
 const char *vt_option_argument(const char *option); /* of one that begins with VT_OPTION; any other text as it is */
-/* The dashes, in a text that is a command line whoever reads it: VT_OPTION "eps 8/255". */
+/* The dashes, in a text that is a command line for the library's callers too: VT_OPTION "eps 8/255". */
 #define VT_OPTION                                                                                                      \
     "-"                                                                                                                \
     "-"

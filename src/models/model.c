@@ -52,6 +52,14 @@ void vt_model_close(vt_model *m) {
     free(m);
 }
 
+const vt_param *vt_model_param_at(const vt_model *m, size_t offset) {
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (offset >= p->offset && offset < p->offset + p->numel) return p;
+    }
+    return NULL;
+}
+
 const vt_param *vt_model_param(const vt_model *m, const char *name) {
     for (int i = 0; i < m->params.count; i++)
         if (!strcmp(m->params.items[i].name, name)) return &m->params.items[i];

@@ -115,6 +115,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
 void vt_model_close(vt_model *m); /* accepts NULL */
 
 const vt_param *vt_model_param(const vt_model *m, const char *name); /* NULL: none */
+const vt_param *vt_model_param_at(const vt_model *m, size_t offset); /* the tensor that holds this number; NULL: none */
 size_t vt_model_param_count(const vt_model *m);                      /* scalars, without buffers */
 int vt_model_tokens(const vt_model *m);                              /* that the first block sees */
 

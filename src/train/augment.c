@@ -6,12 +6,6 @@
 #include "core/rand.h"
 #include "train/randaugment.h"
 
-/* Integer in [0, n): high word of a 64-bit product, so that no value is more than n / 2^32 (relative) too likely:
- * 1e-5 for 50,000 images. Never rejects: every draw has a fixed position. */
-static uint32_t draw_below(const vt_rng *r, uint64_t i, uint32_t n) {
-    return (uint32_t)((uint64_t)vt_rng_bits(r, i) * n >> 32);
-}
-
 /* Open interval (0,1), 32 bits: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }
 
@@ -22,7 +16,7 @@ void vt_epoch_order(int32_t *order, int64_t n, uint64_t seed, int epoch) {
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("epoch order"), .step = (uint32_t)epoch};
     for (int64_t i = 0; i < n; i++) order[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
-        uint32_t j = draw_below(&r, (uint64_t)i, (uint32_t)i + 1);
+        uint32_t j = vt_rng_below(&r, (uint64_t)i, (uint32_t)i + 1);
         int32_t t = order[i];
         order[i] = order[j], order[j] = t;
     }
@@ -61,7 +55,7 @@ static int clip_to_side(int v, int side) { return v < 0 ? 0 : v > side ? side : 
  * correct_lam. The region's sides are even before clipping, and it may be empty. */
 static void draw_cutmix_region(vt_mix *m, const vt_rng *r, int side) {
     int size = (int)(side * sqrt(1 - m->lambda)), half = size / 2;
-    int cy = (int)draw_below(r, AT_ROW, (uint32_t)side), cx = (int)draw_below(r, AT_COLUMN, (uint32_t)side);
+    int cy = (int)vt_rng_below(r, AT_ROW, (uint32_t)side), cx = (int)vt_rng_below(r, AT_COLUMN, (uint32_t)side);
     m->y0 = clip_to_side(cy - half, side), m->y1 = clip_to_side(cy + half, side);
     m->x0 = clip_to_side(cx - half, side), m->x1 = clip_to_side(cx + half, side);
     m->lambda = 1 - (double)((m->y1 - m->y0) * (m->x1 - m->x0)) / ((double)side * side);
@@ -128,8 +122,8 @@ vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t in
     VT_TRY(vt_dataset_read_as(d, index, vt_shape_rgb(side), &im, label, e));
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("augment"), .image = (uint32_t)index, .step = (uint32_t)epoch};
     uint32_t offsets = 2 * (uint32_t)a->crop + 1;
-    int dy = (int)draw_below(&r, AT_CROP_ROW, offsets) - a->crop,
-        dx = (int)draw_below(&r, AT_CROP_COLUMN, offsets) - a->crop;
+    int dy = (int)vt_rng_below(&r, AT_CROP_ROW, offsets) - a->crop,
+        dx = (int)vt_rng_below(&r, AT_CROP_COLUMN, offsets) - a->crop;
     crop_and_flip(x, &im, side, dy, dx, draw_bernoulli(&r, AT_FLIP, a->flip));
     vt_image_free(&im);
     if (a->randaugment) {

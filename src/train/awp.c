@@ -37,6 +37,6 @@ vt_status vt_awp_gradient(vt_batch *b, vt_update *u, vt_err *e) {
     vt_for_each((size_t)u->m->params.count, u->threads, perturb_weights, &a, NULL);
     vt_status s = vt_batch_again(b, e);
     memcpy(u->m->w, u->before, bytes);
-    vt_model_refresh(u->m);
+    vt_update_refresh(u);
     return s;
 }

@@ -10,16 +10,6 @@ size_t vt_drop_path_len(const vt_model *m, int images) {
     return (size_t)m->params.layers * VT_BRANCHES * (size_t)images;
 }
 
-/* The layer of the parameter table that block b is. */
-static int layer_of(const vt_model *m, int b) {
-    vt_matrix x;
-    for (int i = 0; vt_model_matrix(m, b, VT_ROLE_Q, &x) && i < m->params.count; i++) {
-        const vt_param *p = &m->params.items[i];
-        if (x.offset >= p->offset && x.offset < p->offset + p->numel) return p->layer;
-    }
-    return 0;
-}
-
 void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, int images, uint64_t seed, int64_t id,
                        int64_t step, int view) {
     const bool xcit = !strcmp(m->config.arch, "xcit");
@@ -31,10 +21,13 @@ void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, i
                       .step = (uint32_t)step};
     for (int i = 0; i < m->params.layers * VT_BRANCHES; i++) drop[i * images + image] = 1;
     for (int b = 0; b < blocks; b++) {
+        vt_matrix q;
+        if (!vt_model_matrix(m, b, VT_ROLE_Q, &q)) continue;
+        int layer = vt_model_param_at(m, q.offset)->layer;
         double p = xcit ? rate : blocks > 1 ? rate * b / (blocks - 1) : 0;
         for (int k = 0; k < VT_BRANCHES; k++) {
             bool stays = (double)vt_rng_uniform(&r, (uint64_t)(b * VT_BRANCHES + k)) >= p;
-            drop[(layer_of(m, b) * VT_BRANCHES + k) * images + image] = stays ? (float)(1 / (1 - p)) : 0;
+            drop[(layer * VT_BRANCHES + k) * images + image] = stays ? (float)(1 / (1 - p)) : 0;
         }
     }
 }

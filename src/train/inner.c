@@ -68,7 +68,7 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
     vt_rng r = masking_rng(in, "prm", k);
     memset(in->mask, 0, (size_t)n);
     for (int i = 0; i < zeroed; i++) { /* selection sampling: patch j of those left, Floyd's way */
-        int j = n - zeroed + i, t = (int)(((uint64_t)vt_rng_bits(&r, (uint64_t)i) * (uint64_t)(j + 1)) >> 32);
+        int j = n - zeroed + i, t = (int)vt_rng_below(&r, (uint64_t)i, (uint32_t)(j + 1));
         in->mask[in->mask[t] ? j : t] = 1;
     }
     for (int c = 0; c < 3; c++)

@@ -204,7 +204,7 @@ vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rn
     if (!in) return vt_fail(e, VT_E_MEMORY, "no memory for an image of %d pixels a side", side);
     for (size_t i = 0; i < n; i++) in[i] = (uint8_t)lrintf(x[i] * 255);
     for (int k = 0; k < ops; k++) {
-        int op = (int)((uint64_t)vt_rng_bits(r, (uint64_t)(2 * k)) * OPERATIONS >> 32);
+        int op = (int)vt_rng_below(r, (uint64_t)(2 * k), OPERATIONS);
         bool has_sign;
         double v = vt_randaugment_setting(op, magnitude, side, &has_sign);
         if (has_sign && vt_rng_bits(r, (uint64_t)(2 * k + 1)) >> 31) v = -v;
@@ -230,8 +230,8 @@ void vt_random_erase(float *x, int side, double p, const vt_rng *r) {
                area = share * side * side;
         int h = (int)lrint(sqrt(area * ratio)), w = (int)lrint(sqrt(area / ratio));
         if (!h || !w || h >= side || w >= side) continue;
-        int y0 = (int)((uint64_t)vt_rng_bits(r, 3 + 4 * t) * (uint64_t)(side - h + 1) >> 32);
-        int x0 = (int)((uint64_t)vt_rng_bits(r, 4 + 4 * t) * (uint64_t)(side - w + 1) >> 32);
+        int y0 = (int)vt_rng_below(r, 3 + 4 * t, (uint32_t)(side - h + 1));
+        int x0 = (int)vt_rng_below(r, 4 + 4 * t, (uint32_t)(side - w + 1));
         for (int c = 0; c < 3; c++)
             for (int i = 0; i < h; i++)
                 for (int j = 0; j < w; j++) {

@@ -12,7 +12,7 @@
 
 /* One operation with its setting (vt_randaugment_setting), from `in` to `out`, [3, side, side] each, not the same. */
 void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting);
-/* The operations by torchvision's names, in its order; NULL behind the last. */
+/* The operations by torchvision's names, in its order; NULL after the last. */
 const char *vt_randaugment_name(int op);
 /* An operation's setting at a magnitude (0: none, to VT_RANDAUGMENT_LEVELS - 1: its most), which some draw a sign for
  * (*has_sign). */

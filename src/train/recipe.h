@@ -63,7 +63,7 @@ typedef struct vt_recipe_attack {
     bool ard, prm;
     double drop_rate, warm;      /* ARD and PRM: keep rate after the ramp, ramp length as a share of the epochs */
     int prm_patch;               /* 0: the model's patch */
-    double noise;                /* the ball's centre is the image plus uniform noise of so many eps (N-FGSM) */
+    double noise;                /* the ball's centre is the image plus uniform noise of this many eps (N-FGSM) */
     double ramp_begin, ramp_end; /* eps grows from 0 to full between these shares of the training; 0 0: full at once */
 } vt_recipe_attack;
 

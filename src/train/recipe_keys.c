@@ -110,7 +110,7 @@ static const vt_opt attack[] =
      REAL(warm, 0.25, 0, 1, "ARD and PRM: length of the ramp, share of the training"),
      INT(prm_patch, 0, 0, 1024, "PRM: side of its patches, pixels; 0: the model's"),
      REAL_IF(noise, 0, 0, 100,
-             "the image is moved by uniform noise of so many eps and attacked there; N-FGSM: 2, with spec fgsm"),
+             "uniform noise of this many eps is added to the image before it is attacked; N-FGSM: 2, with spec fgsm"),
      REAL(ramp_begin, 0, 0, 1, "share of the training until which eps is 0"),
      REAL(ramp_end, 0, 0, 1, "share of the training from which eps is full, growing linearly before"),
      END};

@@ -26,6 +26,14 @@ vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_r
     return VT_OK;
 }
 
+vt_status vt_extra_open_chosen(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base,
+                               vt_err *e) {
+    const char *paths[VT_RECIPE_EXTRA + 1];
+    int n = 0;
+    while (n <= VT_RECIPE_EXTRA && (paths[n] = vt_chosen_nth(c, "extra", n))) n++;
+    return vt_extra_open(x, paths, n, r, base, e);
+}
+
 void vt_extra_close(vt_extra *x) {
     for (int i = 0; i < x->n; i++) vt_dataset_close(x->sets[i]);
     x->n = 0;

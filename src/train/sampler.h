@@ -6,6 +6,7 @@
 #ifndef VT_TRAIN_SAMPLER_H
 #define VT_TRAIN_SAMPLER_H
 
+#include "core/choices.h"
 #include "io/dataset.h"
 #include "train/recipe.h"
 
@@ -15,9 +16,11 @@ typedef struct vt_extra {
     int n;
 } vt_extra;
 
-/* paths [n]: one for each share of the recipe, of as many classes as `base`; else a sentence. */
+/* paths [n]: one for each share of the recipe, of as many classes as `base`; else a sentence. The second takes the
+ * paths from the option `extra`. */
 vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_recipe *r, const vt_dataset *base,
                         vt_err *e);
+vt_status vt_extra_open_chosen(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e);
 void vt_extra_close(vt_extra *x);
 /* Images of a batch that come from further set k. */
 int vt_extra_take(const vt_recipe *r, int k);

@@ -15,8 +15,7 @@ static bool in_attention(const vt_model *m, const vt_param *p) {
     vt_matrix x;
     for (int b = 0; b < vt_model_blocks(m); b++)
         for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++)
-            if (vt_model_matrix(m, b, (vt_role)r, &x) && x.offset >= p->offset && x.offset < p->offset + p->numel)
-                return true;
+            if (vt_model_matrix(m, b, (vt_role)r, &x) && vt_model_param_at(m, x.offset) == p) return true;
     return false;
 }
 
@@ -206,9 +205,11 @@ static vt_status update_ema_piece(void *ctx, int thread, size_t item, vt_err *e)
 
 static vt_status refresh_param(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
-    vt_model_refresh_param(((pass *)ctx)->u->m, (int)item);
+    vt_model_refresh_param(((vt_update *)ctx)->m, (int)item);
     return VT_OK;
 }
+
+void vt_update_refresh(vt_update *u) { vt_for_each((size_t)u->m->params.count, u->threads, refresh_param, u, NULL); }
 
 bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t) {
     pass a = {.u = u, .grad = grad, .factor = factor, .lr = lr, .t = t};
@@ -224,7 +225,7 @@ bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t
         return false;
     }
     if (u->ema) vt_for_each((size_t)u->n_pieces, u->threads, update_ema_piece, &a, NULL);
-    vt_for_each((size_t)u->m->params.count, u->threads, refresh_param, &a, NULL);
+    vt_update_refresh(u);
     return true;
 }
 
@@ -232,5 +233,5 @@ void vt_update_swap_ema(vt_update *u) {
     if (!u->ema) return;
     float *w = u->m->w;
     u->m->w = u->ema, u->ema = w;
-    vt_model_refresh(u->m);
+    vt_update_refresh(u);
 }

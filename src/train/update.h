@@ -49,6 +49,8 @@ double vt_update_norm(vt_update *u, const float *grad);
  * renewed. false: a new weight was not finite, and all weights are as before, like the
  * optimiser's state: the step was not taken. */
 bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t);
+/* Renews what the model keeps of its weights (transposes), by u's threads. */
+void vt_update_refresh(vt_update *u);
 /* The averaged weights take the place of the model's (or, called again, give it back); nothing without ema. */
 void vt_update_swap_ema(vt_update *u);
 /* Bytes that it will take. */

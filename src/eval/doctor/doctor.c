@@ -60,7 +60,7 @@ size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, u
     const vt_rng rng = {.seed = seed, .purpose = vt_rng_purpose("doctor's images")};
     if (n > count) n = count;
     for (size_t i = 0; i < count; i++) { /* the first n shuffled as they come, then a reservoir */
-        size_t at = (size_t)((uint64_t)vt_rng_bits(&rng, i) * (i + 1) >> 32);
+        size_t at = vt_rng_below(&rng, i, (uint32_t)(i + 1));
         if (i < n) out[i] = at < i ? out[at] : of[i];
         if (at < n) out[at] = of[i];
     }
@@ -426,7 +426,7 @@ static void prefer_fewer(vt_doctor *d, const vt_config *present, level alpha) {
 static void shuffle_trials(vt_doctor *d) {
     const vt_rng rng = {.seed = d->seed, .purpose = vt_rng_purpose("doctor's trials")};
     for (int i = d->n_trials - 1; i > 1; i--) {
-        int k = 1 + (int)((uint64_t)vt_rng_bits(&rng, (uint64_t)i) * (uint64_t)i >> 32);
+        int k = 1 + (int)vt_rng_below(&rng, (uint64_t)i, (uint32_t)i);
         vt_trial swap = d->trials[i];
         d->trials[i] = d->trials[k], d->trials[k] = swap;
     }

@@ -215,19 +215,14 @@ vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double 
 
 /* The bias of a matrix's rows, [rows], or NULL. A matrix may be some rows of a tensor: then so is its bias. */
 static double *bias_of(vt_hessian *h, const vt_matrix *m) {
-    const vt_param_list *l = &h->model->params;
-    for (int i = 0; i < l->count; i++) {
-        const vt_param *p = &l->items[i];
-        char name[sizeof p->name];
-        if (m->offset < p->offset || m->offset >= p->offset + p->numel) continue;
-        if (strlen(p->name) < strlen("weight")) return NULL;
-        size_t stem = strlen(p->name) - strlen("weight");
-        if (strcmp(p->name + stem, "weight") != 0) return NULL;
-        snprintf(name, sizeof name, "%.*sbias", (int)stem, p->name);
-        const vt_param *b = vt_model_param(h->model, name);
-        return b ? h->theta + b->offset + (m->offset - p->offset) / (size_t)m->cols : NULL;
-    }
-    return NULL;
+    const vt_param *p = vt_model_param_at(h->model, m->offset);
+    char name[sizeof p->name];
+    if (!p || strlen(p->name) < strlen("weight")) return NULL;
+    size_t stem = strlen(p->name) - strlen("weight");
+    if (strcmp(p->name + stem, "weight") != 0) return NULL;
+    snprintf(name, sizeof name, "%.*sbias", (int)stem, p->name);
+    const vt_param *b = vt_model_param(h->model, name);
+    return b ? h->theta + b->offset + (m->offset - p->offset) / (size_t)m->cols : NULL;
 }
 
 static void scale_matrix(vt_hessian *h, const vt_matrix *m, bool with_bias, double factor) {

@@ -93,7 +93,7 @@ void vt_digit_draw(float *ink, int s, int label, uint64_t seed, int index) {
 
 int vt_digit_label(uint64_t seed, int index) {
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("digit label"), .image = (uint32_t)index};
-    return (int)((uint64_t)vt_rng_bits(&key, 0) * 10 >> 32);
+    return (int)vt_rng_below(&key, 0, 10);
 }
 
 /* ---- pictures ---- */

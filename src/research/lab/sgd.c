@@ -84,7 +84,7 @@ static void gather_batch(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     size_t in = (size_t)s->net.in, out = (size_t)s->net.out;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("sgd"), .run = s->run, .step = (uint32_t)step};
     for (size_t i = 0; i < (size_t)s->batch; i++) {
-        size_t pick = (size_t)((uint64_t)vt_rng_bits(&key, i) * (uint64_t)s->train.n >> 32);
+        size_t pick = vt_rng_below(&key, i, (uint32_t)s->train.n);
         memcpy(b->x + i * in, s->train.x + pick * in, in * sizeof *b->x);
         memcpy(b->y + i * out, s->train.y + pick * out, out * sizeof *b->y);
     }

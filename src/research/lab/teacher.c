@@ -22,7 +22,7 @@ static vt_status true_mask(float *a, int in, int relevant, uint64_t seed, uint32
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("teacher mask"), .run = run};
     for (int i = 0; i < in; i++) order[i] = i, a[i] = 0;
     for (int i = 0; i < relevant; i++) {
-        int j = i + (int)((uint64_t)vt_rng_bits(&key, (uint64_t)i) * (uint64_t)(in - i) >> 32), keep = order[i];
+        int j = i + (int)vt_rng_below(&key, (uint64_t)i, (uint32_t)(in - i)), keep = order[i];
         order[i] = order[j], order[j] = keep;
         a[order[i]] = 1;
     }

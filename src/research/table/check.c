@@ -90,7 +90,7 @@ static seeds row_of(const check *c, const json_t *o, const char *row, const char
     return seeds_of(cell_at(c, row, text_field(o, "data"), attack));
 }
 
-/* Differences of common seeds; in [0] that of the first of each where there are none. */
+/* Differences of common seeds; 0: there are none. */
 static int seed_differences(const check *c, const json_t *o, double *points) {
     seeds a = row_of(c, o, text_field(o, "above"), text_field(o, "attack")),
           b = row_of(c, o, text_field(o, "below"), text_field(o, "attack"));

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/opt.h"
 #include "io/image_list.h"
+#include "models/model.h"
 
 /* ---- data ---- */
 
@@ -114,7 +115,8 @@ static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
     char *paths[512] = {0};
     vt_status s = VT_OK;
     p->data = calloc((size_t)p->m->n_data, sizeof *p->data);
-    if (!p->data) return vt_manifest_no_memory(p->m, e);
+    p->inits = calloc((size_t)p->m->n_rows, sizeof *p->inits);
+    if (!p->data || !p->inits) return vt_manifest_no_memory(p->m, e);
     for (int i = 0; s == VT_OK && i < ask->n_paths; i++) s = override_path(p, ask->paths[i], paths, e);
     for (int i = 0; i < p->m->n_data; i++) p->data[i].path = paths[i] ? paths[i] : strdup(p->m->data[i].path);
     for (int i = 0; s == VT_OK && i < p->m->n_data; i++)
@@ -364,7 +366,8 @@ void vt_plan_free(vt_plan *p) {
         vt_dataset_close(p->data[i].images), vt_dataset_close(p->data[i].train);
     }
     for (int i = 0; i < p->n; i++) json_decref(p->cells[i].key), free(p->cells[i].recipe);
-    free(p->data), free(p->cells);
+    for (int i = 0; p->inits && i < p->m->n_rows; i++) vt_model_close(p->inits[i]);
+    free(p->data), free(p->cells), free(p->inits);
     *p = (vt_plan){0};
 }
 

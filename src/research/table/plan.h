@@ -45,8 +45,9 @@ typedef struct vt_plan_data {
 
 typedef struct vt_plan {
     const vt_manifest *m;
-    const char *out;    /* NULL: none */
-    vt_plan_data *data; /* [m->n_data] */
+    const char *out;         /* NULL: none */
+    vt_plan_data *data;      /* [m->n_data] */
+    struct vt_model **inits; /* [m->n_rows] checkpoints that rows start from, as far as their shape was needed */
     vt_plan_cell *cells;
     int n;
 } vt_plan;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "attacks/attack.h"
 #include "models/arch.h"
@@ -63,16 +64,27 @@ static double disk_of(const vt_config *c) {
     return 4.0 * COPIES * numbers;
 }
 
+/* The checkpoint that a row starts from, if it is there; NULL: none. A file is read once. */
+static vt_status init_of(const vt_plan *p, int row, const vt_model **out, vt_err *e) {
+    const char *path = p->m->rows[row].init;
+    *out = NULL;
+    if (!path || access(path, F_OK) != 0) return VT_OK;
+    for (int i = 0; i < p->m->n_rows && !*out; i++)
+        if (p->inits[i] && !strcmp(p->m->rows[i].init, path)) *out = p->inits[i];
+    if (*out) return VT_OK;
+    VT_TRY(vt_model_inspect(&p->inits[row], path, &(vt_overrides){0}, e));
+    *out = p->inits[row];
+    return VT_OK;
+}
+
 /* The shape that a row's recipe trains: that of the checkpoint that it starts from, where no preset says it and the
  * file is there. */
-static vt_status trained_config(vt_config *config, const vt_manifest_row *row, const vt_recipe *r,
-                                const vt_train_images *d, vt_err *e) {
-    vt_model *init = NULL;
-    if (row->init && !*r->model.preset && access(row->init, F_OK) == 0)
-        VT_TRY(vt_model_inspect(&init, row->init, &(vt_overrides){0}, e));
-    vt_status s = vt_train_config(config, r, d, init, e);
-    vt_model_close(init);
-    return s == VT_OK ? vt_config_check(config, NULL, e) : s;
+static vt_status trained_shape(vt_config *config, const vt_plan *p, int row, const vt_recipe *r,
+                               const vt_train_images *d, vt_err *e) {
+    const vt_model *init = NULL;
+    if (!*r->model.preset) VT_TRY(init_of(p, row, &init, e));
+    VT_TRY(vt_train_config(config, r, d, init, e));
+    return vt_config_check(config, NULL, e);
 }
 
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
@@ -86,7 +98,7 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     vt_status s = build_recipe(p, c, r, &why);
     if (s == VT_OK && !(c->recipe = vt_recipe_text(r))) s = VT_E_MEMORY;
     if (s == VT_OK && images_of(p, c->data, &d, &count)) {
-        s = trained_config(&config, &p->m->rows[c->row], r, &d, &why);
+        s = trained_shape(&config, p, c->row, r, &d, &why);
         if (s == VT_OK) s = vt_train_flops(&step, r, &config, &why);
         if (s == VT_OK) {
             double steps = c->timed ? (double)c->timed + VT_TIME_FIRST : (double)(count / r->top.batch) * r->top.epochs;
@@ -112,7 +124,7 @@ static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config)
     bool ok = false;
     if (row->recipe) {
         if (!images_of(p, c->data, &d, &count) || vt_recipe_new(&r, NULL) != VT_OK) return false;
-        ok = build_recipe(p, c, r, NULL) == VT_OK && trained_config(config, row, r, &d, NULL) == VT_OK;
+        ok = build_recipe(p, c, r, NULL) == VT_OK && trained_shape(config, p, c->row, r, &d, NULL) == VT_OK;
         vt_recipe_free(r);
         return ok;
     }
