@@ -32,23 +32,32 @@ enum {
     VT_CANNOT_AIM = 32      /* knows no way to a class of one's choice (vt_oracle_aim) */
 };
 
-/* One image. */
+/* One image. What is asked, by the caller of vt_attacker_run: */
 typedef struct vt_task {
-    const float
-        *x; /* [n] start, in [0,1]; n = vt_shape_values(shape), planar; an evaluation starts at the ball's centre */
-    size_t n;
-    vt_shape shape;
-    int classes, label;
-    const vt_ball *ball;
-    const vt_patch *patch; /* the patch threat, for vt_attack_stage_run, or NULL */
-    vt_rng rng;            /* keyed by seed, attack and image: run and step are the attack's to set */
-    float *x_adv;          /* [n] result after VT_OK: a point of the ball; in exhaustive mode it is what is judged. On
-                              entry it holds anything: run() does not read what it has not written */
-    float *work;           /* work_len floats */
+    const float *clean;  /* [n] the ball's centre */
+    const float *x;      /* [n] where the attack starts, in [0,1]; NULL: at `clean` */
+    const float *target; /* [classes] what losses aim away from; NULL: the label */
+    const int32_t *goal; /* the class to reach (vt_oracle_aim), of an attack that can aim; NULL: any but the label */
+    int label, classes;
+    vt_norm norm;
+    double eps;
+    const vt_patch *patch; /* the patch threat, or NULL */
+    vt_oracle_mode mode;
+    vt_grid8 *eight_bit;       /* the 8-bit threat, or NULL */
+    const unsigned char *open; /* ARD: blocks whose attention passes the gradient (vt_loss.open), or NULL */
+    bool blind;                /* no gradients, though the attack may ask for them */
+    vt_rng rng;                /* keyed by seed, attack and image: run and step are the attack's to set */
     /* Called before gradient step k of an attack that follows gradients (pgd), when not NULL: training's maskings (PRM
      * edits x_adv, ARD sets the gradient's path). */
     void (*before_step)(void *ctx, int k, float *x_adv);
     void *ctx;
+    /* and what the attacker adds: */
+    size_t n; /* vt_shape_values(shape): pixels are planar */
+    vt_shape shape;
+    const vt_ball *ball;
+    float *x_adv; /* [n] result after VT_OK: a point of the ball; in exhaustive mode it is what is judged. On entry it
+                     holds anything: run() does not read what it has not written */
+    float *work;  /* work_len floats */
 } vt_task;
 
 /* What one image is worth: passes that it asks for, counted as the oracle counts them. (A gradient at the point of the

@@ -37,7 +37,7 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims) {
 
 /* How many calls of an image that stands to the end the coarse classifier answers; none where nobody would ask again.
  */
-static int64_t coarse_calls(const vt_oracle *o, const vt_attack_stage *s, const vt_attempt *t) {
+static int64_t coarse_calls(const vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     vt_cost_dims dims = {.classes = t->classes,
                          .layers = o->model->tokens.layers,
                          .norm = t->norm,
@@ -47,18 +47,19 @@ static int64_t coarse_calls(const vt_oracle *o, const vt_attack_stage *s, const 
     return (int64_t)((1 - VT_FINISH) * (p.forwards + p.gradients));
 }
 
-vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_attempt *t) {
-    vt_task task = vt_attacker_dims(a->shape, t->classes, t->patch);
+vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+    vt_task task = *t, dims = vt_attacker_dims(a->shape, t->classes, t->patch);
     o->mode = t->mode, o->eight_bit = t->eight_bit, o->open = t->open;
-    vt_ball_init(&a->ball, t->norm, t->eps, t->x, a->pixels, a->lo, a->hi);
+    vt_ball_init(&a->ball, t->norm, t->eps, t->clean, a->pixels, a->lo, a->hi);
     vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);
     o->coarse_calls = coarse_calls(o, s, t);
     if (t->goal) vt_oracle_aim(o, *t->goal);
     if (t->target) vt_oracle_target(o, t->target);
-    task.x = t->start ? t->start : t->x, task.label = t->label, task.ball = &a->ball, task.rng = t->key;
-    task.x_adv = a->x_adv, task.work = a->work, task.before_step = t->before_step, task.ctx = t->ctx;
-    vt_classifier_begin(o->model, &t->key);
-    if (o->coarse) vt_classifier_begin(o->coarse, &t->key);
+    if (!task.x) task.x = t->clean;
+    task.n = dims.n, task.shape = dims.shape, task.patch = dims.patch;
+    task.ball = &a->ball, task.x_adv = a->x_adv, task.work = a->work;
+    vt_classifier_begin(o->model, &t->rng);
+    if (o->coarse) vt_classifier_begin(o->coarse, &t->rng);
     vt_status st = vt_attack_stage_run(o, s, &task);
     bool kept = o->not_finite || (o->has_found && t->mode != VT_ORACLE_EXHAUSTIVE);
     a->at = kept ? o->found : a->x_adv;

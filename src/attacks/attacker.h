@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* An attacker runs one stage on one image and says which point is the image's candidate. It holds the buffers of one
- * thread and is the only place that puts a task together: evaluation, self-test, analyses and training all attack
+ * thread and is the only place that completes a task: evaluation, self-test, analyses and training all attack
  * through it. */
 #ifndef VT_ATTACKS_ATTACKER_H
 #define VT_ATTACKS_ATTACKER_H
@@ -15,28 +15,9 @@ typedef struct vt_attacker {
     size_t pixels, work_len; /* of one image; floats of scratch */
     vt_shape shape;
     float *x_adv, *lo, *hi, *work;
-    vt_ball ball;    /* of the last attempt: its oracle points here */
-    const float *at; /* what that attempt ended with */
+    vt_ball ball;    /* of the last task: its oracle points here */
+    const float *at; /* what that task ended with */
 } vt_attacker;
-
-/* What is asked for one image. */
-typedef struct vt_attempt {
-    const float *x;      /* [pixels] the clean image, the ball's centre */
-    const float *start;  /* [pixels] where the attack starts; NULL: at x */
-    const float *target; /* [classes] what losses aim away from; NULL: the label */
-    const int32_t *goal; /* the class to reach (vt_oracle_aim), of an attack that can aim; NULL: any but the label */
-    int label, classes;
-    vt_norm norm;
-    double eps;
-    const vt_patch *patch; /* the patch threat, or NULL */
-    vt_oracle_mode mode;
-    vt_grid8 *eight_bit;       /* the 8-bit threat, or NULL */
-    const unsigned char *open; /* ARD: blocks whose attention passes the gradient (vt_loss.open), or NULL */
-    bool blind;                /* no gradients, though the attack may ask for them */
-    vt_rng key;                /* of all its draws */
-    void (*before_step)(void *ctx, int k, float *x_adv); /* as vt_task's */
-    void *ctx;
-} vt_attempt;
 
 /* work: floats of scratch, vt_attacker_work of the stages that it will run. */
 vt_status vt_attacker_open(vt_attacker *a, vt_shape shape, size_t work, vt_err *e);
@@ -49,7 +30,7 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims);
 /* Runs the stage against o. VT_OK: it has ended, and a->at is the point that stands for the image: what the oracle
  * confirmed or kept where it searches, the attack's own last point where it is exhaustive. VT_E_NUMERIC: logits were
  * not finite; with o->not_finite a->at is the query that showed it. Other failures as the attack's. */
-vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_attempt *t);
+vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
 /* Why it failed, for a sentence: what the model said (VT_E_MODEL), else the status's name. */
 const char *vt_attacker_why(const vt_oracle *o, vt_status s);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "eval/eight_bit.h"
 
 static void worker_close(vt_worker *w) {
     vt_oracle_close(&w->oracle);
@@ -15,15 +16,15 @@ static void worker_close(vt_worker *w) {
     memset(w, 0, sizeof *w);
 }
 
-static vt_status worker_open(vt_worker *w, const vt_eval_thread_needs *n, const vt_eval_thread *c, int slot,
-                             vt_err *e) {
-    const vt_subject *s = n->subject;
+static vt_status worker_open(vt_worker *w, const vt_eval *v, const vt_eval_thread *c, int slot, vt_err *e) {
+    const vt_subject *s = v->subject;
+    vt_task dims = vt_eval_dims(v);
     VT_TRY(vt_subject_seat(&w->model, s, NULL, c->batchers[0], slot, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
-    if (n->eight_bit) VT_TRY(vt_grid8_open(&w->grid, n->dims.n, e));
-    VT_TRY(vt_attacker_open(&w->attacker, n->dims.shape, n->work, e));
-    w->oracle.interrupt = n->interrupt;
-    if (n->surrogate) {
+    if (vt_eight_bit_wanted(v)) VT_TRY(vt_grid8_open(&w->grid, dims.n, e));
+    VT_TRY(vt_attacker_open(&w->attacker, dims.shape, vt_eval_work(v, &dims), e));
+    w->oracle.interrupt = v->interrupt;
+    if (vt_eval_transfers(v)) {
         VT_TRY(vt_subject_seat(&w->surrogate, s, s->surrogate, c->batchers[1], slot, e));
         w->oracle.surrogate = &w->surrogate;
     }
@@ -38,8 +39,8 @@ static vt_status worker_open(vt_worker *w, const vt_eval_thread_needs *n, const 
         VT_TRY(vt_subject_seat(&w->coarse, s, NULL, c->batchers[c->n_batchers - 1], slot, e));
         w->oracle.coarse = &w->coarse;
     }
-    size_t k = (size_t)n->dims.classes;
-    w->x = vt_alloc(n->dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
+    size_t k = (size_t)dims.classes;
+    w->x = vt_alloc(dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
     w->z64 = vt_alloc((size_t)vt_classifier_votes(&w->model) * k * sizeof(double));
     if (w->x && w->z && w->z64) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more image at a time");
@@ -51,17 +52,19 @@ static vt_status add_network(vt_eval_thread *c, const vt_subject *s, const vt_mo
     return VT_OK;
 }
 
-vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_thread_needs *n, vt_err *e) {
-    *c = (vt_eval_thread){.batch = n->batch, .workers = calloc((size_t)n->batch, sizeof *c->workers)};
-    if (!c->workers) return vt_fail(e, VT_E_MEMORY, "no memory for %d images at a time", n->batch);
-    VT_TRY(vt_fiber_open(&c->pool, n->batch, e));
-    VT_TRY(add_network(c, n->subject, NULL, e));
-    if (n->surrogate) VT_TRY(add_network(c, n->subject, n->subject->surrogate, e));
-    if (n->subject->search) {
-        VT_TRY(vt_subject_coarse(&c->batchers[c->n_batchers], n->subject, n->batch, c->pool, e));
+vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval *v, vt_err *e) {
+    const vt_subject *s = v->subject;
+    int batch = vt_eval_batch(v);
+    *c = (vt_eval_thread){.batch = batch, .workers = calloc((size_t)batch, sizeof *c->workers)};
+    if (!c->workers) return vt_fail(e, VT_E_MEMORY, "no memory for %d images at a time", batch);
+    VT_TRY(vt_fiber_open(&c->pool, batch, e));
+    VT_TRY(add_network(c, s, NULL, e));
+    if (vt_eval_transfers(v)) VT_TRY(add_network(c, s, s->surrogate, e));
+    if (s->search) {
+        VT_TRY(vt_subject_coarse(&c->batchers[c->n_batchers], s, batch, c->pool, e));
         c->n_batchers++;
     }
-    for (int i = 0; i < n->batch; i++) VT_TRY(worker_open(&c->workers[i], n, c, i, e));
+    for (int i = 0; i < batch; i++) VT_TRY(worker_open(&c->workers[i], v, c, i, e));
     return VT_OK;
 }
 

@@ -4,9 +4,7 @@
 #ifndef VT_EVAL_EVAL_THREAD_H
 #define VT_EVAL_EVAL_THREAD_H
 
-#include <signal.h>
-#include "attacks/attacker.h"
-#include "eval/subject.h"
+#include "eval/evaluate.h"
 
 /* What attacks one image at a time: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct vt_worker {
@@ -26,17 +24,8 @@ typedef struct vt_eval_thread {
     vt_worker *workers; /* [batch]: one for each fiber of the pool */
 } vt_eval_thread;
 
-typedef struct vt_eval_thread_needs {
-    const vt_subject *subject; /* must outlive the thread */
-    int batch;                 /* images at a time */
-    vt_task dims;              /* sizes alone */
-    size_t work;               /* floats of scratch that the hungriest stage needs */
-    bool eight_bit, surrogate; /* is there an 8-bit entry; an attack that transfers? */
-    const volatile sig_atomic_t *interrupt;
-} vt_eval_thread_needs;
-
-/* What failed is closed by vt_eval_thread_close too. */
-vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_thread_needs *n, vt_err *e);
+/* For the evaluation v, which must outlive it. What failed is closed by vt_eval_thread_close too. */
+vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval *v, vt_err *e);
 void vt_eval_thread_close(vt_eval_thread *c); /* accepts a zeroed one */
 
 #endif

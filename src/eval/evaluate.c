@@ -36,17 +36,6 @@ typedef struct stage_run {
 
 static vt_team *team_of(const vt_eval *v) { return v->place ? v->place->team : NULL; }
 
-static vt_eval_thread_needs needs_of(const vt_eval *v) {
-    vt_task dims = vt_eval_dims(v);
-    return (vt_eval_thread_needs){.subject = v->subject,
-                                  .batch = vt_eval_batch(v),
-                                  .dims = dims,
-                                  .work = vt_eval_work(v, &dims),
-                                  .eight_bit = vt_eight_bit_wanted(v),
-                                  .surrogate = vt_eval_transfers(v),
-                                  .interrupt = v->interrupt};
-}
-
 /* ---- one image ---- */
 
 static void from_verdict(vt_record *r, const vt_verdict *d) {
@@ -102,7 +91,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     vt_record r = {.image = image, .entry = run->entry, .stage = run->stage, .target = -1};
     if (c->targets) r.target = c->targets[vt_image_place(c->images, c->n, image)];
     const int32_t *target = c->targets ? &r.target : NULL;
-    vt_attempt t = {.x = w->x,
+    vt_task t = {.clean = w->x,
                     .classes = vt_subject_classes(v->subject),
                     .norm = v->norm,
                     .eps = v->eps,
@@ -111,7 +100,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     t.label = r.label, t.mode = mode_of(v, run->entry);
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
-    t.key = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
+    t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
     if (v->radii && t.mode != VT_ORACLE_CLOSEST) t.eps = v->radii[run->entry - 1].eps;
     VT_TRY(check_attack_status(vt_attacker_run(&w->attacker, &w->oracle, st, &t), &w->oracle, image, st->def->name, e));
     const float *candidate = w->attacker.at;
@@ -282,9 +271,8 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_th
                          int32_t *todo, vt_err *e) {
     VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(note_lines(v, l, b, 0, e));
-    const vt_eval_thread_needs needs = needs_of(v);
     vt_status s = VT_OK;
-    for (int i = 0; i < v->threads && s == VT_OK; i++) s = vt_eval_thread_open(&eval_threads[i], &needs, e);
+    for (int i = 0; i < v->threads && s == VT_OK; i++) s = vt_eval_thread_open(&eval_threads[i], v, e);
     VT_TRY(vt_team_agree(team_of(v), s, e));
     vt_eta o;
     vt_eta_begin(&o, v);

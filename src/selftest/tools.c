@@ -164,9 +164,9 @@ vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image)
 vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
                         vt_err *e) {
     const vt_eval *v = g->t->v;
-    vt_attempt a = {.x = g->x, .label = t->label, .classes = t->classes, .norm = v->norm, .eps = t->eps};
+    vt_task a = {.clean = g->x, .label = t->label, .classes = t->classes, .norm = v->norm, .eps = t->eps};
     a.mode = t->to_the_end ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH,
-    a.key = vt_selftest_key(g->t, t->purpose, t->image);
+    a.rng = vt_selftest_key(g->t, t->purpose, t->image);
     vt_status s = vt_attacker_run(&g->attacker, t->o, stage, &a);
     g->forwards += (double)t->o->forwards, g->gradients += (double)t->o->gradients;
     if (s == VT_INTERRUPTED) return s;
@@ -176,7 +176,7 @@ vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, con
         return vt_fail(e, s, "image %d: %s failed in the self-test: %.1800s", t->image, stage->def->name,
                        vt_attacker_why(t->o, s));
     vt_verdict d;
-    if (t->judge != t->o->model) vt_classifier_begin(t->judge, &a.key);
+    if (t->judge != t->o->model) vt_classifier_begin(t->judge, &a.rng);
     VT_TRY(vt_verify(&d, t->judge, g->x, g->attacker.at, t->label, v->norm, t->eps, g->z, g->z64, e));
     g->forwards += t->judge != t->o->model;
     *broken = d.broken && d.finite;

@@ -123,24 +123,24 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
         memcpy(x_adv, x, n * sizeof *x_adv);
         return VT_OK;
     }
-    vt_attempt t = {.x = x, .classes = in->m->config.classes, .norm = in->norm, .eps = eps, .mode = VT_ORACLE_UNJUDGED};
-    t.key = (vt_rng){.seed = in->seed,
+    vt_task t = {.clean = x, .classes = in->m->config.classes, .norm = in->norm, .eps = eps, .mode = VT_ORACLE_UNJUDGED};
+    t.rng = (vt_rng){.seed = in->seed,
                      .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
                      .image = (uint32_t)image};
     t.label = vt_argmax_f32(target, t.classes);
     VT_TRY(goal_target(&t.target, in, x, target, e));
-    if (in->how && in->how->noise > 0) t.x = add_uniform_noise(in, x, eps, t.key, n);
+    if (in->how && in->how->noise > 0) t.clean = add_uniform_noise(in, x, eps, t.rng, n);
     if (in->start_sigma > 0) {
-        vt_rng_normals(&t.key, in->start, n);
+        vt_rng_normals(&t.rng, in->start, n);
         for (size_t i = 0; i < n; i++) {
-            float v = t.x[i] + (float)in->start_sigma * in->start[i];
+            float v = t.clean[i] + (float)in->start_sigma * in->start[i];
             in->start[i] = v < 0 ? 0 : v > 1 ? 1 : v;
         }
-        t.start = in->start;
+        t.x = in->start;
     }
     if (in->how && (in->how->ard || in->how->prm)) {
         double ramp = in->how->warm > 0 && share < in->how->warm ? share / in->how->warm : 1;
-        in->keep = ramp * in->how->drop_rate, in->step = step, in->clean = t.x;
+        in->keep = ramp * in->how->drop_rate, in->step = step, in->clean = t.clean;
         memset(in->open, 1, (size_t)vt_model_blocks(in->m));
         t.before_step = before_step, t.ctx = in, t.open = in->how->ard ? in->open : NULL;
     }

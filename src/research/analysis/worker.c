@@ -54,8 +54,8 @@ static void bench_close(vt_analysis_worker *b) {
 /* One stage to its end, from the clean image. */
 static vt_status stage_run(vt_analysis_worker *b, const vt_attack_stage *stage, vt_oracle_mode mode, vt_norm norm,
                            double eps, vt_err *e) {
-    vt_attempt t = {.x = b->x, .label = b->label, .classes = b->classes, .norm = norm, .eps = eps, .mode = mode};
-    t.key = (vt_rng){.seed = b->a->seed, .purpose = vt_rng_purpose(stage->def->name), .image = (uint32_t)b->image};
+    vt_task t = {.clean = b->x, .label = b->label, .classes = b->classes, .norm = norm, .eps = eps, .mode = mode};
+    t.rng = (vt_rng){.seed = b->a->seed, .purpose = vt_rng_purpose(stage->def->name), .image = (uint32_t)b->image};
     vt_status s = vt_attacker_run(&b->attacker, &b->oracle, stage, &t);
     if (s == VT_INTERRUPTED) return vt_fail(e, s, "interrupted; an analysis keeps nothing half done");
     if (s == VT_OK) return VT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One image through one stage: which point stands for it in each mode, what an attempt hands on, what it leaves. A
+/* One image through one stage: which point stands for it in each mode, what a task hands on, what it leaves. A
  * planted linear classifier is the judge: what is broken is known by hand. */
 #include "attack_fixture.h"
 #include "attacks/attacker.h"
@@ -31,14 +31,14 @@ static void close_scene(scene *s) {
     planted_free(&s->p);
 }
 
-static vt_attempt attempt(const scene *s, vt_oracle_mode mode, double eps) {
-    return (vt_attempt){.x = s->b.x,
-                        .label = s->b.label,
-                        .classes = CLASSES,
-                        .norm = VT_LINF,
-                        .eps = eps,
-                        .mode = mode,
-                        .key = {.seed = 1, .purpose = 7}};
+static vt_task task_of(const scene *s, vt_oracle_mode mode, double eps) {
+    return (vt_task){.clean = s->b.x,
+                     .label = s->b.label,
+                     .classes = CLASSES,
+                     .norm = VT_LINF,
+                     .eps = eps,
+                     .mode = mode,
+                     .rng = {.seed = 1, .purpose = 7}};
 }
 
 static bool wrong(scene *s, const float *x) { return predicted(&s->p, x) != s->b.label; }
@@ -50,7 +50,7 @@ static void modes(void **state) {
     scene s;
     open_scene(&s, "pgd:steps=20,alpha=0.02,random_start=0");
     const vt_attack_stage *st = &s.attack.stages[0];
-    vt_attempt t = attempt(&s, VT_ORACLE_SEARCH, 0.2);
+    vt_task t = task_of(&s, VT_ORACLE_SEARCH, 0.2);
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, st, &t), VT_OK);
     assert_true(s.b.o.has_found && s.a.at == s.b.o.found && wrong(&s, s.a.at));
     int64_t early = s.b.o.gradients;
@@ -80,13 +80,14 @@ static void count(void *ctx, int k, float *x_adv) {
     steps++;
 }
 
-/* What an attempt says reaches the attack: no gradients where it is blind, the start, the callback, the key. */
+/* What a task says reaches the attack: no gradients where it is blind, the start, the callback, the key of its draws.
+ */
 static void requests(void **state) {
     (void)state;
     scene s;
     open_scene(&s, "pgd:steps=3,random_start=0");
     const vt_attack_stage *st = &s.attack.stages[0];
-    vt_attempt t = attempt(&s, VT_ORACLE_EXHAUSTIVE, 0.05);
+    vt_task t = task_of(&s, VT_ORACLE_EXHAUSTIVE, 0.05);
     t.blind = true;
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, st, &t), VT_E_FORBIDDEN);
     t.blind = false, t.before_step = count, t.ctx = &steps, steps = 0;
@@ -105,12 +106,12 @@ static void requests(void **state) {
     close_scene(&s);
     open_scene(&s, "pgd:steps=1,alpha=0.001,random_start=1");
     float first[3 * SIDE * SIDE];
-    t = attempt(&s, VT_ORACLE_EXHAUSTIVE, 0.05);
+    t = task_of(&s, VT_ORACLE_EXHAUSTIVE, 0.05);
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, &s.attack.stages[0], &t), VT_OK);
     memcpy(first, s.a.at, sizeof first);
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, &s.attack.stages[0], &t), VT_OK);
     assert_memory_equal(first, s.a.at, sizeof first);
-    t.key.seed = 2;
+    t.rng.seed = 2;
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, &s.attack.stages[0], &t), VT_OK);
     assert_true(memcmp(first, s.a.at, sizeof first) != 0);
     close_scene(&s);

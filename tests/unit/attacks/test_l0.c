@@ -100,8 +100,8 @@ static void attack(planted *p, const char *spec, int label, double eps, const fl
 
     assert_int_equal(vt_attacker_open(&by, p->shape, vt_attacker_work(&a, &dims), &e), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &p->c, &e), VT_OK);
-    vt_attempt t = {.x = x, .label = label, .classes = p->classes, .norm = VT_L0, .eps = eps};
-    t.mode = VT_ORACLE_EXHAUSTIVE, t.key = (vt_rng){.seed = 1, .purpose = vt_rng_purpose(spec)};
+    vt_task t = {.clean = x, .label = label, .classes = p->classes, .norm = VT_L0, .eps = eps};
+    t.mode = VT_ORACLE_EXHAUSTIVE, t.rng = (vt_rng){.seed = 1, .purpose = vt_rng_purpose(spec)};
     assert_int_equal(vt_attacker_run(&by, &o, &a.stages[0], &t), VT_OK);
     memcpy(out, by.x_adv, p->n * sizeof *out);
     vt_oracle_close(&o), vt_attacker_close(&by), vt_attack_free(&a);

@@ -363,11 +363,11 @@ static void test_share(void **state) {
         c.t.b[1] = c.s.t.b[1] = -1;
         assert_int_equal(vt_attack_parse(&a, "square:queries=100", VT_LINF, &e), VT_OK);
         assert_int_equal(vt_attacker_open(&w, c.s.task.shape, vt_attacker_work(&a, &c.s.task), &e), VT_OK);
-        const vt_attempt t = {.x = c.s.x,
-                              .classes = K,
-                              .norm = VT_LINF,
-                              .eps = 0.1,
-                              .mode = judged ? VT_ORACLE_SEARCH : VT_ORACLE_UNJUDGED};
+        const vt_task t = {.clean = c.s.x,
+                           .classes = K,
+                           .norm = VT_LINF,
+                           .eps = 0.1,
+                           .mode = judged ? VT_ORACLE_SEARCH : VT_ORACLE_UNJUDGED};
         assert_int_equal(vt_attacker_run(&w, &c.s.o, &a.stages[0], &t), VT_OK);
         assert_int_equal(c.t.calls, judged ? 95 : 0);
         assert_int_equal(c.s.t.calls, judged ? 6 : 101);

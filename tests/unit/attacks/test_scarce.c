@@ -18,7 +18,7 @@ static double *pixels;
 static const vt_norm norms[] = {VT_LINF, VT_L2, VT_L1, VT_L0};
 
 /* Two steps or four queries of it, under the first threat that it knows. */
-static vt_status parse(vt_attack *a, const vt_attack_def *def, vt_attempt *t, vt_patch *patch, vt_err *e) {
+static vt_status parse(vt_attack *a, const vt_attack_def *def, vt_task *t, vt_patch *patch, vt_err *e) {
     char spec[64];
     snprintf(spec, sizeof spec, "%s", def->name);
     for (const vt_opt *o = def->opts; o && o->key; o++)
@@ -44,7 +44,7 @@ static vt_status attack(const void *ctx, vt_err *e) {
     float x[3 * 12 * 12];
     size_t n = toy_pixels(model);
     for (size_t i = 0; i < n; i++) x[i] = (float)pixels[i];
-    vt_attempt t = {.x = x, .label = 1, .classes = model->config.classes, .mode = VT_ORACLE_EXHAUSTIVE};
+    vt_task t = {.clean = x, .label = 1, .classes = model->config.classes, .mode = VT_ORACLE_EXHAUSTIVE};
     vt_status s = parse(&a, def, &t, &patch, e);
     vt_task dims = vt_attacker_dims(vt_config_shape(&model->config), t.classes, t.patch);
     if (s == VT_OK) s = vt_classifier_open(&c, model, e);
