@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "core/threads.h"
 #include "eval/evaluate.h"
-#include "eval/request.h"
+#include "eval/options.h"
 #include "eval/verifier.h"
 
 /* ---- arrays as a data set ---- */
@@ -137,7 +137,7 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
     *norm = VT_LINF, *eps = 1;
     if (!p->threat) {
         VT_TRY(vt_api_norm(p->norm, norm, e));
-        return vt_request_eps(vt_api_real(text, p->eps), *norm, eps, e);
+        return vt_eps_parse(vt_api_real(text, p->eps), *norm, eps, e);
     }
     if (p->norm || p->eps != 0)
         return vt_fail(e, VT_E_USAGE, "threat %.60s stands in place of norm and eps: leave them NULL and 0", p->threat);
@@ -158,8 +158,8 @@ static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p
     return VT_OK;
 }
 
-static vt_status make_ready(vt_eval *v, vt_attack attacks[2], const vitrine_attack_plan *p, const vitrine_model *m,
-                            vt_err *e) {
+static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitrine_attack_plan *p,
+                            const vitrine_model *m, vt_err *e) {
     VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, p, m, e));
     if (p->seed > INT64_MAX) return vt_fail(e, VT_E_USAGE, "seed is above %lld", (long long)INT64_MAX);
     if (p->batch < 0 || p->batch > VT_FIBER_MOST)
@@ -176,7 +176,7 @@ static vt_status pick_threads(int *threads, const vitrine_model *m, int asked, v
     return VT_OK;
 }
 
-static vt_status set_pace(vt_eval *v, const vitrine_model *m, const vitrine_attack_plan *p, vt_err *e) {
+static vt_status set_pace(vt_eval_options *v, const vitrine_model *m, const vitrine_attack_plan *p, vt_err *e) {
     enum { MOST = 64 };
     bool foreign = m->subject.remote || m->subject.own;
     int takes = m->subject.remote ? vt_remote_usual(m->subject.remote) : vt_subject_takes(&m->subject);
@@ -185,7 +185,7 @@ static vt_status set_pace(vt_eval *v, const vitrine_model *m, const vitrine_atta
     return VT_OK;
 }
 
-static vt_status run_on(vt_eval *v, const found *f, vt_err *e) {
+static vt_status run_on(vt_eval_options *v, const found *f, vt_err *e) {
     vt_ledger *l = NULL;
     char eps[40];
     v->eps_text = vt_api_real(eps, v->eps);
@@ -212,8 +212,8 @@ static vt_status read_targets(vt_targets *t, const arrays *a, const int32_t *tar
 }
 
 /* The caller's arrays as the images of an evaluation that is ready otherwise; *images to be freed. */
-static vt_status attach_arrays(vt_eval *v, vt_targets *t, int32_t **images, arrays *a, const vitrine_attack_plan *p,
-                               vt_err *e) {
+static vt_status attach_arrays(vt_eval_options *v, vt_targets *t, int32_t **images, arrays *a,
+                               const vitrine_attack_plan *p, vt_err *e) {
     VT_TRY(check_arrays(a, v->subject->data->classes, e));
     VT_TRY(number_rows(a, p->images, e));
     if (p->targets) VT_TRY(read_targets(t, a, p->targets, e));
@@ -228,7 +228,7 @@ static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan
                                vt_err *e) {
     vt_attack attacks[2] = {0};
     vt_targets targets = {0};
-    vt_eval v = {0};
+    vt_eval_options v = {0};
     vt_dataset d = {.def = &in_memory,
                     .path = (char *)(uintptr_t) "the caller's arrays",
                     .count = INT32_MAX,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* vitrine_evaluate: an evaluation by its options, as the command's (eval/request). */
+/* vitrine_evaluate: an evaluation by its options, as the command's (eval/options). */
 #include <stdint.h>
 #include <stdlib.h>
 #include "api/api.h"
 #include "eval/report/checksums.h"
 #include "eval/report/save_adv.h"
 #include "eval/report/summary.h"
-#include "eval/request.h"
+#include "eval/evaluate.h"
 #include "io/image_list.h"
 
 static const char *const own_options[] = {"weights",
@@ -48,7 +48,7 @@ static const char *const own_options[] = {"weights",
 /* Everything that the call holds; freed in one place. */
 typedef struct job {
     vt_api_options options;
-    vt_request request;
+    vt_eval_options v;
     const vitrine_listener *listener;
     vitrine_run *run;
 } job;
@@ -75,8 +75,8 @@ static void report_message(void *ctx, const char *text, bool live) {
 static vt_status open_ledger(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *out = vt_chosen(c, "out");
-    size_t pixels = vt_subject_pixels(&j->request.subject);
-    json_t *header = vt_eval_header(&j->request.v);
+    size_t pixels = vt_subject_pixels(&j->v.own.subject);
+    json_t *header = vt_eval_header(&j->v);
     if (!header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     vt_status s = !out ? vt_ledger_memory(&j->run->ledger, header, pixels, e)
                   : vt_is_chosen(c, "resume") && vt_ledger_exists(out)
@@ -101,26 +101,24 @@ static vt_status write_reports(job *j, vt_err *e) {
     return st == VT_OK ? vt_checksums_write(out, e) : st;
 }
 
-static vt_status open_request(job *j, vt_err *e) {
-    vt_request *r = &j->request;
+static vt_status open_evaluation(job *j, vt_err *e) {
+    vt_eval_options *v = &j->v;
     const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
     if (!weights == !oracle) return vt_fail(e, VT_E_USAGE, "vitrine_evaluate needs the option weights, or oracle");
-    r->c = &j->options.c, r->known = report_assumptions, r->known_ctx = (void *)(uintptr_t)j->listener;
-    if (j->listener) r->interrupt = j->listener->interrupt;
-    VT_TRY(vt_request_threat(r, e));
-    VT_TRY(vt_request_attacks(r, e));
-    VT_TRY(vt_request_terms(r, e));
-    return vt_request_open(r, weights, e);
+    v->choices = &j->options.c, v->known = report_assumptions, v->known_ctx = (void *)(uintptr_t)j->listener;
+    if (j->listener) v->interrupt = j->listener->interrupt;
+    VT_TRY(vt_eval_options_read(v, e));
+    return vt_eval_options_open(v, weights, e);
 }
 
 /* What the command says of the data on stderr. */
 static void say_data(const job *j, const vitrine_listener *l) {
-    const vt_request *r = &j->request;
-    const vt_dataset *d = r->subject.data;
+    const vt_eval_options *v = &j->v;
+    const vt_dataset *d = v->subject->data;
     char text[160];
     if (*d->said) l->say(l->ctx, d->said);
     if (*d->how && !d->head) l->say(l->ctx, d->how);
-    if (vt_is_chosen(r->c, "images") && vt_image_classes_text(d, r->images, r->v.n_images, text, sizeof text))
+    if (vt_is_chosen(v->choices, "images") && vt_image_classes_text(d, v->images, v->n_images, text, sizeof text))
         l->say(l->ctx, text);
 }
 
@@ -128,14 +126,13 @@ static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
     static const char *const *const known_options[] = {own_options, vt_api_model_options, NULL};
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
-    VT_TRY(open_request(j, e));
-    if (l && l->say)
-        j->request.v.progress = (vt_progress){.show = report_message, .ctx = (void *)(uintptr_t)l, .live = true};
+    VT_TRY(open_evaluation(j, e));
+    if (l && l->say) j->v.progress = (vt_progress){.show = report_message, .ctx = (void *)(uintptr_t)l, .live = true};
     if (l && l->say) say_data(j, l);
     VT_TRY(open_ledger(j, e));
     if (l && l->told) j->run->ledger->told = report_verdict, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
-    j->run->images = (int64_t)j->request.v.n_images;
-    vt_status s = vt_eval_run(&j->request.v, j->run->ledger, e);
+    j->run->images = (int64_t)j->v.n_images;
+    vt_status s = vt_eval_run(&j->v, j->run->ledger, e);
     j->run->ledger->told = NULL;
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %zu ledger lines are %s", j->run->ledger->count,
@@ -160,7 +157,7 @@ vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options, c
     if (j) {
         if (s == VT_OK) *out = j->run, j->run = NULL;
         vitrine_run_close(j->run);
-        vt_request_close(&j->request);
+        vt_eval_options_close(&j->v);
         vt_api_options_free(&j->options);
     }
     free(j);

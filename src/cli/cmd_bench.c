@@ -13,7 +13,7 @@
 #include "core/rand.h"
 #include "core/sort.h"
 #include "core/threads.h"
-#include "eval/request.h"
+#include "eval/options.h"
 #include "models/arch.h"
 #include "models/net/session.h"
 #include "models/packing.h"
@@ -179,7 +179,7 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
 
 static vt_status prepare_search(bench *b, vt_packed **packed, const vt_cli *c, vt_model *m, vt_err *e) {
     b->subject.model = m;
-    VT_TRY(vt_request_search(&c->given, &b->subject, e));
+    VT_TRY(vt_search_parse(&c->given, &b->subject, e));
     b->left_out[SEARCH] = !b->subject.search;
     if (b->subject.search != VT_PRODUCTS_BF16) return VT_OK;
     vt_status s = vt_model_pack(packed, m, e);

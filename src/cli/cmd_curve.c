@@ -26,12 +26,10 @@ enum { MOST = 64 }; /* attacks times radii */
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
-    vt_eval v;
-    vt_subject subject;
-    int32_t *images;
+    vt_eval_options v;
     vt_attack attacks[MOST];
     vt_radius radii[MOST];
-    char eps_text[40], *texts; /* texts: --confirm, cut into pieces */
+    char *texts; /* --confirm, cut into pieces */
     vt_run_place place;
     vt_ledger *ledger;
     json_t *header;
@@ -104,7 +102,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     char *save = NULL;
     for (char *t = strtok_r(j->texts, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
         if (n == MOST) return vt_fail(e, VT_E_USAGE, "--confirm takes at most %d eps", MOST);
-        VT_TRY(vt_request_eps(t, j->v.norm, &at[n].eps, e));
+        VT_TRY(vt_eps_parse(t, j->v.norm, &at[n].eps, e));
         at[n++].text = t;
     }
     qsort(at, (size_t)n, sizeof *at, by_eps);
@@ -121,8 +119,9 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
+    const char *weights;
     long long seed;
-    vt_request asked;
+    vt_cli_eval_options(&j->v, c);
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
     VT_TRY(parse_attacks(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
@@ -130,19 +129,10 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed;
     j->v.skip_not_finite = vt_cli_has(c, "skip-not-finite");
-    VT_TRY(vt_cli_data(c, &j->subject.data, e));
-    VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
-    vt_cli_say_data(c, j->subject.data, j->images, j->v.n_images);
-    VT_TRY(vt_request_search(&c->given, &j->subject, e));
-    vt_cli_request(&asked, c);
-    VT_TRY(vt_request_pace(&asked, &j->subject, &j->v, e));
-    j->v.subject = &j->subject, j->v.images = j->images;
-    double pixels = (double)vt_subject_pixels(&j->subject);
-    j->v.eps = j->v.norm == VT_LINF ? 1 : j->v.norm == VT_L2 ? sqrt(pixels) : pixels;
-    snprintf(j->eps_text, sizeof j->eps_text, "%.17g", j->v.eps);
-    j->v.eps_text = j->eps_text;
-    VT_TRY(vt_eval_check(&j->v, e));
+    VT_TRY(vt_cli_has_data(c, e));
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_eval_options_open(&j->v, weights, e));
+    vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
     j->header = vt_eval_header(&j->v);
     return j->header ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
 }
@@ -150,7 +140,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
     vt_cli_place(&j->place, c, &j->v);
     if (c->team) j->v.place = &j->place;
-    return vt_parts_open(&j->ledger, &j->place, j->header, vt_subject_pixels(&j->subject), e);
+    return vt_parts_open(&j->ledger, &j->place, j->header, vt_subject_pixels(j->v.subject), e);
 }
 
 /* ---- terminal ---- */
@@ -281,7 +271,7 @@ static void write_script(FILE *f, const void *data) {
 static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
     char path[VT_PATH_MAX], name[100], title[200];
     if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    const vt_remote *r = j->subject.remote;
+    const vt_remote *r = j->v.subject->remote;
     vt_model_nickname(r ? vt_remote_hello(r)->name : cli->positional[0], name);
     snprintf(title, sizeof title, "%s: robust accuracy over eps, %s, %zu images", name, vt_norm_name(c->norm), c->n);
     return vt_plot_written(path, title, write_script, c, e);
@@ -292,10 +282,10 @@ static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, 
 /* The self-test's first parts, at the scale of a usual ball: a curve has no eps of its own. */
 static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
-    vt_eval v = j->v;
+    vt_eval_options v = j->v;
     if (vt_cli_has(c, "no-selftest") || !v.n_attacks || v.norm == VT_L0) return VT_OK;
     v.eps_text = usual[v.norm], v.radii = NULL;
-    VT_TRY(vt_request_eps(v.eps_text, v.norm, &v.eps, e));
+    VT_TRY(vt_eps_parse(v.eps_text, v.norm, &v.eps, e));
     return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
 }
 
@@ -313,7 +303,7 @@ static vt_status report_curve(job *j, const vt_cli *cli, double seconds, vt_err 
     if (s == VT_OK) s = test_itself(j, cli, e);
     json_t *more =
         json_pack("{s:o}", "subject", vt_subject_json(cli->n_positional ? cli->positional[0] : NULL, &cli->given));
-    if (vt_cli_has(cli, "search")) json_object_set_new(more, "search", vt_cli_search_json(cli, &j->subject));
+    if (vt_cli_has(cli, "search")) json_object_set_new(more, "search", vt_cli_search_json(cli, j->v.subject));
     if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
     json_decref(more);
     if (s == VT_OK) s = vt_checksums_write(out, e);
@@ -326,13 +316,14 @@ static vt_status report_curve(job *j, const vt_cli *cli, double seconds, vt_err 
 static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
-    vt_cli_say_search(c, &j->subject);
+    vt_cli_say_search(c, j->v.subject);
     if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
-    bool tell = !vt_team_rank(c->team) && !j->ledger->count && !*j->subject.data->corruption.name && !j->subject.remote;
-    if (tell) vt_cli_hint(j->subject.model, j->subject.data, j->images, j->v.n_images, j->v.threads);
+    bool tell =
+        !vt_team_rank(c->team) && !j->ledger->count && !*j->v.subject->data->corruption.name && !j->v.subject->remote;
+    if (tell) vt_cli_hint(j->v.subject->model, j->v.subject->data, j->v.images, j->v.n_images, j->v.threads);
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);
@@ -348,8 +339,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_ledger_close(j.ledger);
     json_decref(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
-    free(j.images), free(j.texts);
-    vt_subject_close(&j.subject);
+    free(j.texts);
+    vt_eval_options_close(&j.v);
     return s;
 }
 

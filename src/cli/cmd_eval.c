@@ -30,49 +30,35 @@ extern const vt_command vt_command_selftest;
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
-    vt_request r;
+    vt_eval_options v;
     vt_run_place place;
     vt_ledger *ledger;
     json_t *header;
     vt_floor floor;
-    const vt_paper *paper;               /* --as-published, or NULL */
-    int published[VT_PUBLISHED_ROWS][2]; /* its rows' entries, as published and corrected */
-    bool brief;                          /* one of many: its table goes into files alone */
+    const vt_paper *paper;                            /* --as-published, or NULL */
+    vt_named_attack published[2 * VT_PUBLISHED_ROWS]; /* its rows, each as published and corrected */
+    bool brief;                                       /* one of many: its table goes into files alone */
 } job;
-
-/* The entry of this attack under the row's name: one of those from `first` on, or a new one. */
-static vt_status paper_entry(job *j, const char *spec, const char *label, int first, int *entry, vt_err *e) {
-    VT_TRY(vt_request_add(&j->r, spec, false, 0, VT_SCORE_BALL, e));
-    vt_attack *a = &j->r.attacks[j->r.v.n_attacks - 1];
-    *entry = j->r.v.n_attacks;
-    snprintf(a->name, sizeof a->name, "%s", label);
-    for (int i = first; i < j->r.v.n_attacks - 1; i++) {
-        if (strcmp(j->r.attacks[i].id, a->id) || j->r.attacks[i].scoring != a->scoring) continue;
-        *entry = i + 1;
-        vt_attack_free(a);
-        j->r.v.n_attacks--;
-        break;
-    }
-    return VT_OK;
-}
 
 /* --as-published PAPER: for each row of its tables the evaluator that was run, and the corrected one. */
 static vt_status parse_paper(job *j, const vt_cli *c, vt_err *e) {
     const char *name = vt_cli_get(c, "as-published"), *eps_text = vt_cli_get(c, "eps");
     double eps = 0;
+    vt_norm norm;
     if (!name) return VT_OK;
     VT_TRY(vt_paper_find(&j->paper, name, e));
     if (vt_cli_nth(c, "as-published", 1)) return vt_fail(e, VT_E_USAGE, "give --as-published once: one paper a run");
     if (vt_cli_has(c, "exhaustive"))
         return vt_fail(e, VT_E_USAGE, "--as-published %s compares with a scoring that --exhaustive changes: give one",
                        name);
-    if (j->r.v.norm == VT_LINF && !j->r.v.patch.size) VT_TRY(vt_request_eps(eps_text, j->r.v.norm, &eps, e));
-    VT_TRY(vt_paper_fits(j->paper, j->r.v.norm, vt_cli_get(c, "threat"), eps, eps_text, e));
-    int first = j->r.v.n_attacks;
+    VT_TRY(vt_cli_norm(c, &norm, e));
+    if (norm == VT_LINF && !vt_cli_has(c, "threat")) VT_TRY(vt_eps_parse(eps_text, norm, &eps, e));
+    VT_TRY(vt_paper_fits(j->paper, norm, vt_cli_get(c, "threat"), eps, eps_text, e));
+    j->v.named = j->published;
     for (int i = 0; i < VT_PUBLISHED_ROWS && j->paper->rows[i].label; i++) {
         const vt_published_row *r = &j->paper->rows[i];
-        VT_TRY(paper_entry(j, r->published, r->label, first, &j->published[i][0], e));
-        VT_TRY(paper_entry(j, r->corrected, r->label, first, &j->published[i][1], e));
+        j->published[j->v.n_named++] = (vt_named_attack){r->published, r->label, 0};
+        j->published[j->v.n_named++] = (vt_named_attack){r->corrected, r->label, 0};
     }
     return VT_OK;
 }
@@ -86,28 +72,26 @@ static vt_status paper_alone(const job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *weights;
-    vt_cli_request(&j->r, c);
-    VT_TRY(vt_request_threat(&j->r, e));
-    VT_TRY(vt_request_attacks(&j->r, e));
+    vt_cli_eval_options(&j->v, c);
     VT_TRY(parse_paper(j, c, e));
     VT_TRY(paper_alone(j, c, e));
-    VT_TRY(vt_floor_parse(&j->floor, c, j->r.v.n_attacks > 0, e));
-    VT_TRY(vt_request_terms(&j->r, e));
+    VT_TRY(vt_eval_options_read(&j->v, e));
+    VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
     VT_TRY(vt_cli_has_data(c, e));
     VT_TRY(vt_cli_weights(c, &weights, e));
-    VT_TRY(vt_request_open(&j->r, weights, e));
-    vt_cli_say_data(c, j->r.subject.data, j->r.images, j->r.v.n_images);
-    j->header = vt_eval_header(&j->r.v);
+    VT_TRY(vt_eval_options_open(&j->v, weights, e));
+    vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
+    j->header = vt_eval_header(&j->v);
     if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     if (j->paper) return vt_published_describe(j->header, j->paper, j->published, e);
     return VT_OK;
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
-    size_t pixels = vt_subject_pixels(&j->r.subject);
-    vt_cli_place(&j->place, c, &j->r.v);
+    size_t pixels = vt_subject_pixels(j->v.subject);
+    vt_cli_place(&j->place, c, &j->v);
     if (!j->place.out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
-    if (c->team) j->r.v.place = &j->place;
+    if (c->team) j->v.place = &j->place;
     return vt_parts_open(&j->ledger, &j->place, j->header, pixels, e);
 }
 
@@ -115,7 +99,7 @@ static vt_status report_results(job *j, const vt_cli *c, double seconds, vt_err 
     const char *out = vt_cli_get(c, "out");
     vt_summary s;
     if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, out, j->brief ? NULL : stdout, e);
     if (st == VT_OK && vt_script_stream() && !vt_cli_has(c, "seeds"))
@@ -126,29 +110,29 @@ static vt_status report_results(job *j, const vt_cli *c, double seconds, vt_err 
                 j->ledger->header->shape.channels, out);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
-    for (int i = 0; i < j->r.v.n_attacks && isnan(cost); i++)
-        if (j->r.attacks[i].def->profile && !j->r.subject.remote) cost = vt_measure_gradient_cost(j->r.subject.model);
+    for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
+        if (j->v.attacks[i].def->profile && !j->v.subject->remote) cost = vt_measure_gradient_cost(j->v.subject->model);
     json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
     if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
-    if (vt_cli_has(c, "search")) json_object_set_new(more, "search", vt_cli_search_json(c, &j->r.subject));
-    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->r.v.threads, seconds, more, e);
+    if (vt_cli_has(c, "search")) json_object_set_new(more, "search", vt_cli_search_json(c, j->v.subject));
+    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
     json_decref(more);
     vt_summary_free(&s);
     if (st != VT_OK || j->brief) return st;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
-    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->r.v.threads, j->r.v.threads == 1 ? "" : "s", kernels,
+    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
     return VT_OK;
 }
 
 /* The first entry whose survivors would be reported as robust (vt_attack_def.tested), or NULL. */
 static const vt_attack *to_be_tested(const job *j) {
-    for (int i = 0; i < j->r.v.n_attacks; i++)
-        for (int k = 0; k < j->r.attacks[i].n_stages; k++)
-            if (j->r.attacks[i].stages[k].def->tested && j->r.attacks[i].scoring == VT_SCORE_BALL)
-                return &j->r.attacks[i];
+    for (int i = 0; i < j->v.n_attacks; i++)
+        for (int k = 0; k < j->v.attacks[i].n_stages; k++)
+            if (j->v.attacks[i].stages[k].def->tested && j->v.attacks[i].scoring == VT_SCORE_BALL)
+                return &j->v.attacks[i];
     return NULL;
 }
 
@@ -156,31 +140,31 @@ static const vt_attack *to_be_tested(const job *j) {
 static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     const vt_attack *a = to_be_tested(j);
     char text[2000];
-    if (vt_cli_has(c, "no-selftest") || !j->r.v.n_attacks) return VT_OK;
-    if (j->r.v.norm == VT_L0 && !j->brief)
+    if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
+    if (j->v.norm == VT_L0 && !j->brief)
         printf("the self-test has no attacks in l0: test the gradients in another norm, as vitrine selftest ... --eps "
                "4/255\n");
-    if (j->r.v.norm == VT_L0) return VT_OK;
-    if (j->r.v.targets) {
+    if (j->v.norm == VT_L0) return VT_OK;
+    if (j->v.targets) {
         if (!j->brief)
             printf("the self-test asks whether images fall to any class: run vitrine selftest, or eval without "
                    "--targets\n");
         return VT_OK;
     }
-    if (a) return vt_cli_selftest(c, &j->r.v, a, j->ledger, j->r.v.patch.size > 0, e);
+    if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
     if (j->brief) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
-    if (j->r.v.patch.size)
+    if (j->v.patch.size)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
     else
-        printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->r.v.eps_text);
+        printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->v.eps_text);
     return VT_OK;
 }
 
 /* What is done so far, on the terminal alone: the ledger goes on from here. */
 static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
     vt_summary s;
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, NULL, stdout, e);
     vt_summary_free(&s);
@@ -191,7 +175,7 @@ static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status check_floor(const job *j, vt_err *e) {
     vt_summary s;
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->r.v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
     vt_status st = vt_floor_check(&j->floor, &s, e);
     vt_summary_free(&s);
     return st;
@@ -200,18 +184,18 @@ static vt_status check_floor(const job *j, vt_err *e) {
 static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
-    vt_cli_say_search(c, &j->r.subject);
-    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->r.v, e);
+    vt_cli_say_search(c, j->v.subject);
+    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
-    j->r.v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     bool tell =
-        !vt_team_rank(c->team) && !j->ledger->count && !*j->r.subject.data->corruption.name && !j->r.subject.remote;
+        !vt_team_rank(c->team) && !j->ledger->count && !*j->v.subject->data->corruption.name && !j->v.subject->remote;
     if (tell) /* corrupted images are meant to be hard */
-        vt_cli_hint(j->r.subject.model, j->r.subject.data, j->r.images, j->r.v.n_images, j->r.v.threads);
-    j->r.v.interrupt = vt_cli_interruptible();
+        vt_cli_hint(j->v.subject->model, j->v.subject->data, j->v.images, j->v.n_images, j->v.threads);
+    j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
-    vt_status s = vt_eval_run(&j->r.v, j->ledger, e);
+    vt_status s = vt_eval_run(&j->v, j->ledger, e);
     if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
     if (s == VT_INTERRUPTED) return report_partial(j, c, e);
     VT_TRY(s);
@@ -230,7 +214,7 @@ static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     vt_status s = run_evaluation(&j, c, e);
     vt_ledger_close(j.ledger);
     json_decref(j.header);
-    vt_request_close(&j.r);
+    vt_eval_options_close(&j.v);
     return s;
 }
 

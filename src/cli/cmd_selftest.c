@@ -6,7 +6,7 @@
 #include "cli/selftest.h"
 
 typedef struct job {
-    vt_eval v;
+    vt_eval_options v;
     vt_subject subject;
     int32_t *images;
     vt_attack attack;
@@ -16,7 +16,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *spec = vt_cli_get(c, "attack");
     long long seed;
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
-    VT_TRY(vt_request_eps(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
+    VT_TRY(vt_eps_parse(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
     VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "autoattack", j->v.norm, e));
     if (j->attack.scoring != VT_SCORE_BALL)
         return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
@@ -28,7 +28,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
     VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
     vt_cli_say_data(c, j->subject.data, j->images, j->v.n_images);
-    VT_TRY(vt_request_threads(&c->given, &j->subject, &j->v.threads, e));
+    VT_TRY(vt_threads_parse(&c->given, &j->subject, &j->v.threads, e));
     j->v.subject = &j->subject, j->v.images = j->images;
     return vt_eval_check(&j->v, e);
 }

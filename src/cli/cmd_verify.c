@@ -88,7 +88,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     if (s == VT_OK) s = vt_run_open(run, dir, c, e);
     VT_TRY(s);
     r.ledger = run->ledger, r.subject = &run->subject;
-    VT_TRY(vt_request_threads(&c->given, r.subject, &r.threads, e));
+    VT_TRY(vt_threads_parse(&c->given, r.subject, &r.threads, e));
     if (r.subject->remote) vt_remote_interruptible(r.subject->remote, vt_cli_interruptible());
     r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_verify_run(&r, found, e));
@@ -263,7 +263,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     if (threat) VT_TRY(vt_patch_parse(&f->patch, threat, e));
     VT_TRY(vt_cli_norm(c, &f->norm, e));
     f->eps_text = threat ? "1" : vt_cli_get(c, "eps");
-    VT_TRY(vt_request_eps(f->eps_text, f->norm, &f->eps, e));
+    VT_TRY(vt_eps_parse(f->eps_text, f->norm, &f->eps, e));
     VT_TRY(parse_allowance(c, &f->allowance, e));
     c->positional[0] = vt_cli_get(c, "weights"), c->n_positional = c->positional[0] != NULL;
     if (!c->n_positional && !vt_cli_has(c, "oracle"))
@@ -274,7 +274,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     VT_TRY(check_distinct(j->images, j->points.n, file, e));
     VT_TRY(vt_cli_subject(c, &j->subject, (int32_t)j->images[0], e));
     vt_cli_say_data(c, j->subject.data, NULL, 0);
-    VT_TRY(vt_request_threads(&c->given, &j->subject, &f->threads, e));
+    VT_TRY(vt_threads_parse(&c->given, &j->subject, &f->threads, e));
     const vt_config *m = &j->subject.model->config;
     if (f->patch.size) VT_TRY(vt_patch_fit(&f->patch, m, j->subject.model->path, e));
     return vt_adv_file_fit(&j->points, file, vt_config_shape(m), m->mean, m->std, e);

@@ -26,7 +26,7 @@ vt_status vt_cli_hours(double *hours, const vt_model *m, double flops, int threa
     return VT_OK;
 }
 
-vt_status vt_dry_run(vt_eval *v, vt_err *e) {
+vt_status vt_dry_run(vt_eval_options *v, vt_err *e) {
     vt_seconds s;
     vt_eval_fit(v);
     double before = vt_resident_mb(), more = (double)vt_eval_bytes(v) / 1048576;

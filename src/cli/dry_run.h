@@ -16,6 +16,6 @@ double vt_libraries_mb(const vt_model *m, int threads);
  * rate that one image's reach. */
 vt_status vt_cli_hours(double *hours, const vt_model *m, double flops, int threads, vt_err *e);
 /* Work, time and memory of an evaluation or curve whose model and data are open. */
-vt_status vt_dry_run(vt_eval *v, vt_err *e);
+vt_status vt_dry_run(vt_eval_options *v, vt_err *e);
 
 #endif

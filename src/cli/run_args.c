@@ -7,9 +7,7 @@
 #include "cli/known.h"
 #include "io/image_list.h"
 
-vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) {
-    return vt_request_norm(vt_cli_get(c, "norm"), out, e);
-}
+vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) { return vt_norm_parse(vt_cli_get(c, "norm"), out, e); }
 
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     return vt_image_list(out, n, vt_cli_get(c, "images"), d, e);
@@ -30,21 +28,21 @@ static vt_status check_model_known(void *ctx, const vt_model *m, bool other, vt_
     return other ? vt_cli_known_alone(m, e) : vt_cli_known(ctx, m, e);
 }
 
-void vt_cli_request(vt_request *r, const vt_cli *c) {
+void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c) {
     bool waits = vt_cli_has(c, "oracle") || vt_cli_has(c, "surrogate-oracle");
-    *r = (vt_request){.c = &c->given,
-                      .known = check_model_known,
-                      .known_ctx = (void *)(uintptr_t)c,
-                      .interrupt = waits ? vt_cli_interruptible() : NULL,
-                      .shared = c->team != NULL};
+    *v = (vt_eval_options){.choices = &c->given,
+                           .known = check_model_known,
+                           .known_ctx = (void *)(uintptr_t)c,
+                           .interrupt = waits ? vt_cli_interruptible() : NULL,
+                           .shared = c->team != NULL};
 }
 
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e) {
     const char *weights;
-    vt_request r;
+    vt_eval_options v;
     VT_TRY(vt_cli_weights(c, &weights, e));
-    vt_cli_request(&r, c);
-    return vt_request_subject(&r, s, weights, first, e);
+    vt_cli_eval_options(&v, c);
+    return vt_eval_options_subject(&v, s, weights, first, e);
 }
 
 vt_status vt_cli_has_data(const vt_cli *c, vt_err *e) {
@@ -69,7 +67,7 @@ void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images
         fprintf(stderr, "vitrine: %s\n", text);
 }
 
-void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval *v) {
+void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval_options *v) {
     *p = (vt_run_place){.out = vt_cli_get(c, "out"),
                         .resume = vt_cli_has(c, "resume"),
                         .allow_mixed = vt_cli_has(c, "allow-mixed"),

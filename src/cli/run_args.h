@@ -6,10 +6,8 @@
 #include "attacks/ball.h"
 #include "cli/cli.h"
 #include "eval/evaluate.h"
-#include "eval/parts.h"
 #include "eval/prepare.h"
-#include "eval/request.h"
-#include "eval/subject.h"
+#include "eval/options.h"
 #include "io/dataset.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
@@ -27,10 +25,11 @@ void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images
 vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
 /* The subject that these name, fit to the first image; nothing of it is a guess. s->data is open. */
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
-/* A request of this command line. Where it may wait for another process, signals set its flag from here on. */
-void vt_cli_request(vt_request *r, const vt_cli *c);
+/* Options that are to be read from this command line. If it may wait for another process, signals set its flag from
+ * here on. */
+void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c);
 /* --out, --resume, --allow-mixed, who writes there, and of which images. */
-void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval *v);
+void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval_options *v);
 
 /* On stderr what --search auto chose; and for run.json what was asked for, what was used, what the processor has: NULL
  * without the option. */

@@ -18,11 +18,11 @@ static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
     return s;
 }
 
-vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v_, const vt_attack *attack, const vt_ledger *ledger,
+vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e) {
     static bool tty;
     char text[2000];
-    vt_eval v = *v_;
+    vt_eval_options v = *v_;
     tty = isatty(STDERR_FILENO);
     v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
     v.interrupt = vt_cli_interruptible();

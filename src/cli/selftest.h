@@ -11,7 +11,7 @@
 
 /* The verdict on the terminal and, with --out, in selftest.json. ledger: a finished run of v, or NULL. points_only:
  * what gradients are, nothing of what attacks find. */
-vt_status vt_cli_selftest(const vt_cli *c, const vt_eval *v, const vt_attack *attack, const vt_ledger *ledger,
+vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e);
 
 #endif

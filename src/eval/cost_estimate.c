@@ -12,7 +12,7 @@ typedef struct row {
 } row;
 
 /* The passes of part of an attack: all its stages, or stage k alone. */
-static row row_of(const vt_eval *v, const vt_attack *a, int k) {
+static row row_of(const vt_eval_options *v, const vt_attack *a, int k) {
     double forward, gradient;
     const vt_config *c = &v->subject->model->config;
     vt_cost_dims dims = {.classes = vt_subject_classes(v->subject),
@@ -30,14 +30,14 @@ static row row_of(const vt_eval *v, const vt_attack *a, int k) {
     return r;
 }
 
-static void clean_row(const vt_eval *v, row *r) {
+static void clean_row(const vt_eval_options *v, row *r) {
     double forward, gradient;
     vt_subject_flops(v->subject, &forward, &gradient);
     *r = (row){.label = "clean", .images = (double)v->n_images, .forwards = (double)v->n_images};
     r->tflop = 1e-12 * forward * r->forwards;
 }
 
-static void sum_row(const vt_eval *v, row *sum) {
+static void sum_row(const vt_eval_options *v, row *sum) {
     clean_row(v, sum);
     snprintf(sum->label, sizeof sum->label, "all, at most");
     for (int i = 0; i < v->n_attacks; i++) {
@@ -47,7 +47,7 @@ static void sum_row(const vt_eval *v, row *sum) {
 }
 
 /* Row i; the last one is the sum. false past the end. */
-static bool row_at(const vt_eval *v, int i, row *r) {
+static bool row_at(const vt_eval_options *v, int i, row *r) {
     if (i == 0) {
         clean_row(v, r);
         return true;
@@ -86,7 +86,7 @@ const char *vt_hours_text(char buf[32], double hours) {
     return buf;
 }
 
-void vt_cost_estimate_print(FILE *f, const vt_eval *v, const vt_seconds *s) {
+void vt_cost_estimate_print(FILE *f, const vt_eval_options *v, const vt_seconds *s) {
     row r;
     char time[32], label[64], work[16];
     fprintf(f, "%-22s %8s %12s %12s %9s  %s\n", "at most", "images", "forwards", "gradients", "TFLOP", "time here");

@@ -7,7 +7,7 @@
 #include "eval/cost.h"
 #include "eval/evaluate.h"
 
-void vt_cost_estimate_print(FILE *f, const vt_eval *v, const vt_seconds *s);
+void vt_cost_estimate_print(FILE *f, const vt_eval_options *v, const vt_seconds *s);
 /* "3.2 h", "4.1 min", "12 s". */
 const char *vt_hours_text(char buf[32], double hours);
 

@@ -6,13 +6,7 @@
 #include <stdlib.h>
 #include "core/mem.h"
 
-bool vt_eight_bit_wanted(const vt_eval *v) {
-    for (int i = 0; i < v->n_attacks; i++)
-        if (v->attacks[i].scoring == VT_SCORE_EIGHT_BIT) return true;
-    return false;
-}
-
-static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_err *e) {
+static vt_status on_levels(const vt_eval_options *v, int32_t image, const float *x, vt_err *e) {
     for (size_t i = 0; i < vt_subject_pixels(v->subject); i++)
         if ((float)rintf(255 * x[i]) / 255 != x[i])
             return vt_fail(e, VT_E_USAGE,
@@ -21,8 +15,8 @@ static vt_status on_levels(const vt_eval *v, int32_t image, const float *x, vt_e
     return VT_OK;
 }
 
-vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
-    if (!vt_eight_bit_wanted(v)) return VT_OK;
+vt_status vt_eight_bit_check(const vt_eval_options *v, vt_err *e) {
+    if (!vt_eval_eight_bit(v)) return VT_OK;
     if (v->norm == VT_L0)
         return vt_fail(e, VT_E_USAGE, "@eight-bit counts levels of linf, l2 and l1, and knows nothing of l0");
     if (vt_grid8_most(v->norm, v->eps) < 1)
@@ -41,10 +35,10 @@ vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e) {
     return s;
 }
 
-void vt_eight_bit_describe(json_t *header, const vt_eval *v) {
+void vt_eight_bit_describe(json_t *header, const vt_eval_options *v) {
     char bound[80], text[240];
     long long most = (long long)vt_grid8_most(v->norm, v->eps);
-    if (!vt_eight_bit_wanted(v)) return;
+    if (!vt_eval_eight_bit(v)) return;
     if (v->patch.size)
         snprintf(bound, sizeof bound, "free in the squares");
     else if (v->norm == VT_LINF)

@@ -4,14 +4,12 @@
 #ifndef VT_EVAL_EIGHT_BIT_H
 #define VT_EVAL_EIGHT_BIT_H
 
-#include "eval/evaluate.h"
+#include "eval/options.h"
 
-/* Is there an entry of 8 bits? */
-bool vt_eight_bit_wanted(const vt_eval *v);
 /* Refuses a radius below one level (in every norm the nearest other point is 1/255 away), and images whose values are
  * not all k/255. */
-vt_status vt_eight_bit_check(const vt_eval *v, vt_err *e);
+vt_status vt_eight_bit_check(const vt_eval_options *v, vt_err *e);
 /* A note of the header itself. */
-void vt_eight_bit_describe(json_t *header, const vt_eval *v);
+void vt_eight_bit_describe(json_t *header, const vt_eval_options *v);
 
 #endif

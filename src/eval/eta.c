@@ -3,7 +3,7 @@
 
 #include "core/progress.h"
 
-void vt_eta_begin(vt_eta *o, const vt_eval *v) {
+void vt_eta_begin(vt_eta *o, const vt_eval_options *v) {
     double forward, gradient;
     vt_subject_flops(v->subject, &forward, &gradient);
     *o = (vt_eta){.v = v, .ratio = gradient / forward, .began = vt_now()};

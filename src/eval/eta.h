@@ -4,10 +4,10 @@
 #ifndef VT_EVAL_ETA_H
 #define VT_EVAL_ETA_H
 
-#include "eval/evaluate.h"
+#include "eval/options.h"
 
 typedef struct vt_eta {
-    const vt_eval *v;
+    const vt_eval_options *v;
     double ratio; /* forwards that a gradient costs, by products */
     double began, work;
     double standing, falling; /* forwards behind this stage: of an image that it leaves, of one that it breaks */
@@ -15,7 +15,7 @@ typedef struct vt_eta {
     size_t stage_done;
 } vt_eta;
 
-void vt_eta_begin(vt_eta *o, const vt_eval *v);
+void vt_eta_begin(vt_eta *o, const vt_eval_options *v);
 /* From here on images of this stage are counted (VT_ENTRY_CLEAN: clean predictions). */
 void vt_eta_stage(vt_eta *o, int entry, int stage);
 /* One more image, which took so many passes. `done` of `total` images of the stage have a line, `robust` of them stand;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "eval/eight_bit.h"
 
 static void worker_close(vt_worker *w) {
     vt_oracle_close(&w->oracle);
@@ -16,12 +15,12 @@ static void worker_close(vt_worker *w) {
     memset(w, 0, sizeof *w);
 }
 
-static vt_status worker_open(vt_worker *w, const vt_eval *v, const vt_eval_thread *c, int slot, vt_err *e) {
+static vt_status worker_open(vt_worker *w, const vt_eval_options *v, const vt_eval_thread *c, int slot, vt_err *e) {
     const vt_subject *s = v->subject;
     vt_task dims = vt_eval_dims(v);
     VT_TRY(vt_subject_seat(&w->model, s, NULL, c->batchers[0], slot, e));
     VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
-    if (vt_eight_bit_wanted(v)) VT_TRY(vt_grid8_open(&w->grid, dims.n, e));
+    if (vt_eval_eight_bit(v)) VT_TRY(vt_grid8_open(&w->grid, dims.n, e));
     VT_TRY(vt_attacker_open(&w->attacker, dims.shape, vt_eval_work(v, &dims), e));
     w->oracle.interrupt = v->interrupt;
     if (vt_eval_transfers(v)) {
@@ -52,7 +51,7 @@ static vt_status add_network(vt_eval_thread *c, const vt_subject *s, const vt_mo
     return VT_OK;
 }
 
-vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval *v, vt_err *e) {
+vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
     int batch = vt_eval_batch(v);
     *c = (vt_eval_thread){.batch = batch, .workers = calloc((size_t)batch, sizeof *c->workers)};

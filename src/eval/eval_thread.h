@@ -4,7 +4,7 @@
 #ifndef VT_EVAL_EVAL_THREAD_H
 #define VT_EVAL_EVAL_THREAD_H
 
-#include "eval/evaluate.h"
+#include "eval/options.h"
 
 /* What attacks one image at a time: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct vt_worker {
@@ -25,7 +25,7 @@ typedef struct vt_eval_thread {
 } vt_eval_thread;
 
 /* For the evaluation v, which must outlive it. What failed is closed by vt_eval_thread_close too. */
-vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval *v, vt_err *e);
+vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_options *v, vt_err *e);
 void vt_eval_thread_close(vt_eval_thread *c); /* accepts a zeroed one */
 
 #endif

@@ -18,7 +18,7 @@
 
 /* One stage over its images, shared by the threads. */
 typedef struct stage_run {
-    const vt_eval *v;
+    const vt_eval_options *v;
     vt_ledger *ledger;
     vt_eval_thread *eval_threads;
     const vt_result_index *covered; /* as of this stage's beginning: whose targets count */
@@ -34,7 +34,7 @@ typedef struct stage_run {
     double began, waited; /* the stage; for a model in another process by then */
 } stage_run;
 
-static vt_team *team_of(const vt_eval *v) { return v->place ? v->place->team : NULL; }
+static vt_team *team_of(const vt_eval_options *v) { return v->place ? v->place->team : NULL; }
 
 /* ---- one image ---- */
 
@@ -44,7 +44,7 @@ static void from_verdict(vt_record *r, const vt_verdict *d) {
 }
 
 static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
-    const vt_eval *v = run->v;
+    const vt_eval_options *v = run->v;
     vt_record r = {.image = image, .target = -1, .forwards = 1};
     vt_verdict d;
     bool unsure;
@@ -76,7 +76,7 @@ static vt_status check_attack_status(vt_status s, const vt_oracle *o, int32_t im
 }
 
 /* How an entry of the run searches: for the nearest point, as a paper's evaluator, to the end, or until it is found. */
-static vt_oracle_mode mode_of(const vt_eval *v, int entry) {
+static vt_oracle_mode mode_of(const vt_eval_options *v, int entry) {
     if (v->radii && isinf(v->radii[entry - 1].eps)) return VT_ORACLE_CLOSEST;
     if (v->attacks[entry - 1].scoring == VT_SCORE_PUBLISHED) return VT_ORACLE_UNJUDGED;
     return v->exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
@@ -84,7 +84,7 @@ static vt_oracle_mode mode_of(const vt_eval *v, int entry) {
 
 /* The attack's word, turned into a line: which point is judged, and what the judge says. */
 static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
-    const vt_eval *v = run->v;
+    const vt_eval_options *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
     const vt_result_index *c = run->covered;
@@ -92,11 +92,11 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     if (c->targets) r.target = c->targets[vt_image_place(c->images, c->n, image)];
     const int32_t *target = c->targets ? &r.target : NULL;
     vt_task t = {.clean = w->x,
-                    .classes = vt_subject_classes(v->subject),
-                    .norm = v->norm,
-                    .eps = v->eps,
-                    .patch = &v->patch,
-                    .goal = target};
+                 .classes = vt_subject_classes(v->subject),
+                 .norm = v->norm,
+                 .eps = v->eps,
+                 .patch = &v->patch,
+                 .goal = target};
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     t.label = r.label, t.mode = mode_of(v, run->entry);
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
@@ -211,7 +211,8 @@ static void name_stage(const vt_header *header, int entry, int stage, char *name
 }
 
 /* The lines of a stage, of all ranks, into the result index. */
-static vt_status note_lines(const vt_eval *v, const vt_ledger *l, vt_result_index *b, size_t before, vt_err *e) {
+static vt_status note_lines(const vt_eval_options *v, const vt_ledger *l, vt_result_index *b, size_t before,
+                            vt_err *e) {
     vt_record *others = NULL;
     size_t n = 0;
     vt_status s = vt_result_index_note(b, l, before, e);
@@ -225,7 +226,7 @@ static vt_status note_lines(const vt_eval *v, const vt_ledger *l, vt_result_inde
 
 /* The images of a stage, by the threads of all ranks. */
 static vt_status deal_out(stage_run *run, vt_err *e) {
-    const vt_eval *v = run->v;
+    const vt_eval_options *v = run->v;
     vt_ledger *l = run->ledger;
     VT_TRY(vt_work_queue_begin(&run->deal, team_of(v), run->n, v->threads, e));
     vt_status s = vt_for_each((size_t)v->threads, v->threads, run_eval_thread, run, e);
@@ -237,7 +238,7 @@ static vt_status deal_out(stage_run *run, vt_err *e) {
     return vt_team_agree(team_of(v), s, e);
 }
 
-static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
+static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
                            int32_t *todo, vt_eta *o, int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
@@ -267,7 +268,7 @@ static vt_status run_stage(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_
     return s == VT_OK ? note_lines(v, l, b, before, e) : s;
 }
 
-static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
+static vt_status run_all(const vt_eval_options *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
                          int32_t *todo, vt_err *e) {
     VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(note_lines(v, l, b, 0, e));
@@ -283,8 +284,8 @@ static vt_status run_all(const vt_eval *v, vt_ledger *l, vt_eval_thread *eval_th
     return VT_OK;
 }
 
-static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
-    vt_eval v = *v_;
+static vt_status run_with(const vt_eval_options *v_, vt_ledger *l, vt_err *e) {
+    vt_eval_options v = *v_;
     vt_result_index b = {0};
     vt_eval_fit(&v);
     vt_eval_thread *eval_threads = calloc((size_t)v.threads, sizeof *eval_threads);
@@ -297,8 +298,8 @@ static vt_status run_with(const vt_eval *v_, vt_ledger *l, vt_err *e) {
     return s;
 }
 
-vt_status vt_eval_run(const vt_eval *v_, vt_ledger *l, vt_err *e) {
-    vt_eval v = *v_;
+vt_status vt_eval_run(const vt_eval_options *v_, vt_ledger *l, vt_err *e) {
+    vt_eval_options v = *v_;
     vt_model *twin = NULL;
     vt_packed *packed = NULL;
     vt_sensors sensors = {0};

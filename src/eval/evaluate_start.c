@@ -21,25 +21,31 @@
 
 /* ---- what it takes ---- */
 
-vt_task vt_eval_dims(const vt_eval *v) {
+vt_task vt_eval_dims(const vt_eval_options *v) {
     return vt_attacker_dims(vt_subject_shape(v->subject), vt_subject_classes(v->subject), &v->patch);
 }
 
-int vt_eval_batch(const vt_eval *v) { return v->batch ? v->batch : 1; }
+int vt_eval_batch(const vt_eval_options *v) { return v->batch ? v->batch : 1; }
 
-bool vt_eval_transfers(const vt_eval *v) {
+bool vt_eval_transfers(const vt_eval_options *v) {
     bool any = false;
     for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_needs_surrogate(&v->attacks[i]);
     return any;
 }
 
-bool vt_eval_climbs(const vt_eval *v) {
+bool vt_eval_climbs(const vt_eval_options *v) {
     bool any = false;
     for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_climbs(&v->attacks[i]);
     return any && !vt_subject_is_remote(v->subject);
 }
 
-size_t vt_eval_work(const vt_eval *v, const vt_task *dims) {
+bool vt_eval_eight_bit(const vt_eval_options *v) {
+    for (int i = 0; i < v->n_attacks; i++)
+        if (v->attacks[i].scoring == VT_SCORE_EIGHT_BIT) return true;
+    return false;
+}
+
+size_t vt_eval_work(const vt_eval_options *v, const vt_task *dims) {
     size_t work = 1;
     for (int i = 0; i < v->n_attacks; i++) {
         size_t need = vt_attacker_work(&v->attacks[i], dims);
@@ -60,13 +66,13 @@ static size_t coarse_bytes(const vt_subject *s) {
     return s->search ? vt_session_bytes_by_f32(s->model, 1, VT_GRAD_INPUT, &by) : 0;
 }
 
-void vt_eval_fit(vt_eval *v) {
+void vt_eval_fit(vt_eval_options *v) {
     v->batch = vt_eval_batch(v);
     if ((size_t)v->batch > v->n_images) v->batch = (int)v->n_images;
     if ((size_t)v->threads > v->n_images) v->threads = (int)v->n_images;
 }
 
-size_t vt_eval_bytes(const vt_eval *v) {
+size_t vt_eval_bytes(const vt_eval_options *v) {
     vt_task dims = vt_eval_dims(v);
     const vt_model *m = v->subject->model, *other = !vt_eval_transfers(v)   ? NULL
                                                     : v->subject->surrogate ? v->subject->surrogate
@@ -80,7 +86,7 @@ size_t vt_eval_bytes(const vt_eval *v) {
     size_t copies = points * (m->params.total + m->params.t_total) * sizeof(float);
     copies += other == m ? (m->params.total + m->params.t_total) * sizeof(float) : 0; /* of weights */
     if (v->subject->search == VT_PRODUCTS_BF16) copies += vt_model_packed_bytes(m);
-    vt_eval fits = *v;
+    vt_eval_options fits = *v;
     vt_eval_fit(&fits);
     size_t at_a_time = (size_t)fits.threads * (size_t)fits.batch;
     return each * at_a_time + (size_t)fits.threads * vt_fiber_bytes(fits.batch) + copies +
@@ -89,7 +95,7 @@ size_t vt_eval_bytes(const vt_eval *v) {
 
 /* ---- checks and header ---- */
 
-static vt_status check_attacks(const vt_eval *v, vt_err *e) {
+static vt_status check_attacks(const vt_eval_options *v, vt_err *e) {
     vt_task dims = vt_eval_dims(v);
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
@@ -102,7 +108,7 @@ static vt_status check_attacks(const vt_eval *v, vt_err *e) {
 }
 
 /* Attacks that ask for attention, or whose squares it chooses, need a model that shows it. */
-static vt_status can_look(const vt_eval *v, vt_err *e) {
+static vt_status can_look(const vt_eval_options *v, vt_err *e) {
     const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
     for (int i = 0; i < v->n_attacks && !(arch && arch->shows_attention); i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
@@ -118,7 +124,7 @@ static vt_status can_look(const vt_eval *v, vt_err *e) {
 }
 
 /* What a model that is no network of ours cannot do: gradients, if it says so; a twin of it; batches beyond its own. */
-static vt_status check_foreign(const vt_eval *v, vt_err *e) {
+static vt_status check_foreign(const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
     if (!s->remote && !s->own) return VT_OK;
     if (v->batch > vt_subject_takes(s))
@@ -147,7 +153,7 @@ static vt_status check_foreign(const vt_eval *v, vt_err *e) {
 }
 
 /* The surrogate is asked about the same pixels and the same label. */
-static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
+static vt_status check_surrogate(const vt_eval_options *v, vt_err *e) {
     const vt_model *s = v->subject->surrogate, *m = v->subject->model;
     if (!s) return VT_OK;
     const char *path = s->path ? s->path : "the surrogate", *whose = m->path ? m->path : "the model";
@@ -165,7 +171,7 @@ static vt_status check_surrogate(const vt_eval *v, vt_err *e) {
 }
 
 /* Attacks that know no way to a class, or are told another one; a file that does not fit the run. */
-static vt_status check_targets(const vt_eval *v, vt_err *e) {
+static vt_status check_targets(const vt_eval_options *v, vt_err *e) {
     int classes = vt_subject_classes(v->subject), label;
     for (int i = 0; v->targets && i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
@@ -184,7 +190,7 @@ static vt_status check_targets(const vt_eval *v, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_eval_check(const vt_eval *v, vt_err *e) {
+vt_status vt_eval_check(const vt_eval_options *v, vt_err *e) {
     int classes = v->subject->model->config.classes;
     bool fits =
         v->subject->data->classes_open ? v->subject->data->classes <= classes : v->subject->data->classes == classes;
@@ -231,7 +237,7 @@ static json_t *stage_json(const vt_attack_stage *s, vt_scoring scoring) {
     return o;
 }
 
-static json_t *attacks_json(const vt_eval *v) {
+static json_t *attacks_json(const vt_eval_options *v) {
     json_t *list = json_array();
     for (int i = 0; i < v->n_attacks; i++) {
         const vt_attack *a = &v->attacks[i];
@@ -250,7 +256,7 @@ static json_t *attacks_json(const vt_eval *v) {
 }
 
 /* A wrapped checkpoint is another model: it has a name and a hash of its own, and every report says so. */
-static void describe_wrap(json_t *header, const vt_eval *v) {
+static void describe_wrap(json_t *header, const vt_eval_options *v) {
     if (!v->subject->wrap.def) return;
     char text[400], hash[17];
     int n = snprintf(text, sizeof text, "%s\n%s", v->subject->model->sha256, v->subject->wrap.id);
@@ -263,7 +269,7 @@ static void describe_wrap(json_t *header, const vt_eval *v) {
     json_array_append_new(notes, json_string(text));
 }
 
-json_t *vt_eval_header(const vt_eval *v) {
+json_t *vt_eval_header(const vt_eval_options *v) {
     char kernels[128];
     size_t before = vt_json_refused();
     vt_gemm_kernels(kernels, sizeof kernels);

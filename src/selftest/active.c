@@ -18,7 +18,7 @@ static void compute_features(vt_selftest_worker *g, const float *x, int point) {
 
 /* Rows 0: x, 1..INNER: inner points, last: the planted one, kept in g->planted. */
 static void make_points(vt_selftest_worker *g, int32_t image) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     vt_ball inner, ball;
     vt_rng r = vt_selftest_key(g->t, "selftest inner", image);
     compute_features(g, g->x, 0);
@@ -80,7 +80,7 @@ static bool make_head(vt_selftest_worker *g, double *head, double bias[2]) {
 static bool planted_counts(vt_selftest_worker *g) {
     vt_verdict d;
     bool unsure;
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     if (vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64, &g->failed) != VT_OK) return false;
     bool good = d.broken && !d.borderline;
     if (vt_predict(&d, &unsure, &g->two, g->x, 0, g->z, g->z64, &g->failed) != VT_OK) return false;
@@ -89,7 +89,7 @@ static bool planted_counts(vt_selftest_worker *g) {
 }
 
 vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_active_bits *bits, vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     const vt_attack *a = g->t->attack;
     int label;
     double bias[2];

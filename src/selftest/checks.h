@@ -82,11 +82,11 @@ typedef struct vt_flags {
 } vt_flags;
 
 typedef struct vt_selftest {
-    const vt_eval *v;        /* model, wrap, data, images, threat, seed, threads; with a ledger its attacks */
-    const vt_attack *attack; /* under test: its stages that follow gradients */
-    const vt_ledger *ledger; /* a finished run of v, or NULL */
-    bool points_only;        /* parts 1 and 2 alone: a curve, a patch */
-    const char *command;     /* what `vitrine eval ` begins with for advice: model, data and norm without the radius */
+    const vt_eval_options *v; /* model, wrap, data, images, threat, seed, threads; with a ledger its attacks */
+    const vt_attack *attack;  /* under test: its stages that follow gradients */
+    const vt_ledger *ledger;  /* a finished run of v, or NULL */
+    bool points_only;         /* parts 1 and 2 alone: a curve, a patch */
+    const char *command;      /* what `vitrine eval ` begins with for advice: model, data and norm without the radius */
     /* what was found */
     vt_check checks[VT_CHECK_COUNT];
     unsigned untested; /* 1u << vt_check_id: left out for want of budget, or by points_only */

@@ -114,7 +114,7 @@ static void set_check_bit(vt_direct *d, vt_check_id id, bool against) {
 }
 
 vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     size_t bytes = (size_t)g->classes * sizeof(float);
     int label;
     float *again = g->z + g->classes + 1;

@@ -42,7 +42,7 @@ static vt_status fit_open(fit *f, size_t pixels, size_t phi, int classes, vt_err
 /* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
  * looked at. */
 static vt_status gather_samples(fit *f, vt_selftest_worker *g, vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     int ignored, images = v->subject->data->count < IMAGES ? (int)v->subject->data->count : IMAGES;
     size_t n = g->pixels;
     for (int i = 0; i < images; i++)

@@ -5,7 +5,7 @@
 #include "eval/result_index.h"
 #include "selftest/tools.h"
 
-static void update_standing(const vt_eval *v, const vt_record *r, vt_standing *s) {
+static void update_standing(const vt_eval_options *v, const vt_record *r, vt_standing *s) {
     const vt_attack *a = &v->attacks[r->entry - 1];
     if (a->scoring == VT_SCORE_PUBLISHED || r->stage < 0 || r->stage >= a->n_stages) return;
     const vt_attack_def *d = a->stages[r->stage].def;
@@ -16,7 +16,7 @@ static void update_standing(const vt_eval *v, const vt_record *r, vt_standing *s
 }
 
 void vt_standings(const vt_selftest *t, vt_standing *s, double *cost) {
-    const vt_eval *v = t->v;
+    const vt_eval_options *v = t->v;
     *cost = 0;
     for (size_t i = 0; i < t->ledger->count; i++) {
         const vt_record *r = &t->ledger->records[i];
@@ -64,7 +64,7 @@ vt_standing *vt_standing_of(const vt_selftest *t, vt_standing *s, int32_t image)
 }
 
 int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image) {
-    const vt_eval *v = t->v;
+    const vt_eval_options *v = t->v;
     size_t n = v->n_images, own = vt_image_place(v->images, v->n_images, image);
     vt_rng r = vt_selftest_key(t, "selftest partner", image);
     size_t first = (size_t)(vt_rng_uniform(&r, 0) * (float)n);

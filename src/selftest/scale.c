@@ -147,7 +147,7 @@ static double backward_error(vt_selftest_worker *g, int a, int b) {
 }
 
 vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
     vt_ball ball;
     walk w;

@@ -142,7 +142,7 @@ static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
 
 /* Runs a part over n images; its cost in forward-equivalents is added to *cost. */
 static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, double *cost, vt_err *e) {
-    const vt_eval *v = p->t->v;
+    const vt_eval_options *v = p->t->v;
     int threads = (size_t)v->threads < n ? v->threads : (int)n;
     vt_status s = VT_OK;
     if (!n) return VT_OK;

@@ -26,7 +26,7 @@ static vt_status largest_work(size_t *most, const vt_selftest *t, const vt_task 
 }
 
 static vt_status open_active(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     int points = VT_ACTIVE_INNER + 2;
     if (!g->phi)
         return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace",
@@ -73,7 +73,7 @@ static vt_status allocate_buffers(vt_selftest_worker *g, vt_err *e) {
 /* A classifier of a network of our own, and its oracle. */
 static vt_status open_other(vt_selftest_worker *g, vt_classifier *c, vt_oracle *o, const vt_model *m, bool restrict_it,
                             vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     VT_TRY(restrict_it ? vt_subject_other(c, v->subject, m, e) : vt_classifier_open(c, m, e));
     VT_TRY(vt_oracle_open(o, c, e));
     o->interrupt = v->interrupt;
@@ -91,7 +91,7 @@ static vt_status open_probes(vt_selftest_worker *g, const vt_selftest_worker *fi
 
 vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
                                   unsigned needs, vt_err *e) {
-    const vt_eval *v = t->v;
+    const vt_eval_options *v = t->v;
     size_t work;
     if (v->subject->remote) needs = 0; /* it shows neither attention nor weights */
     *g = (vt_selftest_worker){.t = t,
@@ -163,7 +163,7 @@ vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image)
 
 vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
                         vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     vt_task a = {.clean = g->x, .label = t->label, .classes = t->classes, .norm = v->norm, .eps = t->eps};
     a.mode = t->to_the_end ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH,
     a.rng = vt_selftest_key(g->t, t->purpose, t->image);
@@ -190,7 +190,7 @@ static void draw_corner(const vt_ball *b, const vt_rng *r, float *out) {
 
 vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int classes, int32_t image, int q,
                        bool corners, bool *broken) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     vt_ball ball;
     vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     vt_rng r = vt_selftest_key(g->t, corners ? "selftest corners" : "selftest surface", image);

@@ -33,7 +33,7 @@ static void sensor_gradient(climber *c, int k, float sign, float *dx) {
 /* Is the point g->y misclassified, by the rules that count? */
 static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     vt_selftest_worker *g = c->g;
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     vt_verdict d;
     vt_selftest_worker_logits(g, &g->model, g->y, g->z, false);
     g->forwards++;
@@ -64,7 +64,7 @@ static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_er
 
 static vt_status begin(climber *c, int32_t image, vt_err *e) {
     vt_selftest_worker *g = c->g;
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     c->image = image;
     VT_TRY(vt_subject_image(v->subject, image, g->x, &c->label, e));
     vt_rng r = vt_selftest_key(g->t, "selftest wake-up", image);
@@ -93,7 +93,7 @@ static vt_status try_successful_sensors(climber *c, bool (*opens)[2], bool *brok
 
 vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
                           vt_wakeup *found, vt_err *e) {
-    const vt_eval *v = g->t->v;
+    const vt_eval_options *v = g->t->v;
     vt_sensor_images from = vt_subject_pictures(v->subject, v->seed);
     climber c = {.g = g, .share = vt_sensor_share(v->subject->model, point)};
     bool opens[VT_SENSORS_MOST][2] = {{0}}, any = false;

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include "core/json.h"
 #include "eval/header.h"
+#include "eval/options.h"
 #include "core/opt.h"
 
 #define WHY_FGSM                                                                                                       \
@@ -84,12 +85,13 @@ vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, doub
     return VT_OK;
 }
 
-vt_status vt_published_describe(json_t *header, const vt_paper *p, const int (*entries)[2], vt_err *e) {
+vt_status vt_published_describe(json_t *header, const vt_paper *p, const vt_named_attack *entries, vt_err *e) {
     size_t before = vt_json_refused();
     json_t *rows = json_array();
     for (int i = 0; i < VT_PUBLISHED_ROWS && p->rows[i].label; i++)
-        json_array_append_new(rows, json_pack("{s:s,s:i,s:i,s:s}", "row", p->rows[i].label, "published", entries[i][0],
-                                              "corrected", entries[i][1], "difference", p->rows[i].why));
+        json_array_append_new(rows,
+                              json_pack("{s:s,s:i,s:i,s:s}", "row", p->rows[i].label, "published", entries[2 * i].entry,
+                                        "corrected", entries[2 * i + 1].entry, "difference", p->rows[i].why));
     json_object_set_new(header, "as_published",
                         json_pack("{s:s,s:s,s:o}", "paper", p->name, "citation", p->citation, "rows", rows));
     return vt_json_refused() == before ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");

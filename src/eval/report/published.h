@@ -27,8 +27,9 @@ vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e);
 vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps, const char *eps_text,
                         vt_err *e);
 
-/* Adds "as_published" to a header; entries[row][2]: numbers (1, 2, ...) of a row's published and corrected entry. */
-vt_status vt_published_describe(json_t *header, const vt_paper *p, const int (*entries)[2], vt_err *e);
+struct vt_named_attack; /* eval/options.h */
+/* Adds "as_published" to a header; entries: two a row, its published and its corrected one. */
+vt_status vt_published_describe(json_t *header, const vt_paper *p, const struct vt_named_attack *entries, vt_err *e);
 
 /* Row i of the two numbers beside each other; false: past the end, or a run without --as-published. */
 typedef struct vt_published_pair {

@@ -59,7 +59,7 @@ static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
     bool needed = (j->def->wants & VT_WANTS_ATTACK) == VT_WANTS_ATTACK;
     VT_TRY(vt_cli_norm(c, &j->a.norm, e));
     if (!eps && !needed && !spec) return VT_OK;
-    VT_TRY(vt_request_eps(eps, j->a.norm, &j->a.eps, e));
+    VT_TRY(vt_eps_parse(eps, j->a.norm, &j->a.eps, e));
     VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "pgd", j->a.norm, e));
     j->a.eps_text = eps, j->a.attack = &j->attack;
     return VT_OK;

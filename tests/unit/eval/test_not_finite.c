@@ -23,7 +23,7 @@ typedef struct bench {
     vt_attack attacks[ENTRIES];
     int32_t images[FIRST];
     int n;
-    vt_eval v;
+    vt_eval_options v;
 } bench;
 
 static bench b;
@@ -73,7 +73,7 @@ static int open_bench(void **state) {
     if (make_tmp(state)) return -1;
     vt_blas_single_thread();
     assert_int_equal(vt_dataset_open(&b.subject.data, "datasets/shapes10", VT_SPLIT_TEST, &e), VT_OK);
-    b.v = (vt_eval){.subject = &b.subject, .images = b.images, .eps = 8.0 / 255, .eps_text = "8/255"};
+    b.v = (vt_eval_options){.subject = &b.subject, .images = b.images, .eps = 8.0 / 255, .eps_text = "8/255"};
     b.v.threads = 2, b.v.attacks = b.attacks, b.v.n_attacks = ENTRIES;
     b.subject.model = network(3.6e37);
     choose_images();
@@ -207,7 +207,7 @@ static void test_curve(void **state) {
     vt_err e = {0};
     vt_curve c;
     vt_radius radius = {INFINITY, ""};
-    vt_eval kept = b.v;
+    vt_eval_options kept = b.v;
     vt_attack a;
     assert_int_equal(vt_attack_parse(&a, "fmn:steps=20", VT_LINF, &e), VT_OK);
     b.v.attacks = &a, b.v.n_attacks = 1, b.v.radii = &radius, b.v.eps = 1, b.v.eps_text = "1";
@@ -228,7 +228,7 @@ static void test_curve(void **state) {
 /* F3: on which images the margin stood in is in the ledger, and in the reports; on none, in neither. */
 static void test_vanished_is_said(void **state) {
     (void)state;
-    vt_eval kept = b.v;
+    vt_eval_options kept = b.v;
     vt_subject other = b.subject;
     b.v.subject = &other;
     vt_err e = {0};

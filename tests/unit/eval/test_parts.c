@@ -19,7 +19,7 @@ static int32_t images[IMAGES];
 typedef struct rank {
     vt_subject subject;
     vt_attack attacks[2];
-    vt_eval v;
+    vt_eval_options v;
     vt_run_place place;
     char out[400];
     volatile sig_atomic_t interrupt;
@@ -38,7 +38,7 @@ static void open_rank(rank *r, const char *out, uint64_t seed) {
     if (s == VT_OK) s = vt_attack_parse(&r->attacks[1], "square:queries=20", VT_LINF, &e);
     if (s != VT_OK) fail_msg("%s", e.text);
     snprintf(r->out, sizeof r->out, "%s", out);
-    r->v = (vt_eval){.subject = &r->subject, .images = images, .n_images = IMAGES, .eps = 2.0 / 255};
+    r->v = (vt_eval_options){.subject = &r->subject, .images = images, .n_images = IMAGES, .eps = 2.0 / 255};
     r->v.eps_text = "2/255", r->v.attacks = r->attacks, r->v.n_attacks = 2, r->v.threads = 1, r->v.seed = seed;
     r->v.interrupt = &r->interrupt;
 }

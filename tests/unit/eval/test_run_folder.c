@@ -33,7 +33,7 @@ static void make(const char *out, const vt_choices *c, const char *weights) {
     if (st == VT_OK) st = vt_subject_fit(&s, c, 0, &e);
     if (st != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(vt_attack_parse(&a, "fgsm", VT_LINF, &e), VT_OK);
-    vt_eval v = {.subject = &s, .images = images, .n_images = FIRST, .eps = 4.0 / 255, .eps_text = "4/255"};
+    vt_eval_options v = {.subject = &s, .images = images, .n_images = FIRST, .eps = 4.0 / 255, .eps_text = "4/255"};
     v.threads = 2, v.attacks = &a, v.n_attacks = 1;
     json_t *header = vt_eval_header(&v);
     if (vt_eval_check(&v, &e) != VT_OK || vt_ledger_create(&l, out, header, PIXELS, &e) != VT_OK ||

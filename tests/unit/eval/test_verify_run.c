@@ -38,7 +38,7 @@ static int open_bench(void **state) {
     assert_int_equal(vt_dataset_open(&b.subject.data, at("d"), VT_SPLIT_TEST, &e), VT_OK);
     for (int i = 0; i < 2; i++) assert_int_equal(vt_attack_parse(&a[i], "pgd:steps=3", VT_LINF, &e), VT_OK);
     a[1].scoring = VT_SCORE_EIGHT_BIT;
-    vt_eval v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
+    vt_eval_options v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
     v.eps_text = "8/255", v.threads = 2, v.attacks = a, v.n_attacks = 2;
     json_t *header = vt_eval_header(&v);
     if (vt_ledger_create(&b.ledger, b.dir, header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
@@ -176,7 +176,7 @@ static void test_noise(void **state) {
     vt_subject noisy = b.subject;
     assert_int_equal(vt_attack_parse(&a, "pgd:steps=3", VT_LINF, &e), VT_OK);
     assert_int_equal(vt_wrap_parse(&noisy.wrap, "noise:sigma=0.1", &e), VT_OK);
-    vt_eval v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
+    vt_eval_options v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
     v.eps_text = "8/255", v.threads = 2, v.attacks = &a, v.n_attacks = 1, v.subject = &noisy, v.seed = 9;
     json_t *header = vt_eval_header(&v);
     vt_ledger *l;
@@ -236,7 +236,7 @@ static void test_expect(void **state) {
 /* What is at work at a time is no more than there are images, whatever a model greets with. */
 static void test_fits(void **state) {
     (void)state;
-    vt_eval v = {.subject = &b.subject, .images = b.images, .n_images = 3, .threads = 8, .batch = 64};
+    vt_eval_options v = {.subject = &b.subject, .images = b.images, .n_images = 3, .threads = 8, .batch = 64};
     size_t many = vt_eval_bytes(&v);
     v.threads = v.batch = 3;
     assert_int_equal(many, vt_eval_bytes(&v));

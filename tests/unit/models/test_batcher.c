@@ -32,7 +32,7 @@ static int close_subject(void **state) {
 /* ---- every attack ---- */
 
 /* Two steps or forty queries of it, so that all of an attack's parts are run. */
-static void parse(vt_attack *a, const vt_attack_def *def, vt_eval *v) {
+static void parse(vt_attack *a, const vt_attack_def *def, vt_eval_options *v) {
     static const vt_norm norms[] = {VT_LINF, VT_L2, VT_L1, VT_L0};
     char spec[64];
     vt_err e = {0};
@@ -60,10 +60,10 @@ static int by_place(const void *a, const void *b) {
 }
 
 /* The lines of a run, in order, without the places of their points. */
-static size_t lines(vt_record *out, const vt_eval *asked) {
+static size_t lines(vt_record *out, const vt_eval_options *asked) {
     vt_ledger *l;
     vt_err e = {0};
-    vt_eval typed = *asked, *v = &typed;
+    vt_eval_options typed = *asked, *v = &typed;
     char eps[40];
     snprintf(eps, sizeof eps, "%.17g", v->eps);
     v->eps_text = eps;
@@ -79,10 +79,10 @@ static size_t lines(vt_record *out, const vt_eval *asked) {
     return n;
 }
 
-static void same_for_any(const vt_eval *v_, const char *name) {
+static void same_for_any(const vt_eval_options *v_, const char *name) {
     static const int batches[] = {1, 3, 8, 64};
     static vt_record want[8 * IMAGES], got[8 * IMAGES];
-    vt_eval v = *v_;
+    vt_eval_options v = *v_;
     v.threads = 1, v.batch = 0;
     size_t n = lines(want, &v);
     for (size_t b = 0; b < T_COUNT(batches); b++)
@@ -94,8 +94,8 @@ static void same_for_any(const vt_eval *v_, const char *name) {
         }
 }
 
-static vt_eval evaluation(const vt_attack *a, int n) {
-    return (vt_eval){.subject = &subject, .images = images, .n_images = IMAGES, .attacks = a, .n_attacks = n};
+static vt_eval_options evaluation(const vt_attack *a, int n) {
+    return (vt_eval_options){.subject = &subject, .images = images, .n_images = IMAGES, .attacks = a, .n_attacks = n};
 }
 
 static void every_attack(void **state) {
@@ -105,7 +105,7 @@ static void every_attack(void **state) {
     for (int i = 0; i < n; i++) {
         if (defs[i]->stages) continue; /* an ensemble: its stages are others' */
         vt_attack a;
-        vt_eval v = evaluation(&a, 1);
+        vt_eval_options v = evaluation(&a, 1);
         parse(&a, defs[i], &v);
         same_for_any(&v, defs[i]->name);
         vt_attack_free(&a);
@@ -119,7 +119,7 @@ static void other_ways(void **state) {
     vt_wrap noise;
     vt_radius radii[2] = {{8.0 / 255, "8/255"}, {4.0 / 255, "4/255"}};
     for (int i = 0; i < 2; i++) assert_int_equal(vt_attack_parse(&a[i], "pgd:steps=4", VT_LINF, NULL), VT_OK);
-    vt_eval v = evaluation(a, 2);
+    vt_eval_options v = evaluation(a, 2);
     v.eps = 8.0 / 255;
     a[1].scoring = VT_SCORE_EIGHT_BIT;
     same_for_any(&v, "8 bits");

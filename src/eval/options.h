@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* What is asked of an evaluation, as values: read from choices (a command line's options, or those of a caller of the
+ * library) or put together by a program. Sentences name the choices, `@eps`. */
+#ifndef VT_EVAL_OPTIONS_H
+#define VT_EVAL_OPTIONS_H
+
+#include <signal.h>
+#include "attacks/attacker.h"
+#include "core/choices.h"
+#include "core/progress.h"
+#include "eval/parts.h"
+#include "eval/subject.h"
+#include "eval/targets.h"
+
+enum { VT_EVAL_ATTACKS = 64 }; /* entries that choices may ask for */
+
+/* Called with each checkpoint before anything is computed with it: refuses one whose settings are assumed. other: it is
+ * the surrogate, which the choices do not describe. */
+typedef vt_status (*vt_known_fn)(void *ctx, const vt_model *m, bool other, vt_err *e);
+
+/* The radius of one entry of a curve, as a number and as typed. INFINITY: a minimum-norm attack, which looks for the
+ * nearest point of the whole box. */
+typedef struct vt_radius {
+    double eps;
+    const char *text;
+} vt_radius;
+
+/* An entry that the caller adds to those of the choices. */
+typedef struct vt_named_attack {
+    const char *spec, *name; /* its attack; what the table calls it */
+    int entry;               /* set by vt_eval_options_read: 1, 2, ...; two of one attack share an entry */
+} vt_named_attack;
+
+typedef struct vt_eval_options {
+    const vt_subject *subject;
+    const int32_t *images; /* ascending, distinct, each in [0, subject->data->count) */
+    size_t n_images;
+    vt_norm norm;
+    vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
+    double eps;
+    const char *eps_text; /* as typed */
+    uint64_t seed;
+    int threads;
+    int batch; /* images that each thread attacks at a time and whose questions to the model are one batch; 0: 1 */
+    bool exhaustive;
+    bool skip_not_finite; /* a clean image without finite logits gets a line that says so, and does not end the run */
+    const vt_attack *attacks;
+    int n_attacks;
+    /* A curve: [n_attacks], instead of eps, which is then the box's diameter. An entry of finite radius takes the
+     * images that no entry before it broke within that radius. NULL: an evaluation at eps. */
+    const vt_radius *radii;
+    const vt_targets *targets; /* the class that each image is to be turned into; NULL: any but the label */
+    const vt_run_place *place; /* of ranks that do it together; NULL: this process alone does */
+    vt_progress progress;
+    const volatile sig_atomic_t *interrupt; /* ends waiting for models in other processes too */
+
+    /* What the functions below read from. */
+    const vt_choices *choices; /* must outlive the options */
+    vt_known_fn known;
+    void *known_ctx;
+    bool shared;            /* by ranks, each of which opens it: nothing is measured that might differ between them */
+    vt_named_attack *named; /* [n_named] */
+    int n_named;
+    /* What they opened, and vt_eval_options_close frees. */
+    struct {
+        vt_subject subject;
+        vt_targets targets;
+        int32_t *images;
+        vt_attack *attacks;
+        char eps_text[40];
+    } own;
+} vt_eval_options;
+
+/* threat or norm, profile, attack, individual, eight-bit, targets, eps, seed, exhaustive, skip-not-finite, and what
+ * needs an `out` or an attack: nothing is opened but a file of targets. Close the options whatever comes of it. */
+vt_status vt_eval_options_read(vt_eval_options *v, vt_err *e);
+/* data, images, the model (weights NULL: the choice `oracle`), search, threads, batch, surrogate; checked: ready to be
+ * run. The eps of a curve is set here. */
+vt_status vt_eval_options_open(vt_eval_options *v, const char *weights, vt_err *e);
+void vt_eval_options_close(vt_eval_options *v); /* accepts a zeroed one */
+
+/* ---- what an evaluation takes, and what is refused (evaluate_start.c) ---- */
+
+/* Sizes of its images and their classes; images that a thread has at a time; does an attack need a surrogate; floats of
+ * scratch that the hungriest stage needs. */
+vt_task vt_eval_dims(const vt_eval_options *v);
+int vt_eval_batch(const vt_eval_options *v);
+bool vt_eval_transfers(const vt_eval_options *v);
+bool vt_eval_climbs(const vt_eval_options *v); /* does one climb what is inside the model, and is that shown? */
+size_t vt_eval_work(const vt_eval_options *v, const vt_task *dims);
+
+/* Refuses what cannot work before a ledger exists: image size, class counts, targets. */
+vt_status vt_eval_check(const vt_eval_options *v, vt_err *e);
+bool vt_eval_eight_bit(const vt_eval_options *v); /* is there an 8-bit entry? */
+/* Threads, and images of each at a time: no more than there are images. */
+void vt_eval_fit(vt_eval_options *v);
+/* Memory that the evaluation takes at most beside its model and data; vt_eval_check refuses more than there is. */
+size_t vt_eval_bytes(const vt_eval_options *v);
+
+/* ---- parts of the choices ---- */
+
+/* A norm's name; NULL: linf. */
+vt_status vt_norm_parse(const char *text, vt_norm *out, vt_err *e);
+/* eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf). */
+vt_status vt_eps_parse(const char *text, vt_norm norm, double *out, vt_err *e);
+/* The choice "search": s->search, of a subject that is open; auto is the fastest that this processor has. VT_E_USAGE
+ * if it has none of what was asked for, or the model is not computed here. */
+vt_status vt_search_parse(const vt_choices *c, vt_subject *s, vt_err *e);
+/* threads: of a model in another process by default 1, since each thread has a process of its own. */
+vt_status vt_threads_parse(const vt_choices *c, const vt_subject *s, int *threads, vt_err *e);
+/* The subject: s->data is open, `first` is an image of it. */
+vt_status vt_eval_options_subject(const vt_eval_options *v, vt_subject *s, const char *weights, int32_t first,
+                                  vt_err *e);
+
+#endif
