@@ -3,6 +3,7 @@
 #include "t.h"
 
 #include "attacks/attack.h"
+#include "eval/options.h"
 #include "eval/report/published.h"
 
 static const char *const names[] = {"specformer", "specformer-imagenet", "mo2022", "mo2022-imagenet", "trades"};
@@ -76,7 +77,7 @@ static void test_refusals(void **state) {
 }
 
 /* A run of two entries whose header has these rows; NULL: it is refused. */
-static vt_header *run_of(const vt_paper *p, const int (*entries)[2]) {
+static vt_header *run_of(const vt_paper *p, const vt_named_attack *entries) {
     vt_header *h;
     vt_err e = {0};
     json_t *o = json_pack("{s:[{s:s},{}]}", "attacks", "scoring", "as published");
@@ -99,7 +100,7 @@ static void test_pairs(void **state) {
     assert_null(vt_published_title(&s, title, sizeof title));
     vt_header_free(none);
     assert_int_equal(vt_paper_find(&p, "trades", NULL), VT_OK);
-    vt_header *h = run_of(p, (const int[][2]){{1, 2}});
+    vt_header *h = run_of(p, (const vt_named_attack[]){{.entry = 1}, {.entry = 2}});
     s.header = h;
     assert_true(vt_published_pair_at(&s, 0, &pair));
     assert_true(pair.published == 7 && pair.corrected == 4 && pair.total == 20 && pair.points == 15);
@@ -111,7 +112,8 @@ static void test_pairs(void **state) {
     assert_true(vt_published_pair_at(&s, 0, &pair) && pair.points == 0);
     vt_header_free(h);
     static const int wrong[][2] = {{0, 1}, {1, 3}, {-1, 2}, {1, INT32_MAX}};
-    for (size_t k = 0; k < T_COUNT(wrong); k++) assert_null(run_of(p, &wrong[k]));
+    for (size_t k = 0; k < T_COUNT(wrong); k++)
+        assert_null(run_of(p, (const vt_named_attack[]){{.entry = wrong[k][0]}, {.entry = wrong[k][1]}}));
 }
 
 int main(void) {
