@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The tables of docs/selftest.md: networks of weights alone whose gradients mislead (tools/masked_networks.py), each of
+# The cases behind docs/selftest.md: networks of weights alone whose gradients mislead (tools/masked_networks.py), each of
 # which the self-test must call masked; honest cases, none of which it may accuse; and known cheats.
 # Usage: tools/selftest_cases.sh [SHARED] > tables   SHARED: a folder with datasets/cifar-10-batches-bin and
 # weights/NAME (checkpoints that others trained); without it the checkpoints of this repository alone, on drawn images.
