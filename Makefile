@@ -231,6 +231,8 @@ lint: $(LIB) ## house rules that the compiler does not check
 	tests/lint.sh
 	tests/lint.sh --archive $(LIB)
 	@tests/lint.sh --self-test | { ! grep -v '^finds'; }
+rooms: ## rewrites the list of folders in docs/ARCHITECTURE.md
+	@tools/rooms.py
 ONE := $(if $(wildcard tests/unit/*/test_$(T).c tests/golden/test_$(T).c),$(OUT)/tests/test_$(T))
 t: $(ONE) $(EXE) $(SO) ## one test by its name, in all rooms: make t T=oracle
 	@[ -n '$(ONE)' ] || [ -f 'tests/cli/$(T).bats' ] || { echo "no test is called '$(T)' (tests/unit/*/test_$(T).c, tests/cli/$(T).bats)"; exit 1; }
@@ -295,6 +297,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -285,6 +285,9 @@ units() {
 # In the root of a tree: mutants fit the sources, and the tests that they name as killers are there.
 killers() { python3 "$root/tests/mutants.py" check .; }
 
+# In the root of a tree: the list of folders in docs/ARCHITECTURE.md is what `make rooms` writes.
+rooms() { python3 "$root/tools/rooms.py" --check 2>&1; }
+
 # In the root of a tree: no room has more lines of C than its budget (tests/budget.txt). A feature that needs more raises
 # its room's number in its own commit.
 budget() {
@@ -451,6 +454,16 @@ TRY
         if grep -q "$what" "$tmp/said"; then echo "finds $what"; else echo "BLIND: $what"; fi
     done >>"$tmp/results"
     rm "$tmp/src/m.c" "$tmp/src/io/m.c" "$tmp/tests/budget.txt"
+    # a list of folders that is stale, and one that is not
+    mkdir -p "$tmp/tree/docs" "$tmp/tree/src/nn" && cp Makefile "$tmp/tree" && cp docs/ARCHITECTURE.md "$tmp/tree/docs"
+    (
+        cd "$tmp/tree" || exit 1
+        if rooms | grep -q stale; then echo "finds a stale list of folders"; else echo "BLIND: a stale list of folders"; fi
+        "$root/tools/rooms.py" && rooms || echo "BLIND: blames a list of folders that is not stale"
+        mkdir src/shed && touch src/shed/x.c
+        if rooms | grep -q 'no purpose for shed'; then echo "finds a folder without a purpose"; else echo "BLIND: a folder without a purpose"; fi
+    ) >>"$tmp/results"
+    rm -r "$tmp/tree"
     # words that were replaced
     mkdir -p "$tmp/docs" && echo '/* the crew of a lane */' >"$tmp/src/w.h"
     if (cd "$tmp" && vocabulary) | grep -q 'src/w.h:1:'; then echo "finds a word that was replaced"; else echo "BLIND: a word that was replaced"; fi >>"$tmp/results"
@@ -518,6 +531,7 @@ case $1 in
     hidden tests/cli/*.bats tests/cli/*.bash || bad=1
     units || bad=1
     killers || bad=1
+    rooms || bad=1
     budget || bad=1
     one_word 100 || bad=1
     vocabulary || bad=1
