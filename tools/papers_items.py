@@ -8,7 +8,7 @@ corollaries, algorithms, tables, figures; one a line, "PAPER kind number".
 
 TEXTS is a folder outside the repository: the texts of the papers, or somebody's notes on them, under the names of FILES and
 of COMPANIONS below (which holds three papers, told by its numbered headings). The papers are not ours to pass on, so LIST is
-what the repository keeps; tests/cli/papers.bats wants a row in docs/papers.md for every line of it. LIST may hold more than
+what the repository keeps; tests/cli/papers.bats wants a row in docs/papers for every line of it. LIST may hold more than
 notes name, and does: notes leave out what they do not discuss."""
 import os
 import re

@@ -109,7 +109,7 @@ browser() {
     for page in docs/*.md; do
         [ "$page" = docs/README.md ] || grep -qF "](${page#docs/})" docs/README.md || fail "$page is not in docs/README.md"
     done
-    for page in docs/README.md SECURITY.md README.md; do
+    for page in docs/README.md docs/papers/README.md docs/results/README.md SECURITY.md README.md; do
         grep -o '](\([^)#]*\)' "$page" | sed 's/](//' | grep -v '^[a-z]*:' | sort -u | while read -r link; do
             [ -e "$(dirname "$page")/$link" ] || fail "$page: $link"
         done

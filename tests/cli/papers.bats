@@ -1,10 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# docs/papers.md: every command, option, recipe and test that it names exists, what it calls "not yet" does not, and every
-# item of the four papers has a row. What exists is asked of the program itself: help, list, help recipe.
+# docs/papers, one page a paper and an index: every command, option, recipe and test that they name exists, what they call
+# "not yet" does not, and every item of the four papers has a row in its page. What exists is asked of the program itself:
+# help, list, help recipe.
 load helpers
 
-DOC=$ROOT/docs/papers.md
+PAPERS=$ROOT/docs/papers
+declare -gA PAGE=([SpecFormer]=$PAPERS/specformer.md [l_p-AttGD]=$PAPERS/lp-attgd.md [OC]=$PAPERS/oc.md [UAM]=$PAPERS/uam.md)
 declare -gA SAID # what the program answered, by question
 
 # ask OUT ARGS: what vitrine ARGS prints, asked once.
@@ -131,21 +133,25 @@ has_span() {
 }
 
 spans() { awk -F'`' '{for (i = 2; i < NF; i += 2) print $i}'; } # of standard input, one a line
-rows() { grep '^| ' "$1" | grep -vE '^\| (item|short|SpecFormer \| Hu|l_p-AttGD \| Jul|OC \| Zhang|UAM \| Liu)'; }
+rows() { [ "${1##*/}" = README.md ] || grep '^| ' "$1" | grep -v '^| item | '; } # of the index: none, it is all text
+text() { if [ "${1##*/}" = README.md ]; then cat "$1"; else grep -v '^| ' "$1"; fi; }
 
 # Complaints about a document, one a line; none: all is well. In a shell without bats' trap on every command, which makes
 # this many times slower.
 complaints() { (trap - DEBUG && set +T && complain "$1"); }
 
 complain() {
-    local line item where found span text
+    local line item says where found span text
     awk -F'`' 'NF && NF % 2 == 0 {print "line " NR ": a code span that does not end"}' "$1"
     while read -r span; do
-        [ -e "$ROOT/docs/$span" ] || echo "link to $span, which is not there"
+        [ -e "$(dirname "$1")/$span" ] || echo "link to $span, which is not there"
     done < <(grep -oE '\]\([^)#:]+\)' "$1" | sed 's/^](//; s/)$//' | sort -u)
     while read -r line; do
         [ "$(grep -o ' | ' <<<"$line" | wc -l)" = 3 ] || echo "not four cells: ${line:0:60}"
-        IFS='|' read -r _ item _ where found _ <<<"$line"
+        IFS='|' read -r _ item says where found _ <<<"$line"
+        for text in "$item" "$says" "$where" "$found"; do
+            [ ${#text} -le 302 ] || echo "$item: a cell of more than 300 characters: ${text:0:60}" # with a space on either side
+        done
         case $found in
         \ supported* | \ weakened* | \ contradicted* | \ within\ the\ published\ range* | \ undecided* | \ not\ tested* | \ definition*) ;;
         *) echo "$item: what was found begins with none of the words" ;;
@@ -165,18 +171,22 @@ complain() {
     done < <(rows "$1")
     while read -r span; do
         has_span "$span" >/dev/null || echo "in the text: $(has_span "$span") ($span)"
-    done < <(grep -v '^| ' "$1" | spans)
+    done < <(text "$1" | spans)
 }
 
-@test "papers: every command, option, file and test that docs/papers.md names exists" {
-    complaints "$DOC" >said
+@test "papers: every command, option, file and test that the pages name exists" {
+    local page
+    for page in "$PAPERS"/*.md; do complaints "$page" | sed "s|^|${page##*/}: |"; done >said
     [ ! -s said ] || fail "$(cat said)"
+    # every page is read: the four papers' and the index, which names each
+    [ "$(printf '%s\n' "${PAGE[@]}" "$PAPERS/README.md" | sort)" = "$(printf '%s\n' "$PAPERS"/*.md | sort)" ]
+    for page in "${PAGE[@]}"; do grep -qF "](${page##*/})" "$PAPERS/README.md" || fail "$page is not in the index"; done
 }
 
 @test "papers: what only resolves, counts or shows runs as it stands there" {
     local span words
     cd "$ROOT"
-    spans <"$DOC" | grep -E '^vitrine (train|table|list) ' | grep -E -e ' --dry-run|^vitrine table --published|^vitrine list' |
+    cat "$PAPERS"/*.md | spans | grep -E '^vitrine (train|table|list) ' | grep -E -e ' --dry-run|^vitrine table --published|^vitrine list' |
         sort -u >"$BATS_TEST_TMPDIR/cheap"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/cheap")" -ge 30 ]
     while read -r span; do
@@ -187,7 +197,7 @@ complain() {
 }
 
 # section NAME: the items of a paper, one a line.
-section() { awk -v n="## $1" '/^## /{on = $0 == n} on' "$DOC" | grep '^| ' | awk -F' \\| ' '{print substr($1, 3)}' | tail -n +2; }
+section() { rows "${PAGE[$1]}" | awk -F' \\| ' '{print substr($1, 3)}'; }
 
 # named PAPER: what the names of its rows name, as papers.items writes it, "kind number", one a line: "Fig. 4, 5, 6",
 # "Assumptions A5 to A13", "Theorem 4, volume", "Fig. 2(b, c)".
@@ -230,7 +240,7 @@ unnamed() {
     [ "$(grep -vc '^#' "$ROOT/docs/papers.items")" -ge 100 ] # a list that was emptied is none
     for paper in SpecFormer l_p-AttGD OC UAM; do
         items=$(section "$paper")
-        [ -n "$items" ] || fail "no section $paper"
+        [ -n "$items" ] || fail "no rows of $paper"
         [ -z "$(sort <<<"$items" | uniq -d)" ] || fail "$paper: twice: $(sort <<<"$items" | uniq -d)"
         grep -q "^$paper " "$ROOT/docs/papers.items" || fail "no item of $paper"
     done
@@ -243,7 +253,7 @@ unnamed() {
 @test "papers: items that carry no number in the papers have their rows" {
     local item
     for item in 'SpecFormer|TransFormer' 'SpecFormer|L2Former' 'SpecFormer|LNFormer' 'SpecFormer|LipsFormer' \
-        'SpecFormer|Headline '{clean,FGSM,PGD,AutoAttack,adversarial} 'l_p-AttGD|Theorem, '{norm,direction,rate,'joint path'} \
+        'SpecFormer|Headline '{clean,FGSM,adversarial} 'SpecFormer|'{'PGD +3.49','AutoAttack +2.36'} 'l_p-AttGD|Theorem, '{norm,direction,rate,'joint path'} \
         'l_p-AttGD|IMDb '{table,figures} 'l_p-AttGD|CIFAR-10 ViT figure' 'OC|'{L_LA,L_LF,L_AM,VAR-I,VAR-II,VAR-III} \
         'OC|Headline 28.4' 'UAM|Softplus phi_tau' 'UAM|Theorem 4, volume'; do
         section "${item%%|*}" | grep -qF -- "${item#*|}" || fail "no row for $item"
@@ -252,7 +262,7 @@ unnamed() {
 
 # planted TEXT COMPLAINT: a row that names TEXT is complained of, so.
 planted() {
-    printf '| item | what it says | where here | found here |\n| planted | a mistake | %s | supported |\n' "$1" >planted.md
+    printf '| item | what it says | commands here | found |\n| planted | a mistake | %s | supported |\n' "$1" >planted.md
     complaints planted.md >said
     grep -qF -- "$2" said || fail "not complained of: $1" "said: $(cat said)"
 }
@@ -282,6 +292,18 @@ planted() {
     planted 'somewhere' 'neither a command nor a reason'
     planted 'not yet: `vitrine lab attgd`' "'not yet' is out of date"
     planted '`make test` | a cell too many' 'not four cells'
+    planted "\`make test\` $(printf '%300s' | tr ' ' x)" 'a cell of more than 300 characters'
+    printf '| item | what it says | commands here | found |\n| a | b | `make test` | sound |\n' >planted.md
+    complaints planted.md >said
+    grep -qF 'begins with none of the words' said
+    printf '[gone](gone.md), `tools/gone.sh`\n' >planted.md
+    complaints planted.md >said
+    grep -qF 'link to gone.md' said
+    grep -qF 'no file tools/gone.sh' said
+    cp planted.md README.md # an index is read too, its tables as well
+    printf '| [gone](gone.md) | `tools/gone2.sh` |\n' >>README.md
+    complaints README.md >said
+    grep -qF 'no file tools/gone2.sh' said
 }
 
 @test "the page of results quotes the decided table, digit by digit" {
@@ -301,7 +323,7 @@ levels = set(re.findall(r"(\d+\.\d\d) \[", table))
 for q in re.findall(r"(\d+\.\d\d) %", page):
     assert q in levels, q + " % is not in specformer_decide.md"
 for part in page.split("\n## ")[1:]: # one a paper
-    assert re.findall(r"^\*\*(.*?)\.\*\*", part, re.M) == ["Claim", "Run", "Effect", "Not said"], part[:40]
+    assert re.findall(r"^\*\*(.*?)\.\*\*", part, re.M) == ["Claim", "Run", "Effect", "Limits"], part[:40]
 assert page.count("\n## ") == 4
 # sigma_max, in the order W_Q, W_K, W_V; and where the means of other weights lie beside the plain network's lines
 mean = {(r["row"], r["attack"]): float(r["value"]) for r in csv.DictReader(open(sys.argv[1] + "/specformer_decide.csv"))}
@@ -320,7 +342,7 @@ assert all(r in ("SpecFormer 3e-4", "OC VAR-III 1e-3") for r, a in ahead), ahead
 END
 }
 
-@test "what docs say of the small twins is what their tables say, digit by digit" {
+@test "what docs say of the small tables is what they say, digit by digit" {
     /usr/bin/python3 - "$ROOT/docs" <<'END'
 import re, sys
 docs = sys.argv[1]
@@ -333,16 +355,16 @@ for name in ["specformer_table%d_small" % n for n in (2, 4, 8)] + ["oc_small"]:
     levels |= set(re.findall(r"(\d+\.\d\d) \[", table)) | set(re.findall(r"by (\d+\.\d\d) points", table))
 found |= {(-a, -c, -b) for a, b, c in found}
 page = open(docs + "/tables.md").read()
-page = page[page.index("## What the twins say"):]
-rows = [r for r in open(docs + "/papers.md") if re.match(r"\| Table [248] \| (standard training, Im|adversarial training: CW|12 triples)", r)]
+page = page[page.index("## What the small tables show"):]
+rows = [r for r in open(docs + "/papers/specformer.md") if re.match(r"\| Table [248] \| (standard training, Im|adversarial training: CW|12 triples)", r)]
 assert len(rows) == 3
 seen = 0
 for text in [page] + rows:
     for q in re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), " ".join(text.split())):
         seen += 1
-        assert tuple(float(x) for x in q) in found, "%s [%s, %s] is in no twin's table" % q
+        assert tuple(float(x) for x in q) in found, "%s [%s, %s] is in no small table" % q
     for q in re.findall(r"published \+?(\d+\.\d\d)|(\d+\.\d\d)(?: and \d+\.\d\d)? %|has it (\d+\.\d\d) below", text):
-        assert max(q) in levels, max(q) + " is in no twin's table"
+        assert max(q) in levels, max(q) + " is in no small table"
 assert seen >= 28, seen
 END
 }
@@ -429,25 +451,28 @@ def all_of(papers, results):
     for line in papers.split("\n"):
         cells = line.split(" | ")
         if len(cells) != 4 or not re.search(r"\[%s, %s\]" % (number, number), cells[3]): continue
-        stands(cells[3], "papers.md, " + cells[0][2:40], complaints)
+        stands(cells[3], "papers, " + cells[0][2:40], complaints)
         keys = [tuple(float(x) for x in q) for q in re.findall(r"(%s)(?: points)? \[(%s), (%s)\]" % ((number,) * 3), cells[3])]
         if keys and all(k in untested and k not in tested for k in keys[:2]) and not cells[3].startswith("not tested"):
-            complaints.append("papers.md, %s: its verdict stands on what is not tested" % cells[0][2:40])
+            complaints.append("papers, %s: its verdict stands on what is not tested" % cells[0][2:40])
         if cells[3].startswith("within") and "within the published range" not in tested.get(keys[0], ()):
-            complaints.append("papers.md, %s: is not within the published range" % cells[0][2:40])
+            complaints.append("papers, %s: is not within the published range" % cells[0][2:40])
+    stands(re.sub(r"^\| .*$", "", papers, flags=re.M), "papers, text", complaints)
     stands(results[:results.index("## What would change")], "results/README.md", complaints)
     return complaints
-papers, results = (open("%s/docs/%s" % (root, f)).read() for f in ("papers.md", "results/README.md"))
+papers = "\n".join(open("%s/docs/papers/%s.md" % (root, f)).read() for f in ("specformer", "lp-attgd", "oc", "uam"))
+results = open(root + "/docs/results/README.md").read()
 complaints = all_of(papers, results)
 assert not complaints, complaints
 # planted
-for old, new in (("not tested (the penalty did nothing): on the small twin (10,000", "weakened: on the small twin (10,000"),
-                 ("not tested (no calibration): on attention", "contradicted: on attention"),
+for old, new in (("not tested (the penalty did nothing): in the small table 1e-4 moved sigma_max by 2.5 %", "weakened: in the small table 1e-4 moved sigma_max by 2.5 %"),
+                 ("not tested (no calibration): both are best", "contradicted: both are best"),
                  ("published over 7 backbones -0.27 to +22.22, for the two smallest +0.27 and +3.64", "published: +7.18")):
     assert papers.count(old) == 1, old
-    planted = papers.replace(old, new).replace("so the difference of the two rows", "the difference") if "calib" in old else papers.replace(old, new)
+    planted = papers.replace(old, new)
     planted = planted.replace("published over 7 backbones -3.59 to +12.36", "published +12.36") if "+7.18" in new else planted
     assert all_of(planted, results), "not found: " + new
+assert all_of(papers + "\nPGD-2 moves by -0.05 [-0.18, +0.09].\n", results) # in the text of a page
 assert all_of(papers, results.replace("difference at 300, not tested, -4.14", "difference at 300 -4.14").replace("is not tested, for want", "for want"))
 END
     /usr/bin/python3 stands.py "$ROOT"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Numbers that docs quote are those that the commands beside them print. In a row of a table of docs/papers.md and
+# Numbers that docs quote are those that the commands beside them print. In a row of a table of docs/papers and
 # docs/analysis.md a span of code that holds numbers alone is a quote: a command of the same row prints them in this order.
 # A row's commands that need nothing but files of the repository are run, those that need CIFAR-10 where it is found in
 # ../shared/datasets. Commands behind the words "takes longer:" are left out, and so are the numbers that they alone print, which
@@ -10,7 +10,7 @@
 # compute in float32, and other processors' products round otherwise.
 load helpers
 
-DOCS="$ROOT/docs/papers.md $ROOT/docs/analysis.md"
+DOCS="$(echo "$ROOT"/docs/papers/*.md) $ROOT/docs/analysis.md"
 CIFAR=$ROOT/../shared/datasets/cifar-10-batches-bin
 
 # quotes FILE...: "FILE:LINE<tab>KIND<tab>TEXT" for each command (c) and each quote (q) of a row that has quotes. A row

@@ -10,7 +10,7 @@
 
 /* UAM, Table 1 (and 2's twin): test loss against the number of samples, with and without attention. Neither the number
  * of relevant inputs, nor batch, teacher's scale, lambda or the start of a can be read in the paper: they are options
- * here, and docs/labs.md says which values were guessed. */
+ * here, and docs/labs_uam.md says which values were guessed. */
 
 #define AT(field) offsetof(vt_complexity, field)
 static const vt_opt opts[] = {
