@@ -190,10 +190,10 @@ static vt_status run_on(vt_eval_options *v, const found *f, vt_err *e) {
     char eps[40];
     v->eps_text = vt_api_real(eps, v->eps);
     VT_TRY(vt_eval_check(v, e));
-    json_t *header = vt_eval_header(v);
-    if (!header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    vt_header *header;
+    VT_TRY(vt_eval_header(&header, v, e));
     vt_status s = vt_ledger_memory(&l, header, f->a->pixels, e);
-    json_decref(header);
+    vt_header_free(header);
     if (s != VT_OK) return s;
     l->told = store_verdict, l->told_ctx = (void *)(uintptr_t)f;
     s = vt_eval_run(v, l, e);

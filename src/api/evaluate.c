@@ -76,13 +76,13 @@ static vt_status open_ledger(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *out = vt_chosen(c, "out");
     size_t pixels = vt_subject_pixels(&j->v.own.subject);
-    json_t *header = vt_eval_header(&j->v);
-    if (!header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    vt_header *header;
+    VT_TRY(vt_eval_header(&header, &j->v, e));
     vt_status s = !out ? vt_ledger_memory(&j->run->ledger, header, pixels, e)
                   : vt_is_chosen(c, "resume") && vt_ledger_exists(out)
                       ? vt_ledger_resume(&j->run->ledger, out, header, pixels, vt_is_chosen(c, "allow-mixed"), e)
                       : vt_ledger_create(&j->run->ledger, out, header, pixels, e);
-    json_decref(header);
+    vt_header_free(header);
     return s;
 }
 

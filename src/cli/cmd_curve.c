@@ -32,7 +32,7 @@ typedef struct job {
     char *texts; /* --confirm, cut into pieces */
     vt_run_place place;
     vt_ledger *ledger;
-    json_t *header;
+    vt_header *header;
 } job;
 
 /* ---- options ---- */
@@ -133,8 +133,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_weights(c, &weights, e));
     VT_TRY(vt_eval_options_open(&j->v, weights, e));
     vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
-    j->header = vt_eval_header(&j->v);
-    return j->header ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    return vt_eval_header(&j->header, &j->v, e);
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
@@ -337,7 +336,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_status s = measure_curve(&j, c, e);
     vt_ledger_close(j.ledger);
-    json_decref(j.header);
+    vt_header_free(j.header);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
     free(j.texts);
     vt_eval_options_close(&j.v);

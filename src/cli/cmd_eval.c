@@ -33,7 +33,7 @@ typedef struct job {
     vt_eval_options v;
     vt_run_place place;
     vt_ledger *ledger;
-    json_t *header;
+    vt_header *header;
     vt_floor floor;
     const vt_paper *paper;                            /* --as-published, or NULL */
     vt_named_attack published[2 * VT_PUBLISHED_ROWS]; /* its rows, each as published and corrected */
@@ -81,10 +81,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_weights(c, &weights, e));
     VT_TRY(vt_eval_options_open(&j->v, weights, e));
     vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
-    j->header = vt_eval_header(&j->v);
-    if (!j->header) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
-    if (j->paper) return vt_published_describe(j->header, j->paper, j->published, e);
-    return VT_OK;
+    VT_TRY(vt_eval_header(&j->header, &j->v, e));
+    return j->paper ? vt_published_describe(j->header, j->paper, j->published, e) : VT_OK;
 }
 
 static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
@@ -213,7 +211,7 @@ static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     j = (job){.brief = brief};
     vt_status s = run_evaluation(&j, c, e);
     vt_ledger_close(j.ledger);
-    json_decref(j.header);
+    vt_header_free(j.header);
     vt_eval_options_close(&j.v);
     return s;
 }

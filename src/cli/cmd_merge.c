@@ -115,7 +115,7 @@ static vt_status merge_runs(const vt_cli *c, vt_ledger **parts, vt_ledger **to, 
     VT_TRY(check_out_unused(out, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
     if (!*x) return vt_fail(e, VT_E_MEMORY, "no memory for an image");
-    VT_TRY(vt_ledger_create(to, out, parts[0]->header->document, parts[0]->pixels, e));
+    VT_TRY(vt_ledger_create(to, out, parts[0]->header, parts[0]->pixels, e));
     for (int i = 0; i < c->n_positional; i++) VT_TRY(add_part(*to, parts[i], *x, e));
     return finish_merged_run(*to, out, vt_cli_look(c), e);
 }

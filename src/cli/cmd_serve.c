@@ -13,7 +13,7 @@
 #include "core/child.h"
 #include "core/gemm.h"
 #include "core/version.h"
-#include "eval/describe.h"
+#include "eval/prepare.h"
 #include "models/wrap/serve.h"
 
 static vt_status fill_hello(vt_hello *h, const vt_model *m, int batch, bool judged, vt_err *e) {

@@ -38,9 +38,9 @@ static void show_findings(const vt_findings *f, size_t from) {
 static const char *why_moved(const vt_run_verifier *r, char text[300]) {
     const vt_hello *now = vt_remote_hello(r->subject->remote);
     const vt_header *then = r->ledger->header;
-    if (then->library && strcmp(then->library, now->library))
+    if (*then->library && strcmp(then->library, now->library))
         snprintf(text, 300, "within float noise (another library: %s, then %.60s)", now->library, then->library);
-    else if (then->device && strcmp(then->device, now->device))
+    else if (*then->device && strcmp(then->device, now->device))
         snprintf(text, 300, "within float noise (another device: %s, then %.60s)", now->device, then->device);
     else if (then->takes && then->takes != now->batch)
         snprintf(text, 300, "within float noise (another batch: %d images at most, then %d)", now->batch, then->takes);

@@ -34,19 +34,3 @@ vt_status vt_eight_bit_check(const vt_eval_options *v, vt_err *e) {
     free(x);
     return s;
 }
-
-void vt_eight_bit_describe(json_t *header, const vt_eval_options *v) {
-    char bound[80], text[240];
-    long long most = (long long)vt_grid8_most(v->norm, v->eps);
-    if (!vt_eval_eight_bit(v)) return;
-    if (v->patch.size)
-        snprintf(bound, sizeof bound, "free in the squares");
-    else if (v->norm == VT_LINF)
-        snprintf(bound, sizeof bound, "at most %lld level%s from the clean byte", most, most == 1 ? "" : "s");
-    else
-        snprintf(bound, sizeof bound, "the %s of their differences at most %lld",
-                 v->norm == VT_L2 ? "sum of squares" : "sum", most);
-    snprintf(text, sizeof text, "8-bit rows: the adversarial image is bytes too, %s; tried on what the row above broke",
-             bound);
-    vt_describe_note(header, text);
-}

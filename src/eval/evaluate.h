@@ -7,8 +7,8 @@
 #include "eval/ledger.h"
 #include "eval/options.h"
 
-/* The ledger header of this evaluation; NULL: no memory. */
-json_t *vt_eval_header(const vt_eval_options *v);
+/* The ledger header of this evaluation. */
+vt_status vt_eval_header(vt_header **out, const vt_eval_options *v, vt_err *e);
 /* Does what the ledger does not hold yet. l may hold a part of it (resumed). VT_INTERRUPTED: stopped on request, all
  * finished lines are in the ledger. With ranks (v->place, l from vt_parts_open) rank 0's ledger has every line then;
  * the others' are not to be read. */

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* eval/evaluate.h, before anything is judged: what an evaluation will take, what is refused, its header. */
-#include "eval/evaluate.h"
+/* eval/options.h, before anything is judged: what an evaluation will take, and what is refused. */
+#include "eval/options.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/json.h"
 #include "core/mem.h"
-#include "core/version.h"
-#include "eval/describe.h"
 #include "eval/eight_bit.h"
-#include "eval/header.h"
 #include "models/arch.h"
-#include "models/forms.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
 #include "models/packing.h"
@@ -206,110 +200,4 @@ vt_status vt_eval_check(const vt_eval_options *v, vt_err *e) {
     int label;
     VT_TRY(vt_memory_check("the evaluation", vt_eval_bytes(v), e));
     return vt_subject_image(v->subject, v->images[0], NULL, &label, e);
-}
-
-static json_t *model_json(const vt_config *c) {
-    static const char *const pools[] = {"token", "avg", "all"};
-    char forms[1000];
-    json_t *model =
-        json_pack("{s:s,s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:b,s:s,s:f,s:f,s:[f,f,f],s:[f,f,f],s:s}", "architecture",
-                  c->arch, "attention", c->attn, "image", c->image, "patch", c->patch, "dim", c->dim, "depth", c->depth,
-                  "heads", c->heads, "mlp_hidden", c->hidden, "classes", c->classes, "qkv_bias", c->qkv_bias,
-                  "distillation_token", c->dist_token, "pool", pools[c->pool], "ln_eps", c->ln_eps, "attn_scale",
-                  c->attn_scale, "mean", c->mean[0], c->mean[1], c->mean[2], "std", c->std[0], c->std[1], c->std[2],
-                  "input", "u8/255 in [0,1], then (x - mean) / std inside the model");
-    if (vt_forms_text(c, forms, sizeof forms)) json_object_set_new(model, "forms", json_string(forms));
-    return model;
-}
-
-/* All that is known of a model in another process; vt_describe_remote says the rest. */
-static json_t *remote_json(const vt_config *c) {
-    json_t *model = json_pack("{s:s}", "architecture", c->arch);
-    vt_describe_shape(model, c->foreign);
-    json_object_set_new(model, "classes", json_integer(c->classes));
-    json_object_set_new(model, "input", json_string("u8/255 in [0,1], as the model in its process takes it"));
-    return model;
-}
-
-static json_t *stage_json(const vt_attack_stage *s, vt_scoring scoring) {
-    json_t *o = json_pack("{s:s,s:s}", "name", s->def->name, "id", s->id);
-    if (s->share < 1 && scoring == VT_SCORE_BALL) json_object_set_new(o, "share", json_real(s->share));
-    return o;
-}
-
-static json_t *attacks_json(const vt_eval_options *v) {
-    json_t *list = json_array();
-    for (int i = 0; i < v->n_attacks; i++) {
-        const vt_attack *a = &v->attacks[i];
-        json_t *stages = json_array();
-        for (int k = 0; k < a->n_stages; k++) json_array_append_new(stages, stage_json(&a->stages[k], a->scoring));
-        json_t *entry = json_pack("{s:s,s:s,s:s,s:s,s:o}", "name", a->name, "id", a->id, "summary", a->def->summary,
-                                  "reference", a->def->reference, "stages", stages);
-        if (v->radii && isfinite(v->radii[i].eps))
-            json_object_set_new(entry, "at", json_pack("{s:s,s:f}", "eps", v->radii[i].text, "value", v->radii[i].eps));
-        if (a->scoring != VT_SCORE_BALL)
-            json_object_set_new(entry, "scoring", json_string(vt_scoring_name(a->scoring)));
-        if (a->def->profile && a->scoring == VT_SCORE_BALL) json_object_set_new(entry, "profile", json_true());
-        json_array_append_new(list, entry);
-    }
-    return list;
-}
-
-/* A wrapped checkpoint is another model: it has a name and a hash of its own, and every report says so. */
-static void describe_wrap(json_t *header, const vt_eval_options *v) {
-    if (!v->subject->wrap.def) return;
-    char text[400], hash[17];
-    int n = snprintf(text, sizeof text, "%s\n%s", v->subject->model->sha256, v->subject->wrap.id);
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)vt_sha_prefix(text, (size_t)n));
-    json_object_set_new(header, "wrap", json_pack("{s:s,s:s}", "id", v->subject->wrap.id, "sha256_64", hash));
-    snprintf(text, sizeof text, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)",
-             v->subject->wrap.id);
-    json_t *model = json_object_get(header, "model"), *notes = json_object_get(model, "notes");
-    if (!notes) json_object_set_new(model, "notes", notes = json_array());
-    json_array_append_new(notes, json_string(text));
-}
-
-json_t *vt_eval_header(const vt_eval_options *v) {
-    char kernels[128];
-    size_t before = vt_json_refused();
-    vt_gemm_kernels(kernels, sizeof kernels);
-    json_t *header =
-        json_pack("{s:s,s:s,s:s,s:o,s:{s:s,s:s,s:s,s:i,s:I},s:s,s:s,s:f,s:I,s:b,s:o,s:s,s:s}", "format",
-                  VT_LEDGER_FORMAT, "vitrine", VT_VERSION, "weights", v->subject->model->sha256, "model",
-                  vt_subject_is_remote(v->subject) ? remote_json(&v->subject->model->config)
-                                                   : model_json(&v->subject->model->config),
-                  "data", "format", v->subject->data->def->name, "split", vt_split_name(v->subject->data->split),
-                  "sha256", v->subject->data->hash, "classes", v->subject->data->classes, "count",
-                  (json_int_t)v->subject->data->count, "norm", v->patch.size ? "patch" : vt_norm_name(v->norm), "eps",
-                  v->eps_text, "eps_value", v->eps, "seed", (json_int_t)v->seed, "exhaustive", v->exhaustive, "attacks",
-                  attacks_json(v), "blas", kernels, "compiler", VT_COMPILER);
-    if (!header) return NULL;
-    const vt_model *m = v->subject->model;
-    if (v->subject->remote)
-        vt_describe_remote(header, vt_remote_hello(v->subject->remote));
-    else
-        vt_describe_weights(header, m->path);
-    if (m->part && *m->part && *m->parts)
-        json_object_set_new(json_object_get(header, "model"), "part", json_string(m->part));
-    if (!vt_subject_is_remote(v->subject)) json_object_set_new(header, "sources", vt_describe_sources(m));
-    vt_describe_data(json_object_get(header, "data"), v->subject->data, v->subject->model->config.classes);
-    if (v->radii) json_object_set_new(header, "curve", json_true());
-    if (v->targets) json_object_set_new(header, "targets", vt_targets_json(v->targets));
-    if (vt_eval_batch(v) > 1) json_object_set_new(header, "batch", json_integer(vt_eval_batch(v)));
-    if (v->patch.size)
-        json_object_set_new(header, "threat",
-                            json_pack("{s:{s:i,s:i,s:b}}", "patch", "size", v->patch.size, "count", v->patch.count,
-                                      "aligned", v->patch.aligned));
-    vt_describe_input(json_object_get(header, "model"), &v->subject->model->config, v->subject->data,
-                      &v->subject->input);
-    vt_describe_attacks(header, v->attacks, v->n_attacks, vt_subject_classes(v->subject));
-    if (!v->radii && !v->patch.size) vt_describe_radius(header, v->norm, v->eps);
-    vt_eight_bit_describe(header, v);
-    describe_wrap(header, v);
-    double forward, gradient;
-    vt_subject_flops(v->subject, &forward, &gradient);
-    json_object_set_new(header, "gradient_cost", json_real(gradient / forward));
-    vt_describe_search(header, v->subject->search);
-    if (vt_eval_transfers(v)) vt_describe_surrogate(header, v->subject->surrogate, v->subject->surrogate_name);
-    return vt_json_whole(header, before);
 }

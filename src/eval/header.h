@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run's header says, for all who read it: reports, resumes, verifications. The first line of a ledger is a
- * document of JSON; it is read once (header_read.c), and from then on its values are fields. It is written in
- * evaluate.c, describe.c and report/published.c. */
+/* What a run's header says: what was evaluated, and how. It is filled from an evaluation's options (header_fill.c) or
+ * read from the first line of a ledger; the rows of header_keys.c are the JSON document of both. */
 #ifndef VT_EVAL_HEADER_H
 #define VT_EVAL_HEADER_H
 
@@ -25,11 +24,12 @@ typedef struct vt_header_stage {
 
 /* An entry of "attacks". */
 typedef struct vt_header_attack {
-    const char *name, *id;   /* "pgd+square", its stages' ids joined by "+"; absent: "" */
-    vt_scoring scoring;      /* what its verdicts are about; absent: points of the ball */
-    bool profile;            /* its report says what samples leave open, even nothing; absent: it does not */
-    const char *radius_text; /* "at": the radius of a curve's confirmation as typed; absent: NULL */
-    double radius;           /* what that text says, in units of pixels in [0,1]; absent: INFINITY */
+    const char *name, *id;           /* "pgd+square", its stages' ids joined by "+"; absent: "" */
+    const char *summary, *reference; /* a sentence; the paper */
+    vt_scoring scoring;              /* what its verdicts are about; absent: points of the ball */
+    bool profile;                    /* its report says what samples leave open, even nothing; absent: it does not */
+    const char *radius_text;         /* "at": the radius of a curve's confirmation as typed; absent: "" */
+    double radius;                   /* what that text says, in units of pixels in [0,1]; absent: INFINITY */
     vt_header_stage *stages;
     int n_stages; /* at most VT_ATTACK_STAGES; absent: 0 */
 } vt_header_attack;
@@ -38,12 +38,22 @@ typedef struct vt_header_attack {
 typedef struct vt_header_row {
     const char *label, *why; /* "row", "difference": "PGD-20", a sentence; absent: "" */
     int published, corrected;
-    const json_t *document;
 } vt_header_row;
 
-/* Texts are one line each, belong to the document and are never NULL where nothing else is said: absent is "". */
+/* Keys of the run that stand beside the others: the member's type and name, its value in an evaluation v, and its row
+ * (core/schema.h). A further one takes a line here and nothing else; it is written after the others, where it is not
+ * what an absent one reads as.
+ *   gradient_cost  forwards that a gradient costs
+ *   search         how attacks searched: "bf16", "bf16-emulated"; absent: "", in float32 */
+#define VT_HEADER_RUN_KEYS(X)                                                                                          \
+    X(double, gradient_cost, vt_eval_gradient_cost(v), REAL, "gradient_cost", .most = 1e6)                             \
+    X(const char *, search, vt_eval_search(v), TEXT, "search", .names = searches)
+
+/* Texts are one line each, belong to the document and are never NULL unless said: absent is "". So do objects and
+ * lists, whose absence is NULL. */
 typedef struct vt_header {
-    json_t *document; /* what was read, whole: for hashes, resumes, copies into results */
+    json_t *document; /* the whole: for hashes, resumes, copies into results */
+    int users;        /* who hold it, besides the first (vt_header_share) */
 
     const char *format;             /* VT_LEDGER_FORMAT */
     const char *version;            /* "vitrine": of the program that began the run */
@@ -58,50 +68,68 @@ typedef struct vt_header {
     bool exhaustive;                /* absent: no */
     bool curve;                     /* "curve", or an attack has a radius of its own: of vitrine curve */
     int batch;                      /* images whose questions to the model were one batch; absent: 0, one at a time */
-    const char *search;             /* how attacks searched: "bf16", "bf16-emulated"; absent: "", in float32 */
-    double gradient_cost;           /* forwards that a gradient costs; absent: 0 */
-    const char *wrap;               /* "wrap": id of the known cheat around the model; absent: NULL */
-    vt_shape shape;                 /* of the images that were attacked: three squares of "native", else "image", or
-                                     * "channels", "height" and "width"; absent: 0 */
-    vt_header_attack *attacks;      /* [n_attacks]; absent: none, clean predictions alone */
-    int n_attacks;                  /* at most VT_HEADER_ATTACKS */
-    const char **notes;             /* [n_notes] sentences that every report has to say, of data, model
-                                     * (preprocessing, classes, resolution of the attack), surrogate, and the run */
+#define VT_HEADER_MEMBER(type, member, ...) type member;
+    VT_HEADER_RUN_KEYS(VT_HEADER_MEMBER)
+#undef VT_HEADER_MEMBER
+    const char *wrap;          /* "wrap": id of the known cheat around the model; absent: NULL */
+    vt_shape shape;            /* of the images that were attacked: three squares of "native", else "image", or
+                                * "channels", "height" and "width"; absent: 0 */
+    vt_header_attack *attacks; /* [n_attacks]; absent: none, clean predictions alone */
+    int n_attacks;             /* at most VT_HEADER_ATTACKS */
+    const char **notes;        /* [n_notes] sentences that every report has to say, of data, model
+                                * (preprocessing, classes, resolution of the attack), surrogate, and the run */
     size_t n_notes;
 
     struct {
         const char *architecture;
-        int image, native;                     /* sides in pixels, of what is cut into patches and of the input, which
-                                                * the model resizes; native absent: 0, the same */
-        int channels, height, width;           /* of a model that is no network of ours; absent: 0 */
-        int patch, dim, depth, heads, classes; /* pixels, then counts; absent: 0 */
-        const json_t *document;                /* absent: NULL */
+        int image, native;           /* sides in pixels, of what is cut into patches and of the input, which the model
+                                      * resizes; native absent: 0, the same */
+        int channels, height, width; /* of an external model; absent: 0 */
+        int patch, dim, depth, heads, hidden, classes; /* pixels, then counts; depth 0: an external model */
+        bool qkv_bias, dist_token;
+        double ln_eps, attn_scale, mean[3], std[3];
+        const char *attention, *pool, *input, *forms, *part, *native_filter;
+        const json_t *notes, *document;
     } model;
 
     struct {             /* "threat": squares of so many pixels a side, which begin at tokens or anywhere */
         int size, count; /* absent: 0 */
         bool aligned;
     } patch;
-    const char *oracle;           /* "oracle": the name of a model in another process; absent: NULL, a checkpoint */
-    const char *library, *device; /* of it: what it said it is computed by and on; absent: NULL */
-    int takes;                    /* images at a time, at most; absent: 0 */
-    bool random;                  /* of it: it draws when it is asked, verdicts are votes */
-    const char *targets;          /* "targets": by what each image has a class that it is to be turned into: "file",
-                                   * "least-likely", "random"; absent: NULL, any other class will do */
-    const json_t *sources;        /* where each value of the model is from, for results; absent: NULL */
+    const json_t *handshake;            /* "oracle": what an external model said of itself; of it: */
+    const char *oracle;                 /* its name; absent: NULL, a checkpoint */
+    const char *library, *device;       /* what it said it is computed by and on; absent: "" */
+    int takes;                          /* images at a time, at most; absent: 0 */
+    bool random;                        /* of it: it draws when it is asked, verdicts are votes */
+    const json_t *targets_object;       /* "targets"; of it: */
+    const char *targets;                /* by what each image has a class that it is to be turned into: "file",
+                                         * "least-likely", "random"; absent: NULL, any other class will do */
+    const json_t *sources;              /* where each value of the model is from, for results */
+    const char *wrap_sha256;            /* first 64 bits of it: of the checkpoint with the wrap */
+    struct {                            /* of an attack that transfers: the model whose gradients it follows */
+        const char *name, *sha256, *of; /* "twin" of the model's own: no hash, but what was moved, */
+        double moved;                   /* and by which share */
+        const json_t *notes;
+    } surrogate;
+    /* The document's own notes: of an external model, of the run, of how attacks search. Read: all are run_notes. */
+    const json_t *remote_notes, *run_notes, *search_notes;
 
     struct {
         const char *format, *split, *sha256;
-        const char *corruption; /* of ImageNet-C; absent: "" */
-        int severity;           /* 1 to 5; absent: 0, no corruption */
-        const json_t *document; /* absent: NULL */
+        int classes;
+        uint64_t count;                /* images */
+        const char *preprocess, *jpeg; /* a transform; the decoder's name */
+        const char *corruption;        /* of ImageNet-C; absent: "" */
+        int severity;                  /* 1 to 5; absent: 0, no corruption */
+        const json_t *head;            /* which outputs its classes are */
+        const json_t *notes, *document;
     } data;
 
     struct {
         const char *paper, *citation;
         vt_header_row *rows;
         int n_rows;
-        const json_t *document; /* absent: NULL, a run without --as-published */
+        const json_t *document; /* absent: NULL, a run without as-published */
     } published;
 } vt_header;
 
@@ -109,7 +137,14 @@ typedef struct vt_header {
  * its range, for a radius that is printed as one number and judged as another, and for control characters anywhere:
  * path, key, value and limit are named. */
 vt_status vt_header_read(vt_header **out, json_t *document, const char *path, vt_err *e);
-void vt_header_free(vt_header *h); /* accepts NULL */
+/* The document of a header whose fields are set, in a zeroed and calloc'ed struct. Free it whatever comes of it.
+ * Objects and lists are taken over; texts are copied. */
+vt_status vt_header_finish(vt_header *h, vt_err *e);
+/* "as_published", of n rows (calloc'ed, taken over), in a header that is finished. */
+vt_status vt_header_publish(vt_header *h, const char *paper, const char *citation, vt_header_row *rows, int n,
+                            vt_err *e);
+vt_header *vt_header_share(vt_header *h); /* h, for one more user */
+void vt_header_free(vt_header *h);        /* when the last has: frees it; accepts NULL */
 
 /* Entry 1, 2, ... of the attacks; of 0, clean, and of numbers that there are not one that says nothing. */
 const vt_header_attack *vt_header_entry(const vt_header *h, int entry);

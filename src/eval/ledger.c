@@ -161,13 +161,7 @@ static vt_status write_header(vt_ledger *l, vt_err *e) {
     return s;
 }
 
-/* A copy: the caller's may be changed, or freed. */
-static vt_status take_header(vt_ledger *l, const json_t *header, const char *path, vt_err *e) {
-    size_t before = vt_json_refused();
-    return vt_header_read(&l->header, vt_json_whole(json_deep_copy(header), before), path, e);
-}
-
-vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, vt_err *e) {
+vt_status vt_ledger_create(vt_ledger **out, const char *dir, vt_header *header, size_t pixels, vt_err *e) {
     *out = NULL;
     VT_TRY(vt_make_dir(dir, e));
     if (vt_ledger_exists(dir))
@@ -184,8 +178,8 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *heade
     }
     vt_ledger *l = ledger_new(dir, pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
-    vt_status s = take_header(l, header, dir, e);
-    if (s == VT_OK) s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
+    l->header = vt_header_share(header);
+    vt_status s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
     if (s == VT_OK) s = write_header(l, e);
     if (s == VT_OK) s = vt_ledger_sync(l, e);
     if (s != VT_OK) {
@@ -211,7 +205,7 @@ static bool drop_pointless(vt_ledger *l) {
     return dropped;
 }
 
-vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, bool allow_mixed,
+vt_status vt_ledger_resume(vt_ledger **out, const char *dir, vt_header *header, size_t pixels, bool allow_mixed,
                            vt_err *e) {
     *out = NULL;
     char path[VT_PATH_MAX], names[200];
@@ -221,11 +215,11 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *heade
     vt_status s = open_files(l, O_RDWR | O_CREAT, e);
     if (s == VT_OK) s = load_ledger_file(l, path, e);
     if (s == VT_OK && !l->header) { /* killed before the header was complete: nothing was recorded yet */
-        s = take_header(l, header, path, e);
-        if (s == VT_OK) s = write_header(l, e);
+        l->header = vt_header_share(header);
+        s = write_header(l, e);
     }
     if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
-    if (s == VT_OK && vt_header_difference(l->header->document, header, allow_mixed, names, sizeof names))
+    if (s == VT_OK && vt_header_difference(l->header->document, header->document, allow_mixed, names, sizeof names))
         s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s%s%s", path, names,
                     strstr(names, "blas") ? " (" : "", strstr(names, "blas") ? vt_argument("allow-mixed") : "",
                     strstr(names, "blas") ? " accepts another BLAS kernel)" : "");
@@ -275,14 +269,11 @@ vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
     return s;
 }
 
-vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e) {
+vt_status vt_ledger_memory(vt_ledger **out, vt_header *header, size_t pixels, vt_err *e) {
     vt_ledger *l = *out = ledger_new("(memory)", pixels);
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a ledger");
-    vt_status s = header ? take_header(l, header, l->dir, e) : VT_OK;
-    if (s == VT_OK) return VT_OK;
-    vt_ledger_close(l);
-    *out = NULL;
-    return s;
+    if (header) l->header = vt_header_share(header);
+    return VT_OK;
 }
 
 /* ---- writing ---- */

@@ -66,15 +66,14 @@ typedef struct vt_ledger {
     pthread_mutex_t lock;
 } vt_ledger;
 
-/* Starts a run in dir (made if needed), with a document that vt_header_read takes. VT_E_IO when dir already holds one.
- */
-vt_status vt_ledger_create(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, vt_err *e);
+/* Starts a run in dir (made if needed), whose header it shares. VT_E_IO when dir already holds one. */
+vt_status vt_ledger_create(vt_ledger **out, const char *dir, vt_header *header, size_t pixels, vt_err *e);
 /* Opens a run to continue it: a last line cut in half is dropped, the header must equal `header` (the keys that differ
  * are named; "blas" may differ with allow_mixed). VT_E_UNKNOWN without e when dir holds no ledger. */
-vt_status vt_ledger_resume(vt_ledger **out, const char *dir, const json_t *header, size_t pixels, bool allow_mixed,
+vt_status vt_ledger_resume(vt_ledger **out, const char *dir, vt_header *header, size_t pixels, bool allow_mixed,
                            vt_err *e);
 /* A ledger without files, for an evaluation that leaves nothing behind; header NULL: none yet (vt_ledger_parse). */
-vt_status vt_ledger_memory(vt_ledger **out, const json_t *header, size_t pixels, vt_err *e);
+vt_status vt_ledger_memory(vt_ledger **out, vt_header *header, size_t pixels, vt_err *e);
 /* Opens a run to read it. VT_E_FORMAT for a line that is not as it was written; the second leaves that to
  * vt_ledger_check, for a caller who lists all that is not as it was. */
 vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e);

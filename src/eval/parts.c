@@ -252,7 +252,7 @@ vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e) {
 
 /* ---- opening ---- */
 
-static vt_status open_whole(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+static vt_status open_whole(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     char ranks[VT_PATH_MAX];
     if (p->resume && vt_ledger_exists(p->out)) return vt_ledger_resume(out, p->out, header, pixels, p->allow_mixed, e);
     if (!p->resume && part_path(ranks, p->out, NULL) && access(ranks, F_OK) == 0)
@@ -261,16 +261,15 @@ static vt_status open_whole(vt_ledger **out, const vt_run_place *p, const json_t
     return vt_ledger_create(out, p->out, header, pixels, e);
 }
 
-/* Rank 0's document, on every rank. Agrees. */
-static vt_status broadcast_document(json_t **out, const json_t *mine, vt_team *t, vt_err *e) {
+/* Rank 0's header, on every rank. Agrees. */
+static vt_status broadcast_header(vt_header **out, const json_t *mine, vt_team *t, vt_err *e) {
     char *text = t->rank ? NULL : vt_json_text(mine, JSON_COMPACT), *first = NULL;
     json_error_t why;
     *out = NULL;
     vt_status s = t->rank || text ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     s = vt_team_agree(t, s, e);
     if (s == VT_OK) s = vt_team_text(t, text, &first, e);
-    if (s == VT_OK) *out = vt_json(first, strlen(first), &why);
-    if (s == VT_OK && !*out) s = vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    if (s == VT_OK) s = vt_header_read(out, vt_json(first, strlen(first), &why), "rank 0's run", e);
     free(text), free(first);
     return vt_team_agree(t, s, e);
 }
@@ -296,8 +295,8 @@ static vt_status other_run(const void *ctx, const char *first, const char *mine,
 }
 
 /* Before anything is written: would all ranks make one run? */
-static vt_status same_run(const json_t *header, const vt_run_place *p, vt_err *e) {
-    char sha[65], images[100], *text = vt_json_text(header, JSON_COMPACT);
+static vt_status same_run(const vt_header *header, const vt_run_place *p, vt_err *e) {
+    char sha[65], images[100], *text = vt_json_text(header->document, JSON_COMPACT);
     vt_status s = vt_team_same(p->team, text, other_run, p, e);
     free(text);
     vt_sha_hex(p->images, p->n_images * sizeof *p->images, sha);
@@ -305,7 +304,7 @@ static vt_status same_run(const json_t *header, const vt_run_place *p, vt_err *e
     return s == VT_OK ? vt_team_same(p->team, images, other_images, p, e) : s;
 }
 
-static vt_status open_part(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+static vt_status open_part(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     char name[24], path[VT_PATH_MAX];
     snprintf(name, sizeof name, "%d", p->team->rank);
     if (!part_path(path, p->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", p->out);
@@ -313,21 +312,21 @@ static vt_status open_part(vt_ledger **out, const vt_run_place *p, const json_t 
     return vt_ledger_create(out, path, header, pixels, e);
 }
 
-vt_status vt_parts_open(vt_ledger **out, const vt_run_place *p, const json_t *header, size_t pixels, vt_err *e) {
+vt_status vt_parts_open(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     vt_team *t = p->team;
-    json_t *shared = NULL; /* of the run's ledger: with --allow-mixed not each rank's own */
+    vt_header *shared = NULL; /* of the run's ledger: with --allow-mixed not each rank's own */
     vt_ledger *none = NULL;
     *out = NULL;
     vt_status s = t ? same_run(header, p, e) : VT_OK;
     if (s == VT_OK && !vt_team_rank(t)) s = open_whole(out, p, header, pixels, e);
     s = vt_team_agree(t, s, e);
-    if (s == VT_OK && t) s = broadcast_document(&shared, *out ? (*out)->header->document : NULL, t, e);
+    if (s == VT_OK && t) s = broadcast_header(&shared, *out ? (*out)->header->document : NULL, t, e);
     if (s == VT_OK && vt_team_rank(t)) s = vt_ledger_memory(&none, shared, pixels, e);
     s = vt_team_agree(t, s, e);
     if (s == VT_OK) s = vt_parts_take(none ? none : *out, p, e);
     if (s == VT_OK && none) s = open_part(out, p, shared, pixels, e);
     s = vt_team_agree(t, s, e);
-    json_decref(shared);
+    vt_header_free(shared);
     vt_ledger_close(none);
     if (s == VT_OK) return VT_OK;
     vt_ledger_close(*out);

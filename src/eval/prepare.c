@@ -2,6 +2,7 @@
 #include "eval/prepare.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include "core/opt.h"
@@ -188,4 +189,24 @@ vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_
     VT_TRY(vt_prepare_input(c, m, d, first, story, e));
     d->labels = m->labels;
     return vt_dataset_fit_head(d, m->config.classes, vt_is_chosen(c, "restrict-classes"), m->path, e);
+}
+
+/* ---- names ---- */
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+void vt_weights_name(char *out, size_t size, const char *path) {
+    char *whole = realpath(path, NULL);
+    const char *name = last_part(whole ? whole : path);
+    if (whole && !strcmp(name, "model.safetensors") && name > whole + 1) {
+        whole[name - whole - 1] = 0;
+        if (*last_part(whole)) name = last_part(whole);
+    }
+    snprintf(out, size, "%s", name);
+    for (char *p = out; *p; p++)
+        if (*p < ' ' || *p > '~') *p = '?'; /* it goes into JSON, Markdown and TeX */
+    free(whole);
 }

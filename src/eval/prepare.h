@@ -6,9 +6,20 @@
 #define VT_EVAL_PREPARE_H
 
 #include "core/choices.h"
-#include "eval/describe.h"
 #include "io/dataset.h"
 #include "models/model.h"
+
+/* Where the pixels that the model sees come from. */
+typedef struct vt_input_provenance {
+    char from[96];    /* who asked for the data's transform: "preprocess", "the model's own: config.json"; empty: nobody
+                       */
+    const char *left; /* text of the model's own where it was left out, since the images have its size; NULL: none */
+} vt_input_provenance;
+
+/* What people call a checkpoint: its file, or the folder of a model.safetensors, in printable ASCII; the same however
+ * the path was typed. Runs of the same weights under two names are one (vt_header_difference). */
+enum { VT_WEIGHTS_NAME = 128 };
+void vt_weights_name(char *out, size_t size, const char *path);
 
 /* heads, image-size, mean, std, ln-eps, attn-scale, preset, attn, form, names, part: what tensors cannot tell. */
 vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e);

@@ -242,7 +242,7 @@ static vt_status open_subject(vt_run_folder *r, vt_err *e) {
     VT_TRY(known ? vt_subject_fit(s, &r->choices, first, e) : vt_wrap_model(&s->wrap, s->model, e));
     vt_eval_options v = {.subject = s, .eps_text = "0"};
     vt_header *now;
-    VT_TRY(vt_header_read(&now, vt_eval_header(&v), r->ledger->dir, e));
+    VT_TRY(vt_eval_header(&now, &v, e));
     vt_status st = check_same_subject(r, now, e);
     vt_header_free(now);
     return st;

@@ -8,7 +8,6 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/opt.h"
-#include "eval/prepare.h"
 #include "models/arch.h"
 #include "models/wrap/restrict.h"
 

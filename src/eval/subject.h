@@ -6,7 +6,7 @@
 #define VT_EVAL_SUBJECT_H
 
 #include "core/choices.h"
-#include "eval/describe.h"
+#include "eval/prepare.h"
 #include "io/dataset.h"
 #include "models/model.h"
 #include "models/wrap/sensors.h"

@@ -63,12 +63,12 @@ midway() {
 
 @test "greetings that are none: another version, values out of range, no JSON, too long, too deep" {
     against hello-version "speaks version 2 of the protocol, must be 1"
-    against hello-classes '"classes" must be a whole number from 2 to 100000'
-    against hello-float '"classes" must be a whole number'
-    against hello-batch '"batch" must be a whole number from 1 to 1024'
-    against hello-control '"name" must be text of one line'
-    against hello-sha '"sha256" must be 64 hexadecimal digits'
-    against hello-missing 'its greeting has no "vjp"'
+    against hello-classes ', must be a whole number from 2 to 100000'
+    against hello-float ', must be a whole number'
+    against hello-batch ', must be a whole number from 1 to 1024'
+    against hello-control ', must be text of one line'
+    against hello-sha 'sha256 must be 64 hexadecimal digits'
+    against hello-missing 'vjp is missing, must be true or false'
     against hello-json "its greeting is not JSON"
     against hello-long "answered when it was greeted with 1099511627776 bytes, must be at most 65536"
     against hello-deep "its greeting is not JSON"

@@ -22,7 +22,8 @@ static const char *const names[] = {"SHA256SUMS", "run.json", "results.json", "t
 
 /* Two images, one broken. */
 static void run_of_two(vt_err *e) {
-    json_t *h = json_loads(header, 0, NULL), *json = json_pack("{s:s}", "host", "h");
+    json_t *json = json_pack("{s:s}", "host", "h");
+    vt_header *h;
     float x[48] = {0};
     vt_ledger *l;
     vt_summary s;
@@ -32,7 +33,9 @@ static void run_of_two(vt_err *e) {
                       {.image = 0, .entry = 1, .status = VT_RECORD_ROBUST, .gradients = 1, .forwards = 1},
                       {.image = 1, .entry = 1, .status = VT_RECORD_BROKEN, .pred = 1, .pred64 = 1, .linf = 0.03}};
     for (int i = 0; i < 4; i++) r[i].target = -1;
-    if (!h || vt_ledger_create(&l, scratch_folder, h, 48, e) != VT_OK) abort();
+    if (vt_header_read(&h, json_loads(header, 0, NULL), "run", e) != VT_OK ||
+        vt_ledger_create(&l, scratch_folder, h, 48, e) != VT_OK)
+        abort();
     for (int i = 0; i < 4; i++)
         if (vt_ledger_append(l, &r[i], i == 3 ? x : NULL, e) != VT_OK) abort();
     if (vt_ledger_finish(l, e) != VT_OK || vt_summary_make(&s, l, 0, e) != VT_OK ||
@@ -42,7 +45,7 @@ static void run_of_two(vt_err *e) {
         abort();
     vt_summary_free(&s);
     vt_ledger_close(l);
-    json_decref(h), json_decref(json);
+    vt_header_free(h), json_decref(json);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {

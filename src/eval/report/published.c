@@ -3,9 +3,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "core/json.h"
 #include "eval/header.h"
 #include "eval/options.h"
 #include "core/opt.h"
@@ -85,16 +85,16 @@ vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, doub
     return VT_OK;
 }
 
-vt_status vt_published_describe(json_t *header, const vt_paper *p, const vt_named_attack *entries, vt_err *e) {
-    size_t before = vt_json_refused();
-    json_t *rows = json_array();
-    for (int i = 0; i < VT_PUBLISHED_ROWS && p->rows[i].label; i++)
-        json_array_append_new(rows,
-                              json_pack("{s:s,s:i,s:i,s:s}", "row", p->rows[i].label, "published", entries[2 * i].entry,
-                                        "corrected", entries[2 * i + 1].entry, "difference", p->rows[i].why));
-    json_object_set_new(header, "as_published",
-                        json_pack("{s:s,s:s,s:o}", "paper", p->name, "citation", p->citation, "rows", rows));
-    return vt_json_refused() == before ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+vt_status vt_published_describe(vt_header *header, const vt_paper *p, const vt_named_attack *entries, vt_err *e) {
+    vt_header_row *rows = calloc(VT_PUBLISHED_ROWS, sizeof *rows);
+    int n = 0;
+    if (!rows) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    for (; n < VT_PUBLISHED_ROWS && p->rows[n].label; n++)
+        rows[n] = (vt_header_row){.label = p->rows[n].label,
+                                  .why = p->rows[n].why,
+                                  .published = entries[2 * n].entry,
+                                  .corrected = entries[2 * n + 1].entry};
+    return vt_header_publish(header, p->name, p->citation, rows, n, e);
 }
 
 bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out) {

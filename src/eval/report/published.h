@@ -29,7 +29,7 @@ vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, doub
 
 struct vt_named_attack; /* eval/options.h */
 /* Adds "as_published" to a header; entries: two a row, its published and its corrected one. */
-vt_status vt_published_describe(json_t *header, const vt_paper *p, const struct vt_named_attack *entries, vt_err *e);
+vt_status vt_published_describe(vt_header *header, const vt_paper *p, const struct vt_named_attack *entries, vt_err *e);
 
 /* Row i of the two numbers beside each other; false: past the end, or a run without --as-published. */
 typedef struct vt_published_pair {

@@ -94,7 +94,7 @@ static json_t *published_json(const vt_summary *s) {
     json_t *o = json_copy((json_t *)(uintptr_t)s->header->published.document), *rows = json_array();
     vt_published_pair p;
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) {
-        json_t *row = json_copy((json_t *)(uintptr_t)s->header->published.rows[i].document);
+        json_t *row = json_copy(json_array_get(json_object_get(o, "rows"), (size_t)i));
         json_object_set_new(row, "published_right", json_integer((json_int_t)p.published));
         json_object_set_new(row, "corrected_right", json_integer((json_int_t)p.corrected));
         json_object_set_new(row, "total", json_integer((json_int_t)p.total));

@@ -4,92 +4,46 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/json.h"
-#include "core/text.h"
+#include "core/schema.h"
 
-typedef enum kind { TEXT, WHOLE, TRUTH } kind;
-
-typedef struct field {
-    const char *key;
-    kind kind;
-    size_t at;
-    int least, most; /* of WHOLE; of TEXT the room */
-    bool must, pace; /* pace: it says nothing of the model */
-} field;
-
-#define IN(member) offsetof(vt_hello, member)
-#define ROOM(member) .most = (int)sizeof(((vt_hello *)0)->member)
-#define TEXT_OF(member) .key = #member, .kind = TEXT, .at = IN(member), ROOM(member)
-#define WHOLE_OF(member, lo, hi) .key = #member, .kind = WHOLE, .at = IN(member), .least = lo, .most = hi
-#define TRUTH_OF(member) .key = #member, .kind = TRUTH, .at = IN(member)
-static const field fields[] = {
-    {TEXT_OF(name), .must = true},
-    {TEXT_OF(sha256)},
-    {TEXT_OF(precision)},
-    {TEXT_OF(library)},
-    {TEXT_OF(device)},
-    {TEXT_OF(note)},
-    {WHOLE_OF(classes, 2, 100000), .must = true},
-    {WHOLE_OF(channels, 1, VT_SHAPE_CHANNELS), .must = true},
-    {WHOLE_OF(height, 1, VT_SHAPE_SIDE), .must = true},
-    {WHOLE_OF(width, 1, VT_SHAPE_SIDE), .must = true},
-    {WHOLE_OF(batch, 1, VT_WIRE_BATCH), .must = true},
-    {WHOLE_OF(usual, 1, VT_WIRE_BATCH), .pace = true},
-    {TRUTH_OF(vjp), .must = true},
-    {TRUTH_OF(logits64)},
-    {TRUTH_OF(random)},
-    {TRUTH_OF(independent)},
+#define CHARS(member, more)                                                                                            \
+    {                                                                                                                  \
+        .key = #member, .type = VT_KEY_CHARS, .at = offsetof(vt_hello, member),                                        \
+        .most = sizeof(((vt_hello *)0)->member), .flags = more                                                         \
+    }
+#define WHOLE(member, lo, hi, more)                                                                                    \
+    { .key = #member, .type = VT_KEY_INT, .at = offsetof(vt_hello, member), .least = lo, .most = hi, .flags = more }
+#define TRUTH(member, more)                                                                                            \
+    { .key = #member, .type = VT_KEY_BOOL, .at = offsetof(vt_hello, member), .flags = VT_KEY_ALWAYS | (more) }
+static const vt_key keys[] = {
+    CHARS(name, VT_KEY_MUST),
+    CHARS(sha256, 0),
+    CHARS(precision, 0),
+    CHARS(library, 0),
+    CHARS(device, 0),
+    CHARS(note, 0),
+    WHOLE(classes, 2, 100000, VT_KEY_MUST),
+    WHOLE(channels, 1, VT_SHAPE_CHANNELS, VT_KEY_MUST),
+    WHOLE(height, 1, VT_SHAPE_SIDE, VT_KEY_MUST),
+    WHOLE(width, 1, VT_SHAPE_SIDE, VT_KEY_MUST),
+    WHOLE(batch, 1, VT_WIRE_BATCH, VT_KEY_MUST),
+    WHOLE(usual, 1, VT_WIRE_BATCH, VT_KEY_READ), /* it says nothing of the model */
+    TRUTH(vjp, VT_KEY_MUST),
+    TRUTH(logits64, 0),
+    TRUTH(random, 0),
+    TRUTH(independent, 0),
+    {.key = NULL},
 };
-enum { FIELDS = sizeof fields / sizeof *fields };
-#undef IN
-#undef ROOM
 
 vt_shape vt_hello_shape(const vt_hello *h) { return (vt_shape){h->channels, h->height, h->width}; }
 
 size_t vt_hello_pixels(const vt_hello *h) { return vt_shape_values(vt_hello_shape(h)); }
 
 json_t *vt_hello_json(const vt_hello *h) {
+    vt_hello copy = *h;
     json_t *o = json_object();
-    for (int i = 0; i < FIELDS; i++) {
-        const field *f = &fields[i];
-        const char *at = (const char *)h + f->at;
-        if (f->pace || (f->kind == TEXT && !*at)) continue;
-        json_object_set_new(o, f->key,
-                            f->kind == TEXT    ? json_string(at)
-                            : f->kind == WHOLE ? json_integer(*(const int *)(const void *)at)
-                                               : json_boolean(*(const bool *)(const void *)at));
-    }
+    vt_keys_write(o, &copy, keys);
     return o;
-}
-
-static vt_status report_bad_field(const field *f, const char *must, vt_err *e) {
-    return vt_fail(e, VT_E_FORMAT, "its greeting's \"%s\" must be %s", f->key, must);
-}
-
-static vt_status take_text(vt_hello *h, const field *f, const json_t *v, vt_err *e) {
-    const char *text = json_string_value(v);
-    char must[60];
-    snprintf(must, sizeof must, "text of one line and %s %d bytes", f->must ? "1 to" : "at most", f->most - 1);
-    if (text && !*text && !f->must) return VT_OK; /* as if it were not there */
-    if (!text || !*text || !vt_text_is_plain(text) || strlen(text) >= (size_t)f->most)
-        return report_bad_field(f, must, e);
-    memcpy((char *)h + f->at, text, strlen(text) + 1);
-    return VT_OK;
-}
-
-static vt_status read_field(vt_hello *h, const field *f, const json_t *v, vt_err *e) {
-    void *at = (char *)h + f->at;
-    char must[60];
-    if (!v) return f->must ? vt_fail(e, VT_E_FORMAT, "its greeting has no \"%s\"", f->key) : VT_OK;
-    if (f->kind == TEXT) return take_text(h, f, v, e);
-    if (f->kind == TRUTH) {
-        *(bool *)at = json_is_true(v);
-        return json_is_boolean(v) ? VT_OK : report_bad_field(f, "true or false", e);
-    }
-    json_int_t k = json_integer_value(v);
-    snprintf(must, sizeof must, "a whole number from %d to %d", f->least, f->most);
-    if (!json_is_integer(v) || k < f->least || k > f->most) return report_bad_field(f, must, e);
-    *(int *)at = (int)k;
-    return VT_OK;
 }
 
 static vt_status take_all(vt_hello *h, const json_t *o, vt_err *e) {
@@ -98,10 +52,10 @@ static vt_status take_all(vt_hello *h, const json_t *o, vt_err *e) {
     if (json_integer_value(p) != VT_WIRE_PROTOCOL)
         return vt_fail(e, VT_E_FORMAT, "it speaks version %lld of the protocol, must be %d",
                        (long long)json_integer_value(p), VT_WIRE_PROTOCOL);
-    for (int i = 0; i < FIELDS; i++) VT_TRY(read_field(h, &fields[i], json_object_get(o, fields[i].key), e));
+    VT_TRY(vt_keys_read(h, o, keys, "its greeting's ", e));
     size_t n = strlen(h->sha256);
     if (n && (n != 64 || strspn(h->sha256, "0123456789abcdef") != 64))
-        return vt_fail(e, VT_E_FORMAT, "its greeting's \"sha256\" must be 64 hexadecimal digits, or absent");
+        return vt_fail(e, VT_E_FORMAT, "its greeting's sha256 must be 64 hexadecimal digits, or absent");
     if (vt_hello_pixels(h) > VT_SHAPE_VALUES)
         return vt_fail(e, VT_E_FORMAT, "its images have %zu values, must have at most %d", vt_hello_pixels(h),
                        VT_SHAPE_VALUES);

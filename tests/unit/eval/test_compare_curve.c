@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* eval/report/compare of two curves: counts, tests and medians by hand, from ledgers whose norms are planted. */
 #include "t.h"
+#include "run_header.h"
 
 #include <string.h>
 #include "eval/report/compare.h"
@@ -43,8 +44,9 @@ static void put(vt_ledger *l, int image, int entry, vt_record_status status, dou
 static vt_ledger *curve(int side, json_t *h, const double *eps, int n_eps, int from) {
     vt_ledger *l;
     vt_err e = {0};
-    assert_int_equal(vt_ledger_memory(&l, h, 3, &e), VT_OK);
-    json_decref(h);
+    vt_header *header = t_header(h);
+    assert_int_equal(vt_ledger_memory(&l, header, 3, &e), VT_OK);
+    vt_header_free(header);
     for (int i = from; i < N; i++) {
         double d = side ? rows[i].b : rows[i].a;
         put(l, rows[i].image, 0, d > 0 ? VT_RECORD_CORRECT : VT_RECORD_WRONG, 0);

@@ -2,6 +2,7 @@
 /* eval/report/curve: the smallest norm of each image from ledger lines in any order, the curve it makes, and that it
  * never rises. */
 #include "t.h"
+#include "run_header.h"
 
 #include "eval/report/curve.h"
 
@@ -56,7 +57,7 @@ static void test_points(void **state) {
         vt_err e = {0};
         vt_ledger *l;
         vt_curve c;
-        json_t *h = header();
+        vt_header *h = t_header(header());
         assert_int_equal(vt_ledger_memory(&l, h, 3, &e), VT_OK);
         fill(l, backwards);
         assert_int_equal(vt_curve_make(&c, l, &e), VT_OK);
@@ -85,7 +86,7 @@ static void test_points(void **state) {
         assert_true(vt_curve_median(&c, 1) == (0.3 + 0.4) / 2);
         vt_curve_free(&c);
         vt_ledger_close(l);
-        json_decref(h);
+        vt_header_free(h);
     }
 }
 
@@ -95,7 +96,7 @@ static void test_nothing(void **state) {
     vt_err e = {0};
     vt_ledger *l;
     vt_curve c;
-    json_t *h = header();
+    vt_header *h = t_header(header());
     assert_int_equal(vt_ledger_memory(&l, h, 3, &e), VT_OK);
     line(l, 4, 0, VT_RECORD_WRONG, 0);
     assert_int_equal(vt_curve_make(&c, l, &e), VT_OK);
@@ -104,7 +105,7 @@ static void test_nothing(void **state) {
     assert_true(isnan(vt_curve_median(&c, 0)));
     vt_curve_free(&c);
     vt_ledger_close(l);
-    json_decref(h);
+    vt_header_free(h);
 }
 
 int main(void) {

@@ -3,6 +3,7 @@
  * what another process might do between two of ours happens at that very place. */
 #include "scratch.h"
 #include "t.h"
+#include "run_header.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -58,7 +59,7 @@ static void test_waiter(void **state) {
     (void)state;
     vt_err e = {0};
     vt_ledger *l;
-    json_t *h = header();
+    vt_header *h = t_header(header());
     if (vt_ledger_create(&l, at("run"), h, PIXELS, &e) != VT_OK) fail_msg("%s", e.text);
     vt_ledger_close(l);
     replace_once = true;
@@ -66,7 +67,7 @@ static void test_waiter(void **state) {
     assert_true(!replace_once && is_there(l) && !can_lock());
     vt_ledger_close(l);
     assert_true(can_lock());
-    json_decref(h);
+    vt_header_free(h);
 }
 
 /* The writer keeps its turn while it finishes: at no moment is the ledger at this path free. */
@@ -74,7 +75,7 @@ static void test_finish(void **state) {
     (void)state;
     vt_err e = {0};
     vt_ledger *l;
-    json_t *h = header();
+    vt_header *h = t_header(header());
     float x[PIXELS] = {0};
     vt_record r = {.entry = 0, .image = 3, .target = -1}, broken = {.entry = 1, .image = 3, .target = -1};
     broken.status = VT_RECORD_BROKEN;
@@ -90,7 +91,7 @@ static void test_finish(void **state) {
     assert_int_equal(l->count, 2);
     assert_int_equal(l->adv_length, (int64_t)sizeof x);
     vt_ledger_close(l);
-    json_decref(h);
+    vt_header_free(h);
 }
 
 /* A file far longer than the tensors of its lines is not searched from end to end for a tensor that is not at its

@@ -6,6 +6,7 @@
 #include "ask.h"
 #include "scratch.h"
 #include "t.h"
+#include "run_header.h"
 
 #include <float.h>
 #include "core/gemm.h"
@@ -116,14 +117,14 @@ static vt_ledger *run(const char *dir, bool resumed) {
     vt_err e = {0};
     vt_ledger *l;
     vt_summary s;
-    json_t *header = vt_eval_header(&b.v);
+    vt_header *header = t_header_of(&b.v);
     vt_status st = resumed ? vt_ledger_resume(&l, at("%s", dir), header, 3 * SIDE * SIDE, false, &e)
                            : vt_ledger_create(&l, at("%s", dir), header, 3 * SIDE * SIDE, &e);
     if (st != VT_OK || vt_eval_run(&b.v, l, &e) != VT_OK || vt_ledger_finish(l, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(vt_summary_make(&s, l, 0, &e), VT_OK);
     assert_int_equal(vt_reports_write(&s, at("%s", dir), NULL, &e), VT_OK);
     vt_summary_free(&s);
-    json_decref(header);
+    vt_header_free(header);
     return l;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* --as-published: the table of papers, and the two numbers beside each other as a function of a ledger. */
 #include "t.h"
+#include "run_header.h"
 
 #include "attacks/attack.h"
-#include "eval/options.h"
 #include "eval/report/published.h"
 
 static const char *const names[] = {"specformer", "specformer-imagenet", "mo2022", "mo2022-imagenet", "trades"};
@@ -76,15 +76,15 @@ static void test_refusals(void **state) {
     t_says(vt_paper_fits(p, VT_LINF, "patch:size=4", 1, "1", &e), VT_E_USAGE, &e, "mo2022", "--threat patch:size=4");
 }
 
-/* A run of two entries whose header has these rows; NULL: it is refused. */
+/* A run of two entries whose header has these rows, as it is read again; NULL: it is refused. */
 static vt_header *run_of(const vt_paper *p, const vt_named_attack *entries) {
-    vt_header *h;
+    vt_header *h = t_header(json_pack("{s:[{s:s},{}]}", "attacks", "scoring", "as published")), *again;
     vt_err e = {0};
-    json_t *o = json_pack("{s:[{s:s},{}]}", "attacks", "scoring", "as published");
-    if (p) assert_int_equal(vt_published_describe(o, p, entries, NULL), VT_OK);
-    vt_status s = vt_header_read(&h, o, "run", &e);
-    assert_true(s == (h ? VT_OK : VT_E_FORMAT));
-    return h;
+    if (p) assert_int_equal(vt_published_describe(h, p, entries, NULL), VT_OK);
+    vt_status s = vt_header_read(&again, json_deep_copy(h->document), "run", &e);
+    assert_true(s == (again ? VT_OK : VT_E_FORMAT));
+    vt_header_free(h);
+    return again;
 }
 
 /* Rows are read from the header, which is a file: one with numbers that it does not have is refused. */

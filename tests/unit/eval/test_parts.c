@@ -3,6 +3,7 @@
  * or one on each machine; what killed ranks left is taken over once, and another run's parts are refused. */
 #include "scratch.h"
 #include "threads_team.h"
+#include "run_header.h"
 
 #include <unistd.h>
 #include "core/files.h"
@@ -56,7 +57,7 @@ static void count(void *ctx, const vt_record *line, const float *x) {
 
 static vt_status evaluate(rank *r, vt_team *t) {
     vt_ledger *l = NULL;
-    json_t *header = vt_eval_header(&r->v);
+    vt_header *header = t_header_of(&r->v);
     r->place = (vt_run_place){.out = r->out, .resume = true, .team = t, .images = images, .n_images = r->v.n_images};
     if (t) r->v.place = &r->place;
     vt_status s = vt_parts_open(&l, &r->place, header, PIXELS, &r->e);
@@ -64,7 +65,7 @@ static vt_status evaluate(rank *r, vt_team *t) {
     if (s == VT_OK) s = vt_eval_run(&r->v, l, &r->e);
     if (s == VT_OK && !vt_team_rank(t)) s = vt_ledger_finish(l, &r->e);
     vt_ledger_close(l);
-    json_decref(header);
+    vt_header_free(header);
     return s;
 }
 

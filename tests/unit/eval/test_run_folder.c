@@ -3,6 +3,7 @@
  * from another working directory, with choices on top; other weights, other data and other readings are refused. */
 #include "scratch.h"
 #include "t.h"
+#include "run_header.h"
 
 #include <unistd.h>
 #include "core/files.h"
@@ -35,12 +36,12 @@ static void make(const char *out, const vt_choices *c, const char *weights) {
     assert_int_equal(vt_attack_parse(&a, "fgsm", VT_LINF, &e), VT_OK);
     vt_eval_options v = {.subject = &s, .images = images, .n_images = FIRST, .eps = 4.0 / 255, .eps_text = "4/255"};
     v.threads = 2, v.attacks = &a, v.n_attacks = 1;
-    json_t *header = vt_eval_header(&v);
+    vt_header *header = t_header_of(&v);
     if (vt_eval_check(&v, &e) != VT_OK || vt_ledger_create(&l, out, header, PIXELS, &e) != VT_OK ||
         vt_eval_run(&v, l, &e) != VT_OK || vt_ledger_finish(l, &e) != VT_OK)
         fail_msg("%s", e.text);
     vt_ledger_close(l);
-    json_decref(header);
+    vt_header_free(header);
     assert_non_null(getcwd(cwd, sizeof cwd));
     json_t *run = json_pack("{s:o,s:s}", "subject", vt_subject_json(weights, c), "directory", cwd);
     assert_non_null(text = json_dumps(run, 0));

@@ -3,6 +3,7 @@
  * ledger is found, by the judge alone. */
 #include "scratch.h"
 #include "toy.h"
+#include "run_header.h"
 
 #include <sys/stat.h>
 #include "eval/report/summary.h"
@@ -40,7 +41,7 @@ static int open_bench(void **state) {
     a[1].scoring = VT_SCORE_EIGHT_BIT;
     vt_eval_options v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
     v.eps_text = "8/255", v.threads = 2, v.attacks = a, v.n_attacks = 2;
-    json_t *header = vt_eval_header(&v);
+    vt_header *header = t_header_of(&v);
     if (vt_ledger_create(&b.ledger, b.dir, header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_eval_run(&v, b.ledger, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_ledger_finish(b.ledger, &e) != VT_OK) fail_msg("%s", e.text);
@@ -50,7 +51,7 @@ static int open_bench(void **state) {
     assert_int_equal(vt_checksums_write(b.dir, &e), VT_OK);
     struct stat st;
     b.ledger->adv_length = stat(at("run/adv.bin"), &st) == 0 ? (int64_t)st.st_size : -1;
-    json_decref(header);
+    vt_header_free(header);
     vt_attack_free(&a[0]), vt_attack_free(&a[1]);
     return 0;
 }
@@ -178,7 +179,7 @@ static void test_noise(void **state) {
     assert_int_equal(vt_wrap_parse(&noisy.wrap, "noise:sigma=0.1", &e), VT_OK);
     vt_eval_options v = {.subject = &b.subject, .images = b.images, .n_images = IMAGES, .eps = 8.0 / 255};
     v.eps_text = "8/255", v.threads = 2, v.attacks = &a, v.n_attacks = 1, v.subject = &noisy, v.seed = 9;
-    json_t *header = vt_eval_header(&v);
+    vt_header *header = t_header_of(&v);
     vt_ledger *l;
     if (vt_ledger_create(&l, at("noisy"), header, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_eval_run(&v, l, &e) != VT_OK || vt_ledger_finish(l, &e) != VT_OK) fail_msg("%s", e.text);
@@ -201,7 +202,7 @@ static void test_noise(void **state) {
     assert_true(found.n > 0);
     vt_findings_free(&found);
     vt_ledger_close(l);
-    json_decref(header);
+    vt_header_free(header);
     vt_attack_free(&a);
     vt_wrap_free(&noisy.wrap);
 }

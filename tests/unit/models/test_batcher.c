@@ -4,6 +4,7 @@
  * gradient of the point that its caller kept, though another forward came between. */
 #include "scratch.h"
 #include "toy.h"
+#include "run_header.h"
 
 #include "eval/evaluate.h"
 #include "io/draw.h"
@@ -67,7 +68,7 @@ static size_t lines(vt_record *out, const vt_eval_options *asked) {
     char eps[40];
     snprintf(eps, sizeof eps, "%.17g", v->eps);
     v->eps_text = eps;
-    json_t *h = vt_eval_header(v);
+    vt_header *h = t_header_of(v);
     if (vt_ledger_memory(&l, h, 3 * SIDE * SIDE, &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_eval_run(v, l, &e) != VT_OK) fail_msg("%s", e.text);
     size_t n = l->count;
@@ -75,7 +76,7 @@ static size_t lines(vt_record *out, const vt_eval_options *asked) {
     for (size_t i = 0; i < n; i++) out[i].adv = 0;
     qsort(out, n, sizeof *out, by_place);
     vt_ledger_close(l);
-    json_decref(h);
+    vt_header_free(h);
     return n;
 }
 

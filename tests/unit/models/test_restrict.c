@@ -2,8 +2,8 @@
 /* models/wrap/restrict: a classifier restricted to some outputs is the classifier whose head has only these rows. */
 #include "ask.h"
 #include "toy.h"
+#include "run_header.h"
 
-#include "eval/describe.h"
 #include "models/wrap/classifier.h"
 #include "models/wrap/restrict.h"
 
@@ -78,21 +78,26 @@ static void test_describe(void **state) {
     (void)state;
     const vt_dataset_def def = {.name = "x"};
     int present[2] = {0, 497};
+    vt_config c = toy_config("dot", VT_POOL_TOKEN, false, true);
+    c.classes = 1000;
+    vt_model *m = toy_model(&c, 1);
     vt_dataset d = {.def = &def, .classes = 2, .count = 5};
-    json_t *data = json_object();
-    vt_describe_data(data, &d, 2);
-    assert_int_equal(json_object_size(data), 0); /* nothing to say, nothing changes */
+    vt_subject s = {.model = m, .data = &d};
+    const vt_eval_options v = {.subject = &s, .eps_text = "0"};
+    vt_header *h = t_header_of(&v);
+    assert_int_equal(json_object_size(h->data.document), 4); /* nothing to say, nothing but what every run says */
+    vt_header_free(h);
     d.head = present, d.restricted = true, d.jpeg = true;
     d.transform = (vt_transform){VT_FIT_SQUASH, 32, VT_FILTER_BICUBIC, 0};
-    vt_describe_data(data, &d, 1000);
-    assert_string_equal(json_string_value(json_object_get(data, "preprocess")), "squash:32,bicubic");
-    assert_non_null(json_string_value(json_object_get(data, "jpeg")));
-    const json_t *h = json_object_get(data, "head"), *notes = json_object_get(data, "notes");
-    assert_true(json_is_true(json_object_get(h, "restricted")));
-    assert_int_equal(json_integer_value(json_array_get(json_object_get(h, "present"), 1)), 497);
-    assert_int_equal(json_array_size(notes), 1);
-    assert_non_null(strstr(json_string_value(json_array_get(notes, 0)), "(restricted)"));
-    json_decref(data);
+    h = t_header_of(&v);
+    assert_string_equal(h->data.preprocess, "squash:32,bicubic");
+    assert_true(*h->data.jpeg);
+    assert_true(json_is_true(json_object_get(h->data.head, "restricted")));
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(h->data.head, "present"), 1)), 497);
+    assert_int_equal(json_array_size(h->data.notes), 1);
+    assert_non_null(strstr(h->notes[0], "(restricted)"));
+    vt_header_free(h);
+    vt_model_close(m);
 }
 
 int main(void) {

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* The header of an evaluation (eval/header.h), from its options. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/gemm.h"
+#include "core/products.h"
+#include "core/version.h"
+#include "eval/evaluate.h"
+#include "io/image_jpeg.h"
+#include "io/imagenet.h"
+#include "models/checkpoint/doubt.h"
+#include "models/forms.h"
+#include "models/twin.h"
+
+/* Texts that are put together here; the header's document has copies of them. */
+typedef struct texts {
+    char kernels[192], forms[1000], native_filter[64], preprocess[64], weights[VT_WEIGHTS_NAME], wrap[17];
+} texts;
+
+/* Adds a sentence to a list of notes. */
+__attribute__((format(printf, 2, 3))) static void add_note(const json_t **notes, const char *format, ...) {
+    char text[500];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    if (!*notes) *notes = json_array();
+    json_array_append_new((json_t *)(uintptr_t)*notes, json_string(text));
+}
+
+/* ---- data ---- */
+
+static json_t *head_json(const vt_dataset *d, int outputs) {
+    json_t *present = json_array();
+    for (int k = 0; k < d->classes; k++) json_array_append_new(present, json_integer(d->head[k]));
+    return json_pack("{s:i,s:o,s:b}", "outputs", outputs, "present", present, "restricted", d->restricted);
+}
+
+static void note_head(vt_header *h, const vt_dataset *d, int outputs) {
+    if (*d->how) add_note(&h->data.notes, "%s", d->how);
+    if (d->classes < outputs)
+        add_note(&h->data.notes, "%d classes on a head of %d%s classes: %s", d->classes, outputs,
+                 *d->how ? "" : " ImageNet",
+                 d->restricted ? "only the outputs of the classes present are compared (restricted)"
+                               : "all outputs are compared (not restricted)");
+}
+
+static void fill_data(vt_header *h, texts *t, const vt_dataset *d, int outputs) {
+    int decoders;
+    h->data.format = d->def->name, h->data.split = vt_split_name(d->split), h->data.sha256 = d->hash;
+    h->data.classes = d->classes, h->data.count = (uint64_t)d->count;
+    if (!vt_transform_is_none(&d->transform)) {
+        vt_transform_text(&d->transform, t->preprocess, sizeof t->preprocess);
+        h->data.preprocess = t->preprocess;
+    }
+    if (d->jpeg) h->data.jpeg = vt_jpeg_decoders(&decoders)[0]->name;
+    if (d->head) h->data.head = head_json(d, outputs), note_head(h, d, outputs);
+    int64_t val = d->split == VT_SPLIT_TEST ? vt_imagenet_val_count(d) : -1;
+    if (val >= 0 && val < d->count)
+        add_note(&h->data.notes,
+                 "%lld of %lld images are of ImageNet's validation set; the others may have been "
+                 "trained on%s",
+                 (long long)val, (long long)d->count,
+                 val ? " (" VT_OPTION "images imagenette-v1 leaves them out)" : "");
+    if (!*d->corruption.name) return;
+    h->data.corruption = d->corruption.name, h->data.severity = d->corruption.severity;
+    add_note(&h->data.notes, "corruption %s, severity %d of %d", d->corruption.name, d->corruption.severity,
+             VT_SEVERITIES);
+}
+
+/* ---- model ---- */
+
+static json_t *form_json(const vt_config *c, vt_field f) {
+    char text[64];
+    const vt_form *form = vt_form_find(vt_field_key(f));
+    const void *at = (const char *)c + form->opt.offset;
+    if (form->opt.type == VT_OPT_BOOL) return json_boolean(*(const bool *)at);
+    if (form->opt.type == VT_OPT_INT && !form->four) return json_integer(*(const int *)at);
+    if (form->opt.type == VT_OPT_REAL) return json_real(*(const double *)at);
+    vt_form_text(c, form, text, sizeof text);
+    return json_string(text);
+}
+
+static json_t *value_json(const vt_model *m, vt_field f) {
+    const vt_config *c = &m->config;
+    const double *v = f == VT_FIELD_STD ? c->std : c->mean;
+    switch (f) {
+    case VT_FIELD_ARCH:
+        return json_string(c->arch);
+    case VT_FIELD_ATTN:
+        return json_string(c->attn);
+    case VT_FIELD_TRANSFORM:
+        return json_string(m->transform);
+    case VT_FIELD_IMAGE:
+        return json_integer(c->image);
+    case VT_FIELD_PATCH:
+        return json_integer(c->patch);
+    case VT_FIELD_DIM:
+        return json_integer(c->dim);
+    case VT_FIELD_DEPTH:
+        return json_integer(c->depth);
+    case VT_FIELD_HEADS:
+        return json_integer(c->heads);
+    case VT_FIELD_HIDDEN:
+        return json_integer(c->hidden);
+    case VT_FIELD_CLASSES:
+        return json_integer(c->classes);
+    case VT_FIELD_QKV_BIAS:
+        return json_boolean(c->qkv_bias);
+    case VT_FIELD_DIST:
+        return json_boolean(c->dist_token);
+    case VT_FIELD_SCALE:
+        return json_real(c->attn_scale);
+    case VT_FIELD_LN_EPS:
+        return json_real(c->ln_eps);
+    case VT_FIELD_MEAN:
+    case VT_FIELD_STD:
+        return json_pack("[f,f,f]", v[0], v[1], v[2]);
+    default:
+        return form_json(c, f);
+    }
+}
+
+static json_t *sources_json(const vt_model *m) {
+    json_t *o = json_object();
+    for (int i = 0; i < VT_FIELD_COUNT; i++) {
+        const vt_field f = (vt_field)i;
+        if (vt_field_shown(m, f))
+            json_object_set_new(o, vt_field_key(f),
+                                json_pack("{s:o,s:s,s:b}", "value", value_json(m, f), "source", m->source[f], "assumed",
+                                          m->doubt[f] != VT_KNOWN));
+    }
+    return o;
+}
+
+static void fill_network(vt_header *h, texts *t, const vt_model *m) {
+    static const char *const pools[] = {"token", "avg", "all"};
+    const vt_config *c = &m->config;
+    h->model.architecture = c->arch, h->model.attention = c->attn, h->model.pool = pools[c->pool];
+    h->model.image = c->image, h->model.patch = c->patch, h->model.dim = c->dim, h->model.depth = c->depth;
+    h->model.heads = c->heads, h->model.hidden = c->hidden, h->model.classes = c->classes;
+    h->model.qkv_bias = c->qkv_bias, h->model.dist_token = c->dist_token;
+    h->model.ln_eps = c->ln_eps, h->model.attn_scale = c->attn_scale;
+    memcpy(h->model.mean, c->mean, sizeof h->model.mean), memcpy(h->model.std, c->std, sizeof h->model.std);
+    h->model.input = "u8/255 in [0,1], then (x - mean) / std inside the model";
+    if (vt_forms_text(c, t->forms, sizeof t->forms)) h->model.forms = t->forms;
+    if (m->part && *m->part && *m->parts) h->model.part = m->part;
+    h->sources = sources_json(m);
+}
+
+/* A model that is no network of ours: all that is known of it. */
+static void fill_external(vt_header *h, const vt_config *c) {
+    vt_shape s = c->foreign;
+    h->model.architecture = c->arch, h->model.classes = c->classes;
+    if (vt_shape_side(s))
+        h->model.image = s.height;
+    else
+        h->model.channels = s.channels, h->model.height = s.height, h->model.width = s.width;
+    h->model.input = "u8/255 in [0,1], as the model in its process takes it";
+}
+
+/* What an external model said of itself, and how it is judged (docs/oracle.md). */
+static void fill_handshake(vt_header *h, const vt_hello *hello) {
+    const char *judged =
+        hello->random
+            ? "by votes: it says that it draws at random when it is asked, so each verdict is that of most of "
+              "20 askings, and borderline where their 95 % interval holds a half"
+        : hello->logits64 ? "in double, by its own process"
+                          : "by the model's own forward, as it shows no copy in double: a broken image was asked about "
+                            "again, alone and in another batch, and is borderline unless every answer agrees by more "
+                            "than any two differ";
+    h->handshake = vt_hello_json(hello);
+    h->weights_name = hello->name;
+    add_note(&h->remote_notes, "a model in another process (%s%s%s), judged %s", hello->name,
+             *hello->sha256 ? "" : ", no hash claimed", *hello->note ? ", see its note" : "", judged);
+    if (*hello->note) add_note(&h->remote_notes, "%s says of itself: %s", hello->name, hello->note);
+}
+
+/* Where the pixels that the model sees come from. */
+static void fill_input(vt_header *h, texts *t, const vt_subject *s) {
+    const vt_config *c = &s->model->config;
+    const vt_input_provenance *story = &s->input;
+    vt_shape at = vt_config_shape(c);
+    if (s->data->floats)
+        h->model.input = "float32 as stored, in [0,1] (bytes / 255 where preprocessing changes the size), then (x - "
+                         "mean) / std inside the model";
+    if (h->data.preprocess)
+        add_note(&h->model.notes, "preprocessing %s%s%s%s; perturbations live at %d x %d, after it", h->data.preprocess,
+                 *story->from ? " (" : "", story->from, *story->from ? ")" : "", at.height, at.width);
+    else if (story->left)
+        add_note(&h->model.notes,
+                 "the images have the model's size: its own preprocessing %s was left out (" VT_OPTION
+                 "preprocess brings it back)",
+                 story->left);
+    if (!c->native) return;
+    vt_form_text(c, vt_form_find("native_filter"), t->native_filter, sizeof t->native_filter);
+    h->model.native = c->native, h->model.native_filter = t->native_filter;
+    add_note(&h->model.notes, "perturbations live at %d x %d; the model resizes that to %d x %d itself (%s)", at.height,
+             at.width, c->image, c->image, t->native_filter);
+}
+
+/* A wrapped checkpoint is another model: it has a name and a hash of its own, and every report says so. */
+static void fill_wrap(vt_header *h, texts *t, const vt_subject *s) {
+    char text[400];
+    if (!s->wrap.def) return;
+    int n = snprintf(text, sizeof text, "%s\n%s", s->model->sha256, s->wrap.id);
+    snprintf(t->wrap, sizeof t->wrap, "%016llx", (unsigned long long)vt_sha_prefix(text, (size_t)n));
+    h->wrap = s->wrap.id, h->wrap_sha256 = t->wrap;
+    add_note(&h->model.notes, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)", s->wrap.id);
+}
+
+static void fill_model(vt_header *h, texts *t, const vt_subject *s) {
+    const vt_model *m = s->model;
+    h->weights = m->sha256;
+    if (vt_subject_is_remote(s))
+        fill_external(h, &m->config);
+    else
+        fill_network(h, t, m);
+    if (s->remote) {
+        fill_handshake(h, vt_remote_hello(s->remote));
+    } else if (m->path) {
+        vt_weights_name(t->weights, sizeof t->weights, m->path);
+        h->weights_name = t->weights;
+    }
+    fill_input(h, t, s);
+    fill_wrap(h, t, s);
+}
+
+/* ---- threat and attacks ---- */
+
+static vt_status fill_attacks(vt_header *h, const vt_eval_options *v, vt_err *e) {
+    h->attacks = calloc((size_t)v->n_attacks + 1, sizeof *h->attacks);
+    if (!h->attacks) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    h->n_attacks = v->n_attacks;
+    for (int i = 0; i < v->n_attacks; i++) {
+        const vt_attack *a = &v->attacks[i];
+        bool ball = a->scoring == VT_SCORE_BALL;
+        vt_header_attack *to = &h->attacks[i];
+        *to = (vt_header_attack){.name = a->name, .id = a->id, .summary = a->def->summary};
+        to->reference = a->def->reference, to->scoring = a->scoring, to->profile = a->def->profile && ball;
+        to->radius = v->radii ? v->radii[i].eps : INFINITY;
+        if (isfinite(to->radius)) to->radius_text = v->radii[i].text;
+        to->stages = calloc((size_t)a->n_stages + 1, sizeof *to->stages);
+        if (!to->stages) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+        to->n_stages = a->n_stages;
+        for (int k = 0; k < a->n_stages; k++) {
+            const vt_attack_stage *s = &a->stages[k];
+            to->stages[k] = (vt_header_stage){s->def->name, s->id, ball ? s->share : 1};
+        }
+    }
+    return VT_OK;
+}
+
+static void note_attacks(vt_header *h, const vt_eval_options *v) {
+    char text[200];
+    int classes = vt_subject_classes(v->subject);
+    for (int i = 0; i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++)
+            if (vt_attack_few_classes(&v->attacks[i].stages[k], classes, text, sizeof text))
+                add_note(&h->run_notes, "%s", text);
+    if (!v->radii && !v->patch.size && v->norm == VT_LINF && fabs(v->eps - 0.031) <= 1e-12)
+        add_note(&h->run_notes, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 %% smaller");
+}
+
+static void note_eight_bit(vt_header *h, const vt_eval_options *v) {
+    char bound[80];
+    long long most = (long long)vt_grid8_most(v->norm, v->eps);
+    if (!vt_eval_eight_bit(v)) return;
+    if (v->patch.size)
+        snprintf(bound, sizeof bound, "free in the squares");
+    else if (v->norm == VT_LINF)
+        snprintf(bound, sizeof bound, "at most %lld level%s from the clean byte", most, most == 1 ? "" : "s");
+    else
+        snprintf(bound, sizeof bound, "the %s of their differences at most %lld",
+                 v->norm == VT_L2 ? "sum of squares" : "sum", most);
+    add_note(&h->run_notes, "8-bit rows: the adversarial image is bytes too, %s; tried on what the row above broke",
+             bound);
+}
+
+static double vt_eval_gradient_cost(const vt_eval_options *v) {
+    double forward, gradient;
+    vt_subject_flops(v->subject, &forward, &gradient);
+    return gradient / forward;
+}
+
+static const char *vt_eval_search(const vt_eval_options *v) {
+    return v->subject->search ? vt_precision_name(v->subject->search) : NULL;
+}
+
+/* How attacks search if not in float32; another unit is another kernel. */
+static void note_search(vt_header *h, texts *t, vt_precision search) {
+    size_t n = strlen(t->kernels);
+    if (!search) return;
+    if (search == VT_PRODUCTS_BF16)
+        snprintf(t->kernels + n, sizeof t->kernels - n, ", bfloat16 by %s", vt_bf16_hardware());
+    add_note(&h->search_notes,
+             "searched in %s: attacks followed products of bfloat16 inputs, the last %g %% of each stage in float32; "
+             "every image was ended and judged in float32 and double, as ever",
+             vt_precision_name(search), 100 * VT_FINISH);
+}
+
+/* Whose gradients a transfer follows: a key of its own, since "model" is what is judged, and a run is verified without
+ * the surrogate. */
+static void fill_surrogate(vt_header *h, const vt_subject *s) {
+    const json_t **notes = &h->surrogate.notes;
+    const char *name = s->surrogate_name;
+    if (s->surrogate) {
+        h->surrogate.name = name, h->surrogate.sha256 = s->surrogate->sha256;
+        add_note(notes, "transfer: from %.100s (SHA-256 %s)", name, s->surrogate->sha256);
+    } else {
+        h->surrogate.name = "twin", h->surrogate.moved = VT_TWIN_SHARE, h->surrogate.of = "row";
+        add_note(notes,
+                 "transfer: from a twin of the checkpoint itself (weights moved by %g %%), no " VT_OPTION
+                 "surrogate given",
+                 100 * VT_TWIN_SHARE);
+    }
+}
+
+static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_err *e) {
+    const vt_subject *s = v->subject;
+    vt_gemm_kernels(t->kernels, sizeof t->kernels);
+    h->format = VT_LEDGER_FORMAT, h->version = VT_VERSION, h->kernels = t->kernels, h->compiler = VT_COMPILER;
+    h->norm_name = v->patch.size ? "patch" : vt_norm_name(v->norm);
+    h->eps_text = v->eps_text, h->eps = v->eps, h->seed = v->seed, h->exhaustive = v->exhaustive;
+    h->patch.size = v->patch.size, h->patch.count = v->patch.count, h->patch.aligned = v->patch.aligned;
+    h->curve = v->radii != NULL;
+#define FILL(type, member, value, ...) h->member = value;
+    VT_HEADER_RUN_KEYS(FILL)
+#undef FILL
+    h->batch = vt_eval_batch(v) > 1 ? vt_eval_batch(v) : 0;
+    if (v->targets) h->targets_object = vt_targets_json(v->targets);
+    fill_data(h, t, s->data, s->model->config.classes);
+    fill_model(h, t, s);
+    note_attacks(h, v);
+    note_eight_bit(h, v);
+    note_search(h, t, s->search);
+    if (vt_eval_transfers(v)) fill_surrogate(h, s);
+    return fill_attacks(h, v, e);
+}
+
+vt_status vt_eval_header(vt_header **out, const vt_eval_options *v, vt_err *e) {
+    texts *t = calloc(1, sizeof *t);
+    vt_header *h = *out = calloc(1, sizeof *h);
+    vt_status s = t && h ? fill_all(h, t, v, e) : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
+    vt_status finished = h ? vt_header_finish(h, s == VT_OK ? e : NULL) : s;
+    if (s == VT_OK) s = finished;
+    if (s != VT_OK) vt_header_free(h), *out = NULL;
+    free(t);
+    return s;
+}
