@@ -27,6 +27,7 @@ Q = $(if $(filter 1,$(V)),,@)
 BUILD ?= build
 OUT := $(BUILD)/$(MODE)
 EXE := $(if $(filter release,$(MODE)),$(BUILD)/vitrine,$(OUT)/vitrine)
+DRAW := $(dir $(EXE))tools/draw
 
 # psabi: machines without 512-bit registers pass nn/lanes.h's vectors by another convention; they never cross files
 WARN := -Wno-psabi -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef $(if $(CI),-Werror)
@@ -64,7 +65,7 @@ CLI_OBJ := $(call obj,$(CLI),)
 LIB := $(OUT)/libvitrine.a
 RESEARCH := $(OUT)/libvitrine-research.a
 
-all: $(EXE) $(if $(filter 1,$(MPI)),mpi) ## build build/vitrine (default), with MPI=1 build/vitrine-mpi too
+all: $(EXE) $(DRAW) $(if $(filter 1,$(MPI)),mpi) ## build build/vitrine (default), with MPI=1 build/vitrine-mpi too
 deps-check:
 	@CC='$(CC)' tools/deps.sh build
 
@@ -133,6 +134,14 @@ shared: $(SO) ## build libvitrine.so.0 (docs/library.md)
 $(EXE): $(CLI_OBJ) $(RESEARCH) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(RESEARCH) $(LIB) $(LDLIBS)
+# Drawn images like datasets/shapes10: a tool beside the command, whose drawing unit tests link too.
+DRAW_OBJ := $(OUT)/tools/draw.o
+$(OUT)/tools/%.o: tools/%.c $(OUT)/flags
+	@mkdir -p $(@D); echo "  CC   $<"
+	$(Q)$(CC) $(CFLAGS) -I. -ffp-contract=off -c $< -o $@
+$(DRAW): $(OUT)/tools/draw_main.o $(DRAW_OBJ) $(LIB)
+	@mkdir -p $(@D); echo "  LINK $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 # MPI=1: a second program, vitrine-mpi, whose ranks do one evaluation, training or table together (docs/cluster.md). All
 # that knows MPI is src/mpi, which the first program is linked without.
 MPICC ?= mpicc
@@ -170,9 +179,9 @@ $(OUT)/tests/replay_misc $(OUT)/tests/guided_misc: $(OUT)/cli/plot_training.o
 $(OUT)/tests/test_scarce_commands: $(CLI_OBJ) $(RESEARCH)
 $(OUT)/tests/test_scarce_commands: private override LDFLAGS += -Wl,--wrap=main
 $(OUT)/tests/test_flops: private override LDFLAGS += -Wl,--wrap=vt_gemm_f64
-$(OUT)/tests/test_%: test_%.c $(LIB) $(OUT)/flags
+$(OUT)/tests/test_%: test_%.c $(DRAW_OBJ) $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
-	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -I. -Itests/unit $(LDFLAGS) -MF $@.d -o $@ $< $(filter %.o,$^) $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
 $(OUT)/tests/%: tests/golden/%.c $(LIB) $(OUT)/flags
 	@mkdir -p $(@D); echo "  CC   $<"
 	$(Q)$(CC) $(CFLAGS) $(OPT_tests_$(MODE)) -Itests/unit -Itests/golden $(LDFLAGS) -MF $@.d -o $@ $< $(filter $(RESEARCH),$^) $(LIB) -lcmocka $(LDLIBS)
@@ -209,7 +218,7 @@ THREADED := $(patsubst %,$(OUT)/tests/test_%,analyze_features analyze_weights do
 part-races:
 	@VITRINE=$(abspath $(EXE)) tests/part.sh $(PARTS) races tests/races.sh
 races: export TSAN_OPTIONS := suppressions=$(abspath tests/tsan.supp) halt_on_error=0 exitcode=66
-races: $(EXE) $(THREADED)
+races: $(EXE) $(DRAW) $(THREADED)
 	$(call RUN,races $(THREADED))
 tsan: ## data races of the library's threads, by the thread sanitizer
 	@$(MAKE) --no-print-directory $(parallel) races MODE=tsan
@@ -220,9 +229,9 @@ fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies 
 	$(call RUN,$(FUZZ))
 fuzz-guided: ## one fuzz target (TARGET=hello) under libFuzzer, RUNS inputs (10^7) or SECONDS (an hour); needs clang
 	@TARGET='$(TARGET)' RUNS='$(RUNS)' SECONDS='$(SECONDS)' BUILD='$(BUILD)' MAKE='$(MAKE)' tests/fuzz/guided.sh
-cli: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) ## tests of the command line (bats)
+cli: $(EXE) $(SO) $(DRAW) $(if $(filter 1,$(MPI)),mpi) ## tests of the command line (bats)
 	$(call RUN,$(CLI_PARTS))
-all-parts: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) $(UNIT) $(FUZZ)
+all-parts: $(EXE) $(SO) $(DRAW) $(if $(filter 1,$(MPI)),mpi) $(UNIT) $(FUZZ)
 	$(call RUN,$(CLI_PARTS) $(filter-out $(QUICK),$(UNIT)) $(FUZZ) $(QUICK) lint)
 cross: ## unit tests for aarch64, run under qemu
 	@CC=aarch64-linux-gnu-gcc tools/deps.sh --install test
@@ -234,7 +243,7 @@ lint: $(LIB) ## house rules that the compiler does not check
 rooms: ## rewrites the list of folders in docs/ARCHITECTURE.md
 	@tools/rooms.py
 ONE := $(if $(wildcard tests/unit/*/test_$(T).c tests/golden/test_$(T).c),$(OUT)/tests/test_$(T))
-t: $(ONE) $(EXE) $(SO) ## one test by its name, in all rooms: make t T=oracle
+t: $(ONE) $(EXE) $(SO) $(DRAW) ## one test by its name, in all rooms: make t T=oracle
 	@[ -n '$(ONE)' ] || [ -f 'tests/cli/$(T).bats' ] || { echo "no test is called '$(T)' (tests/unit/*/test_$(T).c, tests/cli/$(T).bats)"; exit 1; }
 	$(if $(ONE),$(ONE) $(if $(filter golden%,$(T)),$(SHARED)))
 	@[ ! -f 'tests/cli/$(T).bats' ] || VITRINE=$(abspath $(EXE)) bats 'tests/cli/$(T).bats'

@@ -99,7 +99,9 @@ def bench_row(text, row):
 
 
 def draw(exe, folder, images):
-    vitrine(exe, "draw", "--out", folder, "--train", images, "--test", 10, "--seed", 0)
+    program = os.path.join(os.path.dirname(exe), "tools", "draw")
+    subprocess.run([program, "--out", folder, "--train", str(images), "--test", "10", "--seed", "0"], check=True,
+                   stdout=subprocess.DEVNULL)
     return folder
 
 

@@ -12,7 +12,7 @@ v() {
     echo "vitrine $*"
     "$V" "$@" >/dev/null
 }
-v draw --out data --train 16 --test 16 --seed 1
+"$(dirname "$V")/tools/draw" --out data --train 16 --test 16 --seed 1
 cp "$ROOT/weights/shapes10-plain/model.safetensors" w.safetensors
 on=(w.safetensors --data "$ROOT/datasets/shapes10" --threads 4)
 v eval "${on[@]}" --images 0:8 --eps 8/255 --attack apgd-ce:steps=5 --attack fab-t:steps=3 --attack square:queries=50 --attack transfer:steps=3 --no-selftest --out r

@@ -182,14 +182,18 @@ class Trainer:
     def path(self, name):
         return os.path.join(self.tmp, name)
 
+    @staticmethod
+    def call(*words):
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
     def run(self, *words):
-        subprocess.run([self.vitrine, *words], check=True, stdout=subprocess.DEVNULL)
+        self.call(self.vitrine, *words)
 
     def images(self, count):
         """Bytes [N,3,32,32] and labels of drawn training images."""
         folder = self.path(f"drawn-{count}")
         if not os.path.isdir(folder):
-            self.run("draw", "--out", folder, "--train", str(count), "--test", "10", "--seed", "1")
+            self.call(os.path.join(os.path.dirname(self.vitrine), "tools", "draw"), "--out", folder, "--train", str(count), "--test", "10", "--seed", "1")
         return self.read(os.path.join(folder, "data_batch_1.bin"))
 
     @staticmethod

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Train the small Vision Transformer in weights/shapes10-vit on drawn images, part of each batch adversarially.
 
-    vitrine draw --out DATA --train 40000 --test 2000 --seed 1
+    build/tools/draw --out DATA --train 40000 --test 2000 --seed 1
     train_shapes.py DATA OUT                  trains, then writes OUT/model.safetensors and OUT/config.json
     train_shapes.py TEST OUT --evaluate       measures OUT on TEST/test_batch.bin: clean, FGSM, PGD-20, margin-PGD-20
 

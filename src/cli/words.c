@@ -83,7 +83,6 @@ static const struct {
     {"lab ", VT_WORDS_ONE, lab_names, false},
     {"new ", VT_WORDS_ONE, print_preset_names, false},
     {"help ", VT_WORDS_ONE, print_help_topics, false},
-    {"draw ", VT_WORDS_NONE, NULL, false},
 };
 
 static bool path_word(const char *text, size_t n, const char *word) {

@@ -3,7 +3,7 @@
 # The program as such: commands, help, option parsing, output that cannot be written.
 load helpers
 
-COMMANDS="bench compare draw eval gradcheck info list merge new probe selftest spectrum train"
+COMMANDS="bench compare eval gradcheck info list merge new probe selftest spectrum train"
 MODEL="heads mean std ln-eps attn-scale preset attn"
 
 options_of() {
@@ -19,7 +19,6 @@ options_of() {
     merge) echo "out allow-mixed" ;;
     spectrum) echo "split all csv plot threads $MODEL" ;;
     train) echo "data out resume init from set dry-run max-steps threads $MODEL" ;;
-    draw) echo "out train test seed" ;;
     esac
 }
 
@@ -113,7 +112,6 @@ options_of() {
     bad 2 "vitrine train needs a RECIPE.yaml" -- train
     bad 2 "vitrine merge needs --out" -- merge a
     bad 2 "vitrine new needs -o" -- new
-    bad 2 "vitrine draw needs --out" -- draw
     bad 2 "vitrine eval needs --data" -- eval "$W"
 }
 

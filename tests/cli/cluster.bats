@@ -39,7 +39,7 @@ fake_sbatch() {
 }
 
 @test "an array of a table's parts, joined, is the table in one piece" {
-    "$VITRINE" draw --out images --train 32 --test 10 --seed 3 >/dev/null
+    "$DRAW" --out images --train 32 --test 10 --seed 3 >/dev/null
     cat >r.yaml <<END
 {epochs: 1, batch: 16, micro_batch: 8, objective: ce, model: {dim: 8, depth: 1, heads: 1, hidden: 8, patch: 16}}
 END

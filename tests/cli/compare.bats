@@ -262,7 +262,7 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
 }
 
 @test "runs over two data sets: a sentence names both" {
-    "$VITRINE" draw --out other --train 10 --test 60 --seed 4 >/dev/null
+    "$DRAW" --out other --train 10 --test 60 --seed 4 >/dev/null
     vt eval "$W" --data other --images 0:60 --eps 4/255 --attack pgd:steps=2 --out o
     bad 2 "over different data sets" "$(jq -r .data.sha256 "$A/results.json" | cut -c1-12)..." "$(jq -r .data.sha256 o/results.json | cut -c1-12)..." -- compare "$A" o
     [[ $stderr != *[{}]* ]]

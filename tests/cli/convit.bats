@@ -33,7 +33,7 @@ save("zeros.safetensors", w, meta)
 del w["pos_embed"], meta["architecture"]
 save("none.safetensors", w, meta)
 END
-    good draw --out images --train 4 --test 6 --seed 1
+    "$DRAW" --out images --train 4 --test 6 --seed 1 >/dev/null
     good eval zeros.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out zeros
     assumes eval none.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out none
     cmp zeros/adv.safetensors none/adv.safetensors
@@ -46,7 +46,7 @@ END
 
 @test "a ConViT is trained, attacked and measured; its positions follow the patches" {
     convit -o w.safetensors
-    good draw --out images --train 20 --test 10 --seed 1
+    "$DRAW" --out images --train 20 --test 10 --seed 1 >/dev/null
     printf 'epochs: 1\nbatch: 10\nmicro_batch: 5\nlr: 0.01\nobjective: at\nattention_optimiser: md\nprobe: {images: 0}\n%s\n' \
         "attack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: 1, prm: 1}
 msvp: {lambda: 0.01}

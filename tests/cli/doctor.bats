@@ -8,8 +8,8 @@ load helpers
 setup_file() {
     load helpers
     export MANY=$BATS_FILE_TMPDIR/many REVERSED=$BATS_FILE_TMPDIR/reversed SHAPES=$ROOT/weights/shapes10-vit
-    "$VITRINE" draw --out "$MANY" --train 10 --test 1500 --seed 5 >/dev/null
-    "$VITRINE" draw --out "$REVERSED" --train 10 --test 400 --seed 6 >/dev/null
+    "$DRAW" --out "$MANY" --train 10 --test 1500 --seed 5 >/dev/null
+    "$DRAW" --out "$REVERSED" --train 10 --test 400 --seed 6 >/dev/null
     "$VITRINE" eval "$BASE/w.safetensors" --data "$REVERSED" --form bgr=1 --out "$BATS_FILE_TMPDIR/label" >/dev/null 2>&1
     tail -n +2 "$BATS_FILE_TMPDIR/label/ledger.jsonl" | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
         poke "$REVERSED/test_batch.bin" $((image * 3073)) "$(byte "$pred")"
@@ -213,7 +213,7 @@ END
     says "self-test: nothing could be tested: the logits are constant"
     good doctor model.safetensors --data "$MANY" --images 0:60
     says "constant logits" "no reading that was tried fits"
-    "$VITRINE" draw --out tiny --train 100 --test 10 --seed 5 >/dev/null
+    "$DRAW" --out tiny --train 100 --test 10 --seed 5 >/dev/null
     vt train "$ROOT/recipes/shapes10_plain.yaml" --data tiny --init "$SHAPES" --mean 0 --std 1/255 --max-steps 1 --set probe.images=0 --out t
     [[ $status == 0 && $stderr == *"vitrine: hint: "*"right; with --mean"* ]] || fail "stderr: $stderr"
     vt train "$ROOT/recipes/shapes10_plain.yaml" --data tiny --init "$SHAPES" --max-steps 1 --set probe.images=0 --out u

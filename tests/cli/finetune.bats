@@ -6,7 +6,7 @@ load helpers
 setup_file() {
     load helpers
     cd "$BATS_FILE_TMPDIR"
-    "$VITRINE" draw --out images --train 40 --test 10 --seed 1 >/dev/null
+    "$DRAW" --out images --train 40 --test 10 --seed 1 >/dev/null
     cat >r.yaml <<END
 epochs: 1
 batch: 10

@@ -6,7 +6,8 @@ export LC_ALL
 unset OPENBLAS_CORETYPE OMP_WAIT_POLICY VITRINE_RESTARTED
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 VITRINE=$(realpath "${VITRINE:-$ROOT/build/vitrine}")
-export ROOT VITRINE
+DRAW=$(dirname "$VITRINE")/tools/draw # drawn images: built beside the command
+export ROOT VITRINE DRAW
 # A run's files that depend on nothing but weights, data and options.
 DETERMINISTIC="results.json ledger.jsonl adv.bin table.md table.csv table.tex"
 

@@ -82,7 +82,7 @@ END
 }
 
 @test "trained with msvp: attention wider than the model, no positions stored, plain projection" {
-    good draw --out data --train 16 --test 4 --seed 1
+    "$DRAW" --out data --train 16 --test 4 --seed 1 >/dev/null
     cat >r.yaml <<'END'
 epochs: 1
 batch: 8

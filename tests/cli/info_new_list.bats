@@ -210,9 +210,9 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
 }
 
 @test "draw: the same seed gives the same bytes; sizes are as asked; eval reads it" {
-    good draw --out a --train 3 --test 4 --seed 7
-    good draw --out b --train 3 --test 4 --seed 7
-    good draw --out c --train 3 --test 4
+    "$DRAW" --out a --train 3 --test 4 --seed 7 >/dev/null
+    "$DRAW" --out b --train 3 --test 4 --seed 7 >/dev/null
+    "$DRAW" --out c --train 3 --test 4 >/dev/null
     cmp a/test_batch.bin b/test_batch.bin
     cmp a/data_batch_1.bin b/data_batch_1.bin
     ! cmp -s a/test_batch.bin c/test_batch.bin || fail "seeds 7 and 0 give the same images"
@@ -223,13 +223,19 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
 }
 
 @test "draw: overwrites nothing, and refuses sizes that cannot be" {
-    mkdir d && echo kept >d/test_batch.bin
-    bad 1 d/test_batch.bin "not overwritten" -- draw --out d --train 1 --test 1
+    mkdir d && echo kept >d/test_batch.bin && echo a file >file
+    refused() { # CODE TEXT ARGS: the tool must refuse them
+        run --separate-stderr "$DRAW" "${@:3}"
+        [ "$status" = "$1" ] && [[ $stderr == *"$2"* ]] || fail "status $status of: draw ${*:3}" "stderr: $stderr"
+    }
+    refused 1 "d/test_batch.bin exists already and is not overwritten" --out d --train 1 --test 1
     [ "$(ls -A d)" = test_batch.bin ]
     [ "$(cat d/test_batch.bin)" = kept ]
-    bad 2 "--train is 0" "between 1 and" -- draw --out e --train 0
-    bad 2 "--test is -1" -- draw --out e --test -1
-    bad 2 "--seed is 'x'" -- draw --out e --seed x
+    refused 1 file/x --out file/x
+    refused 2 "--train is 0, must be between 1 and" --out e --train 0
+    refused 2 "--test is -1" --out e --test -1
+    refused 2 "--seed is 'x'" --out e --seed x
+    refused 2 "Usage: draw --out DIR" --train 3
     [ ! -e e ]
 }
 

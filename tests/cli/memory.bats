@@ -16,7 +16,7 @@ within() {
 @test "finding 4: without memory for OpenBLAS's buffers no command waits for it" {
     ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer takes memory of its own"
     quick --images 0:4 --eps 2/255 --attack pgd:steps=3 --out r
-    good draw --out small --train 16 --test 4
+    "$DRAW" --out small --train 16 --test 4 >/dev/null
     printf 'epochs: 1\nbatch: 16\nmicro_batch: 4\nobjective: at\nattack: {eps: 2/255}\nmodel: {dim: 16, depth: 2, heads: 2, hidden: 24, patch: 16}\nprobe: {images: 0}\n' >recipe.yaml
     for mb in 130 170 260 400 1600; do
         within $mb eval "$W" --data "$D" --images 0:4 --eps 2/255 --attack pgd:steps=3 --threads 2
@@ -47,7 +47,7 @@ within() {
     refused "the evaluation" eval "$V" --data "$S" --images 0:100 --eps 4/255 --attack autoattack --threads 64 --batch 100
     refused "the evaluation" curve "$V" --data "$S" --images 0:100 --threads 64 --batch 100
     refused "the evaluation" eval --oracle "$VITRINE serve $V --batch 300" --batch 300 --data "$S" --images 0:300 --eps 4/255 --attack autoattack --threads 64
-    good draw --out small --train 64 --test 4
+    "$DRAW" --out small --train 64 --test 4 >/dev/null
     printf 'epochs: 1\nbatch: 64\nmicro_batch: 64\nobjective: at\nattack: {eps: 2/255}\nmodel: {dim: 512, depth: 8, heads: 8, hidden: 2048, patch: 2}\nprobe: {images: 0}\n' >recipe.yaml
     refused "the training" train recipe.yaml --data small --threads 16
 }

@@ -9,7 +9,7 @@ child() { echo "exec /usr/bin/python3 $ROOT/tests/fixtures/oracle_child.py $* --
 setup_file() {
     load helpers
     cd "$BATS_FILE_TMPDIR"
-    "$VITRINE" draw --out d --train 10 --test 20 --seed 1 >/dev/null
+    "$DRAW" --out d --train 10 --test 20 --seed 1 >/dev/null
     "$VITRINE" eval --oracle "$(child good)" --data d --out label >/dev/null
     tail -n +2 label/ledger.jsonl | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
         poke d/test_batch.bin $((image * 3073)) "$(byte "$pred")"

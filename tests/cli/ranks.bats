@@ -17,7 +17,7 @@ setup_file() {
     export REF=$BATS_FILE_TMPDIR/ref TRAINED=$BATS_FILE_TMPDIR/trained
     [ -x "$VITRINE-mpi" ] || return 0
     "$VITRINE" eval "$BASE/w.safetensors" --data "$BASE/data" $SLOW --out "$REF" >/dev/null
-    "$VITRINE" draw --out "$BATS_FILE_TMPDIR/images" --train 64 --test 20 --seed 3 >/dev/null
+    "$DRAW" --out "$BATS_FILE_TMPDIR/images" --train 64 --test 20 --seed 3 >/dev/null
     cat >"$BATS_FILE_TMPDIR/r.yaml" <<END
 epochs: 4
 batch: 16
@@ -211,7 +211,7 @@ END
     local e="eval $W --data $D --eps 2/255 --attack pgd:steps=2 --no-selftest --out r" t="train $R --data $T --out r"
     differ "another seed than rank 0's" -- $e -- $e --seed 4
     differ "another weights" -- $e -- eval "$ROOT/weights/shapes10-vit" --data "$D" --eps 2/255 --attack pgd:steps=2 --no-selftest --out r
-    "$VITRINE" draw --out other --train 64 --test 20 --seed 9 >/dev/null
+    "$DRAW" --out other --train 64 --test 20 --seed 9 >/dev/null
     differ "another data" -- $e -- eval "$W" --data other --eps 2/255 --attack pgd:steps=2 --no-selftest --out r
     differ "lr" -- $t -- $t --set lr=2e-3
     differ "images" -- $t -- train "$R" --data other --out r

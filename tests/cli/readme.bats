@@ -10,7 +10,7 @@ blocks() { sed -n '/^```sh$/,/^```$/p' "$ROOT/README.md" | grep -v '^```' | sed 
     mkdir build
     ln -s "$VITRINE" build/vitrine
     ln -s "$ROOT/weights" "$ROOT/datasets" "$ROOT/recipes" .
-    "$VITRINE" draw --out cifar-10-batches-bin --train 20 --test 200 --seed 1 >/dev/null # in CIFAR-10's place and form
+    "$DRAW" --out cifar-10-batches-bin --train 20 --test 200 --seed 1 >/dev/null # in CIFAR-10's place and form
     blocks >commands
     [ "$(grep -c '^build/vitrine' commands)" -ge 6 ] || fail "README has few commands: $(cat commands)"
     [ "$(grep -vc '^build/vitrine' commands)" = 1 ] # make demo, which builds

@@ -8,7 +8,7 @@ setup_suite() {
     "${CC:-gcc}" -std=c11 -O1 -shared -fPIC "$ROOT/tests/cli/gate.c" -o "$BASE/gate.so"
     W=$BASE/w.safetensors D=$BASE/data
     "$VITRINE" new --set dim=16 depth=1 heads=2 patch=8 image=32 classes=10 --seed 0 -o "$W" >/dev/null
-    "$VITRINE" draw --out "$D" --train 10 --test 20 --seed 1 >/dev/null
+    "$DRAW" --out "$D" --train 10 --test 20 --seed 1 >/dev/null
     "$VITRINE" eval "$W" --data "$D" --out "$BASE/label" >/dev/null
     tail -n +2 "$BASE/label/ledger.jsonl" | jq -r '[.image, .pred] | @tsv' | while read -r image pred; do
         poke "$D/test_batch.bin" $((image * 3073)) "$(byte "$pred")"

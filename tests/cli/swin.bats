@@ -80,7 +80,7 @@ bare() { swin -o full.safetensors && st_edit full.safetensors bare.safetensors '
 
 @test "training from a Swin, with attack, penalty and dropped branches; the result attacked" {
     swin -o start.safetensors
-    "$VITRINE" draw --out images --train 20 --test 10 --seed 3 >/dev/null
+    "$DRAW" --out images --train 20 --test 10 --seed 3 >/dev/null
     printf 'epochs: 1\nbatch: 10\nmicro_batch: 5\nlr: 0.01\nobjective: at\nmsvp: {lambda: 0.01}\nprobe: {images: 0}\n%s' \
         "attack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: 1, prm: 1, drop_rate: 0.5}" >r.yaml
     for t in 1 2; do

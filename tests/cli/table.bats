@@ -12,7 +12,7 @@ setup_file() {
     export PLACE=$BATS_FILE_TMPDIR/place WHOLE=$BATS_FILE_TMPDIR/whole
     mkdir "$PLACE"
     cp "$ROOT/weights/shapes10-plain/model.safetensors" "$PLACE/w.safetensors"
-    "$VITRINE" draw --out "$PLACE/images" --train 64 --test 40 --seed 3 >/dev/null
+    "$DRAW" --out "$PLACE/images" --train 64 --test 40 --seed 3 >/dev/null
     cat >"$PLACE/tiny.yaml" <<END
 epochs: 2
 batch: 16

@@ -11,7 +11,7 @@ setup_file() {
     cp -r "$ROOT/recipes/tables" "$ROOT/recipes/published" "$PLACE/recipes/"
     cd "$PLACE"
     /usr/bin/python3 "$ROOT/tests/fixtures/gen_backbones.py" pretrained
-    "$VITRINE" draw --out images --train 4 --test 4 --seed 3 >/dev/null
+    "$DRAW" --out images --train 4 --test 4 --seed 3 >/dev/null
     # the files hold other values: their hashes are not the pinned ones; four images in place of 50,000
     mkdir small && cp -r recipes small/
     sed -i 's/, init.sha256=[0-9a-f]*//' small/recipes/tables/*.yaml

@@ -14,7 +14,7 @@ setup_file() {
     load helpers
     export IMAGES=$BATS_FILE_TMPDIR/images LONG=$BATS_FILE_TMPDIR/long.yaml SHORT=$BATS_FILE_TMPDIR/short.yaml
     export WHOLE=$BATS_FILE_TMPDIR/whole
-    "$VITRINE" draw --out "$IMAGES" --train 40 --test 10 --seed 3 >/dev/null
+    "$DRAW" --out "$IMAGES" --train 40 --test 10 --seed 3 >/dev/null
     cat >"$LONG" <<END
 epochs: $EPOCHS
 batch: 16

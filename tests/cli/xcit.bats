@@ -62,7 +62,7 @@ for part in "weight", "bias": w["pos_embed.token_projection." + part] *= 0
 save("zeros.safetensors", w, meta)
 save("none.safetensors", {k: v for k, v in w.items() if not k.startswith("pos_embed.")}, meta)
 END
-    good draw --out images --train 4 --test 6 --seed 1
+    "$DRAW" --out images --train 4 --test 6 --seed 1 >/dev/null
     for f in zeros none; do good eval $f.safetensors --data images --attack fgsm --eps 4/255 --save-adv --out $f; done
     cmp zeros/adv.safetensors none/adv.safetensors
     vt info none.safetensors

@@ -7,7 +7,7 @@
 #include "scratch.h"
 
 #include "core/files.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "train/train.h"
 
 static inline const char *in(const char *name) { return at("%s", name); }

@@ -18,6 +18,7 @@
 #include "cli/script.h"
 #include "core/files.h"
 #include "core/gemm.h"
+#include "tools/draw.h"
 
 #define MODEL "w.safetensors --data data --threads 1"
 #define ATTACKS "--eps 1 --attack pgd:steps=5 --attack square:queries=5"
@@ -27,7 +28,6 @@
 static const char *const made[] = {
     "new --set dim=8 depth=1 heads=2 patch=16 image=32 classes=10 --seed 3 -o w.safetensors",
     "new --set dim=8 depth=1 heads=2 patch=16 image=32 classes=2 -o two.safetensors",
-    "draw --out data --train 8 --test 20 --seed 1",
     "eval " MODEL " " RUN " --out run --save-adv --save-npz",
     "eval " MODEL " --images 17:18 " ATTACKS " --out more",
     "eval " MODEL " --images 4:5 " ATTACKS " --out half",
@@ -63,7 +63,6 @@ static const struct path {
     {.line = "list wraps"},
     {.line = "list labs"},
     {.line = "list analyses"},
-    {.line = "draw --out o --train 2 --test 2"},
     {.line = "probe vit.safetensors --heads 2 --mean 0.5 --std 0.5 --input golden.safetensors --out o --param-grads"},
     {.line = "probe vit.safetensors --heads 2 --mean 0.5 --std 0.5 --input golden.safetensors --out o --precision f64"},
     {.line = "gradcheck w.safetensors --images 1 --directions 1"},
@@ -419,6 +418,7 @@ static vt_status make_place(const char *dir, vt_err *e) {
     }
     if (chdir(dir)) return vt_fail(e, VT_E_IO, "%s cannot be entered", dir);
     for (size_t i = 0; i < T_COUNT(texts); i++) put(texts[i].name, texts[i].text, strlen(texts[i].text));
+    VT_TRY(vt_draw_write("data", 8, 20, 1, e));
     for (size_t i = 0; i < T_COUNT(made); i++)
         if (scarce_try(aside, made[i], false, NULL, 0, false, false) || scarce_told_at->status != VT_OK)
             return vt_fail(e, VT_E_IO, "%s: %s", made[i], scarce_told_at->why.text);

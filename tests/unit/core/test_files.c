@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include "core/files.h"
 #include "core/hash.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "io/image.h"
 #include "io/npy.h"
 

@@ -8,7 +8,7 @@
 #include "core/hash.h"
 #include "eval/report/chart.h"
 #include "eval/external.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "io/tensors.h"
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, IMAGES = 8 };

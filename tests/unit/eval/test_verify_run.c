@@ -11,7 +11,7 @@
 #include "eval/report/expect.h"
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 
 enum { SIDE = 32, IMAGES = 60 };
 

@@ -7,7 +7,7 @@
 #include "run_header.h"
 
 #include "eval/evaluate.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "models/wrap/batcher.h"
 
 enum { SIDE = 32, IMAGES = 20 };

@@ -9,7 +9,7 @@
 #include "session32.h"
 
 #include "core/gemm.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "models/arch.h"
 #include "models/forms.h"
 #include "models/net/session.h"

@@ -7,7 +7,7 @@
 #include "recipe_fixture.h"
 #include "judge.h"
 
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "train/train.h"
 #include "xcit_fixture.h"
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include "core/gemm.h"
 #include "core/hash.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/validation.h"

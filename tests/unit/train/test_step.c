@@ -5,7 +5,7 @@
 #include "recipe_fixture.h"
 
 #include "core/gemm.h"
-#include "io/draw.h"
+#include "tools/draw.h"
 #include "models/net/session64.h"
 #include "train/awp.h"
 #include "train/batch.h"

@@ -2,8 +2,8 @@
 /* A ten-class set of 32x32 RGB images of shapes and textures, drawn from a seed: small enough to travel with
  * the program, hard enough that clean accuracy stays below 100 %. Integer arithmetic only, so that the bytes
  * are the same on every machine, compiler and thread count. */
-#ifndef VT_IO_DRAW_H
-#define VT_IO_DRAW_H
+#ifndef VT_TOOLS_DRAW_H
+#define VT_TOOLS_DRAW_H
 
 #include <stdint.h>
 #include "core/status.h"

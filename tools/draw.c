@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/draw.h"
+#include "tools/draw.h"
 
 #include <errno.h>
 #include <stdbool.h>
