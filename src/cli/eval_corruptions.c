@@ -8,7 +8,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/opt.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/report/summary.h"
 #include "io/dataset.h"
 

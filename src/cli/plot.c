@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/text_stream.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 extern char **environ;
 

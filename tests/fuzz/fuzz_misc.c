@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/plot.h"
-#include "eval/report/chart.h"
+#include "core/chart.h"
 #include "io/transform.h"
 #include "scratch.h"
 

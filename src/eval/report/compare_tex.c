@@ -5,7 +5,7 @@
 #include "core/text.h"
 #include "eval/result_index.h"
 #include "eval/report/compare.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/report/summary.h"
 
 /* The attacks of all runs, each once, in their order: their headers and the run and entry that named them first. */

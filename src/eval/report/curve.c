@@ -7,7 +7,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/sort.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "core/stats.h"
 #include "eval/result_index.h"
 #include "eval/header.h"

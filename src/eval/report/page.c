@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include "core/hash.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 static const char style[] =
 #include "page.inc" /* src/eval/report/page.css, a string for each line */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* table.md */
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/header.h"
 #include "eval/report/published.h"
 

@@ -2,7 +2,7 @@
 /* table.tex (booktabs) */
 #include <ctype.h>
 #include "core/text.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
 

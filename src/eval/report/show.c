@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "core/stats.h"
 #include "eval/report/page.h"
 

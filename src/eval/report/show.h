@@ -3,7 +3,7 @@
 #ifndef VT_EVAL_REPORT_SHOW_H
 #define VT_EVAL_REPORT_SHOW_H
 
-#include "eval/report/chart.h"
+#include "core/chart.h"
 #include "eval/ledger.h"
 #include "eval/report/summary.h"
 #include "io/dataset.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "eval/report/curve.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "core/stats.h"
 #include "eval/report/page.h"
 #include "eval/report/show.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/header.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/report/page.h"
 #include "eval/report/show.h"
 #include "io/class_names.h"

@@ -7,7 +7,7 @@
 #include "core/stats.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 static const char *name_of_run(const vt_union_run *r) { return r->name ? r->name : r->ledger->dir; }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/analysis/attention_maps.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/report/page.h"
 #include "io/class_names.h"
 

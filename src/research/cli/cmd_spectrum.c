@@ -10,7 +10,7 @@
 #include "cli/known.h"
 #include "cli/plot.h"
 #include "core/files.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 enum { MOST = 16, WIDTH = 80 }; /* checkpoints; characters in a line */
 

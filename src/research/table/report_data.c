@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "core/json.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "research/table/report.h"
 
 static void write_number(FILE *f, double v) {

@@ -2,7 +2,7 @@
 /* LaTeX (booktabs) and HTML. */
 #include <math.h>
 #include <string.h>
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "eval/report/page.h"
 #include "research/table/report.h"
 

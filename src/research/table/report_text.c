@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "eval/report/markup.h"
+#include "core/markup.h"
 #include "research/table/report.h"
 
 static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {

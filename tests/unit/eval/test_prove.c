@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What others' tensors and pages go through: io/adv_file, eval/external, eval/report/chart, base64. */
-#include "eval/report/markup.h"
+/* What others' tensors and pages go through: io/adv_file, eval/external, core/chart, base64. */
+#include "core/markup.h"
 #include "scratch.h"
 #include "toy.h"
 
 #include "core/files.h"
 #include "core/hash.h"
-#include "eval/report/chart.h"
+#include "core/chart.h"
 #include "eval/external.h"
 #include "tools/draw.h"
 #include "io/tensors.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Small pictures as inline SVG, and the bars of a table: no library, no script, colours and sizes from the page's style
  * (eval/report/page.c). Nothing is told apart by colour alone. */
-#ifndef VT_EVAL_REPORT_CHART_H
-#define VT_EVAL_REPORT_CHART_H
+#ifndef VT_CORE_CHART_H
+#define VT_CORE_CHART_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/report/chart.h"
+#include "core/chart.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 static void begin(FILE *f, const char *title, int width, int height) {
     fprintf(f, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><title>", width, height);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 #include "core/text.h"
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 static void gives(void (*write)(FILE *, const char *), const char *in, const char *want) {
     char *text = NULL;

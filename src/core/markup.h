@@ -2,8 +2,8 @@
 /* Text from files and users (names, notes, ids of a foreign ledger or manifest) written into HTML, LaTeX, Markdown
  * and CSV: it reads as it stands there, and contains nothing that those formats, a terminal or a spreadsheet would
  * obey. Control characters become '?'. */
-#ifndef VT_EVAL_REPORT_MARKUP_H
-#define VT_EVAL_REPORT_MARKUP_H
+#ifndef VT_CORE_MARKUP_H
+#define VT_CORE_MARKUP_H
 
 #include <stdio.h>
 

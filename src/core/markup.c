@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/report/markup.h"
+#include "core/markup.h"
 
 #include <string.h>
 #include "core/text.h"
