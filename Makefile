@@ -173,7 +173,7 @@ $(patsubst %.c,$(OUT)/tests/%,$(notdir $(shell grep -l '^#include "research/' te
 $(patsubst tests/golden/%.c,$(OUT)/tests/%,$(shell grep -l '^#include "research/' tests/golden/*.c)): $(RESEARCH)
 FUZZ_OF_RESEARCH := $(shell grep -l '^#include "research/' tests/fuzz/*.c)
 $(foreach kind,replay guided,$(patsubst tests/fuzz/fuzz_%.c,$(OUT)/tests/$(kind)_%,$(FUZZ_OF_RESEARCH))): $(RESEARCH)
-$(OUT)/tests/test_plot: $(OUT)/cli/plot.o $(OUT)/cli/plot_training.o
+$(OUT)/tests/test_plot_training: $(OUT)/cli/plot_training.o
 $(OUT)/tests/replay_misc $(OUT)/tests/guided_misc: $(OUT)/cli/plot_training.o
 # The whole command, whose main steps behind the test's.
 $(OUT)/tests/test_scarce_commands: $(CLI_OBJ) $(RESEARCH)

@@ -8,12 +8,12 @@
 #include <unistd.h>
 #include "cli/dry_run.h"
 #include "cli/hint.h"
-#include "cli/plot.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
 #include "cli/run_open.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
+#include "core/chart.h"
 #include "core/files.h"
 #include "core/opt.h"
 #include "eval/report/curve.h"
@@ -231,40 +231,27 @@ static void print_all(const vt_curve *c, const vt_look *look) {
 
 /* ---- picture ---- */
 
-/* Steps: the value between two points is the left one's. What the minimum-norm attacks say alone is drawn where attacks
- * at chosen eps said more. */
-static void write_points(FILE *f, const vt_curve *c, double unit) {
-    fprintf(f, "$curve << EOD\n");
-    for (size_t i = 0; i < c->n_points; i++) {
-        const vt_curve_point *p = &c->points[i];
-        fprintf(f, "%.9g %.9g %.9g %d %.9g %.9g\n", unit * p->eps, 100 * (double)p->robust / (double)c->n,
-                100 * (double)vt_curve_unconfirmed(c, p->eps) / (double)c->n, p->confirmed, p->low, p->high);
-    }
-    fprintf(f, "EOD\n$band << EOD\n"); /* the interval as steps: both ends of each */
-    for (size_t i = 0; i < c->n_points; i++) {
-        const vt_curve_point *p = &c->points[i], *next = i + 1 < c->n_points ? p + 1 : p;
-        fprintf(f, "%.9g %.9g %.9g\n%.9g %.9g %.9g\n", unit * p->eps, p->low, p->high, unit * next->eps, p->low,
-                p->high);
-    }
-    fprintf(f, "EOD\n");
-}
-
-static void write_script(FILE *f, const void *data) {
+/* What the minimum-norm attacks say alone is drawn where attacks at chosen eps said more. */
+static void draw_curve(vt_figure *f, const void *data) {
     const vt_curve *c = data;
-    double unit = c->norm == VT_LINF ? 255 : 1, last = c->n_points ? unit * c->points[c->n_points - 1].eps : 0;
+    double unit = c->norm == VT_LINF ? 255 : 1, percent = 100 / (double)c->n;
     bool confirmed = false;
-    for (size_t i = 0; i < c->n_points; i++) confirmed = confirmed || c->points[i].confirmed;
-    write_points(f, c, unit);
-    fprintf(f,
-            "set xrange [0:%.9g]\nset yrange [0:100]\nset xlabel 'eps (%s)'\nset ylabel 'robust accuracy (%%)'\n"
-            "set key top right\nplot $band using 1:2:3 with filledcurves fc rgb '#0072b2' fs transparent solid 0.15 "
-            "noborder title '95 %% interval', $curve using 1:2 with steps ls 1 title 'robust'",
-            last > 0 ? 1.05 * last : 1, c->norm == VT_LINF ? "linf, in 1/255" : vt_norm_name(c->norm));
-    if (confirmed)
-        fprintf(f,
-                ", $curve using 1:3 with steps ls 8 dt 2 title 'by minimum-norm attacks alone', "
-                "$curve using ($4 > 0 ? $1 : NaN):2 with points ls 2 ps 1.2 title 'confirmed by attacks at this eps'");
-    fprintf(f, "\n");
+    vt_figure_panel(f, &(vt_panel){.x = c->norm == VT_LINF ? "eps (linf, in 1/255)" : vt_norm_name(c->norm),
+                                   .y = "robust accuracy (%)",
+                                   .y_to = 100});
+    vt_figure_series(f, VT_STEPS, "robust, with its 95 %% interval");
+    for (const vt_curve_point *p = c->points; p < c->points + c->n_points; p++) {
+        double x = unit * p->eps;
+        vt_figure_interval(f, (double[]){x, x, x}, (double[]){percent * (double)p->robust, p->low, p->high});
+        confirmed = confirmed || p->confirmed;
+    }
+    if (!confirmed) return;
+    vt_figure_series(f, VT_STEPS | VT_DASHED, "by minimum-norm attacks alone");
+    for (const vt_curve_point *p = c->points; p < c->points + c->n_points; p++)
+        vt_figure_point(f, unit * p->eps, percent * (double)vt_curve_unconfirmed(c, p->eps));
+    vt_figure_series(f, VT_MARKS, "confirmed by attacks at this eps");
+    for (const vt_curve_point *p = c->points; p < c->points + c->n_points; p++)
+        if (p->confirmed) vt_figure_point(f, unit * p->eps, percent * (double)p->robust);
 }
 
 static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
@@ -273,7 +260,7 @@ static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, 
     const vt_remote *r = j->v.subject->remote;
     vt_model_nickname(r ? vt_remote_hello(r)->name : cli->positional[0], name);
     snprintf(title, sizeof title, "%s: robust accuracy over eps, %s, %zu images", name, vt_norm_name(c->norm), c->n);
-    return vt_plot_written(path, title, write_script, c, e);
+    return vt_figure_save(path, title, draw_curve, c, e);
 }
 
 /* ---- the command ---- */
@@ -297,8 +284,7 @@ static vt_status report_curve(job *j, const vt_cli *cli, double seconds, vt_err 
     print_all(&c, &look);
     vt_status s = vt_curve_write(&c, out, e);
     if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
-    bool picture = vt_plot_available();
-    if (s == VT_OK && picture) s = plot_curve(j, &c, cli, out, e);
+    if (s == VT_OK) s = plot_curve(j, &c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
     json_t *more =
         json_pack("{s:o}", "subject", vt_subject_json(cli->n_positional ? cli->positional[0] : NULL, &cli->given));
@@ -306,7 +292,6 @@ static vt_status report_curve(job *j, const vt_cli *cli, double seconds, vt_err 
     if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
     json_decref(more);
     if (s == VT_OK) s = vt_checksums_write(out, e);
-    if (s == VT_OK && !picture) printf("\ncurve.svg needs gnuplot");
     if (s == VT_OK) putchar('\n'), vt_checksums_list(stdout, out);
     vt_curve_free(&c);
     return s;

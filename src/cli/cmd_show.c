@@ -32,7 +32,8 @@ static void add_mark(job *j, const char *series, double eps, double percent, dou
     double x = eps * j->unit;
     bool known = low >= 0 && low <= high && high <= 100;
     if (j->n_marks < POINTS && x >= 0 && isfinite(x) && percent >= 0 && percent <= 100)
-        j->marks[j->n_marks++] = (vt_mark){series, x, percent, known ? low : 1, known ? high : 0};
+        j->marks[j->n_marks++] =
+            (vt_mark){.series = series, .x = x, .y = percent, .low = known ? low : 1, .high = known ? high : 0};
 }
 
 /* ---- curve.csv: columns by name, in any order ---- */

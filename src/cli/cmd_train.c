@@ -8,7 +8,7 @@
 #include "cli/dry_run.h"
 #include "cli/hint.h"
 #include "cli/known.h"
-#include "cli/plot.h"
+#include "cli/plot_training.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "core/hash.h"
@@ -206,13 +206,12 @@ static void plot_title(const job *j, char *out, size_t size) {
                  unit * r->attack.eps, unit > 1 ? "/255" : "");
 }
 
-/* curves.svg, when gnuplot is there. */
 static void plot_curves(const job *j) {
     char log[4096], svg[4096], title[200];
     vt_err why = {0};
     snprintf(log, sizeof log, "%s/log.jsonl", j->t.out), snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
     plot_title(j, title, sizeof title);
-    if (vt_plot_check(&why) != VT_OK || vt_plot_training(log, title, svg, &why) != VT_OK)
+    if (vt_plot_training(log, title, svg, &why) != VT_OK)
         fprintf(stderr, "no plot of the log is drawn: %s\n", why.text);
 }
 
@@ -266,8 +265,7 @@ const vt_command vt_command_train = {
     .args = args,
     .details =
         "'vitrine help recipe' explains every key. DIR gets model.safetensors (the last weights), best.safetensors\n"
-        "(the epoch that was best on the watched images), state.safetensors (for --resume), log.jsonl and, with "
-        "gnuplot,\n"
+        "(the epoch that was best on the watched images), state.safetensors (for --resume), log.jsonl and "
         "curves.svg.",
     .examples = {"vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --dry-run",
                  "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 2 --out run",

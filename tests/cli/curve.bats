@@ -79,19 +79,16 @@ same_curve() { # A B
     says "curve.csv"
 }
 
-@test "the picture is there with gnuplot, and its absence no failure" {
-    curve --attacks deepfool --images 0:4 --out c
-    if command -v gnuplot >/dev/null; then
-        xmllint --noout c/curve.svg
-        # the model and the threat are its title, for eyes and for readers aloud; and the interval is drawn
-        [ "$(grep -c '>w: robust accuracy over eps, linf, 4 images</t' c/curve.svg)" = 2 ]
-        never grep -q '<title>Gnuplot' c/curve.svg
-        grep -q '95 % interval' c/curve.svg
-    fi
-    run --separate-stderr env PATH=/nowhere "$VITRINE" curve "$W" --data "$D" --attacks deepfool --images 0:4 --out d
-    [ "$status" = 0 ]
-    [ ! -e d/curve.svg ]
-    says "needs gnuplot"
+@test "the picture: title, interval, confirmed points; the same bytes for another number of threads" {
+    curve --attacks deepfool --images 0:4 --confirm 2/255 --confirm-with fgsm --threads 1 --out c
+    curve --attacks deepfool --images 0:4 --confirm 2/255 --confirm-with fgsm --threads 2 --out d
+    cmp c/curve.svg d/curve.svg
+    xmllint --noout c/curve.svg
+    # the model and the threat are its title, for eyes and for readers aloud; and the interval is drawn
+    [ "$(grep -c '>w: robust accuracy over eps, linf, 4 images</t' c/curve.svg)" = 2 ]
+    grep -q '95 % interval' c/curve.svg
+    grep -q 'class="a band" d="M' c/curve.svg
+    grep -q '<title>2: [0-9]*</title>' c/curve.svg
 }
 
 @test "wrong usage" {

@@ -4,31 +4,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/plot.h"
+#include "cli/plot_training.h"
 #include "core/chart.h"
 #include "io/transform.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-
-/* gnuplot's side of a plot: the script is made, nobody draws it. */
-vt_status vt_plot_check(vt_err *e) {
-    (void)e;
-    return VT_OK;
-}
-
-vt_status vt_plot_written(const char *out_svg, const char *title, void (*write)(FILE *script, const void *data),
-                          const void *data, vt_err *e) {
-    (void)out_svg, (void)title, (void)e;
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) abort();
-    write(f, data);
-    fclose(f);
-    free(text);
-    return VT_OK;
-}
 
 /* A text that is accepted is written as one that means the same. */
 static void preprocessing(const char *text) {
@@ -61,10 +42,10 @@ static void chart(const char *text) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static const char *log_file;
+    static const char *log_file, *figure;
     vt_err e = {0};
     if (n > 1 << 14) return 0; /* larger ones only make fuzzing slow */
-    if (!log_file) log_file = scratch("log.jsonl");
+    if (!log_file) log_file = scratch("log.jsonl"), figure = scratch("x.svg");
     char *text = malloc(n + 1);
     if (!text) return 0;
     memcpy(text, bytes, n);
@@ -72,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     preprocessing(text);
     chart(text);
     scratch_write(log_file, bytes, n);
-    if (vt_plot_training(log_file, "a run", "x.svg", &e) != VT_OK && !e.text[0]) abort();
+    if (vt_plot_training(log_file, "a run", figure, &e) != VT_OK && !e.text[0]) abort();
     free(text);
     return 0;
 }

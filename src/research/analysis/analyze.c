@@ -9,7 +9,6 @@
 #include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "core/mem.h"
-#include "core/text_stream.h"
 
 #define VT_KIND vt_analysis_def
 #define VT_KIND_NAME(x) vt_analysis_def_##x
@@ -56,14 +55,14 @@ void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char 
     }
 }
 
-vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject,
-                            void (*write)(FILE *script, const void *data), const void *data, vt_err *e) {
-    if (!a->figure) return VT_OK;
-    char *script, title[300];
+vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject, vt_figure_draw *draw,
+                            const void *data, vt_err *e) {
+    if (!a->picture) return VT_OK;
+    char *svg, title[300];
     vt_analyze_caption(title, sizeof title, a, what, subject);
-    VT_TRY(vt_text_of(&script, write, data, name, e));
-    vt_status s = a->figure(a->figure_ctx, name, title, script, e);
-    free(script);
+    VT_TRY(vt_figure_text(&svg, title, draw, data, e));
+    vt_status s = a->picture(a->picture_ctx, name, svg, e);
+    free(svg);
     return s;
 }
 

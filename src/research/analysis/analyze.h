@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "attacks/attack.h"
+#include "core/chart.h"
 #include "core/opt.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -40,13 +41,10 @@ typedef struct vt_analyze {
     int threads;
     const volatile sig_atomic_t *interrupt; /* or NULL */
     vt_progress *progress;                  /* or NULL */
-    /* Draws a figure from a gnuplot script (cli/plot.h says of which form); NULL: nobody wants figures. */
-    vt_status (*figure)(void *ctx, const char *name, const char *title, const char *script, vt_err *e);
-    void *figure_ctx;
     /* Keeps a matrix of numbers [rows, cols] as name.npy; NULL: nobody wants it. */
     vt_status (*array)(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
     void *array_ctx;
-    /* Keeps a finished picture as name.svg; NULL: nobody wants it. */
+    /* Keeps a figure as name.svg; NULL: nobody wants figures. */
     vt_status (*picture)(void *ctx, const char *name, const char *svg, vt_err *e);
     void *picture_ctx;
 } vt_analyze;
@@ -86,10 +84,10 @@ vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const v
 /* Stores value (stolen) as what was found of a checkpoint, under its letter; VT_E_MEMORY when value is NULL. */
 vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e);
 json_t *vt_analyze_real(double x); /* null where x is no finite number */
-/* Has `write` put a gnuplot script together and passes it on; does nothing where nobody wants figures. Its title is
+/* Has `draw` put a figure together and passes it on; does nothing where nobody wants figures. Its title is
  * `what` and the checkpoint; subject -1: all of them. */
-vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject,
-                            void (*write)(FILE *script, const void *data), const void *data, vt_err *e);
+vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject, vt_figure_draw *draw,
+                            const void *data, vt_err *e);
 /* "what: A weights/x, B weights/y"; subject as above. */
 void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char *what, int subject);
 /* "A", "B", ... where there are several checkpoints; the first line of a checkpoint's tables. */

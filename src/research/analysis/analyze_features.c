@@ -214,57 +214,23 @@ typedef struct picture {
     const char *axes[2];
 } picture;
 
-/* Ten that are told apart; beyond ten classes, round the colour circle and without a key. */
-static unsigned class_colour(int class, int classes) {
-    static const unsigned ten[] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7, 0xe69f00,
-                                   0x56b4e9, 0x000000, 0x999999, 0x8b4513, 0x9acd32};
-    if (classes <= 10) return ten[class];
-    double h = 6.0 * class / classes, part[3];
-    for (int k = 0; k < 3; k++) {
-        double away = fabs(fmod(h + 6 - 2 * k, 6));
-        part[k] = fmin(fmax(2 - fmin(away, 6 - away), 0), 1);
-    }
-    return (unsigned)(200 * part[0]) << 16 | (unsigned)(200 * part[1]) << 8 | (unsigned)(200 * part[2]);
-}
-
-/* A class's name as gnuplot's quoted strings can hold it. */
-static void name_of(char out[48], const vt_dataset *data, int class) {
-    vt_dataset_class_name(data, class, out, 48);
-    for (char *c = out; *c; c++)
-        if (*c == '\'' || *c == '\\' || (unsigned char)*c < 32 || *c == 127) *c = '?';
-}
-
-static void write_points(FILE *f, const picture *p, int classes) {
-    const job *j = p->j;
-    for (int copy = 0; copy <= (j->a->attack != NULL); copy++) {
-        fprintf(f, "$%s << EOD\n", copy ? "attacked" : "clean");
-        for (size_t i = 0; i < j->a->n_images; i++) {
-            size_t at = i + (copy ? j->a->n_images : 0);
-            fprintf(f, "%.6g %.6g %u\n", p->y[at], p->y[j->points + at], class_colour(j->rows[i].label, classes));
-        }
-        fprintf(f, "EOD\n");
-    }
-}
-
-static void write_script(FILE *f, const void *data) {
+/* A series for each class and copy; of more than ten classes colours return, and no legend tells them. */
+static void draw_points(vt_figure *f, const void *data) {
     const picture *p = data;
     const job *j = p->j;
     const vt_analyzed *s = &j->a->subjects[j->subject];
     int classes = s->model->config.classes;
-    write_points(f, p, classes);
-    fprintf(f, "set xlabel '%s'\nset ylabel '%s'\nset tics nomirror\nset key outside right top noenhanced\n",
-            p->axes[0], p->axes[1]);
-    double size = j->points <= 400 ? 0.8 : 0.4;
-    fprintf(f, "plot $clean using 1:2:3 with points pt 7 ps %g lc rgb variable notitle", size);
-    if (j->a->attack) fprintf(f, ", $attacked using 1:2:3 with points pt 2 ps %g lc rgb variable notitle", size);
-    fprintf(f, ", keyentry with points pt 7 ps 0.8 lc rgb '#444444' title 'clean'");
-    if (j->a->attack) fprintf(f, ", keyentry with points pt 2 ps 0.8 lc rgb '#444444' title 'attacked'");
-    for (int k = 0; k < classes && classes <= 10; k++) {
-        char name[48];
-        name_of(name, s->data, k);
-        fprintf(f, ", keyentry with points pt 5 lc rgb %u title '%s'", class_colour(k, classes), name);
-    }
-    fprintf(f, "\n");
+    vt_panel panel = {.x = p->axes[0], .y = p->axes[1], .kind = VT_TIGHT};
+    if (j->a->attack) strcpy(panel.title, "clean: filled, attacked: hollow");
+    vt_figure_panel(f, &panel);
+    for (int class = 0; class < classes; class ++)
+        for (size_t copy = 0; copy <= (j->a->attack != NULL); copy++) {
+            char name[48];
+            vt_dataset_class_name(s->data, class, name, sizeof name);
+            vt_figure_series(f, VT_MARKS | (copy ? VT_HOLLOW : 0) | (classes > 10 ? VT_UNLISTED : 0), "%s", name);
+            for (size_t i = 0, at = copy * j->a->n_images; i < j->a->n_images; i++, at++)
+                if (j->rows[i].label == class) vt_figure_point(f, p->y[at], p->y[j->points + at]);
+        }
 }
 
 /* "tsne", or "tsne_A" of several checkpoints */
@@ -281,7 +247,7 @@ static vt_status draw_scatter(const job *j, const char *name, const char *what, 
     if (j->a->attack)
         snprintf(distance, sizeof distance, ", A-distance %.3f +- %.3f", j->between.value, j->between.spread);
     snprintf(title, sizeof title, "%s%s", what, distance);
-    return vt_analyze_figure(j->a, file_of(file, j, name), title, j->subject, write_script, p, e);
+    return vt_analyze_figure(j->a, file_of(file, j, name), title, j->subject, draw_points, p, e);
 }
 
 static vt_status draw_figures(const job *j, vt_err *e) {

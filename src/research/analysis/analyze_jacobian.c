@@ -223,31 +223,18 @@ typedef struct cloud {
     row *rows[VT_ANALYZE_MOST];
 } cloud;
 
-static void write_script(FILE *f, const void *data) {
+static void draw_cloud(vt_figure *f, const void *data) {
     const cloud *c = data;
+    vt_figure_panel(f, &(vt_panel){.x = "sigma max of the input-logit Jacobian",
+                                   .y = "l2 distance that DDN finds",
+                                   .kind = VT_LOG_X});
     for (int s = 0; s < c->a->n; s++) {
-        fprintf(f, "$points%d << EOD\nNaN NaN\n", s);
+        vt_figure_series(f, VT_MARKS, "%c", 'A' + s);
         for (size_t i = 0; i < c->a->n_images; i++) {
             const row *r = &c->rows[s][i];
-            if (isfinite(r->ddn) && r->predicted == r->label) fprintf(f, "%.9g %.9g\n", r->sigma, r->ddn);
+            if (r->predicted == r->label) vt_figure_point(f, r->sigma, r->ddn);
         }
-        fprintf(f, "EOD\n");
     }
-    fprintf(f, "set logscale x\nset yrange [0:*]\nset xlabel 'sigma max of the input-logit Jacobian'\n"
-               "set ylabel 'l2 distance that DDN finds'\nset key top right noenhanced\n");
-    for (int s = 0; s < c->a->n; s++)
-        fprintf(f, "%s$points%d using 1:2 with points ls %d title '%c'", s ? ", " : "plot ", s, s + 2, 'A' + s);
-    fprintf(f, "\n");
-}
-
-/* A logarithmic axis needs a point on it. */
-static bool has_points(const cloud *c) {
-    for (int s = 0; s < c->a->n; s++)
-        for (size_t i = 0; i < c->a->n_images; i++) {
-            const row *r = &c->rows[s][i];
-            if (isfinite(r->ddn) && r->predicted == r->label && r->sigma > 0) return true;
-        }
-    return false;
 }
 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
@@ -265,8 +252,8 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
                    : vt_fail(e, VT_E_MEMORY, "no memory for images");
         if (s == VT_OK) print_table(&j, i, out), s = store_results(&j, json, i, e);
     }
-    if (s == VT_OK && has_points(&c))
-        s = vt_analyze_figure(a, "jacobian", "Largest singular value and distance of every image", -1, write_script, &c,
+    if (s == VT_OK && p->ddn_steps)
+        s = vt_analyze_figure(a, "jacobian", "Largest singular value and distance of every image", -1, draw_cloud, &c,
                               e);
     for (int i = 0; i < a->n; i++) free(c.rows[i]);
     vt_attack_free(&ddn);

@@ -24,32 +24,17 @@ double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *
     return row;
 }
 
-static void write_script(FILE *f, const void *data) {
+static void draw_lines(vt_figure *f, const void *data) {
     const vt_lines *l = data;
-    fprintf(f, "$lines << EOD\n");
-    for (int p = 0; p < l->points; p++) {
-        fprintf(f, "%d", p);
-        for (int k = 0; k < l->n; k++) {
-            double v = l->values[(size_t)k * (size_t)l->points + (size_t)p];
-            if (isfinite(v) && (v > 0 || !l->log))
-                fprintf(f, " %.9g", v);
-            else
-                fprintf(f, " NaN");
-        }
-        fprintf(f, "\n");
+    vt_figure_panel(f, &(vt_panel){.x = l->x, .y = l->y, .kind = l->log ? VT_LOG_Y : 0});
+    for (int k = 0; k < l->n; k++) {
+        vt_figure_series(f, VT_LINE | VT_MARKS, "%s", l->names[k]);
+        for (int p = 0; p < l->points; p++) vt_figure_point(f, p, l->values[(size_t)k * (size_t)l->points + (size_t)p]);
     }
-    fprintf(f, "EOD\nset xlabel '%s'\nset ylabel '%s'\nset xrange [-0.3:%g]\nset xtics %d\n", l->x, l->y,
-            l->points - 0.7, (l->points + 11) / 12);
-    fprintf(f, "%sset tics nomirror\nset key outside right top noenhanced\n",
-            l->log ? "set logscale y\nset format y '%.0e'\n" : "set yrange [0:*]\n");
-    for (int k = 0; k < l->n; k++)
-        fprintf(f, "%s$lines using 1:%d with linespoints ls %d dt %d title '%s'", k ? ", " : "plot ", k + 2, 1 + k % 8,
-                1 + k / 8, l->names[k]);
-    fprintf(f, "\n");
 }
 
 vt_status vt_lines_draw(const vt_lines *l, const vt_analyze *a, const char *file, vt_err *e) {
-    return vt_analyze_figure(a, file, l->title, -1, write_script, l, e);
+    return vt_analyze_figure(a, file, l->title, -1, draw_lines, l, e);
 }
 
 void vt_lines_free(vt_lines *l) {

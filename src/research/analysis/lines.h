@@ -11,8 +11,8 @@ typedef struct vt_lines {
     const char *title, *x, *y;
     bool log;
     int n, points;
-    char names[VT_LINES_MOST][64]; /* no quotation marks in them */
-    double *values;                /* [n, points], NaN: a gap */
+    char names[VT_LINES_MOST][64];
+    double *values; /* [n, points], NaN: a gap */
 } vt_lines;
 
 /* Up to VT_LINES_MOST lines of NaN; vt_lines_free. */

@@ -131,7 +131,6 @@ static vt_status run_analysis(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
-    if (j->folder.draws) j->a.figure = vt_result_dir_figure, j->a.figure_ctx = &j->folder;
     if (j->folder.dir) j->a.array = vt_result_dir_array, j->a.array_ctx = &j->folder;
     if (j->folder.dir) j->a.picture = vt_result_dir_picture, j->a.picture_ctx = &j->folder;
     tty = isatty(STDERR_FILENO);
@@ -165,7 +164,7 @@ static const vt_arg args[] = {
     {"attack", "SPEC", "the attack, for kinds that attack (default pgd); it is never left early"},
     {"eps", "A/B", "its radius in pixel units: 8/255, 0.5 (l2), 12 (l1)"},
     {"norm", "linf|l2|l1", "threat model (default linf)"},
-    {"out", "DIR", "folder for analysis.json, tables.txt, run.json, arrays and, with gnuplot, figures"},
+    {"out", "DIR", "folder for analysis.json, tables.txt, run.json, arrays and figures"},
     {"seed", "N", "seed of every random draw (default 0)"},
     VT_JSON_ARG,
     VT_QUIET_ARG,

@@ -46,7 +46,7 @@ static vt_status run_experiment(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "lab.json", e));
     j->lab.out = j->folder.out, j->lab.dir = j->folder.dir;
-    if (j->folder.draws) j->lab.figure = vt_result_dir_figure, j->lab.figure_ctx = &j->folder;
+    if (j->folder.dir) j->lab.picture = vt_result_dir_picture, j->lab.picture_ctx = &j->folder;
     tty = isatty(STDERR_FILENO);
     j->lab.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty, .unit = "runs"};
     j->lab.interrupt = vt_cli_interruptible();
@@ -72,7 +72,7 @@ static const vt_arg args[] = {
     VT_JSON_ARG,
     VT_QUIET_ARG,
     VT_THREADS_ARG,
-    {"out", "DIR", "folder for lab.json, tables.txt, run.json and, with gnuplot, figures"},
+    {"out", "DIR", "folder for lab.json, tables.txt, run.json and figures"},
     {"set", "KEY=VALUE", "an option of the lab; repeatable"},
     {NULL, NULL, NULL},
 };

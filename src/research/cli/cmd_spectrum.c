@@ -8,8 +8,8 @@
 #include "research/analysis/spectrum.h"
 #include "cli/cli.h"
 #include "cli/known.h"
-#include "cli/plot.h"
 #include "core/files.h"
+#include "core/chart.h"
 #include "core/markup.h"
 
 enum { MOST = 16, WIDTH = 80 }; /* checkpoints; characters in a line */
@@ -175,42 +175,18 @@ static vt_status write_csv(const shown *v, const char *path, vt_err *e) {
 }
 
 /* Three panels, W_Q, W_K and W_V, on one scale; a line for each checkpoint. */
-static void write_script(FILE *f, const void *data) {
+static void draw_spectra(vt_figure *f, const void *data) {
     const shown *v = data;
-    for (int i = 0; i < v->n; i++) {
-        fprintf(f, "$sigma%d << EOD\n", i);
-        for (int b = 0; b < v->s[i].depth; b++) {
-            fprintf(f, "%d", b);
-            for (int r = 0; r < 3; r++) {
-                double x = vt_spectrum_get(&v->s[i], b, (vt_role)r, VT_PART_WHOLE, 0);
-                if (isnan(x))
-                    fprintf(f, " NaN");
-                else
-                    fprintf(f, " %.9g", x);
-            }
-            fprintf(f, "\n");
-        }
-        fprintf(f, "EOD\n");
-    }
-    double full = largest_singular_value(v);
-    /* margins: the legend below takes 20 of 600 pixels a checkpoint */
-    fprintf(f,
-            "set multiplot layout 1,3 title picture noenhanced margins 0.08,0.98,%.4f,0.87 spacing 0.06\nset xrange "
-            "[-0.3:%g]\n"
-            "set yrange [0:%.9g]\nset xtics %d\nset tics nomirror\nset xlabel 'layer'\nunset key\n",
-            (75 + 20 * v->n) / 600.0, v->deepest - 0.7, full > 0 ? full * 1.05 : 1, (v->deepest + 11) / 12);
+    vt_panel panel = {.x = "layer", .y = "largest singular value", .y_to = 1.05 * largest_singular_value(v)};
     for (int r = 0; r < 3; r++) {
-        fprintf(f, "set title '%s'\n", vt_role_name((vt_role)r));
-        fprintf(f, r == 0 ? "set ylabel 'largest singular value'\n" : "unset ylabel\n");
-        if (r == 0) fprintf(f, "set key at screen 0.5, screen 0.02 center bottom maxcols 1 noenhanced Left reverse\n");
+        snprintf(panel.title, sizeof panel.title, "%s", vt_role_name((vt_role)r));
+        vt_figure_panel(f, &panel);
         for (int i = 0; i < v->n; i++) {
-            fprintf(f, "%s$sigma%d using 1:%d with linespoints ls %d dt %d title ", i ? ", " : "plot ", i, r + 2,
-                    1 + i % 8, 1 + i / 8);
-            vt_plot_quote(f, v->path[i]);
+            vt_figure_series(f, VT_LINE | VT_MARKS, "%s", v->path[i]);
+            for (int b = 0; b < v->s[i].depth; b++)
+                vt_figure_point(f, b, vt_spectrum_get(&v->s[i], b, (vt_role)r, VT_PART_WHOLE, 0));
         }
-        fprintf(f, "\nunset key\n");
     }
-    fprintf(f, "unset multiplot\n");
 }
 
 /* ---- the command ---- */
@@ -250,12 +226,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     shown v = {.roles = vt_cli_has(c, "all") ? VT_ROLE_COUNT : 3};
     VT_TRY(read_split(c, &v.split, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
-    if (svg) VT_TRY(vt_plot_check(e)); /* before the work */
     vt_status s = measure_checkpoints(&v, c, (int)threads, e);
     if (s == VT_OK) print_all(&v);
     if (s == VT_OK && csv) s = write_csv(&v, csv, e);
     if (s == VT_OK && svg)
-        s = vt_plot_written(svg, "Largest singular values of W_Q, W_K and W_V by layer", write_script, &v, e);
+        s = vt_figure_save(svg, "Largest singular values of W_Q, W_K and W_V by layer", draw_spectra, &v, e);
     for (int i = 0; i < v.n; i++) vt_spectrum_free(&v.s[i]);
     return s;
 }
@@ -263,7 +238,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {{"split", "rows|columns", "which heads to show (default rows)"},
                               {"all", NULL, "also W_O and the two matrices of the MLP"},
                               {"csv", "FILE", "write every value: weights, layer, matrix, part, sigma"},
-                              {"plot", "FILE", "write the figure as SVG (needs gnuplot)"},
+                              {"plot", "FILE", "write the figure as SVG"},
                               VT_THREADS_ARG,
                               VT_MODEL_ARGS,
                               {NULL, NULL, NULL}};

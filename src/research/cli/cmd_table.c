@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/known.h"
-#include "cli/plot.h"
 #include "research/cli/plot_table.h"
 #include "cli/script.h"
 #include "cli/spawn.h"
@@ -78,7 +77,6 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "vitrine table needs --out FOLDER (or --dry-run)");
     VT_TRY(vt_manifest_open(&j->m, c->positional[0], e));
     j->plot = vt_cli_get(c, "plot");
-    if (j->plot) VT_TRY(vt_plot_check(e)); /* before hours are spent */
     if (j->plot && !j->m->n_figures)
         return vt_fail(e, VT_E_USAGE, "%s: has no figures: --plot draws what the manifest names", j->m->path);
     return vt_plan_make(&j->plan, j->m, &j->ask, e);
@@ -337,7 +335,7 @@ static const vt_arg args[] = {
     VT_QUIET_ARG,
     VT_THREADS_ARG,
     {"shard", "K/N", "run only the K-th of N parts"},
-    {"plot", "FILE", "draw the manifest's figures as SVG (needs gnuplot)"},
+    {"plot", "FILE", "draw the manifest's figures as SVG"},
     {"merge", "DIR", "take finished cells over from another cache, and print; repeatable"},
     {"check", "FILE.json", "instead: compute a table's values, intervals and p anew from its seeds' counts"},
     {"published", "FILE.csv", "instead: show published numbers, with what is inconsistent about them"},

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/plot.h"
 #include "cli/run_json.h"
 #include "cli/script.h"
 #include "core/json.h"
@@ -36,7 +35,7 @@ static vt_status be_empty(const char *dir, vt_err *e) {
 static vt_status open_dir(vt_result_dir *f, const char *dir, vt_err *e) {
     VT_TRY(vt_make_dir(dir, e));
     VT_TRY(be_empty(dir, e));
-    f->dir = dir, f->draws = vt_plot_available();
+    f->dir = dir;
     return vt_file_begin(&f->tables, dir, "tables.txt", e);
 }
 
@@ -56,23 +55,12 @@ static vt_status keep_name(vt_result_dir *f, const char *file, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_result_dir_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e) {
+vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e) {
     vt_result_dir *f = ctx;
     char path[VT_PATH_MAX], file[100];
     snprintf(file, sizeof file, "%s.svg", name);
     if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
-    VT_TRY(vt_plot_svg(path, title, script, e));
-    return keep_name(f, file, e);
-}
-
-vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e) {
-    vt_result_dir *f = ctx;
-    vt_file to;
-    char file[100];
-    snprintf(file, sizeof file, "%s.svg", name);
-    VT_TRY(vt_file_begin(&to, f->dir, file, e));
-    fputs(svg, to.stream);
-    VT_TRY(vt_file_commit(&to, e));
+    VT_TRY(vt_file_replace(path, &(vt_span){svg, strlen(svg)}, 1, e));
     return keep_name(f, file, e);
 }
 
@@ -101,7 +89,7 @@ vt_status vt_result_dir_keep(vt_result_dir *f, const vt_cli *c, const json_t *do
     VT_TRY(vt_json_save(f->dir, f->document, doc, JSON_INDENT(1), e));
     printf("%s: %s, tables.txt, run.json", f->dir, f->document);
     for (int i = 0; i < f->n_files; i++) printf(", %s", f->files[i]);
-    printf("%s\n", f->draws ? "" : " (figures need gnuplot)");
+    putchar('\n');
     return VT_OK;
 }
 

@@ -16,7 +16,6 @@ typedef struct vt_result_dir {
     const char *dir;      /* NULL: terminal only */
     const char *document; /* "lab.json" */
     FILE *out;            /* for tables: the terminal as they come, and tables.txt */
-    bool draws;           /* gnuplot is there, and a folder for figures */
     vt_file tables;
     vt_text_at at;                /* in tables.txt, which somebody will look at in a terminal */
     char *files[VT_FOLDER_FILES]; /* names of figures and arrays that are there */
@@ -24,10 +23,8 @@ typedef struct vt_result_dir {
 } vt_result_dir;
 
 /* dir (NULL: none) is made, or must be empty: figures have names of their own, whatever is there is not ours to
- * replace. Where nothing is drawn, `draws` is false and nobody should ask. */
+ * replace. */
 vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e);
-/* DIR/name.svg from a gnuplot script; ctx: a vt_result_dir. */
-vt_status vt_result_dir_figure(void *ctx, const char *name, const char *title, const char *script, vt_err *e);
 /* DIR/name.svg, as it is; ctx: a vt_result_dir with a folder. */
 vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e);
 /* DIR/name.npy, doubles [rows, cols]; ctx: a vt_result_dir with a folder. */

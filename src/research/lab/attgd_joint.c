@@ -148,22 +148,16 @@ static void print_all(FILE *f, const results *r) {
     }
 }
 
-static void write_figure(FILE *f, const void *data) {
+static void draw_attention(vt_figure *f, const void *data) {
     const results *r = data;
-    fprintf(f, "$first << EOD\n");
-    for (int k = 0; k < FIRST; k++) {
-        fprintf(f, "%d", k + 1);
-        for (int p = 0; p < PATHS; p++) fprintf(f, " %.6g %.6g", r->run[0][p].most[k], r->run[0][p].right[k]);
-        fprintf(f, "\n");
-    }
-    fprintf(f, "EOD\nset xlabel 'step'\nset yrange [0:1.02]\nset key bottom right\nplot ");
+    vt_figure_panel(f, &(vt_panel){"largest attention; dashed: probability of the selected token", .x = "step",
+                                   .y_to = 1.02});
     for (int p = 0; p < PATHS; p++)
-        fprintf(f,
-                "%s$first using 1:%d with lines ls %d title 'p = %.3g: largest attention', $first using 1:%d with "
-                "lines ls "
-                "%d dt 2 title 'probability of the selected token'",
-                p ? ", " : "", 2 * p + 2, p + 1, vt_attgd_paths[p].p, 2 * p + 3, p + 1);
-    fprintf(f, "\n");
+        for (int dashed = 0; dashed < 2; dashed++) {
+            vt_figure_series(f, (dashed ? VT_DASHED : VT_LINE) | VT_MARKS, "p = %.3g", vt_attgd_paths[p].p);
+            for (int k = 0; k < FIRST; k++)
+                vt_figure_point(f, k + 1, dashed ? r->run[0][p].right[k] : r->run[0][p].most[k]);
+        }
 }
 
 static json_t *run_json(const vt_joint *o, int k, int p) {
@@ -216,7 +210,7 @@ vt_status vt_attgd_joint(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     }
     print_all(lab->out, &r);
     VT_TRY(vt_lab_put(lab->json, "joint", list, e));
-    VT_TRY(
-        vt_lab_figure(lab, "joint", "W and v trained together: attention on the selected token", write_figure, &r, e));
+    VT_TRY(vt_lab_figure(lab, "joint", "W and v trained together: attention on the selected token", draw_attention, &r,
+                         e));
     return record_claims(&r, lab, e);
 }

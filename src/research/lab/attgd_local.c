@@ -262,30 +262,17 @@ static void print_all(FILE *f, const summary *s, int seeds) {
             VT_ATTGD_FLOOR, s->gap);
 }
 
-static void write_figure(FILE *f, const void *data) {
+static void draw_distances(vt_figure *f, const void *data) {
     const summary *s = data;
+    vt_panel panel = {"", "step", "D_psi, same tokens", VT_LOG_X | VT_LOG_Y, 1e-3, 2};
     for (int p = 0; p < PATHS; p++) {
-        fprintf(f, "$path%d << EOD\n", p);
-        for (int at = 0; at < MARKS; at++) {
-            fprintf(f, "%d", step_of_mark(p, at));
-            for (int k = 0; k < PATHS; k++) fprintf(f, " %.6g", s->curve[p][k][at]);
-            fprintf(f, "\n");
+        snprintf(panel.title, sizeof panel.title, "descent with p = %.3g", vt_attgd_paths[p].p);
+        vt_figure_panel(f, &panel);
+        for (int k = 0; k < PATHS; k++) {
+            vt_figure_series(f, VT_LINE | VT_MARKS, "l_%.3g-SVM", vt_attgd_paths[k].p);
+            for (int at = 0; at < MARKS; at++) vt_figure_point(f, step_of_mark(p, at), s->curve[p][k][at]);
         }
-        fprintf(f, "EOD\n");
     }
-    fprintf(f, "set multiplot layout 1,3 title picture noenhanced margins 0.08,0.98,0.12,0.87 spacing 0.06\nset "
-               "logscale xy\nset yrange [1e-3:2]\n"
-               "set xlabel 'step'\nset format xy '10^{%%T}'\n");
-    for (int p = 0; p < PATHS; p++) {
-        fprintf(f, "set title 'descent with p = %.3g'\n%s\n%s\nplot ", vt_attgd_paths[p].p,
-                p ? "unset ylabel" : "set ylabel 'D_{/Symbol y}, same tokens'",
-                p ? "unset key" : "set key bottom left");
-        for (int k = 0; k < PATHS; k++)
-            fprintf(f, "%s$path%d using 1:%d with linespoints ls %d title 'l_{%.3g}-SVM'", k ? ", " : "", p, k + 2,
-                    k + 1, vt_attgd_paths[k].p);
-        fprintf(f, "\n");
-    }
-    fprintf(f, "unset multiplot\n");
 }
 
 static json_t *table_json(const table *t) {
@@ -360,6 +347,6 @@ vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     }
     free(j.trials);
     if (status == VT_OK)
-        status = vt_lab_figure(lab, "local", "Distance of descent to the l_p-SVM solutions", write_figure, &s, e);
+        status = vt_lab_figure(lab, "local", "Distance of descent to the l_p-SVM solutions", draw_distances, &s, e);
     return status == VT_OK ? record_claims(&s, lab, e) : status;
 }

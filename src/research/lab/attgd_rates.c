@@ -280,29 +280,22 @@ static void print_cone(FILE *f, const job *j) {
                "negative\n");
 }
 
-static void write_figure(FILE *f, const void *data) {
+static void draw_rates(vt_figure *f, const void *data) {
     const job *j = data;
+    vt_figure_panel(f, &(vt_panel){"|W(k)|_p", .x = "k", .kind = VT_LOG_X});
     for (int i = 0; i < RUNS; i++) {
-        fprintf(f, "$run%d << EOD\n", i);
-        for (int k = 0; k < j->runs[i].n_marks; k++) {
-            const mark *m = &j->runs[i].marks[k];
-            fprintf(f, "%d %.9g %.9g %.9g\n", m->k, m->a, m->d, m->bound);
-        }
-        fprintf(f, "EOD\n");
+        vt_figure_series(f, VT_LINE | VT_MARKS, "p = %.3g", ps[i]);
+        for (int k = 0; k < j->runs[i].n_marks; k++) vt_figure_point(f, j->runs[i].marks[k].k, j->runs[i].marks[k].a);
     }
-    fprintf(f, "set multiplot layout 1,2 title picture noenhanced margins 0.09,0.98,0.12,0.87 spacing 0.1\nset "
-               "logscale x\nset xlabel 'k'\n"
-               "set title '|W(k)|_p'\nset key top left\nplot ");
+    vt_figure_panel(f, &(vt_panel){"D and its rate (dashed)", .x = "|W|_p", .kind = VT_LOG_X | VT_LOG_Y});
     for (int i = 0; i < RUNS; i++)
-        fprintf(f, "%s$run%d using 1:2 with linespoints ls %d title 'p = %.3g'", i ? ", " : "", i, i + 1, ps[i]);
-    fprintf(f, "\nset logscale y\nset format y '10^{%%T}'\nset xlabel '|W|_p'\nset title 'D and its rate "
-               "(dashed)'\nset key bottom left\nplot ");
-    for (int i = 0; i < RUNS; i++)
-        fprintf(f,
-                "%s$run%d using 2:3 with linespoints ls %d title 'p = %.3g', $run%d using 2:4 with lines ls %d dt 2 "
-                "notitle",
-                i ? ", " : "", i, i + 1, ps[i], i, i + 1);
-    fprintf(f, "\nunset multiplot\n");
+        for (int rate = 0; rate < 2; rate++) {
+            vt_figure_series(f, rate ? VT_DASHED : VT_LINE | VT_MARKS, "p = %.3g", ps[i]);
+            for (int k = 0; k < j->runs[i].n_marks; k++) {
+                const mark *m = &j->runs[i].marks[k];
+                vt_figure_point(f, m->a, rate ? m->bound : m->d);
+            }
+        }
 }
 
 static json_t *deep_json(const deep *d) {
@@ -374,7 +367,7 @@ vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
         print_whole(lab->out, j), print_cone(lab->out, j);
         s = vt_lab_put(lab->json, "rates", json_array_size(list) == RUNS ? list : NULL, e);
     }
-    if (s == VT_OK) s = vt_lab_figure(lab, "rates", "Norm and divergence of l_p mirror descent", write_figure, j, e);
+    if (s == VT_OK) s = vt_lab_figure(lab, "rates", "Norm and divergence of l_p mirror descent", draw_rates, j, e);
     if (s == VT_OK) s = record_claims(j, e);
     free(j);
     return s;

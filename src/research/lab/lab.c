@@ -7,7 +7,6 @@
 #include <string.h>
 #include "core/json.h"
 #include "core/mem.h"
-#include "core/text_stream.h"
 
 #define VT_KIND vt_lab_def
 #define VT_KIND_NAME(x) vt_lab_def_##x
@@ -56,13 +55,13 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
 
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_check_interrupt(lab->interrupt, "a lab", e); }
 
-vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (*write)(FILE *script, const void *data),
-                        const void *data, vt_err *e) {
-    if (!lab->figure) return VT_OK;
-    char *script;
-    VT_TRY(vt_text_of(&script, write, data, name, e));
-    vt_status s = lab->figure(lab->figure_ctx, name, title, script, e);
-    free(script);
+vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_figure_draw *draw, const void *data,
+                        vt_err *e) {
+    if (!lab->picture) return VT_OK;
+    char *svg;
+    VT_TRY(vt_figure_text(&svg, title, draw, data, e));
+    vt_status s = lab->picture(lab->picture_ctx, name, svg, e);
+    free(svg);
     return s;
 }
 

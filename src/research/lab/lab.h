@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "core/chart.h"
 #include "core/opt.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -32,9 +33,9 @@ typedef struct vt_lab {
     json_t *claims;                         /* filled by vt_lab_claim */
     const char *dir;                        /* --out, which exists; NULL: terminal only */
     vt_progress progress;
-    /* Draws a figure DIR/name.svg from a gnuplot script (cli/plot.h says of which form); NULL: nobody wants figures. */
-    vt_status (*figure)(void *ctx, const char *name, const char *title, const char *script, vt_err *e);
-    void *figure_ctx;
+    /* Keeps a figure as DIR/name.svg; NULL: nobody wants figures. */
+    vt_status (*picture)(void *ctx, const char *name, const char *svg, vt_err *e);
+    void *picture_ctx;
 } vt_lab;
 
 typedef struct vt_lab_def {
@@ -60,9 +61,9 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
     __attribute__((format(printf, 5, 6)));
 /* VT_INTERRUPTED with its sentence when the user asked to stop; to be asked between pieces of work. */
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e);
-/* Has `write` put a gnuplot script together and passes it on; does nothing where nobody wants figures. */
-vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, void (*write)(FILE *script, const void *data),
-                        const void *data, vt_err *e);
+/* Has `draw` put a figure together and passes it on; does nothing where nobody wants figures. */
+vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_figure_draw *draw, const void *data,
+                        vt_err *e);
 /* Stores value (stolen) under key; VT_E_MEMORY when value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
 vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e);
 

@@ -340,14 +340,13 @@ static vt_status store_results(const job *j, vt_err *e) {
     return vt_lab_put(j->lab->json, "self_rescaled", scales_json(&j->self), e);
 }
 
-static void write_figure(FILE *f, const void *data) {
+static void draw_spectra(vt_figure *f, const void *data) {
     const job *j = data;
-    fprintf(f, "$spectra << EOD\n");
-    for (int k = 0; k < j->p->k; k++) fprintf(f, "%d %.9g %.9g\n", k + 1, j->r[0].values[k], j->r[1].values[k]);
-    fprintf(f, "EOD\nset xlabel 'eigenvalue'\nset logscale y\nset tics nomirror\n"
-               "plot $spectra using 1:2 with linespoints ls 1 title 'baseline', $spectra using 1:3 "
-               "with "
-               "linespoints ls 2 title 'attention'\n");
+    vt_figure_panel(f, &(vt_panel){.x = "number of the eigenvalue", .y = "eigenvalue", .kind = VT_LOG_Y});
+    for (int net = 0; net < NETS; net++) {
+        vt_figure_series(f, VT_LINE | VT_MARKS, net ? "attention" : "baseline");
+        for (int k = 0; k < j->p->k; k++) vt_figure_point(f, k + 1, j->r[net].values[k]);
+    }
 }
 
 /* Span of the raw values over the changes of scale, and the relative one's largest departure from 1. */
@@ -394,7 +393,7 @@ static vt_status report_results(job *j, vt_err *e) {
     print_theorem4(&j->self, out, "Theorem 4 for self-attention (8 tokens of 8, eq. 3): factors of W1 (and b1), W2",
                    "front");
     VT_TRY(store_results(j, e));
-    VT_TRY(vt_lab_figure(j->lab, "flatness", "Largest eigenvalues of the Hessian", write_figure, j, e));
+    VT_TRY(vt_lab_figure(j->lab, "flatness", "Largest eigenvalues of the Hessian", draw_spectra, j, e));
     return record_claims(j, e);
 }
 

@@ -253,26 +253,19 @@ static vt_status store_results(plan *j, vt_err *e) {
 }
 
 /* A panel for each size of digit, four curves each. */
-static void write_figure(FILE *f, const void *data) {
-    plan *j = (plan *)data;
-    for (int i = 0; i < run_count(j); i++) {
-        fprintf(f, "$run%d << EOD\n", i);
-        for (int m = 0; m < MARKS; m++)
-            fprintf(f, "%lld %.9g\n", (long long)j->steps * (m + 1) / MARKS, j->r[i].curve[m][1].loss);
-        fprintf(f, "EOD\n");
-    }
-    fprintf(f,
-            "set multiplot layout 1,%d title picture noenhanced\nset tics nomirror\nset xlabel 'steps'\nset key below "
-            "maxcols 1\n",
-            j->n_sizes);
+static void draw_losses(vt_figure *f, const void *data) {
+    const plan *j = data;
     for (int s = 0; s < j->n_sizes; s++) {
-        fprintf(f, "set title 's = %d, test loss'\n", j->sizes[s]);
-        for (int k = 0; k < j->n_rates * NETS; k++)
-            fprintf(f, "%s$run%d using 1:2 with linespoints ls %d title '%s %g'", k ? ", " : "plot ",
-                    s * j->n_rates * NETS + k, k + 1, net_names[k % NETS], j->rates[k / NETS]);
-        fprintf(f, "\n");
+        vt_panel panel = {.x = "steps"};
+        snprintf(panel.title, sizeof panel.title, "s = %d, test loss", j->sizes[s]);
+        vt_figure_panel(f, &panel);
+        for (int k = 0; k < j->n_rates * NETS; k++) {
+            vt_figure_series(f, VT_LINE | VT_MARKS, "%s %g", net_names[k % NETS], j->rates[k / NETS]);
+            for (int m = 0; m < MARKS; m++)
+                vt_figure_point(f, (double)j->steps * (m + 1) / MARKS,
+                                j->r[s * j->n_rates * NETS + k].curve[m][1].loss);
+        }
     }
-    fprintf(f, "unset multiplot\n");
 }
 
 /* ---- claims ---- */
@@ -340,7 +333,7 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
         if (j->fig7 > 0) print_fig7(j, lab->out);
         s = store_results(j, e);
     }
-    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", "Test loss on noisy digits", write_figure, j, e);
+    if (s == VT_OK) s = vt_lab_figure(lab, "noisy-digits", "Test loss on noisy digits", draw_losses, j, e);
     if (s == VT_OK) s = record_claims(j, e);
     for (int k = 0; k < SIZES; k++) vt_digits_close(&j->digits[k]), vt_digits_close(&j->tests[k]);
     vt_teacher_close(&j->teacher);

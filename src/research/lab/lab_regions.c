@@ -149,23 +149,25 @@ static vt_status count_small_layers(counted *c, const params *p, vt_lab *lab, vt
 
 /* ---- results ---- */
 
-static void write_figure(FILE *f, const void *data) {
+static void draw_regions(vt_figure *f, const void *data) {
     const params *p = data;
-    fprintf(f, "$units << EOD\n");
-    for (int n = 1; n <= p->most; n++) {
-        double a = vt_regions_lower(n, p->s0), b = vt_regions_lower(n, p->p);
-        fprintf(f, "%d %.9g %.9g %.9g %.9g\n", n, a < 0 ? NAN : a, b < 0 ? NAN : b, vt_regions_most(n, p->s0),
-                vt_regions_most(n, p->p));
-    }
+    const int width[] = {p->s0, p->p};
     double where = vt_regions_condition(p->p, p->s0);
-    fprintf(f,
-            "EOD\nset xlabel 'hidden units n1; broken line: the condition of Theorem 3'\nset ylabel 'log10 of the "
-            "number of regions'\nset key left top\nset tics "
-            "nomirror\nset arrow 1 from %.9g, graph 0 to %.9g, graph 1 nohead dt 2\nplot $units using 1:2 with lines "
-            "ls 1 "
-            "title 'bound, s0 = %d', $units using 1:3 with lines ls 2 title 'bound, p = %d', $units using 1:4 with "
-            "lines ls 3 title 'exact maximum, s0', $units using 1:5 with lines ls 4 title 'exact maximum, p'\n",
-            where, where, p->s0, p->p);
+    vt_figure_panel(f, &(vt_panel){.x = "hidden units n1", .y = "log10 of the number of regions"});
+    for (int k = 0; k < 2; k++) {
+        vt_figure_series(f, VT_LINE | VT_MARKS, "bound, %s = %d", k ? "p" : "s0", width[k]);
+        for (int n = 1; n <= p->most; n++) {
+            double low = vt_regions_lower(n, width[k]);
+            vt_figure_point(f, n, low < 0 ? NAN : low);
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        vt_figure_series(f, VT_LINE | VT_MARKS, "exact maximum, %s", k ? "p" : "s0");
+        for (int n = 1; n <= p->most; n++) vt_figure_point(f, n, vt_regions_most(n, width[k]));
+    }
+    if (where > p->most) return;
+    vt_figure_series(f, VT_DASHED, "the condition of Theorem 3");
+    vt_figure_point(f, where, 0), vt_figure_point(f, where, vt_regions_most(p->most, p->s0));
 }
 
 static vt_status record_claims(const params *p, const counted *c, vt_lab *lab, vt_err *e) {
@@ -202,7 +204,7 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     VT_TRY(count_small_layers(&c, p, lab, e));
     VT_TRY(vt_lab_put(lab->json, "condition", json_real(vt_regions_condition(p->p, p->s0)), e));
     VT_TRY(vt_lab_put(lab->json, "bounds_ordered_from", json_integer(floored_from(p)), e));
-    VT_TRY(vt_lab_figure(lab, "regions", "Linear regions of a layer with and without attention", write_figure, p, e));
+    VT_TRY(vt_lab_figure(lab, "regions", "Linear regions of a layer with and without attention", draw_regions, p, e));
     return record_claims(p, &c, lab, e);
 }
 

@@ -135,35 +135,27 @@ static vt_status store_results(const vt_complexity_run *r, vt_lab *lab, vt_err *
     return vt_lab_put(lab->json, "steps", json_integer(r->steps), e);
 }
 
-static void write_figure(FILE *f, const void *data) {
+/* Over the size of the training set, or s0 at the smallest size; and over the steps at that size. */
+static void draw_errors(vt_figure *f, const void *data) {
     const vt_complexity_run *r = data;
-    bool sweep = r->n_relevant > 1; /* then over s0, at the smallest size */
+    bool sweep = r->n_relevant > 1;
+    static const vt_panel over_size = {"test error", .x = "training points", .kind = VT_LOG_Y},
+                          over_s0 = {"test error over mean |y|^2", .x = "inputs that count", .kind = VT_LOG_Y},
+                          over_steps = {"test error at the smallest size", .x = "steps", .kind = VT_LOG_Y};
+    vt_figure_panel(f, sweep ? &over_s0 : &over_size);
     for (int v = 0; v < r->n_variants; v++) {
-        fprintf(f, "$size%d << EOD\n", v);
-        for (int k = 0; k < (sweep ? r->n_relevant : r->n_sizes); k++) {
-            double x = sweep ? relative_error(r, k * r->n_sizes, v) : mean_over_runs(r, k, v, test_error);
-            if (!isnan(x)) fprintf(f, "%d %.9g\n", sweep ? r->relevant[k] : r->sizes[k], x);
-        }
-        fprintf(f, "EOD\n$curve%d << EOD\n", v);
-        for (int i = 0; i < r->n_items; i++)
-            for (int m = 0; m < VT_COMPLEXITY_MARKS && r->items[i].size == 0 && r->items[i].variant == v; m++)
-                fprintf(f, "%lld %.9g\n", (long long)r->steps * (m + 1) / VT_COMPLEXITY_MARKS,
-                        r->results[i].curve[m][1].error);
-        fprintf(f, "EOD\n");
+        vt_figure_series(f, VT_LINE | VT_MARKS, "%s", r->variants[v].name);
+        for (int k = 0; k < (sweep ? r->n_relevant : r->n_sizes); k++)
+            vt_figure_point(f, sweep ? r->relevant[k] : r->sizes[k],
+                            sweep ? relative_error(r, k * r->n_sizes, v) : mean_over_runs(r, k, v, test_error));
     }
-    fprintf(f, "set multiplot layout 1,2 title picture noenhanced\nset logscale y\nset format y '%%g'\nset tics "
-               "nomirror\n");
-    const char *const panels[2][3] = {{"size", sweep ? "inputs that count" : "training points",
-                                       sweep ? "test error over mean |y|^2" : "test error"},
-                                      {"curve", "steps", "test error at the smallest size"}};
-    for (int k = 0; k < 2; k++) {
-        fprintf(f, "set xlabel '%s'\nset title '%s'\n", panels[k][1], panels[k][2]);
-        for (int v = 0; v < r->n_variants; v++)
-            fprintf(f, "%s$%s%d using 1:2 with linespoints ls %d title '%s'", v ? ", " : "plot ", panels[k][0], v,
-                    v + 1, r->variants[v].name);
-        fprintf(f, "\n");
+    vt_figure_panel(f, &over_steps);
+    for (int i = 0; i < r->n_items; i++) {
+        if (r->items[i].size != 0) continue;
+        vt_figure_series(f, VT_LINE | VT_MARKS, "%s", r->variants[r->items[i].variant].name);
+        for (int m = 0; m < VT_COMPLEXITY_MARKS; m++)
+            vt_figure_point(f, (double)r->steps * (m + 1) / VT_COMPLEXITY_MARKS, r->results[i].curve[m][1].error);
     }
-    fprintf(f, "unset multiplot\n");
 }
 
 vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
@@ -193,7 +185,7 @@ vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *
         print_table(r, out, "test error when PGD may move those inputs alone", irrelevant_error, 3);
     }
     VT_TRY(store_results(r, lab, e));
-    return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", write_figure, r, e);
+    return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", draw_errors, r, e);
 }
 
 /* ---- claims ---- */

@@ -448,7 +448,6 @@ int __wrap_main(int argc, char **argv) {
     size_t n = 0;
     if (argc > 1) return __real_main(argc, argv); /* a child of vitrine table: this program is the command too */
     setenv("VITRINE_RESTARTED", "1", 1);
-    setenv("PATH", "/nowhere", 1); /* no gnuplot */
     set_up_libraries();
     scarce_begin();
     if (!mkdtemp(dir) && !mkdtemp(strcpy(dir, "/tmp/vt-scarce-XXXXXX"))) return 1;

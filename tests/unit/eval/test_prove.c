@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What others' tensors and pages go through: io/adv_file, eval/external, core/chart, base64. */
+/* What others' tensors and pages go through: io/adv_file, eval/external, base64. */
 #include "core/markup.h"
 #include "scratch.h"
 #include "toy.h"
 
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/chart.h"
 #include "eval/external.h"
 #include "tools/draw.h"
 #include "io/tensors.h"
@@ -365,14 +364,6 @@ static void test_base64(void **state) {
     free(data), free(text);
 }
 
-static void test_step(void **state) {
-    (void)state;
-    static const double cases[][2] = {{8, 1}, {10, 2}, {17, 5}, {80, 10}, {0.03, 0.005}, {1e6, 200000}};
-    for (size_t i = 0; i < T_COUNT(cases); i++)
-        t_le(fabs(vt_chart_step(0, cases[i][0], 8) - cases[i][1]), 1e-12 * cases[i][1], "step of %g", cases[i][0]);
-    assert_true(vt_chart_step(0, 0, 8) == 1 && vt_chart_step(0, INFINITY, 8) == 1 && vt_chart_step(0, NAN, 8) == 1);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_points_saved),
@@ -385,7 +376,6 @@ int main(void) {
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_html),
         cmocka_unit_test(test_base64),
-        cmocka_unit_test(test_step),
     };
     return cmocka_run_group_tests_name("prove", tests, make_tmp, remove_tmp);
 }
