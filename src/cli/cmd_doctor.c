@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine doctor: tries other readings of a checkpoint on labelled images and says which fit. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +13,15 @@
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
 
-enum { LEAST = 500, MOST = 8192, FIRST = 128, ROUNDS = 5, REMOTE = 1000, FEW = 30 };
+enum { LEAST = 128, MOST = 1024, ROUNDS = 5, FEW = 30 };
 #define ENOUGH (2.0 / 3) /* of the images: what is right on fewer at best may be read wrongly still */
-
-static double flops_of(const vt_model *m) {
-    double forward, gradient;
-    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
-    return forward;
-}
 
 /* Images of a sample that --images does not name: as many as 2 TFLOP of forward passes are, within limits. */
 static size_t sample_size(const vt_model *m) {
-    double n = 2e12 / flops_of(m);
-    return n < LEAST ? LEAST : n > MOST ? MOST : (size_t)n;
+    double forward, gradient;
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
+    return (size_t)fmin(fmax(2e12 / forward, LEAST), MOST);
 }
-
-/* Of the first look, which everything that is tried has: fewer where a forward pass takes long. */
-static size_t first_look(const vt_model *m) { return flops_of(m) > 2e9 ? FIRST / 2 : FIRST; }
 
 /* Everything a run holds; freed in one place. */
 typedef struct job {
@@ -40,6 +33,7 @@ typedef struct job {
     vt_doctor d;
     vt_setting first; /* what was asked for */
     char found[300];  /* what was clearly better, one after the other */
+    char drawn[60];   /* how the sample was chosen */
     bool tty, verbose;
 } job;
 
@@ -66,14 +60,12 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
                        "vitrine doctor tries what is done to red, green and blue: the model %.300s takes " VT_CHW,
                        s->model->path, VT_CHW_OF(shape));
     if (s->remote) vt_remote_interruptible(s->remote, vt_cli_interruptible());
-    size_t n = s->remote ? REMOTE : sample_size(j->model);
-    if (vt_cli_has(c, "images") || n > j->n_images) n = j->n_images;
+    size_t n = vt_cli_has(c, "images") ? j->n_images : s->remote ? MOST : sample_size(j->model);
     if (!(j->sample = calloc(n, sizeof *j->sample))) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
-    bool drawn = vt_cli_has(c, "seed");
-    if (drawn)
-        vt_doctor_draw(j->sample, n, j->images, j->n_images, (uint64_t)seed);
-    else
-        vt_doctor_sample(j->sample, n, j->images, j->n_images);
+    const bool drawn = vt_cli_has(c, "seed");
+    n = drawn ? vt_doctor_draw(j->sample, n, j->images, j->n_images, (uint64_t)seed)
+              : vt_doctor_sample(j->sample, n, j->images, j->n_images);
+    snprintf(j->drawn, sizeof j->drawn, drawn ? "drawn with seed %lld" : "spread evenly", seed);
     j->tty = isatty(STDERR_FILENO), j->verbose = vt_cli_has(c, "verbose");
     j->first = (vt_setting){j->model->config, j->data->transform};
     for (int k = 0; k < 3 && s->remote; k++) j->first.config.std[k] = 1; /* pixels as they are */
@@ -82,9 +74,6 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
                        .data = j->data,
                        .images = j->sample,
                        .n_images = n,
-                       .drawn = drawn,
-                       .seed = (uint64_t)seed,
-                       .first = s->remote ? FIRST : first_look(j->model),
                        .threads = (int)threads < (int)n ? (int)threads : (int)n,
                        .progress = {.show = vt_cli_show, .ctx = &j->tty, .live = j->tty},
                        .interrupt = vt_cli_interruptible()};
@@ -104,56 +93,46 @@ static void print_setting(const job *j) {
                j->model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2], j->model->source[VT_FIELD_STD]);
     vt_transform_text(&j->first.transform, text, sizeof text);
     if (!vt_transform_is_none(&j->first.transform)) printf("preprocessing %s (%s)\n", text, j->subject.input.from);
-    printf("up to %zu of %lld images, ", j->d.n_images, (long long)j->data->count);
-    if (j->d.drawn)
-        printf("drawn with seed %llu\n", (unsigned long long)j->d.seed);
-    else
-        printf("spread evenly\n");
+    printf("%zu of %lld images, %s\n", j->d.n_images, (long long)j->data->count, j->drawn);
 }
 
-static double percent_right(const vt_trial *t) { return 100 * (double)t->right / (double)t->images; }
+static double percent_right(const job *j, const vt_trial *t) { return 100 * (double)t->right / (double)j->d.n_images; }
 
 /* Within 80 columns. */
-static void print_row(const vt_trial *t) {
-    char gain[40] = "";
-    bool present = t->aspect == VT_ASPECT_NONE;
-    if (!present) snprintf(gain, sizeof gain, "%+.4f +- %.4f", t->gain, t->error);
-    printf("%-37.37s %6lld %7.2f%s%s", t->what, (long long)t->images, percent_right(t), present ? "" : "  ", gain);
-    printf("%s%s\n", present ? "" : "  ", present ? "" : vt_judgement_name(t->judgement));
-}
-
-static void print_details(const vt_trial *t, const vt_setting *from, bool remote) {
-    char options[400];
-    double low, high;
-    vt_wilson(t->right, t->images, &low, &high);
-    (remote ? vt_setting_words : vt_setting_options)(options, sizeof options, &t->setting, from);
-    printf("    right [%.1f, %.1f] %%, confidence %.1f %%, loss %.4f, at its best temperature %.4f", low, high,
-           100 * t->confidence, t->loss, t->best_loss);
-    if (t->aspect != VT_ASPECT_NONE) printf("\n    McNemar's p %.1e, %s", t->mcnemar, options);
+static void print_row(const job *j, const vt_trial *t) {
+    printf("%-37.37s %7.2f", t->what, percent_right(j, t));
+    if (t->aspect != VT_ASPECT_NONE)
+        printf(" %+6lld %6lld %8.1e  %s", (long long)t->only_here, -(long long)t->only_there, t->mcnemar,
+               vt_judgement_name(t->judgement));
     printf("\n");
+    if (!j->verbose || t->aspect == VT_ASPECT_NONE) return;
+    char options[400];
+    if (j->subject.remote)
+        vt_setting_words(options, sizeof options, &t->setting, &j->first);
+    else
+        vt_setting_options(options, sizeof options, &t->setting, &j->first, NULL, VT_OPEN);
+    printf("    %s\n", options);
 }
 
-/* Worth a line: the present one, and what is better or might be. */
+/* The present setting, what is better, and what a test of it alone would call better. */
 static bool is_worth_showing(const vt_trial *t) {
-    bool open = t->judgement == VT_JUDGE_UNDECIDED && !t->settled;
-    return t->aspect == VT_ASPECT_NONE || t->judgement == VT_JUDGE_BETTER || open;
+    return t->aspect == VT_ASPECT_NONE || t->judgement >= VT_JUDGE_AS_GOOD ||
+           (t->only_here > t->only_there && t->mcnemar <= 0.05);
 }
 
 static void print_table(const job *j) {
     int left_out = 0;
     bool open = false;
-    printf("\n%-37s %6s %7s  %17s\n", "", "images", "% right", "gain, nats");
+    printf("\n%-37s %7s %6s %6s %8s\n", "", "% right", "gained", "lost", "p");
     for (int i = 0; i < j->d.n_trials; i++) {
         const vt_trial *t = &j->d.trials[i];
-        open = open || (is_worth_showing(t) && t->judgement == VT_JUDGE_UNDECIDED && t->aspect != VT_ASPECT_NONE);
-        if (j->verbose || is_worth_showing(t))
-            print_row(t);
-        else
-            left_out++;
-        if (j->verbose) print_details(t, &j->first, j->subject.remote != NULL);
+        const bool shown = j->verbose || is_worth_showing(t);
+        open = open || (t->aspect != VT_ASPECT_NONE && is_worth_showing(t) && t->judgement != VT_JUDGE_BETTER);
+        if (shown) print_row(j, t);
+        left_out += !shown;
     }
-    if (left_out) printf("%d others are worse than the first, or as it is (--verbose shows them)\n", left_out);
-    if (open) printf("undecided on these images: --images takes more\n");
+    if (left_out) printf("%d others are not better (--verbose shows them)\n", left_out);
+    if (open) printf("undecided or as good: more images may tell (--images)\n");
 }
 
 /* Where even the best is at chance (then what is a little better is noise, or a wrong network that says one class more
@@ -172,13 +151,13 @@ static void print_end(const job *j, const vt_setting *now) {
     const vt_trial *t = vt_doctor_present(&j->d);
     const bool remote = j->subject.remote != NULL, renumbered = vt_doctor_labels(&j->d, t, labels, sizeof labels);
     double low, high;
-    vt_wilson(t->right, t->images, &low, &high);
+    vt_wilson(t->right, (int64_t)j->d.n_images, &low, &high);
     printf("\n");
     if (renumbered) printf("%s\n", labels);
-    if (!renumbered && vt_doctor_chance(t->right, t->images, j->d.outputs)) {
+    if (!renumbered && vt_doctor_chance(t->right, (int64_t)j->d.n_images, j->d.outputs)) {
         printf("the model does not know these images: %.1f %% are right at best, where guessing is right on %.3g %%\n",
-               percent_right(t), 100.0 / j->d.outputs);
-        if (vt_doctor_constant(&j->d, t)) printf("constant logits: it answers all of them alike\n");
+               percent_right(j, t), 100.0 / j->d.outputs);
+        if (t->constant) printf("constant logits: it answers all of them alike\n");
         print_way(j);
         return;
     }
@@ -190,12 +169,12 @@ static void print_end(const job *j, const vt_setting *now) {
     if (remote)
         vt_setting_words(options, sizeof options, now, &j->first);
     else
-        vt_setting_all_options(options, sizeof options, j->model, now, &j->first);
+        vt_setting_options(options, sizeof options, now, &j->first, j->model, VT_OPEN);
     if (*options) printf("%s: %s\n", remote ? "its process is to take" : doubtful ? "with" : "use", options);
     if (doubtful)
         printf("%.1f %% [%.1f, %.1f] are right at best, far below what trained weights\n"
                "give, unless training was adversarial\n",
-               percent_right(t), low, high);
+               percent_right(j, t), low, high);
     if (doubtful) print_way(j);
 }
 
@@ -214,7 +193,7 @@ static vt_status find_best_setting(job *j, vt_err *e) {
     print_setting(j);
     j->d.aspects = 0;
     VT_TRY(vt_doctor_round(&j->d, &now, e));
-    if (vt_doctor_blind(&j->d, vt_doctor_present(&j->d)->images, FEW, why, sizeof why)) {
+    if (vt_doctor_blind(&j->d, FEW, why, sizeof why)) {
         print_table(j);
         printf("\n%s\n", why);
         return VT_OK;
@@ -251,12 +230,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {
     {"logits", "FILE.npz", "x and logits as PyTorch gives them (below): finds the reading that gives the same"},
     {"data", "FOLDER", "or: labelled images that the model should know"},
-    {"images", "A:B|spread:N|FILE", "as in eval (default: 500 to 8192 by the model's size, spread evenly)"},
+    {"images", "A:B|spread:N|FILE", "as in eval (default: 128 to 1024 by the model's size, spread evenly)"},
     VT_SPLIT_ARG,
     VT_CLASS_ORDER_ARG,
-    {"seed", "N", "other images, drawn at random, and another order: does the answer hold?"},
+    {"seed", "N", "other images, drawn at random: does the answer hold?"},
     {"preprocess", "TEXT", "the present preprocessing, as in eval"},
-    {"verbose", NULL, "every trial, with its interval, losses, McNemar's p and options"},
+    {"verbose", NULL, "every trial, with its options"},
     VT_ATTACK_AT_ARG,
     VT_THREADS_ARG,
     VT_ORACLE_ARGS,
@@ -283,10 +262,10 @@ const vt_command vt_command_doctor = {
                "combined: number of heads, pre- or post-norm and GELU or ReLU (each with each), pooling,\n"
                "LayerNorm eps, attention scale, a distilled model's heads, the file's order of rows (qkv, class\n"
                "token); mean and std, pixels 0 to 255,\n"
-               "channel order, resize and crop. Labels are checked for another numbering. 'gain' is how much\n"
-               "the mean loss (nats) falls against the present setting on the same images, each setting at\n"
-               "its best temperature (docs/images.md); 'better' and 'worse' hold with 1 % error over the\n"
-               "whole table. Of a model in another process (--oracle) mean and std, 0 to 255, channels,\n"
+               "channel order, resize and crop. Labels are checked for another numbering. 'gained' are images\n"
+               "that are right under this setting alone, 'lost' under the present one alone, p is McNemar's;\n"
+               "'better' and 'worse' hold with 1 % error over the whole table. Of a model in another process "
+               "(--oracle) mean and std, 0 to 255, channels,\n"
                "resize and labels: what its process would have to take.",
     .examples = {"vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60",
                  "vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60 --heads 4"},

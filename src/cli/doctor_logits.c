@@ -85,8 +85,8 @@ static vt_status print_match(const job *j, vt_err *e) {
     const vt_setting first = {.config = j->model->config};
     char options[1000], changed[400], part[140] = "";
     if (*j->part) snprintf(part, sizeof part, "--part %s ", j->part);
-    vt_setting_options(changed, sizeof changed, &r->setting, &first);
-    vt_setting_all_options(options, sizeof options, j->model, &r->setting, &first);
+    vt_setting_options(changed, sizeof changed, &r->setting, &first, NULL, VT_OPEN);
+    vt_setting_options(options, sizeof options, &r->setting, &first, j->model, VT_OPEN);
     printf("%d images and logits of %d classes, %s; the logits span %.3g\n", s->n, s->classes,
            s->precise ? "computed in double" : "in float32", s->span);
     if (*changed || !r->equal) printf("%sas it is: differs by %.3g\n", part, r->present);
@@ -100,7 +100,7 @@ static vt_status print_match(const job *j, vt_err *e) {
         printf("these logits do not tell it from: %s%s\n", r->also,
                s->precise ? "" : " (logits of model.double() may)");
     if (*options || *part) printf("use: %s%s\n", part, options);
-    vt_setting_told(options, sizeof options, j->model, &r->setting);
+    vt_setting_options(options, sizeof options, &r->setting, &first, j->model, VT_ASSUMED);
     if (*options || *part)
         printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s%s\n", j->model->path, part,
                options);

@@ -11,23 +11,22 @@ enum { LOOK = 64, CHANCE = 20 /* fewer say nothing */, CAUSE = 50 /* fewer name 
 static const vt_trial *find_cause(vt_doctor *d, const vt_setting *present) {
     vt_err why = {0};
     d->aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
-    const vt_trial *t = vt_doctor_round(d, present, &why) == VT_OK ? vt_doctor_hint(d) : NULL;
-    return t && !vt_doctor_chance(t->right, t->images, d->outputs) ? t : NULL;
+    return vt_doctor_round(d, present, &why) == VT_OK ? vt_doctor_better(d) : NULL;
 }
 
 static void print_hint(vt_doctor *d, const vt_setting *present) {
     const vt_trial *now = vt_doctor_present(d);
     char options[300];
     long long right = (long long)now->right;
-    bool chance = vt_doctor_chance(now->right, now->images, d->outputs);
-    if (vt_doctor_constant(d, now)) {
+    bool chance = vt_doctor_chance(right, (int64_t)d->n_images, d->outputs);
+    if (now->constant) {
         fprintf(stderr, "vitrine: hint: constant logits: the model answers all of %zu images alike\n", d->n_images);
         return;
     }
-    if ((double)now->right >= BELOW * (double)now->images || vt_doctor_blind(d, now->images, CHANCE, NULL, 0)) return;
+    if ((double)right >= BELOW * (double)d->n_images || vt_doctor_blind(d, CHANCE, NULL, 0)) return;
     const vt_trial *better = d->n_images < CAUSE ? NULL : find_cause(d, present);
     if (better) {
-        vt_setting_options(options, sizeof options, &better->setting, present);
+        vt_setting_options(options, sizeof options, &better->setting, present, NULL, VT_OPEN);
         fprintf(stderr,
                 "vitrine: hint: %lld of %zu images are right; with %s (%s) it would be %lld: see vitrine doctor\n",
                 right, d->n_images, options, better->what, (long long)better->right);
@@ -44,15 +43,9 @@ void vt_cli_hint(const vt_model *m, const vt_dataset *data, const int32_t *image
     int32_t sample[LOOK];
     const vt_setting present = {m->config, data->transform};
     vt_err why = {0};
-    size_t count = images ? n : (size_t)data->count;
     d = (vt_doctor){.model = m, .data = data, .images = sample};
-    if (images)
-        d.n_images = vt_doctor_sample(sample, LOOK, images, n);
-    else
-        for (; d.n_images < LOOK && d.n_images < count; d.n_images++)
-            sample[d.n_images] = (int32_t)(count < LOOK ? d.n_images : d.n_images * count / LOOK);
+    d.n_images = vt_doctor_sample(sample, LOOK, images, images ? n : (size_t)data->count);
     if (d.n_images < CHANCE || data->restricted) return;
-    d.first = d.n_images;
     d.threads = threads < (int)d.n_images ? threads : (int)d.n_images;
     if (vt_doctor_round(&d, &present, &why) == VT_OK)
         print_hint(&d, &present); /* no aspects: the present setting alone */

@@ -236,7 +236,8 @@ computed() { grep -o 'computed [0-9]* rows' "$1" | tail -1 | tr -dc 0-9; }
     good doctor "$V" --data "$SHAPES" --images 0:150 --verbose
     grep -o "^blue, green, red .*" <<<"$output" | cmp there -
     good doctor --oracle "$VITRINE serve $V --mean 0 --std 1" --data "$SHAPES" --images 0:150
-    says "clearly better: 0.5 / 0.5" "its process is to take: (x - mean) / std with mean 0.5,0.5,0.5 and std 0.5,0.5,0.5"
+    says "clearly better: " "its process is to take: (x - mean) / std with mean 0."
+    grep -Eq "^0\.5 / 0\.5 .* (better|as good)$" <<<"$output" || fail "$output" # of several that 150 images do not tell apart
     good doctor --oracle "$VITRINE serve $V --mean 127.5 --std 127.5" --data "$SHAPES" --images 0:150
     says "clearly better: raw pixels 0 to 255" "its process is to take: (x - mean) / std with mean 0,0,0 and std 0.00392157"
     bad 2 "--heads tells of a checkpoint" -- doctor --oracle "$VITRINE serve $V" --data "$SHAPES" --heads 2

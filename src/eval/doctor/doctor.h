@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which preprocessing does a checkpoint want? Every plausible one is tried on the same images and held against the
- * present one. Mean log-likelihood tells settings apart that accuracy cannot (two usual std of CIFAR-10 are 0.6 points
- * apart), but a wrong std also changes how sure a model is, which may flatter it: each setting is judged at its own
- * best temperature, the factor on its logits that makes its mean loss smallest (Guo et al. 2017, "On calibration"). */
+/* Is a checkpoint read as it was made? A fixed list of other readings is tried on the same labelled images, and each is
+ * compared with the present one by McNemar's exact test of accuracy. */
 #ifndef VT_EVAL_DOCTOR_DOCTOR_H
 #define VT_EVAL_DOCTOR_DOCTOR_H
 
@@ -37,26 +35,22 @@ typedef struct vt_setting {
     vt_transform transform;
 } vt_setting;
 
-typedef enum vt_judgement { VT_JUDGE_SAME, VT_JUDGE_UNDECIDED, VT_JUDGE_WORSE, VT_JUDGE_BETTER } vt_judgement;
+/* Against the present setting. AS_GOOD: better, and these images do not tell it from the first. */
+typedef enum vt_judgement { VT_JUDGE_UNDECIDED, VT_JUDGE_WORSE, VT_JUDGE_AS_GOOD, VT_JUDGE_BETTER } vt_judgement;
 const char *vt_judgement_name(vt_judgement j);
 
 typedef struct vt_trial {
     vt_aspect aspect;
     char what[64];
     vt_setting setting;
-    /* on `images` images; best_loss: at the best temperature, in nats */
-    int64_t images, right;
-    double confidence, loss, best_loss;
-    /* against the present setting, on the images that both have seen: right here alone, there alone, McNemar's exact
-     * two-sided p; by how much best_loss is lower, and the standard error of that */
+    bool own_norm; /* mean and std are in use for this data set */
+    int32_t *pred; /* [n_images]; -1: a logit is not finite */
+    int64_t right;
+    bool constant; /* the same logits for every image (a head of zeros) */
+    /* against the present setting: images right here alone, there alone, McNemar's exact two-sided p */
     int64_t only_here, only_there;
-    double mcnemar, gain, error;
+    double mcnemar;
     vt_judgement judgement;
-    /* of the measurement: logits [n, K] and losses at the best temperature [n] of the first `images` images */
-    float *logits;
-    double *losses;
-    int32_t *pred;
-    bool settled; /* clearly worse than another, or the same as the present one: looked at no further */
 } vt_trial;
 
 enum { VT_DOCTOR_TRIALS = 160 };
@@ -66,11 +60,8 @@ typedef struct vt_doctor {
     vt_remote *remote; /* of a model in another process, whose pixels and labels alone are tried: a setting is then what
                           is done to the pixels that it is sent. NULL: the model is here */
     const vt_dataset *data;
-    const int32_t *images; /* [n_images], in the order in which they are looked at */
+    const int32_t *images; /* [n_images] */
     size_t n_images;
-    bool drawn;    /* what is tried is tried in the order that the seed draws; no result hangs on it */
-    uint64_t seed; /* of that order */
-    size_t first;  /* of the first look; then twice as many, until everything is decided or all have been seen */
     int threads;
     unsigned aspects; /* 1u << vt_aspect */
     vt_progress progress;
@@ -85,45 +76,37 @@ typedef struct vt_doctor {
 /* Tries everything that differs from `present` in one aspect. */
 vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e);
 void vt_doctor_free(vt_doctor *d);
-/* The trial that is clearly better and ranks first, and the present one. */
-const vt_trial *vt_doctor_better(const vt_doctor *d); /* NULL: none */
+/* The clearly better trial that ranks first: right most often, on a tie with the data set's own mean and std. NULL:
+ * none. Of networks that are as good it is the one with the fewest changes. */
+const vt_trial *vt_doctor_better(const vt_doctor *d);
 const vt_trial *vt_doctor_present(const vt_doctor *d);
 
-/* What a run of few images may be told: of the trials that are clearly better and right more often than the present one
- * the one right most often, on a tie the data set's own mean and std, then the larger gain. NULL: none. */
-const vt_trial *vt_doctor_hint(const vt_doctor *d);
 /* Does a model of `classes` outputs that is right on `right` of `total` images know nothing of them? Less than twice
  * chance, or for few classes less than halfway from chance to always right. */
 bool vt_doctor_chance(int64_t right, int64_t total, int classes);
 
-/* Are a trial's logits the same for every image (a head of zeros)? */
-bool vt_doctor_constant(const vt_doctor *d, const vt_trial *t);
-
-/* Do the first n images, whose labels have been read, tell no reading from another? Fewer than `least`; or of one
- * class, or at most a quarter of the classes that as many images drawn at random would have: the beginning of folders,
- * one class after another. text: which, or NULL. */
-bool vt_doctor_blind(const vt_doctor *d, int64_t n, int least, char *text, size_t size);
+/* Do the images of a round tell no reading from another? Fewer than `least`; or of one class, or at most a quarter of
+ * the classes that as many images drawn at random would have: the beginning of folders, one class after another. text:
+ * which, or NULL. */
+bool vt_doctor_blind(const vt_doctor *d, size_t least, char *text, size_t size);
 
 /* Would other labels fit what this trial predicts, beyond chance? One sentence, or false. */
 bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size);
 
-/* doctor_trials.c: the list of what is tried (returns how many; -1: no memory), and the options that turn `from` into
- * `to`. */
-bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
+/* doctor_trials.c: the list of what is tried; returns how many, -1: no memory. */
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
-/* The same of a model in another process: what it would have to do to its input, "mean 0.5 and std 0.5". */
+bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
+/* The options that turn `from` into `to`. m: also those of its values that are at least as doubtful as `least` (OPEN:
+ * then it is read without a question; ASSUMED: then nothing is a guess any more); NULL: none. */
+void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from, const vt_model *m,
+                        vt_doubt least);
+/* What a model in another process would have to do to its input, "mean 0.5 and std 0.5". */
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
-void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
-/* The options by which m, whose setting is `from`, is read as `to` without a question: also those of open values whose
- * guess stays. */
-void vt_setting_all_options(char *buf, size_t size, const vt_model *m, const vt_setting *to, const vt_setting *from);
-/* The same with every value of m that is assumed: read so, nothing is a guess any more. */
-void vt_setting_told(char *buf, size_t size, const vt_model *m, const vt_setting *to);
 /* v is a copy of m with another configuration: where that reads the file's rows or columns in another order (of the
  * patch embedding, of q, k and v, of positions), its weights become its own, to be freed where v->w is not m->w. */
 vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e);
 
-/* n indices spread evenly over `of` [count], or all of them, in an order whose every beginning is spread too. */
+/* n indices spread evenly over `of` [count] (NULL: 0, 1, ...), or all of them. */
 size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);
 /* n of them drawn at random without replacement, in random order. */
 size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, uint64_t seed);

@@ -9,24 +9,24 @@
 
 #define ALPHA 0.01
 
-bool vt_doctor_blind(const vt_doctor *d, int64_t n, int least, char *text, size_t size) {
+bool vt_doctor_blind(const vt_doctor *d, size_t least, char *text, size_t size) {
+    const size_t n = d->n_images;
     int classes = 0, most = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         bool met = false;
-        for (int64_t k = 0; k < i && !met; k++) met = d->labels[k] == d->labels[i];
+        for (size_t k = 0; k < i && !met; k++) met = d->labels[k] == d->labels[i];
         classes += !met, most = d->labels[i] > most ? d->labels[i] : most;
     }
     double all = d->data->classes_open ? most + 1 : d->data->classes,
            expected = all * (1 - pow(1 - 1 / all, (double)n));
     bool few = n < least, narrow = classes == 1 || 4 * classes <= expected;
     if (text && few)
-        snprintf(text, size, "%lld images are too few to tell one reading from another: %d are needed", (long long)n,
-                 least);
+        snprintf(text, size, "%zu images are too few to tell one reading from another: %zu are needed", n, least);
     else if (text && narrow)
         snprintf(text, size,
-                 "these %lld images hold %d of %g classes, which tells no reading from another: take them "
+                 "these %zu images hold %d of %g classes, which tells no reading from another: take them "
                  "from all classes",
-                 (long long)n, classes, all);
+                 n, classes, all);
     return few || narrow;
 }
 
@@ -34,7 +34,7 @@ bool vt_doctor_blind(const vt_doctor *d, int64_t n, int least, char *text, size_
 static double mcnemar_p_value(const vt_doctor *d, const vt_trial *t, const int32_t *wanted, int64_t *right) {
     int64_t here = 0, there = 0;
     *right = 0;
-    for (int64_t i = 0; i < t->images; i++) {
+    for (size_t i = 0; i < d->n_images; i++) {
         bool a = t->pred[i] == wanted[i], b = t->pred[i] == d->labels[i];
         here += a && !b, there += b && !a, *right += a;
     }
@@ -47,9 +47,9 @@ static bool fit_renumbering(const vt_doctor *d, const vt_trial *t, int32_t *want
     size_t k = (size_t)d->outputs;
     int32_t *count = calloc(2 * k * k, sizeof *count);
     if (!count) return false;
-    for (int64_t i = 0; i < t->images; i++)
-        if (t->pred[i] >= 0) count[(size_t)(i & 1) * k * k + (size_t)d->labels[i] * k + (size_t)t->pred[i]]++;
-    for (int64_t i = 0; i < t->images; i++) {
+    for (size_t i = 0; i < d->n_images; i++)
+        if (t->pred[i] >= 0) count[(i & 1) * k * k + (size_t)d->labels[i] * k + (size_t)t->pred[i]]++;
+    for (size_t i = 0; i < d->n_images; i++) {
         const int32_t *row = count + (size_t) !(i & 1) * k * k + (size_t)d->labels[i] * k;
         int32_t best = 0;
         for (int32_t j = 1; j < d->outputs; j++)
@@ -83,7 +83,7 @@ static int find_label_shift(const vt_doctor *d, const vt_trial *t, int32_t *want
     *most = 0;
     for (int i = 1; i <= tries; i++) {
         int offset = k <= 100 ? i : i == 1 ? 1 : k - 1;
-        for (int64_t j = 0; j < t->images; j++) wanted[j] = (d->labels[j] + offset) % k;
+        for (size_t j = 0; j < d->n_images; j++) wanted[j] = (d->labels[j] + offset) % k;
         double p = mcnemar_p_value(d, t, wanted, &right);
         if (p <= ALPHA / tries && right > *most) *most = right, best = offset;
     }
@@ -99,7 +99,7 @@ static void say_table(const int32_t *table, int k, double percent, char *text, s
 
 bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size) {
     int k = d->outputs;
-    int64_t shifted, right = 0, n = t->images;
+    int64_t shifted, right = 0, n = (int64_t)d->n_images;
     int32_t *wanted = calloc((size_t)n + (size_t)k, sizeof *wanted), *table = wanted + n;
     if (!wanted) return false;
     int offset = find_label_shift(d, t, wanted, &shifted);

@@ -161,6 +161,11 @@ static bool is_readable_config(list *of, const vt_config *c) {
     return same;
 }
 
+static void add_config(list *l, vt_aspect aspect, const vt_config *to, const char *what) {
+    vt_setting *s = is_readable_config(l, to) ? add_trial(l, aspect, what) : NULL;
+    if (s) s->config = *to;
+}
+
 /* What the tensors tell is not doubted. */
 static bool told_by_tensors(const vt_model *m, vt_field f) { return !strcmp(m->source[f], "tensors"); }
 
@@ -181,9 +186,7 @@ static void add_shape(list *l, const vt_config *c) {
     if (c->post_norm != now->post_norm)
         n += (size_t)snprintf(what + n, sizeof what - n, ", %s-norm", c->post_norm ? "post" : "pre");
     if (c->act != now->act) snprintf(what + n, sizeof what - n, ", %s", c->act == VT_ACT_RELU ? "ReLU" : "GELU");
-    if (!*what || !is_readable_config(l, c)) return;
-    vt_setting *s = add_trial(l, VT_ASPECT_NETWORK, what + 2);
-    if (s) s->config = *c;
+    if (*what) add_config(l, VT_ASPECT_NETWORK, c, what + 2);
 }
 
 /* The one activation that is tried with the heads. */
@@ -217,11 +220,6 @@ static void add_patches(list *l) {
     if (s) s->config.patch_order = chw ? VT_PATCH_HWC : VT_PATCH_CHW;
 }
 
-static void add_pool(list *l, const vt_config *to, const char *what) {
-    vt_setting *s = is_readable_config(l, to) ? add_trial(l, VT_ASPECT_POOL, what) : NULL;
-    if (s) s->config = *to;
-}
-
 /* With another mean the final norm stands where its name says: norm before it, fc_norm after it (timm). */
 static void add_pools(list *l) {
     static const char *const names[] = {"head reads the class token",        "head reads the mean of the patches",
@@ -235,25 +233,23 @@ static void add_pools(list *l) {
         to.pool = (vt_pool)p, to.norm_first = p != VT_POOL_TOKEN && before;
         if (vt_readout_wide(c)) to.head_layers = layers + mean - (p != VT_POOL_TOKENS); /* as many rows as now */
         if (p == (int)c->pool || (p == VT_POOL_ALL && !vt_config_prefix(c))) continue;
-        add_pool(l, &to, names[p]);
+        add_config(l, VT_ASPECT_POOL, &to, names[p]);
         if (c->pool != VT_POOL_TOKEN || (p != VT_POOL_AVG && p != VT_POOL_ALL)) continue;
         char what[64];
         to.norm_first = !to.norm_first; /* of one token both names say the same */
         snprintf(what, sizeof what, "%s, norm %s it", names[p], to.norm_first ? "before" : "behind");
-        add_pool(l, &to, what);
+        add_config(l, VT_ASPECT_POOL, &to, what);
     }
     if (c->pool != VT_POOL_AVG && c->pool != VT_POOL_ALL) return;
     vt_config to = *c;
     to.norm_first = !c->norm_first;
-    add_pool(l, &to, to.norm_first ? "norm before the mean" : "norm behind the mean");
+    add_config(l, VT_ASPECT_POOL, &to, to.norm_first ? "norm before the mean" : "norm behind the mean");
 }
 
 static void add_file(list *l, vt_field f, const char *form, const char *what) {
     vt_config to = l->present->config;
-    if (l->model->doubt[f] != VT_ASSUMED || vt_form_parse(&to, form, "", NULL) != VT_OK || !is_readable_config(l, &to))
-        return;
-    vt_setting *s = add_trial(l, VT_ASPECT_FILE, what);
-    if (s) s->config = to;
+    if (l->model->doubt[f] == VT_ASSUMED && vt_form_parse(&to, form, "", NULL) == VT_OK)
+        add_config(l, VT_ASPECT_FILE, &to, what);
 }
 
 /* Of a file whose order of rows is assumed. */
@@ -342,28 +338,6 @@ __attribute__((format(printf, 2, 3))) static void say(text *t, const char *forma
     t->used += n > 0 ? (size_t)n : 0;
 }
 
-static void say_triple(text *t, const char *option, const double *v) {
-    if (v[0] == v[1] && v[1] == v[2])
-        say(t, " " VT_OPTION "%s %.9g", option, v[0]);
-    else
-        say(t, " " VT_OPTION "%s %.9g,%.9g,%.9g", option, v[0], v[1], v[2]);
-}
-
-static void say_form(text *t, const char *key, const vt_config *to, const vt_config *from) {
-    char a[64], b[64];
-    vt_form_text(to, vt_form_find(key), a, sizeof a), vt_form_text(from, vt_form_find(key), b, sizeof b);
-    if (strcmp(a, b)) say(t, " " VT_OPTION "form %s=%s", key, a);
-}
-
-static void say_resize(text *t, const vt_setting *to, const vt_setting *from) {
-    char how[64];
-    bool bytes = !same_transform(&to->transform, &from->transform), inside = to->config.native != from->config.native;
-    vt_transform_text(&to->transform, how, sizeof how);
-    if (inside) say(t, " " VT_OPTION "attack-at %s", to->config.native ? "native" : "model");
-    if (bytes) say(t, " " VT_OPTION "preprocess %s", how);
-    if (to->config.native) say_form(t, "native_filter", &to->config, &from->config);
-}
-
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
     const vt_config *a = &to->config, *b = &from->config;
     text t = {buf, size, 0};
@@ -392,80 +366,73 @@ static void say_scale(text *t, const vt_config *c) {
         say(t, " " VT_OPTION "attn-scale %.9g", c->attn_scale);
 }
 
-void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
-    const vt_config *a = &to->config, *b = &from->config;
-    text t = {buf, size, 0};
-    buf[0] = 0;
-    if (!same_norm(a, b)) say_triple(&t, "mean", a->mean), say_triple(&t, "std", a->std);
-    say_form(&t, "bgr", a, b);
-    say_resize(&t, to, from);
-    if (a->heads != b->heads) say(&t, " " VT_OPTION "heads %d", a->heads);
-    say_form(&t, "post_norm", a, b);
-    if (a->ln_eps != b->ln_eps || a->post_norm != b->post_norm) /* whose usual eps is another */
-        say(&t, " " VT_OPTION "ln-eps %g", a->ln_eps);
-    bool follows = by_head_width(b) && a->heads != b->heads; /* it would be another by itself */
-    if (by_head_width(a) ? !by_head_width(b) : follows || a->attn_scale != b->attn_scale) say_scale(&t, a);
-    say_form(&t, "act", a, b);
-    say_form(&t, "dist_head", a, b);
-    say_form(&t, "pool", a, b);
-    if (a->pool == b->pool) say_form(&t, "norm_first", a, b);
-    if (b->pool == VT_POOL_TOKEN && (a->pool == VT_POOL_AVG || a->pool == VT_POOL_ALL) && !a->norm_first)
-        say(&t, " " VT_OPTION "form norm_first=0");
-    say_form(&t, "patch_order", a, b);
-    say_form(&t, "qkv_rows", a, b), say_form(&t, "class_last", a, b), say_form(&t, "embed_scale", a, b);
-    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
-}
-
-/* Values that are as doubtful as that stand among the options already. */
-static void leave_out(vt_config *c, const vt_config *now, const vt_model *m, vt_doubt least) {
-    int n;
+/* The option that says a value of c; forms: those of the forms, for one option; NULL: an option each. */
+static void say_value(text *t, text *forms, const vt_config *c, vt_field f) {
+    const double *v = f == VT_FIELD_MEAN ? c->mean : c->std;
+    const char *key = vt_field_key(f);
+    const vt_form *form = vt_form_find(key);
     char word[VT_FORM_VALUE];
-    const vt_form *f = vt_forms(&n);
-    if (m->doubt[VT_FIELD_POOL] >= least && c->pool == VT_POOL_TOKEN && now->pool != VT_POOL_TOKEN)
-        c->norm_first = !now->norm_first; /* of one token it said nothing */
-    for (; n--; f++)
-        if (m->doubt[f->field] >= least) vt_form_text(now, f, word, sizeof word), vt_form_set(c, f, word, "", NULL);
-    if (m->doubt[VT_FIELD_HEADS] >= least) *c = with_heads(c, now->heads);
-    if (m->doubt[VT_FIELD_SCALE] >= least) c->attn_scale = now->attn_scale;
-    if (m->doubt[VT_FIELD_LN_EPS] >= least) c->ln_eps = now->ln_eps;
-    if (m->doubt[VT_FIELD_MEAN] < least && m->doubt[VT_FIELD_STD] < least) return;
-    memcpy(c->mean, now->mean, sizeof c->mean), memcpy(c->std, now->std, sizeof c->std);
-}
-
-void vt_setting_all_options(char *buf, size_t size, const vt_model *m, const vt_setting *to, const vt_setting *from) {
-    char what[1000], open[300], changed[400];
-    vt_model v = *m;
-    vt_setting rest = *from;
-    v.config = to->config;
-    vt_model_missing(&v, true, what, sizeof what, open, sizeof open);
-    leave_out(&rest.config, &to->config, m, VT_OPEN);
-    vt_setting_options(changed, sizeof changed, to, &rest);
-    snprintf(buf, size, "%s%s%s", *open ? open + 1 : "", *open && *changed ? " " : "", changed);
-}
-
-void vt_setting_told(char *buf, size_t size, const vt_model *m, const vt_setting *to) {
-    const vt_config *c = &to->config;
-    vt_setting rest = {m->config, to->transform};
-    char changed[400];
-    text t = {buf, size, 0};
-    int n, forms = 0;
-    const vt_form *f = vt_forms(&n);
-    leave_out(&rest.config, c, m, VT_ASSUMED);
-    vt_setting_options(changed, sizeof changed, to, &rest);
-    say(&t, "%s", changed);
-    if (m->doubt[VT_FIELD_HEADS]) say(&t, " " VT_OPTION "heads %d", c->heads);
-    if (m->doubt[VT_FIELD_IMAGE]) say(&t, " " VT_OPTION "image-size %d", c->image);
-    if (m->doubt[VT_FIELD_MEAN]) say_triple(&t, "mean", c->mean);
-    if (m->doubt[VT_FIELD_STD]) say_triple(&t, "std", c->std);
-    if (m->doubt[VT_FIELD_LN_EPS]) say(&t, " " VT_OPTION "ln-eps %g", c->ln_eps);
-    if (m->doubt[VT_FIELD_SCALE]) say_scale(&t, c);
-    if (m->doubt[VT_FIELD_ATTN]) say(&t, " " VT_OPTION "attn %s", c->attn);
-    for (; n--; f++) {
-        char word[VT_FORM_VALUE];
-        if (!m->doubt[f->field]) continue;
-        vt_form_text(c, f, word, sizeof word);
-        say(&t, "%s%s=%s", forms++ ? " " : " " VT_OPTION "form '", f->opt.key, word);
+    if (f == VT_FIELD_HEADS) say(t, " " VT_OPTION "heads %d", c->heads);
+    if (f == VT_FIELD_IMAGE) say(t, " " VT_OPTION "image-size %d", c->image);
+    if (f == VT_FIELD_LN_EPS) say(t, " " VT_OPTION "ln-eps %g", c->ln_eps);
+    if (f == VT_FIELD_ATTN) say(t, " " VT_OPTION "attn %s", c->attn);
+    if (f == VT_FIELD_SCALE) say_scale(t, c);
+    if (f == VT_FIELD_MEAN || f == VT_FIELD_STD) {
+        say(t, " " VT_OPTION "%s %.9g", key, v[0]);
+        if (!(v[0] == v[1] && v[1] == v[2])) say(t, ",%.9g,%.9g", v[1], v[2]);
     }
-    if (forms) say(&t, "'");
+    if (!form) return;
+    vt_form_text(c, form, word, sizeof word);
+    say(forms ? forms : t, forms ? " %s=%s" : " " VT_OPTION "form %s=%s", key, word);
+}
+
+/* Must an option say a value of `a` that is to be read where b is? pool: an option says the pool. */
+static bool is_changed(const vt_config *a, const vt_config *b, vt_field f, bool pool) {
+    const vt_form *form = vt_form_find(vt_field_key(f));
+    char now[VT_FORM_VALUE], was[VT_FORM_VALUE];
+    switch (f) {
+    case VT_FIELD_MEAN:
+    case VT_FIELD_STD:
+        return !same_norm(a, b);
+    case VT_FIELD_HEADS:
+        return a->heads != b->heads;
+    case VT_FIELD_LN_EPS: /* of the other norm order another eps is usual */
+        return a->ln_eps != b->ln_eps || a->post_norm != b->post_norm;
+    case VT_FIELD_SCALE: /* one by the width of the heads follows them */
+        return by_head_width(a) ? !by_head_width(b) : by_head_width(b) || a->attn_scale != b->attn_scale;
+    case VT_FIELD_NORM_FIRST: /* of one token it says nothing */
+        if (a->pool == b->pool) return a->norm_first != b->norm_first;
+        return b->pool == VT_POOL_TOKEN && (a->pool == VT_POOL_AVG || a->pool == VT_POOL_ALL) &&
+               (pool || !a->norm_first);
+    default:
+        vt_form_text(a, form, now, sizeof now), vt_form_text(b, form, was, sizeof was);
+        return strcmp(now, was) != 0;
+    }
+}
+
+void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from, const vt_model *m,
+                        vt_doubt least) {
+    static const vt_field tried[] = {VT_FIELD_NATIVE_FILTER, VT_FIELD_MEAN,     VT_FIELD_STD,
+                                     VT_FIELD_BGR,           VT_FIELD_HEADS,    VT_FIELD_POST_NORM,
+                                     VT_FIELD_LN_EPS,        VT_FIELD_SCALE,    VT_FIELD_ACT,
+                                     VT_FIELD_DIST_HEAD,     VT_FIELD_POOL,     VT_FIELD_NORM_FIRST,
+                                     VT_FIELD_PATCH_ORDER,   VT_FIELD_QKV_ROWS, VT_FIELD_CLASS_LAST,
+                                     VT_FIELD_EMBED_SCALE};
+    const vt_config *a = &to->config, *b = &from->config;
+    text t = {buf, size, 0}, forms = {(char[400]){""}, 400, 0};
+    const bool together = m && least == VT_ASSUMED;
+    char how[64];
+    buf[0] = 0;
+    if (a->native != b->native) say(&t, " " VT_OPTION "attack-at %s", a->native ? "native" : "model");
+    vt_transform_text(&to->transform, how, sizeof how);
+    if (!same_transform(&to->transform, &from->transform)) say(&t, " " VT_OPTION "preprocess %s", how);
+    for (int f = 0; m && f < VT_FIELD_COUNT; f++)
+        if (m->doubt[f] >= least) say_value(&t, together ? &forms : NULL, a, (vt_field)f);
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        const vt_field f = tried[i];
+        const bool said = m && m->doubt[f] >= least, pool = m && m->doubt[VT_FIELD_POOL] >= least;
+        if (!said && is_changed(a, b, f, pool)) say_value(&t, NULL, a, f);
+    }
+    if (forms.used) say(&t, " " VT_OPTION "form '%s'", forms.buf + 1);
     if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
 }

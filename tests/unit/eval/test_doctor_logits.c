@@ -114,7 +114,7 @@ static void test_found(void **state) {
             cases[i % T_COUNT(cases)].change[k](&truth.config);
         vt_saved_logits s = saved_of(m, &truth, precise);
         vt_logits_match r = match(m, &s, &present, VT_ASPECT_ALL);
-        vt_setting_options(text, sizeof text, &r.setting, &present);
+        vt_setting_options(text, sizeof text, &r.setting, &present, NULL, VT_OPEN);
         assert_true(r.equal && r.difference <= r.tolerance);
         assert_string_equal(text, cases[i % T_COUNT(cases)].options);
         if (precise) t_le(r.difference, 1e-13 * s.span, "the same network");
@@ -135,11 +135,11 @@ static void test_scale(void **state) {
     const vt_setting present = {.config = m->config};
     vt_saved_logits s = saved_of(m, &truth, true);
     vt_logits_match r = match(m, &s, &present, VT_ASPECT_ALL);
-    vt_setting_options(text, sizeof text, &r.setting, &present);
+    vt_setting_options(text, sizeof text, &r.setting, &present, NULL, VT_OPEN);
     assert_true(r.equal);
     assert_string_equal(text, "--heads 2 --attn-scale dim");
     m->doubt[VT_FIELD_HEADS] = VT_OPEN;
-    vt_setting_all_options(text, sizeof text, m, &r.setting, &present);
+    vt_setting_options(text, sizeof text, &r.setting, &present, m, VT_OPEN);
     assert_string_equal(text, "--heads 2 --attn-scale dim");
     vt_saved_logits_free(&s);
     vt_model_close(m);
