@@ -4,9 +4,10 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "models/checkpoint/unsupported.h"
-#include "models/checkpoint/sketch.h"
+#include "models/checkpoint/map_template.h"
 
-/* The scheme that fits, of a handle of its own: applying it rewrites the names. */
+/* A file whose names are known needs no map. They are looked for through a handle of their own: what is found is
+ * applied to it. */
 static vt_status write_map(const char *path, const char *part, vt_err *e) {
     vt_tensors *st, *fresh;
     vt_names names;
@@ -23,7 +24,7 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
                     "info FILE shows it)",
                     path, names.scheme);
     if (known_as) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, known_as);
-    if (s == VT_OK) s = vt_sketch(stdout, fresh, "my.map", e);
+    if (s == VT_OK) s = vt_map_template(stdout, fresh, e);
     vt_tensors_close(fresh);
     vt_names_close(&names);
     vt_tensors_close(st);
@@ -37,14 +38,14 @@ static const vt_arg args[] = {{"part", "NAME", "which state dict of a .pth file 
 
 const vt_command vt_command_map = {
     .name = "map",
-    .summary = "a map of a home-made model's names, to fill in and give as --names",
+    .summary = "a name map of unknown tensors, to fill in and give as --names",
     .operands = "WEIGHTS",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "Every tensor stands in it with timm's name as far as names and shapes suggest it, and ? where\n"
-               "they do not; then the values that no tensor tells, to fill in. --names refuses a map with a ?\n"
-               "left.",
+    .details = "A line for every tensor with its shape, what repeats from block to block as one, and ? for timm's\n"
+               "name; then the values that no tensor tells. The names and their shapes stand above. --names refuses\n"
+               "a map while a ? is left.",
     .examples = {"vitrine map tests/fixtures/golden/train_model.safetensors > my.map", "vitrine list formats"},
     .run = run,
 };

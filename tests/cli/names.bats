@@ -202,15 +202,30 @@ home_made() { # OUT
     bad 1 "no known naming scheme fits" "vitrine map FILE > my.map" -- info mine.safetensors
     says "names: not known" "stack.0.mix.in.weight" "F32 [36,12]" # what is there
     good map mine.safetensors
-    says "stack.{i}.ln1.*" "set heads        ?" "set mean         ?" "where                                    -> ?"
+    says "stack.{i}.ln1.* " "-> ?   # [12]" "blocks.{i}.attn.qkv.* [3D,D]" "set heads        ?" "set mean         ?"
     printf '%s\n' "$output" >my.map
-    bad 2 "my.map: line " "'where' is left blank (?): write timm's name" -- info mine.safetensors --names my.map
-    sed -i 's/^where .*/where -> pos_embed/' my.map
+    bad 2 "my.map: line " "is left blank (?): write timm's name" -- info mine.safetensors --names my.map
+    while read -r theirs ours; do
+        t=${theirs//./\\.} t=${t//\*/\\*}
+        sed -i "s/^$t  *-> ?/$theirs -> $ours/" my.map
+    done <<'END'
+cls cls_token
+where pos_embed
+cut.* patch_embed.proj.*
+stack.{i}.ln1.* blocks.{i}.norm1.*
+stack.{i}.mix.in.* blocks.{i}.attn.qkv.*
+stack.{i}.mix.out.* blocks.{i}.attn.proj.*
+stack.{i}.ln2.* blocks.{i}.norm2.*
+stack.{i}.ff.0.* blocks.{i}.mlp.fc1.*
+stack.{i}.ff.3.* blocks.{i}.mlp.fc2.*
+last.* norm.*
+answer.* head.*
+END
     bad 2 "my.map: line " "'heads' is left blank (?): write a value" -- eval mine.safetensors --names my.map --data "$D" --out r
     [ ! -e r ]
     sed -i 's/^set heads .*/set heads 3/; s/^set mean .*/set mean 0.5/; s/^set std .*/set std 0.25/; s/^set ln_eps .*/set ln_eps 1e-6/
         s/^set post_norm .*/set post_norm 0/; s/^set act .*/set act gelu/; s/^set attn_scale .*/set attn_scale head/' my.map
-    sed -i 's/^set qkv_rows .*/set qkv_rows qkv/' my.map
+    sed -i 's/^set qkv_rows .*/set qkv_rows qkv/; s/^set patch_order .*/set patch_order conv/' my.map
     bad 2 "my.map: line " "'pool' is left blank (?)" -- eval mine.safetensors --names my.map --data "$D"
     sed -i 's/^set pool .*/set pool token/' my.map
     logits a.safetensors mine.safetensors --names my.map

@@ -11,8 +11,9 @@
  *     is patch_order hwc              the same, where the names themselves prove it: their class has no other
  *     # comment
  *
- * A word ? is a blank that vitrine map left (models/checkpoint/sketch.h), and is refused. The first line that fits a
- * tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no line.
+ * A word ? is a blank that vitrine map left (models/checkpoint/map_template.h), and is refused. The first line that
+ * fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no
+ * line.
  */
 #ifndef VT_MODELS_CHECKPOINT_RENAME_H
 #define VT_MODELS_CHECKPOINT_RENAME_H

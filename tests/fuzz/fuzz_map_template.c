@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Any lines as tensors ("name 64 192"): a map is guessed for them whose only faults are its blanks. With those dropped
+/* Any lines as tensors ("name 64 192"): a map is written for them whose only faults are its blanks. With those dropped
  * it is a map, and it covers the tensors. */
 #include <ctype.h>
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "io/tensors.h"
-#include "models/checkpoint/sketch.h"
+#include "models/checkpoint/map_template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
@@ -62,12 +62,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     size_t size;
     FILE *f = open_memstream(&text, &size);
     if (!f) abort();
-    vt_status s = vt_sketch(f, st, "my.map", &e);
+    vt_status s = vt_map_template(f, st, &e);
     fclose(f);
-    if (s != VT_OK && (s != VT_E_RANGE || vt_tensors_count(st) <= VT_SKETCH_MOST)) abort();
+    if (s != VT_OK && (s != VT_E_RANGE || vt_tensors_count(st) <= VT_MAP_TEMPLATE_MOST)) abort();
     bool strange = strstr(text, "# a name that no map can hold") != NULL;
     s = s == VT_OK ? vt_rename_parse(&m, text, size, "fuzz", &e) : VT_E_RANGE;
-    if (s == VT_OK) abort(); /* mean and std are always left blank */
+    if (s == VT_OK) abort(); /* the activation is always left blank */
     if (s == VT_E_USAGE) {
         char *filled = malloc(size + 100 + 6 * (size_t)vt_tensors_count(st));
         if (!filled || !strstr(e.text, "is left blank (?)") || !fill(text, filled)) abort();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps that are guessed (models/checkpoint/sketch.h): which lines home-made state dicts get, that a filled one works,
- * and what is refused. */
+/* Name maps to fill in (models/checkpoint/map_template.h): which lines state dicts get, that a filled one works, and
+ * what is refused. */
 #include "io/tensors.h"
+#include "models/checkpoint/map_template.h"
 #include "models/checkpoint/unsupported.h"
-#include "models/checkpoint/sketch.h"
 #include "names_fixture.h"
 
 /* A state dict of lines "name 64 192"; its numbers are not used. */
@@ -25,13 +25,13 @@ static vt_tensors *dict(const char *lines) {
     return st;
 }
 
-/* The map of st, with single blanks between words. */
-static char *sketch(const vt_tensors *st) {
+/* The template of st, with single blanks between words. */
+static char *template_of(const vt_tensors *st) {
     char *text;
     size_t size, to = 0;
     vt_err e = {0};
     FILE *f = open_memstream(&text, &size);
-    if (vt_sketch(f, st, "my.map", &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_map_template(f, st, &e) != VT_OK) fail_msg("%s", e.text);
     fclose(f);
     for (size_t i = 0; i < size; i++)
         if (text[i] != ' ' || (to && text[to - 1] != ' ')) text[to++] = text[i];
@@ -52,66 +52,37 @@ static void holds(const char *text, const char *line) {
       "att.o.bias 8\n" p "norm2.weight 8\n" p "norm2.bias 8\n" p "ff.0.weight 32 8\n" p "ff.0.bias 32\n" p             \
       "ff.2.weight 8 32\n" p "ff.2.bias 8\n"
 
-static void test_forms(void **state) {
+static void test_lines(void **state) {
     (void)state;
     static const struct {
         const char *dict, *lines[9];
     } cases[] = {
         {"cls 1 1 8\npos 1 5 8\nemb.weight 8 3 4 4\nemb.bias 8\n" BLOCK("net.0.")
              BLOCK("net.1.") "n.weight 8\nn.bias 8\nfc.weight 10 8\nfc.bias 10\n",
-         {"cls -> cls_token", "pos -> pos_embed", "emb.* -> patch_embed.proj.*",
-          "net.{i}.norm1.* -> blocks.{i}.norm1.*", "net.{i}.att.o.* -> blocks.{i}.attn.proj.*",
-          "net.{i}.ff.2.* -> blocks.{i}.mlp.fc2.*", "n.* -> norm.*", "fc.* -> head.*", "set heads ?"}},
-        /* wherever the computation may differ: no value is guessed */
+         {"cls -> ? # [1,1,8]", "emb.* -> ? # [8,3,4,4]", "net.{i}.norm1.* -> ? # [8]", "net.{i}.att.o.* -> ? # [8,8]",
+          "net.{i}.ff.2.* -> ? # [8,32]", "fc.* -> ? # [10,8]", "set heads ?"}},
+        /* no value is guessed */
         {BLOCK("b.0."), {"set attn_scale ?", "set post_norm ?", "set pool ?", "set ln_eps ?", "set act ?"}},
-        /* Compact Transformers: norm1 comes after attention, and pre_norm's value is the residual */
-        {"b.0.pre_norm.weight 8\nb.0.pre_norm.bias 8\nb.0.att.qkv.weight 24 8\nb.0.att.proj.weight 8 "
-         "8\nb.0.norm1.weight 8\nb.0.norm1.bias 8\nb.0.linear1.weight 16 8\nb.0.linear2.weight 8 16\n",
-         {"b.{i}.pre_norm.* -> ? # [8]; norm1 or norm2, if the block is the one above",
-          "b.{i}.norm1.* -> ? # [8]; norm1 or norm2, if the block is the one above",
-          "b.{i}.linear2.* -> blocks.{i}.mlp.fc2.*"}},
         /* counted from 1; one block alone is none that repeats, but still one */
-        {BLOCK("b1.") BLOCK("b2.") BLOCK("b3."),
-         {"b{i+1}.att.qkv.* -> blocks.{i}.attn.qkv.*", "b{i+1}.norm2.* -> blocks.{i}.norm2.*"}},
-        {BLOCK("b.0."), {"b.{i}.att.qkv.* -> blocks.{i}.attn.qkv.*", "b.{i}.ff.0.* -> blocks.{i}.mlp.fc1.*"}},
+        {BLOCK("b1.") BLOCK("b2.") BLOCK("b3."), {"b{i+1}.att.qkv.* -> ?", "b{i+1}.norm2.* -> ?"}},
+        {BLOCK("b.0."), {"b.{i}.att.qkv.* -> ?", "b.{i}.ff.0.* -> ?"}},
+        /* of the numbers in a name the block's: a sequence of other parts repeats nothing */
+        {"0.cls 1 1 8\n" BLOCK("1.0.") BLOCK("1.1.") "2.0.weight 8\n2.0.bias 8\n2.1.weight 10 8\n",
+         {"0.cls -> ?", "1.{i}.ff.0.* -> ?", "2.0.* -> ?", "2.1.weight -> ?"}},
         /* as many tensors under each number, but of other names: no blocks */
         {"l.0.a.weight 8 8\nl.0.b.weight 8\nl.0.b.bias 8\nl.0.c.weight 8\nl.0.c.bias 8\nl.0.d 8\n"
          "l.1.a.weight 8 8\nl.1.b.weight 8\nl.1.b.bias 8\nl.1.c.weight 8\nl.1.c.bias 8\nl.1.e 8\n",
          {"l.0.b.* -> ?", "l.1.e -> ?"}},
         /* names that begin alike get no star */
         {"h.0.a.weight 24 8\nh.0.a.bias 24\nh.0.a.out.weight 8 8\nh.0.a.out.bias 8\nh.0.n.weight 8\nh.0.n.bias 8\n",
-         {"h.{i}.a.weight -> blocks.{i}.attn.qkv.weight", "h.{i}.a.bias -> blocks.{i}.attn.qkv.bias",
-          "h.{i}.a.out.* -> blocks.{i}.attn.proj.*"}},
-        /* q, k, v apart, all with a bias or none; with a bias of q and v alone nothing can be joined */
-        {"h.0.to_q.weight 8 8\nh.0.to_k.weight 8 8\nh.0.to_v.weight 8 8\nh.0.out.weight 8 8\nh.0.n.weight "
-         "8\nh.0.n.bias 8\n",
-         {"h.{i}.to_q.* + h.{i}.to_k.* + h.{i}.to_v.* -> blocks.{i}.attn.qkv.*",
-          "h.{i}.out.* -> blocks.{i}.attn.proj.*"}},
-        {"h.0.q.weight 8 8\nh.0.q.bias 8\nh.0.k.weight 8 8\nh.0.v.weight 8 8\nh.0.v.bias 8\nh.0.out.weight 8 8\n",
-         {"h.{i}.q.* -> ?", "h.{i}.k.* -> ?", "h.{i}.v.* -> ?", "h.{i}.out.* -> blocks.{i}.attn.proj.*"}},
-        {"h.0.to_q.weight 8 8\nh.0.to_kv.weight 16 8\nh.0.o.weight 8 8\nh.0.n.weight 8\nh.0.n.bias 8\nh.0.x.weight 8\n",
-         {"h.{i}.to_q.* + h.{i}.to_kv.* -> blocks.{i}.attn.qkv.*", "h.{i}.o.* -> blocks.{i}.attn.proj.*"}},
-        /* heads of another width than the model, norms named by what follows, LayerScale */
-        {"h.0.ffn_norm.weight 8\nh.0.ffn_norm.bias 8\nh.0.attention_norm.weight 8\nh.0.attention_norm.bias "
-         "8\nh.0.w.qkv.weight 36 8\nh.0.w.out.weight 8 12\nh.0.gamma_1 8\nh.0.gamma_2 8\n",
-         {"h.{i}.ffn_norm.* -> blocks.{i}.norm2.*", "h.{i}.attention_norm.* -> blocks.{i}.norm1.*",
-          "h.{i}.w.qkv.* -> blocks.{i}.attn.qkv.*", "h.{i}.w.out.* -> blocks.{i}.attn.proj.*",
-          "h.{i}.gamma_1 -> blocks.{i}.ls1.gamma", "h.{i}.gamma_2 -> blocks.{i}.ls2.gamma",
-          "set heads ? # attention heads; width 12 allows"}},
-        /* a Linear patch embedding between norms, an nn.Embedding of positions, names of their own for weight and bias
-         */
-        {"patch.1.weight 48\npatch.1.bias 48\npatch.2.weight 8 48\npatch.2.bias 8\npatch.3.weight 8\npatch.3.bias "
-         "8\npos.weight 17 8\nlast.gamma 8\nlast.beta 8\n",
-         {"patch.1.* -> patch_embed.norm_in.*", "patch.2.* -> patch_embed.proj.*", "patch.3.* -> patch_embed.norm.*",
-          "pos.weight -> pos_embed", "last.gamma -> norm.weight", "last.beta -> norm.bias", "set patch_order ?",
-          "set pool ?"}},
-        /* what BatchNorm keeps; what is left out by itself gets no line; what nothing suggests is left blank */
+         {"h.{i}.a.weight -> ?", "h.{i}.a.bias -> ?", "h.{i}.a.out.* -> ?"}},
+        /* what is left out by itself gets no line */
         {BLOCK("b.0.") "x.running_mean 8\nx.running_var 8\nx.weight 8\nx.bias 8\nx.num_batches_tracked\ntemperature\n",
-         {"x.* -> norm.*", "temperature -> ?"}},
+         {"x.weight -> ?", "x.bias -> ?", "x.running_mean -> ?", "temperature -> ? # []"}},
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_tensors *st = dict(cases[i].dict);
-        char *text = sketch(st);
+        char *text = template_of(st);
         for (int k = 0; k < 9 && cases[i].lines[k]; k++) holds(text, cases[i].lines[k]);
         assert_null(strstr(text, "num_batches"));
         assert_non_null(strstr(text, "x = x + fc2(act(fc1(norm2(x))))")); /* what will be computed */
@@ -124,16 +95,16 @@ static void test_forms(void **state) {
 static void test_strange_names(void **state) {
     (void)state;
     vt_tensors *st = dict(BLOCK("b.0.") "a#b 8\nstar* 8\n{i} 8\nset 8\n? 8\n-> 8\nline\x1b[31m 8\n");
-    char *text = sketch(st);
+    char *text = template_of(st);
     vt_rename *m;
     vt_err e = {0};
     int comments = 0;
     for (const char *p = text; (p = strstr(p, "# a name that no map can hold")); p++) comments++;
     assert_int_equal(comments, 7);
     assert_null(strchr(text, '\x1b'));
-    holds(text, "b.{i}.norm1.* -> blocks.{i}.norm1.*");
+    holds(text, "b.{i}.norm1.* -> ?");
     t_says(vt_rename_parse(&m, text, strlen(text), "x.map", &e), VT_E_USAGE, &e, "x.map: line ",
-           "'heads' is left blank (?)");
+           "'b.{i}.norm1.*' is left blank (?)");
     free(text);
     vt_tensors_close(st);
 }
@@ -155,44 +126,61 @@ static void test_blanks(void **state) {
     }
 }
 
-/* The guessed map of a library's fixture gives the names that its scheme gives, to the same numbers. */
-static void test_guess_is_right(void **state) {
+/* Filled in, with a sum, a tensor that is dropped and every value, it is a map that gives timm's names. */
+static void test_filled(void **state) {
     (void)state;
-    static const char *const files[] = {"vit_home", "vit_hf4", "vit_tv", "vit_tv_old", "register_hf4", "deit_hf4"};
-    for (size_t i = 0; i < T_COUNT(files); i++) {
-        char path[200], map[400], *rest, *line, *text;
-        vt_names names;
-        vt_err e = {0};
-        snprintf(path, sizeof path, "tests/fixtures/names/%s.safetensors", files[i]);
-        vt_tensors *st = open_file(path), *twin = open_file(path);
-        text = rest = sketch(st);
-        snprintf(map, sizeof map, "%s", at("%s.map", files[i]));
-        FILE *f = fopen(map, "w");
-        while ((line = strsep(&rest, "\n"))) {
-            char *blank = *line != '#' ? strstr(line, " -> ? ") : NULL; /* a pooler */
-            if (blank) *blank = 0, fputs("drop ", f);
-            fprintf(f, "%s\n", !strstr(line, " ? ") ? line : strstr(line, "patch_order") ? "set patch_order hwc" : "");
-        }
-        fclose(f);
-        if (vt_names_apply(&names, st, map, &e) != VT_OK) fail_msg("%s: %s\n", path, e.text);
-        vt_names_close(&names);
-        if (strcmp(files[i], "vit_home")) { /* which needs a map of its own */
-            if (vt_names_apply(&names, twin, NULL, &e) != VT_OK) fail_msg("%s: %s\n", path, e.text);
-            assert_int_equal(vt_tensors_count(st), vt_tensors_count(twin));
-            for (int k = 0; k < vt_tensors_count(st); k++) {
-                const vt_tensor *a = vt_tensors_at(st, k), *b = vt_tensors_find(twin, a->name);
-                double x[4096], y[4096];
-                if (!b) fail_msg("%s: %s is no name that its scheme gives", path, a->name);
-                assert_true(a->numel == b->numel && a->numel <= T_COUNT(x));
-                assert_int_equal(vt_tensor_f64(st, a, x, a->numel, &e), VT_OK);
-                assert_int_equal(vt_tensor_f64(twin, b, y, b->numel, &e), VT_OK);
-                assert_memory_equal(x, y, a->numel * sizeof *x);
-            }
-            vt_names_close(&names);
-        }
-        vt_tensors_close(st), vt_tensors_close(twin);
-        free(text);
+    static const char *const fill[][2] = {{"cls", "cls_token"},
+                                          {"pos", "pos_embed"},
+                                          {"emb.*", "patch_embed.proj.*"},
+                                          {"net.{i}.norm1.*", "blocks.{i}.norm1.*"},
+                                          {"net.{i}.q.*", "+ net.{i}.k.* + net.{i}.v.* -> blocks.{i}.attn.qkv.*"},
+                                          {"net.{i}.o.*", "blocks.{i}.attn.proj.*"},
+                                          {"net.{i}.norm2.*", "blocks.{i}.norm2.*"},
+                                          {"net.{i}.ff.0.*", "blocks.{i}.mlp.fc1.*"},
+                                          {"net.{i}.ff.2.*", "blocks.{i}.mlp.fc2.*"},
+                                          {"n.*", "norm.*"},
+                                          {"fc.*", "head.*"},
+                                          {"set heads", "2"},
+                                          {"set attn_scale", "head"},
+                                          {"set qkv_rows", "qkv"},
+                                          {"set patch_order", "conv"},
+                                          {"set mean", "0.5"},
+                                          {"set std", "0.5"},
+                                          {"set ln_eps", "1e-6"},
+                                          {"set post_norm", "0"},
+                                          {"set pool", "token"},
+                                          {"set act", "gelu"}};
+#define APART(p)                                                                                                       \
+    p "norm1.weight 8\n" p "norm1.bias 8\n" p "q.weight 8 8\n" p "q.bias 8\n" p "k.weight 8 8\n" p "k.bias 8\n" p      \
+      "v.weight 8 8\n" p "v.bias 8\n" p "o.weight 8 8\n" p "o.bias 8\n" p "norm2.weight 8\n" p "norm2.bias 8\n" p      \
+      "ff.0.weight 32 8\n" p "ff.0.bias 32\n" p "ff.2.weight 8 32\n" p "ff.2.bias 8\n"
+    vt_tensors *st = dict("cls 1 1 8\npos 1 5 8\ntemperature\nemb.weight 8 3 4 4\nemb.bias 8\n" APART("net.0.")
+                              APART("net.1.") "n.weight 8\nn.bias 8\nfc.weight 10 8\nfc.bias 10\n");
+    char *text = template_of(st), *rest = text, *line, *blank;
+    vt_names names;
+    vt_err e = {0};
+    FILE *f = fopen(at("one.map"), "w");
+    while ((line = strsep(&rest, "\n"))) {
+        if (*line == '#' || !(blank = strstr(line, " ? #"))) continue;
+        const bool set = !strncmp(line, "set ", 4), sum = !strncmp(line, "net.{i}.q.", 10);
+        *blank = 0;
+        if (!set) *strstr(line, " ->") = 0;
+        size_t k = 0;
+        while (k < T_COUNT(fill) && strcmp(fill[k][0], line)) k++;
+        if (k < T_COUNT(fill))
+            fprintf(f, "%s %s %s\n", line, set || sum ? "" : "->", fill[k][1]);
+        else if (strncmp(line, "net.{i}.k", 9) && strncmp(line, "net.{i}.v", 9)) /* which stand in the sum */
+            fprintf(f, "drop %s\n", line);
     }
+    fclose(f);
+    if (vt_names_apply(&names, st, at("one.map"), &e) != VT_OK) fail_msg("%s", e.text);
+    assert_int_equal(vt_tensors_count(st), 2 + 2 + 2 * 12 + 4);
+    const vt_tensor *qkv = vt_tensors_find(st, "blocks.1.attn.qkv.weight");
+    assert_true(qkv && qkv->shape[0] == 24 && qkv->shape[1] == 8);
+    assert_true(vt_tensors_find(st, "blocks.0.mlp.fc2.bias") && vt_tensors_find(st, "head.weight"));
+    vt_names_close(&names);
+    vt_tensors_close(st);
+    free(text);
 }
 
 static void test_too_many(void **state) {
@@ -201,11 +189,11 @@ static void test_too_many(void **state) {
     vt_err e = {0};
     static const float zero;
     assert_int_equal(vt_tensors_begin(&st, "big", (const uint8_t *)"", 0, NULL), VT_OK);
-    for (int i = 0; i <= VT_SKETCH_MOST; i++) {
+    for (int i = 0; i <= VT_MAP_TEMPLATE_MOST; i++) {
         vt_tensor t = {.name = vt_tensors_text(st, NULL, "x.%d", i), .dtype = VT_F32, .numel = 1, .data = &zero};
         assert_int_equal(vt_tensors_add(st, &t, NULL), VT_OK);
     }
-    t_says(vt_sketch(NULL, st, "my.map", &e), VT_E_RANGE, &e, "big: has 4097 tensors", "at most 4096");
+    t_says(vt_map_template(NULL, st, &e), VT_E_RANGE, &e, "big: has 4097 tensors", "at most 4096");
     vt_tensors_close(st);
 }
 
@@ -245,8 +233,8 @@ static void test_kin(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),          cmocka_unit_test(test_strange_names), cmocka_unit_test(test_blanks),
-        cmocka_unit_test(test_guess_is_right), cmocka_unit_test(test_too_many),      cmocka_unit_test(test_kin),
+        cmocka_unit_test(test_lines),  cmocka_unit_test(test_strange_names), cmocka_unit_test(test_blanks),
+        cmocka_unit_test(test_filled), cmocka_unit_test(test_too_many),      cmocka_unit_test(test_kin),
     };
-    return cmocka_run_group_tests_name("sketch", tests, make_tmp, remove_tmp);
+    return cmocka_run_group_tests_name("map template", tests, make_tmp, remove_tmp);
 }
