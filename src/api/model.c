@@ -16,7 +16,7 @@ static const char *const attack_at[] = {"attack-at", NULL};
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
     char what[1000], options[700], *at = options;
     *text = 0;
-    if (vt_model_missing(m, false, what, sizeof what, options, sizeof options)) {
+    if (vt_model_missing(m, what, sizeof what, options, sizeof options)) {
         while ((at = strstr(at, " --"))) { /* " heads 4" is our "heads=4" */
             memmove(at + 1, at + 3, strlen(at + 2));
             at += 1 + strcspn(at + 1, " ");

@@ -33,7 +33,7 @@ static void print_config(const vt_model *m) {
 
 static void print_missing(const vt_model *m) {
     char what[1000], options[300];
-    if (vt_model_missing(m, false, what, sizeof what, options, sizeof options))
+    if (vt_model_missing(m, what, sizeof what, options, sizeof options))
         printf("\nnot told: %s; commands that compute with it ask for%s\n", what, options);
 }
 

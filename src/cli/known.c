@@ -62,7 +62,7 @@ void vt_cli_say_assumed(const vt_model *m) {
 
 static vt_status check_model_known(const vt_cli *c, const vt_model *m, vt_err *e) {
     char what[1000], options[300], doctor[COMMAND] = "", command[COMMAND] = "", map[100] = "";
-    if (!vt_model_missing(m, false, what, sizeof what, options, sizeof options)) {
+    if (!vt_model_missing(m, what, sizeof what, options, sizeof options)) {
         vt_cli_say_assumed(m);
         return VT_OK;
     }

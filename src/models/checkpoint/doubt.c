@@ -201,21 +201,14 @@ static void triple_option(char *buf, size_t size, const double v[3]) {
         say(buf, size, "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
 }
 
-/* The option that says it, with its value, or with HEADS in its place. */
-static void append_option(const vt_model *m, vt_field f, bool value, char *buf, size_t size) {
-    const vt_config *c = &m->config;
-    const vt_form *form = vt_form_find(vt_field_key(f));
+/* The option that says it, with HEADS for its value, or what the file hints at. */
+static void append_option(const vt_model *m, vt_field f, char *buf, size_t size) {
     const char *key = vt_field_key(f);
-    char text[64];
-    say(buf, size, form ? " " VT_OPTION "form %s=" : " " VT_OPTION "%s ", key);
-    if (!value && !file_says(m, f))
-        for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
-    else if (f == VT_FIELD_MEAN || f == VT_FIELD_STD)
-        triple_option(buf, size, f == VT_FIELD_STD ? c->std : c->mean);
-    else if (form)
-        vt_form_text(c, form, text, sizeof text), say(buf, size, "%s", text);
+    say(buf, size, vt_form_find(key) ? " " VT_OPTION "form %s=" : " " VT_OPTION "%s ", key);
+    if (file_says(m, f))
+        triple_option(buf, size, f == VT_FIELD_STD ? m->config.std : m->config.mean);
     else
-        say(buf, size, "%d", c->heads);
+        for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
 }
 
 /* "heads (2, 4, 8 or another divisor of 128)" */
@@ -238,14 +231,14 @@ static void append_missing_field(const vt_model *m, vt_field f, char *what, size
     say(what, size, ")");
 }
 
-int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_size, char *options, size_t options_size) {
+int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size) {
     int n = 0;
     what[0] = options[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
         if (m->doubt[f] != VT_OPEN) continue;
         if (n++) say(what, what_size, ", ");
         append_missing_field(m, (vt_field)f, what, what_size);
-        append_option(m, (vt_field)f, values, options, options_size);
+        append_option(m, (vt_field)f, options, options_size);
     }
     return n;
 }

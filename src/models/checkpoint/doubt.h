@@ -36,9 +36,9 @@ enum { VT_HEADS_MOST = 16 };
 int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
 
 /* The open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128), ...",
- * and the options that say them, as a command line has them: with their present values, or with HEADS and the like in
- * their places. Returns how many there are. */
-int vt_model_missing(const vt_model *m, bool values, char *what, size_t what_size, char *options, size_t options_size);
+ * and the options that say them, as a command line has them, with HEADS and the like in the places of values. Returns
+ * how many there are. */
+int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size);
 /* The assumed ones, and what is not read: "activation gelu, pre-norm, ...". Returns how many. */
 int vt_model_assumed(const vt_model *m, char *text, size_t size);
 /* Which state dict of several was read, where no option named it: "state_dict was read, one of its parts ...". */
