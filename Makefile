@@ -42,12 +42,9 @@ OPT_tests_release := -O2 # a test's own code is short of work: compiling it took
 LINK_asan := -fsanitize=address,undefined
 LINK_tsan := -fsanitize=thread
 LINK_fuzz := $(LINK_asan)
-# JPEG pictures: libjpeg-turbo where its header is installed, else stb_image (src/io/image_jpeg.h); JPEG=stb leaves it out
-JPEG ?= $(if $(shell printf '#include <stdio.h>\n#include <jpeglib.h>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes),turbo,stb)
-JPEG := $(JPEG)
 # nothing of the folder it was built in stays in the binary
-override CFLAGS += -ffile-prefix-map=$(CURDIR)=. $(LEVEL_FLAGS) -DVT_JPEG_$(JPEG) $(BASE) $(OPT_$(MODE))
-override LDLIBS += -lopenblas -ldnnl -ljansson -lpng $(if $(filter turbo,$(JPEG)),-ljpeg) -lcrypto -lyaml -lzip -lm
+override CFLAGS += -ffile-prefix-map=$(CURDIR)=. $(LEVEL_FLAGS) $(BASE) $(OPT_$(MODE))
+override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -ljpeg -lcrypto -lyaml -lzip -lm
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.

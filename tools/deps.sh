@@ -21,7 +21,7 @@ else
     of=":$arch"
 fi
 library="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libjpeg-dev libssl-dev libyaml-dev libzip-dev"
-want="$compile libstb-dev"
+want="$compile"
 for p in $library; do want="$want $p$of"; done
 browser="chromium python3" # opens pages in tests/cli/pages.bats and tools/picture.sh; both say so where it is missing
 case "${1:-build}" in

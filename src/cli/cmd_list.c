@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "eval/report/summary.h"
 #include "io/dataset.h"
-#include "io/image_jpeg.h"
+#include "io/image.h"
 #include "models/arch.h"
 #include "models/checkpoint/names.h"
 #include "models/forms.h"
@@ -112,9 +112,9 @@ static vt_status list_formats(void) {
     printf("images\n");
     const vt_dataset_def *const *data = vt_dataset_defs(&n);
     for (int i = 0; i < n; i++) printf("  %-12s %s\n", data[i]->name, data[i]->summary);
-    const vt_jpeg_decoder *const *jpeg = vt_jpeg_decoders(&n);
-    printf("  JPEG is decoded by %s %s%s\n", jpeg[0]->name, jpeg[0]->version,
-           strcmp(jpeg[0]->name, "libjpeg-turbo") ? ", whose pixels differ slightly from Pillow's" : ", as by Pillow");
+    printf("  JPEG is decoded by %s %s%s\n", vt_jpeg_decoder, vt_jpeg_version,
+           strcmp(vt_jpeg_decoder, "libjpeg-turbo") ? ", whose pixels differ slightly from Pillow's"
+                                                    : ", as by Pillow");
     printf("reports\n");
     const vt_report_def *const *reports = vt_report_defs(&n);
     for (int i = 0; i < n; i++)

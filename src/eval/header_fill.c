@@ -9,7 +9,7 @@
 #include "core/products.h"
 #include "core/version.h"
 #include "eval/evaluate.h"
-#include "io/image_jpeg.h"
+#include "io/image.h"
 #include "io/imagenet.h"
 #include "models/checkpoint/doubt.h"
 #include "models/forms.h"
@@ -49,14 +49,13 @@ static void note_head(vt_header *h, const vt_dataset *d, int outputs) {
 }
 
 static void fill_data(vt_header *h, texts *t, const vt_dataset *d, int outputs) {
-    int decoders;
     h->data.format = d->def->name, h->data.split = vt_split_name(d->split), h->data.sha256 = d->hash;
     h->data.classes = d->classes, h->data.count = (uint64_t)d->count;
     if (!vt_transform_is_none(&d->transform)) {
         vt_transform_text(&d->transform, t->preprocess, sizeof t->preprocess);
         h->data.preprocess = t->preprocess;
     }
-    if (d->jpeg) h->data.jpeg = vt_jpeg_decoders(&decoders)[0]->name;
+    if (d->jpeg) h->data.jpeg = vt_jpeg_decoder;
     if (d->head) h->data.head = head_json(d, outputs), note_head(h, d, outputs);
     int64_t val = d->split == VT_SPLIT_TEST ? vt_imagenet_val_count(d) : -1;
     if (val >= 0 && val < d->count)

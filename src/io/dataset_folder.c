@@ -16,7 +16,7 @@
 #include "core/hash.h"
 #include "io/class_order.h"
 #include "io/dataset.h"
-#include "io/image_jpeg.h"
+#include "io/image.h"
 #include "io/folders.h"
 #include "io/layout.h"
 

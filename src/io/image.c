@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/files.h"
-#include "io/image_jpeg.h"
 
 /* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
 #define GREY_TOLERANCE 0x1p-23

@@ -54,4 +54,20 @@ vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const ch
 /* The same as a file; all of it or, on failure, nothing (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
 
+/* JPEG, decoded by libjpeg-turbo with Pillow's settings, which gives Pillow's bytes. */
+extern const char vt_jpeg_decoder[], vt_jpeg_version[]; /* "libjpeg-turbo", "2.1.5" */
+/* What the markers say, without decoding. */
+typedef struct vt_jpeg_outline {
+    int width, height;
+    int components; /* 1 grey, 3 colour, 4 CMYK or YCCK */
+} vt_jpeg_outline;
+bool vt_is_jpeg(const uint8_t *bytes, size_t n);
+/* 8 bits a sample; 1, 3 or 4 components; baseline, extended or progressive, Huffman or arithmetic coding; ends with
+ * EOI. A claim of more pixels than n bytes can hold is refused, so memory is bounded by the file's size. */
+vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+/* rgb [3,height,width] of a file whose outline is o. */
+vt_status vt_jpeg_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
+                         vt_err *e);
+vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
+
 #endif

@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* JPEG: the markers, judged once before a decoder sees the file, and the choice of decoder. */
-#include "io/image_jpeg.h"
+/* JPEG: the markers, judged before the decoder sees the file; then libjpeg-turbo as Pillow's JpegDecode.c drives it:
+ * libjpeg's defaults (integer "slow" DCT, fancy upsampling, block smoothing), grey replicated, four components taken as
+ * inverted CMYK (Adobe's convention, which Pillow assumes of every file) and converted to RGB by Pillow's integer rule;
+ * EXIF orientation and colour profiles are ignored. Pillow shows grey for damaged entropy-coded data; here the file is
+ * refused. */
+#include "io/image.h"
 
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+/* after stdio.h, which it needs */
+#include <jpeglib.h>
+#include <jerror.h>
+
+#define TEXT(x) TEXT_(x)
+#define TEXT_(x) #x
+#ifdef LIBJPEG_TURBO_VERSION
+const char vt_jpeg_decoder[] = "libjpeg-turbo", vt_jpeg_version[] = TEXT(LIBJPEG_TURBO_VERSION);
+#else /* from version 7 on its upsampling is another one */
+const char vt_jpeg_decoder[] = "libjpeg", vt_jpeg_version[] = TEXT(JPEG_LIB_VERSION);
+#endif
+
+/* ---- markers ---- */
 
 /* A Huffman-coded block of 8 x 8 samples takes at least one bit, the code of its DC difference. */
 #define PIXELS_A_BYTE (64 * 8)
 
 enum { SOF0 = 0xC0, DHT = 0xC4, RST0 = 0xD0, RST7 = 0xD7, SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, TEM = 0x01 };
-
-const vt_jpeg_decoder *const *vt_jpeg_decoders(int *n) {
-    static const vt_jpeg_decoder *const all[] = {
-#ifdef VT_JPEG_turbo
-        &vt_jpeg_decoder_turbo,
-#endif
-#ifdef VT_JPEG_STB
-        &vt_jpeg_decoder_stb,
-#endif
-    };
-    _Static_assert(sizeof all > 0, "JPEG needs libjpeg-turbo (libjpeg-dev) or stb_image (libstb-dev)");
-    *n = (int)(sizeof all / sizeof *all);
-    return all;
-}
 
 bool vt_is_jpeg(const uint8_t *b, size_t n) { return n >= 3 && b[0] == 0xFF && b[1] == SOI && b[2] == 0xFF; }
 
@@ -64,18 +69,6 @@ static vt_status read_frame_header(vt_jpeg_outline *o, int code, const uint8_t *
     return VT_OK;
 }
 
-/* Whole Huffman tables of at most 256 codes. stb_image 2.27 does not check that and writes past its own. */
-static vt_status check_huffman_tables(const uint8_t *s, size_t len, const char *path, vt_err *e) {
-    while (len > 0) {
-        size_t codes = 0;
-        for (size_t i = 1; i <= 16 && i < len; i++) codes += s[i];
-        if (codes > 256 || len < 17 + codes)
-            return vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: a Huffman table of %zu codes", path, codes);
-        s += 17 + codes, len -= 17 + codes;
-    }
-    return VT_OK;
-}
-
 vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const char *path, vt_err *e) {
     *o = (vt_jpeg_outline){0};
     if (!vt_is_jpeg(b, n)) return vt_fail(e, VT_E_FORMAT, "%s: is not a JPEG file", path);
@@ -91,7 +84,6 @@ vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const 
         /* SOF0 to SOF15, but for DHT, JPG and DAC */
         if (code >= SOF0 && code < RST0 && code != DHT && code != 0xC8 && code != 0xCC)
             VT_TRY(read_frame_header(o, code, b + at + 2, len - 2, n, path, e));
-        if (code == DHT) VT_TRY(check_huffman_tables(b + at + 2, len - 2, path, e));
         scan = scan || code == SOS;
         at += len;
     }
@@ -99,22 +91,125 @@ vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const 
     return vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: it holds no picture", path);
 }
 
-vt_status vt_jpeg_parse_by(const vt_jpeg_decoder *by, const uint8_t *bytes, size_t n, const char *path, vt_image *out,
-                           vt_err *e) {
+/* ---- decoding ---- */
+
+/* Of a progressive file; sensible ones have about ten, and each costs a pass over the picture. */
+#define SCANS_MAX 500
+
+/* Everything decode() touches lives here, not in its locals: longjmp may lose those. */
+typedef struct jpeg_job {
+    struct jpeg_decompress_struct c;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf back;
+    const uint8_t *bytes;
+    size_t n;
+    const vt_jpeg_outline *outline; /* what rgb has room for */
+    uint8_t *rgb, *row;
+    int code; /* of the error */
+    char text[JMSG_LENGTH_MAX];
+} jpeg_job;
+
+_Noreturn static void on_error(j_common_ptr c) {
+    jpeg_job *j = c->client_data;
+    j->code = c->err->msg_code;
+    c->err->format_message(c, j->text);
+    longjmp(j->back, 1);
+}
+
+/* Warnings that mean lost or invented pixels are errors; the others (bytes between markers, odd versions) are not. */
+static void on_message(j_common_ptr c, int level) {
+    static const int damage[] = {JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE,     JWRN_MUST_RESYNC,
+                                 JWRN_JPEG_EOF,   JWRN_BOGUS_PROGRESSION, JWRN_ARITH_BAD_CODE};
+    for (size_t i = 0; level < 0 && i < sizeof damage / sizeof *damage; i++)
+        if (c->err->msg_code == damage[i]) on_error(c);
+}
+
+static void on_progress(j_common_ptr c) {
+    jpeg_job *j = c->client_data;
+    if (j->c.input_scan_number <= SCANS_MAX) return;
+    snprintf(j->text, sizeof j->text, "more than %d scans", SCANS_MAX);
+    longjmp(j->back, 1);
+}
+
+/* Pillow's MULDIV255: a * b / 255, rounded */
+static int product_over_255(int a, int b) {
+    int t = a * b + 128;
+    return ((t >> 8) + t) >> 8;
+}
+
+/* Row y, `components` interleaved samples, to the three planes. */
+static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
+    size_t w = j->c.output_width, plane = w * j->c.output_height;
+    int k = j->c.output_components;
+    for (size_t x = 0; x < w; x++, row += k) {
+        uint8_t *out = j->rgb + y * w + x;
+        for (int c = 0; c < 3; c++) {
+            int v = row[k == 1 ? 0 : c];
+            if (k == 4) { /* row holds 255 - ink; Pillow: (255 - K) - C (255 - K) / 255 */
+                v = row[3] - product_over_255(255 - v, row[3]);
+                v = v < 0 ? 0 : v;
+            }
+            out[(size_t)c * plane] = (uint8_t)v;
+        }
+    }
+}
+
+/* False on an error, whose text is in j->text. */
+static bool decode_jpeg(jpeg_job *j) {
+    if (setjmp(j->back)) return false;
+    jpeg_create_decompress(&j->c);
+    j->c.progress = &j->progress;
+    jpeg_mem_src(&j->c, j->bytes, (unsigned long)j->n);
+    jpeg_read_header(&j->c, TRUE);
+    int k = j->c.num_components;
+    j->c.out_color_space = k == 1 ? JCS_GRAYSCALE : k == 3 ? JCS_RGB : JCS_CMYK;
+    jpeg_start_decompress(&j->c);
+    if (j->c.output_width != (unsigned)j->outline->width || j->c.output_height != (unsigned)j->outline->height) {
+        snprintf(j->text, sizeof j->text, "%u x %u pixels were decoded of %d x %d", j->c.output_width,
+                 j->c.output_height, j->outline->width, j->outline->height);
+        return false;
+    }
+    j->row = malloc((size_t)j->c.output_width * (size_t)j->c.output_components);
+    if (!j->row) ERREXIT1(&j->c, JERR_OUT_OF_MEMORY, 0);
+    for (size_t y = 0; y < j->c.output_height; y++) {
+        jpeg_read_scanlines(&j->c, &j->row, 1);
+        row_to_planes(j, j->row, y);
+    }
+    jpeg_finish_decompress(&j->c); /* up to EOI: a file cut there is refused, too */
+    return true;
+}
+
+vt_status vt_jpeg_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
+                         vt_err *e) {
+    jpeg_job *j = calloc(1, sizeof *j);
+    if (!j) return vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path);
+    j->c.err = jpeg_std_error(&j->errors);
+    j->errors.error_exit = on_error;
+    j->errors.emit_message = on_message;
+    j->progress.progress_monitor = on_progress;
+    j->c.client_data = j;
+    j->bytes = bytes, j->n = n, j->outline = o, j->rgb = rgb;
+    vt_status r = VT_OK;
+    if (!decode_jpeg(j))
+        r = j->code == JERR_OUT_OF_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path)
+                                          : vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: %s", path, j->text);
+    jpeg_destroy_decompress(&j->c);
+    free(j->row);
+    free(j);
+    return r;
+}
+
+vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
     vt_jpeg_outline o;
     *out = (vt_image){0};
     VT_TRY(vt_jpeg_inspect(&o, bytes, n, path, e));
     uint8_t *rgb = malloc(3 * (size_t)o.width * (size_t)o.height);
     if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, o.width, o.height);
-    vt_status r = by->decode(rgb, &o, bytes, n, path, e);
+    vt_status r = vt_jpeg_decode(rgb, &o, bytes, n, path, e);
     if (r == VT_OK)
         *out = (vt_image){{3, o.height, o.width}, rgb, NULL};
     else
         free(rgb);
     return r;
-}
-
-vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
-    int count;
-    return vt_jpeg_parse_by(vt_jpeg_decoders(&count)[0], bytes, n, path, out, e);
 }
