@@ -98,6 +98,10 @@ GEN += $(OUT)/gen/maps.inc
 $(OUT)/gen/networks.inc: maps/networks.txt
 	@mkdir -p $(@D); sed '/^\(#\|$$\)/d; s/[\\"]/\\&/g; s/^\([^ ]*\) *\([^ ]*\) *\(.*\)/{"\1", "\2", "\3"},/' $< >$@
 GEN += $(OUT)/gen/networks.inc
+# ImageNet's class identifiers, each a string.
+$(OUT)/gen/wnids.inc: src/io/wnids.txt
+	@mkdir -p $(@D); sed '/^#/d; s/n[0-9]*/"&",/g' $< >$@
+GEN += $(OUT)/gen/wnids.inc
 # The style of the pages, a string for each line; comments and indents stay here.
 $(OUT)/gen/page.inc: src/eval/report/page.css
 	@mkdir -p $(@D); sed 's/^ *//; /^\/\*.*\*\/$$/d; /^\/\*/,/\*\/$$/d; /^$$/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@

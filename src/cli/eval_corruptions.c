@@ -10,7 +10,7 @@
 #include "core/opt.h"
 #include "core/markup.h"
 #include "eval/report/summary.h"
-#include "io/dataset.h"
+#include "io/folders.h"
 
 enum { MOST_NAMES = 256 };
 
@@ -30,8 +30,8 @@ typedef struct cell {
 
 typedef struct sweep {
     const char *names[MOST_NAMES];
-    int n, from, to; /* corruptions; severities */
-    char (*folder)[64];
+    int n, from, to;    /* corruptions; severities */
+    vt_folders known;   /* that the data have */
     char (*labels)[56]; /* of the rows: clean, every attack, worst case */
     int rows;
     cell *cells; /* [n][to - from + 1][rows] */
@@ -52,23 +52,20 @@ static cell *cell_at(const sweep *s, int name, int severity, int row) {
 
 /* ---- what is asked for ---- */
 
-static vt_status fail_unknown_corruption(const char *name, const sweep *s, int n, const char *data, vt_err *e) {
-    const char *known[MOST_NAMES];
-    int most = n < MOST_NAMES ? n : MOST_NAMES;
-    for (int i = 0; i < most; i++) known[i] = s->folder[i];
-    const char *near = vt_nearest(name, known, (size_t)most);
+static vt_status fail_unknown_corruption(const char *name, const sweep *s, const char *data, vt_err *e) {
+    const char *near = vt_nearest(name, (const char *const *)s->known.name, (size_t)s->known.n);
     return vt_fail(e, VT_E_USAGE, "--corruption names '%.60s', but %s has no %.60s.npy%s%s%s", name, data, name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static vt_status add_name(sweep *s, const char *name, int n, const char *data, vt_err *e) {
+static vt_status add_name(sweep *s, const char *name, const char *data, vt_err *e) {
     int k = 0;
-    while (k < n && strcmp(s->folder[k], name)) k++;
-    if (k == n) return fail_unknown_corruption(name, s, n, data, e);
+    while (k < s->known.n && strcmp(s->known.name[k], name)) k++;
+    if (k == s->known.n) return fail_unknown_corruption(name, s, data, e);
     for (int i = 0; i < s->n; i++)
-        if (s->names[i] == s->folder[k]) return vt_fail(e, VT_E_USAGE, "--corruption names '%s' twice", name);
+        if (s->names[i] == s->known.name[k]) return vt_fail(e, VT_E_USAGE, "--corruption names '%s' twice", name);
     if (s->n == MOST_NAMES) return vt_fail(e, VT_E_USAGE, "--corruption names more than %d corruptions", MOST_NAMES);
-    s->names[s->n++] = s->folder[k];
+    s->names[s->n++] = s->known.name[k];
     return VT_OK;
 }
 
@@ -76,7 +73,6 @@ static vt_status parse(sweep *s, const vt_cli *c, vt_err *e) {
     const char *text = vt_cli_get(c, "corruption"), *data = vt_cli_get(c, "data");
     char buf[4096], *rest;
     long long severity;
-    int n;
     s->out = vt_cli_get(c, "out");
     if (!s->out)
         return vt_fail(e, VT_E_USAGE,
@@ -87,15 +83,15 @@ static vt_status parse(sweep *s, const vt_cli *c, vt_err *e) {
     if (!data) return vt_fail(e, VT_E_USAGE, "--corruption needs --data FOLDER (CIFAR-10-C)");
     VT_TRY(vt_cli_int(c, "severity", 1, VT_SEVERITIES, 0, &severity, e));
     s->from = severity ? (int)severity : 1, s->to = severity ? (int)severity : VT_SEVERITIES;
-    VT_TRY(vt_corruptions_list(&s->folder, &n, data, e));
+    VT_TRY(vt_corruptions_list(&s->known, data, e));
     if (!strcmp(text, "all")) {
-        for (int i = 0; i < n; i++) VT_TRY(add_name(s, s->folder[i], n, data, e));
+        for (int i = 0; i < s->known.n; i++) VT_TRY(add_name(s, s->known.name[i], data, e));
         return VT_OK;
     }
     if (snprintf(buf, sizeof buf, "%s", text) >= (int)sizeof buf)
         return vt_fail(e, VT_E_USAGE, "--corruption is longer than %zu characters", sizeof buf - 1);
     for (char *word = strtok_r(buf, ",", &rest); word; word = strtok_r(NULL, ",", &rest))
-        VT_TRY(add_name(s, word, n, data, e));
+        VT_TRY(add_name(s, word, data, e));
     return s->n ? VT_OK
                 : vt_fail(e, VT_E_USAGE, "--corruption is '%s', must be names separated by commas, or all", text);
 }
@@ -269,6 +265,6 @@ vt_status vt_eval_corruptions(const vt_cli *c, vt_status (*once)(const vt_cli *c
     vt_status st = parse(&s, c, e);
     if (st == VT_OK) st = run_all(&s, c, once, e);
     if (st == VT_OK) st = report_sweep(&s, e);
-    free(s.folder), free(s.labels), free(s.cells);
+    vt_folders_free(&s.known), free(s.labels), free(s.cells);
     return st;
 }

@@ -19,9 +19,22 @@ bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name) {
     return snprintf(out, VT_PATH_MAX, "%s/%s", dir, name) < VT_PATH_MAX;
 }
 
+vt_status vt_path_in(char out[VT_PATH_MAX], const char *dir, const char *name, vt_err *e) {
+    return vt_path(out, dir, name) ? VT_OK : vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+}
+
+bool vt_ends_in(const char *path, const char *end) {
+    size_t n = strlen(path), k = strlen(end);
+    return n > k && !strcmp(path + n - k, end);
+}
+
+bool vt_is_folder(const char *path) {
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
 vt_status vt_make_dir(const char *dir, vt_err *e) {
     char path[VT_PATH_MAX];
-    struct stat s;
     if (!*dir || snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
         return vt_fail(e, VT_E_IO, "'%.80s' cannot be used as a folder: its path is empty or longer than %d bytes", dir,
                        VT_PATH_MAX - 1);
@@ -34,15 +47,14 @@ vt_status vt_make_dir(const char *dir, vt_err *e) {
         *p = kept;
         if (!kept) break;
     }
-    if (stat(dir, &s) != 0 || !S_ISDIR(s.st_mode)) return vt_fail(e, VT_E_IO, "%s: exists and is not a folder", dir);
-    return VT_OK;
+    return vt_is_folder(dir) ? VT_OK : vt_fail(e, VT_E_IO, "%s: exists and is not a folder", dir);
 }
 
 vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;
     VT_TRY(vt_make_dir(dir, e));
-    if (!vt_path(path, dir, below)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(path, dir, below, e));
     for (char *p = path + strlen(dir) + 1;; p++) {
         if (*p && *p != '/') continue;
         char kept = *p;

@@ -12,6 +12,10 @@
 #define VT_PATH_MAX 4096
 
 bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false: too long */
+/* The same with a sentence. */
+vt_status vt_path_in(char out[VT_PATH_MAX], const char *dir, const char *name, vt_err *e);
+bool vt_ends_in(const char *path, const char *end); /* after something else */
+bool vt_is_folder(const char *path);                /* links are followed */
 /* Makes dir and its parents. */
 vt_status vt_make_dir(const char *dir, vt_err *e);
 /* Makes dir, and in it `below` and its parents, of which none may be a link: what is written below dir stays there. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,4 +48,13 @@ bool vt_text_is_plain(const char *text) {
     for (; *text; text++)
         if (is_control_byte(&at, (unsigned char)*text)) return false;
     return true;
+}
+
+void vt_text_item(char *list, size_t size, const char *fmt, ...) {
+    size_t at = strlen(list);
+    va_list ap;
+    if (at) at += (size_t)snprintf(list + at, size - at, ", ");
+    va_start(ap, fmt);
+    if (at < size) vsnprintf(list + at, size - at, fmt, ap);
+    va_end(ap);
 }

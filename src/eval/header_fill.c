@@ -10,7 +10,7 @@
 #include "core/version.h"
 #include "eval/evaluate.h"
 #include "io/image.h"
-#include "io/imagenet.h"
+#include "io/classes.h"
 #include "models/checkpoint/doubt.h"
 #include "models/forms.h"
 #include "models/twin.h"

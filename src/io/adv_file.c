@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include "core/files.h"
 #include "core/mem.h"
+#include "core/text.h"
 #include "io/image.h"
 #include "io/mapped.h"
 #include "io/weights.h"
@@ -35,26 +35,23 @@ static int64_t count_arrays(const points_file *f) {
 /* Name of array i without ".npy"; false: it is no array. */
 static bool array_name(const points_file *f, int64_t i, char out[128]) {
     const char *name = f->st ? vt_tensors_at(f->st, (int)i)->name : f->zip ? vt_zip_name(f->zip, i) : "";
-    size_t n = name ? strlen(name) : 128, cut = f->zip ? 4 : 0;
-    if (n < cut || n - cut >= 128 || (cut && strcmp(name + n - cut, ".npy"))) return false;
-    memcpy(out, name, n - cut);
-    out[n - cut] = 0;
+    size_t n = strlen(name) - (f->zip && vt_ends_in(name, ".npy") ? strlen(".npy") : 0);
+    if (n >= 128 || (f->zip && !name[n])) return false;
+    snprintf(out, 128, "%.*s", (int)n, name);
     return true;
 }
 
 static vt_status array_at(const points_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
     const uint8_t *bytes = f->map.bytes;
-    size_t n = f->map.n, step = 1;
+    size_t n = f->map.n;
     if (!f->st) {
         if (f->zip) VT_TRY(vt_zip_entry(f->zip, i, &bytes, &n, e));
         return vt_npy_parse(out, bytes, n, path, e);
     }
     const vt_tensor *t = vt_tensors_at(f->st, (int)i);
     *out = (vt_npy){.dtype = t->dtype, .ndim = t->ndim, .numel = t->numel, .data = t->data};
-    for (int k = t->ndim - 1; k >= 0; k--) {
-        out->shape[k] = t->shape[k], out->stride[k] = step;
-        step *= (size_t)t->shape[k];
-    }
+    memcpy(out->shape, t->shape, sizeof out->shape);
+    vt_npy_set_strides(out, false);
     return VT_OK;
 }
 
@@ -98,9 +95,8 @@ static const char *way_out(const points_file *f) {
 
 static vt_status no_array(const points_file *f, const char *path, const char *want, const char *why, vt_err *e) {
     char name[128], list[300] = "";
-    for (int64_t i = 0, used = 0; i < count_arrays(f) && used < 250; i++)
-        if (array_name(f, i, name))
-            used += snprintf(list + used, sizeof list - (size_t)used, "%s%.60s", used ? ", " : "", name);
+    for (int64_t i = 0; i < count_arrays(f) && strlen(list) < 250; i++)
+        if (array_name(f, i, name)) vt_text_item(list, sizeof list, "%.60s", name);
     return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s%s)", path, want, why, *list ? list : "none",
                    way_out(f));
 }
@@ -232,14 +228,13 @@ static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *
     for (int i = 0; i < n; i++) {
         vt_image im = {0};
         char file[VT_PATH_MAX];
-        if (!vt_path(file, path, all[i].name)) return vt_fail(e, VT_E_IO, "%s: path is too long", path);
+        VT_TRY(vt_path_in(file, path, all[i].name, e));
         VT_TRY(vt_image_read(file, &im, e));
         size_t size = vt_shape_values(im.shape), total = size * (size_t)n;
-        vt_status s = VT_OK;
-        if (!i) s = vt_memory_check(path, total, e);
+        vt_status s = i ? VT_OK : vt_memory_check(path, total, e);
+        if (!i) p->shape = im.shape;
         if (!i && s == VT_OK && !(p->file->pixels = malloc(total)))
             s = vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
-        if (!i) p->shape = im.shape;
         if (s == VT_OK && !vt_shape_same(im.shape, p->shape))
             s = vt_fail(e, VT_E_USAGE, "%s: is %d x %d pixels, the first picture is %d x %d", file, im.shape.width,
                         im.shape.height, p->shape.width, p->shape.height);
@@ -247,14 +242,9 @@ static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *
         vt_image_free(&im);
         VT_TRY(s);
     }
-    vt_shape c = p->shape;
-    size_t plane = vt_shape_plane(c);
-    *x = (vt_npy){.dtype = VT_U8,
-                  .ndim = 4,
-                  .shape = {n, c.channels, c.height, c.width},
-                  .numel = (size_t)n * vt_shape_values(c),
-                  .stride = {vt_shape_values(c), plane, (size_t)c.width, 1},
-                  .data = p->file->pixels};
+    *x = (vt_npy){.dtype = VT_U8, .ndim = 4, .numel = (size_t)n * vt_shape_values(p->shape), .data = p->file->pixels};
+    x->shape[0] = n, x->shape[1] = p->shape.channels, x->shape[2] = p->shape.height, x->shape[3] = p->shape.width;
+    vt_npy_set_strides(x, false);
     return VT_OK;
 }
 
@@ -277,23 +267,13 @@ static vt_status open_folder(vt_adv_file *p, const char *path, vt_err *e) {
 /* Is the archive torch.save's? */
 static bool is_saved(const vt_zip *z) {
     for (int64_t i = 0; i < vt_zip_count(z); i++) {
-        const char *name = vt_zip_name(z, i), *slash = name ? strrchr(name, '/') : NULL;
-        if (slash && !strcmp(slash, "/data.pkl")) return true;
+        if (vt_ends_in(vt_zip_name(z, i), "/data.pkl")) return true;
     }
     return false;
 }
 
-vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
-    *p = (vt_adv_file){.file = calloc(1, sizeof *p->file)};
+static vt_status open_arrays(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     points_file *f = p->file;
-    struct stat is;
-    if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    if (!stat(path, &is) && S_ISDIR(is.st_mode)) {
-        VT_TRY(open_folder(p, path, e));
-        VT_TRY(check_shape(p, path, e));
-        measure_value_range(p);
-        return VT_OK;
-    }
     VT_TRY(vt_mapped_open(&f->map, path, e));
     bool zip = f->map.n >= 2 && !memcmp(f->map.bytes, "PK", 2);
     if (zip) VT_TRY(vt_zip_open(&f->zip, f->map.bytes, f->map.n, path, e));
@@ -302,13 +282,19 @@ vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor,
         f->zip = NULL;
     }
     if (!f->zip && (f->map.n < 6 || memcmp(f->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_saved_open(&f->st, path, e));
-    VT_TRY(choose_array(p, path, tensor, e));
+    return choose_array(p, path, tensor, e);
+}
+
+vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
+    *p = (vt_adv_file){.file = calloc(1, sizeof *p->file)};
+    if (!p->file) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    bool folder = vt_is_folder(path);
+    VT_TRY(folder ? open_folder(p, path, e) : open_arrays(p, path, tensor, e));
     VT_TRY(check_shape(p, path, e));
-    VT_TRY(read_index(p, path, e));
+    if (!folder) VT_TRY(read_index(p, path, e));
     measure_value_range(p);
     return VT_OK;
 }
-
 void vt_adv_file_close(vt_adv_file *p) {
     if (p->file) {
         vt_zip_close(p->file->zip);

@@ -2,28 +2,16 @@
 /* What NumPy's arrays and CIFAR's dictionary look like in a pickle: ndarray.__reduce__ in NumPy, and the description of
  * the Python version on CIFAR's page (docs/images.md). Python 2 wrote the official files; Python 3 writes the same
  * again with bytes for its texts. */
-#include "io/cifar_py.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include "io/dataset.h"
-#include "io/npy.h"
 #include "io/pickle.h"
-
-struct vt_cifar_py {
-    vt_tensors *st; /* the file and the tree of its pickle */
-    vt_npy pixels;
-    int record;
-    int64_t count;
-    uint8_t *labels; /* [count], or [count,2]: coarse, fine */
-};
+#include "io/records.h"
 
 /* ---- nodes ---- */
 
-static bool has_text(const vt_node *n, const char *text) {
-    if (!n || (n->kind != VT_NODE_TEXT && n->kind != VT_NODE_BYTES)) return false;
-    return n->u.text.n == strlen(text) && !memcmp(n->u.text.s, text, n->u.text.n);
-}
+static bool is_text(const vt_node *n) { return n && (n->kind == VT_NODE_TEXT || n->kind == VT_NODE_BYTES); }
+
+static bool has_text(const vt_node *n, const char *text) { return is_text(n) && vt_text_is(n->u.text, text); }
 
 static const vt_node *find_dict_value(const vt_node *dict, const char *key) {
     for (uint32_t i = 0; i + 1 < dict->u.list.n; i += 2)
@@ -37,53 +25,32 @@ static const vt_node *tuple_item(const vt_node *n, uint32_t i) {
     return there ? n->u.list.v[i] : NULL;
 }
 
-static bool read_int_node(const vt_node *n, int64_t *out) {
-    if (!n || n->kind != VT_NODE_INT) return false;
-    *out = n->u.i;
-    return true;
-}
-
 /* ---- numpy.core.multiarray._reconstruct(...) with the state (version, shape, dtype, Fortran order, bytes) ---- */
 
 /* dtype("u1", ...) with the state (3, "<", ...). */
 static bool read_dtype(vt_npy *a, const vt_node *dtype) {
-    static const struct {
-        const char *code;
-        vt_dtype dtype;
-    } codes[] = {{"u1", VT_U8}, {"i1", VT_I8}, {"i2", VT_I16}, {"i4", VT_I32}, {"i8", VT_I64}};
     const vt_node *code = tuple_item(tuple_item(dtype, 0), 0);
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        if (!has_text(code, codes[i].code)) continue;
-        a->dtype = codes[i].dtype;
-        a->swap = has_text(tuple_item(tuple_item(dtype, 1), 1), ">") && vt_dtype_size(a->dtype) > 1;
-        return true;
-    }
-    return false;
+    if (!is_text(code) || !vt_npy_dtype(&a->dtype, code->u.text.s, code->u.text.n)) return false;
+    a->swap = has_text(tuple_item(tuple_item(dtype, 1), 1), ">") && vt_dtype_size(a->dtype) > 1;
+    return true;
 }
 
-static bool read_shape(vt_npy *a, const vt_node *shape, const vt_node *fortran) {
-    size_t step = 1;
+static bool read_shape(vt_npy *a, const vt_node *shape) {
     if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
     a->ndim = (int)shape->u.list.n;
     for (int i = 0; i < a->ndim; i++)
-        if (!read_int_node(tuple_item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
-    bool columns = fortran && fortran->kind == VT_NODE_BOOL && fortran->u.i;
-    for (int i = 0; i < a->ndim; i++) {
-        int k = columns ? i : a->ndim - 1 - i;
-        a->stride[k] = step;
-        step *= (size_t)a->shape[k]; /* not used before vt_shape_bytes has accepted the shape */
-    }
+        if (!vt_node_int(tuple_item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
     return true;
 }
 
 static bool read_array(vt_npy *a, const vt_node *n) {
     size_t bytes;
     const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? tuple_item(n, 1) : NULL, *data = tuple_item(state, 4);
+    const vt_node *fortran = tuple_item(state, 3);
     *a = (vt_npy){.ndim = 0};
-    if (!data || (data->kind != VT_NODE_TEXT && data->kind != VT_NODE_BYTES)) return false;
-    if (!read_shape(a, tuple_item(state, 1), tuple_item(state, 3)) || !read_dtype(a, tuple_item(state, 2)))
-        return false;
+    if (!is_text(data) || !read_shape(a, tuple_item(state, 1)) || !read_dtype(a, tuple_item(state, 2))) return false;
     if (!vt_shape_bytes(a->shape, a->ndim, a->dtype, &a->numel, &bytes) || bytes != data->u.text.n) return false;
+    vt_npy_set_strides(a, fortran->kind == VT_NODE_BOOL && fortran->u.i);
     a->data = (const uint8_t *)data->u.text.s;
     return true;
 }
@@ -95,7 +62,7 @@ static uint8_t as_byte(int64_t label) { return label >= 0 && label < 255 ? (uint
 /* A list of whole numbers, or an array, one for each image: into labels[at], labels[at + step], ... */
 static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, size_t at, size_t step, vt_err *e) {
     vt_npy a;
-    bool array = read_array(&a, n) && a.ndim == 1, list = n && n->kind == VT_NODE_LIST;
+    bool array = read_array(&a, n) && a.ndim == 1 && !vt_npy_is_real(&a), list = n && n->kind == VT_NODE_LIST;
     int64_t count = array ? a.shape[0] : list ? (int64_t)n->u.list.n : -1, v;
     if (count != b->count)
         return vt_fail(e, VT_E_FORMAT, "%s: has %lld images, and '%s' is no list of as many numbers", b->st->path,
@@ -103,7 +70,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
     for (int64_t i = 0; i < count; i++) {
         if (array)
             v = vt_npy_whole(&a, (size_t)i);
-        else if (!read_int_node(n->u.list.v[i], &v))
+        else if (!vt_node_int(n->u.list.v[i], &v))
             return vt_fail(e, VT_E_FORMAT, "%s: the label of image %lld in '%s' is %s, not a whole number", b->st->path,
                            (long long)i, key, vt_node_name(n->u.list.v[i]));
         b->labels[at + (size_t)i * step] = as_byte(v);
@@ -134,38 +101,21 @@ static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
     return read_labels(b, find_dict_value(root, "fine_labels"), "fine_labels", 1, 2, e);
 }
 
-vt_status vt_cifar_py_parse(vt_cifar_py **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+vt_status vt_cifar_py_open(vt_cifar_py *b, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     vt_node *root;
     size_t at = 0;
     vt_err mine = {0};
-    vt_cifar_py *b = calloc(1, sizeof *b);
-    *out = NULL;
+    *b = (vt_cifar_py){0};
     if (!e) e = &mine;
-    if (!b) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    vt_status s = vt_tensors_begin(&b->st, path, bytes, n, e);
-    if (s == VT_OK) s = vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e);
-    if (s == VT_OK) s = read_dict(b, root, e);
-    if (s != VT_OK) {
-        vt_cifar_py_close(b);
-        return s;
-    }
-    *out = b;
-    return VT_OK;
-}
-
-vt_status vt_cifar_py_open(vt_cifar_py **out, const char *path, vt_err *e) {
-    return vt_cifar_py_parse(out, NULL, 0, path, e);
+    VT_TRY(vt_tensors_begin(&b->st, path, bytes, n, e));
+    VT_TRY(vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e));
+    return read_dict(b, root, e);
 }
 
 void vt_cifar_py_close(vt_cifar_py *b) {
-    if (!b) return;
     vt_tensors_close(b->st);
     free(b->labels);
-    free(b);
 }
-
-int vt_cifar_py_record(const vt_cifar_py *b) { return b->record; }
-int64_t vt_cifar_py_count(const vt_cifar_py *b) { return b->count; }
 
 void vt_cifar_py_read(const vt_cifar_py *b, int64_t i, uint8_t *record) {
     size_t head = (size_t)b->record - VT_CIFAR_PIXELS, first = (size_t)i * b->pixels.stride[0];

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
 #include "core/opt.h"
+#include "core/text.h"
 #include "io/folders.h"
 #include "io/unsupported_file.h"
 
@@ -46,14 +46,9 @@ void vt_dataset_say(vt_dataset *d, const char *format, ...) {
     va_end(ap);
 }
 
-static bool is_dir(const char *path) {
-    struct stat s;
-    return !stat(path, &s) && S_ISDIR(s.st_mode);
-}
-
 /* `folder`/`name` into buf; false: too long, or not there. */
-static bool join_existing_path(char buf[4096], const char *folder, const char *name) {
-    return snprintf(buf, 4096, "%s/%s", folder, name) < 4096 && !access(buf, F_OK);
+static bool join_existing_path(char buf[VT_PATH_MAX], const char *folder, const char *name) {
+    return vt_path(buf, folder, name) && !access(buf, F_OK);
 }
 
 static const vt_dataset_def *find_def(const char *path) {
@@ -73,11 +68,8 @@ static bool find_packed(const char *path, char name[256]) {
     DIR *dir = opendir(path);
     bool found = false;
     for (struct dirent *d; dir && !found && (d = readdir(dir));)
-        for (size_t i = 0; i < sizeof ends / sizeof *ends && !found; i++) {
-            size_t n = strlen(d->d_name), k = strlen(ends[i]);
-            found = n > k && !strcmp(d->d_name + n - k, ends[i]);
-            if (found) snprintf(name, 256, "%s", d->d_name);
-        }
+        for (size_t i = 0; i < sizeof ends / sizeof *ends && !found; i++)
+            if ((found = vt_ends_in(d->d_name, ends[i]))) snprintf(name, 256, "%s", d->d_name);
     if (dir) closedir(dir);
     return found;
 }
@@ -90,25 +82,20 @@ static vt_status refuse_kind(const char *path, vt_err *e) {
 }
 
 static vt_status no_format(const char *path, vt_err *e) {
-    char list[600], name[256];
-    size_t at = 0;
+    char list[600] = "", name[256];
     int n;
     const vt_dataset_def *const *defs = vt_dataset_defs(&n);
-    if (is_dir(path) && find_packed(path, name))
+    if (vt_is_folder(path) && find_packed(path, name))
         return vt_fail(e, VT_E_FORMAT, "%s: holds no images, but %.120s: unpack it there", path, name);
-    if (!is_dir(path)) VT_TRY(refuse_kind(path, e));
-    for (int i = 0; i < n && at < sizeof list; i++)
-        at +=
-            (size_t)snprintf(list + at, sizeof list - at, "%s%s (%s)", i ? ", " : "", defs[i]->name, defs[i]->summary);
+    if (!vt_is_folder(path)) VT_TRY(refuse_kind(path, e));
+    for (int i = 0; i < n; i++) vt_text_item(list, sizeof list, "%s (%s)", defs[i]->name, defs[i]->summary);
     return vt_fail(e, VT_E_FORMAT, "%s: is not a data set of a known format: %s", path, list);
 }
 
 /* What is not there; CIFAR can be had. */
 static vt_status not_there(const char *path, vt_err *e) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int why = errno;
-    bool cifar = !strncasecmp(name, "cifar", 5);
-    return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(why),
+    bool cifar = !strncasecmp(basename(path), "cifar", 5);
+    return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(errno),
                    cifar ? " (" VT_CIFAR_URL " has cifar-10-python.tar.gz and cifar-10-binary.tar.gz: unpack one)"
                          : "");
 }
@@ -118,29 +105,23 @@ static bool looks_like_set(const char *path) {
     const vt_dataset_def *def = find_def(path);
     if (def && strcmp(def->name, "folder")) return true;
     vt_folders f;
-    vt_split ignored;
-    bool split = false;
-    if (vt_folders_list(&f, path, NULL) == VT_OK)
-        for (int i = 0; i < f.n && !split; i++) split = vt_split_named(f.name[i], &ignored);
+    bool split = vt_folders_list(&f, path, NULL) == VT_OK && vt_folders_splits(&f);
     vt_folders_free(&f);
     return split;
 }
 
 int vt_dataset_inside(const char *path, char *list, size_t size) {
-    struct dirent **all = NULL;
-    char buf[4096];
-    int found = 0, n = is_dir(path) ? scandir(path, &all, NULL, alphasort) : 0;
-    size_t at = 0;
+    vt_folders f;
+    char buf[VT_PATH_MAX];
+    int found = 0;
     *list = 0;
-    for (int i = 0; i < n; i++) {
-        const char *name = all[i]->d_name;
-        if (*name != '.' && join_existing_path(buf, path, name) && is_dir(buf) && looks_like_set(buf)) {
-            if (at < size) at += (size_t)snprintf(list + at, size - at, "%s%.60s", found ? ", " : "", name);
-            found++;
-        }
-        free(all[i]);
+    vt_folders_list(&f, path, NULL);
+    for (int i = 0; i < f.n; i++) {
+        if (!vt_path(buf, path, f.name[i]) || !looks_like_set(buf)) continue;
+        vt_text_item(list, size, "%.60s", f.name[i]);
+        found++;
     }
-    free(all);
+    vt_folders_free(&f);
     return found;
 }
 
@@ -162,15 +143,14 @@ static const struct {
              {"CIFAR-10-C", true},           {"CIFAR-100-C", true}};
 
 /* The data set that a folder above it stands for, into buf, or path itself. */
-static vt_status find_root(const char **out, const char *path, bool corrupted, char buf[4096], vt_err *e) {
+static vt_status find_root(const char **out, const char *path, bool corrupted, char buf[VT_PATH_MAX], vt_err *e) {
     const char *first = NULL;
-    char full[4096];
-    const vt_dataset_def *def = is_dir(path) ? find_def(path) : NULL;
+    char full[VT_PATH_MAX];
+    const vt_dataset_def *def = vt_is_folder(path) ? find_def(path) : NULL;
     *out = path;
-    if (!is_dir(path) || (def && strcmp(def->name, "folder"))) return VT_OK; /* it is one itself */
+    if (!vt_is_folder(path) || (def && strcmp(def->name, "folder"))) return VT_OK; /* it is one itself */
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        if (usual[i].corrupted != corrupted || !join_existing_path(full, path, usual[i].name) || !is_dir(full))
-            continue;
+        if (usual[i].corrupted != corrupted || !vt_path(full, path, usual[i].name) || !vt_is_folder(full)) continue;
         if (first)
             return vt_fail(e, VT_E_USAGE, "%s: holds several data sets (%s, %s): name one of them", path, first,
                            usual[i].name);
@@ -181,26 +161,21 @@ static vt_status find_root(const char **out, const char *path, bool corrupted, c
 
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e) {
-    struct stat s;
-    char root[4096];
+    char root[VT_PATH_MAX];
     bool corrupted = c && *c->name;
     *out = NULL;
     VT_TRY(find_root(&path, path, corrupted, root, e));
     const vt_dataset_def *def = find_def(path);
     if (!def && errno == ENOMEM) return vt_fail(e, VT_E_MEMORY, "%s: no memory to look at it", path);
-    if (!def && stat(path, &s)) return not_there(path, e);
+    if (!def && access(path, F_OK)) return not_there(path, e);
     if (!def) return no_format(path, e);
     if (corrupted && !def->corruptions) return no_corruptions(path, e);
     vt_dataset *d = calloc(1, sizeof *d);
-    if (!d || !(d->path = strdup(path))) {
-        free(d);
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    }
-    d->def = def;
-    d->split = split;
-    d->asked = class_order;
+    if (!d) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    d->def = def, d->split = split, d->asked = class_order;
+    d->path = strdup(path), d->state = calloc(1, def->state);
     if (corrupted) d->corruption = *c;
-    vt_status r = def->open(d, e);
+    vt_status r = d->path && d->state ? def->open(d, e) : vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
     if (r == VT_OK && d->asked && !d->order)
         r = vt_fail(e, VT_E_USAGE, "%s: @class-order is for class folders, these data have none", d->path);
     if (r != VT_OK) {
@@ -218,99 +193,82 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
 /* ---- corruptions ---- */
 
 static int is_array(const struct dirent *d) {
-    size_t n = strlen(d->d_name);
-    return n > 4 && n < 64 + 4 && *d->d_name != '.' && !strcmp(d->d_name + n - 4, ".npy") &&
-           strcmp(d->d_name, "labels.npy");
+    return vt_ends_in(d->d_name, ".npy") && strlen(d->d_name) < sizeof((vt_corruption *)0)->name + 4 &&
+           *d->d_name != '.' && strcmp(d->d_name, "labels.npy");
 }
 
 static int is_severity(const char *name) { return *name >= '1' && *name <= '0' + VT_SEVERITIES && !name[1]; }
 
-/* Folders that hold folders 1 to 5 (ImageNet-C). */
-static vt_status list_trees(char (*list)[64], int *n, const vt_folders *f, const char *path, vt_err *e) {
-    char tree[VT_PATH_MAX];
-    *n = 0;
-    for (int i = 0; i < f->n; i++) {
-        vt_folders g = {0};
-        if (strlen(f->name[i]) >= sizeof *list || !join_existing_path(tree, path, f->name[i])) continue;
-        vt_status s = vt_folders_list(&g, tree, e);
-        bool hit = s == VT_OK && g.n;
-        for (int k = 0; k < g.n; k++) hit = hit && is_severity(g.name[k]);
-        vt_folders_free(&g);
-        VT_TRY(s);
-        if (hit) snprintf(list[(*n)++], sizeof *list, "%s", f->name[i]);
-    }
-    return VT_OK;
-}
-
-static vt_status list_arrays(char (**list)[64], int *n, const char *path, vt_err *e) {
-    char file[4096];
+static vt_status list_arrays(vt_folders *names, const char *path, vt_err *e) {
+    char labels[VT_PATH_MAX];
     struct dirent **all = NULL;
-    int count = is_dir(path) ? scandir(path, &all, is_array, alphasort) : 0;
-    *n = count > 0 && join_existing_path(file, path, "labels.npy") ? count : 0;
-    *list = calloc((size_t)(count > 0 ? count : 0) + 1, sizeof **list);
-    for (int i = 0; i < count; i++) {
-        if (*list) memcpy((*list)[i], all[i]->d_name, strlen(all[i]->d_name) - 4);
+    vt_status s = VT_OK;
+    int n = join_existing_path(labels, path, "labels.npy") ? scandir(path, &all, is_array, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        all[i]->d_name[strlen(all[i]->d_name) - strlen(".npy")] = 0;
+        if (s == VT_OK) s = vt_folders_add(names, all[i]->d_name, path, e);
         free(all[i]);
     }
     free(all);
-    return *list ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
-}
-
-vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e) {
-    char root[4096], (*list)[64] = NULL;
-    vt_folders f = {0};
-    *names = NULL, *n = 0;
-    VT_TRY(find_root(&path, path, true, root, e));
-    vt_status s = list_arrays(&list, n, path, e);
-    if (s == VT_OK && !*n && is_dir(path)) s = vt_folders_list(&f, path, e);
-    if (s == VT_OK && !*n && f.n) {
-        free(list);
-        list = calloc((size_t)f.n, sizeof *list);
-        s = list ? list_trees(list, n, &f, path, e)
-                 : vt_fail(e, VT_E_MEMORY, "%s: no memory for its corruptions", path);
-    }
-    vt_folders_free(&f);
-    if (s == VT_OK && !*n) s = no_corruptions(path, e);
-    if (s == VT_OK)
-        *names = list;
-    else
-        free(list), *n = 0;
     return s;
 }
 
+/* Folders that hold folders 1 to 5 (ImageNet-C). */
+static vt_status list_trees(vt_folders *names, const char *path, vt_err *e) {
+    char tree[VT_PATH_MAX];
+    vt_folders f, g;
+    vt_status s = vt_folders_list(&f, path, e);
+    for (int i = 0; s == VT_OK && i < f.n; i++) {
+        if (strlen(f.name[i]) >= sizeof((vt_corruption *)0)->name || !vt_path(tree, path, f.name[i])) continue;
+        s = vt_folders_list(&g, tree, e);
+        bool hit = s == VT_OK && g.n;
+        for (int k = 0; k < g.n; k++) hit = hit && is_severity(g.name[k]);
+        vt_folders_free(&g);
+        if (hit) s = vt_folders_add(names, f.name[i], path, e);
+    }
+    vt_folders_free(&f);
+    return s;
+}
+
+vt_status vt_corruptions_list(vt_folders *names, const char *path, vt_err *e) {
+    char root[VT_PATH_MAX];
+    *names = (vt_folders){0};
+    VT_TRY(find_root(&path, path, true, root, e));
+    VT_TRY(list_arrays(names, path, e));
+    if (!names->n && vt_is_folder(path)) VT_TRY(list_trees(names, path, e));
+    return names->n ? VT_OK : no_corruptions(path, e);
+}
+
 bool vt_corruptions_text(const char *path, char *out, size_t size) {
-    char(*names)[64];
-    size_t at = 0;
-    int n;
+    vt_folders f;
+    bool any = vt_corruptions_list(&f, path, NULL) == VT_OK;
     *out = 0;
-    if (vt_corruptions_list(&names, &n, path, NULL) != VT_OK) return false;
-    for (int i = 0; i < n && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", names[i]);
-    free(names);
-    return true;
+    for (int i = 0; any && i < f.n; i++) vt_text_item(out, size, "%s", f.name[i]);
+    vt_folders_free(&f);
+    return any;
 }
 
 vt_status vt_corruption_check(const vt_dataset *d, vt_err *e) {
-    char(*names)[64], all[600];
-    const char *known[256], *name = d->corruption.name;
-    int n, k = 0;
+    char all[600];
+    const char *name = d->corruption.name, *near;
+    vt_folders f;
+    int k = 0;
     if (d->split != VT_SPLIT_TEST)
         return vt_fail(e, VT_E_USAGE, "%s: its images are test images, there is no %s split", d->path,
                        vt_split_name(d->split));
-    VT_TRY(vt_corruptions_list(&names, &n, d->path, e));
-    while (k < n && strcmp(names[k], name) != 0) k++;
-    vt_status s = VT_OK;
-    if (k == n) {
-        int most = n < 256 ? n : 256;
-        for (int i = 0; i < most; i++) known[i] = names[i];
-        const char *near = vt_nearest(name, known, (size_t)most);
+    vt_status s = vt_corruptions_list(&f, d->path, e);
+    while (k < f.n && strcmp(f.name[k], name) != 0) k++;
+    if (s == VT_OK && k == f.n) {
+        near = vt_nearest(name, (const char *const *)f.name, (size_t)f.n);
         vt_corruptions_text(d->path, all, sizeof all);
         s = vt_fail(e, VT_E_USAGE, "@corruption is '%s', but %s has %s%s%s%s", name, d->path, all,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
-    free(names);
+    vt_folders_free(&f);
     return s;
 }
+
+/* ---- reading ---- */
 
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     *im = (vt_image){0};
@@ -367,8 +325,7 @@ const char *vt_dataset_image_name(const vt_dataset *d, int64_t i) { return d->de
 
 void vt_dataset_close(vt_dataset *d) {
     if (!d) return;
-    d->def->close(d); /* also after a failed open: state may be NULL */
-    free(d->head), free(d->order), free(d->inside), free(d->train);
-    free(d->path);
+    if (d->state) d->def->close(d);
+    free(d->head), free(d->order), free(d->inside), free(d->train), free(d->state), free(d->path);
     free(d);
 }

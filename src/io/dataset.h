@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A
- * source is one file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe
- * (pread). */
+/* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A source is one
+ * file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe. */
 #ifndef VT_IO_DATASET_H
 #define VT_IO_DATASET_H
 
@@ -30,8 +29,9 @@ typedef struct vt_dataset_def {
     /* Does `path` look like this format (names only; no content is judged here)? */
     bool (*probe)(const char *path);
     bool corruptions; /* may d->corruption have a name? */
-    /* Fills d->count, d->classes, d->hash, d->state; every record is validated here where that is cheap
-     * (file sizes, labels), so that a bad set is refused before a long run starts. */
+    size_t state;     /* bytes of d->state, which is zeroed before `open` and freed after `close` */
+    /* Fills d->count, d->classes, d->hash; what is cheap to check of every record (file sizes, labels) is checked here,
+     * so that a bad set is refused before a long run starts. */
     vt_status (*open)(vt_dataset *d, vt_err *e);
     /* Image i in [0, count): pixels into *im (allocated), label in [0, classes). */
     vt_status (*read)(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
@@ -39,7 +39,7 @@ typedef struct vt_dataset_def {
     const char *(*file)(const vt_dataset *d, int64_t i);
     int (*class_of)(const vt_dataset *d, int64_t i); /* its class, without reading it; NULL: it has to be read */
     void (*expect)(vt_dataset *d, vt_shape want);    /* vt_dataset_expect; NULL: there is one layout */
-    void (*close)(vt_dataset *d);
+    void (*close)(vt_dataset *d);                    /* also after a failed open */
 } vt_dataset_def;
 
 struct vt_dataset {
@@ -55,7 +55,7 @@ struct vt_dataset {
     int *order;               /* [classes] by `asked`: the output that is meant by each class; NULL: as they stand */
     int order_lines;          /* classes that its file names */
     char extra[60];           /* the first of them that has no folder, or "" */
-    char *inside;             /* a folder whose folders may be the classes (io/layout.h), or NULL */
+    char *inside;             /* a folder whose folders may be the classes (io/folders.h), or NULL */
     int inside_classes;       /* how many it has */
     char *train;              /* the class folders of the train split beside this one, one a line, or NULL */
     char said[400];           /* sentences on what was left out or passed over; "" */
@@ -85,7 +85,7 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
  * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
 /* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: none is
- * asked for; io/class_order.h), whose text the caller keeps. */
+ * asked for; io/classes.h), whose text the caller keeps. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
 /* Adds a sentence to d->said, if there is room. */
@@ -99,13 +99,6 @@ vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_i
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
 
-/* The corruptions that `path` (or the CIFAR-10-C within it) has, sorted: its arrays NAME.npy with labels.npy, or
- * folders that hold folders 1 to 5 (ImageNet-C); *names to be freed. */
-vt_status vt_corruptions_list(char (**names)[64], int *n, const char *path, vt_err *e);
-bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, snow"; false: it has none */
-/* Is d->corruption one of them, and the split test? The name is no path then. */
-vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
-
 /* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);
 
@@ -118,12 +111,5 @@ int vt_dataset_inside(const char *path, char *list, size_t size);
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"
-/* CIFAR records, `record` bytes each: VT_CIFAR10 (label, pixels) or VT_CIFAR100 (coarse label, fine label,
- * pixels). Checks that `bytes`, which start with record number `first` of the file, are whole records whose
- * labels are in range. Opening, reading and fuzzing all judge by this function. */
-#define VT_CIFAR_PIXELS 3072
-#define VT_CIFAR10 (1 + VT_CIFAR_PIXELS)
-#define VT_CIFAR100 (2 + VT_CIFAR_PIXELS)
-vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path, vt_err *e);
 
 #endif

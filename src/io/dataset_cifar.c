@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* CIFAR-10 and CIFAR-100 as their authors publish them (cs.toronto.edu/~kriz/cifar.html). Binary version: a folder with
  * data_batch_1..5.bin and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels). Python version,
- * which torchvision keeps: the same names without an end (io/cifar_py.h). Or one such file. The files may hold any
+ * which torchvision keeps: the same names without an end (io/records.h). Or one such file. The files may hold any
  * number of records. Pixels are stored as planes, rows first: already the layout of vt_image. */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,20 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
 #include "core/hash.h"
-#include "io/cifar_py.h"
 #include "io/dataset.h"
+#include "io/records.h"
 
 #define BATCHES 5
 #define CHUNK 256 /* records read at once while the labels are checked */
 
 typedef struct part {
-    char *path;
+    char path[VT_PATH_MAX];
     int fd;               /* of a binary file, else -1 */
-    vt_cifar_py *py;      /* of the Python version, else NULL */
+    int64_t size;         /* its bytes */
+    vt_cifar_py py;       /* of the Python version */
     int64_t first, count; /* records, numbered through the split */
 } part;
 
@@ -65,12 +65,6 @@ vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t fir
                    (long long)first + (long long)whole, n % size, record);
 }
 
-/* `folder`/`name`; NULL when there is no memory. */
-static char *join_path(const char *folder, const char *name) {
-    char *p = NULL;
-    return asprintf(&p, "%s/%s", folder, name) < 0 ? NULL : p;
-}
-
 /* Pickles since protocol 2 begin with 0x80: "train" and "test" may be files of any kind, or folders. */
 static bool is_pickle(const char *path) {
     char first = 0;
@@ -103,16 +97,12 @@ static int last_file(const char *folder, const version *v, bool train) {
     return last;
 }
 
-static bool has_version(const char *folder, const version *v) {
-    return last_file(folder, v, false) || last_file(folder, v, true);
-}
-
 /* The version whose files the folder holds, or NULL; *other: a second one, or NULL. */
 static const version *find_version(const char *folder, const version **other) {
     const version *found = NULL;
     *other = NULL;
     for (int i = 0; i < VERSIONS; i++) {
-        if (!has_version(folder, &versions[i])) continue;
+        if (!last_file(folder, &versions[i], false) && !last_file(folder, &versions[i], true)) continue;
         if (!found)
             found = &versions[i];
         else if (!*other)
@@ -123,44 +113,33 @@ static const version *find_version(const char *folder, const version **other) {
 
 /* A single file of the Python version keeps its name. */
 static bool is_python_file(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = basename(path);
     bool known = !strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") || !strcmp(name, "train") ||
                  !strcmp(name, "test");
     return known && is_pickle(path);
 }
 
 static bool cifar_probe(const char *path) {
-    struct stat s;
     const version *other;
-    size_t n = strlen(path);
-    if (stat(path, &s)) return false;
-    if (S_ISDIR(s.st_mode)) return find_version(path, &other) != NULL;
-    return (n > 4 && !strcmp(path + n - 4, ".bin")) || is_python_file(path);
+    if (vt_is_folder(path)) return find_version(path, &other) != NULL;
+    return (vt_ends_in(path, ".bin") && !access(path, F_OK)) || is_python_file(path);
 }
 
-static vt_status open_binary(part *p, const char *where, vt_err *e) {
-    int64_t size;
-    vt_err why = {0};
-    vt_status s = vt_file_open(&p->fd, &size, p->path, O_RDONLY, &why);
-    if (s != VT_OK) return vt_fail(e, s, "%s%s", why.text, where);
-    return size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
-}
-
-/* Appends a file; takes `path` over. v: which archive it should be of, or NULL. */
-static vt_status add_part(cifar *c, char *path, bool python, const version *v, vt_err *e) {
-    char where[200] = "";
-    if (!path) return vt_fail(e, VT_E_MEMORY, "no memory for the name of a CIFAR file");
+/* Opens the part whose path is set. v: which archive it should be of, or NULL. */
+static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
     part *p = &c->parts[c->n++];
-    *p = (part){.path = path, .fd = -1};
+    vt_err why = {0};
+    char where[200] = "";
+    p->fd = -1;
     if (v) snprintf(where, sizeof where, " (%s holds it: " VT_CIFAR_URL ")", v->archive);
-    if (!python) return open_binary(p, where, e);
-    if (access(path, F_OK)) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(errno), where);
-    VT_TRY(vt_cifar_py_open(&p->py, path, e));
-    int record = vt_cifar_py_record(p->py);
-    if (c->record && record != c->record)
-        return vt_fail(e, VT_E_FORMAT, "%s: holds images of CIFAR-%d, the folder is one of CIFAR-%d", path,
-                       classes_of(record), classes_of(c->record));
-    c->record = record;
+    vt_status s = python ? vt_cifar_py_open(&p->py, NULL, 0, p->path, &why)
+                         : vt_file_open(&p->fd, &p->size, p->path, O_RDONLY, &why);
+    if (s != VT_OK) return vt_fail(e, s, "%s%s", why.text, s == VT_E_IO ? where : "");
+    if (!python) return p->size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
+    if (c->record && p->py.record != c->record)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds images of CIFAR-%d, the folder is one of CIFAR-%d", p->path,
+                       classes_of(p->py.record), classes_of(c->record));
+    c->record = p->py.record;
     return VT_OK;
 }
 
@@ -177,52 +156,48 @@ static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
     c->record = v->record;
     int last = last_file(d->path, v, train);
     if (!last) last = 1; /* the sentence about the missing file names the first */
-    for (int i = 1; i <= last; i++)
-        VT_TRY(add_part(c, join_path(d->path, name_of(name, v, train, i)), v->python, v, e));
+    for (int i = 1; i <= last; i++) {
+        VT_TRY(vt_path_in(c->parts[c->n].path, d->path, name_of(name, v, train, i), e));
+        VT_TRY(open_part(c, v->python, v, e));
+    }
     return VT_OK;
 }
 
 /* One file is what its size says it is, for either split. */
 static vt_status add_single(cifar *c, const vt_dataset *d, vt_err *e) {
-    struct stat s;
     bool python = is_python_file(d->path);
-    VT_TRY(add_part(c, strdup(d->path), python, NULL, e));
+    snprintf(c->parts->path, sizeof c->parts->path, "%s", d->path);
+    VT_TRY(open_part(c, python, NULL, e));
     if (python) return VT_OK;
-    if (fstat(c->parts[0].fd, &s)) return vt_fail(e, VT_E_IO, "%s: %s", d->path, strerror(errno));
-    bool ten = s.st_size % VT_CIFAR10 == 0, hundred = s.st_size % VT_CIFAR100 == 0;
+    long long size = c->parts->size;
+    bool ten = size % VT_CIFAR10 == 0, hundred = size % VT_CIFAR100 == 0;
     if (ten && hundred)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: %lld bytes are whole records of CIFAR-10 (%d bytes) and of CIFAR-100 (%d bytes); put the "
                        "file into a folder, under the name test_batch.bin (CIFAR-10) or test.bin (CIFAR-100)",
-                       d->path, (long long)s.st_size, VT_CIFAR10, VT_CIFAR100);
+                       d->path, size, VT_CIFAR10, VT_CIFAR100);
     if (!ten && !hundred)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: %lld bytes end inside record %lld of CIFAR-10 (%d bytes a record, %lld too many) and "
                        "inside record %lld of CIFAR-100 (%d bytes a record, %lld too many)",
-                       d->path, (long long)s.st_size, (long long)s.st_size / VT_CIFAR10, VT_CIFAR10,
-                       (long long)s.st_size % VT_CIFAR10, (long long)s.st_size / VT_CIFAR100, VT_CIFAR100,
-                       (long long)s.st_size % VT_CIFAR100);
+                       d->path, size, size / VT_CIFAR10, VT_CIFAR10, size % VT_CIFAR10, size / VT_CIFAR100, VT_CIFAR100,
+                       size % VT_CIFAR100);
     c->record = ten ? VT_CIFAR10 : VT_CIFAR100;
     return VT_OK;
 }
 
-/* Up to n bytes from `at`; fewer only at the end of the file. Thread-safe. */
-static vt_status read_at(const part *p, uint8_t *out, size_t n, int64_t at, size_t *got, vt_err *e) {
-    for (*got = 0; *got < n;) {
-        ssize_t k = pread(p->fd, out + *got, n - *got, at + (int64_t)*got);
-        if (k == 0) break;
-        if (k < 0 && errno != EINTR) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", p->path, strerror(errno));
-        if (k > 0) *got += (size_t)k;
-    }
-    return VT_OK;
-}
-
-/* Bytes of up to n records from number `first` on; fewer than n records only at the end of the file. */
+/* Bytes of up to n records from number `first` on; fewer than n records only at the end of the file. Thread-safe. */
 static vt_status read_records(const part *p, int record, uint8_t *out, size_t n, int64_t first, size_t *got,
                               vt_err *e) {
-    if (!p->py) return read_at(p, out, n * (size_t)record, first * record, got, e);
-    for (*got = 0; n-- && first < vt_cifar_py_count(p->py); *got += (size_t)record)
-        vt_cifar_py_read(p->py, first++, out + *got);
+    size_t bytes = n * (size_t)record;
+    ssize_t k = 1;
+    for (*got = 0; p->fd < 0 && *got < bytes && first < p->py.count; *got += (size_t)record)
+        vt_cifar_py_read(&p->py, first++, out + *got);
+    while (p->fd >= 0 && *got < bytes && k > 0) {
+        k = TEMP_FAILURE_RETRY(pread(p->fd, out + *got, bytes - *got, first * record + (int64_t)*got));
+        if (k < 0) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", p->path, strerror(errno));
+        *got += (size_t)k;
+    }
     return VT_OK;
 }
 
@@ -253,11 +228,8 @@ static vt_status scan_all(vt_dataset *d, cifar *c, vt_err *e) {
 }
 
 static vt_status cifar_open(vt_dataset *d, vt_err *e) {
-    struct stat s;
-    cifar *c = d->state = calloc(1, sizeof *c);
-    if (!c) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
-    if (stat(d->path, &s)) return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s", d->path, strerror(errno));
-    VT_TRY(S_ISDIR(s.st_mode) ? add_folder(c, d, e) : add_single(c, d, e));
+    cifar *c = d->state;
+    VT_TRY(vt_is_folder(d->path) ? add_folder(c, d, e) : add_single(c, d, e));
     d->classes = classes_of(c->record);
     return scan_all(d, c, e);
 }
@@ -283,19 +255,17 @@ static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *l
 
 static void cifar_close(vt_dataset *d) {
     cifar *c = d->state;
-    for (int i = 0; c && i < c->n; i++) {
+    for (int i = 0; i < c->n; i++) {
         if (c->parts[i].fd >= 0) close(c->parts[i].fd);
-        vt_cifar_py_close(c->parts[i].py);
-        free(c->parts[i].path);
+        vt_cifar_py_close(&c->parts[i].py);
     }
-    free(c);
-    d->state = NULL;
 }
 
 const vt_dataset_def vt_dataset_def_cifar = {
     .name = "cifar",
     .summary = "CIFAR-10 or CIFAR-100, folder of the binary or Python version, or one file of it",
     .probe = cifar_probe,
+    .state = sizeof(cifar),
     .open = cifar_open,
     .read = cifar_read,
     .close = cifar_close,

@@ -12,13 +12,10 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/files.h"
 #include "core/hash.h"
-#include "io/class_order.h"
-#include "io/dataset.h"
-#include "io/image.h"
+#include "core/text.h"
+#include "io/classes.h"
 #include "io/folders.h"
-#include "io/layout.h"
 
 #define MAX_DEPTH 16 /* below a class folder; ends a circle of links */
 #define EXPECTED "expected is a folder with one sub-folder of .png, .jpg or .jpeg files for each class"
@@ -39,17 +36,12 @@ typedef struct folder {
     vt_folders classes;
     bool annotated; /* the pictures lie in images/, the first part of their paths is the class alone */
     entry *e;
-    size_t n, room, left[ENDINGS]; /* left: files of each of the endings */
+    size_t n, left[ENDINGS]; /* left: files of each of the endings */
 } folder;
 
 static char *join_path(const char *a, const char *b) {
     char *p = NULL;
     return asprintf(&p, "%s/%s", a, b) < 0 ? NULL : p;
-}
-
-static bool is_dir(const char *path) {
-    struct stat s;
-    return !stat(path, &s) && S_ISDIR(s.st_mode);
 }
 
 /* The next entry that is not hidden, links followed; NULL at the end (errno 0) or on a read error. */
@@ -64,22 +56,12 @@ static const char *read_next_entry(DIR *dir, bool *is_folder) {
 }
 
 static bool folder_probe(const char *path) {
-    if (!is_dir(path)) return vt_is_picture(path);
+    if (!vt_is_folder(path)) return vt_is_picture(path);
     DIR *dir = opendir(path); /* errno says it where there is no memory to look */
     bool sub, found = false;
     for (const char *name; dir && !found && (name = read_next_entry(dir, &sub));) found = sub || vt_is_picture(name);
     if (dir) closedir(dir);
     return found;
-}
-
-/* The array with room for item n (doubled when full); NULL, and the array as it was, when there is no memory.
- */
-static void *grow_array(void *array, size_t n, size_t *room, size_t item) {
-    if (n < *room) return array;
-    size_t want = *room ? 2 * *room : 64;
-    void *more = realloc(array, want * item);
-    if (more) *room = want;
-    return more;
 }
 
 static vt_status no_memory(const folder *f, vt_err *e) {
@@ -90,14 +72,11 @@ static vt_status add_file(folder *f, const char *dir, const char *name, int labe
     const char *dot = strrchr(name, '.');
     for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
     if (!vt_is_picture(name)) return VT_OK;
-    char *path = join_path(dir, name);
-    entry *all = grow_array(f->e, f->n, &f->room, sizeof *f->e);
+    bool full = !(f->n & (f->n - 1)); /* the room is the next power of two */
+    entry *all = full ? realloc(f->e, (f->n ? 2 * f->n : 1) * sizeof *all) : f->e;
     if (all) f->e = all;
-    if (!path || !all) {
-        free(path);
-        return no_memory(f, e);
-    }
-    f->e[f->n++] = (entry){path, strlen(dir), label};
+    if (!all || !(f->e[f->n].path = join_path(dir, name))) return no_memory(f, e);
+    f->e[f->n].dir = strlen(dir), f->e[f->n++].label = label;
     return VT_OK;
 }
 
@@ -167,12 +146,9 @@ static vt_status read_lines(const char *path, char **text, line **lines, size_t 
 static vt_status add_lines(folder *f, const line *lines, size_t n, vt_err *e) {
     char dir[VT_PATH_MAX], path[VT_PATH_MAX + 300];
     vt_status s = VT_OK;
-    if (!(f->classes.name = calloc(n, sizeof *f->classes.name))) return no_memory(f, e);
     for (size_t i = 0; s == VT_OK && i < n; i++) {
-        if (!i || strcmp(lines[i].class, lines[i - 1].class) != 0) {
-            if (!(f->classes.name[f->classes.n] = strdup(lines[i].class))) return no_memory(f, e);
-            f->classes.n++;
-        }
+        if (!i || strcmp(lines[i].class, lines[i - 1].class) != 0)
+            VT_TRY(vt_folders_add(&f->classes, lines[i].class, f->root, e));
         snprintf(dir, sizeof dir, "%.200s/images", lines[i].class);
         snprintf(path, sizeof path, "%s/images/%.250s", f->root, lines[i].name);
         if (access(path, F_OK) == 0) s = add_file(f, dir, lines[i].name, f->classes.n - 1, e);
@@ -184,7 +160,7 @@ static vt_status add_lines(folder *f, const line *lines, size_t n, vt_err *e) {
 static vt_status check_lines(const folder *f, const char *path, vt_err *e) {
     char images[VT_PATH_MAX];
     vt_folders all;
-    if (!vt_path(images, f->root, "images")) return vt_fail(e, VT_E_IO, "%s: path is too long", f->root);
+    VT_TRY(vt_path_in(images, f->root, "images", e));
     vt_status s = vt_folders_list(&all, images, e);
     size_t pictures = all.pictures;
     vt_folders_free(&all);
@@ -209,12 +185,10 @@ static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
 
 /* ".webp 2, .bmp 1", the files that are not read; returns whether there are any. */
 static bool list_left(const folder *f, char *out, size_t size) {
-    size_t at = 0;
     *out = 0;
-    for (int i = 0; i < ENDINGS && at < size; i++)
-        if (f->left[i])
-            at += (size_t)snprintf(out + at, size - at, "%s.%s %zu", at ? ", " : "", endings[i], f->left[i]);
-    return at > 0;
+    for (int i = 0; i < ENDINGS; i++)
+        if (f->left[i]) vt_text_item(out, size, ".%s %zu", endings[i], f->left[i]);
+    return *out;
 }
 
 static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
@@ -307,9 +281,8 @@ static void say_all(vt_dataset *d, const folder *f) {
 }
 
 static vt_status folder_open(vt_dataset *d, vt_err *e) {
-    folder *f = d->state = calloc(1, sizeof *f);
-    if (!f) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
-    if (!is_dir(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
+    folder *f = d->state;
+    if (!vt_is_folder(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
     VT_TRY(vt_layout_root(f->root, d, e));
     VT_TRY(list_all(f, d, e));
     if (!f->n) return refuse_empty(f, d->path, e);
@@ -338,20 +311,17 @@ static int folder_class(const vt_dataset *d, int64_t i) { return ((const folder 
 
 static void folder_close(vt_dataset *d) {
     folder *f = d->state;
-    if (!f) return;
     for (size_t i = 0; i < f->n; i++) free(f->e[i].path);
     vt_folders_free(&f->classes);
     free(f->e);
-    free(f);
-    d->state = NULL;
 }
 
 const vt_dataset_def vt_dataset_def_folder = {
     .name = "folder",
     .summary = "PNG or JPEG pictures, one sub-folder for each class, under folders for splits (train, test, val and "
-               "the like) or "
-               "not",
+               "the like) or not",
     .probe = folder_probe,
+    .state = sizeof(folder),
     .corruptions = true,
     .open = folder_open,
     .read = folder_read,

@@ -3,16 +3,15 @@
  * t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (or "test" for t10k, a dot before idx, a name before them), or one
  * images file of them, whose labels lie beside it. Pictures have one channel, as the file has them. */
 #include <dirent.h>
-#include <errno.h>
+#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "core/files.h"
 #include "io/dataset.h"
-#include "io/idx.h"
 #include "io/mapped.h"
+#include "io/records.h"
 
 typedef struct pair {
     char path[2][VT_PATH_MAX];
@@ -22,21 +21,19 @@ typedef struct pair {
 
 /* ---- the format ---- */
 
-static uint32_t big_endian(const uint8_t *b) {
-    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-}
-
 vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic, const char *path, vt_err *e) {
     size_t sides = magic & 0xff, head = 4 + 4 * sides;
-    uint32_t found = n >= 4 ? big_endian(bytes) : 0, side[3] = {1, 1, 1};
+    uint32_t found = 0, side[3] = {1, 1, 1};
     const char *what = magic == VT_IDX_IMAGES ? "images" : "labels";
-    if (n >= 4 && found != magic)
+    if (n >= 4) memcpy(&found, bytes, 4);
+    if (n >= 4 && be32toh(found) != magic)
         return vt_fail(e, VT_E_USAGE, "%s: begins with the magic number 0x%08x, but idx %s begin with 0x%08x", path,
-                       found, what, magic);
+                       be32toh(found), what, magic);
     if (n < head)
         return vt_fail(e, VT_E_USAGE, "%s: is cut short: %zu bytes are there, the head of idx %s has %zu", path, n,
                        what, head);
-    for (size_t i = 0; i < sides; i++) side[i] = big_endian(bytes + 4 + 4 * i);
+    memcpy(side, bytes + 4, 4 * sides);
+    for (size_t i = 0; i < sides; i++) side[i] = be32toh(side[i]);
     if (side[1] < 1 || side[2] < 1 || side[1] > VT_IMAGE_MAX_SIDE || side[2] > VT_IMAGE_MAX_SIDE)
         return vt_fail(e, VT_E_USAGE, "%s: its images are %u x %u, sides must be between 1 and %d", path, side[2],
                        side[1], VT_IMAGE_MAX_SIDE);
@@ -52,9 +49,8 @@ vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic
 /* ---- files ---- */
 
 static bool is_images(const char *name) {
-    static const char *const ends[] = {"images-idx3-ubyte", "images.idx3-ubyte"};
     size_t n = strlen(name);
-    return n >= 17 && (!strcmp(name + n - 17, ends[0]) || !strcmp(name + n - 17, ends[1]));
+    return n >= 17 && (!strcmp(name + n - 17, "images-idx3-ubyte") || !strcmp(name + n - 17, "images.idx3-ubyte"));
 }
 
 static bool of_split(const char *name, vt_split s) {
@@ -75,19 +71,14 @@ static int count_images(const char *folder, const vt_split *s, char first[VT_PAT
     return n;
 }
 
-static bool is_dir(const char *path) {
-    struct stat s;
-    return !stat(path, &s) && S_ISDIR(s.st_mode);
-}
-
 static bool idx_probe(const char *path) {
     char first[VT_PATH_MAX];
-    return is_dir(path) ? count_images(path, NULL, first) > 0 : is_images(path) && !access(path, F_OK);
+    return vt_is_folder(path) ? count_images(path, NULL, first) > 0 : is_images(path) && !access(path, F_OK);
 }
 
 static vt_status find_images(const vt_dataset *d, pair *p, vt_err *e) {
     char name[VT_PATH_MAX];
-    if (!is_dir(d->path)) {
+    if (!vt_is_folder(d->path)) {
         snprintf(p->path[0], VT_PATH_MAX, "%s", d->path);
         return VT_OK;
     }
@@ -100,7 +91,7 @@ static vt_status find_images(const vt_dataset *d, pair *p, vt_err *e) {
     if (!n)
         return vt_fail(e, VT_E_USAGE, "%s: has no %s images: %s-images-idx3-ubyte is not there", d->path,
                        vt_split_name(d->split), d->split == VT_SPLIT_TRAIN ? "train" : "t10k");
-    return vt_path(p->path[0], d->path, name) ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: the path is too long", d->path);
+    return vt_path_in(p->path[0], d->path, name, e);
 }
 
 /* The labels' name is that of the images with labels for images and 1 for 3. */
@@ -123,8 +114,7 @@ static vt_status check_labels(vt_dataset *d, const pair *p, vt_err *e) {
 }
 
 static vt_status idx_open(vt_dataset *d, vt_err *e) {
-    pair *p = d->state = calloc(1, sizeof *p);
-    if (!p) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
+    pair *p = d->state;
     VT_TRY(find_images(d, p, e));
     name_labels(p);
     for (int k = 0; k < 2; k++) {
@@ -154,9 +144,7 @@ static int idx_class(const vt_dataset *d, int64_t i) { return ((const pair *)d->
 
 static void idx_close(vt_dataset *d) {
     pair *p = d->state;
-    for (int k = 0; p && k < 2; k++) vt_mapped_close(&p->map[k]);
-    free(p);
-    d->state = NULL;
+    for (int k = 0; k < 2; k++) vt_mapped_close(&p->map[k]);
 }
 
 const vt_dataset_def vt_dataset_def_idx = {
@@ -164,6 +152,7 @@ const vt_dataset_def vt_dataset_def_idx = {
     .summary =
         "MNIST, Fashion-MNIST, EMNIST: folder of idx files (t10k-images-idx3-ubyte and its like), or one of them",
     .probe = idx_probe,
+    .state = sizeof(pair),
     .open = idx_open,
     .read = idx_read,
     .class_of = idx_class,

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include "io/dataset.h"
+#include "core/text.h"
+#include "io/folders.h"
 #include "io/mapped.h"
 #include "io/npy.h"
 #include "io/zip.h"
@@ -38,7 +38,7 @@ static const struct {
 #define KEYS (sizeof keys / sizeof *keys)
 
 typedef struct arrays {
-    vt_mapped map[2]; /* the archive; or images and labels */
+    vt_mapped map[3]; /* the archive; or images, labels and classes */
     vt_zip *zip;
     vt_npy images, labels;
     int columns;   /* of labels that are rows with a single 1; else 0 */
@@ -48,100 +48,65 @@ typedef struct arrays {
     size_t step[4]; /* items from an image, a channel, a row, a column to the next */
 } arrays;
 
-static bool file_in(const char *folder, const char *name, char *path, size_t size) {
-    return snprintf(path, size, "%s/%s.npy", folder, name) < (int)size && !access(path, F_OK);
-}
-
-static bool ends_in(const char *path, const char *end) {
-    size_t n = strlen(path), k = strlen(end);
-    return n > k && !strcmp(path + n - k, end);
-}
-
 /* Of "x.npy,y.npy" the second name, else NULL. */
 static const char *second_of(const char *path) {
     const char *comma = strstr(path, ".npy,");
-    return comma && ends_in(comma + 5, ".npy") ? comma + 5 : NULL;
+    return comma && vt_ends_in(comma + 5, ".npy") ? comma + 5 : NULL;
+}
+
+/* Has the archive, or the folder if zip is NULL, an array NAME.npy? */
+static bool has_array(const char *folder, const vt_zip *zip, const char *name) {
+    char file[VT_PATH_MAX], path[VT_PATH_MAX];
+    snprintf(file, sizeof file, "%s.npy", name);
+    return zip ? vt_zip_find(zip, file) >= 0 : vt_path(path, folder, file) && !access(path, F_OK);
 }
 
 static bool npy_probe(const char *path) {
-    struct stat s;
-    char file[4096];
-    if (stat(path, &s)) return second_of(path) != NULL;
-    if (!S_ISDIR(s.st_mode)) return ends_in(path, ".npz") || ends_in(path, ".npy");
+    if (access(path, F_OK)) return second_of(path) != NULL;
+    if (!vt_is_folder(path)) return vt_ends_in(path, ".npz") || vt_ends_in(path, ".npy");
     for (size_t i = 0; i < KEYS; i++)
-        if (file_in(path, keys[i].images, file, sizeof file)) return true;
-    return file_in(path, "labels", file, sizeof file);
+        if (has_array(path, NULL, keys[i].images)) return true;
+    return has_array(path, NULL, "labels");
 }
 
-/* ---- finding the two arrays ---- */
+/* ---- finding the arrays ---- */
 
-static vt_status from_archive(vt_dataset *d, arrays *a, size_t k, vt_err *e) {
-    for (int part = 0; part < 2; part++) {
-        char name[64], path[4200];
-        const uint8_t *bytes;
-        size_t n;
-        snprintf(name, sizeof name, "%s.npy", part ? keys[k].labels : keys[k].images);
-        snprintf(path, sizeof path, "%.4000s: %s", d->path, name);
-        VT_TRY(vt_zip_entry(a->zip, vt_zip_find(a->zip, name), &bytes, &n, e));
-        VT_TRY(vt_npy_parse(part ? &a->labels : &a->images, bytes, n, path, e));
-    }
-    return VT_OK;
+static vt_status read_file(vt_npy *out, vt_mapped *map, const char *path, vt_err *e) {
+    VT_TRY(vt_mapped_open(map, path, e));
+    return vt_npy_parse(out, map->bytes, map->n, path, e);
 }
 
-static vt_status from_file(arrays *a, int part, const char *path, vt_err *e) {
-    VT_TRY(vt_mapped_open(&a->map[part], path, e));
-    return vt_npy_parse(part ? &a->labels : &a->images, a->map[part].bytes, a->map[part].n, path, e);
-}
-
-static vt_status from_folder(vt_dataset *d, arrays *a, const char *images, const char *labels, vt_err *e) {
-    for (int part = 0; part < 2; part++) {
-        char path[4200];
-        snprintf(path, sizeof path, "%.4000s/%s.npy", d->path, part ? labels : images);
-        VT_TRY(from_file(a, part, path, e));
-    }
-    return VT_OK;
-}
-
-static vt_status from_pair(vt_dataset *d, arrays *a, const char *second, vt_err *e) {
-    char first[4096];
-    snprintf(first, sizeof first, "%.*s", (int)(second - 1 - d->path), d->path);
-    VT_TRY(from_file(a, 0, first, e));
-    return from_file(a, 1, second, e);
-}
-
-static bool has_array(const vt_dataset *d, const arrays *a, const char *name) {
-    char file[4096];
-    if (!a->zip) return file_in(d->path, name, file, sizeof file);
+/* NAME.npy of the archive, or of the folder into map[k]. */
+static vt_status read_array(vt_npy *out, vt_dataset *d, arrays *a, int k, const char *name, vt_err *e) {
+    char file[80], path[VT_PATH_MAX + 100];
+    const uint8_t *bytes;
+    size_t n;
     snprintf(file, sizeof file, "%s.npy", name);
-    return vt_zip_find(a->zip, file) >= 0;
+    snprintf(path, sizeof path, "%.4000s%s%s", d->path, a->zip ? ": " : "/", file);
+    if (!a->zip) return read_file(out, &a->map[k], path, e);
+    VT_TRY(vt_zip_entry(a->zip, vt_zip_find(a->zip, file), &bytes, &n, e));
+    return vt_npy_parse(out, bytes, n, path, e);
 }
 
-static vt_status from_corruption(vt_dataset *d, arrays *a, vt_err *e) {
-    VT_TRY(vt_corruption_check(d, e));
-    return from_folder(d, a, d->corruption.name, "labels", e);
-}
-
-/* What an archive holds. */
-static void list_arrays(const arrays *a, char *out, size_t size) {
-    size_t at = 0;
-    *out = 0;
-    for (int64_t i = 0; a->zip && i < vt_zip_count(a->zip) && at + 80 < size; i++) {
-        const char *name = vt_zip_name(a->zip, i);
-        if (name) at += (size_t)snprintf(out + at, size - at, "%s%.*s", at ? ", " : "", (int)strcspn(name, "."), name);
-    }
+static vt_status read_two(vt_dataset *d, arrays *a, const char *images, const char *labels, vt_err *e) {
+    VT_TRY(read_array(&a->images, d, a, 0, images, e));
+    return read_array(&a->labels, d, a, 1, labels, e);
 }
 
 static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
-        if (!has_array(d, a, keys[k].images) || !has_array(d, a, keys[k].labels)) continue;
-        return a->zip ? from_archive(d, a, k, e) : from_folder(d, a, keys[k].images, keys[k].labels, e);
+        if (has_array(d->path, a->zip, keys[k].images) && has_array(d->path, a->zip, keys[k].labels))
+            return read_two(d, a, keys[k].images, keys[k].labels, e);
     }
     char all[600] = "";
     if (!a->zip && vt_corruptions_text(d->path, all, sizeof all))
         return vt_fail(e, VT_E_USAGE, "%s: is a folder of corruptions: give @corruption, one of %s, or all", d->path,
                        all);
-    list_arrays(a, all, sizeof all);
+    for (int64_t i = 0; a->zip && i < vt_zip_count(a->zip); i++) {
+        const char *name = vt_zip_name(a->zip, i);
+        vt_text_item(all, sizeof all, "%.*s", (int)strcspn(name, "."), name);
+    }
     return vt_fail(e, VT_E_FORMAT,
                    "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1%s%s%s",
                    d->path, vt_split_name(d->split), vt_split_name(d->split), *all ? " (it has: " : "", all,
@@ -190,8 +155,7 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     if (x->dtype != VT_U8 && !vt_npy_is_real(x))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: its images are %s, must be uint8, or floats in [0,1]: save x.astype('uint8') if they are 0 "
-                       "to "
-                       "255",
+                       "to 255",
                        d->path, vt_dtype_name(x->dtype));
     d->count = x->shape[0];
     if (*d->corruption.name && d->count % VT_SEVERITIES)
@@ -202,28 +166,18 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     return VT_OK;
 }
 
-static double value_of(const vt_npy *y, size_t item) {
-    return y->dtype == VT_BOOL ? y->data[item] : vt_npy_real(y, item);
-}
-
 /* The label of image i; of a row the place of its 1. -1: a row of other numbers than 0 and a single 1. */
 static int64_t label_of(const arrays *a, int64_t i) {
     const vt_npy *y = &a->labels;
     int64_t hit = -1;
-    if (!a->columns)
-        return y->dtype == VT_BOOL ? y->data[(size_t)i * y->stride[0]] : vt_npy_whole(y, (size_t)i * y->stride[0]);
+    if (!a->columns) return vt_npy_whole(y, (size_t)i * y->stride[0]);
     for (int k = 0; k < a->columns; k++) {
-        double v = value_of(y, (size_t)i * y->stride[0] + (size_t)k * y->stride[1]);
+        double v = vt_npy_real(y, (size_t)i * y->stride[0] + (size_t)k * y->stride[1]);
         if (v == 0) continue;
         if (v != 1 || hit >= 0) return -1;
         hit = k;
     }
     return hit;
-}
-
-static vt_status other_labels(const vt_dataset *d, const char *shape, vt_err *e) {
-    return vt_fail(e, VT_E_SHAPE, "%s: its labels are %s, must be [%lld], one for each image", d->path, shape,
-                   (long long)d->count);
 }
 
 /* Rows of classes: every one has a single 1. */
@@ -233,8 +187,7 @@ static vt_status check_rows(vt_dataset *d, arrays *a, const char *shape, vt_err 
         if (label_of(a, i) < 0)
             return vt_fail(e, VT_E_SHAPE,
                            "%s: its labels are %s, and row %lld is not one 1 among zeros: with one class for each "
-                           "image, save "
-                           "y.argmax(1)",
+                           "image, save y.argmax(1)",
                            d->path, shape, (long long)i);
     vt_dataset_say(d, "labels %s are rows with a single 1, whose place is the class", shape);
     d->classes = a->columns;
@@ -247,7 +200,8 @@ static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     vt_shape_text(shape, sizeof shape, y->shape, y->ndim);
     bool flat = y->ndim == 1 || (y->ndim == 2 && y->shape[1] == 1), rows = y->ndim == 2 && y->shape[1] > 1;
     if ((!flat && !rows) || y->shape[0] != d->count || (rows && y->shape[1] > MAX_CLASSES))
-        return other_labels(d, shape, e);
+        return vt_fail(e, VT_E_SHAPE, "%s: its labels are %s, must be [%lld], one for each image", d->path, shape,
+                       (long long)d->count);
     if (rows) return check_rows(d, a, shape, e);
     if (vt_npy_is_real(y))
         return vt_fail(e, VT_E_FORMAT, "%s: its labels are %s, must be whole numbers: save y.astype('int64')", d->path,
@@ -263,48 +217,42 @@ static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     return VT_OK;
 }
 
-/* Of images and labels of all severities, those of one. */
-static void pick_severity(vt_dataset *d, arrays *a) {
-    d->count /= VT_SEVERITIES;
-    a->first = (d->corruption.severity - 1) * d->count;
-}
-
-/* classes.npy, a single whole number, says how many there are. */
-static vt_status read_classes(vt_dataset *d, const arrays *a, vt_err *e) {
+/* classes.npy, a single whole number, is the number of classes. */
+static vt_status read_classes(vt_dataset *d, arrays *a, vt_err *e) {
     vt_npy c;
-    vt_mapped map = {0};
-    const uint8_t *bytes = NULL;
-    size_t n = 0;
-    char path[4200];
-    snprintf(path, sizeof path, "%.4000s%sclasses.npy", d->path, a->zip ? ": " : "/");
-    if (!has_array(d, a, "classes")) return VT_OK;
-    VT_TRY(a->zip ? vt_zip_entry(a->zip, vt_zip_find(a->zip, "classes.npy"), &bytes, &n, e)
-                  : vt_mapped_open(&map, path, e));
-    vt_status s = vt_npy_parse(&c, a->zip ? bytes : map.bytes, a->zip ? n : map.n, path, e);
-    int64_t k = s == VT_OK && c.numel == 1 && !vt_npy_is_real(&c) ? vt_npy_whole(&c, 0) : -1;
-    vt_mapped_close(&map);
-    VT_TRY(s);
+    if (!has_array(d->path, a->zip, "classes")) return VT_OK;
+    VT_TRY(read_array(&c, d, a, 2, "classes", e));
+    int64_t k = c.numel == 1 && !vt_npy_is_real(&c) ? vt_npy_whole(&c, 0) : -1;
     if (k < d->classes || k > MAX_CLASSES)
-        return vt_fail(e, VT_E_RANGE, "%s: must be one whole number between %d (the largest label and one) and %d",
-                       path, d->classes, MAX_CLASSES);
+        return vt_fail(e, VT_E_RANGE,
+                       "%s%sclasses.npy: must be one whole number between %d (the largest label and one) and %d",
+                       d->path, a->zip ? ": " : "/", d->classes, MAX_CLASSES);
     d->classes = (int)k, d->classes_open = false;
     return VT_OK;
 }
 
 /* ---- pixels ---- */
 
-/* What to do with values that are none of [0,1], by the range of this image. */
-static const char *suggest_conversion(const vt_dataset *d, int64_t i) {
-    const arrays *a = d->state;
-    const vt_npy *x = &a->images;
+/* Where the value of image i at channel, row and column lies. */
+static size_t item_at(const arrays *a, int64_t i, const size_t at[3]) {
+    return (size_t)(a->first + i) * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
+}
+
+/* The next place of an image, columns first; false: there is none. */
+static bool next_place(const arrays *a, size_t at[3]) {
+    if (++at[2] == (size_t)a->shape.width) at[2] = 0, at[1]++;
+    if (at[1] == (size_t)a->shape.height) at[1] = 0, at[0]++;
+    return at[0] < (size_t)a->shape.channels;
+}
+
+/* What to do with values outside [0,1], by the range of this image. */
+static const char *suggest_conversion(const arrays *a, int64_t i) {
     double low = INFINITY, high = -INFINITY;
-    for (int64_t k = 0; k < x->shape[1] * x->shape[2] * x->shape[3]; k++) {
-        int64_t b = k / x->shape[3];
-        size_t at = (size_t)(a->first + i) * x->stride[0] + (size_t)(b / x->shape[2]) * x->stride[1] +
-                    (size_t)(b % x->shape[2]) * x->stride[2] + (size_t)(k % x->shape[3]) * x->stride[3];
-        double v = vt_npy_real(x, at);
+    size_t at[3] = {0};
+    do {
+        double v = vt_npy_real(&a->images, item_at(a, i, at));
         low = fmin(low, v), high = fmax(high, v);
-    }
+    } while (next_place(a, at));
     if (low >= 0 && high > 2 && high <= 255) return ": they look like 0 to 255, save x.astype('uint8')";
     if (low >= -1 && high <= 1) return ": they look like -1 to 1, save (x + 1) / 2";
     return isfinite(low + high) && low >= -10 && high <= 10
@@ -312,31 +260,25 @@ static const char *suggest_conversion(const vt_dataset *d, int64_t i) {
                : "";
 }
 
-static vt_status fail_out_of_range(const vt_dataset *d, int64_t i, const size_t at[3], double v, vt_err *e) {
-    return vt_fail(e, VT_E_RANGE,
-                   "%s: image %lld has the value %.17g at channel %zu, row %zu, column %zu; floats must lie in [0,1]%s",
-                   d->path, (long long)i, v, at[0], at[1], at[2], suggest_conversion(d, i));
-}
-
 /* Image i as planes [channels,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked).
  */
 static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
-    const vt_npy *x = &a->images;
-    size_t planes = (size_t)a->shape.channels, h = (size_t)a->shape.height, w = (size_t)a->shape.width, at[3];
-    for (at[0] = 0; at[0] < planes; at[0]++)
-        for (at[1] = 0; at[1] < h; at[1]++)
-            for (at[2] = 0; at[2] < w; at[2]++) {
-                size_t k =
-                    (size_t)(a->first + i) * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
-                if (!d->floats) {
-                    *rgb++ = x->data[k];
-                    continue;
-                }
-                double v = vt_npy_real(x, k);
-                if (!(v >= 0 && v <= 1)) return fail_out_of_range(d, i, at, v, e);
-                if (f) *f++ = (float)v; /* rounds f8, nothing else */
-            }
+    size_t at[3] = {0};
+    do {
+        size_t k = item_at(a, i, at);
+        if (!d->floats) {
+            *rgb++ = a->images.data[k];
+            continue;
+        }
+        double v = vt_npy_real(&a->images, k);
+        if (!(v >= 0 && v <= 1))
+            return vt_fail(e, VT_E_RANGE,
+                           "%s: image %lld has the value %.17g at channel %zu, row %zu, column %zu; floats must lie in "
+                           "[0,1]%s",
+                           d->path, (long long)i, v, at[0], at[1], at[2], suggest_conversion(a, i));
+        if (f) *f++ = (float)v; /* rounds f8, nothing else */
+    } while (next_place(a, at));
     return VT_OK;
 }
 
@@ -367,14 +309,21 @@ static vt_status hash_dataset(vt_dataset *d, const arrays *a, vt_err *e) {
 }
 
 static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
-    struct stat s;
-    const char *second;
-    if (*d->corruption.name) return from_corruption(d, a, e);
-    if (stat(d->path, &s) && (second = second_of(d->path))) return from_pair(d, a, second, e);
-    if (ends_in(d->path, ".npy"))
+    char first[VT_PATH_MAX];
+    const char *second = access(d->path, F_OK) ? second_of(d->path) : NULL;
+    if (*d->corruption.name) {
+        VT_TRY(vt_corruption_check(d, e));
+        return read_two(d, a, d->corruption.name, "labels", e);
+    }
+    if (second) {
+        snprintf(first, sizeof first, "%.*s", (int)(second - 1 - d->path), d->path);
+        VT_TRY(read_file(&a->images, &a->map[0], first, e));
+        return read_file(&a->labels, &a->map[1], second, e);
+    }
+    if (vt_ends_in(d->path, ".npy"))
         return vt_fail(e, VT_E_USAGE, "%s: is one array: name the images and the labels, as in @data x.npy,y.npy",
                        d->path);
-    if (stat(d->path, &s) || !S_ISDIR(s.st_mode)) {
+    if (!vt_is_folder(d->path)) {
         VT_TRY(vt_mapped_open(&a->map[0], d->path, e));
         VT_TRY(vt_zip_open(&a->zip, a->map[0].bytes, a->map[0].n, d->path, e));
     }
@@ -382,13 +331,15 @@ static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
 }
 
 static vt_status npy_open(vt_dataset *d, vt_err *e) {
-    arrays *a = d->state = calloc(1, sizeof *a);
-    if (!a) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", d->path);
+    arrays *a = d->state;
     VT_TRY(read_arrays(d, a, e));
     VT_TRY(check_images(d, a, e));
     VT_TRY(check_labels(d, a, e));
     VT_TRY(read_classes(d, a, e));
-    if (*d->corruption.name) pick_severity(d, a);
+    if (*d->corruption.name) {
+        d->count /= VT_SEVERITIES;
+        a->first = (d->corruption.severity - 1) * d->count;
+    }
     for (int64_t i = 0; d->floats && i < d->count; i++) VT_TRY(read_pixels(d, i, NULL, NULL, e));
     return hash_dataset(d, a, e);
 }
@@ -417,17 +368,15 @@ static void npy_expect(vt_dataset *d, vt_shape want) {
 
 static void npy_close(vt_dataset *d) {
     arrays *a = d->state;
-    if (!a) return;
     vt_zip_close(a->zip);
-    for (int k = 0; k < 2; k++) vt_mapped_close(&a->map[k]);
-    free(a);
-    d->state = NULL;
+    for (int k = 0; k < 3; k++) vt_mapped_close(&a->map[k]);
 }
 
 const vt_dataset_def vt_dataset_def_npy = {
     .name = "npy",
     .summary = "NumPy archive .npz, two files x.npy,y.npy, a folder with images.npy and labels.npy, or CIFAR-10-C",
     .probe = npy_probe,
+    .state = sizeof(arrays),
     .corruptions = true,
     .open = npy_open,
     .read = npy_read,

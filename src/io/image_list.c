@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "core/opt.h"
-#include "io/imagenet.h"
+#include "io/classes.h"
 
 enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
 

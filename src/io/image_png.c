@@ -5,6 +5,7 @@
  * grey. */
 #include "io/image.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <png.h>
 #include <stdbool.h>
@@ -106,19 +107,16 @@ static bool decode_png(png_job *j) {
     return true;
 }
 
-static uint32_t big_endian(const uint8_t *p) {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 /* The claimed size is judged before libpng takes memory for it. */
 vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e) {
     if (n < 8 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8)) return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG file", path);
     if (n < 33) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
-    if (big_endian(bytes + 8) != 13 || memcmp(bytes + 12, "IHDR", 4))
+    if (memcmp(bytes + 8, "\0\0\0\15IHDR", 8))
         return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: it does not begin with its IHDR chunk", path);
-    VT_TRY(vt_image_check_size(big_endian(bytes + 16), big_endian(bytes + 20), path, e));
-    *width = (int)big_endian(bytes + 16);
-    *height = (int)big_endian(bytes + 20);
+    uint32_t sides[2];
+    memcpy(sides, bytes + 16, sizeof sides);
+    VT_TRY(vt_image_check_size(be32toh(sides[0]), be32toh(sides[1]), path, e));
+    *width = (int)be32toh(sides[0]), *height = (int)be32toh(sides[1]);
     return VT_OK;
 }
 

@@ -17,6 +17,22 @@ static const struct {
              {"i1", VT_I8},  {"u8", VT_U64}, {"u4", VT_U32}, {"u2", VT_U16}, {"u1", VT_U8},  {"b1", VT_BOOL}};
 #define CODES (sizeof codes / sizeof *codes)
 
+bool vt_npy_dtype(vt_dtype *out, const char *code, size_t n) {
+    size_t i = 0;
+    while (i < CODES && (n != strlen(codes[i].code) || memcmp(code, codes[i].code, n))) i++;
+    if (i < CODES) *out = codes[i].dtype;
+    return i < CODES;
+}
+
+void vt_npy_set_strides(vt_npy *a, bool fortran) {
+    size_t step = 1;
+    for (int i = 0; i < a->ndim; i++) {
+        int k = fortran ? i : a->ndim - 1 - i;
+        a->stride[k] = step;
+        step *= (size_t)a->shape[k];
+    }
+}
+
 /* ---- the header: a Python dictionary with the keys descr, fortran_order, shape ---- */
 
 typedef struct cursor {
@@ -80,13 +96,11 @@ static vt_status read_descr(vt_npy *a, cursor *c, const char *path, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT,
                        "%s: holds Python objects (a pickle, which would be run to be read), not numbers", path);
     const char *code = *text && strchr("<>|=", *text) ? text + 1 : text;
-    for (size_t i = 0; i < CODES; i++)
-        if (!strcmp(code, codes[i].code)) {
-            a->dtype = codes[i].dtype;
-            a->swap = *text == '>' && vt_dtype_size(a->dtype) > 1;
-            return VT_OK;
-        }
-    return vt_fail(e, VT_E_FORMAT, "%s: its type is '%s'; read are f2, f4, f8, i1 to i8, u1 to u8 and b1", path, text);
+    if (!vt_npy_dtype(&a->dtype, code, strlen(code)))
+        return vt_fail(e, VT_E_FORMAT, "%s: its type is '%s'; read are f2, f4, f8, i1 to i8, u1 to u8 and b1", path,
+                       text);
+    a->swap = *text == '>' && vt_dtype_size(a->dtype) > 1;
+    return VT_OK;
 }
 
 static vt_status read_header(vt_npy *a, bool *fortran, cursor c, const char *path, vt_err *e) {
@@ -131,12 +145,7 @@ vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *
     if (!vt_shape_bytes(a.shape, a.ndim, a.dtype, &a.numel, &size) || size != n - at - len)
         return vt_fail(e, VT_E_FORMAT, "%s: %s %s does not take the %zu bytes that follow its header", path,
                        vt_shape_text((char[200]){0}, 200, a.shape, a.ndim), vt_dtype_name(a.dtype), n - at - len);
-    size_t step = 1;
-    for (int i = 0; i < a.ndim; i++) {
-        int k = fortran ? i : a.ndim - 1 - i;
-        a.stride[k] = step;
-        step *= (size_t)a.shape[k];
-    }
+    vt_npy_set_strides(&a, fortran);
     a.data = bytes + at + len;
     *out = a;
     return VT_OK;

@@ -131,62 +131,74 @@ static vt_status push_number(vt_pickle *u, vt_node_kind kind, int64_t i, double 
     return push_node(u, n);
 }
 
-static vt_status push_text(vt_pickle *u, vt_node_kind kind, size_t width) {
+/* ---- opcodes: u->kind and u->width are those of their rows in the table below ---- */
+
+static vt_status push_constant(vt_pickle *u) { return push_number(u, (vt_node_kind)u->kind, (int64_t)u->width, 0); }
+
+static vt_status push_int(vt_pickle *u) {
+    uint64_t v;
+    VT_TRY(read_unsigned(u, u->width, &v));
+    return push_number(u, VT_NODE_INT, u->kind ? (int32_t)v : (int64_t)v, 0);
+}
+
+static vt_status push_text(vt_pickle *u) {
     uint64_t len;
     const uint8_t *p = NULL;
-    VT_TRY(read_unsigned(u, width, &len));
+    VT_TRY(read_unsigned(u, u->width, &len));
     VT_TRY(read_bytes(u, len, &p));
-    vt_node *n = vt_pickle_node(u, kind);
+    vt_node *n = vt_pickle_node(u, (vt_node_kind)u->kind);
     if (n) n->u.text = (vt_node_text){(const char *)p, len};
     return push_node(u, n);
 }
 
-/* LONG1, LONG4: two's complement of any length; beyond 8 bytes it is no size of anything: opaque, as None. */
-static vt_status push_long(vt_pickle *u, size_t width) {
+/* Two's complement of any length; beyond 8 bytes it is no size of anything: opaque, as None. */
+static vt_status push_long(vt_pickle *u) {
     uint64_t len, v = 0;
     const uint8_t *p = NULL;
-    VT_TRY(read_unsigned(u, width, &len));
+    VT_TRY(read_unsigned(u, u->width, &len));
     VT_TRY(read_bytes(u, len, &p));
     if (len > 8) return push_number(u, VT_NODE_NONE, 0, 0);
     memcpy(&v, p, len);
     if (len && len < 8 && p[len - 1] & 0x80) v |= UINT64_MAX << (8 * len);
-    return push_number(u, VT_NODE_INT, (int64_t)v, 0);
+    return push_number(u, (vt_node_kind)u->kind, (int64_t)v, 0);
 }
 
 static vt_status push_real(vt_pickle *u) {
     uint64_t v;
     double r;
-    VT_TRY(read_unsigned(u, 8, &v));
+    VT_TRY(read_unsigned(u, u->width, &v));
     v = __builtin_bswap64(v);
     memcpy(&r, &v, 8);
-    return push_number(u, VT_NODE_REAL, 0, r);
+    return push_number(u, (vt_node_kind)u->kind, 0, r);
 }
 
-/* ---- opcodes ---- */
+#define TO_MARK UINT32_MAX
 
-/* A container of what lies above the mark (count UINT32_MAX) or of `count` values. */
-static vt_status push_container(vt_pickle *u, vt_node_kind kind, uint32_t count) {
-    vt_node **v = NULL, *n = vt_pickle_node(u, kind);
+/* A container of u->width values, or of what lies above the mark. */
+static vt_status push_container(vt_pickle *u) {
+    uint32_t count = u->width;
+    vt_node **v = NULL, *n = vt_pickle_node(u, (vt_node_kind)u->kind);
     if (!n) return u->e->code;
-    if (count == UINT32_MAX) {
+    if (count == TO_MARK) {
         VT_TRY(pop_mark(u, &v, &count));
     } else {
         if (u->stack.n - floor_of(u) < count)
             return vt_pickle_bad(u, "a tuple of %u values, but fewer are there", count);
         u->stack.n -= count;
-        v = u->stack.v + u->stack.n;
+        v = count ? u->stack.v + u->stack.n : NULL;
     }
     if (count && !(n->u.list.v = vt_pickle_take(u, count * sizeof *v))) return u->e->code;
     if (count) memcpy(n->u.list.v, v, count * sizeof *v);
     n->u.list.n = n->u.list.room = count;
-    if (kind == VT_NODE_DICT && count % 2) return vt_pickle_bad(u, "a dictionary's last key has no value");
     return push_node(u, n);
 }
 
-static vt_status add_items(vt_pickle *u, bool to_mark, bool pairs) {
+/* Into a dictionary or a list: u->width values, or what lies above the mark. */
+static vt_status add_items(vt_pickle *u) {
     vt_node **v = NULL, *two[2] = {NULL, NULL}, *to = NULL;
-    uint32_t n = pairs ? 2 : 1;
-    if (to_mark) {
+    uint32_t n = u->width;
+    bool pairs = u->kind == VT_NODE_DICT;
+    if (n == TO_MARK) {
         VT_TRY(pop_mark(u, &v, &n));
     } else {
         VT_TRY(pop_node(u, &two[n - 1]));
@@ -202,8 +214,11 @@ static vt_status add_items(vt_pickle *u, bool to_mark, bool pairs) {
     return VT_OK;
 }
 
-static vt_status store_in_memo(vt_pickle *u, uint64_t k) {
+/* Width 0: in the next free place. */
+static vt_status store_in_memo(vt_pickle *u) {
     vt_node *n = NULL;
+    uint64_t k = u->memo.n;
+    if (u->width) VT_TRY(read_unsigned(u, u->width, &k));
     VT_TRY(peek_node(u, &n));
     if (k > u->n) return vt_pickle_bad(u, "memo %llu is beyond what the pickle can hold", (unsigned long long)k);
     while (u->memo.n <= k) VT_TRY(vt_pickle_append(u, &u->memo, NULL));
@@ -211,13 +226,15 @@ static vt_status store_in_memo(vt_pickle *u, uint64_t k) {
     return VT_OK;
 }
 
-static vt_status push_from_memo(vt_pickle *u, uint64_t k) {
+static vt_status push_from_memo(vt_pickle *u) {
+    uint64_t k;
+    VT_TRY(read_unsigned(u, u->width, &k));
     if (k >= u->memo.n || !u->memo.v[k])
         return vt_pickle_bad(u, "memo %llu is used but was never set", (unsigned long long)k);
     return push_node(u, u->memo.v[k]);
 }
 
-/* BUILD: the state of an object. A dictionary's (_metadata of a state dict) and a tensor's are of no use here. */
+/* A dictionary's state (_metadata of a state dict) and a tensor's are of no use here. */
 static vt_status set_object_state(vt_pickle *u) {
     vt_node *state = NULL, *to = NULL;
     VT_TRY(pop_node(u, &state));
@@ -227,10 +244,10 @@ static vt_status set_object_state(vt_pickle *u) {
     return vt_pickle_bad(u, "%s is given a state", vt_node_name(to));
 }
 
-static vt_status push_global(vt_pickle *u, bool from_stack) {
+static vt_status push_global(vt_pickle *u) {
     vt_node_text module, name;
     vt_node *a = NULL, *b = NULL, *n = NULL;
-    if (from_stack) {
+    if (u->kind) {
         VT_TRY(pop_node(u, &b));
         VT_TRY(pop_node(u, &a));
         if (a->kind != VT_NODE_TEXT || b->kind != VT_NODE_TEXT) return vt_pickle_bad(u, "a name is not a text");
@@ -260,127 +277,73 @@ static vt_status push_persistent_object(vt_pickle *u) {
     return push_node(u, n);
 }
 
-static vt_status run_scalar_opcode(vt_pickle *u, uint8_t op) {
+static vt_status check_protocol(vt_pickle *u) {
     uint64_t v;
-    switch (op) {
-    case 'N':
-        return push_number(u, VT_NODE_NONE, 0, 0);
-    case 0x88:
-        return push_number(u, VT_NODE_BOOL, 1, 0); /* NEWTRUE */
-    case 0x89:
-        return push_number(u, VT_NODE_BOOL, 0, 0); /* NEWFALSE */
-    case 'J':
-        VT_TRY(read_unsigned(u, 4, &v));
-        return push_number(u, VT_NODE_INT, (int32_t)v, 0);
-    case 'K':
-        VT_TRY(read_unsigned(u, 1, &v));
-        return push_number(u, VT_NODE_INT, (int64_t)v, 0);
-    case 'M':
-        VT_TRY(read_unsigned(u, 2, &v));
-        return push_number(u, VT_NODE_INT, (int64_t)v, 0);
-    case 0x8a:
-        return push_long(u, 1);
-    case 0x8b:
-        return push_long(u, 4);
-    case 'G':
-        return push_real(u);
-    case 'X':
-        return push_text(u, VT_NODE_TEXT, 4);
-    case 0x8c:
-        return push_text(u, VT_NODE_TEXT, 1); /* SHORT_BINUNICODE */
-    case 0x8d:
-        return push_text(u, VT_NODE_TEXT, 8); /* BINUNICODE8 */
-    case 'U':
-        return push_text(u, VT_NODE_TEXT, 1); /* SHORT_BINSTRING: Python 2 */
-    case 'T':
-        return push_text(u, VT_NODE_TEXT, 4); /* BINSTRING: Python 2 */
-    case 'C':
-        return push_text(u, VT_NODE_BYTES, 1); /* SHORT_BINBYTES */
-    case 'B':
-        return push_text(u, VT_NODE_BYTES, 4); /* BINBYTES */
-    case 0x8e:
-        return push_text(u, VT_NODE_BYTES, 8);
-    default:
-        return vt_pickle_bad(u, "opcode 0x%02x is not one that a state dict needs", op);
-    }
+    VT_TRY(read_unsigned(u, u->width, &v));
+    return v >= 2 && v <= 5 ? VT_OK : vt_pickle_bad(u, "pickle protocol %d, must be 2 to 5", (int)v);
 }
 
-static vt_status run_container_opcode(vt_pickle *u, uint8_t op) {
-    switch (op) {
-    case '}':
-        return push_node(u, vt_pickle_node(u, VT_NODE_DICT));
-    case ']':
-        return push_node(u, vt_pickle_node(u, VT_NODE_LIST));
-    case ')':
-        return push_node(u, vt_pickle_node(u, VT_NODE_TUPLE));
-    case 0x8f:
-        return push_node(u, vt_pickle_node(u, VT_NODE_SET));
-    case 't':
-        return push_container(u, VT_NODE_TUPLE, UINT32_MAX);
-    case 0x85:
-    case 0x86:
-    case 0x87:
-        return push_container(u, VT_NODE_TUPLE, (uint32_t)op - 0x84);
-    case 's':
-        return add_items(u, false, true);
-    case 'u':
-        return add_items(u, true, true);
-    case 'a':
-        return add_items(u, false, false);
-    case 'e':
-    case 0x90:
-        return add_items(u, true, false); /* APPENDS, ADDITEMS */
-    default:
-        return run_scalar_opcode(u, op);
-    }
+/* A frame's length is only a hint for readers of streams. */
+static vt_status skip_frame(vt_pickle *u) {
+    uint64_t ignored;
+    return read_unsigned(u, u->width, &ignored);
 }
 
-static vt_status step(vt_pickle *u, uint8_t op) {
-    uint64_t v;
-    switch (op) {
-    case 0x80: /* PROTO */
-        VT_TRY(read_unsigned(u, 1, &v));
-        return v >= 2 && v <= 5 ? VT_OK : vt_pickle_bad(u, "pickle protocol %d, must be 2 to 5", (int)v);
-    case 0x95:
-        return read_unsigned(u, 8, &v); /* FRAME: its length is only a hint for readers of streams */
-    case '(':
-        return push_mark(u);
-    case 'q':
-        VT_TRY(read_unsigned(u, 1, &v));
-        return store_in_memo(u, v);
-    case 'r':
-        VT_TRY(read_unsigned(u, 4, &v));
-        return store_in_memo(u, v);
-    case 0x94:
-        return store_in_memo(u, u->memo.n); /* MEMOIZE */
-    case 'h':
-        VT_TRY(read_unsigned(u, 1, &v));
-        return push_from_memo(u, v);
-    case 'j':
-        VT_TRY(read_unsigned(u, 4, &v));
-        return push_from_memo(u, v);
-    case 'c':
-        return push_global(u, false);
-    case 0x93:
-        return push_global(u, true); /* STACK_GLOBAL */
-    case 'R':
-    case 0x81:
-        return push_call_result(u); /* REDUCE, NEWOBJ */
-    case 'b':
-        return set_object_state(u);
-    case 'Q':
-        return push_persistent_object(u);
-    default:
-        return run_container_opcode(u, op);
-    }
-}
+static const struct {
+    vt_status (*run)(vt_pickle *u);
+    int kind;
+    uint32_t width;
+} opcodes[256] = {
+    [0x80] = {check_protocol, 0, 1},
+    [0x95] = {skip_frame, 0, 8},
+    ['('] = {push_mark, 0, 0},
+    ['N'] = {push_constant, VT_NODE_NONE, 0},
+    [0x88] = {push_constant, VT_NODE_BOOL, 1},
+    [0x89] = {push_constant, VT_NODE_BOOL, 0},
+    ['J'] = {push_int, 1, 4},
+    ['K'] = {push_int, 0, 1},
+    ['M'] = {push_int, 0, 2},
+    [0x8a] = {push_long, VT_NODE_INT, 1},
+    [0x8b] = {push_long, VT_NODE_INT, 4},
+    ['G'] = {push_real, VT_NODE_REAL, 8},
+    ['X'] = {push_text, VT_NODE_TEXT, 4},
+    [0x8c] = {push_text, VT_NODE_TEXT, 1},
+    [0x8d] = {push_text, VT_NODE_TEXT, 8},
+    ['U'] = {push_text, VT_NODE_TEXT, 1}, /* of Python 2 */
+    ['T'] = {push_text, VT_NODE_TEXT, 4}, /* of Python 2 */
+    ['C'] = {push_text, VT_NODE_BYTES, 1},
+    ['B'] = {push_text, VT_NODE_BYTES, 4},
+    [0x8e] = {push_text, VT_NODE_BYTES, 8},
+    ['}'] = {push_container, VT_NODE_DICT, 0},
+    [']'] = {push_container, VT_NODE_LIST, 0},
+    [')'] = {push_container, VT_NODE_TUPLE, 0},
+    [0x8f] = {push_container, VT_NODE_SET, 0},
+    ['t'] = {push_container, VT_NODE_TUPLE, TO_MARK},
+    [0x85] = {push_container, VT_NODE_TUPLE, 1},
+    [0x86] = {push_container, VT_NODE_TUPLE, 2},
+    [0x87] = {push_container, VT_NODE_TUPLE, 3},
+    ['s'] = {add_items, VT_NODE_DICT, 2},
+    ['u'] = {add_items, VT_NODE_DICT, TO_MARK},
+    ['a'] = {add_items, VT_NODE_LIST, 1},
+    ['e'] = {add_items, VT_NODE_LIST, TO_MARK},
+    [0x90] = {add_items, VT_NODE_LIST, TO_MARK}, /* of a set */
+    ['q'] = {store_in_memo, 0, 1},
+    ['r'] = {store_in_memo, 0, 4},
+    [0x94] = {store_in_memo, 0, 0},
+    ['h'] = {push_from_memo, 0, 1},
+    ['j'] = {push_from_memo, 0, 4},
+    ['c'] = {push_global, 0, 0},
+    [0x93] = {push_global, 1, 0},
+    ['R'] = {push_call_result, 0, 0},
+    [0x81] = {push_call_result, 0, 0},
+    ['b'] = {set_object_state, 0, 0},
+    ['Q'] = {push_persistent_object, 0, 0},
+};
 
 vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e) {
-    vt_err mine = {0}; /* the machine asks it for the status */
-    vt_pickle u =
-        {.st = st, .p = bytes, .n = n, .at = *at, .op = *at, .part = part, .stores = stores, .e = e ? e : &mine};
-    *u.e = (vt_err){0};
+    vt_pickle u = {.st = st, .p = bytes, .n = n, .at = *at, .op = *at, .part = part, .stores = stores, .e = e};
+    *e = (vt_err){0}; /* its code is asked for */
     while (u.at < n) {
         u.op = u.at;
         uint8_t op = bytes[u.at++];
@@ -388,7 +351,9 @@ vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, si
             *at = u.at;
             return pop_node(&u, out);
         }
-        VT_TRY(step(&u, op));
+        if (!opcodes[op].run) return vt_pickle_bad(&u, "opcode 0x%02x is not one that a state dict needs", op);
+        u.kind = opcodes[op].kind, u.width = opcodes[op].width;
+        VT_TRY(opcodes[op].run(&u));
     }
     u.op = n;
     return vt_pickle_bad(&u, "the pickle ends without its STOP");
@@ -396,6 +361,14 @@ vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, si
 
 /* ---- looking at nodes ---- */
 
+bool vt_text_is(vt_node_text t, const char *s) { return t.n == strlen(s) && !memcmp(t.s, s, t.n); }
+
 bool vt_node_is(const vt_node *n, const char *text) {
-    return n && n->kind == VT_NODE_TEXT && n->u.text.n == strlen(text) && !memcmp(n->u.text.s, text, n->u.text.n);
+    return n && n->kind == VT_NODE_TEXT && vt_text_is(n->u.text, text);
+}
+
+bool vt_node_int(const vt_node *n, int64_t *out) {
+    if (!n || n->kind != VT_NODE_INT) return false;
+    *out = n->u.i;
+    return true;
 }

@@ -73,8 +73,30 @@ struct vt_node {
 vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e);
 
+bool vt_text_is(vt_node_text t, const char *s);
 bool vt_node_is(const vt_node *n, const char *text); /* is it this text? */
+bool vt_node_int(const vt_node *n, int64_t *out);    /* false: it is no whole number (or NULL) */
 const char *vt_node_name(const vt_node *n);          /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
+
+/* ---- from the tree to the tensors of a state dict ---- */
+
+/* Where a file keeps its storages; asked only for those whose tensors are wanted. */
+typedef struct vt_stores {
+    vt_status (*find)(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e);
+    void *ctx;
+    bool big_endian;
+} vt_stores;
+
+/* Adds the state dict inside root to st, with notes on the rest; want as in vt_weights_open. */
+vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e);
+/* The dictionary of training arguments, a Namespace's or one itself; NULL: it is neither. */
+const vt_node *vt_state_args(const vt_node *n);
+/* Keeps in st->args what they tell, where they are timm's. */
+vt_status vt_timm_args(vt_tensors *st, const vt_node *args, vt_err *e);
+/* The names of the model's outputs, where the file has them beside the weights: the text "labels", one a line. */
+vt_status vt_pickled_names(vt_tensors *st, const vt_node *root, vt_err *e);
+/* One tensor: in place when it is contiguous and little-endian, else gathered into memory of st. */
+vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
 
 /* ---- between pickle.c and pickle_names.c ---- */
 
@@ -82,6 +104,8 @@ typedef struct vt_pickle {
     vt_tensors *st;
     const uint8_t *p;
     size_t n, at, op; /* op: where the opcode at work begins */
+    int kind;         /* what the table of opcodes says of it: what it makes, ... */
+    uint32_t width;   /* ... and the bytes of its argument, or how many values it takes */
     const char *part;
     vt_node_list stack, memo;
     vt_node_list *stores;

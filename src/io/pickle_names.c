@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "io/npy.h"
 #include "io/pickle.h"
 
 typedef enum meaning {
@@ -98,13 +99,11 @@ static const struct {
     "the file holds a whole model as Python code, not its state dict: load it where it was made and save "             \
     "torch.save(model.state_dict(), FILE)"
 
-static bool is_same_text(vt_node_text t, const char *s) { return t.n == strlen(s) && !memcmp(t.s, s, t.n); }
-
 vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name) {
     vt_node_text of = module;
-    if (is_same_text(of, "torch.cuda")) of.n = strlen("torch"); /* storages of very old files */
+    if (vt_text_is(of, "torch.cuda")) of.n = strlen("torch"); /* storages of very old files */
     for (int i = 0; i < COUNT; i++) {
-        if (!is_same_text(of, names[i].module) || !is_same_text(name, names[i].name)) continue;
+        if (!vt_text_is(of, names[i].module) || !vt_text_is(name, names[i].name)) continue;
         if (of.n != module.n && names[i].is != STORAGE) continue;
         if (!(*out = vt_pickle_node(u, VT_NODE_NAME))) return u->e->code;
         (*out)->row = (uint16_t)i;
@@ -130,18 +129,12 @@ const char *vt_node_name(const vt_node *n) {
 
 /* ---- persistent ids: ('storage', type, key, location, numel[, view]) ---- */
 
-static bool read_int_node(const vt_node *n, int64_t *out) {
-    if (n->kind != VT_NODE_INT) return false;
-    *out = n->u.i;
-    return true;
-}
-
 /* view: None or (key, offset, numel), of legacy files. */
 static vt_status read_view(vt_pickle *u, vt_node_store *s, const vt_node *view) {
     s->view = 0, s->view_numel = s->numel;
     if (!view || view->kind == VT_NODE_NONE) return VT_OK;
-    bool ok = view->kind == VT_NODE_TUPLE && view->u.list.n == 3 && read_int_node(view->u.list.v[1], &s->view) &&
-              read_int_node(view->u.list.v[2], &s->view_numel);
+    bool ok = view->kind == VT_NODE_TUPLE && view->u.list.n == 3 && vt_node_int(view->u.list.v[1], &s->view) &&
+              vt_node_int(view->u.list.v[2], &s->view_numel);
     if (!ok || s->view < 0 || s->view_numel < 0 || s->view > s->numel || s->view_numel > s->numel - s->view)
         return vt_pickle_bad(u, "storage %.*s: its view does not lie in its %" PRId64 " items", (int)s->key.n, s->key.s,
                              s->numel);
@@ -162,7 +155,7 @@ vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id) {
     (*out)->u.store = s;
     s->key = v[2]->u.text, s->dtype = names[v[1]->row].dtype, s->untyped = m == UNTYPED;
     if (!s->key.n || s->key.n > 100) return vt_pickle_bad(u, "a storage's key has %zu characters", s->key.n);
-    if (!read_int_node(v[4], &s->numel) || s->numel < 0)
+    if (!vt_node_int(v[4], &s->numel) || s->numel < 0)
         return vt_pickle_bad(u, "storage %.*s has no number of items", (int)s->key.n, s->key.s);
     VT_TRY(read_view(u, s, n > 5 ? v[5] : NULL));
     return u->stores ? vt_pickle_append(u, u->stores, *out) : VT_OK;
@@ -176,7 +169,7 @@ static vt_status read_int_tuple(vt_pickle *u, int64_t *out, int *n, const vt_nod
         return vt_pickle_bad(u, "a tensor of %u dimensions, the limit is %d", tuple->u.list.n, VT_ST_MAX_DIMS);
     *n = (int)tuple->u.list.n;
     for (int i = 0; i < *n; i++)
-        if (!read_int_node(tuple->u.list.v[i], &out[i]) || out[i] < 0)
+        if (!vt_node_int(tuple->u.list.v[i], &out[i]) || out[i] < 0)
             return vt_pickle_bad(u, "a tensor's %s %d is not a whole number from 0", what, i);
     return VT_OK;
 }
@@ -190,7 +183,7 @@ static vt_status make_tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *cons
     (*out)->u.tensor = t;
     int dims, steps;
     t->store = v[0], t->dtype = v[0]->u.store->dtype;
-    if (!read_int_node(v[1], &t->offset) || t->offset < 0)
+    if (!vt_node_int(v[1], &t->offset) || t->offset < 0)
         return vt_pickle_bad(u, "a tensor's offset is not a number from 0");
     VT_TRY(read_int_tuple(u, t->shape, &dims, v[2], "size"));
     VT_TRY(read_int_tuple(u, t->stride, &steps, v[3], "stride"));
@@ -246,43 +239,23 @@ static vt_status make_opaque(vt_pickle *u, vt_node **out, const vt_node *callee,
     return vt_pickle_append(u, &(*out)->u.list, args);
 }
 
-/* numpy's scalar(dtype, bytes): its value when it is a common little-endian number. */
+/* numpy's scalar(dtype, bytes): its value if it is a little-endian number. */
 static vt_status make_numpy_scalar(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
-    static const struct {
-        const char *code;
-        size_t size;
-    } codes[] = {{"f8", 8}, {"f4", 4}, {"i8", 8}, {"i4", 4}, {"i2", 2}, {"i1", 1}, {"u1", 1}, {"b1", 1}};
     vt_node *const *v = args->u.list.v;
     VT_TRY(make_opaque(u, out, callee, args));
     if (args->u.list.n != 2 || v[0]->kind != VT_NODE_OPAQUE || v[1]->kind != VT_NODE_BYTES) return VT_OK;
     const vt_node_list *dtype = &v[0]->u.list; /* ("f8", ...), state (3, "<", ...) */
     const vt_node *code = dtype->v[0]->u.list.n ? dtype->v[0]->u.list.v[0] : NULL;
-    if (dtype->n > 1 && dtype->v[1]->kind == VT_NODE_TUPLE && dtype->v[1]->u.list.n > 1 &&
-        vt_node_is(dtype->v[1]->u.list.v[1], ">"))
-        return VT_OK;
-    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
-        if (!vt_node_is(code, codes[k].code) || v[1]->u.text.n != codes[k].size) continue;
-        bool real = codes[k].code[0] == 'f';
-        int64_t i = 0;
-        float f;
-        memcpy(&i, v[1]->u.text.s, codes[k].size);
-        if (codes[k].code[0] == 'i' && codes[k].size < 8) { /* extends the sign */
-            uint64_t sign = (uint64_t)1 << (8 * codes[k].size - 1);
-            i = (int64_t)(((uint64_t)i ^ sign) - sign);
-        }
-        (*out)->kind = real ? VT_NODE_REAL : VT_NODE_INT;
-        if (!real) {
-            (*out)->u.i = i;
-            return VT_OK;
-        }
-        if (codes[k].size == 8) {
-            memcpy(&(*out)->u.r, v[1]->u.text.s, 8);
-            return VT_OK;
-        }
-        memcpy(&f, v[1]->u.text.s, 4);
-        (*out)->u.r = f;
-        return VT_OK;
-    }
+    const vt_node *state = dtype->n > 1 && dtype->v[1]->kind == VT_NODE_TUPLE ? dtype->v[1] : NULL;
+    vt_npy a = {.numel = 1, .data = (const uint8_t *)v[1]->u.text.s};
+    if (!code || code->kind != VT_NODE_TEXT || !vt_npy_dtype(&a.dtype, code->u.text.s, code->u.text.n)) return VT_OK;
+    if (v[1]->u.text.n != vt_dtype_size(a.dtype)) return VT_OK;
+    if (state && state->u.list.n > 1 && vt_node_is(state->u.list.v[1], ">")) return VT_OK;
+    (*out)->kind = vt_npy_is_real(&a) ? VT_NODE_REAL : VT_NODE_INT;
+    if (vt_npy_is_real(&a))
+        (*out)->u.r = vt_npy_real(&a, 0);
+    else
+        (*out)->u.i = vt_npy_whole(&a, 0);
     return VT_OK;
 }
 

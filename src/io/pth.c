@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/files.h"
 #include "core/mem.h"
-#include "io/state_dict.h"
+#include "io/pickle.h"
 #include "io/zip.h"
 
 /* ---- tensors ---- */
@@ -95,7 +96,7 @@ vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor
         return vt_tensors_add(st, &out, e);
     }
     uint8_t *copy = vt_tensors_take(st, bytes, e);
-    if (!copy) return e ? e->code : VT_E_FORMAT;
+    if (!copy) return e->code;
     copy_strided(copy, data, t, out.numel, swap);
     out.data = copy;
     return vt_tensors_add(st, &out, e);
@@ -123,20 +124,15 @@ static vt_status zip_find(void *ctx, const vt_node_store *s, const uint8_t **byt
     return find_entry(ctx, name, (size_t)len, bytes, n, e);
 }
 
-static bool ends_in(const char *name, const char *end) {
-    size_t n = strlen(name), k = strlen(end);
-    return n >= k && !strcmp(name + n - k, end);
-}
-
 /* What kind of archive it is, by the names of its entries. */
 static vt_status find_root(archive *a, vt_err *e) {
     int64_t count = vt_zip_count(a->zip), pkl = -1;
     const char *what = "without data.pkl";
     for (int64_t i = 0; i < count && pkl < 0; i++) {
         const char *name = vt_zip_name(a->zip, i);
-        if (ends_in(name, ".npy")) what = "of NumPy arrays (npz)";
-        if (ends_in(name, ".weights.h5")) what = "of Keras";
-        if (ends_in(name, "/data.pkl") && strlen(name) < sizeof a->root) pkl = i;
+        if (vt_ends_in(name, ".npy")) what = "of NumPy arrays (npz)";
+        if (vt_ends_in(name, ".weights.h5")) what = "of Keras";
+        if (vt_ends_in(name, "/data.pkl") && strlen(name) < sizeof a->root) pkl = i;
     }
     if (pkl < 0)
         return vt_fail(e, VT_E_FORMAT, "%s: is a zip archive %s, not weights that torch.save wrote", a->st->path, what);
@@ -146,7 +142,7 @@ static vt_status find_root(archive *a, vt_err *e) {
     snprintf(other, sizeof other, "%scode/", a->root);
     for (int64_t i = 0; i < count; i++)
         if (!strncmp(vt_zip_name(a->zip, i), other, strlen(other)) ||
-            (ends_in(vt_zip_name(a->zip, i), "/constants.pkl")))
+            vt_ends_in(vt_zip_name(a->zip, i), "/constants.pkl"))
             return vt_fail(e, VT_E_FORMAT,
                            "%s: is a TorchScript archive (it holds %.100s), a program and not weights; save "
                            "torch.save(torch.jit.load(FILE).state_dict(), OTHER)",
@@ -256,13 +252,11 @@ static vt_status locate_storages(stream *m, const vt_node *keys, size_t at, vt_e
 }
 
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e) {
-    vt_err mine = {0};
     stream m = {.st = st};
     vt_stores from = {.find = legacy_find, .ctx = &m}; /* always little-endian: THPStorage_writeFileRaw */
     vt_node_list stores = {0};
     vt_node *part, *root;
     size_t at = 0;
-    if (!e) e = &mine;
     st->format = "PyTorch legacy";
     for (int i = 0; i < 3; i++) VT_TRY(vt_pickle_read(&part, st, st->bytes, st->size, &at, "", NULL, e));
     VT_TRY(vt_pickle_read(&root, st, st->bytes, st->size, &at, "", &stores, e));

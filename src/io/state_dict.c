@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which part of what torch.save wrote is the state dict, and what to say of the rest (docs/formats.md). */
-#include "io/state_dict.h"
+#include "io/pickle.h"
 
 #include <stdio.h>
 #include <string.h>
+#include "core/text.h"
 
 #define MAX_DEPTH 16
 
@@ -117,18 +118,29 @@ static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key,
 
 /* "a, b, c": the entries of a dictionary that hold tensors, each behind `prefix` and a dot. Returns how many. */
 static int list_states(const vt_node *dict, const char *prefix, char *buf, size_t size) {
-    size_t at = 0;
     int n = 0;
     *buf = 0;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
         const vt_node *k = dict->u.list.v[i];
         if (k->kind != VT_NODE_TEXT || !is_state(dict->u.list.v[i + 1])) continue;
         n++;
-        if (at + strlen(prefix) + 44 < size)
-            at += (size_t)snprintf(buf + at, size - at, "%s%s%s%.*s", at ? ", " : "", prefix, *prefix ? "." : "",
-                                   (int)(k->u.text.n < 40 ? k->u.text.n : 40), k->u.text.s);
+        if (strlen(buf) + strlen(prefix) + 44 < size)
+            vt_text_item(buf, size, "%s%s%.*s", prefix, *prefix ? "." : "", (int)(k->u.text.n < 40 ? k->u.text.n : 40),
+                         k->u.text.s);
     }
     return n;
+}
+
+static bool is_key(const vt_node *k, const char *name, size_t n) {
+    return k->kind == VT_NODE_TEXT && k->u.text.n == n && !memcmp(k->u.text.s, name, n);
+}
+
+/* The entry with tensors of the first n characters of a name; of two equal keys the later one counts. */
+static const vt_node *find_entry(const vt_node *dict, const char *name, size_t n) {
+    const vt_node *hit = NULL;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2)
+        if (is_key(dict->u.list.v[i], name, n) && is_state(dict->u.list.v[i + 1])) hit = dict->u.list.v[i];
+    return hit;
 }
 
 /* The one entry that holds tensors, all that there are; NULL: there are several, or tensors beside it. */
@@ -145,7 +157,6 @@ static const vt_node *only_entry_with_tensors(const vt_node *dict) {
 
 /* The entry of `dict` to go on with; NULL: dict is the state dict itself. why: for the note. */
 static const vt_node *choose_entry(const vt_node *dict, char *why, size_t size) {
-    const vt_node *only = NULL;
     int known = WRAPPERS;
     char all[200];
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
@@ -155,11 +166,9 @@ static const vt_node *choose_entry(const vt_node *dict, char *why, size_t size) 
             if (vt_node_is(key, wrappers[k])) known = k;
     }
     if (known < WRAPPERS) {
-        for (uint32_t i = 0; i < dict->u.list.n; i += 2)
-            if (vt_node_is(dict->u.list.v[i], wrappers[known])) only = dict->u.list.v[i];
         bool several = list_states(dict, "", all, sizeof all) > 1;
         snprintf(why, size, several ? "one of several entries with tensors: %s" : "the entry with tensors", all);
-        return only;
+        return find_entry(dict, wrappers[known], strlen(wrappers[known]));
     }
     snprintf(why, size, "the only entry with tensors");
     return only_entry_with_tensors(dict);
@@ -170,9 +179,8 @@ static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
     char all[200];
     if (**list || list_states(dict, w->st->part, all, sizeof all) < 2) return VT_OK;
     const char *text = vt_tensors_text(w->st, w->e, "%s", all);
-    if (!text) return w->e->code;
-    *list = text;
-    return VT_OK;
+    if (text) *list = text;
+    return text ? VT_OK : w->e->code;
 }
 
 static vt_status descend_into_entry(walk *w, vt_node **dict, const vt_node *key, const char *why) {
@@ -187,7 +195,7 @@ static vt_status descend_into_entry(walk *w, vt_node **dict, const vt_node *key,
     vt_node *inner = NULL;
     for (uint32_t i = 0; i < (*dict)->u.list.n; i += 2) {
         vt_node *k = (*dict)->u.list.v[i], *v = (*dict)->u.list.v[i + 1];
-        if (k->kind == VT_NODE_TEXT && k->u.text.n == key->u.text.n && !memcmp(k->u.text.s, key->u.text.s, k->u.text.n))
+        if (is_key(k, key->u.text.s, key->u.text.n))
             inner = v;
         else
             VT_TRY(add_entry_note(w, "", k, v));
@@ -212,17 +220,6 @@ static vt_status add_tensors(walk *w, vt_node *dict, const char *prefix, int dep
                                              : add_tensors(w, value, name, depth + 1));
     }
     return VT_OK;
-}
-
-/* The entry of the first n characters of a name; of two equal keys the later one counts. */
-static const vt_node *find_entry(const vt_node *dict, const char *name, size_t n) {
-    const vt_node *hit = NULL;
-    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
-        const vt_node *k = dict->u.list.v[i];
-        bool same = k->kind == VT_NODE_TEXT && k->u.text.n == n && !memcmp(k->u.text.s, name, n);
-        if (same && is_state(dict->u.list.v[i + 1])) hit = k;
-    }
-    return hit;
 }
 
 /* Goes to the entry `want`, or by dots to entries within entries; what holds nothing else is looked through. */
@@ -266,15 +263,14 @@ static vt_status add_all(walk *w, vt_node *n, const char *name, int depth) {
 }
 
 vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e) {
-    vt_err mine = {0};
-    walk w = {st, from, e ? e : &mine};
+    walk w = {st, from, e};
     char why[256];
     if (want == vt_state_all) return add_all(&w, root, "", 0);
     if (root->kind != VT_NODE_DICT)
         return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
     const vt_node *args = dict_get(root, "args"), *key;
-    if (args) VT_TRY(vt_timm_args(st, args, w.e));
-    VT_TRY(vt_pickled_names(st, root, w.e));
+    if (args) VT_TRY(vt_timm_args(st, args, e));
+    VT_TRY(vt_pickled_names(st, root, e));
     if (want) VT_TRY(follow_entry_path(&w, &root, want));
     for (int depth = 0; depth < MAX_DEPTH && (key = choose_entry(root, why, sizeof why)); depth++)
         VT_TRY(descend_into_entry(&w, &root, key, why));

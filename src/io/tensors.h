@@ -36,10 +36,6 @@ struct vt_tensors {
     int count, meta_count, note_count;
 };
 
-enum { VT_ST_DIGITS = 64 }; /* of VT_ST_FILE's value */
-/* Where they stand in the n bytes of JSON of a header, or NULL. */
-char *vt_tensors_digits(char *header, size_t n);
-
 /* A handle without tensors on the file `path` (mapped) or on bytes (NULL: the file). */
 vt_status vt_tensors_begin(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e);
 

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 #include "core/json.h"
+#include "core/text.h"
 #include "io/tensors.h"
 #include "io/unsupported_file.h"
 
@@ -22,12 +23,6 @@
 
 static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size_t at) {
     return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
-}
-
-/* Kinds of file that are often taken for weights. */
-static vt_status refuse_kind(const vt_tensors *st, vt_err *e) {
-    const char *kind = vt_unsupported_file(st->bytes, st->size);
-    return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kind) : VT_OK;
 }
 
 /* torch.save before 1.6 wrote this number first, as a pickle of its own. */
@@ -55,19 +50,23 @@ static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err 
     }
     if (has_bytes_at(st, "PK\3\4", 4, 0) || has_bytes_at(st, "PK\5\6", 4, 0)) return vt_tensors_read_zip(st, want, e);
     if (is_legacy(st)) return vt_tensors_read_legacy(st, want, e);
-    VT_TRY(refuse_kind(st, e));
+    const char *kind = vt_unsupported_file(st->bytes, st->size);
+    if (kind) return vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kind);
     VT_TRY(vt_tensors_read_safetensors(st, e));
-    return want ? no_entries(st, want, e) : VT_OK;
+    return want && want != vt_state_all ? no_entries(st, want, e) : VT_OK;
 }
 
+/* want: as read_file takes it; whole: prefixes are stripped. */
 static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want,
-                              bool shard, vt_err *e) {
+                              bool whole, vt_err *e) {
     vt_tensors *st;
+    vt_err mine = {0}; /* the readers ask it for their status */
+    if (!e) e = &mine;
     *out = NULL;
     VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
-    vt_status s = read_file(st, want, shard, e);
+    vt_status s = read_file(st, want, !whole, e);
     if (s == VT_OK) s = vt_tensors_index(st, e);
-    if (s == VT_OK && !shard) s = vt_tensors_strip_training(st, e);
+    if (s == VT_OK && whole) s = vt_tensors_strip_training(st, e);
     if (s != VT_OK) {
         vt_tensors_close(st);
         return s;
@@ -77,19 +76,12 @@ static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t 
 }
 
 vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e) {
-    VT_TRY(vt_tensors_begin(out, path, NULL, 0, e));
-    bool saved = is_legacy(*out) || has_bytes_at(*out, "PK", 2, 0);
-    vt_status s = read_file(*out, saved ? vt_state_all : NULL, true, e);
-    if (s == VT_OK) s = vt_tensors_index(*out, e);
-    if (s == VT_OK) return VT_OK;
-    vt_tensors_close(*out);
-    *out = NULL;
-    return s;
+    return open_weights(out, path, NULL, 0, vt_state_all, false, e);
 }
 
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
                            vt_err *e) {
-    return open_weights(out, path, bytes, n, want, false, e);
+    return open_weights(out, path, bytes, n, want, true, e);
 }
 
 /* ---- shards: {"weight_map": {tensor: file}} (Hugging Face) ---- */
@@ -146,11 +138,10 @@ static vt_status open_shards(vt_tensors *st, const char *const *files, int n, js
     st->shards = calloc((size_t)n + 1, sizeof *st->shards);
     if (!st->shards) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its shards", st->path);
     for (int i = 0; i < n; i++) {
-        char path[4096];
+        char path[VT_PATH_MAX];
         if (snprintf(path, sizeof path, "%.*s%s", folder, st->path, files[i]) >= (int)sizeof path)
             return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof path - 1);
-        vt_status s = open_weights(&st->shards[i], path, NULL, 0, NULL, true, e);
-        if (s != VT_OK) return s;
+        VT_TRY(open_weights(&st->shards[i], path, NULL, 0, NULL, false, e));
         st->shard_count++;
         VT_TRY(add_shard(st, st->shards[i], files[i], map, keys, e));
     }
@@ -183,58 +174,50 @@ static vt_status read_index(vt_tensors *st, vt_err *e) {
                            json_string_value(file));
     }
     st->format = vt_tensors_text(st, e, "%d shards, %s", n, st->shards[0]->format);
-    return st->format ? VT_OK : e ? e->code : VT_E_MEMORY;
+    return st->format ? VT_OK : e->code;
 }
 
 /* ---- folders ---- */
 
 static bool is_weight_file(const char *name) {
     static const char *const ends[] = {".safetensors", ".pth", ".pt", ".bin"};
-    size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (n > strlen(ends[i]) && *name != '.' && !strcmp(name + n - strlen(ends[i]), ends[i])) return true;
+        if (*name != '.' && vt_ends_in(name, ends[i])) return true;
     return false;
 }
 
-/* The file that a folder stands for, its name into file. */
-static vt_status look_into(const char *path, char *file, size_t size, vt_err *e) {
+/* The file of weights that a folder stands for. */
+static vt_status look_into(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
     static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
-    struct stat s;
-    char full[4096];
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        snprintf(file, size, "%s", usual[i]);
-        if (snprintf(full, sizeof full, "%s/%s", path, file) >= (int)sizeof full)
-            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof full - 1);
-        if (!stat(full, &s)) return VT_OK;
+        VT_TRY(vt_path_in(file, folder, usual[i], e));
+        if (!access(file, F_OK)) return VT_OK;
     }
-    DIR *dir = opendir(path);
-    if (!dir) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+    DIR *dir = opendir(folder);
+    if (!dir) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", folder, strerror(errno));
     char seen[200] = "";
     int found = 0;
+    vt_status s = VT_OK;
     for (struct dirent *d; (d = readdir(dir));) {
         if (!is_weight_file(d->d_name)) continue;
-        if (!found++) snprintf(file, size, "%s", d->d_name);
-        size_t at = strlen(seen);
-        snprintf(seen + at, sizeof seen - at, "%s%.60s", at ? ", " : "", d->d_name);
+        if (!found++) s = vt_path_in(file, folder, d->d_name, e);
+        vt_text_item(seen, sizeof seen, "%.60s", d->d_name);
     }
     closedir(dir);
-    if (found == 1) return VT_OK;
-    if (found) return vt_fail(e, VT_E_USAGE, "%s: holds %d files of weights (%s): name the one", path, found, seen);
+    if (found == 1) return s;
+    if (found) return vt_fail(e, VT_E_USAGE, "%s: holds %d files of weights (%s): name the one", folder, found, seen);
     return vt_fail(e, VT_E_IO,
                    "%s: is a folder without weights: none of " ST_FILE ", " ST_FILE INDEX ", " BIN_FILE
                    ", and no file *.safetensors, *.pth, *.pt, *.bin",
-                   path);
+                   folder);
 }
 
 vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, vt_err *e) {
-    struct stat s;
-    char file[256], full[4096];
+    char file[VT_PATH_MAX];
     *out = NULL;
-    if (!stat(path, &s) && S_ISDIR(s.st_mode)) {
-        VT_TRY(look_into(path, file, sizeof file, e));
-        if (snprintf(full, sizeof full, "%s/%s", path, file) >= (int)sizeof full)
-            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof full - 1);
-        path = full;
+    if (vt_is_folder(path)) {
+        VT_TRY(look_into(path, file, e));
+        path = file;
     }
-    return open_weights(out, path, NULL, 0, want, false, e);
+    return open_weights(out, path, NULL, 0, want, true, e);
 }

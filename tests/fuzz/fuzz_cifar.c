@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/dataset.h"
-#include "io/idx.h"
+#include "io/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

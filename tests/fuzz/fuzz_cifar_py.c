@@ -4,28 +4,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/cifar_py.h"
-#include "io/dataset.h"
+#include "io/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    vt_cifar_py *b;
+    vt_cifar_py b;
     vt_err e = {0};
-    if (vt_cifar_py_parse(&b, bytes, n, "fuzz", &e) != VT_OK) {
-        if (b || e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
+    if (vt_cifar_py_open(&b, bytes, n, "fuzz", &e) != VT_OK) {
+        if (e.code == VT_OK || strncmp(e.text, "fuzz: ", 6)) abort();
+        vt_cifar_py_close(&b);
         return 0;
     }
-    int record = vt_cifar_py_record(b);
-    int64_t count = vt_cifar_py_count(b);
+    int record = b.record;
+    int64_t count = b.count;
     uint8_t out[VT_CIFAR100];
     if ((record != VT_CIFAR10 && record != VT_CIFAR100) || count < 1 || (size_t)count > n / VT_CIFAR_PIXELS) abort();
     for (int64_t i = 0; i < count; i++) {
-        vt_cifar_py_read(b, i, out);
+        vt_cifar_py_read(&b, i, out);
         bool good = record == VT_CIFAR10 ? out[0] < 10 : out[0] < 20 && out[1] < 100;
         e = (vt_err){0};
         if ((vt_cifar_check(out, (size_t)record, record, i, "fuzz", &e) == VT_OK) != good) abort();
     }
-    vt_cifar_py_close(b);
+    vt_cifar_py_close(&b);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "core/markup.h"
 #include "eval/report/page.h"
 #include "eval/report/show.h"
-#include "io/class_names.h"
+#include "io/classes.h"
 #include "io/image.h"
 
 /* Buffers of one figure. */

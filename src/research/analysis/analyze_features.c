@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
-#include "io/class_names.h"
+#include "io/classes.h"
 #include "models/net/session64.h"
 #include "research/analysis/adistance.h"
 #include "research/analysis/worker.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/opt.h"
-#include "io/class_names.h"
+#include "io/classes.h"
 #include "nn/nn.h"
 
 /* ---- which ---- */

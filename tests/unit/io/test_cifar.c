@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/hash.h"
+#include "io/records.h"
 
 /* `n` records whose labels count from `first`, pixels a function of record and position; bytes cut off the
  * end. */

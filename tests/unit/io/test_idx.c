@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 #include "core/hash.h"
-#include "io/idx.h"
+#include "io/records.h"
 
 enum { N = 5, H = 3, W = 2 };
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "core/hash.h"
 #include "io/image.h"
-#include "io/imagenet.h"
+#include "io/classes.h"
 #include "scratch.h"
 
 #define FIXTURES "tests/fixtures/images/"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "io/dataset.h"
+#include "io/folders.h"
 #include "io/npy.h"
 #include "io/zip.h"
 #include "scratch.h"
@@ -561,13 +561,12 @@ static void test_corruptions(void **state) {
         fail_msg("%s", e.text);
     put_corruptions(at("odd"), VT_SEVERITIES * EACH + 1);
     refuse_corruption(at("odd"), VT_SPLIT_TEST, "fog", VT_E_SHAPE, "[21,2,2,3], which are not 5 equal parts");
-    char(*names)[64];
-    int n;
-    assert_int_equal(vt_corruptions_list(&names, &n, root, &e), VT_OK);
-    assert_int_equal(n, 2);
-    assert_string_equal(names[0], "fog");
-    assert_string_equal(names[1], "snow");
-    free(names);
+    vt_folders names;
+    assert_int_equal(vt_corruptions_list(&names, root, &e), VT_OK);
+    assert_int_equal(names.n, 2);
+    assert_string_equal(names.name[0], "fog");
+    assert_string_equal(names.name[1], "snow");
+    vt_folders_free(&names);
 }
 
 static int start(void **state) {

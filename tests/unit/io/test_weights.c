@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "core/hash.h"
 #include "io/tensors.h"
-#include "io/state_dict.h"
+#include "io/pickle.h"
 #include "io/weights.h"
 #include "scratch.h"
 

@@ -1,15 +1,93 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/class_order.h"
+#include "io/classes.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "core/files.h"
-#include "io/imagenet.h"
+#include "io/folders.h"
 
-enum { LIST_MOST = 1 << 24 }; /* bytes of a class order */
+/* ---- ImageNet ---- */
+
+static const char wnids[][10] = {
+#include "wnids.inc"
+};
+_Static_assert(sizeof wnids == 10 * VT_IMAGENET_CLASSES, "1000 wnids");
+
+static int by_wnid(const void *a, const void *b) { return strcmp(a, b); }
+
+int vt_imagenet_index(const char *wnid) {
+    const char(*hit)[10] = bsearch(wnid, wnids, VT_IMAGENET_CLASSES, sizeof *wnids, by_wnid);
+    return hit ? (int)(hit - wnids) : -1;
+}
+
+bool vt_imagenet_is_val(const char *path) {
+    static const char start[] = "ILSVRC2012_val_";
+    return !strncmp(basename(path), start, sizeof start - 1);
+}
+
+int64_t vt_imagenet_val_count(const vt_dataset *d) {
+    int64_t n = 0;
+    if (!d->names || !d->def->file) return -1;
+    for (int k = 0; k < d->classes; k++)
+        if (vt_imagenet_index(d->names[k]) < 0) return -1;
+    for (int64_t i = 0; i < d->count; i++) n += vt_imagenet_is_val(vt_dataset_image_name(d, i));
+    return n;
+}
+
+/* ---- names ---- */
+
+enum { NAMES_MOST = 1 << 16 }; /* bytes of a list of names */
+
+/* Line `at` of a list that has as many lines as there are classes; another one is not of these data. */
+static bool take_line(char *text, int at, int classes, char *out, size_t size) {
+    int n = 0;
+    const char *found = NULL;
+    for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+        line[strcspn(line, "\r")] = 0;
+        if (*line && n++ == at) found = line;
+    }
+    if (!found || n != classes) return false;
+    snprintf(out, size, "%s", found);
+    return true;
+}
+
+/* All of a file of less than NAMES_MOST bytes; takes no memory, so that a name does not depend on how much there is. */
+static bool read_names(const char *path, char text[NAMES_MOST + 1]) {
+    size_t n = vt_file_start(path, text, NAMES_MOST);
+    text[n] = 0;
+    return n > 0 && n < NAMES_MOST;
+}
+
+/* batches.meta.txt or fine_label_names.txt of the official sets: in the folder, or beside the file that was given. */
+static bool from_list(const vt_dataset *d, int label, char *out, size_t size) {
+    static const char *const lists[] = {"batches.meta.txt", "fine_label_names.txt"};
+    char folder[VT_PATH_MAX], path[VT_PATH_MAX], text[NAMES_MOST + 1];
+    size_t n = vt_is_folder(d->path) ? strlen(d->path) : (size_t)(basename(d->path) - d->path);
+    bool found = false;
+    snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? d->path : ".");
+    for (size_t i = 0; i < 2 && !found; i++)
+        if (vt_path(path, folder, lists[i]) && read_names(path, text))
+            found = take_line(text, label, d->classes, out, size);
+    return found;
+}
+
+void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t size) {
+    int k = label;
+    if (d->head && !d->restricted) { /* of the model's outputs, those that the data have */
+        for (k = 0; k < d->classes && d->head[k] != label; k++) continue;
+    }
+    bool own = k >= 0 && k < d->classes;
+    if (own && d->names)
+        snprintf(out, size, "%s", d->names[k]);
+    else if (!own || d->head || !from_list(d, k, out, size))
+        snprintf(out, size, "class %d", label);
+}
+
+/* ---- the order as asked for ---- */
+
+enum { ORDER_MOST = 1 << 24 }; /* bytes of a class order */
 
 /* A name and its number: of a class, or of an output of the model. */
 typedef struct named {
@@ -32,15 +110,13 @@ static vt_status no_memory(const vt_dataset *d, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
 }
 
-/* ---- as asked for ---- */
-
 static bool is_file(const char *asked) { return asked && strcasecmp(asked, "text") && strcasecmp(asked, "number"); }
 
 /* The lines of the file that hold a name, in their order; *text holds them. */
 static vt_status read_list(const char *path, char **text, named **list, int *n, vt_err *e) {
     vt_err why = {0};
     *list = NULL, *n = 0;
-    vt_status s = vt_file_text(path, LIST_MOST, text, &why);
+    vt_status s = vt_file_text(path, ORDER_MOST, text, &why);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE,
@@ -268,7 +344,7 @@ static int wnid_of(const char *name) {
     return strlen(name) > 9 && isalnum((unsigned char)name[9]) ? -1 : vt_imagenet_index(wnid);
 }
 
-static bool are_wnids(const vt_dataset *d) {
+static bool has_wnids(const vt_dataset *d) {
     for (int k = 0; k < d->classes; k++)
         if (wnid_of(d->names[k]) < 0) return false;
     return true;
@@ -318,15 +394,15 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
 
 /* Fills d->head, of which every class has an output, or refuses. */
 static vt_status assign_outputs(vt_dataset *d, int outputs, const char *model, vt_err *e) {
-    bool wnids = outputs == VT_IMAGENET_CLASSES && are_wnids(d);
-    for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : wnids ? wnid_of(d->names[k]) : k;
+    bool by_id = outputs == VT_IMAGENET_CLASSES && has_wnids(d);
+    for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : by_id ? wnid_of(d->names[k]) : k;
     bool as_they_stand = d->order && !strcasecmp(d->asked, "text");
     if (d->order && !as_they_stand)
         snprintf(d->how, sizeof d->how, "class folders in the order of " VT_OPTION "class-order %s",
                  is_file(d->asked) ? "FILE" : "number");
-    else if (!d->order && !wnids && d->labels)
+    else if (!d->order && !by_id && d->labels)
         VT_TRY(by_labels(d, outputs, model, e));
-    d->ordered = d->ordered || wnids || (d->order && *d->extra);
+    d->ordered = d->ordered || by_id || (d->order && *d->extra);
     if (!d->order && !d->ordered && d->train && d->classes < outputs) VT_TRY(by_train(d, outputs, e));
     if (d->order && *d->extra && d->order_lines != outputs)
         return vt_fail(e, VT_E_USAGE,
