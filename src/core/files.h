@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "core/status.h"
+#include "core/hash.h"
 
 #define VT_PATH_MAX 4096
 
@@ -39,6 +39,20 @@ vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt
 /* The same of text: a byte 0, behind which nothing would be read, is refused. */
 vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
 #define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
+
+/* A whole regular file, mapped into memory for reading. If it is cut while it is mapped, a look at what was cut off
+ * ends in a signal (SIGBUS) and cannot return. The command has a sentence for it (vt_cli_guard_mapped); the library
+ * installs no handler in its user's process. */
+typedef struct vt_mapped {
+    const uint8_t *bytes; /* of an empty file: NULL */
+    size_t n;
+} vt_mapped;
+vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e);
+void vt_mapped_close(vt_mapped *m); /* safe twice */
+/* Hashes the bytes from `from` on; pages leave memory as they are done with. */
+void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha);
+/* Bytes [at, at + n) may leave memory until they are looked at again; pages shared with neighbours stay. */
+void vt_mapped_release(const vt_mapped *m, size_t at, size_t n);
 
 /* ---- writing ---- */
 

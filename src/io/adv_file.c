@@ -13,7 +13,6 @@
 #include "core/mem.h"
 #include "core/text.h"
 #include "io/image.h"
-#include "io/mapped.h"
 #include "io/weights.h"
 #include "io/zip.h"
 

@@ -112,59 +112,68 @@ static vt_status no_memory(const vt_dataset *d, vt_err *e) {
 
 static bool is_file(const char *asked) { return asked && strcasecmp(asked, "text") && strcasecmp(asked, "number"); }
 
-/* The lines of the file that hold a name, in their order; *text holds them. */
-static vt_status read_list(const char *path, char **text, named **list, int *n, vt_err *e) {
+/* Names in the order of their bytes. */
+typedef struct name_list {
+    char *text; /* holds them */
+    named *v;
+    int n;
+} name_list;
+
+static void free_list(name_list *l) { free(l->v), free(l->text); }
+
+static const named *find_name(const name_list *l, const char *name) {
+    return bsearch(&(named){name, 0}, l->v, (size_t)l->n, sizeof *l->v, by_name);
+}
+
+/* The lines of the file that hold a name, each with its number. */
+static vt_status read_list(name_list *l, const char *path, vt_err *e) {
     vt_err why = {0};
-    *list = NULL, *n = 0;
-    vt_status s = vt_file_text(path, ORDER_MOST, text, &why);
+    vt_status s = vt_file_text(path, ORDER_MOST, &l->text, &why);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why.text);
     if (s != VT_OK)
         return vt_fail(e, VT_E_USAGE,
                        "@class-order is '%s', must be text, number, or a file with one class a line (%s)", path,
                        why.text);
     size_t lines = 1;
-    for (const char *c = *text; *c; c++) lines += *c == '\n';
-    if (!(*list = calloc(lines, sizeof **list))) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", path);
-    for (char *line, *rest = *text; (line = strsep(&rest, "\n"));) {
+    for (const char *c = l->text; *c; c++) lines += *c == '\n';
+    if (!(l->v = calloc(lines, sizeof *l->v))) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", path);
+    for (char *line, *rest = l->text; (line = strsep(&rest, "\n"));) {
         size_t k = strlen(line);
         while (k && isspace((unsigned char)line[k - 1])) line[--k] = 0;
-        if (k) (*list)[*n] = (named){line, *n}, ++*n;
+        if (k) l->v[l->n] = (named){line, l->n}, l->n++;
     }
+    qsort(l->v, (size_t)l->n, sizeof *l->v, by_name);
     return VT_OK;
 }
 
 vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e) {
-    char *text = NULL;
-    named *list = NULL;
-    int lines;
+    name_list l = {0};
     *all = false;
     if (!is_file(d->asked) || !n) return VT_OK;
-    vt_status s = read_list(d->asked, &text, &list, &lines, e);
-    if (s == VT_OK) qsort(list, (size_t)lines, sizeof *list, by_name);
+    vt_status s = read_list(&l, d->asked, e);
     *all = s == VT_OK;
-    for (int i = 0; *all && i < n; i++)
-        *all = bsearch(&(named){names[i], 0}, list, (size_t)lines, sizeof *list, by_name) != NULL;
-    free(list), free(text);
+    for (int i = 0; *all && i < n; i++) *all = find_name(&l, names[i]) != NULL;
+    free_list(&l);
     return s;
 }
 
-/* list: the classes of the file, `lines` of them, by name. */
-static vt_status take_list(vt_dataset *d, const named *list, int lines, vt_err *e) {
+/* l: the classes of the file. */
+static vt_status take_list(vt_dataset *d, const name_list *l, vt_err *e) {
     int k = 0;
-    for (int i = 1; i < lines; i++)
-        if (!strcmp(list[i].name, list[i - 1].name))
-            return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s' twice", d->asked, list[i].name);
+    for (int i = 1; i < l->n; i++)
+        if (!by_name(&l->v[i], &l->v[i - 1]))
+            return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s' twice", d->asked, l->v[i].name);
     for (k = 0; k < d->classes; k++) {
-        const named *hit = bsearch(&(named){d->names[k], 0}, list, (size_t)lines, sizeof *list, by_name);
+        const named *hit = find_name(l, d->names[k]);
         if (!hit)
             return vt_fail(e, VT_E_USAGE, "%s: does not name the class folder '%.80s' of %s", d->asked, d->names[k],
                            d->path);
         d->order[k] = hit->at;
     }
-    d->order_lines = lines;
-    for (int i = 0; !*d->extra && i < lines; i++) {
-        for (k = 0; k < d->classes && d->order[k] != list[i].at; k++) continue;
-        if (k == d->classes) snprintf(d->extra, sizeof d->extra, "%s", list[i].name);
+    d->order_lines = l->n;
+    for (int i = 0; !*d->extra && i < l->n; i++) {
+        for (k = 0; k < d->classes && d->order[k] != l->v[i].at; k++) continue;
+        if (k == d->classes) snprintf(d->extra, sizeof d->extra, "%s", l->v[i].name);
     }
     return VT_OK;
 }
@@ -187,18 +196,15 @@ static vt_status take_numbers(vt_dataset *d, vt_err *e) {
 }
 
 vt_status vt_class_order(vt_dataset *d, vt_err *e) {
-    char *text = NULL;
-    named *list = NULL;
-    int lines;
+    name_list l = {0};
     if (!d->asked) return VT_OK;
     if (!(d->order = calloc((size_t)d->classes + 1, sizeof *d->order))) return no_memory(d, e);
     for (int k = 0; k < d->classes; k++) d->order[k] = k;
     if (!strcasecmp(d->asked, "number")) return take_numbers(d, e);
     if (!is_file(d->asked)) return VT_OK;
-    vt_status s = read_list(d->asked, &text, &list, &lines, e);
-    if (s == VT_OK) qsort(list, (size_t)lines, sizeof *list, by_name);
-    if (s == VT_OK) s = take_list(d, list, lines, e);
-    free(list), free(text);
+    vt_status s = read_list(&l, d->asked, e);
+    if (s == VT_OK) s = take_list(d, &l, e);
+    free_list(&l);
     return s;
 }
 
@@ -219,41 +225,32 @@ static void simplify_name(char *out, size_t size, const char *name, size_t n, bo
     out[at] = 0;
 }
 
-/* Names of outputs (as d->labels), each as plain text; *text holds them. */
-static vt_status list_labels(const vt_dataset *d, const char *labels, bool short_form, char **text, named **list,
-                             int *n, vt_err *e) {
+/* Names of outputs (as d->labels), simplified, each with its output. */
+static vt_status list_labels(name_list *l, const vt_dataset *d, const char *labels, bool short_form, vt_err *e) {
     size_t bytes = strlen(labels) + 1, names = 1, at = 0;
     for (const char *c = labels; *c; c++) names += *c == '\n' || *c == '\t';
-    *text = malloc(bytes + names), *list = calloc(names, sizeof **list), *n = 0;
-    if (!*text || !*list) return no_memory(d, e);
+    l->text = malloc(bytes + names), l->v = calloc(names, sizeof *l->v);
+    if (!l->text || !l->v) return no_memory(d, e);
     int output = 0;
     for (const char *c = labels; *c; c++) {
         size_t k = strcspn(c, "\n\t");
-        simplify_name(*text + at, k + 1, c, k, short_form);
-        if ((*text)[at]) (*list)[(*n)++] = (named){*text + at, output};
-        at += strlen(*text + at) + 1, c += k;
+        simplify_name(l->text + at, k + 1, c, k, short_form);
+        if (l->text[at]) l->v[l->n++] = (named){l->text + at, output};
+        at += strlen(l->text + at) + 1, c += k;
         output += *c == '\n';
         if (!*c) break;
     }
-    qsort(*list, (size_t)*n, sizeof **list, by_name);
+    qsort(l->v, (size_t)l->n, sizeof *l->v, by_name);
     return VT_OK;
 }
 
 /* The one output that is called so; -1: none, or several. */
-static int output_called(const char *name, const named *list, int n) {
-    int lo = 0, hi = n, at = -1;
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (strcmp(list[mid].name, name) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (; lo < n && !strcmp(list[lo].name, name); lo++) {
-        if (at >= 0 && list[lo].at != at) return -1;
-        at = list[lo].at;
-    }
-    return at;
+static int output_called(const name_list *l, const char *name) {
+    const named *hit = find_name(l, name), *x = hit;
+    while (hit && x > l->v && !by_name(x - 1, hit)) x--;
+    for (; hit && x < l->v + l->n && !by_name(x, hit); x++)
+        if (x->at != hit->at) return -1;
+    return hit ? hit->at : -1;
 }
 
 /* head[k]: the output that is called as class k, or -1; *hits: how many have one, each its own. */
@@ -265,18 +262,17 @@ static vt_status match_classes_to_outputs(const vt_dataset *d, const char *label
     for (int k = 0; k < d->classes; k++) head[k] = -1;
     *hits = 0;
     for (int round = 0; s == VT_OK && round < 2; round++) {
-        char *text = NULL, name[512];
-        named *list = NULL;
-        int n = 0;
-        s = list_labels(d, labels, round, &text, &list, &n, e);
+        char name[512];
+        name_list l = {0};
+        s = list_labels(&l, d, labels, round, e);
         for (int k = 0; s == VT_OK && k < d->classes; k++) {
             if (head[k] >= 0) continue;
             simplify_name(name, sizeof name, d->names[k], strlen(d->names[k]), false);
-            int at = output_called(name, list, n);
+            int at = output_called(&l, name);
             if (at < 0 || at >= outputs || taken[at]) continue;
             head[k] = at, taken[at] = true, ++*hits;
         }
-        free(list), free(text);
+        free_list(&l);
     }
     free(taken);
     return s;
@@ -299,19 +295,23 @@ static vt_status check_partial_match(const vt_dataset *d, const int *head, const
     if (other == d->classes) return VT_OK;
     return vt_fail(e, VT_E_USAGE,
                    "%s: the model %s calls its output %d '%s', which is class folder %d here, but it has no name "
-                   "'%.60s': "
-                   "give @class-order FILE, one class folder a line in the model's order (or text: as they stand)",
+                   "'%.60s': give @class-order FILE, one class folder a line in the model's order (or text: as they "
+                   "stand)",
                    d->path, model, head[other], label_of(d, head[other], label), other, d->names[none]);
+}
+
+static bool is_moved(const vt_dataset *d) {
+    int k = 0;
+    while (k < d->classes && d->head[k] == k) k++;
+    return k < d->classes;
 }
 
 static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     int hits = 0;
     char label[60];
     VT_TRY(match_classes_to_outputs(d, d->labels, outputs, d->head, &hits, e));
-    bool moved = false;
-    for (int k = 0; k < d->classes; k++) moved = moved || d->head[k] != k;
     d->ordered = hits == d->classes;
-    if (d->ordered && moved)
+    if (d->ordered && is_moved(d))
         snprintf(d->how, sizeof d->how, "labels by the model's own class names, not by the order of the folders");
     if (d->ordered || d->classes != outputs) return VT_OK;
     VT_TRY(check_partial_match(d, d->head, model, e));
@@ -377,8 +377,7 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
     if (d->inside_classes == outputs && d->classes > 1)
         return vt_fail(e, VT_E_USAGE,
                        "%s: its folders (%.60s, %.60s) each hold the same folders, as splits or versions of one data "
-                       "set do: "
-                       "name one, as @data %.300s, or give @class-order text if they are the classes",
+                       "set do: name one, as @data %.300s, or give @class-order text if they are the classes",
                        d->path, d->names[0], d->names[1], d->inside);
     for (int k = 0; k < d->classes; k++)
         if (!is_number(d->names[k])) return VT_OK;
@@ -386,8 +385,8 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
         if (by_number(&(named){d->names[k - 1], 0}, &(named){d->names[k], 0}) > 0)
             return vt_fail(e, VT_E_USAGE,
                            "%s: its class folders are numbers, and %.20s stands before %.20s as text: give "
-                           "@class-order text "
-                           "(torchvision's ImageFolder) or number, or FILE with one class a line in the model's order",
+                           "@class-order text (torchvision's ImageFolder) or number, or FILE with one class a line in "
+                           "the model's order",
                            d->path, d->names[k - 1], d->names[k]);
     return VT_OK;
 }
@@ -419,12 +418,11 @@ vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const
     if (!d->names) return d->classes == outputs ? VT_OK : other_classes(d, outputs, model, e);
     if (!(d->head = calloc((size_t)d->classes, sizeof *d->head))) return no_memory(d, e);
     vt_status s = assign_outputs(d, outputs, model, e);
-    bool moved = false, few = d->classes != outputs;
-    for (int k = 0; s == VT_OK && k < d->classes; k++) moved = moved || d->head[k] != k;
+    bool few = d->classes != outputs;
     if (s == VT_OK && restricted && few && d->classes < 2)
         s = vt_fail(e, VT_E_USAGE, "%s has one class: restricted to it, every image would be right", d->path);
     d->restricted = s == VT_OK && restricted && few;
-    if (s == VT_OK && (moved || few)) return VT_OK;
+    if (s == VT_OK && (few || is_moved(d))) return VT_OK;
     free(d->head);
     d->head = NULL;
     return s;

@@ -14,7 +14,7 @@
 #include "core/opt.h"
 #include "core/text.h"
 #include "io/folders.h"
-#include "io/unsupported_file.h"
+#include "io/weights.h"
 
 #define VT_WHAT 400
 

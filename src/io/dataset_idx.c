@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include "core/files.h"
 #include "io/dataset.h"
-#include "io/mapped.h"
 #include "io/records.h"
 
 typedef struct pair {

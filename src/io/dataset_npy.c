@@ -13,7 +13,6 @@
 #include <unistd.h>
 #include "core/text.h"
 #include "io/folders.h"
-#include "io/mapped.h"
 #include "io/npy.h"
 #include "io/zip.h"
 

@@ -47,23 +47,22 @@ static vt_status from_range(const char *text, const vt_dataset *d, int32_t **out
 /* The class of every image of d, and how many each of the *classes has. */
 static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **have, int *classes, vt_err *e) {
     vt_image im;
-    vt_status s = VT_OK;
     *classes = 0;
     *class_of = calloc((size_t)d->count, sizeof **class_of);
-    for (int64_t i = 0; *class_of && s == VT_OK && i < d->count; i++) {
+    for (int64_t i = 0; *class_of && i < d->count; i++) {
         int *c = *class_of + i;
         if (d->def->class_of) {
             *c = d->def->class_of(d, i);
         } else {
-            s = vt_dataset_read(d, i, &im, c, e);
+            VT_TRY(vt_dataset_read(d, i, &im, c, e));
             vt_image_free(&im);
         }
         if (*c >= *classes) *classes = *c + 1;
     }
     *have = calloc((size_t)*classes + 1, sizeof **have);
     if (!*class_of || !*have) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
-    for (int64_t i = 0; s == VT_OK && i < d->count; i++) (*have)[(*class_of)[i]]++;
-    return s;
+    for (int64_t i = 0; i < d->count; i++) (*have)[(*class_of)[i]]++;
+    return VT_OK;
 }
 
 /* take[c] of n images for each class: one more for all that have another, again and again; what is less than one for
@@ -149,8 +148,8 @@ static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
     place *all = calloc((size_t)d->count, sizeof *all);
     if (!all) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the paths of its images", d->path);
     for (int64_t i = 0; i < d->count; i++) {
-        const char *path = vt_dataset_image_name(d, i), *slash = strrchr(path, '/');
-        all[i] = (place){path, slash ? slash + 1 : path, (int32_t)i};
+        const char *path = vt_dataset_image_name(d, i);
+        all[i] = (place){path, basename(path), (int32_t)i};
     }
     qsort(all, (size_t)d->count, sizeof *all, alone ? by_last : by_path);
     p->sorted[alone] = all;
@@ -182,7 +181,7 @@ typedef struct list {
     const vt_dataset *d;
     vt_image_paths paths;
     int32_t *image; /* [n] */
-    size_t n, room;
+    size_t n;
 } list;
 
 static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
@@ -199,10 +198,9 @@ static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
     if (index && (v < 0 || v >= d->count))
         return vt_fail(e, VT_E_USAGE, "%s: line %d is image %lld, but %s has images 0 to %lld", l->path, line, v,
                        d->path, (long long)d->count - 1);
-    if (l->n == l->room) {
-        l->room = l->room ? 2 * l->room : 256;
-        int32_t *more = realloc(l->image, l->room * sizeof *more);
-        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu indices", l->path, l->room);
+    if (!(l->n & (l->n - 1))) { /* the room is the next power of two */
+        int32_t *more = realloc(l->image, (l->n ? 2 * l->n : 1) * sizeof *more);
+        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu indices", l->path, 2 * l->n);
         l->image = more;
     }
     l->image[l->n++] = (int32_t)(index ? v : image);

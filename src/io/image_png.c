@@ -14,23 +14,24 @@
 #include <string.h>
 #include "core/files.h"
 
-#define TEXT_MAX 160
-
-/* ---- reading ---- */
-
-/* Everything decode() touches lives here, not in its locals: longjmp may lose those. */
+/* What reading or writing touches lives here, not in locals: longjmp may lose those. */
 typedef struct png_job {
-    const uint8_t *bytes;
-    size_t n, pos;
-    bool ended, no_memory; /* ended: libpng asked for bytes past the end */
     png_structp png;
     png_infop info;
+    char text[160]; /* libpng's message */
+    uint8_t *raw;   /* one row, or all rows of an interlaced picture that is read */
+    size_t n;       /* bytes of the file; that have been written */
+    /* reading */
+    const uint8_t *bytes;
+    size_t pos, row_bytes;
+    bool ended, no_memory; /* ended: libpng asked for bytes past the end */
     png_colorp palette;
     int colors, type, depth, width, height;
-    size_t row_bytes;
-    uint8_t *raw; /* one row, or all rows of an interlaced picture */
     uint8_t *rgb;
-    char text[TEXT_MAX]; /* libpng's message */
+    /* writing */
+    const vt_image *im;
+    uint8_t *out;
+    size_t room;
 } png_job;
 
 _Noreturn static void on_error(png_structp png, png_const_charp text) {
@@ -40,6 +41,8 @@ _Noreturn static void on_error(png_structp png, png_const_charp text) {
 }
 
 static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; }
+
+/* ---- reading ---- */
 
 static void on_read(png_structp png, png_bytep out, size_t n) {
     png_job *j = png_get_io_ptr(png);
@@ -145,69 +148,52 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
 
 /* ---- writing ---- */
 
-typedef struct png_out {
-    const vt_image *im;
-    png_structp png;
-    png_infop info;
-    uint8_t *row, *bytes;
-    size_t n, room;
-    char text[TEXT_MAX];
-} png_out;
-
-_Noreturn static void on_write_error(png_structp png, png_const_charp text) {
-    png_out *o = png_get_error_ptr(png);
-    snprintf(o->text, sizeof o->text, "%s", text);
-    png_longjmp(png, 1);
-}
-
 static void on_write(png_structp png, png_bytep data, size_t n) {
-    png_out *o = png_get_io_ptr(png);
-    if (n > o->room - o->n) {
-        size_t room = 2 * o->room + n;
-        uint8_t *bytes = realloc(o->bytes, room);
-        if (!bytes) png_error(png, "no memory");
-        o->bytes = bytes;
-        o->room = room;
+    png_job *j = png_get_io_ptr(png);
+    if (n > j->room - j->n) {
+        size_t room = 2 * j->room + n;
+        uint8_t *out = realloc(j->out, room);
+        if (!out) png_error(png, "no memory");
+        j->out = out, j->room = room;
     }
-    memcpy(o->bytes + o->n, data, n);
-    o->n += n;
+    memcpy(j->out + j->n, data, n);
+    j->n += n;
 }
 
 static void on_flush(png_structp png) { (void)png; }
 
-static bool encode_png(png_out *o) {
-    if (setjmp(png_jmpbuf(o->png))) return false;
-    size_t w = (size_t)o->im->shape.width, h = (size_t)o->im->shape.height;
-    png_set_write_fn(o->png, o, on_write, on_flush);
-    png_set_user_limits(o->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
-    png_set_IHDR(o->png, o->info, (png_uint_32)w, (png_uint_32)h, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+static bool encode_png(png_job *j) {
+    if (setjmp(png_jmpbuf(j->png))) return false;
+    size_t w = (size_t)j->im->shape.width, h = (size_t)j->im->shape.height;
+    png_set_write_fn(j->png, j, on_write, on_flush);
+    png_set_user_limits(j->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
+    png_set_IHDR(j->png, j->info, (png_uint_32)w, (png_uint_32)h, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_write_info(o->png, o->info);
+    png_write_info(j->png, j->info);
     for (size_t y = 0; y < h; y++) {
         for (size_t c = 0; c < 3; c++)
-            for (size_t x = 0; x < w; x++) o->row[3 * x + c] = o->im->rgb[(c * h + y) * w + x];
-        png_write_row(o->png, o->row);
+            for (size_t x = 0; x < w; x++) j->raw[3 * x + c] = j->im->rgb[(c * h + y) * w + x];
+        png_write_row(j->png, j->raw);
     }
-    png_write_end(o->png, NULL);
+    png_write_end(j->png, NULL);
     return true;
 }
 
 vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e) {
     *bytes = NULL, *n = 0;
     VT_TRY(vt_image_check_size(im->shape.width, im->shape.height, path, e));
-    png_out o = {.im = im, .row = malloc(3 * (size_t)im->shape.width)};
-    o.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &o, on_write_error, on_warning);
-    o.info = o.png ? png_create_info_struct(o.png) : NULL;
-    bool good = o.row && o.info && encode_png(&o);
-    png_destroy_write_struct(&o.png, &o.info);
-    free(o.row);
+    png_job j = {.im = im, .raw = malloc(3 * (size_t)im->shape.width)};
+    j.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
+    j.info = j.png ? png_create_info_struct(j.png) : NULL;
+    bool good = j.raw && j.info && encode_png(&j);
+    png_destroy_write_struct(&j.png, &j.info);
+    free(j.raw);
     if (good) {
-        *bytes = o.bytes;
-        *n = o.n;
+        *bytes = j.out, *n = j.n;
         return VT_OK;
     }
-    free(o.bytes);
-    return vt_fail(e, VT_E_MEMORY, "%s: cannot be encoded: %s", path, *o.text ? o.text : "no memory");
+    free(j.out);
+    return vt_fail(e, VT_E_MEMORY, "%s: cannot be encoded: %s", path, *j.text ? j.text : "no memory");
 }
 
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e) {

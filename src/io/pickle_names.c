@@ -24,6 +24,10 @@ typedef enum meaning {
     OPAQUE     /* called or not: not looked into */
 } meaning;
 
+/* A type of numbers: its storage, and two names of its dtype. */
+#define TYPE(storage, name, other, dtype)                                                                              \
+    {"torch", storage, STORAGE, dtype}, {"torch", name, DTYPE, dtype}, { "torch", other, DTYPE, dtype }
+
 static const struct {
     const char *module, *name;
     meaning is;
@@ -44,35 +48,19 @@ static const struct {
     {"torch._utils", "_rebuild_parameter_with_state", PARAMETER, 0},
     {"torch.nn.parameter", "Parameter", PARAMETER, 0},
     {"torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 0},
-    {"torch", "DoubleStorage", STORAGE, VT_F64},
-    {"torch", "FloatStorage", STORAGE, VT_F32},
-    {"torch", "HalfStorage", STORAGE, VT_F16},
-    {"torch", "BFloat16Storage", STORAGE, VT_BF16},
-    {"torch", "LongStorage", STORAGE, VT_I64},
-    {"torch", "IntStorage", STORAGE, VT_I32},
-    {"torch", "ShortStorage", STORAGE, VT_I16},
-    {"torch", "CharStorage", STORAGE, VT_I8},
-    {"torch", "ByteStorage", STORAGE, VT_U8},
-    {"torch", "BoolStorage", STORAGE, VT_BOOL},
+    TYPE("DoubleStorage", "float64", "double", VT_F64),
+    TYPE("FloatStorage", "float32", "float", VT_F32),
+    TYPE("HalfStorage", "float16", "half", VT_F16),
+    TYPE("BFloat16Storage", "bfloat16", "bfloat16", VT_BF16),
+    TYPE("LongStorage", "int64", "long", VT_I64),
+    TYPE("IntStorage", "int32", "int", VT_I32),
+    TYPE("ShortStorage", "int16", "short", VT_I16),
+    TYPE("CharStorage", "int8", "int8", VT_I8),
+    TYPE("ByteStorage", "uint8", "uint8", VT_U8),
+    TYPE("BoolStorage", "bool", "bool", VT_BOOL),
     {"torch.storage", "UntypedStorage", UNTYPED, VT_U8},
     {"torch", "UntypedStorage", UNTYPED, VT_U8},
     {"torch.storage", "TypedStorage", OPAQUE, 0},
-    {"torch", "float64", DTYPE, VT_F64},
-    {"torch", "double", DTYPE, VT_F64},
-    {"torch", "float32", DTYPE, VT_F32},
-    {"torch", "float", DTYPE, VT_F32},
-    {"torch", "float16", DTYPE, VT_F16},
-    {"torch", "half", DTYPE, VT_F16},
-    {"torch", "bfloat16", DTYPE, VT_BF16},
-    {"torch", "int64", DTYPE, VT_I64},
-    {"torch", "long", DTYPE, VT_I64},
-    {"torch", "int32", DTYPE, VT_I32},
-    {"torch", "int", DTYPE, VT_I32},
-    {"torch", "int16", DTYPE, VT_I16},
-    {"torch", "short", DTYPE, VT_I16},
-    {"torch", "int8", DTYPE, VT_I8},
-    {"torch", "uint8", DTYPE, VT_U8},
-    {"torch", "bool", DTYPE, VT_BOOL},
     {"torch", "Size", TUPLE, 0},
     {"torch", "device", OPAQUE, 0},
     {"torch.serialization", "_get_layout", OPAQUE, 0},

@@ -168,15 +168,6 @@ static char *find_digits(char *header, size_t n) {
     return at && (size_t)(header + n - at) >= sizeof key - 1 + DIGITS ? at + sizeof key - 1 : NULL;
 }
 
-/* The bytes from `from` on, after those that sha has been given. */
-static void hash_rest(const vt_tensors *st, size_t from, vt_sha *sha, char hex[65]) {
-    if (st->map.bytes)
-        vt_mapped_hash(&st->map, from, sha);
-    else
-        vt_sha_update(sha, st->bytes + from, st->size - from);
-    vt_sha_end(sha, hex);
-}
-
 const char *vt_tensors_seal(const vt_tensors *st) {
     if (st->shard_count || strcmp(st->format, "safetensors") != 0) return NULL;
     return vt_tensors_meta(st, VT_ST_FILE) ? VT_ST_FILE : vt_tensors_meta(st, VT_ST_SHA) ? VT_ST_SHA : NULL;
@@ -202,7 +193,8 @@ vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
         vt_sha_update(sha, head, from);
         free(head);
     }
-    hash_rest(st, from, sha, hex);
+    vt_tensors_hash(st, from, sha);
+    vt_sha_end(sha, hex);
     if (!strcmp(hex, want)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: %s not %s: %s SHA-256 is %.12s..., its metadata's %s %.12s... (damaged, or changed by a "

@@ -86,9 +86,11 @@ static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name
     return NULL;
 }
 
-/* In a file that tells mean and std in its metadata too, the layer counts: it is what the model does. */
-static vt_status set_meta(tidy *t, const char *key, const char *value) {
+/* If the metadata hold the key too (mean, std), the layer counts: it is what the model does. */
+static vt_status set_meta(tidy *t, const char *key, const char *text) {
     vt_tensors *st = t->st;
+    const char *value = vt_tensors_text(st, t->e, "%s", text);
+    if (!value) return t->e->code;
     for (int i = 0; i < st->meta_count; i++)
         if (!strcmp(st->meta[2 * i], key)) {
             st->meta[2 * i + 1] = value;
@@ -99,10 +101,10 @@ static vt_status set_meta(tidy *t, const char *key, const char *value) {
 
 static vt_status set_normalisation(tidy *t, const char *who, const double m[3], const double s[3]) {
     vt_tensors *st = t->st;
-    const char *mean = vt_tensors_text(st, t->e, "%.17g,%.17g,%.17g", m[0], m[1], m[2]);
-    const char *std = vt_tensors_text(st, t->e, "%.17g,%.17g,%.17g", s[0], s[1], s[2]);
-    const char *text = mean && std ? vt_tensors_text(st, t->e, "mean %s, std %s", mean, std) : NULL;
-    if (!text) return vt_fail(t->e, VT_E_MEMORY, "%s: no memory", st->path);
+    char mean[80], std[80], text[200];
+    snprintf(mean, sizeof mean, "%.17g,%.17g,%.17g", m[0], m[1], m[2]);
+    snprintf(std, sizeof std, "%.17g,%.17g,%.17g", s[0], s[1], s[2]);
+    snprintf(text, sizeof text, "mean %s, std %s", mean, std);
     if (t->normalised && (strcmp(vt_tensors_meta(st, "mean"), mean) || strcmp(vt_tensors_meta(st, "std"), std)))
         return vt_fail(t->e, VT_E_FORMAT, "%s: has two normalisation layers, and they differ: %.200s has %.200s",
                        st->path, who, text);
@@ -155,9 +157,7 @@ static vt_status find_input_norm(tidy *t) {
                 at += (size_t)snprintf(text + at, sizeof text - at, "%.17g%s", f ? std : v[0][k] - v[3][k] * std,
                                        f && k == 2 ? "" : ",");
             }
-        const char *value = vt_tensors_text(st, t->e, "%s", text);
-        if (!value) return vt_fail(t->e, VT_E_MEMORY, "%s: no memory", st->path);
-        VT_TRY(vt_tensors_add_meta(st, "input_norm", value, t->e));
+        VT_TRY(set_meta(t, "input_norm", text));
         for (int k = 0; k < 5; k++)
             if (x[k]) VT_TRY(leave_out(t, x[k], "the BatchNorm on the input: part of mean and std"));
     }
@@ -167,14 +167,14 @@ static vt_status find_input_norm(tidy *t) {
 /* One number for all logits beside model.X: temperature scaling (Guo et al. 2017), into the metadata. */
 static vt_status find_temperature(tidy *t) {
     const vt_tensor *x = vt_tensors_find(t->st, "temperature");
+    char text[32];
     double v;
     int with = 0;
     for (int i = 0; i < t->st->count; i++) with += !strncmp(t->st->t[i].name, "model.", 6);
     if (!x || x->numel != 1 || with + 1 != t->st->count || vt_tensor_f64(t->st, x, &v, 1, NULL) != VT_OK || !(v > 0))
         return VT_OK;
-    const char *value = vt_tensors_text(t->st, t->e, "%.17g", v);
-    if (!value) return vt_fail(t->e, VT_E_MEMORY, "%s: no memory", t->st->path);
-    VT_TRY(vt_tensors_add_meta(t->st, "logit_temperature", value, t->e));
+    snprintf(text, sizeof text, "%.17g", v);
+    VT_TRY(set_meta(t, "logit_temperature", text));
     return leave_out(t, x, "the logits are divided by it");
 }
 

@@ -47,12 +47,10 @@ size_t vt_tensor_bytes(const vt_tensor *t) { return t->numel * vt_dtype_size(t->
 
 vt_status vt_tensors_begin(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e) {
     vt_tensors *st = calloc(1, sizeof *st);
+    vt_status r = VT_OK;
     *out = NULL;
-    if (!st || !(st->path = strdup(path))) {
-        vt_tensors_close(st);
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
-    }
-    vt_status r = bytes ? VT_OK : vt_mapped_open(&st->map, path, e);
+    if (!st || !(st->path = strdup(path))) r = vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    if (r == VT_OK && !bytes) r = vt_mapped_open(&st->map, path, e);
     if (r != VT_OK) {
         vt_tensors_close(st);
         return r;
@@ -70,14 +68,8 @@ void vt_tensors_close(vt_tensors *st) {
     for (int i = 0; i < st->owned_count; i++) st->owned[i].release(st->owned[i].block);
     json_decref(st->root);
     vt_mapped_close(&st->map);
-    free(st->shards);
-    free(st->owned);
-    free(st->t);
-    free(st->origin);
-    free(st->by_name);
-    free(st->meta);
-    free(st->notes);
-    free(st->path);
+    free(st->shards), free(st->owned), free(st->t), free(st->origin), free(st->by_name);
+    free(st->meta), free(st->notes), free(st->path);
     free(st);
 }
 
@@ -100,8 +92,7 @@ vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), 
         release(block);
         return no_memory(st, e);
     }
-    st->owned[st->owned_count].block = block;
-    st->owned[st->owned_count++].release = release;
+    st->owned[st->owned_count].block = block, st->owned[st->owned_count++].release = release;
     return VT_OK;
 }
 
@@ -145,8 +136,7 @@ vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e) {
 
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e) {
     if (!grow_array(&st->meta, st->meta_count, 2 * sizeof *st->meta)) return no_memory(st, e);
-    st->meta[2 * st->meta_count] = key;
-    st->meta[2 * st->meta_count++ + 1] = value;
+    st->meta[2 * st->meta_count] = key, st->meta[2 * st->meta_count++ + 1] = value;
     return VT_OK;
 }
 
@@ -156,24 +146,6 @@ vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *nam
     if (!n.name || !n.text || !grow_array(&st->notes, st->note_count, sizeof n)) return no_memory(st, e);
     st->notes[st->note_count++] = n;
     return VT_OK;
-}
-
-vt_status vt_tensors_replace(vt_tensors *st, const vt_tensor *t, const char *const *origin, int n, vt_err *e) {
-    VT_TRY(count_against_limit(st, (size_t)n * (sizeof *t + 2 * sizeof(void *)), e));
-    size_t room = 1;
-    while (room < (size_t)n) room *= 2; /* as grow has it */
-    vt_tensor *all = calloc(room, sizeof *all);
-    const char **from = calloc(room, sizeof *from);
-    if (!all || !from) {
-        free(all);
-        free(from);
-        return no_memory(st, e);
-    }
-    memcpy(all, t, (size_t)n * sizeof *t);
-    memcpy(from, origin, (size_t)n * sizeof *from);
-    free(st->t), free(st->origin);
-    st->t = all, st->origin = from, st->count = n;
-    return vt_tensors_index(st, e);
 }
 
 static int by_name(const void *pa, const void *pb) {
@@ -225,12 +197,18 @@ const char *vt_tensors_meta_key(const vt_tensors *st, int i) {
     return i >= 0 && i < st->meta_count ? st->meta[2 * i] : NULL;
 }
 
+void vt_tensors_hash(const vt_tensors *st, size_t from, vt_sha *sha) {
+    if (st->map.bytes)
+        vt_mapped_hash(&st->map, from, sha);
+    else
+        vt_sha_update(sha, st->bytes + from, st->size - from);
+}
+
 vt_status vt_weights_sha(const vt_tensors *st, char hex[65], vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    if (!st->shard_count && st->map.bytes) vt_mapped_hash(&st->map, 0, sha);
-    if (!st->shard_count && !st->map.bytes) vt_sha_update(sha, st->bytes, st->size);
-    for (int i = 0; i < st->shard_count; i++) vt_mapped_hash(&st->shards[i]->map, 0, sha);
+    if (!st->shard_count) vt_tensors_hash(st, 0, sha);
+    for (int i = 0; i < st->shard_count; i++) vt_tensors_hash(st->shards[i], 0, sha);
     vt_sha_end(sha, hex);
     return VT_OK;
 }

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include "io/mapped.h"
+#include "core/files.h"
 #include "io/weights.h"
 
 /* Names come from the file; cut, so that they do not push the value out of a sentence. */
@@ -48,15 +48,15 @@ void *vt_tensors_take(vt_tensors *st, size_t bytes, vt_err *e); /* NULL: *e says
 vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), vt_err *e);
 __attribute__((format(printf, 3, 4))) const char *vt_tensors_text(vt_tensors *st, vt_err *e, const char *fmt, ...);
 
-/* t->name and key, value must live as long as the handle; name and text of a note are copied. */
+/* t->name and t->parts, key and value must live as long as the handle; name and text of a note are copied. */
 vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e);
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e);
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e);
-/* Puts n tensors in place of all that are there. Their names, parts and origins must live as long as the handle. */
-vt_status vt_tensors_replace(vt_tensors *st, const vt_tensor *t, const char *const *origin, int n, vt_err *e);
 /* Sorts the names; VT_E_FORMAT when one is there twice. Call again after tensors were renamed or removed. */
 vt_status vt_tensors_index(vt_tensors *st, vt_err *e);
 
+/* Hashes the file's bytes from `from` on. */
+void vt_tensors_hash(const vt_tensors *st, size_t from, vt_sha *sha);
 /* False when the number of items or of bytes does not fit a size_t. Sides must not be negative. */
 bool vt_shape_bytes(const int64_t *shape, int ndim, vt_dtype d, size_t *numel, size_t *bytes);
 size_t vt_tensor_bytes(const vt_tensor *t);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "io/unsupported_file.h"
-
-#include <stdbool.h>
+/* Kinds of files that are named in a refusal, not read. */
 #include <string.h>
+#include "io/weights.h"
 
 #define EXPORT "its weights must be saved under names, by torch.save(model.state_dict(), FILE) or as safetensors"
 #define PICKLE "a Python pickle, but not one that torch.save wrote"

@@ -12,7 +12,6 @@
 #include "core/json.h"
 #include "core/text.h"
 #include "io/tensors.h"
-#include "io/unsupported_file.h"
 
 #define ST_FILE "model.safetensors"
 #define BIN_FILE "pytorch_model.bin"

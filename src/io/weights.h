@@ -62,4 +62,8 @@ vt_status vt_weights_sha(const vt_tensors *st, char hex[65], vt_err *e);
  * has been converted, and the file and its copy are never in memory together. */
 void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);
 
+/* What a file is that people often give in place of weights or images, by its first bytes, and what to do, to stand
+ * after "is ": "an ONNX model: ..."; NULL: none that is known. */
+const char *vt_unsupported_file(const uint8_t *bytes, size_t n);
+
 #endif

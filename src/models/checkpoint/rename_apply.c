@@ -276,13 +276,12 @@ static vt_status find_twins(const work *w) {
 
 /* The new tensors in place of the old ones. */
 static vt_status replace_tensors(work *w) {
-    vt_tensor *t = calloc(w->count + 1, sizeof *t);
-    const char **origin = calloc(w->count + 1, sizeof *origin);
-    bool room = t && origin;
-    for (size_t i = 0; room && i < w->count; i++) t[i] = w->made[i].t, origin[i] = w->made[i].origin;
-    vt_status s = room ? vt_tensors_replace(w->st, t, origin, (int)w->count, w->e) : no_memory(w);
-    free(t), free(origin);
-    return s;
+    w->st->count = 0;
+    for (size_t i = 0; i < w->count; i++) {
+        VT_TRY(vt_tensors_add(w->st, &w->made[i].t, w->e));
+        w->st->origin[i] = w->made[i].origin;
+    }
+    return vt_tensors_index(w->st, w->e);
 }
 
 /* Lines of the map that nothing fits are typing errors. */
