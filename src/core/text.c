@@ -50,10 +50,10 @@ bool vt_text_is_plain(const char *text) {
     return true;
 }
 
-void vt_text_item(char *list, size_t size, const char *fmt, ...) {
+void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...) {
     size_t at = strlen(list);
     va_list ap;
-    if (at) at += (size_t)snprintf(list + at, size - at, ", ");
+    if (at) at += (size_t)snprintf(list + at, size - at, "%s", sep);
     va_start(ap, fmt);
     if (at < size) vsnprintf(list + at, size - at, fmt, ap);
     va_end(ap);

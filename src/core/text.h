@@ -21,7 +21,7 @@ const char *vt_text_line(char *buf, size_t size, const char *text);
 /* Has it no control characters? */
 bool vt_text_is_plain(const char *text);
 
-/* Puts an item at the end of "a, b", cut to fit. */
-__attribute__((format(printf, 3, 4))) void vt_text_item(char *list, size_t size, const char *fmt, ...);
+/* Puts an item at the end of a list, after `sep` if it is not the first, cut to fit. */
+__attribute__((format(printf, 4, 5))) void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...);
 
 #endif

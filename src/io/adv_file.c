@@ -95,7 +95,7 @@ static const char *way_out(const points_file *f) {
 static vt_status no_array(const points_file *f, const char *path, const char *want, const char *why, vt_err *e) {
     char name[128], list[300] = "";
     for (int64_t i = 0; i < count_arrays(f) && strlen(list) < 250; i++)
-        if (array_name(f, i, name)) vt_text_item(list, sizeof list, "%.60s", name);
+        if (array_name(f, i, name)) vt_text_item(list, sizeof list, ", ", "%.60s", name);
     return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s%s)", path, want, why, *list ? list : "none",
                    way_out(f));
 }

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +17,13 @@
 
 #define VT_WHAT 400
 
-#define VT_PLUGIN(name) extern const vt_dataset_def vt_dataset_def_##name;
-#include "datasets.inc"
-#undef VT_PLUGIN
+#define VT_KIND vt_dataset_def
+#define VT_KIND_NAME(x) vt_dataset_def_##x
+#define VT_KIND_LIST "datasets.inc"
+#include "core/registry.inc"
 
 const vt_dataset_def *const *vt_dataset_defs(int *n) {
-    static const vt_dataset_def *const defs[] = {
-#define VT_PLUGIN(name) &vt_dataset_def_##name,
-#include "datasets.inc"
-#undef VT_PLUGIN
-    };
-    *n = (int)(sizeof defs / sizeof *defs);
+    *n = COUNT;
     return defs;
 }
 
@@ -37,25 +32,14 @@ const char *vt_split_name(vt_split s) {
     return names[s];
 }
 
-void vt_dataset_say(vt_dataset *d, const char *format, ...) {
-    size_t n = strlen(d->said);
-    va_list ap;
-    if (n) n += (size_t)snprintf(d->said + n, sizeof d->said - n, "; ");
-    va_start(ap, format);
-    if (n < sizeof d->said) vsnprintf(d->said + n, sizeof d->said - n, format, ap);
-    va_end(ap);
-}
-
 /* `folder`/`name` into buf; false: too long, or not there. */
 static bool join_existing_path(char buf[VT_PATH_MAX], const char *folder, const char *name) {
     return vt_path(buf, folder, name) && !access(buf, F_OK);
 }
 
 static const vt_dataset_def *find_def(const char *path) {
-    int n;
-    const vt_dataset_def *const *defs = vt_dataset_defs(&n);
     errno = 0;
-    for (int i = 0; i < n && errno != ENOMEM; i++)
+    for (int i = 0; i < COUNT && errno != ENOMEM; i++)
         if (defs[i]->probe(path)) return defs[i];
     return NULL;
 }
@@ -74,21 +58,15 @@ static bool find_packed(const char *path, char name[256]) {
     return found;
 }
 
-static vt_status refuse_kind(const char *path, vt_err *e) {
-    uint8_t bytes[512];
-    size_t n = vt_file_start(path, bytes, sizeof bytes);
-    const char *kind = n ? vt_unsupported_file(bytes, n) : NULL;
-    return kind ? vt_fail(e, VT_E_FORMAT, "%s: is %s", path, kind) : VT_OK;
-}
-
 static vt_status no_format(const char *path, vt_err *e) {
     char list[600] = "", name[256];
-    int n;
-    const vt_dataset_def *const *defs = vt_dataset_defs(&n);
+    uint8_t bytes[512];
+    size_t n = vt_is_folder(path) ? 0 : vt_file_start(path, bytes, sizeof bytes);
+    const char *kind = vt_unsupported_file(bytes, n);
+    if (kind) return vt_fail(e, VT_E_FORMAT, "%s: is %s", path, kind);
     if (vt_is_folder(path) && find_packed(path, name))
         return vt_fail(e, VT_E_FORMAT, "%s: holds no images, but %.120s: unpack it there", path, name);
-    if (!vt_is_folder(path)) VT_TRY(refuse_kind(path, e));
-    for (int i = 0; i < n; i++) vt_text_item(list, sizeof list, "%s (%s)", defs[i]->name, defs[i]->summary);
+    for (int i = 0; i < COUNT; i++) vt_text_item(list, sizeof list, ", ", "%s (%s)", defs[i]->name, defs[i]->summary);
     return vt_fail(e, VT_E_FORMAT, "%s: is not a data set of a known format: %s", path, list);
 }
 
@@ -118,7 +96,7 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
     vt_folders_list(&f, path, NULL);
     for (int i = 0; i < f.n; i++) {
         if (!vt_path(buf, path, f.name[i]) || !looks_like_set(buf)) continue;
-        vt_text_item(list, size, "%.60s", f.name[i]);
+        vt_text_item(list, size, ", ", "%.60s", f.name[i]);
         found++;
     }
     vt_folders_free(&f);
@@ -193,8 +171,8 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
 /* ---- corruptions ---- */
 
 static int is_array(const struct dirent *d) {
-    return vt_ends_in(d->d_name, ".npy") && strlen(d->d_name) < sizeof((vt_corruption *)0)->name + 4 &&
-           *d->d_name != '.' && strcmp(d->d_name, "labels.npy");
+    return vt_ends_in(d->d_name, ".npy") && strlen(d->d_name) < VT_CORRUPTION_ROOM + 4 && *d->d_name != '.' &&
+           strcmp(d->d_name, "labels.npy");
 }
 
 static int is_severity(const char *name) { return *name >= '1' && *name <= '0' + VT_SEVERITIES && !name[1]; }
@@ -219,7 +197,7 @@ static vt_status list_trees(vt_folders *names, const char *path, vt_err *e) {
     vt_folders f, g;
     vt_status s = vt_folders_list(&f, path, e);
     for (int i = 0; s == VT_OK && i < f.n; i++) {
-        if (strlen(f.name[i]) >= sizeof((vt_corruption *)0)->name || !vt_path(tree, path, f.name[i])) continue;
+        if (strlen(f.name[i]) >= VT_CORRUPTION_ROOM || !vt_path(tree, path, f.name[i])) continue;
         s = vt_folders_list(&g, tree, e);
         bool hit = s == VT_OK && g.n;
         for (int k = 0; k < g.n; k++) hit = hit && is_severity(g.name[k]);
@@ -243,7 +221,7 @@ bool vt_corruptions_text(const char *path, char *out, size_t size) {
     vt_folders f;
     bool any = vt_corruptions_list(&f, path, NULL) == VT_OK;
     *out = 0;
-    for (int i = 0; any && i < f.n; i++) vt_text_item(out, size, "%s", f.name[i]);
+    for (int i = 0; any && i < f.n; i++) vt_text_item(out, size, ", ", "%s", f.name[i]);
     vt_folders_free(&f);
     return any;
 }

@@ -15,10 +15,10 @@ const char *vt_split_name(vt_split s); /* "test", "train", "val" */
 
 /* One file of a folder of corrupted test images (CIFAR-10-C: Hendrycks and Dietterich 2019), NAME.npy, and one fifth of
  * it: the severities stand one after another; of ImageNet-C the class folders in NAME/SEVERITY. */
-enum { VT_SEVERITIES = 5 };
+enum { VT_SEVERITIES = 5, VT_CORRUPTION_ROOM = 64 };
 typedef struct vt_corruption {
-    char name[64]; /* empty: none */
-    int severity;  /* 1 to VT_SEVERITIES */
+    char name[VT_CORRUPTION_ROOM]; /* empty: none */
+    int severity;                  /* 1 to VT_SEVERITIES */
 } vt_corruption;
 
 typedef struct vt_dataset vt_dataset;
@@ -88,8 +88,6 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
  * asked for; io/classes.h), whose text the caller keeps. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
-/* Adds a sentence to d->said, if there is room. */
-__attribute__((format(printf, 2, 3))) void vt_dataset_say(vt_dataset *d, const char *format, ...);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
 /* Where the layout of the source's arrays is open (channels first or last), the one that gives images of this shape, if
  * one does. Before anything else of it is read. */
@@ -102,12 +100,12 @@ void vt_dataset_close(vt_dataset *d);                              /* accepts NU
 /* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);
 
-/* Fits the labels to a model of `outputs` classes: what d->order says; else by names, where every class folder is
- * called as one output is (d->labels); else, of a 1000-way head and folders named by ImageNet's wnids, by these; else
- * class k is output k, if there are as many; else by the class folders of the train split, if these are as many. A
- * source that declares no classes has the model's, if no label is beyond them. Of fewer classes than outputs the
- * arg-max is taken over all outputs; with `restricted` labels stay and d->head says which outputs are compared.
- * Anything else is VT_E_SHAPE, and VT_E_USAGE where the order is not sure. */
+/* Fits the labels to a model of `outputs` classes: by d->order; else by names, if every class folder is called as one
+ * output is (d->labels); else by ImageNet's wnids, if they name the folders and there are 1000 outputs; else class k is
+ * output k, if there are as many; else by the class folders of the train split, if these are as many. A source that
+ * declares no classes has the model's, if no label is beyond them. If classes are fewer than outputs, the arg-max is
+ * taken over all outputs; with `restricted` labels stay and d->head says which outputs are compared. Anything else is
+ * VT_E_SHAPE, and VT_E_USAGE if the order is not certain. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"

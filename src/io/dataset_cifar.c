@@ -36,13 +36,13 @@ typedef struct cifar {
 typedef struct version {
     int record;
     bool python;
-    const char *name, *files, *archive;
+    const char *name, *train, *test, *archive; /* *: 1 to BATCHES */
 } version;
 static const version versions[] = {
-    {VT_CIFAR10, false, "CIFAR-10", "data_batch_*.bin, test_batch.bin", "cifar-10-binary.tar.gz"},
-    {VT_CIFAR100, false, "CIFAR-100", "train.bin, test.bin", "cifar-100-binary.tar.gz"},
-    {VT_CIFAR10, true, "CIFAR-10", "data_batch_*, test_batch", "cifar-10-python.tar.gz"},
-    {VT_CIFAR100, true, "CIFAR-100", "train, test", "cifar-100-python.tar.gz"},
+    {VT_CIFAR10, false, "CIFAR-10", "data_batch_*.bin", "test_batch.bin", "cifar-10-binary.tar.gz"},
+    {VT_CIFAR100, false, "CIFAR-100", "train.bin", "test.bin", "cifar-100-binary.tar.gz"},
+    {VT_CIFAR10, true, "CIFAR-10", "data_batch_*", "test_batch", "cifar-10-python.tar.gz"},
+    {VT_CIFAR100, true, "CIFAR-100", "train", "test", "cifar-100-python.tar.gz"},
 };
 #define VERSIONS ((int)(sizeof versions / sizeof *versions))
 
@@ -71,29 +71,20 @@ static bool is_pickle(const char *path) {
     return vt_file_start(path, &first, 1) == 1 && first == '\x80';
 }
 
-static bool has_file(const char *folder, const char *name, bool python) {
-    char path[VT_PATH_MAX];
-    return vt_path(path, folder, name) && (python ? is_pickle(path) : !access(path, F_OK));
+/* A file of the split, of several the i-th, from 1 on; false: its path is too long. */
+static bool file_path(char path[VT_PATH_MAX], const char *folder, const version *v, bool train, int i) {
+    char name[32], *star;
+    snprintf(name, sizeof name, "%s", train ? v->train : v->test);
+    if ((star = strchr(name, '*'))) *star = (char)('0' + i);
+    return vt_path(path, folder, name);
 }
-
-/* The name of a file of the split, of CIFAR-10's training batches the i-th, from 1 on. */
-static const char *name_of(char buf[32], const version *v, bool train, int i) {
-    const char *end = v->python ? "" : ".bin", *batch = v->record == VT_CIFAR10 ? "_batch" : "";
-    if (train && *batch)
-        snprintf(buf, 32, "data_batch_%d%s", i, end);
-    else
-        snprintf(buf, 32, "%s%s%s", train ? "train" : "test", batch, end);
-    return buf;
-}
-
-static int files_of(const version *v, bool train) { return train && v->record == VT_CIFAR10 ? BATCHES : 1; }
 
 /* The last of the split's files that is there, from 1 on; 0: none. */
 static int last_file(const char *folder, const version *v, bool train) {
-    char name[32];
-    int last = 0;
-    for (int i = 1; i <= files_of(v, train); i++)
-        if (has_file(folder, name_of(name, v, train, i), v->python)) last = i;
+    char path[VT_PATH_MAX];
+    int last = 0, n = strchr(train ? v->train : v->test, '*') ? BATCHES : 1;
+    for (int i = 1; i <= n; i++)
+        if (file_path(path, folder, v, train, i) && (v->python ? is_pickle(path) : !access(path, F_OK))) last = i;
     return last;
 }
 
@@ -145,19 +136,20 @@ static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
 
 static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
     bool train = d->split == VT_SPLIT_TRAIN;
-    char name[32];
     if (d->split == VT_SPLIT_VAL)
         return vt_fail(e, VT_E_USAGE, "%s: CIFAR has the splits train and test, and no val", d->path);
     const version *other, *v = find_version(d->path, &other);
     if (!v) return vt_fail(e, VT_E_IO, "%s: its files of CIFAR are gone", d->path);
     if (other)
-        return vt_fail(e, VT_E_FORMAT, "%s: holds files of %s (%s) and of %s (%s); name one file or keep one kind",
-                       d->path, v->name, v->files, other->name, other->files);
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: holds files of %s (%s, %s) and of %s (%s, %s); name one file or keep one kind", d->path,
+                       v->name, v->train, v->test, other->name, other->train, other->test);
     c->record = v->record;
     int last = last_file(d->path, v, train);
     if (!last) last = 1; /* the sentence about the missing file names the first */
     for (int i = 1; i <= last; i++) {
-        VT_TRY(vt_path_in(c->parts[c->n].path, d->path, name_of(name, v, train, i), e));
+        if (!file_path(c->parts[c->n].path, d->path, v, train, i))
+            return vt_fail(e, VT_E_IO, "%s: path is too long", d->path);
         VT_TRY(open_part(c, v->python, v, e));
     }
     return VT_OK;

@@ -187,7 +187,7 @@ static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
 static bool list_left(const folder *f, char *out, size_t size) {
     *out = 0;
     for (int i = 0; i < ENDINGS; i++)
-        if (f->left[i]) vt_text_item(out, size, ".%s %zu", endings[i], f->left[i]);
+        if (f->left[i]) vt_text_item(out, size, ", ", ".%s %zu", endings[i], f->left[i]);
     return *out;
 }
 
@@ -270,14 +270,17 @@ static void say_all(vt_dataset *d, const folder *f) {
         if (!empty++) first = k;
     }
     if (empty)
-        vt_dataset_say(d, "%d class folder%s no pictures (%.60s), and %s a class all the same", empty,
-                       empty == 1 ? " holds" : "s hold", f->classes.name[first], empty == 1 ? "is" : "each is");
+        vt_text_item(d->said, sizeof d->said, "; ",
+                     "%d class folder%s no pictures (%.60s), and %s a class all the same", empty,
+                     empty == 1 ? " holds" : "s hold", f->classes.name[first], empty == 1 ? "is" : "each is");
     if (f->classes.pictures)
-        vt_dataset_say(d, "%zu picture%s beside the class folders %s no class and %s left out", f->classes.pictures,
-                       f->classes.pictures == 1 ? "" : "s", f->classes.pictures == 1 ? "has" : "have",
-                       f->classes.pictures == 1 ? "was" : "were");
+        vt_text_item(d->said, sizeof d->said, "; ",
+                     "%zu picture%s beside the class folders %s no class and %s left out", f->classes.pictures,
+                     f->classes.pictures == 1 ? "" : "s", f->classes.pictures == 1 ? "has" : "have",
+                     f->classes.pictures == 1 ? "was" : "were");
     if (list_left(f, left, sizeof left))
-        vt_dataset_say(d, "pictures of these endings were left out: %s (convert them to PNG)", left);
+        vt_text_item(d->said, sizeof d->said, "; ", "pictures of these endings were left out: %s (convert them to PNG)",
+                     left);
 }
 
 static vt_status folder_open(vt_dataset *d, vt_err *e) {

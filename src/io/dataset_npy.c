@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Images and labels as NumPy arrays: an archive x.npz, two files "x.npy,y.npy", or a folder with images.npy and
- * labels.npy. Images are [N,C,H,W] or [N,H,W,C] ([N,H,W] is grey), of which the model says which (vt_dataset_expect);
- * uint8, or floats in [0,1]; labels are whole numbers [N] or [N,1], or rows with a single 1, [N,classes]. A folder of
- * corruptions has one labels.npy and many NAME.npy, of which d->corruption picks one and a fifth of it.
- *
- * Floats stay floats (io/image.h): made bytes, an adversarial example would be another image than the one in the file.
- */
+ * labels.npy. Images are [N,C,H,W] or [N,H,W,C], as the model wants them (vt_dataset_expect), or grey [N,H,W]; uint8,
+ * or floats in [0,1], which stay floats: rounded to bytes, an adversarial example would be another image. Labels are
+ * whole numbers [N] or [N,1], or rows with a single 1, [N,classes]. A folder of corruptions has one labels.npy and many
+ * NAME.npy, of which d->corruption picks one and a fifth of it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +102,7 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
                        all);
     for (int64_t i = 0; a->zip && i < vt_zip_count(a->zip); i++) {
         const char *name = vt_zip_name(a->zip, i);
-        vt_text_item(all, sizeof all, "%.*s", (int)strcspn(name, "."), name);
+        vt_text_item(all, sizeof all, ", ", "%.*s", (int)strcspn(name, "."), name);
     }
     return vt_fail(e, VT_E_FORMAT,
                    "%s: has no arrays named images and labels, x and y, x_%s and y_%s, or arr_0 and arr_1%s%s%s",
@@ -188,7 +186,7 @@ static vt_status check_rows(vt_dataset *d, arrays *a, const char *shape, vt_err 
                            "%s: its labels are %s, and row %lld is not one 1 among zeros: with one class for each "
                            "image, save y.argmax(1)",
                            d->path, shape, (long long)i);
-    vt_dataset_say(d, "labels %s are rows with a single 1, whose place is the class", shape);
+    vt_text_item(d->said, sizeof d->said, "; ", "labels %s are rows with a single 1, whose place is the class", shape);
     d->classes = a->columns;
     return VT_OK;
 }
@@ -259,8 +257,7 @@ static const char *suggest_conversion(const arrays *a, int64_t i) {
                : "";
 }
 
-/* Image i as planes [channels,height,width]: into rgb where the file has bytes, else into f (both NULL: only checked).
- */
+/* Image i as planes [channels,height,width]: into rgb if the file has bytes, else into f (NULL: it is only checked). */
 static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     size_t at[3] = {0};

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/text.h"
 #include "io/classes.h"
 
 static bool ends_in(const char *name, const char *end) {
@@ -231,7 +232,8 @@ static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, cons
     int hit = -1, bare = -1, splits = find_splits(f, split);
     for (int k = 0; hit < 0 && k < 2; k++) VT_TRY(find_split(d, f, split, stands_for[d->split][k], &hit, &bare, e));
     if (hit >= 0 && bare >= 0)
-        vt_dataset_say(d, "%s has no class folders, so %s was read", f->name[bare], f->name[hit]);
+        vt_text_item(d->said, sizeof d->said, "; ", "%s has no class folders, so %s was read", f->name[bare],
+                     f->name[hit]);
     if (hit < 0) hit = bare; /* what it lacks will be said */
     if (hit >= 0 && d->split != VT_SPLIT_TRAIN) VT_TRY(keep_train(d, f, split, e));
     if (hit >= 0) return vt_path_in(root, d->path, f->name[hit], e);
@@ -275,25 +277,20 @@ static int count_common_names(const vt_folders *a, const vt_folders *b) {
 
 /* Do the folders hold no pictures, but each mostly the same folders? */
 static vt_status are_versions(const char *path, const vt_folders *f, bool *out, vt_err *e) {
-    vt_folders first = {0};
+    vt_folders first = {0}, other = {0};
     char next[VT_PATH_MAX];
+    vt_status s = VT_OK;
     *out = f->n > 1;
-    for (int i = 0; *out && i < f->n; i++) {
-        vt_folders g = {0};
-        vt_status s = vt_path_in(next, path, f->name[i], e);
-        if (s == VT_OK) s = vt_folders_list(&g, next, e);
-        int least = i && first.n < g.n ? first.n : g.n, both = i ? count_common_names(&first, &g) : g.n;
-        *out = s == VT_OK && !g.pictures && both > 1 && 2 * both >= least;
-        if (i || s != VT_OK)
-            vt_folders_free(&g);
-        else
-            first = g;
-        if (s == VT_OK) continue;
-        vt_folders_free(&first);
-        return s;
+    for (int i = 0; s == VT_OK && *out && i < f->n; i++) {
+        vt_folders *now = i ? &other : &first;
+        s = vt_path_in(next, path, f->name[i], e);
+        if (s == VT_OK) s = vt_folders_list(now, next, e);
+        int least = first.n < now->n ? first.n : now->n, both = count_common_names(&first, now);
+        *out = s == VT_OK && !now->pictures && both > 1 && 2 * both >= least;
+        vt_folders_free(&other);
     }
     vt_folders_free(&first);
-    return VT_OK;
+    return s;
 }
 
 vt_status vt_layout_inside(vt_dataset *d, const char *root, vt_err *e) {
@@ -305,9 +302,9 @@ vt_status vt_layout_inside(vt_dataset *d, const char *root, vt_err *e) {
     for (int depth = 0; s == VT_OK && deeper && depth < DEEPEST; depth++) {
         vt_folders f;
         s = vt_folders_list(&f, at, e);
-        deeper = s == VT_OK && f.n == 1 && !f.pictures && !(depth && vt_folders_splits(&f));
-        if (s == VT_OK && f.n > 1 && !f.pictures && !(depth && vt_folders_splits(&f)))
-            s = are_versions(at, &f, &deeper, e);
+        bool plain = s == VT_OK && !f.pictures && !(depth && vt_folders_splits(&f));
+        deeper = plain && f.n == 1;
+        if (plain && f.n > 1) s = are_versions(at, &f, &deeper, e);
         if (s == VT_OK && depth && !deeper && f.n > 1) {
             free(d->inside);
             d->inside_classes = f.n;

@@ -31,9 +31,7 @@ bool vt_folders_splits(const vt_folders *f);
  * passed over goes to d->said. */
 vt_status vt_layout_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e);
 /* If the folders of d->path are no classes but versions of one data set, which each hold the same folders (as
- * ImageNet-C's NAME/SEVERITY), or there is one alone: the path of the first into d->inside, and how many folders it
- * has.
- */
+ * ImageNet-C's NAME/SEVERITY), or there is one alone: fills d->inside with the path of the first. */
 vt_status vt_layout_inside(vt_dataset *d, const char *root, vt_err *e);
 #define VT_ANNOTATIONS "val_annotations.txt" /* of Tiny ImageNet: the labels of the pictures in images/ beside it */
 

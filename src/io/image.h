@@ -35,13 +35,12 @@ vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_
 /* A regular file of at most 1 GiB in memory: *bytes to be freed. */
 vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e);
 
-/* A picture of an image [channels,height,width] of values in [0,1]: of three planes, or of one, in grey. VT_E_USAGE,
- * naming what `path` names: of others there is none. */
+/* A picture of an image [channels,height,width] of values in [0,1]: of three planes, or of one, in grey; VT_E_USAGE of
+ * any other, naming `path`. spread: copies the first plane to those that s lacks. */
 static inline bool vt_picture_is(vt_shape s) { return s.channels == 3 || s.channels == 1; }
 vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e);
 void vt_picture_fill(vt_image *im, const float *x, vt_shape s);
-void vt_picture_spread(vt_image *im,
-                       vt_shape s); /* what stands in its first planes, s.channels of them, to all three */
+void vt_picture_spread(vt_image *im, vt_shape s);
 
 /* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
  * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* PNG through libpng. Samples are read raw and converted to RGB here, because Pillow's convert('RGB') (9.4.0,
- * Debian 12), which the published pipelines use, differs from libpng's own transformations: 16-bit grey is
- * clipped at 255 (mode I), other 16-bit samples keep their high byte, a palette index past PLTE is a shade of
- * grey. */
+/* PNG through libpng. Samples are read raw and converted to RGB here, because Pillow's convert('RGB') (9.4.0, Debian
+ * 12), which the published pipelines use, differs from libpng's own transformations: 16-bit grey is clipped at 255
+ * (mode I), other 16-bit samples keep their high byte, a palette index past PLTE is a shade of grey. */
 #include "io/image.h"
 
 #include <endian.h>

@@ -217,8 +217,7 @@ vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e) {
     return vt_file_replace(path, parts, 2, e);
 }
 
-/* Adds entry `name`.npy; head must live until the archive is closed. No time of day: the same arrays, the same bytes.
- */
+/* Adds NAME.npy; head must live until the archive is closed. No time of day: the same arrays give the same bytes. */
 static vt_status add_entry(zip_t *z, const char *path, const vt_tensor *t, char head[512], vt_err *e) {
     char name[300];
     size_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, no holes, no overlaps, no
- * trailing bytes, every offset and product checked against the file's real size (huggingface/safetensors,
- * format text). The file is memory-mapped; tensor data point into the mapping and live until vt_tensors_close. */
+/* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, holes, overlaps or trailing bytes,
+ * every offset and product checked against the file's size (huggingface/safetensors, README, "Format"). The file is
+ * memory-mapped; tensor data point into the mapping and live until vt_tensors_close. */
 #ifndef VT_IO_SAFETENSORS_H
 #define VT_IO_SAFETENSORS_H
 
@@ -45,8 +45,7 @@ typedef struct vt_tensor {
 typedef struct vt_tensors vt_tensors;
 
 vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e);
-/* The same checks on bytes in memory (not copied: they must outlive the handle). `path` only names them in
- * errors. */
+/* The same for bytes in memory, which must outlive the handle; `path` only names them in errors. */
 vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_tensors_close(vt_tensors *st); /* accepts NULL */
 
@@ -55,8 +54,7 @@ int vt_tensors_count(const vt_tensors *st);
 const vt_tensor *vt_tensors_at(const vt_tensors *st, int i);              /* in order of data offset */
 const vt_tensor *vt_tensors_find(const vt_tensors *st, const char *name); /* NULL: not there */
 const char *vt_tensors_meta(const vt_tensors *st, const char *key);       /* NULL: not there */
-/* Key of the i-th metadata pair, NULL past the end. */
-const char *vt_tensors_meta_key(const vt_tensors *st, int i); /* in the file's order */
+const char *vt_tensors_meta_key(const vt_tensors *st, int i);             /* in the file's order; NULL past the end */
 
 /* Converts F64, F32, F16 or BF16 to float / double; VT_E_FORMAT for other dtypes, naming path and tensor.
  * Integers (I64, I32, I16, I8, U8, U16, U32, BOOL) to int64. `n` must equal numel, else VT_E_SHAPE. */
@@ -67,15 +65,14 @@ vt_status vt_tensor_i64(const vt_tensors *st, const vt_tensor *t, int64_t *out, 
 /* "[3,64,64]" into buf; returns buf. */
 const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim);
 
-/* Writes a whole file (vt_file_replace): on failure (full disk) the old one is untouched. Tensors are laid out as the
- * reference writer does: by dtype (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key,
- * value. Of the key VT_ST_FILE the value may be NULL, then it is the SHA-256 of the whole file with zeros in the place
- * of that value's digits. */
+/* Writes a whole file (vt_file_replace): on failure (full disk) the old one is untouched. Tensors are laid out as by
+ * the reference writer: by dtype (larger items first, VT_DTYPE_LIST backwards), then name. meta: n_meta pairs key,
+ * value. The value of VT_ST_FILE may be NULL: it becomes the SHA-256 of the file with zeros in the place of its digits.
+ */
 #define VT_ST_FILE "file_sha256"
 #define VT_ST_SHA "tensors_sha256" /* of all that follows the header: what files of before have */
 vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
-/* VT_E_FORMAT when the file's metadata hold VT_ST_FILE or VT_ST_SHA and it is another file's; of shards, each for
- * itself. */
+/* VT_E_FORMAT if the file's metadata (each shard's) hold VT_ST_FILE or VT_ST_SHA and it is another file's. */
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
 /* Which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */
 const char *vt_tensors_seal(const vt_tensors *st);

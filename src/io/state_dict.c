@@ -125,8 +125,8 @@ static int list_states(const vt_node *dict, const char *prefix, char *buf, size_
         if (k->kind != VT_NODE_TEXT || !is_state(dict->u.list.v[i + 1])) continue;
         n++;
         if (strlen(buf) + strlen(prefix) + 44 < size)
-            vt_text_item(buf, size, "%s%s%.*s", prefix, *prefix ? "." : "", (int)(k->u.text.n < 40 ? k->u.text.n : 40),
-                         k->u.text.s);
+            vt_text_item(buf, size, ", ", "%s%s%.*s", prefix, *prefix ? "." : "",
+                         (int)(k->u.text.n < 40 ? k->u.text.n : 40), k->u.text.s);
     }
     return n;
 }

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,12 +108,9 @@ static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***ou
     return VT_OK;
 }
 
-static int by_key(const void *a, const void *b) { return strcmp(a, b); }
-static void free_nothing(void *key) { (void)key; } /* it is the shard's */
-
-/* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. keys: those
- * so far, a tree of <search.h>. */
-static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *file, json_t *map, void **keys,
+/* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. seen: an
+ * object with the keys so far. */
+static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *file, json_t *map, json_t *seen,
                            vt_err *e) {
     for (int i = 0; i < shard->count; i++) {
         const char *said = json_string_value(json_object_get(map, shard->t[i].name));
@@ -124,16 +120,17 @@ static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *
         VT_TRY(vt_tensors_add(st, &shard->t[i], e));
     }
     for (int i = 0; i < shard->meta_count; i++) {
-        const char *key = shard->meta[2 * i], *const *in = tsearch(key, keys, by_key);
-        if (!in) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its metadata", shard->path);
-        if (*in == key) VT_TRY(vt_tensors_add_meta(st, key, shard->meta[2 * i + 1], e));
+        const char *key = shard->meta[2 * i];
+        if (json_object_get(seen, key)) continue;
+        if (json_object_set_new(seen, key, json_null()))
+            return vt_fail(e, VT_E_MEMORY, "%s: no memory for its metadata", shard->path);
+        VT_TRY(vt_tensors_add_meta(st, key, shard->meta[2 * i + 1], e));
     }
     return VT_OK;
 }
 
-static vt_status open_shards(vt_tensors *st, const char *const *files, int n, json_t *map, void **keys, vt_err *e) {
-    const char *slash = strrchr(st->path, '/');
-    int folder = slash ? (int)(slash - st->path) + 1 : 0;
+static vt_status open_shards(vt_tensors *st, const char *const *files, int n, json_t *map, json_t *seen, vt_err *e) {
+    int folder = (int)(basename(st->path) - st->path);
     st->shards = calloc((size_t)n + 1, sizeof *st->shards);
     if (!st->shards) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its shards", st->path);
     for (int i = 0; i < n; i++) {
@@ -142,7 +139,7 @@ static vt_status open_shards(vt_tensors *st, const char *const *files, int n, js
             return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof path - 1);
         VT_TRY(open_weights(&st->shards[i], path, NULL, 0, NULL, false, e));
         st->shard_count++;
-        VT_TRY(add_shard(st, st->shards[i], files[i], map, keys, e));
+        VT_TRY(add_shard(st, st->shards[i], files[i], map, seen, e));
     }
     return VT_OK;
 }
@@ -160,11 +157,11 @@ static vt_status read_index(vt_tensors *st, vt_err *e) {
                        st->path);
     const char **files = NULL, *name;
     json_t *file;
-    void *keys = NULL;
+    json_t *seen = json_object();
     int n = 0;
     vt_status s = shard_names(st, map, &files, &n, e);
-    if (s == VT_OK) s = open_shards(st, files, n, map, &keys, e);
-    free(files), tdestroy(keys, free_nothing);
+    if (s == VT_OK) s = open_shards(st, files, n, map, seen, e);
+    free(files), json_decref(seen);
     VT_TRY(s);
     VT_TRY(vt_tensors_index(st, e));
     json_object_foreach(map, name, file) {
@@ -200,7 +197,7 @@ static vt_status look_into(const char *folder, char file[VT_PATH_MAX], vt_err *e
     for (struct dirent *d; (d = readdir(dir));) {
         if (!is_weight_file(d->d_name)) continue;
         if (!found++) s = vt_path_in(file, folder, d->d_name, e);
-        vt_text_item(seen, sizeof seen, "%.60s", d->d_name);
+        vt_text_item(seen, sizeof seen, ", ", "%.60s", d->d_name);
     }
     closedir(dir);
     if (found == 1) return s;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights of any kind of file, as one checked handle: tensors, texts and notes on how they were come by. vt_tensors
- * (the accessors of safetensors.h) holds them; here is how to open one, whatever its file is. docs/formats.md lists
- * what is read, what is refused, and why. */
+/* Weights of any kind of file, as one checked handle, vt_tensors (safetensors.h): tensors, texts, and notes on what was
+ * found. docs/formats.md lists what is read, what is refused, and why. */
 #ifndef VT_IO_WEIGHTS_H
 #define VT_IO_WEIGHTS_H
 
 #include "io/safetensors.h"
 
-/* `path` is recognised by its content: safetensors, an index of safetensors shards (model.safetensors.index.json), a
- * PyTorch file (zip or legacy), or a folder that holds such files. A wrapper around the state dict ("state_dict",
- * "model", ...) is looked through; `want` (NULL: by the table in state.c) names the entry to take instead, say
- * "model_ema", or "ema.module" of an entry within one; safetensors have none. Prefixes that all names share ("module.",
- * ...) are stripped, and a normalisation layer among the tensors becomes the texts "mean" and "std" (vt_tensors_meta).
- * Nothing of a pickle is ever executed. */
+/* `path` is recognised by its content: safetensors, an index of shards (model.safetensors.index.json), a PyTorch file
+ * (zip or legacy), or a folder that holds such files. A wrapper around the state dict ("state_dict", "model", ...) is
+ * looked through; `want` (NULL: by the table in state_dict.c) names the entry to take instead, say "model_ema", or
+ * "ema.module" of an entry within one; safetensors have none. Prefixes that all names share ("module.", ...) are
+ * stripped, and a normalisation layer becomes the texts "mean" and "std" (vt_tensors_meta). Nothing of a pickle is ever
+ * executed. */
 vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, vt_err *e);
 /* The same on bytes in memory, which must outlive the handle; `path` only names them. No index, no folder. */
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
@@ -23,12 +22,12 @@ vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, con
 vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e);
 
 const char *vt_tensors_format(const vt_tensors *st); /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
-const char *vt_tensors_origin(const vt_tensors *st,
-                              int i); /* the name that tensor i has in its file; NULL past the end */
+/* The name that tensor i has in its file; NULL past the end. */
+const char *vt_tensors_origin(const vt_tensors *st, int i);
 
-/* The entry that was read, "ema.module"; "": the file is no wrapper. Where it was chosen among several state dicts,
- * their names, "model, ema", else "". Where what was read holds dictionaries with tensors and no tensor beside them,
- * which may be one model or several, their names: "generator, critic", else "". */
+/* part: the entry that was read, "ema.module"; "": the file is no wrapper. parts: the names of the state dicts among
+ * which it was chosen, "model, ema"; inside: those of its dictionaries with tensors, if no tensor stands beside them
+ * ("generator, critic": one model or several); else "". */
 const char *vt_tensors_part(const vt_tensors *st);
 const char *vt_tensors_parts(const vt_tensors *st);
 const char *vt_tensors_inside(const vt_tensors *st);
