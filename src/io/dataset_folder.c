@@ -39,11 +39,6 @@ typedef struct folder {
     size_t n, left[ENDINGS]; /* left: files of each of the endings */
 } folder;
 
-static char *join_path(const char *a, const char *b) {
-    char *p = NULL;
-    return asprintf(&p, "%s/%s", a, b) < 0 ? NULL : p;
-}
-
 /* The next entry that is not hidden, links followed; NULL at the end (errno 0) or on a read error. */
 static const char *read_next_entry(DIR *dir, bool *is_folder) {
     struct stat s;
@@ -75,32 +70,27 @@ static vt_status add_file(folder *f, const char *dir, const char *name, int labe
     bool full = !(f->n & (f->n - 1)); /* the room is the next power of two */
     entry *all = full ? realloc(f->e, (f->n ? 2 * f->n : 1) * sizeof *all) : f->e;
     if (all) f->e = all;
-    if (!all || !(f->e[f->n].path = join_path(dir, name))) return no_memory(f, e);
+    if (!all || asprintf(&f->e[f->n].path, "%s/%s", dir, name) < 0) return no_memory(f, e);
     f->e[f->n].dir = strlen(dir), f->e[f->n++].label = label;
     return VT_OK;
 }
 
 /* All pictures of root/`rel`, in no order yet. */
 static vt_status collect_pictures(folder *f, const char *rel, int label, int depth, vt_err *e) {
-    char *path = join_path(f->root, rel);
-    if (!path) return no_memory(f, e);
+    char path[VT_PATH_MAX], below[VT_PATH_MAX];
+    VT_TRY(vt_path_in(path, f->root, rel, e));
     DIR *dir = depth <= MAX_DEPTH ? opendir(path) : NULL;
+    if (!dir)
+        return vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path,
+                       depth <= MAX_DEPTH ? strerror(errno) : "more than 16 folders deep in its class");
     vt_status r = VT_OK;
     bool sub;
-    if (!dir)
-        r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path,
-                    depth <= MAX_DEPTH ? strerror(errno) : "more than 16 folders deep in its class");
     for (const char *name; r == VT_OK && (name = read_next_entry(dir, &sub));) {
-        char *below = sub ? join_path(rel, name) : NULL;
-        if (!sub)
-            r = add_file(f, rel, name, label, e);
-        else
-            r = below ? collect_pictures(f, below, label, depth + 1, e) : no_memory(f, e);
-        free(below);
+        r = sub ? vt_path_in(below, rel, name, e) : add_file(f, rel, name, label, e);
+        if (sub && r == VT_OK) r = collect_pictures(f, below, label, depth + 1, e);
     }
     if (r == VT_OK && errno) r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
-    if (dir) closedir(dir);
-    free(path);
+    closedir(dir);
     return r;
 }
 
@@ -224,11 +214,12 @@ static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool 
 }
 
 /* Where picture i lies. */
-static char *picture_path(const folder *f, size_t i) {
-    return join_path(f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0));
+static vt_status picture_path(char out[VT_PATH_MAX], const folder *f, size_t i, vt_err *e) {
+    return vt_path_in(out, f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0), e);
 }
 
 static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
+    char path[VT_PATH_MAX];
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", f->root);
     for (int i = 0; i < f->classes.n; i++) {
@@ -237,9 +228,8 @@ static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) 
     }
     vt_status r = VT_OK;
     for (size_t i = 0; r == VT_OK && i < f->n; i++) {
-        char *path = picture_path(f, i);
-        r = path ? hash_file(sha, path, f->e[i].path, jpeg, e) : no_memory(f, e);
-        free(path);
+        r = picture_path(path, f, i, e);
+        if (r == VT_OK) r = hash_file(sha, path, f->e[i].path, jpeg, e);
     }
     vt_sha_end(sha, hex);
     return r;
@@ -300,12 +290,10 @@ static vt_status folder_open(vt_dataset *d, vt_err *e) {
 
 static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const folder *f = d->state;
-    char *path = picture_path(f, (size_t)i);
-    if (!path) return no_memory(f, e);
-    vt_status r = vt_image_read(path, im, e);
+    char path[VT_PATH_MAX];
     *label = f->e[i].label;
-    free(path);
-    return r;
+    VT_TRY(picture_path(path, f, (size_t)i, e));
+    return vt_image_read(path, im, e);
 }
 
 static const char *folder_file(const vt_dataset *d, int64_t i) { return ((const folder *)d->state)->e[i].path; }

@@ -7,21 +7,22 @@
 
 #include "io/tensors.h"
 
-typedef enum vt_node_kind {
-    VT_NODE_NONE,
-    VT_NODE_BOOL,   /* i */
-    VT_NODE_INT,    /* i */
-    VT_NODE_REAL,   /* r */
-    VT_NODE_TEXT,   /* text: UTF-8 as far as the file is right, no zero at the end */
-    VT_NODE_BYTES,  /* text */
-    VT_NODE_TUPLE,  /* list */
-    VT_NODE_LIST,   /* list */
-    VT_NODE_SET,    /* list */
-    VT_NODE_DICT,   /* list: key, value, key, value, ... */
-    VT_NODE_NAME,   /* row of the table of names */
-    VT_NODE_STORE,  /* store */
-    VT_NODE_TENSOR, /* tensor */
-    VT_NODE_OPAQUE  /* row; list: the arguments (a tuple) that made it and, if it was given one, its state */
+typedef enum vt_node_kind { /* plain values up to TEXT */
+                            VT_NODE_NONE,
+                            VT_NODE_BOOL,   /* i */
+                            VT_NODE_INT,    /* i */
+                            VT_NODE_REAL,   /* r */
+                            VT_NODE_TEXT,   /* text: UTF-8 as far as the file is right, no zero at the end */
+                            VT_NODE_BYTES,  /* text */
+                            VT_NODE_TUPLE,  /* list */
+                            VT_NODE_LIST,   /* list */
+                            VT_NODE_SET,    /* list */
+                            VT_NODE_DICT,   /* list: key, value, key, value, ... */
+                            VT_NODE_NAME,   /* row of the table of names */
+                            VT_NODE_STORE,  /* store */
+                            VT_NODE_TENSOR, /* tensor */
+                            VT_NODE_OPAQUE  /* row; list: the arguments (a tuple) that made it and, if it was given one,
+                                               its state */
 } vt_node_kind;
 
 typedef struct vt_node vt_node;

@@ -9,7 +9,9 @@
 
 #define HEADER_MAX 100000000u
 #define META "__metadata__"
-enum { DIGITS = 64 }; /* of VT_ST_FILE's value */
+static const char zeros[] =
+    "0000000000000000000000000000000000000000000000000000000000000000"; /* for VT_ST_FILE's value */
+enum { DIGITS = sizeof zeros - 1 };
 
 typedef struct body { /* what follows the header */
     const char *path;
@@ -162,9 +164,9 @@ vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e) {
 
 /* Where the header (behind its 8 bytes of length) has the digits of VT_ST_FILE, or NULL: a text or name that holds the
  * pattern has its quotes escaped. */
-static char *find_digits(char *header, size_t n) {
+static const char *find_digits(const char *header, size_t n) {
     static const char key[] = "\"" VT_ST_FILE "\":\"";
-    char *at = memmem(header, n, key, sizeof key - 1);
+    const char *at = memmem(header, n, key, sizeof key - 1);
     return at && (size_t)(header + n - at) >= sizeof key - 1 + DIGITS ? at + sizeof key - 1 : NULL;
 }
 
@@ -174,25 +176,18 @@ const char *vt_tensors_seal(const vt_tensors *st) {
 }
 
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
-    char hex[65], *head = NULL, *digits;
+    char hex[65];
     const char *key = vt_tensors_seal(st), *want = key ? vt_tensors_meta(st, key) : NULL;
     for (int i = 0; i < st->shard_count; i++) VT_TRY(vt_tensors_check(st->shards[i], e));
     if (!key) return VT_OK;
     bool whole = !strcmp(key, VT_ST_FILE);
     uint64_t len;
     memcpy(&len, st->bytes, 8);
-    size_t from = 8 + (size_t)len;
+    const char *bytes = (const char *)st->bytes, *digits = whole ? find_digits(bytes + 8, (size_t)len) : NULL;
+    size_t from = digits ? (size_t)(digits - bytes) + DIGITS : whole ? 0 : 8 + (size_t)len;
     vt_sha *sha = vt_sha_new();
-    if (!sha || (whole && !(head = malloc(from)))) {
-        free(sha);
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    }
-    if (whole) {
-        memcpy(head, st->bytes, from);
-        if ((digits = find_digits(head + 8, (size_t)len))) memset(digits, '0', DIGITS);
-        vt_sha_update(sha, head, from);
-        free(head);
-    }
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
+    if (digits) vt_sha_update(sha, bytes, from - DIGITS), vt_sha_update(sha, zeros, DIGITS);
     vt_tensors_hash(st, from, sha);
     vt_sha_end(sha, hex);
     if (!strcmp(hex, want)) return VT_OK;
@@ -229,8 +224,6 @@ static int by_layout(const void *pa, const void *pb) {
 }
 
 static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
-    char zeros[DIGITS + 1] = "";
-    memset(zeros, '0', DIGITS);
     json_t *j = n ? json_object() : NULL;
     if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     for (int i = 0; i < n; i++) {
@@ -291,15 +284,13 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
 
 /* The file's hash into its header, where that has zeros for it. */
 static vt_status insert_file_hash(const char *path, char *head, const vt_span *parts, int n, vt_err *e) {
-    char hex[DIGITS + 1], *digits = find_digits(head + 8, parts[0].bytes - 8);
+    char hex[DIGITS + 1];
+    const char *digits = find_digits(head + 8, parts[0].bytes - 8);
     vt_sha *sha = vt_sha_new();
-    if (!sha || !digits) {
-        free(sha);
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
-    }
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
     for (int i = 0; i < n; i++) vt_sha_update(sha, parts[i].data, parts[i].bytes);
     vt_sha_end(sha, hex);
-    memcpy(digits, hex, DIGITS);
+    if (digits) memcpy(head + (digits - head), hex, DIGITS);
     return VT_OK;
 }
 
@@ -324,9 +315,7 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
     for (int i = 0; r == VT_OK && i < n_meta; i++)
         if (!meta[2 * i + 1] && !strcmp(meta[2 * i], VT_ST_FILE)) r = insert_file_hash(path, head, parts, n + 1, e);
     if (r == VT_OK) r = vt_file_replace(path, parts, n + 1, e);
-    free(head);
+    free(head), free(order), free(parts);
     json_decref(root);
-    free(order);
-    free(parts);
     return r;
 }

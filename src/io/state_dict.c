@@ -49,26 +49,17 @@ static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && has_te
 
 /* ---- notes ---- */
 
-static bool format_scalar(const vt_node *n, char *buf, size_t size) {
-    switch (n->kind) {
-    case VT_NODE_NONE:
-        snprintf(buf, size, "None");
-        return true;
-    case VT_NODE_BOOL:
-        snprintf(buf, size, n->u.i ? "True" : "False");
-        return true;
-    case VT_NODE_INT:
+static bool is_scalar(const vt_node *n) { return n->kind <= VT_NODE_TEXT; }
+
+static void format_scalar(const vt_node *n, char *buf, size_t size) {
+    if (n->kind == VT_NODE_INT)
         snprintf(buf, size, "%lld", (long long)n->u.i);
-        return true;
-    case VT_NODE_REAL:
+    else if (n->kind == VT_NODE_REAL)
         snprintf(buf, size, "%.9g", n->u.r);
-        return true;
-    case VT_NODE_TEXT:
+    else if (n->kind == VT_NODE_TEXT)
         snprintf(buf, size, "%.*s", (int)(n->u.text.n < 200 ? n->u.text.n : 200), n->u.text.s);
-        return true;
-    default:
-        return false;
-    }
+    else
+        snprintf(buf, size, "%s", n->kind == VT_NODE_NONE ? "None" : n->u.i ? "True" : "False");
 }
 
 /* "prefix.key" of a text or whole-number key. */
@@ -92,16 +83,15 @@ static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key,
     char value[256];
     const char *name = join_dotted_name(w, prefix, key);
     if (!name) return w->e->code;
-    if (format_scalar(n, value, sizeof value)) return vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
+    if (is_scalar(n)) {
+        format_scalar(n, value, sizeof value);
+        return vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, value, w->e);
+    }
     const vt_node *args = n->kind == VT_NODE_OPAQUE || vt_node_is(key, "args") ? vt_state_args(n) : NULL;
     if (args && !has_tensors(n, 0)) {
         const vt_node_list *state = &args->u.list;
-        for (uint32_t i = 0; i < state->n; i += 2) {
-            if (!format_scalar(state->v[i + 1], value, sizeof value)) continue;
-            const char *full = join_dotted_name(w, name, state->v[i]);
-            if (!full) return w->e->code;
-            VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_VALUE, full, value, w->e));
-        }
+        for (uint32_t i = 0; i < state->n; i += 2)
+            if (is_scalar(state->v[i + 1])) VT_TRY(add_entry_note(w, name, state->v[i], state->v[i + 1]));
         return VT_OK;
     }
     snprintf(value, sizeof value, "%s", vt_node_name(n));

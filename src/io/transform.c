@@ -7,11 +7,7 @@
 #include <string.h>
 #include "core/opt.h"
 
-const char *const vt_filter_names[VT_FILTER_COUNT] = {
-#define VT_FILTER_NAME(id, name, number) [number] = name,
-    VT_FILTER_LIST(VT_FILTER_NAME)
-#undef VT_FILTER_NAME
-};
+const char *const vt_filter_names[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"};
 
 /* ---- filters: Pillow's src/libImaging/Resample.c (and, for nearest, Geometry.c) re-expressed in its order of
  * operations, because every bit of a weight counts: not to be compiled with contracted multiply-adds ---- */

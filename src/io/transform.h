@@ -11,19 +11,15 @@
 #include <stdbool.h>
 #include "io/image.h"
 
-/* Name and number as in Pillow (the numbers stand in Hugging Face's preprocessor_config.json as "resample"). */
-#define VT_FILTER_LIST(X)                                                                                              \
-    X(NEAREST, "nearest", 0)                                                                                           \
-    X(LANCZOS, "lanczos", 1)                                                                                           \
-    X(BILINEAR, "bilinear", 2)                                                                                         \
-    X(BICUBIC, "bicubic", 3)                                                                                           \
-    X(BOX, "box", 4)                                                                                                   \
-    X(HAMMING, "hamming", 5)
+/* Numbered as in Pillow (the numbers stand in Hugging Face's preprocessor_config.json as "resample"). */
 typedef enum vt_filter {
-#define VT_FILTER_ENUM(id, name, number) VT_FILTER_##id = number,
-    VT_FILTER_LIST(VT_FILTER_ENUM)
-#undef VT_FILTER_ENUM
-        VT_FILTER_COUNT
+    VT_FILTER_NEAREST,
+    VT_FILTER_LANCZOS,
+    VT_FILTER_BILINEAR,
+    VT_FILTER_BICUBIC,
+    VT_FILTER_BOX,
+    VT_FILTER_HAMMING,
+    VT_FILTER_COUNT
 } vt_filter;
 extern const char *const vt_filter_names[VT_FILTER_COUNT];
 
