@@ -136,12 +136,11 @@ bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n,
 /* ---- a file ---- */
 
 typedef struct place {
-    const char *path, *name; /* below the split, and its last part */
+    const char *path; /* below the split, or its last part alone */
     int32_t image;
 } place;
 
 static int by_path(const void *a, const void *b) { return strcmp(((const place *)a)->path, ((const place *)b)->path); }
-static int by_last(const void *a, const void *b) { return strcmp(((const place *)a)->name, ((const place *)b)->name); }
 
 static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
     const vt_dataset *d = p->d;
@@ -149,9 +148,9 @@ static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
     if (!all) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the paths of its images", d->path);
     for (int64_t i = 0; i < d->count; i++) {
         const char *path = vt_dataset_image_name(d, i);
-        all[i] = (place){path, basename(path), (int32_t)i};
+        all[i] = (place){alone ? basename(path) : path, (int32_t)i};
     }
-    qsort(all, (size_t)d->count, sizeof *all, alone ? by_last : by_path);
+    qsort(all, (size_t)d->count, sizeof *all, by_path);
     p->sorted[alone] = all;
     return VT_OK;
 }
@@ -165,9 +164,9 @@ vt_status vt_image_find(vt_image_paths *p, const char *text, int64_t *image, vt_
     const place *all = p->sorted[alone];
     for (const char *rest = text; rest && (alone || strchr(rest, '/')); rest = alone ? NULL : strchr(rest, '/')) {
         rest += *rest == '/';
-        const place key = {rest, rest, 0}, *hit = bsearch(&key, all, n, sizeof key, alone ? by_last : by_path);
+        const place key = {rest, 0}, *hit = bsearch(&key, all, n, sizeof key, by_path);
         if (!hit) continue;
-        bool twice = alone && ((hit > all && !by_last(hit - 1, hit)) || (hit < all + n - 1 && !by_last(hit, hit + 1)));
+        bool twice = (hit > all && !by_path(hit - 1, hit)) || (hit < all + n - 1 && !by_path(hit, hit + 1));
         if (!twice) *image = hit->image;
         return VT_OK;
     }

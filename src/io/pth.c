@@ -110,9 +110,9 @@ typedef struct archive {
     char root[200]; /* the folder inside the archive, with its slash */
 } archive;
 
-static vt_status find_entry(archive *a, const char *name, size_t len, const uint8_t **bytes, size_t *n, vt_err *e) {
+static vt_status find_entry(archive *a, const char *name, const uint8_t **bytes, size_t *n, vt_err *e) {
     char full[400];
-    snprintf(full, sizeof full, "%s%.*s", a->root, (int)len, name);
+    snprintf(full, sizeof full, "%s%s", a->root, name);
     int64_t i = vt_zip_find(a->zip, full);
     if (i < 0) return vt_fail(e, VT_E_FORMAT, "%s: the archive has no entry %s", a->st->path, full);
     return vt_zip_entry(a->zip, i, bytes, n, e);
@@ -120,8 +120,8 @@ static vt_status find_entry(archive *a, const char *name, size_t len, const uint
 
 static vt_status zip_find(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
     char name[120];
-    int len = snprintf(name, sizeof name, "data/%.*s", (int)s->key.n, s->key.s);
-    return find_entry(ctx, name, (size_t)len, bytes, n, e);
+    snprintf(name, sizeof name, "data/%.*s", (int)s->key.n, s->key.s);
+    return find_entry(ctx, name, bytes, n, e);
 }
 
 /* What kind of archive it is, by the names of its entries. */
@@ -159,12 +159,12 @@ static vt_status read_archive(archive *a, const char *want, vt_err *e) {
     char order[220];
     snprintf(order, sizeof order, "%sbyteorder", a->root);
     if (vt_zip_find(a->zip, order) >= 0) {
-        VT_TRY(find_entry(a, "byteorder", 9, &bytes, &n, e));
+        VT_TRY(find_entry(a, "byteorder", &bytes, &n, e));
         from.big_endian = n == 3 && !memcmp(bytes, "big", 3);
         if (!from.big_endian && (n != 6 || memcmp(bytes, "little", 6)))
             return vt_fail(e, VT_E_FORMAT, "%s: %s is neither little nor big", a->st->path, order);
     }
-    VT_TRY(find_entry(a, "data.pkl", 8, &bytes, &n, e));
+    VT_TRY(find_entry(a, "data.pkl", &bytes, &n, e));
     VT_TRY(vt_pickle_read(&root, a->st, bytes, n, &at, "data.pkl, ", NULL, e));
     return vt_state_add(a->st, root, &from, want, e);
 }
