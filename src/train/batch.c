@@ -13,6 +13,17 @@ double vt_batch_eps(const vt_recipe *r, double share) {
     return share < b ? r->attack.eps * (share - a) / (b - a) : r->attack.eps;
 }
 
+const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void **params) {
+    int n;
+    const vt_penalty_def_f32 *const *all = vt_penalty_defs_f32(&n);
+    while (*i < n) {
+        const vt_penalty_def_f32 *p = all[(*i)++];
+        *params = vt_recipe_penalty(r, p->name);
+        if (p->active(*params)) return p;
+    }
+    return NULL;
+}
+
 static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch; }
 
 /* The most that one of `size` ranks computes. */
@@ -62,11 +73,10 @@ vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, cons
     VT_TRY(open_team(b, e));
     b->objective = vt_objective_find_f32(r->top.objective);
     b->objective_params = vt_recipe_objective(r, r->top.objective);
-    int n;
-    const vt_penalty_def_f32 *const *penalties = vt_penalty_defs_f32(&n);
-    for (int i = 0; i < n; i++)
-        if (penalties[i]->attention && penalties[i]->active(r->penalty_params[i]))
-            b->ortho += penalties[i]->attention(r->penalty_params[i], r->top.batch * vt_views_f32(b->objective));
+    const vt_penalty_def_f32 *p;
+    const void *params;
+    for (int i = 0; (p = vt_next_penalty(r, &i, &params));)
+        if (p->attention) b->ortho += p->attention(params, r->top.batch * vt_views_f32(b->objective));
     b->grad = vt_alloc(m->params.total * sizeof(float));
     if (kept_bytes(r, m) && !(b->adv = vt_alloc(kept_bytes(r, m))))
         return vt_fail(e, VT_E_MEMORY, "no memory for a step's adversarial images (%zu bytes)", kept_bytes(r, m));

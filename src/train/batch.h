@@ -70,6 +70,8 @@ vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t 
 vt_status vt_batch_again(vt_batch *b, vt_err *e);
 /* Bytes that it will take of each of `size` ranks. */
 size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int size);
+/* The next penalty that the recipe uses, from number *i of the registry on, and its parameters; NULL: no more. */
+const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void **params);
 /* Radius of the inner attack at a share of the training. */
 double vt_batch_eps(const vt_recipe *r, double share);
 

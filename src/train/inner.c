@@ -123,7 +123,11 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
         memcpy(x_adv, x, n * sizeof *x_adv);
         return VT_OK;
     }
-    vt_task t = {.clean = x, .classes = in->m->config.classes, .norm = in->norm, .eps = eps, .mode = VT_ORACLE_UNJUDGED};
+    vt_task t = {.clean = x,
+                 .classes = in->m->config.classes,
+                 .norm = in->norm,
+                 .eps = eps,
+                 .mode = VT_ORACLE_UNJUDGED};
     t.rng = (vt_rng){.seed = in->seed,
                      .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
                      .image = (uint32_t)image};

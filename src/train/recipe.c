@@ -13,66 +13,6 @@
 #include "train/objective.h"
 #include "train/recipe_keys.h"
 
-/* ---- birth, keys, end ---- */
-
-void **vt_recipe_params(const vt_recipe *r, vt_recipe_family family) {
-    return family == VT_RECIPE_OBJECTIVE ? r->objective_params
-           : family == VT_RECIPE_OPTIM   ? r->optim_params
-           : family == VT_RECIPE_PENALTY ? r->penalty_params
-                                         : NULL;
-}
-
-static int count_plugins(vt_recipe_family family) {
-    vt_recipe_section s;
-    int n = 0;
-    while (vt_recipe_plugin(family, n, &s)) n++;
-    return n;
-}
-
-static void **new_params(vt_recipe_family family) {
-    vt_recipe_section s;
-    void **p = calloc((size_t)count_plugins(family) + 1, sizeof *p); /* ends at NULL */
-    for (int i = 0; p && vt_recipe_plugin(family, i, &s); i++) {
-        if (!(p[i] = calloc(1, s.params_size ? s.params_size : 1))) {
-            while (i-- > 0) free(p[i]);
-            free(p);
-            return NULL;
-        }
-    }
-    return p;
-}
-
-static void free_params(void **p) {
-    for (void **i = p; i && *i; i++) free(*i);
-    free(p);
-}
-
-void vt_recipe_free(vt_recipe *r) {
-    if (!r) return;
-    free_params(r->objective_params);
-    free_params(r->optim_params);
-    free_params(r->penalty_params);
-    free(r);
-}
-
-vt_status vt_recipe_new(vt_recipe **out, vt_err *e) {
-    *out = NULL;
-    vt_recipe *r = calloc(1, sizeof *r);
-    if (r) {
-        r->objective_params = new_params(VT_RECIPE_OBJECTIVE);
-        r->optim_params = new_params(VT_RECIPE_OPTIM);
-        r->penalty_params = new_params(VT_RECIPE_PENALTY);
-    }
-    if (!r || !r->objective_params || !r->optim_params || !r->penalty_params) {
-        vt_recipe_free(r);
-        return vt_fail(e, VT_E_MEMORY, "no memory for a recipe");
-    }
-    vt_recipe_section s;
-    for (int i = 0; vt_recipe_section_at(r, i, &s); i++) vt_opt_defaults(s.opts, s.params);
-    *out = r;
-    return VT_OK;
-}
-
 vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
     char key[VT_RECIPE_KEY_MAX];
     size_t n = strcspn(assignment, "=");
@@ -83,19 +23,6 @@ vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
     snprintf(key, sizeof key, "%.*s", (int)n, assignment);
     return vt_recipe_apply(r, key, assignment + n + 1, vt_argument("set"), e);
 }
-
-static const void *params_of(const vt_recipe *r, vt_recipe_family family, const char *name) {
-    vt_recipe_section s;
-    for (int i = 0; vt_recipe_plugin(family, i, &s); i++)
-        if (!strcmp(s.name, name)) return vt_recipe_params(r, family)[i];
-    return NULL;
-}
-
-const void *vt_recipe_objective(const vt_recipe *r, const char *name) {
-    return params_of(r, VT_RECIPE_OBJECTIVE, name);
-}
-const void *vt_recipe_optim(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_OPTIM, name); }
-const void *vt_recipe_penalty(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_PENALTY, name); }
 
 /* ---- what training asks ---- */
 
@@ -135,7 +62,8 @@ static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_
     size_t n = 0;
     vt_recipe_section s;
     if (also) names[n++] = also;
-    for (int i = 0; n < 64 && vt_recipe_plugin(family, i, &s); i++) names[n++] = s.name;
+    for (int i = 0; n < 64 && vt_recipe_section_at(NULL, i, &s); i++)
+        if (s.family == family) names[n++] = s.name;
     for (size_t i = 0; i < n; i++)
         if (!strcmp(names[i], name)) return VT_OK;
     const char *near = vt_nearest(name, names, n);

@@ -114,14 +114,13 @@ typedef struct vt_recipe {
         double weight_decay;
     } groups[VT_RECIPE_GROUPS];
     int n_groups;
-    /* parameters of every plug-in, in registry order */
-    void **objective_params, **optim_params, **penalty_params;
     /* schedule.drops, parsed */
     double drops[VT_RECIPE_DROPS];
     int n_drops;
     /* extra, parsed */
     double extra[VT_RECIPE_EXTRA];
     int n_extra;
+    max_align_t plugins[]; /* parameters of every plug-in, in the order of their sections (recipe_keys.h) */
 } vt_recipe;
 
 /* All defaults. */

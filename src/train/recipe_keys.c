@@ -8,169 +8,148 @@
 #include "train/optim.h"
 #include "train/penalty.h"
 
-#define IN(field) offsetof(PARAMS, field)
-#define SIZE(field) sizeof(((PARAMS *)0)->field)
-#define INT(key, preset, min, max, help)                                                                               \
-    { #key, help, VT_OPT_INT, IN(key), preset, min, max, NULL, NULL }
-#define REAL(key, preset, min, max, help)                                                                              \
-    { #key, help, VT_OPT_REAL, IN(key), preset, min, max, NULL, NULL }
-#define BOOL(key, preset, help)                                                                                        \
-    { #key, help, VT_OPT_BOOL, IN(key), preset, 0, 1, NULL, NULL }
-#define CHOICE(key, choices, help)                                                                                     \
-    { #key, help, VT_OPT_CHOICE, IN(key), 0, 0, 0, choices, NULL }
-#define TEXT(key, preset, help)                                                                                        \
-    { #key, help, VT_OPT_TEXT, IN(key), 0, 0, (double)SIZE(key), NULL, preset }
-/* Left out of the resolved text where it is empty. */
-#define TEXT_IF(key, help)                                                                                             \
-    { #key, help, VT_OPT_TEXT, IN(key), 0, 0, (double)SIZE(key), NULL, NULL }
-/* "none" at its preset, and then left out of the resolved text. */
-#define REAL_IF(key, preset, min, max, help)                                                                           \
-    { #key, help, VT_OPT_REAL, IN(key), preset, min, max, NULL, VT_RECIPE_NONE }
-#define INT_IF(key, preset, min, max, help)                                                                            \
-    { #key, help, VT_OPT_INT, IN(key), preset, min, max, NULL, VT_RECIPE_NONE }
-/* What is not given is told by the preset or the data; the stored number lies outside the range. */
-#define AUTO(key, type, unset, min, max, choices, help)                                                                \
-    { #key, help, type, IN(key), unset, min, max, choices, "auto" }
-#define END VT_OPT_END
+/* Rows of the section S of vt_recipe, each named as its field. */
+#define INT(S, key, preset, lo, hi, help) VT_OPT_I(#key, vt_recipe, S.key, help, preset, lo, hi)
+#define REAL(S, key, preset, lo, hi, help) VT_OPT_R(#key, vt_recipe, S.key, help, preset, lo, hi)
+#define BOOL(S, key, preset, help) VT_OPT_B(#key, vt_recipe, S.key, help, preset)
+#define CHOICE(S, key, words, preset, help) VT_OPT_C(#key, vt_recipe, S.key, help, words, preset)
+#define TEXT(S, key, preset, help) VT_OPT_S(#key, vt_recipe, S.key, help, preset)
+/* Left out of the resolved text: an empty text, and a number at its preset, which reads "none". */
+#define TEXT_IF(S, key, help) VT_OPT_S(#key, vt_recipe, S.key, help, NULL)
+#define INT_IF(S, key, preset, lo, hi, help) VT_OPT_I_OR(#key, vt_recipe, S.key, help, VT_RECIPE_NONE, preset, lo, hi)
+#define REAL_IF(S, key, preset, lo, hi, help) VT_OPT_R_OR(#key, vt_recipe, S.key, help, VT_RECIPE_NONE, preset, lo, hi)
+/* If it is not given, the preset or the data decide; the number stored for that lies outside the range. */
+#define AUTO(S, key, kind, unset, lo, hi, words, help)                                                                 \
+    VT_OPT_ROW(#key, vt_recipe, S.key, help, kind, .preset = unset, .min = lo, .max = hi, .choices = words,            \
+               .preset_text = "auto")
 
-#define PARAMS vt_recipe_top
 static const vt_opt top[] =
-    {TEXT(name, "", "a name of your own, for reports"),
-     INT(seed, 0, 0, 2147483647, "every random draw is a function of it"),
-     INT(epochs, 40, 1, 100000, "passes over the training images"),
-     INT(batch, 64, 1, 1000000, "images of a step"),
-     INT(micro_batch, 8, 1, 4096, "images that one thread handles at once; changes memory, speed and last digits"),
-     TEXT(objective, "ce", "what is minimised: the name of an objective"),
-     TEXT(optimiser, "sgd", "the name of an optimiser"),
-     TEXT(attention_optimiser, "same", "of W_Q, W_K, W_V and W_O: same, or the name of an optimiser"),
-     REAL(attention_lr_scale, 1, 1e-6, 1e6, "factor on the learning rate of W_Q, W_K, W_V and W_O"),
-     REAL(lr, 0.1, 1e-9, 1000, "learning rate at its highest"),
-     REAL(weight_decay, 1e-4, 0, 10, "of every tensor that no pattern of groups names"),
-     REAL(clip, 1, 0, 1e6, "largest L2 norm of the whole gradient; 0: no limit"),
-     REAL(ema, 0, 0, 0.99999999, "decay of the averaged weights, which are then what is kept; 0: no averaging"),
-     REAL(label_smoothing, 0, 0, 0.99, "share of the label spread over all classes"),
-     TEXT_IF(freeze, "tensors that stay as they are: embed, blocks.0-5, norm, head, or patterns of names, separated by "
-                     "commas"),
-     TEXT_IF(extra, "shares of each batch that further data sets have (train " VT_OPTION
-                    "extra), one for each: 0.7, or 0.3,0.2"),
-     REAL_IF(layer_decay, 1, 1e-3, 1,
+    {TEXT(top, name, "", "a name of your own, for reports"),
+     INT(top, seed, 0, 0, 2147483647, "every random draw is a function of it"),
+     INT(top, epochs, 40, 1, 100000, "passes over the training images"),
+     INT(top, batch, 64, 1, 1000000, "images of a step"),
+     INT(top, micro_batch, 8, 1, 4096, "images that one thread handles at once; changes memory, speed and last digits"),
+     TEXT(top, objective, "ce", "what is minimised: the name of an objective"),
+     TEXT(top, optimiser, "sgd", "the name of an optimiser"),
+     TEXT(top, attention_optimiser, "same", "of W_Q, W_K, W_V and W_O: same, or the name of an optimiser"),
+     REAL(top, attention_lr_scale, 1, 1e-6, 1e6, "factor on the learning rate of W_Q, W_K, W_V and W_O"),
+     REAL(top, lr, 0.1, 1e-9, 1000, "learning rate at its highest"),
+     REAL(top, weight_decay, 1e-4, 0, 10, "of every tensor that no pattern of groups names"),
+     REAL(top, clip, 1, 0, 1e6, "largest L2 norm of the whole gradient; 0: no limit"),
+     REAL(top, ema, 0, 0, 0.99999999, "decay of the averaged weights, which are then what is kept; 0: no averaging"),
+     REAL(top, label_smoothing, 0, 0, 0.99, "share of the label spread over all classes"),
+     TEXT_IF(top, freeze,
+             "tensors that stay as they are: embed, blocks.0-5, norm, head, or patterns of names, separated by "
+             "commas"),
+     TEXT_IF(top, extra,
+             "shares of each batch that further data sets have (train " VT_OPTION
+             "extra), one for each: 0.7, or 0.3,0.2"),
+     REAL_IF(top, layer_decay, 1, 1e-3, 1,
              "factor on the learning rate for each layer below the head, the embedding's is the smallest"),
-     END};
-#undef PARAMS
+     VT_OPT_END};
 
-#define PARAMS vt_recipe_model
 static const vt_opt model[] =
-    {TEXT(preset, "", "shape by name, see vitrine list models"),
-     TEXT(attn, "", "attention variant, see vitrine list models"),
-     AUTO(image, VT_OPT_INT, 0, 1, 4096, NULL, "side of the input, pixels"),
-     AUTO(native, VT_OPT_INT, -1, 0, 4096, NULL,
-          "side of the images when the model resizes them to model.image itself, so that perturbations live there; 0: "
-          "it "
-          "does not"),
-     AUTO(native_filter, VT_OPT_CHOICE, -1, 0, 0, "bilinear|bicubic|nearest|bilinear_aa|bicubic_aa",
+    {TEXT(model, preset, "", "shape by name, see vitrine list models"),
+     TEXT(model, attn, "", "attention variant, see vitrine list models"),
+     AUTO(model, image, INT, 0, 1, 4096, NULL, "side of the input, pixels"),
+     AUTO(model, native, INT, -1, 0, 4096, NULL,
+          "side of the images when the model resizes them to model.image itself, so that perturbations live there; "
+          "0: it does not"),
+     AUTO(model, native_filter, CHOICE, -1, 0, 0, "bilinear|bicubic|nearest|bilinear_aa|bicubic_aa",
           "how it resizes them: F.interpolate(align_corners=False); _aa: antialias=True"),
-     AUTO(patch, VT_OPT_INT, 0, 1, 4096, NULL, "side of a patch, pixels"),
-     AUTO(dim, VT_OPT_INT, 0, 1, 16384, NULL, "width"),
-     AUTO(depth, VT_OPT_INT, 0, 1, 512, NULL, "blocks"),
-     AUTO(heads, VT_OPT_INT, 0, 1, 16384, NULL, "attention heads"),
-     AUTO(hidden, VT_OPT_INT, 0, 1, 131072, NULL, "width of the MLP"),
-     AUTO(classes, VT_OPT_INT, 0, 2, 100000, NULL, "classes"),
-     AUTO(qkv_bias, VT_OPT_CHOICE, -1, 0, 0, "0|1|no|yes|false|true", "biases on query, key and value"),
-     AUTO(pool, VT_OPT_CHOICE, -1, 0, 0, "token|avg|all|token_avg",
+     AUTO(model, patch, INT, 0, 1, 4096, NULL, "side of a patch, pixels"),
+     AUTO(model, dim, INT, 0, 1, 16384, NULL, "width"),
+     AUTO(model, depth, INT, 0, 1, 512, NULL, "blocks"),
+     AUTO(model, heads, INT, 0, 1, 16384, NULL, "attention heads"),
+     AUTO(model, hidden, INT, 0, 1, 131072, NULL, "width of the MLP"),
+     AUTO(model, classes, INT, 0, 2, 100000, NULL, "classes"),
+     AUTO(model, qkv_bias, CHOICE, -1, 0, 0, "0|1|no|yes|false|true", "biases on query, key and value"),
+     AUTO(model, pool, CHOICE, -1, 0, 0, "token|avg|all|token_avg",
           "what the head reads: the class token, the mean of the patches, that of all tokens, or class token and mean"),
-     BOOL(patch_gate, 0, "a learned factor on every input patch"),
-     REAL_IF(drop_path, 0, 0, 0.9,
+     BOOL(model, patch_gate, 0, "a learned factor on every input patch"),
+     REAL_IF(model, drop_path, 0, 0, 0.9,
              "stochastic depth: rate at which training leaves out the last block's branches, falling in a line to 0 at "
              "the first (XCiT: the same in all); evaluation and the inner attack leave out none"),
-     TEXT_IF(forms, "what else a network may be, as " VT_OPTION
-                    "form of vitrine new: \"norm=center act=relu\", or a list of such "
-                    "words; see vitrine list models"),
-     AUTO(mean, VT_OPT_TRIPLE, -1e9, -1000, 1000, NULL,
+     TEXT_IF(model, forms,
+             "what else a network may be, as " VT_OPTION
+             "form of vitrine new: \"norm=center act=relu\", or a list of such "
+             "words; see vitrine list models"),
+     AUTO(model, mean, TRIPLE, -1e9, -1000, 1000, NULL,
           "of the input normalisation, three channels; only with model.std"),
-     AUTO(std, VT_OPT_TRIPLE, 0, 2e-6, 1000, NULL, "of the input normalisation, three channels; only with model.mean"),
-     END};
-#undef PARAMS
+     AUTO(model, std, TRIPLE, 0, 2e-6, 1000, NULL, "of the input normalisation, three channels; only with model.mean"),
+     VT_OPT_END};
 
-#define PARAMS vt_recipe_init
 static const vt_opt init[] =
-    {CHOICE(head, "keep|fresh", "classifier of the checkpoint: kept, or drawn anew"),
-     CHOICE(pos_embed, "bilinear|bicubic", "how its position grid is resized"),
-     TEXT_IF(part, "which state dict of a .pth file that holds several, as " VT_OPTION "part"),
-     TEXT(sha256, "", "of the checkpoint, or its first 8 or more hexadecimal digits; filled in by training"), END};
-#undef PARAMS
+    {CHOICE(init, head, "keep|fresh", 0, "classifier of the checkpoint: kept, or drawn anew"),
+     CHOICE(init, pos_embed, "bilinear|bicubic", 0, "how its position grid is resized"),
+     TEXT_IF(init, part, "which state dict of a .pth file that holds several, as " VT_OPTION "part"),
+     TEXT(init, sha256, "", "of the checkpoint, or its first 8 or more hexadecimal digits; filled in by training"),
+     VT_OPT_END};
 
-#define PARAMS vt_recipe_attack
 static const vt_opt attack[] =
-    {REAL(eps, 0, 0, 1e6, "radius in pixel units, 8/255; 0: not given"),
-     CHOICE(norm, "linf|l2", "norm of the ball"),
-     TEXT(spec, "", "attack and its options, one stage with gradients; empty: the objective's own"),
-     BOOL(ard, 0, "ARD: the attack's gradient skips attention branches at random"),
-     BOOL(prm, 0, "PRM: random patches of the perturbation are reset before every step of the attack"),
-     REAL(drop_rate, 1, 0, 1, "ARD and PRM: share kept after the ramp"),
-     REAL(warm, 0.25, 0, 1, "ARD and PRM: length of the ramp, share of the training"),
-     INT(prm_patch, 0, 0, 1024, "PRM: side of its patches, pixels; 0: the model's"),
-     REAL_IF(noise, 0, 0, 100,
+    {REAL(attack, eps, 0, 0, 1e6, "radius in pixel units, 8/255; 0: not given"),
+     CHOICE(attack, norm, "linf|l2", 0, "norm of the ball"),
+     TEXT(attack, spec, "", "attack and its options, one stage with gradients; empty: the objective's own"),
+     BOOL(attack, ard, 0, "ARD: the attack's gradient skips attention branches at random"),
+     BOOL(attack, prm, 0, "PRM: random patches of the perturbation are reset before every step of the attack"),
+     REAL(attack, drop_rate, 1, 0, 1, "ARD and PRM: share kept after the ramp"),
+     REAL(attack, warm, 0.25, 0, 1, "ARD and PRM: length of the ramp, share of the training"),
+     INT(attack, prm_patch, 0, 0, 1024, "PRM: side of its patches, pixels; 0: the model's"),
+     REAL_IF(attack, noise, 0, 0, 100,
              "uniform noise of this many eps is added to the image before it is attacked; N-FGSM: 2, with spec fgsm"),
-     REAL(ramp_begin, 0, 0, 1, "share of the training until which eps is 0"),
-     REAL(ramp_end, 0, 0, 1, "share of the training from which eps is full, growing linearly before"),
-     END};
-#undef PARAMS
+     REAL(attack, ramp_begin, 0, 0, 1, "share of the training until which eps is 0"),
+     REAL(attack, ramp_end, 0, 0, 1, "share of the training from which eps is full, growing linearly before"),
+     VT_OPT_END};
 
-#define PARAMS vt_recipe_awp
 static const vt_opt awp[] =
-    {REAL(gamma, 0, 0, 1, "how far each matrix goes up the loss, in shares of its norm; 0: not at all; 0.005 is usual"),
-     REAL(warmup, 0, 0, 1, "share of the training without it"), END};
-#undef PARAMS
+    {REAL(awp, gamma, 0, 0, 1,
+          "how far each matrix goes up the loss, in shares of its norm; 0: not at all; 0.005 is usual"),
+     REAL(awp, warmup, 0, 0, 1, "share of the training without it"), VT_OPT_END};
 
-#define PARAMS vt_recipe_schedule
 static const vt_opt schedule[] =
-    {{"kind", "of the learning rate", VT_OPT_CHOICE, IN(kind), 1, 0, 0, "constant|step|cosine|onecycle", NULL},
-     REAL(min_lr, 0, 0, 1000, "cosine, onecycle: where it ends"),
-     REAL(warmup, 0, 0, 1,
+    {CHOICE(schedule, kind, "constant|step|cosine|onecycle", 1, "of the learning rate"),
+     REAL(schedule, min_lr, 0, 0, 1000, "cosine, onecycle: where it ends"),
+     REAL(schedule, warmup, 0, 0, 1,
           "share of the training in which the rate grows, linearly from a thousandth; onecycle: by half a cosine from "
           "a 25th, 0.3 is usual"),
-     TEXT(drops, "0.875,0.95", "step: shares of the training after which the rate is multiplied by factor, ascending"),
-     REAL(factor, 0.1, 1e-6, 1, "step: at every drop"),
-     END};
-#undef PARAMS
+     TEXT(schedule, drops, "0.875,0.95",
+          "step: shares of the training after which the rate is multiplied by factor, ascending"),
+     REAL(schedule, factor, 0.1, 1e-6, 1, "step: at every drop"),
+     VT_OPT_END};
 
-#define PARAMS vt_recipe_augment
 static const vt_opt augment[] =
-    {INT(crop, 4, 0, 1024, "zero padding of the random crop, pixels; 0: no crop"),
-     REAL(flip, 0.5, 0, 1, "probability of a mirrored image"),
-     INT_IF(randaugment, 0, 0, 8, "RandAugment: operations on each image (2 is usual), after crop and flip"),
-     INT_IF(magnitude, 9, 0, 30, "RandAugment: strength of its operations; none: 9"),
-     REAL_IF(erase, 0, 0, 1, "probability that a rectangle of the image becomes random pixels (random erasing)"),
-     REAL(mix_prob, 0.3, 0, 1, "probability that a step mixes its images, with the batch reversed"),
-     REAL(mixup_alpha, 0.8, 0, 100, "Mixup: shares are drawn from Beta(alpha, alpha); 0: no Mixup"),
-     REAL(cutmix_alpha, 1, 0, 100, "CutMix: likewise"),
-     REAL(cutmix_switch, 0.5, 0, 1, "probability of CutMix, else Mixup, in a step that mixes"),
-     END};
-#undef PARAMS
+    {INT(augment, crop, 4, 0, 1024, "zero padding of the random crop, pixels; 0: no crop"),
+     REAL(augment, flip, 0.5, 0, 1, "probability of a mirrored image"),
+     INT_IF(augment, randaugment, 0, 0, 8, "RandAugment: operations on each image (2 is usual), after crop and flip"),
+     INT_IF(augment, magnitude, 9, 0, 30, "RandAugment: strength of its operations; none: 9"),
+     REAL_IF(augment, erase, 0, 0, 1,
+             "probability that a rectangle of the image becomes random pixels (random erasing)"),
+     REAL(augment, mix_prob, 0.3, 0, 1, "probability that a step mixes its images, with the batch reversed"),
+     REAL(augment, mixup_alpha, 0.8, 0, 100, "Mixup: shares are drawn from Beta(alpha, alpha); 0: no Mixup"),
+     REAL(augment, cutmix_alpha, 1, 0, 100, "CutMix: likewise"),
+     REAL(augment, cutmix_switch, 0.5, 0, 1, "probability of CutMix, else Mixup, in a step that mixes"),
+     VT_OPT_END};
 
-#define PARAMS vt_recipe_probe
 static const vt_opt probe[] =
-    {INT(images, 500, 0, 1000000, "evaluated after every epoch; 0: none"),
-     CHOICE(split, "train|test",
+    {INT(probe, images, 500, 0, 1000000, "evaluated after every epoch; 0: none"),
+     CHOICE(probe, split, "train|test", 0,
             "from the training split, then held out of training, or from the test split; spread evenly"),
-     REAL(eps, 0, 0, 1e6, "radius in pixel units; 0: attack.eps"),
-     TEXT(attack, "pgd:steps=10,alpha=eps/4", "attack and its options, one stage with gradients"), END};
-#undef PARAMS
+     REAL(probe, eps, 0, 0, 1e6, "radius in pixel units; 0: attack.eps"),
+     TEXT(probe, attack, "pgd:steps=10,alpha=eps/4", "attack and its options, one stage with gradients"), VT_OPT_END};
 
 static const struct {
     const char *name, *intro;
     const vt_opt *opts;
-    size_t offset;
 } own[] = {
-    {"", "the run as a whole", top, offsetof(vt_recipe, top)},
-    {"model", "the shape of the network when training from scratch", model, offsetof(vt_recipe, model)},
-    {"init", "how a given checkpoint is fitted to the shape", init, offsetof(vt_recipe, init)},
-    {"attack", "the inner attack of adversarial training", attack, offsetof(vt_recipe, attack)},
+    {"", "the run as a whole", top},
+    {"model", "the shape of the network when training from scratch", model},
+    {"init", "how a given checkpoint is fitted to the shape", init},
+    {"attack", "the inner attack of adversarial training", attack},
     {"awp", "adversarial weight perturbation (Wu et al. 2020): gradients are taken at weights that went up the loss",
-     awp, offsetof(vt_recipe, awp)},
-    {"schedule", "the learning rate over the training", schedule, offsetof(vt_recipe, schedule)},
-    {"augment", "what is done to images before training sees them", augment, offsetof(vt_recipe, augment)},
-    {"probe", "the small robustness check after every epoch", probe, offsetof(vt_recipe, probe)},
+     awp},
+    {"schedule", "the learning rate over the training", schedule},
+    {"augment", "what is done to images before training sees them", augment},
+    {"probe", "the small robustness check after every epoch", probe},
 };
 enum { OWN = sizeof own / sizeof *own };
 
@@ -187,36 +166,71 @@ PLUGIN(objective)
 PLUGIN(optim)
 PLUGIN(penalty)
 
-bool vt_recipe_plugin(vt_recipe_family family, int i, vt_recipe_section *out) {
+/* Plug-in i of a family; false beyond the last. */
+static bool plugin_at(vt_recipe_family family, int i, vt_recipe_section *out) {
     static bool (*const at[VT_RECIPE_FAMILIES])(int, vt_recipe_section *) =
         {[VT_RECIPE_OBJECTIVE] = objective_at, [VT_RECIPE_OPTIM] = optim_at, [VT_RECIPE_PENALTY] = penalty_at};
-    *out = (vt_recipe_section){.family = family, .index = i};
-    return at[family] && at[family](i, out);
+    *out = (vt_recipe_section){.family = family};
+    return at[family](i, out);
+}
+
+/* What its parameters take of vt_recipe.plugins. */
+static size_t room_of(const vt_recipe_section *s) {
+    return (s->params_size + sizeof(max_align_t) - 1) / sizeof(max_align_t);
 }
 
 bool vt_recipe_section_at(const vt_recipe *r, int i, vt_recipe_section *out) {
+    size_t used = 0;
     if (i < OWN) {
-        *out = (vt_recipe_section){.name = own[i].name, .intro = own[i].intro, .opts = own[i].opts, .index = i};
-        out->params = r ? (char *)r + own[i].offset : NULL;
+        *out =
+            (vt_recipe_section){.name = own[i].name, .intro = own[i].intro, .opts = own[i].opts, .params = (void *)r};
         return true;
     }
     i -= OWN;
-    for (int f = VT_RECIPE_OBJECTIVE; f < VT_RECIPE_FAMILIES; f++) {
-        int n = 0;
-        while (n <= i && vt_recipe_plugin(f, n, out)) n++;
-        if (n > i) {
-            if (r) out->params = vt_recipe_params(r, f)[i];
-            return true;
+    for (int f = VT_RECIPE_OBJECTIVE; f < VT_RECIPE_FAMILIES; f++)
+        for (int k = 0; plugin_at(f, k, out); k++, i--) {
+            if (r) out->params = (void *)&r->plugins[used];
+            if (!i) return true;
+            used += room_of(out);
         }
-        i -= n;
-    }
     return false;
 }
+
+vt_status vt_recipe_new(vt_recipe **out, vt_err *e) {
+    vt_recipe_section s;
+    size_t room = 0;
+    for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++) room += room_of(&s);
+    vt_recipe *r = calloc(1, sizeof *r + room * sizeof *r->plugins);
+    *out = r;
+    if (!r) return vt_fail(e, VT_E_MEMORY, "no memory for a recipe");
+    for (int i = 0; vt_recipe_section_at(r, i, &s); i++) vt_opt_defaults(s.opts, s.params);
+    return VT_OK;
+}
+
+void vt_recipe_free(vt_recipe *r) { free(r); }
+
+static const void *params_of(const vt_recipe *r, vt_recipe_family family, const char *name) {
+    vt_recipe_section s;
+    for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
+        if (s.family == family && !strcmp(s.name, name)) return s.params;
+    return NULL;
+}
+
+const void *vt_recipe_objective(const vt_recipe *r, const char *name) {
+    return params_of(r, VT_RECIPE_OBJECTIVE, name);
+}
+const void *vt_recipe_optim(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_OPTIM, name); }
+const void *vt_recipe_penalty(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_PENALTY, name); }
 
 bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_section *out) {
     for (int i = 0; vt_recipe_section_at(r, i, out); i++)
         if (!strcmp(out->name, name)) return true;
     return false;
+}
+
+bool vt_recipe_is_section(const char *name) {
+    vt_recipe_section s;
+    return !strcmp(name, "groups") || (*name && vt_recipe_section_named(NULL, name, &s));
 }
 
 /* The optimiser of that name, or what it leaves some tensors to. */
@@ -310,8 +324,7 @@ vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e) {
 }
 
 static vt_status no_key(const char *key, const char *where, vt_err *e) {
-    vt_recipe_section s;
-    if (!strcmp(key, "groups") || (*key && vt_recipe_section_named(NULL, key, &s)))
+    if (vt_recipe_is_section(key))
         return vt_fail(e, VT_E_UNKNOWN, "%s: '%s' is a section, not a key: write %s.KEY", where, key, key);
     names k = {.text = calloc(KEYS_MAX, sizeof *k.text)};
     if (!k.text) return vt_fail(e, VT_E_MEMORY, "%s: no memory", where);
@@ -374,7 +387,7 @@ static vt_status set_group(vt_recipe *r, const char *key, const char *value, con
         return vt_fail(e, VT_E_USAGE, "%s: %s is one pattern too many, groups takes at most %d", where, key,
                        VT_RECIPE_GROUPS);
     double decay;
-    const vt_opt one[] = {{key, "", VT_OPT_REAL, 0, 0, 0, 10, NULL, NULL}, END};
+    const vt_opt one[] = {{key, "", VT_OPT_REAL, 0, 0, 0, 10, NULL, NULL}, VT_OPT_END};
     VT_TRY(vt_opt_set(one, &decay, key, value, where, e));
     snprintf(r->groups[i].pattern, sizeof r->groups[i].pattern, "%s", pattern);
     r->groups[i].weight_decay = decay;
@@ -400,7 +413,7 @@ vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, cons
         squeezed[n] = 0;
         value = squeezed;
     }
-    const vt_opt one[] = {{key, o->help, o->type, o->offset, o->preset, o->min, o->max, o->choices, o->preset_text},
-                          END};
+    vt_opt one[] = {*o, VT_OPT_END};
+    one[0].key = key; /* the whole of it, for the sentence */
     return vt_opt_set(one, s.params, key, value, where, e);
 }

@@ -20,10 +20,9 @@ typedef struct vt_recipe_section {
     const char *name; /* "attack"; "": the keys at the top */
     const char *intro, *reference;
     const vt_opt *opts; /* NULL: no keys */
-    void *params;       /* in the recipe; NULL without one */
+    void *params;       /* what the offsets of opts are into; NULL without a recipe */
     size_t params_size; /* of plug-ins */
     vt_recipe_family family;
-    int index; /* in its registry */
 } vt_recipe_section;
 
 enum { VT_RECIPE_KEY_MAX = 96, VT_RECIPE_VALUE_MAX = 256 }; /* bytes, with the end */
@@ -31,10 +30,8 @@ enum { VT_RECIPE_KEY_MAX = 96, VT_RECIPE_VALUE_MAX = 256 }; /* bytes, with the e
 /* Section i = 0, 1, ...; false beyond the last. r may be NULL. */
 bool vt_recipe_section_at(const vt_recipe *r, int i, vt_recipe_section *out);
 bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_section *out);
-/* Plug-in i of a family; false beyond the last. */
-bool vt_recipe_plugin(vt_recipe_family family, int i, vt_recipe_section *out);
-/* Parameters of a family of plug-ins, in registry order. */
-void **vt_recipe_params(const vt_recipe *r, vt_recipe_family family);
+/* Is it the name of a section, or "groups"? */
+bool vt_recipe_is_section(const char *name);
 /* Does it change what the recipe does? */
 bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s);
 /* "attack.eps" from "attack" and "eps", "epochs" from "" and "epochs"; false: too long. */

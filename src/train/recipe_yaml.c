@@ -1,145 +1,94 @@
 /* SPDX-License-Identifier: MIT */
-/* Recipes from YAML, of which one mapping of scalars, or of mappings of scalars, is accepted. */
+/* Recipes from YAML: one map of scalars, or of maps of scalars; several numbers or words may be a list. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/yaml.h"
 #include "train/recipe_keys.h"
 
-enum { SEEN_MAX = 512 };
+enum { DEPTH = 4 }; /* one more than a recipe has, to name the key that is nested too deeply */
 
 typedef struct reader {
     vt_recipe *r;
-    vt_yaml y;
-    int n_seen;
-    struct {
-        char key[VT_RECIPE_KEY_MAX];
-        int line;
-    } seen[SEEN_MAX];
+    const vt_yaml_node *root;
+    const char *path;
+    char where[240];
 } reader;
 
-static vt_status register_key_once(reader *d, const char *key, int line) {
-    for (int i = 0; i < d->n_seen; i++)
-        if (!strcmp(d->seen[i].key, key))
-            return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "%s is given twice, first in line %d", key, d->seen[i].line);
-    if (d->n_seen == SEEN_MAX)
-        return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "%s is one key too many, a recipe takes at most %d", key,
-                              SEEN_MAX);
-    snprintf(d->seen[d->n_seen].key, VT_RECIPE_KEY_MAX, "%s", key);
-    d->seen[d->n_seen++].line = line;
+/* "FILE:LINE", where a refusal begins; of a long path its end. */
+static const char *place(reader *d, int line) {
+    enum { MOST = 199 };
+    size_t n = strlen(d->path);
+    snprintf(d->where, sizeof d->where, "%s%s:%d", n > MOST ? "..." : "", d->path + (n > MOST ? n - MOST + 3 : 0),
+             line);
+    return d->where;
+}
+
+/* Scalars joined with commas, or words with blanks. */
+static vt_status apply_list(reader *d, const char *key, const vt_yaml_node *list, vt_err *e) {
+    char value[VT_RECIPE_VALUE_MAX] = "";
+    vt_recipe_section s;
+    const vt_opt *o = vt_recipe_key(d->r, key, &s);
+    const char *between = o && vt_recipe_takes_words(o) ? " " : ",";
+    if (o && *between == ',' && !vt_recipe_takes_list(o))
+        return vt_fail(e, VT_E_USAGE, "%s: %s takes one value, not a list", place(d, list->line), key);
+    for (int i = 0; i < list->n; i++) {
+        const vt_yaml_node *item = &list->items[i];
+        size_t used = strlen(value), room = sizeof value - used;
+        if (item->kind != VT_YAML_SCALAR)
+            return vt_fail(e, VT_E_FORMAT, "%s: %s is nested too deeply: its list takes plain values",
+                           place(d, item->line), key);
+        if (!*item->value || strstr(item->value, between))
+            return vt_fail(e, VT_E_USAGE, "%s: the list of %s holds '%.80s', must hold one %s in each place",
+                           place(d, item->line), key, item->value, *between == ',' ? "number" : "word");
+        if ((size_t)snprintf(value + used, room, "%s%s", used ? between : "", item->value) >= room)
+            return vt_fail(e, VT_E_USAGE, "%s: the list of %s has more than %zu bytes", place(d, list->line), key,
+                           sizeof value - 1);
+    }
+    return vt_recipe_apply(d->r, key, value, place(d, list->line), e);
+}
+
+static vt_status apply_map(reader *d, const char *section, const vt_yaml_node *map, vt_err *e);
+
+static vt_status apply_node(reader *d, const char *section, const char *key, const vt_yaml_node *x, vt_err *e) {
+    vt_recipe_section s;
+    if (!*section && vt_recipe_is_section(key)) {
+        if (x->kind == VT_YAML_MAP) return apply_map(d, key, x, e);
+        if (x->kind == VT_YAML_SCALAR && !*x->value) return VT_OK; /* "augment:" with all its keys in comments */
+        return vt_fail(e, VT_E_USAGE, "%s: %s is a section: its keys stand indented below it, or are written %s.KEY",
+                       place(d, x->line), key, key);
+    }
+    const vt_yaml_node *flat = *section ? vt_yaml_get(d->root, key) : NULL;
+    if (flat)
+        return vt_fail(e, VT_E_USAGE, "%s: %s is given twice, first in line %d",
+                       place(d, x->line > flat->line ? x->line : flat->line), key,
+                       x->line > flat->line ? flat->line : x->line);
+    if (x->kind == VT_YAML_LIST) return apply_list(d, key, x, e);
+    if (x->kind == VT_YAML_SCALAR) return vt_recipe_apply(d->r, key, x->value, place(d, x->line), e);
+    if (*section)
+        return vt_fail(e, VT_E_FORMAT, "%s: %s is nested too deeply: a recipe has sections and keys, no more",
+                       place(d, x->line), key);
+    if (vt_recipe_key(d->r, key, &s))
+        return vt_fail(e, VT_E_USAGE, "%s: %s takes a value, it is not a section", place(d, x->line), key);
+    return vt_recipe_no_section(key, place(d, x->line), e);
+}
+
+static vt_status apply_map(reader *d, const char *section, const vt_yaml_node *map, vt_err *e) {
+    char key[VT_RECIPE_KEY_MAX];
+    for (int i = 0; i < map->n; i++) {
+        const vt_yaml_node *x = &map->items[i];
+        if (!vt_recipe_full_key(key, section, x->key))
+            return vt_fail(e, VT_E_USAGE, "%s: a key has %zu bytes, must have at most %d: %.40s...", place(d, x->line),
+                           strlen(x->key), VT_RECIPE_KEY_MAX - 1, x->key);
+        VT_TRY(apply_node(d, section, key, x, e));
+    }
     return VT_OK;
 }
 
-static vt_status apply_setting(reader *d, const char *key, const char *value, int line) {
-    char where[240];
-    snprintf(where, sizeof where, "%s:%d", d->y.path, line);
-    return vt_recipe_apply(d->r, key, value, where, d->y.e);
-}
-
-/* A sequence of scalars, joined with commas, or words with blanks. */
-static vt_status read_list(reader *d, const char *key, int line) {
-    char value[VT_RECIPE_VALUE_MAX] = "", item[VT_RECIPE_VALUE_MAX];
-    vt_recipe_section s;
-    const vt_opt *o = vt_recipe_key(d->r, key, &s);
-    const char between = o && vt_recipe_takes_words(o) ? ' ' : ',';
-    if (o && between == ',' && !vt_recipe_takes_list(o))
-        return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "%s takes one value, not a list", key);
-    for (;;) {
-        VT_TRY(vt_yaml_next(&d->y));
-        if (d->y.event.type == YAML_SEQUENCE_END_EVENT) return apply_setting(d, key, value, line);
-        if (d->y.event.type != YAML_SCALAR_EVENT)
-            return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT,
-                                  "%s is nested too deeply: its list takes plain values", key);
-        VT_TRY(vt_yaml_scalar(&d->y, key, item, sizeof item));
-        size_t used = strlen(value), n = strlen(item);
-        if (!n || strchr(item, between))
-            return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_USAGE,
-                                  "the list of %s holds '%s', must hold one %s in each place", key, item,
-                                  between == ',' ? "number" : "word");
-        if (used + n + 2 > sizeof value)
-            return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "the list of %s has more than %zu bytes", key,
-                                  sizeof value - 1);
-        if (used) value[used++] = between;
-        memcpy(value + used, item, n + 1);
-    }
-}
-
-static vt_status read_mapping(reader *d, const char *section);
-
-/* What follows a section's name at the top. */
-static vt_status section_body(reader *d, const char *name, int line) {
-    if (d->y.event.type == YAML_MAPPING_START_EVENT) return read_mapping(d, name);
-    /* "augment:" with all its keys in comments */
-    if (d->y.event.type == YAML_SCALAR_EVENT && !d->y.event.data.scalar.length) return VT_OK;
-    return vt_yaml_refuse(&d->y, line, VT_E_USAGE,
-                          "%s is a section: its keys stand indented below it, or are written %s.KEY", name, name);
-}
-
-static vt_status value_of(reader *d, const char *key, bool deep, int line) {
-    char value[VT_RECIPE_VALUE_MAX], where[240];
-    vt_recipe_section s;
-    if (!deep && (!strcmp(key, "groups") || (*key && vt_recipe_section_named(d->r, key, &s))))
-        return section_body(d, key, line);
-    if (d->y.event.type == YAML_SEQUENCE_START_EVENT) return read_list(d, key, line);
-    if (d->y.event.type == YAML_SCALAR_EVENT) {
-        VT_TRY(vt_yaml_scalar(&d->y, key, value, sizeof value));
-        return apply_setting(d, key, value, line);
-    }
-    if (deep)
-        return vt_yaml_refuse(&d->y, line, VT_E_FORMAT,
-                              "%s is nested too deeply: a recipe has sections and keys, no more", key);
-    if (vt_recipe_key(d->r, key, &s))
-        return vt_yaml_refuse(&d->y, line, VT_E_USAGE, "%s takes a value, it is not a section", key);
-    snprintf(where, sizeof where, "%s:%d", d->y.path, line);
-    return vt_recipe_no_section(key, where, d->y.e);
-}
-
-/* Keys and values up to the end of the mapping that has begun. */
-static vt_status read_mapping(reader *d, const char *section) {
-    char key[VT_RECIPE_KEY_MAX], full[VT_RECIPE_KEY_MAX];
-    for (;;) {
-        VT_TRY(vt_yaml_next(&d->y));
-        if (d->y.event.type == YAML_MAPPING_END_EVENT) return VT_OK;
-        int line = vt_yaml_line(&d->y);
-        if (d->y.event.type != YAML_SCALAR_EVENT)
-            return vt_yaml_refuse(&d->y, line, VT_E_FORMAT, "a key must be a word, not a list or mapping");
-        VT_TRY(vt_yaml_scalar(&d->y, "a key", key, sizeof key));
-        if (!vt_recipe_full_key(full, section, key))
-            return vt_yaml_refuse(&d->y, line, VT_E_UNKNOWN, "the key %s of %s has more than %d bytes", key, section,
-                                  VT_RECIPE_KEY_MAX - 1);
-        VT_TRY(register_key_once(d, full, line));
-        VT_TRY(vt_yaml_next(&d->y));
-        VT_TRY(value_of(d, full, *section != 0, line));
-    }
-}
-
-static vt_status read_document(reader *d) {
-    VT_TRY(vt_yaml_next(&d->y)); /* the stream's start */
-    VT_TRY(vt_yaml_next(&d->y));
-    if (d->y.event.type == YAML_STREAM_END_EVENT) return VT_OK; /* nothing set */
-    const yaml_event_t *v = &d->y.event;
-    if (v->data.document_start.tag_directives.start != v->data.document_start.tag_directives.end)
-        return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT, "a recipe takes no tags (%%TAG)");
-    VT_TRY(vt_yaml_next(&d->y));
-    if (v->type == YAML_MAPPING_START_EVENT)
-        VT_TRY(read_mapping(d, ""));
-    else if (v->type != YAML_SCALAR_EVENT || v->data.scalar.length)
-        return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT, "a recipe must be lines of the form KEY: VALUE");
-    VT_TRY(vt_yaml_next(&d->y)); /* the document's end */
-    VT_TRY(vt_yaml_next(&d->y));
-    if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
-    return vt_yaml_refuse(&d->y, vt_yaml_line(&d->y), VT_E_FORMAT, "a second document begins, a recipe is one");
-}
-
 vt_status vt_recipe_parse(vt_recipe *r, const char *text, size_t n, const char *path, vt_err *e) {
-    reader *d = calloc(1, sizeof *d);
-    if (!d) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
-    d->r = r;
-    vt_status s = vt_yaml_open(&d->y, text, n, path, "recipe", e);
-    if (s == VT_OK) {
-        s = read_document(d);
-        vt_yaml_close(&d->y);
-    }
-    free(d);
+    vt_yaml_node *root;
+    VT_TRY(vt_yaml_tree(&root, text, n, path, "recipe", DEPTH, e));
+    vt_status s = apply_map(&(reader){.r = r, .root = root, .path = path}, "", root, e);
+    vt_yaml_free(root);
     return s;
 }
 

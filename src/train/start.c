@@ -197,12 +197,15 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     return s;
 }
 
-/* Does every active penalty fit the model? */
-static vt_status check_penalties(const vt_recipe *r, const vt_model *m, vt_err *e) {
-    int n;
-    const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
-    for (int i = 0; i < n; i++)
-        if (defs[i]->active(r->penalty_params[i]) && defs[i]->check) VT_TRY(defs[i]->check(r->penalty_params[i], m, e));
+/* Does every penalty that is used fit the model? Adds what they take to *bytes. */
+static vt_status check_penalties(size_t *bytes, const vt_recipe *r, const vt_model *m, vt_err *e) {
+    const vt_penalty_def_f32 *p;
+    const void *params;
+    for (int i = 0; (p = vt_next_penalty(r, &i, &params));) {
+        if (p->check) VT_TRY(p->check(params, m, e));
+        if (p->state_len) *bytes += p->state_len(params, m) * sizeof(float);
+        if (p->work_len) *bytes += p->work_len(params, m) * sizeof(float);
+    }
     return VT_OK;
 }
 
@@ -224,20 +227,7 @@ static vt_status check_keys(const vt_recipe *r, const vt_model *m, vt_err *e) {
                        "attack.prm_patch must be given: a patch of %d in %d pixels is no whole number of the %d pixels "
                        "that are attacked",
                        c->patch, c->image, input);
-    return check_penalties(r, m, e);
-}
-
-static size_t penalty_bytes(const vt_recipe *r, const vt_model *m) {
-    int n;
-    const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
-    size_t sum = 0;
-    for (int i = 0; i < n; i++) {
-        const void *p = r->penalty_params[i];
-        if (!defs[i]->active(p)) continue;
-        sum += defs[i]->state_len ? defs[i]->state_len(p, m) : 0;
-        sum += defs[i]->work_len ? defs[i]->work_len(p, m) : 0;
-    }
-    return sum * sizeof(float);
+    return VT_OK;
 }
 
 vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e) {
@@ -261,7 +251,9 @@ vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, 
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     const vt_recipe *r = t->recipe;
     const vt_model *m = t->model;
+    size_t penalties = 0;
     VT_TRY(check_keys(r, m, e));
+    VT_TRY(check_penalties(&penalties, r, m, e));
     p->watched = t->watch_data ? vt_validation_count(r, t->watch_data) : 0;
     p->images = t->data->count - (t->watch_data && t->watch_data->split == VT_SPLIT_TRAIN ? p->watched : 0);
     if (p->images > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has more than 2^31 images", t->data->path);
@@ -272,8 +264,7 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
                        (long long)p->images,
                        p->images < t->data->count ? " (the others are held out: probe.images)" : "");
     p->bytes = (m->params.total + m->params.t_total) * sizeof(float) +
-               vt_batch_bytes(r, m, t->threads, vt_team_size(t->team)) + vt_update_bytes(m, r, t->threads) +
-               penalty_bytes(r, m) + (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) +
-               vt_sampler_bytes(p->images, t->extra);
+               vt_batch_bytes(r, m, t->threads, vt_team_size(t->team)) + vt_update_bytes(m, r, t->threads) + penalties +
+               (p->watched ? vt_validation_bytes(r, m, t->threads) : 0) + vt_sampler_bytes(p->images, t->extra);
     return vt_train_flops(&p->flops, r, &m->config, e);
 }

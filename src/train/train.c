@@ -24,19 +24,17 @@ static bool has_files(const vt_run *run) { return !vt_team_rank(run->t->team); }
 /* ---- open and close ---- */
 
 static vt_status open_penalties(vt_run *run, vt_err *e) {
-    int n;
-    const vt_penalty_def_f32 *const *defs = vt_penalty_defs_f32(&n);
-    for (int i = 0; i < n; i++) {
-        const void *params = run->r->penalty_params[i];
-        if (!defs[i]->active(params)) continue;
+    const vt_penalty_def_f32 *def;
+    const void *params;
+    for (int i = 0; (def = vt_next_penalty(run->r, &i, &params));) {
         vt_active_penalty *p = &run->penalties[run->n_penalties++];
-        *p = (vt_active_penalty){.def = defs[i], .params = params};
-        snprintf(p->key, sizeof p->key, "penalty_%s", defs[i]->name);
-        p->state_len = defs[i]->state_len ? defs[i]->state_len(params, run->m) : 0;
-        size_t work = defs[i]->work_len ? defs[i]->work_len(params, run->m) : 0;
+        *p = (vt_active_penalty){.def = def, .params = params};
+        snprintf(p->key, sizeof p->key, "penalty_%s", def->name);
+        p->state_len = def->state_len ? def->state_len(params, run->m) : 0;
+        size_t work = def->work_len ? def->work_len(params, run->m) : 0;
         p->state = vt_alloc((p->state_len + 1) * sizeof(float)), p->work = vt_alloc((work + 1) * sizeof(float));
-        if (!p->state || !p->work) return vt_fail(e, VT_E_MEMORY, "no memory for penalty %s", defs[i]->name);
-        if (defs[i]->start) defs[i]->start(p->state, p->work, run->m->w, run->m, params, (uint64_t)run->r->top.seed);
+        if (!p->state || !p->work) return vt_fail(e, VT_E_MEMORY, "no memory for penalty %s", def->name);
+        if (def->start) def->start(p->state, p->work, run->m->w, run->m, params, (uint64_t)run->r->top.seed);
     }
     return VT_OK;
 }

@@ -92,7 +92,7 @@ static void test_keys(void **state) {
     int keys = 0;
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++) {
         assert_true(vt_recipe_section_named(r, s.name, &other));
-        if (other.params != s.params || other.family != s.family) fail_msg("two sections are named %s", s.name);
+        if (other.intro != s.intro || other.family != s.family) fail_msg("two sections are named %s", s.name);
         assert_string_not_equal(s.name, "groups");
         for (const vt_opt *o = s.opts; o && o->key; o++, keys++) {
             char key[VT_RECIPE_KEY_MAX], value[256], again[256];
