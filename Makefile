@@ -48,7 +48,7 @@ override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -ljpeg -lcrypto -lyaml -lzi
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
-TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c gradient.c))
+TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c))
 ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c

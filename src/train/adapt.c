@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "train/adapt.h"
-
+/* Starting points: the weights of a checkpoint carried over to a model of another shape. */
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include "io/safetensors.h"
 #include "models/forms.h"
+#include "train/train.h"
 
 /* ---- what must agree ---- */
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* From a data set to the images and label distributions of a step. Every draw is a function of (seed, epoch, image id)
- * or (seed, step): order of calls, threads and interruptions change nothing. */
+/* From a data set to the images and label distributions of a step, and which branches it drops. Every draw is a
+ * function of (seed, epoch, image id) or (seed, step): order of calls, threads and interruptions change nothing. */
 #ifndef VT_TRAIN_AUGMENT_H
 #define VT_TRAIN_AUGMENT_H
 
 #include <stdint.h>
-#include "core/status.h"
+#include "core/rand.h"
 #include "io/dataset.h"
+#include "models/model.h"
 #include "train/recipe.h"
 
 /* The order of an epoch: a permutation of [0, n), the same for the same (seed, epoch). */
@@ -31,5 +32,37 @@ vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t in
 void vt_mix_images(float *x, const float *xr, const vt_mix *m, int side);
 /* target [classes] of labels y (and the partner's yr), with label smoothing s: off = s/K, on = 1 - s + s/K, mixed. */
 void vt_mix_target(float *target, int y, int yr, const vt_mix *m, double smoothing, int classes);
+
+/* ---- stochastic depth ----
+ * (Huang et al. 2016; timm's DropPath): in training a residual branch is left out for an image with a probability, and
+ * else divided by the probability of staying. The rate grows in a line from 0 in the first block to model.drop_path in
+ * the last; in XCiT it is the same in all blocks and 0 in class attention (its authors' code). */
+
+/* Factors of one batch of images, for vt_session.drop: floats [params.layers, VT_BRANCHES, images]. */
+size_t vt_drop_path_len(const vt_model *m, int images);
+/* Draws image `image` of `images`, shown as number `view` of a step (TRADES shows each twice), keyed by (seed, id,
+ * step, view). */
+void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, int images, uint64_t seed, int64_t id,
+                       int64_t step, int view);
+
+/* ---- randaugment.c ----
+ * RandAugment (Cubuk et al. 2020) as torchvision.transforms.RandAugment does it on 8-bit pictures (nearest pixels,
+ * black where the picture ends), and random erasing (Zhong et al. 2020, algorithm 1, with random pixels). */
+
+#define VT_RANDAUGMENT_LEVELS 31 /* magnitudes 0 to 30 */
+
+/* One operation with its setting (vt_randaugment_setting), from `in` to `out`, [3, side, side] each, not the same. */
+void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting);
+/* The operations by torchvision's names, in its order; NULL after the last. */
+const char *vt_randaugment_name(int op);
+/* An operation's setting at a magnitude (0: none, to VT_RANDAUGMENT_LEVELS - 1: its most), which some draw a sign for
+ * (*has_sign). */
+double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign);
+
+/* x [3, side, side] in [0,1], rounded to 8 bits, after `ops` operations drawn from r. */
+vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rng *r, vt_err *e);
+/* With probability p a rectangle of 2 to 33 % of the picture and sides of 0.3 to 3.3 of each other is replaced by
+ * uniform random pixels. */
+void vt_random_erase(float *x, int side, double p, const vt_rng *r);
 
 #endif

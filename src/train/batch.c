@@ -5,7 +5,6 @@
 #include <string.h>
 #include "core/mem.h"
 #include "core/threads.h"
-#include "train/drop_path.h"
 
 double vt_batch_eps(const vt_recipe *r, double share) {
     double a = r->attack.ramp_begin, b = r->attack.ramp_end;

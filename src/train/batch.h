@@ -7,7 +7,6 @@
 
 #include "io/dataset.h"
 #include "train/augment.h"
-#include "train/gradient.h"
 #include "train/inner.h"
 #include "train/penalty.h"
 #include "train/reduce.h"

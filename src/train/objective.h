@@ -4,16 +4,41 @@
 #ifndef VT_TRAIN_OBJECTIVE_H
 #define VT_TRAIN_OBJECTIVE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include "core/opt.h"
 #include "core/real.h"
+#include "models/net/session.h"
 
-#ifndef VT_TRAIN_INNER_GOAL
-#define VT_TRAIN_INNER_GOAL
+#ifndef VT_TRAIN_OBJECTIVE_ONCE
+#define VT_TRAIN_OBJECTIVE_ONCE
 /* What the inner attack maximises: nothing (no attack), the cross entropy against the image's (mixed) label, or the
  * divergence from the prediction at the clean image (TRADES). */
 typedef enum vt_inner_goal { VT_INNER_NONE, VT_INNER_LABEL, VT_INNER_PREDICTION } vt_inner_goal;
+
+/* Sums over the images of a micro-batch; right: the arg-max is that of the target. */
+typedef struct vt_micro_sums {
+    double loss, ortho; /* objective; ||A^T A - I||^2 over heads and blocks */
+    int right_clean, right_adv;
+} vt_micro_sums;
+
+/* The label of a target distribution: its arg-max. */
+static inline int vt_target_label(const float *target, int classes) {
+    int y = 0;
+    for (int k = 1; k < classes; k++)
+        if (target[k] > target[y]) y = k;
+    return y;
+}
 #endif
+
+/* log sum_k exp(z_k), so that log p_k = z_k - this; in double for both precisions: differences of probabilities near 0
+ * and 1 cancel in float. */
+static inline double VT_R(vt_logsumexp)(const real *z, int classes) {
+    double top = (double)z[0], sum = 0;
+    for (int k = 1; k < classes; k++) top = (double)z[k] > top ? (double)z[k] : top;
+    for (int k = 0; k < classes; k++) sum += exp((double)z[k] - top);
+    return top + log(sum);
+}
 
 typedef struct VT_R(vt_objective_def) {
     const char *name, *summary, *reference;
@@ -39,5 +64,17 @@ real VT_R(vt_objective_adversarial)(real *dz_clean, real *dz_adv, const real *z_
 
 const VT_R(vt_objective_def) *const *VT_R(vt_objective_defs)(int *n);
 const VT_R(vt_objective_def) *VT_R(vt_objective_find)(const char *name); /* NULL: unknown */
+
+/* Images in the session for `images` of an objective: it sees each once or, clean and adversarial, twice. */
+static inline int VT_R(vt_views)(const VT_R(vt_objective_def) *o) {
+    return o->needs_clean && o->inner != VT_INNER_NONE ? 2 : 1;
+}
+
+/* One micro-batch. x [views * images, 3, h, w]: the clean ones, then the adversarial ones (either alone when one view
+ * is enough); target [images, K]; dz [views * images, K] scratch. grad [params.total] accumulates scale times the
+ * gradient of the sum of the images' losses; *sums is overwritten. s: capacity views * images, mode VT_GRAD_PARAMS. */
+void VT_R(vt_micro_gradient)(real *grad, vt_micro_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
+                             const void *params, const real *x, const float *target, int images, double scale,
+                             real *dz);
 
 #endif

@@ -3,7 +3,6 @@
  * wrong the clean one is. Constants and the absence of any detach as the authors' code has them. */
 #include <stddef.h>
 #include "nn/loss.h"
-#include "train/logprob.h"
 #include "train/objective.h"
 
 typedef struct params {
@@ -33,11 +32,8 @@ static int likeliest_other_class(const real *z, int y, int classes) {
 static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv, const float *target, int classes,
                  const void *params_) {
     double beta = ((const params *)params_)->beta, kl = 0, h = 0;
-    double at_clean = vt_logsumexp(z_clean, classes), at_adv = vt_logsumexp(z_adv, classes);
-    int y = 0;
-    for (int k = 1; k < classes; k++)
-        if (target[k] > target[y]) y = k;
-    int r = likeliest_other_class(z_adv, y, classes);
+    double at_clean = VT_R(vt_logsumexp)(z_clean, classes), at_adv = VT_R(vt_logsumexp)(z_adv, classes);
+    int y = vt_target_label(target, classes), r = likeliest_other_class(z_adv, y, classes);
     for (int k = 0; k < classes; k++) {
         double ln = (double)z_clean[k] - at_clean, n = exp(ln), p = exp((double)z_adv[k] - at_adv);
         kl += n * (ln - log(p + FLOOR));

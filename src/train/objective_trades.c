@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TRADES: the cross entropy at the clean image, and the divergence between the predictions at the two images. */
 #include <stddef.h>
-#include "train/logprob.h"
 #include "train/objective.h"
 
 typedef struct params {
@@ -20,7 +19,7 @@ static const vt_opt opts[] = {
 static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv, const float *target, int classes,
                  const void *params_) {
     double beta = ((const params *)params_)->beta, ce = 0, kl = 0;
-    double at_clean = vt_logsumexp(z_clean, classes), at_adv = vt_logsumexp(z_adv, classes);
+    double at_clean = VT_R(vt_logsumexp)(z_clean, classes), at_adv = VT_R(vt_logsumexp)(z_adv, classes);
     for (int k = 0; k < classes; k++) {
         double lp = (double)z_clean[k] - at_clean, lq = (double)z_adv[k] - at_adv;
         if (target[k] != 0) ce -= (double)target[k] * lp;

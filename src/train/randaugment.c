@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Every operation computes Pillow's bytes (of 9.4: Image.transform, ImageEnhance, ImageOps), since that is what
- * torchvision's does on a PIL image. */
-#include "train/randaugment.h"
-
+/* RandAugment and random erasing. Every operation computes Pillow's bytes (of 9.4: Image.transform, ImageEnhance,
+ * ImageOps), since that is what torchvision's does on a PIL image. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "train/augment.h"
 
 /* ---- where pixels come from ---- */
 

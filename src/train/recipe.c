@@ -58,7 +58,6 @@ double vt_recipe_lr(const vt_recipe *r, double t) {
 static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_family family, const char *also,
                                    vt_err *e) {
     const char *names[64];
-    char list[300] = "";
     size_t n = 0;
     vt_recipe_section s;
     if (also) names[n++] = also;
@@ -66,11 +65,7 @@ static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_
         if (s.family == family) names[n++] = s.name;
     for (size_t i = 0; i < n; i++)
         if (!strcmp(names[i], name)) return VT_OK;
-    const char *near = vt_nearest(name, names, n);
-    if (near) return vt_fail(e, VT_E_UNKNOWN, "%s is '%s', which is unknown; did you mean '%s'?", key, name, near);
-    for (size_t i = 0; i < n; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
-    return vt_fail(e, VT_E_UNKNOWN, "%s is '%s', must be one of %s", key, name, list);
+    return vt_fail_unknown(key, name, names, n, NULL, e);
 }
 
 static vt_status check_names(vt_recipe *r, vt_err *e) {

@@ -48,7 +48,7 @@ typedef struct vt_recipe_model {
 typedef enum vt_head_init { VT_HEAD_KEEP, VT_HEAD_FRESH } vt_head_init;
 typedef enum vt_pos_init { VT_POS_BILINEAR, VT_POS_BICUBIC } vt_pos_init;
 
-/* init.*: how a given checkpoint is fitted to the shape (train/adapt.h). */
+/* init.*: how a given checkpoint is fitted to the shape (train/train.h, vt_adapt). */
 typedef struct vt_recipe_init {
     int head;        /* keep | fresh */
     int pos_embed;   /* bilinear | bicubic */
@@ -67,7 +67,7 @@ typedef struct vt_recipe_attack {
     double ramp_begin, ramp_end; /* eps grows from 0 to full between these shares of the training; 0 0: full at once */
 } vt_recipe_attack;
 
-/* awp.*: adversarial weight perturbation (train/awp.h). */
+/* awp.*: adversarial weight perturbation (train/update.h). */
 typedef struct vt_recipe_awp {
     double gamma;  /* 0: none */
     double warmup; /* share of the training without it */

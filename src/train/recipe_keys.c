@@ -282,24 +282,6 @@ bool vt_recipe_takes_list(const vt_opt *o) {
 
 enum { KEYS_MAX = 256, SHOWN = 4 };
 
-typedef struct names {
-    char (*text)[VT_RECIPE_KEY_MAX];
-    const char *all[KEYS_MAX];  /* every full key */
-    const char *same[KEYS_MAX]; /* those that end in the same word as the unknown one */
-    size_t n, n_same;
-} names;
-
-static void collect_keys(names *k, const char *key) {
-    vt_recipe_section s;
-    const char *last = strrchr(key, '.') ? strrchr(key, '.') + 1 : key;
-    for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
-        for (const vt_opt *o = s.opts; o && o->key && k->n < KEYS_MAX; o++) {
-            if (!vt_recipe_full_key(k->text[k->n], s.name, o->key)) continue;
-            if (!strcmp(o->key, last)) k->same[k->n_same++] = k->text[k->n];
-            k->all[k->n] = k->text[k->n], k->n++;
-        }
-}
-
 static vt_status known_keys(const char *key, const char *where, vt_err *e) {
     char section[VT_RECIPE_KEY_MAX], list[400] = "";
     vt_recipe_section s;
@@ -323,25 +305,27 @@ vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e) {
                    near ? "; did you mean '" : " (see 'vitrine help recipe')", near ? near : "", near ? "'?" : "");
 }
 
+/* Suggests what ends in the same word, the likelier slip; of several the most similar, or all; else any similar key. */
 static vt_status no_key(const char *key, const char *where, vt_err *e) {
+    char text[KEYS_MAX][VT_RECIPE_KEY_MAX], list[300] = "";
+    const char *all[KEYS_MAX], *same[KEYS_MAX], *dot = strrchr(key, '.');
+    size_t n = 0, n_same = 0;
+    vt_recipe_section s;
     if (vt_recipe_is_section(key))
         return vt_fail(e, VT_E_UNKNOWN, "%s: '%s' is a section, not a key: write %s.KEY", where, key, key);
-    names k = {.text = calloc(KEYS_MAX, sizeof *k.text)};
-    if (!k.text) return vt_fail(e, VT_E_MEMORY, "%s: no memory", where);
-    collect_keys(&k, key);
-    /* the same word in another section is the likelier slip; among several, the most similar whole key */
-    const char *near =
-        k.n_same == 1 ? k.same[0] : vt_nearest(key, k.n_same ? k.same : k.all, k.n_same ? k.n_same : k.n);
-    char list[300] = "";
-    if (near) snprintf(list, sizeof list, "'%s'", near);
-    for (size_t i = 0; !near && i < k.n_same && i < SHOWN; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'",
-                 !i                 ? ""
-                 : i + 1 < k.n_same ? ", "
-                                    : " or ",
-                 k.same[i]);
-    free(k.text);
-    if (!*list) return known_keys(key, where, e);
+    for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
+        for (const vt_opt *o = s.opts; o && o->key && n < KEYS_MAX; o++) {
+            if (!vt_recipe_full_key(text[n], s.name, o->key)) continue;
+            if (!strcmp(o->key, dot ? dot + 1 : key)) same[n_same++] = text[n];
+            all[n] = text[n], n++;
+        }
+    const char *near = n_same == 1 ? same[0] : vt_nearest(key, n_same ? same : all, n_same ? n_same : n);
+    if (near) return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; did you mean '%s'?", where, key, near);
+    if (!n_same) return known_keys(key, where, e);
+    for (size_t i = 0; i < n_same && i < SHOWN; i++) {
+        const char *before = !i ? "" : i + 1 < n_same ? ", " : " or ";
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", before, same[i]);
+    }
     return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; did you mean %s?", where, key, list);
 }
 

@@ -19,10 +19,8 @@ static void write_quoted(FILE *f, const char *text) {
 }
 
 static bool is_word(const char *text) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", more[] = "0123456789_-";
-    if (!*text || !strchr(letters, *text)) return false;
-    while (*text && (strchr(letters, *text) || strchr(more, *text))) text++;
-    return !*text;
+    static const char letters[] = "0123456789_-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return strspn(text, letters + 12) && !text[strspn(text, letters)];
 }
 
 static void section_text(FILE *f, const vt_recipe_section *s) {
@@ -42,7 +40,7 @@ static void section_text(FILE *f, const vt_recipe_section *s) {
 }
 
 static void groups_text(FILE *f, const vt_recipe *r) {
-    static const vt_opt decay = {"", "", VT_OPT_REAL, 0, 0, 0, 10, NULL, NULL};
+    static const vt_opt decay = {.type = VT_OPT_REAL};
     if (r->n_groups) fputs("groups:\n", f);
     for (int i = 0; i < r->n_groups; i++) {
         char value[64];
@@ -53,15 +51,17 @@ static void groups_text(FILE *f, const vt_recipe *r) {
     }
 }
 
-char *vt_recipe_text(const vt_recipe *r) {
-    vt_text_stream w;
-    FILE *f = vt_text_stream_open(&w);
-    if (!f) return vt_text_stream_close(&w);
+static void write_recipe(FILE *f, const void *recipe) {
+    const vt_recipe *r = recipe;
     vt_recipe_section s;
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
         if (vt_recipe_in_use(r, &s)) section_text(f, &s);
     groups_text(f, r);
-    return vt_text_stream_close(&w);
+}
+
+char *vt_recipe_text(const vt_recipe *r) {
+    char *text;
+    return vt_text_of(&text, write_recipe, r, "the recipe", NULL) == VT_OK ? text : NULL;
 }
 
 /* ---- difference ---- */
@@ -207,16 +207,12 @@ void vt_recipe_help(FILE *f) {
         for (const vt_opt *o = s.opts; o && o->key; o++) key_help(f, &s, o);
     }
     vt_recipe_free(r);
-    static const vt_opt group = {"PATTERN",
-                                 "weight decay of the tensors whose names fit this shell pattern, such as \"*.bias\"; "
-                                 "the first that fits counts",
-                                 VT_OPT_REAL,
-                                 0,
-                                 0,
-                                 0,
-                                 10,
-                                 NULL,
-                                 "weight_decay"};
+    static const vt_opt group = {.key = "PATTERN",
+                                 .help = "weight decay of the tensors whose names fit this shell pattern, such as "
+                                         "\"*.bias\"; the first that fits counts",
+                                 .type = VT_OPT_REAL,
+                                 .max = 10,
+                                 .preset_text = "weight_decay"};
     const double decay = 0;
     fputs("\ngroups: weight decay by tensor\n", f);
     key_help(f, &(vt_recipe_section){.name = "groups", .params = (void *)&decay}, &group);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include "models/arch.h"
 #include "models/forms.h"
-#include "train/adapt.h"
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/update.h"

@@ -15,33 +15,33 @@
 
 #define STATE "state.safetensors"
 #define MODEL_TEXT 1200
-#define PAIRS 64 /* of metadata, at most */
+enum { NUMBERS_MOST = 64 }; /* VT_RUN_NUMBERS and the sums of penalties */
 
-/* Every tensor of the state: where it lives in memory, under which name in the file. */
-typedef struct entry {
-    char name[128];
-    void *data;
-    size_t numel;
-    bool wide;
-} entry;
-
+/* Every tensor of the state: its name in the file, and where it lives in memory. */
 typedef struct entries {
-    entry *items;
+    vt_tensor *t; /* [n], owns the names too */
+    char (*names)[128];
     int n;
 } entries;
 
 static void add_entry(entries *l, void *data, size_t numel, bool wide, const char *group, const char *name,
                       const char *slot) {
-    entry *x = &l->items[l->n++];
-    snprintf(x->name, sizeof x->name, "%s.%s%s%s", group, name, *slot ? "." : "", slot);
-    x->data = data, x->numel = numel, x->wide = wide;
+    char *full = l->names[l->n];
+    snprintf(full, sizeof *l->names, "%s.%s%s%s", group, name, *slot ? "." : "", slot);
+    l->t[l->n++] = (vt_tensor){.name = full,
+                               .dtype = wide ? VT_F64 : VT_F32,
+                               .ndim = 1,
+                               .shape = {(int64_t)numel},
+                               .numel = numel,
+                               .data = data};
 }
 
 static vt_status list_entries(entries *l, vt_run *run, vt_err *e) {
     const vt_param_list *params = &run->m->params;
     size_t most = (size_t)params->count * (2 + VT_OPTIM_SLOTS) + VT_MAX_PENALTIES;
-    *l = (entries){.items = calloc(most, sizeof *l->items)};
-    if (!l->items) return vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
+    *l = (entries){.t = calloc(most, sizeof *l->t + sizeof *l->names)};
+    if (!l->t) return vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
+    l->names = (void *)(l->t + most);
     for (int i = 0; i < params->count; i++) {
         const vt_param *p = &params->items[i];
         const vt_optim_def_f32 *def = run->update.rules[i].def;
@@ -57,6 +57,21 @@ static vt_status list_entries(entries *l, vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* Its numbers likewise. */
+typedef struct number {
+    const char *key;
+    double *at;
+} number;
+
+static int list_numbers(number out[NUMBERS_MOST], vt_run *run) {
+    int n = 0;
+#define NUMBER(field) out[n++] = (number){#field, &run->n.field};
+    VT_RUN_NUMBERS(NUMBER)
+#undef NUMBER
+    for (int i = 0; i < run->n_penalties; i++) out[n++] = (number){run->penalties[i].key, &run->penalties[i].sum};
+    return n;
+}
+
 /* What the recipe does not say of the model: options of the command that changed how the starting checkpoint was read.
  */
 static void model_text(char *out, size_t size, const vt_config *c) {
@@ -66,39 +81,26 @@ static void model_text(char *out, size_t size, const vt_config *c) {
              n ? "\n" : "");
 }
 
-/* Numbers as hexadecimal floats: exact. */
-static int number_pairs(const char **meta, char text[][40], const vt_run *run) {
-    int n = 0;
-#define PAIR(field) snprintf(text[n], 40, "%a", run->n.field), meta[2 * n] = #field, meta[2 * n + 1] = text[n], n++;
-    VT_RUN_NUMBERS(PAIR)
-#undef PAIR
-    for (int i = 0; i < run->n_penalties; i++, n++) {
-        snprintf(text[n], 40, "%a", run->penalties[i].sum);
-        meta[2 * n] = run->penalties[i].key, meta[2 * n + 1] = text[n];
-    }
-    return n;
+static vt_status run_path(char path[VT_PATH_MAX], const vt_run *run, const char *name, vt_err *e) {
+    return vt_path(path, run->t->out, name) ? VT_OK : vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
 }
 
 /* The images that best.safetensors is chosen on. */
 static const char *watch_data_hash(const vt_run *run) { return run->t->watch_data ? run->t->watch_data->hash : "none"; }
 
+/* Numbers are written as hexadecimal floats: exact. */
 vt_status vt_state_save(vt_run *run, vt_err *e) {
     entries l;
-    const char *meta[2 * PAIRS];
-    char text[PAIRS][40], step[32], model[MODEL_TEXT], path[VT_PATH_MAX];
-    VT_TRY(list_entries(&l, run, e));
-    vt_tensor *t = calloc((size_t)l.n + 1, sizeof *t);
-    for (int i = 0; t && i < l.n; i++)
-        t[i] = (vt_tensor){.name = l.items[i].name,
-                           .dtype = l.items[i].wide ? VT_F64 : VT_F32,
-                           .ndim = 1,
-                           .shape = {(int64_t)l.items[i].numel},
-                           .numel = l.items[i].numel,
-                           .data = l.items[i].data};
-    int n = number_pairs(meta, text, run);
+    number numbers[NUMBERS_MOST];
+    const char *meta[2 * NUMBERS_MOST + 16];
+    char text[NUMBERS_MOST][40], step[32], model[MODEL_TEXT], kernels[128], path[VT_PATH_MAX];
+    int n = list_numbers(numbers, run);
+    for (int i = 0; i < n; i++) {
+        snprintf(text[i], sizeof text[i], "%a", *numbers[i].at);
+        meta[2 * i] = numbers[i].key, meta[2 * i + 1] = text[i];
+    }
     snprintf(step, sizeof step, "%lld", (long long)run->step);
     model_text(model, sizeof model, &run->m->config);
-    char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     const char *more[] = {"step",         step,
                           "recipe",       run->text,
@@ -109,10 +111,10 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
                           "vitrine",      VT_VERSION,
                           VT_ST_FILE,     NULL};
     memcpy(meta + 2 * n, more, sizeof more);
-    vt_status s = t ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a checkpoint");
-    if (s == VT_OK && !vt_path(path, run->t->out, STATE)) s = vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-    if (s == VT_OK) s = vt_tensors_write(path, t, l.n, meta, n + (int)(sizeof more / sizeof *more) / 2, e);
-    free(t), free(l.items);
+    VT_TRY(run_path(path, run, STATE, e));
+    VT_TRY(list_entries(&l, run, e));
+    vt_status s = vt_tensors_write(path, l.t, l.n, meta, n + (int)(sizeof more / sizeof *more) / 2, e);
+    free(l.t);
     return s;
 }
 
@@ -142,29 +144,27 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
 }
 
 static vt_status same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
-    const char *recipe = vt_tensors_meta(st, "recipe"), *data = vt_tensors_meta(st, "data_sha256");
-    const char *version = vt_tensors_meta(st, "vitrine"), *model = vt_tensors_meta(st, "model");
+    const char *path = vt_tensors_path(st), *recipe = vt_tensors_meta(st, "recipe");
+    const char *data = vt_tensors_meta(st, "data_sha256"), *version = vt_tensors_meta(st, "vitrine");
+    const char *model = vt_tensors_meta(st, "model"), *watched = vt_tensors_meta(st, "watch_sha256"); /* NULL: older */
     char changed[300], text[MODEL_TEXT];
     if (!recipe || !data || !version || !vt_tensors_meta(st, "step"))
-        return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", vt_tensors_path(st));
+        return vt_fail(e, VT_E_FORMAT, "%s: is not the state of a training run", path);
     vt_recipe_diff(recipe, run->text, changed, sizeof changed);
-    if (!*changed && strcmp(recipe, run->text)) snprintf(changed, sizeof changed, "the order of groups");
-    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", vt_tensors_path(st), changed);
+    if (strcmp(recipe, run->text))
+        return vt_fail(e, VT_E_USAGE, "%s was made with another recipe: %s", path,
+                       *changed ? changed : "the order of groups");
     model_text(text, sizeof text, &run->m->config);
-    vt_recipe_diff(model ? model : text, text, changed, sizeof changed); /* older states hold none */
-    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", vt_tensors_path(st), changed);
+    vt_recipe_diff(model ? model : text, text, changed, sizeof changed);
+    if (*changed) return vt_fail(e, VT_E_USAGE, "%s was made with other options: %s", path, changed);
     if (strcmp(data, run->data_hash))
         return vt_fail(e, VT_E_USAGE, "%s was made with other images (sha256 %.12s...) than those in %s (%.12s...)",
-                       vt_tensors_path(st), data, run->t->data->path, run->data_hash);
-    const char *watched = vt_tensors_meta(st, "watch_sha256");
+                       path, data, run->t->data->path, run->data_hash);
     if (watched && strcmp(watched, watch_data_hash(run)))
-        return vt_fail(e, VT_E_USAGE,
-                       "%s was made with other test images (sha256 %.12s...) to watch than these (%.12s...)",
-                       vt_tensors_path(st), watched, watch_data_hash(run));
-    if (strcmp(version, VT_VERSION))
-        return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", vt_tensors_path(st), version,
-                       VT_VERSION);
-    return VT_OK;
+        return vt_fail(e, VT_E_USAGE, "%s was made with other watched images (sha256 %.12s...) than these (%.12s...)",
+                       path, watched, watch_data_hash(run));
+    if (!strcmp(version, VT_VERSION)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", path, version, VT_VERSION);
 }
 
 static vt_status load_number(double *out, const vt_tensors *st, const char *key, vt_err *e) {
@@ -178,18 +178,15 @@ static vt_status load_number(double *out, const vt_tensors *st, const char *key,
 }
 
 static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
-#define READ(field) VT_TRY(load_number(&run->n.field, st, #field, e));
-    VT_RUN_NUMBERS(READ)
-#undef READ
-    for (int i = 0; i < run->n_penalties; i++)
-        VT_TRY(load_number(&run->penalties[i].sum, st, run->penalties[i].key, e));
-    const char *text = vt_tensors_meta(st, "step");
+    number numbers[NUMBERS_MOST];
+    int n = list_numbers(numbers, run);
+    for (int i = 0; i < n; i++) VT_TRY(load_number(numbers[i].at, st, numbers[i].key, e));
+    const char *text = vt_tensors_meta(st, "step"), *kernels = vt_tensors_meta(st, "kernels");
     long long step;
     if (!vt_parse_int(text, &step) || step < 0 || step > run->steps)
         return vt_fail(e, VT_E_RANGE, "%s: is at step %.40s, the run has %lld", vt_tensors_path(st), text,
                        (long long)run->steps);
     run->step = step;
-    const char *kernels = vt_tensors_meta(st, "kernels");
     if (kernels) snprintf(run->kernels_before, sizeof run->kernels_before, "%s", kernels);
     return VT_OK;
 }
@@ -201,14 +198,14 @@ static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
     VT_TRY(list_entries(&l, run, e));
     vt_status s = VT_OK;
     for (int i = 0; i < l.n && s == VT_OK; i++) {
-        const entry *x = &l.items[i];
-        const vt_tensor *t = vt_tensors_find(st, x->name);
+        const vt_tensor *to = &l.t[i], *t = vt_tensors_find(st, to->name);
         if (!t)
-            s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_tensors_path(st), x->name);
+            s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing", vt_tensors_path(st), to->name);
         else
-            s = x->wide ? vt_tensor_f64(st, t, x->data, x->numel, e) : vt_tensor_f32(st, t, x->data, x->numel, e);
+            s = to->dtype == VT_F64 ? vt_tensor_f64(st, t, (double *)to->data, to->numel, e)
+                                    : vt_tensor_f32(st, t, (float *)to->data, to->numel, e);
     }
-    free(l.items);
+    free(l.t);
     if (s == VT_OK) vt_model_refresh(run->m);
     return s;
 }
@@ -216,7 +213,7 @@ static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
 vt_status vt_state_load(vt_run *run, vt_err *e) {
     char path[VT_PATH_MAX];
     vt_tensors *st;
-    if (!vt_path(path, run->t->out, STATE)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
+    VT_TRY(run_path(path, run, STATE, e));
     VT_TRY(vt_tensors_open(&st, path, e));
     vt_status s = load_state(run, st, e);
     if (s == VT_OK) s = vt_tensors_check(st, e); /* of before: without it, or of tensors alone */
@@ -251,37 +248,21 @@ static vt_status same_training(vt_run *run, vt_err *e) {
     return s;
 }
 
-/* Numbers of a run that are no tensors. */
-typedef struct numbers {
-    vt_run_numbers n;
-    double sums[VT_MAX_PENALTIES];
-    int64_t step;
-    char kernels_before[sizeof((vt_run *)0)->kernels_before];
-    bool resumed;
-} numbers;
-
-static void take_numbers(vt_run *run) {
-    vt_team *t = run->t->team;
-    numbers all = {.n = run->n, .step = run->step, .resumed = run->resumed};
-    for (int i = 0; i < run->n_penalties; i++) all.sums[i] = run->penalties[i].sum;
-    memcpy(all.kernels_before, run->kernels_before, sizeof all.kernels_before);
-    t->ops->broadcast(t->ctx, 0, &all, sizeof all);
-    run->n = all.n, run->step = all.step, run->resumed = all.resumed;
-    for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = all.sums[i];
-    memcpy(run->kernels_before, all.kernels_before, sizeof all.kernels_before);
-}
-
 vt_status vt_state_share(vt_run *run, vt_err *e) {
     vt_team *t = run->t->team;
     entries l = {0};
+    number numbers[NUMBERS_MOST];
     if (!t) return VT_OK;
     VT_TRY(same_training(run, e));
     VT_TRY(vt_team_agree(t, list_entries(&l, run, e), e));
-    take_numbers(run);
+    int n = list_numbers(numbers, run);
+    for (int i = 0; i < n; i++) t->ops->broadcast(t->ctx, 0, numbers[i].at, sizeof *numbers[i].at);
+    t->ops->broadcast(t->ctx, 0, &run->step, sizeof run->step);
+    t->ops->broadcast(t->ctx, 0, &run->resumed, sizeof run->resumed);
+    t->ops->broadcast(t->ctx, 0, run->kernels_before, sizeof run->kernels_before);
     for (int i = 0; i < l.n; i++)
-        t->ops->broadcast(t->ctx, 0, l.items[i].data,
-                          l.items[i].numel * (l.items[i].wide ? sizeof(double) : sizeof(float)));
-    free(l.items);
+        t->ops->broadcast(t->ctx, 0, (void *)l.t[i].data, l.t[i].numel * vt_dtype_size(l.t[i].dtype));
+    free(l.t);
     vt_model_refresh(run->m);
     return VT_OK;
 }
@@ -304,7 +285,7 @@ vt_status vt_state_compare(vt_run *run, vt_err *e) {
 
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], steps[64];
-    if (!vt_path(path, run->t->out, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
+    VT_TRY(run_path(path, run, name, e));
     snprintf(steps, sizeof steps, "%lld of %lld", (long long)run->step, (long long)run->steps);
     const char *extra[] = {"recipe",       run->text, "steps",    steps,      "data_sha256",
                            run->data_hash, "vitrine", VT_VERSION, VT_ST_FILE, NULL};

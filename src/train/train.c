@@ -9,7 +9,6 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"
-#include "train/awp.h"
 #include "train/run.h"
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */

@@ -6,6 +6,7 @@
 #define VT_TRAIN_UPDATE_H
 
 #include "models/model.h"
+#include "train/batch.h"
 #include "train/optim.h"
 #include "train/recipe.h"
 
@@ -57,5 +58,16 @@ void vt_update_swap_ema(vt_update *u);
 size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads);
 /* Tensors that are all zero now under an optimiser that never leaves zero: their number, and the first one's name. */
 int vt_update_stuck(const vt_update *u, const char **first);
+
+/* ---- adversarial weight perturbation ----
+ * (Wu et al. 2020, "Adversarial weight perturbation helps robust generalization", algorithm 1): the gradient of a step
+ * is taken at weights that have gone up the loss, on the same adversarial images. As in the authors' code each "weight"
+ * of two sides or more moves, by gamma ||w|| g / (||g|| + 1e-20). */
+
+/* Is it on at this share of the training? */
+bool vt_awp_active(const vt_recipe *r, double share);
+/* After vt_batch_gradient, of the same step: replaces b->grad by the gradient at the perturbed weights; u's weights are
+ * as before when it returns. b->sums stay those of the weights themselves. */
+vt_status vt_awp_gradient(vt_batch *b, vt_update *u, vt_err *e);
 
 #endif

@@ -419,7 +419,7 @@ END
     no 2 "there is no key 'xyzzy'" "vitrine help recipe" -- --set xyzzy=8
     no 2 "'epochs' is not of the form KEY=VALUE" -- --set epochs
     no 2 "'attack' is a section, not a key" -- --set attack=pgd
-    no 2 "objective is 'trade'" "did you mean 'trades'?" -- --set objective=trade
+    no 2 "unknown objective 'trade'" "did you mean 'trades'?" -- --set objective=trade
     no 2 "model.attn is 'dott'" "did you mean 'dot'?" -- --set model.attn=dott
     printf 'epochs: 1\nlearning_rate: 3\n' >a.yaml
     refused 2 "a.yaml:2" "no key 'learning_rate'" -- a.yaml --data "$IMAGES" --out o

@@ -9,7 +9,7 @@
 #include "io/safetensors.h"
 #include "models/net/session.h"
 #include "models/roles.h"
-#include "train/adapt.h"
+#include "train/train.h"
 
 enum { DIM = 12, HEADS = 3, DEPTH = 3, LOCAL = 2, CLASSES = 4 };
 

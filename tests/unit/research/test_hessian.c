@@ -11,7 +11,7 @@
 #include "models/forms.h"
 #include "models/net/session64.h"
 #include "research/analysis/hessian.h"
-#include "train/gradient.h"
+#include "train/objective.h"
 
 enum { IMAGES = 3, K = 5 };
 

@@ -7,7 +7,6 @@
 
 #include "core/gemm.h"
 #include "models/net/session64.h"
-#include "train/adapt.h"
 #include "train/train.h"
 
 #define FIXTURE "tests/fixtures/golden/adapt.safetensors"

@@ -11,7 +11,7 @@
 #include "models/net/session.h"
 #include "models/block_layout.h"
 #include "models/xcit.h"
-#include "train/drop_path.h"
+#include "train/augment.h"
 
 enum { B = 3, SIDE = 24, PIXELS = 3 * SIDE * SIDE, CLASSES = 4 };
 

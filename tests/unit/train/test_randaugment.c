@@ -4,7 +4,6 @@
 #include "reference.h"
 
 #include "train/augment.h"
-#include "train/randaugment.h"
 
 enum { MOST = 3 * 15 * 15, DRAWS = 20000, SIDE = 32, PIXELS = 3 * SIDE * SIDE };
 

@@ -168,11 +168,11 @@ static void test_contradictions(void **state) {
 #define AT "objective: at\nattack.eps: 8/255\n"
 #define PAIRS "attack.eps: 8/255\naugment.mix_prob: 0\n"
     static const refusal all[] = {
-        {"objective: trade", VT_E_UNKNOWN, "objective is 'trade'", "'trades'"},
-        {"objective: zzzzzzzzz", VT_E_UNKNOWN, "objective is 'zzzzzzzzz'", "one of at, ce"},
-        {"optimiser: adam", VT_E_UNKNOWN, "optimiser is 'adam'", "'adamw'"},
-        {"optimiser: same", VT_E_UNKNOWN, "optimiser is 'same'", ""},
-        {"attention_optimiser: sane", VT_E_UNKNOWN, "attention_optimiser is 'sane'", "'same'"},
+        {"objective: trade", VT_E_UNKNOWN, "unknown objective 'trade'", "'trades'"},
+        {"objective: zzzzzzzzz", VT_E_UNKNOWN, "unknown objective 'zzzzzzzzz'", "at, ce"},
+        {"optimiser: adam", VT_E_UNKNOWN, "unknown optimiser 'adam'", "'adamw'"},
+        {"optimiser: same", VT_E_UNKNOWN, "unknown optimiser 'same'", ""},
+        {"attention_optimiser: sane", VT_E_UNKNOWN, "unknown attention_optimiser 'sane'", "'same'"},
         {"objective: at", VT_E_USAGE, "attack.eps is missing: objective at needs a radius in pixel units",
          "--set attack.eps=8/255"},
         {"objective: at\nattack.eps: 8", VT_E_USAGE, "attack.eps is 8, must be at most 1", "8/255"},

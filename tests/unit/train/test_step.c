@@ -7,7 +7,6 @@
 #include "core/gemm.h"
 #include "tools/draw.h"
 #include "models/net/session64.h"
-#include "train/awp.h"
 #include "train/batch.h"
 #include "train/train.h"
 #include "train/update.h"
