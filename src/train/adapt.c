@@ -11,37 +11,16 @@
 
 /* ---- what must agree ---- */
 
-typedef enum kind { INT, YES_NO, WORD } kind;
-
-static const struct {
-    const char *name;
-    kind kind;
-    size_t offset; /* into vt_config */
-} fixed[] = {
-    {"architecture", WORD, offsetof(vt_config, arch)},
-    {"attention", WORD, offsetof(vt_config, attn)},
-    {"width (dim)", INT, offsetof(vt_config, dim)},
-    {"depth", INT, offsetof(vt_config, depth)},
-    {"heads", INT, offsetof(vt_config, heads)},
-    {"mlp hidden", INT, offsetof(vt_config, hidden)},
-    {"qkv bias", YES_NO, offsetof(vt_config, qkv_bias)},
-    {"distillation token", YES_NO, offsetof(vt_config, dist_token)},
+static const vt_opt fixed[] = {
+    VT_OPT_S("architecture", vt_config, arch, NULL, NULL),
+    VT_OPT_S("attention", vt_config, attn, NULL, NULL),
+    VT_OPT_I("width (dim)", vt_config, dim, NULL, 0, 0, 0),
+    VT_OPT_I("depth", vt_config, depth, NULL, 0, 0, 0),
+    VT_OPT_I("heads", vt_config, heads, NULL, 0, 0, 0),
+    VT_OPT_I("mlp hidden", vt_config, hidden, NULL, 0, 0, 0),
+    VT_OPT_B("qkv bias", vt_config, qkv_bias, NULL, 0),
+    VT_OPT_B("distillation token", vt_config, dist_token, NULL, 0),
 };
-
-static void value_text(char buf[VT_ATTN_TEXT], kind k, const vt_config *c, size_t offset) {
-    const void *at = (const char *)c + offset;
-    switch (k) {
-    case INT:
-        snprintf(buf, VT_ATTN_TEXT, "%d", *(const int *)at);
-        break;
-    case YES_NO:
-        snprintf(buf, VT_ATTN_TEXT, "%s", *(const bool *)at ? "yes" : "no");
-        break;
-    case WORD:
-        snprintf(buf, VT_ATTN_TEXT, "%s", (const char *)at);
-        break;
-    }
-}
 
 static const char *path_of(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
 
@@ -74,9 +53,9 @@ static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe
     const vt_config *a = &from->config, *b = &to->config;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         char had[VT_ATTN_TEXT], wanted[VT_ATTN_TEXT];
-        value_text(had, fixed[i].kind, a, fixed[i].offset);
-        value_text(wanted, fixed[i].kind, b, fixed[i].offset);
-        if (strcmp(had, wanted)) return report_difference(from, fixed[i].name, had, wanted, e);
+        vt_opt_value(&fixed[i], a, had, sizeof had);
+        vt_opt_value(&fixed[i], b, wanted, sizeof wanted);
+        if (strcmp(had, wanted)) return report_difference(from, fixed[i].key, had, wanted, e);
     }
     VT_TRY(same_forms(to, from, e));
     if (a->patch % b->patch)

@@ -61,8 +61,8 @@ static vt_status open_team(vt_batch *b, vt_err *e) {
     int size = vt_team_size(b->team), most = most_own(b->r, size);
     if (!b->team) return VT_OK;
     VT_TRY(vt_reduce_open(&b->reduce, b->team, b->m->params.total, micro_batches(b->r), e));
-    b->notes = calloc((size_t)most * ((size_t)size + 1), sizeof *b->notes);
-    return b->notes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for training");
+    b->all_sums = calloc((size_t)most * ((size_t)size + 1), sizeof *b->all_sums);
+    return b->all_sums ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for training");
 }
 
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
@@ -93,7 +93,7 @@ void vt_batch_close(vt_batch *b) {
         free(w->grad), free(w->x), free(w->partner), free(w->target), free(w->dz), free(w->drop);
     }
     vt_reduce_close(&b->reduce);
-    free(b->workers), free(b->grad), free(b->notes), free(b->adv);
+    free(b->workers), free(b->grad), free(b->all_sums), free(b->adv);
     memset(b, 0, sizeof *b);
 }
 
@@ -165,24 +165,21 @@ static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
                             b->step, b->share, e));
         if (kept) memcpy(kept, x, px * sizeof *x);
     }
-    w->note = (vt_batch_note){0};
-    if (!o->needs_clean && item == 0 && !b->again) {
-        w->note.clean_seen = n;
-        w->note.clean_right = count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k);
-    }
+    bool extra_look = !o->needs_clean && item == 0 && !b->again;
+    int right = extra_look ? count_right(vt_session_forward_f32(w->session, clean, n, false), w->target, n, k) : 0;
     memset(w->grad, 0, b->m->params.total * sizeof(float));
     w->session->drop = draw_depth(b, w, first, n);
-    vt_micro_gradient_f32(w->grad, &w->note.sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
+    vt_micro_gradient_f32(w->grad, &w->sums, w->session, o, b->objective_params, o->needs_clean ? clean : adv,
                           w->target, n, 1.0 / b->r->top.batch, w->dz);
     w->session->drop = NULL;
-    if (o->needs_clean) w->note.clean_seen = n, w->note.clean_right = w->note.sums.right_clean;
+    if (extra_look) w->sums.clean_images = n, w->sums.right_clean = right;
     return VT_OK;
 }
 
-static void add_to_sums(vt_batch_sums *to, const vt_batch_note *n) {
-    to->loss += n->sums.loss, to->ortho += n->sums.ortho;
-    to->right_adv += n->sums.right_adv;
-    to->clean_images += n->clean_seen, to->right_clean += n->clean_right;
+static void add_sums(vt_step_sums *to, const vt_step_sums *of) {
+    to->loss += of->loss, to->ortho += of->ortho;
+    to->images += of->images, to->right_adv += of->right_adv;
+    to->clean_images += of->clean_images, to->right_clean += of->right_clean;
 }
 
 static void add_worker_result(void *ctx, int thread, size_t item) {
@@ -194,7 +191,7 @@ static void add_worker_result(void *ctx, int thread, size_t item) {
         memcpy(to, from, b->m->params.total * sizeof *to);
     else
         for (size_t i = 0; i < b->m->params.total; i++) to[i] += from[i];
-    add_to_sums(&b->sums, &w->note);
+    add_sums(&b->sums, &w->sums);
 }
 
 /* Number `item` of this rank's micro-batches. */
@@ -202,7 +199,7 @@ static vt_status own_micro_batch(void *ctx, int thread, size_t item, vt_err *e) 
     vt_batch *b = ctx;
     VT_TRY(micro_batch(b, thread, item * (size_t)b->team->size + (size_t)b->team->rank, e));
     vt_reduce_put(&b->reduce, (int)item, b->workers[thread].grad);
-    b->notes[item] = b->workers[thread].note;
+    b->all_sums[item] = b->workers[thread].sums;
     return VT_OK;
 }
 
@@ -210,11 +207,11 @@ static vt_status by_ranks(vt_batch *b, vt_err *e) {
     vt_team *t = b->team;
     int micros = micro_batches(b->r), most = most_own(b->r, t->size);
     size_t own = (size_t)vt_reduce_own(t->rank, t->size, micros);
-    vt_batch_note *all = b->notes + most;
+    vt_step_sums *all = b->all_sums + most;
     VT_TRY(vt_team_agree(t, vt_for_each(own, b->threads, own_micro_batch, b, e), e));
     vt_reduce_sum(&b->reduce, b->grad);
-    t->ops->gather(t->ctx, b->notes, (size_t)most * sizeof *all, all);
-    for (int m = 0; m < micros; m++) add_to_sums(&b->sums, &all[m % t->size * most + m / t->size]);
+    t->ops->gather(t->ctx, b->all_sums, (size_t)most * sizeof *all, all);
+    for (int m = 0; m < micros; m++) add_sums(&b->sums, &all[m % t->size * most + m / t->size]);
     return VT_OK;
 }
 
@@ -224,7 +221,7 @@ static vt_status run(vt_batch *b, vt_err *e) {
 }
 
 vt_status vt_batch_again(vt_batch *b, vt_err *e) {
-    vt_batch_sums sums = b->sums;
+    vt_step_sums sums = b->sums;
     b->again = true;
     vt_status s = run(b, e);
     b->again = false, b->sums = sums;
@@ -234,6 +231,6 @@ vt_status vt_batch_again(vt_batch *b, vt_err *e) {
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e) {
     b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
     b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, vt_config_input(&b->m->config));
-    b->sums = (vt_batch_sums){.images = b->r->top.batch};
+    b->sums = (vt_step_sums){0};
     return run(b, e);
 }

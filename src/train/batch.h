@@ -12,25 +12,12 @@
 #include "train/reduce.h"
 #include "train/sampler.h"
 
-/* Over the images of a step. Clean accuracy is taken on all images when the objective sees them, else on the first
- * micro-batch. */
-typedef struct vt_batch_sums {
-    double loss, ortho; /* sums over images */
-    int64_t images, right_adv, clean_images, right_clean;
-} vt_batch_sums;
-
-/* Of one micro-batch. */
-typedef struct vt_batch_note {
-    vt_micro_sums sums;
-    int clean_seen, clean_right;
-} vt_batch_note;
-
 typedef struct vt_batch_worker {
     vt_session_f32 *session;
     vt_inner inner;
     float *grad, *x, *partner, *target, *dz;
-    float *drop; /* stochastic depth's factors, or NULL */
-    vt_batch_note note;
+    float *drop;       /* stochastic depth's factors, or NULL */
+    vt_step_sums sums; /* of its micro-batch */
 } vt_batch_worker;
 
 typedef struct vt_batch {
@@ -46,10 +33,10 @@ typedef struct vt_batch {
     float *grad; /* [params.total] the result */
     float *adv;  /* [batch, pixels] the step's adversarial images, for vt_batch_again, or NULL */
     bool again;
-    vt_batch_sums sums;
-    vt_team *team; /* NULL: this process alone computes every micro-batch */
+    vt_step_sums sums; /* of clean images where the objective sees them, else of the first micro-batch */
+    vt_team *team;     /* NULL: this process alone computes every micro-batch */
     vt_reduce reduce;
-    vt_batch_note *notes; /* [2 * size * most of one rank]: this rank's, then everyone's */
+    vt_step_sums *all_sums; /* [1 + size, most of one rank]: this rank's, then everyone's */
     /* the step under way */
     const int32_t *ids;
     int epoch;

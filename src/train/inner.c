@@ -33,11 +33,10 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     const vt_config *c = &m->config;
     size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
     VT_TRY(vt_attacker_open(&in->attacker, vt_config_shape(&m->config), work_len(&in->attack, m), e));
-    in->start = vt_alloc(n * sizeof(float)), in->centre = vt_alloc(n * sizeof(float));
-    in->z = vt_alloc(k * sizeof(float)), in->target = vt_alloc(k * sizeof(float));
-    in->mask = vt_alloc(n), in->open = vt_alloc((size_t)vt_model_blocks(m));
-    if (in->start && in->centre && in->z && in->target && in->mask && in->open) return VT_OK;
-    return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
+    in->start = vt_alloc((2 * n + 2 * k) * sizeof(float)), in->mask = vt_alloc(n + (size_t)vt_model_blocks(m));
+    if (!in->start || !in->mask) return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
+    in->centre = in->start + n, in->z = in->centre + n, in->target = in->z + k, in->open = in->mask + n;
+    return VT_OK;
 }
 
 void vt_inner_close(vt_inner *in) {
@@ -45,8 +44,7 @@ void vt_inner_close(vt_inner *in) {
     vt_oracle_close(&in->oracle);
     vt_classifier_close(&in->model);
     vt_attack_free(&in->attack);
-    free(in->start), free(in->centre);
-    free(in->z), free(in->target), free(in->mask), free(in->open);
+    free(in->start), free(in->mask);
     memset(in, 0, sizeof *in);
 }
 

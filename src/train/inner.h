@@ -20,12 +20,12 @@ typedef struct vt_inner {
     vt_oracle oracle;
     vt_attacker attacker;
     vt_attack attack;
-    float *start, *centre, *z, *target;
-    const float *clean;  /* PRM: the centre of the attack under way */
-    unsigned char *mask; /* [patches] PRM */
-    unsigned char *open; /* [depth] ARD */
-    int64_t step;        /* of training: key of the maskings */
-    double keep;         /* their keep rate now */
+    float *start, *centre, *z, *target; /* one block */
+    const float *clean;                 /* PRM: the centre of the attack under way */
+    unsigned char *mask;                /* [patches] PRM */
+    unsigned char *open;                /* [depth] ARD */
+    int64_t step;                       /* of training: key of the maskings */
+    double keep;                        /* their keep rate now */
 } vt_inner;
 
 /* spec: an attack; goal and start_sigma: of the objective. */

@@ -77,7 +77,7 @@ static void put_penalties(json_t *o, const vt_run *run, bool mean) {
 }
 
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e) {
-    const vt_batch_sums *s = &run->batch.sums;
+    const vt_step_sums *s = &run->batch.sums;
     size_t before = vt_json_refused();
     json_t *o = json_pack("{s:I,s:o,s:o,s:o,s:o,s:o}", "step", (json_int_t)run->step, "epoch",
                           real_or_null((double)run->step / (double)run->per_epoch), "loss",

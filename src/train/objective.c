@@ -23,13 +23,13 @@ real VT_R(vt_objective_adversarial)(real *dz_clean, real *dz_adv, const real *z_
     return VT_R(vt_loss_eval)(dz_adv, &(vt_loss){.kind = VT_LOSS_CE, .target = target}, z_adv, classes);
 }
 
-void VT_R(vt_micro_gradient)(real *grad, vt_micro_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
+void VT_R(vt_micro_gradient)(real *grad, vt_step_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
                              const void *params, const real *x, const float *target, int images, double scale,
                              real *dz) {
     int k = s->model->config.classes, n = images * VT_R(vt_views)(o);
     bool clean = o->needs_clean, adv = o->inner != VT_INNER_NONE;
     const real *z = VT_R(vt_session_forward)(s, x, n, true);
-    memset(sums, 0, sizeof *sums);
+    *sums = (vt_step_sums){.images = images, .clean_images = clean ? images : 0};
     for (int i = 0; i < images; i++) {
         int at = i * k, at_adv = (clean ? images + i : i) * k, y = vt_target_label(target + at, k);
         const real *zc = clean ? z + at : NULL, *za = adv ? z + at_adv : NULL;

@@ -16,11 +16,11 @@
  * divergence from the prediction at the clean image (TRADES). */
 typedef enum vt_inner_goal { VT_INNER_NONE, VT_INNER_LABEL, VT_INNER_PREDICTION } vt_inner_goal;
 
-/* Sums over the images of a micro-batch; right: the arg-max is that of the target. */
-typedef struct vt_micro_sums {
+/* Sums over images; right: the arg-max is that of the target. */
+typedef struct vt_step_sums {
     double loss, ortho; /* objective; ||A^T A - I||^2 over heads and blocks */
-    int right_clean, right_adv;
-} vt_micro_sums;
+    int64_t images, right_adv, clean_images, right_clean;
+} vt_step_sums;
 
 /* The label of a target distribution: its arg-max. */
 static inline int vt_target_label(const float *target, int classes) {
@@ -73,7 +73,7 @@ static inline int VT_R(vt_views)(const VT_R(vt_objective_def) *o) {
 /* One micro-batch. x [views * images, 3, h, w]: the clean ones, then the adversarial ones (either alone when one view
  * is enough); target [images, K]; dz [views * images, K] scratch. grad [params.total] accumulates scale times the
  * gradient of the sum of the images' losses; *sums is overwritten. s: capacity views * images, mode VT_GRAD_PARAMS. */
-void VT_R(vt_micro_gradient)(real *grad, vt_micro_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
+void VT_R(vt_micro_gradient)(real *grad, vt_step_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
                              const void *params, const real *x, const float *target, int images, double scale,
                              real *dz);
 

@@ -8,10 +8,6 @@
 
 /* ---- where pixels come from ---- */
 
-static uint8_t black_or(const uint8_t *plane, int side, int64_t y, int64_t x) {
-    return y >= 0 && x >= 0 && y < side && x < side ? plane[y * side + x] : 0;
-}
-
 /* out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits. */
 static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double m[6]) {
     const double one = 65536;
@@ -25,7 +21,8 @@ static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double
                     double centre = m[3 * i + 2] + m[3 * i] * 0.5 + m[3 * i + 1] * 0.5;
                     at[i] = (int64_t)floor(centre * one + 0.5) + x * step[i][0] + y * step[i][1];
                 }
-                *out = black_or(in, side, at[1] >> 16, at[0] >> 16);
+                int64_t row = at[1] >> 16, column = at[0] >> 16;
+                *out = row >= 0 && column >= 0 && row < side && column < side ? in[row * side + column] : 0;
             }
 }
 
@@ -38,17 +35,12 @@ static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
 }
 
 /* By whole pixels: torchvision truncates the setting, and moves the picture by it. */
-static void translate_image(uint8_t *out, const uint8_t *in, int side, int dy, int dx) {
-    for (int c = 0; c < 3; c++, in += side * side)
-        for (int y = 0; y < side; y++)
-            for (int x = 0; x < side; x++) *out++ = black_or(in, side, y - dy, x - dx);
+static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
+    apply_affine(out, in, side, (const double[6]){1, 0, -trunc(v), 0, 1, 0});
 }
 
-static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
-    translate_image(out, in, side, 0, (int)v);
-}
 static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) {
-    translate_image(out, in, side, (int)v, 0);
+    apply_affine(out, in, side, (const double[6]){1, 0, 0, 0, 1, -trunc(v)});
 }
 
 /* Counter-clockwise by v degrees around the centre. */

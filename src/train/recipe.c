@@ -193,29 +193,29 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     return check_radius("attack.eps", a->eps, a->norm, e);
 }
 
-/* Training and probe run one stage, with the model's gradients, in this norm. */
+/* What else training asks of an attack. */
 typedef struct vt_stage_facts {
     bool follows_steps, random_start;
 } vt_stage_facts;
 
+/* Training and probe run one stage, with the model's gradients, in this norm. */
 static vt_status check_spec(const char *key, const char *spec, int norm, vt_stage_facts *facts, vt_err *e) {
     vt_attack a;
     vt_err why = {0};
     if (vt_attack_parse(&a, spec, (vt_norm)norm, &why) != VT_OK) return vt_fail(e, why.code, "%s: %s", key, why.text);
-    int stages = a.n_stages;
-    bool white_box = a.stages[0].def->white_box, sampled = a.stages[0].share < 1;
-    bool published = a.scoring != VT_SCORE_BALL;
-    facts->follows_steps = a.stages[0].def->follows_steps;
-    facts->random_start = strstr(a.stages[0].id, "random_start=1") != NULL;
+    const vt_attack_stage *first = &a.stages[0];
+    const char *wrong = a.scoring != VT_SCORE_BALL ? "is a paper's evaluator"
+                        : first->share < 1         ? "attacks a share of the images"
+                        : a.n_stages > 1           ? "has several stages"
+                        : !first->def->white_box   ? "uses no gradients"
+                                                   : NULL;
+    *facts = (vt_stage_facts){first->def->follows_steps, strstr(first->id, "random_start=1") != NULL};
     vt_attack_free(&a);
-    if (stages == 1 && white_box && !sampled && !published) return VT_OK;
-    if (published)
-        return vt_fail(e, VT_E_USAGE,
-                       "%s is '%s', a paper's evaluator, which is no training attack: such as pgd:steps=10", key, spec);
-    if (sampled)
-        return vt_fail(e, VT_E_USAGE, "%s is '%s', but training attacks every image: share must be 1", key, spec);
-    return vt_fail(e, VT_E_USAGE, "%s is '%s', which %s, must be one attack that uses gradients, such as pgd:steps=10",
-                   key, spec, stages > 1 ? "has several stages" : "uses no gradients");
+    return wrong ? vt_fail(e, VT_E_USAGE,
+                           "%s is '%s', which %s, must be one attack that uses gradients on every image, such as "
+                           "pgd:steps=10",
+                           key, spec, wrong)
+                 : VT_OK;
 }
 
 static vt_status check_specs(vt_recipe *r, vt_err *e) {

@@ -44,10 +44,9 @@ typedef struct vt_run {
     vt_validation watch;
     vt_active_penalty penalties[VT_MAX_PENALTIES];
     int n_penalties;
-    int64_t images, per_epoch, steps; /* training images, steps of an epoch, of the run */
-    int64_t watched;                  /* images of the training split that are held out */
-    int64_t step;                     /* done so far */
-    bool sound;                       /* the last step was taken: a checkpoint now is one to go on from */
+    int64_t per_epoch, steps; /* steps of an epoch, of the run */
+    int64_t step;             /* done so far */
+    bool sound;               /* the last step was taken: a checkpoint now is one to go on from */
     vt_run_numbers n;
     char kernels_before[128]; /* of the matrix products, when the state was written; "": unknown */
     bool resumed;             /* there was a state to go on from */

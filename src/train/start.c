@@ -121,42 +121,32 @@ static vt_status name_outputs(vt_model *m, const vt_dataset *d, const vt_model *
     return VT_OK;
 }
 
-/* "blocks.0-5": the stem's length and the numbers; false: the word has none. */
-static bool numbers_of(const char *word, size_t *stem, long *first, long *last) {
-    const char *dot = strrchr(word, '.');
-    char *end;
-    if (!dot || dot[1] < '0' || dot[1] > '9') return false;
-    *stem = (size_t)(dot - word) + 1, *first = *last = strtol(dot + 1, &end, 10);
-    if (*end == '-' && end[1] >= '0' && end[1] <= '9') *last = strtol(end + 1, &end, 10);
-    return !*end;
-}
-
-static bool in_word(const vt_param *p, const char *word) {
+/* Freezes the tensors that a word without numbers names; false: there are none. */
+static bool freeze_word(vt_model *m, const char *word) {
     size_t n = strlen(word);
-    long first, last, at;
-    char *end;
-    if (!strcmp(word, "embed")) return p->layer == 0;
-    if (strpbrk(word, "*?[")) return !fnmatch(word, p->name, 0);
-    if (!numbers_of(word, &n, &first, &last)) return !strncmp(p->name, word, n) && (!p->name[n] || p->name[n] == '.');
-    if (strncmp(p->name, word, n) || p->name[n] < '0' || p->name[n] > '9') return false;
-    at = strtol(p->name + n, &end, 10);
-    return *end == '.' && at >= first && at <= last;
+    bool any = false;
+    for (int i = 0; i < m->params.count; i++) {
+        vt_param *p = &m->params.items[i];
+        bool fits = !strcmp(word, "embed") ? p->layer == 0
+                    : strpbrk(word, "*?[") ? !fnmatch(word, p->name, 0)
+                                           : !strncmp(p->name, word, n) && (!p->name[n] || p->name[n] == '.');
+        p->buffer |= fits, any |= fits;
+    }
+    return any;
 }
 
-/* Is every layer that the word numbers there, or any tensor of a word without numbers? */
-static bool has_all(const vt_model *m, const char *word) {
-    size_t stem;
-    long first = 0, last = 0;
-    const bool counted = !strpbrk(word, "*?[") && numbers_of(word, &stem, &first, &last);
+/* The same of any word: "blocks.0-5" stands for blocks.0 to blocks.5, each of which must be there. */
+static bool freeze_words(vt_model *m, const char *word) {
+    const char *dot = strrchr(word, '.');
+    if (!dot || dot[1] < '0' || dot[1] > '9' || strpbrk(word, "*?[")) return freeze_word(m, word);
+    char *end, one[sizeof((vt_recipe_top *)0)->freeze + 24];
+    long first = strtol(dot + 1, &end, 10), last = first;
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9') last = strtol(end + 1, &end, 10);
+    if (*end) return freeze_word(m, word);
     bool all = first <= last;
     for (long k = first; k <= last && all; k++) {
-        char one[sizeof((vt_recipe_top *)0)->freeze + 24];
-        if (counted)
-            snprintf(one, sizeof one, "%.*s%ld", (int)stem, word, k);
-        else
-            snprintf(one, sizeof one, "%s", word);
-        all = false;
-        for (int i = 0; i < m->params.count && !all; i++) all = in_word(&m->params.items[i], one);
+        snprintf(one, sizeof one, "%.*s.%ld", (int)(dot - word), word, k);
+        all = freeze_word(m, one);
     }
     return all;
 }
@@ -166,10 +156,8 @@ vt_status vt_train_freeze(vt_model *m, const vt_recipe *r, vt_err *e) {
     int left = 0;
     snprintf(words, sizeof words, "%s", r->top.freeze);
     for (char *w = strtok_r(words, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
-        if (!has_all(m, w))
+        if (!freeze_words(m, w))
             return vt_fail(e, VT_E_USAGE, "freeze: '%s' is no layer and fits no tensor of this model", w);
-        for (int i = 0; i < m->params.count; i++)
-            if (in_word(&m->params.items[i], w)) m->params.items[i].buffer = true;
     }
     for (int i = 0; i < m->params.count; i++) left += !m->params.items[i].buffer;
     return left ? VT_OK : vt_fail(e, VT_E_USAGE, "freeze: '%s' leaves nothing to train", r->top.freeze);

@@ -44,11 +44,10 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     vt_train_plan plan;
     VT_TRY(vt_train_measure(&plan, t, e));
     VT_TRY(vt_memory_check("the training", plan.bytes, e));
-    run->images = plan.images, run->per_epoch = plan.per_epoch, run->steps = plan.steps;
-    run->watched = t->data->count - plan.images;
+    run->per_epoch = plan.per_epoch, run->steps = plan.steps;
     run->text = vt_recipe_text(t->recipe);
     if (!run->text) return vt_fail(e, VT_E_MEMORY, "no memory for training");
-    VT_TRY(vt_sampler_open(&run->sampler, run->r, t->data, run->watched, t->extra, e));
+    VT_TRY(vt_sampler_open(&run->sampler, run->r, t->data, t->data->count - plan.images, t->extra, e));
     vt_sampler_hash(run->data_hash, t->data, t->extra);
     bool there = false;
     if (has_files(run)) VT_TRY(vt_state_exists(run, &there, e));
@@ -92,7 +91,7 @@ static double apply_by_ranks(const vt_run *run, const vt_active_penalty *p, vt_t
         t->ops->broadcast(t->ctx, r, p->state + s0, (s1 - s0) * sizeof(float));
         t->ops->broadcast(t->ctx, r, p->work + w0, (w1 - w0) * sizeof(float));
     }
-    return p->def->apply ? p->def->apply(run->batch.grad, p->state, p->work, m->w, m, p->params) : 0;
+    return p->def->apply(run->batch.grad, p->state, p->work, m->w, m, p->params);
 }
 
 /* Once per step, after the objective's gradient: values and gradients of what is active. */
@@ -110,7 +109,7 @@ static double add_penalties(vt_run *run) {
 }
 
 static void count_step(vt_run *run) {
-    const vt_batch_sums *s = &run->batch.sums;
+    const vt_step_sums *s = &run->batch.sums;
     run->n.loss += s->loss, run->n.images += (double)s->images, run->n.right_adv += (double)s->right_adv;
     run->n.clean_images += (double)s->clean_images, run->n.right_clean += (double)s->right_clean;
     run->n.steps++, run->n.taken++;

@@ -70,7 +70,7 @@ static double loss_of(bench *b) {
 /* Gradient of the mean cross-entropy at w, as training takes it: all images at once, the objective "ce". */
 static void training_gradient(double *g, const bench *b, vt_session_f64 *s, const double *w) {
     const vt_model *m = b->m;
-    vt_micro_sums sums;
+    vt_step_sums sums;
     float target[IMAGES * K] = {0};
     double dz[IMAGES * K], *x = malloc(IMAGES * toy_pixels(m) * sizeof *x);
     for (size_t i = 0; i < IMAGES * toy_pixels(m); i++) x[i] = (double)b->x[i];

@@ -244,7 +244,7 @@ static void check_awp(const char *text, int threads) {
     judged there = judge(r, m, up, 0);
     memcpy(kept, m->w, n * sizeof *kept), memcpy(wt, m->wt, m->params.t_total * sizeof *wt);
     if (vt_batch_gradient(&b, ids, EPOCH, STEP, 1, &e) != VT_OK) fail_msg("%s", e.text);
-    vt_batch_sums sums = b.sums;
+    vt_step_sums sums = b.sums;
     if (vt_awp_gradient(&b, &u, &e) != VT_OK) fail_msg("%s", e.text);
     assert_memory_equal(kept, m->w, n * sizeof *kept); /* the weights are back, and their transposes */
     assert_memory_equal(wt, m->wt, m->params.t_total * sizeof *wt);
