@@ -22,11 +22,9 @@ typedef struct VT_R(vt_penalty_def) {
     size_t (*work_len)(const void *params, const vt_model *m);  /* reals of scratch; NULL: none */
     /* First state for weights w [params.total]; draws are keyed by seed. NULL: zeros. */
     void (*start)(real *state, real *work, const real *w, const vt_model *m, const void *params, uint64_t seed);
-    /* What ranks share, before apply: parts 0, 1, ..., each from w, its own piece of the state and its own piece of the
-     * scratch alone. begins: where the pieces of part `part` begin; of the number behind the last, where that ends.
-     * NULL: apply does everything. */
+    /* What threads share, before apply: parts 0, 1, ..., each from w, its own piece of the state and its own piece of
+     * the scratch alone. NULL: apply does everything. */
     int (*parts)(const vt_model *m);
-    void (*begins)(size_t *state, size_t *work, const void *params, const vt_model *m, int part);
     void (*advance)(real *state, real *work, const real *w, const vt_model *m, const void *params, int part);
     /* Once per step, when all parts are done: advances the rest of the state, adds the gradient to grad [params.total]
      * (model layout) and returns the value. */
@@ -38,8 +36,5 @@ typedef struct VT_R(vt_penalty_def) {
 
 const VT_R(vt_penalty_def) *const *VT_R(vt_penalty_defs)(int *n);
 const VT_R(vt_penalty_def) *VT_R(vt_penalty_find)(const char *name); /* NULL: unknown */
-/* All parts, and apply: what a process alone does. */
-double VT_R(vt_penalty_apply)(const VT_R(vt_penalty_def) *d, real *grad, real *state, real *work, const real *w,
-                              const vt_model *m, const void *params);
 
 #endif

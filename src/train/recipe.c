@@ -177,16 +177,14 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
     bool inner = o->inner != VT_INNER_NONE;
-    if (!inner && a->noise > 0)
-        return vt_fail(e, VT_E_USAGE, "attack.noise is %g, must be none: objective %s has no inner attack", a->noise,
-                       o->name);
+    const char *asked = a->noise > 0 ? "noise" : a->ard ? "ard" : a->prm ? "prm" : NULL;
+    if (!inner && asked)
+        return vt_fail(e, VT_E_USAGE, "attack.%s is %g, but objective %s has no inner attack", asked,
+                       a->noise > 0 ? a->noise : 1, o->name);
     if (inner && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,
                        "attack.eps is missing: objective %s needs a radius in pixel units, e.g. @set attack.eps=8/255",
                        o->name);
-    if (!inner && (a->ard || a->prm))
-        return vt_fail(e, VT_E_USAGE, "attack.%s is 1, must be 0: objective %s has no inner attack",
-                       a->ard ? "ard" : "prm", o->name);
     if (a->ramp_begin > a->ramp_end)
         return vt_fail(e, VT_E_USAGE, "attack.ramp_begin is %g, must be at most attack.ramp_end (%g)", a->ramp_begin,
                        a->ramp_end);

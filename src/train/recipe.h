@@ -14,84 +14,54 @@
 #include "core/status.h"
 #include "models/config.h"
 
+/* Sections, a field for each key: recipe_keys.c has its meaning, range and default. */
 typedef struct vt_recipe_top {
-    char name[64]; /* free text */
+    char name[64], objective[24], optimiser[24], attention_optimiser[24], freeze[200], extra[64];
     int seed, epochs, batch, micro_batch;
-    char objective[24]; /* registry name */
-    char optimiser[24];
-    char attention_optimiser[24]; /* of W_Q, W_K, W_V, W_O: "same" or a registry name */
-    double attention_lr_scale;    /* factor on the learning rate there */
-    double lr;
-    double weight_decay;
-    double clip; /* global L2 norm of the gradient; 0: none */
-    double ema;  /* decay of the averaged weights; 0: none */
-    double label_smoothing;
-    char freeze[200];   /* tensors that training leaves as they are (train.h, vt_train_freeze); "": none */
-    char extra[64];     /* shares of a batch that further data sets have, "0.5,0.2"; "": there are none */
-    double layer_decay; /* factor on the learning rate for each layer below the head; 1: none */
+    double lr, attention_lr_scale, layer_decay, weight_decay, clip, ema, label_smoothing;
 } vt_recipe_top;
 
-/* model.*: the shape when training from scratch; 0 / "" / -1 (in recipes "auto"): what the preset or the data say. */
+/* 0, "" or -1 (in recipes "auto"): what the preset or the data say. */
 typedef struct vt_recipe_model {
-    char preset[64], attn[VT_ATTN_TEXT];
-    int image, patch, dim, depth, heads, hidden, classes;
-    int native;         /* -1, or side of the images that the model resizes to image itself (0: it does not) */
-    int native_filter;  /* -1, or vt_native_filter */
-    int qkv_bias, pool; /* -1, or bool; -1, or vt_pool */
-    bool patch_gate;
-    double drop_path; /* stochastic depth: largest rate at which training drops residual branches; 0: none */
-    char forms[224];  /* "key=value key=value" of models/forms; "": none given */
-    bool has_norm;    /* mean and std were given; else they hold no numbers of use */
-    double mean[3], std[3];
+    char preset[64], attn[VT_ATTN_TEXT], forms[224];
+    int image, patch, dim, depth, heads, hidden, classes, native, native_filter, qkv_bias, pool;
+    bool patch_gate, has_norm; /* has_norm: mean and std were given; else they hold no numbers of use */
+    double drop_path, mean[3], std[3];
 } vt_recipe_model;
 
 typedef enum vt_head_init { VT_HEAD_KEEP, VT_HEAD_FRESH } vt_head_init;
 typedef enum vt_pos_init { VT_POS_BILINEAR, VT_POS_BICUBIC } vt_pos_init;
 
-/* init.*: how a given checkpoint is fitted to the shape (train/train.h, vt_adapt). */
 typedef struct vt_recipe_init {
-    int head;        /* keep | fresh */
-    int pos_embed;   /* bilinear | bicubic */
-    char part[96];   /* which state dict of a checkpoint that holds several; "": the usual one */
-    char sha256[68]; /* of the checkpoint that training started from; "" : from scratch */
+    int head, pos_embed; /* vt_head_init, vt_pos_init */
+    char part[96], sha256[68];
 } vt_recipe_init;
 
 typedef struct vt_recipe_attack {
-    double eps; /* 0: missing */
-    int norm;   /* vt_norm */
+    int norm, prm_patch; /* norm: vt_norm */
     char spec[96];
     bool ard, prm;
-    double drop_rate, warm;      /* ARD and PRM: keep rate after the ramp, ramp length as a share of the epochs */
-    int prm_patch;               /* 0: the model's patch */
-    double noise;                /* the ball's centre is the image plus uniform noise of this many eps (N-FGSM) */
-    double ramp_begin, ramp_end; /* eps grows from 0 to full between these shares of the training; 0 0: full at once */
+    double eps, drop_rate, warm, noise, ramp_begin, ramp_end;
 } vt_recipe_attack;
 
-/* awp.*: adversarial weight perturbation (train/update.h). */
 typedef struct vt_recipe_awp {
-    double gamma;  /* 0: none */
-    double warmup; /* share of the training without it */
+    double gamma, warmup;
 } vt_recipe_awp;
 
 typedef struct vt_recipe_schedule {
-    int kind;              /* constant | step | cosine | onecycle */
-    double min_lr, warmup; /* warmup: share of the training */
-    char drops[96];        /* step: shares of the training, "0.875,0.95" */
-    double factor;
+    int kind;
+    char drops[96];
+    double min_lr, warmup, factor;
 } vt_recipe_schedule;
 
 typedef struct vt_recipe_augment {
-    int crop;                                                  /* zero padding of the random crop, pixels; 0: none */
-    double flip;                                               /* probability */
-    int randaugment, magnitude;                                /* RandAugment: operations (0: none), their strength */
-    double erase;                                              /* random erasing: probability */
-    double mix_prob, mixup_alpha, cutmix_alpha, cutmix_switch; /* Mixup / CutMix with the reversed batch */
+    int crop, randaugment, magnitude;
+    double flip, erase, mix_prob, mixup_alpha, cutmix_alpha, cutmix_switch;
 } vt_recipe_augment;
 
 typedef struct vt_recipe_probe {
-    int images; /* 0: no probe */
-    int split;  /* train (held out of training) | test */
-    double eps; /* 0: attack.eps */
+    int images, split;
+    double eps;
     char attack[96];
 } vt_recipe_probe;
 
@@ -113,13 +83,8 @@ typedef struct vt_recipe {
         char pattern[64];
         double weight_decay;
     } groups[VT_RECIPE_GROUPS];
-    int n_groups;
-    /* schedule.drops, parsed */
-    double drops[VT_RECIPE_DROPS];
-    int n_drops;
-    /* extra, parsed */
-    double extra[VT_RECIPE_EXTRA];
-    int n_extra;
+    int n_groups, n_drops, n_extra;
+    double drops[VT_RECIPE_DROPS], extra[VT_RECIPE_EXTRA]; /* schedule.drops and top.extra, parsed */
     max_align_t plugins[]; /* parameters of every plug-in, in the order of their sections (recipe_keys.h) */
 } vt_recipe;
 

@@ -16,6 +16,7 @@
 typedef struct vt_active_penalty {
     char key[48]; /* "penalty_msvp", in logs and states */
     const vt_penalty_def_f32 *def;
+    const vt_model *m;
     const void *params;
     float *state, *work;
     size_t state_len;

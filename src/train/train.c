@@ -9,6 +9,7 @@
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"
+#include "core/threads.h"
 #include "train/run.h"
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
@@ -27,7 +28,7 @@ static vt_status open_penalties(vt_run *run, vt_err *e) {
     const void *params;
     for (int i = 0; (def = vt_next_penalty(run->r, &i, &params));) {
         vt_active_penalty *p = &run->penalties[run->n_penalties++];
-        *p = (vt_active_penalty){.def = def, .params = params};
+        *p = (vt_active_penalty){.def = def, .m = run->m, .params = params};
         snprintf(p->key, sizeof p->key, "penalty_%s", def->name);
         p->state_len = def->state_len ? def->state_len(params, run->m) : 0;
         size_t work = def->work_len ? def->work_len(params, run->m) : 0;
@@ -78,34 +79,25 @@ static void close_run(vt_run *run) {
 
 /* ---- one step ---- */
 
-/* By ranks: each does some of the parts, which lie together, and all hear of them; the gradient is everyone's. */
-static double apply_by_ranks(const vt_run *run, const vt_active_penalty *p, vt_team *t) {
-    const vt_model *m = run->m;
-    int n = p->def->parts ? p->def->parts(m) : 0;
-    for (int k = n * t->rank / t->size; k < n * (t->rank + 1) / t->size; k++)
-        p->def->advance(p->state, p->work, m->w, m, p->params, k);
-    for (int r = 0; n && r < t->size; r++) {
-        size_t s0, w0, s1, w1;
-        p->def->begins(&s0, &w0, p->params, m, n * r / t->size);
-        p->def->begins(&s1, &w1, p->params, m, n * (r + 1) / t->size);
-        t->ops->broadcast(t->ctx, r, p->state + s0, (s1 - s0) * sizeof(float));
-        t->ops->broadcast(t->ctx, r, p->work + w0, (w1 - w0) * sizeof(float));
-    }
-    return p->def->apply(run->batch.grad, p->state, p->work, m->w, m, p->params);
+static vt_status advance_part(void *ctx, int thread, size_t part, vt_err *e) {
+    const vt_active_penalty *p = ctx;
+    (void)thread, (void)e;
+    p->def->advance(p->state, p->work, p->m->w, p->m, p->params, (int)part);
+    return VT_OK;
 }
 
-/* Once per step, after the objective's gradient: values and gradients of what is active. */
-static double add_penalties(vt_run *run) {
-    double total = 0;
+/* Once per step, after the objective's gradient: values and gradients of what is active, added to *total. */
+static vt_status add_penalties(vt_run *run, double *total, vt_err *e) {
+    const vt_model *m = run->m;
     for (int i = 0; i < run->n_penalties; i++) {
         vt_active_penalty *p = &run->penalties[i];
-        p->last = run->t->team
-                      ? apply_by_ranks(run, p, run->t->team)
-                      : vt_penalty_apply_f32(p->def, run->batch.grad, p->state, p->work, run->m->w, run->m, p->params);
+        size_t parts = p->def->parts ? (size_t)p->def->parts(m) : 0;
+        VT_TRY(vt_for_each(parts, run->t->threads, advance_part, p, e));
+        p->last = p->def->apply(run->batch.grad, p->state, p->work, m->w, m, p->params);
         if (p->def->attention) p->last += run->batch.ortho * run->batch.sums.ortho;
-        total += p->last;
+        *total += p->last;
     }
-    return total;
+    return VT_OK;
 }
 
 static void count_step(vt_run *run) {
@@ -172,7 +164,9 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     vt_sampler_step(&run->sampler, run->step);
     VT_TRY(vt_batch_gradient(&run->batch, ids, epoch, run->step, share, e));
     if (vt_awp_active(run->r, share)) VT_TRY(vt_awp_gradient(&run->batch, &run->update, e));
-    double loss = run->batch.sums.loss / run->r->top.batch + add_penalties(run);
+    double loss = run->batch.sums.loss / run->r->top.batch, penalties = 0;
+    VT_TRY(add_penalties(run, &penalties, e));
+    loss += penalties;
     double norm = vt_update_norm(&run->update, run->batch.grad);
     double clip = run->r->top.clip, factor = clip > 0 ? fmin(1, clip / (norm + 1e-6)) : 1;
     *lr = vt_recipe_lr(run->r, share) * run->n.lr_scale;

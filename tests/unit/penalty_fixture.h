@@ -5,11 +5,11 @@
 
 #define VT_DOUBLE
 #include "core/real.h"
+#include "apply_penalty.h"
 #include "options.h"
 #include "toy.h"
 
 #include "models/roles.h"
-#include "train/penalty.h"
 
 /* A penalty, a model and its weights in double. */
 typedef struct bench {
@@ -40,7 +40,7 @@ static inline bench bench_open(const char *name, const char *options, vt_model *
 static inline double bench_apply(bench *b) {
     t_normals(b->grad, b->total, 77, 1);
     memcpy(b->last, b->grad, b->total * sizeof *b->last);
-    double value = vt_penalty_apply_f64(b->def, b->grad, b->state, b->work, b->w, b->m, b->params);
+    double value = apply_penalty(b->def, b->grad, b->state, b->work, b->w, b->m, b->params);
     for (size_t i = 0; i < b->total; i++) b->last[i] = b->grad[i] - b->last[i];
     return value;
 }
@@ -49,7 +49,7 @@ static inline double bench_apply(bench *b) {
 static inline double bench_scalar(void *ctx) {
     bench *b = ctx;
     memset(b->last, 0, b->total * sizeof *b->last);
-    return vt_penalty_apply_f64(b->def, b->last, b->state, b->work, b->w, b->m, b->params);
+    return apply_penalty(b->def, b->last, b->state, b->work, b->w, b->m, b->params);
 }
 
 static inline void bench_close(bench *b, const char *what) {

@@ -6,6 +6,7 @@
 #define TRAIN_GOLDEN_H
 
 #include "core/real.h"
+#include "apply_penalty.h"
 #include "options.h"
 #include "reference.h"
 
@@ -15,7 +16,6 @@
 #include "nn/loss.h"
 #include "train/objective.h"
 #include "train/optim.h"
-#include "train/penalty.h"
 
 enum { BATCH = 8, STEPS = 10, CLASSES = 5, DIM = 16, HEADS = 2 };
 
@@ -344,7 +344,7 @@ static void penalty_case(tiny *t, const vt_tensors *st, const char *name, const 
     assert_true(d->active(p));
     if (d->check(p, t->m, &e) != VT_OK) fail_msg("%s", e.text);
     memset(t->grad, 0, t->total * sizeof *t->grad);
-    double value = VT_R(vt_penalty_apply)(d, t->grad, state, work, t->w, t->m, p);
+    double value = apply_penalty(d, t->grad, state, work, t->w, t->m, p);
     snprintf(key, sizeof key, "%s.value", name);
     double *want = reference(st, 1, "%s", key);
     t_le(fabs(value - *want) / *want, IS64 ? 1e-13 : 1e-6, "%s", key);
