@@ -57,9 +57,7 @@ static vt_status write_log_line(vt_run *run, json_t *o, vt_err *e) {
     char *text = o ? vt_json_text(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(o);
     if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
-    if (!run->log) free(text);
-    if (!run->log) return VT_OK;
-    bool good = fprintf(run->log, "%s\n", text) > 0;
+    bool good = !run->log || fprintf(run->log, "%s\n", text) > 0;
     free(text);
     return good ? VT_OK : vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
 }
@@ -83,7 +81,6 @@ vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_er
                           real_or_null((double)run->step / (double)run->per_epoch), "loss",
                           real_or_null(s->loss / (double)s->images), "lr", real_or_null(lr), "grad_norm",
                           real_or_null(norm), "seconds", real_or_null(seconds));
-    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     put_penalties(o, run, false);
     return write_log_line(run, vt_json_whole(o, before), e);
 }
@@ -98,7 +95,6 @@ vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double r
                   attacked ? ratio_or_null(n->right_adv, n->images) : json_null(), "clean_probe",
                   nonnegative_or_null(clean), "robust_probe", nonnegative_or_null(robust), "seconds",
                   real_or_null(seconds));
-    if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a log line");
     put_penalties(o, run, true);
     return write_log_line(run, vt_json_whole(o, before), e);
 }

@@ -241,17 +241,10 @@ static bool in_optimiser(const char *section, const char *name) {
 
 bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s) {
     const vt_recipe_top *t = &r->top;
-    switch (s->family) {
-    case VT_RECIPE_OBJECTIVE:
-        return !strcmp(s->name, t->objective);
-    case VT_RECIPE_OPTIM:
+    if (s->family == VT_RECIPE_OBJECTIVE) return !strcmp(s->name, t->objective);
+    if (s->family == VT_RECIPE_OPTIM)
         return in_optimiser(s->name, t->optimiser) || in_optimiser(s->name, t->attention_optimiser);
-    case VT_RECIPE_PENALTY:
-        return VT_R(vt_penalty_find)(s->name)->active(s->params);
-    case VT_RECIPE_OWN:
-    case VT_RECIPE_FAMILIES:
-        break;
-    }
+    if (s->family == VT_RECIPE_PENALTY) return VT_R(vt_penalty_find)(s->name)->active(s->params);
     if (!strcmp(s->name, "awp")) return r->awp.gamma > 0;
     if (strcmp(s->name, "attack")) return true;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(t->objective);
