@@ -12,32 +12,25 @@
 #define CLOSENESS 0.999
 
 static void compute_features(vt_selftest_worker *g, const float *x, int point) {
-    vt_selftest_worker_logits(g, &g->features, x, g->points + (size_t)point * g->phi, false);
-    g->forwards++;
+    vt_selftest_worker_logits(g, &g->features.c, x, g->points + (size_t)point * g->phi, false);
 }
 
 /* Rows 0: x, 1..INNER: inner points, last: the planted one, kept in g->planted. */
-static void make_points(vt_selftest_worker *g, int32_t image) {
+static void make_points(vt_selftest_worker *g) {
     const vt_eval_options *v = g->t->v;
     vt_ball inner, ball;
-    vt_rng r = vt_selftest_key(g->t, "selftest inner", image);
+    vt_rng r = vt_selftest_key(g->t, "selftest inner", g->image);
     compute_features(g, g->x, 0);
     vt_ball_init(&inner, v->norm, ETA * v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     for (int i = 0; i < VT_ACTIVE_INNER; i++) {
         r.step = (uint32_t)i;
-        if (v->norm == VT_LINF)
-            vt_ball_start_inside(&inner, &r, g->y);
-        else
-            vt_ball_start_surface(&inner, &r, g->y);
+        (v->norm == VT_LINF ? vt_ball_start_inside : vt_ball_start_surface)(&inner, &r, g->y);
         vt_ball_project(&inner, g->y);
         compute_features(g, g->y, 1 + i);
     }
     vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     r.purpose = vt_rng_purpose("selftest planted");
-    if (v->norm == VT_LINF)
-        for (size_t i = 0; i < g->pixels; i++) g->planted[i] = vt_rng_bits(&r, i) >> 31 ? ball.hi[i] : ball.lo[i];
-    else
-        vt_ball_start_surface(&ball, &r, g->planted);
+    vt_draw_corner(&ball, &r, g->planted);
     vt_ball_project(&ball, g->planted);
     compute_features(g, g->planted, VT_ACTIVE_INNER + 1);
 }
@@ -47,8 +40,7 @@ static void original_range(vt_selftest_worker *g, double *low, double *range) {
     double high = -INFINITY;
     *low = INFINITY;
     for (int i = 0; i < 2; i++) {
-        vt_selftest_worker_logits(g, &g->model, i ? g->planted : g->x, g->z, false);
-        g->forwards++;
+        vt_selftest_worker_logits(g, &g->model.c, i ? g->planted : g->x, g->z, false);
         for (int k = 0; k < g->classes; k++) *low = fmin(*low, (double)g->z[k]), high = fmax(high, (double)g->z[k]);
     }
     *range = high - *low;
@@ -81,9 +73,9 @@ static bool planted_counts(vt_selftest_worker *g) {
     vt_verdict d;
     bool unsure;
     const vt_eval_options *v = g->t->v;
-    if (vt_verify(&d, &g->two, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64, &g->failed) != VT_OK) return false;
+    if (vt_verify(&d, &g->two.c, g->x, g->planted, 0, v->norm, v->eps, g->z, g->z64, &g->failed) != VT_OK) return false;
     bool good = d.broken && !d.borderline;
-    if (vt_predict(&d, &unsure, &g->two, g->x, 0, g->z, g->z64, &g->failed) != VT_OK) return false;
+    if (vt_predict(&d, &unsure, &g->two.c, g->x, 0, g->z, g->z64, &g->failed) != VT_OK) return false;
     g->forwards += 2;
     return good && d.pred == 0;
 }
@@ -91,24 +83,21 @@ static bool planted_counts(vt_selftest_worker *g) {
 vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_active_bits *bits, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     const vt_attack *a = g->t->attack;
-    int label;
     double bias[2];
     *bits = (vt_active_bits){0};
-    VT_TRY(vt_subject_image(v->subject, image, g->x, &label, e));
-    vt_rng r = vt_selftest_key(g->t, "selftest active", image);
-    vt_classifier_begin(&g->features, &r);
-    vt_classifier_begin(&g->model, &r);
-    vt_classifier_begin(&g->two, &r);
-    make_points(g, image);
+    VT_TRY(vt_selftest_worker_take(g, image, "selftest active", e));
+    vt_classifier_begin(&g->features.c, &g->key);
+    vt_classifier_begin(&g->two.c, &g->key);
+    make_points(g);
     if (!make_head(g, g->fit, bias)) return VT_OK;
-    vt_head_set(g->m_two, g->fit, bias, 2, g->phi);
+    vt_head_set(g->two.own, g->fit, bias, 2, g->phi);
     if (!planted_counts(g)) return VT_OK;
     bits->setup = true;
-    VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, false, &bits->surface));
-    if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two, 0, 2, image, VT_ACTIVE_RANDOM / 2, true, &bits->corner));
+    VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, false, &bits->surface));
+    if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, true, &bits->corner));
     for (int k = 0; k < a->n_stages && !bits->found; k++) {
         if (!a->stages[k].def->white_box) continue;
-        vt_attack_trial t = {&g->o_two, &g->two, v->eps, 0, 2, image, a->stages[k].def->name, false};
+        vt_attack_trial t = {&g->two, &g->two.c, v->eps, 0, a->stages[k].def->name, false};
         VT_TRY(vt_try_attack(g, &a->stages[k], &t, &bits->found, e));
     }
     return VT_OK;

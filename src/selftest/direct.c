@@ -12,13 +12,12 @@
 #define DIRECTIONS 3
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
-static float margin_gradient(vt_selftest_worker *g, const float *x, int label, float *dx) {
-    float value;
-    memset(g->o_model.target, 0, (size_t)g->classes * sizeof(float));
-    g->o_model.target[label] = 1;
-    vt_selftest_worker_logits(g, &g->model, x, g->z, true);
-    vt_selftest_worker_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = g->o_model.target}, &value,
-                                dx);
+static float margin_gradient(vt_selftest_worker *g, const float *x, float *dx) {
+    float value, *target = g->model.o.target;
+    memset(target, 0, (size_t)g->classes * sizeof *target);
+    target[g->label] = 1;
+    vt_selftest_worker_logits(g, &g->model.c, x, g->z, true);
+    vt_selftest_worker_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = target}, &value, dx);
     g->gradients++;
     return value;
 }
@@ -30,39 +29,29 @@ static bool all_zero(const float *v, size_t n) {
 }
 
 /* Which losses have a gradient of zero in every pixel at the point of the last kept forward. */
-static void zero_losses(vt_selftest_worker *g, int label, vt_direct *d) {
+static void zero_losses(vt_selftest_worker *g, vt_direct *d) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
-    int other = vt_runner_up(g->z, g->classes, label);
+    int other = vt_runner_up(g->z, g->classes, g->label);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
-        vt_loss loss = {.kind = kinds[i], .target = g->o_model.target, .other = other};
-        vt_selftest_worker_backward(g, &g->model, &loss, &value, g->dy);
+        vt_loss loss = {.kind = kinds[i], .target = g->model.o.target, .other = other};
+        vt_selftest_worker_backward(g, &g->model.c, &loss, &value, g->dy);
         g->gradients += 0.5; /* the forward is there already */
         d->zero[kinds[i]] = all_zero(g->dy, g->pixels);
     }
 }
 
-/* x + h sign, in the box */
-static void add_random_signs(const vt_selftest_worker *g, const vt_rng *r, double h, float *y) {
-    for (size_t i = 0; i < g->pixels; i++) {
-        double to = (double)g->x[i] + (vt_rng_bits(r, i) >> 31 ? h : -h);
-        y[i] = (float)fmin(fmax(to, 0), 1);
-    }
-}
-
 /* Does the gradient dx at x (margin m0) say more of the margin at x + h d than "no change"? Over random directions: the
  * sum of squared errors against the sum of squared changes. */
-static bool is_gradient_wrong(vt_selftest_worker *g, int label, float m0, const float *dx, int32_t image, double h) {
-    vt_rng r = vt_selftest_key(g->t, "selftest direction", image);
+static bool is_gradient_wrong(vt_selftest_worker *g, float m0, const float *dx, double h) {
+    vt_rng r = vt_selftest_key(g->t, "selftest direction", g->image);
     double error = 0, change = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
-        double promised = 0, real_change;
         r.step = (uint32_t)k;
-        add_random_signs(g, &r, h, g->y);
-        for (size_t i = 0; i < g->pixels; i++) promised += (double)dx[i] * ((double)g->y[i] - (double)g->x[i]);
-        vt_selftest_worker_logits(g, &g->model, g->y, g->z, false);
-        g->forwards++;
-        real_change = (double)vt_margin_f32(g->z, label, g->classes) - (double)m0;
+        vt_random_step(g, r, h);
+        vt_selftest_worker_logits(g, &g->model.c, g->y, g->z, false);
+        double promised = vt_promised(g, dx, g->y);
+        double real_change = (double)vt_margin_f32(g->z, g->label, g->classes) - (double)m0;
         error += (real_change - promised) * (real_change - promised), change += real_change * real_change;
     }
     return !(error < change);
@@ -115,31 +104,28 @@ static void set_check_bit(vt_direct *d, vt_check_id id, bool against) {
 
 vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e) {
     const vt_eval_options *v = g->t->v;
+    const vt_classifier *m = &g->model.c;
     size_t bytes = (size_t)g->classes * sizeof(float);
-    int label;
     float *again = g->z + g->classes + 1;
-    VT_TRY(vt_subject_image(v->subject, image, g->x, &label, e));
-    vt_rng r = vt_selftest_key(g->t, "selftest direct", image);
-    vt_classifier_begin(&g->model, &r);
+    VT_TRY(vt_selftest_worker_take(g, image, "selftest direct", e));
     *d = (vt_direct){0};
-    vt_selftest_worker_logits(g, &g->model, g->x, g->z, false);
-    vt_selftest_worker_logits(g, &g->model, g->x, again, false);
+    vt_selftest_worker_logits(g, m, g->x, g->z, false);
+    vt_selftest_worker_logits(g, m, g->x, again, false);
     set_check_bit(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
-    add_random_signs(g, &r, TINY, g->y);
-    vt_selftest_worker_logits(g, &g->model, g->y, again, false);
+    vt_random_step(g, g->key, TINY);
+    vt_selftest_worker_logits(g, m, g->y, again, false);
     set_check_bit(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
     d->softmax = is_distribution(g->z, g->classes);
-    d->saturated = fabsf(vt_margin_f32(g->z, label, g->classes)) > UNDERFLOW;
-    g->forwards += 3;
+    d->saturated = fabsf(vt_margin_f32(g->z, g->label, g->classes)) > UNDERFLOW;
     set_check_bit(d, VT_CHECK_ATTENTION, is_attention_saturated(g));
-    float m0 = margin_gradient(g, g->x, label, g->dx);
-    zero_losses(g, label, d);
+    float m0 = margin_gradient(g, g->x, g->dx);
+    zero_losses(g, d);
     set_check_bit(d, VT_CHECK_ZERO, zero_gradient(g, d));
-    double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
-    set_check_bit(d, VT_CHECK_WRONG, is_gradient_wrong(g, label, m0, g->dx, image, fmin(v->eps / each / 10, STEP)));
-    add_random_signs(g, &r, 1 / 255.0, g->y);
-    margin_gradient(g, g->y, label, g->dy);
+    double each = v->eps / vt_box_diameter(v->norm, g->pixels);
+    set_check_bit(d, VT_CHECK_WRONG, is_gradient_wrong(g, m0, g->dx, fmin(each / 10, STEP)));
+    vt_random_step(g, g->key, 1 / 255.0);
+    margin_gradient(g, g->y, g->dy);
     set_check_bit(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
-    if (v->subject->remote) vt_claims_image(g, image, label, d);
+    if (v->subject->remote) vt_claims_image(g, d);
     return VT_OK;
 }

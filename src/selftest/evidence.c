@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "selftest/evidence.h"
-
+/* Turns what the parts found into hits and trials of each check. */
 #include <math.h>
 #include <stdlib.h>
 #include "core/sort.h"
 #include "models/arch.h"
+#include "selftest/tools.h"
 
 void vt_selftest_rates(vt_selftest *t) {
     static const struct {

@@ -54,10 +54,9 @@ static vt_status gather_samples(fit *f, vt_selftest_worker *g, vt_err *e) {
         for (size_t k = 0; k < n; k++) f->x[(size_t)i * n + k] = (a[k] + b[k]) / 2;
     }
     for (int i = 0; i < f->n; i++) {
-        vt_selftest_worker_logits(g, &g->model, f->x + (size_t)i * n, g->z, false);
+        vt_selftest_worker_logits(g, &g->model.c, f->x + (size_t)i * n, g->z, false);
         f->answer[i] = vt_argmax_f32(g->z, g->classes);
     }
-    g->forwards += f->n;
     return VT_OK;
 }
 
@@ -111,7 +110,7 @@ static vt_status make_probe(vt_model **out, fit *f, vt_selftest_worker *g, int d
         s = vt_classifier_open(&seen, bare, e);
     }
     for (int i = 0; s == VT_OK && bare && i < f->n; i++) {
-        vt_selftest_worker_logits(g, &seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false);
+        s = vt_classifier_logits(&seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false, e);
         g->forwards += (double)depth / m->config.depth;
     }
     if (s == VT_OK && bare) {
@@ -126,7 +125,7 @@ static vt_status make_probe(vt_model **out, fit *f, vt_selftest_worker *g, int d
     return s;
 }
 
-vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_selftest_worker *g, vt_err *e) {
+vt_status vt_probes_make(vt_selftest_worker *g, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
     fit f;
@@ -134,7 +133,7 @@ vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_selftest_worker *g, vt_
     if (s == VT_OK) s = gather_samples(&f, g, e);
     for (int i = 0; s == VT_OK && i < VT_PROBES; i++) { /* from the last block down, evenly */
         int cut = depth - i * depth / VT_PROBES;
-        if (cut != last) s = make_probe(&probes[i], &f, g, cut, e);
+        if (cut != last) s = make_probe(&g->probe[i].own, &f, g, cut, e);
         last = cut;
     }
     fit_free(&f);

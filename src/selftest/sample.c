@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "selftest/sample.h"
-
+/* How each image of a run ended, and samples of them. */
 #include <stdlib.h>
 #include "eval/result_index.h"
 #include "selftest/tools.h"

@@ -13,22 +13,6 @@
 enum { POINTS = 33, HALVINGS = 5, SCALES = 3, DRAWS = 2 };
 static const double scales[SCALES] = {1.0 / 16, 1.0 / 4, 1};
 
-/* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
-static double logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx) {
-    vt_selftest_worker_logits(g, &g->model, x, g->z, dx != NULL);
-    double d = (double)g->z[a] - (double)g->z[b];
-    if (!dx) {
-        g->forwards++;
-        return d;
-    }
-    float value, *target = g->o_model.target;
-    memset(target, 0, (size_t)g->classes * sizeof *target);
-    target[a] = 1, target[b] = -1;
-    vt_selftest_worker_backward(g, &g->model, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
-    g->gradients++;
-    return d;
-}
-
 static double dot(const float *a, const float *b, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
@@ -48,9 +32,8 @@ typedef struct walk {
 
 static void sample_segment(walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
-        w->f[i] = logit_difference(g, point_on_segment(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
-        w->slope[i] = 0;
-        for (size_t k = 0; k < g->pixels; k++) w->slope[i] += (double)g->dx[k] * ((double)y[k] - (double)g->x[k]);
+        w->f[i] = vt_logit_difference(g, point_on_segment(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
+        w->slope[i] = vt_promised(g, g->dx, y);
     }
 }
 
@@ -78,7 +61,7 @@ static double largest_jump(const walk *w, vt_selftest_worker *g, const float *y,
     double from = (most - 1) / (POINTS - 1.0), to = most / (POINTS - 1.0), low = w->f[most - 1], high = w->f[most];
     for (int i = 0; i < HALVINGS; i++) {
         double mid = (from + to) / 2,
-               f = logit_difference(g, point_on_segment(g, y, mid, g->attacker.x_adv), a, b, NULL);
+               f = vt_logit_difference(g, point_on_segment(g, y, mid, g->attacker.x_adv), a, b, NULL);
         if (fabs(f - low) > fabs(high - f))
             to = mid, high = f;
         else
@@ -93,14 +76,10 @@ static double scale_error(vt_selftest_worker *g, const vt_ball *ball, int a, int
     static const double least[SCALES] = {0.4, 0.1, 0}, most[SCALES] = {2.5, 6, 10};
     double worst = 0;
     for (int k = 0; k < SCALES; k++) {
-        double promised = 0;
-        vt_ball_step(ball, g->attacker.x_adv, g->dx, scales[k] * ball->eps);
-        for (size_t i = 0; i < g->pixels; i++) {
-            double to = fmin(fmax((double)g->x[i] - (double)g->attacker.x_adv[i], 0), 1);
-            g->attacker.x_adv[i] = (float)to;
-            promised += (double)g->dx[i] * ((double)g->attacker.x_adv[i] - (double)g->x[i]);
-        }
-        double ratio = (logit_difference(g, g->attacker.x_adv, a, b, NULL) - f0) / promised;
+        float *to = g->attacker.x_adv;
+        vt_ball_step(ball, to, g->dx, scales[k] * ball->eps);
+        for (size_t i = 0; i < g->pixels; i++) to[i] = (float)fmin(fmax((double)g->x[i] - (double)to[i], 0), 1);
+        double ratio = (vt_logit_difference(g, to, a, b, NULL) - f0) / vt_promised(g, g->dx, to);
         double off = fmax((1 - ratio) / (1 - least[k]), (ratio - 1) / (most[k] - 1));
         worst = off <= worst ? worst : off; /* NaN stays */
     }
@@ -118,7 +97,7 @@ static double gradient_roughness(vt_selftest_worker *g, vt_ball *ball, int a, in
         for (int i = 0; i < DRAWS; i++) {
             r.step = (uint32_t)(k * DRAWS + i);
             vt_ball_start_surface(ball, &r, g->y);
-            logit_difference(g, g->y, a, b, g->dy);
+            vt_logit_difference(g, g->y, a, b, g->dy);
             cosine += dot(g->dx, g->dy, g->pixels) / (length * sqrt(dot(g->dy, g->dy, g->pixels))) / DRAWS;
         }
         double off = (1 - cosine) / (1 - least[k]);
@@ -131,11 +110,12 @@ static double gradient_roughness(vt_selftest_worker *g, vt_ball *ball, int a, in
 /* One minus the cosine of the float32 and the double gradient, or the share of pixels on whose sign they differ if that
  * is more. */
 static double backward_error(vt_selftest_worker *g, int a, int b) {
+    const vt_dataset *data = g->t->v->subject->data;
     double *dz = g->z64, both = 0, f = 0, d = 0, signs = 0, n = (double)g->pixels;
     for (size_t i = 0; i < g->pixels; i++) g->wide[i] = (double)g->x[i];
     vt_session_forward_f64(g->look64, g->wide, 1, true);
     memset(dz, 0, (size_t)g->t->v->subject->model->config.classes * sizeof *dz);
-    dz[vt_selftest_worker_class(g, a)] = 1, dz[vt_selftest_worker_class(g, b)] = -1;
+    dz[data->restricted ? data->head[a] : a] = 1, dz[data->restricted ? data->head[b] : b] = -1;
     vt_session_backward_f64(g->look64, dz, g->wide, NULL);
     g->forwards += VT_COST_DOUBLE;
     for (size_t i = 0; i < g->pixels; i++) {
@@ -148,28 +128,27 @@ static double backward_error(vt_selftest_worker *g, int a, int b) {
 
 vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e) {
     const vt_eval_options *v = g->t->v;
-    double n = (double)g->pixels, each = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(n) : n;
+    double each = vt_box_diameter(v->norm, g->pixels);
     vt_ball ball;
     walk w;
-    int label, b;
+    int b;
     float *y = g->planted;
-    VT_TRY(vt_subject_image(v->subject, image, g->x, &label, e));
+    VT_TRY(vt_selftest_worker_take(g, image, "selftest scale", e));
     VT_TRY(vt_subject_image(v->subject, partner, y, &b, e));
-    vt_rng r = vt_selftest_key(g->t, "selftest scale", image);
-    vt_classifier_begin(&g->model, &r);
+    const int label = g->label;
     vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->attacker.lo,
                  g->attacker.hi);
-    logit_difference(g, y, 0, 1, NULL);
+    vt_logit_difference(g, y, 0, 1, NULL);
     b = vt_argmax_f32(g->z, g->classes);
     if (b == label) b = vt_runner_up(g->z, g->classes, label);
     sample_segment(&w, g, y, label, b);
     s->value[VT_SCALE_SEGMENT] = largest_jump(&w, g, y, label, b);
     s->value[VT_SCALE_PATH] = path_error(&w);
-    logit_difference(g, g->x, 0, 1, NULL);
+    vt_logit_difference(g, g->x, 0, 1, NULL);
     b = vt_runner_up(g->z, g->classes, label);
-    double f0 = logit_difference(g, g->x, label, b, g->dx);
+    double f0 = vt_logit_difference(g, g->x, label, b, g->dx);
     s->value[VT_SCALE_STEP] = scale_error(g, &ball, label, b, f0);
-    s->value[VT_SCALE_ROUGH] = gradient_roughness(g, &ball, label, b, r);
+    s->value[VT_SCALE_ROUGH] = gradient_roughness(g, &ball, label, b, g->key);
     s->backward = g->look64 != NULL;
     if (s->backward) s->value[VT_SCALE_BACKWARD] = backward_error(g, label, b);
     return VT_OK;

@@ -8,8 +8,6 @@
 #include "core/threads.h"
 #include "models/roles.h"
 #include "models/wrap/sensors.h"
-#include "selftest/evidence.h"
-#include "selftest/sample.h"
 #include "selftest/tools.h"
 
 enum {
@@ -58,17 +56,17 @@ typedef struct part {
     vt_selftest *t;
     vt_selftest_worker *workers;
     const int32_t *images;
-    vt_attack tools[VT_TOOL_COUNT];
     bool witness;
     vt_standing *standing; /* of t->v->images */
     float *glance;         /* [GLANCE_MOST, classes] */
-    vt_direct *direct;
-    vt_scale *scale;
-    vt_strength *strength;
-    vt_ways *ways;
+    vt_direct direct[DIRECT_MOST];
+    vt_scale scale[SCALE_MOST];
+    vt_strength strength[ATTACKED_MOST];
+    size_t strength_from; /* of those that are made now */
+    vt_ways ways[OTHER_MOST];
+    vt_active_bits active[ACTIVE_MOST];
     vt_wakeup *wakeup; /* [points inside the network, woken] */
     size_t woken, scouts;
-    vt_active_bits *active;
     int32_t *survivors; /* left by the run, or by part 3 */
     size_t n_survivors;
     kind kind;
@@ -79,28 +77,20 @@ typedef struct part {
 } part;
 
 static vt_status clean_image(vt_selftest_worker *g, int32_t image, vt_standing *s, vt_err *e) {
-    int label;
-    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
-    vt_rng r = vt_selftest_key(g->t, "clean", image);
-    vt_classifier_begin(&g->model, &r);
-    vt_selftest_worker_logits(g, &g->model, g->x, g->z, false);
-    g->forwards++;
+    VT_TRY(vt_selftest_worker_take(g, image, "clean", e));
+    vt_selftest_worker_logits(g, &g->model.c, g->x, g->z, false);
     for (int k = 0; k < g->classes; k++)
         if (!isfinite(g->z[k])) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     s->pred = vt_argmax_f32(g->z, g->classes);
-    s->right = s->pred == label;
+    s->right = s->pred == g->label;
     return VT_OK;
 }
 
 /* The logits of an image of the run; the last of the part's n is a picture of noise. */
 static vt_status glance_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
-    int label;
-    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &label, e));
-    vt_rng r = vt_selftest_key(g->t, "selftest glance", image);
-    if (i + 1 == p->progress.total) vt_rng_uniforms(&r, g->x, g->pixels);
-    vt_classifier_begin(&g->model, &r);
-    vt_selftest_worker_logits(g, &g->model, g->x, p->glance + i * (size_t)g->classes, false);
-    g->forwards++;
+    VT_TRY(vt_selftest_worker_take(g, image, "selftest glance", e));
+    if (i + 1 == p->progress.total) vt_rng_uniforms(&g->key, g->x, g->pixels);
+    vt_selftest_worker_logits(g, &g->model.c, g->x, p->glance + i * (size_t)g->classes, false);
     return VT_OK;
 }
 
@@ -115,17 +105,17 @@ static vt_status one_image(part *p, vt_selftest_worker *g, int32_t image, size_t
     case SCALE:
         return vt_scale_image(g, image, vt_partner(p->t, p->standing, image), &p->scale[i], e);
     case STRENGTH:
-        return vt_strength_image(g, p->tools, image, p->witness, &p->strength[i], e);
+        return vt_strength_image(g, image, p->witness, &p->strength[p->strength_from + i], e);
     case WAKEUP: /* an item is a point, not an image */
         return vt_wakeup_point(g, (int)image, p->survivors, p->woken, p->scouts, p->wakeup + (size_t)i * p->woken, e);
     case OTHER:
-        return vt_ways_image(g, p->tools, image, &p->ways[i], e);
+        return vt_ways_image(g, image, &p->ways[i], e);
     case SEARCH:
-        return vt_square_image(g, p->tools, image, &p->ways[i], e);
+        return vt_square_image(g, image, &p->ways[i], e);
     case ACTIVE:
         return vt_active_image(g, image, &p->active[i], e);
     default:
-        return vt_again_image(g, p->tools, image, &p->ways[i], e);
+        return vt_again_image(g, image, &p->ways[i], e);
     }
 }
 
@@ -301,12 +291,10 @@ static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
 
 /* White-box attacks on n more images of part 3. */
 static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e) {
-    size_t done = (size_t)p->t->attacked;
-    p->strength += done; /* behind those that are there */
-    vt_status s = run_part(p, STRENGTH, images + done, n, &p->t->cost, e);
-    if (s == VT_OK) vt_count_strength(p->t, p->strength, images + done, n);
-    p->strength -= done;
-    return s;
+    size_t done = p->strength_from = (size_t)p->t->attacked;
+    VT_TRY(run_part(p, STRENGTH, images + done, n, &p->t->cost, e));
+    vt_count_strength(p->t, p->strength + done, images + done, n);
+    return VT_OK;
 }
 
 /* After a run: at several strengths, on a sample of right images. */
@@ -455,40 +443,18 @@ static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
     return t->grade == VT_GRADE_DOUBTFUL || t->grade == VT_GRADE_MASKED ? retry_survivors(p, e) : VT_OK;
 }
 
-static vt_status part_open(part *p, vt_selftest *t, vt_err *e) {
-    size_t n = t->v->n_images + 1;
-    *p = (part){.t = t};
-    pthread_mutex_init(&p->lock, NULL);
-    p->standing = calloc(n, sizeof *p->standing), p->survivors = calloc(n, sizeof *p->survivors);
-    p->direct = calloc(DIRECT_MOST, sizeof *p->direct), p->scale = calloc(SCALE_MOST, sizeof *p->scale);
-    p->strength = calloc(ATTACKED_MOST, sizeof *p->strength), p->ways = calloc(OTHER_MOST, sizeof *p->ways);
-    p->active = calloc(ACTIVE_MOST, sizeof *p->active);
-    p->glance = calloc(GLANCE_MOST * (size_t)vt_subject_classes(t->v->subject), sizeof *p->glance);
-    if (p->standing && p->glance && p->survivors && p->direct && p->scale && p->strength && p->ways && p->active)
-        return vt_tools_parse(p->tools, t->v->norm, e);
-    return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
-}
-
-static void part_close(part *p) {
-    void *blocks[] = {p->standing, p->glance, p->survivors, p->direct, p->scale,
-                      p->strength, p->ways,   p->active,    p->wakeup};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
-    vt_tools_free(p->tools);
-    pthread_mutex_destroy(&p->lock);
-}
-
 vt_status vt_selftest_run(vt_selftest *t, vt_err *e) {
     double forward, gradient;
-    size_t n = t->v->n_images;
-    part p;
+    size_t n = t->v->n_images + 1;
     vt_subject_flops(t->v->subject, &forward, &gradient);
     t->ratio = gradient / forward;
     vt_selftest_rates(t);
-    int32_t *images = calloc(2 * (n + 1), sizeof *images);
-    vt_status s = part_open(&p, t, e);
-    if (s == VT_OK && !images) s = vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
-    if (s == VT_OK) s = run_all(&p, images, images + n + 1, e);
-    free(images);
-    part_close(&p);
+    part p = {.t = t, .standing = calloc(n, sizeof *p.standing), .survivors = calloc(3 * n, sizeof *p.survivors)};
+    p.glance = calloc(GLANCE_MOST * (size_t)vt_subject_classes(t->v->subject), sizeof *p.glance);
+    pthread_mutex_init(&p.lock, NULL);
+    vt_status s = p.standing && p.survivors && p.glance ? run_all(&p, p.survivors + n, p.survivors + 2 * n, e)
+                                                        : vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
+    pthread_mutex_destroy(&p.lock);
+    free(p.standing), free(p.survivors), free(p.glance), free(p.wakeup);
     return s;
 }

@@ -10,134 +10,131 @@
 #include "models/twin.h"
 #include "models/wrap/restrict.h"
 
+static const char *const specs[VT_TOOL_COUNT] = {
+    [VT_TOOL_HALF] = "apgd-ce:steps=25",
+    [VT_TOOL_BRIEF] = "apgd-ce:steps=10",
+    [VT_TOOL_CE] = "apgd-ce:steps=100",
+    [VT_TOOL_T] = "apgd-t:steps=50,targets=3",
+    [VT_TOOL_WHOLE] = "apgd-t:steps=50,targets=3",
+    [VT_TOOL_SQUARE] = "square:queries=1000",
+    [VT_TOOL_TRANSFER] = "pgd:loss=margin,steps=20",
+    [VT_TOOL_SMOOTH] = "smooth-pgd:steps=8,draws=6",
+    [VT_TOOL_LONG] = "square:queries=5000",
+};
+
 /* ---- worker ---- */
 
-/* Scratch of the hungriest: of the run's attack and of the tools. */
-static vt_status largest_work(size_t *most, const vt_selftest *t, const vt_task *dims, vt_err *e) {
-    vt_attack tools[VT_TOOL_COUNT] = {0};
-    *most = t->attack ? vt_attacker_work(t->attack, dims) : 1;
-    vt_status s = vt_tools_parse(tools, t->v->norm, e);
-    for (int i = 0; s == VT_OK && i < VT_TOOL_COUNT; i++) {
-        size_t need = vt_attacker_work(&tools[i], dims);
-        if (need > *most) *most = need;
+/* The tools, and an attacker with scratch for the hungriest of them and of the attack under test. */
+static vt_status open_attacker(vt_selftest_worker *g, vt_err *e) {
+    vt_task dims = vt_attacker_dims(vt_subject_shape(g->t->v->subject), g->classes, NULL);
+    size_t most = g->t->attack ? vt_attacker_work(g->t->attack, &dims) : 1;
+    for (int i = 0; i < VT_TOOL_COUNT; i++) {
+        VT_TRY(vt_attack_parse(&g->tools[i], specs[i], g->t->v->norm, e));
+        size_t need = vt_attacker_work(&g->tools[i], &dims);
+        if (need > most) most = need;
     }
-    vt_tools_free(tools);
-    return s;
+    return vt_attacker_open(&g->attacker, dims.shape, most, e);
+}
+
+static vt_status open_oracle(vt_selftest_net *net, const vt_selftest *t, vt_err *e) {
+    VT_TRY(vt_oracle_open(&net->o, &net->c, e));
+    net->o.interrupt = t->v->interrupt;
+    return VT_OK;
 }
 
 static vt_status open_active(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
-    const vt_eval_options *v = g->t->v;
-    int points = VT_ACTIVE_INNER + 2;
+    const vt_subject *s = g->t->v->subject;
+    size_t n = VT_ACTIVE_INNER + 2;
     if (!g->phi)
-        return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace",
-                       v->subject->model->path ? v->subject->model->path : "the model");
+        return vt_fail(e, VT_E_UNKNOWN, "%s: no head to replace", s->model->path ? s->model->path : "the model");
     if (!first) {
-        VT_TRY(vt_other_head(&g->m_features, v->subject->model, (int)g->phi, e));
-        vt_head_set(g->m_features, NULL, NULL, (int)g->phi, g->phi);
+        VT_TRY(vt_other_head(&g->features.own, s->model, (int)g->phi, e));
+        vt_head_set(g->features.own, NULL, NULL, (int)g->phi, g->phi);
     }
-    VT_TRY(vt_other_head(&g->m_two, v->subject->model, 2, e));
-    VT_TRY(vt_classifier_open(&g->features, first ? first->m_features : g->m_features, e));
-    VT_TRY(vt_wrap_classifier(&v->subject->wrap, &g->features, true, e));
-    VT_TRY(vt_classifier_open(&g->two, g->m_two, e));
-    VT_TRY(vt_wrap_classifier(&v->subject->wrap, &g->two, true, e));
-    VT_TRY(vt_oracle_open(&g->o_two, &g->two, e));
-    g->o_two.interrupt = v->interrupt;
-    size_t n = (size_t)points;
+    VT_TRY(vt_other_head(&g->two.own, s->model, 2, e));
+    VT_TRY(vt_classifier_open(&g->features.c, first ? first->features.own : g->features.own, e));
+    VT_TRY(vt_wrap_classifier(&s->wrap, &g->features.c, true, e));
+    VT_TRY(vt_classifier_open(&g->two.c, g->two.own, e));
+    VT_TRY(vt_wrap_classifier(&s->wrap, &g->two.c, true, e));
+    VT_TRY(open_oracle(&g->two, g->t, e));
     g->points = vt_alloc(n * g->phi * sizeof *g->points);
     g->fit = vt_alloc((n * n + 4 * n + 8 * g->phi + 16) * sizeof *g->fit);
     return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
 }
 
-int vt_runner_up(const float *z, int classes, int than) {
-    int best = than ? 0 : 1;
-    for (int k = 0; k < classes; k++)
-        if (k != than && z[k] > z[best]) best = k;
-    return best;
-}
-
-int vt_selftest_worker_class(const vt_selftest_worker *g, int k) {
-    return g->t->v->subject->data->restricted ? g->t->v->subject->data->head[k] : k;
-}
-
 static vt_status allocate_buffers(vt_selftest_worker *g, vt_err *e) {
-    size_t bytes = g->pixels * sizeof(float), k = (size_t)g->t->v->subject->model->config.classes + 2;
-    float **pixels[] = {&g->x, &g->y, &g->dx, &g->dy, &g->planted};
-    for (int i = 0; i < 5; i++)
-        if (!(*pixels[i] = vt_alloc(bytes))) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
-    g->z = vt_alloc(3 * k * sizeof *g->z);
-    g->z64 = vt_alloc((size_t)vt_classifier_votes(&g->model) * k * sizeof *g->z64);
-    g->wide = vt_alloc(g->pixels * sizeof *g->wide);
-    return g->z && g->z64 && g->wide ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
-}
-
-/* A classifier of a network of our own, and its oracle. */
-static vt_status open_other(vt_selftest_worker *g, vt_classifier *c, vt_oracle *o, const vt_model *m, bool restrict_it,
-                            vt_err *e) {
-    const vt_eval_options *v = g->t->v;
-    VT_TRY(restrict_it ? vt_subject_other(c, v->subject, m, e) : vt_classifier_open(c, m, e));
-    VT_TRY(vt_oracle_open(o, c, e));
-    o->interrupt = v->interrupt;
+    size_t n = g->pixels, k = (size_t)g->t->v->subject->model->config.classes + 2;
+    g->x = vt_alloc((5 * n + 3 * k) * sizeof *g->x);
+    g->wide = vt_alloc((n + (size_t)vt_classifier_votes(&g->model.c) * k) * sizeof *g->wide);
+    if (!g->x || !g->wide) return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+    g->y = g->x + n, g->dx = g->y + n, g->dy = g->dx + n, g->planted = g->dy + n, g->z = g->planted + n;
+    g->z64 = g->wide + n;
     return VT_OK;
 }
 
 static vt_status open_probes(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
-    if (!first) VT_TRY(vt_probes_make(g->m_probe, g, e));
+    if (!first) VT_TRY(vt_probes_make(g, e));
     for (int i = 0; i < VT_PROBES; i++) {
-        const vt_model *m = first ? first->m_probe[i] : g->m_probe[i];
-        if (m) VT_TRY(open_other(g, &g->probe[i], &g->o_probe[i], m, false, e));
+        const vt_model *m = first ? first->probe[i].own : g->probe[i].own;
+        if (!m) continue;
+        VT_TRY(vt_classifier_open(&g->probe[i].c, m, e));
+        VT_TRY(open_oracle(&g->probe[i], g->t, e));
     }
     return VT_OK;
 }
 
 vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
                                   unsigned needs, vt_err *e) {
-    const vt_eval_options *v = t->v;
-    size_t work;
-    if (v->subject->remote) needs = 0; /* it shows neither attention nor weights */
-    *g = (vt_selftest_worker){.t = t,
-                              .pixels = vt_subject_pixels(v->subject),
-                              .phi = vt_feature_count(v->subject->model)};
-    g->classes = vt_subject_classes(v->subject);
-    vt_task dims = vt_attacker_dims(vt_subject_shape(v->subject), g->classes, NULL);
-    VT_TRY(largest_work(&work, t, &dims, e));
-    VT_TRY(vt_attacker_open(&g->attacker, dims.shape, work, e));
-    VT_TRY(vt_subject_classifier(&g->model, v->subject, e));
+    const vt_subject *s = t->v->subject;
+    if (s->remote) needs = 0; /* it shows neither attention nor weights */
+    *g = (vt_selftest_worker){.t = t, .pixels = vt_subject_pixels(s), .phi = vt_feature_count(s->model)};
+    g->classes = vt_subject_classes(s);
+    VT_TRY(open_attacker(g, e));
+    VT_TRY(vt_subject_classifier(&g->model.c, s, e));
     VT_TRY(allocate_buffers(g, e));
-    VT_TRY(vt_oracle_open(&g->o_model, &g->model, e));
-    g->o_model.interrupt = v->interrupt;
-    const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
+    VT_TRY(open_oracle(&g->model, t, e));
+    const vt_arch *arch = vt_arch_find(s->model->config.arch);
     if (needs & VT_NEED_LOOK && arch && arch->shows_attention)
-        VT_TRY(vt_session_open_f32(&g->look, v->subject->model, 1, VT_GRAD_INPUT, e));
-    bool covered = v->subject->wrap.def && v->subject->wrap.def->cover;
-    if (needs & VT_NEED_DOUBLE && !covered)
-        VT_TRY(vt_session_open_f64(&g->look64, v->subject->model, 1, VT_GRAD_INPUT, e));
+        VT_TRY(vt_session_open_f32(&g->look, s->model, 1, VT_GRAD_INPUT, e));
+    if (needs & VT_NEED_DOUBLE && !(s->wrap.def && s->wrap.def->cover))
+        VT_TRY(vt_session_open_f64(&g->look64, s->model, 1, VT_GRAD_INPUT, e));
     if (needs & VT_NEED_TWIN) {
-        if (!first) VT_TRY(vt_model_twin(&g->m_twin, v->subject->model, v->seed, e));
-        VT_TRY(open_other(g, &g->twin, &g->o_twin, first ? first->m_twin : g->m_twin, true, e));
+        if (!first) VT_TRY(vt_model_twin(&g->twin.own, s->model, t->v->seed, e));
+        VT_TRY(vt_subject_other(&g->twin.c, s, first ? first->twin.own : g->twin.own, e));
+        VT_TRY(open_oracle(&g->twin, t, e));
     }
     if (needs & VT_NEED_PROBES) VT_TRY(open_probes(g, first, e));
     return needs & VT_NEED_ACTIVE ? open_active(g, first, e) : VT_OK;
 }
 
+static void close_net(vt_selftest_net *net) {
+    vt_oracle_close(&net->o);
+    vt_classifier_close(&net->c);
+    vt_model_close(net->own);
+}
+
 void vt_selftest_worker_close(vt_selftest_worker *g) {
-    void *blocks[] = {g->x, g->y, g->dx, g->dy, g->z, g->z64, g->points, g->fit, g->planted, g->wide};
     vt_attacker_close(&g->attacker);
-    for (int i = 0; i < VT_PROBES; i++) {
-        vt_oracle_close(&g->o_probe[i]);
-        vt_classifier_close(&g->probe[i]);
-        vt_model_close(g->m_probe[i]);
-    }
-    vt_oracle_close(&g->o_model), vt_oracle_close(&g->o_twin), vt_oracle_close(&g->o_two);
-    vt_classifier_close(&g->model), vt_classifier_close(&g->twin);
-    vt_classifier_close(&g->features), vt_classifier_close(&g->two);
+    for (int i = 0; i < VT_TOOL_COUNT; i++) vt_attack_free(&g->tools[i]);
+    for (int i = 0; i < VT_PROBES; i++) close_net(&g->probe[i]);
+    close_net(&g->model), close_net(&g->twin), close_net(&g->features), close_net(&g->two);
     vt_session_close_f32(g->look);
     vt_session_close_f64(g->look64);
-    vt_model_close(g->m_twin), vt_model_close(g->m_features), vt_model_close(g->m_two);
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
+    free(g->x), free(g->wide), free(g->points), free(g->fit);
     *g = (vt_selftest_worker){0};
 }
 
+vt_status vt_selftest_worker_take(vt_selftest_worker *g, int32_t image, const char *purpose, vt_err *e) {
+    VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &g->label, e));
+    g->image = image;
+    if (!purpose) return VT_OK;
+    g->key = vt_selftest_key(g->t, purpose, image);
+    vt_classifier_begin(&g->model.c, &g->key);
+    return VT_OK;
+}
+
 void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep) {
+    g->forwards += !keep;
     if (!g->failed.code && vt_classifier_logits(c, x, z, keep, &g->failed) == VT_OK) return;
     memset(z, 0, (size_t)c->classes * sizeof *z);
 }
@@ -159,52 +156,86 @@ vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image)
     return (vt_rng){.seed = t->v->seed, .purpose = vt_rng_purpose(purpose), .image = (uint32_t)image};
 }
 
+/* ---- measures that several parts take ---- */
+
+int vt_runner_up(const float *z, int classes, int than) {
+    int best = than ? 0 : 1;
+    for (int k = 0; k < classes; k++)
+        if (k != than && z[k] > z[best]) best = k;
+    return best;
+}
+
+double vt_box_diameter(vt_norm norm, size_t n) {
+    return norm == VT_LINF ? 1 : norm == VT_L2 ? sqrt((double)n) : (double)n;
+}
+
+double vt_logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx) {
+    vt_selftest_worker_logits(g, &g->model.c, x, g->z, dx != NULL);
+    double d = (double)g->z[a] - (double)g->z[b];
+    if (!dx) return d;
+    float value, *target = g->model.o.target;
+    memset(target, 0, (size_t)g->classes * sizeof *target);
+    target[a] = 1, target[b] = -1;
+    vt_selftest_worker_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
+    g->gradients++;
+    return d;
+}
+
+double vt_promised(const vt_selftest_worker *g, const float *dx, const float *y) {
+    double sum = 0;
+    for (size_t i = 0; i < g->pixels; i++) sum += (double)dx[i] * ((double)y[i] - (double)g->x[i]);
+    return sum;
+}
+
+void vt_random_step(vt_selftest_worker *g, vt_rng r, double h) {
+    for (size_t i = 0; i < g->pixels; i++)
+        g->y[i] = (float)fmin(fmax((double)g->x[i] + (vt_rng_bits(&r, i) >> 31 ? h : -h), 0), 1);
+}
+
 /* ---- attacks ---- */
 
 vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
                         vt_err *e) {
-    const vt_eval_options *v = g->t->v;
-    vt_task a = {.clean = g->x, .label = t->label, .classes = t->classes, .norm = v->norm, .eps = t->eps};
-    a.mode = t->to_the_end ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH,
-    a.rng = vt_selftest_key(g->t, t->purpose, t->image);
-    vt_status s = vt_attacker_run(&g->attacker, t->o, stage, &a);
-    g->forwards += (double)t->o->forwards, g->gradients += (double)t->o->gradients;
+    vt_norm norm = g->t->v->norm;
+    vt_oracle *o = &t->net->o;
+    vt_task a = {.clean = g->x, .label = t->label, .classes = t->judge->classes, .norm = norm, .eps = t->eps};
+    a.mode = t->to_the_end ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
+    a.rng = vt_selftest_key(g->t, t->purpose, g->image);
+    vt_status s = vt_attacker_run(&g->attacker, o, stage, &a);
+    g->forwards += (double)o->forwards, g->gradients += (double)o->gradients;
     if (s == VT_INTERRUPTED) return s;
     *broken = false;
     if (s == VT_E_NUMERIC) return VT_OK; /* beyond float's range: says nothing of gradients */
     if (s != VT_OK)
-        return vt_fail(e, s, "image %d: %s failed in the self-test: %.1800s", t->image, stage->def->name,
-                       vt_attacker_why(t->o, s));
+        return vt_fail(e, s, "image %d: %s failed in the self-test: %.1800s", g->image, stage->def->name,
+                       vt_attacker_why(o, s));
     vt_verdict d;
-    if (t->judge != t->o->model) vt_classifier_begin(t->judge, &a.rng);
-    VT_TRY(vt_verify(&d, t->judge, g->x, g->attacker.at, t->label, v->norm, t->eps, g->z, g->z64, e));
-    g->forwards += t->judge != t->o->model;
+    if (t->judge != o->model) vt_classifier_begin(t->judge, &a.rng);
+    VT_TRY(vt_verify(&d, t->judge, g->x, g->attacker.at, t->label, norm, t->eps, g->z, g->z64, e));
+    g->forwards += t->judge != o->model;
     *broken = d.broken && d.finite;
     return VT_OK;
 }
 
-/* Corners: each coordinate by +eps or -eps, then into the box. */
-static void draw_corner(const vt_ball *b, const vt_rng *r, float *out) {
-    for (size_t i = 0; i < b->n; i++) out[i] = vt_rng_bits(r, i) >> 31 ? b->hi[i] : b->lo[i];
+void vt_draw_corner(const vt_ball *b, const vt_rng *r, float *out) {
+    if (b->norm == VT_LINF)
+        for (size_t i = 0; i < b->n; i++) out[i] = vt_rng_bits(r, i) >> 31 ? b->hi[i] : b->lo[i];
+    else
+        vt_ball_start_surface(b, r, out);
 }
 
-vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int classes, int32_t image, int q,
-                       bool corners, bool *broken) {
+vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int q, bool corners, bool *broken) {
     const vt_eval_options *v = g->t->v;
     vt_ball ball;
     vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
-    vt_rng r = vt_selftest_key(g->t, corners ? "selftest corners" : "selftest surface", image);
+    vt_rng r = vt_selftest_key(g->t, corners ? "selftest corners" : "selftest surface", g->image);
     *broken = false;
     for (int i = 0; i < q && !*broken; i++) {
         if (v->interrupt && *v->interrupt) return VT_INTERRUPTED;
         r.step = (uint32_t)i + 1;
-        if (corners && v->norm == VT_LINF)
-            draw_corner(&ball, &r, g->y);
-        else
-            vt_ball_start_surface(&ball, &r, g->y);
+        (corners ? vt_draw_corner : vt_ball_start_surface)(&ball, &r, g->y);
         vt_selftest_worker_logits(g, c, g->y, g->z, false);
-        g->forwards++;
-        *broken = vt_argmax_f32(g->z, classes) != label;
+        *broken = vt_argmax_f32(g->z, c->classes) != label;
     }
     return VT_OK;
 }

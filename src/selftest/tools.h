@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The networks, oracles and buffers of one thread of the self-test, and the functions of its parts. */
+/* The inside of the self-test: which images it looks at, the networks, oracles and buffers of one thread, its parts,
+ * and how what they found is counted. */
 #ifndef VT_SELFTEST_TOOLS_H
 #define VT_SELFTEST_TOOLS_H
 
@@ -7,7 +8,29 @@
 #include "models/net/session.h"
 #include "models/net/session64.h"
 #include "models/surgery.h"
-#include "selftest/checks.h"
+#include "selftest/selftest.h"
+
+/* ---- images ---- */
+
+typedef struct vt_standing {
+    int32_t pred;
+    bool right, white, broken; /* right; broken by an attack that follows gradients; by any */
+    bool random, random_broke; /* a random search tried it; and broke it */
+    bool looked;               /* some check was made on it */
+} vt_standing;
+
+/* s [t->v->n_images], in the order of t->v->images, from the ledger; *cost: forward-equivalents of the whole run. */
+void vt_standings(const vt_selftest *t, vt_standing *s, double *cost);
+/* Right images into `images` [n_images], in an order drawn by the seed: any first part of it is a uniform sample. Those
+ * that no attack broke come first with `survivors_first`. *n: how many. */
+vt_status vt_sample(const vt_selftest *t, const vt_standing *s, bool survivors_first, int32_t *images, size_t *n,
+                    vt_err *e);
+/* That of one of the run's images. */
+vt_standing *vt_standing_of(const vt_selftest *t, vt_standing *s, int32_t image);
+/* Another image for `image`, of another predicted class where there is one. */
+int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image);
+
+/* ---- one thread ---- */
 
 /* What a double gradient costs, in float32 forwards: its loops are plain (measured: 6 to 7), and it reads every weight
  * anew. */
@@ -17,48 +40,6 @@ enum { VT_PROBES = 6 };
 
 /* What a part needs open, beside the model. */
 enum { VT_NEED_LOOK = 1, VT_NEED_DOUBLE = 2, VT_NEED_TWIN = 4, VT_NEED_PROBES = 8, VT_NEED_ACTIVE = 16 };
-
-typedef struct vt_selftest_worker {
-    const vt_selftest *t;
-    int classes;
-    vt_classifier model, twin, features, two, probe[VT_PROBES]; /* two: with a head of two classes */
-    vt_oracle o_model, o_twin, o_two, o_probe[VT_PROBES];
-    vt_session_f32 *look;   /* to see the attention of the network itself; NULL: its architecture does not show it */
-    vt_session_f64 *look64; /* its gradients in double; NULL where a wrap stands around it */
-    vt_model *m_twin, *m_features, *m_two, *m_probe[VT_PROBES];
-    size_t pixels, phi; /* phi: features */
-    vt_attacker attacker;
-    float *x, *y, *z, *dx, *dy;
-    double *z64, *wide; /* wide [pixels] */
-    /* active test: features of all points [points, phi] and its scratch */
-    float *points;
-    double *fit;
-    float *planted; /* [pixels] */
-    double forwards, gradients;
-    vt_err failed; /* the first failure of a model since vt_selftest_worker_said */
-} vt_selftest_worker;
-
-/* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
- * one), which must be closed last. */
-vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
-                                  unsigned needs, vt_err *e);
-void vt_selftest_worker_close(vt_selftest_worker *g); /* accepts a zeroed one */
-/* vt_classifier_logits and _backward of one of the worker's networks. After a failure, which g->failed keeps, all
- * answers are zero; a part asks vt_selftest_worker_said at its end. */
-void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep);
-void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
-                                 float *dx);
-vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e);
-/* The largest of the logits z [classes], that of `than` left out. */
-int vt_runner_up(const float *z, int classes, int than);
-/* The model's output that stands for class k of the data. */
-int vt_selftest_worker_class(const vt_selftest_worker *g, int k);
-
-/* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; NULL
- * where it cannot be cut. */
-vt_status vt_probes_make(vt_model *probes[VT_PROBES], vt_selftest_worker *g, vt_err *e);
-
-vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
 
 /* Attacks that the self-test runs. */
 typedef enum vt_tool {
@@ -73,26 +54,83 @@ typedef enum vt_tool {
     VT_TOOL_LONG,
     VT_TOOL_COUNT
 } vt_tool;
-vt_status vt_tools_parse(vt_attack tools[VT_TOOL_COUNT], vt_norm norm, vt_err *e);
-void vt_tools_free(vt_attack tools[VT_TOOL_COUNT]);
 
-/* Runs one stage against `o` and lets the separate code judge the point on `judge`. g->x is the image; o's classifier
- * may be another one (a twin). The point stays in g->attacker.x_adv where it runs to the end. */
+/* A network and its oracle. own: made for the self-test; the first thread's serves all. */
+typedef struct vt_selftest_net {
+    vt_model *own;
+    vt_classifier c;
+    vt_oracle o;
+} vt_selftest_net;
+
+typedef struct vt_selftest_worker {
+    const vt_selftest *t;
+    int classes;
+    vt_selftest_net model, twin, features, two, probe[VT_PROBES]; /* two: with a head of two classes */
+    vt_session_f32 *look;   /* to see the attention of the network itself; NULL: its architecture does not show it */
+    vt_session_f64 *look64; /* its gradients in double; NULL where a wrap stands around it */
+    size_t pixels, phi;     /* phi: features */
+    vt_attack tools[VT_TOOL_COUNT];
+    vt_attacker attacker;
+    int32_t image; /* under test, with its label, its pixels x, and the draws of its part */
+    int label;
+    vt_rng key;
+    float *x, *y, *z, *dx, *dy, *planted; /* one block: [pixels], z [3, classes + 2] */
+    double *wide, *z64;                   /* one block: wide [pixels], z64 [votes, classes + 2] */
+    /* active test: features of all points [points, phi] and its scratch */
+    float *points;
+    double *fit;
+    double forwards, gradients;
+    vt_err failed; /* the first failure of a model since vt_selftest_worker_said */
+} vt_selftest_worker;
+
+/* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
+ * one), which must be closed last. */
+vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
+                                  unsigned needs, vt_err *e);
+void vt_selftest_worker_close(vt_selftest_worker *g); /* accepts a zeroed one */
+/* Reads an image; with a purpose the model begins on it by the key of that purpose. */
+vt_status vt_selftest_worker_take(vt_selftest_worker *g, int32_t image, const char *purpose, vt_err *e);
+/* vt_classifier_logits and _backward of one of the worker's networks. After a failure, which g->failed keeps, all
+ * answers are zero; a part asks vt_selftest_worker_said at its end. A forward that is not kept for a gradient, which
+ * has its own price, is counted. */
+void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep);
+void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
+                                 float *dx);
+vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e);
+/* The largest of the logits z [classes], that of `than` left out. */
+int vt_runner_up(const float *z, int classes, int than);
+/* The radius at which a ball holds all pictures of n values, wherever it lies. */
+double vt_box_diameter(vt_norm norm, size_t n);
+/* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
+double vt_logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx);
+/* What the gradient dx promises of the way from g->x to y. */
+double vt_promised(const vt_selftest_worker *g, const float *dx, const float *y);
+/* g->y: x + h in a direction of random signs, in the box. (Along the gradient itself a part of it would look like all.)
+ */
+void vt_random_step(vt_selftest_worker *g, vt_rng r, double h);
+/* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; own
+ * is NULL where it cannot be cut. */
+vt_status vt_probes_make(vt_selftest_worker *g, vt_err *e);
+vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
+
+/* Runs a stage on the image against net's oracle, which may be another network's than `judge`, by which the separate
+ * code judges the point. It stays in g->attacker.x_adv where it runs to the end. */
 typedef struct vt_attack_trial {
-    vt_oracle *o;
+    vt_selftest_net *net;
     const vt_classifier *judge;
     double eps;
-    int label, classes;
-    int32_t image;
+    int label;
     const char *purpose;
     bool to_the_end; /* never leave early: what counts is the last point */
 } vt_attack_trial;
 vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
                         vt_err *e);
-/* q points of the ball, half on its surface, half in its corners (linf; l2: all on the surface): is one of them
- * misclassified? */
-vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int classes, int32_t image, int q,
-                       bool corners, bool *broken);
+/* A corner of the ball in linf, else a point of its surface. */
+void vt_draw_corner(const vt_ball *b, const vt_rng *r, float *out);
+/* Is one of q points on the ball's surface, or in its corners, misclassified? */
+vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int q, bool corners, bool *broken);
+
+/* ---- parts ---- */
 
 /* Part 1: single points of one image. */
 typedef struct vt_direct {
@@ -102,8 +140,8 @@ typedef struct vt_direct {
     bool saturated;            /* a logit gap beyond which cross-entropy underflows */
     bool claims, again, clips; /* of a model in another process: looked at; asked in another batch; clips its input */
 } vt_direct;
-/* Adds to it, where the model is in another process; g->x is the image. */
-void vt_claims_image(vt_selftest_worker *g, int32_t image, int label, vt_direct *d);
+/* Adds to it, where the model is in another process; g has the image. */
+void vt_claims_image(vt_selftest_worker *g, vt_direct *d);
 vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e);
 
 /* Part 2: gradients at the scale of the ball. value: the larger the worse. */
@@ -119,8 +157,7 @@ vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, 
 typedef struct vt_strength {
     bool half, brief, white, whole, whole_tried;
 } vt_strength;
-vt_status vt_strength_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, bool witness, vt_strength *f,
-                            vt_err *e);
+vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, bool witness, vt_strength *f, vt_err *e);
 
 /* Part 4: which other ways lead to an image that white-box attacks left. */
 typedef struct vt_ways {
@@ -128,10 +165,10 @@ typedef struct vt_ways {
     bool head_tried;
     double head; /* 1 - (how far the model's logits move) / (how far the fitted head's do), as shares of their span */
 } vt_ways;
-vt_status vt_ways_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
-vt_status vt_square_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e);
 /* The same survivors once more, with more of everything. */
-vt_status vt_again_image(vt_selftest_worker *g, const vt_attack *tools, int32_t image, vt_ways *w, vt_err *e);
+vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e);
 
 /* Wakes what sleeps at one point inside the network, on the first `scouts` of n survivors; where one of these falls, on
  * the others. found [n]. */
@@ -155,5 +192,21 @@ size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size
 /* Maximal-margin direction that separates point `last` from all others: w [d], b with w.x + b > 0 for it alone.
  * x [n, d] rows; scratch [n * n + 4 n + 2 d]. false: not separated. */
 bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *scratch);
+
+/* ---- evidence: what the parts found, as hits and trials of each check ---- */
+
+/* Bounds and null rates of all checks. */
+void vt_selftest_rates(vt_selftest *t);
+void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, size_t n);
+vt_status vt_count_scale(vt_selftest *t, const vt_scale *s, const int32_t *images, size_t n, vt_err *e);
+void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *images, size_t n);
+/* The first `searched` of the n were searched by Square too. */
+vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched, vt_err *e);
+/* w [points, n] */
+void vt_count_wakeup(vt_selftest *t, const vt_wakeup *w, int points, const int32_t *images, size_t n);
+/* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few of them.
+ */
+bool vt_count_square(vt_selftest *t, vt_standing *s);
+void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *images, size_t n);
 
 #endif

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include "core/stats.h"
-#include "selftest/checks.h"
+#include "selftest/selftest.h"
 
 static double log_choose(int64_t n, int64_t k) {
     int sign; /* lgamma would write a global */

@@ -17,8 +17,6 @@ typedef struct climber {
     vt_classifier net;
     vt_ball ball;
     double share; /* of a forward of the model that the net takes */
-    int32_t image;
-    int label;
     float z[VT_SENSORS_MOST], target[VT_SENSORS_MOST];
 } climber;
 
@@ -35,11 +33,10 @@ static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     vt_selftest_worker *g = c->g;
     const vt_eval_options *v = g->t->v;
     vt_verdict d;
-    vt_selftest_worker_logits(g, &g->model, g->y, g->z, false);
-    g->forwards++;
+    vt_selftest_worker_logits(g, &g->model.c, g->y, g->z, false);
     *broken = false;
-    if (g->failed.code || vt_argmax_f32(g->z, g->classes) == c->label) return VT_OK;
-    VT_TRY(vt_verify(&d, &g->model, g->x, g->y, c->label, v->norm, v->eps, g->z, g->z64, e));
+    if (g->failed.code || vt_argmax_f32(g->z, g->classes) == g->label) return VT_OK;
+    VT_TRY(vt_verify(&d, &g->model.c, g->x, g->y, g->label, v->norm, v->eps, g->z, g->z64, e));
     g->forwards += 1 + VT_COST_DOUBLE / 2.0;
     *broken = d.broken && d.finite;
     return VT_OK;
@@ -65,10 +62,7 @@ static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_er
 static vt_status begin(climber *c, int32_t image, vt_err *e) {
     vt_selftest_worker *g = c->g;
     const vt_eval_options *v = g->t->v;
-    c->image = image;
-    VT_TRY(vt_subject_image(v->subject, image, g->x, &c->label, e));
-    vt_rng r = vt_selftest_key(g->t, "selftest wake-up", image);
-    vt_classifier_begin(&g->model, &r);
+    VT_TRY(vt_selftest_worker_take(g, image, "selftest wake-up", e));
     vt_ball_init(&c->ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
     return VT_OK;
 }
