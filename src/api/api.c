@@ -69,23 +69,8 @@ const char *vitrine_environment(int i) {
 
 /* ---- options ---- */
 
-const char *const vt_api_model_options[] = {"heads",  "image-size", "mean", "std",   "ln-eps", "attn-scale",
-                                            "preset", "attn",       "form", "names", "part",   NULL};
-
-/* Options that are there or not. */
-static const char *const flags[] = {"resume",     "exhaustive", "save-adv",         "save-npz",        "allow-mixed",
-                                    "individual", "eight-bit",  "restrict-classes", "skip-not-finite", NULL};
-static const char *const *const all_flags[] = {flags, NULL};
-
-static bool is_listed(const char *const *const known[], const char *name) {
-    for (int k = 0; known[k]; k++)
-        for (int i = 0; known[k][i]; i++)
-            if (!strcmp(known[k][i], name)) return true;
-    return false;
-}
-
-vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options,
-                              const char *const *const known[], vt_err *e) {
+vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options, const vt_arg *known,
+                              vt_err *e) {
     memset(o, 0, sizeof *o);
     for (int i = 0; options && options[i]; i++) {
         if (i == VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "%s: more than %d options", call, VT_CHOICES_MOST);
@@ -93,10 +78,10 @@ vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *c
         if (!copy) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its options", call);
         char *value = strchr(copy, '=');
         if (value) *value++ = 0;
-        if (!is_listed(known, copy)) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
-        if (!value && !is_listed(all_flags, copy))
-            return vt_fail(e, VT_E_USAGE, "%s: %s needs a value: %s=VALUE", call, copy, copy);
-        if (value && is_listed(all_flags, copy))
+        const vt_arg *a = vt_arg_find(known, copy);
+        if (!a) return vt_fail(e, VT_E_UNKNOWN, "%s: unknown option '%.100s'", call, copy);
+        if (a->value && !value) return vt_fail(e, VT_E_USAGE, "%s: %s needs a value: %s=VALUE", call, copy, copy);
+        if (!a->value && value)
             return vt_fail(e, VT_E_USAGE, "%s: %s takes no value, but '%.100s' was given", call, copy, value);
         vt_choose(&o->c, copy, value ? value : "");
     }

@@ -36,15 +36,14 @@ vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__(
         if (!(thing)) return vt_api_usage(e, "%s: %s is NULL", __func__, #thing);                                      \
     } while (0)
 
-/* "name=value" pairs as choices; `known`: the names that may be there, ending in NULL. */
+/* "name=value" pairs as choices; `known`: the table of those that may be there. */
 typedef struct vt_api_options {
     char *copies[VT_CHOICES_MOST];
     vt_choices c;
 } vt_api_options;
-vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options,
-                              const char *const *const known[], vt_err *e);
+vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options, const vt_arg *known,
+                              vt_err *e);
 void vt_api_options_free(vt_api_options *o);
-extern const char *const vt_api_model_options[]; /* what tensors cannot tell */
 
 /* 0: as many as there are. */
 vt_status vt_api_threads(int asked, int *threads, vt_err *e);

@@ -3,47 +3,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include "api/api.h"
+#include "eval/args.h"
 #include "eval/report/checksums.h"
 #include "eval/report/save_adv.h"
 #include "eval/report/summary.h"
 #include "eval/evaluate.h"
 #include "io/image_list.h"
 
-static const char *const own_options[] = {"weights",
-                                          "oracle",
-                                          "oracle-timeout",
-                                          "data",
-                                          "split",
-                                          "corruption",
-                                          "severity",
-                                          "class-order",
-                                          "preprocess",
-                                          "attack-at",
-                                          "images",
-                                          "wrap",
-                                          "attack",
-                                          "profile",
-                                          "surrogate",
-                                          "surrogate-oracle",
-                                          "individual",
-                                          "eight-bit",
-                                          "eps",
-                                          "norm",
-                                          "threat",
-                                          "targets",
-                                          "restrict-classes",
-                                          "out",
-                                          "resume",
-                                          "seed",
-                                          "threads",
-                                          "batch",
-                                          "exhaustive",
-                                          "save-adv",
-                                          "save-npz",
-                                          "allow-mixed",
-                                          "search",
-                                          "skip-not-finite",
-                                          NULL};
+static const vt_arg known_options[] = {{"weights", "WEIGHTS", "the checkpoint", VT_OF_MODEL}, VT_EVAL_ARGS, {0}};
 
 /* Everything that the call holds; freed in one place. */
 typedef struct job {
@@ -123,7 +90,6 @@ static void say_data(const job *j, const vitrine_listener *l) {
 }
 
 static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
-    static const char *const *const known_options[] = {own_options, vt_api_model_options, NULL};
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
     VT_TRY(open_evaluation(j, e));

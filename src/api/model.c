@@ -8,10 +8,11 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "core/threads.h"
+#include "eval/args.h"
 #include "eval/prepare.h"
 #include "models/checkpoint/doubt.h"
 
-static const char *const attack_at[] = {"attack-at", NULL};
+static const vt_arg known_options[] = {VT_MODEL_ARGS, VT_ATTACK_AT_ARG, {0}};
 
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
     char what[1000], options[700], *at = options;
@@ -69,14 +70,13 @@ static vt_status open_checkpoint(vitrine_model *m, const char *path, const vt_ch
 }
 
 vitrine_status vitrine_open(vitrine_model **out, const char *path, const char *const *options, vitrine_err *e) {
-    static const char *const *const known[] = {vt_api_model_options, attack_at, NULL};
     VT_API_NEEDS(out);
     *out = NULL;
     VT_API_NEEDS(path);
     vt_err why = {0};
     vitrine_model *m = new_model(&why);
     vt_api_options *o = m ? malloc(sizeof *o) : NULL;
-    vt_status s = o ? vt_api_options_read(o, __func__, options, known, &why) : VT_E_MEMORY;
+    vt_status s = o ? vt_api_options_read(o, __func__, options, known_options, &why) : VT_E_MEMORY;
     if (s == VT_OK) s = open_checkpoint(m, path, &o->c, &why);
     if (o) vt_api_options_free(o);
     free(o);

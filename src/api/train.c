@@ -5,11 +5,12 @@
 #include <string.h>
 #include "api/api.h"
 #include "core/threads.h"
+#include "eval/args.h"
 #include "eval/prepare.h"
 #include "train/train.h"
 
-static const char *const own_options[] = {"recipe", "data", "extra",     "out",     "init",
-                                          "resume", "set",  "max-steps", "threads", NULL};
+static const vt_arg known_options[] = {{"recipe", "FILE", "the recipe", VT_OF_RUN}, VT_TRAIN_ARGS, {0}};
+static const vt_arg model_options[] = {VT_MODEL_ARGS, {0}};
 
 /* Everything that the call holds; freed in one place. */
 typedef struct job {
@@ -32,10 +33,9 @@ static vt_status read_init(job *j, vt_err *e) {
     vt_overrides o;
     if (!path && *told)
         return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it as init", told);
-    for (int i = 0; !path && vt_api_model_options[i]; i++)
-        if (vt_is_chosen(&j->options.c, vt_api_model_options[i]))
-            return vt_fail(e, VT_E_USAGE, "%s says how the checkpoint `init` is read, and there is none",
-                           vt_api_model_options[i]);
+    for (const vt_arg *a = model_options; !path && a->name; a++)
+        if (vt_is_chosen(&j->options.c, a->name))
+            return vt_fail(e, VT_E_USAGE, "%s says how the checkpoint `init` is read, and there is none", a->name);
     if (!path) return VT_OK;
     VT_TRY(vt_prepare_overrides(&j->options.c, &o, e));
     if (!o.part && *j->recipe->init.part) o.part = j->recipe->init.part;
@@ -71,11 +71,10 @@ static void report_message(void *ctx, const char *text, bool live) {
 }
 
 static vt_status run_training(job *j, const char *const *options, const vitrine_listener *l, vt_err *e) {
-    static const char *const *const known[] = {own_options, vt_api_model_options, NULL};
     const char *out;
     long long steps, asked;
     int threads;
-    VT_TRY(vt_api_options_read(&j->options, "vitrine_train", options, known, e));
+    VT_TRY(vt_api_options_read(&j->options, "vitrine_train", options, known_options, e));
     VT_TRY(vt_chosen_int(&j->options.c, "threads", 0, VT_THREADS_MOST, 0, &asked, e));
     VT_TRY(vt_chosen_int(&j->options.c, "max-steps", 1, INT64_MAX, 0, &steps, e));
     VT_TRY(vt_api_threads((int)asked, &threads, e));

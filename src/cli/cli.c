@@ -6,6 +6,7 @@
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "core/fibers.h"
+#include "core/files.h"
 #include "core/opt.h"
 #include "core/threads.h"
 #include "eval/prepare.h"
@@ -15,12 +16,9 @@ bool vt_cli_has(const vt_cli *c, const char *name) { return vt_is_chosen(&c->giv
 const char *vt_cli_get(const vt_cli *c, const char *name) { return vt_chosen(&c->given, name); }
 
 bool vt_cli_set(vt_cli *c, const char *name, const char *value) {
-    for (const vt_arg *a = c->command->args; a->name; a++) {
-        if (strcmp(a->name, name)) continue;
-        if (c->given.n < VT_CHOICES_MOST) c->row[c->given.n] = a;
-        return vt_choose(&c->given, a->name, value);
-    }
-    return false;
+    const vt_arg *a = vt_arg_find(c->command->args, name);
+    if (a && c->given.n < VT_CHOICES_MOST) c->row[c->given.n] = a;
+    return a && vt_choose(&c->given, a->name, value);
 }
 
 vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
@@ -50,6 +48,41 @@ vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
     VT_TRY(vt_cli_overrides(c, &o, e));
     return vt_prepare_open(out, c->positional[0], &o, e);
 }
+
+/* ---- command lines to be copied ---- */
+
+static void append_text(char *out, size_t size, const char *text, size_t n) {
+    size_t used = strlen(out);
+    snprintf(out + used, size - used, "%.*s", (int)n, text);
+}
+
+void vt_cli_add_word(char *out, size_t size, const char *word) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    append_text(out, size, " ", *out != 0);
+    if (*word && strspn(word, plain) == strlen(word)) return append_text(out, size, word, strlen(word));
+    append_text(out, size, "'", 1);
+    for (; *word; word++) append_text(out, size, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    append_text(out, size, "'", 1);
+}
+
+void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to) {
+    char word[VT_PATH_MAX];
+    *out = 0;
+    if (c->n_positional) {
+        snprintf(word, sizeof word, "%s%s", *c->positional[0] == '-' ? "./" : "", c->positional[0]);
+        vt_cli_add_word(out, size, word);
+    }
+    for (int i = 0; i < c->given.n; i++) {
+        const vt_arg *a = c->row[i];
+        bool same = a->about == VT_OF_MODEL || a->about == VT_OF_DATA || a->about == VT_OF_THREAT;
+        if (!same || !strcmp(a->name, "eps") || !vt_arg_find(to->args, a->name)) continue;
+        snprintf(word, sizeof word, "--%s", a->name);
+        vt_cli_add_word(out, size, word);
+        if (a->value) vt_cli_add_word(out, size, c->given.list[i].value);
+    }
+}
+
+/* ---- signals ---- */
 
 static volatile sig_atomic_t interrupted;
 

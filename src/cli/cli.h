@@ -11,13 +11,8 @@
 #include "core/columns.h"
 #include "core/status.h"
 #include "core/team.h"
+#include "eval/args.h"
 #include "models/model.h"
-
-typedef struct vt_arg {
-    const char *name;    /* long option without dashes ("eps"), one letter for a short one ("o") */
-    const char *metavar; /* value shown in help; NULL: a flag */
-    const char *help;    /* one line, with the default */
-} vt_arg;
 
 typedef struct vt_cli {
     const struct vt_command *command;
@@ -63,34 +58,20 @@ vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long
 
 /* --threads, or what vt_thread_count says. */
 vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e);
-#define VT_THREADS_ARG                                                                                                 \
-    { "threads", "N", "threads (default OMP_NUM_THREADS, else all cores given); never changes a result" }
 
 /* --batch: images that each thread attacks at a time, whose questions to the model are one batch. */
 vt_status vt_cli_batch(const vt_cli *c, int *out, vt_err *e);
-#define VT_BATCH_ARG                                                                                                   \
-    { "batch", "N", "images of each thread that wait for the model together (default 1)" }
 
-#define VT_SEARCH_ARG                                                                                                  \
-    {                                                                                                                  \
-        "search", "float32|auto|bf16|bf16-emulated",                                                                   \
-            "products that attacks search on (default float32); verdicts stay float32 and double (docs/speed.md)"      \
-    }
-
-/* The options by which a user tells what tensors cannot; rows for a command's table, and their reading. */
-#define VT_MODEL_ARGS                                                                                                  \
-    {"heads", "N", "number of attention heads"}, {"image-size", "N", "side of the input, where tensors do not tell"},  \
-        {"mean", "A,B,C", "mean of the input normalisation"},                                                          \
-        {"std", "A,B,C", "standard deviation of the input normalisation"}, {"ln-eps", "X", "LayerNorm epsilon"},       \
-        {"attn-scale", "head|dim|X", "factor on Q K^T"},                                                               \
-        {"preset", "NAME", "take heads, eps, mean and std from a preset"}, {"attn", "NAME", "attention variant"},      \
-        {"form", "K=V ...", "norm, act, post_norm, pool, ... (vitrine list models); repeatable"},                      \
-        {"names", "MAP", "map file for the tensors' names, or a scheme of vitrine list formats"}, {                    \
-        "part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator"                     \
-    }
+/* VT_MODEL_ARGS, as they were given. */
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
 /* Opens operand 0 with them, for long computations (vt_model_prepare). */
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
+
+/* Appends a word as a shell takes it to the command line in out [size], a blank before it unless it is the first. */
+void vt_cli_add_word(char *out, size_t size, const char *word);
+/* "WEIGHTS --data D --norm N ...": the operand and the options of c that choose model, data and threat, but for the
+ * threat's radius, as far as the command `to` takes them; quoted for a shell. */
+void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to);
 
 /* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
@@ -101,6 +82,6 @@ void vt_cli_show(void *ctx, const char *text, bool live);
 /* How tables are shown: within the terminal's width, unless --verbose wants every column. */
 vt_look vt_cli_look(const vt_cli *c);
 #define VT_VERBOSE_ARG                                                                                                 \
-    { "verbose", NULL, "every column of the tables, however wide" }
+    { "verbose", NULL, "every column of the tables, however wide", VT_OF_OUTPUT }
 
 #endif

@@ -213,13 +213,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"threads", "N",
-                               "threads, one image each (default OMP_NUM_THREADS, else all cores given)"},
-                              {"search", "auto|bf16|bf16-emulated", "also a gradient step on those products"},
-                              {"train", NULL, "also forward and full backward of micro-batches of 16 images"},
-                              {"ms", "N", "milliseconds of one measurement (default 500)"},
-                              VT_MODEL_ARGS,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"threads", "N", "threads, one image each (default OMP_NUM_THREADS, else all cores given)", VT_OF_RUN},
+    {"search", "auto|bf16|bf16-emulated", "also a gradient step on those products", VT_OF_RUN},
+    {"train", NULL, "also forward and full backward of micro-batches of 16 images", VT_OF_RUN},
+    {"ms", "N", "milliseconds of one measurement (default 500)", VT_OF_RUN},
+    VT_MODEL_ARGS,
+    {0},
+};
 
 const vt_command vt_command_bench = {
     .name = "bench",

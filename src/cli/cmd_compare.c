@@ -185,14 +185,15 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"alpha", "X", "level of the verdict (default 0.05)"},
-                              {"changed", NULL, "also list the images that are right under one run alone"},
-                              {"common", NULL, "compare the images that both runs have, where they differ"},
-                              {"tex", "FILE",
-                               "also write one LaTeX table (booktabs) of all runs: clean and every attack"},
-                              VT_VERBOSE_ARG,
-                              VT_JSON_ARG,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"alpha", "X", "level of the verdict (default 0.05)", VT_OF_RUN},
+    {"changed", NULL, "also list the images that are right under one run alone", VT_OF_OUTPUT},
+    {"common", NULL, "compare the images that both runs have, where they differ", VT_OF_RUN},
+    {"tex", "FILE", "also write one LaTeX table (booktabs) of all runs: clean and every attack", VT_OF_OUTPUT},
+    VT_VERBOSE_ARG,
+    VT_JSON_ARG,
+    {0},
+};
 
 const vt_command vt_command_compare = {
     .name = "compare",

@@ -8,7 +8,7 @@
 #include "core/text_stream.h"
 #include "core/version.h"
 
-static const vt_command help = {.name = "help", .summary = "what a command takes", .operands = "COMMAND"};
+static const vt_command help = {.name = "help", .summary = "what a command takes", .operands = "TOPIC"};
 
 /* Command i, help behind the last; NULL: no more. */
 static const vt_command *command_at(int i) {
@@ -25,19 +25,13 @@ typedef struct value {
     char *words; /* NULL where it has none */
 } value;
 
-typedef struct question {
-    const vt_command *c;
-    const vt_arg *a;
-    value *out;
-} question;
-
-static void write_candidates(FILE *f, const void *data) {
-    const question *q = data;
-    q->out->kind = vt_words(f, q->c, q->a, &q->out->paths);
-}
-
+/* Of c's option a, or of its operands where a is NULL. */
 static vt_status value_of(value *v, const vt_command *c, const vt_arg *a, vt_err *e) {
-    return vt_text_of(&v->words, write_candidates, &(question){c, a, v}, "the words of an option", e);
+    vt_text_stream w;
+    FILE *f = vt_text_stream_open(&w);
+    if (f) v->kind = vt_words(f, a ? a->value : c->operands, &v->paths);
+    v->words = vt_text_stream_close(&w);
+    return v->words ? VT_OK : vt_fail(e, VT_E_MEMORY, "the words of an option: no memory to put its text together");
 }
 
 /* Between single quotes of the shell, whose own are written so that sh and zsh (outside) or fish (inside) take them. */
@@ -91,7 +85,7 @@ static vt_status write_bash_script(FILE *f, vt_err *e) {
     fputs("--help --version'\n    else\n        case \"$command $previous\" in\n", f);
     for (int i = 0; (c = command_at(i)); i++)
         for (const vt_arg *a = c->args; a && a->name; a++)
-            if (a->metavar) VT_TRY(bash_value(f, c, a, e));
+            if (a->value) VT_TRY(bash_value(f, c, a, e));
     fputs("        esac\n    fi\n"
           "    if [ -z \"$kind\" ] && [[ $current == -* ]]; then\n        kind=one\n        case $command in\n",
           f);
@@ -175,10 +169,10 @@ static vt_status write_zsh_script(FILE *f, vt_err *e) {
         fprintf(f, "    (%s) _arguments \\\n", c->name);
         for (const vt_arg *a = c->args; a && a->name; a++) {
             bool one = strlen(a->name) == 1;
-            fprintf(f, "        '*%s%s%s['", one ? "-" : "--", a->name, a->metavar && !one ? "=" : "");
+            fprintf(f, "        '*%s%s%s['", one ? "-" : "--", a->name, a->value && !one ? "=" : "");
             write_quoted(f, a->help, "'\\''", "[]:\\"), fputs("']", f);
-            if (a->metavar) {
-                fputs(":'", f), write_quoted(f, a->metavar, "'\\''", ":\\"), fputs("':", f);
+            if (a->value) {
+                fputs(":'", f), write_quoted(f, a->value, "'\\''", ":\\"), fputs("':", f);
                 VT_TRY(zsh_value(f, c, a, e));
             }
             fputs("' \\\n", f);
@@ -232,7 +226,7 @@ static vt_status write_fish_script(FILE *f, vt_err *e) {
         for (const vt_arg *a = c->args; a && a->name; a++) {
             fprintf(f, "complete -c vitrine -n '__vitrine_in %s' -%s %s", c->name, strlen(a->name) == 1 ? "s" : "l",
                     a->name);
-            if (a->metavar) VT_TRY(fish_value(f, c, a, e));
+            if (a->value) VT_TRY(fish_value(f, c, a, e));
             fputs(" -d ", f), write_quoted(f, a->help, "\\'", "\\"), fputc('\n', f);
         }
         fprintf(f, "complete -c vitrine -n '__vitrine_in %s'", c->name);
@@ -263,15 +257,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "vitrine completion: '%s' is not one of bash, zsh, fish", name);
 }
 
-static const vt_arg args[] = {{NULL, NULL, NULL}};
-
 const vt_command vt_command_completion = {
     .name = "completion",
     .summary = "a script by which a shell completes commands, options, attacks, presets",
     .operands = "bash|zsh|fish",
     .min_operands = 1,
     .max_operands = 1,
-    .args = args,
     .details =
         "bash: source <(vitrine completion bash), or the output as a file in\n"
         "/usr/share/bash-completion/completions. zsh: the output as the file _vitrine in a folder of fpath. fish:\n"

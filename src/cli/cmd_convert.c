@@ -37,7 +37,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return status;
 }
 
-static const vt_arg args[] = {{"force", NULL, "replace OUT if it is there"}, VT_MODEL_ARGS, {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"force", NULL, "replace OUT if it is there", VT_OF_OUTPUT},
+    VT_MODEL_ARGS,
+    {0},
+};
 
 const vt_command vt_command_convert = {
     .name = "convert",

@@ -228,19 +228,20 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"logits", "FILE.npz", "x and logits as PyTorch gives them (below): finds the reading that gives the same"},
-    {"data", "FOLDER", "or: labelled images that the model should know"},
-    {"images", "A:B|spread:N|FILE", "as in eval (default: 128 to 1024 by the model's size, spread evenly)"},
+    {"logits", "FILE.npz", "x and logits as PyTorch gives them (below): finds the reading that gives the same",
+     VT_OF_DATA},
+    {"data", "FOLDER", "or: labelled images that the model should know", VT_OF_DATA},
+    {"images", "A:B|spread:N|FILE", "as in eval (default: 128 to 1024 by the model's size, spread evenly)", VT_OF_DATA},
     VT_SPLIT_ARG,
     VT_CLASS_ORDER_ARG,
-    {"seed", "N", "other images, drawn at random: does the answer hold?"},
-    {"preprocess", "TEXT", "the present preprocessing, as in eval"},
-    {"verbose", NULL, "every trial, with its options"},
+    {"seed", "N", "other images, drawn at random: does the answer hold?", VT_OF_RUN},
+    {"preprocess", "TEXT", "the present preprocessing, as in eval", VT_OF_DATA},
+    {"verbose", NULL, "every trial, with its options", VT_OF_OUTPUT},
     VT_ATTACK_AT_ARG,
     VT_THREADS_ARG,
     VT_ORACLE_ARGS,
     VT_MODEL_ARGS,
-    {NULL, NULL, NULL},
+    {0},
 };
 
 const vt_command vt_command_doctor = {

@@ -69,14 +69,16 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"format", "npz|npy|safetensors|png", "default npz"},
-    {"out", "PATH", "file or folder (default: export.npz, export.safetensors, export/ or export-png/ in RUNDIR)"},
-    {"attack", "NAME", "the points of one attack of the run (default: of all, the largest margin)"},
-    {"eight-bit", NULL, "the 8-bit points (of a run with --eight-bit), which a PNG holds to the last bit"},
-    {"force", NULL, "overwrite what is there"},
+    {"format", "npz|npy|safetensors|png", "default npz", VT_OF_OUTPUT},
+    {"out", "PATH", "file or folder (default: export.npz, export.safetensors, export/ or export-png/ in RUNDIR)",
+     VT_OF_OUTPUT},
+    {"attack", "NAME", "the points of one attack of the run (default: of all, the largest margin)", VT_OF_OUTPUT},
+    {"eight-bit", NULL, "the 8-bit points (of a run with --eight-bit), which a PNG holds to the last bit",
+     VT_OF_OUTPUT},
+    {"force", NULL, "overwrite what is there", VT_OF_OUTPUT},
     VT_RUN_ARGS,
     VT_MODEL_ARGS,
-    {NULL, NULL, NULL},
+    {0},
 };
 
 const vt_command vt_command_export = {

@@ -158,12 +158,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"images", "N", "random images to check at (default 2)"},
-                              {"directions", "N", "random directions for each loss (default 8)"},
-                              {"seed", "N", "seed (default 0)"},
-                              VT_ATTACK_AT_ARG,
-                              VT_MODEL_ARGS,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"images", "N", "random images to check at (default 2)", VT_OF_DATA},
+    {"directions", "N", "random directions for each loss (default 8)", VT_OF_RUN},
+    {"seed", "N", "seed (default 0)", VT_OF_RUN},
+    VT_ATTACK_AT_ARG,
+    VT_MODEL_ARGS,
+    {0},
+};
 
 const vt_command vt_command_gradcheck = {
     .name = "gradcheck",

@@ -91,11 +91,13 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return known;
 }
 
-static const vt_arg args[] = {VT_MODEL_ARGS,
-                              {"tensors", NULL, "list every tensor with its shape"},
-                              {"explain", NULL, "what every tensor of the file became, or why it was ignored"},
-                              VT_JSON_ARG,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    VT_MODEL_ARGS,
+    {"tensors", NULL, "list every tensor with its shape", VT_OF_OUTPUT},
+    {"explain", NULL, "what every tensor of the file became, or why it was ignored", VT_OF_OUTPUT},
+    VT_JSON_ARG,
+    {0},
+};
 
 const vt_command vt_command_info = {
     .name = "info",

@@ -186,15 +186,12 @@ static vt_status run(const vt_cli *c, vt_err *e) {
                    what);
 }
 
-static const vt_arg args[] = {{NULL, NULL, NULL}};
-
 const vt_command vt_command_list = {
     .name = "list",
     .summary = "attacks with their options, models, file formats, wraps, labs, analyses",
     .operands = "attacks|models|formats|wraps|labs|analyses",
     .min_operands = 1,
     .max_operands = 1,
-    .args = args,
     .examples = {"vitrine list attacks", "vitrine list formats"},
     .run = run,
 };

@@ -33,8 +33,10 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) { return write_map(c->positional[0], vt_cli_get(c, "part"), e); }
 
-static const vt_arg args[] = {{"part", "NAME", "which state dict of a .pth file that holds several"},
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"part", "NAME", "which state dict of a .pth file that holds several", VT_OF_MODEL},
+    {0},
+};
 
 const vt_command vt_command_map = {
     .name = "map",

@@ -192,14 +192,16 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] =
-    {{"out", "DIR", "folder for the merged run; --worst: for worst.md and worst.json (default: none)"},
-     {"worst", NULL, "runs of one model and the same images under different threats: who stands in all of them"},
-     VT_JSON_ARG,
-     VT_QUIET_ARG,
-     {"allow-mixed", NULL, "merge although another BLAS kernel was in use"},
-     VT_VERBOSE_ARG,
-     {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"out", "DIR", "folder for the merged run; --worst: for worst.md and worst.json (default: none)", VT_OF_OUTPUT},
+    {"worst", NULL, "runs of one model and the same images under different threats: who stands in all of them",
+     VT_OF_RUN},
+    VT_JSON_ARG,
+    VT_QUIET_ARG,
+    {"allow-mixed", NULL, "merge although another BLAS kernel was in use", VT_OF_RUN},
+    VT_VERBOSE_ARG,
+    {0},
+};
 
 const vt_command vt_command_merge = {
     .name = "merge",

@@ -136,14 +136,16 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return st;
 }
 
-static const vt_arg args[] =
-    {{"o", "FILE", "safetensors file to write"},
-     {"seed", "N", "seed of the weights (default 0)"},
-     {"set", "K=V",
-      "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, "
-      "distilled, pool, ln_eps"},
-     VT_MODEL_ARGS,
-     {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"o", "FILE", "safetensors file to write", VT_OF_OUTPUT},
+    {"seed", "N", "seed of the weights (default 0)", VT_OF_RUN},
+    {"set", "K=V",
+     "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, "
+     "distilled, pool, ln_eps",
+     VT_OF_MODEL},
+    VT_MODEL_ARGS,
+    {0},
+};
 
 const vt_command vt_command_new = {
     .name = "new",

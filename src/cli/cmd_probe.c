@@ -154,15 +154,16 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"input", "FILE",
-                               "safetensors with x [N,3,H,W] in [0,1], labels [N], targets [N] for dlr_t"},
-                              {"out", "FILE", "safetensors to write: logits, loss_NAME, dx_NAME, grad.TENSOR"},
-                              {"loss", "NAME", "ce, margin, dlr or dlr_t (default ce)"},
-                              {"precision", "P", "f32 or f64 (default f32)"},
-                              {"param-grads", NULL, "also the gradients of the mean loss with respect to every weight"},
-                              VT_ATTACK_AT_ARG,
-                              VT_MODEL_ARGS,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"input", "FILE", "safetensors with x [N,3,H,W] in [0,1], labels [N], targets [N] for dlr_t", VT_OF_DATA},
+    {"out", "FILE", "safetensors to write: logits, loss_NAME, dx_NAME, grad.TENSOR", VT_OF_OUTPUT},
+    {"loss", "NAME", "ce, margin, dlr or dlr_t (default ce)", VT_OF_RUN},
+    {"precision", "P", "f32 or f64 (default f32)", VT_OF_RUN},
+    {"param-grads", NULL, "also the gradients of the mean loss with respect to every weight", VT_OF_RUN},
+    VT_ATTACK_AT_ARG,
+    VT_MODEL_ARGS,
+    {0},
+};
 
 const vt_command vt_command_probe = {
     .name = "probe",

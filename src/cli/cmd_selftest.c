@@ -45,19 +45,19 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     VT_DATA_ARG,
-    {"eps", "A/B", "radius in pixel units: 8/255, 0.031 (linf at most 1), 0.5 (l2), 12 (l1)"},
-    {"norm", "linf|l2|l1", "threat model (default linf)"},
-    {"attack", "SPEC", "the attack whose evaluation is tested (default autoattack)"},
+    VT_EPS_ARG,
+    {"norm", "linf|l2|l1", "threat model (default linf)", VT_OF_THREAT},
+    {"attack", "ATTACK", "the attack whose evaluation is tested (default autoattack)", VT_OF_ATTACK},
     VT_IMAGES_ARGS,
-    {"out", "DIR", "folder for selftest.json (default: terminal only)"},
-    {"seed", "N", "seed of every random draw (default 0)"},
+    {"out", "DIR", "folder for selftest.json (default: terminal only)", VT_OF_OUTPUT},
+    VT_SEED_ARG,
     VT_THREADS_ARG,
     VT_JSON_ARG,
     VT_QUIET_ARG,
     VT_WRAP_ARG,
     VT_ORACLE_ARGS,
     VT_MODEL_ARGS,
-    {NULL, NULL, NULL},
+    {0},
 };
 
 const vt_command vt_command_selftest = {

@@ -121,11 +121,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"batch", "N", "images of one question at most (default 1: a processor gains nothing by more)"},
-    {"listen", "ADDRESS", "unix:PATH or tcp:PORT of this machine, for several conversations, until Ctrl-C"},
-    {"no-double", NULL, "offer no logits in double: as a model that has none"},
+    {"batch", "N", "images of one question at most (default 1: a processor gains nothing by more)", VT_OF_RUN},
+    {"listen", "ADDRESS", "unix:PATH or tcp:PORT of this machine, for several conversations, until Ctrl-C", VT_OF_RUN},
+    {"no-double", NULL, "offer no logits in double: as a model that has none", VT_OF_RUN},
     VT_MODEL_ARGS,
-    {NULL, NULL, NULL},
+    {0},
 };
 
 const vt_command vt_command_serve = {

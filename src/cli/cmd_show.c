@@ -207,11 +207,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"out", "FILE.html", "default: show.html in RUNDIR"},
-    {"pictures", "N", "broken images to show (default 24; 0: none, and then no data are needed)"},
+    {"out", "FILE.html", "default: show.html in RUNDIR", VT_OF_OUTPUT},
+    {"pictures", "N", "broken images to show (default 24; 0: none, and then no data are needed)", VT_OF_OUTPUT},
     VT_RUN_ARGS,
     VT_MODEL_ARGS,
-    {NULL, NULL, NULL},
+    {0},
 };
 
 const vt_command vt_command_show = {

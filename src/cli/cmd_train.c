@@ -49,13 +49,13 @@ static vt_status read_recipe(job *j, const vt_cli *c, vt_err *e) {
 
 /* Without --init the recipe's section model says what these options say of a checkpoint. */
 static vt_status no_overrides(const vt_cli *c, vt_err *e) {
-    static const vt_arg model_args[] = {VT_MODEL_ARGS};
-    for (size_t i = 0; i < sizeof model_args / sizeof *model_args; i++)
-        if (vt_cli_has(c, model_args[i].name))
+    static const vt_arg model_args[] = {VT_MODEL_ARGS, {0}};
+    for (const vt_arg *a = model_args; a->name; a++)
+        if (vt_cli_has(c, a->name))
             return vt_fail(e, VT_E_USAGE,
                            "--%s says how the checkpoint of --init is read, and there is no --init: a model from "
                            "scratch is described by the recipe (--set model.KEY=VALUE)",
-                           model_args[i].name);
+                           a->name);
     return VT_OK;
 }
 
@@ -242,19 +242,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs below train/ and test/"},
-    {"extra", "DATA", "further training images (generated ones, say); their share: recipe key extra; repeatable"},
-    {"out", "DIR", "folder for checkpoints and log"},
-    {"resume", NULL, "go on where a killed run was (byte-identical); starts one that is not there"},
-    {"init", "CKPT", "start from this checkpoint instead of from scratch"},
-    {"from", "CKPT", "take the recipe from this checkpoint's metadata"},
-    {"set", "KEY=VALUE", "change a key of the recipe; repeatable"},
-    {"dry-run", NULL, "print the resolved recipe, steps, work, hours here and memory; train nothing"},
-    {"max-steps", "N", "stop, resumable, after N steps"},
+    VT_TRAIN_ARGS,
+    {"from", "CKPT", "take the recipe from this checkpoint's metadata", VT_OF_RUN},
+    {"dry-run", NULL, "print the resolved recipe, steps, work, hours here and memory; train nothing", VT_OF_RUN},
     VT_QUIET_ARG,
-    VT_THREADS_ARG,
-    VT_MODEL_ARGS,
-    {NULL, NULL, NULL},
+    {0},
 };
 
 const vt_command vt_command_train = {

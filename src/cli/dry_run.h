@@ -3,10 +3,11 @@
 #ifndef VT_CLI_DRY_RUN_H
 #define VT_CLI_DRY_RUN_H
 
+#include "eval/args.h"
 #include "eval/cost_estimate.h"
 
 #define VT_DRY_RUN_ARG                                                                                                 \
-    { "dry-run", NULL, "print work, hours here and memory; run and write nothing" }
+    { "dry-run", NULL, "print work, hours here and memory; run and write nothing", VT_OF_RUN }
 
 /* The most memory that this process has held, in MB. */
 double vt_resident_mb(void);

@@ -72,11 +72,11 @@ vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e) {
             const vt_arg *a = find_arg(c->command, name, len);
             if (!a) VT_TRY(find_more(c, name, len, &a, e));
             const char *value = name[len] == '=' ? name + len + 1 : NULL;
-            if (!a->metavar && value)
+            if (!a->value && value)
                 return vt_fail(e, VT_E_USAGE, "--%s takes no value, but '%s' was given", a->name, value);
-            if (a->metavar && !value) {
+            if (a->value && !value) {
                 if (i + 1 >= argc)
-                    return vt_fail(e, VT_E_USAGE, "--%s needs a value: --%s %s", a->name, a->name, a->metavar);
+                    return vt_fail(e, VT_E_USAGE, "--%s needs a value: --%s %s", a->name, a->name, a->value);
                 value = argv[++i];
             }
             if (c->given.n == VT_CHOICES_MOST) return vt_fail(e, VT_E_USAGE, "too many options");

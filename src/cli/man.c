@@ -87,17 +87,17 @@ static void print_header(FILE *f, const char *name, int section, const char *sum
 static void print_option(FILE *f, const vt_arg *a) {
     fprintf(f, ".It Fl %s", strlen(a->name) == 1 ? "" : "Fl ");
     print_escaped(f, a->name, strlen(a->name));
-    if (a->metavar) fputs(" Ar \"", f), print_escaped(f, a->metavar, strlen(a->metavar)), fputc('"', f);
+    if (a->value) fputs(" Ar \"", f), print_escaped(f, a->value, strlen(a->value)), fputc('"', f);
     fputc('\n', f);
     print_prose(f, a->help);
 }
 
 static void print_options(FILE *f, const vt_command *c) {
-    for (int g = 0; g < VT_GROUPS; g++) {
+    for (int i = 1; i <= VT_ABOUTS; i++) {
         bool begun = false;
         for (const vt_arg *a = c->args; a && a->name; a++) {
-            if ((int)vt_help_group(c, a->name) != g) continue;
-            if (!begun) fprintf(f, ".Ss %s\n.Bl -tag -width Ds\n", vt_help_titles[g]);
+            if ((int)a->about != i % VT_ABOUTS) continue;
+            if (!begun) fprintf(f, ".Ss %s\n.Bl -tag -width Ds\n", vt_help_titles[a->about]);
             print_option(f, a), begun = true;
         }
         if (begun) fputs(".El\n", f);

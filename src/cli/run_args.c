@@ -25,7 +25,7 @@ vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e) {
 }
 
 static vt_status check_model_known(void *ctx, const vt_model *m, bool other, vt_err *e) {
-    return other ? vt_cli_known_alone(m, e) : vt_cli_known(ctx, m, e);
+    return vt_cli_known(other ? NULL : ctx, m, e);
 }
 
 void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c) {

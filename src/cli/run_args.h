@@ -36,35 +36,4 @@ void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval_options *v);
 void vt_cli_say_search(const vt_cli *c, const vt_subject *s);
 json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
 
-#define VT_ORACLE_ARGS                                                                                                 \
-    {"oracle", "COMMAND|ADDRESS", "instead of WEIGHTS: a model in another process (docs/oracle.md)"}, {                \
-        "oracle-timeout", "S", "seconds that it may take for one answer (default 600)"                                 \
-    }
-#define VT_ATTACK_AT_ARG                                                                                               \
-    { "attack-at", "native|model", "perturb images before or after they are resized for the model" }
-#define VT_IMAGES_ARG                                                                                                  \
-    {                                                                                                                  \
-        "images", "A:B|spread:N|FILE",                                                                                 \
-            "indices, N spread over all classes, a file of indices or paths, or imagenette-v1 (default all)"           \
-    }
-#define VT_SPLIT_ARG                                                                                                   \
-    { "split", "test|train|val", "which split (default test)" }
-#define VT_CLASS_ORDER_ARG                                                                                             \
-    { "class-order", "text|number|FILE", "order of the class folders in the model; FILE: one name a line" }
-/* What commands that attack images are given of them. */
-#define VT_DATA_ARG                                                                                                    \
-    {                                                                                                                  \
-        "data", "FOLDER",                                                                                              \
-            "CIFAR-10/100 (binary, Python), .npz, x.npy,y.npy, CIFAR-10-C, or folders of pictures, one a class"        \
-    }
-#define VT_IMAGES_ARGS                                                                                                 \
-    VT_IMAGES_ARG, VT_SPLIT_ARG, VT_CLASS_ORDER_ARG,                                                                   \
-        {"corruption", "NAME",                                                                                         \
-         "of CIFAR-10-C or ImageNet-C, with --severity; eval: also A,B or all, into OUT/NAME-SEVERITY"},               \
-        {"severity", "1..5", "how strong (eval: default all five)"},                                                   \
-        {"preprocess", "TEXT", "short:248,bicubic,crop:224 and the like (docs/images.md); default: the model's own"},  \
-        VT_ATTACK_AT_ARG, {                                                                                            \
-        "restrict-classes", NULL, "compare only the outputs of the classes present (ImageNet heads)"                   \
-    }
-
 #endif

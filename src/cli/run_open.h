@@ -12,12 +12,12 @@ vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err
 /* What people call the checkpoint of a run: --weights, or what run.json names; "" where nothing says. */
 vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e);
 
+// clang-format off
 #define VT_RUN_ARGS                                                                                                    \
-    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says"}, VT_ORACLE_ARGS,                 \
-        {"data", "FOLDER", "the data; of a run, where they are not as run.json says"},                                 \
-        {"split", "test|train|val", "which split"}, VT_CLASS_ORDER_ARG, {"preprocess", "TEXT", "as in vitrine eval"},  \
-        VT_ATTACK_AT_ARG, {                                                                                            \
-        "restrict-classes", NULL, "as in vitrine eval"                                                                 \
-    }
+    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says", VT_OF_MODEL}, VT_ORACLE_ARGS,    \
+    {"data", "FOLDER", "the data; of a run, where they are not as run.json says", VT_OF_DATA},                         \
+    {"split", "test|train|val", "which split", VT_OF_DATA}, VT_CLASS_ORDER_ARG,                                        \
+    {"preprocess", "TEXT", "as in vitrine eval", VT_OF_DATA}, VT_ATTACK_AT_ARG, VT_RESTRICT_ARG
+// clang-format on
 
 #endif

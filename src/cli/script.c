@@ -17,7 +17,7 @@ FILE *vt_script_stream(void) { return document; }
 vt_status vt_script_begin(const vt_cli *c, vt_err *e) {
     const char *json = NULL; /* of verify a file's name, where - is standard output */
     for (int i = 0; i < c->given.n; i++)
-        if (!strcmp(c->given.list[i].name, "json")) json = c->row[i]->metavar ? c->given.list[i].value : "-";
+        if (!strcmp(c->given.list[i].name, "json")) json = c->row[i]->value ? c->given.list[i].value : "-";
     quiet = vt_cli_has(c, "quiet");
     at_begin = vt_json_refused();
     bool wanted = json && !strcmp(json, "-");

@@ -10,9 +10,9 @@
 #include "eval/report/summary.h"
 
 #define VT_QUIET_ARG                                                                                                   \
-    { "quiet", NULL, "print no table and no progress" }
+    { "quiet", NULL, "print no table and no progress", VT_OF_OUTPUT }
 #define VT_JSON_ARG                                                                                                    \
-    { "json", NULL, "print one JSON document (docs/formats.md) and nothing else" }
+    { "json", NULL, "print one JSON document (docs/formats.md) and nothing else", VT_OF_OUTPUT }
 
 /* After the command line is read: drops what is printed to standard output where it says so. */
 vt_status vt_script_begin(const vt_cli *c, vt_err *e);
@@ -28,7 +28,10 @@ typedef struct vt_floor {
     double clean, robust; /* percent of the images; NaN: not asked for */
 } vt_floor;
 #define VT_FLOOR_ARG                                                                                                   \
-    { "fail-under", "robust=P", "exit status 1 when fewer than P % are right (worst case); clean=P too, repeatable" }
+    {                                                                                                                  \
+        "fail-under", "robust=P", "exit status 1 when fewer than P % are right (worst case); clean=P too, repeatable", \
+            VT_OF_RUN                                                                                                  \
+    }
 vt_status vt_floor_parse(vt_floor *f, const vt_cli *c, bool attacked, vt_err *e);
 /* VT_E_RANGE when a share of right images lies below its floor: the counts decide, not their intervals. */
 vt_status vt_floor_check(const vt_floor *f, const vt_summary *s, vt_err *e);

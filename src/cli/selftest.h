@@ -6,9 +6,6 @@
 #include "cli/cli.h"
 #include "selftest/selftest.h"
 
-#define VT_WRAP_ARG                                                                                                    \
-    { "wrap", "SPEC", "put a known cheat around the model, to test the tester (vitrine list wraps)" }
-
 /* The verdict on the terminal and, with --out, in selftest.json. ledger: a finished run of v, or NULL. points_only:
  * what gradients are, nothing of what attacks find. */
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v, const vt_attack *attack, const vt_ledger *ledger,

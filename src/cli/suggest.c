@@ -42,12 +42,6 @@ static const struct {
     {"|normalize|normalise|normalization|", NULL, "mean", "--mean and --std give the input's normalisation"},
 };
 
-static const vt_arg *find_option(const vt_command *c, const char *name) {
-    for (const vt_arg *a = c->args; a && a->name; a++)
-        if (!strcmp(a->name, name)) return a;
-    return NULL;
-}
-
 /* Does the list "|a|b|" hold the word, in any case and with _ for -? */
 static bool list_contains_word(const char *list, const char *word) {
     char key[80];
@@ -61,7 +55,7 @@ static bool suggestion_applies(const vt_command *c, size_t i, const char *word) 
     bool operand = told[i].command || told[i].option || !list_contains_word(told[i].words, "weights") ||
                    (c->operands && strstr(c->operands, "WEIGHTS")); /* a command that takes one */
     return operand && (!told[i].command || !strcmp(told[i].command, c->name)) &&
-           (!told[i].option || find_option(c, told[i].option)) && list_contains_word(told[i].words, word);
+           (!told[i].option || vt_arg_find(c->args, told[i].option)) && list_contains_word(told[i].words, word);
 }
 
 vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *e) {

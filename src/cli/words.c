@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "cli/help.h"
 #include "models/arch.h"
 #include "models/checkpoint/names.h"
 #include "models/forms.h"
@@ -59,58 +58,43 @@ static void print_help_topics(FILE *f) {
     fputs(" recipe --man", f);
 }
 
-/* "show" before a name: in that command alone; "" behind it: that command's operands. The first that fits counts. */
+/* Values, by the first word of their description, that name something of a registry. */
 static const struct {
-    const char *name;
+    const char *value;
     vt_words_kind kind;
     void (*words)(FILE *f);
-    bool paths;
 } rows[] = {
-    {"export attack", VT_WORDS_NONE, NULL, false}, /* the names of its run */
-    {"attack", VT_WORDS_LIST, attacks, false},
-    {"attacks", VT_WORDS_LIST, attacks, false},
-    {"confirm-with", VT_WORDS_LIST, attacks, false},
-    {"preset", VT_WORDS_ONE, print_preset_names, false},
-    {"attn", VT_WORDS_ONE, attns, false},
-    {"form", VT_WORDS_ONE, print_form_keys, false},
-    {"names", VT_WORDS_ONE, print_naming_maps, true},
-    {"wrap", VT_WORDS_ONE, wraps, false},
-    {"train set", VT_WORDS_ONE, recipe_keys, false},
-    {"oracle", VT_WORDS_FILE, NULL, false},
-    {"surrogate-oracle", VT_WORDS_FILE, NULL, false},
-    {"table data", VT_WORDS_FOLDER, NULL, false},
-    {"analyze ", VT_WORDS_ONE, analyses, true},
-    {"lab ", VT_WORDS_ONE, lab_names, false},
-    {"new ", VT_WORDS_ONE, print_preset_names, false},
-    {"help ", VT_WORDS_ONE, print_help_topics, false},
+    {"ATTACK", VT_WORDS_LIST, attacks},
+    {"ATTACKS", VT_WORDS_LIST, attacks},
+    {"PRESET", VT_WORDS_ONE, print_preset_names},
+    {"VARIANT", VT_WORDS_ONE, attns},
+    {"FORM=VALUE", VT_WORDS_ONE, print_form_keys},
+    {"MAP", VT_WORDS_ONE, print_naming_maps},
+    {"WRAP", VT_WORDS_ONE, wraps},
+    {"KEY=VALUE", VT_WORDS_ONE, recipe_keys},
+    {"KIND", VT_WORDS_ONE, analyses},
+    {"LAB", VT_WORDS_ONE, lab_names},
+    {"TOPIC", VT_WORDS_ONE, print_help_topics},
 };
 
-static bool path_word(const char *text, size_t n, const char *word) {
-    return n >= strlen(word) && !memcmp(text, word, strlen(word));
-}
-
-/* By what stands in the usage line: "test|train" are words, FILE and the like paths, DIR and FOLDER folders. */
-static vt_words_kind by_metavar(FILE *f, const char *text, bool *paths) {
+/* Words in small letters between bars ("test|train") are those that may be chosen; FILE and the like mean paths. */
+vt_words_kind vt_words(FILE *f, const char *value, bool *paths) {
+    static const char *const files[] = {"FILE", "PATH", "WEIGHTS",  "CKPT", "RECIPE",
+                                        "RUN",  "MAP",  "MANIFEST", "OUT",  "COMMAND"};
     vt_words_kind kind = VT_WORDS_NONE;
-    static const char *const files[] = {"FILE", "PATH", "WEIGHTS", "CKPT", "RECIPE", "RUN", "MANIFEST", "OUT"};
-    if (!strcmp(text, "DIR") || !strcmp(text, "FOLDER")) return VT_WORDS_FOLDER;
-    for (const char *p = text + strspn(text, "["); *p; p += strcspn(p, "|"), p += *p == '|') {
-        size_t n = strcspn(p, "|");
-        for (size_t i = 0; i < sizeof files / sizeof *files; i++) *paths = *paths || path_word(p, n, files[i]);
-        if (strchr(text, '|') && islower((unsigned char)*p)) fprintf(f, " %.*s", (int)n, p), kind = VT_WORDS_ONE;
-    }
-    if (kind == VT_WORDS_NONE && *paths) kind = VT_WORDS_FILE;
-    return kind;
-}
-
-vt_words_kind vt_words(FILE *f, const vt_command *c, const vt_arg *a, bool *paths) {
     *paths = false;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!vt_help_row(rows[i].name, c, a ? a->name : "")) continue;
-        if (rows[i].words) rows[i].words(f);
-        *paths = rows[i].paths;
+    if (!value) return kind;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) *paths = *paths || strstr(value, files[i]);
+    const char *p = value + strspn(value, "[");
+    for (size_t i = 0, n = strcspn(p, " ]"); i < sizeof rows / sizeof *rows; i++) {
+        if (strlen(rows[i].value) != n || strncmp(p, rows[i].value, n)) continue;
+        rows[i].words(f);
         return rows[i].kind;
     }
-    const char *text = a ? a->metavar : c->operands;
-    return text ? by_metavar(f, text, paths) : VT_WORDS_NONE;
+    for (size_t n; strchr(value, '|') && *p; p += n + (p[n] == '|')) {
+        n = strcspn(p, "|");
+        if (islower((unsigned char)*p)) fprintf(f, " %.*s", (int)n, p), kind = VT_WORDS_ONE;
+    }
+    if (kind != VT_WORDS_NONE) return kind;
+    return *paths ? VT_WORDS_FILE : strstr(value, "FOLDER") || strstr(value, "DIR") ? VT_WORDS_FOLDER : VT_WORDS_NONE;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What may stand where: the values of an option and the operands of a command, from the tables and registries that read
- * them. Shells complete by it. */
+/* What may stand where, for shells to complete: told by the value in an option's row ("DIR", "test|train", "PRESET") or
+ * by a command's operands. */
 #ifndef VT_CLI_WORDS_H
 #define VT_CLI_WORDS_H
 
@@ -15,8 +15,8 @@ typedef enum vt_words_kind {
     VT_WORDS_LIST    /* some of them, with '+' or ',' between */
 } vt_words_kind;
 
-/* Values of c's option a, or c's operands where a is NULL; the words, of kinds ONE and LIST alone, go to f, a blank
- * before each. Paths may be given beside words where `*paths` becomes true. */
-vt_words_kind vt_words(FILE *f, const vt_command *c, const vt_arg *a, bool *paths);
+/* The words, of kinds ONE and LIST alone, go to f, a blank before each. Paths may be given beside words where `*paths`
+ * becomes true. value NULL: nothing. */
+vt_words_kind vt_words(FILE *f, const char *value, bool *paths);
 
 #endif

@@ -4,6 +4,12 @@
 #include <string.h>
 #include "core/opt.h"
 
+const vt_arg *vt_arg_find(const vt_arg *table, const char *name) {
+    for (const vt_arg *a = table; a && a->name; a++)
+        if (!strcmp(a->name, name)) return a;
+    return NULL;
+}
+
 const char *vt_chosen_nth(const vt_choices *c, const char *name, int i) {
     for (int k = 0; k < c->n; k++)
         if (!strcmp(c->list[k].name, name) && i-- == 0) return c->list[k].value;

@@ -7,6 +7,26 @@
 #include <stdbool.h>
 #include "core/status.h"
 
+/* What an option is about; help shows them in this order, those of the run last. */
+typedef enum vt_about {
+    VT_OF_RUN,
+    VT_OF_MODEL,
+    VT_OF_DATA,
+    VT_OF_THREAT,
+    VT_OF_ATTACK,
+    VT_OF_OUTPUT,
+    VT_ABOUTS
+} vt_about;
+
+/* An option that may be chosen, in a table that ends at name NULL. */
+typedef struct vt_arg {
+    const char *name;  /* long option without dashes ("eps"), one letter for a short one ("o") */
+    const char *value; /* as help shows it, from which completion tells what it may be; NULL: a flag */
+    const char *help;  /* one line, with the default */
+    vt_about about;
+} vt_arg;
+const vt_arg *vt_arg_find(const vt_arg *table, const char *name); /* NULL: not there; table may be NULL */
+
 enum { VT_CHOICES_MOST = 256 };
 
 typedef struct vt_choices {

@@ -8,7 +8,7 @@ load helpers
     says "attgd " "arXiv 2410.14581" "part " "all|local|joint|margin|rates (default all)" "seeds " "2 to 10000 (default 100)" \
         "vitrine lab NAME --key value"
     good help lab
-    says "Usage: vitrine lab NAME [OPTIONS]" "--set KEY=VALUE" "vitrine list labs"
+    says "Usage: vitrine lab LAB [OPTIONS]" "--set OPTION=VALUE" "vitrine list labs"
     [ "$(awk '{if (length > m) m = length} END {print m}' <<<"$output")" -le 120 ]
 }
 
@@ -61,7 +61,7 @@ load helpers
 }
 
 @test "options: flags and --set, ranges, unknown ones with the lab's own" {
-    bad 2 "vitrine lab needs NAME" -- lab
+    bad 2 "vitrine lab needs LAB" -- lab
     bad 2 "unknown lab 'attdg'" "did you mean 'attgd'?" -- lab attdg
     bad 2 "unknown lab 'x-y-z'" "attgd" -- lab x-y-z --seed 1
     bad 2 "lab attgd has no option 'seds'" "did you mean 'seeds'?" "its options are: part, seeds, quick" -- lab attgd --seds 3

@@ -68,19 +68,19 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"seed", "N", "seed of every random draw (default 0)"},
+    VT_SEED_ARG,
     VT_JSON_ARG,
     VT_QUIET_ARG,
     VT_THREADS_ARG,
-    {"out", "DIR", "folder for lab.json, tables.txt, run.json and figures"},
-    {"set", "KEY=VALUE", "an option of the lab; repeatable"},
-    {NULL, NULL, NULL},
+    {"out", "DIR", "folder for lab.json, tables.txt, run.json and figures", VT_OF_OUTPUT},
+    {"set", "OPTION=VALUE", "an option of the lab; repeatable", VT_OF_RUN},
+    {0},
 };
 
 const vt_command vt_command_lab = {
     .name = "lab",
     .summary = "small experiments that test what the papers claim",
-    .operands = "NAME",
+    .operands = "LAB",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,

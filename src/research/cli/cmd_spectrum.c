@@ -235,13 +235,15 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-static const vt_arg args[] = {{"split", "rows|columns", "which heads to show (default rows)"},
-                              {"all", NULL, "also W_O and the two matrices of the MLP"},
-                              {"csv", "FILE", "write every value: weights, layer, matrix, part, sigma"},
-                              {"plot", "FILE", "write the figure as SVG"},
-                              VT_THREADS_ARG,
-                              VT_MODEL_ARGS,
-                              {NULL, NULL, NULL}};
+static const vt_arg args[] = {
+    {"split", "rows|columns", "which heads to show (default rows)", VT_OF_OUTPUT},
+    {"all", NULL, "also W_O and the two matrices of the MLP", VT_OF_RUN},
+    {"csv", "FILE", "write every value: weights, layer, matrix, part, sigma", VT_OF_OUTPUT},
+    {"plot", "FILE", "write the figure as SVG", VT_OF_OUTPUT},
+    VT_THREADS_ARG,
+    VT_MODEL_ARGS,
+    {0},
+};
 
 const vt_command vt_command_spectrum = {
     .name = "spectrum",

@@ -27,7 +27,7 @@ static vt_status fail_unknown_option(const vt_plugin_options *own, const vt_cli 
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", n ? ", " : "", o->key);
         names[n++] = o->key;
     }
-    for (const vt_arg *a = c->command->args; a->name && n < MOST; a++) names[n++] = a->name;
+    for (const vt_arg *a = c->command->args; a && a->name && n < MOST; a++) names[n++] = a->name;
     const char *near = vt_nearest(key, names, n);
     return vt_fail(e, VT_E_UNKNOWN, "%s %s has no option '%s'%s%s%s; its options are: %s", own->what, own->name, key,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", *all ? all : "none");
@@ -37,7 +37,7 @@ vt_status vt_plugin_options_find(const vt_plugin_options *own, const vt_cli *c, 
                                  vt_err *e) {
     const vt_opt *o = find_opt(own, key);
     if (!o) return fail_unknown_option(own, c, key, e);
-    *out = (vt_arg){o->key, o->type == VT_OPT_BOOL ? NULL : "VALUE", o->help};
+    *out = (vt_arg){o->key, o->type == VT_OPT_BOOL ? NULL : "VALUE", o->help, VT_OF_RUN};
     return VT_OK;
 }
 
@@ -66,7 +66,7 @@ vt_status vt_plugin_options_parse(const vt_plugin_options *own, const vt_cli *c,
     vt_opt_defaults(own->opts, *params);
     for (int i = 0; i < c->given.n; i++) {
         const vt_arg *a = c->row[i];
-        const char *value = a->metavar ? c->given.list[i].value : "1";
+        const char *value = a->value ? c->given.list[i].value : "1";
         if (a >= c->more && a < c->more + c->n_more) VT_TRY(set_option(own, c, *params, a->name, value, e));
         if (!strcmp(a->name, "set")) VT_TRY(set_pair(own, c, *params, value, e));
     }
