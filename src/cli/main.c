@@ -118,7 +118,8 @@ static void prefer_good_libraries(char **argv) {
 
 static int report_status(vt_status s, const vt_err *e) {
     if (s != VT_OK) fprintf(stderr, "vitrine: %s\n", e->text[0] ? e->text : vt_status_name(s));
-    if (!vt_streams_end(vt_script_stream() ? vt_script_stream() : stdout)) {
+    FILE *f = vt_script_stream() ? vt_script_stream() : stdout;
+    if (fflush(f) != 0 || ferror(f)) {
         if (s == VT_OK) fprintf(stderr, "vitrine: standard output could not be written\n");
         return s == VT_OK ? 1 : vt_exit_code(s);
     }

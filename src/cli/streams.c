@@ -9,9 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "cli/ranks.h"
-#include "core/fold.h"
 #include "core/text.h"
-#include "core/text_stream.h"
 
 enum { NARROW = 40, USUAL = 80, HANG_MOST = 32 };
 
@@ -26,9 +24,6 @@ typedef struct sink {
     bool command;  /* the line holds a command to be copied: where it is broken, a backslash says that it goes on */
     size_t n;
     char piece[4096];
-    bool folds; /* wide tables come in parts */
-    char *held; /* rows that may belong to one, and behind them a line that is not whole yet */
-    size_t held_n, rows;
 } sink;
 
 static sink out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
@@ -143,46 +138,6 @@ static bool write_wrapped(sink *s, const char *text, size_t n) {
     return good && flush_sink(s);
 }
 
-/* ---- tables that are too wide ---- */
-
-static bool forward(sink *s, const char *text, size_t n) {
-    return s->width ? write_wrapped(s, text, n) : write_all(s->fd, text, n) == n;
-}
-
-/* The first n bytes of what is held, and a table's rows before them, are done with. */
-static bool write_held(sink *s, size_t n) {
-    vt_text_stream w = {0};
-    FILE *f = s->rows ? vt_text_stream_open(&w) : NULL;
-    bool good = true;
-    if (f) vt_fold(f, s->held, s->rows, s->width);
-    char *text = vt_text_stream_close(&w);
-    if (f) good = text && forward(s, text, w.n);
-    if (!f) s->rows = 0;
-    free(text);
-    good = good && forward(s, s->held + s->rows, n - s->rows);
-    s->held_n -= n, s->rows = 0;
-    memmove(s->held, s->held + n, s->held_n);
-    return good;
-}
-
-/* Rows wait for the first line that is none. */
-static bool write_folded(sink *s, const char *text, size_t n) {
-    bool good = true;
-    char *more = realloc(s->held, s->held_n + n), *end;
-    if (!more) return false;
-    s->held = more;
-    memcpy(s->held + s->held_n, text, n);
-    s->held_n += n;
-    while (good && (end = memchr(s->held + s->rows, '\n', s->held_n - s->rows))) {
-        size_t line = (size_t)(end - s->held) + 1;
-        if (vt_fold_is_row(s->held + s->rows, line - 1 - s->rows))
-            s->rows = line;
-        else
-            good = write_held(s, line);
-    }
-    return good;
-}
-
 /* ---- the two streams ---- */
 
 /* A line of progress that stands ends before anything else is said on its terminal. */
@@ -198,7 +153,7 @@ static ssize_t write_to_sink(void *cookie, const char *text, size_t n) {
         k = n - done < sizeof piece ? n - done : sizeof piece;
         memcpy(piece, text + done, k);
         vt_text_plain(piece, k, "\n\t", &s->at);
-        if (!(s->folds ? write_folded(s, piece, k) : forward(s, piece, k))) return 0;
+        if (!(s->width ? write_wrapped(s, piece, k) : write_all(s->fd, piece, k) == k)) return 0;
     }
     return (ssize_t)n;
 }
@@ -230,16 +185,6 @@ void vt_streams_wrap(void) {
     int width = out.tty ? vt_streams_width() : USUAL;
     out.width = width < USUAL ? width : USUAL;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that no word is cut by a full buffer */
-}
-
-void vt_streams_fold(void) { out.folds = out.tty; }
-
-bool vt_streams_end(FILE *f) {
-    bool good = fflush(f) == 0 && !ferror(f);
-    if (out.held_n) good = write_held(&out, out.held_n) && good;
-    free(out.held);
-    out.held = NULL, out.folds = false;
-    return good;
 }
 
 /* ---- what a terminal shall obey ---- */

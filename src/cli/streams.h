@@ -18,12 +18,6 @@ int vt_streams_width(void);
 /* From here on lines of standard output are broken at 80 columns, into a pipe too: for text that is only read. */
 void vt_streams_wrap(void);
 
-/* From here on tables that are wider than the terminal are printed in parts, one below the other; into a pipe or file
- * they go as they are. */
-void vt_streams_fold(void);
-/* The end of standard output, or of the stream that vt_streams_mute returned; false: not all of it could be written. */
-bool vt_streams_end(FILE *f);
-
 /* What follows is set so, where f is a terminal's standard output that may show it: not under NO_COLOR or in a pipe. */
 void vt_streams_style(FILE *f, vt_style style);
 /* A line of progress on standard error, over the one before it and cut to the terminal's width; last: whole, and it

@@ -5,11 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 32, GAP = 2 };
+enum { MOST = VT_COLUMNS_MOST, GAP = 2 };
 
 void vt_columns_begin(vt_columns *t, const vt_column *column, int n) {
     *t = (vt_columns){.column = column, .n = n < MOST ? n : MOST};
     vt_text_stream_open(&t->cells);
+}
+
+void vt_columns_titles(vt_columns *t, const char *format, ...) {
+    va_list values;
+    vt_columns_begin(t, NULL, 0);
+    va_start(values, format);
+    vsnprintf(t->titles, sizeof t->titles, format, values);
+    va_end(values);
+    char *rest = t->titles;
+    for (char *title; t->n < MOST && (title = strsep(&rest, "\t")); t->n++)
+        t->own[t->n] = (vt_column){title + (*title == '-'), *title == '-', 0};
+    t->column = t->own;
 }
 
 static void append_cell(vt_columns *t, vt_style style, const char *format, va_list values) {
@@ -32,6 +44,15 @@ void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) {
     va_start(values, format);
     append_cell(t, style, format, values);
     va_end(values);
+}
+
+void vt_columns_cells(vt_columns *t, const char *format, ...) {
+    char text[1000], *rest = text, *cell;
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    while ((cell = strsep(&rest, "\t"))) vt_columns_cell(t, "%s", cell);
 }
 
 /* Characters of UTF-8. */
@@ -78,20 +99,36 @@ static void print_cell(FILE *f, const vt_columns *t, const vt_look *look, int k,
     *pending = width - n - before + GAP;
 }
 
-static void print_table(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
+/* The first column and those from `from` to before `to`. */
+static void print_part(FILE *f, const vt_columns *t, const vt_look *look, const int *width, int from, int to) {
     bool titled = false;
     int pending = 0, k = 0;
     for (int i = 0; i < t->n; i++) titled = titled || *t->column[i].title;
-    for (int i = 0; i < t->n && titled; i++)
+    for (int i = 0; i < to && titled; i = i < from ? from : i + 1)
         if (width[i] >= 0) print_cell(f, t, look, i, width[i], &pending, t->column[i].title, VT_STYLE_NONE);
     if (titled) fputc('\n', f);
     pending = 0;
     for (const char *p = t->cells.text, *end = p + t->cells.n; p < end; p += strlen(p) + 1) {
-        if (width[k] >= 0) print_cell(f, t, look, k, width[k], &pending, p + 1, (vt_style)(*p - 1));
+        if (width[k] >= 0 && (!k || (k >= from && k < to)))
+            print_cell(f, t, look, k, width[k], &pending, p + 1, (vt_style)(*p - 1));
         if (++k < t->n) continue;
         fputc('\n', f);
         k = pending = 0;
     }
+}
+
+static void print_table(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
+    int from = 1, to;
+    do {
+        int sum = width[0];
+        for (to = from; to < t->n; to++) {
+            if (width[to] >= 0) sum += GAP + width[to];
+            if (width[to] >= 0 && look->width && sum > look->width && to > from) break;
+        }
+        if (from > 1) fputc('\n', f);
+        print_part(f, t, look, width, from, to);
+        from = to;
+    } while (from < t->n);
 }
 
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look) {

@@ -85,10 +85,10 @@ void vt_analyze_number(double x, char out[16]) {
         snprintf(out, 16, "%.*f", size >= 10000 ? 0 : size >= 1000 ? 1 : size >= 100 ? 2 : size >= 10 ? 3 : 4, x);
 }
 
-void vt_analyze_cell(FILE *out, double x) {
+void vt_analyze_cell(vt_columns *t, double x) {
     char text[16];
     vt_analyze_number(x, text);
-    fprintf(out, " %10s", text);
+    vt_columns_cell(t, "%s", text);
 }
 
 /* ---- a run ---- */

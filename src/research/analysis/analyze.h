@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include "attacks/attack.h"
 #include "core/chart.h"
+#include "core/columns.h"
 #include "core/opt.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -94,6 +95,6 @@ void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char 
 void vt_analyze_title(FILE *out, const vt_analyze *a, int subject);
 /* At most 10 characters, five digits; "-" for NaN. */
 void vt_analyze_number(double x, char out[16]);
-void vt_analyze_cell(FILE *out, double x); /* the same behind a blank, in 10 columns */
+void vt_analyze_cell(vt_columns *t, double x); /* the same as a cell of a table */
 
 #endif

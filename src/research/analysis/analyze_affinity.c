@@ -78,18 +78,16 @@ static vt_affinity of_layer(const job *j, int layer) {
 static double per_row(const vt_affinity *s, double sum) { return s->rows ? sum / (double)s->rows : NAN; }
 
 static void print_table(const job *j, int subject, FILE *out) {
+    vt_columns t;
     vt_analyze_title(out, j->a, subject);
-    fprintf(out,
-            "%5s%33s%22s%33s%22s\nlayer       mean  centred/2    paper 2    largest    paper 2    centred   L1/range"
-            "       mean extended/2    largest\n",
-            "", "|A'_i - A_i|, keys held fixed", "", "largest measured / bound", "keys move too, ratio");
+    fprintf(out, "|A'_i - A_i| with keys held fixed, the largest measured over its bound, and where keys move too\n");
+    vt_columns_titles(&t, "layer\tfixed\tcentred/2\tpaper 2\tlargest\tover paper\tover centred\tL1/range\tmoving\t"
+                          "extended/2\tover extended");
     for (int l = 0; l < j->depth; l++) {
         const vt_affinity s = of_layer(j, l);
-        fprintf(out, "%5d", l);
-        if (!s.rows) {
-            fprintf(out, "  attention is no softmax of scaled dot products alone\n");
-            continue;
-        }
+        if (!s.rows) fprintf(out, "layer %d: attention is no softmax of scaled dot products alone\n", l);
+        if (!s.rows) continue;
+        vt_columns_cell(&t, "%d", l);
         const double cells[] = {per_row(&s, s.fixed),
                                 per_row(&s, s.sum_centred),
                                 per_row(&s, s.sum_paper),
@@ -100,9 +98,9 @@ static void print_table(const job *j, int subject, FILE *out) {
                                 per_row(&s, s.moving),
                                 per_row(&s, s.sum_extended),
                                 s.extended};
-        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) vt_analyze_cell(out, cells[k]);
-        fprintf(out, "\n");
+        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) vt_analyze_cell(&t, cells[k]);
     }
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 static json_t *describe_layer(const vt_affinity *s, int layer) {

@@ -278,29 +278,21 @@ static void compute_cells(double out[CELLS], const row *s) {
     memcpy(out, all, sizeof all);
 }
 
-static void print_columns(const job *j, FILE *out, int from, int to, const char *heading) {
-    fprintf(out, "%s\n", heading);
+static void print_table(const job *j, int subject, FILE *out) {
+    vt_columns t;
+    vt_analyze_title(out, j->a, subject);
+    vt_columns_titles(&t,
+                      "layer\tentropy\teffective\ttop %d\t< 1/N\t|A|_2\tgap\tmargin\t/|W|F\t/|W|%g\tradius\tmoved\t"
+                      "optimal\tflips\tcertified\timpossible",
+                      j->p->k, j->p->p);
     for (int l = 0; l < j->depth; l++) {
         const row s = of_layer(j, l);
         double c[CELLS];
         compute_cells(c, &s);
-        fprintf(out, "%5d", l);
-        for (int k = from; k < to; k++) vt_analyze_cell(out, c[k]);
-        fprintf(out, "\n");
+        vt_columns_cell(&t, "%d", l);
+        for (int k = 0; k < CELLS; k++) vt_analyze_cell(&t, c[k]);
     }
-}
-
-static void print_table(const job *j, int subject, FILE *out) {
-    char heading[160];
-    vt_analyze_title(out, j->a, subject);
-    snprintf(heading, sizeof heading, "layer    entropy  effective     top %-4d     < 1/N      |A|_2        gap",
-             j->p->k);
-    print_columns(j, out, 0, 6, heading);
-    snprintf(heading, sizeof heading,
-             "layer     margin      /|W|F     /|W|%-4g    radius      moved    optimal      flips  certified "
-             "impossible",
-             j->p->p);
-    print_columns(j, out, 6, CELLS, heading);
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {

@@ -143,8 +143,6 @@ static double mean_moved(const job *j) {
 }
 
 static void print_table(const job *j, FILE *out) {
-    static const char *const heads[] = {"clean %", "attacked %", "A-distance", "+- folds", "moved",
-                                        "PC1 %",   "PC1-2 %",    "PC1-10 %",   "t-SNE KL"};
     const double cells[] = {accuracy_percent(j, false),
                             accuracy_percent(j, true),
                             j->between.value,
@@ -154,12 +152,12 @@ static void print_table(const job *j, FILE *out) {
                             100 * j->share[1],
                             100 * j->share[9],
                             j->t.kl};
+    vt_columns t;
     vt_analyze_title(out, j->a, j->subject);
     fprintf(out, "features: %zu numbers that the head reads, of %zu points\n", j->d, j->points);
-    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) fprintf(out, " %10s", heads[k]);
-    fprintf(out, "\n");
-    for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) vt_analyze_cell(out, cells[k]);
-    fprintf(out, "\n");
+    vt_columns_titles(&t, "clean %%\tattacked %%\tA-distance\t+- folds\tmoved\tPC1 %%\tPC1-2 %%\tPC1-10 %%\tt-SNE KL");
+    for (size_t k = 0; k < sizeof cells / sizeof *cells; k++) vt_analyze_cell(&t, cells[k]);
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
     if (j->t.apart)
         fprintf(out, "%zu points have no %g neighbours to choose: too many others are equally near\n", j->t.apart,
                 j->p->perplexity);

@@ -171,7 +171,7 @@ static vt_status measure_losses(job *j, vt_err *e) {
 /* ---- what comes out ---- */
 
 enum { SIDES = 2 };
-static const char *const sides[SIDES] = {"raw", "relative"};
+static const char *const sides[SIDES] = {"", ", relative"};
 
 static const spectrum *side_of(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
 
@@ -198,38 +198,26 @@ static double product_count(const spectrum *p, int i) {
 }
 
 static void print_row(const job *j, const char *name, double (*of)(const spectrum *, int), int i, bool whole,
-                      FILE *out) {
-    fprintf(out, "%-22s", name);
+                      vt_columns *t) {
+    vt_columns_cell(t, "%s", name);
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++) {
             double x = of(side_of(&j->s[k], q), i);
             if (whole)
-                fprintf(out, " %10.0f", x);
+                vt_columns_cell(t, "%.0f", x);
             else
-                vt_analyze_cell(out, x);
+                vt_analyze_cell(t, x);
         }
-    fprintf(out, "\n");
 }
 
 /* What is said once of a loss, not of both its operators. */
-static void print_loss_row(const job *j, const char *name, size_t offset, FILE *out) {
-    fprintf(out, "%-22s", name);
+static void print_loss_row(const job *j, const char *name, size_t offset, vt_columns *t) {
+    vt_columns_cell(t, "%s", name);
     for (int k = 0; k < LOSSES; k++)
         if (j->s[k].there) {
-            vt_analyze_cell(out, *(const double *)((const char *)&j->s[k] + offset));
-            fprintf(out, " %10s", "");
+            vt_analyze_cell(t, *(const double *)((const char *)&j->s[k] + offset));
+            vt_columns_cell(t, "%s", "");
         }
-    fprintf(out, "\n");
-}
-
-static void print_headings(const job *j, FILE *out) {
-    fprintf(out, "%-22s", "");
-    for (int k = 0; k < LOSSES; k++)
-        if (j->s[k].there) fprintf(out, " %10s %10s", "", names[k]);
-    fprintf(out, "\n%-22s", "");
-    for (int k = 0; k < LOSSES; k++)
-        for (int q = 0; q < SIDES && j->s[k].there; q++) fprintf(out, " %10s", sides[q]);
-    fprintf(out, "\n");
 }
 
 /* A product whose operator is not symmetric, or that another step changes, has met a kink: ReLU, a maximum. */
@@ -247,22 +235,27 @@ static void print_warnings(const job *j, FILE *out) {
 }
 
 static void print_table(const job *j, int subject, FILE *out) {
-    char name[40];
+    char name[40], titles[200] = "-";
+    vt_columns t;
     vt_analyze_title(out, j->a, subject);
     fprintf(out, "%zu parameters\n", j->h.n);
-    print_headings(j, out);
-    print_loss_row(j, "mean cross-entropy", offsetof(sharpness, loss), out);
+    for (int k = 0; k < LOSSES; k++)
+        for (int q = 0; q < SIDES && j->s[k].there; q++)
+            snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s%s", names[k], sides[q]);
+    vt_columns_titles(&t, "%s", titles);
+    print_loss_row(j, "mean cross-entropy", offsetof(sharpness, loss), &t);
     for (int i = 0; i < j->p->k; i++) {
         snprintf(name, sizeof name, "eigenvalue %d", i + 1);
-        print_row(j, name, eigenvalue_at, i, false, out);
+        print_row(j, name, eigenvalue_at, i, false, &t);
     }
-    print_row(j, "  of them converged", converged_count, 0, true, out);
-    print_row(j, "lowest Ritz value", lowest_eigenvalue, 0, false, out);
-    print_row(j, "trace", trace_estimate, 0, false, out);
-    print_row(j, "  standard error", error_of_trace, 0, false, out);
-    print_row(j, "Lanczos products", product_count, 0, true, out);
-    print_loss_row(j, "asymmetry", offsetof(sharpness, check.symmetry), out);
-    print_loss_row(j, "step halved", offsetof(sharpness, check.halved), out);
+    print_row(j, "  of them converged", converged_count, 0, true, &t);
+    print_row(j, "lowest Ritz value", lowest_eigenvalue, 0, false, &t);
+    print_row(j, "trace", trace_estimate, 0, false, &t);
+    print_row(j, "  standard error", error_of_trace, 0, false, &t);
+    print_row(j, "Lanczos products", product_count, 0, true, &t);
+    print_loss_row(j, "asymmetry", offsetof(sharpness, check.symmetry), &t);
+    print_loss_row(j, "step halved", offsetof(sharpness, check.halved), &t);
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
     print_warnings(j, out);
 }
 

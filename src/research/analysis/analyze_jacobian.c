@@ -137,16 +137,13 @@ static double spearman_correlation(const double *a, const double *b, size_t n) {
 }
 
 static const struct {
-    const char *key, *head;
+    const char *key;
     size_t offset;
 } columns[] = {
-    {"sigma_max", "sigma_max", offsetof(row, sigma)},
-    {"sigma_max_ball", "over ball", offsetof(row, ball)},
-    {"d_l2", "|d|_2", offsetof(row, length)},
-    {"ratio", "ratio at d", offsetof(row, ratio)},
-    {"ratio_small", "at small d", offsetof(row, small)},
-    {"first_order", "margin/L", offsetof(row, first_order)},
-    {"ddn", "DDN l2", offsetof(row, ddn)},
+    {"sigma_max", offsetof(row, sigma)},   {"sigma_max_ball", offsetof(row, ball)},
+    {"d_l2", offsetof(row, length)},       {"ratio", offsetof(row, ratio)},
+    {"ratio_small", offsetof(row, small)}, {"first_order", offsetof(row, first_order)},
+    {"ddn", offsetof(row, ddn)},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -176,20 +173,23 @@ static double correlation_with_ddn(const job *j, size_t of) {
 
 static void print_table(const job *j, int subject, FILE *out) {
     size_t right = 0, open = 0;
+    vt_columns t;
     vt_analyze_title(out, j->a, subject);
-    fprintf(out, "image label  says");
-    for (int c = 0; c < COLUMNS; c++) fprintf(out, " %10s", columns[c].head);
-    fprintf(out, "\n");
+    vt_columns_titles(&t,
+                      "image\tlabel\tsays\tsigma_max\tover ball\t|d|_2\tratio at d\tat small d\tmargin/L\tDDN l2\t-");
     for (size_t i = 0; i < j->a->n_images; i++) {
         const row *r = &j->rows[i];
-        fprintf(out, "%5d %5d %5d", j->a->images[i], r->label, r->predicted);
-        for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, value_of_column(r, c));
-        fprintf(out, "%s%s\n", r->broken ? "  broken" : "", r->converged ? "" : "  not converged");
+        vt_columns_cells(&t, "%d\t%d\t%d", j->a->images[i], r->label, r->predicted);
+        for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(&t, value_of_column(r, c));
+        vt_columns_cell(&t, "%s%s%s", r->broken ? "broken" : "", r->broken && !r->converged ? ", " : "",
+                        r->converged ? "" : "not converged");
         right += r->predicted == r->label, open += !r->converged;
     }
-    fprintf(out, " mean           ");
-    for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(out, mean_of(j, c));
-    fprintf(out, "\n%zu of %zu right", right, j->a->n_images);
+    vt_columns_cells(&t, "mean\t\t");
+    for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(&t, mean_of(j, c));
+    vt_columns_cell(&t, "%s", "");
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
+    fprintf(out, "%zu of %zu right", right, j->a->n_images);
     double by_sigma = correlation_with_ddn(j, offsetof(row, sigma)),
            by_margin = correlation_with_ddn(j, offsetof(row, first_order));
     if (!isnan(by_sigma))

@@ -197,19 +197,15 @@ static double mean_of(const job *j, int layer, size_t offset) {
 }
 
 static const struct {
-    const char *key, *head;
+    const char *key;
+    bool shown;
     size_t offset;
 } columns[] = {
-    {"frobenius", "|X|_F", offsetof(row, frobenius)},
-    {"longest_token", "max|x_i|", offsetof(row, longest)},
-    {"delta0", "delta0", offsetof(row, delta0)},
-    {"true", "true", offsetof(row, clean)},
-    {"true_attacked", "attacked", offsetof(row, attacked)},
-    {"moved", "moved", offsetof(row, moved)},
-    {"pointwise", "pointwise", offsetof(row, pointwise)},
-    {"pointwise_attacked", NULL, offsetof(row, pointwise_attacked)},
-    {"closed", "closed", offsetof(row, closed)},
-    {"specformer", "Thm 4.2", offsetof(row, specformer)},
+    {"frobenius", true, offsetof(row, frobenius)},    {"longest_token", true, offsetof(row, longest)},
+    {"delta0", true, offsetof(row, delta0)},          {"true", true, offsetof(row, clean)},
+    {"true_attacked", true, offsetof(row, attacked)}, {"moved", true, offsetof(row, moved)},
+    {"pointwise", true, offsetof(row, pointwise)},    {"pointwise_attacked", false, offsetof(row, pointwise_attacked)},
+    {"closed", true, offsetof(row, closed)},          {"specformer", true, offsetof(row, specformer)},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -232,22 +228,25 @@ static void count_violations(const job *j, int layer, int *loose, int *broken, i
 
 static void print_table(const job *j, int subject, FILE *out) {
     int broken = 0, all_broken = 0, open = 0;
+    vt_columns t;
     vt_analyze_title(out, j->a, subject);
-    fprintf(out, "layer");
-    for (int c = 0; c < COLUMNS; c++)
-        if (columns[c].head) fprintf(out, " %10s", columns[c].head);
-    fprintf(out, "\n");
+    vt_columns_titles(&t, "layer\t|X|_F\tmax|x_i|\tdelta0\ttrue\tattacked\tmoved\tpointwise\tclosed\tThm 4.2\t-");
     for (int l = 0; l < j->depth; l++) {
         int loose = 0, printed_broken = 0;
         count_violations(j, l, &loose, &broken, &printed_broken, &open);
-        fprintf(out, "%5d", l);
+        char remark[120] = "";
+        vt_columns_cell(&t, "%d", l);
         for (int c = 0; c < COLUMNS; c++)
-            if (columns[c].head) vt_analyze_cell(out, mean_of(j, l, columns[c].offset));
-        if (loose) fprintf(out, "  not guaranteed: |X|_F + delta0 < 1 at %d image%s", loose, loose == 1 ? "" : "s");
-        if (printed_broken) fprintf(out, "%s violated at %d", loose ? "," : " ", printed_broken);
-        fprintf(out, "\n");
+            if (columns[c].shown) vt_analyze_cell(&t, mean_of(j, l, columns[c].offset));
+        if (loose)
+            snprintf(remark, sizeof remark, "not guaranteed: |X|_F + delta0 < 1 at %d image%s%s", loose,
+                     loose == 1 ? "" : "s", printed_broken ? ", " : "");
+        if (printed_broken)
+            snprintf(remark + strlen(remark), sizeof remark - strlen(remark), "violated at %d", printed_broken);
+        vt_columns_cell(&t, "%s", remark);
         all_broken += printed_broken;
     }
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
     fprintf(out,
             "means over images; violations at %zu images x %d layers: pointwise and closed form %d, Theorem 4.2 %d\n",
             j->a->n_images, j->depth, broken, all_broken);

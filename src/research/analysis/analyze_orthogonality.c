@@ -21,24 +21,20 @@ static vt_status measure_block(void *ctx, int thread, size_t i, vt_err *e) {
 }
 
 static void print_table(const job *j, int blocks, FILE *out) {
-    fprintf(out, "      |W^T W - I|_F^2 less its floor\nblock");
-    for (int k = 0; k < VT_GAP_COUNT; k++) fprintf(out, " %10s", vt_gap_name(k));
-    fprintf(out, "\n");
+    vt_columns t;
+    fprintf(out, "      |W^T W - I|_F^2 less its floor (that of the last block)\n");
+    vt_columns_titles(&t, "block\tW_Q\tW_K\tW_V\tW_O\tFC1\tFC2\tstack\twide");
     for (int b = 0; b <= blocks; b++) {
-        if (b < blocks)
-            fprintf(out, "%5d", b);
-        else
-            fprintf(out, "  sum");
+        vt_columns_cell(&t, b < blocks ? "%d" : "sum", b);
         for (int k = 0; k < VT_GAP_COUNT; k++) {
             double sum = 0;
             for (int i = 0; i < blocks; i++) sum += j->gaps[i][k].gap;
-            vt_analyze_cell(out, b < blocks ? j->gaps[b][k].gap : sum);
+            vt_analyze_cell(&t, b < blocks ? j->gaps[b][k].gap : sum);
         }
-        fprintf(out, "\n");
     }
-    fprintf(out, "floor"); /* blocks of one width have the same; Swin's grow: the last one's */
-    for (int k = 0; k < VT_GAP_COUNT; k++) vt_analyze_cell(out, j->gaps[blocks - 1][k].floor);
-    fprintf(out, "  (of the last block)\n");
+    vt_columns_cell(&t, "floor"); /* blocks of one width have the same; Swin's grow: the last one's */
+    for (int k = 0; k < VT_GAP_COUNT; k++) vt_analyze_cell(&t, j->gaps[blocks - 1][k].floor);
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 static vt_status report_subject(const job *j, const vt_analyze *a, int subject, vt_lines *f, FILE *out, json_t *json,

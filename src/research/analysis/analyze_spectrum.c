@@ -103,14 +103,14 @@ static void print_table(const job *j, int blocks, FILE *out) {
     double off = 0;
     int open = 0;
     for (int k = 0; k < MEASURES; k++) {
-        fprintf(out, "      %s\nlayer", headings[k]);
-        for (int r = 0; r < VT_ROLE_COUNT; r++) fprintf(out, " %10s", vt_role_name((vt_role)r));
-        fprintf(out, "\n");
+        vt_columns t;
+        fprintf(out, "      %s\n", headings[k]);
+        vt_columns_titles(&t, "layer\tW_Q\tW_K\tW_V\tW_O\tFC1\tFC2");
         for (int b = 0; b < blocks; b++) {
-            fprintf(out, "%5d", b);
-            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(out, spectral_measure(j, b, (vt_role)r, k));
-            fprintf(out, "\n");
+            vt_columns_cell(&t, "%d", b);
+            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(&t, spectral_measure(j, b, (vt_role)r, k));
         }
+        vt_columns_end(&t, out, VT_LOOK_PAGE);
     }
     for (int i = 0; i < blocks * VT_ROLE_COUNT; i++) {
         const piece *p = &j->pieces[i];

@@ -9,7 +9,6 @@
 #include "research/cli/plugin_options.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
-#include "cli/streams.h"
 #include "models/arch.h"
 #include "research/analysis/analyze.h"
 
@@ -144,7 +143,6 @@ static vt_status run_analysis(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    vt_streams_fold();
     vt_status s = run_analysis(&j, c, e);
     vt_result_dir_close(&j.folder, s == VT_OK);
     json_decref(j.doc);

@@ -6,7 +6,6 @@
 #include "research/cli/result_dir.h"
 #include "research/cli/plugin_options.h"
 #include "cli/script.h"
-#include "cli/streams.h"
 #include "research/lab/lab.h"
 
 typedef struct job {
@@ -59,7 +58,6 @@ static vt_status run_experiment(job *j, const vt_cli *c, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    vt_streams_fold();
     vt_status s = run_experiment(&j, c, e);
     vt_result_dir_close(&j.folder, s == VT_OK);
     json_decref(j.doc);

@@ -9,7 +9,6 @@
 #include "research/cli/plot_table.h"
 #include "cli/script.h"
 #include "cli/spawn.h"
-#include "cli/streams.h"
 #include "core/gemm.h"
 #include "core/progress.h"
 #include "research/table/published_show.h"
@@ -311,7 +310,6 @@ static vt_status build_table(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    vt_streams_fold();
     if (vt_cli_get(c, "published")) return show_published(c, e);
     if (vt_cli_get(c, "check")) return vt_table_check(vt_cli_get(c, "check"), stdout, e);
     static job j;

@@ -108,25 +108,29 @@ static void step_text(int k, char out[16]) {
 
 static void print_all(FILE *f, const results *r) {
     fprintf(f, "\n== joint: 2 samples of 3 tokens in the plane, W and v from 0, nothing random ==\n");
-    fprintf(f, "%-10s %-10s %-44s %-22s %s\n", "p", "tokens", "W_mm of l_p-AttSVM", "v_mm of l_p-SVM", "duality gap");
+    vt_columns t;
+    vt_columns_titles(&t, "p\ttokens\tW_mm of l_p-AttSVM\tv_mm of l_p-SVM\tgap");
     for (int p = 0; p < PATHS; p++) {
         const vt_joint *o = &r->run[0][p];
-        fprintf(f, "%-10.3g (%d, %d)     %9.5f %9.5f %9.5f %9.5f     %9.5f %9.5f   %.1e\n", vt_attgd_paths[p].p,
-                o->alpha[0], o->alpha[1], o->w_mm[0], o->w_mm[1], o->w_mm[2], o->w_mm[3], o->v_mm[0], o->v_mm[1],
-                o->gap);
+        vt_columns_cells(&t, "%.3g\t(%d, %d)\t%.5f %8.5f %8.5f %8.5f\t%.5f %8.5f\t%.1e", vt_attgd_paths[p].p,
+                         o->alpha[0], o->alpha[1], o->w_mm[0], o->w_mm[1], o->w_mm[2], o->w_mm[3], o->v_mm[0],
+                         o->v_mm[1], o->gap);
     }
-    fprintf(f, "\n%-22s %5s %6s %8s %8s %8s %8s   %10s %12s %8s %13s\n", "denominator |G|_q ...", "p", "steps", "D(W)",
-            "D(v)", "|W|_p", "|v|_p", "W stalls", "|G|<2.2e-16", "G = 0", "softmax is 1");
+    vt_columns_end(&t, f, VT_LOOK_PAGE);
+    fputc('\n', f);
+    vt_columns_titles(&t, "-denominator |G|_q ...\tp\tsteps\tD(W)\tD(v)\t|W|_p\t|v|_p\tW stalls\t|G|<2.2e-16\tG = 0\t"
+                          "softmax is 1");
     for (int k = 0; k < FORMS; k++)
         for (int p = 0; p < PATHS; p++) {
             const vt_joint *o = &r->run[k][p];
             char text[4][16];
             step_text(o->stall, text[0]), step_text(o->tiny, text[1]);
             step_text(o->zero, text[2]), step_text(o->one, text[3]);
-            fprintf(f, "%-22s %5.3g %6d %8.5f %8.5f %8.3f %8.3f   %10s %12s %8s %13s\n", forms[k].name,
-                    vt_attgd_paths[p].p, vt_attgd_paths[p].steps, o->d_w, o->d_v, o->norm_w, o->norm_v, text[0],
-                    text[1], text[2], text[3]);
+            vt_columns_cells(&t, "%s\t%.3g\t%d\t%.5f\t%.5f\t%.3f\t%.3f\t%s\t%s\t%s\t%s", forms[k].name,
+                             vt_attgd_paths[p].p, vt_attgd_paths[p].steps, o->d_w, o->d_v, o->norm_w, o->norm_v,
+                             text[0], text[1], text[2], text[3]);
         }
+    vt_columns_end(&t, f, VT_LOOK_PAGE);
     fprintf(f, "steps from which on, to the end, |W|_p grows by less than 0.1 %%, |G_W|_q < 2.2e-16, G_W = 0; first at "
                "which a\n"
                "sample's attention has rounded to 1. With the constant W stalls because |G| / (|G| + 2.2e-16) goes to "
@@ -136,16 +140,17 @@ static void print_all(FILE *f, const results *r) {
                "1; exact G keeps that share until it underflows to 0.\n");
     fprintf(f, "\nfirst steps, with the constant; mean of the largest attention, mean probability of the selected "
                "tokens\n");
-    fprintf(f, "%8s", "step");
-    for (int p = 0; p < PATHS; p++) fprintf(f, "     p = %-10.3g", vt_attgd_paths[p].p);
-    fprintf(f, "\n");
+    char titles[100] = "step";
+    for (int p = 0; p < PATHS; p++)
+        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\tp = %.3g", vt_attgd_paths[p].p);
+    vt_columns_titles(&t, "%s", titles);
     static const int at[] = {1, 2, 5, 10, 20, 50, 100};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
-        fprintf(f, "%8d", at[i]);
+        vt_columns_cell(&t, "%d", at[i]);
         for (int p = 0; p < PATHS; p++)
-            fprintf(f, "   %7.4f  %7.4f", r->run[0][p].most[at[i] - 1], r->run[0][p].right[at[i] - 1]);
-        fprintf(f, "\n");
+            vt_columns_cell(&t, "%.4f  %.4f", r->run[0][p].most[at[i] - 1], r->run[0][p].right[at[i] - 1]);
     }
+    vt_columns_end(&t, f, VT_LOOK_PAGE);
 }
 
 static void draw_attention(vt_figure *f, const void *data) {

@@ -222,15 +222,18 @@ static bool diagonal_least(const table *t) {
 }
 
 static void print_table(FILE *f, const char *title, const table *t) {
-    fprintf(f, "\n%s\n%-12s", title, "descent");
-    for (int k = 0; k < PATHS; k++) fprintf(f, "   l_%-4.3g-SVM          ", vt_attgd_paths[k].p);
-    fprintf(f, "\n");
+    char titles[100] = "-descent";
+    vt_columns c;
+    for (int k = 0; k < PATHS; k++)
+        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t-l_%.3g-SVM", vt_attgd_paths[k].p);
+    fprintf(f, "\n%s\n", title);
+    vt_columns_titles(&c, "%s", titles);
     for (int p = 0; p < PATHS; p++) {
-        fprintf(f, "p = %-8.3g", vt_attgd_paths[p].p);
+        vt_columns_cell(&c, "p = %.3g", vt_attgd_paths[p].p);
         for (int k = 0; k < PATHS; k++)
-            fprintf(f, "   %.5f +- %.5f%s", t->mean[p][k], t->deviation[p][k], k == p ? " *" : "  ");
-        fprintf(f, "\n");
+            vt_columns_cell(&c, "%.5f +- %.5f%s", t->mean[p][k], t->deviation[p][k], k == p ? " *" : "");
     }
+    vt_columns_end(&c, f, VT_LOOK_PAGE);
 }
 
 static void print_all(FILE *f, const summary *s, int seeds) {
@@ -242,18 +245,21 @@ static void print_all(FILE *f, const summary *s, int seeds) {
             VT_ATTGD_ETA, VT_ATTGD_FLOOR);
     print_table(f, "same tokens: every machine for the tokens that the path selects", &s->same);
     print_table(f, "different tokens: the machine of another run, as the released code compares", &s->other);
-    fprintf(f, "\n%-12s %8s %10s %12s %14s %14s %12s   tokens shared with p =", "descent", "steps", "|W|_p",
-            "max softmax", "best score", "locally opt.", "stalls at");
-    for (int k = 0; k < PATHS; k++) fprintf(f, " %.3g", vt_attgd_paths[k].p);
-    fprintf(f, "\n");
+    vt_columns t;
+    char titles[200] = "-descent\tsteps\t|W|_p\tmax softmax\tbest score\tlocally opt.\tstalls at";
+    for (int k = 0; k < PATHS; k++)
+        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\tshared with p = %.3g",
+                 vt_attgd_paths[k].p);
+    fputc('\n', f);
+    vt_columns_titles(&t, "%s", titles);
     for (int p = 0; p < PATHS; p++) {
         char stall[24] = "never";
         if (s->stall[p] <= vt_attgd_paths[p].steps) snprintf(stall, sizeof stall, "%.1f", s->stall[p]);
-        fprintf(f, "p = %-8.3g %8d %10.2f %12.4f %12.1f %% %12.1f %% %12s  ", vt_attgd_paths[p].p,
-                vt_attgd_paths[p].steps, s->norm[p], s->most[p], 100 * s->best[p], 100 * s->local[p], stall);
-        for (int k = 0; k < PATHS; k++) fprintf(f, " %.1f %%", 100 * s->agree[p][k]);
-        fprintf(f, "\n");
+        vt_columns_cells(&t, "p = %.3g\t%d\t%.2f\t%.4f\t%.1f %%\t%.1f %%\t%s", vt_attgd_paths[p].p,
+                         vt_attgd_paths[p].steps, s->norm[p], s->most[p], 100 * s->best[p], 100 * s->local[p], stall);
+        for (int k = 0; k < PATHS; k++) vt_columns_cell(&t, "%.1f %%", 100 * s->agree[p][k]);
     }
+    vt_columns_end(&t, f, VT_LOOK_PAGE);
     fprintf(f,
             "best score: share of samples whose selected token has the highest score; locally opt.: share of problems "
             "that meet\n"

@@ -104,29 +104,37 @@ static int out_of_order(const job *j) {
 }
 
 static void print_all(FILE *f, const job *j) {
+    char titles[100] = "-descent";
+    vt_columns t;
     fprintf(f,
             "\n== margin: the claim of Sun et al. (2022) for linear models; %d points in %d dimensions, %d steps of %g "
             "==\n",
             POINTS, DIM, j->steps, eta);
-    fprintf(f, "l_p margin min_i y_i w^T x_i / |w|_p; * the largest of its column\n%-12s", "descent");
-    for (int k = 0; k < RUNS; k++) fprintf(f, "  l_%-8.3g", ps[k]);
-    fprintf(f, "  sparsity (Hoyer)\n");
+    fprintf(f, "l_p margin min_i y_i w^T x_i / |w|_p; * the largest of its column\n");
+    for (int k = 0; k < RUNS; k++) snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\tl_%.3g", ps[k]);
+    vt_columns_titles(&t, "%s\tsparsity (Hoyer)", titles);
     for (int i = 0; i < RUNS; i++) {
-        fprintf(f, "p = %-8.3g", ps[i]);
+        vt_columns_cell(&t, "p = %.3g", ps[i]);
         for (int k = 0; k < RUNS; k++) {
             bool most = true;
             for (int r = 0; r < RUNS; r++) most = most && (r == i || j->margin[i][k] > j->margin[r][k]);
-            fprintf(f, "  %8.4f%s ", j->margin[i][k], most ? "*" : " ");
+            vt_columns_cell(&t, "%.4f%s", j->margin[i][k], most ? "*" : " ");
         }
-        fprintf(f, "  %.3f\n", j->sparsity[i]);
+        vt_columns_cell(&t, "%.3f", j->sparsity[i]);
     }
-    fprintf(f, "%-12s", "l_p-SVM");
-    for (int k = 0; k < RUNS; k++) fprintf(f, "  %8.4f  ", j->best[k]);
-    fprintf(f, "\n%-12s", "duality gap");
-    for (int k = 0; k < RUNS; k++) fprintf(f, "  %8.1e  ", j->gap[k]);
-    fprintf(f, "\n%-12s", "reached");
-    for (int k = 0; k < RUNS; k++) fprintf(f, "  %7.3f %% ", 100 * j->margin[k][k] / j->best[k]);
-    fprintf(f, "\n");
+    for (int row = 0; row < 3; row++) {
+        vt_columns_cell(&t, "%s", row == 0 ? "l_p-SVM" : row == 1 ? "duality gap" : "reached");
+        for (int k = 0; k < RUNS; k++)
+            vt_columns_cell(&t,
+                            row == 0   ? "%.4f "
+                            : row == 1 ? "%.1e "
+                                       : "%.3f %%",
+                            row == 0   ? j->best[k]
+                            : row == 1 ? j->gap[k]
+                                       : 100 * j->margin[k][k] / j->best[k]);
+        vt_columns_cell(&t, "%s", "");
+    }
+    vt_columns_end(&t, f, VT_LOOK_PAGE);
 }
 
 static vt_status store_results(const job *j, vt_err *e) {

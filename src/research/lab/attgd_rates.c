@@ -237,30 +237,32 @@ static void print_whole(FILE *f, const job *j) {
                "c log k\n");
     for (int i = 0; i < RUNS; i++) {
         const run *r = &j->runs[i];
-        fprintf(f, "\np = %.3g, rate %s, |W_mm|_p = %.4f\n%10s %10s %12s %12s %12s %14s %14s %12s\n", ps[i],
-                rate_name(ps[i]), r->machine, "k", "a", "a / log k", "da/dlog k", "D", "D / rate(a)", "order of D",
-                "pi (L. 21)");
+        vt_columns t;
+        fprintf(f, "\np = %.3g, rate %s, |W_mm|_p = %.4f\n", ps[i], rate_name(ps[i]), r->machine);
+        vt_columns_titles(&t, "k\ta\ta / log k\tda/dlog k\tD\tD / rate(a)\torder of D\tpi (L. 21)");
         for (int k = 0; k < r->n_marks; k++) {
             const mark *m = &r->marks[k];
-            fprintf(f, "%10d %10.4f %12.4f ", m->k, m->a, m->a / log(m->k));
-            if (k)
-                fprintf(f, "%12.4f ", norm_growth(r, k));
-            else
-                fprintf(f, "%12s ", "-");
-            fprintf(f, "%12.3e %14.3e ", m->d, m->d / m->bound);
-            if (k)
-                fprintf(f, "%14.2f ", divergence_order(r, k));
-            else
-                fprintf(f, "%14s ", "-");
-            fprintf(f, "%12.4f\n", m->pi);
+            char growth[24] = "-", order[24] = "-";
+            if (k) snprintf(growth, sizeof growth, "%.4f", norm_growth(r, k));
+            if (k) snprintf(order, sizeof order, "%.2f", divergence_order(r, k));
+            vt_columns_cells(&t, "%d\t%.4f\t%.4f\t%s\t%.3e\t%.3e\t%s\t%.4f", m->k, m->a, m->a / log(m->k), growth, m->d,
+                             m->d / m->bound, order, m->pi);
         }
+        vt_columns_end(&t, f, VT_LOOK_PAGE);
     }
 }
 
-static void print_deep(FILE *f, double p, const deep *d) {
-    fprintf(f, "%6.3g %8.4f %9.1e %12.1f + %-7.2f %10.1f %11.2e %11.2e %7d %7d %7d %7d %7d\n", p, d->delta, d->mu,
-            d->from, d->to - d->from, d->log_eta, d->first_pi, d->last_pi, d->lemma20, d->lemma21, d->lemma27,
-            d->outside, d->unstable);
+static void print_deep(FILE *f, const char *title, const job *j, bool cone) {
+    vt_columns t;
+    fprintf(f, "%s\n", title);
+    vt_columns_titles(&t, "p\tdelta\tmu\ta / |W_mm|\tlog10 eta\tfirst pi\tlast pi\tL. 20\tL. 21\tL. 27\tL. 28\tD < 0");
+    for (int i = 0; i < RUNS; i++) {
+        const deep *d = cone ? &j->runs[i].cone : &j->runs[i].near;
+        vt_columns_cells(&t, "%.3g\t%.4f\t%.1e\t%.1f + %.2f\t%.1f\t%.2e\t%.2e\t%d\t%d\t%d\t%d\t%d", ps[i], d->delta,
+                         d->mu, d->from, d->to - d->from, d->log_eta, d->first_pi, d->last_pi, d->lemma20, d->lemma21,
+                         d->lemma27, d->outside, d->unstable);
+    }
+    vt_columns_end(&t, f, VT_LOOK_PAGE);
 }
 
 static void print_cone(FILE *f, const job *j) {
@@ -269,12 +271,8 @@ static void print_cone(FILE *f, const job *j) {
             "count "
             "breaches\n",
             CONE_STEPS, j->runs[0].cone.checked);
-    fprintf(f, "%6s %8s %9s %22s %10s %11s %11s %7s %7s %7s %7s %7s\n", "p", "delta", "mu", "a / |W_mm|", "log10 eta",
-            "first pi", "last pi", "L. 20", "L. 21", "L. 27", "L. 28", "D < 0");
-    fprintf(f, "from Lemma 20's radius\n");
-    for (int i = 0; i < RUNS; i++) print_deep(f, ps[i], &j->runs[i].near);
-    fprintf(f, "from that radius doubled until the run stays in the cone\n");
-    for (int i = 0; i < RUNS; i++) print_deep(f, ps[i], &j->runs[i].cone);
+    print_deep(f, "from Lemma 20's radius", j, false);
+    print_deep(f, "from that radius doubled until the run stays in the cone", j, true);
     fprintf(f, "L. 28: steps outside the cone; D < 0: steps where D_{psi - eta L}(W(k+1), W(k)), which Lemmas 24 to 27 "
                "need, is "
                "negative\n");

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "core/chart.h"
+#include "core/columns.h"
 #include "core/opt.h"
 #include "core/progress.h"
 #include "core/status.h"

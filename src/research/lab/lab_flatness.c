@@ -288,26 +288,31 @@ static void print_fig3(const job *j, FILE *out) {
 }
 
 static void per_run(const job *j, FILE *out) {
+    vt_columns c;
     fprintf(out,
             "\nby run: training loss, test error, largest eigenvalue, the same in relative coordinates, traces "
-            "(Hutchinson, %d probes)\n%4s %-10s %10s %7s %11s %11s %11s %21s\n",
-            j->p->probes, "run", "", "loss", "error %", "lambda max", "relative", "least", "trace");
+            "(Hutchinson, %d probes)\n",
+            j->p->probes);
+    vt_columns_titles(&c, "run\t-\tloss\terror %%\tlambda max\trelative\tleast\ttrace");
     for (int i = 0; i < NETS * j->p->runs; i++) {
         const trained *t = &j->r[i];
-        fprintf(out, "%4d %-10s %10.3g %7.1f %11.4g %11.4g %11.3g %11.4g +- %6.2g\n", i / NETS,
-                i % NETS ? "attention" : "baseline", t->s.loss, 100 * t->test_error, t->s.largest, t->s.relative,
-                t->s.lowest, t->s.trace, t->s.trace_error);
+        vt_columns_cells(&c, "%d\t%s\t%.3g\t%.1f\t%.4g\t%.4g\t%.3g\t%.4g +- %6.2g", i / NETS,
+                         i % NETS ? "attention" : "baseline", t->s.loss, 100 * t->test_error, t->s.largest,
+                         t->s.relative, t->s.lowest, t->s.trace, t->s.trace_error);
     }
+    vt_columns_end(&c, out, VT_LOOK_PAGE);
 }
 
 static void print_theorem4(const trained *t, FILE *out, const char *title, const char *front) {
-    fprintf(out, "\n%s\n%8s %8s %10s %14s %12s %12s %12s %12s\n", title, front, "W1", "W2", "outputs moved",
-            "lambda max", "relative", "trace", "rel. trace");
+    vt_columns table;
+    fprintf(out, "\n%s\n", title);
+    vt_columns_titles(&table, "%s\tW1\tW2\toutputs moved\tlambda max\trelative\ttrace\trel. trace", front);
     for (int k = 0; k < SCALES; k++) {
         const scaled *c = &t->scales[k];
-        fprintf(out, "%8g %8g %10g %14.2g %12.5g %12.5g %12.5g %12.5g\n", c->front, c->w1, 1 / (c->front * c->w1),
-                c->moved, c->s.largest, c->s.relative, c->s.trace, c->s.relative_trace);
+        vt_columns_cells(&table, "%g\t%g\t%g\t%.2g\t%.5g\t%.5g\t%.5g\t%.5g", c->front, c->w1, 1 / (c->front * c->w1),
+                         c->moved, c->s.largest, c->s.relative, c->s.trace, c->s.relative_trace);
     }
+    vt_columns_end(&table, out, VT_LOOK_PAGE);
 }
 
 /* ---- results ---- */

@@ -177,43 +177,30 @@ static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) 
 
 /* ---- tables ---- */
 
-static void print_column_heads(plan *j, FILE *out) {
-    fprintf(out, "%8s", "steps");
-    for (int r = 0; r < j->n_rates; r++)
-        for (int n = 0; n < NETS; n++) fprintf(out, "  %10s %-6g", net_names[n], j->rates[r]);
-    fprintf(out, "\n");
-}
-
 static void print_curves(plan *j, int size, FILE *out) {
     int s = j->sizes[size];
+    char titles[200] = "steps";
+    vt_columns t;
     fprintf(out, "\ndigit of %d x %d in %d x %d, test loss and error in %% (Figs. 2, 4 to 6)\n", s, s, j->p->side,
             j->p->side);
-    print_column_heads(j, out);
-    for (int m = 0; m < MARKS; m++) {
-        fprintf(out, "%8lld", (long long)j->steps * (m + 1) / MARKS);
-        for (int r = 0; r < j->n_rates; r++)
-            for (int n = 0; n < NETS; n++) {
-                const vt_measure *x = &result_at(j, size, r, n)->curve[m][1];
-                fprintf(out, "  %10.4f %6.1f", x->loss, 100 * x->error);
-            }
-        fprintf(out, "\n");
+    fprintf(out, "last row: share of the first layer's energy on the digit (evenly %.1f %%), mean |a| on it, off it\n",
+            100.0 * s * s / (j->p->side * j->p->side));
+    for (int r = 0; r < j->n_rates; r++)
+        for (int n = 0; n < NETS; n++)
+            snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s %g", net_names[n], j->rates[r]);
+    vt_columns_titles(&t, "%s", titles);
+    for (int m = 0; m < MARKS + 2; m++) {
+        vt_columns_cell(&t, m < MARKS ? "%lld" : m == MARKS ? "training" : "", (long long)j->steps * (m + 1) / MARKS);
+        for (int i = 0; i < j->n_rates * NETS; i++) {
+            const result *x = result_at(j, size, i / NETS, i % NETS);
+            const vt_measure *y = m < MARKS ? &x->curve[m][1] : &x->curve[MARKS - 1][0];
+            if (m <= MARKS)
+                vt_columns_cell(&t, "%.4f %6.1f", y->loss, 100 * y->error);
+            else
+                vt_columns_cell(&t, "%.1f %% %.2f %.2f", 100 * x->inside, x->on, x->off);
+        }
     }
-    fprintf(out, "%8s", "training");
-    for (int r = 0; r < j->n_rates; r++)
-        for (int n = 0; n < NETS; n++) {
-            const vt_measure *x = &result_at(j, size, r, n)->curve[MARKS - 1][0];
-            fprintf(out, "  %10.4f %6.1f", x->loss, 100 * x->error);
-        }
-    fprintf(out, "\nshare of the first layer's energy on the digit (evenly %.1f %%); mean |a| on it, off it\n%8s",
-            100.0 * s * s / (j->p->side * j->p->side), "");
-    for (int r = 0; r < j->n_rates; r++)
-        for (int n = 0; n < NETS; n++) {
-            const result *x = result_at(j, size, r, n);
-            char text[40];
-            snprintf(text, sizeof text, "%.1f %% %.2f %.2f", 100 * x->inside, x->on, x->off);
-            fprintf(out, "  %17s", text);
-        }
-    fprintf(out, "\n");
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 static void print_fig7(const plan *j, FILE *out) {

@@ -23,11 +23,9 @@ static const vt_opt opts[] = {
 
 /* ---- formulas ---- */
 
-static void print_power_of_ten(FILE *out, double log10_x) {
-    char text[32] = "0";
-    if (log10_x >= 0)
-        snprintf(text, sizeof text, log10_x < 9 ? "%.0f" : "10^%.1f", log10_x < 9 ? pow(10, log10_x) : log10_x);
-    fprintf(out, " %14s", text);
+static void power_of_ten(vt_columns *t, double log10_x) {
+    bool short_enough = log10_x < 9;
+    vt_columns_cell(t, short_enough ? "%.0f" : "10^%.1f", log10_x < 0 ? 0 : short_enough ? pow(10, log10_x) : log10_x);
 }
 
 enum { BAR = 40 };
@@ -35,38 +33,39 @@ enum { BAR = 40 };
 /* Bars of the two lower bounds over n1, on one logarithmic scale; < marks the row that the condition falls into. */
 static void over_units(const params *p, FILE *out) {
     double where = vt_regions_condition(p->p, p->s0), full = vt_regions_most(p->most, p->p);
+    vt_columns t;
     fprintf(out, "\nlargest number of regions against n1 hidden units (Fig. 1), s0 = %d and p = %d inputs\n", p->s0,
             p->p);
-    fprintf(out, "%6s %14s %14s %14s %14s  exact maximum, logarithmic: s with the mask, p without\n", "n1", "bound, s0",
-            "bound, p", "exact, s0", "exact, p");
+    fprintf(out, "and the exact maximum, on a logarithmic scale: s with the mask, p without\n");
+    vt_columns_titles(&t, "n1\tbound, s0\tbound, p\texact, s0\texact, p\t-exact");
     for (int k = 1; k <= 20; k++) {
         int n = p->most * k / 20, before = p->most * (k - 1) / 20;
         double most_s = vt_regions_most(n, p->s0), most_p = vt_regions_most(n, p->p);
         char bar[BAR + 2] = "";
         for (int i = 0; i <= BAR; i++)
             bar[i] = i == (int)lrint(BAR * most_p / full) ? 'p' : i == (int)lrint(BAR * most_s / full) ? 's' : ' ';
-        fprintf(out, "%6d", n);
-        print_power_of_ten(out, vt_regions_lower(n, p->s0));
-        print_power_of_ten(out, vt_regions_lower(n, p->p));
-        print_power_of_ten(out, most_s);
-        print_power_of_ten(out, most_p);
-        fprintf(out, "  |%.*s%s\n", BAR + 1, bar, n >= where && before < where ? "<" : "");
+        vt_columns_cell(&t, "%d", n);
+        power_of_ten(&t, vt_regions_lower(n, p->s0)), power_of_ten(&t, vt_regions_lower(n, p->p));
+        power_of_ten(&t, most_s), power_of_ten(&t, most_p);
+        vt_columns_cell(&t, "|%.*s%s", BAR + 1, bar, n >= where && before < where ? "<" : "");
     }
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
     fprintf(out, "< the paper's condition, n1 >= exp((p ln p - s0 ln s0) / (p - s0)) = %.1f, begins to hold\n", where);
 }
 
 /* floor(n1 / s)^s rises and falls in s: a lower bound of something that only rises. */
 static void over_inputs(const params *p, FILE *out) {
     int n = (int)ceil(vt_regions_condition(p->p, p->s0));
-    fprintf(out, "\nthe same against the number of inputs s, at n1 = %d\n%6s %14s %14s\n", n, "s", "bound", "exact");
+    vt_columns t;
+    fprintf(out, "\nthe same against the number of inputs s, at n1 = %d\n", n);
+    vt_columns_titles(&t, "s\tbound\texact");
     for (int k = 1; k <= 10; k++) {
         int s = p->p * k / 10;
         if (s < 1) continue;
-        fprintf(out, "%6d", s);
-        print_power_of_ten(out, vt_regions_lower(n, s));
-        print_power_of_ten(out, vt_regions_most(n, s));
-        fprintf(out, "\n");
+        vt_columns_cell(&t, "%d", s);
+        power_of_ten(&t, vt_regions_lower(n, s)), power_of_ten(&t, vt_regions_most(n, s));
     }
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 /* The least n1 from which on the floored bound of p inputs is above that of s0, up to 64 p. */

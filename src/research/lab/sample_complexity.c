@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAST = VT_COMPLEXITY_MARKS - 1, COLUMN = 15 };
+enum { LAST = VT_COMPLEXITY_MARKS - 1 };
 
 /* ---- numbers: means over runs; NaN where a variant did not run ---- */
 
@@ -51,43 +51,44 @@ static int find_variant(const vt_complexity_run *r, const char *name) {
 
 /* ---- tables ---- */
 
-static void print_heading(const vt_complexity_run *r, FILE *out, const char *title) {
-    fprintf(out, "\n%s\n", title);
-    if (r->n_relevant > 1) fprintf(out, "%5s", "s0");
-    fprintf(out, "%8s", "n");
-    for (int v = 0; v < r->n_variants; v++) fprintf(out, " %*s", COLUMN, r->variants[v].name);
-    fprintf(out, "\n");
+static void begin_table(vt_columns *t, const vt_complexity_run *r, const char *first) {
+    char titles[300];
+    snprintf(titles, sizeof titles, "%s", first);
+    for (int v = 0; v < r->n_variants; v++)
+        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s", r->variants[v].name);
+    vt_columns_titles(t, "%s", titles);
 }
 
 /* pick NULL: the relative test error. */
 static void print_table(const vt_complexity_run *r, FILE *out, const char *title, pick_fn pick, int decimals) {
-    print_heading(r, out, title);
+    vt_columns t;
+    fprintf(out, "\n%s\n", title);
+    begin_table(&t, r, r->n_relevant > 1 ? "s0\tn" : "n");
     for (int row = 0; row < row_count(r); row++) {
-        if (r->n_relevant > 1) fprintf(out, "%5d", r->relevant[row / r->n_sizes]);
-        fprintf(out, "%8d", r->sizes[row % r->n_sizes]);
+        if (r->n_relevant > 1) vt_columns_cell(&t, "%d", r->relevant[row / r->n_sizes]);
+        vt_columns_cell(&t, "%d", r->sizes[row % r->n_sizes]);
         for (int v = 0; v < r->n_variants; v++) {
             double x = pick ? mean_over_runs(r, row, v, pick) : relative_error(r, row, v);
-            if (isnan(x))
-                fprintf(out, " %*s", COLUMN, "-");
-            else
-                fprintf(out, " %*.*f", COLUMN, decimals, x);
+            vt_columns_cell(&t, isnan(x) ? "-" : "%.*f", decimals, x);
         }
-        fprintf(out, "\n");
     }
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 /* Fig. 7: test error along the training at the smallest size, first run. */
 static void print_curves(const vt_complexity_run *r, FILE *out) {
-    fprintf(out, "\ntest error after so many steps, n = %d, first run%s\n%8s", r->sizes[0],
-            r->p->model ? "" : " (Fig. 7)", "steps");
-    for (int v = 0; v < r->n_variants; v++) fprintf(out, " %*s", COLUMN, r->variants[v].name);
-    fprintf(out, "\n");
+    vt_columns t;
+    fprintf(out, "\ntest error after so many steps, n = %d, first run%s\n", r->sizes[0],
+            r->p->model ? "" : " (Fig. 7)");
+    begin_table(&t, r, "steps");
     for (int m = 1; m < VT_COMPLEXITY_MARKS; m += 2) {
-        fprintf(out, "%8lld", (long long)r->steps * (m + 1) / VT_COMPLEXITY_MARKS);
-        for (int i = 0; i < r->n_items && r->items[i].size == 0; i++)
-            fprintf(out, " %*.4f", COLUMN, r->results[i].curve[m][1].error);
-        fprintf(out, "\n");
+        vt_columns_cell(&t, "%lld", (long long)r->steps * (m + 1) / VT_COMPLEXITY_MARKS);
+        for (int i = 0; i < r->n_variants; i++) {
+            bool there = i < r->n_items && r->items[i].size == 0;
+            vt_columns_cell(&t, there ? "%.4f" : "", there ? r->results[i].curve[m][1].error : 0);
+        }
     }
+    vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
 static void print_preface(const vt_complexity_run *r, FILE *out) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/columns.h"
 #include "core/markup.h"
 #include "research/table/report.h"
 
@@ -14,8 +15,8 @@ static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
 
 /* ---- terminal ---- */
 
-static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, int width, const char *row,
-                      const vt_table_cell *c) {
+static void term_row(vt_columns *to, const vt_table *t, const vt_table_notes *notes, const char *row,
+                     const vt_table_cell *c) {
     char ours[40], mean[32], interval[60], seeds[60], published[90] = "", marks[40], difference[32] = "", num[32];
     snprintf(ours, sizeof ours, "%s%s", vt_table_value(c, mean), c->best ? " *" : "  ");
     vt_table_interval(c, interval);
@@ -26,7 +27,7 @@ static void term_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, i
         snprintf(published, sizeof published, "%s%s%s%s", num, *marks ? " [" : "", marks, *marks ? "]" : "");
         if (c->done) snprintf(difference, sizeof difference, "%+.2f", c->difference);
     }
-    fprintf(f, "  %-*s %10s %-17s %-18s %12s %8s\n", width, row, ours, interval, seeds, published, difference);
+    vt_columns_cells(to, "  %s\t%s\t%s\t%s\t%s\t%s", row, ours, interval, seeds, published, difference);
 }
 
 static void term_orderings(FILE *f, const vt_table *t) {
@@ -41,18 +42,19 @@ static void term_orderings(FILE *f, const vt_table *t) {
 void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700];
     const vt_manifest *m = t->m;
-    int width = vt_manifest_row_width(m);
+    vt_columns columns;
     fprintf(f, "%s\n", m->title ? m->title : m->name);
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++) {
             if (!vt_table_column(t, d, a)) continue;
-            snprintf(text, sizeof text, "%s, %s", m->data[d].name, m->attacks[a].name);
-            fprintf(f, "\n%-*s %10s %-17s %-18s %12s %8s\n", width + 2, text, "ours    ",
-                    m->attacks[a].steps ? "quartiles" : "95 % interval", "seeds", "published", "diff");
+            fputc('\n', f);
+            vt_columns_titles(&columns, "-%s, %s\tours  \t-%s\t-seeds\tpublished\tdiff", m->data[d].name,
+                              m->attacks[a].name, m->attacks[a].steps ? "quartiles" : "95 % interval");
             for (int r = 0; r < m->n_rows; r++) {
                 const vt_table_cell *c = vt_table_at(t, r, d, a);
-                if (c->wanted) term_cell(f, t, notes, width, m->rows[r].name, c);
+                if (c->wanted) term_row(&columns, t, notes, m->rows[r].name, c);
             }
+            vt_columns_end(&columns, f, VT_LOOK_PAGE);
         }
     term_orderings(f, t);
     fputc('\n', f);

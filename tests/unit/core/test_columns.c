@@ -71,12 +71,29 @@ static void no_titles_no_line(void **state) {
     free(text);
 }
 
+static void what_is_too_wide_comes_in_parts(void **state) {
+    (void)state;
+    char *text;
+    size_t n;
+    vt_columns t;
+    FILE *f = open_memstream(&text, &n);
+    assert_non_null(f);
+    vt_columns_titles(&t, "k\ta\t%s\t-c", "b");
+    vt_columns_cells(&t, "%d\t%d\t20\t30", 1, 10);
+    vt_columns_cell(&t, "2"), vt_columns_cells(&t, "\t\t300");
+    vt_columns_end(&t, f, &(vt_look){.width = 9});
+    fclose(f);
+    assert_string_equal(text, "k   a   b\n1  10  20\n2\n\nk  c\n1  30\n2  300\n");
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything),
         cmocka_unit_test(the_least_wanted_leaves),
         cmocka_unit_test(styles_stand_around_the_text),
         cmocka_unit_test(no_titles_no_line),
+        cmocka_unit_test(what_is_too_wide_comes_in_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
