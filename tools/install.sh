@@ -39,7 +39,7 @@ print() {
     put 644 "$made" "$target"
 }
 
-names=$("$command" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\)  *[a-z].*/\1/p')
+names=$("$command" help | sed -n '/^Commands:/,/^Examples:/s/^  \([a-z]*\)  *[a-z].*/\1/p')
 for name in $names; do
     [ "$name" = help ] || print "$share/man/man1/vitrine-$name.1" help --man "$name"
 done

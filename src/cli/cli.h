@@ -42,6 +42,7 @@ typedef struct vt_command {
 } vt_command;
 
 const vt_command *const *vt_commands(int *n);
+const vt_command *vt_command_find(const char *name); /* or NULL */
 /* The words after the command's name, by its table: c->command is set, given and positional are filled. */
 vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e);
 

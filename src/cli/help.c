@@ -7,15 +7,39 @@
 
 const char *const vt_help_titles[VT_ABOUTS] = {"Run", "Model", "Data", "Threat", "Attack", "Output"};
 
+/* What people use most comes first; commands without a place here are for developers. */
+static const struct {
+    const char *title, *names[16];
+} sections[] = {
+    {"Commands",
+     {"eval", "curve", "compare", "show", "export", "verify", "selftest", "info", "doctor", "convert", "train", "merge",
+      "new", "list"}},
+    {"For papers", {"table", "analyze", "lab"}},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static bool has_place(const vt_command *c) {
+    for (int s = 0; s < SECTIONS; s++)
+        for (int i = 0; sections[s].names[i]; i++)
+            if (!strcmp(sections[s].names[i], c->name)) return true;
+    return false;
+}
+
+static void print_command(FILE *f, const vt_command *c) { fprintf(f, "  %-11s %s\n", c->name, c->summary); }
+
 void vt_help_all(FILE *f) {
     int n;
     const vt_command *const *all = vt_commands(&n);
     vt_streams_wrap();
-    fprintf(f,
-            "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND "
-            "[OPTIONS]\n\nCommands:\n",
+    fprintf(f, "vitrine %s: adversarial robustness of Vision Transformers\n\nUsage: vitrine COMMAND [OPTIONS]\n",
             VT_VERSION);
-    for (int i = 0; i < n; i++) fprintf(f, "  %-11s %s\n", all[i]->name, all[i]->summary);
+    for (int s = 0; s < SECTIONS; s++) {
+        fprintf(f, "\n%s:\n", sections[s].title);
+        for (int i = 0; sections[s].names[i]; i++) print_command(f, vt_command_find(sections[s].names[i]));
+    }
+    fputs("\nFor developers:\n", f);
+    for (int i = 0; i < n; i++)
+        if (!has_place(all[i])) print_command(f, all[i]);
     fputs("  help        this page; 'vitrine help COMMAND' for one command,\n"
           "              'vitrine help recipe' for the keys of a recipe;\n"
           "              --man before either: the same as a manual page\n\n"

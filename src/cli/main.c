@@ -29,7 +29,7 @@ const vt_command *const *vt_commands(int *n) {
     return defs;
 }
 
-static const vt_command *find_command(const char *name) { return named(name); }
+const vt_command *vt_command_find(const char *name) { return named(name); }
 
 static vt_status unknown_command(const char *name, vt_err *e) {
     const char *names[32];
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
             vt_streams_wrap(), vt_recipe_help(stdout);
         return end_program(&c, VT_OK, &e);
     }
-    const vt_command *command = find_command(name);
+    const vt_command *command = vt_command_find(name);
     if (!command) return end_program(&c, unknown_command(name, &e), &e);
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");

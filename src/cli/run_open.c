@@ -5,23 +5,16 @@
 
 extern const vt_command vt_command_eval;
 
-/* Whatever command made the run: its options of the same name mean the same. */
-static const vt_command *command_named(const char *name) {
-    int n;
-    const vt_command *const *all = vt_commands(&n);
-    for (int i = 0; i < n; i++)
-        if (!strcmp(all[i]->name, name)) return all[i];
-    return &vt_command_eval;
-}
-
-/* A run.json without "subject": its command line is read once more. */
+/* A run.json without "subject": its command line is read once more, whatever command made the run: its options of the
+ * same name mean the same. */
 static bool parse_command(vt_run_folder *r) {
     static vt_cli cli; /* large, and its texts are r->document's */
     char *argv[1024];
     const json_t *list = json_object_get(r->document, "command");
     const char *name = json_string_value(json_array_get(list, 1));
     size_t n = json_array_size(list), k = 0;
-    cli = (vt_cli){.command = command_named(name ? name : "")};
+    cli = (vt_cli){.command = vt_command_find(name ? name : "")};
+    if (!cli.command) cli.command = &vt_command_eval;
     for (size_t i = 2; i < n && k < sizeof argv / sizeof *argv; i++) {
         const char *word = json_string_value(json_array_get(list, i));
         argv[k++] = (char *)(uintptr_t)(word ? word : "");

@@ -41,6 +41,8 @@ options_of() {
         [[ $page == *$'\n'"  $c "* ]] || fail "$c is not in the help page"
     done
     says "0 ok, 1 failed, 2 wrong usage"
+    # what people use every day comes first, what developers use last
+    [[ $page == *"  eval "*"  list "*"For papers:"*"  table "*"  lab "*"For developers:"*"  probe "*"  help "* ]] || fail "$page"
     good --help
     [ "$output" = "$page" ]
     good -h

@@ -2,7 +2,7 @@
 # Help: fits 80 columns, options in groups, and every example of it runs as it stands.
 load helpers
 
-commands() { "$VITRINE" help | awk '/^Commands:/{on=1; next} /^$/{on=0} on && /^  [a-z]/{print $1}' | grep -vx help; }
+commands() { "$VITRINE" help | awk '/^Commands:/{on=1; next} /^Examples:/{on=0} on && /^  [a-z]/{print $1}' | grep -vx help; }
 
 # narrow FILE: no line of it is wider than 80 characters.
 narrow() {

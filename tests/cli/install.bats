@@ -2,7 +2,7 @@
 # Manual pages, completion and make install: that they name what the program takes, and land where they are looked for.
 load helpers
 
-commands() { "$VITRINE" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\)  *[a-z].*/\1/p' | grep -vx help; }
+commands() { "$VITRINE" help | sed -n '/^Commands:/,/^Examples:/s/^  \([a-z]*\)  *[a-z].*/\1/p' | grep -vx help; }
 
 # options COMMAND: its options as help prints them.
 options() { "$VITRINE" help "$1" | sed -n '/^Examples:/q; s/^  \(--*[a-zA-Z0-9-]*\).*/\1/p'; }

@@ -141,18 +141,16 @@ static void close_inits(job *j) {
 static vt_status check_words(job *j, int cell, vt_err *e) {
     static vt_cli cli;
     char **words = vt_plan_command(&j->plan, cell, 1), name[200];
-    int n, count = 0;
+    int count = 0;
     vt_err why = {0};
-    const vt_command *const *all = vt_commands(&n);
     vt_status s = VT_E_MEMORY;
     while (words && words[count]) count++;
-    for (int i = 0; words && i < n; i++)
-        if (!strcmp(all[i]->name, words[0])) {
-            cli = (vt_cli){.command = all[i]};
-            s = vt_cli_parse(&cli, count - 1, words + 1, &why);
-            if (s == VT_OK) s = check_attention(&cli, &j->plan.cells[cell], &why);
-            if (s == VT_OK) s = check_init(j, &cli, &j->plan.cells[cell], &why);
-        }
+    if (words) {
+        cli = (vt_cli){.command = vt_command_find(words[0])};
+        s = vt_cli_parse(&cli, count - 1, words + 1, &why);
+        if (s == VT_OK) s = check_attention(&cli, &j->plan.cells[cell], &why);
+        if (s == VT_OK) s = check_init(j, &cli, &j->plan.cells[cell], &why);
+    }
     vt_plan_command_free(words);
     vt_plan_name(&j->plan, cell, name, sizeof name);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory to %s", j->m->path, name);
