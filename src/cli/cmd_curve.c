@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/dry_run.h"
 #include "cli/hint.h"
 #include "cli/run_args.h"
 #include "cli/run_json.h"
@@ -18,6 +17,7 @@
 #include "core/opt.h"
 #include "eval/report/curve.h"
 #include "eval/report/checksums.h"
+#include "eval/cost.h"
 #include "eval/evaluate.h"
 #include "eval/run_folder.h"
 #include "core/stats.h"
@@ -301,7 +301,7 @@ static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     vt_cli_say_search(c, j->v.subject);
-    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
+    if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};

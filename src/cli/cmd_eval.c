@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/dry_run.h"
 #include "cli/eval_corruptions.h"
 #include "cli/eval_seeds.h"
 #include "cli/help.h"
@@ -107,9 +106,12 @@ static vt_status report_results(job *j, const vt_cli *c, double seconds, vt_err 
         fprintf(stderr, "vitrine: images of %d channels are not drawn: %s has adv.safetensors, and no pictures\n",
                 j->ledger->header->shape.channels, out);
     if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
+    vt_seconds measured;
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
-        if (j->v.attacks[i].def->profile && !j->v.subject->remote) cost = vt_measure_gradient_cost(j->v.subject->model);
+        if (j->v.attacks[i].def->profile && !j->v.subject->remote &&
+            vt_measure_seconds(&measured, j->v.subject->model, 1, NULL) == VT_OK)
+            cost = measured.gradient / measured.forward;
     json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
     if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
     if (vt_cli_has(c, "search")) json_object_set_new(more, "search", vt_cli_search_json(c, j->v.subject));
@@ -183,7 +185,7 @@ static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     static bool tty;
     VT_TRY(parse(j, c, e));
     vt_cli_say_search(c, j->v.subject);
-    if (vt_cli_has(c, "dry-run")) return vt_dry_run(&j->v, e);
+    if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
     VT_TRY(open_ledger(j, c, e));
     tty = isatty(STDERR_FILENO);
     j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};

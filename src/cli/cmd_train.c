@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/dry_run.h"
 #include "cli/hint.h"
 #include "cli/known.h"
 #include "cli/plot_training.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "core/hash.h"
+#include "eval/cost.h"
 #include "io/safetensors.h"
 #include "train/train.h"
 
@@ -168,7 +168,7 @@ static vt_status dry_run(const job *j, vt_err *e) {
     double before = vt_resident_mb(), hours;
     char time[32];
     VT_TRY(vt_train_measure(&p, &j->t, e));
-    VT_TRY(vt_cli_hours(&hours, j->model, p.flops * (double)p.steps, j->t.threads, e));
+    VT_TRY(vt_measure_hours(&hours, j->model, p.flops * (double)p.steps, j->t.threads, e));
     char *text = vt_recipe_text(j->recipe);
     if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for the recipe's text");
     const vt_config *c = &j->model->config;

@@ -11,6 +11,8 @@
 
 #define VT_QUIET_ARG                                                                                                   \
     { "quiet", NULL, "print no table and no progress", VT_OF_OUTPUT }
+#define VT_DRY_RUN_ARG                                                                                                 \
+    { "dry-run", NULL, "print work, hours here and memory; run and write nothing", VT_OF_RUN }
 #define VT_JSON_ARG                                                                                                    \
     { "json", NULL, "print one JSON document (docs/formats.md) and nothing else", VT_OF_OUTPUT }
 

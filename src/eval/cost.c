@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/cost.h"
 
-#include <math.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
+#include "core/columns.h"
 #include "core/mem.h"
 #include "core/progress.h"
 #include "core/sort.h"
 #include "core/threads.h"
+#include "models/arch.h"
 #include "models/wrap/classifier.h"
 
 enum { ROUNDS_MOST = 201, ROUNDS_LEAST = 3 };
@@ -47,8 +49,8 @@ static double thread_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A forward alone, then a gradient, then a verdict if it is asked for. */
-static vt_status one_round(bench *b, bool verdict, vt_err *e) {
+/* A forward alone, then a gradient, then a verdict. */
+static vt_status one_round(bench *b, vt_err *e) {
     vt_loss loss = {.kind = VT_LOSS_CE, .target = b->target};
     float value;
     double t0 = thread_seconds();
@@ -57,40 +59,25 @@ static vt_status one_round(bench *b, bool verdict, vt_err *e) {
     VT_TRY(vt_classifier_logits(&b->c, b->x, b->z, true, e));
     VT_TRY(vt_classifier_backward(&b->c, &loss, &value, b->dx, e));
     double t2 = thread_seconds();
-    if (verdict) VT_TRY(vt_classifier_logits64(&b->c, b->x, b->z64, e));
+    VT_TRY(vt_classifier_logits64(&b->c, b->x, b->z64, e));
     b->forward[b->n] = t1 - t0, b->gradient[b->n] = t2 - t1, b->verdict[b->n] = t1 - t0 + thread_seconds() - t2;
     return VT_OK;
 }
 
-static vt_status run_rounds(bench *b, bool verdict, vt_err *e) {
-    VT_TRY(one_round(b, verdict, e)); /* the first prepares products */
-    double began = vt_now();
-    for (; b->n < ROUNDS_MOST && (b->n < ROUNDS_LEAST || vt_now() - began < SECONDS); b->n++)
-        VT_TRY(one_round(b, verdict, e));
-    return VT_OK;
-}
-
-double vt_measure_gradient_cost(const vt_model *m) {
-    bench b;
-    double ratios[ROUNDS_MOST], cost = NAN;
-    if (bench_open(&b, m, NULL) == VT_OK && run_rounds(&b, false, NULL) == VT_OK) {
-        for (int i = 0; i < b.n; i++) ratios[i] = b.gradient[i] / b.forward[i];
-        cost = vt_median(ratios, (size_t)b.n);
-    }
-    bench_close(&b);
-    return cost;
-}
-
-static vt_status measure_bench(void *benches, int thread, size_t item, vt_err *e) {
+static vt_status run_rounds(void *benches, int thread, size_t item, vt_err *e) {
+    bench *b = (bench *)benches + item;
     (void)thread;
-    return run_rounds((bench *)benches + item, true, e);
+    VT_TRY(one_round(b, e)); /* the first prepares products */
+    double began = vt_now();
+    for (; b->n < ROUNDS_MOST && (b->n < ROUNDS_LEAST || vt_now() - began < SECONDS); b->n++) VT_TRY(one_round(b, e));
+    return VT_OK;
 }
 
 vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e) {
     bench *b = calloc((size_t)threads, sizeof *b);
     vt_status st = b ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory to measure");
     for (int i = 0; i < threads && st == VT_OK; i++) st = bench_open(&b[i], m, e);
-    if (st == VT_OK) st = vt_for_each((size_t)threads, threads, measure_bench, b, e);
+    if (st == VT_OK) st = vt_for_each((size_t)threads, threads, run_rounds, b, e);
     *s = (vt_seconds){0};
     for (int i = 0; i < threads && st == VT_OK; i++) {
         size_t n = (size_t)b[i].n;
@@ -100,4 +87,145 @@ vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_e
     for (int i = 0; b && i < threads; i++) bench_close(&b[i]);
     free(b);
     return st;
+}
+
+vt_status vt_measure_hours(double *hours, const vt_model *m, double flops, int threads, vt_err *e) {
+    double forward, gradient;
+    vt_seconds s;
+    VT_TRY(vt_measure_seconds(&s, m, threads, e));
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
+    *hours = flops / (forward + gradient) * (s.forward + s.gradient) / threads / 3600;
+    return VT_OK;
+}
+
+const char *vt_hours_text(char buf[32], double hours) {
+    if (hours * 3600 < 100)
+        snprintf(buf, 32, "%.2g s", hours * 3600);
+    else if (hours * 60 < 100)
+        snprintf(buf, 32, "%.2g min", hours * 60);
+    else
+        snprintf(buf, 32, "%.3g h", hours);
+    return buf;
+}
+
+double vt_resident_mb(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)u.ru_maxrss / 1024;
+}
+
+/* Measured; products too small for oneDNN (core/gemm.c) take next to nothing. */
+double vt_libraries_mb(const vt_model *m, int threads) {
+    double product = (double)vt_model_tokens(m) * m->config.dim * m->config.dim;
+    return product < 1e6 ? 1 : 4 + 2.0 * threads;
+}
+
+/* ---- an evaluation at most ---- */
+
+static vt_passes stage_passes(const vt_eval_options *v, const vt_attack_stage *s) {
+    vt_cost_dims d = {.classes = vt_subject_classes(v->subject),
+                      .layers = v->subject->model->config.depth,
+                      .norm = v->norm,
+                      .aimed = v->targets != NULL};
+    return vt_attack_stage_cost(s, d);
+}
+
+/* Calls for all images; of a stage on a share of the survivors for the mean of those drawn. */
+typedef struct work {
+    double forwards, gradients, verdicts;
+} work;
+
+static void add_stage(work *w, const vt_eval_options *v, const vt_attack_stage *s) {
+    vt_passes p = stage_passes(v, s);
+    double images = s->share * (double)v->n_images;
+    w->forwards += p.forwards * images, w->gradients += p.gradients * images, w->verdicts += images;
+}
+
+typedef struct estimate {
+    vt_columns t;
+    const vt_eval_options *v;
+    vt_seconds s;
+} estimate;
+
+static void add_row(estimate *x, const char *label, const char *scoring, double images, const work *w) {
+    double forward, gradient;
+    char time[32], tflop[16] = "?";
+    const vt_eval_options *v = x->v;
+    vt_subject_flops(v->subject, &forward, &gradient);
+    if (!v->subject->remote)
+        snprintf(tflop, sizeof tflop, "%.3g", 1e-12 * (w->forwards * forward + w->gradients * gradient));
+    double seconds = w->forwards * x->s.forward + w->gradients * x->s.gradient + w->verdicts * x->s.verdict;
+    vt_columns_cells(&x->t, "%.40s%s%s\t%.0f\t%.0f\t%.0f\t%s\t%s", label, *scoring ? ", " : "", scoring, images,
+                     w->forwards, w->gradients, tflop, vt_hours_text(time, seconds / v->threads / 3600));
+}
+
+/* An entry and, of several stages, each of them. */
+static void add_attack(estimate *x, const vt_attack *a, work *all) {
+    work whole = {0};
+    double images = (double)x->v->n_images;
+    const char *scoring = a->scoring == VT_SCORE_BALL ? "" : vt_scoring_name(a->scoring);
+    for (int k = 0; k < a->n_stages; k++) add_stage(&whole, x->v, &a->stages[k]), add_stage(all, x->v, &a->stages[k]);
+    add_row(x, a->name, scoring, images, &whole);
+    for (int k = 0; k < a->n_stages && a->n_stages > 1; k++) {
+        char label[64];
+        work stage = {0};
+        add_stage(&stage, x->v, &a->stages[k]);
+        snprintf(label, sizeof label, "  %s", a->stages[k].def->name);
+        add_row(x, label, scoring, a->stages[k].share * images, &stage);
+    }
+}
+
+vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
+    estimate x = {.v = v};
+    vt_eval_fit(v);
+    double images = (double)v->n_images, memory = vt_resident_mb() + (double)vt_eval_bytes(v) / 1048576;
+    VT_TRY(vt_measure_seconds(&x.s, v->subject->model, v->threads, e));
+    vt_columns_titles(&x.t, "-at most\timages\tforwards\tgradients\tTFLOP\t-time here");
+    work clean = {.forwards = images}, all = clean;
+    add_row(&x, "clean", "", images, &clean);
+    for (int i = 0; i < v->n_attacks; i++) add_attack(&x, &v->attacks[i], &all);
+    if (v->n_attacks) add_row(&x, "all, at most", "", images, &all);
+    vt_columns_end(&x.t, f, VT_LOOK_PAGE);
+    fprintf(f,
+            "\nAn image that is wrong as it is, or that an attack breaks, costs less than this.\n"
+            "time: with %d thread%s and no other work, by what was measured here:\n"
+            "forward %.3g ms, gradient %.3g ms, verdict %.3g ms\n",
+            v->threads, v->threads == 1 ? "" : "s", 1e3 * x.s.forward, 1e3 * x.s.gradient, 1e3 * x.s.verdict);
+    fprintf(f, "memory: %.0f MB peak with %d thread%s\n", memory + vt_libraries_mb(v->subject->model, v->threads),
+            v->threads, v->threads == 1 ? "" : "s");
+    return VT_OK;
+}
+
+/* ---- the time that is left ---- */
+
+void vt_eta_begin(vt_eta *o, const vt_eval_options *v) {
+    double forward, gradient;
+    vt_subject_flops(v->subject, &forward, &gradient);
+    *o = (vt_eta){.v = v, .ratio = gradient / forward, .began = vt_now()};
+}
+
+/* Images that stand now are taken to stand against what follows too. Tried on those that fall: the 8-bit entry behind
+ * this one, and of a curve, whose minimum-norm attacks break everything, every radius that is confirmed. */
+void vt_eta_stage(vt_eta *o, int entry, int stage) {
+    o->stage_work = o->standing = o->falling = 0, o->stage_done = 0;
+    for (int i = entry ? entry - 1 : 0; i < o->v->n_attacks; i++) {
+        const vt_attack *a = &o->v->attacks[i];
+        bool eight = a->scoring == VT_SCORE_EIGHT_BIT;
+        for (int k = i == entry - 1 ? stage + 1 : 0; k < a->n_stages; k++) {
+            vt_passes p = stage_passes(o->v, &a->stages[k]);
+            double each = a->stages[k].share * (p.forwards + o->ratio * p.gradients);
+            if (!eight) o->standing += each;
+            if (eight || o->v->radii || a->scoring == VT_SCORE_PUBLISHED) o->falling += each;
+        }
+    }
+}
+
+double vt_eta_image(vt_eta *o, int64_t forwards, int64_t gradients, size_t done, size_t total, size_t robust) {
+    double passes = (double)forwards + o->ratio * (double)gradients;
+    double stand = ((double)robust + 1) / ((double)done + 2); /* not 0 or 1 after the first image */
+    o->work += passes, o->stage_work += passes, o->stage_done++;
+    double here = o->stage_work / (double)o->stage_done * (double)(total - done);
+    double behind = (stand * o->standing + (1 - stand) * o->falling) * (double)total;
+    double seconds = vt_now() - o->began;
+    return o->work > 0 ? (here + behind) * seconds / o->work : 0;
 }

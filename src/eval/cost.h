@@ -1,20 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* What forwards and gradients of a model cost on this machine, measured. The ratio that is computed from matrix
- * products (gradient_cost in the header) leaves out caches and everything that is not a product. */
+/* What computing takes: forwards and gradients of a model on this machine, measured; an evaluation at most, before it
+ * begins; and, while it runs, the time that is left. Estimates change no result. */
 #ifndef VT_EVAL_COST_H
 #define VT_EVAL_COST_H
 
-#include "models/model.h"
-
-/* A gradient in forwards: median over pairs of calls on one image in the middle of the box, about a third of a second;
- * NaN: it cannot be opened. */
-double vt_measure_gradient_cost(const vt_model *m);
+#include <stdio.h>
+#include "eval/options.h"
 
 /* Seconds of processor time of one image's forward, gradient (a forward and a backward) and verdict (a forward in float
- * and one in double), on each of `threads` threads while all of them are at work. About as long again as above. */
+ * and one in double), on each of `threads` threads while all of them are at work: medians over about a third of a
+ * second. What is computed from matrix products instead (gradient_cost in the header) leaves out caches and everything
+ * that is not a product. */
 typedef struct vt_seconds {
     double forward, gradient, verdict;
 } vt_seconds;
 vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e);
+/* Hours that so many floating-point operations of a model's forwards and backwards take here on all threads, by that.
+ */
+vt_status vt_measure_hours(double *hours, const vt_model *m, double flops, int threads, vt_err *e);
+/* "3.2 h", "4.1 min", "12 s". */
+const char *vt_hours_text(char buf[32], double hours);
+
+/* The most memory that this process has held, and what a run takes beside what it asks for: compiled kernels and
+ * buffers of oneDNN and OpenBLAS. In MB. */
+double vt_resident_mb(void);
+double vt_libraries_mb(const vt_model *m, int threads);
+
+/* Work, time here and memory of an evaluation or curve, ready to be run, in which every image is right and stands to
+ * the end of every attack. */
+vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e);
+
+/* The time that is left: what images have cost so far in forwards, how fast that went, what is still to be done. */
+typedef struct vt_eta {
+    const vt_eval_options *v;
+    double ratio; /* forwards that a gradient costs, by products */
+    double began, work;
+    double standing, falling; /* forwards behind this stage: of an image that it leaves, of one that it breaks */
+    double stage_work;        /* done of this stage, in this run */
+    size_t stage_done;
+} vt_eta;
+
+void vt_eta_begin(vt_eta *o, const vt_eval_options *v);
+/* From here on images of this stage are counted (VT_ENTRY_CLEAN: clean predictions). */
+void vt_eta_stage(vt_eta *o, int entry, int stage);
+/* One more image, which took so many passes. `done` of `total` images of the stage have a line, `robust` of them stand;
+ * returns the seconds that the run will still take. */
+double vt_eta_image(vt_eta *o, int64_t forwards, int64_t gradients, size_t done, size_t total, size_t robust);
 
 #endif

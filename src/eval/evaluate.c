@@ -11,7 +11,7 @@
 #include "core/threads.h"
 #include "eval/result_index.h"
 #include "eval/eight_bit.h"
-#include "eval/eta.h"
+#include "eval/cost.h"
 #include "eval/verify.h"
 #include "models/packing.h"
 #include "models/twin.h"
