@@ -111,7 +111,7 @@ static vt_status check(const vt_analysis_def *def, const void *params, const vt_
 static json_t *describe_run(const vt_analysis_def *def, const void *params, const vt_analyze *a) {
     char options[1000];
     vt_opt_text(def->opts, params, options, sizeof options);
-    static const char letters[VT_ANALYZE_MOST + 1] = "ABCDEFGH";
+    static const char letters[VT_ANALYZE_MOST + 1] = "ABCDEFGHIJKLMNO";
     json_t *weights = json_array(), *o;
     for (int i = 0; i < a->n; i++)
         json_array_append_new(weights, json_pack("{s:s%,s:s,s:s}", "key", letters + i, (size_t)1, "path",

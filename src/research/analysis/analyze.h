@@ -20,7 +20,7 @@
 #include "io/dataset.h"
 #include "models/model.h"
 
-enum { VT_ANALYZE_MOST = 8 }; /* checkpoints side by side */
+enum { VT_ANALYZE_MOST = 15 }; /* checkpoints side by side */
 
 /* A checkpoint, and the images as it sees them (labels are its classes). */
 typedef struct vt_analyzed {
