@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include "nn/nn.h"
 
 /* The pixel of an h x w map under tap k of a 3 x 3 kernel around (y, x); -1 outside. */
 static inline ptrdiff_t pixel_under_tap(int y, int x, int k, int h, int w) {
@@ -48,29 +47,27 @@ static void scatter_patches(real *dx, const real *col, const vt_conv_shape *s, i
             }
 }
 
-void VT_R(vt_conv_forward)(const vt_products *by, real *y, real *col, const real *x, const real *w, const real *wt,
-                           const real *b, const vt_conv_shape *s) {
+void VT_R(vt_conv_forward)(real *y, real *col, const real *x, VT_R(vt_linear) l, const vt_conv_shape *s) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
     for (int at = 0; at < ho; at += step) {
         int end = at + step < ho ? at + step : ho;
         gather_patches(col, x, s, at, end);
-        VT_R(vt_linear_forward)(by, y + (size_t)at * (size_t)wo * (size_t)s->out, col, w, wt, b, (end - at) * wo,
-                                s->out, 9 * s->in);
+        VT_R(vt_linear_forward)(y + (size_t)at * (size_t)wo * (size_t)s->out, NULL, col, l, (end - at) * wo);
     }
 }
 
 /* y = col(x) w^T + b:  dw += dy^T col,  db += the sum of dy,  dx = the transpose of col applied to dy w */
-void VT_R(vt_conv_backward)(const vt_products *by, real *dx, real *dw, real *db, real *col, const real *dy,
-                            const real *x, const real *w, const vt_conv_shape *s) {
+void VT_R(vt_conv_backward)(real *dx, real *col, const real *dy, const real *x, VT_R(vt_linear) l,
+                            const vt_conv_shape *s) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
     if (dx) memset(dx, 0, (size_t)s->h * (size_t)s->w * (size_t)s->in * sizeof(real));
     for (int at = 0; at < ho; at += step) {
         int end = at + step < ho ? at + step : ho, m = (end - at) * wo;
         const real *g = dy + (size_t)at * (size_t)wo * (size_t)s->out;
-        if (dw) gather_patches(col, x, s, at, end);
-        if (dw || db) VT_R(vt_linear_backward)(by, NULL, dw, db, g, col, w, m, s->out, 9 * s->in);
+        if (x) gather_patches(col, x, s, at, end);
+        if (x) VT_R(vt_linear_backward)(NULL, NULL, g, col, l, m);
         if (!dx) continue;
-        VT_R(vt_linear_backward)(by, col, NULL, NULL, g, NULL, w, m, s->out, 9 * s->in);
+        VT_R(vt_linear_backward)(col, NULL, g, NULL, l, m);
         scatter_patches(dx, col, s, at, end);
     }
 }
@@ -96,10 +93,9 @@ static void correlate_depthwise(real *y, const real *taps, const real *x, const 
         }
 }
 
-void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, const real *w, const real *b, int h, int wd,
-                                int c) {
-    transpose_taps(taps, w, false, c);
-    correlate_depthwise(y, taps, x, b, h, wd, c);
+void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_linear) l, int h, int wd) {
+    transpose_taps(taps, l.w, false, l.n);
+    correlate_depthwise(y, taps, x, l.b, h, wd, l.n);
 }
 
 /* dw [c, 9] += sums over pixels of dy times the shifted map, in taps first */
@@ -116,12 +112,12 @@ static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, in
         for (int k = 0; k < 9; k++) dw[j * 9 + k] += taps[k * c + j];
 }
 
-void VT_R(vt_depthwise_backward)(real *dx, real *dw, real *db, real *taps, const real *dy, const real *x, const real *w,
-                                 int h, int wd, int c) {
-    if (dw) depthwise_dw(dw, taps, dy, x, h, wd, c);
-    for (size_t i = 0, n = (size_t)h * (size_t)wd; db && i < n; i++)
-        for (int j = 0; j < c; j++) db[j] += dy[i * (size_t)c + (size_t)j];
+void VT_R(vt_depthwise_backward)(real *dx, real *taps, const real *dy, const real *x, VT_R(vt_linear) l, int h,
+                                 int wd) {
+    const int c = l.n, n = h * wd;
+    if (x && l.dw) depthwise_dw(l.dw, taps, dy, x, h, wd, c);
+    for (int i = 0; x && l.db && i < n; i++) VT_R(vt_add_to)(l.db, dy + (size_t)i * (size_t)c, (size_t)c);
     if (!dx) return;
-    transpose_taps(taps, w, true, c);
+    transpose_taps(taps, l.w, true, c);
     correlate_depthwise(dx, taps, dy, NULL, h, wd, c);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels of the network, each forward beside its backward. House order of arguments: outputs, saved for backward,
- * inputs, parameters, dims. In backward functions input gradients (dx) overwrite, parameter gradients (dw, db, dg)
- * accumulate, and a NULL gradient is not computed. Matrices are row-major; m counts rows (tokens). No function
- * allocates. Every file here is compiled for float and for double (core/real.h). */
+ * inputs, parameters, dims. In backward functions input gradients (dx) overwrite, parameter gradients (in the handle
+ * of the parameters) accumulate, and a NULL gradient is not computed. Matrices are row-major; m counts rows (tokens).
+ * No function allocates. Every file here is compiled for float and for double (core/real.h). */
 #ifndef VT_NN_NN_H
 #define VT_NN_NN_H
 
@@ -11,47 +11,41 @@
 #include "core/real.h"
 #include "nn/kinds.h"
 
-/* y[m,n] = x[m,k] w^T + b; w is [n,k] as PyTorch stores it, wt is its transpose [k,n] or NULL (faster when there);
- * b [n] may be NULL. */
-void VT_R(vt_linear_forward)(const vt_products *by, real *y, const real *x, const real *w, const real *wt,
-                             const real *b, int m, int n, int k);
-/* y = res + x w^T + b: a residual branch's last product; res [m,n], y may be res. */
-void VT_R(vt_linear_residual)(const vt_products *by, real *y, const real *res, const real *x, const real *w,
-                              const real *wt, const real *b, int m, int n, int k);
-/* dx[m,k] = dy[m,n] w;  dw[n,k] += dy^T x;  db[n] += column sums of dy. */
-void VT_R(vt_linear_backward)(const vt_products *by, real *dx, real *dw, real *db, const real *dy, const real *x,
-                              const real *w, int m, int n, int k);
+/* The tensors of a linear map as whoever holds them binds them: w [n,k] as PyTorch stores it; wt, its transpose [k,n],
+ * makes forwards faster; b [n]; wt, b and gradients may be NULL. `by`: how its products are formed. */
+typedef struct VT_R(vt_linear) {
+    const real *w, *wt, *b;
+    real *dw, *db;
+    int n, k;
+    const vt_products *by;
+} VT_R(vt_linear);
+/* y[m,n] = res + x[m,k] w^T + b; res [m,n] (a residual branch's last product) may be NULL or y. */
+void VT_R(vt_linear_forward)(real *y, const real *res, const real *x, VT_R(vt_linear) l, int m);
+/* dx[m,k] = res + dy[m,n] w, res NULL or dx;  dw += dy^T x;  db += column sums of dy. x NULL: dx alone. */
+void VT_R(vt_linear_backward)(real *dx, const real *res, const real *dy, const real *x, VT_R(vt_linear) l, int m);
 
 /* A classifier's last product, z[m,n] = x w^T + b, of every stride-th row of x (k columns); an image's logits do not
  * depend on its neighbours. */
-void VT_R(vt_head_forward)(real *z, const real *x, const real *w, const real *b, int m, int stride, int n, int k);
-/* dx rows overwritten with scale dz w; dw, db accumulate, or NULL. */
-void VT_R(vt_head_backward)(real *dx, real *dw, real *db, const real *dz, const real *x, const real *w, real scale,
-                            int m, int stride, int n, int k);
+void VT_R(vt_head_forward)(real *z, const real *x, VT_R(vt_linear) l, int m, int stride);
+/* dx rows overwritten with scale dz w. */
+void VT_R(vt_head_backward)(real *dx, const real *dz, const real *x, VT_R(vt_linear) l, real scale, int m, int stride);
 
-/* y = (x - mean) / sqrt(var + eps) * g + b over rows of c, biased variance; mean, rstd [m] saved. */
-void VT_R(vt_layernorm_forward)(real *y, real *mean, real *rstd, const real *x, const real *g, const real *b, int m,
-                                int c, double eps);
-/* dx = res + the gradient through the normalisation; res [m,c] (the residual path's gradient) may be NULL or dx; dy may
- * be dx too. */
-void VT_R(vt_layernorm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
-                                 const real *g, const real *mean, const real *rstd, int m, int c);
-
-/* A normalisation of any kind, eps inside the root. g, b [c]: scale and shift; mean, var [c]: running statistics of
- * VT_NORM_BATCH, which are constants. What a kind does not have may be NULL. */
+/* A normalisation, eps inside the root. g, b [c]: scale and shift; mean, var [c]: running statistics of VT_NORM_BATCH,
+ * which are constants. What a kind does not have may be NULL. */
 typedef struct VT_R(vt_norm) {
     vt_norm_kind kind;
     double eps;
     const real *g, *b, *mean, *var;
+    real *dg, *db;
 } VT_R(vt_norm);
-/* y [m,c]; y may be x. mean, rstd [m] are saved by the kinds that look at a row. */
-void VT_R(vt_norm_forward)(real *y, real *mean, real *rstd, const real *x, const VT_R(vt_norm) *n, int m, int c);
+/* y [m,c]; y may be x. stat [m,2], each row's mean and factor, is saved by the kinds that look at a row (LayerNorm has
+ * the biased variance). */
+void VT_R(vt_norm_forward)(real *y, real *stat, const real *x, VT_R(vt_norm) n, int m, int c);
 /* y once more, from what was saved: the weight gradients of the product that reads it want it. */
-void VT_R(vt_norm_again)(real *y, const real *mean, const real *rstd, const real *x, const VT_R(vt_norm) *n, int m,
-                         int c);
-/* dx = res + the gradient through it, as vt_layernorm_backward; dg, db accumulate. */
-void VT_R(vt_norm_backward)(real *dx, real *dg, real *db, const real *res, const real *dy, const real *x,
-                            const real *mean, const real *rstd, const VT_R(vt_norm) *n, int m, int c);
+void VT_R(vt_norm_again)(real *y, const real *stat, const real *x, VT_R(vt_norm) n, int m, int c);
+/* dx = res + the gradient through it; res [m,c] (the residual path's gradient) may be NULL or dx; dy may be dx too. */
+void VT_R(vt_norm_backward)(real *dx, const real *res, const real *dy, const real *x, const real *stat, VT_R(vt_norm) n,
+                            int m, int c);
 
 /* y = (x + b) Phi(x + b), GELU by the error function; x [m,n], b [n] or NULL. slope [m,n] = dy/dx is saved for
  * backward, or NULL. y may be x. */
@@ -75,5 +69,16 @@ void VT_R(vt_patchify_backward)(real *dx, const real *dpatches, const double std
 
 /* a += b */
 void VT_R(vt_add_to)(real *a, const real *b, size_t n);
+
+/* <a, b> of short rows, sixteen partial sums at a time. */
+static inline real VT_R(vt_row_dot)(const real *a, const real *b, int n) {
+    real lane[16] = {0}, sum = 0;
+    int j = 0;
+    for (; j + 16 <= n; j += 16)
+        for (int l = 0; l < 16; l++) lane[l] += a[j + l] * b[j + l];
+    for (; j < n; j++) lane[0] += a[j] * b[j];
+    for (int l = 0; l < 16; l++) sum += lane[l];
+    return sum;
+}
 
 #endif

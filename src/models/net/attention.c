@@ -135,9 +135,9 @@ static real pos_mix_backward(real *dp, real *dpos, const real *a, const real *su
                              real g, const sizes *r) {
     real dg = 0;
     for (int i = 0; i < r->tq; i++, dp += r->ldp, a += r->ldp, p += r->ldp, pos += r->ldp) {
-        real inner = VT_R(vt_attn_dot)(a, dp, r->t), inv = 1 / sums[i];
+        real inner = VT_R(vt_row_dot)(a, dp, r->t), inv = 1 / sums[i];
         for (int j = 0; j < r->t; j++) dp[j] = (dp[j] - inner) * inv;
-        dg += VT_R(vt_attn_dot)(pos, dp, r->t) - VT_R(vt_attn_dot)(p, dp, r->t);
+        dg += VT_R(vt_row_dot)(pos, dp, r->t) - VT_R(vt_row_dot)(p, dp, r->t);
         for (int j = 0; dpos && j < r->t; j++) dpos[(size_t)i * (size_t)r->ldp + (size_t)j] += g * dp[j];
         for (int j = 0; j < r->t; j++) dp[j] *= 1 - g;
     }
@@ -228,16 +228,18 @@ void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in)
 }
 
 /* L = ||P^T P - I||_F^2 (Zhang et al. 2021, "On Orthogonality Constraints for Transformers", L_AM):
- *   dP += f 4 P (P^T P - I)
+ *   dP += ortho 4 P (P^T P - I)
  * gram: t*ldp scratch. Returns L. */
-static double add_ortho(const vt_products *by, real *dp, real *gram, const real *p, real f, int tq, int t, int ldp) {
+static double add_ortho(real *dp, real *gram, const real *p, const sizes *r) {
+    const vt_products *by = r->s->by;
+    const int tq = r->tq, t = r->t, ldp = r->ldp;
     double value = 0;
     VT_GEMM(by, true, false, t, t, tq, 1, p, ldp, p, ldp, 0, gram, ldp);
     for (int i = 0; i < t; i++) {
         gram[(size_t)i * (size_t)ldp + (size_t)i] -= 1;
         for (int j = 0; j < t; j++) value += (double)(gram[i * ldp + j] * gram[i * ldp + j]);
     }
-    VT_GEMM(by, false, false, tq, t, t, 4 * f, p, ldp, gram, ldp, 1, dp, ldp);
+    VT_GEMM(by, false, false, tq, t, t, 4 * r->s->ortho, p, ldp, gram, ldp, 1, dp, ldp);
     return value;
 }
 
@@ -273,7 +275,7 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
             VT_GEMM(s->by, true, false, r.t, r.d, r.tq, 1, a, r.ldp, doh, s->c, 0, gh.v, gh.ldv);
             if (r.own_values) s->def->dvalues(gh.v, gh.ldv, own, &l.h);
             real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
-            if (s->ortho > 0) s->ortho_value += add_ortho(s->by, scratch, behind, a, s->ortho, r.tq, r.t, r.ldp);
+            if (s->ortho > 0) s->ortho_value += add_ortho(scratch, behind, a, &r);
             if (s->inject) VT_R(vt_attn_inject_probs)(scratch, s->inject, &l.h);
             backward_probs(&gh, dw, scratch, a, own, &l, &r);
             if (s->inject) VT_R(vt_attn_inject_scores)(&gh, s->inject, &l.h);

@@ -9,6 +9,7 @@
 #include "core/products.h"
 #include "core/real.h"
 #include "models/attn.h"
+#include "nn/nn.h"
 
 /* Where q, k, v (or tangents of them) lie: row strides, and pointers to a whole batch's or to one head's. In a batch,
  * image i begins at row i*tq of q and i*t of k and v, head h at column h*d. */
@@ -100,18 +101,17 @@ void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent,
 /* ---- the full form of L2 attention (VT_ATTN_FULL), attn_l2.c ---- */
 
 /* Kim et al. 2021: values X A_h W_V^h with A_h = W_Q^h W_Q^hT scale, that is q_h M_h. Legal without biases of q and v.
- * m [heads, d, d]: M_h = scale wq_h wv_h^T; wq, wv [heads*d, dim] as stored (out x in). */
-void VT_R(vt_attn_full_mix)(const vt_products *by, real *m, const real *wq, const real *wv, real scale, int heads,
-                            int d, int dim);
+ * m [heads, d, d]: M_h = scale wq_h wv_h^T; wq, wv [heads*d, dim] as stored (out x in). Of the shape b, t, c, heads,
+ * scale and `by` count. */
+void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, const VT_R(vt_attn_shape) *s, int dim);
 /* dwq, dwv accumulate. */
-void VT_R(vt_attn_full_dmix)(const vt_products *by, real *dwq, real *dwv, const real *dm, const real *wq,
-                             const real *wv, real scale, int heads, int d, int dim);
-/* v [rows, heads*d] = q_h M_h. Linear in q: tangents of q give the tangent of v. */
-void VT_R(vt_attn_full_values)(const vt_products *by, real *v, int ldv, const real *q, int ldq, const real *m, int rows,
-                               int heads, int d);
+void VT_R(vt_attn_full_dmix)(real *dwq, real *dwv, const real *dm, const real *wq, const real *wv,
+                             const VT_R(vt_attn_shape) *s, int dim);
+/* v [b*t, heads*d] = q_h M_h. Linear in q: tangents of q give the tangent of v. */
+void VT_R(vt_attn_full_values)(real *v, int ldv, const real *q, int ldq, const real *m, const VT_R(vt_attn_shape) *s);
 /* dq and dm (NULL: not wanted) accumulate: dq holds the part of the scores already. */
-void VT_R(vt_attn_full_dvalues)(const vt_products *by, real *dq, int lddq, real *dm, const real *dv, int lddv,
-                                const real *q, int ldq, const real *m, int rows, int heads, int d);
+void VT_R(vt_attn_full_dvalues)(real *dq, int lddq, real *dm, const real *dv, int lddv, const real *q, int ldq,
+                                const real *m, const VT_R(vt_attn_shape) *s);
 
 /* ---- for variants ---- */
 
@@ -125,16 +125,5 @@ void VT_R(vt_attn_tsoftmax)(real *tp, const real *p, real scale, const VT_R(vt_a
 void VT_R(vt_attn_scores)(real *s, const VT_R(vt_attn_head) *h);
 void VT_R(vt_attn_dscores)(const VT_R(vt_attn_grad) *g, const real *ds, const VT_R(vt_attn_head) *h);
 void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
-
-/* <a, b> of short rows, sixteen partial sums at a time. */
-static inline real VT_R(vt_attn_dot)(const real *a, const real *b, int n) {
-    real lane[16] = {0}, sum = 0;
-    int j = 0;
-    for (; j + 16 <= n; j += 16)
-        for (int l = 0; l < 16; l++) lane[l] += a[j + l] * b[j + l];
-    for (; j < n; j++) lane[0] += a[j] * b[j];
-    for (int l = 0; l < 16; l++) sum += lane[l];
-    return sum;
-}
 
 #endif

@@ -50,7 +50,7 @@ void VT_R(vt_few_forward)(real *o, real *kept, real *scratch, const real *x, con
     real *q = scratch, *mean = q + (size_t)f->tq * (size_t)c, *y = mean + c;
     memcpy(k.x, x, (size_t)f->t * (size_t)c * sizeof(real));
     centre_over_tokens(k.apart, mean, x, f->t, c);
-    VT_R(vt_linear_forward)(NULL, q, x, f->w_q, NULL, f->b_q, f->tq, c, c);
+    VT_R(vt_linear_forward)(q, NULL, x, (VT_R(vt_linear)){.w = f->w_q, .b = f->b_q, .n = c, .k = c}, f->tq);
     for (int h = 0; h < f->heads; h++)
         VT_GEMM(NULL, false, false, f->tq, c, k.d, 1, q + h * k.d, c, f->w_k + weights_at(f, h), c, 0,
                 k.u + rows_at(f, h), c);

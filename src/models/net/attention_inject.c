@@ -11,7 +11,7 @@ void VT_R(vt_attn_inject_probs)(real *dp, const VT_R(vt_attn_inject) *inject, co
 static const real *row_at(const real *x, int ld, int i) { return x + (size_t)i * (size_t)ld; }
 
 static real row_length(const real *x, int ld, int i, int d) {
-    return (real)sqrt((double)VT_R(vt_attn_dot)(row_at(x, ld, i), row_at(x, ld, i), d));
+    return (real)sqrt((double)VT_R(vt_row_dot)(row_at(x, ld, i), row_at(x, ld, i), d));
 }
 
 /* Mean length of the rows of x [t, d]. */
@@ -33,8 +33,7 @@ static score score_of(const VT_R(vt_attn_head) *h, int key, bool class_query, bo
         s.cq = mean_length(h->q, h->ldq, h->tq, h->d), s.ck = mean_length(h->k, h->ldk, h->t, h->d);
         s.f = s.cq > 0 && s.ck > 0 ? h->scale / (s.cq * s.ck) : 0;
     }
-    for (int j = 0; j < s.n; j++)
-        s.value += VT_R(vt_attn_dot)(row_at(h->q, h->ldq, j), row_at(h->k, h->ldk, key), h->d);
+    for (int j = 0; j < s.n; j++) s.value += VT_R(vt_row_dot)(row_at(h->q, h->ldq, j), row_at(h->k, h->ldk, key), h->d);
     s.value *= s.f / (real)s.n;
     return s;
 }

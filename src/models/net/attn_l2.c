@@ -42,7 +42,7 @@ static size_t saved_len(int tq, int t, int d) { return parts_of(tq, t, d).end; }
 static void centre_rows_with_norms(real *out, real *norms, const real *x, const real *mean, int rows, int d, int ld) {
     for (int i = 0; i < rows; i++, out += d, x += ld) {
         for (int j = 0; j < d; j++) out[j] = x[j] - mean[j];
-        norms[i] = VT_R(vt_attn_dot)(out, out, d);
+        norms[i] = VT_R(vt_row_dot)(out, out, d);
     }
 }
 
@@ -98,7 +98,7 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, t->q, t->ldq, k, h->d, 0, tp, h->ldp);
     VT_GEMM(h->by, false, true, h->tq, h->t, h->d, 1, q, h->d, t->k, t->ldk, 1, tp, h->ldp);
     for (int j = 0; j < h->t; j++) {
-        real kk = VT_R(vt_attn_dot)(k + (size_t)j * (size_t)h->d, t->k + (size_t)j * (size_t)t->ldk, h->d);
+        real kk = VT_R(vt_row_dot)(k + (size_t)j * (size_t)h->d, t->k + (size_t)j * (size_t)t->ldk, h->d);
         for (int i = 0; i < h->tq; i++) tp[(size_t)i * (size_t)h->ldp + (size_t)j] -= kk;
     }
     VT_R(vt_attn_tsoftmax)(tp, p, 2 * h->scale, h);
@@ -106,37 +106,38 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
 
 /* ---- the full form's values ---- */
 
-void VT_R(vt_attn_full_mix)(const vt_products *by, real *m, const real *wq, const real *wv, real scale, int heads,
-                            int d, int dim) {
-    for (int h = 0; h < heads; h++) {
+void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, const VT_R(vt_attn_shape) *s, int dim) {
+    const int d = s->c / s->heads;
+    for (int h = 0; h < s->heads; h++, m += d * d) {
         size_t w = (size_t)(h * d) * (size_t)dim;
-        VT_GEMM(by, false, true, d, d, dim, scale, wq + w, dim, wv + w, dim, 0, m + (size_t)h * (size_t)(d * d), d);
+        VT_GEMM(s->by, false, true, d, d, dim, s->scale, wq + w, dim, wv + w, dim, 0, m, d);
     }
 }
 
 /* M = scale wq wv^T:  dwq += scale dM wv,  dwv += scale dM^T wq */
-void VT_R(vt_attn_full_dmix)(const vt_products *by, real *dwq, real *dwv, const real *dm, const real *wq,
-                             const real *wv, real scale, int heads, int d, int dim) {
-    for (int h = 0; h < heads; h++, dm += d * d) {
+void VT_R(vt_attn_full_dmix)(real *dwq, real *dwv, const real *dm, const real *wq, const real *wv,
+                             const VT_R(vt_attn_shape) *s, int dim) {
+    const int d = s->c / s->heads;
+    for (int h = 0; h < s->heads; h++, dm += d * d) {
         size_t w = (size_t)(h * d) * (size_t)dim;
-        VT_GEMM(by, false, false, d, dim, d, scale, dm, d, wv + w, dim, 1, dwq + w, dim);
-        VT_GEMM(by, true, false, d, dim, d, scale, dm, d, wq + w, dim, 1, dwv + w, dim);
+        VT_GEMM(s->by, false, false, d, dim, d, s->scale, dm, d, wv + w, dim, 1, dwq + w, dim);
+        VT_GEMM(s->by, true, false, d, dim, d, s->scale, dm, d, wq + w, dim, 1, dwv + w, dim);
     }
 }
 
-void VT_R(vt_attn_full_values)(const vt_products *by, real *v, int ldv, const real *q, int ldq, const real *m, int rows,
-                               int heads, int d) {
-    for (int h = 0; h < heads; h++)
-        VT_GEMM(by, false, false, rows, d, d, 1, q + h * d, ldq, m + (size_t)h * (size_t)(d * d), d, 0, v + h * d, ldv);
+void VT_R(vt_attn_full_values)(real *v, int ldv, const real *q, int ldq, const real *m, const VT_R(vt_attn_shape) *s) {
+    const int d = s->c / s->heads, rows = s->b * s->t;
+    for (int h = 0; h < s->heads; h++, q += d, v += d, m += d * d)
+        VT_GEMM(s->by, false, false, rows, d, d, 1, q, ldq, m, d, 0, v, ldv);
 }
 
 /* v = q M:  dq += dv M^T,  dM += q^T dv */
-void VT_R(vt_attn_full_dvalues)(const vt_products *by, real *dq, int lddq, real *dm, const real *dv, int lddv,
-                                const real *q, int ldq, const real *m, int rows, int heads, int d) {
-    for (int h = 0; h < heads; h++) {
-        size_t at = (size_t)h * (size_t)(d * d);
-        VT_GEMM(by, false, true, rows, d, d, 1, dv + h * d, lddv, m + at, d, 1, dq + h * d, lddq);
-        if (dm) VT_GEMM(by, true, false, d, d, rows, 1, q + h * d, ldq, dv + h * d, lddv, 1, dm + at, d);
+void VT_R(vt_attn_full_dvalues)(real *dq, int lddq, real *dm, const real *dv, int lddv, const real *q, int ldq,
+                                const real *m, const VT_R(vt_attn_shape) *s) {
+    const int d = s->c / s->heads, rows = s->b * s->t;
+    for (int h = 0; h < s->heads; h++, q += d, dq += d, dv += d, m += d * d) {
+        VT_GEMM(s->by, false, true, rows, d, d, 1, dv, lddv, m, d, 1, dq, lddq);
+        if (dm) VT_GEMM(s->by, true, false, d, d, rows, 1, q, ldq, dv, lddv, 1, dm + h * d * d, d);
     }
 }
 

@@ -25,7 +25,7 @@ static void find_longest_row(real *norm, real *row, const real *x, int rows, int
     real most = 0;
     *row = 0;
     for (int i = 0; i < rows; i++, x += ld) {
-        real s = VT_R(vt_attn_dot)(x, x, d);
+        real s = VT_R(vt_row_dot)(x, x, d);
         if (!(s <= most)) most = s, *row = (real)i;
     }
     *norm = (real)sqrt((double)most);
@@ -42,7 +42,7 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     double sum = 0;
     for (int i = 0; i < h->tq; i++) {
         const real *q = h->q + (size_t)i * (size_t)h->ldq;
-        sum += (double)VT_R(vt_attn_dot)(q, q, h->d);
+        sum += (double)VT_R(vt_row_dot)(q, q, h->d);
     }
     saved[Q_NORM] = (real)sqrt(sum);
     find_longest_row(&saved[K_NORM], &saved[K_ROW], h->k, h->t, h->d, h->ldk);
@@ -70,7 +70,7 @@ static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const
     VT_R(vt_attn_dscores)(g, dp, h);
     double inner = 0;
     for (int i = 0; i < h->tq; i++)
-        inner += (double)VT_R(vt_attn_dot)(h->q + (size_t)i * (size_t)h->ldq, g->q + (size_t)i * (size_t)g->ldq, h->d);
+        inner += (double)VT_R(vt_row_dot)(h->q + (size_t)i * (size_t)h->ldq, g->q + (size_t)i * (size_t)g->ldq, h->d);
     const real dc = (real)-inner / c, *norm = saved;
     const int which = (int)saved[WHICH];
     /* the factor of x in its gradient: dc times the other norm over its own */
@@ -94,9 +94,9 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     const real c = score_divisor(saved);
     double q = 0;
     for (int i = 0; which != KV && i < h->tq; i++)
-        q += (double)VT_R(vt_attn_dot)(h->q + (size_t)i * (size_t)h->ldq, t->q + (size_t)i * (size_t)t->ldq, h->d);
-    const real k = VT_R(vt_attn_dot)(row_of(h->k, saved[K_ROW], h->ldk), row_of(t->k, saved[K_ROW], t->ldk), h->d);
-    const real v = VT_R(vt_attn_dot)(row_of(h->v, saved[V_ROW], h->ldv), row_of(t->v, saved[V_ROW], t->ldv), h->d);
+        q += (double)VT_R(vt_row_dot)(h->q + (size_t)i * (size_t)h->ldq, t->q + (size_t)i * (size_t)t->ldq, h->d);
+    const real k = VT_R(vt_row_dot)(row_of(h->k, saved[K_ROW], h->ldk), row_of(t->k, saved[K_ROW], t->ldk), h->d);
+    const real v = VT_R(vt_row_dot)(row_of(h->v, saved[V_ROW], h->ldv), row_of(t->v, saved[V_ROW], t->ldv), h->d);
     real relative = 0; /* tc / c */
     if (which != KV && saved[Q_NORM] > 0) relative += (real)q / (saved[Q_NORM] * saved[Q_NORM]);
     if (which != QV && saved[K_NORM] > 0) relative += k / (saved[K_NORM] * saved[K_NORM]);

@@ -45,7 +45,7 @@ static size_t saved_len(int tq, int t, int d) {
 
 static void inverse_norms(real *r, const real *x, int rows, int d, int ld, double eps) {
     for (int i = 0; i < rows; i++, x += ld) {
-        double s = (double)VT_R(vt_attn_dot)(x, x, d);
+        double s = (double)VT_R(vt_row_dot)(x, x, d);
         double norm = eps > 0 ? sqrt(s + eps) : sqrt(s);
         r[i] = (real)(1 / (eps == 0 && norm < FLOOR ? FLOOR : norm));
     }
@@ -54,7 +54,7 @@ static void inverse_norms(real *r, const real *x, int rows, int d, int ld, doubl
 /* y = r x, r = 1 / sqrt(|x|^2 + eps):  ty = r tx - r^3 <x, tx> x, symmetric, so g = r dy becomes dx = g - r^2 <x, g> x.
  * Below the floor r is constant and dx = g: a zero row has the finite gradient 1e12 dy (as torch's normalize). */
 static real projection_factor(const real *x, const real *g, real r, int d, double eps) {
-    return eps == 0 && r >= (real)(1 / FLOOR) ? 0 : r * r * VT_R(vt_attn_dot)(x, g, d);
+    return eps == 0 && r >= (real)(1 / FLOOR) ? 0 : r * r * VT_R(vt_row_dot)(x, g, d);
 }
 
 static void through_norms(real *g, int ldg, const real *x, int ldx, const real *r, int rows, int d, double eps) {

@@ -42,13 +42,10 @@ static real *alloc_if_wanted(vt_arena *a, bool wanted, int m, int n) {
 void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     int m = input_rows(sh), d = sh->attn.c, inner = VT_R(vt_block_inner)(sh);
     bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
-    *k = (VT_R(vt_block_cache)){.x = alloc_if_wanted(a, true, m, d),
-                                .mean1 = alloc_if_wanted(a, true, m, 1),
-                                .rstd1 = alloc_if_wanted(a, true, m, 1)};
+    *k = (VT_R(vt_block_cache)){.x = alloc_if_wanted(a, true, m, d), .stat1 = alloc_if_wanted(a, true, m, 2)};
     mixer(sh)->plan(k, sh, mode, a);
     k->mix = alloc_if_wanted(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * inner, inner / sh->attn.heads);
-    k->mid = alloc_if_wanted(a, true, m, d), k->mean2 = alloc_if_wanted(a, true, m, 1),
-    k->rstd2 = alloc_if_wanted(a, true, m, 1);
+    k->mid = alloc_if_wanted(a, true, m, d), k->stat2 = alloc_if_wanted(a, true, m, 2);
     k->slope = alloc_if_wanted(a, mode != VT_GRAD_NONE, m, sh->hidden);
     k->o = alloc_if_wanted(a, params, m, inner), k->act = alloc_if_wanted(a, params, m, sh->hidden);
     k->sum1 = alloc_if_wanted(a, post, m, d), k->sum2 = alloc_if_wanted(a, post, m, d);
@@ -78,15 +75,6 @@ void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_
 
 /* ---- parts ---- */
 
-VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps) {
-    return (VT_R(vt_norm)){.kind = kind,
-                           .eps = eps,
-                           .g = s->w[slot + VT_NORM_W],
-                           .b = s->w[slot + VT_NORM_B],
-                           .mean = s->w[slot + VT_NORM_MEAN],
-                           .var = s->w[slot + VT_NORM_VAR]};
-}
-
 static const real *drop_of(const VT_R(vt_session) *s, int factor) {
     return VT_R(vt_session_drop)(s, factor == VT_SLOT_FACTOR1 ? VT_BRANCH_ATTN : VT_BRANCH_MLP);
 }
@@ -104,25 +92,26 @@ static void scaled_end(real *y, const real *res, const real *x, const real *f, c
 }
 
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
-                         int r, int n, int k) {
+                         int r, int n) {
+    const VT_R(vt_linear) l = VT_R(vt_linear_bound)(s, w);
     const real *f = s->w[factor], *u = drop_of(s, factor);
-    if (!s->w[w]) {
+    if (!l.w) {
         if (branch) memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
         scaled_end(y, res, x, f, u, s->batch, r, n);
         return;
     }
     if (!f && !u) {
-        VT_R(vt_linear_residual)(s->products, y, res, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+        VT_R(vt_linear_forward)(y, res, x, l, r);
         return;
     }
     if (!branch) branch = y;
-    VT_R(vt_linear_forward)(s->products, branch, x, s->w[w], s->wt[w], s->w[w + 1], r, n, k);
+    VT_R(vt_linear_forward)(branch, NULL, x, l, r);
     scaled_end(y, res, branch, f, u, s->batch, r, n);
 }
 
 /* y = res + u f branch:  df += u dy branch,  dbranch = u f dy */
 void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
-                                  const real *x, int w, int factor, int r, int n, int k) {
+                                  const real *x, int w, int factor, int r, int n) {
     const real *f = s->w[factor], *u = drop_of(s, factor);
     real *df = s->dw[factor];
     for (int i = 0; (f || u) && i < r; i++) {
@@ -134,11 +123,10 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
         }
     }
     const real *dbranch = f || u ? scratch : dy;
-    if (!s->w[w]) {
+    if (s->w[w])
+        VT_R(vt_linear_backward)(dx, NULL, dbranch, x, VT_R(vt_linear_bound)(s, w), r);
+    else
         memcpy(dx, dbranch, (size_t)r * (size_t)n * sizeof(real));
-        return;
-    }
-    VT_R(vt_linear_backward)(s->products, dx, s->dw[w], s->dw[w + 1], dbranch, x, s->w[w], r, n, k);
 }
 
 void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,
@@ -155,40 +143,39 @@ void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache
 
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh) {
-    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
-    VT_R(vt_attn_full_mix)(sh->attn.by, k->mix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
-    VT_R(vt_attn_full_values)(sh->attn.by, v, in->ldv, in->q, in->ldq, k->mix, input_rows(sh), heads, d / heads);
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    VT_R(vt_attn_full_mix)(k->mix, wq, wv, &attn, sh->attn.c);
+    VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, &attn);
 }
 
 void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
                                    const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                                    const VT_R(vt_block_shape) *sh) {
-    int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
-    size_t len = (size_t)(d * (d / heads));
+    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    size_t len = (size_t)(attn.c * (attn.c / attn.heads));
     real *dmix = dwq ? k->mix + len : NULL;
     if (dmix) memset(dmix, 0, len * sizeof(real));
-    VT_R(vt_attn_full_dvalues)(sh->attn.by, g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, input_rows(sh),
-                               heads, d / heads);
-    if (dmix)
-        VT_R(vt_attn_full_dmix)(sh->attn.by, dwq, dwv, dmix, wq, wv, sh->attn.scale, heads, d / heads, sh->attn.c);
+    VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, &attn);
+    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, &attn, sh->attn.c);
 }
 
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                           const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, h = sh->hidden;
+    VT_R(vt_linear) fc1 = VT_R(vt_linear_bound)(s, VT_SLOT_FC1_W);
+    const real *b = fc1.b; /* the activation adds it */
     real *act = k->act ? k->act : t->wide;
-    VT_R(vt_linear_forward)(s->products, t->wide, x, s->w[VT_SLOT_FC1_W], s->wt[VT_SLOT_FC1_W], NULL, r, h, d);
-    VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->wide, s->w[VT_SLOT_FC1_B], r, h);
-    VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
+    fc1.b = NULL;
+    VT_R(vt_linear_forward)(t->wide, NULL, x, fc1, r);
+    VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->wide, b, r, sh->hidden);
+    VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->attn.c);
 }
 
 void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, h = sh->hidden;
-    VT_R(vt_branch_end_backward)(s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, d, h);
-    VT_R(vt_act_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)h);
-    VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_FC1_W], s->dw[VT_SLOT_FC1_B], t->wide, x,
-                             s->w[VT_SLOT_FC1_W], r, h, d);
+    VT_R(vt_branch_end_backward)
+    (s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->attn.c);
+    VT_R(vt_act_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)sh->hidden);
+    VT_R(vt_linear_backward)(dx, NULL, t->wide, x, VT_R(vt_linear_bound)(s, VT_SLOT_FC1_W), r);
 }
 
 void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
@@ -214,10 +201,10 @@ static void unpack_tail_rows(real *out, const real *in, const VT_R(vt_block_shap
 void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const VT_R(vt_block_shape) *sh) {
     int d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *o = k->o ? k->o : t->full;
     const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
-    if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm, input_rows(sh), d);
+    if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->stat1, k->x, norm, input_rows(sh), d);
     mixer(sh)->forward(s, o, k, t, in, sh);
     if (sh->tail) {
         pack_tail_rows(o, o, sh, a);
@@ -225,47 +212,45 @@ void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt
         res = t->norm;
     }
     real *sum = k->sum1 ? k->sum1 : k->mid;
-    VT_R(vt_branch_end)(s, sum, k->branch1, res, o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
-    if (sh->post_norm) VT_R(vt_norm_forward)(k->mid, k->mean1, k->rstd1, sum, &norm, r, d);
+    VT_R(vt_branch_end)(s, sum, k->branch1, res, o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d);
+    if (sh->post_norm) VT_R(vt_norm_forward)(k->mid, k->stat1, sum, norm, r, d);
 }
 
 void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                         const VT_R(vt_block_shape) *sh) {
     int d = sh->attn.c, r = rows_after(sh);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
     if (!sh->post_norm) {
-        VT_R(vt_norm_forward)(t->norm, k->mean2, k->rstd2, k->mid, &norm, r, d);
+        VT_R(vt_norm_forward)(t->norm, k->stat2, k->mid, norm, r, d);
         VT_R(vt_mlp_forward)(s, y, k, t, k->mid, t->norm, r, sh);
         return;
     }
     real *sum = k->sum2 ? k->sum2 : y;
     VT_R(vt_mlp_forward)(s, sum, k, t, k->mid, k->mid, r, sh);
-    VT_R(vt_norm_forward)(y, k->mean2, k->rstd2, sum, &norm, r, d);
+    VT_R(vt_norm_forward)(y, k->stat2, sum, norm, r, d);
 }
 
 void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                                  const VT_R(vt_block_shape) *sh) {
     int d = sh->attn.c, r = rows_after(sh);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
-    real *dg = s->dw[VT_SLOT_NORM2 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM2 + VT_NORM_B];
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
     if (sh->post_norm) { /* y = norm2(sum),  sum = mid + f mlp(mid) */
-        VT_R(vt_norm_backward)(dy, dg, db, NULL, dy, k->sum2, k->mean2, k->rstd2, &norm, r, d);
+        VT_R(vt_norm_backward)(dy, NULL, dy, k->sum2, k->stat2, norm, r, d);
         VT_R(vt_mlp_backward)(s, t->full, k, t, dy, k->mid, r, sh);
         VT_R(vt_add_to)(dy, t->full, (size_t)r * (size_t)d);
         return;
     }
     /* y = mid + f mlp(norm2 mid) */
-    if (s->grad) VT_R(vt_norm_again)(t->norm, k->mean2, k->rstd2, k->mid, &norm, r, d);
+    if (s->grad) VT_R(vt_norm_again)(t->norm, k->stat2, k->mid, norm, r, d);
     VT_R(vt_mlp_backward)(s, t->full, k, t, dy, t->norm, r, sh);
-    VT_R(vt_norm_backward)(dy, dg, db, dy, t->full, k->mid, k->mean2, k->rstd2, &norm, r, d);
+    VT_R(vt_norm_backward)(dy, dy, t->full, k->mid, k->stat2, norm, r, d);
 }
 
 void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
                                     VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
     int m = input_rows(sh), d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
-    real *dg = s->dw[VT_SLOT_NORM1 + VT_NORM_W], *db = s->dw[VT_SLOT_NORM1 + VT_NORM_B];
-    if (sh->post_norm) VT_R(vt_norm_backward)(dmid, dg, db, NULL, dmid, k->sum1, k->mean1, k->rstd1, &norm, r, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
+    if (sh->post_norm) VT_R(vt_norm_backward)(dmid, NULL, dmid, k->sum1, k->stat1, norm, r, d);
     if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */
         if (sh->tail)
             unpack_tail_rows(dx, dmid, sh, d);
@@ -275,7 +260,7 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
     }
     /* sum = x + f proj(mix(in)), in = norm1 x, or x itself when the norm comes after */
     const real *res = dmid, *d_o = t->full, *in = NULL;
-    VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d, a);
+    VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d);
     if (sh->tail) {
         unpack_tail_rows(t->rows, t->full, sh, a);
         unpack_tail_rows(dx, dmid, sh, d);
@@ -283,12 +268,12 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
     }
     if (s->grad && sh->post_norm) in = k->x;
     if (s->grad && !sh->post_norm) {
-        VT_R(vt_norm_again)(t->norm, k->mean1, k->rstd1, k->x, &norm, m, d);
+        VT_R(vt_norm_again)(t->norm, k->stat1, k->x, norm, m, d);
         in = t->norm;
     }
     mixer(sh)->backward(s, t->full, k, t, d_o, in, sh);
     if (!sh->post_norm) {
-        VT_R(vt_norm_backward)(dx, dg, db, res, t->full, k->x, k->mean1, k->rstd1, &norm, m, d);
+        VT_R(vt_norm_backward)(dx, res, t->full, k->x, k->stat1, norm, m, d);
         return;
     }
     if (res != dx) memcpy(dx, res, (size_t)m * (size_t)d * sizeof(real));

@@ -55,18 +55,18 @@ static inline VT_R(vt_attn_shape) VT_R(vt_block_attn)(const VT_R(vt_block_shape)
 /* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail), A the width of attention.
  * Pointers that a mode or form does not need are NULL. */
 typedef struct VT_R(vt_block_cache) {
-    real *x;                   /* [M,D] input */
-    real *sum1, *sum2;         /* [R,D] post-norm: inputs of the two norms */
-    real *mean1, *rstd1;       /* [M] */
-    real *qkv, *p, *saved;     /* vt_mha: [M,3A], probabilities, the variant's own */
-    bool few, formed;          /* vt_mha: the last forward was of few queries; qkv and p are its */
-    real *mix;                 /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
-    real *qk, *qk_mean, *qk_r; /* vt_mha with q/k norm: [M,2A] before it, [2 M heads] statistics */
-    real *o;                   /* [R,A] mixed values before proj, for parameter gradients */
-    real *mid, *mean2, *rstd2; /* [R,D] after the attention half, [R] */
-    real *slope, *act;         /* [R,hidden]: the activation's derivative; its output, for parameter gradients */
-    real *branch1, *branch2;   /* [R,D] branches before their factors, for parameter gradients */
-    void *own;                 /* the architecture's mixer */
+    real *x;                 /* [M,D] input */
+    real *sum1, *sum2;       /* [R,D] post-norm: inputs of the two norms */
+    real *stat1;             /* [M,2] of its norm */
+    real *qkv, *p, *saved;   /* vt_mha: [M,3A], probabilities, the variant's own */
+    bool few, formed;        /* vt_mha: the last forward was of few queries; qkv and p are its */
+    real *mix;               /* VT_ATTN_FULL: [2,heads,A/heads,A/heads] W_Q W_V^T scale and its gradient */
+    real *qk, *qk_stat;      /* vt_mha with q/k norm: [M,2A] before it, [M,2,heads,2] statistics */
+    real *o;                 /* [R,A] mixed values before proj, for parameter gradients */
+    real *mid, *stat2;       /* [R,D] after the attention half, [R,2] */
+    real *slope, *act;       /* [R,hidden]: the activation's derivative; its output, for parameter gradients */
+    real *branch1, *branch2; /* [R,D] branches before their factors, for parameter gradients */
+    void *own;               /* the architecture's mixer */
 } VT_R(vt_block_cache);
 
 /* Scratch shared by all blocks of a session, and how much the largest of them wants. */
@@ -113,18 +113,15 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
 
 /* ---- parts; the layer must be bound ---- */
 
-/* The normalisation whose tensors are bound from `slot` on. */
-VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
-
-/* y [r,n] = res + u f * (x [r,k] w^T + b), u the session's stochastic depth (the rows of an image lie together), w in
- * slot `w` (an empty slot: the identity, k = n, no b), b in the next, f in slot `factor` (an empty slot: 1). y must not
+/* y [r,n] = res + u f * (x w^T + b), u the session's stochastic depth (the rows of an image lie together), w in
+ * slot `w` (an empty slot: the identity, no b), b in the next, f in slot `factor` (an empty slot: 1). y must not
  * be res when there is a factor or depth is dropped. branch [r,n]: keeps x w^T + b for df, or NULL. */
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
-                         int r, int n, int k);
+                         int r, int n);
 /* dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter gradients
  * alone; scratch [r,n] when there is a factor or depth is dropped. */
 void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
-                                  const real *x, int w, int factor, int r, int n, int k);
+                                  const real *x, int w, int factor, int r, int n);
 
 /* y [r,c] = res + f2 * fc2(act(fc1 x)); keeps k->slope, k->act, k->branch2. */
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,

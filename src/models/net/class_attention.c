@@ -22,18 +22,14 @@ void VT_R(vt_class_plan)(cache *k, const shape *sh, vt_grad_mode mode, vt_arena 
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(&sh->block), *at = &attn;
     size_t b = (size_t)at->b, m = b * (size_t)at->t, d = (size_t)at->c, h = (size_t)sh->block.hidden;
     const bool params = mode == VT_GRAD_PARAMS, all = !sh->last;
-    *k = (cache){.x = alloc_if_wanted(a, true, m, d),
-                 .mean1 = alloc_if_wanted(a, true, m, 1),
-                 .rstd1 = alloc_if_wanted(a, true, m, 1)};
+    *k = (cache){.x = alloc_if_wanted(a, true, m, d), .stat1 = alloc_if_wanted(a, true, m, 2)};
     k->q = alloc_if_wanted(a, !sh->block.tied_qk, b, d), k->k = alloc_if_wanted(a, true, m, d),
     k->v = alloc_if_wanted(a, true, m, d);
     k->p = alloc_if_wanted(a, true, b, VT_R(vt_attn_p_len)(at)),
     k->saved = alloc_if_wanted(a, true, b, VT_R(vt_attn_saved_len)(at));
     k->o = alloc_if_wanted(a, true, b, d), k->branch = alloc_if_wanted(a, params, b, d);
-    k->mid = alloc_if_wanted(a, true, b, d), k->mean2 = alloc_if_wanted(a, true, b, 1),
-    k->rstd2 = alloc_if_wanted(a, true, b, 1);
-    k->rest = alloc_if_wanted(a, all, m - b, d);
-    k->rest_mean = alloc_if_wanted(a, all, m - b, 1), k->rest_rstd = alloc_if_wanted(a, all, m - b, 1);
+    k->mid = alloc_if_wanted(a, true, b, d), k->stat2 = alloc_if_wanted(a, true, b, 2);
+    k->rest = alloc_if_wanted(a, all, m - b, d), k->rest_stat = alloc_if_wanted(a, all, m - b, 2);
     k->cls = alloc_if_wanted(a, true, b, d);
     k->mlp.slope = alloc_if_wanted(a, mode != VT_GRAD_NONE, b, h);
     k->mlp.act = alloc_if_wanted(a, params, b, h), k->mlp.branch2 = alloc_if_wanted(a, params, b, d);
@@ -81,15 +77,10 @@ static VT_R(vt_attn_in) all_rows(const cache *k, int d) {
     return (VT_R(vt_attn_in)){.q = k->k, .k = k->k, .v = k->v, .ldq = d, .ldk = d, .ldv = d};
 }
 
-static void apply_linear_slot(VT_R(vt_session) *s, real *y, const real *x, int slot, int m, int d) {
-    VT_R(vt_linear_forward)(s->products, y, x, s->w[slot], s->wt[slot], s->w[slot + 1], m, d, d);
-}
-
 /* ---- forward ---- */
 
 /* k->rest = x_j + gamma1 u_j and from it the patch rows of y */
-static void pass_patches(VT_R(vt_session) *s, real *y, cache *k, const real *u, const VT_R(vt_norm) *norm2,
-                         const shape *sh) {
+static void pass_patches(VT_R(vt_session) *s, real *y, cache *k, const real *u, VT_R(vt_norm) norm2, const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
     const size_t d = (size_t)at->c, n = count_patch_rows(at);
     const real *f = s->w[VT_SLOT_FACTOR1];
@@ -100,7 +91,7 @@ static void pass_patches(VT_R(vt_session) *s, real *y, cache *k, const real *u, 
     for (size_t j = 0; j < n; j++) {
         real *out = y + patch_at(j, at) * d;
         const real *from = k->rest + j * d;
-        if (sh->tokens_norm) VT_R(vt_norm_forward)(out, k->rest_mean + j, k->rest_rstd + j, from, norm2, 1, at->c);
+        if (sh->tokens_norm) VT_R(vt_norm_forward)(out, k->rest_stat + 2 * j, from, norm2, 1, at->c);
         for (size_t c = 0; c < d; c++) out[c] = 2 * (sh->tokens_norm ? out[c] : from[c]);
     }
 }
@@ -110,45 +101,41 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, 
     const VT_R(vt_attn_shape) at = VT_R(vt_block_attn)(blk);
     int b = at.b, m = b * at.t, d = at.c;
     VT_R(vt_session_bind)(s, blk->layer);
-    VT_R(vt_norm) norm1 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, blk->norm, blk->eps);
-    VT_R(vt_norm) norm2 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, blk->norm, blk->eps);
-    VT_R(vt_norm_forward)(t->norm, k->mean1, k->rstd1, k->x, &norm1, m, d);
+    const VT_R(vt_norm) norm1 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, blk->norm, blk->eps);
+    const VT_R(vt_norm) norm2 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, blk->norm, blk->eps);
+    VT_R(vt_norm_forward)(t->norm, k->stat1, k->x, norm1, m, d);
     pack_class_rows(rows[0], t->norm, &at);
-    if (k->q) apply_linear_slot(s, k->q, rows[0], VT_CLASS_Q_W, b, d);
-    apply_linear_slot(s, k->k, t->norm, k->q ? VT_CLASS_K_W : VT_CLASS_Q_W, m, d);
+    if (k->q) VT_R(vt_linear_forward)(k->q, NULL, rows[0], VT_R(vt_linear_bound)(s, VT_CLASS_Q_W), b);
+    VT_R(vt_linear_forward)(k->k, NULL, t->norm, VT_R(vt_linear_bound)(s, k->q ? VT_CLASS_K_W : VT_CLASS_Q_W), m);
     const VT_R(vt_attn_in) in = reads(k, &at), every = all_rows(k, d);
     if (is_full_form(sh))
         VT_R(vt_full_values)(&k->mlp, k->v, &every, s->w[VT_CLASS_Q_W], s->w[VT_CLASS_V_W], blk);
     else
-        apply_linear_slot(s, k->v, t->norm, VT_CLASS_V_W, m, d);
+        VT_R(vt_linear_forward)(k->v, NULL, t->norm, VT_R(vt_linear_bound)(s, VT_CLASS_V_W), m);
     VT_R(vt_attn_forward)(k->o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &at);
     pack_class_rows(rows[0], k->x, &at);
-    VT_R(vt_branch_end)(s, k->mid, k->branch, rows[0], k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d, d);
-    VT_R(vt_norm_forward)(k->cls, k->mean2, k->rstd2, k->mid, &norm2, b, d);
+    VT_R(vt_branch_end)(s, k->mid, k->branch, rows[0], k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d);
+    VT_R(vt_norm_forward)(k->cls, k->stat2, k->mid, norm2, b, d);
     VT_R(vt_mlp_forward)(s, sh->last ? y : rows[0], &k->mlp, t, k->cls, k->cls, b, blk);
     if (sh->last) return;
-    pass_patches(s, y, k, t->norm, &norm2, sh);
+    pass_patches(s, y, k, t->norm, norm2, sh);
     unpack_class_rows(y, rows[0], &at);
 }
 
 /* ---- backward ---- */
 
 /* Patch rows of dy -> the gradient of rest, packed in drest; norm2's parameters. */
-static void patches_backward(VT_R(vt_session) *s, real *drest, const real *dy, const cache *k,
-                             const VT_R(vt_norm) *norm2, const shape *sh) {
+static void patches_backward(real *drest, const real *dy, const cache *k, VT_R(vt_norm) norm2, const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
     const size_t d = (size_t)at->c, n = count_patch_rows(at);
     for (size_t j = 0; j < n; j++)
         for (size_t c = 0; c < d; c++) drest[j * d + c] = 2 * dy[patch_at(j, at) * d + c];
-    if (sh->tokens_norm)
-        VT_R(vt_norm_backward)(drest, s->dw[VT_SLOT_NORM2 + VT_NORM_W], s->dw[VT_SLOT_NORM2 + VT_NORM_B], NULL, drest,
-                               k->rest, k->rest_mean, k->rest_rstd, norm2, (int)n, at->c);
+    if (sh->tokens_norm) VT_R(vt_norm_backward)(drest, NULL, drest, k->rest, k->rest_stat, norm2, (int)n, at->c);
 }
 
 /* One of q, k, v = u w^T + b:  du += dv w,  dw, db accumulate */
-static void linear_backward(VT_R(vt_session) *s, real *du, const real *dv, const real *u, int slot, int m, int d) {
-    VT_GEMM(s->products, false, false, m, d, d, 1, dv, d, s->w[slot], d, 1, du, d);
-    VT_R(vt_linear_backward)(s->products, NULL, s->dw[slot], s->dw[slot + 1], dv, u, s->w[slot], m, d, d);
+static void add_linear_backward(VT_R(vt_session) *s, real *du, const real *dv, const real *u, int slot, int m) {
+    VT_R(vt_linear_backward)(du, du, dv, u, VT_R(vt_linear_bound)(s, slot), m);
 }
 
 /* dmid [b,D] -> du [M,D] through the attention; u [M,D] when parameter gradients are wanted, rows[0] is free */
@@ -158,7 +145,7 @@ static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, con
     int b = at.b, m = b * at.t, d = at.c;
     size_t all = (size_t)m * (size_t)d;
     real *dk = t->wide, *dv = dk + all, *dq = dv + all;
-    VT_R(vt_branch_end_backward)(s, row, du, dmid, k->branch, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d, d);
+    VT_R(vt_branch_end_backward)(s, row, du, dmid, k->branch, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d);
     const VT_R(vt_attn_in) in = reads(k, &at);
     const VT_R(vt_attn_grad) g = {.q = dq, .k = dk, .v = dv, .ldq = d, .ldk = d, .ldv = d};
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, row, k->p, k->saved, &in,
@@ -168,7 +155,7 @@ static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, con
         real *u0 = dq + (size_t)b * (size_t)d;
         if (u) pack_class_rows(u0, u, &at);
         memset(row, 0, (size_t)b * (size_t)d * sizeof(real));
-        linear_backward(s, row, dq, u0, VT_CLASS_Q_W, b, d);
+        add_linear_backward(s, row, dq, u0, VT_CLASS_Q_W, b);
         unpack_class_rows(du, row, &at);
     } else { /* the query is the class row's key */
         for (int i = 0; i < b; i++)
@@ -180,9 +167,9 @@ static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, con
         VT_R(vt_full_values_backward)(&k->mlp, &of_keys, s->dw[VT_CLASS_Q_W], s->dw[VT_CLASS_V_W], &every,
                                       s->w[VT_CLASS_Q_W], s->w[VT_CLASS_V_W], &sh->block);
     } else {
-        linear_backward(s, du, dv, u, VT_CLASS_V_W, m, d);
+        add_linear_backward(s, du, dv, u, VT_CLASS_V_W, m);
     }
-    linear_backward(s, du, dk, u, k->q ? VT_CLASS_K_W : VT_CLASS_Q_W, m, d);
+    add_linear_backward(s, du, dk, u, k->q ? VT_CLASS_K_W : VT_CLASS_Q_W, m);
 }
 
 /* rest = x + gamma1 u:  du += gamma1 drest,  dgamma1 += drest u */
@@ -207,26 +194,24 @@ void VT_R(vt_class_backward)(VT_R(vt_session) *s, real *dx, real *dy, cache *k, 
     int b = at->b, m = b * at->t, d = at->c;
     real *drest = t->rows, *u = s->grad ? t->norm : NULL;
     VT_R(vt_session_bind)(s, blk->layer);
-    VT_R(vt_norm) norm1 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, blk->norm, blk->eps);
-    VT_R(vt_norm) norm2 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, blk->norm, blk->eps);
+    const VT_R(vt_norm) norm1 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, blk->norm, blk->eps);
+    const VT_R(vt_norm) norm2 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, blk->norm, blk->eps);
     if (sh->last)
         memcpy(rows[1], dy, (size_t)b * (size_t)d * sizeof(real));
     else
         pack_class_rows(rows[1], dy, at);
     VT_R(vt_mlp_backward)(s, rows[0], &k->mlp, t, rows[1], k->cls, b, blk);
     VT_R(vt_add_to)(rows[0], rows[1], (size_t)b * (size_t)d);
-    VT_R(vt_norm_backward)(rows[1], s->dw[VT_SLOT_NORM2 + VT_NORM_W], s->dw[VT_SLOT_NORM2 + VT_NORM_B], NULL, rows[0],
-                           k->mid, k->mean2, k->rstd2, &norm2, b, d);
+    VT_R(vt_norm_backward)(rows[1], NULL, rows[0], k->mid, k->stat2, norm2, b, d);
     /* the skip path */
-    if (!sh->last) patches_backward(s, drest, dy, k, &norm2, sh);
+    if (!sh->last) patches_backward(drest, dy, k, norm2, sh);
     if (sh->last) memset(dx, 0, (size_t)m * (size_t)d * sizeof(real));
     for (size_t j = 0, n = sh->last ? 0 : count_patch_rows(at); j < n; j++)
         memcpy(dx + patch_at(j, at) * (size_t)d, drest + j * (size_t)d, (size_t)d * sizeof(real));
     unpack_class_rows(dx, rows[1], at);
     if (s->branch_open && !s->branch_open[blk->index]) return; /* ARD */
-    if (u) VT_R(vt_norm_again)(u, k->mean1, k->rstd1, k->x, &norm1, m, d);
+    if (u) VT_R(vt_norm_again)(u, k->stat1, k->x, norm1, m, d);
     attend_backward(s, t->full, rows[1], u, k, t, rows[0], sh);
     if (!sh->last) scale_backward(s, t->full, drest, u, at);
-    VT_R(vt_norm_backward)(dx, s->dw[VT_SLOT_NORM1 + VT_NORM_W], s->dw[VT_SLOT_NORM1 + VT_NORM_B], dx, t->full, k->x,
-                           k->mean1, k->rstd1, &norm1, m, d);
+    VT_R(vt_norm_backward)(dx, dx, t->full, k->x, k->stat1, norm1, m, d);
 }

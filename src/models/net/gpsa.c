@@ -56,7 +56,7 @@ static void positional_attention(real *pos, real *line, const real *w, int side,
  * dx^2 + dy^2;  the rows of ds sum to zero, so that db = 0 */
 static void positional_attention_backward(real *dw, const real *dpos, const real *pos, int side, int ldp) {
     for (int i = 0; i < side * side; i++, dpos += ldp, pos += ldp) {
-        real inner = VT_R(vt_attn_dot)(pos, dpos, side * side), sum[3] = {0};
+        real inner = VT_R(vt_row_dot)(pos, dpos, side * side), sum[3] = {0};
         for (int r = 0; r < side; r++) {
             real dy = (real)(r - i / side), row[3] = {0}; /* sums of ds, ds dx, ds dx^2 */
             for (int c = 0; c < side; c++) {
@@ -112,16 +112,15 @@ static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cac
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
     (void)t;
-    int m = sh->attn.b * sh->attn.t, d = sh->attn.c, qk = sh->tied_qk ? d : 2 * d;
+    int m = sh->attn.b * sh->attn.t;
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
     const VT_R(vt_attn_shape) attn = gated(s, sh);
     real *v = k->qkv + (in.v - k->qkv);
-    VT_R(vt_linear_forward)(s->products, k->qkv, x, s->w[VT_SLOT_QK_W], s->wt[VT_SLOT_QK_W], s->w[VT_SLOT_QK_B], m, qk,
-                            d);
+    VT_R(vt_linear_forward)(k->qkv, NULL, x, VT_R(vt_linear_bound)(s, VT_SLOT_QK_W), m);
     if (sh->needs & VT_ATTN_FULL)
         VT_R(vt_full_values)(k, v, &in, s->w[VT_SLOT_QK_W], s->w[VT_SLOT_V_W], sh);
     else
-        VT_R(vt_linear_forward)(s->products, v, x, s->w[VT_SLOT_V_W], s->wt[VT_SLOT_V_W], s->w[VT_SLOT_V_B], m, d, d);
+        VT_R(vt_linear_forward)(v, NULL, x, VT_R(vt_linear_bound)(s, VT_SLOT_V_W), m);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
     if (s->watch) observe_attention(s, k, &attn, &in, x, NULL, sh);
 }
@@ -160,12 +159,8 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
         VT_R(vt_full_values_backward)(k, &grad, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_V_W], &in, s->w[VT_SLOT_QK_W],
                                       s->w[VT_SLOT_V_W], sh);
     /* qk = x W_QK^T, v = x W_V^T:  dx = dqk W_QK + dv W_V */
-    VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_QK_W], s->dw[VT_SLOT_QK_B], dqk, x, s->w[VT_SLOT_QK_W], m,
-                             qk, d);
-    if (full) return;
-    VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_SLOT_V_W], s->dw[VT_SLOT_V_B], dv, x, s->w[VT_SLOT_V_W], m, d,
-                             d);
-    VT_GEMM(s->products, false, false, m, d, d, 1, dv, d, s->w[VT_SLOT_V_W], d, 1, dx, d);
+    VT_R(vt_linear_backward)(dx, NULL, dqk, x, VT_R(vt_linear_bound)(s, VT_SLOT_QK_W), m);
+    if (!full) VT_R(vt_linear_backward)(dx, dx, dv, x, VT_R(vt_linear_bound)(s, VT_SLOT_V_W), m);
 }
 
 static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,

@@ -18,22 +18,21 @@ static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_gra
     k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&attn), sizeof(real));
     if (!sh->qk_norm) return;
     k->qk = vt_arena_take(a, 2 * m * d, sizeof(real));
-    k->qk_mean = vt_arena_take(a, 2 * m * h, sizeof(real));
-    k->qk_r = vt_arena_take(a, 2 * m * h, sizeof(real));
+    k->qk_stat = vt_arena_take(a, 4 * m * h, sizeof(real));
 }
 
-/* The q (part 0) or k (1) of row i in qkv [M,3A], before its norm in qk [M,2A], and its statistics [M,2,heads]. */
+/* The q (part 0) or k (1) of row i in qkv [M,3A], before its norm in qk [M,2A], and its statistics [M,2,heads,2]. */
 typedef struct part {
     size_t qkv, qk, stat;
-    int slot;
+    const VT_R(vt_norm) norm;
 } part;
 
-static part part_of(int i, int which, const VT_R(vt_block_shape) *sh) {
+static part part_of(const VT_R(vt_session) *s, int i, int which, const VT_R(vt_block_shape) *sh) {
     size_t d = (size_t)VT_R(vt_block_inner)(sh), row = (size_t)i, w = (size_t)which;
     return (part){.qkv = row * 3 * d + w * d,
                   .qk = row * 2 * d + w * d,
-                  .stat = (row * 2 + w) * (size_t)sh->attn.heads,
-                  .slot = which ? VT_SLOT_K_NORM_W : VT_SLOT_Q_NORM_W};
+                  .stat = 2 * (row * 2 + w) * (size_t)sh->attn.heads,
+                  .norm = VT_R(vt_norm_bound)(s, which ? VT_SLOT_K_NORM_W : VT_SLOT_Q_NORM_W, VT_NORM_LAYER, sh->eps)};
 }
 
 /* A row's heads lie one after the other: they are the rows of a LayerNorm. */
@@ -41,10 +40,9 @@ static void norm_forward(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, const VT_
     int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
     for (int i = 0; i < m; i++)
         for (int which = 0; which < 2; which++) {
-            part p = part_of(i, which, sh);
+            part p = part_of(s, i, which, sh);
             memcpy(k->qk + p.qk, k->qkv + p.qkv, (size_t)d * sizeof(real));
-            VT_R(vt_layernorm_forward)(k->qkv + p.qkv, k->qk_mean + p.stat, k->qk_r + p.stat, k->qk + p.qk,
-                                       s->w[p.slot], s->w[p.slot + 1], heads, d / heads, sh->eps);
+            VT_R(vt_norm_forward)(k->qkv + p.qkv, k->qk_stat + p.stat, k->qk + p.qk, p.norm, heads, d / heads);
         }
 }
 
@@ -53,10 +51,9 @@ static void norm_backward(VT_R(vt_session) *s, real *dqkv, const VT_R(vt_block_c
     int heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
     for (int i = 0; i < m; i++)
         for (int which = 0; which < 2; which++) {
-            part p = part_of(i, which, sh);
-            VT_R(vt_layernorm_backward)(dqkv + p.qkv, s->dw[p.slot], s->dw[p.slot + 1], NULL, dqkv + p.qkv,
-                                        k->qk + p.qk, s->w[p.slot], k->qk_mean + p.stat, k->qk_r + p.stat, heads,
-                                        d / heads);
+            part p = part_of(s, i, which, sh);
+            VT_R(vt_norm_backward)
+            (dqkv + p.qkv, NULL, dqkv + p.qkv, k->qk + p.qk, k->qk_stat + p.stat, p.norm, heads, d / heads);
         }
 }
 
@@ -119,13 +116,11 @@ static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache
     int m = sh->attn.b * sh->attn.t, c = sh->attn.c, d = VT_R(vt_block_inner)(sh), n = qkv_parts(sh) * d;
     const VT_R(vt_attn_in) in = split(k->qkv, sh);
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    const real *w = s->w[VT_SLOT_QKV_W];
-    if (sh->needs & VT_ATTN_FULL) {
-        VT_R(vt_linear_forward)(s->products, k->qkv, x, w, NULL, NULL, m, n - d, c);
-        VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, w, w + (n - d) * c, sh);
-    } else {
-        VT_R(vt_linear_forward)(s->products, k->qkv, x, w, s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m, n, c);
-    }
+    VT_R(vt_linear) l = VT_R(vt_linear_bound)(s, VT_SLOT_QKV_W);
+    const bool full = sh->needs & VT_ATTN_FULL;
+    if (full) l.n = n - d, l.wt = NULL;
+    VT_R(vt_linear_forward)(k->qkv, NULL, x, l, m);
+    if (full) VT_R(vt_full_values)(k, k->qkv + (in.v - k->qkv), &in, l.w, l.w + l.n * c, sh);
     if (sh->qk_norm) norm_forward(s, k, sh, m);
     VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
     k->formed = true;
@@ -168,8 +163,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
                                   .ldq = to.ldq,
                                   .ldk = to.ldk,
                                   .ldv = to.ldv};
-    const real *w = s->w[VT_SLOT_QKV_W];
-    real *dw = s->dw[VT_SLOT_QKV_W];
+    VT_R(vt_linear) l = VT_R(vt_linear_bound)(s, VT_SLOT_QKV_W);
     VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = inject;
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
@@ -178,10 +172,10 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     if (s->watch) observe_attention(s, k, &attn, &in, NULL, d_o, sh);
     if (sh->qk_norm) norm_backward(s, t->wide, k, sh, m);
     if (sh->needs & VT_ATTN_FULL) {
-        VT_R(vt_full_values_backward)(k, &g, dw, dw ? dw + (n - d) * c : NULL, &in, w, w + (n - d) * c, sh);
-        n -= d;
+        l.n = n - d;
+        VT_R(vt_full_values_backward)(k, &g, l.dw, l.dw ? l.dw + l.n * c : NULL, &in, l.w, l.w + l.n * c, sh);
     }
-    VT_R(vt_linear_backward)(s->products, dx, dw, s->dw[VT_SLOT_QKV_B], t->wide, x, w, m, n, c);
+    VT_R(vt_linear_backward)(dx, NULL, t->wide, x, l, m);
 }
 
 static void view(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,

@@ -12,7 +12,7 @@ typedef struct state {
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
     real *last, *normed, *dnormed; /* [b, D] class rows after the last block, after the norm; gradient of either */
-    real *mean, *rstd;             /* [b] */
+    real *stat;                    /* [b, 2] */
     real *stream;                  /* [b*T, D] gradient */
 } state;
 
@@ -35,7 +35,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->last = vt_arena_take(a, b * d, sizeof(real)), st->normed = vt_arena_take(a, b * d, sizeof(real));
     s->features = st->normed, s->feature_len = s->feature_stride = c->dim;
     st->dnormed = vt_arena_take(a, b * d, sizeof(real));
-    st->mean = vt_arena_take(a, b, sizeof(real)), st->rstd = vt_arena_take(a, b, sizeof(real));
+    st->stat = vt_arena_take(a, 2 * b, sizeof(real));
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, b * (n + 1) * d, sizeof(real));
     st->shape = VT_R(vt_block_of)(c), st->shape.attn.by = s->products;
     st->gpsa.side = vt_config_side(c);
@@ -68,8 +68,7 @@ static void embed_patches(VT_R(vt_session) *s, real *tokens, const real *x, int 
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)(n * row), x + (size_t)i * vt_config_pixels(c),
                                   c->mean, c->std, c->image, c->image, c->patch);
-    VT_R(vt_linear_forward)(s->products, tokens, st->patches, s->w[VT_CONVIT_EMBED_W], s->wt[VT_CONVIT_EMBED_W],
-                            s->w[VT_CONVIT_EMBED_B], b * n, d, row);
+    VT_R(vt_linear_forward)(tokens, NULL, st->patches, VT_R(vt_linear_bound)(s, VT_CONVIT_EMBED_W), b * n);
     for (int i = 0; i < b; i++)
         if (s->w[VT_CONVIT_POS])
             VT_R(vt_add_to)(tokens + (size_t)i * (size_t)(n * d), s->w[VT_CONVIT_POS], (size_t)(n * d));
@@ -109,10 +108,9 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
         VT_R(vt_block_forward)(s, out, k, &st->scratch, &sh);
     }
     VT_R(vt_session_bind)(s, 1 + c->depth);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_CONVIT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_norm_forward)(st->normed, st->mean, st->rstd, st->last, &norm, b, c->dim);
-    VT_R(vt_head_forward)(s->logits, st->normed, s->w[VT_CONVIT_HEAD_W], s->w[VT_CONVIT_HEAD_B], b, 1, c->classes,
-                          c->dim);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_CONVIT_NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_norm_forward)(st->normed, st->stat, st->last, norm, b, c->dim);
+    VT_R(vt_head_forward)(s->logits, st->normed, VT_R(vt_linear_bound)(s, VT_CONVIT_HEAD_W), b, 1);
 }
 
 static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
@@ -122,12 +120,9 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, const real *dtokens) {
     VT_R(vt_session_bind)(s, 0);
     for (int i = 0; s->dw[VT_CONVIT_POS] && i < b; i++)
         VT_R(vt_add_to)(s->dw[VT_CONVIT_POS], dtokens + (size_t)i * (size_t)(n * d), (size_t)(n * d));
-    VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_CONVIT_EMBED_W], s->dw[VT_CONVIT_EMBED_B], dtokens,
-                             st->patches, s->w[VT_CONVIT_EMBED_W], b * n, d, row);
-    if (!dx) return;
-    VT_R(vt_linear_backward)(s->products, st->dpatches, NULL, NULL, dtokens, NULL, s->w[VT_CONVIT_EMBED_W], b * n, d,
-                             row);
-    for (int i = 0; i < b; i++)
+    VT_R(vt_linear_backward)(dx ? st->dpatches : NULL, NULL, dtokens, st->patches,
+                             VT_R(vt_linear_bound)(s, VT_CONVIT_EMBED_W), b * n);
+    for (int i = 0; dx && i < b; i++)
         VT_R(vt_patchify_backward)(dx + (size_t)i * vt_config_pixels(c), st->dpatches + (size_t)i * (size_t)(n * row),
                                    c->std, c->image, c->image, c->patch);
 }
@@ -138,12 +133,10 @@ static real *head_backward(VT_R(vt_session) *s, const real *dlogits) {
     state *st = s->state;
     int b = s->batch, d = c->dim;
     VT_R(vt_session_bind)(s, 1 + c->depth);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_CONVIT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_head_backward)(st->dnormed, s->dw[VT_CONVIT_HEAD_W], s->dw[VT_CONVIT_HEAD_B], dlogits, st->normed,
-                           s->w[VT_CONVIT_HEAD_W], 1, b, 1, c->classes, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_CONVIT_NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_head_backward)(st->dnormed, dlogits, st->normed, VT_R(vt_linear_bound)(s, VT_CONVIT_HEAD_W), 1, b, 1);
     real *dy = st->dnormed;
-    VT_R(vt_norm_backward)(dy, s->dw[VT_CONVIT_NORM + VT_NORM_W], s->dw[VT_CONVIT_NORM + VT_NORM_B], NULL, dy, st->last,
-                           st->mean, st->rstd, &norm, b, d);
+    VT_R(vt_norm_backward)(dy, NULL, dy, st->last, st->stat, norm, b, d);
     return dy;
 }
 

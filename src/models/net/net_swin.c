@@ -10,7 +10,7 @@ typedef struct stage {
     vt_swin_stage g;
     VT_R(vt_windows) windows[2]; /* of even and of odd blocks */
     const int *neighbours;       /* merging: [4 side^2] rows of the stage before, or NULL */
-    real *joined, *mean, *rstd;  /* merging: [b * side^2, 2 dim] before its norm, [b * side^2] */
+    real *joined, *stat;         /* merging: [b * side^2, 2 dim] before its norm, [b * side^2, 2] */
 } stage;
 
 typedef struct state {
@@ -18,13 +18,13 @@ typedef struct state {
     stage stages[MOST_STAGES];
     VT_R(vt_block_cache) *blocks; /* [depth]; forward only: the first of each stage serves all of it */
     VT_R(vt_block_scratch) scratch;
-    real *patches;             /* [b*N, 3ps^2] normalised */
-    real *dpatches;            /* shares the memory of patches unless weight gradients need both */
-    real *embed, *mean, *rstd; /* [b*N, D] before its norm, [b*N] */
-    real *out;                 /* what the last block of a stage returns; in the end the final norm's input */
-    real *fmean, *frstd;       /* [b * last side^2] */
-    real *stream;              /* [b*N, D] gradient */
-    real *read, *dread;        /* [b, last D] what the head reads; gradient */
+    real *patches;      /* [b*N, 3ps^2] normalised */
+    real *dpatches;     /* shares the memory of patches unless weight gradients need both */
+    real *embed, *stat; /* [b*N, D] before its norm, [b*N, 2] */
+    real *out;          /* what the last block of a stage returns; in the end the final norm's input */
+    real *fstat;        /* [b * last side^2, 2] */
+    real *stream;       /* [b*N, D] gradient */
+    real *read, *dread; /* [b, last D] what the head reads; gradient */
 } state;
 
 /* Block `block` of stage s, from what all blocks share. */
@@ -61,7 +61,7 @@ static void plan_stage(stage *st, const vt_config *c, int s, VT_R(vt_windows) *s
     if (neighbours) VT_R(vt_merge_order)(neighbours, 2 * g.side);
     st->neighbours = neighbours;
     st->joined = vt_arena_take(a, m * 2 * (size_t)g.dim, sizeof(real));
-    st->mean = vt_arena_take(a, m, sizeof(real)), st->rstd = vt_arena_take(a, m, sizeof(real));
+    st->stat = vt_arena_take(a, 2 * m, sizeof(real));
 }
 
 /* Buffers that all blocks use in turn. */
@@ -100,7 +100,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->patches = vt_arena_take(a, m * row, sizeof(real));
     st->dpatches = params_too ? vt_arena_take(a, m * row, sizeof(real)) : st->patches;
     st->embed = vt_arena_take(a, m * d, sizeof(real));
-    st->mean = vt_arena_take(a, m, sizeof(real)), st->rstd = vt_arena_take(a, m, sizeof(real));
+    st->stat = vt_arena_take(a, 2 * m, sizeof(real));
     st->out = vt_arena_take(a, m * d, sizeof(real)); /* a later stage is smaller */
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
     VT_R(vt_block_cache) *blocks = vt_arena_take(a, (size_t)c->depth, sizeof *blocks), measured;
@@ -115,7 +115,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     }
     const vt_swin_stage *last = &st->stages[c->stages - 1].g;
     const size_t rows = b * (size_t)(last->side * last->side);
-    st->fmean = vt_arena_take(a, rows, sizeof(real)), st->frstd = vt_arena_take(a, rows, sizeof(real));
+    st->fstat = vt_arena_take(a, 2 * rows, sizeof(real));
     st->read = vt_arena_take(a, b * (size_t)last->dim, sizeof(real));
     st->dread = vt_arena_take(a, b * (size_t)last->dim, sizeof(real));
     s->features = st->read, s->feature_len = s->feature_stride = last->dim;
@@ -131,10 +131,9 @@ static void embed_patches(VT_R(vt_session) *s, real *to, const real *x, int b) {
     for (int i = 0; i < b; i++)
         VT_R(vt_patchify_forward)(st->patches + (size_t)i * (size_t)n * (size_t)row,
                                   x + (size_t)i * vt_config_pixels(c), c->mean, c->std, c->image, c->image, c->patch);
-    VT_R(vt_linear_forward)(s->products, st->embed, st->patches, s->w[VT_SWIN_EMBED_W], s->wt[VT_SWIN_EMBED_W],
-                            s->w[VT_SWIN_EMBED_B], b * n, c->dim, row);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_EMBED_NORM, c->norm, c->ln_eps);
-    VT_R(vt_norm_forward)(to, st->mean, st->rstd, st->embed, &norm, b * n, c->dim);
+    VT_R(vt_linear_forward)(st->embed, NULL, st->patches, VT_R(vt_linear_bound)(s, VT_SWIN_EMBED_W), b * n);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_EMBED_NORM, c->norm, c->ln_eps);
+    VT_R(vt_norm_forward)(to, st->stat, st->embed, norm, b * n, c->dim);
 }
 
 /* st->out -> to: four neighbours joined, reduction(norm(joined)) */
@@ -144,11 +143,10 @@ static void merge_patches(VT_R(vt_session) *s, real *to, int i, int b) {
     const stage *at = &st->stages[i];
     const int n = at->g.side * at->g.side, d = at->g.dim;
     VT_R(vt_session_bind)(s, vt_swin_merge_layer(&at->g, i));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_MERGE_NORM, c->norm, c->ln_eps);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_MERGE_NORM, c->norm, c->ln_eps);
     VT_R(vt_rows_take)(at->joined, st->out, at->neighbours, b, 4 * n, 4 * n, d / 2);
-    VT_R(vt_norm_forward)(st->scratch.norm, at->mean, at->rstd, at->joined, &norm, b * n, 2 * d);
-    VT_R(vt_linear_forward)(s->products, to, st->scratch.norm, s->w[VT_SWIN_MERGE_W], s->wt[VT_SWIN_MERGE_W], NULL,
-                            b * n, d, 2 * d);
+    VT_R(vt_norm_forward)(st->scratch.norm, at->stat, at->joined, norm, b * n, 2 * d);
+    VT_R(vt_linear_forward)(to, NULL, st->scratch.norm, VT_R(vt_linear_bound)(s, VT_SWIN_MERGE_W), b * n);
 }
 
 /* st->out -> logits */
@@ -158,16 +156,16 @@ static void compute_logits(VT_R(vt_session) *s, int b) {
     const vt_swin_stage *g = &st->stages[c->stages - 1].g;
     const int n = g->side * g->side, d = g->dim;
     VT_R(vt_session_bind)(s, vt_swin_head_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_NORM, c->final_norm, c->ln_eps);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_NORM, c->final_norm, c->ln_eps);
     const real *row = st->scratch.norm;
-    VT_R(vt_norm_forward)(st->scratch.norm, st->fmean, st->frstd, st->out, &norm, b * n, d);
+    VT_R(vt_norm_forward)(st->scratch.norm, st->fstat, st->out, norm, b * n, d);
     memset(st->read, 0, (size_t)(b * d) * sizeof(real));
     for (int i = 0; i < b; i++) {
         real *to = st->read + (size_t)i * (size_t)d;
         for (int k = 0; k < n; k++, row += d) VT_R(vt_add_to)(to, row, (size_t)d);
         for (int j = 0; j < d; j++) to[j] /= (real)n;
     }
-    VT_R(vt_head_forward)(s->logits, st->read, s->w[VT_SWIN_HEAD_W], s->w[VT_SWIN_HEAD_B], b, 1, c->classes, d);
+    VT_R(vt_head_forward)(s->logits, st->read, VT_R(vt_linear_bound)(s, VT_SWIN_HEAD_W), b, 1);
 }
 
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
@@ -197,15 +195,13 @@ static void readout_backward(VT_R(vt_session) *s, const real *dlogits, int b) {
     const vt_swin_stage *g = &st->stages[c->stages - 1].g;
     const int n = g->side * g->side, d = g->dim;
     VT_R(vt_session_bind)(s, vt_swin_head_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_head_backward)(st->dread, s->dw[VT_SWIN_HEAD_W], s->dw[VT_SWIN_HEAD_B], dlogits, st->read,
-                           s->w[VT_SWIN_HEAD_W], 1, b, 1, c->classes, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_head_backward)(st->dread, dlogits, st->read, VT_R(vt_linear_bound)(s, VT_SWIN_HEAD_W), 1, b, 1);
     real *to = st->stream; /* read = mean of rows */
     for (int i = 0; i < b; i++)
         for (int k = 0; k < n; k++, to += d)
             for (int j = 0; j < d; j++) to[j] = st->dread[i * d + j] / (real)n;
-    VT_R(vt_norm_backward)(st->stream, s->dw[VT_SWIN_NORM + VT_NORM_W], s->dw[VT_SWIN_NORM + VT_NORM_B], NULL,
-                           st->stream, st->out, st->fmean, st->frstd, &norm, b * n, d);
+    VT_R(vt_norm_backward)(st->stream, NULL, st->stream, st->out, st->fstat, norm, b * n, d);
 }
 
 /* st->stream: the gradient of the merged rows becomes that of the stage before */
@@ -216,12 +212,10 @@ static void merge_backward(VT_R(vt_session) *s, int i, int b) {
     const int n = at->g.side * at->g.side, d = at->g.dim;
     real *again = st->scratch.norm, *dnorm = st->scratch.full;
     VT_R(vt_session_bind)(s, vt_swin_merge_layer(&at->g, i));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_MERGE_NORM, c->norm, c->ln_eps);
-    if (s->grad) VT_R(vt_norm_again)(again, at->mean, at->rstd, at->joined, &norm, b * n, 2 * d);
-    VT_R(vt_linear_backward)(s->products, dnorm, s->dw[VT_SWIN_MERGE_W], NULL, st->stream, again, s->w[VT_SWIN_MERGE_W],
-                             b * n, d, 2 * d);
-    VT_R(vt_norm_backward)(dnorm, s->dw[VT_SWIN_MERGE_NORM + VT_NORM_W], s->dw[VT_SWIN_MERGE_NORM + VT_NORM_B], NULL,
-                           dnorm, at->joined, at->mean, at->rstd, &norm, b * n, 2 * d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_MERGE_NORM, c->norm, c->ln_eps);
+    if (s->grad) VT_R(vt_norm_again)(again, at->stat, at->joined, norm, b * n, 2 * d);
+    VT_R(vt_linear_backward)(dnorm, NULL, st->stream, again, VT_R(vt_linear_bound)(s, VT_SWIN_MERGE_W), b * n);
+    VT_R(vt_norm_backward)(dnorm, NULL, dnorm, at->joined, at->stat, norm, b * n, 2 * d);
     VT_R(vt_rows_put)(st->stream, dnorm, at->neighbours, b, 4 * n, 4 * n, d / 2);
 }
 
@@ -230,11 +224,10 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, int b) {
     state *st = s->state;
     const int n = vt_swin_tokens(c), row = 3 * c->patch * c->patch, m = b * n, d = c->dim;
     VT_R(vt_session_bind)(s, 0);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_EMBED_NORM, c->norm, c->ln_eps);
-    VT_R(vt_norm_backward)(st->stream, s->dw[VT_SWIN_EMBED_NORM + VT_NORM_W], s->dw[VT_SWIN_EMBED_NORM + VT_NORM_B],
-                           NULL, st->stream, st->embed, st->mean, st->rstd, &norm, m, d);
-    VT_R(vt_linear_backward)(s->products, dx ? st->dpatches : NULL, s->dw[VT_SWIN_EMBED_W], s->dw[VT_SWIN_EMBED_B],
-                             st->stream, st->patches, s->w[VT_SWIN_EMBED_W], m, d, row);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SWIN_EMBED_NORM, c->norm, c->ln_eps);
+    VT_R(vt_norm_backward)(st->stream, NULL, st->stream, st->embed, st->stat, norm, m, d);
+    VT_R(vt_linear_backward)(dx ? st->dpatches : NULL, NULL, st->stream, st->patches,
+                             VT_R(vt_linear_bound)(s, VT_SWIN_EMBED_W), m);
     for (int i = 0; dx && i < b; i++)
         VT_R(vt_patchify_backward)(dx + (size_t)i * vt_config_pixels(c),
                                    st->dpatches + (size_t)i * (size_t)n * (size_t)row, c->std, c->image, c->image,

@@ -8,10 +8,10 @@
 #include "nn/nn.h"
 
 typedef struct state {
-    VT_R(vt_block_shape) shape;      /* of every block; b, layer, index and tail are set for each */
-    VT_R(vt_patch_rows) rows;        /* image -> embed [b*N, D] */
-    real *places;                    /* [N, D] computed positions, or NULL */
-    real *pre, *pre_mean, *pre_rstd; /* [b*T, D] input of norm_pre, [b*T] */
+    VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
+    VT_R(vt_patch_rows) rows;   /* image -> embed [b*N, D] */
+    real *places;               /* [N, D] computed positions, or NULL */
+    real *pre, *pre_stat;       /* [b*T, D] input of norm_pre, [b*T, 2] */
     VT_R(vt_block_cache) *blocks;
     VT_R(vt_block_scratch) scratch;
     VT_R(vt_positions) positions; /* of pos_grid */
@@ -36,7 +36,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
     if (c->norm_pre) {
         st->pre = vt_arena_take(a, m * d, sizeof(real));
-        st->pre_mean = vt_arena_take(a, m, sizeof(real)), st->pre_rstd = vt_arena_take(a, m, sizeof(real));
+        st->pre_stat = vt_arena_take(a, 2 * m, sizeof(real));
     }
     if (c->pos_grid) VT_R(vt_positions_plan)(&st->positions, c, a);
     VT_R(vt_readout_plan)(s, &st->end, a);
@@ -77,8 +77,8 @@ static void embed_patches(VT_R(vt_session) *s, real *tokens, const real *x, int 
         const real *from = st->rows.embed + (size_t)i * body;
         for (size_t j = 0; j < body; j++) out[skip + j] = pos ? from[j] + pos[j] : from[j];
     }
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_VIT_NORM_PRE, c->norm, c->ln_eps);
-    if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_mean, st->pre_rstd, st->pre, &norm, b * t, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_VIT_NORM_PRE, c->norm, c->ln_eps);
+    if (c->norm_pre) VT_R(vt_norm_forward)(tokens, st->pre_stat, st->pre, norm, b * t, d);
 }
 
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
@@ -110,10 +110,8 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     int side = vt_config_side(c), n = side * side, t = vt_config_tokens(c), d = c->dim;
     int b = s->batch, skip = vt_config_prefix(c) * d, placed = vt_config_placed(c) * d;
     VT_R(vt_session_bind)(s, 0);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_VIT_NORM_PRE, c->norm, c->ln_eps);
-    if (c->norm_pre)
-        VT_R(vt_norm_backward)(dtokens, s->dw[VT_VIT_NORM_PRE + VT_NORM_W], s->dw[VT_VIT_NORM_PRE + VT_NORM_B], NULL,
-                               dtokens, st->pre, st->pre_mean, st->pre_rstd, &norm, b * t, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_VIT_NORM_PRE, c->norm, c->ln_eps);
+    if (c->norm_pre) VT_R(vt_norm_backward)(dtokens, NULL, dtokens, st->pre, st->pre_stat, norm, b * t, d);
     real *dpos = c->pos_grid ? st->positions.rows : s->dw[VT_VIT_POS] ? s->dw[VT_VIT_POS] + placed : NULL;
     if (c->pos_grid) memset(dpos, 0, (size_t)(n * d) * sizeof(real));
     for (int i = 0; i < b; i++) {

@@ -12,11 +12,11 @@ typedef struct state {
     VT_R(vt_lpi) *lpi;
     VT_R(vt_class_cache) *heads;
     VT_R(vt_block_scratch) scratch;
-    real *taps;                                  /* [9, D] of a depthwise convolution */
-    real *rows[2];                               /* [b, D] class rows */
-    real *patches;                               /* [b*N, D] output of the last XCA block */
-    real *last, *normed, *dnormed, *mean, *rstd; /* [b, D] class rows, their norm and its gradient; [b] */
-    real *stream;                                /* [b*(N+1), D] gradient */
+    real *taps;                           /* [9, D] of a depthwise convolution */
+    real *rows[2];                        /* [b, D] class rows */
+    real *patches;                        /* [b*N, D] output of the last XCA block */
+    real *last, *normed, *dnormed, *stat; /* [b, D] class rows, their norm and its gradient; [b, 2] */
+    real *stream;                         /* [b*(N+1), D] gradient */
 } state;
 
 /* What both kinds of block have in common: the branch factors have names and places of their own. */
@@ -81,7 +81,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->patches = vt_arena_take(a, b * n * d, sizeof(real));
     st->last = vt_arena_take(a, b * d, sizeof(real)), st->normed = vt_arena_take(a, b * d, sizeof(real));
     s->features = st->normed, s->feature_len = s->feature_stride = c->dim;
-    st->mean = vt_arena_take(a, b, sizeof(real)), st->rstd = vt_arena_take(a, b, sizeof(real));
+    st->stat = vt_arena_take(a, 2 * b, sizeof(real));
     if (s->mode == VT_GRAD_NONE) return;
     st->dnormed = vt_arena_take(a, b * d, sizeof(real));
     st->stream = vt_arena_take(a, b * (n + 1) * d, sizeof(real));
@@ -147,9 +147,9 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
         VT_R(vt_class_forward)(s, sh.last ? st->last : st->heads[next].x, &st->heads[at], &st->scratch, st->rows, &sh);
     }
     VT_R(vt_session_bind)(s, vt_xcit_last_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_XCIT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_norm_forward)(st->normed, st->mean, st->rstd, st->last, &norm, b, c->dim);
-    VT_R(vt_head_forward)(s->logits, st->normed, s->w[VT_XCIT_HEAD_W], s->w[VT_XCIT_HEAD_B], b, 1, c->classes, c->dim);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_XCIT_NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_norm_forward)(st->normed, st->stat, st->last, norm, b, c->dim);
+    VT_R(vt_head_forward)(s->logits, st->normed, VT_R(vt_linear_bound)(s, VT_XCIT_HEAD_W), b, 1);
 }
 
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
@@ -157,12 +157,10 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     state *st = s->state;
     int b = s->batch, d = c->dim;
     VT_R(vt_session_bind)(s, vt_xcit_last_layer(c));
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_XCIT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_head_backward)(st->dnormed, s->dw[VT_XCIT_HEAD_W], s->dw[VT_XCIT_HEAD_B], dlogits, st->normed,
-                           s->w[VT_XCIT_HEAD_W], 1, b, 1, c->classes, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_XCIT_NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_head_backward)(st->dnormed, dlogits, st->normed, VT_R(vt_linear_bound)(s, VT_XCIT_HEAD_W), 1, b, 1);
     real *dy = st->dnormed;
-    VT_R(vt_norm_backward)(dy, s->dw[VT_XCIT_NORM + VT_NORM_W], s->dw[VT_XCIT_NORM + VT_NORM_B], NULL, dy, st->last,
-                           st->mean, st->rstd, &norm, b, d);
+    VT_R(vt_norm_backward)(dy, NULL, dy, st->last, st->stat, norm, b, d);
     for (int i = c->class_blocks - 1; i >= 0; i--, dy = st->stream) {
         VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
         VT_R(vt_class_backward)(s, st->stream, dy, &st->heads[i], &st->scratch, st->rows, &sh);

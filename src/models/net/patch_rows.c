@@ -16,8 +16,8 @@ void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_ar
     r->embed = vt_arena_take(a, m * d, sizeof(real));
     r->in = in ? vt_arena_take(a, m * row, sizeof(real)) : r->gated;
     r->raw = out ? vt_arena_take(a, m * d, sizeof(real)) : r->embed;
-    if (in) r->in_mean = vt_arena_take(a, m, sizeof(real)), r->in_rstd = vt_arena_take(a, m, sizeof(real));
-    if (out) r->mean = vt_arena_take(a, m, sizeof(real)), r->rstd = vt_arena_take(a, m, sizeof(real));
+    if (in) r->in_stat = vt_arena_take(a, 2 * m, sizeof(real));
+    if (out) r->stat = vt_arena_take(a, 2 * m, sizeof(real));
 }
 
 static VT_R(vt_norm) norm_at(const VT_R(vt_session) *s, int slot) {
@@ -41,9 +41,9 @@ void VT_R(vt_rows_forward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const re
     if (c->patch_gate)
         for (int i = 0; i < m; i++)
             for (int j = 0; j < row; j++) r->gated[i * row + j] = s->w[VT_ROWS_GATE][i % n] * r->patches[i * row + j];
-    if (r->in != r->gated) VT_R(vt_norm_forward)(r->in, r->in_mean, r->in_rstd, r->gated, &in, m, row);
-    VT_R(vt_linear_forward)(s->products, r->raw, r->in, s->w[VT_ROWS_W], s->wt[VT_ROWS_W], s->w[VT_ROWS_B], m, d, row);
-    if (r->raw != r->embed) VT_R(vt_norm_forward)(r->embed, r->mean, r->rstd, r->raw, &out, m, d);
+    if (r->in != r->gated) VT_R(vt_norm_forward)(r->in, r->in_stat, r->gated, in, m, row);
+    VT_R(vt_linear_forward)(r->raw, NULL, r->in, VT_R(vt_linear_bound)(s, VT_ROWS_W), m);
+    if (r->raw != r->embed) VT_R(vt_norm_forward)(r->embed, r->stat, r->raw, out, m, d);
 }
 
 /* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
@@ -70,17 +70,12 @@ void VT_R(vt_rows_backward)(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, real *d
     const vt_config *c = &s->model->config;
     const int n = vt_rows_count(c), row = vt_rows_width(c), m = b * n, d = c->dim;
     const VT_R(vt_norm) in = norm_at(s, VT_ROWS_NORM_IN), out = norm_at(s, VT_ROWS_NORM_OUT);
-    real *const *dw = s->dw, *const *din = dw + VT_ROWS_NORM_IN, *const *dout = dw + VT_ROWS_NORM_OUT;
-    if (r->raw != r->embed)
-        VT_R(vt_norm_backward)(r->embed, dout[VT_NORM_W], dout[VT_NORM_B], NULL, r->embed, r->raw, r->mean, r->rstd,
-                               &out, m, d);
-    VT_R(vt_linear_backward)(s->products, NULL, dw[VT_ROWS_W], dw[VT_ROWS_B], r->embed, r->in, s->w[VT_ROWS_W], m, d,
-                             row);
-    if (!dx && !dw[VT_ROWS_GATE] && !din[VT_NORM_W] && !(c->conv_stem && s->grad)) return;
-    VT_R(vt_linear_backward)(s->products, r->dpatches, NULL, NULL, r->embed, NULL, s->w[VT_ROWS_W], m, d, row);
-    if (r->in != r->gated)
-        VT_R(vt_norm_backward)(r->dpatches, din[VT_NORM_W], din[VT_NORM_B], NULL, r->dpatches, r->gated, r->in_mean,
-                               r->in_rstd, &in, m, row);
-    if (c->patch_gate) gate_backward(dw[VT_ROWS_GATE], r->dpatches, r->patches, s->w[VT_ROWS_GATE], b, n, row);
+    const bool further = dx || s->dw[VT_ROWS_GATE] || in.dg || (c->conv_stem && s->grad);
+    if (r->raw != r->embed) VT_R(vt_norm_backward)(r->embed, NULL, r->embed, r->raw, r->stat, out, m, d);
+    VT_R(vt_linear_backward)(further ? r->dpatches : NULL, NULL, r->embed, r->in, VT_R(vt_linear_bound)(s, VT_ROWS_W),
+                             m);
+    if (!further) return;
+    if (r->in != r->gated) VT_R(vt_norm_backward)(r->dpatches, NULL, r->dpatches, r->gated, r->in_stat, in, m, row);
+    if (c->patch_gate) gate_backward(s->dw[VT_ROWS_GATE], r->dpatches, r->patches, s->w[VT_ROWS_GATE], b, n, row);
     cut_backward(s, r, dx, b);
 }

@@ -10,13 +10,13 @@
 
 /* b images of N patches, M = b N rows; a row is the 3 p p pixels of a patch, or the stem's channels. */
 typedef struct VT_R(vt_patch_rows) {
-    VT_R(vt_stem_maps) stem;      /* of conv_stem */
-    real *patches;                /* [M, row] normalised pixels, or the stem's last map */
-    real *dpatches;               /* their gradient; shares the memory of patches where nothing reads those again */
-    real *gated;                  /* patches times the gate, or patches itself */
-    real *in, *in_mean, *in_rstd; /* what is embedded: norm of gated, or gated itself; [M] */
-    real *raw, *mean, *rstd;      /* [M, D] the embedding: input of the second norm, or embed itself; [M] */
-    real *embed;                  /* [M, D] out; before a backward its gradient */
+    VT_R(vt_stem_maps) stem; /* of conv_stem */
+    real *patches;           /* [M, row] normalised pixels, or the stem's last map */
+    real *dpatches;          /* their gradient; shares the memory of patches where nothing reads those again */
+    real *gated;             /* patches times the gate, or patches itself */
+    real *in, *in_stat;      /* what is embedded: norm of gated, or gated itself; [M,2] */
+    real *raw, *stat;        /* [M, D] the embedding: input of the second norm, or embed itself; [M,2] */
+    real *embed;             /* [M, D] out; before a backward its gradient */
 } VT_R(vt_patch_rows);
 
 void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_arena *a);

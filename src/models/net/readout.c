@@ -31,8 +31,7 @@ void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, vt_arena *a
     r->pooled = c->norm_first ? r->last : vt_arena_take(a, rows * d, sizeof(real));
     r->normed = vt_arena_take(a, of_norm * d, sizeof(real));
     r->dnormed = vt_arena_take(a, of_norm * d, sizeof(real));
-    r->mean = vt_arena_take(a, of_norm, sizeof(real));
-    r->rstd = vt_arena_take(a, of_norm, sizeof(real));
+    r->stat = vt_arena_take(a, 2 * of_norm, sizeof(real));
     r->read = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : r->normed;
     r->dread = c->norm_first ? vt_arena_take(a, rows * d, sizeof(real)) : r->dnormed;
     plan_features(s, r);
@@ -127,8 +126,8 @@ static void pool_forward(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b) {
     else if (!c->norm_first)
         mean_forward(r->pooled, d, r->last, c, b);
     VT_R(vt_session_bind)(s, 1 + c->depth);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_READOUT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_norm_forward)(r->normed, r->mean, r->rstd, r->pooled, &norm, rows, d);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_READOUT_NORM, c->final_norm, c->ln_eps);
+    VT_R(vt_norm_forward)(r->normed, r->stat, r->pooled, norm, rows, d);
     if (c->norm_first) read_normed(r, c, b);
 }
 
@@ -137,11 +136,10 @@ static real *pool_backward(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b) {
     const vt_config *c = &s->model->config;
     int d = c->dim, rows = c->norm_first ? b * (vt_config_tokens(c) + vt_readout_early(c)) : b * vt_readout_rows(c);
     bool token = c->pool == VT_POOL_TOKEN;
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_READOUT_NORM, c->final_norm, c->ln_eps);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_READOUT_NORM, c->final_norm, c->ln_eps);
     real *dpooled = token ? r->last : r->dnormed;
     if (c->norm_first) read_normed_backward(r, c, b);
-    VT_R(vt_norm_backward)(dpooled, s->dw[VT_READOUT_NORM + VT_NORM_W], s->dw[VT_READOUT_NORM + VT_NORM_B], NULL,
-                           r->dnormed, r->pooled, r->mean, r->rstd, &norm, rows, d);
+    VT_R(vt_norm_backward)(dpooled, NULL, r->dnormed, r->pooled, r->stat, norm, rows, d);
     if (token || c->norm_first) return dpooled;
     mean_backward(r->last, dpooled, d, c, b);
     return r->last;
@@ -150,25 +148,22 @@ static real *pool_backward(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b) {
 void VT_R(vt_readout_forward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b) {
     const vt_config *c = &s->model->config;
     pool_forward(s, r, b);
-    int p = heads_apart(c), d = c->dim, n = c->classes;
-    VT_R(vt_head_forward)(s->logits, r->read, s->w[VT_READOUT_HEAD_W], s->w[VT_READOUT_HEAD_B], b, p, n,
-                          vt_readout_rows(c) / p * d);
+    int p = heads_apart(c);
+    VT_R(vt_head_forward)(s->logits, r->read, VT_R(vt_linear_bound)(s, VT_READOUT_HEAD_W), b, p);
     if (!c->dist_token || c->dist_head == VT_DIST_CLASS) return;
-    VT_R(vt_head_forward)(r->aux, r->read + d, s->w[VT_READOUT_HEAD_DIST_W], s->w[VT_READOUT_HEAD_DIST_B], b, p, n, d);
+    VT_R(vt_head_forward)(r->aux, r->read + c->dim, VT_R(vt_linear_bound)(s, VT_READOUT_HEAD_DIST_W), b, p);
     bool alone = c->dist_head == VT_DIST_DIST;
-    for (int i = 0; i < b * n; i++) s->logits[i] = alone ? r->aux[i] : (s->logits[i] + r->aux[i]) / 2;
+    for (int i = 0; i < b * c->classes; i++) s->logits[i] = alone ? r->aux[i] : (s->logits[i] + r->aux[i]) / 2;
 }
 
 real *VT_R(vt_readout_backward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *dlogits) {
     const vt_config *c = &s->model->config;
-    int b = s->batch, p = heads_apart(c), d = c->dim, n = c->classes, k = vt_readout_rows(c) / p * d;
+    int b = s->batch, p = heads_apart(c);
     VT_R(vt_session_bind)(s, 1 + c->depth);
     static const real shares[] = {[VT_DIST_MEAN] = (real)0.5, [VT_DIST_CLASS] = 1, [VT_DIST_DIST] = 0};
     real share = c->dist_token ? shares[c->dist_head] : 1;
-    VT_R(vt_head_backward)(r->dread, s->dw[VT_READOUT_HEAD_W], s->dw[VT_READOUT_HEAD_B], dlogits, r->read,
-                           s->w[VT_READOUT_HEAD_W], share, b, p, n, k);
-    if (c->dist_token)
-        VT_R(vt_head_backward)(r->dread + d, s->dw[VT_READOUT_HEAD_DIST_W], s->dw[VT_READOUT_HEAD_DIST_B], dlogits,
-                               r->read + d, s->w[VT_READOUT_HEAD_DIST_W], 1 - share, b, p, n, d);
+    VT_R(vt_head_backward)(r->dread, dlogits, r->read, VT_R(vt_linear_bound)(s, VT_READOUT_HEAD_W), share, b, p);
+    if (c->dist_token) VT_R(vt_head_backward)
+    (r->dread + c->dim, dlogits, r->read + c->dim, VT_R(vt_linear_bound)(s, VT_READOUT_HEAD_DIST_W), 1 - share, b, p);
     return pool_backward(s, r, b);
 }

@@ -9,8 +9,8 @@
 /* R: tokens of an image that the last block delivers; P: rows of width D of an image that the heads read. */
 typedef struct VT_R(vt_readout) {
     real *last; /* [b*R, D] output of the last block, then class tokens of early blocks; later the stream's gradient */
-    real *pooled; /* [b*P, D] input of the final norm: class (and distillation) rows, or means of tokens */
-    real *normed, *mean, *rstd; /* [b*P, D], [b*P]; norm_first: of all rows of last */
+    real *pooled;        /* [b*P, D] input of the final norm: class (and distillation) rows, or means of tokens */
+    real *normed, *stat; /* [b*P, D], [b*P, 2]; norm_first: of all rows of last */
     real *dnormed;
     real *read, *dread; /* [b*P, D] what the heads read: normed, or with norm_first of it; gradient */
     real *aux;          /* [b, K] logits of head_dist; later gradient */

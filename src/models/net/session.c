@@ -172,33 +172,51 @@ void VT_R(vt_session_close)(VT_R(vt_session) *s) {
 
 void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer) {
     memset(s->w, 0, sizeof s->w);
-    memset(s->wt, 0, sizeof s->wt);
     memset(s->dw, 0, sizeof s->dw);
     s->layer = layer;
 #ifdef VT_DOUBLE
     real *to = s->layer_w;
 #endif
-    if (s->master) {
-        for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
-            const vt_param *p = &s->model->params.items[i];
-            s->w[p->slot] = s->master + p->offset;
-            if (s->grad && !p->buffer) s->dw[p->slot] = s->grad + p->offset;
-        }
-        return;
-    }
     for (int i = s->layer_first[layer]; i < s->layer_first[layer + 1]; i++) {
-        const vt_param *p = &s->model->params.items[i];
+        const vt_param *p = s->param[s->model->params.items[i].slot] = &s->model->params.items[i];
         const float *from = s->model->w + p->offset;
+        if (s->grad && !p->buffer) s->dw[p->slot] = s->grad + p->offset;
+        if (s->master) {
+            s->w[p->slot] = s->master + p->offset;
+            continue;
+        }
 #ifdef VT_DOUBLE
         for (size_t k = 0; k < p->numel; k++) to[k] = (real)from[k];
         s->w[p->slot] = to;
         to += (p->numel + 15) / 16 * 16;
 #else
         s->w[p->slot] = from;
-        if (p->t_offset != SIZE_MAX && s->model->wt) s->wt[p->slot] = s->model->wt + p->t_offset;
 #endif
-        if (s->grad && !p->buffer) s->dw[p->slot] = s->grad + p->offset;
     }
+}
+
+/* A transposed copy is there of the model's own floats alone. */
+VT_R(vt_linear) VT_R(vt_linear_bound)(const VT_R(vt_session) *s, int slot) {
+    const vt_param *p = s->param[slot];
+    if (!s->w[slot]) return (VT_R(vt_linear)){0};
+    VT_R(vt_linear) l = {.w = s->w[slot], .b = s->w[slot + 1], .dw = s->dw[slot], .db = s->dw[slot + 1]};
+    l.n = (int)p->shape[0], l.k = (int)(p->numel / (size_t)p->shape[0]), l.by = s->products;
+#ifndef VT_DOUBLE
+    if (!s->master && s->model->wt && p->t_offset != SIZE_MAX) l.wt = s->model->wt + p->t_offset;
+#endif
+    return l;
+}
+
+VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps) {
+    const real *const *w = s->w + slot;
+    return (VT_R(vt_norm)){.kind = kind,
+                           .eps = eps,
+                           .g = w[VT_NORM_W],
+                           .b = w[VT_NORM_B],
+                           .mean = w[VT_NORM_MEAN],
+                           .var = w[VT_NORM_VAR],
+                           .dg = s->dw[slot + VT_NORM_W],
+                           .db = s->dw[slot + VT_NORM_B]};
 }
 
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep) {

@@ -6,8 +6,6 @@
 #define VT_MODELS_NET_SESSION_H
 
 #include "core/mem.h"
-#include "core/products.h"
-#include "core/real.h"
 #include "models/model.h"
 #include "models/net/attention_inject.h"
 #include "models/roles.h"
@@ -93,8 +91,9 @@ struct VT_R(vt_session) {
     void *state;                    /* the architecture's own buffers */
     void *block;                    /* the arena's memory */
     /* bound by vt_session_bind: tensors of one layer by slot, NULL where the configuration has none */
-    const real *w[VT_MAX_SLOTS], *wt[VT_MAX_SLOTS];
+    const real *w[VT_MAX_SLOTS];
     real *dw[VT_MAX_SLOTS];
+    const vt_param *param[VT_MAX_SLOTS];
     real *layer_w;      /* double only: the bound layer, converted */
     const real *master; /* [params.total] weights to use instead of the model's, or NULL: training in double */
     int layer;          /* the bound one */
@@ -148,7 +147,11 @@ static inline const real *VT_R(vt_session_drop)(const VT_R(vt_session) *s, int b
     return s->drop ? s->drop + (s->layer * VT_BRANCHES + branch) * s->batch : NULL;
 }
 
-/* For architectures: makes s->w, s->wt, s->dw point at the tensors of a layer. */
+/* For architectures: makes s->w and s->dw point at the tensors of a layer. */
 void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer);
+/* The bound linear map whose weight is in `slot` and its bias in the next; w NULL: the configuration has none. */
+VT_R(vt_linear) VT_R(vt_linear_bound)(const VT_R(vt_session) *s, int slot);
+/* The normalisation whose tensors are bound from `slot` on. */
+VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
 
 #endif

@@ -16,8 +16,7 @@ void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *s, int b, vt
                pixels = out / (size_t)s->widths[k + 1];
         mp->maps[k] = keep ? vt_arena_take(a, in, sizeof(real)) : mp->flip[k & 1];
         mp->sums[k] = keep || (rows && back) ? vt_arena_take(a, out, sizeof(real)) : NULL;
-        mp->mean[k] = rows ? vt_arena_take(a, pixels, sizeof(real)) : NULL;
-        mp->rstd[k] = rows ? vt_arena_take(a, pixels, sizeof(real)) : NULL;
+        mp->stat[k] = rows ? vt_arena_take(a, 2 * pixels, sizeof(real)) : NULL;
         mp->slope[k] = k < s->acts && back ? vt_arena_take(a, out, sizeof(real)) : NULL;
     }
 }
@@ -27,13 +26,13 @@ static void stem_stage_forward(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps)
     const vt_stem *stem = &mp->stem;
     int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
+    const VT_R(vt_linear) conv = VT_R(vt_linear_bound)(s, slot + VT_STEM_W);
     real *sum = mp->sums[k] ? mp->sums[k] : to;
     for (int i = 0; i < b; i++)
-        VT_R(vt_conv_forward)(s->products, sum + (size_t)i * vt_stem_map_len(stem, k + 1), mp->col,
-                              mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k), s->w[slot + VT_STEM_W],
-                              s->wt[slot + VT_STEM_W], s->w[slot + VT_STEM_B], &stem->conv[k]);
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot + VT_STEM_NORM, stem->norm, stem->eps);
-    VT_R(vt_norm_forward)(to, mp->mean[k], mp->rstd[k], sum, &norm, rows, width);
+        VT_R(vt_conv_forward)(sum + (size_t)i * vt_stem_map_len(stem, k + 1), mp->col,
+                              mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k), conv, &stem->conv[k]);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot + VT_STEM_NORM, stem->norm, stem->eps);
+    VT_R(vt_norm_forward)(to, mp->stat[k], sum, norm, rows, width);
     if (k < stem->acts) VT_R(vt_act_forward)(stem->act, to, s->kept ? mp->slope[k] : NULL, to, NULL, rows, width);
 }
 
@@ -49,18 +48,17 @@ void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps)
 /* The way back through stage k: dy [b*pixels, width] is overwritten, dx: of its input, or NULL. */
 static void stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int k, int b) {
     const vt_stem *stem = &mp->stem;
-    int slot = stem->slot + k * VT_STEM_SLOTS, norm_slot = slot + VT_STEM_NORM, width = stem->widths[k + 1];
+    int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
-    VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, norm_slot, stem->norm, stem->eps);
+    const VT_R(vt_linear) conv = VT_R(vt_linear_bound)(s, slot + VT_STEM_W);
+    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot + VT_STEM_NORM, stem->norm, stem->eps);
     if (k < stem->acts) VT_R(vt_act_backward)(dy, dy, mp->slope[k], (size_t)rows * (size_t)width);
-    VT_R(vt_norm_backward)(dy, s->dw[norm_slot + VT_NORM_W], s->dw[norm_slot + VT_NORM_B], NULL, dy, mp->sums[k],
-                           mp->mean[k], mp->rstd[k], &norm, rows, width);
+    VT_R(vt_norm_backward)(dy, NULL, dy, mp->sums[k], mp->stat[k], norm, rows, width);
     for (int i = 0; i < b; i++)
-        VT_R(vt_conv_backward)(s->products, dx ? dx + (size_t)i * vt_stem_map_len(stem, k) : NULL,
-                               s->dw[slot + VT_STEM_W], s->dw[slot + VT_STEM_B], mp->col,
+        VT_R(vt_conv_backward)(dx ? dx + (size_t)i * vt_stem_map_len(stem, k) : NULL, mp->col,
                                dy + (size_t)i * vt_stem_map_len(stem, k + 1),
-                               s->grad ? mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k) : NULL,
-                               s->w[slot + VT_STEM_W], &stem->conv[k]);
+                               s->grad ? mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k) : NULL, conv,
+                               &stem->conv[k]);
 }
 
 void VT_R(vt_stem_maps_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int b) {

@@ -10,12 +10,12 @@
 
 typedef struct VT_R(vt_stem_maps) {
     vt_stem stem;
-    real *maps[VT_STEM_CONVS]; /* inputs of the convolutions; without parameter gradients two buffers take turns */
-    real *sums[VT_STEM_CONVS]; /* inputs of the normalisations: LayerNorm's, or for parameter gradients; or NULL */
-    real *mean[VT_STEM_CONVS], *rstd[VT_STEM_CONVS]; /* LayerNorm's, of each pixel */
-    real *slope[VT_STEM_CONVS];                      /* the activation's derivative, where there is one */
-    real *flip[2];                                   /* maps that nobody keeps, gradients of maps */
-    real *col;                                       /* patches of a band */
+    real *maps[VT_STEM_CONVS];  /* inputs of the convolutions; without parameter gradients two buffers take turns */
+    real *sums[VT_STEM_CONVS];  /* inputs of the normalisations: LayerNorm's, or for parameter gradients; or NULL */
+    real *stat[VT_STEM_CONVS];  /* LayerNorm's, of each pixel */
+    real *slope[VT_STEM_CONVS]; /* the activation's derivative, where there is one */
+    real *flip[2];              /* maps that nobody keeps, gradients of maps */
+    real *col;                  /* patches of a band */
 } VT_R(vt_stem_maps);
 
 void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *stem, int b, vt_grad_mode mode, vt_arena *a);

@@ -57,20 +57,19 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
                     const VT_R(vt_block_shape) *sh) {
     (void)t;
     int c = sh->attn.c, m = sh->attn.b * sh->attn.t;
-    VT_R(vt_linear_forward)(s->products, k->qkv, x, s->w[VT_SLOT_QKV_W], s->wt[VT_SLOT_QKV_W], s->w[VT_SLOT_QKV_B], m,
-                            3 * c, c);
+    VT_R(vt_linear_forward)(k->qkv, NULL, x, VT_R(vt_linear_bound)(s, VT_SLOT_QKV_W), m);
     for (int i = 0; i < sh->attn.b; i++)
         for (int h = 0; h < sh->attn.heads; h++) {
             place l = place_at(k, sh, i, h);
             int d = l.d;
             column_norms(l.nq, l.q, l.n, d, l.ld);
             column_norms(l.nk, l.k, l.n, d, l.ld);
-            VT_GEMM(s->products, true, false, d, d, l.n, 1, l.q, l.ld, l.k, l.ld, 0, l.r, d);
+            VT_GEMM(l.by, true, false, d, d, l.n, 1, l.q, l.ld, l.k, l.ld, 0, l.r, d);
             for (int a = 0; a < d; a++)
                 for (int b = 0; b < d; b++) l.r[a * d + b] = l.r[a * d + b] / l.nq[a] / l.nk[b];
             VT_R(vt_softmax_forward)(l.p, l.r, s->w[VT_XCA_TAU][h], d, d, d);
             /* o = V A^T */
-            VT_GEMM(s->products, false, true, l.n, d, d, 1, l.v, l.ld, l.p, d, 0, o + l.o, c);
+            VT_GEMM(l.by, false, true, l.n, d, d, 1, l.v, l.ld, l.p, d, 0, o + l.o, c);
         }
 }
 
@@ -119,8 +118,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
             place l = place_at(k, sh, i, h);
             head_backward(t->wide, dtau ? dtau + h : NULL, t->score, d_o, &l, s->w[VT_XCA_TAU][h], c);
         }
-    VT_R(vt_linear_backward)(s->products, dx, s->dw[VT_SLOT_QKV_W], s->dw[VT_SLOT_QKV_B], t->wide, x,
-                             s->w[VT_SLOT_QKV_W], m, 3 * c, c);
+    VT_R(vt_linear_backward)(dx, NULL, t->wide, x, VT_R(vt_linear_bound)(s, VT_SLOT_QKV_W), m);
 }
 
 const VT_R(vt_mixer) VT_R(vt_xca) = {.plan = plan, .forward = forward, .backward = backward};

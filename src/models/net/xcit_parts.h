@@ -28,9 +28,9 @@ void VT_R(vt_stem_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_state) *
 extern const VT_R(vt_mixer) VT_R(vt_xca);
 
 typedef struct VT_R(vt_lpi) {
-    real *x, *mean, *rstd; /* [M,D] input, norm3's statistics [M] */
-    real *slope, *act;     /* [M,D]; act, the input of BatchNorm, for parameter gradients */
-    real *branch;          /* [M,D] before gamma3, for parameter gradients */
+    real *x, *stat;    /* [M,D] input, norm3's statistics [M,2] */
+    real *slope, *act; /* [M,D]; act, the input of BatchNorm, for parameter gradients */
+    real *branch;      /* [M,D] before gamma3, for parameter gradients */
 } VT_R(vt_lpi);
 
 void VT_R(vt_lpi_plan)(VT_R(vt_lpi) *p, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
@@ -50,13 +50,13 @@ typedef struct VT_R(vt_class_shape) {
 } VT_R(vt_class_shape);
 
 typedef struct VT_R(vt_class_cache) {
-    real *x, *mean1, *rstd1;            /* [M,D] input, [M] */
-    real *q, *k, *v, *p, *saved;        /* [b,D] (NULL when tied), [M,D], [M,D]; attention's */
-    real *o, *branch;                   /* [b,D] mixed values; the branch before gamma1, for parameter gradients */
-    real *mid, *mean2, *rstd2;          /* [b,D] class rows after the attention, [b] */
-    real *rest, *rest_mean, *rest_rstd; /* [b*N,D] patch rows after gamma1, [b*N] */
-    real *cls;                          /* [b,D] norm2 of mid */
-    VT_R(vt_block_cache) mlp;           /* slope, act, branch2 of class rows */
+    real *x, *stat1;             /* [M,D] input, [M,2] */
+    real *q, *k, *v, *p, *saved; /* [b,D] (NULL when tied), [M,D], [M,D]; attention's */
+    real *o, *branch;            /* [b,D] mixed values; the branch before gamma1, for parameter gradients */
+    real *mid, *stat2;           /* [b,D] class rows after the attention, [b,2] */
+    real *rest, *rest_stat;      /* [b*N,D] patch rows after gamma1, [b*N,2] */
+    real *cls;                   /* [b,D] norm2 of mid */
+    VT_R(vt_block_cache) mlp;    /* slope, act, branch2 of class rows */
 } VT_R(vt_class_cache);
 
 void VT_R(vt_class_plan)(VT_R(vt_class_cache) *k, const VT_R(vt_class_shape) *sh, vt_grad_mode mode, vt_arena *a);

@@ -43,8 +43,7 @@ void VT_R(vt_stem_forward)(VT_R(vt_session) *s, real *tokens, VT_R(vt_stem_state
     if (!s->w[VT_STEM_POS_W]) return;
     if (!st->placed) fill_places(st->places, stem->sides[stem->convs]);
     st->placed = true;
-    VT_R(vt_linear_forward)(s->products, st->encoded, st->places, s->w[VT_STEM_POS_W], s->wt[VT_STEM_POS_W],
-                            s->w[VT_STEM_POS_B], n, d, PLACE);
+    VT_R(vt_linear_forward)(st->encoded, NULL, st->places, VT_R(vt_linear_bound)(s, VT_STEM_POS_W), n);
     for (int i = 0; i < b; i++)
         VT_R(vt_add_to)(tokens + (size_t)i * (size_t)n * (size_t)d, st->encoded, (size_t)n * (size_t)d);
 }
@@ -53,8 +52,7 @@ void VT_R(vt_stem_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_state) *
     int n = vt_stem_tokens(&st->maps.stem), d = s->model->config.dim;
     VT_R(vt_session_bind)(s, 0);
     for (int i = 0; i < b && s->grad && s->w[VT_STEM_POS_W]; i++)
-        VT_R(vt_linear_backward)(s->products, NULL, s->dw[VT_STEM_POS_W], s->dw[VT_STEM_POS_B],
-                                 dtokens + (size_t)i * (size_t)n * (size_t)d, st->places, s->w[VT_STEM_POS_W], n, d,
-                                 PLACE);
+        VT_R(vt_linear_backward)(NULL, NULL, dtokens + (size_t)i * (size_t)n * (size_t)d, st->places,
+                                 VT_R(vt_linear_bound)(s, VT_STEM_POS_W), n);
     VT_R(vt_stem_maps_backward)(s, dx, &st->maps, dtokens, b);
 }

@@ -110,7 +110,7 @@ vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt
 /* ---- the map ---- */
 
 /* Tangents or gradients of q, k, v and of P v [t, a] each; what attention.h wants; of the full form M; of a norm of q
- * and k: its input, its output (not wanted) [t, a], its statistics [2 t heads], ones [d]. */
+ * and k: its input, its output (not wanted) [t, a], its statistics [t heads, 2], ones [d]. */
 typedef struct room {
     double *q, *k, *v, *o, *score, *mix, *raw, *scrap, *stat, *ones;
 } room;
@@ -135,7 +135,7 @@ vt_status vt_layer_map_open(vt_layer_map *m, const vt_layer *l, int head, vt_err
     if (!m->work) return vt_fail(e, VT_E_MEMORY, "no memory for the Jacobian of block %d", l->block);
     lay_out(&r, m->work, l);
     const vt_attn_record_f64 *a = l->seen;
-    if (a->full) vt_attn_full_mix_f64(NULL, r.mix, a->w_q, a->w_v, l->scale, l->heads, l->d, l->c);
+    if (a->full) vt_attn_full_mix_f64(r.mix, a->w_q, a->w_v, a->shape, l->c);
     for (int j = 0; j < l->d; j++) r.ones[j] = 1;
     return VT_OK;
 }
@@ -152,10 +152,11 @@ static void norm_map(const vt_layer *l, const room *r, double *y, const double *
     const vt_attn_record_f64 *a = l->seen;
     int rows = l->t * l->heads;
     if (!norm[0]) return;
-    double *mean = r->stat, *rstd = r->stat + rows;
-    vt_linear_forward_f64(NULL, r->raw, a->x, w, NULL, b, l->t, l->a, l->c);
-    vt_layernorm_forward_f64(r->scrap, mean, rstd, r->raw, norm[0], norm[1], rows, l->d, a->eps);
-    vt_layernorm_backward_f64(y, NULL, NULL, NULL, y, r->raw, adjoint ? norm[0] : r->ones, mean, rstd, rows, l->d);
+    vt_norm_f64 n = {.kind = VT_NORM_LAYER, .eps = a->eps, .g = norm[0], .b = norm[1]};
+    vt_linear_forward_f64(r->raw, NULL, a->x, (vt_linear_f64){.w = w, .b = b, .n = l->a, .k = l->c}, l->t);
+    vt_norm_forward_f64(r->scrap, r->stat, r->raw, n, rows, l->d);
+    if (!adjoint) n.g = r->ones;
+    vt_norm_backward_f64(y, NULL, y, r->raw, r->stat, n, rows, l->d);
     for (int i = 0; !adjoint && i < rows; i++)
         for (int j = 0; j < l->d; j++) y[(size_t)i * (size_t)l->d + (size_t)j] *= norm[0][j];
 }
@@ -174,6 +175,11 @@ static void put_head(double *o, const double *y, const vt_layer *l, int head) {
                (size_t)l->d * sizeof *y);
 }
 
+/* y [t, n] = x [t, k] w^T */
+static void apply_matrix(double *y, const double *x, const double *w, int t, int n, int k) {
+    vt_linear_forward_f64(y, NULL, x, (vt_linear_f64){.w = w, .n = n, .k = k}, t);
+}
+
 /* q = x w_q^T:  tq = tx w_q^T, and so on;  to by vt_attn_jvp;  ty = to w_o^T */
 void vt_layer_jvp(void *map, double *ty, const double *tx) {
     const vt_layer_map *m = map;
@@ -182,20 +188,20 @@ void vt_layer_jvp(void *map, double *ty, const double *tx) {
     int t = l->t, c = l->c, n = l->a;
     room r;
     lay_out(&r, m->work, l);
-    vt_linear_forward_f64(NULL, r.q, tx, a->w_q, NULL, NULL, t, n, c);
-    if (!a->tied) vt_linear_forward_f64(NULL, r.k, tx, a->w_k, NULL, NULL, t, n, c);
+    apply_matrix(r.q, tx, a->w_q, t, n, c);
+    if (!a->tied) apply_matrix(r.k, tx, a->w_k, t, n, c);
     norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, false);
     norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, false);
     if (a->full)
-        vt_attn_full_values_f64(NULL, r.v, n, r.q, n, r.mix, t, l->heads, l->d);
+        vt_attn_full_values_f64(r.v, n, r.q, n, r.mix, a->shape);
     else
-        vt_linear_forward_f64(NULL, r.v, tx, a->w_v, NULL, NULL, t, n, c);
+        apply_matrix(r.v, tx, a->w_v, t, n, c);
     const vt_attn_in_f64 tangent = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = n, .ldk = n, .ldv = n};
     vt_attn_jvp_f64(r.o, r.score, &tangent, a->p, a->saved, a->in, a->w, a->shape);
     if (m->head >= 0)
         take_head(ty, r.o, l, m->head);
     else if (a->w_o)
-        vt_linear_forward_f64(NULL, ty, r.o, a->w_o, NULL, NULL, t, c, n);
+        apply_matrix(ty, r.o, a->w_o, t, c, n);
     else
         memcpy(ty, r.o, (size_t)t * (size_t)c * sizeof *ty);
 }
@@ -218,7 +224,7 @@ void vt_layer_vjp(void *map, double *dx, const double *dy) {
     vt_attn_shape_f64 shape = *a->shape;
     shape.ortho = 0, shape.inject = NULL, shape.dbias = shape.dpos = shape.dgate = NULL;
     vt_attn_backward_f64(&g, NULL, r.score, r.o, a->p, a->saved, a->in, a->w, &shape);
-    if (a->full) vt_attn_full_dvalues_f64(NULL, r.q, n, NULL, r.v, n, a->in->q, a->in->ldq, r.mix, t, l->heads, l->d);
+    if (a->full) vt_attn_full_dvalues_f64(r.q, n, NULL, r.v, n, a->in->q, a->in->ldq, r.mix, a->shape);
     norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, true);
     norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, true);
     vt_gemm_f64(false, false, t, c, n, 1, r.q, n, a->w_q, c, 0, dx, c);

@@ -150,21 +150,22 @@ static void test_l2_full(void **state) {
     at a = at_make("l2", &form, 1);
     naive_gemm(false, true, ROWS, C, DIM, 1, x, DIM, wq, DIM, 0, q, C);
     memcpy(a.q, q, sizeof q);
-    vt_attn_full_mix_f64(NULL, m, wq, wv, a.scale, H, D, DIM);
-    vt_attn_full_values_f64(NULL, a.v, C, a.q, C, m, ROWS, H, D);
+    const vt_attn_shape_f64 shape = {.b = a.b, .t = a.t, .c = C, .heads = H, .scale = a.scale};
+    vt_attn_full_mix_f64(m, wq, wv, &shape, DIM);
+    vt_attn_full_values_f64(a.v, C, a.q, C, m, &shape);
     load(a.d_o, "full", "do", a.nq);
     at_run_f64(&a, true, true);
     same(a.o, "full", "o", a.nq);
-    vt_attn_full_dvalues_f64(NULL, a.dq, C, dm, a.dv, C, a.q, C, m, ROWS, H, D); /* dq: scores and values */
-    vt_attn_full_dmix_f64(NULL, dwq, dwv, dm, wq, wv, a.scale, H, D, DIM);
+    vt_attn_full_dvalues_f64(a.dq, C, dm, a.dv, C, a.q, C, m, &shape); /* dq: scores and values */
+    vt_attn_full_dmix_f64(dwq, dwv, dm, wq, wv, &shape, DIM);
     naive_gemm(true, false, C, DIM, ROWS, 1, a.dq, C, x, DIM, 1, dwq, DIM);
     naive_gemm(false, false, ROWS, DIM, C, 1, a.dq, C, wq, DIM, 0, dx, DIM);
     same(dx, "full", "dx", ROWS * DIM), same(dwq, "full", "dwq", C * DIM), same(dwv, "full", "dwv", C * DIM);
     /* tangents of q give those of v, and dm may be left out */
     double tv[ROWS * C], only[ROWS * C] = {0}, with[ROWS * C] = {0};
-    vt_attn_full_values_f64(NULL, tv, C, a.tangent[0], C, m, ROWS, H, D);
-    vt_attn_full_dvalues_f64(NULL, only, C, NULL, a.d_o, C, a.q, C, m, ROWS, H, D);
-    vt_attn_full_dvalues_f64(NULL, with, C, dm, a.d_o, C, a.q, C, m, ROWS, H, D);
+    vt_attn_full_values_f64(tv, C, a.tangent[0], C, m, &shape);
+    vt_attn_full_dvalues_f64(only, C, NULL, a.d_o, C, a.q, C, m, &shape);
+    vt_attn_full_dvalues_f64(with, C, dm, a.d_o, C, a.q, C, m, &shape);
     assert_memory_equal(only, with, sizeof only);
     t_le(fabs(t_dot(a.d_o, tv, a.nq) - t_dot(only, a.tangent[0], a.nq)), 1e-12 * t_norm(tv, a.nq) * t_norm(a.d_o, a.nq),
          "adjoint of the values' tangent");

@@ -20,9 +20,14 @@ static void transpose(double *wt, const double *w, int n, int k) {
         for (int j = 0; j < k; j++) wt[j * n + i] = w[i * k + j];
 }
 
+/* The handle, with what is asked for. */
+static vt_linear_f64 bound(const linear *l, const double *wt, const double *b, double *dw, double *db) {
+    return (vt_linear_f64){.w = l->w, .wt = wt, .b = b, .dw = dw, .db = db, .n = l->n, .k = l->k};
+}
+
 static double linear_scalar(void *ctx) {
     linear *l = ctx;
-    vt_linear_forward_f64(NULL, l->y, l->x, l->w, NULL, l->b, l->m, l->n, l->k);
+    vt_linear_forward_f64(l->y, NULL, l->x, bound(l, NULL, l->b, NULL, NULL), l->m);
     return t_dot(l->y, l->dy, (size_t)(l->m * l->n));
 }
 
@@ -30,20 +35,20 @@ static double linear_scalar(void *ctx) {
 static void linear_variants(linear *l) {
     size_t mn = (size_t)(l->m * l->n);
     double *other = t_doubles(mn, 0, 0), tol = 1e-14 * l->k;
-    vt_linear_forward_f64(NULL, l->y, l->x, l->w, NULL, l->b, l->m, l->n, l->k);
-    vt_linear_forward_f64(NULL, other, l->x, l->w, l->wt, l->b, l->m, l->n, l->k);
+    vt_linear_forward_f64(l->y, NULL, l->x, bound(l, NULL, l->b, NULL, NULL), l->m);
+    vt_linear_forward_f64(other, NULL, l->x, bound(l, l->wt, l->b, NULL, NULL), l->m);
     t_le(t_max_diff(other, l->y, mn), tol, "linear with wt");
-    vt_linear_forward_f64(NULL, other, l->x, l->w, NULL, NULL, l->m, l->n, l->k);
+    vt_linear_forward_f64(other, NULL, l->x, bound(l, NULL, NULL, NULL, NULL), l->m);
     for (size_t i = 0; i < mn; i++) other[i] += l->b[i % (size_t)l->n];
     t_le(t_max_diff(other, l->y, mn), tol, "linear without bias");
     for (int form = 0; form < 4; form++) {
-        vt_linear_residual_f64(NULL, other, l->res, l->x, l->w, form & 1 ? l->wt : NULL, form & 2 ? l->b : NULL, l->m,
-                               l->n, l->k);
+        vt_linear_forward_f64(other, l->res, l->x,
+                              bound(l, form & 1 ? l->wt : NULL, form & 2 ? l->b : NULL, NULL, NULL), l->m);
         for (size_t i = 0; i < mn; i++) other[i] += (form & 2 ? 0 : l->b[i % (size_t)l->n]) - l->res[i];
         t_le(t_max_diff(other, l->y, mn), 10 * tol, "residual, form %d", form);
     }
     memcpy(other, l->res, mn * sizeof *other);
-    vt_linear_residual_f64(NULL, other, other, l->x, l->w, NULL, l->b, l->m, l->n, l->k);
+    vt_linear_forward_f64(other, other, l->x, bound(l, NULL, l->b, NULL, NULL), l->m);
     for (size_t i = 0; i < mn; i++) other[i] -= l->res[i];
     t_le(t_max_diff(other, l->y, mn), 10 * tol, "residual in place");
 }
@@ -66,22 +71,26 @@ static void linear_case(int m, int n, int k) {
     t_freeze(l.x), t_freeze(l.w), t_freeze(l.wt), t_freeze(l.b), t_freeze(l.res), t_freeze(l.dy);
     linear_variants(&l);
     zero(dw, nk), zero(db, (size_t)n);
-    vt_linear_backward_f64(NULL, dx, dw, db, l.dy, l.x, l.w, m, n, k);
+    vt_linear_backward_f64(dx, NULL, l.dy, l.x, bound(&l, NULL, NULL, dw, db), m);
     t_grad(linear_scalar, &l, l.x, mk, dx, "linear dx");
     t_grad(linear_scalar, &l, l.w, nk, dw, "linear dw");
     t_grad(linear_scalar, &l, l.b, (size_t)n, db, "linear db");
     memcpy(dw2, dw, nk * sizeof *dw), memcpy(db2, db, (size_t)n * sizeof *db);
-    vt_linear_backward_f64(NULL, NULL, dw2, db2, l.dy, l.x, l.w, m, n, k);
+    vt_linear_backward_f64(NULL, NULL, l.dy, l.x, bound(&l, NULL, NULL, dw2, db2), m);
     is_double(dw2, dw, nk, "linear dw");
     is_double(db2, db, (size_t)n, "linear db");
-    vt_linear_backward_f64(NULL, dx2, NULL, NULL, l.dy, NULL, l.w, m, n,
-                           k); /* as an attack asks: x is not even there */
+    /* as an attack asks: x is not even there */
+    vt_linear_backward_f64(dx2, NULL, l.dy, NULL, bound(&l, NULL, NULL, dw2, db2), m);
     assert_memory_equal(dx2, dx, mk * sizeof *dx);
+    is_double(dw2, dw, nk, "linear dw without x");
+    is_double(db2, db, (size_t)n, "linear db without x");
+    vt_linear_backward_f64(dx2, dx2, l.dy, NULL, bound(&l, NULL, NULL, NULL, NULL), m);
+    is_double(dx2, dx, mk, "linear dx with a residual");
     zero(dw2, nk);
-    vt_linear_backward_f64(NULL, NULL, dw2, NULL, l.dy, l.x, NULL, m, n, k);
+    vt_linear_backward_f64(NULL, NULL, l.dy, l.x, bound(&l, NULL, NULL, dw2, NULL), m);
     assert_memory_equal(dw2, dw, nk * sizeof *dw);
     zero(db2, (size_t)n);
-    vt_linear_backward_f64(NULL, NULL, NULL, db2, l.dy, NULL, NULL, m, n, k);
+    vt_linear_backward_f64(NULL, NULL, l.dy, l.x, bound(&l, NULL, NULL, NULL, db2), m);
     assert_memory_equal(db2, db, (size_t)n * sizeof *db);
     t_release("linear");
 }

@@ -25,10 +25,15 @@
 #undef vt_normcdf
 
 /* The double copies; nn/nn.h declares one precision at a time. */
-void vt_layernorm_forward_f64(double *y, double *mean, double *rstd, const double *x, const double *g, const double *b,
-                              int m, int c, double eps);
-void vt_layernorm_backward_f64(double *dx, double *dg, double *db, const double *res, const double *dy, const double *x,
-                               const double *g, const double *mean, const double *rstd, int m, int c);
+typedef struct vt_norm_f64 {
+    vt_norm_kind kind;
+    double eps;
+    const double *g, *b, *mean, *var;
+    double *dg, *db;
+} vt_norm_f64;
+void vt_norm_forward_f64(double *y, double *stat, const double *x, vt_norm_f64 n, int m, int c);
+void vt_norm_backward_f64(double *dx, const double *res, const double *dy, const double *x, const double *stat,
+                          vt_norm_f64 n, int m, int c);
 void vt_gelu_forward_f64(double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_act_forward_f64(vt_act kind, double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_softmax_forward_f64(double *p, const double *s, double scale, int m, int n, int ld);
@@ -261,16 +266,17 @@ static void test_rows_alone(void **state) {
             vt_softmax_forward_f32(s, s, 0.7f, M, n, LD); /* what lies between the rows is left alone */
             assert_memory_equal(s, alone, sizeof s);
         }
-    float x[M * 65], g[65], b[65], y[M * 65], mean[M], rstd[M], one[65], mean1, rstd1;
+    float x[M * 65], g[65], b[65], y[M * 65], stat[2 * M], one[65], stat1[2];
+    const vt_norm_f32 norm = {.kind = VT_NORM_LAYER, .eps = 1e-6, .g = g, .b = b};
     vt_rng_normals(&(vt_rng){.seed = 1}, x, M * 65), vt_rng_normals(&(vt_rng){.seed = 2}, g, 65);
     vt_rng_normals(&(vt_rng){.seed = 3}, b, 65);
     for (size_t i = 0; i < T_COUNT(columns); i++) {
         int c = columns[i];
-        vt_layernorm_forward_f32(y, mean, rstd, x, g, b, M, c, 1e-6);
+        vt_norm_forward_f32(y, stat, x, norm, M, c);
         for (int r = 0; r < M; r++) {
-            vt_layernorm_forward_f32(one, &mean1, &rstd1, x + r * c, g, b, 1, c, 1e-6);
+            vt_norm_forward_f32(one, stat1, x + r * c, norm, 1, c);
             assert_memory_equal(y + r * c, one, (size_t)c * sizeof(float));
-            assert_true(mean[r] == mean1 && rstd[r] == rstd1);
+            assert_memory_equal(stat + 2 * r, stat1, sizeof stat1);
         }
     }
 }
@@ -283,23 +289,25 @@ static void layernorm_case(int c) {
     enum { M = 5 };
     size_t len = (size_t)(M * c), n = (size_t)c;
     double *x = t_doubles(len, 1, 1), *g = t_doubles(n, 2, 1), *b = t_doubles(n, 3, 1), *dy = t_doubles(len, 4, 1);
-    double *y64 = t_doubles(len, 0, 0), *dx64 = t_doubles(len, 0, 0), mean64[M], rstd64[M];
+    double *y64 = t_doubles(len, 0, 0), *dx64 = t_doubles(len, 0, 0), stat64[2 * M];
     float *xf = t_take(len * 4), *gf = t_take(n * 4), *bf = t_take(n * 4), *dyf = t_take(len * 4), *y = t_take(len * 4),
           *dx = t_take(len * 4);
-    float mean[M], rstd[M];
+    float stat[2 * M];
+    const vt_norm_f32 norm = {.kind = VT_NORM_LAYER, .eps = 1e-6, .g = gf, .b = bf};
+    const vt_norm_f64 norm64 = {.kind = VT_NORM_LAYER, .eps = 1e-6, .g = g, .b = b};
     for (size_t i = 0; i < len; i++) xf[i] = (float)(x[i] + 4), x[i] = (double)xf[i];
     to_float(gf, g, n), to_float(bf, b, n), to_float(dyf, dy, len);
     t_freeze(xf), t_freeze(gf), t_freeze(bf), t_freeze(dyf);
-    vt_layernorm_forward_f32(y, mean, rstd, xf, gf, bf, M, c, 1e-6);
-    vt_layernorm_forward_f64(y64, mean64, rstd64, x, g, b, M, c, 1e-6);
+    vt_norm_forward_f32(y, stat, xf, norm, M, c);
+    vt_norm_forward_f64(y64, stat64, x, norm64, M, c);
     double tol = 8 * (c / 8.0 + 8) * 0x1p-24;
     t_le(worst(y, y64, len), 4 * tol, "layernorm %d", c); /* |g| up to 4 */
     for (int i = 0; i < M; i++) {
-        t_le(fabs((double)mean[i] - mean64[i]), tol, "mean of %d", c);
-        t_le(fabs((double)rstd[i] / rstd64[i] - 1), tol, "rstd of %d", c);
+        t_le(fabs((double)stat[2 * i] - stat64[2 * i]), tol, "mean of %d", c);
+        t_le(fabs((double)stat[2 * i + 1] / stat64[2 * i + 1] - 1), tol, "rstd of %d", c);
     }
-    vt_layernorm_backward_f32(dx, NULL, NULL, NULL, dyf, xf, gf, mean, rstd, M, c);
-    vt_layernorm_backward_f64(dx64, NULL, NULL, NULL, dy, x, g, mean64, rstd64, M, c);
+    vt_norm_backward_f32(dx, NULL, dyf, xf, stat, norm, M, c);
+    vt_norm_backward_f64(dx64, NULL, dy, x, stat64, norm64, M, c);
     t_le(worst(dx, dx64, len), 16 * tol, "layernorm backward %d", c);
     t_release("layernorm");
 }
@@ -362,16 +370,17 @@ static void nan_gelu_softmax(void) {
 
 static void nan_layernorm_linear(void) {
     enum { C = 21 };
-    float x[2 * C], y[2 * C], g[C], b[C], mean[2], rstd[2], w[C * C], out[2 * C];
+    float x[2 * C], y[2 * C], g[C], b[C], stat[4], w[C * C], out[2 * C];
+    const vt_norm_f32 norm = {.kind = VT_NORM_LAYER, .eps = 1e-6, .g = g, .b = b};
     for (int at = 0; at < C; at++) {
         for (int i = 0; i < 2 * C; i++) x[i] = i == at ? NAN : (float)(i % 5);
         for (int i = 0; i < C; i++) g[i] = 1, b[i] = 0;
         for (int i = 0; i < C * C; i++) w[i] = i % C == i / C ? 1 : 0;
-        vt_layernorm_forward_f32(y, mean, rstd, x, g, b, 2, C, 1e-6);
+        vt_norm_forward_f32(y, stat, x, norm, 2, C);
         for (int i = 0; i < C; i++) assert_true(isnan(y[i]) && isfinite(y[C + i]));
-        vt_linear_forward_f32(NULL, out, x, w, NULL, b, 2, C, C);
+        vt_linear_forward_f32(out, NULL, x, (vt_linear_f32){.w = w, .b = b, .n = C, .k = C}, 2);
         for (int i = 0; i < C; i++) assert_true(isnan(out[i]) && isfinite(out[C + i]));
-        vt_linear_forward_f32(NULL, out, x, w, w, NULL, 2, C, C);
+        vt_linear_forward_f32(out, NULL, x, (vt_linear_f32){.w = w, .wt = w, .n = C, .k = C}, 2);
         for (int i = 0; i < C; i++) assert_true(isnan(out[i]) && isfinite(out[C + i]));
     }
 }
