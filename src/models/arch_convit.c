@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 #include "models/arch.h"
-#include "models/convit.h"
 #include "models/detect.h"
+#include "models/vit.h"
 
 static void gpsa_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
     const int64_t d = b->dim, qk = b->tied_qk ? d : 2 * d;
@@ -17,25 +17,7 @@ static void gpsa_params(vt_param_list *l, const vt_block_layout *b, const char *
     vt_block_add(l, b, VT_SLOT_POS_B, false, VT_INIT_ZERO, prefix, "attn.pos_proj.bias", b->heads, 0);
 }
 
-static void params(vt_param_list *l, const vt_config *c) {
-    int64_t d = c->dim, k = c->classes, p = c->patch;
-    vt_param_add(l, 0, VT_CONVIT_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, d});
-    if (!c->positions)
-        vt_param_add(l, 0, VT_CONVIT_POS, false, VT_INIT_TRUNC02, "pos_embed",
-                     (int64_t[4]){1, vt_convit_patches(c), d});
-    vt_param_add(l, 0, VT_CONVIT_EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
-    vt_param_add(l, 0, VT_CONVIT_EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
-    vt_block_layout b = vt_block_layout_of(c);
-    for (int i = 0; i < c->depth; i++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "blocks.%d.", i);
-        b.layer = 1 + i, b.mixer = i < c->local_blocks ? gpsa_params : NULL;
-        vt_block_params(l, &b, prefix);
-    }
-    vt_param_add_norm(l, 1 + c->depth, VT_CONVIT_NORM, c->final_norm, "norm", c->dim);
-    vt_param_add(l, 1 + c->depth, VT_CONVIT_HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){k, d});
-    vt_param_add(l, 1 + c->depth, VT_CONVIT_HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){k});
-}
+static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, gpsa_params); }
 
 /* timm's local_init with locality strength 1: values are the tokens, and the heads of the largest square look at the
  * tokens around their query, each at another offset. Heads beyond the square keep their random weights. */
@@ -85,20 +67,6 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Matrix products that are really executed; the last block ends with the class token alone, and so does its attention
- * (net/attention_few.h). Backward to the input repeats every product once, attention twice. */
-static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
-    double n = vt_convit_patches(c), d = c->dim, embed = n * 3 * c->patch * c->patch * d, linear = 0, mix = 0;
-    for (int i = 0; i < c->depth; i++) {
-        double t = i < c->local_blocks ? n : n + 1, rows = i == c->depth - 1 ? 1 : t;
-        bool few = alone && i == c->depth - 1 && vt_attn_may_be_few(c, 1, (int)t);
-        linear += (few ? 3 : t * (c->tied_qk ? 2 : 3)) * d * d + rows * (d * d + 2 * d * c->hidden);
-        mix += 2 * t * (few ? c->heads : t) * d;
-    }
-    *forward = 2 * (embed + linear + mix);
-    *gradient = 2 * (2 * embed + 2 * linear + 3 * mix);
-}
-
 /* W_Q and W_K are halves of attn.qk.weight (tied: one matrix), W_V is attn.v.weight; as in a ViT once the class token
  * has joined. */
 static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
@@ -130,38 +98,21 @@ static int count_local(const vt_tensors *st, int depth) {
     return n;
 }
 
-static vt_status detect_image(const vt_tensors *st, vt_config *c, const vt_tensor *conv, vt_err *e) {
-    const vt_tensor *pos = NULL;
-    if (vt_tensors_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
-    char shape[96];
-    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
-    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_tensors_path(st), shape);
-    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
-    c->positions = pos ? VT_POSITIONS_LEARNED : VT_POSITIONS_NONE; /* timm's use_pos_embed=False */
-    if (!pos) return VT_OK;
-    int64_t side = (int64_t)llround(sqrt((double)pos->shape[1]));
-    if (side * side != pos->shape[1])
-        return vt_fail(e, VT_E_SHAPE,
-                       "%s: pos_embed has %lld positions, which is no square of patches (ConViT's class "
-                       "token has none)",
-                       vt_tensors_path(st), (long long)pos->shape[1]);
-    if (side * c->patch > 4096)
-        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
-                       vt_tensors_path(st), (long long)side * c->patch);
-    c->image = (int)side * c->patch;
-    return VT_OK;
-}
-
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
-    const vt_tensor *conv = NULL, *head = NULL, *fc1 = NULL, *gate = NULL, *qk = NULL;
-    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
+    const vt_tensor *head = NULL, *fc1 = NULL, *gate = NULL, *qk = NULL, *pos = NULL;
+    VT_TRY(vt_detect_patches(st, c, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
     VT_TRY(vt_detect_need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
     VT_TRY(vt_detect_need(st, "blocks.0.attn.gating_param", 1, &gate, e));
     VT_TRY(vt_detect_need(st, "blocks.0.attn.qk.weight", 2, &qk, e));
-    VT_TRY(detect_image(st, c, conv, e));
+    if (vt_tensors_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
+    if (pos && !vt_detect_side(pos->shape[1]))
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s: pos_embed has %lld positions, which is no square of patches (ConViT's class "
+                       "token has none)",
+                       vt_tensors_path(st), (long long)pos->shape[1]);
+    if (pos) VT_TRY(vt_detect_grid(st, c, vt_detect_side(pos->shape[1]), e));
+    c->positions = pos ? VT_POSITIONS_LEARNED : VT_POSITIONS_NONE; /* timm's use_pos_embed=False */
     c->depth = vt_detect_blocks(st, "blocks.", 6);
     c->local_blocks = count_local(st, c->depth);
     c->heads = (int)gate->shape[0], c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
@@ -169,17 +120,13 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     c->tied_qk = qk->shape[0] == c->dim;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
     c->final_norm = vt_detect_norm(st, "norm", "");
-    c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
-                : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
-                                                           : VT_FACTOR_NONE;
+    c->factor = vt_detect_factor(st, "blocks.");
     c->ln_eps = 1e-6;
-    static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_POSITIONS,    VT_FIELD_PATCH,   VT_FIELD_DIM,
-                                    VT_FIELD_DEPTH,   VT_FIELD_LOCAL_BLOCKS, VT_FIELD_HEADS,   VT_FIELD_HIDDEN,
-                                    VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS,     VT_FIELD_TIED_QK, VT_FIELD_FACTOR};
-    vt_detect_told(src, told, sizeof told / sizeof *told);
-    if (!c->positions) vt_detect_told(src, &(vt_field){VT_FIELD_IMAGE}, 1);
-    if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
-    if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
+    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_POSITIONS, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH,
+                   VT_FIELD_LOCAL_BLOCKS, VT_FIELD_HEADS, VT_FIELD_HIDDEN, VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS,
+                   VT_FIELD_TIED_QK, VT_FIELD_FACTOR);
+    if (pos) VT_DETECT_TOLD(src, VT_FIELD_IMAGE);
+    vt_detect_told_norms(src, c);
     return VT_OK;
 }
 
@@ -191,8 +138,8 @@ const vt_arch vt_arch_convit = {
     .check = check,
     .params = params,
     .init = init,
-    .tokens = vt_convit_patches,
+    .tokens = vt_rows_count,
     .matrix = matrix,
-    .flops = count_flops,
+    .flops = vt_vit_flops,
     .shows_attention = true,
 };

@@ -38,11 +38,9 @@ static void windowed_params(vt_param_list *l, const vt_block_layout *b, const ch
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
-    const int64_t p = c->patch;
     char name[64];
-    vt_param_add(l, 0, VT_SWIN_EMBED_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){c->dim, 3, p, p});
-    vt_param_add(l, 0, VT_SWIN_EMBED_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){c->dim});
-    vt_param_add_norm(l, 0, VT_SWIN_EMBED_NORM, c->norm, "patch_embed.norm", c->dim);
+    vt_rows_params(l, c);
+    vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, c->norm, "patch_embed.norm", c->dim);
     for (int s = 0; s < c->stages; s++) {
         const vt_swin_stage g = vt_swin_stage_of(c, s);
         vt_block_layout b = vt_block_layout_of(c);
@@ -58,10 +56,7 @@ static void params(vt_param_list *l, const vt_config *c) {
             vt_block_params(l, &b, name);
         }
     }
-    const int last = vt_swin_head_layer(c), d = c->dim << (c->stages - 1);
-    vt_param_add_norm(l, last, VT_SWIN_NORM, c->final_norm, "norm", d);
-    vt_param_add(l, last, VT_SWIN_HEAD_W, false, VT_INIT_LINEAR, "head.fc.weight", (int64_t[4]){c->classes, d});
-    vt_param_add(l, last, VT_SWIN_HEAD_B, false, VT_INIT_ZERO, "head.fc.bias", (int64_t[4]){c->classes});
+    vt_readout_params(l, c, vt_swin_head_layer(c), c->dim << (c->stages - 1), "head.fc");
 }
 
 /* ---- what it does not have ---- */
@@ -174,8 +169,8 @@ static vt_status detect_table(const vt_tensors *st, int s, int *heads, int *wind
     const vt_tensor *t = NULL;
     snprintf(name, sizeof name, "layers.%d.blocks.0.attn.relative_position_bias_table", s);
     VT_TRY(vt_detect_need(st, name, 2, &t, e));
-    int64_t side = (int64_t)llround(sqrt((double)t->shape[0]));
-    if (side * side != t->shape[0] || side % 2 == 0)
+    int64_t side = vt_detect_side(t->shape[0]);
+    if (side % 2 == 0)
         return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has %lld rows, must be (2 w - 1)^2 for a window of w x w tokens",
                        vt_tensors_path(st), name, (long long)t->shape[0]);
     *heads = (int)t->shape[1], *window = (int)(side + 1) / 2;
@@ -208,16 +203,10 @@ static vt_status detect_stages(const vt_tensors *st, vt_config *c, bool *sized, 
 }
 
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
-    const vt_tensor *conv = NULL, *head = NULL, *fc1 = NULL;
-    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &conv, e));
+    const vt_tensor *head = NULL, *fc1 = NULL;
+    VT_TRY(vt_detect_patches(st, c, e));
     VT_TRY(vt_detect_need(st, "head.fc.weight", 2, &head, e));
     VT_TRY(vt_detect_need(st, "layers.0.blocks.0.mlp.fc1.weight", 2, &fc1, e));
-    char shape[96];
-    vt_shape_text(shape, sizeof shape, conv->shape, conv->ndim);
-    if (conv->shape[1] != 3 || conv->shape[2] != conv->shape[3])
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_tensors_path(st), shape);
-    c->dim = (int)conv->shape[0], c->patch = (int)conv->shape[2];
     c->hidden = (int)fc1->shape[0], c->classes = (int)head->shape[0];
     c->ln_eps = 1e-5;
     bool sized = false;
@@ -227,23 +216,16 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     const vt_tensor *qkv = vt_tensors_find(st, "layers.0.blocks.0.attn.qkv.weight");
     c->tied_qk = qkv && qkv->ndim == 2 && qkv->shape[0] == 2 * (int64_t)c->dim;
     c->qk_norm = vt_detect_any(st, "layers.", ".attn.q_norm.weight");
-    c->factor = vt_detect_any(st, "layers.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
-                : vt_detect_any(st, "layers.", ".alpha1")  ? VT_FACTOR_ALPHA
-                                                           : VT_FACTOR_NONE;
+    c->factor = vt_detect_factor(st, "layers.");
     c->norm = vt_detect_norm(st, "layers.", ".norm1");
     c->final_norm = vt_detect_norm(st, "norm", "");
-    static const vt_field told[] = {VT_FIELD_ARCH,        VT_FIELD_PATCH,         VT_FIELD_DIM,
-                                    VT_FIELD_DEPTH,       VT_FIELD_HEADS,         VT_FIELD_HIDDEN,
-                                    VT_FIELD_CLASSES,     VT_FIELD_QKV_BIAS,      VT_FIELD_DIST,
-                                    VT_FIELD_POOL,        VT_FIELD_NORM_FIRST,    VT_FIELD_NO_CLS,
-                                    VT_FIELD_REGISTERS,   VT_FIELD_NORM_PRE,      VT_FIELD_QK_NORM,
-                                    VT_FIELD_TIED_QK,     VT_FIELD_NO_PATCH_BIAS, VT_FIELD_NO_EMBED_CLASS,
-                                    VT_FIELD_FACTOR,      VT_FIELD_STAGES,        VT_FIELD_STAGE_DEPTH,
-                                    VT_FIELD_STAGE_HEADS, VT_FIELD_WINDOW};
-    vt_detect_told(src, told, sizeof told / sizeof *told);
-    if (sized) vt_detect_told(src, &(vt_field){VT_FIELD_IMAGE}, 1);
-    if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
-    if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
+    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HEADS, VT_FIELD_HIDDEN,
+                   VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL, VT_FIELD_NORM_FIRST,
+                   VT_FIELD_NO_CLS, VT_FIELD_REGISTERS, VT_FIELD_NORM_PRE, VT_FIELD_QK_NORM, VT_FIELD_TIED_QK,
+                   VT_FIELD_NO_PATCH_BIAS, VT_FIELD_NO_EMBED_CLASS, VT_FIELD_FACTOR, VT_FIELD_STAGES,
+                   VT_FIELD_STAGE_DEPTH, VT_FIELD_STAGE_HEADS, VT_FIELD_WINDOW);
+    if (sized) VT_DETECT_TOLD(src, VT_FIELD_IMAGE);
+    vt_detect_told_norms(src, c);
     return VT_OK;
 }
 
@@ -255,7 +237,7 @@ const vt_arch vt_arch_swin = {
     .check = check,
     .any_image = true,
     .params = params,
-    .tokens = vt_swin_tokens,
+    .tokens = vt_rows_count,
     .matrix = matrix,
     .flops = count_flops,
 };

@@ -4,7 +4,6 @@
  * learned positions of all tokens or of the patches alone; blocks of any form (net/block.h); and either norm -> head on
  * the class token (distilled: the mean of head and head_dist, as timm evaluates) or a mean over tokens, before the norm
  * (fc_norm, timm's global_pool='avg') or after it (norm). */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "models/arch.h"
@@ -29,7 +28,7 @@ static void add_embedding(vt_param_list *l, const vt_config *c) {
     if (!c->no_patch_bias) vt_param_add(l, 0, VT_ROWS_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
 }
 
-static void rows_params(vt_param_list *l, const vt_config *c) {
+void vt_rows_params(vt_param_list *l, const vt_config *c) {
     add_embedding(l, c);
     if (c->patch_gate)
         vt_param_add(l, 0, VT_ROWS_GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){vt_rows_count(c)});
@@ -39,38 +38,43 @@ static void rows_params(vt_param_list *l, const vt_config *c) {
         vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, VT_NORM_LAYER, "patch_embed.norm", c->dim);
 }
 
-static void readout_params(vt_param_list *l, const vt_config *c) {
-    int64_t d = c->dim, k = c->classes;
-    int last = 1 + c->depth;
-    vt_param_add_norm(l, last, VT_READOUT_NORM, c->final_norm,
-                      c->pool != VT_POOL_TOKEN && !c->norm_first ? "fc_norm" : "norm", c->dim);
-    int64_t wide = c->dist_token ? d : vt_readout_rows(c) * d;
-    vt_param_add(l, last, VT_READOUT_HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){k, wide});
-    vt_param_add(l, last, VT_READOUT_HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){k});
+void vt_readout_params(vt_param_list *l, const vt_config *c, int layer, int d, const char *head) {
+    const int64_t k = c->classes, wide = c->dist_token ? d : vt_readout_rows(c) * d;
+    char name[32];
+    vt_param_add_norm(l, layer, VT_READOUT_NORM, c->final_norm,
+                      c->pool != VT_POOL_TOKEN && !c->norm_first ? "fc_norm" : "norm", d);
+    snprintf(name, sizeof name, "%s.weight", head);
+    vt_param_add(l, layer, VT_READOUT_HEAD_W, false, VT_INIT_LINEAR, name, (int64_t[4]){k, wide});
+    snprintf(name, sizeof name, "%s.bias", head);
+    vt_param_add(l, layer, VT_READOUT_HEAD_B, false, VT_INIT_ZERO, name, (int64_t[4]){k});
     if (!c->dist_token) return;
-    vt_param_add(l, last, VT_READOUT_HEAD_DIST_W, false, VT_INIT_LINEAR, "head_dist.weight", (int64_t[4]){k, d});
-    vt_param_add(l, last, VT_READOUT_HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
+    vt_param_add(l, layer, VT_READOUT_HEAD_DIST_W, false, VT_INIT_LINEAR, "head_dist.weight", (int64_t[4]){k, d});
+    vt_param_add(l, layer, VT_READOUT_HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
 }
 
-static void params(vt_param_list *l, const vt_config *c) {
+void vt_vit_params(vt_param_list *l, const vt_config *c,
+                   void (*local)(vt_param_list *l, const vt_block_layout *b, const char *prefix)) {
     int64_t d = c->dim, grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
-    if (!c->no_cls) vt_param_add(l, 0, VT_VIT_CLS, false, VT_INIT_TINY, "cls_token", (int64_t[4]){1, 1, d});
+    const vt_init of_class = local ? VT_INIT_TRUNC02 : VT_INIT_TINY;
+    if (!c->no_cls) vt_param_add(l, 0, VT_VIT_CLS, false, of_class, "cls_token", (int64_t[4]){1, 1, d});
     if (c->dist_token) vt_param_add(l, 0, VT_VIT_DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
     if (c->registers)
         vt_param_add(l, 0, VT_VIT_REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
     if (c->positions == VT_POSITIONS_LEARNED)
         vt_param_add(l, 0, VT_VIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
-    rows_params(l, c);
+    vt_rows_params(l, c);
     if (c->norm_pre) vt_param_add_norm(l, 0, VT_VIT_NORM_PRE, c->norm, "norm_pre", c->dim);
     vt_block_layout b = vt_block_layout_of(c);
     for (int i = 0; i < c->depth; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "blocks.%d.", i);
-        b.layer = 1 + i;
+        b.layer = 1 + i, b.mixer = i < c->local_blocks ? local : NULL;
         vt_block_params(l, &b, prefix);
     }
-    readout_params(l, c);
+    vt_readout_params(l, c, 1 + c->depth, c->dim, "head");
 }
+
+static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, NULL); }
 
 /* ---- what it does not have ---- */
 
@@ -146,13 +150,13 @@ static double rows_products(const vt_config *c) {
 /* Matrix products that are really executed: the last block's output projection and MLP are those of the tokens alone
  * that the head reads, and so is its attention where these are few (net/attention_few.h). Backward to the input repeats
  * every product once, attention twice. */
-static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
-    double t = vt_config_tokens(c), d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
+void vt_vit_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
+    double d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;
     double embed = rows_products(c), tail = vt_readout_tail(c), linear = 0, mix = 0;
     for (int i = 0; i < c->depth; i++) {
         bool last = i == c->depth - 1,
              few = alone && last && vt_attn_may_be_few(c, vt_readout_tail(c), vt_config_tokens(c));
-        double rows = last && tail > 0 ? tail : t;
+        double t = i < c->local_blocks ? vt_rows_count(c) : vt_config_tokens(c), rows = last && tail > 0 ? tail : t;
         linear += few ? 3 * tail * d * d : t * (c->tied_qk ? 2 : 3) * a * d;
         linear += rows * (proj + 2 * d * c->hidden);
         mix += 2 * t * (few ? c->heads * tail * d : t * a);
@@ -172,12 +176,6 @@ static bool probe(const vt_tensors *st) {
            (vt_tensors_find(st, "blocks.0.attn.qkv.weight") && !vt_detect_any(st, "", "relative_position_bias_table"));
 }
 
-/* Side of a square grid of n tokens, 0: no square. */
-static int64_t side_of(int64_t n) {
-    int64_t side = (int64_t)llround(sqrt((double)(n > 0 ? n : 0)));
-    return side * side == n ? side : 0;
-}
-
 /* The tokens before the patches. */
 static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
     const vt_tensor *reg = NULL;
@@ -192,10 +190,10 @@ static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
  * file's metadata say. */
 static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
     c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token &&
-                (side_of(pos->shape[1] - c->registers) > 0 || side_of(pos->shape[1]) > 0);
-    int64_t all = side_of(pos->shape[1]), less = side_of(pos->shape[1] - vt_config_prefix(c));
+                (vt_detect_side(pos->shape[1] - c->registers) > 0 || vt_detect_side(pos->shape[1]) > 0);
+    int64_t all = vt_detect_side(pos->shape[1]), less = vt_detect_side(pos->shape[1] - vt_config_prefix(c));
     const char *says = vt_tensors_meta(st, "no_embed_class");
-    int64_t bare = c->registers && !c->no_cls ? side_of(pos->shape[1] - vt_config_prefix(c) + c->registers) : 0;
+    int64_t bare = c->registers && !c->no_cls ? vt_detect_side(pos->shape[1] - vt_config_prefix(c) + c->registers) : 0;
     c->no_embed_class =
         vt_config_prefix(c) > 0 && all > 0 && ((less == 0 && bare == 0) || (says && !strcmp(says, "1")));
     says = vt_tensors_meta(st, "no_embed_reg");
@@ -208,11 +206,7 @@ static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tens
                        c->dist_token  ? " and distillation tokens"
                        : c->registers ? " and register tokens"
                                       : " token");
-    if (side * c->patch > 4096)
-        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
-                       vt_tensors_path(st), (long long)side * c->patch);
-    c->image = (int)side * c->patch;
-    return VT_OK;
+    return vt_detect_grid(st, c, side, e);
 }
 
 /* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
@@ -228,34 +222,13 @@ static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
                     (vt_detect_any(st, "patch_embed.norm.", "") ? VT_PATCH_NORM_OUT : 0);
     c->no_patch_bias = c->norm_pre && !vt_tensors_find(st, "patch_embed.proj.bias");
     c->qk_norm = vt_detect_any(st, "blocks.", ".attn.q_norm.weight");
-    c->factor = vt_detect_any(st, "blocks.", ".ls1.gamma") ? VT_FACTOR_LAYER_SCALE
-                : vt_detect_any(st, "blocks.", ".alpha1")  ? VT_FACTOR_ALPHA
-                                                           : VT_FACTOR_NONE;
-    static const vt_field told[] = {VT_FIELD_ARCH,          VT_FIELD_IMAGE,      VT_FIELD_PATCH,
-                                    VT_FIELD_DIM,           VT_FIELD_DEPTH,      VT_FIELD_HIDDEN,
-                                    VT_FIELD_CLASSES,       VT_FIELD_QKV_BIAS,   VT_FIELD_DIST,
-                                    VT_FIELD_POOL,          VT_FIELD_NO_CLS,     VT_FIELD_NORM_PRE,
-                                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR,     VT_FIELD_NO_EMBED_CLASS,
-                                    VT_FIELD_TIED_QK,       VT_FIELD_QK_NORM,    VT_FIELD_NORM_FIRST,
-                                    VT_FIELD_REGISTERS,     VT_FIELD_CONV_STEM,  VT_FIELD_NO_EMBED_REG,
-                                    VT_FIELD_HEAD_LAYERS,   VT_FIELD_PATCH_NORM, VT_FIELD_ATTN_DIM,
-                                    VT_FIELD_PROJ};
-    vt_detect_told(src, told, sizeof told / sizeof *told);
-    if (c->norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_NORM}, 1); /* or CenterNorm */
-    if (c->final_norm != VT_NORM_LAYER) vt_detect_told(src, &(vt_field){VT_FIELD_FINAL_NORM}, 1);
-}
-
-/* A convolution over patches. */
-static vt_status detect_patches(const vt_tensors *st, vt_config *c, vt_err *e) {
-    const vt_tensor *w = NULL;
-    char shape[96];
-    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &w, e));
-    vt_shape_text(shape, sizeof shape, w->shape, w->ndim);
-    if (w->shape[1] != 3 || w->shape[2] != w->shape[3])
-        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
-                       vt_tensors_path(st), shape);
-    c->dim = (int)w->shape[0], c->patch = (int)w->shape[2];
-    return VT_OK;
+    c->factor = vt_detect_factor(st, "blocks.");
+    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_IMAGE, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HIDDEN,
+                   VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL, VT_FIELD_NO_CLS,
+                   VT_FIELD_NORM_PRE, VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR, VT_FIELD_NO_EMBED_CLASS,
+                   VT_FIELD_TIED_QK, VT_FIELD_QK_NORM, VT_FIELD_NORM_FIRST, VT_FIELD_REGISTERS, VT_FIELD_CONV_STEM,
+                   VT_FIELD_NO_EMBED_REG, VT_FIELD_HEAD_LAYERS, VT_FIELD_PATCH_NORM, VT_FIELD_ATTN_DIM, VT_FIELD_PROJ);
+    vt_detect_told_norms(src, c);
 }
 
 /* By all blocks, and by any other name behind the weight's: one tensor that is missing or misspelt is missed by name.
@@ -286,7 +259,7 @@ static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
     const int width = vt_config_attn_dim(c);
     if (!q || q->ndim != 1 || q->shape[0] < 1 || q->shape[0] >= width || width % q->shape[0]) return;
     c->heads = width / (int)q->shape[0];
-    vt_detect_told(src, &(vt_field){VT_FIELD_HEADS}, 1);
+    VT_DETECT_TOLD(src, VT_FIELD_HEADS);
 }
 
 /* What the head's width tells of the pool, behind the rest of detection. */
@@ -299,7 +272,7 @@ static void readout_detect(vt_config *c, int64_t width) {
 
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
-    VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : detect_patches(st, c, e));
+    VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : vt_detect_patches(st, c, e));
     if (vt_tensors_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     VT_TRY(vt_detect_need(st, "head.weight", 2, &head, e));
     VT_TRY(vt_detect_need(st, "blocks.0.mlp.fc1.weight", 2, &fc1, e));
@@ -322,8 +295,10 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     detect_forms(st, c, src);
     detect_heads(st, c, src);
     readout_detect(c, head->shape[1]);
-    vt_detect_told(src, &(vt_field){VT_FIELD_POSITIONS}, pos != NULL);
-    if (!pos) *src[VT_FIELD_IMAGE] = 0; /* models/checkpoint/resolve finds it, or asks */
+    if (pos)
+        VT_DETECT_TOLD(src, VT_FIELD_POSITIONS);
+    else
+        *src[VT_FIELD_IMAGE] = 0; /* models/checkpoint/resolve finds it, or asks */
     return VT_OK;
 }
 
@@ -334,6 +309,6 @@ const vt_arch vt_arch_vit = {
     .detect = detect,
     .check = check,
     .params = params,
-    .flops = count_flops,
+    .flops = vt_vit_flops,
     .shows_attention = true,
 };

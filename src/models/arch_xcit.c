@@ -93,7 +93,6 @@ static void class_params(vt_param_list *l, const vt_block_layout *b, const char 
 
 static void params(vt_param_list *l, const vt_config *c) {
     vt_block_layout b = vt_block_layout_of(c);
-    const int last = vt_xcit_last_layer(c);
     char prefix[40];
     b.factor_start = c->eta > 0 ? (float)c->eta : 1;
     stem_params(l, c);
@@ -107,9 +106,7 @@ static void params(vt_param_list *l, const vt_config *c) {
         b.layer = 1 + c->depth + i;
         class_params(l, &b, prefix);
     }
-    vt_param_add_norm(l, last, VT_XCIT_NORM, c->final_norm, "norm", c->dim);
-    vt_param_add(l, last, VT_XCIT_HEAD_W, false, VT_INIT_LINEAR, "head.weight", (int64_t[4]){c->classes, c->dim});
-    vt_param_add(l, last, VT_XCIT_HEAD_B, false, VT_INIT_ZERO, "head.bias", (int64_t[4]){c->classes});
+    vt_readout_params(l, c, vt_xcit_last_layer(c), c->dim, "head");
 }
 
 /* Matrix products that are really executed, and the depthwise convolutions. Backward to the input repeats every product
@@ -227,10 +224,8 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     if (!vt_detect_any(st, "pos_embed.", "")) c->positions = VT_POSITIONS_NONE; /* timm's use_pos_embed=False */
     c->image = 224;                                                             /* a guess, which resolve mends */
     c->ln_eps = 1e-6;
-    static const vt_field told[] = {VT_FIELD_ARCH,    VT_FIELD_PATCH,        VT_FIELD_DIM,      VT_FIELD_DEPTH,
-                                    VT_FIELD_HEADS,   VT_FIELD_HIDDEN,       VT_FIELD_CLASSES,  VT_FIELD_QKV_BIAS,
-                                    VT_FIELD_TIED_QK, VT_FIELD_CLASS_BLOCKS, VT_FIELD_POSITIONS};
-    vt_detect_told(src, told, sizeof told / sizeof *told);
+    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HEADS, VT_FIELD_HIDDEN,
+                   VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_TIED_QK, VT_FIELD_CLASS_BLOCKS, VT_FIELD_POSITIONS);
     defaults(c);
     if (c->dim == 128) c->tokens_norm = false; /* timm's nano alone */
     snprintf(src[VT_FIELD_STEM_STRIDE], sizeof src[0], "default: 1,1,2,2 at 32 pixels (CIFAR), else 2");

@@ -149,9 +149,11 @@ static inline int vt_config_side(const vt_config *c) { return c->image / c->patc
 static inline int vt_config_prefix(const vt_config *c) { return !c->no_cls + c->dist_token + c->registers; }
 /* The grid that positions are stored for. */
 static inline int vt_config_grid(const vt_config *c) { return c->pos_grid ? c->pos_grid : vt_config_side(c); }
-/* Those before the patches that have a position. */
+/* Those before the patches that have a position; a ConViT's class token, which joins later, has none. */
 static inline int vt_config_placed(const vt_config *c) {
-    return c->no_embed_class || c->positions ? 0 : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);
+    return c->no_embed_class || c->positions || c->local_blocks
+               ? 0
+               : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);
 }
 static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/detect.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,40 @@ vt_norm_kind vt_detect_norm(const vt_tensors *st, const char *begin, const char 
     return VT_NORM_NONE;
 }
 
+vt_factor vt_detect_factor(const vt_tensors *st, const char *begin) {
+    if (vt_detect_any(st, begin, ".ls1.gamma")) return VT_FACTOR_LAYER_SCALE;
+    return vt_detect_any(st, begin, ".alpha1") ? VT_FACTOR_ALPHA : VT_FACTOR_NONE;
+}
+
+vt_status vt_detect_patches(const vt_tensors *st, vt_config *c, vt_err *e) {
+    const vt_tensor *w = NULL;
+    char shape[96];
+    VT_TRY(vt_detect_need(st, "patch_embed.proj.weight", 4, &w, e));
+    if (w->shape[1] != 3 || w->shape[2] != w->shape[3])
+        return vt_fail(e, VT_E_SHAPE, "%s: tensor patch_embed.proj.weight has shape %s, must be [dim,3,patch,patch]",
+                       vt_tensors_path(st), vt_shape_text(shape, sizeof shape, w->shape, w->ndim));
+    c->dim = (int)w->shape[0], c->patch = (int)w->shape[2];
+    return VT_OK;
+}
+
+int64_t vt_detect_side(int64_t n) {
+    int64_t side = (int64_t)llround(sqrt((double)(n > 0 ? n : 0)));
+    return side * side == n ? side : 0;
+}
+
+vt_status vt_detect_grid(const vt_tensors *st, vt_config *c, int64_t side, vt_err *e) {
+    if (side * c->patch > 4096)
+        return vt_fail(e, VT_E_RANGE, "%s: image side is %lld pixels by pos_embed, must be at most 4096",
+                       vt_tensors_path(st), (long long)side * c->patch);
+    c->image = (int)side * c->patch;
+    return VT_OK;
+}
+
 void vt_detect_told(vt_source src, const vt_field *fields, size_t n) {
     for (size_t i = 0; i < n; i++) snprintf(src[fields[i]], sizeof src[0], "tensors");
+}
+
+void vt_detect_told_norms(vt_source src, const vt_config *c) {
+    if (c->norm != VT_NORM_LAYER) VT_DETECT_TOLD(src, VT_FIELD_NORM);
+    if (c->final_norm != VT_NORM_LAYER) VT_DETECT_TOLD(src, VT_FIELD_FINAL_NORM);
 }

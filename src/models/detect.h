@@ -20,7 +20,18 @@ int vt_detect_blocks(const vt_tensors *st, const char *prefix, int least);
  * nothing; a CENTER looks like a LAYER, which models/checkpoint/resolve knows. end without the dot, ".norm1", or "":
  * the one normalisation called begin. */
 vt_norm_kind vt_detect_norm(const vt_tensors *st, const char *begin, const char *end);
-/* Marks fields as told by tensors. */
+/* Which factors residual branches have, by tensors begin...ls1.gamma and the like. */
+vt_factor vt_detect_factor(const vt_tensors *st, const char *begin);
+/* Width and patch of a convolution over patches, patch_embed.proj.weight. */
+vt_status vt_detect_patches(const vt_tensors *st, vt_config *c, vt_err *e);
+/* The side of the square of n tokens; 0: it is none. */
+int64_t vt_detect_side(int64_t n);
+/* Takes a grid of side x side patches; more than 4096 pixels are refused. */
+vt_status vt_detect_grid(const vt_tensors *st, vt_config *c, int64_t side, vt_err *e);
+/* Marks fields as told by tensors; norms only where no CenterNorm could look like them. */
 void vt_detect_told(vt_source src, const vt_field *fields, size_t n);
+#define VT_DETECT_TOLD(src, ...)                                                                                       \
+    vt_detect_told(src, (const vt_field[]){__VA_ARGS__}, sizeof((const vt_field[]){__VA_ARGS__}) / sizeof(vt_field))
+void vt_detect_told_norms(vt_source src, const vt_config *c);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef VT_MODELS_SWIN_H
 #define VT_MODELS_SWIN_H
 
-#include "models/block_layout.h"
+#include "models/vit.h"
 
 typedef struct vt_swin_stage {
     int side, dim, heads, hidden; /* tokens a side, width, attention heads, MLP width */
@@ -19,19 +19,14 @@ typedef struct vt_swin_stage {
  * shifted. */
 vt_swin_stage vt_swin_stage_of(const vt_config *c, int s);
 
-/* Tokens of the first stage. */
-static inline int vt_swin_tokens(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }
-
 /* Layers of the parameter table: patch embedding; for each stage its merging (from the second on) and its blocks; the
  * norm and the head. */
 static inline int vt_swin_merge_layer(const vt_swin_stage *g, int s) { return g->first + s; }
 static inline int vt_swin_block_layer(const vt_swin_stage *g, int s, int block) { return g->first + s + 1 + block; }
 static inline int vt_swin_head_layer(const vt_config *c) { return c->depth + c->stages; }
 
-/* Slots of layer 0, of vt_swin_merge_layer and of vt_swin_head_layer. */
-enum { VT_SWIN_EMBED_W, VT_SWIN_EMBED_B, VT_SWIN_EMBED_NORM };
+/* Slots of vt_swin_merge_layer; the first and the last layer have a ViT's. */
 enum { VT_SWIN_MERGE_NORM, VT_SWIN_MERGE_W = VT_SWIN_MERGE_NORM + VT_NORM_SLOTS };
-enum { VT_SWIN_NORM, VT_SWIN_HEAD_W = VT_SWIN_NORM + VT_NORM_SLOTS, VT_SWIN_HEAD_B };
 /* Of a block: its relative position bias. */
 enum { VT_SLOT_BIAS_TABLE = VT_SLOT_OWN };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a ViT's description and computation share: the slots of its tensors, and what of its ends follows from the
- * configuration alone. */
+/* What descriptions and computations of a ViT, and of networks that begin or end like one, share: the slots of those
+ * tensors, and what follows from the configuration alone. */
 #ifndef VT_MODELS_VIT_H
 #define VT_MODELS_VIT_H
 
@@ -22,7 +22,7 @@ enum vt_rows_slot {
     VT_VIT_NORM_PRE
 };
 
-/* Layer depth + 1: from the last block to the logits. */
+/* The last layer: from the last block to the logits. */
 enum vt_readout_slot {
     VT_READOUT_NORM,
     VT_READOUT_HEAD_W = VT_READOUT_NORM + VT_NORM_SLOTS,
@@ -30,6 +30,27 @@ enum vt_readout_slot {
     VT_READOUT_HEAD_DIST_W,
     VT_READOUT_HEAD_DIST_B
 };
+
+/* Of a block with gated positional attention (ConViT). */
+enum vt_gpsa_slot {
+    VT_SLOT_GATING = VT_SLOT_OWN,
+    VT_SLOT_QK_W,
+    VT_SLOT_QK_B,
+    VT_SLOT_V_W,
+    VT_SLOT_V_B,
+    VT_SLOT_POS_W,
+    VT_SLOT_POS_B
+};
+
+/* The tensors of a ViT, in timm's order; `local` are those of the mixer of a ConViT's first local_blocks blocks. */
+void vt_vit_params(vt_param_list *l, const vt_config *c,
+                   void (*local)(vt_param_list *l, const vt_block_layout *b, const char *prefix));
+/* Those of the patch embedding. */
+void vt_rows_params(vt_param_list *l, const vt_config *c);
+/* Those of final norm and heads behind width d: norm.weight, HEAD.weight and so on. */
+void vt_readout_params(vt_param_list *l, const vt_config *c, int layer, int d, const char *head);
+/* vt_arch.flops of a ViT or ConViT. */
+void vt_vit_flops(const vt_config *c, bool alone, double *forward, double *gradient);
 
 /* Patches of an image. */
 static inline int vt_rows_count(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }

@@ -4,8 +4,7 @@
 #ifndef VT_MODELS_XCIT_H
 #define VT_MODELS_XCIT_H
 
-#include "models/block_layout.h"
-#include "models/stem.h"
+#include "models/vit.h"
 
 #define VT_XCIT_BN_EPS 1e-5 /* BatchNorm's, whatever LayerNorm's */
 
@@ -32,8 +31,7 @@ enum { VT_CLASS_Q_W = VT_SLOT_OWN, VT_CLASS_Q_B, VT_CLASS_K_W, VT_CLASS_K_B, VT_
 
 enum { VT_XCIT_PLACE = 64 }; /* channels of the encoding of a token's place */
 
-/* The last layer: final norm and head. */
-enum { VT_XCIT_NORM, VT_XCIT_HEAD_W = VT_XCIT_NORM + VT_NORM_SLOTS, VT_XCIT_HEAD_B };
+/* The last layer: final norm and head, a ViT's. */
 static inline int vt_xcit_last_layer(const vt_config *c) { return 1 + c->depth + c->class_blocks; }
 
 #endif

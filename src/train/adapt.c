@@ -124,8 +124,7 @@ static void resize_grid(float *out, int t, const float *in, int s, int d, int po
 
 static void adapt_positions(float *out, const float *in, const vt_config *b, const vt_config *a,
                             const vt_recipe_init *how) {
-    /* ConViT's class token joins later, without a position */
-    size_t prefix = a->local_blocks ? 0 : (size_t)(vt_config_placed(a) * a->dim);
+    size_t prefix = (size_t)(vt_config_placed(a) * a->dim);
     memcpy(out, in, prefix * sizeof *out);
     resize_grid(out + prefix, vt_config_grid(b), in + prefix, vt_config_grid(a), a->dim, how->pos_embed);
 }

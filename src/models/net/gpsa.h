@@ -8,8 +8,8 @@
 #ifndef VT_MODELS_NET_GPSA_H
 #define VT_MODELS_NET_GPSA_H
 
-#include "models/convit.h"
 #include "models/net/block.h"
+#include "models/vit.h"
 
 /* What a session's GPSA blocks share, sh->own of each: the positional attention depends on no image and is cheap (see
  * gpsa.c), so that each pass makes it once for each block and none keeps it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an XCiT (models/arch_xcit.c) computes; its parts are listed in xcit_parts.h. */
 #include <string.h>
+#include "models/net/readout.h"
 #include "models/net/xcit_parts.h"
 #include "nn/nn.h"
 
@@ -12,11 +13,11 @@ typedef struct state {
     VT_R(vt_lpi) *lpi;
     VT_R(vt_class_cache) *heads;
     VT_R(vt_block_scratch) scratch;
-    real *taps;                           /* [9, D] of a depthwise convolution */
-    real *rows[2];                        /* [b, D] class rows */
-    real *patches;                        /* [b*N, D] output of the last XCA block */
-    real *last, *normed, *dnormed, *stat; /* [b, D] class rows, their norm and its gradient; [b, 2] */
-    real *stream;                         /* [b*(N+1), D] gradient */
+    real *taps;    /* [9, D] of a depthwise convolution */
+    real *rows[2]; /* [b, D] class rows */
+    real *patches; /* [b*N, D] output of the last XCA block */
+    VT_R(vt_readout) end;
+    real *stream; /* [b*(N+1), D] gradient */
 } state;
 
 /* What both kinds of block have in common: the branch factors have names and places of their own. */
@@ -79,12 +80,8 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     st->taps = vt_arena_take(a, 9 * d, sizeof(real));
     for (int k = 0; k < 2; k++) st->rows[k] = vt_arena_take(a, b * d, sizeof(real));
     st->patches = vt_arena_take(a, b * n * d, sizeof(real));
-    st->last = vt_arena_take(a, b * d, sizeof(real)), st->normed = vt_arena_take(a, b * d, sizeof(real));
-    s->features = st->normed, s->feature_len = s->feature_stride = c->dim;
-    st->stat = vt_arena_take(a, 2 * b, sizeof(real));
-    if (s->mode == VT_GRAD_NONE) return;
-    st->dnormed = vt_arena_take(a, b * d, sizeof(real));
-    st->stream = vt_arena_take(a, b * (n + 1) * d, sizeof(real));
+    VT_R(vt_readout_plan)(s, &st->end, vt_xcit_last_layer(c), 1 + st->tokens, c->dim, a);
+    st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, b * (n + 1) * d, sizeof(real));
 }
 
 /* ---- forward and backward ---- */
@@ -144,23 +141,17 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     for (int i = 0; i < c->class_blocks; i++) {
         VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
         int at = keep ? i : 0, next = keep ? i + 1 : 0;
-        VT_R(vt_class_forward)(s, sh.last ? st->last : st->heads[next].x, &st->heads[at], &st->scratch, st->rows, &sh);
+        VT_R(vt_class_forward)(s, sh.last ? st->end.last : st->heads[next].x, &st->heads[at], &st->scratch, st->rows,
+                               &sh);
     }
-    VT_R(vt_session_bind)(s, vt_xcit_last_layer(c));
-    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_XCIT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_norm_forward)(st->normed, st->stat, st->last, norm, b, c->dim);
-    VT_R(vt_head_forward)(s->logits, st->normed, VT_R(vt_linear_bound)(s, VT_XCIT_HEAD_W), b, 1);
+    VT_R(vt_readout_forward)(s, &st->end, b);
 }
 
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    int b = s->batch, d = c->dim;
-    VT_R(vt_session_bind)(s, vt_xcit_last_layer(c));
-    const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_XCIT_NORM, c->final_norm, c->ln_eps);
-    VT_R(vt_head_backward)(st->dnormed, dlogits, st->normed, VT_R(vt_linear_bound)(s, VT_XCIT_HEAD_W), 1, b, 1);
-    real *dy = st->dnormed;
-    VT_R(vt_norm_backward)(dy, NULL, dy, st->last, st->stat, norm, b, d);
+    const int b = s->batch;
+    real *dy = VT_R(vt_readout_backward)(s, &st->end, dlogits);
     for (int i = c->class_blocks - 1; i >= 0; i--, dy = st->stream) {
         VT_R(vt_class_shape) sh = class_block(&st->shape, c, st->tokens, i, b);
         VT_R(vt_class_backward)(s, st->stream, dy, &st->heads[i], &st->scratch, st->rows, &sh);

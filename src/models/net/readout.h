@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A ViT's end, from the last block to the logits: pooling, final norm, heads. Its tensors are layer depth + 1. */
+/* The end of every network, from the last block to the logits: pooling, final norm, heads. */
 #ifndef VT_MODELS_NET_READOUT_H
 #define VT_MODELS_NET_READOUT_H
 
@@ -8,16 +8,17 @@
 
 /* R: tokens of an image that the last block delivers; P: rows of width D of an image that the heads read. */
 typedef struct VT_R(vt_readout) {
-    real *last; /* [b*R, D] output of the last block, then class tokens of early blocks; later the stream's gradient */
-    real *pooled;        /* [b*P, D] input of the final norm: class (and distillation) rows, or means of tokens */
+    int layer, t, d; /* of its tensors; tokens of an image in the last block; D */
+    real *last;   /* [b*R, D] output of the last block, then class tokens of early blocks; later perhaps its gradient */
+    real *pooled; /* input of the final norm: last, or [b*P, D] means of tokens */
     real *normed, *stat; /* [b*P, D], [b*P, 2]; norm_first: of all rows of last */
     real *dnormed;
     real *read, *dread; /* [b*P, D] what the heads read: normed, or with norm_first of it; gradient */
-    real *aux;          /* [b, K] logits of head_dist; later gradient */
+    real *aux;          /* [b, K] logits of head_dist */
 } VT_R(vt_readout);
 
-/* Also says where the session's features lie. */
-void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, vt_arena *a);
+/* t tokens of width d, `layer` of the parameter table. Also says where the session's features lie. */
+void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int layer, int t, int d, vt_arena *a);
 /* After block i: keeps of its output [b*T, D] what is read. */
 void VT_R(vt_readout_keep)(const VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *tokens, int i, int b);
 /* r->last -> s->logits; binds the layer. */

@@ -15,7 +15,11 @@
 #define VT_KIND_LIST "nets.inc"
 #include "core/registry.inc"
 
-const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name) { return named(name); }
+const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name) {
+    for (int i = 0; i < COUNT; i++)
+        if (defs[i]->also && !strcmp(defs[i]->also, name)) return defs[i];
+    return named(name);
+}
 
 /* ---- the input: resized, channels reversed ---- */
 

@@ -55,7 +55,7 @@ typedef struct VT_R(vt_attn_view) {
 
 /* What an architecture (models/arch.h) computes: a file net/net_*.c. */
 typedef struct VT_R(vt_arch_ops) {
-    const char *name; /* the architecture's */
+    const char *name, *also; /* the architecture's, and another one's that is a form of it, or NULL */
     size_t state_size;
     /* Carves all buffers; called twice, first with an arena that only measures. */
     void (*plan)(VT_R(vt_session) *s, vt_arena *a);
