@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ConViT (d'Ascoli et al. 2021), timm's tensor names and conventions: patches with learned positions go through
- * `local_blocks` blocks of gated positional attention (net/gpsa.h); then the class token, which has no position, joins
- * in front, and the rest are blocks of a ViT; norm -> head on the class token. */
+ * `local_blocks` blocks of gated positional attention (net/net_vit.c); then the class token, which has no position,
+ * joins in front, and the rest are blocks of a ViT; norm -> head on the class token. */
 #include <math.h>
 #include <stdio.h>
 #include "models/arch.h"

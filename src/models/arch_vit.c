@@ -148,7 +148,7 @@ static double rows_products(const vt_config *c) {
 }
 
 /* Matrix products that are really executed: the last block's output projection and MLP are those of the tokens alone
- * that the head reads, and so is its attention where these are few (net/attention_few.h). Backward to the input repeats
+ * that the head reads, and so is its attention where these are few (net/mha.c). Backward to the input repeats
  * every product once, attention twice. */
 void vt_vit_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     double d = c->dim, a = vt_config_attn_dim(c), proj = c->proj == VT_PROJ_NONE ? 0 : a * d;

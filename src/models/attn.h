@@ -28,8 +28,8 @@ typedef struct vt_attn {
     unsigned (*needs)(const void *options); /* VT_ATTN_*; NULL: nothing */
     const vt_attn_param *params;
     int n_params;
-    bool
-        dot; /* P = softmax(scale Q K^T) and values v, nothing else: of few queries net/attention_few.h's way will do */
+    bool dot; /* P = softmax(scale Q K^T) and values v, nothing else: for few queries keys and values can be left out
+                 (net/mha.c) */
 } vt_attn;
 
 const vt_attn *const *vt_attns(int *n);
@@ -45,7 +45,7 @@ typedef struct vt_attn_spec {
 } vt_attn_spec;
 
 /* Is attention of the first `tail` of so many tokens, where nothing reads the others, computed without keys and values
- * (net/attention_few.h)? Not where keys have a norm, nor where the rows that stand for them, one a query and head,
+ * (net/mha.c)? Not where keys have a norm, nor where the rows that stand for them, one a query and head,
  * would need more room. */
 bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens);
 

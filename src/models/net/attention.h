@@ -58,6 +58,15 @@ typedef struct VT_R(vt_attn_ops) {
 /* Of "name" or "name:options" (which are not looked at); NULL: unknown. */
 const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text);
 
+/* A loss of attention itself (attention_loss.h) as one block's backward sees it: a gradient that joins where attention
+ * is differentiated. */
+typedef struct VT_R(vt_attn_inject) {
+    int key;           /* token; -1: nothing */
+    const real *rows;  /* LOG: [t] d loss / d A[h][q][key], the same in every head; else NULL */
+    const real *heads; /* SCORE: [heads] d loss / d (mean score of the head); else NULL */
+    bool class_query, normalise;
+} VT_R(vt_attn_inject);
+
 /* What is computed. Every field from `options` on may be zero. */
 typedef struct VT_R(vt_attn_shape) {
     const VT_R(vt_attn_ops) *def;
@@ -74,10 +83,9 @@ typedef struct VT_R(vt_attn_shape) {
     /* ConViT's gated positional attention (d'Ascoli et al. 2021, eq. 7): A = (1 - gate) P + gate pos, then rows divided
      * by their sum; pos [heads, tq, ldp], gate [heads] in [0, 1]. A is what p holds. NULL: none. */
     const real *pos, *gate;
-    real *dbias, *dpos, *dgate; /* backward: accumulate over images; NULL: not wanted */
-    const vt_products *by;      /* how products are formed */
-    const struct VT_R(vt_attn_inject)
-        *inject; /* backward: the loss has a term of attention itself (attention_inject.h) */
+    real *dbias, *dpos, *dgate;         /* backward: accumulate over images; NULL: not wanted */
+    const vt_products *by;              /* how products are formed */
+    const VT_R(vt_attn_inject) *inject; /* backward: what a loss of attention itself adds, or NULL */
 } VT_R(vt_attn_shape);
 
 /* Reals of p and of saved for each image, and of the scratch that backward and jvp share for all. Without tied
@@ -97,6 +105,9 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
 /* to[b*tq, c]: the derivative of o along tangents of q, k, v, after a forward that kept p and saved. */
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
                        const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s);
+
+/* SCORE: (scale/tq) sum_q <q_q, k_key> of one head, over the queries that count, normalised when the pull says so. */
+real VT_R(vt_attn_inject_score)(const VT_R(vt_attn_inject) *inject, const VT_R(vt_attn_head) *h);
 
 /* ---- the full form of L2 attention (VT_ATTN_FULL), attn_l2.c ---- */
 

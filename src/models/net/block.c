@@ -2,7 +2,6 @@
 #include "models/net/block.h"
 
 #include <string.h>
-#include "models/net/attention_few.h"
 #include "nn/nn.h"
 
 VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
@@ -60,8 +59,7 @@ void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shap
     if (most > room->rows) room->rows = most;
     if (wide > room->wide) room->wide = wide;
     if (score > room->score) room->score = score;
-    const VT_R(vt_few) few = {.tq = sh->tail, .t = sh->attn.t, .c = sh->attn.c, .heads = sh->attn.heads};
-    if (sh->tail && VT_R(vt_few_kept_len)(&few) > room->kept) room->kept = VT_R(vt_few_kept_len)(&few);
+    if (VT_R(vt_mha_kept_len)(sh) > room->kept) room->kept = VT_R(vt_mha_kept_len)(sh);
 }
 
 void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a) {
@@ -129,18 +127,6 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
         memcpy(dx, dbranch, (size_t)r * (size_t)n * sizeof(real));
 }
 
-void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,
-                            const VT_R(vt_block_shape) *sh) {
-    size_t d = (size_t)sh->attn.c, inner = (size_t)VT_R(vt_block_inner)(sh);
-    a->block = sh->index, a->dim = sh->attn.c, a->p = k->p, a->saved = k->saved;
-    a->w_k = sh->tied_qk ? a->w_q : a->w_q + inner * d;
-    a->b_k = sh->tied_qk || !a->b_q ? a->b_q : a->b_q + inner;
-    a->w_o = s->w[VT_SLOT_PROJ_W], a->w = s->w + VT_SLOT_ATTN;
-    for (int i = 0; i < 2; i++) a->q_norm[i] = s->w[VT_SLOT_Q_NORM_W + i], a->k_norm[i] = s->w[VT_SLOT_K_NORM_W + i];
-    a->eps = sh->eps, a->tied = sh->tied_qk, a->full = (sh->needs & VT_ATTN_FULL) != 0;
-    s->watch(s->watch_ctx, a);
-}
-
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
@@ -176,12 +162,6 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
     (s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->attn.c);
     VT_R(vt_act_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)sh->hidden);
     VT_R(vt_linear_backward)(dx, NULL, t->wide, x, VT_R(vt_linear_bound)(s, VT_SLOT_FC1_W), r);
-}
-
-void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
-                         const VT_R(vt_block_shape) *sh) {
-    VT_R(vt_session_bind)(s, sh->layer);
-    mixer(sh)->view(s, v, k, t, sh);
 }
 
 /* ---- halves ---- */

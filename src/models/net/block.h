@@ -25,6 +25,7 @@ typedef struct VT_R(vt_block_shape) {
     unsigned needs;              /* VT_ATTN_*, what they ask for */
     const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
     const void *own;             /* what the architecture's mixer wants to know of this block */
+    int qk_slot, v_slot;         /* vt_mha: tensors of q and k, of v, where they are two; 0: VT_SLOT_QKV_W */
     int inner;                   /* width of attention, heads times head width; 0: that of the stream, attn.c */
     vt_proj proj;
     int hidden;
@@ -140,11 +141,6 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
                                    const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                                    const VT_R(vt_block_shape) *sh);
 
-/* For mixers, when the session has a watcher: shows it `a`, of which the mixer has said shape, in, x or d_o, and where
- * the rows of W_Q (those of W_K follow, unless they are the same) and W_V lie. */
-void VT_R(vt_block_observe)(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, VT_R(vt_attn_record) *a,
-                            const VT_R(vt_block_shape) *sh);
-
 /* What stands between norm and output projection. */
 struct VT_R(vt_mixer) {
     /* Its part of the cache (k->qkv, ..., or k->own). */
@@ -156,17 +152,15 @@ struct VT_R(vt_mixer) {
      * parameter gradient is wanted; t->wide and t->score are free. */
     void (*backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh);
-    /* q, k and P of the first image, after a kept forward; what it left out is computed first. `prefix` is the caller's
-     * to set. NULL: no attention of all tokens to all. */
-    void (*view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
-                 const VT_R(vt_block_shape) *sh);
 };
-
-/* The attention of a block (attention_loss.h), by its mixer; binds sh->layer. */
-void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
-                         const VT_R(vt_block_shape) *sh);
 
 /* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
 extern const VT_R(vt_mixer) VT_R(vt_mha);
+/* Reals of t->kept that its few queries take, of a block with a tail. */
+size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh);
+/* q, k and P (attention_loss.h) of the first image of a block that vt_mha mixes, after a kept forward; what it left out
+ * is computed first. Binds sh->layer; `prefix` is the caller's to set. */
+void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                         const VT_R(vt_block_shape) *sh);
 
 #endif

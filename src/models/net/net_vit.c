@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* What a ViT (models/arch_vit.c) computes, and a ConViT (models/arch_convit.c): a ViT whose first local_blocks blocks
- * see the patches alone, with gated positional attention (gpsa.h); behind them the class token joins. */
+ * see the patches alone, with gated positional attention; behind them the class token joins. */
+#include <math.h>
 #include <string.h>
-#include "models/net/gpsa.h"
 #include "models/net/patch_rows.h"
 #include "models/net/positions.h"
 #include "models/net/readout.h"
 #include "models/net/sincos.h"
 #include "nn/nn.h"
 
+/* What a ConViT's local blocks share, sh->own of each: the positional attention depends on no image and is cheap, so
+ * that each pass makes it once for each block and none keeps it. */
+typedef struct positional {
+    int side;           /* of the square of tokens */
+    real *pos, *dpos;   /* [heads, t, ldp]; dpos only for parameter gradients */
+    real *line;         /* [2, side, side] */
+    real *gate, *dgate; /* [heads] */
+} positional;
+
 typedef struct state {
     VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
-    VT_R(vt_gpsa_room) gpsa;
+    positional local;           /* of a ConViT */
     VT_R(vt_patch_rows) rows;
     real *places;         /* [N, D] computed positions, or NULL */
     real *pre, *pre_stat; /* [b*T, D] input of norm_pre, [b*T, 2] */
@@ -22,10 +31,121 @@ typedef struct state {
     real *stream; /* [b*T, D] gradient */
 } state;
 
+/* ---- gated positional self-attention (d'Ascoli et al. 2021, section 3), a block's mixer ----
+ *
+ *   A = (1 - g) P + g pos, rows divided by their sum;  o = A (x W_V^T);  g = sigmoid(gating_param), one for each head
+ *   pos = softmax_j(w_x dx + w_y dy + w_r (dx^2 + dy^2) + b),  (dx, dy) = (column, row) of key less those of query
+ *
+ * P is the attention variant's. Tokens are a square of patches without a class token. */
+
+static void plan_positional(positional *g, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
+    size_t map = VT_R(vt_attn_p_len)(&sh->attn), side = (size_t)g->side, heads = (size_t)sh->attn.heads;
+    g->pos = vt_arena_take(a, map, sizeof(real));
+    g->dpos = mode == VT_GRAD_PARAMS ? vt_arena_take(a, map, sizeof(real)) : NULL;
+    g->line = vt_arena_take(a, 2 * side * side, sizeof(real));
+    g->gate = vt_arena_take(a, heads, sizeof(real)), g->dgate = vt_arena_take(a, heads, sizeof(real));
+}
+
+static void plan_gated(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
+    VT_R(vt_block_shape) in = *sh;
+    in.attn.pos = &(real){0}; /* that there will be one makes `saved` longer */
+    VT_R(vt_mha).plan(k, &in, mode, a);
+}
+
+/* p [side, side]: softmax_j(w (j - i) + wr (j - i)^2). What is under 2^-63 is under the rounding of a row's sum, in
+ * double too; as a zero it keeps products of two such numbers from being denormal, which are slow. */
+static void axis_softmax(real *p, real w, real wr, int side) {
+    for (int i = 0; i < side; i++)
+        for (int j = 0; j < side; j++) p[i * side + j] = w * (real)(j - i) + wr * (real)((j - i) * (j - i));
+    VT_R(vt_softmax_forward)(p, p, 1, side, side, side);
+    for (int i = 0; i < side * side; i++)
+        if (p[i] < (real)0x1p-63) p[i] = 0;
+}
+
+/* The scores are a sum of one term in dx and one in dy, so their softmax is a product of two of `side` keys each; the
+ * bias moves whole rows, which a softmax does not see. pos [t, ldp] of a head with weights w[3]. */
+static void positional_attention(real *pos, real *line, const real *w, int side, int ldp) {
+    real *px = line, *py = line + side * side;
+    axis_softmax(px, w[0], w[2], side);
+    axis_softmax(py, w[1], w[2], side);
+    for (int i = 0; i < side * side; i++) {
+        const real *x = px + i % side * side, *y = py + i / side * side;
+        real *row = pos + (size_t)i * (size_t)ldp;
+        for (int r = 0; r < side; r++)
+            for (int c = 0; c < side; c++) row[r * side + c] = y[r] * x[c];
+    }
+}
+
+/* s = w_x dx + w_y dy + w_r (dx^2 + dy^2) + b:  ds = pos (dpos - <pos, dpos>),  dw = sums of ds times dx, dy,
+ * dx^2 + dy^2;  the rows of ds sum to zero, so that db = 0 */
+static void positional_attention_backward(real *dw, const real *dpos, const real *pos, int side, int ldp) {
+    for (int i = 0; i < side * side; i++, dpos += ldp, pos += ldp) {
+        real inner = VT_R(vt_row_dot)(pos, dpos, side * side), sum[3] = {0};
+        for (int r = 0; r < side; r++) {
+            real dy = (real)(r - i / side), row[3] = {0}; /* sums of ds, ds dx, ds dx^2 */
+            for (int c = 0; c < side; c++) {
+                real dx = (real)(c - i % side), ds = pos[r * side + c] * (dpos[r * side + c] - inner);
+                row[0] += ds, row[1] += ds * dx, row[2] += ds * dx * dx;
+            }
+            sum[0] += row[1], sum[1] += dy * row[0], sum[2] += row[2] + dy * dy * row[0];
+        }
+        for (int k = 0; k < 3; k++) dw[k] += sum[k];
+    }
+}
+
+/* The shape with which vt_mha is called: with positional attention and gates of the bound layer. */
+static VT_R(vt_block_shape) gated_shape(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
+    const positional *g = sh->own;
+    VT_R(vt_block_shape) in = *sh;
+    const int ldp = vt_attn_ldp(in.attn.t);
+    for (int h = 0; h < in.attn.heads; h++) {
+        positional_attention(g->pos + (size_t)(h * in.attn.t) * (size_t)ldp, g->line, s->w[VT_SLOT_POS_W] + 3 * h,
+                             g->side, ldp);
+        g->gate[h] = (real)(1 / (1 + exp(-(double)s->w[VT_SLOT_GATING][h])));
+    }
+    in.attn.pos = g->pos, in.attn.gate = g->gate;
+    return in;
+}
+
+static void gated_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                          const real *x, const VT_R(vt_block_shape) *sh) {
+    const VT_R(vt_block_shape) in = gated_shape(s, sh);
+    VT_R(vt_mha).forward(s, o, k, t, x, &in);
+}
+
+/* g = sigmoid(u):  du = g (1 - g) dg */
+static void gates_backward(const VT_R(vt_session) *s, const positional *g, const VT_R(vt_attn_shape) *attn) {
+    const int ldp = vt_attn_ldp(attn->t);
+    for (int h = 0; h < attn->heads; h++) {
+        size_t at = (size_t)(h * attn->t) * (size_t)ldp;
+        s->dw[VT_SLOT_GATING][h] += g->gate[h] * (1 - g->gate[h]) * g->dgate[h];
+        positional_attention_backward(s->dw[VT_SLOT_POS_W] + 3 * h, g->dpos + at, g->pos + at, g->side, ldp);
+    }
+}
+
+static void gated_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
+                           const real *d_o, const real *x, const VT_R(vt_block_shape) *sh) {
+    const positional *g = sh->own;
+    VT_R(vt_block_shape) in = gated_shape(s, sh);
+    if (s->grad) {
+        in.attn.dpos = g->dpos, in.attn.dgate = g->dgate;
+        memset(g->dpos, 0, VT_R(vt_attn_p_len)(&sh->attn) * sizeof(real));
+        memset(g->dgate, 0, (size_t)sh->attn.heads * sizeof(real));
+    }
+    VT_R(vt_mha).backward(s, dx, k, t, d_o, x, &in);
+    if (s->grad) gates_backward(s, g, &sh->attn);
+}
+
+static const VT_R(vt_mixer) gated = {.plan = plan_gated, .forward = gated_forward, .backward = gated_backward};
+
+/* ---- blocks ---- */
+
 static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i, int b) {
     VT_R(vt_block_shape) sh = st->shape;
     sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.tail = i == c->depth - 1 ? vt_readout_tail(c) : 0;
-    if (i < c->local_blocks) sh.attn.t = vt_rows_count(c), sh.mixer = &VT_R(vt_gpsa), sh.own = &st->gpsa;
+    if (i >= c->local_blocks) return sh;
+    sh.attn.t = vt_rows_count(c), sh.mixer = &gated, sh.own = &st->local;
+    sh.qk_slot = VT_SLOT_QK_W, sh.v_slot = VT_SLOT_V_W;
     return sh;
 }
 
@@ -39,13 +159,13 @@ static void plan_blocks(VT_R(vt_session) *s, vt_arena *a) {
     state *st = s->state;
     VT_R(vt_block_cache) *blocks = vt_arena_take(a, (size_t)c->depth, sizeof *blocks), measured;
     VT_R(vt_block_sizes) room = {0};
-    st->blocks = blocks, st->gpsa.side = vt_config_side(c);
+    st->blocks = blocks, st->local.side = vt_config_side(c);
     for (int i = 0; i < c->depth; i++) {
         const VT_R(vt_block_shape) sh = block_of(st, c, i, s->capacity);
         const bool again = s->mode == VT_GRAD_NONE && i != 0 && i != c->local_blocks;
         VT_R(vt_block_measure)(&room, &sh);
         if (!again) VT_R(vt_block_plan)(blocks ? &blocks[i] : &measured, &sh, s->mode, a);
-        if (!i && c->local_blocks) VT_R(vt_gpsa_plan_room)(&st->gpsa, &sh, s->mode, a);
+        if (!i && c->local_blocks) plan_positional(&st->local, &sh, s->mode, a);
     }
     VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
 }

@@ -7,7 +7,7 @@
 
 #include "core/mem.h"
 #include "models/model.h"
-#include "models/net/attention_inject.h"
+#include "models/net/attention.h"
 #include "models/roles.h"
 
 #ifndef VT_MODELS_GRAD_MODE
