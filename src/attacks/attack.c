@@ -338,6 +338,12 @@ bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, si
     return true;
 }
 
+vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *e) {
+    int target = -1;
+    if (!vt_opt_int(s->def->opts, s->params, "target", &target) || target < dims->classes) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "target=%d, but the model has the classes 0 to %d", target, dims->classes - 1);
+}
+
 bool vt_attack_needs_surrogate(const vt_attack *a) {
     bool any = false;
     for (int i = 0; i < a->n_stages; i++) any = any || a->stages[i].def->surrogate;
@@ -377,7 +383,8 @@ vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d) {
 /* ---- running ---- */
 
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {
-    size_t own = s->def->work_len ? s->def->work_len(s->params, dims) : 0;
+    size_t own = (size_t)s->def->work.images * dims->n + (size_t)s->def->work.logits * (size_t)dims->classes;
+    if (s->def->work_len) own += s->def->work_len(s->params, dims);
     return own + (s->place ? vt_patch_work_len(dims) : 0);
 }
 

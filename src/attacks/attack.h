@@ -9,6 +9,7 @@
 #include "attacks/patch.h"
 #include "attacks/scoring.h"
 #include "core/opt.h"
+#include <math.h>
 
 /* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
 enum {
@@ -76,6 +77,18 @@ typedef struct vt_cost_dims {
     bool patch; /* vt_attack_cost sets it */
 } vt_cost_dims;
 
+/* Defines an attack's `cost` as a vt_passes of its options p and the sizes d: VT_COST(params, .gradients = p->steps).
+ */
+#define VT_COST(params_, ...)                                                                                          \
+    static vt_passes cost(const void *options, const vt_cost_dims *d) {                                                \
+        const params_ *p = options;                                                                                    \
+        (void)p, (void)d;                                                                                              \
+        return (vt_passes){__VA_ARGS__};                                                                               \
+    }
+
+/* A schedule's factor at step k: falls from 1 by half a cosine, to 0 at step `steps`. */
+static inline double vt_cosine(int k, int steps) { return (1 + cos(M_PI * k / steps)) / 2; }
+
 typedef struct vt_attack_def {
     const char *name, *summary, *reference; /* "pgd", one sentence, paper */
     unsigned norms;                         /* VT_CAN_* */
@@ -91,13 +104,14 @@ typedef struct vt_attack_def {
     unsigned traits;    /* VT_DRAWS_NOTHING ... */
     bool tested;        /* what it leaves is reported as robust: a run with it ends in the self-test */
     size_t params_size;
-    const vt_opt *opts;                                          /* ends at key NULL */
-    size_t (*work_len)(const void *params, const vt_task *dims); /* floats; NULL: none (dims: sizes alone are set) */
-    /* Refuses options that do not fit the model (dims: sizes alone are set); NULL: all do. */
-    vt_status (*check)(const void *params, const vt_task *dims, vt_err *e);
+    const vt_opt *opts; /* ends at key NULL */
+    struct {
+        int images, logits; /* so many times n and classes floats of task->work */
+    } work;
+    size_t (*work_len)(const void *params, const vt_task *dims); /* more of it, by options; NULL: none */
     vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
-    /* Passes of an image that stands to the end: the most that run() asks for, and exactly that where no rule of the
-     * attack's own ends it before (tests/unit/attacks/test_attacks.c counts). */
+    /* Passes of an image that stands to the end: the most that run() asks for, and exactly that unless a rule of the
+     * attack's own ends it sooner (tests/unit/attacks/test_attacks.c counts). VT_COST defines it. */
     vt_passes (*cost)(const void *params, const vt_cost_dims *d);
     /* Instead of run: specs of other attacks, each on the survivors of the one before (one spec: an alias). Options
      * given to the whole are not taken. NULL-terminated. */
@@ -147,6 +161,9 @@ void vt_attack_free(vt_attack *a);
 bool vt_attack_climbs(const vt_attack *a);
 /* Does a stage of a need a surrogate? */
 bool vt_attack_needs_surrogate(const vt_attack *a);
+
+/* Refuses options that do not fit the model: a target class that it does not have. */
+vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *e);
 
 /* Passes of an image that stands to the end of all stages; a stage's share counts as the mean of those drawn and not.
  */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int steps, restarts, loss, query, key, layers, decay;
@@ -31,11 +31,6 @@ static const vt_opt opts[] = {
     VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 3 * t->n;
-}
 
 /* The key token: as asked for, under the patch, or the clean image's most looked-at one. scratch [n] */
 static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int *out, float *scratch) {
@@ -73,7 +68,6 @@ static void update_momentum(float *m, const float *g, double momentum, size_t n)
 }
 
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss) {
-    static const double pi = 3.14159265358979323846;
     float *g = t->work, *m = g + t->n, *step = m + t->n, value;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
     memset(m, 0, t->n * sizeof *m);
@@ -82,8 +76,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
         for (size_t i = 0; i < t->n; i++) /* what cannot move has no say in the direction's length */
             if (!(t->ball->lo[i] < t->ball->hi[i])) g[i] = 0;
         update_momentum(m, g, p->momentum, t->n);
-        vt_ball_step(t->ball, step, m, p->decay ? alpha : alpha * (1 + cos(pi * k / p->steps)) / 2);
-        vt_ball_move(t->ball, t->x_adv, step);
+        vt_ascent_step(t, m, p->decay ? alpha : alpha * vt_cosine(k, p->steps), step);
     }
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
@@ -98,22 +91,16 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
     loss.attention = &a;
     for (int r = 0; r < p->restarts; r++) {
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)r;
-        memcpy(t->x_adv, t->x, t->n * sizeof(float));
-        if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        vt_ascent_start(t, r, p->random_start);
         VT_TRY(run_once(o, p, t, &loss));
         if (vt_oracle_may_end(o, false)) break;
     }
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    bool looks = p->key < 0 && !d->patch; /* for the key token */
-    return (
-        vt_passes){.forwards = looks + p->restarts, .gradients = (double)p->restarts * p->steps, .unread = p->restarts};
-}
+/* the first forward: for the key token */
+VT_COST(params, .forwards = (p->key < 0 && !d->patch) + p->restarts, .gradients = (double)p->restarts * p->steps,
+        .unread = p->restarts)
 
 const vt_attack_def vt_attack_def_attention_pgd = {
     .name = "attention-pgd",
@@ -124,7 +111,7 @@ const vt_attack_def vt_attack_def_attention_pgd = {
     .looks = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {3, 0},
     .run = run,
     .cost = cost,
 };

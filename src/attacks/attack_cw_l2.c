@@ -21,7 +21,7 @@ static const vt_opt opts[] = {
                 "auto", 0, 0, 1e10),
     VT_OPT_R("kappa", params, kappa, "margin that counts as success", 0, 0, 1e6),
     VT_OPT_B("abort_early", params, abort_early, "end a c when a tenth of the steps brought less than 0.01 %", 1),
-    VT_TARGET_OPT(offsetof(params, target)),
+    VT_TARGET_OPT(params),
     VT_OPT_END,
 };
 
@@ -32,15 +32,6 @@ typedef struct space {
     float *w, *m, *v;  /* [n] the variable (0: the image) and Adam's moments */
     float *x1, *g, *z; /* [n], [n], [K] */
 } space;
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return vt_min_norm_len(t) + 5 * t->n + (size_t)t->classes;
-}
-
-static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
-    return vt_target_check(((const params *)p)->target, dims, e);
-}
 
 /* x1 = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0. */
 static double to_pixels(const vt_task *t, const space *s) {
@@ -103,11 +94,11 @@ static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_min_norm_point 
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *work = t->work + vt_min_norm_len(t);
+    float *work = t->work + t->classes;
     size_t n = t->n;
     space s = {work, work + n, work + 2 * n, work + 3 * n, work + 4 * n, work + 5 * n};
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target)) return VT_OK;
     double c = p->c, lower = 0, upper = INFINITY;
     if (p->c == 0) VT_TRY(first_weight(o, t, &near, &s, &c));
     double most = 1e13 * c; /* 1e10 from 1e-3, as in their code */
@@ -121,16 +112,11 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             lower = c;
         c = isinf(upper) ? 10 * c : (lower + upper) / 2;
     }
-    vt_min_norm_finish(&near);
     return VT_OK;
 }
 
-/* abort_early ends a c sooner. */
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.gradients = (double)p->search * p->steps + !(p->c > 0)}; /* c=auto looks at the logits once */
-}
+/* abort_early ends a c sooner; c=auto looks at the logits once. */
+VT_COST(params, .gradients = (double)p->search * p->steps + !(p->c > 0))
 
 const vt_attack_def vt_attack_def_cw_l2 = {
     .name = "cw-l2",
@@ -142,8 +128,7 @@ const vt_attack_def vt_attack_def_cw_l2 = {
     .minimum_norm = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
-    .check = check,
+    .work = {5, 2},
     .run = run,
     .cost = cost,
 };

@@ -15,18 +15,9 @@ static const vt_opt opts[] = {
     VT_OPT_R("gamma", params, gamma, "share by which the radius changes at each step", 0.05, 0, 0.99),
     VT_OPT_R("radius", params, radius, "radius at the start", 1, 1e-9, 1e6),
     VT_OPT_I("levels", params, levels, "grid that pixels are rounded to (256: 8 bits; 0: none)", 0, 0, 65536),
-    VT_TARGET_OPT(offsetof(params, target)),
+    VT_TARGET_OPT(params),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return vt_min_norm_len(t) + 2 * t->n + (size_t)t->classes;
-}
-
-static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
-    return vt_target_check(((const params *)p)->target, dims, e);
-}
 
 /* x1 + alpha g/|g|, rescaled (up or down) to radius eps around x, clipped to the box, rounded to the grid. A gradient
  * that is zero is replaced by a random direction before it is normalised (foolbox). */
@@ -54,26 +45,22 @@ static void step(const vt_task *t, const params *p, int k, double alpha, double 
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_min_norm_len(t), *g = x1 + t->n, *z = g + t->n, value;
+    float *x1 = t->work + t->classes, *g = x1 + t->n, *z = g + t->n, value;
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target)) return VT_OK;
     double eps = p->radius, widest = vt_box_radius(VT_L2, t->x, t->n);
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];
     for (int k = 0; k < p->steps; k++) {
         VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_CE, x1, z, &value, g));
         eps *= vt_min_norm_note(&near, x1, z) ? 1 - p->gamma : 1 + p->gamma;
         eps = fmin(eps, widest);
-        double alpha = 0.01 + 0.99 * (1 + cos(M_PI * k / p->steps)) / 2;
+        double alpha = 0.01 + 0.99 * vt_cosine(k, p->steps);
         step(t, p, k, alpha, eps, x1, g);
     }
-    vt_min_norm_finish(&near);
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    (void)d;
-    return (vt_passes){.gradients = ((const params *)params_)->steps};
-}
+VT_COST(params, .gradients = p->steps)
 
 const vt_attack_def vt_attack_def_ddn = {
     .name = "ddn",
@@ -85,8 +72,7 @@ const vt_attack_def vt_attack_def_ddn = {
     .minimum_norm = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
-    .check = check,
+    .work = {2, 2},
     .run = run,
     .cost = cost,
 };

@@ -26,9 +26,10 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return vt_min_norm_len(t) + 4 * t->n + 3 * (size_t)t->classes;
+/* Classes looked at, the label among them. */
+static int count_candidates(const params *p, int classes, bool aimed) {
+    if (aimed) return 2;
+    return p->candidates >= 2 && p->candidates < classes ? p->candidates : classes;
 }
 
 /* w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
@@ -36,19 +37,14 @@ static size_t work_len(const void *p, const vt_task *t) {
 static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates, const float *clean, const float *x1,
                                   const float *z, float *cotangent, float *trial, float *w, double *length,
                                   double *distance) {
-    bool linf = t->ball->norm == VT_LINF;
     *distance = INFINITY;
     for (int r = 2; r <= candidates; r++) {
         int k = vt_target_of_rank(clean, t->classes, t->label, r);
-        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
-        cotangent[k] = 1, cotangent[t->label] = -1;
-        vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+        vt_loss loss = vt_target_difference(t, k, cotangent);
         if (o->goal >= 0) loss = vt_oracle_loss(o, VT_LOSS_MARGIN);
         float value;
         VT_TRY(vt_oracle_gradient(o, x1, &loss, NULL, &value, trial));
-        double s = 0;
-        for (size_t i = 0; i < t->n; i++) s += linf ? fabs((double)trial[i]) : (double)trial[i] * (double)trial[i];
-        s = linf ? s : sqrt(s);
+        double s = vt_length(vt_norm_dual(t->ball->norm), trial, t->n);
         double gap = o->goal >= 0 ? (double)value : (double)z[k] - (double)z[t->label], d = fabs(gap) / s;
         if (!(s > 0 && d < *distance)) continue;
         *distance = d, *length = s;
@@ -74,12 +70,11 @@ static void step(const vt_task *t, const params *p, const float *w, double lengt
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_min_norm_len(t), *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;
+    float *x1 = t->work + t->classes, *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;
     float *z = path + t->n, *clean = z + t->classes, *cotangent = clean + t->classes;
-    int candidates = p->candidates >= 2 && p->candidates < t->classes ? p->candidates : t->classes;
-    if (o->goal >= 0) candidates = 2;
+    int candidates = count_candidates(p, t->classes, o->goal >= 0);
     vt_min_norm_point near;
-    vt_min_norm_open(&near, o, t, -1, t->work);
+    vt_min_norm_open(&near, o, t, -1);
     memcpy(x1, t->x, t->n * sizeof(float));
     memset(path, 0, t->n * sizeof(float));
     VT_TRY(vt_oracle_logits_first(o, x1, z));
@@ -92,17 +87,12 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         VT_TRY(vt_oracle_logits_first(o, x1, z));
     }
     vt_min_norm_note(&near, x1, z); /* of the last step */
-    vt_min_norm_finish(&near);
     return VT_OK;
 }
 
 /* Crossing a boundary, inside the ball or not, ends it sooner. */
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    int candidates = p->candidates >= 2 && p->candidates < d->classes ? p->candidates : d->classes;
-    if (d->aimed) candidates = 2;
-    return (vt_passes){.forwards = 1 + (double)p->steps, .gradients = (double)p->steps * (candidates - 1)};
-}
+VT_COST(params, .forwards = 1 + (double)p->steps,
+        .gradients = (double)p->steps * (count_candidates(p, d->classes, d->aimed) - 1))
 
 const vt_attack_def vt_attack_def_deepfool = {
     .name = "deepfool",
@@ -114,7 +104,7 @@ const vt_attack_def vt_attack_def_deepfool = {
     .minimum_norm = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {4, 4},
     .run = run,
     .cost = cost,
 };

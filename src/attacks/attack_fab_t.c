@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* FAB-T: one boundary at a time, towards the classes ranked 2, 3, ... by the clean logits. */
 #include <stddef.h>
-#include <string.h>
 #include "attacks/fab.h"
 #include "attacks/target_order.h"
 
@@ -11,34 +10,16 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *params, const vt_task *t) {
-    return vt_fab_work_len(params, t) + t->n + (size_t)t->classes;
-}
-
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_fab_params *p = params;
-    float *best = t->work + vt_fab_work_len(params, t), *clean = best + t->n;
-    int targets = vt_target_count(p->targets, t->classes, o->goal >= 0);
-    memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    float *clean = t->work + 6 * t->n + 2 * (size_t)t->classes;
     VT_TRY(vt_oracle_logits(o, t->x, clean));
-    for (int k = 0; k < targets * p->restarts; k++) {
-        int target = vt_target_at(o, t, clean, k / p->restarts + 1);
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)k;
-        double distance;
-        VT_TRY(vt_fab_run(o, p, t, target, k % p->restarts > 0, &rng, best, &distance));
-        if (!(distance <= t->ball->eps)) continue;
-        memcpy(t->x_adv, best, t->n * sizeof(float));
-        if (vt_oracle_may_end(o, true)) return VT_OK;
-    }
-    return VT_OK;
+    return vt_fab_runs(o, p, t, clean, vt_target_count(p->targets, t->classes, o->goal >= 0));
 }
 
-static vt_passes cost(const void *params, const vt_cost_dims *d) {
-    const vt_fab_params *p = params;
-    double steps = (double)vt_target_count(p->targets, d->classes, d->aimed) * p->restarts * p->steps;
-    return (vt_passes){.forwards = 1 + steps, .gradients = steps};
-}
+VT_COST(vt_fab_params,
+        .forwards = 1 + (double)vt_target_count(p->targets, d->classes, d->aimed) * p->restarts * p->steps,
+        .gradients = (double)vt_target_count(p->targets, d->classes, d->aimed) * p->restarts * p->steps)
 
 const vt_attack_def vt_attack_def_fab_t = {
     .name = "fab-t",
@@ -50,7 +31,7 @@ const vt_attack_def vt_attack_def_fab_t = {
     .minimum_norm = true,
     .params_size = sizeof(vt_fab_params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {6, 3},
     .run = run,
     .cost = cost,
 };

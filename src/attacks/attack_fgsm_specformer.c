@@ -18,11 +18,6 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return t->n;
-}
-
 static double clamp_to_range(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
@@ -42,10 +37,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
-static vt_passes cost(const void *p, const vt_cost_dims *d) {
-    (void)p, (void)d;
-    return (vt_passes){.forwards = 1, .gradients = 1, .unread = 1};
-}
+VT_COST(void, .forwards = 1, .gradients = 1, .unread = 1)
 
 const vt_attack_def vt_attack_def_fgsm_specformer = {
     .name = "fgsm-specformer",
@@ -57,7 +49,7 @@ const vt_attack_def vt_attack_def_fgsm_specformer = {
     .published = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {1, 0},
     .run = run,
     .cost = cost,
 };

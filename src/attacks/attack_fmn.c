@@ -24,18 +24,9 @@ static const vt_opt opts[] = {
     VT_OPT_C("projection", params, projection,
              "l2: onto the ball (the paper), or always onto its sphere (adversarial-library)", "ball|sphere",
              ONTO_BALL),
-    VT_TARGET_OPT(offsetof(params, target)),
+    VT_TARGET_OPT(params),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return vt_min_norm_len(t) + 2 * t->n + (size_t)t->classes;
-}
-
-static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
-    return vt_target_check(((const params *)p)->target, dims, e);
-}
 
 /* Before any adversarial point is known, at distance d: where the linearised margin is zero, and no less than eps and
  * the share by which it grows later. (The authors take the former alone. On a linear classifier it is reached in one
@@ -70,15 +61,15 @@ static void step(const vt_task *t, const params *p, double alpha, double eps, fl
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *x1 = t->work + vt_min_norm_len(t), *g = x1 + t->n, *z = g + t->n, value;
+    float *x1 = t->work + t->classes, *g = x1 + t->n, *z = g + t->n, value;
     vt_norm norm = t->ball->norm;
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target)) return VT_OK;
     double eps = INFINITY, widest = vt_box_radius(norm, t->x, t->n);
     double alpha = p->alpha > 0 ? p->alpha : norm == VT_LINF ? 10 : 1;
     for (size_t i = 0; i < t->n; i++) x1[i] = t->x[i];
     for (int k = 0; k < p->steps; k++) {
-        double c = (1 + cos(M_PI * k / p->steps)) / 2, gamma = p->gamma_final + (p->gamma - p->gamma_final) * c;
+        double c = vt_cosine(k, p->steps), gamma = p->gamma_final + (p->gamma - p->gamma_final) * c;
         VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_MARGIN, x1, z, &value, g));
         if (vt_min_norm_note(&near, x1, z))
             eps = fmin(eps * (1 - gamma), near.distance);
@@ -89,14 +80,10 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         eps = fmin(eps, widest);
         step(t, p, alpha * (0.01 + 0.99 * c), eps, x1, g);
     }
-    vt_min_norm_finish(&near);
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    (void)d;
-    return (vt_passes){.gradients = ((const params *)params_)->steps};
-}
+VT_COST(params, .gradients = p->steps)
 
 const vt_attack_def vt_attack_def_fmn = {
     .name = "fmn",
@@ -108,8 +95,7 @@ const vt_attack_def vt_attack_def_fmn = {
     .minimum_norm = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
-    .check = check,
+    .work = {2, 2},
     .run = run,
     .cost = cost,
 };

@@ -30,14 +30,9 @@ typedef struct search {
     int left;         /* queries */
     double theta;     /* what the binary search leaves open */
     float *at;        /* [n] on the boundary, on its far side */
-    float *v;         /* [n] its normal there */
+    float *v, *sided; /* [n] its normal there; a sum */
     float *u, *y, *z; /* [n], [n], [K] */
 } search;
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return vt_min_norm_len(t) + 4 * t->n + (size_t)t->classes;
-}
 
 static vt_status query_model(search *s, const float *x, bool *adversarial) {
     *adversarial = false;
@@ -119,7 +114,7 @@ static void draw_direction(search *s, double reach) {
  * on one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
 static vt_status estimate_normal(search *s, int draws, double reach) {
     const vt_task *t = s->t;
-    float *sum = s->v, *sided = s->near.task->x_adv; /* nobody reads x_adv before the end */
+    float *sum = s->v, *sided = s->sided;
     double up = 0;
     int n = 0;
     bool yes;
@@ -170,25 +165,20 @@ static vt_status walk_along_boundary(search *s, const params *p) {
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *w = t->work + vt_min_norm_len(t);
+    float *w = t->work + t->classes;
     double n = (double)t->n;
     bool found;
-    search s = {.o = o, .t = t, .r = t->rng, .left = p->queries, .at = w, .v = w + t->n, .u = w + 2 * t->n};
-    s.y = s.u + t->n, s.z = s.y + t->n;
+    search s = {.o = o, .t = t, .r = t->rng, .left = p->queries, .at = w, .v = w + t->n, .sided = w + 2 * t->n};
+    s.u = s.sided + t->n, s.y = s.u + t->n, s.z = s.y + t->n;
     s.theta = 1 / (t->ball->norm == VT_L2 ? n * sqrt(n) : n * n);
-    if (!vt_min_norm_open(&s.near, o, t, -1, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&s.near, o, t, -1)) return VT_OK;
     VT_TRY(find_start_point(&s, &found));
-    if (found) VT_TRY(to_boundary(&s));
-    if (found) VT_TRY(walk_along_boundary(&s, p));
-    memcpy(t->x_adv, t->x, t->n * sizeof(float));
-    vt_min_norm_finish(&s.near);
-    return VT_OK;
+    if (!found) return VT_OK;
+    VT_TRY(to_boundary(&s));
+    return walk_along_boundary(&s, p);
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    (void)d;
-    return (vt_passes){.forwards = ((const params *)params_)->queries};
-}
+VT_COST(params, .forwards = p->queries)
 
 const vt_attack_def vt_attack_def_hopskipjump = {
     .name = "hopskipjump",
@@ -199,7 +189,7 @@ const vt_attack_def vt_attack_def_hopskipjump = {
     .traits = VT_CANNOT_AIM,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {5, 2},
     .cost = cost,
     .run = run,
 };

@@ -3,6 +3,7 @@
  * image, then from random points of the ball; every query may break the image, towards whichever class. */
 #include <stddef.h>
 #include <string.h>
+#include "attacks/ascent.h"
 #include "attacks/target_order.h"
 
 typedef struct params {
@@ -23,11 +24,6 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 2 * t->n + 2 * (size_t)t->classes + vt_target_work_len(t);
-}
-
 /* One run from t->x_adv, and the logits z of its last iterate. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss, float *z) {
     float *g = t->work, *step = g + t->n, value;
@@ -35,8 +31,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
     for (int k = 0; k < p->steps; k++) {
         double decay = 4LL * k >= 3LL * p->steps ? 0.01 : 2LL * k >= p->steps ? 0.1 : 1;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
-        vt_ball_step(t->ball, step, g, alpha * decay);
-        vt_ball_move(t->ball, t->x_adv, step);
+        vt_ascent_step(t, g, alpha * decay, step);
     }
     return vt_oracle_logits(o, t->x_adv, z);
 }
@@ -44,18 +39,12 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *z = t->work + 2 * t->n, *cotangent = z + t->classes, *merit = cotangent + t->classes;
-    vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
     int targets = vt_target_count(p->targets, t->classes, o->goal >= 0);
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     VT_TRY(vt_target_merits(o, t, p->choose, merit));
     for (int k = 0; k < targets * p->restarts; k++) {
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)k;
-        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
-        cotangent[vt_target_at(o, t, merit, k / p->restarts + 1)] = 1;
-        cotangent[t->label] = -1;
-        memcpy(t->x_adv, t->x, t->n * sizeof(float));
-        if (k % p->restarts) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        vt_loss loss = vt_target_difference(t, vt_target_at(o, t, merit, k / p->restarts + 1), cotangent);
+        vt_ascent_start(t, k, k % p->restarts > 0);
         VT_TRY(run_once(o, p, t, &loss, z));
         if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
     }
@@ -77,7 +66,7 @@ const vt_attack_def vt_attack_def_mt_pgd = {
     .white_box = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {3, 5},
     .run = run,
     .cost = cost,
 };

@@ -5,8 +5,7 @@
  * last iterate. */
 #include <stddef.h>
 #include <string.h>
-#include "attacks/l1.h"
-#include "attacks/noise.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int steps, draws;
@@ -20,17 +19,6 @@ static const vt_opt opts[] = {
     VT_OPT_R_OR("alpha", params, alpha, "step size in pixel units", "eps/4", 0, 0, 1000),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 3 * t->n + (size_t)t->classes;
-}
-
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.forwards = p->steps * (1 + 2.0 * p->draws)};
-}
 
 static vt_status query_margin(vt_oracle *o, const float *x, float *z, float *out) {
     VT_TRY(vt_oracle_logits(o, x, z));
@@ -53,13 +41,13 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             VT_TRY(query_margin(o, vt_noise_beside(t, u, -1, y), z, &down));
             for (size_t j = 0; j < t->n; j++) sum[j] += (up - down) * u[j];
         }
-        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(sum, t->x_adv, t->n);
-        vt_ball_step(t->ball, u, sum, alpha);
-        vt_ball_move(t->ball, t->x_adv, u);
+        vt_ascent_step(t, sum, alpha, u);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
     }
     return VT_OK;
 }
+
+VT_COST(params, .forwards = p->steps * (1 + 2.0 * p->draws))
 
 const vt_attack_def vt_attack_def_nes = {
     .name = "nes",
@@ -68,7 +56,7 @@ const vt_attack_def vt_attack_def_nes = {
     .norms = VT_CAN_ALL,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {3, 1},
     .cost = cost,
     .run = run,
 };

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int steps, restarts, every, beta, batch;
@@ -23,11 +23,6 @@ static const vt_opt opts[] = {
     VT_OPT_I("restarts", params, restarts, "independent runs", 1, 1, 1000),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 5 * t->n;
-}
 
 /* g [n] of pixels -> of the normalised input, and nothing outside the squares: there nothing can move. */
 static void scale_to_normalised_input(float *g, const vt_task *t, const double *std) {
@@ -117,9 +112,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     if (!o->gradients_allowed || !o->model->tokens.layers) return VT_E_FORBIDDEN;
     for (int r = 0; r < p->restarts; r++) {
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)r;
-        vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        vt_ascent_start(t, r, true);
         VT_TRY(run_once(o, p, t));
         if (vt_oracle_may_end(o, false)) break;
     }
@@ -145,7 +138,7 @@ const vt_attack_def vt_attack_def_patch_fool = {
     .where = VT_WHERE_ATTENTION,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {5, 0},
     .run = run,
     .cost = cost,
 };

@@ -4,8 +4,7 @@
  * that breaks the image is the result, else the last iterate of the last restart. */
 #include <math.h>
 #include <stddef.h>
-#include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 #include "attacks/l1.h"
 
 typedef struct params {
@@ -24,11 +23,6 @@ static const vt_opt opts[] = {
                 1e9),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 2 * t->n + (size_t)t->classes;
-}
 
 /* l1: entries that a step changes at most. SLIDE's hundredth of all; but pixels can move by a half on average, so that
  * a point at eps changes twice eps entries, and steps of far fewer never fill them. */
@@ -67,10 +61,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     const float *z = t->work + 2 * t->n;
     for (int r = 0; r < p->restarts; r++) {
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)r;
-        memcpy(t->x_adv, t->x, t->n * sizeof(float));
-        if (p->random_start) vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        vt_ascent_start(t, r, p->random_start);
         bool last = r == p->restarts - 1;
         VT_TRY(run_once(o, p, t, last));
         if (last || vt_oracle_reached(o, z)) break;
@@ -78,11 +69,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.forwards = p->restarts, .gradients = (double)p->restarts * p->steps, .unread = 1};
-}
+VT_COST(params, .forwards = p->restarts, .gradients = (double)p->restarts * p->steps, .unread = 1)
 
 const vt_attack_def vt_attack_def_pgd = {
     .name = "pgd",
@@ -93,7 +80,7 @@ const vt_attack_def vt_attack_def_pgd = {
     .follows_steps = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {2, 1},
     .run = run,
     .cost = cost,
 };

@@ -31,11 +31,6 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 5 * t->n + (size_t)t->classes;
-}
-
 /* Ascends from t->x_adv until the image is misclassified; *loss: where it ends (not clamped: below 0 is below 0). */
 static vt_status ascend_until_misclassified(vt_oracle *o, const params *p, const vt_task *t, const vt_ball *ball,
                                             float *loss) {
@@ -80,11 +75,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
 }
 
 /* With loss=cw an image that is right by more than the clamp is left after one gradient. */
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.forwards = p->restarts, .gradients = (double)p->restarts * p->steps};
-}
+VT_COST(params, .forwards = p->restarts, .gradients = (double)p->restarts * p->steps)
 
 const vt_attack_def vt_attack_def_pgd_specformer = {
     .name = "pgd-specformer",
@@ -96,7 +87,7 @@ const vt_attack_def vt_attack_def_pgd_specformer = {
     .traits = VT_CANNOT_AIM,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {5, 1},
     .run = run,
     .cost = cost,
 };

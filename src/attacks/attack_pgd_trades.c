@@ -18,11 +18,6 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 4 * t->n;
-}
-
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *g = t->work, *step = g + t->n, *lo = step + t->n, *hi = lo + t->n, value;
@@ -42,10 +37,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    (void)d;
-    return (vt_passes){.forwards = 1, .gradients = ((const params *)params_)->steps, .unread = 1};
-}
+VT_COST(params, .forwards = 1, .gradients = p->steps, .unread = 1)
 
 const vt_attack_def vt_attack_def_pgd_trades = {
     .name = "pgd-trades",
@@ -57,7 +49,7 @@ const vt_attack_def vt_attack_def_pgd_trades = {
     .traits = VT_CANNOT_AIM,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {4, 0},
     .run = run,
     .cost = cost,
 };

@@ -3,10 +3,8 @@
  * second by raising the largest wrong probability; both end on the margin itself (Xie et al. 2024, arXiv 2411.15210;
  * the schedule as released; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and
  * l2, with steps along the gradient. */
-#include <math.h>
 #include <stddef.h>
-#include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int steps, restarts;
@@ -18,11 +16,6 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 2 * t->n + (size_t)t->classes;
-}
-
 /* What step i of a pass ascends (the first one descends it: p_label rises). 1 - p_label rises with cross-entropy, in
  * the same direction. */
 static vt_loss loss_of_step(const vt_oracle *o, int i, int half, int pass) {
@@ -32,9 +25,7 @@ static vt_loss loss_of_step(const vt_oracle *o, int i, int half, int pass) {
 
 /* Each half begins with steps of 2 eps and ends near 0. */
 static double step_length(double eps, int i, int half, int steps) {
-    const double pi = 3.14159265358979323846;
-    int since = i > half ? i - half - 1 : i - 1;
-    return eps * (1 + cos(since * pi / (steps - half)));
+    return 2 * eps * vt_cosine(i > half ? i - half - 1 : i - 1, steps - half);
 }
 
 static vt_status run_pass(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z) {
@@ -46,9 +37,7 @@ static vt_status run_pass(vt_oracle *o, const params *p, const vt_task *t, int p
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
         for (size_t k = 0; k < t->n && down; k++) g[k] = -g[k];
-        vt_ball_step(t->ball, step, g, step_length(t->ball->eps, i, half, p->steps));
-        for (size_t k = 0; k < t->n; k++) t->x_adv[k] += step[k];
-        vt_ball_project(t->ball, t->x_adv);
+        vt_ascent_step(t, g, step_length(t->ball->eps, i, half, p->steps), step);
     }
     return vt_oracle_logits(o, t->x_adv, z);
 }
@@ -57,21 +46,14 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *z = t->work + 2 * t->n;
     for (int r = 0; r < 2 * p->restarts; r++) {
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)r;
-        memcpy(t->x_adv, t->x, t->n * sizeof(float));
-        vt_ball_start_inside(t->ball, &rng, t->x_adv);
+        vt_ascent_start(t, r, true);
         VT_TRY(run_pass(o, p, t, r % 2, z));
         if (vt_oracle_reached(o, z) && vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.forwards = 2.0 * p->restarts, .gradients = 2.0 * p->restarts * p->steps};
-}
+VT_COST(params, .forwards = 2.0 * p->restarts, .gradients = 2.0 * p->restarts * p->steps)
 
 const vt_attack_def vt_attack_def_pma = {
     .name = "pma",
@@ -81,7 +63,7 @@ const vt_attack_def vt_attack_def_pma = {
     .white_box = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {2, 1},
     .run = run,
     .cost = cost,
 };

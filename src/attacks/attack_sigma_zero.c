@@ -22,18 +22,9 @@ static const vt_opt opts[] = {
     VT_OPT_R("eta", params, eta, "first step, of the largest value; falls to a tenth by a cosine", 1, 1e-6, 10),
     VT_OPT_R("tau", params, tau, "first threshold below which a value is taken back", 0.3, 0, 1),
     VT_OPT_R("tau_step", params, tau_step, "how much it moves, as a share of the step", 0.01, 0, 1),
-    VT_TARGET_OPT(offsetof(params, target)),
+    VT_TARGET_OPT(params),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return vt_min_norm_len(t) + 5 * t->n + (size_t)t->classes;
-}
-
-static vt_status check(const void *p, const vt_task *dims, vt_err *e) {
-    return vt_target_check(((const params *)p)->target, dims, e);
-}
 
 /* g: the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; margin's own is in g. */
 static void set_objective_gradient(float *g, const float *d, const vt_task *t, double sigma, bool adversarial) {
@@ -66,16 +57,15 @@ static void step(float *d, float *y, const float *g, const vt_task *t, double et
 
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
-    float *d = t->work + vt_min_norm_len(t), *y = d + t->n, *g = y + t->n, *m = g + t->n, *v = m + t->n, *z = v + t->n,
-          margin;
+    float *d = t->work + t->classes, *y = d + t->n, *g = y + t->n, *m = g + t->n, *v = m + t->n, *z = v + t->n, margin;
     vt_min_norm_point near;
-    if (!vt_min_norm_open(&near, o, t, p->target, t->work)) return VT_OK;
+    if (!vt_min_norm_open(&near, o, t, p->target)) return VT_OK;
     double tau = p->tau;
     memset(d, 0, t->n * sizeof *d);
     memset(m, 0, 2 * t->n * sizeof *m);
     memcpy(y, t->x, t->n * sizeof *y);
     for (int k = 0; k < p->steps; k++) {
-        double eta = p->eta * (0.1 + 0.9 * (1 + cos(M_PI * k / p->steps)) / 2);
+        double eta = p->eta * (0.1 + 0.9 * vt_cosine(k, p->steps));
         VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_MARGIN, y, z, &margin, g));
         bool adversarial = vt_min_norm_note(&near, y, z);
         set_objective_gradient(g, d, t, p->sigma, adversarial);
@@ -83,14 +73,10 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
         gradient_to_step(g, m, v, t->n, k, p->by == 0);
         step(d, y, g, t, eta, tau);
     }
-    vt_min_norm_finish(&near);
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    (void)d;
-    return (vt_passes){.gradients = ((const params *)params_)->steps};
-}
+VT_COST(params, .gradients = p->steps)
 
 const vt_attack_def vt_attack_def_sigma_zero = {
     .name = "sigma-zero",
@@ -102,8 +88,7 @@ const vt_attack_def vt_attack_def_sigma_zero = {
     .minimum_norm = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
-    .check = check,
+    .work = {5, 2},
     .run = run,
     .cost = cost,
 };

@@ -5,8 +5,7 @@
  * Steps as in pgd; the result is the last iterate. */
 #include <stddef.h>
 #include <string.h>
-#include "attacks/l1.h"
-#include "attacks/noise.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int steps, restarts, draws, loss;
@@ -23,18 +22,6 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 static const vt_loss_kind kinds[] = {VT_LOSS_MARGIN, VT_LOSS_CE, VT_LOSS_DLR};
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 4 * t->n + (size_t)t->classes;
-}
-
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    double steps = (double)p->restarts * p->steps;
-    (void)d;
-    return (vt_passes){.forwards = steps, .gradients = steps * p->draws};
-}
 
 static vt_status sum_noisy_gradients(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
     float *u = sum + t->n, *y = u + t->n, *g = y + t->n, value;
@@ -53,22 +40,19 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
     float *g = t->work, *step = g + t->n, *z = g + 4 * t->n;
     for (int k = 0; k < p->restarts; k++) {
-        vt_rng r = t->rng;
-        r.run = (uint32_t)k;
-        memcpy(t->x_adv, t->x, t->n * sizeof(float));
-        if (k) vt_ball_start_inside(t->ball, &r, t->x_adv);
+        vt_rng r = vt_ascent_start(t, k, k > 0);
         r.step = 1;
         for (int i = 0; i < p->steps; i++) {
             VT_TRY(sum_noisy_gradients(o, p, t, &r, g));
-            if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
-            vt_ball_step(t->ball, step, g, alpha);
-            vt_ball_move(t->ball, t->x_adv, step);
+            vt_ascent_step(t, g, alpha, step);
             VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         }
         if (vt_oracle_reached(o, z)) break;
     }
     return VT_OK;
 }
+
+VT_COST(params, .forwards = (double)p->restarts * p->steps, .gradients = (double)p->restarts * p->steps * p->draws)
 
 const vt_attack_def vt_attack_def_smooth_pgd = {
     .name = "smooth-pgd",
@@ -78,7 +62,7 @@ const vt_attack_def vt_attack_def_smooth_pgd = {
     .white_box = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {4, 1},
     .cost = cost,
     .run = run,
 };

@@ -36,11 +36,6 @@ typedef struct search {
     uint64_t drawn;
 } search;
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 3 * t->n + (size_t)t->classes; /* the order as 32-bit numbers, colours, a candidate */
-}
-
 static uint32_t draw_below(search *s, size_t below) { return vt_rng_bits(&s->r, s->drawn++) % (uint32_t)below; }
 
 static size_t value_index(const search *s, uint32_t unit, size_t c) {
@@ -139,11 +134,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.forwards = (double)p->restarts * p->queries};
-}
+VT_COST(params, .forwards = (double)p->restarts * p->queries)
 
 const vt_attack_def vt_attack_def_sparse_rs = {
     .name = "sparse-rs",
@@ -152,7 +143,7 @@ const vt_attack_def vt_attack_def_sparse_rs = {
     .norms = VT_CAN_L0,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {3, 1},
     .run = run,
     .cost = cost,
 };

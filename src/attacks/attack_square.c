@@ -199,11 +199,6 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
     project_offset(t, x, delta);
 }
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 2 * t->n + 2 * vt_shape_plane(t->shape) + (size_t)t->classes; /* candidate, difference, update shapes */
-}
-
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *next = t->work, *delta = next + t->n, *shape = delta + t->n, *z = shape + 2 * vt_shape_plane(t->shape);
@@ -234,11 +229,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    (void)d;
-    return (vt_passes){.forwards = p->restarts * (1 + (double)p->queries)};
-}
+VT_COST(params, .forwards = p->restarts * (1 + (double)p->queries))
 
 const vt_attack_def vt_attack_def_square = {
     .name = "square",
@@ -249,7 +240,7 @@ const vt_attack_def vt_attack_def_square = {
     .where = VT_WHERE_RANDOM,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {4, 1},
     .run = run,
     .cost = cost,
 };

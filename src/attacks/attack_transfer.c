@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "attacks/attack.h"
-#include "attacks/l1.h"
+#include "attacks/ascent.h"
 
 enum { ASK_ALL, ASK_LAST };
 
@@ -37,11 +36,6 @@ typedef struct flight {
     float *g, *momentum, *step, *seen, *best, *z;
     float margin; /* of best */
 } flight;
-
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 5 * t->n + (size_t)t->classes;
-}
 
 /* ---- input diversity (Xie et al. 2019, "Improving Transferability of Adversarial Examples with Input Diversity") ----
  */
@@ -121,9 +115,7 @@ static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
         VT_TRY(surrogate_gradient(o, f, &rng));
         update_momentum(f);
         memcpy(f->g, f->momentum, t->n * sizeof(float));
-        if (t->ball->norm == VT_L1) vt_l1_drop_blocked(f->g, t->x_adv, t->n);
-        vt_ball_step(t->ball, f->step, f->g, alpha);
-        vt_ball_move(t->ball, t->x_adv, f->step);
+        vt_ascent_step(t, f->g, alpha, f->step);
         if (f->p->ask == ASK_ALL || k == f->p->steps - 1) VT_TRY(query_and_keep_best(o, f));
     }
     return VT_OK;
@@ -135,22 +127,14 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     flight f = {params_, t, w, w + n, w + 2 * n, w + 3 * n, w + 4 * n, w + 5 * n, -INFINITY};
     memcpy(f.best, t->x, n * sizeof(float));
     for (int r = 0; r < f.p->restarts && !vt_oracle_may_end(o, false); r++) {
-        vt_rng rng = t->rng;
-        rng.run = (uint32_t)r;
-        memcpy(t->x_adv, t->x, n * sizeof(float));
-        if (r > 0) vt_ball_start_inside(t->ball, &rng, t->x_adv);
-        VT_TRY(run_once(o, &f, rng));
+        VT_TRY(run_once(o, &f, vt_ascent_start(t, r, r > 0)));
     }
     memcpy(t->x_adv, f.best, n * sizeof(float));
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    double steps = (double)p->restarts * p->steps;
-    (void)d;
-    return (vt_passes){.forwards = p->ask == ASK_ALL ? steps : p->restarts, .gradients = steps};
-}
+VT_COST(params, .forwards = (double)p->restarts * (p->ask == ASK_ALL ? p->steps : 1),
+        .gradients = (double)p->restarts * p->steps)
 
 const vt_attack_def vt_attack_def_transfer = {
     .name = "transfer",
@@ -162,7 +146,7 @@ const vt_attack_def vt_attack_def_transfer = {
     .surrogate = true,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {5, 1},
     .run = run,
     .cost = cost,
 };

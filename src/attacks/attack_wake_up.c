@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int sensors, steps;
@@ -20,20 +20,14 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-static size_t work_len(const void *p, const vt_task *t) {
-    (void)p;
-    return 3 * t->n + (size_t)t->classes;
-}
-
 static vt_status climb_sensor(vt_oracle *o, const params *p, const vt_task *t, int k, bool down, float *margin) {
     float *g = t->work, *step = g + t->n, *best = step + t->n, *z = best + t->n;
     double length = t->ball->eps;
-    memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    vt_ascent_start(t, 0, false);
     for (int i = 0; i < p->steps; i++, length /= 2) {
         VT_TRY(vt_oracle_inside_gradient(o, t->x_adv, k, g));
         for (size_t j = 0; down && j < t->n; j++) g[j] = -g[j];
-        vt_ball_step(t->ball, step, g, length);
-        vt_ball_move(t->ball, t->x_adv, step);
+        vt_ascent_step(t, g, length, step);
         VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         float m = vt_oracle_margin(o, z);
         if (!(m > *margin)) continue;
@@ -54,12 +48,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    double steps = 2.0 * p->sensors * p->steps;
-    (void)d;
-    return (vt_passes){.forwards = steps, .gradients = steps};
-}
+VT_COST(params, .forwards = 2.0 * p->sensors * p->steps, .gradients = 2.0 * p->sensors * p->steps)
 
 const vt_attack_def vt_attack_def_wake_up = {
     .name = "wake-up",
@@ -70,7 +59,7 @@ const vt_attack_def vt_attack_def_wake_up = {
     .traits = VT_DRAWS_NOTHING | VT_ENDS_ITSELF,
     .params_size = sizeof(params),
     .opts = opts,
-    .work_len = work_len,
+    .work = {3, 1},
     .run = run,
     .cost = cost,
 };

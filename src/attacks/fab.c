@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include "attacks/target_order.h"
 
 /* Room to the face of [0,1] in the direction -sign(w). */
 static double room_to_face(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
@@ -98,11 +99,6 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     }
 }
 
-size_t vt_fab_work_len(const void *params, const vt_task *t) {
-    (void)params;
-    return 5 * t->n + 2 * (size_t)t->classes;
-}
-
 /* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm;
  * for the oracle's goal its own.
  * z [K] receives the logits of x1; the oracle shares one forward among these calls. */
@@ -119,9 +115,7 @@ static vt_status linearise_boundary(vt_oracle *o, const vt_task *t, int target, 
     }
     for (int k = 0; k < t->classes; k++) {
         if (k == t->label || (target >= 0 && k != target)) continue;
-        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
-        cotangent[k] = 1, cotangent[t->label] = -1;
-        vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
+        vt_loss loss = vt_target_difference(t, k, cotangent);
         float value;
         VT_TRY(vt_oracle_gradient(o, x1, &loss, z, &value, trial));
         double diff = (double)z[k] - (double)z[t->label];
@@ -167,6 +161,22 @@ vt_status vt_fab_run(vt_oracle *o, const vt_fab_params *p, const vt_task *t, int
             memcpy(best, x1, n * sizeof(float));
         }
         for (size_t i = 0; i < n; i++) x1[i] = t->x[i] + (x1[i] - t->x[i]) * (float)p->beta;
+    }
+    return VT_OK;
+}
+
+vt_status vt_fab_runs(vt_oracle *o, const vt_fab_params *p, const vt_task *t, const float *merit, int targets) {
+    float *best = t->work + 5 * t->n + 2 * (size_t)t->classes;
+    memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    for (int k = 0; k < targets * p->restarts; k++) {
+        int target = merit ? vt_target_at(o, t, merit, k / p->restarts + 1) : -1;
+        vt_rng rng = t->rng;
+        rng.run = (uint32_t)k;
+        double distance;
+        VT_TRY(vt_fab_run(o, p, t, target, k % p->restarts > 0, &rng, best, &distance));
+        if (!(distance <= t->ball->eps)) continue;
+        memcpy(t->x_adv, best, t->n * sizeof(float));
+        if (vt_oracle_may_end(o, true)) return VT_OK;
     }
     return VT_OK;
 }

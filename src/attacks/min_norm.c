@@ -4,11 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-size_t vt_min_norm_len(const vt_task *dims) { return dims->n + (size_t)dims->classes; }
-
-bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target, float *work) {
+bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target) {
     if (o->goal >= 0) target = o->goal;
-    *p = (vt_min_norm_point){.task = t, .target = target, .best = work, .onehot = work + t->n, .distance = INFINITY};
+    *p = (vt_min_norm_point){.task = t, .target = target, .onehot = t->work, .distance = INFINITY};
     memcpy(t->x_adv, t->x, t->n * sizeof(float));
     if (target == t->label || target >= t->classes) return false;
     memset(p->onehot, 0, (size_t)t->classes * sizeof(float));
@@ -27,7 +25,7 @@ bool vt_min_norm_note(vt_min_norm_point *p, const float *x, const float *z) {
     double d = vt_distance(t->ball->norm, x, t->x, t->n);
     if (!(d < p->distance)) return true;
     p->distance = d;
-    memcpy(p->best, x, t->n * sizeof(float));
+    if (vt_ball_contains(t->ball, x)) memcpy(t->x_adv, x, t->n * sizeof(float));
     return true;
 }
 
@@ -37,11 +35,6 @@ vt_status vt_min_norm_gradient(vt_min_norm_point *p, vt_oracle *o, vt_loss_kind 
     return vt_oracle_gradient(o, x, &loss, z, value, dx);
 }
 
-void vt_min_norm_finish(const vt_min_norm_point *p) {
-    const vt_task *t = p->task;
-    if (isfinite(p->distance) && vt_ball_contains(t->ball, p->best)) memcpy(t->x_adv, p->best, t->n * sizeof(float));
-}
-
 double vt_box_radius(vt_norm norm, const float *x, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) {
@@ -49,9 +42,4 @@ double vt_box_radius(vt_norm norm, const float *x, size_t n) {
         s = norm == VT_LINF ? fmax(s, d) : s + (norm == VT_L2 ? d * d : d);
     }
     return norm == VT_L2 ? sqrt(s) : s;
-}
-
-vt_status vt_target_check(int target, const vt_task *dims, vt_err *e) {
-    if (target < dims->classes) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "target=%d, but the model has the classes 0 to %d", target, dims->classes - 1);
 }

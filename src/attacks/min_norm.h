@@ -1,43 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* What the minimum-norm attacks share: the goal (any class but the label, or one target), losses that rise towards
- * it, and the nearest point so far that reaches it. Such an attack does not know the ball: in an evaluation the
- * oracle ends an image when a query lies in the ball, and what the attack returns counts if it lies in the ball. */
+/* What the minimum-norm attacks share: the goal (any class but the label, or one target), losses that rise towards it,
+ * and the nearest point so far that reaches it. Such an attack does not know the ball: in an evaluation the oracle ends
+ * an image when a query lies in the ball, and what the attack returns counts if it lies in the ball. */
 #ifndef VT_ATTACKS_MIN_NORM_H
 #define VT_ATTACKS_MIN_NORM_H
 
 #include "attacks/attack.h"
 
-/* The row of their option tables, for an int. */
-#define VT_TARGET_OPT(offset_)                                                                                         \
-    { "target", "class to reach; none: any other", VT_OPT_INT, offset_, -1, -1, 1000000, NULL, "none" }
+/* The row of their option tables. */
+#define VT_TARGET_OPT(params_)                                                                                         \
+    {                                                                                                                  \
+        "target", "class to reach; none: any other", VT_OPT_INT, offsetof(params_, target), -1, -1, 1000000, NULL,     \
+            "none"                                                                                                     \
+    }
 
 typedef struct vt_min_norm_point {
     const vt_task *task;
     int target;      /* -1: any class but the label */
     float *onehot;   /* [K] of the class that the losses aim at */
-    float *best;     /* [n] */
-    double distance; /* of best, in the ball's norm; INFINITY: none yet */
+    double distance; /* of the nearest point, in the ball's norm; INFINITY: none yet */
 } vt_min_norm_point;
 
-size_t vt_min_norm_len(const vt_task *dims); /* floats of work that vt_min_norm_open takes */
-/* x_adv becomes x. target: of the attack's options, else -1; the oracle's goal goes before. false: there is nothing to
- * do, the image is of the target's class (or the model has no such class, which vt_target_check refuses beforehand). */
-bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target, float *work);
+/* x_adv becomes x; takes the first K floats of the task's work. target: of the attack's options, else -1; the oracle's
+ * goal goes before. false: there is nothing to do, the image is of the target's class (or the model has no such class,
+ * which vt_attack_fits refuses beforehand). */
+bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target);
 
 /* Is a point of logits z [K] adversarial? */
 bool vt_min_norm_hit(const vt_min_norm_point *p, const float *z);
-/* The same, and keeps x when it is nearer than any before. */
+/* The same; a point that is nearer than any before and lies in the ball becomes x_adv. */
 bool vt_min_norm_note(vt_min_norm_point *p, const float *x, const float *z);
 /* Loss of the kind (CE or MARGIN) that rises towards the goal: the label's own, or minus the target's. A margin is
  * above 0 where the point is adversarial. z [K], value and dx [n] as the oracle's. */
 vt_status vt_min_norm_gradient(vt_min_norm_point *p, vt_oracle *o, vt_loss_kind kind, const float *x, float *z,
                                float *value, float *dx);
-/* x_adv = best if it lies in the ball, else x. */
-void vt_min_norm_finish(const vt_min_norm_point *p);
 
 /* Norm of the farthest point of [0,1]^n from x: no perturbation is larger. */
 double vt_box_radius(vt_norm norm, const float *x, size_t n);
-/* A target that the model does not have, for an attack's check. */
-vt_status vt_target_check(int target, const vt_task *dims, vt_err *e);
 
 #endif

@@ -21,6 +21,12 @@ int vt_target_of_rank(const float *z, int classes, int label, int rank) {
 
 size_t vt_target_work_len(const vt_task *t) { return 3 * (size_t)t->classes + t->n; }
 
+vt_loss vt_target_difference(const vt_task *t, int k, float *cotangent) {
+    memset(cotangent, 0, (size_t)t->classes * sizeof(float));
+    cotangent[k] = 1, cotangent[t->label] = -1;
+    return (vt_loss){.kind = VT_LOSS_LINEAR, .target = cotangent};
+}
+
 /* Is k among the candidates: how many wrong classes have a larger logit? */
 static bool is_candidate(const float *z, int classes, int label, int k) {
     int above = 0;
@@ -30,14 +36,12 @@ static bool is_candidate(const float *z, int classes, int label, int k) {
 
 static vt_status compute_malt_merits(vt_oracle *o, const vt_task *t, float *merit, float *z) {
     float *cotangent = z + t->classes, *g = cotangent + t->classes, value;
-    vt_loss loss = {.kind = VT_LOSS_LINEAR, .target = cotangent};
     vt_norm dual = vt_norm_dual(t->ball->norm);
     VT_TRY(vt_oracle_logits(o, t->x, z));
     for (int k = 0; k < t->classes; k++) {
         merit[k] = k == t->label ? INFINITY : -INFINITY;
         if (!is_candidate(z, t->classes, t->label, k)) continue;
-        memset(cotangent, 0, (size_t)t->classes * sizeof(float));
-        cotangent[k] = 1, cotangent[t->label] = -1;
+        vt_loss loss = vt_target_difference(t, k, cotangent);
         VT_TRY(vt_oracle_gradient(o, t->x, &loss, NULL, &value, g));
         double length = vt_length(dual, g, t->n);
         merit[k] = length > 0 ? (float)(((double)z[k] - (double)z[t->label]) / length) : -FLT_MAX;

@@ -27,6 +27,8 @@ vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *me
 size_t vt_target_work_len(const vt_task *t);
 /* Target number r = 1, 2, ... of these merits; of an oracle with a goal, which needs no order, that. */
 int vt_target_at(const vt_oracle *o, const vt_task *t, const float *merit, int r);
+/* The loss z_k - z_label; cotangent [K] becomes its target. */
+vt_loss vt_target_difference(const vt_task *t, int k, float *cotangent);
 /* How many an attack takes: no more than classes - 1, one where there is a goal. */
 int vt_target_count(int asked, int classes, bool aimed);
 vt_passes vt_target_cost(int choose, const vt_cost_dims *d); /* of vt_target_merits */

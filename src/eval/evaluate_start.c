@@ -95,7 +95,7 @@ static vt_status check_attacks(const vt_eval_options *v, vt_err *e) {
         for (int k = 0; k < v->attacks[i].n_stages; k++) {
             const vt_attack_stage *s = &v->attacks[i].stages[k];
             vt_err why = {0};
-            vt_status st = s->def->check ? s->def->check(s->params, &dims, &why) : VT_OK;
+            vt_status st = vt_attack_fits(s, &dims, &why);
             if (st != VT_OK) return vt_fail(e, st, "attack %s: %s", s->def->name, why.text);
         }
     return VT_OK;

@@ -153,7 +153,7 @@ static UNUSED void rig_aim(rig *g, vt_norm norm, double eps, const float *x, int
 /* A parsed stage on the image aimed at; black-box attacks get no gradients. */
 static UNUSED vt_status rig_run(rig *g, const vt_attack_stage *s) {
     g->o.gradients_allowed = s->def->white_box;
-    if (s->def->work_len && s->def->work_len(s->params, &g->t) > RIG_WORK) return VT_E_MEMORY;
+    if (vt_attack_work_len(s, &g->t) > RIG_WORK) return VT_E_MEMORY;
     return s->def->run(&g->o, s->params, &g->t);
 }
 

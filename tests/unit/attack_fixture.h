@@ -138,7 +138,7 @@ static inline vt_status bench_run_from(bench *b, const vt_attack_stage *s, bool 
     vt_task t = {.x = b->x, .n = n, .shape = b->p->shape, .classes = b->p->classes};
     t.label = b->label, t.ball = &b->ball, t.x_adv = b->x_adv;
     t.rng = (vt_rng){.seed = b->seed, .purpose = vt_rng_purpose(s->def->name), .image = b->image};
-    size_t len = s->def->work_len ? s->def->work_len(s->params, &t) : 0;
+    size_t len = vt_attack_work_len(s, &t);
     t.work = floats(len + GUARD);
     for (size_t i = 0; i < len; i++) t.work[i] = NAN;
     for (size_t i = 0; i < n; i++) b->x_adv[i] = NAN;

@@ -90,7 +90,7 @@ static vt_status check_attack(const job *j, vt_err *e) {
         vt_task dims = vt_attacker_dims(vt_config_shape(c), c->classes, NULL);
         for (int k = 0; j->a.attack && k < j->a.attack->n_stages; k++) {
             const vt_attack_stage *s = &j->a.attack->stages[k];
-            if (s->def->check) VT_TRY(s->def->check(s->params, &dims, e));
+            VT_TRY(vt_attack_fits(s, &dims, e));
             if (s->def->looks && !vt_arch_find(c->arch)->shows_attention)
                 return vt_fail(e, VT_E_USAGE, "attack %s looks at attention, which %s does not show", s->def->name,
                                j->a.subjects[i].path);

@@ -103,7 +103,7 @@ static double attack(planted *p, int label, const char *spec, vt_norm norm, doub
     vt_oracle_reset(&o, &ball, label, true);
     vt_task t = {.x = pixels, .n = N, .shape = {3, SIDE, SIDE}, .classes = p->classes, .label = label};
     t.ball = &ball, t.x_adv = x_adv;
-    t.work = calloc(a.stages[0].def->work_len(a.stages[0].params, &t) + 1, sizeof(float));
+    t.work = calloc(vt_attack_work_len(&a.stages[0], &t) + 1, sizeof(float));
     assert_non_null(t.work);
     assert_int_equal(a.stages[0].def->run(&o, a.stages[0].params, &t), VT_OK);
     free(t.work);
@@ -334,10 +334,10 @@ static void test_bad_target(void **state) {
     vt_err e = {0};
     vt_task dims = {.n = N, .classes = 10};
     assert_int_equal(vt_attack_parse(&a, "fmn:target=10", VT_LINF, &e), VT_OK);
-    assert_int_equal(a.stages[0].def->check(a.stages[0].params, &dims, &e), VT_E_USAGE);
+    assert_int_equal(vt_attack_fits(&a.stages[0], &dims, &e), VT_E_USAGE);
     assert_non_null(strstr(e.text, "0 to 9"));
     dims.classes = 11;
-    assert_int_equal(a.stages[0].def->check(a.stages[0].params, &dims, &e), VT_OK);
+    assert_int_equal(vt_attack_fits(&a.stages[0], &dims, &e), VT_OK);
     vt_attack_free(&a);
 }
 

@@ -115,7 +115,7 @@ static void shoot(fixture *f, const vt_attack *a, vt_norm norm, double eps, int 
                  .work = work,
                  .rng = {.image = (uint32_t)i, .purpose = vt_rng_purpose(a->name)}};
     const vt_attack_stage *s = &a->stages[0];
-    assert_true(s->def->work_len == NULL || s->def->work_len(s->params, &t) <= sizeof work / sizeof *work);
+    assert_true(vt_attack_work_len(s, &t) <= sizeof work / sizeof *work);
     f->o.mode = VT_ORACLE_EXHAUSTIVE;
     vt_oracle_reset(&f->o, &b, f->label[i], true);
     assert_int_equal(s->def->run(&f->o, s->params, &t), VT_OK);

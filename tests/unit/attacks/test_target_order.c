@@ -49,7 +49,7 @@ static void run_spec(bench *b, const char *spec) {
     if (vt_attack_parse(&a, spec, b->ball.norm, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(a.n_stages, 1);
     const vt_attack_stage *s = &a.stages[0];
-    b->work = realloc(b->work, s->def->work_len(s->params, &b->t) * sizeof(float));
+    b->work = realloc(b->work, vt_attack_work_len(s, &b->t) * sizeof(float));
     b->t.work = b->work;
     b->p->forwards = b->p->keeps = b->p->backwards = 0;
     vt_oracle_reset(&b->o, &b->ball, b->t.label, true);

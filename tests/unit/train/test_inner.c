@@ -75,8 +75,7 @@ static void direct(float *x_adv, const vt_model *m, const char *spec, vt_norm no
                          .purpose = vt_rng_purpose("inner") + (uint32_t)k.epoch * 2654435761u,
                          .image = (uint32_t)k.image},
                  .x_adv = x_adv};
-    size_t (*room)(const void *, const vt_task *) = a.stages[0].def->work_len;
-    t.work = calloc(room ? room(a.stages[0].params, &t) : 1, sizeof *t.work);
+    t.work = calloc(vt_attack_work_len(&a.stages[0], &t) + 1, sizeof *t.work);
     assert_non_null(t.work);
     assert_int_equal(a.stages[0].def->run(&o, a.stages[0].params, &t), VT_OK);
     free(t.work);

@@ -1,7 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-#include "attacks/noise.h"
+#include "attacks/ascent.h"
 
 #include <math.h>
+#include <string.h>
+#include "attacks/l1.h"
+
+vt_rng vt_ascent_start(const vt_task *t, int run, bool random) {
+    vt_rng rng = t->rng;
+    rng.run = (uint32_t)run;
+    if (random)
+        vt_ball_start_inside(t->ball, &rng, t->x_adv);
+    else
+        memcpy(t->x_adv, t->x, t->n * sizeof(float));
+    return rng;
+}
+
+void vt_ascent_step(const vt_task *t, float *g, double alpha, float *step) {
+    if (t->ball->norm == VT_L1) vt_l1_drop_blocked(g, t->x_adv, t->n);
+    vt_ball_step(t->ball, step, g, alpha);
+    vt_ball_move(t->ball, t->x_adv, step);
+}
 
 void vt_noise_draw(const vt_task *t, const vt_rng *r, double eps, float *u) {
     double f = eps;
