@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "attacks/requantise.h"
 #include "core/mem.h"
 
 #define VT_KIND vt_attack_def
@@ -392,7 +391,7 @@ vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt
     if (!o->eight_bit) return s->def->run(o, s->params, t);
     VT_TRY(vt_grid8_aim(o->eight_bit, t->ball));
     VT_TRY(s->def->run(o, s->params, t));
-    return vt_requantise(o, t);
+    return vt_requantise(o, &t->rng, t->x_adv);
 }
 
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {

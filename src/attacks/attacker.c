@@ -35,14 +35,13 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims) {
     return most;
 }
 
-/* How many calls of an image that stands to the end the coarse classifier answers; none where nobody would ask again.
- */
-static int64_t coarse_calls(const vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+/* How many calls of an image that stands to the end the draft answers; none where nobody would ask again. */
+static int64_t draft_calls(const vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     vt_cost_dims dims = {.classes = t->classes,
                          .layers = o->model->tokens.layers,
                          .norm = t->norm,
                          .aimed = t->goal != NULL};
-    if (!o->coarse || t->mode == VT_ORACLE_UNJUDGED) return 0;
+    if (!o->draft.classifier || t->mode == VT_ORACLE_UNJUDGED) return 0;
     vt_passes p = vt_attack_stage_cost(s, dims);
     return (int64_t)((1 - VT_FINISH) * (p.forwards + p.gradients));
 }
@@ -52,14 +51,14 @@ vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s
     o->mode = t->mode, o->eight_bit = t->eight_bit, o->open = t->open;
     vt_ball_init(&a->ball, t->norm, t->eps, t->clean, a->pixels, a->lo, a->hi);
     vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);
-    o->coarse_calls = coarse_calls(o, s, t);
+    o->draft.calls = draft_calls(o, s, t);
     if (t->goal) vt_oracle_aim(o, *t->goal);
     if (t->target) vt_oracle_target(o, t->target);
     if (!task.x) task.x = t->clean;
     task.n = dims.n, task.shape = dims.shape, task.patch = dims.patch;
     task.ball = &a->ball, task.x_adv = a->x_adv, task.work = a->work;
     vt_classifier_begin(o->model, &t->rng);
-    if (o->coarse) vt_classifier_begin(o->coarse, &t->rng);
+    if (o->draft.classifier) vt_classifier_begin(o->draft.classifier, &t->rng);
     vt_status st = vt_attack_stage_run(o, s, &task);
     bool kept = o->not_finite || (o->has_found && t->mode != VT_ORACLE_EXHAUSTIVE);
     a->at = kept ? o->found : a->x_adv;
@@ -67,5 +66,5 @@ vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s
 }
 
 const char *vt_attacker_why(const vt_oracle *o, vt_status s) {
-    return s == VT_E_MODEL && o->why.code ? o->why.text : vt_status_name(s);
+    return s == VT_E_MODEL && o->own.why.code ? o->own.why.text : vt_status_name(s);
 }

@@ -7,8 +7,8 @@
 
 #include "attacks/attack.h"
 
-/* The share of a stage's calls (vt_attack_stage_cost) that is left to the model itself where its oracle has a coarse
- * one (docs/speed.md says how it was chosen). */
+/* The share of a stage's calls (vt_attack_stage_cost) that is left to the model itself where its oracle has a draft
+ * (docs/speed.md says how it was chosen). */
 #define VT_FINISH 0.05
 
 typedef struct vt_attacker {

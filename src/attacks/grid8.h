@@ -19,7 +19,7 @@ typedef struct vt_level_move {
     uint32_t at;
 } vt_level_move;
 
-/* The points around one image, and what an attack has met there (the oracle's and vt_requantise's business). */
+/* The points around one image, and what an attack has met there (used by oracle_8bit.c). */
 typedef struct vt_grid8 {
     size_t n;
     vt_norm norm;

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle: an attack's only door to the model. Every call is counted; a call names the loss and its target vector;
- * gradients are refused to black-box attacks. It ends an image (VT_STOP) only when a query lies in ball and box, is
- * misclassified in float32, confirmed in double, and its margin exceeds the float32 noise of its own logits by
- * VT_CONFIRM_FACTOR; the attack passes the status up. Of an oracle with a goal "misclassified" means "taken for the
- * goal's class" throughout, here and in the attacks. Other modes never end an image (vt_oracle_mode). A query whose
- * logits are not finite ends an image too, with VT_E_NUMERIC. A model that fails (a device, another process) ends it
- * with VT_E_MODEL, and its sentence stays in `why`. A surrogate, where there is one, is another classifier
- * whose gradients are given instead of the model's own: an attack that transfers from it asks the model for logits
- * alone. Where there is a coarse classifier (the model with products in bfloat16), it answers in the model's place, and
- * a query that it takes for what is looked for is asked again of the model, whose answer is the one that counts, here
- * and for the attack. With `eight_bit` a query that would have ended it is rounded to 8 bits first, and what ends the
- * image is the rounded point (attacks/grid8.h), by the same rule. */
+/* The oracle: an attack's only access to the model. It counts calls, refuses gradients to black-box attacks, and judges
+ * every query: one that lies in ball and box and is misclassified, in float32 and, by more than VT_CONFIRM_FACTOR times
+ * the float noise, in double, ends the image with VT_STOP, which attacks pass on. Logits that are not finite end it
+ * with VT_E_NUMERIC, a model that fails with VT_E_MODEL. Of an oracle with a goal "misclassified" means "taken for the
+ * goal's class", here and in the attacks. Points of 8 bits: oracle_8bit.c; search by a draft: oracle_draft.c. */
 #ifndef VT_ATTACKS_ORACLE_H
 #define VT_ATTACKS_ORACLE_H
 
@@ -25,9 +18,9 @@
  * final only when its double margin is this many times the largest float32-double difference of its logits. */
 #define VT_CONFIRM_FACTOR 4.0
 
-/* Where no entry of the gradient of a softmax loss by the logits reaches this (a class leads by 32), what is left of it
- * is rounding: 1 - p is known to a hundredth, then not at all, though computed in double, and float comes to its end on
- * the way to the pixels. The margin's gradient, its direction in the limit, is given. */
+/* Where no entry of a softmax loss's gradient by the logits reaches this (a class leads by 32), the rest is rounding:
+ * 1 - p is known to a hundredth, then not at all, though computed in double, and float underflows on the way to the
+ * pixels. The margin's gradient, its direction in the limit, is given instead. */
 #define VT_VANISHED 1e-14f
 
 /* A nearer query is confirmed when it is nearer by at least a thousandth: a double forward costs several float ones. */
@@ -37,10 +30,9 @@
 typedef enum vt_oracle_mode {
     VT_ORACLE_SEARCH,     /* it may end the image */
     VT_ORACLE_EXHAUSTIVE, /* never: the attack's last point is its answer, though better queries are kept */
-    VT_ORACLE_CLOSEST, /* never: of those that would have ended it the nearest to the ball's centre is kept, for curves
-                          of accuracy over eps */
-    VT_ORACLE_UNJUDGED /* nobody asks whether an image is broken (training, papers' evaluators): nothing is kept, and
-                          logits that nobody reads are not computed */
+    VT_ORACLE_CLOSEST,    /* never: of those that would have ended it the one nearest to the centre is kept (curves) */
+    VT_ORACLE_UNJUDGED    /* never, and nothing is kept (training, papers' evaluators): logits that nobody reads are not
+                             computed */
 } vt_oracle_mode;
 
 /* What can be climbed inside a model: dx [pixels] <- the gradient of quantity k of `count` at x. */
@@ -50,41 +42,49 @@ typedef struct vt_inside {
     vt_status (*gradient)(void *self, const float *x, int k, float *dx, vt_err *e);
 } vt_inside;
 
+/* A second, cheaper classifier (the model with products in bfloat16) that searches in the model's place. */
+typedef struct vt_draft {
+    const vt_classifier *classifier; /* NULL: none */
+    int64_t calls;                   /* of an image that it answers, then the model itself; vt_oracle_reset: 0 */
+    int64_t asked_again;             /* forwards of the model at a query that the draft had answered */
+} vt_draft;
+
+/* The last call, targets of losses, scratch: for the oracle alone (the self-test borrows `label`). */
+typedef struct vt_oracle_own {
+    float *z;                /* [K] its logits */
+    float *x;                /* [n] its input, where has_x: a gradient there needs no second forward */
+    const vt_classifier *by; /* who answered */
+    bool has_x;
+    vt_err why;              /* of a call that gave VT_E_MODEL: the model's own sentence */
+    float *label, *goal;     /* [K] the label's one-hot vector or what vt_oracle_target set; the goal's */
+    float *z_surrogate, *dz; /* [K] */
+    double *z64;             /* [votes, K] */
+} vt_oracle_own;
+
+/* surrogate to draft, mode, open, eight_bit and interrupt are set after opening; none of the first three: NULL. */
 typedef struct vt_oracle {
     const vt_classifier *model;
-    const vt_classifier *surrogate; /* of the same classes and pixels, set after opening; NULL: none */
-    const vt_inside *inside;        /* set after opening; NULL: nothing is shown */
-    const vt_classifier *coarse;    /* searches in the model's place, set after opening; NULL: none */
-    int64_t coarse_calls;           /* so many calls of an image, then the model itself; vt_oracle_reset: 0 */
+    const vt_classifier *surrogate; /* of the same classes and pixels: its gradients are given beside the model's */
+    const vt_inside *inside;
+    vt_draft draft;
     const vt_ball *ball;
     int label;
     int goal; /* the class that alone ends an image (vt_oracle_aim); -1: any but the label */
     bool gradients_allowed;
-    vt_oracle_mode mode;       /* set after opening; SEARCH then */
-    const unsigned char *open; /* goes with every loss that vt_oracle_loss makes (vt_loss.open) */
-    vt_grid8 *eight_bit; /* the 8-bit threat around this image; NULL: any float counts. vt_oracle_reset leaves it */
+    vt_oracle_mode mode;                    /* SEARCH at first */
+    const unsigned char *open;              /* goes with every loss that vt_oracle_loss makes (vt_loss.open) */
+    vt_grid8 *eight_bit;                    /* the 8-bit threat around this image; NULL: any float counts */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
                           the surrogate's and those of what is inside among them */
     int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
-    int64_t confirmations; /* double forwards of the stop rule */
-    int64_t asked_again;   /* of the forwards those of the model at a query that the coarse one had answered */
-    float *found;          /* [n] in-ball query misclassified in float32, of the largest margin so far; closest: the
-                              nearest of those confirmed; eight_bit (searching): the grid point of the largest */
+    float *found;      /* [n] in-ball query misclassified in float32, of the largest margin so far; CLOSEST: the nearest
+                          of those confirmed; eight_bit (SEARCH): the grid point of the largest */
+    double found_value; /* of found: its margin; CLOSEST: its distance in the ball's norm */
     bool has_found;
     bool not_finite; /* a query's logits were not; found is that query where nothing was found before */
-    float found_margin;
-    double found_distance; /* closest: of found, in the ball's norm */
-    /* buffers: one-hot label [K], logits [K] float and double, last kept input [n] */
-    float *z_surrogate;
-    float *target, *z, *kept; /* target: the label's one-hot vector, or what vt_oracle_target set */
-    float *aim;               /* [K] the goal's one-hot vector */
-    float *dz;
-    double *z64;
-    bool has_kept;
-    const vt_classifier *kept_by; /* whose call that was */
-    vt_err why;                   /* of a call that gave VT_E_MODEL: the model's own sentence */
+    vt_oracle_own own;
 } vt_oracle;
 
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);
@@ -123,10 +123,6 @@ vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_lo
 static inline int vt_oracle_inside_count(const vt_oracle *o) { return o->inside ? o->inside->count : 0; }
 vt_status vt_oracle_inside_gradient(vt_oracle *o, const float *x, int k, float *dx);
 
-/* eight_bit: one forward at the grid point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same
- * point is likely to follow. */
-vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin);
-
 /* mean [side*side]: the attention of a block to every patch at x (vt_tokens.mean). One forward, unless x is the point
  * evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked at. */
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean);
@@ -140,5 +136,38 @@ vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
  * inside the ball. Unjudged: when it is `broken` in the attack's own view, which is all there is. Searching it may not:
  * the oracle itself ends the image, when the point is good enough. */
 bool vt_oracle_may_end(const vt_oracle *o, bool broken);
+
+/* ---- oracle_8bit.c: with eight_bit a query that would end the image is rounded to 8 bits first, and what ends the
+ * image is the rounded point (attacks/grid8.h), by the same rule ---- */
+
+/* One forward at the grid point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same point is
+ * likely to follow. */
+vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin);
+
+enum {
+    VT_REQUANTISE_DRAWS = 4,     /* roundings drawn */
+    VT_REQUANTISE_GRADIENTS = 30 /* of all climbs of one repair */
+};
+/* The end of an attack, when a float point is misclassified but its nearest rounding is not: other roundings are tried
+ * (away from the clean image, and random ones), and attacks that may see gradients climb from grid point to grid point.
+ * All of it counts as the attack's own work; VT_STOP as every query. In the end x_adv [n], the attack's last iterate,
+ * is a grid point: the best one met, unless searching its own rounding. attack: its key. */
+vt_status vt_requantise(vt_oracle *o, const vt_rng *attack, float *x_adv);
+
+/* ---- between the oracle's files ---- */
+
+bool vt_all_finite(const float *v, int n);
+/* o->own <- the answer at x, not counted and not judged; z [K] may be NULL. keep: as vt_oracle_levels. */
+vt_status vt_oracle_forward(vt_oracle *o, const float *x, float *z, bool keep);
+/* The draft's part of it: o->own.z and .by. A query that the draft takes for what is looked for is asked again of the
+ * model, whose answer is the one that counts, here and for the attack. */
+vt_status vt_draft_answer(vt_oracle *o, const float *x, bool keep);
+/* x is misclassified and lies in the threat. */
+vt_status vt_oracle_keep(vt_oracle *o, const float *x, float margin);
+/* x is misclassified in the float ball: worth a try in 8 bits if it is the best so far. o->own is another point's
+ * afterwards, and nothing is kept. */
+vt_status vt_oracle_try_rounded(vt_oracle *o, const float *x, float margin);
+/* Ends the image: no attack knows its way from here. */
+vt_status vt_oracle_fail_not_finite(vt_oracle *o, const float *x);
 
 #endif

@@ -23,7 +23,7 @@
 
 /* One thread's share: the oracle that attacks call, on a random image. */
 typedef struct bench_thread {
-    vt_classifier model, coarse;
+    vt_classifier model, draft;
     vt_oracle oracle, search; /* search: on the products of --search */
     vt_ball ball;
     float *x, *lo, *hi, *dx, *a, *b, *c;
@@ -46,7 +46,7 @@ typedef struct bench {
 
 static void close_thread(bench_thread *l) {
     vt_oracle_close(&l->oracle), vt_oracle_close(&l->search);
-    vt_classifier_close(&l->model), vt_classifier_close(&l->coarse);
+    vt_classifier_close(&l->model), vt_classifier_close(&l->draft);
     vt_session_close_f32(l->session);
     free(l->batch), free(l->dz), free(l->grad);
     free(l->x), free(l->lo), free(l->hi), free(l->dx), free(l->a), free(l->b), free(l->c);
@@ -84,9 +84,9 @@ static vt_status open_thread(bench_thread *l, const vt_model *m, int index, vt_e
 
 static vt_status open_search(bench_thread *l, const vt_subject *s, vt_err *e) {
     vt_engine n;
-    VT_TRY(vt_subject_coarse_engine(&n, s, 1, e));
-    VT_TRY(vt_classifier_of(&l->coarse, &n, e));
-    VT_TRY(vt_oracle_open(&l->search, &l->coarse, e));
+    VT_TRY(vt_subject_draft_engine(&n, s, 1, e));
+    VT_TRY(vt_classifier_of(&l->draft, &n, e));
+    VT_TRY(vt_oracle_open(&l->search, &l->draft, e));
     l->search.mode = VT_ORACLE_UNJUDGED;
     vt_oracle_reset(&l->search, &l->ball, 0, true);
     return VT_OK;

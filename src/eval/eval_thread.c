@@ -10,7 +10,7 @@ static void worker_close(vt_worker *w) {
     vt_sensor_sessions_close(w->inside.self);
     vt_attacker_close(&w->attacker);
     vt_grid8_close(&w->grid);
-    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate), vt_classifier_close(&w->coarse);
+    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate), vt_classifier_close(&w->draft);
     free(w->x), free(w->z), free(w->z64);
     memset(w, 0, sizeof *w);
 }
@@ -35,8 +35,8 @@ static vt_status worker_open(vt_worker *w, const vt_eval_options *v, const vt_ev
         w->oracle.inside = &w->inside;
     }
     if (s->search) {
-        VT_TRY(vt_subject_seat(&w->coarse, s, NULL, c->batchers[c->n_batchers - 1], slot, e));
-        w->oracle.coarse = &w->coarse;
+        VT_TRY(vt_subject_seat(&w->draft, s, NULL, c->batchers[c->n_batchers - 1], slot, e));
+        w->oracle.draft.classifier = &w->draft;
     }
     size_t k = (size_t)dims.classes;
     w->x = vt_alloc(dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
@@ -60,7 +60,7 @@ vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_options *v, vt_er
     VT_TRY(add_network(c, s, NULL, e));
     if (vt_eval_transfers(v)) VT_TRY(add_network(c, s, s->surrogate, e));
     if (s->search) {
-        VT_TRY(vt_subject_coarse(&c->batchers[c->n_batchers], s, batch, c->pool, e));
+        VT_TRY(vt_subject_draft(&c->batchers[c->n_batchers], s, batch, c->pool, e));
         c->n_batchers++;
     }
     for (int i = 0; i < batch; i++) VT_TRY(worker_open(&c->workers[i], v, c, i, e));

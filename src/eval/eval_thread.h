@@ -8,7 +8,7 @@
 
 /* What attacks one image at a time: a classifier, an oracle and buffers. Made once, used for every image. */
 typedef struct vt_worker {
-    vt_classifier model, surrogate, coarse;
+    vt_classifier model, surrogate, draft;
     vt_oracle oracle;
     vt_attacker attacker;
     vt_inside inside; /* of the model, where an attack climbs it */

@@ -55,7 +55,7 @@ static size_t network_bytes(const vt_model *m, const vt_remote *r) {
 }
 
 /* What searches in the judged network's place, where something does. */
-static size_t coarse_bytes(const vt_subject *s) {
+static size_t draft_bytes(const vt_subject *s) {
     const vt_products by = {0};
     return s->search ? vt_session_bytes_by_f32(s->model, 1, VT_GRAD_INPUT, &by) : 0;
 }
@@ -72,7 +72,7 @@ size_t vt_eval_bytes(const vt_eval_options *v) {
                                                     : v->subject->surrogate ? v->subject->surrogate
                                                                             : m;
     size_t each = (vt_eval_work(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
-    each += network_bytes(m, v->subject->remote) + coarse_bytes(v->subject);
+    each += network_bytes(m, v->subject->remote) + draft_bytes(v->subject);
     if (other) each += network_bytes(other, other == m ? NULL : v->subject->surrogate_remote);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
     size_t points = vt_eval_climbs(v) ? (size_t)vt_sensor_points(m) : 0; /* each at most as much as the model */

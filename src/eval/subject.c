@@ -141,15 +141,15 @@ vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model
     return vt_batcher_open(g, &n, pool, e);
 }
 
-vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e) {
+vt_status vt_subject_draft_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e) {
     const vt_products by = {.native = s->search == VT_PRODUCTS_BF16, .packed = s->packed};
     return vt_engine_open_by(n, s->model, rows, false, &by, e);
 }
 
-vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e) {
+vt_status vt_subject_draft(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e) {
     vt_engine n;
     *g = NULL;
-    VT_TRY(vt_subject_coarse_engine(&n, s, rows, e));
+    VT_TRY(vt_subject_draft_engine(&n, s, rows, e));
     return vt_batcher_open(g, &n, pool, e);
 }
 

@@ -65,8 +65,8 @@ vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model
                              vt_err *e);
 /* The judged network as attacks search it, for s->search: in float alone, with other products; as an engine, and as
  * classifiers that wait together. */
-vt_status vt_subject_coarse_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e);
-vt_status vt_subject_coarse(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e);
+vt_status vt_subject_draft_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e);
+vt_status vt_subject_draft(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e);
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e);
 /* What a forward and a gradient cost: in FLOP; of a model in another process nobody knows, and one gradient counts as

@@ -13,7 +13,7 @@
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
 static float margin_gradient(vt_selftest_worker *g, const float *x, float *dx) {
-    float value, *target = g->model.o.target;
+    float value, *target = g->model.o.own.label;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[g->label] = 1;
     vt_selftest_worker_logits(g, &g->model.c, x, g->z, true);
@@ -34,7 +34,7 @@ static void zero_losses(vt_selftest_worker *g, vt_direct *d) {
     int other = vt_runner_up(g->z, g->classes, g->label);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
-        vt_loss loss = {.kind = kinds[i], .target = g->model.o.target, .other = other};
+        vt_loss loss = {.kind = kinds[i], .target = g->model.o.own.label, .other = other};
         vt_selftest_worker_backward(g, &g->model.c, &loss, &value, g->dy);
         g->gradients += 0.5; /* the forward is there already */
         d->zero[kinds[i]] = all_zero(g->dy, g->pixels);

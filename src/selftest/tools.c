@@ -173,7 +173,7 @@ double vt_logit_difference(vt_selftest_worker *g, const float *x, int a, int b, 
     vt_selftest_worker_logits(g, &g->model.c, x, g->z, dx != NULL);
     double d = (double)g->z[a] - (double)g->z[b];
     if (!dx) return d;
-    float value, *target = g->model.o.target;
+    float value, *target = g->model.o.own.label;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[a] = 1, target[b] = -1;
     vt_selftest_worker_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);

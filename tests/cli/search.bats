@@ -9,9 +9,9 @@ RUN=(--data "$SHAPES" --images 0:12 --eps 2/255 --attack apgd-ce:steps=20 --atta
 
 setup_file() {
     load helpers
-    export PLAIN=$BATS_FILE_TMPDIR/plain COARSE=$BATS_FILE_TMPDIR/coarse
+    export PLAIN=$BATS_FILE_TMPDIR/plain DRAFT=$BATS_FILE_TMPDIR/draft
     "$VITRINE" eval "$M" "${RUN[@]}" --out "$PLAIN" >/dev/null
-    "$VITRINE" eval "$M" "${RUN[@]}" --search bf16-emulated --threads 2 --out "$COARSE" >/dev/null
+    "$VITRINE" eval "$M" "${RUN[@]}" --search bf16-emulated --threads 2 --out "$DRAFT" >/dev/null
 }
 
 # What multiplies bfloat16 here, as bench says it: empty where nothing does.
@@ -49,26 +49,26 @@ hardware() { "$VITRINE" bench "$M" --ms 10 --threads 1 | sed -n 's/^bfloat16 (--
 
 @test "the emulation depends on neither threads nor batch" {
     good eval "$M" "${RUN[@]}" --search bf16-emulated --threads 1 --out one
-    for f in $DETERMINISTIC; do cmp "one/$f" "$COARSE/$f"; done
+    for f in $DETERMINISTIC; do cmp "one/$f" "$DRAFT/$f"; done
     good eval "$M" "${RUN[@]}" --search bf16-emulated --threads 1 --batch 5 --out five
     for run in one five; do tail -n +2 "$run/ledger.jsonl" | jq -c 'del(.check)' >"$run.lines"; done
     cmp one.lines five.lines
 }
 
 @test "header and every report name it, float32 proves what it found" {
-    [ "$(head -n 1 "$COARSE/ledger.jsonl" | jq -r .search)" = bf16-emulated ]
-    [ "$(jq -r .search "$COARSE/results.json")" = bf16-emulated ]
-    grep -q "searched in bf16-emulated" "$COARSE/table.md"
-    grep -q "searched in bf16-emulated" "$COARSE/table.tex"
-    grep -q "bf16-emulated" "$COARSE/table.csv"
-    [ "$(jq -r '.search.asked, .search.used' "$COARSE/run.json" | paste -sd ' ')" = "bf16-emulated bf16-emulated" ]
-    good verify "$COARSE"
+    [ "$(head -n 1 "$DRAFT/ledger.jsonl" | jq -r .search)" = bf16-emulated ]
+    [ "$(jq -r .search "$DRAFT/results.json")" = bf16-emulated ]
+    grep -q "searched in bf16-emulated" "$DRAFT/table.md"
+    grep -q "searched in bf16-emulated" "$DRAFT/table.tex"
+    grep -q "bf16-emulated" "$DRAFT/table.csv"
+    [ "$(jq -r '.search.asked, .search.used' "$DRAFT/run.json" | paste -sd ' ')" = "bf16-emulated bf16-emulated" ]
+    good verify "$DRAFT"
     # other points than float32's search found, or other counts: it did search otherwise
-    never cmp -s <(tail -n +2 "$COARSE/ledger.jsonl" | jq -c '[.image, .entry, .margin]') <(tail -n +2 "$PLAIN/ledger.jsonl" | jq -c '[.image, .entry, .margin]')
+    never cmp -s <(tail -n +2 "$DRAFT/ledger.jsonl" | jq -c '[.image, .entry, .margin]') <(tail -n +2 "$PLAIN/ledger.jsonl" | jq -c '[.image, .entry, .margin]')
     for k in 0 1 2; do # the same clean verdicts; of attacks at most one image more stands
-        coarse=$(jq -s --argjson k $k '[.[] | select(.entry == $k and (.status == "robust" or .status == "correct"))] | length' "$COARSE/ledger.jsonl")
+        draft=$(jq -s --argjson k $k '[.[] | select(.entry == $k and (.status == "robust" or .status == "correct"))] | length' "$DRAFT/ledger.jsonl")
         plain=$(jq -s --argjson k $k '[.[] | select(.entry == $k and (.status == "robust" or .status == "correct"))] | length' "$PLAIN/ledger.jsonl")
-        [ "$coarse" -le $((plain + (k > 0))) ]
+        [ "$draft" -le $((plain + (k > 0))) ]
     done
 }
 
@@ -79,15 +79,15 @@ hardware() { "$VITRINE" bench "$M" --ms 10 --threads 1 | sed -n 's/^bfloat16 (--
     bad 2 "search" -- eval "$M" "${RUN[@]}" --out r --resume --allow-mixed
     cmp r/ledger.jsonl before
     good eval "$M" "${RUN[@]}" --search bf16-emulated --out r --resume
-    bad 2 "search" -- merge "$PLAIN" "$COARSE" --out m
+    bad 2 "search" -- merge "$PLAIN" "$DRAFT" --out m
 }
 
 @test "compare takes runs of different searches and names them" {
-    good compare "$PLAIN" "$COARSE"
+    good compare "$PLAIN" "$DRAFT"
     says "(searched in bf16-emulated)" "different precisions"
-    good compare "$COARSE" "$COARSE"
+    good compare "$DRAFT" "$DRAFT"
     [[ $output != *"different precisions"* ]]
-    good compare "$PLAIN" "$COARSE" --json
+    good compare "$PLAIN" "$DRAFT" --json
     [ "$(jq -r '.pairs[0].searched | join(" ")' <<<"$output")" = "float32 bf16-emulated" ]
     good compare "$PLAIN" "$PLAIN"
     [[ $output != *searched* ]]

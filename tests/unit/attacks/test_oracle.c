@@ -247,27 +247,27 @@ static void test_fab_two_steps(void **state) {
 }
 
 /* A second toy that searches in the first one's place. */
-typedef struct coarse_scene {
+typedef struct draft_scene {
     scene s;
     toy t;
     vt_classifier c;
-} coarse_scene;
+} draft_scene;
 
-static void coarse_open(coarse_scene *s, int64_t calls) {
+static void draft_open(draft_scene *s, int64_t calls) {
     scene_open(&s->s, VT_LINF, 0.1);
     memset(&s->t, 0, sizeof s->t);
     s->c = s->s.c;
     s->c.self = &s->t, s->c.logits64 = NULL; /* nobody may ask it for a verdict */
     s->s.t.b[2] = s->t.b[2] = -9;
-    s->s.o.coarse = &s->c, s->s.o.coarse_calls = calls;
+    s->s.o.draft.classifier = &s->c, s->s.o.draft.calls = calls;
 }
 
-/* What the coarse classifier takes for misclassified is asked again, and the model's answer counts: it alone ends the
+/* What the draft takes for misclassified is asked again, and the model's answer counts: it alone ends the
  * image, and is what the attack hears. A forward that was asked again is counted. */
 static void test_asked_again(void **state) {
     (void)state;
     static const struct {
-        double coarse, model; /* margins of class 1 over the label */
+        double draft, model; /* margins of class 1 over the label */
         bool outside;
         vt_status status;
         bool found;
@@ -279,39 +279,39 @@ static void test_asked_again(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++)
         for (int gradient = 0; gradient < 2; gradient++) {
-            coarse_scene c;
+            draft_scene c;
             vt_oracle *o = &c.s.o;
             float x[N], z[K], value, dx[N];
-            coarse_open(&c, 100);
-            c.t.b[1] = cases[i].coarse, c.s.t.b[1] = cases[i].model;
+            draft_open(&c, 100);
+            c.t.b[1] = cases[i].draft, c.s.t.b[1] = cases[i].model;
             memcpy(x, c.s.x, sizeof x);
             x[3] = cases[i].outside ? 0.61f : 0.59f;
             vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
             vt_status got = gradient ? vt_oracle_gradient(o, x, &ce, z, &value, dx) : vt_oracle_logits(o, x, z);
             if (got != cases[i].status) fail_msg("case %zu: status %d", i, got);
             assert_int_equal(o->has_found, cases[i].found);
-            assert_int_equal(o->asked_again, cases[i].asked);
+            assert_int_equal(o->draft.asked_again, cases[i].asked);
             assert_int_equal(o->forwards, cases[i].asked + !gradient);
             assert_int_equal(o->gradients, gradient);
             assert_int_equal(c.t.calls, 1);
             assert_int_equal(c.s.t.calls, cases[i].asked);
-            assert_true(z[1] == (float)(cases[i].asked ? cases[i].model : cases[i].coarse));
+            assert_true(z[1] == (float)(cases[i].asked ? cases[i].model : cases[i].draft));
             vt_oracle_close(o);
         }
 }
 
 /* Gradients are those of whoever was asked, also at a point that was asked again meanwhile. */
-static void test_coarse_gradient(void **state) {
+static void test_draft_gradient(void **state) {
     (void)state;
-    coarse_scene c;
+    draft_scene c;
     float value, dx[N];
-    coarse_open(&c, 100);
+    draft_open(&c, 100);
     for (int i = 0; i < N; i++) c.t.w[1][i] = 3, c.s.t.w[1][i] = 5;
     c.t.b[1] = 1 - 0.5 * N * 3, c.s.t.b[1] = -1 - 0.5 * N * 5;
     vt_oracle *o = &c.s.o;
     vt_loss margin = vt_oracle_loss(o, VT_LOSS_MARGIN);
     assert_int_equal(vt_oracle_logits_first(o, c.s.x, NULL), VT_OK);
-    assert_int_equal(o->asked_again, 1);
+    assert_int_equal(o->draft.asked_again, 1);
     assert_int_equal(vt_oracle_gradient(o, c.s.x, &margin, NULL, &value, dx), VT_OK);
     for (int i = 0; i < N; i++) assert_true(dx[i] == 3);
     assert_int_equal(c.t.calls, 1); /* it was kept */
@@ -321,8 +321,8 @@ static void test_coarse_gradient(void **state) {
 /* After so many calls, those asked again left out, the model itself is asked. */
 static void test_finish(void **state) {
     (void)state;
-    coarse_scene c;
-    coarse_open(&c, 3);
+    draft_scene c;
+    draft_open(&c, 3);
     c.t.b[1] = 0.1, c.s.t.b[1] = -0.1; /* always asked again */
     for (int i = 0; i < 5; i++) {
         c.s.x[0] = 0.5f + 0.01f * (float)i;
@@ -332,15 +332,15 @@ static void test_finish(void **state) {
     assert_int_equal(c.s.t.calls, 5);
     assert_int_equal(c.s.o.forwards, 8);
     vt_oracle_reset(&c.s.o, &c.s.ball, 0, true);
-    assert_int_equal(c.s.o.coarse_calls, 0);
+    assert_int_equal(c.s.o.draft.calls, 0);
     vt_oracle_close(&c.s.o);
 }
 
 /* Where its logits are not finite the model goes on alone, and the image stands. */
-static void test_coarse_not_finite(void **state) {
+static void test_draft_not_finite(void **state) {
     (void)state;
-    coarse_scene c;
-    coarse_open(&c, 100);
+    draft_scene c;
+    draft_open(&c, 100);
     c.t.b[1] = NAN, c.s.t.b[1] = -1;
     assert_int_equal(vt_oracle_logits(&c.s.o, c.s.x, NULL), VT_OK);
     assert_false(c.s.o.not_finite);
@@ -350,16 +350,16 @@ static void test_coarse_not_finite(void **state) {
     vt_oracle_close(&c.s.o);
 }
 
-/* Of a stage's calls the coarse classifier answers nineteen twentieths; of a paper's evaluator, where nobody would ask
+/* Of a stage's calls the draft answers nineteen twentieths; of a paper's evaluator, where nobody would ask
  * again, none. */
 static void test_share(void **state) {
     (void)state;
     for (int judged = 0; judged < 2; judged++) {
-        coarse_scene c;
+        draft_scene c;
         vt_attack a;
         vt_attacker w;
         vt_err e = {0};
-        coarse_open(&c, 0);
+        draft_open(&c, 0);
         c.t.b[1] = c.s.t.b[1] = -1;
         assert_int_equal(vt_attack_parse(&a, "square:queries=100", VT_LINF, &e), VT_OK);
         assert_int_equal(vt_attacker_open(&w, c.s.task.shape, vt_attacker_work(&a, &c.s.task), &e), VT_OK);
@@ -380,8 +380,8 @@ int main(void) {
         cmocka_unit_test(test_stop),         cmocka_unit_test(test_vanished),
         cmocka_unit_test(test_step),         cmocka_unit_test(test_gradient_beyond_float),
         cmocka_unit_test(test_pgd_restarts), cmocka_unit_test(test_fab_two_steps),
-        cmocka_unit_test(test_asked_again),  cmocka_unit_test(test_coarse_gradient),
-        cmocka_unit_test(test_finish),       cmocka_unit_test(test_coarse_not_finite),
+        cmocka_unit_test(test_asked_again),  cmocka_unit_test(test_draft_gradient),
+        cmocka_unit_test(test_finish),       cmocka_unit_test(test_draft_not_finite),
         cmocka_unit_test(test_share),
     };
     return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);

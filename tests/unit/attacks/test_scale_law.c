@@ -132,7 +132,7 @@ static void scene_open(scene *s, int classes) {
             b->o.mode = VT_ORACLE_CLOSEST;
             breaks(b, &a.stages[0], how, 1000, s->x[i], s->label[i], SIDE);
             assert_true(b->o.has_found);
-            s->distance[norm][i] = b->o.found_distance;
+            s->distance[norm][i] = b->o.found_value;
             b->o.mode = VT_ORACLE_SEARCH;
             vt_attack_free(&a);
         }

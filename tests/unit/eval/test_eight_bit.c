@@ -3,7 +3,6 @@
  * that it is known whether there is an adversarial one; and what is counted, kept and repeated. */
 #include "attack_fixture.h"
 
-#include "attacks/requantise.h"
 #include "eval/verify.h"
 
 enum { SIDE = 8, N = 3 * SIDE * SIDE };
@@ -143,7 +142,7 @@ static bool check_repair(vt_norm norm, double eps, uint64_t k, bool black_box) {
     assert_int_equal(s.b.o.forwards, 2);
     assert_true(s.l.point_margin < 0);
     s.b.o.gradients_allowed = !black_box;
-    vt_status st = vt_requantise(&s.b.o, &s.t);
+    vt_status st = vt_requantise(&s.b.o, &s.t.rng, s.t.x_adv);
     if (!black_box) {
         assert_int_equal(st, VT_STOP);
         assert_true(margin(&s, s.b.o.found) > 0);
@@ -208,7 +207,7 @@ static void test_one_level(void **state) {
         set_margin(&s, best, exists ? 1e-4 : -1e-4);
         assert_true(vt_ball_contains(&s.b.ball, more) && margin(&s, more) > 1e-3);
         vt_status st = vt_oracle_logits(&s.b.o, more, z);
-        if (st == VT_OK) st = vt_requantise(&s.b.o, &s.t);
+        if (st == VT_OK) st = vt_requantise(&s.b.o, &s.t.rng, s.t.x_adv);
         assert_int_equal(st, exists ? VT_STOP : VT_OK);
         assert_int_equal(s.b.o.has_found, exists);
         if (exists) assert_memory_equal(s.b.o.found, best, sizeof best);
@@ -233,15 +232,14 @@ static void test_counts(void **state) {
     vt_loss loss = vt_oracle_loss(&s.b.o, VT_LOSS_MARGIN);
     assert_int_equal(vt_oracle_gradient(&s.b.o, v, &loss, z, &value, dx), VT_OK);
     assert_true(z[1] > z[0] && value == z[1] - z[0]); /* of v, not of its rounding */
-    assert_true(s.p.forwards == 2 && s.b.o.forwards == 1 && s.b.o.gradients == 1 && !s.b.o.has_kept);
+    assert_true(s.p.forwards == 2 && s.b.o.forwards == 1 && s.b.o.gradients == 1 && !s.b.o.own.has_x);
     for (size_t i = 0; i < N; i++) assert_true(fabs((double)dx[i] - s.w[i]) <= 1e-6); /* float32 of a weight below 8 */
     assert_int_equal(vt_oracle_gradient(&s.b.o, v, &loss, z, &value, dx), VT_OK);
     assert_true(s.p.forwards == 3 && s.b.o.forwards == 1 && s.b.o.gradients == 2); /* no better: not rounded again */
     v[0] += s.w[0] > 0 ? 1e-4f : -1e-4f;
     assert_int_equal(vt_oracle_attention(&s.b.o, v, 0, mean), VT_OK);
     assert_true(s.p.forwards == 6 && s.b.o.forwards == 4); /* v, its rounding, and v again to look at */
-    assert_true(s.b.o.has_kept && !memcmp(s.b.o.kept, v, sizeof v));
-    assert_int_equal(s.b.o.confirmations, 0);
+    assert_true(s.b.o.own.has_x && !memcmp(s.b.o.own.x, v, sizeof v));
     assert_int_equal(s.p.forwards64, 0);
     linear_close(&s);
 }
@@ -258,7 +256,6 @@ static void test_totals(void **state) {
         set_margin(&s, s.b.x, -0.05 * (double)(k + 1));
         vt_status st = run(&s, specs[k % COUNT(specs)]);
         assert_int_equal(s.b.o.gradients, s.p.backwards);
-        assert_int_equal(s.b.o.confirmations, s.p.forwards64);
         assert_in_range(s.p.forwards, s.b.o.forwards, s.b.o.forwards + s.b.o.gradients);
         assert_eight_bit(&s, st == VT_STOP ? s.b.o.found : s.b.x_adv);
         linear_close(&s);
@@ -281,7 +278,7 @@ static void test_unconfirmed(void **state) {
     set_margin(&s, s.b.x, -gain - 0.1);
     s.p.watch = unsure;
     assert_int_equal(run(&s, "pgd:steps=3"), VT_OK);
-    assert_true(s.b.o.has_found && s.b.o.confirmations > 0);
+    assert_true(s.b.o.has_found && s.p.forwards64 > 0);
     assert_eight_bit(&s, s.b.o.found);
     s.p.watch = NULL;
     assert_true(margin(&s, s.b.o.found) < 0);

@@ -1,24 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-#include "attacks/requantise.h"
-
+/* The oracle's 8-bit threat: queries rounded to the grid, and the search for a rounding that stays misclassified. */
 #include <math.h>
 #include <string.h>
+#include "attacks/oracle.h"
+
+vt_status vt_oracle_try_rounded(vt_oracle *o, const float *x, float margin) {
+    vt_grid8 *l = o->eight_bit;
+    if (l->searching || (l->has_best && !(margin > l->best_margin))) return VT_OK;
+    memcpy(l->best, x, l->n * sizeof(float));
+    l->has_best = true, l->best_margin = margin;
+    vt_grid8_round(l, l->q, x, VT_ROUND_NEAREST, NULL);
+    return vt_oracle_levels(o, l->q, false, &margin);
+}
+
+vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin) {
+    vt_grid8 *l = o->eight_bit;
+    vt_grid8_floats(l, l->x, q);
+    VT_TRY(vt_oracle_forward(o, l->x, NULL, keep));
+    o->forwards++;
+    if (!vt_all_finite(o->own.z, o->model->classes)) return vt_oracle_fail_not_finite(o, l->x);
+    *margin = vt_oracle_margin(o, o->own.z);
+    if (!l->has_point || *margin > l->point_margin) {
+        memmove(l->point, q, l->n);
+        l->has_point = true, l->point_margin = *margin;
+    }
+    return vt_oracle_reached(o, o->own.z) && vt_grid8_contains(l, q) ? vt_oracle_keep(o, l->x, *margin) : VT_OK;
+}
 
 /* The draws' own key: the attack's, under another purpose. */
-static vt_rng draw_key(const vt_task *t, int k) {
-    vt_rng r = t->rng;
+static vt_rng draw_key(const vt_rng *attack, int k) {
+    vt_rng r = *attack;
     r.purpose += vt_rng_purpose("8-bit rounding");
     r.run = 0, r.step = (uint32_t)k;
     return r;
 }
 
-static vt_status other_roundings(vt_oracle *o, const vt_task *t) {
+static vt_status other_roundings(vt_oracle *o, const vt_rng *attack) {
     vt_grid8 *l = o->eight_bit;
     float margin;
     vt_grid8_round(l, l->q, l->best, VT_ROUND_AWAY, NULL);
     VT_TRY(vt_oracle_levels(o, l->q, false, &margin));
     for (int k = 0; k < VT_REQUANTISE_DRAWS; k++) {
-        vt_rng key = draw_key(t, k);
+        vt_rng key = draw_key(attack, k);
         vt_grid8_round(l, l->q, l->best, VT_ROUND_DRAWN, &key);
         VT_TRY(vt_oracle_levels(o, l->q, false, &margin));
     }
@@ -49,31 +72,31 @@ static vt_status climb_margin(vt_oracle *o, float here, float *g, int *left) {
 }
 
 /* From the best point met, then from roundings drawn anew, while there are gradients. */
-static vt_status climb_with_restarts(vt_oracle *o, const vt_task *t) {
+static vt_status climb_with_restarts(vt_oracle *o, const vt_rng *attack) {
     vt_grid8 *l = o->eight_bit;
     int left = VT_REQUANTISE_GRADIENTS;
     float margin = l->point_margin;
     memcpy(l->p, l->point, l->n);
     for (int k = VT_REQUANTISE_DRAWS; left > 0; k++) {
         VT_TRY(climb_margin(o, margin, l->slope, &left));
-        vt_rng key = draw_key(t, k);
+        vt_rng key = draw_key(attack, k);
         vt_grid8_round(l, l->p, l->best, VT_ROUND_DRAWN, &key);
         if (left > 0) VT_TRY(vt_oracle_levels(o, l->p, true, &margin));
     }
     return VT_OK;
 }
 
-vt_status vt_requantise(vt_oracle *o, const vt_task *t) {
+vt_status vt_requantise(vt_oracle *o, const vt_rng *attack, float *x_adv) {
     vt_grid8 *l = o->eight_bit;
     vt_status st = VT_OK;
     l->searching = true;
     if (o->mode == VT_ORACLE_SEARCH && l->has_best) {
-        st = other_roundings(o, t);
-        if (st == VT_OK && o->gradients_allowed) st = climb_with_restarts(o, t);
+        st = other_roundings(o, attack);
+        if (st == VT_OK && o->gradients_allowed) st = climb_with_restarts(o, attack);
     }
     l->searching = false;
     if (st != VT_OK) return st;
-    if (o->mode != VT_ORACLE_SEARCH || !l->has_point) vt_grid8_round(l, l->q, t->x_adv, VT_ROUND_NEAREST, NULL);
-    vt_grid8_floats(l, t->x_adv, o->mode != VT_ORACLE_SEARCH || !l->has_point ? l->q : l->point);
+    if (o->mode != VT_ORACLE_SEARCH || !l->has_point) vt_grid8_round(l, l->q, x_adv, VT_ROUND_NEAREST, NULL);
+    vt_grid8_floats(l, x_adv, o->mode != VT_ORACLE_SEARCH || !l->has_point ? l->q : l->point);
     return VT_OK;
 }
