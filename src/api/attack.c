@@ -149,7 +149,7 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
 static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p, vt_norm norm, vt_err *e) {
     for (int k = 0; k < n; k++) {
         vt_attack *a = &out[k];
-        VT_TRY(p->threat ? vt_attack_parse_patch(a, p->attack, e) : vt_attack_parse(a, p->attack, norm, e));
+        VT_TRY(vt_attack_parse(a, p->attack, p->threat ? VT_NORM_PATCH : norm, e));
         if (n > 1 && a->scoring != VT_SCORE_BALL)
             return vt_fail(e, VT_E_USAGE, "attack %s is scored as a paper's evaluator was: it has no 8-bit points",
                            a->name);

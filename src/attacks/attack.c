@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "attacks/attack.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,21 +99,13 @@ static vt_status split_spec(const char *spec, char name[32], const vt_attack_def
     return VT_OK;
 }
 
-/* What is attacked, as the parser wants to know it. */
-typedef struct threat {
-    vt_norm norm;
-    bool patch;
-} threat;
-
-static vt_status check_threat_support(const vt_attack_def *d, threat t, vt_err *e) {
-    if (t.patch && !(d->norms & VT_CAN_PATCH))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat patch", d->name);
-    if (!t.patch && !(d->norms & 1u << t.norm))
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support @norm %s%s%s%s", d->name, vt_norm_name(t.norm),
-                       d->norms == VT_CAN_PATCH ? " (it is for " : "",
-                       d->norms == VT_CAN_PATCH ? vt_argument("threat") : "",
-                       d->norms == VT_CAN_PATCH ? " patch:size=N)" : "");
-    return VT_OK;
+static vt_status check_threat_support(const vt_attack_def *d, vt_norm norm, vt_err *e) {
+    if (d->norms & 1u << norm) return VT_OK;
+    if (norm == VT_NORM_PATCH) return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat patch", d->name);
+    return vt_fail(e, VT_E_USAGE, "attack %s does not support @norm %s%s%s%s", d->name, vt_norm_name(norm),
+                   d->norms == VT_CAN_PATCH ? " (it is for " : "",
+                   d->norms == VT_CAN_PATCH ? vt_argument("threat") : "",
+                   d->norms == VT_CAN_PATCH ? " patch:size=N)" : "");
 }
 
 /* What every stage has besides its own options, behind them in the same memory. */
@@ -133,25 +124,25 @@ static const vt_opt share_opt =
              1, 1e-6, 1);
 
 /* Does it take steps along a gradient by vt_ball_step? */
-static bool has_floor(const vt_attack_def *d, threat t) {
-    return t.norm == VT_L2 && !t.patch && (d->white_box || d->surrogate || d->inside) && !d->minimum_norm;
+static bool has_floor(const vt_attack_def *d, vt_norm norm) {
+    return norm == VT_L2 && (d->white_box || d->surrogate || d->inside) && !d->minimum_norm;
 }
 
 /* The definition's options, under the patch threat those of the place; then, unless `told` are given and they are at
  * their defaults (not worth a word in every report), the floor and last the share. Offsets into memory where the common
  * part stands at `at`. */
 enum { MOST_OPTS = 40 };
-static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, threat t, size_t at, vt_where where,
+static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm norm, size_t at, vt_where where,
                         const common *told) {
     int n = 0;
     for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 5; o++) out[n++] = *o;
-    for (const vt_opt *o = vt_place_opts; t.patch && o->key; o++) {
+    for (const vt_opt *o = vt_place_opts; norm == VT_NORM_PATCH && o->key; o++) {
         out[n] = *o;
         out[n].offset += at + offsetof(common, place);
         if (!strcmp(o->key, "where")) out[n].preset = where;
         n++;
     }
-    if (told ? told->floor > 0 : has_floor(d, t)) out[n] = floor_opt, out[n++].offset += at;
+    if (told ? told->floor > 0 : has_floor(d, norm)) out[n] = floor_opt, out[n++].offset += at;
     if (told ? told->share < 1 : true) out[n] = share_opt, out[n++].offset += at;
     out[n] = (vt_opt){0};
 }
@@ -160,33 +151,30 @@ static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, threat t,
 static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
     bool saliency = s->place->where == VT_WHERE_SALIENCY, looks = saliency || s->place->where == VT_WHERE_ATTENTION;
     if (!looks || s->def->white_box || (saliency && s->def->surrogate)) return VT_OK;
-    if (s->def->surrogate)
-        return vt_fail(e, VT_E_USAGE,
-                       "attack %s is black-box: where must be saliency (the surrogate's), random, centre or corner",
-                       s->def->name);
-    return vt_fail(e, VT_E_USAGE, "attack %s is black-box: where must be random, centre or corner", s->def->name);
+    return vt_fail(e, VT_E_USAGE, "attack %s is black-box: where must be %srandom, centre or corner", s->def->name,
+                   s->def->surrogate ? "saliency (the surrogate's), " : "");
 }
 
 static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *extra, const vt_attack_def *whole,
-                            threat t, vt_err *e) {
+                            vt_norm norm, vt_err *e) {
     char name[32], who[48], options[360];
     const char *given;
     vt_opt opts[MOST_OPTS];
     VT_TRY(split_spec(spec, name, &s->def, &given, e));
-    VT_TRY(check_threat_support(s->def, t, e));
+    VT_TRY(check_threat_support(s->def, norm, e));
     size_t at = (s->def->params_size + 15) / 16 * 16;
     s->params = calloc(1, at + sizeof(common));
     if (!s->params) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", name);
     const common *shared = (const common *)(const void *)((char *)s->params + at);
-    if (t.patch) s->place = &shared->place;
-    all_options(opts, s->def, t, at, whole->where, NULL);
+    if (norm == VT_NORM_PATCH) s->place = &shared->place;
+    all_options(opts, s->def, norm, at, whole->where, NULL);
     vt_opt_defaults(opts, s->params);
     snprintf(who, sizeof who, "attack %s", name);
     VT_TRY(vt_opt_parse(opts, s->params, given, who, e));
     VT_TRY(vt_opt_parse(opts, s->params, extra, who, e));
-    if (t.patch) VT_TRY(place_fits(s, e));
+    if (norm == VT_NORM_PATCH) VT_TRY(place_fits(s, e));
     s->share = shared->share, s->floor = shared->floor;
-    all_options(opts, s->def, t, at, whole->where, shared);
+    all_options(opts, s->def, norm, at, whole->where, shared);
     vt_opt_text(opts, s->params, options, sizeof options);
     snprintf(s->id, sizeof s->id, "%s%s%s", name, *options ? ":" : "", options);
     return VT_OK;
@@ -223,7 +211,7 @@ static void add_name(vt_attack *a, const char *name) {
 }
 
 /* Appends what one part of a list stands for. */
-static vt_status append_stages(vt_attack *out, const char *part, threat t, vt_err *e) {
+static vt_status append_stages(vt_attack *out, const char *part, vt_norm norm, vt_err *e) {
     char name[32];
     const vt_attack_def *def;
     const char *options;
@@ -234,8 +222,8 @@ static vt_status append_stages(vt_attack *out, const char *part, threat t, vt_er
         def = whole; /* a second name of an ensemble */
     const char *self[] = {def->name, NULL};
     const char *const *list = def->stages ? def->stages : self;
-    if (t.norm == VT_L1 && !t.patch && def->stages_l1) list = def->stages_l1;
-    VT_TRY(check_threat_support(named, t, e));
+    if (norm == VT_L1 && def->stages_l1) list = def->stages_l1;
+    VT_TRY(check_threat_support(named, norm, e));
     /* an alias (one stage) hands its options on; an ensemble is a fixed thing and takes none */
     if (list[1] && *options)
         return vt_fail(e, VT_E_USAGE, "attack %s takes no options (it is defined as a whole); got '%s'", name, options);
@@ -244,7 +232,9 @@ static vt_status append_stages(vt_attack *out, const char *part, threat t, vt_er
     for (int k = 0; list[k]; k++) {
         if (out->n_stages == VT_ATTACK_STAGES)
             return vt_fail(e, VT_E_USAGE, "a list of attacks has at most %d stages", VT_ATTACK_STAGES);
-        VT_TRY(make_stage(&out->stages[out->n_stages++], list[k], options, named, t, e));
+        vt_attack_stage *s = &out->stages[out->n_stages++];
+        VT_TRY(make_stage(s, list[k], options, named, norm, e));
+        out->climbs |= s->def->inside, out->needs_surrogate |= s->def->surrogate;
     }
     return VT_OK;
 }
@@ -281,14 +271,14 @@ static vt_status set_scoring(vt_attack *a, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
+vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e) {
     memset(out, 0, sizeof *out);
     out->stages = calloc(VT_ATTACK_STAGES, sizeof *out->stages);
     vt_status st = out->stages ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
     for (bool more = true; more && st == VT_OK;) {
         size_t n = part_length(spec);
         char *part = strndup(spec, n);
-        st = part ? append_stages(out, part, t, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
+        st = part ? append_stages(out, part, norm, e) : vt_fail(e, VT_E_MEMORY, "no memory for attack %.40s", spec);
         free(part);
         more = spec[n] == '+';
         spec += n + more;
@@ -301,17 +291,10 @@ static vt_status parse(vt_attack *out, const char *spec, threat t, vt_err *e) {
     return st;
 }
 
-vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e) {
-    return parse(out, spec, (threat){.norm = norm}, e);
-}
-
-vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e) {
-    return parse(out, spec, (threat){.patch = true}, e);
-}
-
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e) {
-    *out = (vt_attack){.def = a->stages[k].def, .n_stages = 1, .stages = calloc(1, sizeof *out->stages)};
-    out->scoring = a->scoring;
+    const vt_attack_def *d = a->stages[k].def;
+    *out = (vt_attack){.def = d, .n_stages = 1, .climbs = d->inside, .needs_surrogate = d->surrogate};
+    out->scoring = a->scoring, out->stages = calloc(1, sizeof *out->stages);
     if (!out->stages) return vt_fail(e, VT_E_MEMORY, "no memory for attack %s", out->def->name);
     out->stages[0] = a->stages[k];
     a->stages[k].params = NULL;
@@ -343,21 +326,9 @@ vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *
     return vt_fail(e, VT_E_USAGE, "target=%d, but the model has the classes 0 to %d", target, dims->classes - 1);
 }
 
-bool vt_attack_needs_surrogate(const vt_attack *a) {
-    bool any = false;
-    for (int i = 0; i < a->n_stages; i++) any = any || a->stages[i].def->surrogate;
-    return any;
-}
-
-bool vt_attack_climbs(const vt_attack *a) {
-    bool any = false;
-    for (int i = 0; i < a->n_stages; i++) any = any || a->stages[i].def->inside;
-    return any;
-}
-
 /* ---- what it costs ---- */
 
-/* Of one stage; under the patch threat in every place, and once to choose the places. */
+/* Under the patch threat in every place, and once to choose the places. */
 vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
     d.patch = s->place != NULL;
     vt_passes c = s->def->cost(s->params, &d);

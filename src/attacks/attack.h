@@ -4,12 +4,12 @@
 #ifndef VT_ATTACKS_ATTACK_H
 #define VT_ATTACKS_ATTACK_H
 
+#include <math.h>
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 #include "attacks/patch.h"
 #include "attacks/scoring.h"
 #include "core/opt.h"
-#include <math.h>
 
 /* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
 enum {
@@ -19,7 +19,7 @@ enum {
     VT_CAN_L0 = 1u << VT_L0,
     /* all that are norms: steps along a gradient know nothing of l0 */
     VT_CAN_ALL = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1,
-    VT_CAN_PATCH = 1u << VT_NORM_COUNT
+    VT_CAN_PATCH = 1u << VT_NORM_PATCH
 };
 
 /* What is peculiar about an attack. The generic tests ask for the opposite of those who do not say so. */
@@ -65,8 +65,7 @@ typedef struct vt_task {
  * forward before it shares that forward: FAB takes less time than these say.) */
 typedef struct vt_passes {
     double forwards, gradients;
-    double
-        unread; /* of the forwards those whose logits the attack does not look at: without a judge they are left out */
+    double unread; /* forwards whose logits the attack does not look at: without a judge they are left out */
 } vt_passes;
 
 /* What these depend on besides an attack's options. */
@@ -77,14 +76,17 @@ typedef struct vt_cost_dims {
     bool patch; /* vt_attack_cost sets it */
 } vt_cost_dims;
 
-/* Defines an attack's `cost` as a vt_passes of its options p and the sizes d: VT_COST(params, .gradients = p->steps).
- */
+/* Defines an attack's `cost`, a vt_passes of its options p and the sizes d: VT_COST(params, .gradients = p->steps). */
 #define VT_COST(params_, ...)                                                                                          \
     static vt_passes cost(const void *options, const vt_cost_dims *d) {                                                \
         const params_ *p = options;                                                                                    \
         (void)p, (void)d;                                                                                              \
         return (vt_passes){__VA_ARGS__};                                                                               \
     }
+
+/* The end of a definition: options, run, cost, and the scratch that run takes (.images = 2, .logits = 1). */
+#define VT_ATTACK_CODE(params_, ...)                                                                                   \
+    .params_size = sizeof(params_), .opts = opts, .run = run, .cost = cost, .work = {__VA_ARGS__}
 
 /* A schedule's factor at step k: falls from 1 by half a cosine, to 0 at step `steps`. */
 static inline double vt_cosine(int k, int steps) { return (1 + cos(M_PI * k / steps)) / 2; }
@@ -98,11 +100,10 @@ typedef struct vt_attack_def {
     bool minimum_norm;                      /* looks for the nearest adversarial point, whatever the ball */
     bool looks;                             /* asks for attention: models without a view of it are refused */
     vt_where where;                         /* patch threat: what chooses the squares by default */
-    bool
-        published; /* what a paper's released code ran: scored as there (VT_SCORE_PUBLISHED), wherever its point lies */
-    bool follows_steps; /* calls the task's before_step: ARD and PRM work with it */
-    unsigned traits;    /* VT_DRAWS_NOTHING ... */
-    bool tested;        /* what it leaves is reported as robust: a run with it ends in the self-test */
+    bool published;                         /* a paper's released code: scored as there, wherever its point lies */
+    bool follows_steps;                     /* calls the task's before_step: ARD and PRM work with it */
+    unsigned traits;                        /* VT_DRAWS_NOTHING ... */
+    bool tested; /* what it leaves is reported as robust: a run with it ends in the self-test */
     size_t params_size;
     const vt_opt *opts; /* ends at key NULL */
     struct {
@@ -143,24 +144,19 @@ typedef struct vt_attack {
     char id[VT_ATTACK_STAGES * 400]; /* canonical: the stages joined by "+", which parses as a list */
     vt_attack_stage *stages;
     int n_stages;
+    bool climbs, needs_surrogate; /* a stage of it climbs what is inside the model, needs a surrogate */
     vt_scoring scoring;
 } vt_attack;
 
 /* "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a list of
- * these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the norm. */
+ * these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the norm.
+ * VT_NORM_PATCH: the patch threat, where every attack takes `where` and `places` too. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
 /* Stage k of a as an attack of its own on all images, which takes the stage's parameters with it. */
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);
 /* Why stage s cannot run as it is set with so few classes, and what it does instead; false: nothing to say. */
 bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, size_t size);
-/* The same under the patch threat, where every attack takes `where` and `places` too. */
-vt_status vt_attack_parse_patch(vt_attack *out, const char *spec, vt_err *e);
 void vt_attack_free(vt_attack *a);
-
-/* Does a stage of a climb what is inside the model? */
-bool vt_attack_climbs(const vt_attack *a);
-/* Does a stage of a need a surrogate? */
-bool vt_attack_needs_surrogate(const vt_attack *a);
 
 /* Refuses options that do not fit the model: a target class that it does not have. */
 vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *e);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* APGD on cross-entropy. */
-#include <stddef.h>
 #include "attacks/apgd.h"
 
 static const vt_opt opts[] = {VT_APGD_OPTS(1), VT_OPT_END};
@@ -16,9 +15,9 @@ const vt_attack_def vt_attack_def_apgd_ce = {
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
     .tested = true,
+    .work_len = vt_apgd_work_len,
     .params_size = sizeof(vt_apgd_params),
     .opts = opts,
-    .work_len = vt_apgd_work_len,
     .run = run,
     .cost = vt_apgd_cost,
 };

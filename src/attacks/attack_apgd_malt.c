@@ -3,13 +3,11 @@
  * other ones than APGD-T's; with ten the order alone differs. */
 #include "attacks/attack.h"
 
-static const char *const stages[] = {"apgd-t:choose=malt", NULL};
-
 const vt_attack_def vt_attack_def_apgd_malt = {
     .name = "apgd-malt",
     .summary = "apgd-t towards the classes whose boundaries are nearest to first order",
     .reference = "Melamed, Yehudai and Shamir 2024 (NeurIPS), 'MALT Powers Up Adversarial Attacks', algorithm 1",
     .norms = VT_CAN_ALL,
     .white_box = true,
-    .stages = stages,
+    .stages = (const char *const[]){"apgd-t:choose=malt", NULL},
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* APGD-T: targeted DLR towards the classes ranked 2, 3, ... by the clean logits, or in MALT's order; success is
  * untargeted. */
-#include <stddef.h>
 #include "attacks/apgd.h"
 #include "attacks/target_order.h"
 
@@ -11,10 +10,6 @@ static const vt_opt opts[] = {
     VT_CHOOSE_OPT(vt_apgd_params, VT_BY_LOGIT),
     VT_OPT_END,
 };
-
-static size_t work_len(const void *params, const vt_task *t) {
-    return vt_apgd_work_len(params, t) + vt_target_work_len(t);
-}
 
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;
@@ -49,10 +44,7 @@ const vt_attack_def vt_attack_def_apgd_t = {
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
     .tested = true,
-    .params_size = sizeof(vt_apgd_params),
-    .opts = opts,
     .dlr_classes = 4,
-    .work_len = work_len,
-    .run = run,
-    .cost = cost,
+    .work_len = vt_apgd_work_len,
+    VT_ATTACK_CODE(vt_apgd_params, .images = 1, .logits = 3),
 };

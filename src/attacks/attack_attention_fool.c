@@ -2,8 +2,6 @@
 /* Attention-Fool: the patch attack of the paper, as attention-pgd's options. */
 #include "attacks/attack.h"
 
-static const char *const stages[] = {"attention-pgd:steps=250,alpha=8/255,decay=cosine,momentum=0.9,query=class", NULL};
-
 const vt_attack_def vt_attack_def_attention_fool = {
     .name = "attention-fool",
     .summary = "attention-pgd on a patch: 250 steps from 8/255, the class token's queries to the patch's token",
@@ -12,5 +10,5 @@ const vt_attack_def vt_attack_def_attention_fool = {
     .white_box = true,
     .looks = true,
     .where = VT_WHERE_CORNER,
-    .stages = stages,
+    .stages = (const char *const[]){"attention-pgd:steps=250,alpha=8/255,decay=cosine,momentum=0.9,query=class", NULL},
 };

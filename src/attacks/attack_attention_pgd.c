@@ -3,7 +3,6 @@
  * heads that are nearest to doing so (log-sum-exp over blocks and heads). The scores are taken before the softmax,
  * whose gradient vanishes where attention is peaked. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 
@@ -109,9 +108,5 @@ const vt_attack_def vt_attack_def_attention_pgd = {
     .norms = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_PATCH,
     .white_box = true,
     .looks = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {3, 0},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 3),
 };

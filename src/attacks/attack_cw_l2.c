@@ -3,7 +3,6 @@
  * search. Constants and order of operations are their code's; the early abort looks at this image alone, theirs at the
  * batch, and where their first c is of no use for logits of this size the search begins elsewhere. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/min_norm.h"
 
@@ -126,9 +125,5 @@ const vt_attack_def vt_attack_def_cw_l2 = {
     .traits = VT_DRAWS_NOTHING | VT_ENDS_ITSELF,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {5, 2},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 5, .logits = 2),
 };

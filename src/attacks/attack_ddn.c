@@ -2,7 +2,6 @@
 /* DDN: gradient steps on cross-entropy, each put back onto a sphere whose radius shrinks while the point is adversarial
  * and grows while it is not. The last step's point is never looked at, as in the authors' code. */
 #include <math.h>
-#include <stddef.h>
 #include "attacks/min_norm.h"
 
 typedef struct params {
@@ -70,9 +69,5 @@ const vt_attack_def vt_attack_def_ddn = {
     .traits = VT_DRAWS_NOTHING,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {2, 2},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 2, .logits = 2),
 };

@@ -3,7 +3,6 @@
  * (authors', foolbox, adversarial-library) the default is foolbox's, which is the authors' clipped to [0,1]: the nine
  * classes next to the label by the clean logits, the overshoot on the whole path. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/min_norm.h"
 #include "attacks/target_order.h"
@@ -102,9 +101,5 @@ const vt_attack_def vt_attack_def_deepfool = {
     .traits = VT_DRAWS_NOTHING | VT_SHARES_FORWARDS,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {4, 4},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 4, .logits = 4),
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* FAB, untargeted: every step goes to the nearest of all K - 1 boundaries (K - 1 gradients a step). */
-#include <stddef.h>
 #include "attacks/fab.h"
 
 static const vt_opt opts[] = {VT_FAB_OPTS(1), VT_OPT_END};
@@ -18,9 +17,5 @@ const vt_attack_def vt_attack_def_fab = {
     .traits = VT_DRAWS_RESTARTS | VT_SHARES_FORWARDS,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(vt_fab_params),
-    .opts = opts,
-    .work = {6, 2},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(vt_fab_params, .images = 6, .logits = 2),
 };

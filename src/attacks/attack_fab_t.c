@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* FAB-T: one boundary at a time, towards the classes ranked 2, 3, ... by the clean logits. */
-#include <stddef.h>
 #include "attacks/fab.h"
 #include "attacks/target_order.h"
 
@@ -29,9 +28,5 @@ const vt_attack_def vt_attack_def_fab_t = {
     .traits = VT_DRAWS_RESTARTS | VT_SHARES_FORWARDS,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(vt_fab_params),
-    .opts = opts,
-    .work = {6, 3},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(vt_fab_params, .images = 6, .logits = 3),
 };

@@ -5,7 +5,6 @@
  * So a pixel moves by std * eps (a quarter of it), and all that is darker than the mean becomes the mean, all that is
  * brighter than mean + std becomes mean + std, adversarial or not. Its point, in pixels again, may lie anywhere: it is
  * scored as published. (microsoft/robustlearn, specformer/robust_evaluate/fgsm.py, 31580cd.) */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
 
@@ -47,9 +46,5 @@ const vt_attack_def vt_attack_def_fgsm_specformer = {
     .traits = VT_CANNOT_AIM | VT_LEAVES_BALL,
     .white_box = true,
     .published = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {1, 0},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 1),
 };

@@ -4,7 +4,6 @@
  * decay by a cosine. The last step's point is never looked at, as in the authors' code. */
 #include <float.h>
 #include <math.h>
-#include <stddef.h>
 #include "attacks/l1.h"
 #include "attacks/min_norm.h"
 
@@ -93,9 +92,5 @@ const vt_attack_def vt_attack_def_fmn = {
     .traits = VT_DRAWS_NOTHING,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {2, 2},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 2, .logits = 2),
 };

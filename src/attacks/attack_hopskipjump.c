@@ -5,7 +5,6 @@
  * constants of the authors' code). The start, which the paper leaves open, is noise: of single pixels and of blocks in
  * turn. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/min_norm.h"
 
@@ -187,9 +186,5 @@ const vt_attack_def vt_attack_def_hopskipjump = {
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .minimum_norm = true,
     .traits = VT_CANNOT_AIM,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {5, 2},
-    .cost = cost,
-    .run = run,
+    VT_ATTACK_CODE(params, .images = 5, .logits = 2),
 };

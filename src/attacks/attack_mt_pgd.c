@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Multi-targeted PGD: for one target class after another, gradient ascent on z_target - z_label, first from the clean
  * image, then from random points of the ball; every query may break the image, towards whichever class. */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 #include "attacks/target_order.h"
@@ -64,9 +63,5 @@ const vt_attack_def vt_attack_def_mt_pgd = {
     .reference = "Gowal et al. 2019, 'An Alternative Surrogate Loss for PGD-based Adversarial Testing'",
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .white_box = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {3, 5},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 3, .logits = 5),
 };

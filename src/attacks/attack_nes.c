@@ -3,7 +3,6 @@
  * sees steps whose gradient is zero (Ilyas et al. 2018, "Black-box Adversarial Attacks with Limited Queries and
  * Information", section 2.1: antithetic pairs; there the noise is normal, here of the ball's shape). The result is the
  * last iterate. */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 
@@ -54,9 +53,5 @@ const vt_attack_def vt_attack_def_nes = {
     .summary = "black-box: PGD along differences of the margin over noise of the ball's size",
     .reference = "Ilyas, Engstrom, Athalye and Lin 2018, section 2.1",
     .norms = VT_CAN_ALL,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {3, 1},
-    .cost = cost,
-    .run = run,
+    VT_ATTACK_CODE(params, .images = 3, .logits = 1),
 };

@@ -3,7 +3,6 @@
  * entropy and, projected so that they do not fight it, those of attention's own loss: all queries of the early blocks
  * shall look at that patch. Steps are in the units of the model's normalised input. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 
@@ -44,12 +43,12 @@ static void add_projected(float *sum, float *g, const float *ce, size_t n, const
     for (size_t i = 0; i < n; i++) sum[i] += (float)(p->attention * ((double)g[i] - beta * (double)ce[i]));
 }
 
-/* The blocks whose attention counts, *first to the one returned: as the authors' code does, the first half without the
- * first block; where that leaves none, the last. */
-static int attended_block_range(int layers, int *first) {
-    int last = layers / 2 - 1;
-    *first = last > 0 ? 1 : layers - 1;
-    return last > *first ? last : *first;
+/* How many blocks' attention counts, from *first on: as the authors' code does, the first half without the first block;
+ * where that leaves none, the last. */
+static int attended_blocks(int layers, int *first) {
+    int most = layers / 2 - 1;
+    *first = most > 0 ? 1 : layers - 1;
+    return most > 1 ? most : 1;
 }
 
 /* sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
@@ -65,8 +64,8 @@ static vt_status compute_direction(vt_oracle *o, const params *p, const vt_task 
     vt_attn_loss a = {.kind = VT_ATTN_LOSS_LOG, .weight = 1, .alone = true};
     a.patch = vt_patch_token(tokens, s->at[0], s->size, t->shape); /* the first of several */
     loss.attention = &a;
-    int first, last = attended_block_range(tokens->layers, &first);
-    for (int l = first; l <= last; l++) {
+    int first, count = attended_blocks(tokens->layers, &first);
+    for (int l = first; l < first + count; l++) {
         a.first = a.last = l;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, NULL, &value, g));
         scale_to_normalised_input(g, t, o->model->std);
@@ -119,14 +118,9 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
-static vt_passes cost(const void *params_, const vt_cost_dims *d) {
-    const params *p = params_;
-    int first, last = attended_block_range(d->layers, &first);
-    double losses = 1 + (p->attention == 0 ? 0 : last - first + 1);
-    return (vt_passes){.forwards = p->restarts,
-                       .gradients = (double)p->restarts * p->steps * losses,
-                       .unread = p->restarts};
-}
+VT_COST(params, .forwards = p->restarts, .unread = p->restarts,
+        .gradients = (double)p->restarts * p->steps *
+                     (1 + (p->attention == 0 ? 0 : attended_blocks(d->layers, &(int){0}))))
 
 const vt_attack_def vt_attack_def_patch_fool = {
     .name = "patch-fool",
@@ -136,9 +130,5 @@ const vt_attack_def vt_attack_def_patch_fool = {
     .white_box = true,
     .looks = true,
     .where = VT_WHERE_ATTENTION,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {5, 0},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 5),
 };

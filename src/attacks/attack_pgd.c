@@ -3,7 +3,6 @@
  * k largest entries that the box lets move (l1: SLIDE, with a k that adapts). The last iterate of the first restart
  * that breaks the image is the result, else the last iterate of the last restart. */
 #include <math.h>
-#include <stddef.h>
 #include "attacks/ascent.h"
 #include "attacks/l1.h"
 
@@ -78,9 +77,5 @@ const vt_attack_def vt_attack_def_pgd = {
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
     .follows_steps = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {2, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 2, .logits = 1),
 };

@@ -11,7 +11,6 @@
  * Written in pixels. The released code works on (x - mean) / std with eps / std, alpha / std and the box's images under
  * the same map: each line is this file's divided by std > 0, so that the two differ by float rounding alone.
  * The start is pgd's own, so that beside pgd the evaluator is all that differs. */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
 
@@ -85,9 +84,5 @@ const vt_attack_def vt_attack_def_pgd_specformer = {
     .white_box = true,
     .published = true,
     .traits = VT_CANNOT_AIM,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {5, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 5, .logits = 1),
 };

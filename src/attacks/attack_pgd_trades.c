@@ -2,7 +2,6 @@
 /* PGD-20 as TRADES' released evaluator runs it: eps 0.031 (8/255 = 0.03137 rounded down) with steps of 0.003; a start
  * uniform in the ball that may leave the box, where the first gradient is taken; the last iterate alone is scored. The
  * start is pgd's draw, so that beside pgd the evaluator is all that differs. */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
 
@@ -47,9 +46,5 @@ const vt_attack_def vt_attack_def_pgd_trades = {
     .white_box = true,
     .published = true,
     .traits = VT_CANNOT_AIM,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {4, 0},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 4),
 };

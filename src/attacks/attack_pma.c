@@ -3,7 +3,6 @@
  * second by raising the largest wrong probability; both end on the margin itself (Xie et al. 2024, arXiv 2411.15210;
  * the schedule as released; its first step, which raises p_label, is kept). Ours: the start is clipped to the box, and
  * l2, with steps along the gradient. */
-#include <stddef.h>
 #include "attacks/ascent.h"
 
 typedef struct params {
@@ -61,9 +60,5 @@ const vt_attack_def vt_attack_def_pma = {
     .reference = "Xie et al. 2024, arXiv 2411.15210; schedule: their released code",
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .white_box = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {2, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 2, .logits = 1),
 };

@@ -5,7 +5,6 @@
  * Adversarial Examples", algorithm 1; constants of the authors' code). The authors' code hands the normalised gradient
  * to Adam, which the algorithm does not say; so does this one, unless told otherwise. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/min_norm.h"
 
@@ -86,9 +85,5 @@ const vt_attack_def vt_attack_def_sigma_zero = {
     .traits = VT_DRAWS_NOTHING,
     .white_box = true,
     .minimum_norm = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {5, 2},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 5, .logits = 2),
 };

@@ -3,7 +3,6 @@
  * gradient at a point says nothing of the loss a little further away (shattered gradients: Balduzzi et al. 2017; the
  * averaging: Smilkov et al. 2017, SmoothGrad; as an attack: Athalye et al. 2018, expectation over transformation).
  * Steps as in pgd; the result is the last iterate. */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 
@@ -60,9 +59,5 @@ const vt_attack_def vt_attack_def_smooth_pgd = {
     .reference = "Athalye, Carlini and Wagner 2018 (EOT); Smilkov et al. 2017 (SmoothGrad)",
     .norms = VT_CAN_ALL,
     .white_box = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {4, 1},
-    .cost = cost,
-    .run = run,
+    VT_ATTACK_CODE(params, .images = 4, .logits = 1),
 };

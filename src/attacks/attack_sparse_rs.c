@@ -2,7 +2,6 @@
 /* Sparse-RS: random search over which values (or whole pixels) are changed, all of them to 0 or 1, scores only (Croce
  * et al. 2022, "Sparse-RS: a Versatile Framework for Query-Efficient Sparse Black-Box Adversarial Attacks", algorithms
  * 1 and 2, for l0; schedule and constants of the authors' code). */
-#include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
 
@@ -141,9 +140,5 @@ const vt_attack_def vt_attack_def_sparse_rs = {
     .summary = "random search in l0: which values to change; black-box, scores only",
     .reference = "Croce, Andriushchenko, Singh, Flammarion and Hein 2022, algorithms 1 and 2",
     .norms = VT_CAN_L0,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {3, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 3, .logits = 1),
 };

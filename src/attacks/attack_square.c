@@ -2,7 +2,6 @@
 /* Square Attack: random search with square-shaped updates, scores only (Andriushchenko et al. 2020,
  * "Square Attack", algorithms 1 to 3; constants of AutoAttack's square.py, a392200). */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/attack.h"
 
@@ -238,9 +237,5 @@ const vt_attack_def vt_attack_def_square = {
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = false,
     .where = VT_WHERE_RANDOM,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {4, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 4, .logits = 1),
 };

@@ -2,8 +2,6 @@
 /* The standard profile: AutoAttack's version `standard`, stage by stage as attack_autoattack.c has it. */
 #include "attacks/attack.h"
 
-static const char *const stages[] = {"autoattack", NULL};
-
 const vt_attack_def vt_attack_def_standard = {
     .name = "standard",
     .summary = "profile: AutoAttack 'standard'",
@@ -11,5 +9,5 @@ const vt_attack_def vt_attack_def_standard = {
     .norms = VT_CAN_ALL,
     .white_box = true,
     .profile = true,
-    .stages = stages,
+    .stages = (const char *const[]){"autoattack", NULL},
 };

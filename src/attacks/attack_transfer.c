@@ -4,7 +4,6 @@
  * x <- project(x + alpha sign(g)) in linf, x + alpha g / |g| in l2 (their section 3.3), SLIDE's sparse step in l1, as
  * in pgd. The result is the point, of those that the model was asked about, of its largest margin. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 
@@ -144,9 +143,5 @@ const vt_attack_def vt_attack_def_transfer = {
     .traits = VT_DRAWS_RESTARTS,
     .white_box = false,
     .surrogate = true,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {5, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 5, .logits = 1),
 };

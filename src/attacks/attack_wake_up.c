@@ -5,7 +5,6 @@
  * has. Steps of eps, eps/2, eps/4, ...; the result is the point, of those that the model was asked about, of its
  * largest margin. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include "attacks/ascent.h"
 
@@ -57,9 +56,5 @@ const vt_attack_def vt_attack_def_wake_up = {
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .inside = true,
     .traits = VT_DRAWS_NOTHING | VT_ENDS_ITSELF,
-    .params_size = sizeof(params),
-    .opts = opts,
-    .work = {3, 1},
-    .run = run,
-    .cost = cost,
+    VT_ATTACK_CODE(params, .images = 3, .logits = 1),
 };

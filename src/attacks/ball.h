@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include "core/rand.h"
 
-/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. */
-typedef enum vt_norm { VT_LINF, VT_L2, VT_L1, VT_L0, VT_NORM_COUNT } vt_norm;
+/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. VT_NORM_PATCH stands for the
+ * patch threat in a norm's place (vt_attack_parse). */
+typedef enum vt_norm { VT_LINF, VT_L2, VT_L1, VT_L0, VT_NORM_COUNT, VT_NORM_PATCH = VT_NORM_COUNT } vt_norm;
 const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1", "l0" */
 bool vt_norm_find(const char *name, vt_norm *out);
 vt_norm vt_norm_dual(vt_norm n); /* linf and l1 are each other's, l2 is its own; l0 has none, and is given itself */

@@ -2,7 +2,6 @@
 #include "attacks/patch.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

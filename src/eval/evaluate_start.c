@@ -23,13 +23,13 @@ int vt_eval_batch(const vt_eval_options *v) { return v->batch ? v->batch : 1; }
 
 bool vt_eval_transfers(const vt_eval_options *v) {
     bool any = false;
-    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_needs_surrogate(&v->attacks[i]);
+    for (int i = 0; i < v->n_attacks; i++) any = any || v->attacks[i].needs_surrogate;
     return any;
 }
 
 bool vt_eval_climbs(const vt_eval_options *v) {
     bool any = false;
-    for (int i = 0; i < v->n_attacks; i++) any = any || vt_attack_climbs(&v->attacks[i]);
+    for (int i = 0; i < v->n_attacks; i++) any = any || v->attacks[i].climbs;
     return any && !vt_subject_is_remote(v->subject);
 }
 
@@ -129,7 +129,7 @@ static vt_status check_foreign(const vt_eval_options *v, vt_err *e) {
                        "transfer needs @surrogate WEIGHTS: a model in another process shows no weights to make a twin "
                        "of");
     for (int i = 0; i < v->n_attacks; i++)
-        if (vt_attack_climbs(&v->attacks[i]) && !v->attacks[i].def->profile)
+        if (v->attacks[i].climbs && !v->attacks[i].def->profile)
             return vt_fail(e, VT_E_USAGE,
                            "wake-up climbs what is inside a network, which a model in another process does not show");
     if (v->patch.aligned)

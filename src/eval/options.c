@@ -58,7 +58,7 @@ static vt_status read_threat(vt_eval_options *v, vt_err *e) {
 /* ---- attacks ---- */
 
 static vt_status parse_attack(vt_attack *a, const vt_eval_options *v, const char *spec, vt_err *e) {
-    return v->patch.size ? vt_attack_parse_patch(a, spec, e) : vt_attack_parse(a, spec, v->norm, e);
+    return vt_attack_parse(a, spec, v->patch.size ? VT_NORM_PATCH : v->norm, e);
 }
 
 /* One more entry: the whole attack, or `individual` its stage k. */
@@ -135,7 +135,7 @@ static vt_status read_attacks(vt_eval_options *v, vt_err *e) {
         VT_TRY(add_attack(v, spec, e));
     }
     for (int i = 0; (spec = vt_chosen_nth(v->choices, "attack", i)); i++) VT_TRY(add_attack(v, spec, e));
-    for (int i = 0; i < v->n_attacks; i++) used = used || vt_attack_needs_surrogate(&v->attacks[i]);
+    for (int i = 0; i < v->n_attacks; i++) used = used || v->attacks[i].needs_surrogate;
     if (!used) VT_TRY(add_attack(v, "transfer", e));
     for (int i = 0, first = v->n_attacks; i < v->n_named; i++) VT_TRY(add_named_attack(v, &v->named[i], first, e));
     return VT_OK;

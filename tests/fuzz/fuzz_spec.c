@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Behind the norms comes the patch threat. */
 static vt_status parse(vt_attack *a, const char *text, int norm, vt_err *e) {
-    return norm == VT_NORM_COUNT ? vt_attack_parse_patch(a, text, e) : vt_attack_parse(a, text, (vt_norm)norm, e);
+    return norm == VT_NORM_COUNT ? vt_attack_parse(a, text, VT_NORM_PATCH, e)
+                                 : vt_attack_parse(a, text, (vt_norm)norm, e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

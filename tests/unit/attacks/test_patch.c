@@ -50,7 +50,7 @@ static void bench_close(bench *b) {
 static vt_status bench_spec(bench *b, const char *spec, uint64_t seed, uint32_t image) {
     vt_attack a;
     vt_err e = {0};
-    if (vt_attack_parse_patch(&a, spec, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_attack_parse(&a, spec, VT_NORM_PATCH, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(a.n_stages, 1);
     size_t len = vt_attack_work_len(&a.stages[0], &b->t);
     b->t.work = floats(len + 1);
@@ -313,7 +313,7 @@ static void test_cost(void **state) {
         const char *spec = specs[k / T_COUNT(layers)];
         vt_attack a;
         p.c.tokens.layers = layers[k % T_COUNT(layers)];
-        assert_int_equal(vt_attack_parse_patch(&a, spec, NULL), VT_OK);
+        assert_int_equal(vt_attack_parse(&a, spec, VT_NORM_PATCH, NULL), VT_OK);
         vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 5, .layers = p.c.tokens.layers});
         vt_attack_free(&a);
         assert_int_equal(bench_spec(&b, spec, 1, 0), VT_OK);
@@ -511,14 +511,15 @@ static void test_words(void **state) {
     t_says(vt_patch_fit(&p, &c, NULL, &e), VT_E_USAGE, &e, "whole pixels", "4 tokens");
     vt_attack a;
     e = (vt_err){0};
-    t_says(vt_attack_parse_patch(&a, "square:where=saliency", &e), VT_E_USAGE, &e, "black-box", "random");
+    t_says(vt_attack_parse(&a, "square:where=saliency", VT_NORM_PATCH, &e), VT_E_USAGE, &e, "black-box", "random");
     static const char *const specs[] = {"fgsm", "fab", "autoattack", "pgd:where=left", "pgd:places=0"};
-    for (size_t i = 0; i < T_COUNT(specs); i++) assert_int_not_equal(vt_attack_parse_patch(&a, specs[i], NULL), VT_OK);
-    assert_int_equal(vt_attack_parse_patch(&a,
-                                           "attention-fool:alpha=0.0313725490196078,momentum=0.12345678,lambda=123456."
-                                           "75,"
-                                           "key=65535,query=class,where=attention,places=64",
-                                           NULL),
+    for (size_t i = 0; i < T_COUNT(specs); i++)
+        assert_int_not_equal(vt_attack_parse(&a, specs[i], VT_NORM_PATCH, NULL), VT_OK);
+    assert_int_equal(vt_attack_parse(&a,
+                                     "attention-fool:alpha=0.0313725490196078,momentum=0.12345678,lambda=123456."
+                                     "75,"
+                                     "key=65535,query=class,where=attention,places=64",
+                                     VT_NORM_PATCH, NULL),
                      VT_OK);
     assert_non_null(strstr(a.id, ",where=attention,places=64")); /* nothing is cut */
     vt_attack_free(&a);

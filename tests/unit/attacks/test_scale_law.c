@@ -99,7 +99,7 @@ static bool breaks(bench *b, const vt_attack_stage *s, threat how, double eps, c
 
 static void parse(vt_attack *a, const char *spec, threat how) {
     vt_err e = {0};
-    vt_status s = how.patch ? vt_attack_parse_patch(a, spec, &e) : vt_attack_parse(a, spec, how.norm, &e);
+    vt_status s = how.patch ? vt_attack_parse(a, spec, VT_NORM_PATCH, &e) : vt_attack_parse(a, spec, how.norm, &e);
     if (s != VT_OK) fail_msg("%s: %s", spec, e.text);
 }
 

@@ -31,7 +31,7 @@ static vt_status parse(vt_attack *a, const vt_attack_def *def, vt_task *t, vt_pa
     }
     *patch = (vt_patch){.size = 4, .count = 1, .grid = 1};
     t->patch = patch, t->eps = 1;
-    return vt_attack_parse_patch(a, spec, e);
+    return vt_attack_parse(a, spec, VT_NORM_PATCH, e);
 }
 
 static vt_status attack(const void *ctx, vt_err *e) {

@@ -330,15 +330,15 @@ static void test_words(void **state) {
     vt_attack a;
     vt_err e = {0};
     assert_int_equal(vt_attack_parse(&a, "pgd+transfer:steps=3+square", VT_L1, &e), VT_OK);
-    assert_true(vt_attack_needs_surrogate(&a));
+    assert_true(a.needs_surrogate);
     vt_attack_free(&a);
     assert_int_equal(vt_attack_parse(&a, "autoattack", VT_LINF, &e), VT_OK);
-    assert_false(vt_attack_needs_surrogate(&a));
+    assert_false(a.needs_surrogate);
     vt_attack_free(&a);
-    assert_int_equal(vt_attack_parse_patch(&a, "transfer", &e), VT_OK);
+    assert_int_equal(vt_attack_parse(&a, "transfer", VT_NORM_PATCH, &e), VT_OK);
     assert_true(a.stages[0].place->where == VT_WHERE_SALIENCY);
     vt_attack_free(&a);
-    t_says(vt_attack_parse_patch(&a, "transfer:where=attention", &e), VT_E_USAGE, &e, "black-box", "saliency");
+    t_says(vt_attack_parse(&a, "transfer:where=attention", VT_NORM_PATCH, &e), VT_E_USAGE, &e, "black-box", "saliency");
     t_says(vt_attack_parse(&a, "transfer:ask=some", VT_LINF, &e), VT_E_USAGE, &e, "ask", "all");
 }
 

@@ -355,8 +355,8 @@ static void test_patch(void **state) {
         start(&s, VT_LINF, 1);
         set_margin(&s, s.b.x, -0.4 * (double)k);
         vt_attack a;
-        assert_int_equal(vt_attack_parse_patch(&a, k % 2 ? "square:queries=100,where=centre" : "pgd:steps=4,places=2",
-                                               NULL),
+        assert_int_equal(vt_attack_parse(&a, k % 2 ? "square:queries=100,where=centre" : "pgd:steps=4,places=2",
+                                         VT_NORM_PATCH, NULL),
                          VT_OK);
         s.t.work = floats(vt_attack_work_len(&a.stages[0], &s.t));
         s.b.o.gradients_allowed = a.stages[0].def->white_box;

@@ -49,7 +49,7 @@ static void parse(vt_attack *a, const vt_attack_def *def, vt_eval_options *v) {
     }
     if (s == VT_E_RANGE) {
         v->patch = (vt_patch){.size = 8, .count = 1, .grid = 8}, v->eps = 1;
-        s = vt_attack_parse_patch(a, spec, &e);
+        s = vt_attack_parse(a, spec, VT_NORM_PATCH, &e);
     }
     if (s != VT_OK) fail_msg("%s: %s", spec, e.text);
 }
