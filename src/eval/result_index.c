@@ -49,7 +49,7 @@ vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, cons
 }
 
 void vt_result_index_close(vt_result_index *b) {
-    free(b->entries), free(b->cells), free(b->norms), free(b->targets);
+    free(b->entries), free(b->cells), free(b->norms), free(b->targets), free(b->own);
     memset(b, 0, sizeof *b);
 }
 
@@ -122,6 +122,15 @@ vt_status vt_result_index_note(vt_result_index *b, const vt_ledger *l, size_t fr
     return l->count > from ? vt_result_index_note_lines(b, l->dir, l->records + from, l->count - from, e) : VT_OK;
 }
 
+vt_status vt_result_index_read(vt_result_index *b, const vt_ledger *l, vt_err *e) {
+    int32_t *images = calloc(l->count + 1, sizeof *images);
+    *b = (vt_result_index){0};
+    if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
+    vt_status s = vt_result_index_open(b, l->header, images, vt_result_index_images(l, images), e);
+    b->own = images;
+    return s == VT_OK ? vt_result_index_note(b, l, 0, e) : s;
+}
+
 static bool broken_before(const vt_result_index *b, int entry, int stage, size_t i) {
     for (int k = 0; k < stage; k++)
         if (vt_record_ends(*cell_at(b, entry, k, i))) return true;
@@ -130,6 +139,13 @@ static bool broken_before(const vt_result_index *b, int entry, int stage, size_t
 
 bool vt_result_index_broke(const vt_result_index *b, int entry, size_t i) {
     return broken_before(b, entry, b->entries[entry - 1].n_stages, i);
+}
+
+bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t i) {
+    bool stands = *cell_at(b, 0, 0, i) == VT_RECORD_CORRECT;
+    for (int k = 1; k <= b->n_entries && stands; k++)
+        stands = b->entries[k - 1].scoring != scoring || !vt_result_index_broke(b, k, i);
+    return stands;
 }
 
 /* A curve's confirmation leaves out what an entry before it broke within its radius. */
@@ -195,11 +211,8 @@ int64_t vt_result_index_pending(const vt_result_index *b, int entry, int stage) 
 }
 
 vt_status vt_result_index_finished(const vt_ledger *l, int64_t *total, vt_err *e) {
-    vt_result_index b = {0};
-    int32_t *images = calloc(l->count + 1, sizeof *images);
-    if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
-    vt_status s = vt_result_index_open(&b, l->header, images, vt_result_index_images(l, images), e);
-    if (s == VT_OK) s = vt_result_index_note(&b, l, 0, e);
+    vt_result_index b;
+    vt_status s = vt_result_index_read(&b, l, e);
     long long pending = 0;
     *total = 0;
     for (size_t i = 0; i < b.n && s == VT_OK; i++) *total += vt_result_index_cell(&b, 0, 0, i) != VT_RESULT_NONE;
@@ -213,6 +226,5 @@ vt_status vt_result_index_finished(const vt_ledger *l, int64_t *total, vt_err *e
         s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with @resume", l->dir,
                     pending);
     vt_result_index_close(&b);
-    free(images);
     return s;
 }

@@ -16,7 +16,8 @@ typedef struct vt_result_index_entry {
 } vt_result_index_entry;
 
 typedef struct vt_result_index {
-    const int32_t *images; /* [n] ascending; borrowed */
+    const int32_t *images; /* [n] ascending; borrowed, or `own` */
+    int32_t *own;
     size_t n;
     vt_result_index_entry *entries; /* [n_entries], entry k of the ledger at k - 1 */
     int n_entries, columns;         /* column 0: clean */
@@ -38,11 +39,16 @@ vt_status vt_result_index_note(vt_result_index *b, const vt_ledger *l, size_t fr
 /* The same of n lines that stand in the ledger of another rank; dir: for sentences. */
 vt_status vt_result_index_note_lines(vt_result_index *b, const char *dir, const vt_record *lines, size_t n, vt_err *e);
 
+/* The index of all lines of a ledger. Close also after a failure. */
+vt_status vt_result_index_read(vt_result_index *b, const vt_ledger *l, vt_err *e);
+
 uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, size_t i);
 /* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction. */
 bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_t i);
 /* Did a stage of the entry break it? */
 bool vt_result_index_broke(const vt_result_index *b, int entry, size_t i);
+/* Is image i right, and broken by no entry of this scoring? */
+bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t i);
 
 /* Is image i right under the entry (0: clean), as far as lines tell; is no stage without a line that it takes? */
 bool vt_result_index_right(const vt_result_index *b, int entry, size_t i);

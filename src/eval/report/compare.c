@@ -64,56 +64,26 @@ static vt_status same_question(const vt_ledger *a, const vt_ledger *b, vt_err *e
     return check_keys_agree(b, a, e);
 }
 
-static int by_number(const void *a, const void *b) {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
+bool vt_sides_meet(const vt_side *a, const vt_side *b, size_t *i, size_t *k) {
+    while (*i < a->n && *k < b->n && a->images[*i] != b->images[*k]) a->images[*i] < b->images[*k] ? ++*i : ++*k;
+    return *i < a->n && *k < b->n;
 }
 
-vt_status vt_compared_open(vt_compared *c, const vt_ledger *a, const vt_ledger *b, vt_err *e) {
-    size_t all = 0;
-    *c = (vt_compared){.images = calloc(a->count + b->count + 1, sizeof *c->images)};
-    if (!c->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %s and %s", a->dir, b->dir);
-    all = vt_result_index_images(a, c->images);
-    all += vt_result_index_images(b, c->images + all);
-    qsort(c->images, all, sizeof *c->images, by_number);
-    for (size_t i = 0; i < all; i++)
-        if (!c->n || c->images[i] != c->images[c->n - 1]) c->images[c->n++] = c->images[i];
-    return VT_OK;
-}
-
-void vt_compared_close(vt_compared *c) {
-    free(c->images);
-    *c = (vt_compared){0};
-}
-
-size_t vt_compared_place(const vt_compared *c, int32_t image, size_t from) {
-    while (c->images[from] != image) from++;
-    return from;
-}
-
-/* Per image of a run: 0 not judged, 1 wrong or broken, 2 right under entry (0: clean). An entry that is not finished
- * for an image (killed runs) leaves it out. */
-static void fill_states_for_entry(uint8_t *state, const vt_compared *c, const vt_result_index *b, int entry) {
-    memset(state, 0, c->n);
-    for (size_t i = 0, at = 0; i < b->n; i++) {
-        at = vt_compared_place(c, b->images[i], at);
-        if (vt_result_index_done(b, entry, i)) state[at] = vt_result_index_right(b, entry, i) ? 2 : 1;
-    }
-}
-
-void vt_pair_count(vt_pair *p, const uint8_t *a, const uint8_t *b, const vt_compared *c) {
-    for (size_t i = 0; i < c->n; i++) {
-        if (!a[i] || !b[i]) continue;
+void vt_pair_count(vt_pair *p, const vt_side *a, const vt_side *b) {
+    for (size_t i = 0, k = 0; vt_sides_meet(a, b, &i, &k); i++, k++) {
+        uint8_t x = a->state[i], y = b->state[k];
+        if (!x || !y) continue;
         p->images++;
-        p->right_a += a[i] == 2, p->right_b += b[i] == 2;
-        p->only_a += a[i] == 2 && b[i] == 1, p->only_b += a[i] == 1 && b[i] == 2;
+        p->right_a += x == 2, p->right_b += y == 2;
+        p->only_a += x > y, p->only_b += y > x;
     }
     p->test = vt_mcnemar_exact(p->only_a, p->only_b);
     vt_paired_interval(p->only_a, p->only_b, p->images, VT_Z_TWO_SIDED, &p->low, &p->high);
     p->changed = calloc((size_t)(p->only_a + p->only_b) + 1, sizeof *p->changed);
-    for (size_t i = 0, at_a = 0, at_b = (size_t)p->only_a; p->changed && i < c->n; i++) {
-        if (a[i] == 2 && b[i] == 1) p->changed[at_a++] = c->images[i];
-        if (a[i] == 1 && b[i] == 2) p->changed[at_b++] = c->images[i];
+    size_t at_a = 0, at_b = (size_t)p->only_a;
+    for (size_t i = 0, k = 0; p->changed && vt_sides_meet(a, b, &i, &k); i++, k++) {
+        uint8_t x = a->state[i], y = b->state[k];
+        if (x && y && x != y) p->changed[x > y ? at_a++ : at_b++] = a->images[i];
     }
 }
 
@@ -124,19 +94,23 @@ void vt_pairs_free(vt_pair *rows, int n) {
     }
 }
 
-/* Both looked at the same images. */
-vt_status vt_compare_images(const vt_ledger *a, const vt_ledger *b, const uint8_t *x, const uint8_t *y,
-                            const vt_compared *c, vt_err *e) {
-    size_t both = 0, in_a = 0, in_b = 0, first = c->n;
-    for (size_t i = c->n; i-- > 0;) {
-        both += x[i] && y[i], in_a += x[i] != 0, in_b += y[i] != 0;
-        if (!x[i] != !y[i]) first = i;
+vt_status vt_sides_agree(const vt_side *a, const vt_side *b, vt_err *e) {
+    size_t both = 0, in_a = 0, in_b = 0;
+    int32_t first = -1; /* judged in one of them alone */
+    for (size_t i = 0, k = 0; i < a->n || k < b->n;) {
+        bool has_a = i < a->n && (k == b->n || a->images[i] <= b->images[k]);
+        bool has_b = k < b->n && (i == a->n || b->images[k] <= a->images[i]);
+        int32_t image = has_a ? a->images[i] : b->images[k];
+        bool x = has_a && a->state[i], y = has_b && b->state[k];
+        both += x && y, in_a += x, in_b += y;
+        if (x != y && first < 0) first = image;
+        i += has_a, k += has_b;
     }
-    if (!both || first == c->n) return VT_OK; /* nothing in common is said by the caller */
+    if (!both || first < 0) return VT_OK;
     return vt_fail(e, VT_E_USAGE,
                    "%s and %s are over different images: %zu and %zu, of which %zu are in both (image %d is not); "
                    "@common compares those",
-                   a->dir, b->dir, in_a, in_b, both, c->images[first]);
+                   a->ledger->dir, b->ledger->dir, in_a, in_b, both, first);
 }
 
 bool vt_compare_same(const vt_header_attack *a, const vt_header_attack *b) {
@@ -179,71 +153,65 @@ int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledge
     return n;
 }
 
-/* Two runs and the states of their images. */
-typedef struct side {
-    const vt_ledger *ledger;
+/* One run. */
+typedef struct run {
+    vt_side side;
     vt_result_index results;
-    int32_t *images;
-    uint8_t *state;
-} side;
+} run;
 
-static vt_status side_open(side *s, const vt_ledger *l, const vt_compared *c, vt_err *e) {
-    s->ledger = l;
-    s->state = calloc(c->n + 1, 1);
-    s->images = calloc(l->count + 1, sizeof *s->images);
-    if (!s->state || !s->images) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", c->n);
-    VT_TRY(vt_result_index_open(&s->results, l->header, s->images, vt_result_index_images(l, s->images), e));
-    return vt_result_index_note(&s->results, l, 0, e);
+static vt_status run_open(run *r, const vt_ledger *l, vt_err *e) {
+    VT_TRY(vt_result_index_read(&r->results, l, e));
+    r->side = (vt_side){.ledger = l, .images = r->results.images, .n = r->results.n};
+    if ((r->side.state = calloc(r->side.n + 1, 1))) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", r->side.n);
 }
 
-static void side_close(side *s) {
-    vt_result_index_close(&s->results);
-    free(s->images), free(s->state);
+static void run_close(run *r) {
+    vt_result_index_close(&r->results);
+    free(r->side.state);
 }
 
-static void one_row(vt_pair *row, const char *name, side *a, int i, side *b, int k, const vt_compared *c) {
-    fill_states_for_entry(a->state, c, &a->results, i);
-    fill_states_for_entry(b->state, c, &b->results, k);
+/* Under an entry (0: clean). An image that it is not finished for (killed runs) is left out. */
+static void fill_states(run *r, int entry) {
+    for (size_t i = 0; i < r->side.n; i++)
+        r->side.state[i] =
+            vt_result_index_done(&r->results, entry, i) ? vt_result_index_right(&r->results, entry, i) ? 2 : 1 : 0;
+}
+
+static void one_row(vt_pair *row, const char *name, run *a, int i, run *b, int k) {
+    fill_states(a, i), fill_states(b, k);
     *row = (vt_pair){0};
     snprintf(row->name, sizeof row->name, "%s", name);
-    vt_pair_count(row, a->state, b->state, c);
+    vt_pair_count(row, &a->side, &b->side);
 }
 
-static vt_status all_rows(vt_pair *rows, int most, int *n, side *a, side *b, const vt_compared *c, bool common,
-                          vt_err *e) {
-    fill_states_for_entry(a->state, c, &a->results, 0);
-    fill_states_for_entry(b->state, c, &b->results, 0);
-    if (!common) VT_TRY(vt_compare_images(a->ledger, b->ledger, a->state, b->state, c, e));
-    one_row(&rows[(*n)++], "clean", a, 0, b, 0, c);
-    for (int i = 0; i < a->results.n_entries; i++)
-        for (int k = 0; k < b->results.n_entries && *n < most; k++) {
-            const vt_header_attack *p = vt_header_entry(a->ledger->header, i + 1);
-            if (!same_entry(a->ledger, i + 1, b->ledger, k + 1)) continue;
+static vt_status all_rows(vt_pair *rows, int most, int *n, run *x, run *y, bool common, vt_err *e) {
+    const vt_ledger *a = x->side.ledger, *b = y->side.ledger;
+    one_row(&rows[(*n)++], "clean", x, 0, y, 0);
+    if (!common) VT_TRY(vt_sides_agree(&x->side, &y->side, e));
+    for (int i = 1; i <= a->header->n_attacks; i++)
+        for (int k = 1; k <= b->header->n_attacks && *n < most; k++) {
+            if (!same_entry(a, i, b, k)) continue;
             vt_pair *row = &rows[(*n)++];
             char name[56];
-            one_row(row, vt_attack_label(p, name, sizeof name), a, i + 1, b, k + 1, c);
+            one_row(row, vt_attack_label(vt_header_entry(a->header, i), name, sizeof name), x, i, y, k);
             if (row->images < rows[0].images)
                 return vt_fail(e, VT_E_USAGE, "%s or %s is not finished: %s has results for %lld of %lld images",
-                               a->ledger->dir, b->ledger->dir, row->name, (long long)row->images,
-                               (long long)rows[0].images);
+                               a->dir, b->dir, row->name, (long long)row->images, (long long)rows[0].images);
             break;
         }
-    if (rows[0].images) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s and %s have no image in common", a->ledger->dir, b->ledger->dir);
+    return rows[0].images ? VT_OK : vt_fail(e, VT_E_USAGE, "%s and %s have no image in common", a->dir, b->dir);
 }
 
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e) {
-    side x = {0}, y = {0};
-    vt_compared c = {0};
+    run x = {0}, y = {0};
     *n = 0;
     VT_TRY(same_question(a, b, e));
     if (a->header->curve) return vt_compare_curves(rows, most, n, a, b, common, e);
-    vt_status s = vt_compared_open(&c, a, b, e);
-    if (s == VT_OK) s = side_open(&x, a, &c, e);
-    if (s == VT_OK) s = side_open(&y, b, &c, e);
-    if (s == VT_OK) s = all_rows(rows, most, n, &x, &y, &c, common, e);
-    side_close(&x), side_close(&y);
-    vt_compared_close(&c);
+    vt_status s = run_open(&x, a, e);
+    if (s == VT_OK) s = run_open(&y, b, e);
+    if (s == VT_OK) s = all_rows(rows, most, n, &x, &y, common, e);
+    run_close(&x), run_close(&y);
     return s;
 }
 

@@ -10,8 +10,7 @@
 
 typedef struct two {
     vt_curve a, b;
-    vt_compared all;
-    uint8_t *x, *y; /* [all.n] states */
+    vt_side x, y;
 } two;
 
 /* ---- is it all there? ---- */
@@ -40,18 +39,24 @@ static vt_status check_finished(const vt_curve *c, const char *dir, vt_err *e) {
 
 /* ---- rows ---- */
 
-static void fill_states_at_eps(uint8_t *state, const vt_compared *all, const vt_curve *c, double eps) {
-    memset(state, 0, all->n);
-    for (size_t i = 0, at = 0; i < c->n; i++) {
-        at = vt_compared_place(all, c->images[i].image, at);
-        state[at] = c->images[i].right && c->images[i].distance > eps ? 2 : 1;
-    }
+static vt_status open_side(vt_side *s, const vt_curve *c, const vt_ledger *l, vt_err *e) {
+    int32_t *images = calloc(c->n + 1, sizeof *images);
+    *s = (vt_side){.ledger = l, .images = images, .state = calloc(c->n + 1, 1), .n = c->n};
+    if (!images || !s->state) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", c->n);
+    for (size_t i = 0; i < c->n; i++) images[i] = c->images[i].image;
+    return VT_OK;
+}
+
+static void close_side(vt_side *s) { free((void *)(uintptr_t)s->images), free(s->state); }
+
+static void fill_states_at_eps(vt_side *s, const vt_curve *c, double eps) {
+    for (size_t i = 0; i < c->n; i++) s->state[i] = c->images[i].right && c->images[i].distance > eps ? 2 : 1;
 }
 
 static void radius_row(vt_pair *row, two *t, double eps) {
-    fill_states_at_eps(t->x, &t->all, &t->a, eps);
-    fill_states_at_eps(t->y, &t->all, &t->b, eps);
-    vt_pair_count(row, t->x, t->y, &t->all);
+    fill_states_at_eps(&t->x, &t->a, eps);
+    fill_states_at_eps(&t->y, &t->b, eps);
+    vt_pair_count(row, &t->x, &t->y);
 }
 
 /* Did the same attacks run, in the same order, at this eps (INFINITY: those of minimum norm)? */
@@ -94,11 +99,9 @@ static void name_radius(vt_pair *row, const two *t, double eps) {
 /* By the minimum-norm attacks alone: what attacks of a chosen eps found says nothing below that eps. */
 static vt_status norms_row(vt_pair *row, const two *t, vt_err *e) {
     double *a = malloc((t->a.n + 1) * sizeof *a), *b = malloc((t->a.n + 1) * sizeof *b);
-    size_t n = 0, k = 0;
+    size_t n = 0;
     *row = (vt_pair){.name = "norms", .norms = true};
-    for (size_t i = 0; a && b && i < t->a.n; i++) {
-        while (k < t->b.n && t->b.images[k].image < t->a.images[i].image) k++;
-        if (k == t->b.n || t->b.images[k].image != t->a.images[i].image) continue;
+    for (size_t i = 0, k = 0; a && b && vt_sides_meet(&t->x, &t->y, &i, &k); i++, k++) {
         a[n] = t->a.images[i].unconfirmed, b[n] = t->b.images[k].unconfirmed;
         row->only_a += a[n] > b[n], row->only_b += b[n] > a[n];
         n++;
@@ -116,13 +119,12 @@ static vt_status fill_comparison_rows(two *t, vt_pair *rows, int most, int *n, c
                                       bool common, vt_err *e) {
     VT_TRY(check_finished(&t->a, a->dir, e));
     VT_TRY(check_finished(&t->b, b->dir, e));
-    VT_TRY(vt_compared_open(&t->all, a, b, e));
-    t->x = calloc(t->all.n, 1), t->y = calloc(t->all.n, 1);
-    if (!t->x || !t->y) return vt_fail(e, VT_E_MEMORY, "no memory to compare %zu images", t->all.n);
+    VT_TRY(open_side(&t->x, &t->a, a, e));
+    VT_TRY(open_side(&t->y, &t->b, b, e));
     rows[0] = (vt_pair){.name = "clean"};
     radius_row(&rows[(*n)++], t, 0); /* a point at distance 0 would be the image itself, which is right */
     if (!rows[0].images) return vt_fail(e, VT_E_USAGE, "%s and %s have no image in common", a->dir, b->dir);
-    if (!common) VT_TRY(vt_compare_images(a, b, t->x, t->y, &t->all, e));
+    if (!common) VT_TRY(vt_sides_agree(&t->x, &t->y, e));
     for (double eps = next_eps(t, 0); isfinite(eps) && *n < most - 1; eps = next_eps(t, eps)) {
         rows[*n] = (vt_pair){0};
         name_radius(&rows[*n], t, eps);
@@ -142,7 +144,6 @@ vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a,
     if (s == VT_OK) s = vt_curve_make(&t.b, b, e);
     if (s == VT_OK) s = fill_comparison_rows(&t, rows, most, n, a, b, common, e);
     vt_curve_free(&t.a), vt_curve_free(&t.b);
-    vt_compared_close(&t.all);
-    free(t.x), free(t.y);
+    close_side(&t.x), close_side(&t.y);
     return s;
 }

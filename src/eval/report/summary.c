@@ -132,12 +132,7 @@ static int64_t worst_case(const vt_summary *s, const vt_result_index *b, vt_scor
     bool any = scoring == VT_SCORE_BALL;
     int64_t left = 0;
     for (int k = 0; k < s->n_entries; k++) any = any || s->entries[k].scoring == scoring;
-    for (size_t i = 0; i < b->n; i++) {
-        bool stands = vt_result_index_cell(b, 0, 0, i) == VT_RECORD_CORRECT;
-        for (int k = 1; k <= s->n_entries && stands; k++)
-            stands = s->entries[k - 1].scoring != scoring || !vt_result_index_broke(b, k, i);
-        left += stands;
-    }
+    for (size_t i = 0; i < b->n; i++) left += vt_result_index_stands(b, scoring, i);
     return any ? left : -1;
 }
 
@@ -194,18 +189,12 @@ static void name_unsure(vt_summary *s, const vt_ledger *l) {
 }
 
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e) {
-    memset(s, 0, sizeof *s);
-    s->header = l->header;
-    vt_result_index b = {0};
-    int32_t *ids = calloc(l->count + 1, sizeof *ids);
-    size_t n = ids ? vt_result_index_images(l, ids) : 0;
-    vt_status st =
-        ids ? vt_result_index_open(&b, l->header, ids, n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
-    if (st == VT_OK) st = vt_result_index_note(&b, l, 0, e);
+    vt_result_index b;
+    *s = (vt_summary){.header = l->header};
+    vt_status st = vt_result_index_read(&b, l, e);
     if (st == VT_OK) st = fill_summary(s, l, &b, images, e);
     if (st == VT_OK && s->header->oracle) name_unsure(s, l);
     vt_result_index_close(&b);
-    free(ids);
     if (st != VT_OK) vt_summary_free(s);
     return st;
 }

@@ -33,67 +33,41 @@ static vt_status check_run_fits_union(const vt_union_run *r, vt_err *e) {
     return any ? VT_OK : vt_fail(e, VT_E_USAGE, "%s attacked nothing: a union is of threats", r->ledger->dir);
 }
 
-/* ids [n] of the run's images, and whether each stands and was right; the caller frees both. */
-typedef struct states {
-    int32_t *ids;
-    bool *stands, *clean;
-    size_t n;
-} states;
-
-static void states_free(states *s) {
-    free(s->ids), free(s->stands), free(s->clean);
-    *s = (states){0};
-}
-
-static vt_status read_states(states *s, const vt_ledger *l, vt_err *e) {
-    vt_result_index b = {0};
-    s->ids = calloc(l->count + 1, sizeof *s->ids);
-    s->stands = calloc(l->count + 1, sizeof *s->stands), s->clean = calloc(l->count + 1, sizeof *s->clean);
-    if (!s->ids || !s->stands || !s->clean) return vt_fail(e, VT_E_MEMORY, "no memory for a union");
-    s->n = vt_result_index_images(l, s->ids);
-    vt_status st = vt_result_index_open(&b, l->header, s->ids, s->n, e);
-    if (st == VT_OK) st = vt_result_index_note(&b, l, 0, e);
-    for (size_t i = 0; st == VT_OK && i < s->n; i++) {
-        s->clean[i] = s->stands[i] = vt_result_index_cell(&b, 0, 0, i) == VT_RECORD_CORRECT;
-        for (int k = 1; k <= l->header->n_attacks && s->stands[i]; k++)
-            s->stands[i] = vt_header_scoring(l->header, k) != VT_SCORE_BALL || !vt_result_index_broke(&b, k, i);
-    }
-    vt_result_index_close(&b);
-    return st;
-}
-
-static vt_status same_images(const vt_union *u, const states *s, int k, vt_err *e) {
+/* Do runs 0 and k have the same images, right without perturbation in both? */
+static vt_status same_images(const vt_union *u, const vt_result_index *s, int k, vt_err *e) {
+    const vt_result_index *x = &s[0], *y = &s[k];
     const char *a = u->runs[0].ledger->dir, *b = u->runs[k].ledger->dir;
-    for (size_t i = 0; i < s[0].n || i < s[k].n; i++) {
-        if (i < s[0].n && i < s[k].n && s[0].ids[i] == s[k].ids[i]) {
-            if (s[0].clean[i] != s[k].clean[i])
+    for (size_t i = 0; i < x->n || i < y->n; i++) {
+        if (i < x->n && i < y->n && x->images[i] == y->images[i]) {
+            if (vt_result_index_right(x, 0, i) != vt_result_index_right(y, 0, i))
                 return vt_fail(e, VT_E_USAGE, "image %d is right in one of %s and %s alone: they are not one model",
-                               s[0].ids[i], a, b);
+                               x->images[i], a, b);
             continue;
         }
-        bool first = i < s[0].n && (i >= s[k].n || s[0].ids[i] < s[k].ids[i]);
+        bool first = i < x->n && (i >= y->n || x->images[i] < y->images[i]);
         return vt_fail(e, VT_E_USAGE, "image %d is in %s and not in %s: a union is of the same images",
-                       first ? s[0].ids[i] : s[k].ids[i], first ? a : b, first ? b : a);
+                       first ? x->images[i] : y->images[i], first ? a : b, first ? b : a);
     }
     return VT_OK;
 }
 
-static void count_survivors(vt_union *u, const states *s) {
+static void count_survivors(vt_union *u, const vt_result_index *s) {
     u->images = (int64_t)s[0].n;
     for (size_t i = 0; i < s[0].n; i++) {
+        bool clean = vt_result_index_right(&s[0], 0, i);
         int falls = 0, last = 0;
-        u->clean += s[0].clean[i];
         for (int k = 0; k < u->n; k++) {
-            u->runs[k].right += s[k].stands[i];
-            if (!s[k].stands[i]) falls++, last = k;
+            bool stands = vt_result_index_stands(&s[k], VT_SCORE_BALL, i);
+            u->runs[k].right += stands;
+            if (!stands) falls++, last = k;
         }
-        u->right += !falls;
-        if (s[0].clean[i] && falls == 1) u->runs[last].alone++;
+        u->clean += clean, u->right += !falls;
+        if (clean && falls == 1) u->runs[last].alone++;
     }
 }
 
 vt_status vt_union_make(vt_union *u, vt_err *e) {
-    states s[VT_UNION_MOST] = {{0}};
+    vt_result_index s[VT_UNION_MOST] = {{0}};
     vt_status st = VT_OK;
     u->images = u->clean = u->right = 0;
     for (int k = 0; k < u->n && st == VT_OK; k++) {
@@ -102,11 +76,11 @@ vt_status vt_union_make(vt_union *u, vt_err *e) {
         vt_header_threat(r->ledger->header, r->threat, sizeof r->threat);
         st = check_run_fits_union(r, e);
         if (st == VT_OK && k) st = check_comparable(&u->runs[0], r, e);
-        if (st == VT_OK) st = read_states(&s[k], r->ledger, e);
+        if (st == VT_OK) st = vt_result_index_read(&s[k], r->ledger, e);
         if (st == VT_OK && k) st = same_images(u, s, k, e);
     }
     if (st == VT_OK) count_survivors(u, s);
-    for (int k = 0; k < u->n; k++) states_free(&s[k]);
+    for (int k = 0; k < u->n; k++) vt_result_index_close(&s[k]);
     return st;
 }
 
