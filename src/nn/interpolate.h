@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Resizing inside a model, with its exact adjoint: torch.nn.functional.interpolate(align_corners=False). For models
- * that enlarge their input themselves (32 to 224), when the perturbation is to live at the native resolution. io/transform
- * is the other one: bytes, Pillow's rounding, not differentiable.
+ * that enlarge their input themselves (32 to 224), when the perturbation is to live at the native resolution.
+ * io/transform is the other one: bytes, Pillow's rounding, not differentiable.
  *
  * The map is linear and separable, y = R X C^T for every channel, so a plan is two sparse matrices; forward-mode
  * derivatives are the forward itself. */

@@ -266,7 +266,7 @@ static void test_refusals(void **state) {
     static const char *const said[N][2] =
         {{"width (dim) is 12", "has 24"}, {"depth is 2", "has 3"},
          {"heads is 3", "has 2"},         {"mlp hidden is 20", "has 24"},
-         {"qkv bias is 1", "has 0"},   {"distillation token is 0", "has 1"},
+         {"qkv bias is 1", "has 0"},      {"distillation token is 0", "has 1"},
          {"pool is token", "has avg"},    {"patch is 4", "has 3"},
          {"patch is 4", "has 12"},        {"classes are 5, but the model to train has 7", "init.head: fresh"}};
     for (int i = 0; i < N; i++) b[i] = base;
