@@ -6,22 +6,6 @@
 #include "models/arch.h"
 #include "selftest/tools.h"
 
-void vt_selftest_rates(vt_selftest *t) {
-    static const struct {
-        double rate, bound;
-    } rows[VT_CHECK_COUNT] =
-        {[VT_CHECK_RANDOM] = {0.01, 0},     [VT_CHECK_FLAT] = {0.01, 0},      [VT_CHECK_ZERO] = {0.01, 0},
-         [VT_CHECK_CONSTANT] = {0.01, 0},   [VT_CHECK_ATTENTION] = {0.01, 0}, [VT_CHECK_WRONG] = {0.1, 0},
-         [VT_CHECK_DERIVATIVE] = {0.1, 0},  [VT_CHECK_BATCH] = {0.01, 0},     [VT_CHECK_SEGMENT] = {0.1, 0.05},
-         [VT_CHECK_PATH] = {0.35, 0.5},     [VT_CHECK_SCALE] = {0.1, 1},      [VT_CHECK_ROUGH] = {0.1, 1},
-         [VT_CHECK_BACKWARD] = {0.05, 0.1}, [VT_CHECK_STEPS] = {0.5, 0},      [VT_CHECK_RADIUS] = {0.5, 0},
-         [VT_CHECK_WHOLE] = {0.05, 0},      [VT_CHECK_NOISE] = {0.05, 0},     [VT_CHECK_TWIN] = {0.05, 0},
-         [VT_CHECK_PROBE] = {0.05, 0},      [VT_CHECK_WAKEUP] = {0.05, 0},    [VT_CHECK_HEAD] = {0.1, 0.95},
-         [VT_CHECK_SMOOTH] = {0.05, 0},     [VT_CHECK_SQUARE] = {0.05, 0},    [VT_CHECK_ACTIVE] = {0.05, 0}};
-    for (int i = 0; i < VT_CHECK_COUNT; i++)
-        t->checks[i] = (vt_check){.rate = rows[i].rate, .bound = rows[i].bound, .p = 1, .adjusted = 1};
-}
-
 static void count_trial(vt_check *c, bool against, int32_t image) {
     c->trials++;
     if (!against) return;
@@ -55,17 +39,14 @@ void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, 
     t->flags.looked = t->direct = (int64_t)n;
 }
 
-vt_status vt_count_scale(vt_selftest *t, const vt_scale *s, const int32_t *images, size_t n, vt_err *e) {
-    double *values = calloc(n + 1, sizeof *values);
-    if (!values) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
+void vt_count_scale(vt_selftest *t, const vt_scale *s, const int32_t *images, size_t n) {
+    double values[VT_PART_MOST];
     for (int k = 0; k < VT_SCALE_COUNT; k++) {
         for (size_t i = 0; i < n; i++) values[i] = s[i].value[k];
         if (k != VT_SCALE_BACKWARD || (n && s[0].backward))
             count_value_trials(&t->checks[VT_CHECK_SEGMENT + k], values, images, n);
     }
     t->scaled = (int64_t)n;
-    free(values);
-    return VT_OK;
 }
 
 void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *images, size_t n) {
@@ -78,11 +59,11 @@ void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *imag
     t->attacked += (int64_t)n;
 }
 
-vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched, vt_err *e) {
-    double *values = calloc(n + 1, sizeof *values);
-    int32_t *of = calloc(n + 1, sizeof *of);
+void vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched) {
+    double values[VT_PART_MOST];
+    int32_t of[VT_PART_MOST];
     size_t heads = 0;
-    for (size_t i = 0; values && of && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         count_trial(&t->checks[VT_CHECK_NOISE], w[i].noise, images[i]);
         if (!t->v->subject->remote) count_trial(&t->checks[VT_CHECK_TWIN], w[i].twin, images[i]);
         if (!t->v->subject->remote) count_trial(&t->checks[VT_CHECK_PROBE], w[i].probe, images[i]);
@@ -90,10 +71,7 @@ vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images,
         if (i < searched) count_trial(&t->checks[VT_CHECK_SQUARE], w[i].square, images[i]);
         if (w[i].head_tried) values[heads] = w[i].head, of[heads++] = images[i];
     }
-    if (values && of) count_value_trials(&t->checks[VT_CHECK_HEAD], values, of, heads);
-    vt_status s = values && of ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
-    free(values), free(of);
-    return s;
+    count_value_trials(&t->checks[VT_CHECK_HEAD], values, of, heads);
 }
 
 static bool searched_alone(const vt_standing *s) { return s->right && s->random && !s->white; }

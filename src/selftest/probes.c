@@ -15,28 +15,29 @@ enum { IMAGES = 64, MIXES = 32, SAMPLES = IMAGES + MIXES };
 
 typedef struct fit {
     int n, classes;
-    float *x;    /* [n, pixels] */
-    int *answer; /* [n] the network's prediction */
-    float *features;
-    double *gram, *work, *target; /* [n, n], [n, n], [n] */
-    double *head, *bias;          /* [classes, phi], [classes] */
+    int answer[SAMPLES]; /* [n] the network's prediction */
+    double gram[SAMPLES * SAMPLES], work[SAMPLES * SAMPLES], target[SAMPLES];
+    float *x, *features;                  /* one block: [n, pixels], [n, phi] */
+    double *head, *bias, *mean, *inverse; /* one block: [classes, phi], [classes], [phi], [phi] */
 } fit;
 
 static void fit_free(fit *f) {
-    void *blocks[] = {f->x, f->answer, f->features, f->gram, f->work, f->target, f->head, f->bias};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
+    if (f) free(f->x), free(f->head);
+    free(f);
 }
 
-static vt_status fit_open(fit *f, size_t pixels, size_t phi, int classes, vt_err *e) {
+static vt_status fit_open(fit **out, size_t pixels, size_t phi, int classes, vt_err *e) {
     size_t n = SAMPLES, k = (size_t)classes;
-    *f = (fit){.classes = classes};
-    f->x = vt_alloc(n * pixels * sizeof *f->x), f->answer = calloc(n, sizeof *f->answer);
-    f->features = vt_alloc(n * phi * sizeof *f->features);
-    f->gram = vt_alloc(n * n * sizeof *f->gram), f->work = vt_alloc(n * n * sizeof *f->work);
-    f->target = vt_alloc(n * sizeof *f->target);
-    f->head = vt_alloc(k * phi * sizeof *f->head), f->bias = vt_alloc(k * sizeof *f->bias);
-    if (f->x && f->answer && f->features && f->gram && f->work && f->target && f->head && f->bias) return VT_OK;
-    return vt_fail(e, VT_E_MEMORY, "no memory for the self-test's probes");
+    fit *f = *out = calloc(1, sizeof *f);
+    if (f) {
+        f->classes = classes;
+        f->x = vt_alloc(n * (pixels + phi) * sizeof *f->x),
+        f->head = vt_alloc((k * phi + k + 2 * phi) * sizeof *f->head);
+    }
+    if (!f || !f->x || !f->head) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test's probes");
+    f->features = f->x + n * pixels;
+    f->bias = f->head + k * phi, f->mean = f->bias + k, f->inverse = f->mean + phi;
+    return VT_OK;
 }
 
 /* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
@@ -60,16 +61,16 @@ static vt_status gather_samples(fit *f, vt_selftest_worker *g, vt_err *e) {
     return VT_OK;
 }
 
-/* Rows of features to mean 0 and deviation 1, column by column; mean and 1/deviation [phi]. */
-static void standardise_features(const fit *f, size_t phi, double *mean, double *inverse) {
-    vt_standardise(mean, inverse, f->features, f->n, phi);
+/* Rows of features to mean 0 and deviation 1, column by column. */
+static void standardise_features(fit *f, size_t phi) {
+    vt_standardise(f->mean, f->inverse, f->features, f->n, phi);
     for (size_t i = 0; i < (size_t)f->n * phi; i++)
-        f->features[i] = (float)(((double)f->features[i] - mean[i % phi]) * inverse[i % phi]);
+        f->features[i] = (float)(((double)f->features[i] - f->mean[i % phi]) * f->inverse[i % phi]);
 }
 
 /* head, bias: ridge regression of (is it class c?) - 1/classes on the standardised features, in its dual form; a class
  * that is nobody's answer stays below all others. */
-static vt_status fit_ridge_head(fit *f, size_t phi, const double *mean, const double *inverse, vt_err *e) {
+static vt_status fit_ridge_head(fit *f, size_t phi, vt_err *e) {
     int n = f->n;
     for (int i = 0; i < n; i++)
         for (int k = 0; k <= i; k++) {
@@ -91,51 +92,54 @@ static vt_status fit_ridge_head(fit *f, size_t phi, const double *mean, const do
             for (size_t j = 0; j < phi; j++) w[j] += f->target[i] * (double)f->features[(size_t)i * phi + j];
         }
         f->bias[c] = alpha;
-        for (size_t j = 0; j < phi; j++) w[j] *= inverse[j], f->bias[c] -= w[j] * mean[j];
+        for (size_t j = 0; j < phi; j++) w[j] *= f->inverse[j], f->bias[c] -= w[j] * f->mean[j];
     }
     return VT_OK;
 }
 
-/* *out: the network behind block `depth` with the fitted head; NULL where it cannot be cut there. */
-static vt_status make_probe(vt_model **out, fit *f, vt_selftest_worker *g, int depth, vt_err *e) {
+/* *out: the network behind block `depth` with a head fitted to what `bare`, the same without a head, gives. */
+static vt_status fit_probe(vt_model **out, fit *f, vt_selftest_worker *g, int depth, const vt_model *bare, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
-    vt_model *bare = NULL;
     vt_classifier seen = {0};
     size_t phi = vt_feature_count(m);
-    double *mean = vt_alloc(2 * phi * sizeof *mean);
-    *out = NULL;
-    vt_status s = mean ? vt_cut_behind(&bare, m, depth, (int)phi, e) : vt_fail(e, VT_E_MEMORY, "no memory for a probe");
-    if (s == VT_OK && bare) {
-        vt_head_set(bare, NULL, NULL, (int)phi, phi);
-        s = vt_classifier_open(&seen, bare, e);
-    }
-    for (int i = 0; s == VT_OK && bare && i < f->n; i++) {
+    vt_status s = vt_classifier_open(&seen, bare, e);
+    for (int i = 0; s == VT_OK && i < f->n; i++) {
         s = vt_classifier_logits(&seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false, e);
         g->forwards += (double)depth / m->config.depth;
     }
-    if (s == VT_OK && bare) {
-        standardise_features(f, phi, mean, mean + phi);
-        s = fit_ridge_head(f, phi, mean, mean + phi, e);
-    }
-    if (s == VT_OK && bare) s = vt_cut_behind(out, m, depth, f->classes, e);
-    if (s == VT_OK && bare) vt_head_set(*out, f->head, f->bias, f->classes, phi);
     vt_classifier_close(&seen);
+    VT_TRY(s);
+    standardise_features(f, phi);
+    VT_TRY(fit_ridge_head(f, phi, e));
+    VT_TRY(vt_cut_behind(out, m, depth, f->classes, e));
+    vt_head_set(*out, f->head, f->bias, f->classes, phi);
+    return VT_OK;
+}
+
+/* *out: NULL where the network cannot be cut there. */
+static vt_status make_probe(vt_model **out, fit *f, vt_selftest_worker *g, int depth, vt_err *e) {
+    vt_model *bare;
+    size_t phi = g->phi;
+    *out = NULL;
+    VT_TRY(vt_cut_behind(&bare, g->t->v->subject->model, depth, (int)phi, e));
+    if (!bare) return VT_OK;
+    vt_head_set(bare, NULL, NULL, (int)phi, phi);
+    vt_status s = fit_probe(out, f, g, depth, bare, e);
     vt_model_close(bare);
-    free(mean);
     return s;
 }
 
 vt_status vt_probes_make(vt_selftest_worker *g, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
-    fit f;
+    fit *f;
     vt_status s = fit_open(&f, g->pixels, vt_feature_count(m), g->classes, e);
-    if (s == VT_OK) s = gather_samples(&f, g, e);
+    if (s == VT_OK) s = gather_samples(f, g, e);
     for (int i = 0; s == VT_OK && i < VT_PROBES; i++) { /* from the last block down, evenly */
         int cut = depth - i * depth / VT_PROBES;
-        if (cut != last) s = make_probe(&g->probe[i].own, &f, g, cut, e);
+        if (cut != last) s = make_probe(&g->probe[i].own, f, g, cut, e);
         last = cut;
     }
-    fit_free(&f);
+    fit_free(f);
     return s == VT_OK ? vt_selftest_worker_said(g, e) : s;
 }

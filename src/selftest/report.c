@@ -1,118 +1,125 @@
 /* SPDX-License-Identifier: MIT */
 /* The verdict in words and as JSON. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "selftest/selftest.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/text_stream.h"
+#include "selftest/tools.h"
 
 enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */
 
 #define PARANOID VT_OPTION "profile paranoid"
 #define SEARCH VT_OPTION "attack square:queries=20000"
 
-/* A check in words: what it is called, what holds if gradients lead (the null hypothesis), what the
- * hits are, and the attack whose run would settle a doubt. */
+/* A check: what it is called, the rate and the bound of its hits (vt_check), what holds if gradients lead (the null
+ * hypothesis), what the hits are, and the attack whose run would settle a doubt. */
+#define CHECK(id, ...) [VT_CHECK_##id] = {__VA_ARGS__}
 static const struct {
-    const char *name, *null, *hits, *settle;
+    const char *name;
+    double rate, bound;
+    const char *null, *hits, *settle;
 } words[VT_CHECK_COUNT] = {
-    [VT_CHECK_RANDOM] = {"random-forward", "two forwards of one image agree to the bit (at most 1 % of images differ)",
-                         "images whose logits differ between two calls", VT_OPTION "attack autoattack:version=rand"},
-    [VT_CHECK_FLAT] = {"quantised-forward",
-                       "a random change of 1e-5 of every pixel changes the logits (at most 1 % of images do not)",
-                       "images whose logits ignore it", SEARCH},
-    [VT_CHECK_ZERO] = {"zero-gradient",
-                       "the losses that the attacks follow have a gradient that is not zero (at most 1 % of images)",
-                       "images on which the gradient of one of them is zero in every pixel", SEARCH},
-    [VT_CHECK_CONSTANT] = {"constant-gradient",
-                           "the margin's gradient changes from a point to its neighbour (at most 1 % of images do not)",
-                           "images with the same gradient at both points", SEARCH},
-    [VT_CHECK_ATTENTION] = {"saturated-attention",
-                            "the median row of attention, over blocks and heads, is not one-hot to float32 (at most 1 "
-                            "% of images)",
-                            "images in which it is", SEARCH},
-    [VT_CHECK_WRONG] = {"wrong-gradient",
-                        "over a step of a tenth of a grey level (or of eps) the gradient predicts the margin's change "
-                        "better than 'no change' does (at most 10 % of images excepted)",
-                        "images on which it does not", SEARCH},
-    [VT_CHECK_DERIVATIVE] = {"derivative",
-                             "over steps of a tenth and half a grey level the vjp that the model gives is what its "
-                             "logits do, within 15 % of it at one of them (at most 10 % of images excepted)",
-                             "images on which it is not", SEARCH},
-    [VT_CHECK_BATCH] = {"batch",
-                        "an image's logits are the same alone and beside others, to a thousandth of their span (at "
-                        "most 1 % of images differ)",
-                        "images whose logits depend on the batch", SEARCH},
-    [VT_CHECK_SEGMENT] = {"jump",
-                          "no 1024th of the way to an image of another class makes a twentieth of the difference (at "
-                          "most 10 % of images excepted)",
-                          "images with such a jump", PARANOID},
-    [VT_CHECK_PATH] = {"path",
-                       "on the way to an image of another class the gradients add up to the difference, within half of "
-                       "it (at most 35 % of images excepted)",
-                       "images on which they do not", PARANOID},
-    [VT_CHECK_SCALE] = {"scale",
-                        "steps of 1/16, 1/4 and 1 of eps along the gradient change the logits as it says, within the "
-                        "bounds of docs/selftest.md (at most 10 % of images excepted)",
-                        "images on which they do not", PARANOID},
-    [VT_CHECK_ROUGH] = {"rough-gradient",
-                        "the gradients at random points 1/16, 1/4 and 1 of eps away point the same way, within the "
-                        "bounds of docs/selftest.md (at most 10 % of images excepted)",
-                        "images on which they do not", PARANOID},
-    [VT_CHECK_BACKWARD] = {"backward",
-                           "the gradient in float32 is that in double, to a cosine and a share of signs of 0.9 (at "
-                           "most 5 % of images excepted)",
-                           "images on which it is not", SEARCH},
-    [VT_CHECK_STEPS] = {"steps", "10 steps break no image that 100 steps leave, more often than the reverse",
-                        "images broken by the shorter attack alone", VT_OPTION "attack apgd-ce:steps=100,restarts=5"},
-    [VT_CHECK_RADIUS] = {"radius", "eps/2 breaks no image that eps leaves, more often than the reverse",
-                         "images broken at the smaller radius alone", VT_OPTION "attack apgd-ce:steps=100,restarts=5"},
-    [VT_CHECK_WHOLE] = {"whole-box",
-                        "where every picture lies in the ball, and one that the model gives another class is known, "
-                        "gradients find a way (at most 5 % missed)",
-                        "images that stand even there", VT_OPTION "attack apgd-t:steps=100"},
-    [VT_CHECK_NOISE] = {"noise", "60 random points break at most 5 % of what gradients left",
-                        "images broken by noise alone", SEARCH},
-    [VT_CHECK_TWIN] = {"transfer",
-                       "points found on a slightly moved twin of the network break at most 5 % of what gradients left",
-                       "images broken by transfer alone", VT_OPTION "attack transfer:restarts=5"},
-    [VT_CHECK_PROBE] = {"probe",
-                        "points found on the network cut off behind a block, with a head fitted to its answers, break "
-                        "at most 5 % of what gradients left",
-                        "images broken by that alone", PARANOID},
-    [VT_CHECK_WAKEUP] = {"wake-up",
-                         "climbing what moves most inside the network, in units of how much it differs between images, "
-                         "breaks at most 5 % of what gradients left",
-                         "images broken by that alone", PARANOID},
-    [VT_CHECK_HEAD] = {"head",
-                       "what moves a head fitted to the same features moves the model's own logits, by a twentieth of "
-                       "that at least (at most 10 % of images excepted)",
-                       "images on which it does not", PARANOID},
-    [VT_CHECK_SMOOTH] = {"smoothed",
-                         "gradients averaged over noise of the ball's size break at most 5 % of what plain ones left",
-                         "images broken by that alone", VT_OPTION "attack smooth-pgd:steps=50,draws=32"},
-    [VT_CHECK_SQUARE] = {"square",
-                         "Square Attack breaks almost nothing of what gradients left (at most the rate given)",
-                         "images broken by Square alone", SEARCH},
-    [VT_CHECK_ACTIVE] = {"active-test",
-                         "the attack finds an adversarial image known to exist in at least 95 % of cases",
-                         "images on which it does not", VT_OPTION "attack apgd-t:steps=1000"},
+    CHECK(RANDOM, "random-forward", 0.01, 0,
+          "two forwards of one image agree to the bit (at most 1 % of images differ)",
+          "images whose logits differ between two calls", VT_OPTION "attack autoattack:version=rand"),
+    CHECK(FLAT, "quantised-forward", 0.01, 0,
+          "a random change of 1e-5 of every pixel changes the logits (at most 1 % of images do not)",
+          "images whose logits ignore it", SEARCH),
+    CHECK(ZERO, "zero-gradient", 0.01, 0,
+          "the losses that the attacks follow have a gradient that is not zero (at most 1 % of images)",
+          "images on which the gradient of one of them is zero in every pixel", SEARCH),
+    CHECK(CONSTANT, "constant-gradient", 0.01, 0,
+          "the margin's gradient changes from a point to its neighbour (at most 1 % of images do not)",
+          "images with the same gradient at both points", SEARCH),
+    CHECK(ATTENTION, "saturated-attention", 0.01, 0,
+          "the median row of attention, over blocks and heads, is not one-hot to float32 (at most 1 % of images)",
+          "images in which it is", SEARCH),
+    CHECK(WRONG, "wrong-gradient", 0.1, 0,
+          "over a step of a tenth of a grey level (or of eps) the gradient predicts the margin's change better than "
+          "'no change' does (at most 10 % of images excepted)",
+          "images on which it does not", SEARCH),
+    CHECK(DERIVATIVE, "derivative", 0.1, 0,
+          "over steps of a tenth and half a grey level the vjp that the model gives is what its logits do, within 15 % "
+          "of it at one of them (at most 10 % of images excepted)",
+          "images on which it is not", SEARCH),
+    CHECK(BATCH, "batch", 0.01, 0,
+          "an image's logits are the same alone and beside others, to a thousandth of their span (at most 1 % of "
+          "images differ)",
+          "images whose logits depend on the batch", SEARCH),
+    CHECK(SEGMENT, "jump", 0.1, 0.05,
+          "no 1024th of the way to an image of another class makes a twentieth of the difference (at most 10 % of "
+          "images excepted)",
+          "images with such a jump", PARANOID),
+    CHECK(PATH, "path", 0.35, 0.5,
+          "on the way to an image of another class the gradients add up to the difference, within half of it (at most "
+          "35 % of images excepted)",
+          "images on which they do not", PARANOID),
+    CHECK(SCALE, "scale", 0.1, 1,
+          "steps of 1/16, 1/4 and 1 of eps along the gradient change the logits as it says, within the bounds of "
+          "docs/selftest.md (at most 10 % of images excepted)",
+          "images on which they do not", PARANOID),
+    CHECK(ROUGH, "rough-gradient", 0.1, 1,
+          "the gradients at random points 1/16, 1/4 and 1 of eps away point the same way, within the bounds of "
+          "docs/selftest.md (at most 10 % of images excepted)",
+          "images on which they do not", PARANOID),
+    CHECK(BACKWARD, "backward", 0.05, 0.1,
+          "the gradient in float32 is that in double, to a cosine and a share of signs of 0.9 (at most 5 % of images "
+          "excepted)",
+          "images on which it is not", SEARCH),
+    CHECK(STEPS, "steps", 0.5, 0, "10 steps break no image that 100 steps leave, more often than the reverse",
+          "images broken by the shorter attack alone", VT_OPTION "attack apgd-ce:steps=100,restarts=5"),
+    CHECK(RADIUS, "radius", 0.5, 0, "eps/2 breaks no image that eps leaves, more often than the reverse",
+          "images broken at the smaller radius alone", VT_OPTION "attack apgd-ce:steps=100,restarts=5"),
+    CHECK(WHOLE, "whole-box", 0.05, 0,
+          "where every picture lies in the ball, and one that the model gives another class is known, gradients find a "
+          "way (at most 5 % missed)",
+          "images that stand even there", VT_OPTION "attack apgd-t:steps=100"),
+    CHECK(NOISE, "noise", 0.05, 0, "60 random points break at most 5 % of what gradients left",
+          "images broken by noise alone", SEARCH),
+    CHECK(TWIN, "transfer", 0.05, 0,
+          "points found on a slightly moved twin of the network break at most 5 % of what gradients left",
+          "images broken by transfer alone", VT_OPTION "attack transfer:restarts=5"),
+    CHECK(PROBE, "probe", 0.05, 0,
+          "points found on the network cut off behind a block, with a head fitted to its answers, break at most 5 % of "
+          "what gradients left",
+          "images broken by that alone", PARANOID),
+    CHECK(WAKEUP, "wake-up", 0.05, 0,
+          "climbing what moves most inside the network, in units of how much it differs between images, breaks at most "
+          "5 % of what gradients left",
+          "images broken by that alone", PARANOID),
+    CHECK(HEAD, "head", 0.1, 0.95,
+          "what moves a head fitted to the same features moves the model's own logits, by a twentieth of that at least "
+          "(at most 10 % of images excepted)",
+          "images on which it does not", PARANOID),
+    CHECK(SMOOTH, "smoothed", 0.05, 0,
+          "gradients averaged over noise of the ball's size break at most 5 % of what plain ones left",
+          "images broken by that alone", VT_OPTION "attack smooth-pgd:steps=50,draws=32"),
+    CHECK(SQUARE, "square", 0.05, 0,
+          "Square Attack breaks almost nothing of what gradients left (at most the rate given)",
+          "images broken by Square alone", SEARCH),
+    CHECK(ACTIVE, "active-test", 0.05, 0,
+          "the attack finds an adversarial image known to exist in at least 95 % of cases",
+          "images on which it does not", VT_OPTION "attack apgd-t:steps=1000"),
 };
+
+void vt_selftest_rates(vt_selftest *t) {
+    for (int i = 0; i < VT_CHECK_COUNT; i++)
+        t->checks[i] = (vt_check){.rate = words[i].rate, .bound = words[i].bound, .p = 1, .adjusted = 1};
+}
 
 /* The command that would settle a doubt, of the same model, data and threat; whole-box at the radius that holds every
  * picture. */
 static void write_followup_command(char *out, size_t size, const vt_selftest *t, int i) {
-    double n = (double)vt_subject_pixels(t->v->subject);
-    size_t at = (size_t)snprintf(out, size, "vitrine eval %s", t->command);
-    if (at < size && i == VT_CHECK_WHOLE)
-        at += (size_t)snprintf(out + at, size - at, " " VT_OPTION "eps %.6g",
-                               t->v->norm == VT_LINF ? 1
-                               : t->v->norm == VT_L2 ? ceil(sqrt(n))
-                                                     : n);
-    else if (at < size && !t->v->patch.size)
-        at += (size_t)snprintf(out + at, size - at, " " VT_OPTION "eps %s", t->v->eps_text);
-    if (at < size) snprintf(out + at, size - at, " %s", words[i].settle);
+    char eps[100] = "";
+    if (i == VT_CHECK_WHOLE)
+        snprintf(eps, sizeof eps, " " VT_OPTION "eps %.6g",
+                 ceil(vt_box_diameter(t->v->norm, vt_subject_pixels(t->v->subject))));
+    else if (!t->v->patch.size)
+        snprintf(eps, sizeof eps, " " VT_OPTION "eps %s", t->v->eps_text);
+    snprintf(out, size, "vitrine eval %s%s %s", t->command, eps, words[i].settle);
 }
 
 static bool is_significant(const vt_check *c) { return c->trials && c->adjusted <= VT_ALPHA_DOUBTFUL; }
@@ -197,62 +204,67 @@ static int64_t integer_of_key(const json_t *o, const char *key) {
     return (int64_t)json_integer_value(json_object_get(o, key));
 }
 
-/* Files of an earlier version have no counts of their own, and call no sign of masking "sound". */
+/* Files of an earlier version have no counts of their own. */
 static void read_test_counts(const json_t *o, int64_t *made, int64_t *looked) {
     static const char *const samples[] = {"gradients", "scale", "attacks", "other_ways"};
     const json_t *value;
     size_t i;
-    *made = *looked = 0;
+    *made = integer_of_key(o, "checks_made"), *looked = integer_of_key(o, "images_looked_at");
+    if (json_object_get(o, "checks_made")) return;
     json_array_foreach(json_object_get(o, "checks"), i, value) *made += json_is_true(json_object_get(value, "made"));
     for (i = 0; i < sizeof samples / sizeof *samples; i++) {
         int64_t n = integer_of_key(json_object_get(o, "samples"), samples[i]);
         if (n > *looked) *looked = n;
     }
-    if (json_object_get(o, "checks_made"))
-        *made = integer_of_key(o, "checks_made"), *looked = integer_of_key(o, "images_looked_at");
 }
 
-static bool verdict_text(const json_t *o, char text[VT_VERDICT_ROOM]) {
-    const char *verdict = json_string_value(json_object_get(o, "verdict")), *between = "; not tested: ";
+/* -1: there is no verdict. An earlier version called no sign of masking "sound". */
+static int grade_of(const json_t *o) {
+    const char *verdict = json_string_value(json_object_get(o, "verdict"));
+    if (verdict && !strcmp(verdict, "sound")) return VT_GRADE_NO_SIGN;
+    for (int grade = 0; verdict && grade < VT_GRADE_COUNT; grade++)
+        if (!strcmp(verdict, vt_grade_name((vt_grade)grade))) return grade;
+    return -1;
+}
+
+static void write_verdict(FILE *f, const void *selftest) {
+    const json_t *o = selftest, *name, *active = json_object_get(o, "active");
     const char *why = json_string_value(json_object_get(o, "why_not_tested"));
-    const json_t *name, *active = json_object_get(o, "active");
-    int64_t failed = json_integer_value(json_object_get(active, "setup_failed"));
+    long long failed = integer_of_key(active, "setup_failed");
     int64_t made, looked;
-    size_t i, at;
-    int grade = 0;
-    while (verdict && grade < VT_GRADE_COUNT && strcmp(verdict, vt_grade_name((vt_grade)grade))) grade++;
-    if (verdict && !strcmp(verdict, "sound")) grade = VT_GRADE_NO_SIGN;
-    *text = 0;
-    if (!verdict || grade == VT_GRADE_COUNT) return false;
+    size_t i;
     read_test_counts(o, &made, &looked);
     if (!made) {
-        snprintf(text, VT_VERDICT_ROOM, "self-test: nothing could be tested: %s", why ? why : "no check was made");
-        return true;
+        fprintf(f, "self-test: nothing could be tested: %s", why ? why : "no check was made");
+        return;
     }
-    at = (size_t)snprintf(text, VT_VERDICT_ROOM, "self-test: %s (%lld checks on %lld image%s",
-                          vt_grade_name((vt_grade)grade), (long long)made, (long long)looked, looked == 1 ? "" : "s");
+    fprintf(f, "self-test: %s (%lld checks on %lld image%s", vt_grade_name((vt_grade)grade_of(o)), (long long)made,
+            (long long)looked, looked == 1 ? "" : "s");
     json_array_foreach(json_object_get(o, "not_tested"), i, name) {
         const char *word = json_string_value(name);
-        if (word && at < VT_VERDICT_ROOM)
-            at += (size_t)snprintf(text + at, VT_VERDICT_ROOM - at, "%s%s", between, word), between = ", ";
-        if (failed && word && !strcmp(word, words[VT_CHECK_ACTIVE].name) && at < VT_VERDICT_ROOM)
-            at += (size_t)snprintf(text + at, VT_VERDICT_ROOM - at, ": no head could be fitted on %lld of %lld images",
-                                   (long long)failed, (long long)json_integer_value(json_object_get(active, "images")));
+        if (!word) continue;
+        fprintf(f, "%s%s", i ? ", " : "; not tested: ", word);
+        if (failed && !strcmp(word, words[VT_CHECK_ACTIVE].name))
+            fprintf(f, ": no head could be fitted on %lld of %lld images", failed,
+                    (long long)integer_of_key(active, "images"));
     }
-    if (at < VT_VERDICT_ROOM) snprintf(text + at, VT_VERDICT_ROOM - at, ")");
-    return true;
+    fputc(')', f);
 }
 
 vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *e) {
-    char path[VT_PATH_MAX];
+    char path[VT_PATH_MAX], *whole = NULL;
     json_t *o = NULL;
     *text = 0;
     if (!vt_path(path, dir, "selftest.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
     if (access(path, F_OK) != 0) return VT_OK;
     VT_TRY(vt_json_file(&o, path, SELFTEST_MOST, e));
-    bool good = verdict_text(o, text);
+    vt_status s = grade_of(o) >= 0
+                      ? vt_text_of(&whole, write_verdict, o, path, e)
+                      : vt_fail(e, VT_E_FORMAT, "%s: is not what a self-test writes: it has no verdict", path);
+    if (whole) snprintf(text, VT_VERDICT_ROOM, "%s", whole);
+    free(whole);
     json_decref(o);
-    return good ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is not what a self-test writes: it has no verdict", path);
+    return s;
 }
 
 const char *vt_selftest_excess(const vt_selftest *t) {
@@ -277,26 +289,24 @@ static void print_doubt(FILE *f, const vt_selftest *t, int i) {
 }
 
 static void print_active(FILE *f, const vt_active *a) {
-    long long valid = (long long)a->attacked;
+    int64_t valid = a->attacked, random = a->random_corner > a->random_surface ? a->random_corner : a->random_surface;
     if (!a->images) return;
     if (!valid) {
         fprintf(f, "  active test: not made, its set-ups alone: %lld of %lld failed\n", (long long)a->setup_failed,
                 (long long)a->images);
         return;
     }
+    const char *verdict = a->passed                          ? "passed"
+                          : 20 * a->setup_failed > a->images ? "not passed: set-ups failed"
+                          : a->found < valid                 ? "not passed"
+                          : valid < 73 && 2 * random <= valid
+                              ? "nothing against it (73 images would prove 95 %)"
+                              : "nothing against it, but random search finds them too or set-ups failed";
     fprintf(f,
             "  active test: found %lld of %lld known adversarial images [%.1f, %.1f] %%, random search %lld; %lld "
             "set-ups failed: %s\n",
-            (long long)a->found, valid, 100 * a->low, 100 * a->high,
-            (long long)(a->random_corner > a->random_surface ? a->random_corner : a->random_surface),
-            (long long)a->setup_failed,
-            a->passed                          ? "passed"
-            : 20 * a->setup_failed > a->images ? "not passed: set-ups failed"
-            : valid && a->found == valid && valid < 73 && 2 * a->random_corner <= valid &&
-                    2 * a->random_surface <= valid
-                ? "nothing against it (73 images would prove 95 %)"
-            : valid && a->found == valid ? "nothing against it, but random search finds them too or set-ups failed"
-                                         : "not passed");
+            (long long)a->found, (long long)valid, 100 * a->low, 100 * a->high, (long long)random,
+            (long long)a->setup_failed, verdict);
 }
 
 /* Warnings as AutoAttack prints them: they call for another attack, whatever the verdict. */
@@ -344,12 +354,12 @@ static void print_cost(FILE *f, const vt_selftest *t) {
 }
 
 vt_status vt_selftest_print(FILE *f, const vt_selftest *t, vt_err *e) {
-    char text[VT_VERDICT_ROOM];
     json_t *o = vt_selftest_json(t);
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for what the self-test found");
-    verdict_text(o, text);
+    fputc('\n', f);
+    write_verdict(f, o);
+    fputc('\n', f);
     json_decref(o);
-    fprintf(f, "\n%s\n", text);
     if (t->grade == VT_GRADE_NONE) return VT_OK;
     fprintf(f,
             "  %lld images right; %lld looked at, %lld at the ball's scale, %lld attacked, %lld of them left; %lld "

@@ -15,7 +15,7 @@ enum {
     SCALE_MOST = 32,
     ATTACKED_MOST = 32,
     OTHER_MOST = 32,
-    ACTIVE_MOST = 96,
+    ACTIVE_MOST = VT_PART_MOST,
     LEAST = 4,
     LEAST_SCALE = 8,
     AGAIN_MOST = 16,
@@ -286,7 +286,8 @@ static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
     size_t n = affordable_images(0.33 * remaining_allowance(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST,
                                  (size_t)t->correct, true);
     VT_TRY(run_part(p, SCALE, images, n, &t->cost, e));
-    return vt_count_scale(t, p->scale, images, n, e);
+    vt_count_scale(t, p->scale, images, n);
+    return VT_OK;
 }
 
 /* White-box attacks on n more images of part 3. */
@@ -365,7 +366,8 @@ static vt_status other_ways(part *p, vt_err *e) {
                           : affordable_images(0.5 * remaining_allowance(t), COST_SQUARE, LEAST, OTHER_MOST, n, false);
     VT_TRY(run_part(p, SEARCH, p->survivors, searched, &t->cost, e));
     t->other = (int64_t)n;
-    return vt_count_ways(t, p->ways, p->survivors, n, searched, e);
+    vt_count_ways(t, p->ways, p->survivors, n, searched);
+    return VT_OK;
 }
 
 /* Where nothing of a sample stood, a tenth of all may still: what that would pay for is spent. */

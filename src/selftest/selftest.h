@@ -130,8 +130,8 @@ json_t *vt_selftest_json(const vt_selftest *t);
 /* Why it cost more than its share, in words; NULL: it did not. */
 const char *vt_selftest_excess(const vt_selftest *t);
 vt_status vt_selftest_print(FILE *f, const vt_selftest *t, vt_err *e);
-/* The verdict of DIR/selftest.json in the words that vt_selftest_print uses, also of an earlier
- * version's; "": DIR has none. VT_E_FORMAT: the file holds no verdict. */
+/* The verdict of DIR/selftest.json in the words that vt_selftest_print uses, also of an earlier version's; "": DIR has
+ * none. VT_E_FORMAT: the file holds no verdict. */
 enum { VT_VERDICT_ROOM = 1000 };
 vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *e);
 

@@ -132,6 +132,8 @@ vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label,
 
 /* ---- parts ---- */
 
+enum { VT_PART_MOST = 96 }; /* images of a part, at most */
+
 /* Part 1: single points of one image. */
 typedef struct vt_direct {
     unsigned bits; /* 1u << vt_check_id */
@@ -198,10 +200,10 @@ bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *
 /* Bounds and null rates of all checks. */
 void vt_selftest_rates(vt_selftest *t);
 void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, size_t n);
-vt_status vt_count_scale(vt_selftest *t, const vt_scale *s, const int32_t *images, size_t n, vt_err *e);
+void vt_count_scale(vt_selftest *t, const vt_scale *s, const int32_t *images, size_t n);
 void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *images, size_t n);
 /* The first `searched` of the n were searched by Square too. */
-vt_status vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched, vt_err *e);
+void vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched);
 /* w [points, n] */
 void vt_count_wakeup(vt_selftest *t, const vt_wakeup *w, int points, const int32_t *images, size_t n);
 /* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few of them.

@@ -67,21 +67,15 @@ static vt_status begin(climber *c, int32_t image, vt_err *e) {
     return VT_OK;
 }
 
-/* opens [classes of the net, 2]: which climbs broke a scout. */
-static vt_status try_all_sensors(climber *c, bool (*opens)[2], bool *broken, bool *any, vt_err *e) {
+/* A scout tries all and notes in opens [CLIMBED, 2] which climbs broke it, and whether any did; others try these. */
+static vt_status try_sensors(climber *c, bool (*opens)[2], bool scout, bool *broken, bool *any, vt_err *e) {
     for (int k = 0; k < CLIMBED && k < c->net.classes; k++)
         for (int down = 0; down < 2; down++) {
             bool open;
+            if (!scout && (*broken || !opens[k][down])) continue;
             VT_TRY(climb_sensor(c, k, down ? -1 : 1, &open, e));
             opens[k][down] |= open, *broken |= open, *any |= open;
         }
-    return VT_OK;
-}
-
-static vt_status try_successful_sensors(climber *c, bool (*opens)[2], bool *broken, vt_err *e) {
-    for (int k = 0; k < c->net.classes && !*broken; k++)
-        for (int down = 0; down < 2 && !*broken; down++)
-            if (opens[k][down]) VT_TRY(climb_sensor(c, k, down ? -1 : 1, broken, e));
     return VT_OK;
 }
 
@@ -100,9 +94,7 @@ vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *image
     for (size_t i = 0; s == VT_OK && m && i < n && (i < scouts || any); i++) {
         found[i].tried = true;
         s = begin(&c, images[i], e);
-        if (s == VT_OK)
-            s = i < scouts ? try_all_sensors(&c, opens, &found[i].broken, &any, e)
-                           : try_successful_sensors(&c, opens, &found[i].broken, e);
+        if (s == VT_OK) s = try_sensors(&c, opens, i < scouts, &found[i].broken, &any, e);
     }
     vt_classifier_close(&c.net);
     vt_model_close(m);
