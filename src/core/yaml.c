@@ -6,11 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yaml.h>
 #include "core/files.h"
 
 enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4096 };
 
-vt_status vt_yaml_refuse(vt_yaml *y, int line, vt_status s, const char *format, ...) {
+typedef struct reader {
+    yaml_parser_t parser;
+    yaml_event_t event; /* the current one */
+    const char *text;
+    size_t n;
+    const char *noun; /* "recipe", for sentences */
+    char path[200];   /* the end of it */
+    vt_err *e;
+} reader;
+
+__attribute__((format(printf, 4, 5))) static vt_status refuse_line(reader *y, int line, vt_status s, const char *format,
+                                                                   ...) {
     char what[500];
     va_list ap;
     va_start(ap, format);
@@ -19,9 +31,9 @@ vt_status vt_yaml_refuse(vt_yaml *y, int line, vt_status s, const char *format, 
     return vt_fail(y->e, s, "%s:%d: %s", y->path, line, what);
 }
 
-int vt_yaml_line(const vt_yaml *y) { return (int)y->event.start_mark.line + 1; }
+static int line_of(const reader *y) { return (int)y->event.start_mark.line + 1; }
 
-static vt_status not_yaml(vt_yaml *y) {
+static vt_status not_yaml(reader *y) {
     const yaml_parser_t *p = &y->parser;
     if (p->error == YAML_MEMORY_ERROR) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
     int line = (int)p->problem_mark.line + 1;
@@ -29,40 +41,39 @@ static vt_status not_yaml(vt_yaml *y) {
         line = 1;
         for (size_t i = 0; i < p->problem_offset && i < y->n; i++) line += y->text[i] == '\n';
     }
-    return vt_yaml_refuse(y, line, VT_E_FORMAT, "not YAML: %s%s%s%s", p->problem ? p->problem : "unknown problem",
-                          p->context ? " (" : "", p->context ? p->context : "", p->context ? ")" : "");
+    return refuse_line(y, line, VT_E_FORMAT, "not YAML: %s%s%s%s", p->problem ? p->problem : "unknown problem",
+                       p->context ? " (" : "", p->context ? p->context : "", p->context ? ")" : "");
 }
 
-vt_status vt_yaml_next(vt_yaml *y) {
+static vt_status next_event(reader *y) {
     yaml_event_delete(&y->event);
     if (!yaml_parser_parse(&y->parser, &y->event)) return not_yaml(y);
     const yaml_event_t *v = &y->event;
     const yaml_char_t *anchor = NULL, *tag = NULL;
-    int line = vt_yaml_line(y);
-    if (v->type == YAML_ALIAS_EVENT)
-        return vt_yaml_refuse(y, line, VT_E_FORMAT, "a %s takes no aliases (*name)", y->noun);
+    int line = line_of(y);
+    if (v->type == YAML_ALIAS_EVENT) return refuse_line(y, line, VT_E_FORMAT, "a %s takes no aliases (*name)", y->noun);
     if (v->type == YAML_SCALAR_EVENT) anchor = v->data.scalar.anchor, tag = v->data.scalar.tag;
     if (v->type == YAML_SEQUENCE_START_EVENT) anchor = v->data.sequence_start.anchor, tag = v->data.sequence_start.tag;
     if (v->type == YAML_MAPPING_START_EVENT) anchor = v->data.mapping_start.anchor, tag = v->data.mapping_start.tag;
     if (anchor)
-        return vt_yaml_refuse(y, line, VT_E_FORMAT, "a %s takes no anchors (&%.40s)", y->noun, (const char *)anchor);
-    if (tag) return vt_yaml_refuse(y, line, VT_E_FORMAT, "a %s takes no tags (%.80s)", y->noun, (const char *)tag);
+        return refuse_line(y, line, VT_E_FORMAT, "a %s takes no anchors (&%.40s)", y->noun, (const char *)anchor);
+    if (tag) return refuse_line(y, line, VT_E_FORMAT, "a %s takes no tags (%.80s)", y->noun, (const char *)tag);
     return VT_OK;
 }
 
-vt_status vt_yaml_scalar(vt_yaml *y, const char *what, char *out, size_t size) {
+static vt_status copy_scalar(reader *y, const char *what, char *out, size_t size) {
     const char *text = (const char *)y->event.data.scalar.value;
     size_t n = y->event.data.scalar.length;
     if (n >= size)
-        return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_USAGE, "%s has %zu bytes, must have at most %zu: %.40s...", what,
-                              n, size - 1, text);
-    if (memchr(text, 0, n)) return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_USAGE, "%s holds a NUL character", what);
+        return refuse_line(y, line_of(y), VT_E_USAGE, "%s has %zu bytes, must have at most %zu: %.40s...", what, n,
+                           size - 1, text);
+    if (memchr(text, 0, n)) return refuse_line(y, line_of(y), VT_E_USAGE, "%s holds a NUL character", what);
     snprintf(out, size, "%s", text);
     return VT_OK;
 }
 
-vt_status vt_yaml_open(vt_yaml *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e) {
-    *y = (vt_yaml){.noun = noun, .e = e};
+static vt_status open_parser(reader *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e) {
+    *y = (reader){.noun = noun, .e = e};
     if (n > FILE_MAX)
         return vt_fail(e, VT_E_FORMAT, "%.200s: larger than %d bytes, which no %s is", path, FILE_MAX, noun);
     if (!yaml_parser_initialize(&y->parser)) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
@@ -75,7 +86,7 @@ vt_status vt_yaml_open(vt_yaml *y, const char *text, size_t n, const char *path,
     return VT_OK;
 }
 
-void vt_yaml_close(vt_yaml *y) {
+static void close_parser(reader *y) {
     yaml_event_delete(&y->event);
     yaml_parser_delete(&y->parser);
 }
@@ -103,30 +114,30 @@ const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key) {
     return NULL;
 }
 
-static vt_status text_of(vt_yaml *y, const char *what, char **out) {
+static vt_status text_of(reader *y, const char *what, char **out) {
     char buf[SCALAR_MAX];
-    VT_TRY(vt_yaml_scalar(y, what, buf, sizeof buf));
+    VT_TRY(copy_scalar(y, what, buf, sizeof buf));
     *out = strdup(buf);
     return *out ? VT_OK : vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
 }
 
-static vt_status add_child(vt_yaml *y, vt_yaml_node *to, vt_yaml_node **child) {
+static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
     if ((to->n & (to->n - 1)) == 0) { /* room doubles */
         vt_yaml_node *more = realloc(to->items, (to->n ? 2 * (size_t)to->n : 1) * sizeof *more);
         if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
         to->items = more;
     }
     *child = &to->items[to->n++];
-    **child = (vt_yaml_node){.line = vt_yaml_line(y)};
+    **child = (vt_yaml_node){.line = line_of(y)};
     return VT_OK;
 }
 
-static vt_status read_value(vt_yaml *y, vt_yaml_node *x, int depth);
+static vt_status read_value(reader *y, vt_yaml_node *x, int depth);
 
-static vt_status read_list(vt_yaml *y, vt_yaml_node *x, int depth) {
+static vt_status read_list(reader *y, vt_yaml_node *x, int depth) {
     vt_yaml_node *child = NULL;
     for (x->kind = VT_YAML_LIST;;) {
-        VT_TRY(vt_yaml_next(y));
+        VT_TRY(next_event(y));
         if (y->event.type == YAML_SEQUENCE_END_EVENT) return VT_OK;
         VT_TRY(add_child(y, x, &child));
         VT_TRY(read_value(y, child, depth));
@@ -137,30 +148,30 @@ static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 static void free_nothing(void *key) { (void)key; } /* it is the node's */
 
 /* seen: the keys so far, a tree of <search.h>. */
-static vt_status new_key(vt_yaml *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
+static vt_status new_key(reader *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
     const char *key = child->key, *const *in = tsearch(key, seen, by_text);
     if (!in) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
     if (*in == key) return VT_OK;
-    return vt_yaml_refuse(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", key,
-                          vt_yaml_get(x, key)->line);
+    return refuse_line(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", key,
+                       vt_yaml_get(x, key)->line);
 }
 
-static vt_status read_map_entries(vt_yaml *y, vt_yaml_node *x, int depth, void **seen) {
+static vt_status read_map_entries(reader *y, vt_yaml_node *x, int depth, void **seen) {
     vt_yaml_node *child = NULL;
     for (;;) {
-        VT_TRY(vt_yaml_next(y));
+        VT_TRY(next_event(y));
         if (y->event.type == YAML_MAPPING_END_EVENT) return VT_OK;
         if (y->event.type != YAML_SCALAR_EVENT)
-            return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
+            return refuse_line(y, line_of(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
         VT_TRY(add_child(y, x, &child));
         VT_TRY(text_of(y, "a key", &child->key));
         VT_TRY(new_key(y, x, child, seen));
-        VT_TRY(vt_yaml_next(y));
+        VT_TRY(next_event(y));
         VT_TRY(read_value(y, child, depth));
     }
 }
 
-static vt_status read_map(vt_yaml *y, vt_yaml_node *x, int depth) {
+static vt_status read_map(reader *y, vt_yaml_node *x, int depth) {
     void *seen = NULL;
     x->kind = VT_YAML_MAP;
     vt_status s = read_map_entries(y, x, depth, &seen);
@@ -169,43 +180,45 @@ static vt_status read_map(vt_yaml *y, vt_yaml_node *x, int depth) {
 }
 
 /* What the current event begins. */
-static vt_status read_value(vt_yaml *y, vt_yaml_node *x, int depth) {
+static vt_status read_value(reader *y, vt_yaml_node *x, int depth) {
     if (y->event.type == YAML_SCALAR_EVENT) {
         x->kind = VT_YAML_SCALAR;
         return text_of(y, x->key ? x->key : "a value", &x->value);
     }
     if (depth <= 1)
-        return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
+        return refuse_line(y, line_of(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
     return y->event.type == YAML_SEQUENCE_START_EVENT ? read_list(y, x, depth - 1) : read_map(y, x, depth - 1);
 }
 
-static vt_status read_document(vt_yaml *y, vt_yaml_node *root, int depth) {
+static vt_status read_document(reader *y, vt_yaml_node *root, int depth) {
     const yaml_event_t *v = &y->event;
     root->kind = VT_YAML_MAP;
-    VT_TRY(vt_yaml_next(y)); /* the stream's start */
-    VT_TRY(vt_yaml_next(y));
+    VT_TRY(next_event(y)); /* the stream's start */
+    VT_TRY(next_event(y));
     if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
-    VT_TRY(vt_yaml_next(y));
+    if (v->data.document_start.tag_directives.start != v->data.document_start.tag_directives.end)
+        return refuse_line(y, line_of(y), VT_E_FORMAT, "a %s takes no tags (%%TAG)", y->noun);
+    VT_TRY(next_event(y));
     if (v->type == YAML_MAPPING_START_EVENT)
         VT_TRY(read_map(y, root, depth));
     else if (v->type != YAML_SCALAR_EVENT || v->data.scalar.length)
-        return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a %s must be lines of the form KEY: VALUE", y->noun);
-    VT_TRY(vt_yaml_next(y)); /* the document's end */
-    VT_TRY(vt_yaml_next(y));
+        return refuse_line(y, line_of(y), VT_E_FORMAT, "a %s must be lines of the form KEY: VALUE", y->noun);
+    VT_TRY(next_event(y)); /* the document's end */
+    VT_TRY(next_event(y));
     if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
-    return vt_yaml_refuse(y, vt_yaml_line(y), VT_E_FORMAT, "a second document begins, a %s is one", y->noun);
+    return refuse_line(y, line_of(y), VT_E_FORMAT, "a second document begins, a %s is one", y->noun);
 }
 
 vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const char *path, const char *noun, int depth,
                        vt_err *e) {
-    vt_yaml y;
+    reader y;
     *out = NULL;
     vt_yaml_node *root = calloc(1, sizeof *root);
     if (!root) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
-    vt_status s = vt_yaml_open(&y, text, n, path, noun, e);
+    vt_status s = open_parser(&y, text, n, path, noun, e);
     if (s == VT_OK) {
         s = read_document(&y, root, depth);
-        vt_yaml_close(&y);
+        close_parser(&y);
     }
     if (s != VT_OK) {
         vt_yaml_free(root);

@@ -6,32 +6,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <yaml.h>
 #include "core/status.h"
 
-typedef struct vt_yaml {
-    yaml_parser_t parser;
-    yaml_event_t event; /* the current one */
-    const char *text;
-    size_t n;
-    const char *noun; /* "recipe", for sentences */
-    char path[200];   /* the end of it */
-    vt_err *e;
-} vt_yaml;
-
-/* text must outlive it. Needs vt_yaml_close, after a failure not. */
-vt_status vt_yaml_open(vt_yaml *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e);
-void vt_yaml_close(vt_yaml *y);
 /* The whole of a file, malloc'ed (vt_file_read). */
 vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e);
-vt_status vt_yaml_next(vt_yaml *y);
-int vt_yaml_line(const vt_yaml *y);
-vt_status vt_yaml_refuse(vt_yaml *y, int line, vt_status s, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Copies the current scalar; `what` names it in refusals. */
-vt_status vt_yaml_scalar(vt_yaml *y, const char *what, char *out, size_t size);
-
-/* ---- a document as a tree ---- */
 
 typedef enum vt_yaml_kind { VT_YAML_SCALAR, VT_YAML_LIST, VT_YAML_MAP } vt_yaml_kind;
 typedef struct vt_yaml_node {

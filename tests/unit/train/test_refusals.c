@@ -86,6 +86,7 @@ static void test_wrong_yaml(void **state) {
         {"seed: 1\nattack: &a {eps: 1}\n", VT_E_FORMAT, "r.yaml:2: ", "anchors (&a)"},
         {"epochs: *a\n", VT_E_FORMAT, "r.yaml:1: ", "aliases"},
         {"epochs: !!int 3\n", VT_E_FORMAT, "r.yaml:1: ", "tags"},
+        {"%TAG !e! tag:e,2000:\n---\nepochs: 3\n", VT_E_FORMAT, "r.yaml:", "tags"},
         {"attack:\n  eps: {a: 1}\n", VT_E_FORMAT, "r.yaml:2: attack.eps", "nested too deeply"},
         {"msvp: {lambda: [1, [2], 3]}", VT_E_FORMAT, "msvp.lambda", "nested too deeply"},
         {"[a, b]: 1", VT_E_FORMAT, "r.yaml:1: ", "a key must be a word"},
