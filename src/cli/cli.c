@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "cli/script.h"
 #include "cli/streams.h"
 #include "core/fibers.h"
@@ -107,6 +108,8 @@ void vt_cli_show(void *ctx, const char *text, bool live) {
     (void)ctx;
     if (!vt_script_quiet()) vt_streams_live(text, !live);
 }
+
+vt_progress vt_cli_progress(void) { return (vt_progress){.show = vt_cli_show, .live = isatty(STDERR_FILENO)}; }
 
 vt_look vt_cli_look(const vt_cli *c) {
     return (vt_look){vt_cli_has(c, "verbose") ? 0 : vt_streams_width(), vt_streams_style};

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "core/choices.h"
 #include "core/columns.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "core/team.h"
 #include "eval/args.h"
@@ -80,9 +81,24 @@ const volatile sig_atomic_t *vt_cli_interruptible(void);
 void vt_cli_guard_mapped(void);
 /* A line of progress on stderr, for vt_progress_fn; live: the next line may overwrite it. */
 void vt_cli_show(void *ctx, const char *text, bool live);
+/* Those lines for a computation. */
+vt_progress vt_cli_progress(void);
 /* How tables are shown: within the terminal's width, unless --verbose wants every column. */
 vt_look vt_cli_look(const vt_cli *c);
 #define VT_VERBOSE_ARG                                                                                                 \
     { "verbose", NULL, "every column of the tables, however wide", VT_OF_OUTPUT }
+
+/* Before a command computes with a checkpoint: refuses a model of which something is open (models/checkpoint/doubt) in
+ * one sentence with everything that is missing and the values it may have, the doctor's command line, which finds them,
+ * and this one with the options to add; no value is put into it, since none is likelier than the others. What was
+ * assumed is said on stderr. c NULL: the checkpoint takes no options here; the command at the end writes them into a
+ * copy of it. */
+vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e);
+/* The lines on stderr alone: which part of the file was read, what was assumed. */
+void vt_cli_say_assumed(const vt_model *m);
+
+/* Refuses an option that the command has not ("--" left out, a value behind = may follow): with what other tools call
+ * so, else the nearest name. */
+vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *e);
 
 #endif

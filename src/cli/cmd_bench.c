@@ -6,7 +6,6 @@
 #include <string.h>
 #include "attacks/oracle.h"
 #include "cli/cli.h"
-#include "cli/known.h"
 #include "core/gemm.h"
 #include "core/mem.h"
 #include "core/progress.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "cli/known.h"
+#include "cli/cli.h"
 
 /* What the new file was made of: the last part of the path, and the hash. */
 static void describe_source(char *out, size_t size, const vt_model *m) {

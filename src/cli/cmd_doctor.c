@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/doctor_logits.h"
-#include "cli/known.h"
+#include "cli/cli.h"
 #include "cli/run_args.h"
 #include "core/stats.h"
 #include "eval/doctor/doctor.h"

@@ -5,13 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "cli/eval_corruptions.h"
-#include "cli/eval_seeds.h"
+#include "cli/eval_many.h"
 #include "cli/help.h"
 #include "cli/hint.h"
 #include "cli/run_args.h"
-#include "cli/run_json.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
 #include "core/files.h"
@@ -182,13 +179,11 @@ static vt_status check_floor(const job *j, vt_err *e) {
 }
 
 static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
-    static bool tty;
     VT_TRY(parse(j, c, e));
     vt_cli_say_search(c, j->v.subject);
     if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
     VT_TRY(open_ledger(j, c, e));
-    tty = isatty(STDERR_FILENO);
-    j->v.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    j->v.progress = vt_cli_progress();
     bool tell =
         !vt_team_rank(c->team) && !j->ledger->count && !*j->v.subject->data->corruption.name && !j->v.subject->remote;
     if (tell) /* corrupted images are meant to be hard */

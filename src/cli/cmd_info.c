@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine info: what a checkpoint is and where each value was read. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "cli/explain.h"
-#include "cli/info_json.h"
 #include "cli/script.h"
 #include "core/gemm.h"
 #include "core/text.h"
 #include "models/arch.h"
 #include "models/checkpoint/doubt.h"
+#include "models/checkpoint/names.h"
+#include "models/checkpoint/unsupported.h"
+#include "models/forms.h"
 
 static void print_row(const char *key, const char *value, const char *from) {
     char a[400], b[400]; /* parts and preprocessing are the file's own words: no line of ours is theirs to write */
@@ -37,20 +39,151 @@ static void print_missing(const vt_model *m) {
         printf("\nnot told: %s; commands that compute with it ask for%s\n", what, options);
 }
 
+/* ---- --explain: what became of every tensor of a file, and why ---- */
+
+static void print_tensor(const vt_names_row *r) {
+    char shape[200], what[240], origin[300], became[300];
+    const char *to = r->became ? r->became : r->why ? r->why : "not looked at"; /* an error before it */
+    snprintf(what, sizeof what, "%s %s", vt_dtype_name(r->was.dtype),
+             vt_shape_text(shape, sizeof shape, r->was.shape, r->was.ndim));
+    printf("  %-48s %-22s %s%s\n", vt_text_line(origin, sizeof origin, r->origin), what,
+           r->became ? "-> "
+           : r->why  ? "ignored: "
+                     : "",
+           vt_text_line(became, sizeof became, to));
+}
+
+static void print_notes(const vt_tensors *st) {
+    static const char *const kinds[] = {[VT_NOTE_CHOSEN] = "chosen",
+                                        [VT_NOTE_IGNORED] = "ignored",
+                                        [VT_NOTE_RENAMED] = "prefix",
+                                        [VT_NOTE_MEAN_STD] = "normalisation",
+                                        [VT_NOTE_VALUE] = "value"};
+    const vt_note *n;
+    char name[300], text[1000];
+    for (int i = 0; (n = vt_tensors_note(st, i)); i++)
+        printf("  %-14s %s: %s\n", kinds[n->kind], vt_text_line(name, sizeof name, n->name),
+               vt_text_line(text, sizeof text, n->text));
+}
+
+static void print_unknown(const vt_tensors *st) {
+    for (int i = 0; i < vt_tensors_count(st); i++)
+        print_tensor(
+            &(vt_names_row){.was = *vt_tensors_at(st, i), .origin = vt_tensors_origin(st, i), .why = "no scheme fits"});
+}
+
+/* Prints also when names are not understood, and then returns why not. unknown_alone: nothing but the tensors of a file
+ * whose names fit no scheme. */
+static vt_status explain(const char *path, const vt_overrides *o, bool unknown_alone, vt_err *e) {
+    vt_tensors *st;
+    vt_names n;
+    VT_TRY(vt_weights_open(&st, path, o->part, e));
+    vt_status s = vt_names_apply(&n, st, o->names, e);
+    const char *scheme = *n.scheme ? n.scheme : "not known";
+    int count = n.n_rows ? n.n_rows : vt_tensors_count(st);
+    if (!unknown_alone) {
+        printf("\n%s, %d tensors, names: %s\n", vt_tensors_format(st), count, scheme);
+        print_notes(st);
+        for (int i = 0; i < n.n_rows; i++) print_tensor(&n.rows[i]);
+        if (!n.n_rows) print_unknown(st);
+    } else if (s != VT_OK && !*n.scheme && !vt_unsupported_network(st)) {
+        printf("%s, %d tensors, names: %s\n", vt_tensors_format(st), vt_tensors_count(st), scheme);
+        print_unknown(st);
+    }
+    vt_names_close(&n);
+    vt_tensors_close(st);
+    return s;
+}
+
+/* ---- --json ---- */
+
+typedef enum kind { WORD, NUMBER, YES, REAL, THREE } kind;
+
+static const struct {
+    const char *key;
+    vt_field field;
+    kind kind;
+    size_t offset;
+} rows[] = {{"image", VT_FIELD_IMAGE, NUMBER, offsetof(vt_config, image)},
+            {"patch", VT_FIELD_PATCH, NUMBER, offsetof(vt_config, patch)},
+            {"dim", VT_FIELD_DIM, NUMBER, offsetof(vt_config, dim)},
+            {"depth", VT_FIELD_DEPTH, NUMBER, offsetof(vt_config, depth)},
+            {"heads", VT_FIELD_HEADS, NUMBER, offsetof(vt_config, heads)},
+            {"mlp_hidden", VT_FIELD_HIDDEN, NUMBER, offsetof(vt_config, hidden)},
+            {"classes", VT_FIELD_CLASSES, NUMBER, offsetof(vt_config, classes)},
+            {"qkv_bias", VT_FIELD_QKV_BIAS, YES, offsetof(vt_config, qkv_bias)},
+            {"distillation_token", VT_FIELD_DIST, YES, offsetof(vt_config, dist_token)},
+            {"attn_scale", VT_FIELD_SCALE, REAL, offsetof(vt_config, attn_scale)},
+            {"ln_eps", VT_FIELD_LN_EPS, REAL, offsetof(vt_config, ln_eps)},
+            {"mean", VT_FIELD_MEAN, THREE, offsetof(vt_config, mean)},
+            {"std", VT_FIELD_STD, THREE, offsetof(vt_config, std)}};
+
+static json_t *value_as_json(kind k, const void *at) {
+    const double *v = at;
+    switch (k) {
+    case WORD:
+        return json_string(at);
+    case NUMBER:
+        return json_integer(*(const int *)at);
+    case YES:
+        return json_boolean(*(const bool *)at);
+    case REAL:
+        return json_real(*v);
+    case THREE:
+        break;
+    }
+    return json_pack("[f,f,f]", v[0], v[1], v[2]);
+}
+
+static void add_sourced_value(json_t *o, const vt_model *m, const char *key, vt_field field, kind k, const void *at) {
+    json_object_set_new(o, key, json_pack("{s:o,s:s}", "value", value_as_json(k, at), "source", m->source[field]));
+}
+
+/* Those of timm's ViT always, other forms where the model has them. */
+static json_t *model_as_json(const vt_model *m) {
+    int n;
+    char text[64];
+    json_t *o = json_object();
+    const vt_config *c = &m->config;
+    const vt_form *forms = vt_forms(&n);
+    add_sourced_value(o, m, "architecture", VT_FIELD_ARCH, WORD, c->arch);
+    add_sourced_value(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        add_sourced_value(o, m, rows[i].key, rows[i].field, rows[i].kind, (const char *)c + rows[i].offset);
+    for (int i = 0; i < n; i++) {
+        if (forms[i].field != VT_FIELD_POOL && vt_form_is_default(c, &forms[i])) continue;
+        vt_form_text(c, &forms[i], text, sizeof text);
+        add_sourced_value(o, m, forms[i].opt.key, forms[i].field, WORD, text);
+    }
+    if (*m->transform) add_sourced_value(o, m, "preprocess", VT_FIELD_TRANSFORM, WORD, m->transform);
+    return o;
+}
+
+static json_t *info_json(const vt_model *m) {
+    double forward, gradient;
+    vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);
+    json_t *o =
+        json_pack("{s:i,s:s,s:s,s:s,s:I,s:i,s:f,s:f,s:o}", "version", 1, "file", m->path, "sha256", m->sha256, "names",
+                  m->naming, "parameters", (json_int_t)vt_model_param_count(m), "tensors", m->params.count,
+                  "flop_forward", forward, "flop_gradient", gradient, "model", model_as_json(m));
+    if (o) json_object_set_new(o, "checksum", m->seal ? json_string(m->seal) : json_null());
+    if (o && *m->part) json_object_set_new(o, "part", json_string(m->part));
+    return o;
+}
+
+/* ---- the command ---- */
+
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
     vt_status known = vt_model_inspect(&m, c->positional[0], &o, e);
     if (known != VT_OK) { /* what is known of its tensors helps to write a map */
-        if (vt_cli_has(c, "explain"))
-            (void)vt_cli_explain(c->positional[0], o.part, o.names, NULL);
-        else if (!o.names)
-            vt_cli_show_unknown(c->positional[0], o.part);
+        if (vt_cli_has(c, "explain") || !o.names) (void)explain(c->positional[0], &o, !vt_cli_has(c, "explain"), NULL);
         return known;
     }
     if (vt_script_stream()) {
-        known = vt_script_print(vt_cli_info_json(m), e);
+        known = vt_script_print(info_json(m), e);
         vt_model_close(m);
         return known;
     }
@@ -78,7 +211,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     print_missing(m);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);
-    if (vt_cli_has(c, "explain")) known = vt_cli_explain(c->positional[0], o.part, o.names, e);
+    if (vt_cli_has(c, "explain")) known = explain(c->positional[0], &o, false, e);
     if (vt_cli_has(c, "tensors"))
         for (int i = 0; i < m->params.count; i++) {
             char shape[96] = "";

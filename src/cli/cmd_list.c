@@ -16,25 +16,23 @@
 #include "research/lab/lab.h"
 
 static void list_option(const vt_opt *o, const void *defaults) {
-    char text[600], *p = text;
-    vt_opt one[2] = {*o, {0}};
-    vt_opt_text(one, defaults, text, sizeof text);
-    p += strlen(o->key) + 1;
+    char text[600];
+    vt_opt_value(o, defaults, text, sizeof text);
     printf("      %-14s %s", o->key, o->help);
     if (o->type == VT_OPT_CHOICE)
         printf(": %s", o->choices);
     else if (o->type == VT_OPT_INT || (o->type == VT_OPT_REAL && o->max < 1e6))
         printf(", %.6g to %.6g", o->min, o->max);
-    printf(" (default %s)\n", p);
+    printf(" (default %s)\n", text);
 }
 
-/* What every attack that knows patches takes under that threat. */
-static void list_places(void) {
-    vt_place defaults;
-    vt_opt_defaults(vt_place_opts, &defaults);
-    printf("under --threat patch:size=N,count=N every attack that knows patches also takes\n");
-    for (const vt_opt *o = vt_place_opts; o->key; o++) list_option(o, &defaults);
-    printf("      (where is attention in patch-fool, corner in attention-fool)\n");
+static vt_status list_options(const vt_opt *opts, size_t params_size, vt_err *e) {
+    void *defaults = calloc(1, params_size + 1);
+    if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
+    vt_opt_defaults(opts, defaults);
+    for (const vt_opt *o = opts; o && o->key; o++) list_option(o, defaults);
+    free(defaults);
+    return VT_OK;
 }
 
 static vt_status list_attacks(vt_err *e) {
@@ -54,13 +52,11 @@ static vt_status list_attacks(vt_err *e) {
         for (int k = 0; d->stages && d->stages[k]; k++) printf("    %s %s\n", k ? "then" : "=   ", d->stages[k]);
         for (int k = 0; d->stages_l1 && d->stages_l1[k]; k++)
             printf("    %s %s\n", k ? "then" : "l1: ", d->stages_l1[k]);
-        void *defaults = calloc(1, d->params_size + 1);
-        if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
-        vt_opt_defaults(d->opts, defaults);
-        for (const vt_opt *o = d->opts; o && o->key; o++) list_option(o, defaults);
-        free(defaults);
+        VT_TRY(list_options(d->opts, d->params_size, e));
     }
-    list_places();
+    printf("under --threat patch:size=N,count=N every attack that knows patches also takes\n");
+    VT_TRY(list_options(vt_place_opts, sizeof(vt_place), e));
+    printf("      (where is attention in patch-fool, corner in attention-fool)\n");
     printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 "
            "are exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack "
            "autoattack:version=plus "
@@ -73,7 +69,7 @@ static vt_status list_attacks(vt_err *e) {
     return VT_OK;
 }
 
-static vt_status list_models(void) {
+static vt_status list_models(vt_err *e) {
     int n;
     printf("architectures\n");
     const vt_arch *const *archs = vt_archs(&n);
@@ -81,10 +77,8 @@ static vt_status list_models(void) {
     printf("attention variants\n");
     const vt_attn *const *attns = vt_attns(&n);
     for (int i = 0; i < n; i++) {
-        vt_attn_options defaults;
-        vt_opt_defaults(attns[i]->opts, &defaults);
         printf("  %-12s %s (%s)\n", attns[i]->name, attns[i]->summary, attns[i]->reference);
-        for (const vt_opt *o = attns[i]->opts; o && o->key; o++) list_option(o, &defaults);
+        VT_TRY(list_options(attns[i]->opts, sizeof(vt_attn_options), e));
     }
     const vt_preset *p = vt_presets(&n);
     printf("presets%29s image patch   dim depth heads   mlp classes\n", "");
@@ -101,7 +95,8 @@ static vt_status list_models(void) {
     return VT_OK;
 }
 
-static vt_status list_formats(void) {
+static vt_status list_formats(vt_err *e) {
+    (void)e;
     int n;
     printf("checkpoints (safetensors or PyTorch files: F32, F16, BF16, F64), by tensor names\n");
     const vt_names_def *const *names = vt_names_defs(&n);
@@ -127,11 +122,8 @@ static vt_status list_wraps(vt_err *e) {
     int n;
     const vt_wrap_def *const *defs = vt_wrap_defs(&n);
     for (int i = 0; i < n; i++) {
-        vt_wrap w;
-        VT_TRY(vt_wrap_parse(&w, defs[i]->name, e));
         printf("%-12s %s\n    %s\n", defs[i]->name, defs[i]->summary, defs[i]->reference);
-        for (const vt_opt *o = defs[i]->opts; o->key; o++) list_option(o, w.params);
-        vt_wrap_free(&w);
+        VT_TRY(list_options(defs[i]->opts, defs[i]->params_size, e));
     }
     printf(
         "\nUse: vitrine selftest or eval --wrap NAME:key=value; a wrap is a cheat that the self-test must notice.\n");
@@ -142,12 +134,8 @@ static vt_status list_labs(vt_err *e) {
     int n;
     const vt_lab_def *const *defs = vt_lab_defs(&n);
     for (int i = 0; i < n; i++) {
-        void *defaults = calloc(1, defs[i]->params_size + 1);
-        if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
-        vt_opt_defaults(defs[i]->opts, defaults);
         printf("%-12s %s\n    %s\n", defs[i]->name, defs[i]->summary, defs[i]->source);
-        for (const vt_opt *o = defs[i]->opts; o && o->key; o++) list_option(o, defaults);
-        free(defaults);
+        VT_TRY(list_options(defs[i]->opts, defs[i]->params_size, e));
     }
     printf(
         "\nUse: vitrine lab NAME --key value, or --set key=value; an option that is 0 or 1 is also a flag: --key.\n");
@@ -159,31 +147,27 @@ static vt_status list_analyses(vt_err *e) {
     const vt_analysis_def *const *defs = vt_analysis_defs(&n);
     for (int i = 0; i < n; i++) {
         unsigned w = defs[i]->wants;
-        void *defaults = calloc(1, defs[i]->params_size + 1);
-        if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
-        vt_opt_defaults(defs[i]->opts, defaults);
         printf("%-13s %s\n    %s\n    looks at weights%s%s\n", defs[i]->name, defs[i]->summary, defs[i]->source,
                w & VT_WANTS_IMAGES ? " and images" : "",
                (w & VT_WANTS_ATTACK) == VT_WANTS_ATTACK ? ", which are attacked (--eps)"
                : w & VT_TAKES_ATTACK                    ? ", which may be attacked (--eps)"
                                                         : "");
-        for (const vt_opt *o = defs[i]->opts; o && o->key; o++) list_option(o, defaults);
-        free(defaults);
+        VT_TRY(list_options(defs[i]->opts, defs[i]->params_size, e));
     }
     printf("\nUse: vitrine analyze KIND WEIGHTS... --key value (docs/analysis.md).\n");
     return VT_OK;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    const char *what = c->positional[0];
-    if (!strcmp(what, "attacks")) return list_attacks(e);
-    if (!strcmp(what, "models")) return list_models();
-    if (!strcmp(what, "formats")) return list_formats();
-    if (!strcmp(what, "wraps")) return list_wraps(e);
-    if (!strcmp(what, "labs")) return list_labs(e);
-    if (!strcmp(what, "analyses")) return list_analyses(e);
+    static const struct {
+        const char *name;
+        vt_status (*list)(vt_err *e);
+    } kinds[] = {{"attacks", list_attacks}, {"models", list_models}, {"formats", list_formats},
+                 {"wraps", list_wraps},     {"labs", list_labs},     {"analyses", list_analyses}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(c->positional[0], kinds[i].name)) return kinds[i].list(e);
     return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps, labs, analyses",
-                   what);
+                   c->positional[0]);
 }
 
 const vt_command vt_command_list = {

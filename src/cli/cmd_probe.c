@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/known.h"
+#include "cli/cli.h"
 #include "cli/run_args.h"
 #include "core/mem.h"
 #include "core/opt.h"

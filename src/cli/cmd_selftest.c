@@ -1,9 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine selftest: the self-test of an evaluation, without the evaluation. */
 #include <stdlib.h>
+#include <string.h>
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
+#include "core/files.h"
+#include "core/json.h"
+
+/* ---- shared with eval and curve ---- */
+
+extern const vt_command vt_command_eval;
+
+static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
+    json_t *o = vt_selftest_json(t);
+    vt_status s = vt_make_dir(dir, e);
+    if (s == VT_OK) s = vt_json_save(dir, "selftest.json", o, JSON_INDENT(1), e);
+    json_decref(o);
+    return s;
+}
+
+vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_attack *attack, const vt_ledger *ledger,
+                          bool points_only, vt_err *e) {
+    char text[2000];
+    vt_eval_options v = *v_;
+    v.progress = vt_cli_progress();
+    v.interrupt = vt_cli_interruptible();
+    vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .points_only = points_only, .command = text};
+    vt_cli_again(text, sizeof text, c, &vt_command_eval); /* what would settle a doubt is an evaluation */
+    VT_TRY(vt_selftest_run(&t, e));
+    VT_TRY(vt_selftest_print(stdout, &t, e));
+    if (!strcmp(c->command->name, "selftest")) VT_TRY(vt_script_print(vt_selftest_json(&t), e));
+    return vt_cli_has(c, "out") ? write_json(&t, vt_cli_get(c, "out"), e) : VT_OK;
+}
+
+/* ---- the command ---- */
 
 typedef struct job {
     vt_eval_options v;

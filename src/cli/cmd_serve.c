@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/known.h"
 #include "core/child.h"
 #include "core/gemm.h"
 #include "core/version.h"

@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/hint.h"
-#include "cli/known.h"
 #include "cli/plot_training.h"
 #include "cli/run_args.h"
 #include "cli/script.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "cli/run_open.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
@@ -19,12 +18,6 @@
 #include "io/image_list.h"
 
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
-
-static bool terminal; /* read by vt_cli_show */
-static vt_progress terminal_progress(void) {
-    terminal = isatty(STDERR_FILENO);
-    return (vt_progress){.show = vt_cli_show, .ctx = &terminal, .live = terminal};
-}
 
 /* ---- a run of ours ---- */
 
@@ -76,7 +69,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
                                           "indices", "allowance", "csv",  "json"};
     const char *dir = c->positional[0];
-    vt_run_verifier r = {.progress = terminal_progress()};
+    vt_run_verifier r = {.progress = vt_cli_progress()};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (vt_cli_has(c, foreign[i]))
             return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a run, %s says it", foreign[i], dir);
@@ -285,7 +278,7 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     vt_external *f = &j->f;
     VT_TRY(open_job(j, c, &from, e));
     f->subject = &j->subject, f->points = &j->points, f->images = j->images;
-    f->progress = terminal_progress(), f->interrupt = vt_cli_interruptible();
+    f->progress = vt_cli_progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_external_run(f, e));
     VT_TRY(write_csv(vt_cli_get(c, "csv"), f, e));
     VT_TRY(write_json(vt_cli_get(c, "json"), f, e));

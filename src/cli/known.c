@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/known.h"
+/* Refuses a checkpoint of which something would be a guess, and prints what was assumed. */
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,11 +9,9 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/help.h"
-#include "cli/man.h"
 #include "cli/ranks.h"
 #include "cli/script.h"
 #include "cli/streams.h"
-#include "cli/suggest.h"
 #include "core/gemm.h"
 #include "core/opt.h"
 #include "core/version.h"

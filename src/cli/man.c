@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/man.h"
-
+/* Manual pages, from the tables that help is printed from: what a page says is what the program takes. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

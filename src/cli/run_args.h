@@ -36,4 +36,8 @@ void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval_options *v);
 void vt_cli_say_search(const vt_cli *c, const vt_subject *s);
 json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
 
+/* DIR/run.json: the command line, and what depends on the machine and the moment, kept out of the deterministic files.
+ * more: further keys, or NULL. */
+vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, const json_t *more, vt_err *e);
+
 #endif

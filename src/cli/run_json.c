@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/run_json.h"
+/* A run's run.json. */
+#include "cli/run_args.h"
 
 #include <jansson.h>
 #include <stdio.h>

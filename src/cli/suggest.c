@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/suggest.h"
+/* What was probably meant by an unknown option. */
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>

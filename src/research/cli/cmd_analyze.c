@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine analyze: opens the checkpoints, reads the options of the analysis and writes what it measured. */
 #include <stdlib.h>
-#include <unistd.h>
 #include "attacks/attacker.h"
 #include "cli/cli.h"
 #include "research/cli/result_dir.h"
-#include "cli/known.h"
 #include "research/cli/plugin_options.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
@@ -127,13 +125,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status run_analysis(job *j, const vt_cli *c, vt_err *e) {
-    static bool tty;
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));
     if (j->folder.dir) j->a.array = vt_result_dir_array, j->a.array_ctx = &j->folder;
     if (j->folder.dir) j->a.picture = vt_result_dir_picture, j->a.picture_ctx = &j->folder;
-    tty = isatty(STDERR_FILENO);
-    j->progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty};
+    j->progress = vt_cli_progress();
     j->a.progress = &j->progress;
     j->a.interrupt = vt_cli_interruptible();
     double began = vt_now();

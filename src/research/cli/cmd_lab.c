@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine lab: runs one experiment and prints its verdicts. */
 #include <stdlib.h>
-#include <unistd.h>
 #include "cli/cli.h"
 #include "research/cli/result_dir.h"
 #include "research/cli/plugin_options.h"
@@ -41,13 +40,11 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status run_experiment(job *j, const vt_cli *c, vt_err *e) {
-    static bool tty;
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "lab.json", e));
     j->lab.out = j->folder.out, j->lab.dir = j->folder.dir;
     if (j->folder.dir) j->lab.picture = vt_result_dir_picture, j->lab.picture_ctx = &j->folder;
-    tty = isatty(STDERR_FILENO);
-    j->lab.progress = (vt_progress){.show = vt_cli_show, .ctx = &tty, .live = tty, .unit = "runs"};
+    j->lab.progress = vt_cli_progress(), j->lab.progress.unit = "runs";
     j->lab.interrupt = vt_cli_interruptible();
     double began = vt_now();
     VT_TRY(vt_lab_run(j->def, j->params, &j->lab, &j->doc, e));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/known.h"
+#include "cli/cli.h"
 #include "research/cli/plot_table.h"
 #include "cli/script.h"
 #include "cli/spawn.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/run_json.h"
+#include "cli/run_args.h"
 #include "cli/script.h"
 #include "core/json.h"
 #include "io/npy.h"
