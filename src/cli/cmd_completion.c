@@ -1,258 +1,270 @@
 /* SPDX-License-Identifier: MIT */
-/* vitrine completion: what a shell may offer behind `vitrine`, as a script of that shell. Everything that it names is
- * printed from the tables of commands and options and from the registries of plug-ins. */
+/* vitrine completion: scripts by which shells ask this program what may stand at the cursor (vitrine completion words).
+ * The answer comes from the tables of commands and options and from the registries of plug-ins. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attacks/attack.h"
 #include "cli/cli.h"
-#include "cli/words.h"
 #include "core/text_stream.h"
 #include "core/version.h"
+#include "models/arch.h"
+#include "models/checkpoint/names.h"
+#include "models/forms.h"
+#include "models/wrap/wrap.h"
+#include "research/analysis/analyze.h"
+#include "research/lab/lab.h"
+#include "train/recipe_keys.h"
+
+/* ---- what a value may be ---- */
+
+/* Each prints a registry's names. */
+#define NAMES(list, type, all)                                                                                         \
+    static void list(FILE *f) {                                                                                        \
+        int n;                                                                                                         \
+        const type *const *defs = all(&n);                                                                             \
+        for (int i = 0; i < n; i++) fprintf(f, " %s", defs[i]->name);                                                  \
+    }
+NAMES(attacks, vt_attack_def, vt_attack_defs)
+NAMES(attns, vt_attn, vt_attns)
+NAMES(wraps, vt_wrap_def, vt_wrap_defs)
+NAMES(lab_names, vt_lab_def, vt_lab_defs)
+NAMES(analyses, vt_analysis_def, vt_analysis_defs)
+NAMES(schemes, vt_names_def, vt_names_defs)
+
+static void print_preset_names(FILE *f) {
+    int n;
+    const vt_preset *p = vt_presets(&n);
+    for (int i = 0; i < n; i++) fprintf(f, " %s", p[i].name);
+}
+
+static void print_form_keys(FILE *f) {
+    int n;
+    const vt_form *form = vt_forms(&n);
+    for (int i = 0; i < n; i++) fprintf(f, " %s=", form[i].opt.key);
+}
+
+static void print_naming_maps(FILE *f) {
+    int n;
+    const vt_names_map *map = vt_names_maps(&n);
+    schemes(f);
+    for (int i = 0; i < n; i++) fprintf(f, " %s", map[i].name);
+}
+
+static void recipe_keys(FILE *f) {
+    vt_recipe_section s;
+    for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
+        for (const vt_opt *o = s.opts; o && o->key; o++) fprintf(f, " %s%s%s=", s.name, *s.name ? "." : "", o->key);
+}
+
+static void print_help_topics(FILE *f) {
+    int n;
+    const vt_command *const *all = vt_commands(&n);
+    for (int i = 0; i < n; i++) fprintf(f, " %s", all[i]->name);
+    fputs(" recipe --man", f);
+}
+
+/* Values, by the first word of their description in a row or usage line, that name something of a registry. Several
+ * ATTACKs may have '+' or ',' between them. */
+static const struct {
+    const char *value;
+    void (*words)(FILE *f);
+} named[] = {
+    {"ATTACK", attacks},
+    {"ATTACKS", attacks},
+    {"PRESET", print_preset_names},
+    {"VARIANT", attns},
+    {"FORM=VALUE", print_form_keys},
+    {"MAP", print_naming_maps},
+    {"WRAP", wraps},
+    {"KEY=VALUE", recipe_keys},
+    {"KIND", analyses},
+    {"LAB", lab_names},
+    {"TOPIC", print_help_topics},
+};
+static const char *const files[] = {"FILE", "PATH", "WEIGHTS",  "CKPT", "RECIPE",
+                                    "RUN",  "MAP",  "MANIFEST", "OUT",  "COMMAND"};
+
+/* The words that a value may be, a blank before each; of "test|train" these two. */
+static void print_words(FILE *f, const char *value) {
+    const char *p = value + strspn(value, "[");
+    for (size_t i = 0, n = strcspn(p, " ]"); i < sizeof named / sizeof *named; i++) {
+        if (strlen(named[i].value) != n || strncmp(p, named[i].value, n)) continue;
+        named[i].words(f);
+        return;
+    }
+    for (size_t n; strchr(value, '|') && *p; p += n + (p[n] == '|')) {
+        n = strcspn(p, "|");
+        if (islower((unsigned char)*p)) fprintf(f, " %.*s", (int)n, p);
+    }
+}
+
+/* What else it may be. */
+static const char *paths_of(const char *value) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (strstr(value, files[i])) return "files";
+    return strstr(value, "FOLDER") || strstr(value, "DIR") ? "folders" : "words";
+}
+
+/* ---- what may stand at the cursor ---- */
 
 static const vt_command help = {.name = "help", .summary = "what a command takes", .operands = "TOPIC"};
 
-/* Command i, help behind the last; NULL: no more. */
-static const vt_command *command_at(int i) {
+static void offer(FILE *f, const char *current, const char *before, const char *word, const char *what) {
+    char whole[1200];
+    snprintf(whole, sizeof whole, "%s%s", before, word);
+    if (!strncmp(whole, current, strlen(current))) fprintf(f, "%s\t%s\n", whole, what);
+}
+
+static void offer_commands(FILE *f, const char *current) {
     int n;
     const vt_command *const *all = vt_commands(&n);
-    return i < n ? all[i] : i == n ? &help : NULL;
+    for (int i = 0; i < n; i++) offer(f, current, "", all[i]->name, all[i]->summary);
+    offer(f, current, "", help.name, help.summary);
+    offer(f, current, "", "--help", "the commands"), offer(f, current, "", "--version", "the version");
 }
 
-/* ---- one value ---- */
+static void offer_options(FILE *f, const char *current, const vt_command *c) {
+    for (const vt_arg *a = c->args; a && a->name; a++)
+        offer(f, current, strlen(a->name) == 1 ? "-" : "--", a->name, a->help);
+    offer(f, current, "", c == &help ? "--man" : "--help", c == &help ? "as a manual page" : "what it takes");
+}
 
-typedef struct value {
-    vt_words_kind kind;
-    bool paths;
-    char *words; /* NULL where it has none */
-} value;
+/* Of a list the words before the last one stay; `before` ("--attack=") too. */
+static vt_status offer_values(FILE *f, const char *current, size_t before, const char *value, vt_err *e) {
+    vt_text_stream w;
+    FILE *words = vt_text_stream_open(&w);
+    if (words) print_words(words, value);
+    char *text = vt_text_stream_close(&w), *rest = text, kept[1000];
+    if (!text) return vt_fail(e, VT_E_MEMORY, "no memory for the words of an option");
+    if (!strncmp(value, "ATTACK", 6))
+        for (size_t i = before; current[i]; i++)
+            if (strchr("+,", current[i])) before = i + 1;
+    snprintf(kept, sizeof kept, "%.*s", (int)before, current);
+    for (char *word; (word = strsep(&rest, " "));)
+        if (*word && strlen(kept) == before) offer(f, current, kept, word, "");
+    free(text);
+    return VT_OK;
+}
 
-/* Of c's option a, or of its operands where a is NULL. */
-static vt_status value_of(value *v, const vt_command *c, const vt_arg *a, vt_err *e) {
+/* The option whose value stands at the cursor, behind it or behind "=" in the same word; *before: bytes up to there. */
+static const vt_arg *find_option(const vt_command *c, const char *previous, const char *current, size_t *before) {
+    for (const vt_arg *a = c->args; a && a->name; a++) {
+        char dashed[80];
+        size_t n = (size_t)snprintf(dashed, sizeof dashed, "%s%s", strlen(a->name) == 1 ? "-" : "--", a->name);
+        if (a->value && !strcmp(previous, dashed)) return a;
+        if (!a->value || strncmp(current, dashed, n) || current[n] != '=') continue;
+        *before = n + 1;
+        return a;
+    }
+    return NULL;
+}
+
+/* Line 1: files or folders where paths are meant, else words; then the words, each with what it is behind a tab. */
+static vt_status answer(const char *command, const char *previous, const char *current, vt_err *e) {
+    const vt_command *c = strcmp(command, help.name) ? vt_command_find(command) : &help;
     vt_text_stream w;
     FILE *f = vt_text_stream_open(&w);
-    if (f) v->kind = vt_words(f, a ? a->value : c->operands, &v->paths);
-    v->words = vt_text_stream_close(&w);
-    return v->words ? VT_OK : vt_fail(e, VT_E_MEMORY, "the words of an option: no memory to put its text together");
+    size_t before = 0;
+    vt_status s = VT_OK;
+    const vt_arg *a = c ? find_option(c, previous, current, &before) : NULL;
+    const char *value = a ? a->value : c && c->operands ? c->operands : "";
+    if (f && !*command)
+        offer_commands(f, current);
+    else if (f && c && !a && *current == '-')
+        offer_options(f, current, c), value = "";
+    else if (f)
+        s = offer_values(f, current, before, value, e);
+    char *text = vt_text_stream_close(&w);
+    if (s == VT_OK && !text) s = vt_fail(e, VT_E_MEMORY, "no memory for what may stand there");
+    if (s == VT_OK) printf("%s\n%s", *text ? "words" : paths_of(value), text);
+    free(text);
+    return s;
 }
 
-/* Between single quotes of the shell, whose own are written so that sh and zsh (outside) or fish (inside) take them. */
-static void write_quoted(FILE *f, const char *text, const char *quote, const char *special) {
-    fputc('\'', f);
-    for (; *text; text++)
-        if (*text == '\'')
-            fputs(quote, f);
-        else
-            fprintf(f, "%s%c", strchr(special, *text) ? "\\" : "", *text);
-    fputc('\'', f);
-}
+/* ---- scripts ---- */
 
-/* ---- bash ---- */
+static const char bash[] =
+    "_vitrine() {\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} all\n"
+    "    if [ \"$COMP_CWORD\" -eq 1 ]; then command='' previous=''; fi\n"
+    "    if [ \"$COMP_CWORD\" -gt 2 ]; then\n"
+    "        # --name=value comes as three words\n"
+    "        if [ \"$current\" = = ]; then current=''; elif [ \"$previous\" = = ]; then "
+    "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+    "    fi\n"
+    "    mapfile -t all < <(\"${COMP_WORDS[0]}\" completion words -- \"$command\" \"$previous\" \"$current\" "
+    "2>/dev/null)\n"
+    "    case ${all[0]-} in\n"
+    "    files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
+    "    folders) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
+    "    *) all=(\"${all[@]:1}\"); COMPREPLY=(\"${all[@]%%$'\\t'*}\") ;;\n"
+    "    esac\n"
+    "    if [[ ${COMPREPLY[0]-} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
+    "}\n"
+    "complete -F _vitrine vitrine\n";
 
-static const char *const kinds[] = {[VT_WORDS_NONE] = "none",
-                                    [VT_WORDS_FILE] = "path",
-                                    [VT_WORDS_FOLDER] = "folder",
-                                    [VT_WORDS_ONE] = "one",
-                                    [VT_WORDS_LIST] = "list"};
+static const char zsh[] =
+    "_vitrine() {\n"
+    "    local command='' previous='' line\n"
+    "    local -a all keys plain shown\n"
+    "    (( CURRENT > 2 )) && command=$words[2] previous=$words[CURRENT-1]\n"
+    "    all=(\"${(@f)$($words[1] completion words -- \"$command\" \"$previous\" \"${(Q)PREFIX}\" 2>/dev/null)}\")\n"
+    "    case $all[1] in\n"
+    "    (files) _files; return ;;\n"
+    "    (folders) _files -/; return ;;\n"
+    "    esac\n"
+    "    for line in $all[2,-1]; do\n"
+    "        case ${line%%$'\\t'*} in\n"
+    "        (*=) keys+=(${line%%$'\\t'*}) ;;\n"
+    "        (*) plain+=(${line%%$'\\t'*}) shown+=(${${line/$'\\t'/ -- }% -- }) ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    (( $#keys )) && compadd -S '' -- $keys\n"
+    "    (( $#plain )) && if [[ \"$shown\" == *' -- '* ]]; then compadd -l -d shown -- $plain; else compadd -- $plain; "
+    "fi\n"
+    "}\n"
+    "if [[ ${funcstack[1]-} == _vitrine ]]; then _vitrine \"$@\"; else compdef _vitrine vitrine; fi\n";
 
-static vt_status bash_value(FILE *f, const vt_command *c, const vt_arg *a, vt_err *e) {
-    value v = {0};
-    VT_TRY(value_of(&v, c, a, e));
-    if (a)
-        fprintf(f, "        '%s %s%s') kind=%s", c->name, strlen(a->name) == 1 ? "-" : "--", a->name, kinds[v.kind]);
-    else
-        fprintf(f, "        %s) kind=%s", c->name, kinds[v.kind]);
-    if (v.paths && v.kind >= VT_WORDS_ONE) fputs(" also=path", f);
-    if (*v.words) fprintf(f, " words='%s'", v.words + 1);
-    fputs(" ;;\n", f);
-    free(v.words);
-    return VT_OK;
-}
-
-static vt_status write_bash_script(FILE *f, vt_err *e) {
-    fputs("_vitrine() {\n"
-          "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
-          "    local kind='' words='' also='' before=''\n"
-          "    COMPREPLY=()\n"
-          "    if [ \"$COMP_CWORD\" -gt 2 ]; then\n"
-          "        # --name=value comes as three words\n"
-          "        if [ \"$current\" = = ]; then current=''; elif [ \"$previous\" = = ]; then "
-          "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-          "    fi\n"
-          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-          "        kind=one words='",
-          f);
-    const vt_command *c;
-    for (int i = 0; (c = command_at(i)); i++) fprintf(f, "%s ", c->name);
-    fputs("--help --version'\n    else\n        case \"$command $previous\" in\n", f);
-    for (int i = 0; (c = command_at(i)); i++)
-        for (const vt_arg *a = c->args; a && a->name; a++)
-            if (a->value) VT_TRY(bash_value(f, c, a, e));
-    fputs("        esac\n    fi\n"
-          "    if [ -z \"$kind\" ] && [[ $current == -* ]]; then\n        kind=one\n        case $command in\n",
-          f);
-    for (int i = 0; (c = command_at(i)); i++) {
-        fprintf(f, "        %s) words='", c->name);
-        for (const vt_arg *a = c->args; a && a->name; a++)
-            fprintf(f, "%s%s ", strlen(a->name) == 1 ? "-" : "--", a->name);
-        fputs(c == &help ? "--man' ;;\n" : "--help' ;;\n", f);
-    }
-    fputs("        esac\n    fi\n    if [ -z \"$kind\" ]; then\n        case $command in\n", f);
-    for (int i = 0; (c = command_at(i)); i++) VT_TRY(bash_value(f, c, NULL, e));
-    fputs("        esac\n    fi\n"
-          "    case $kind in\n"
-          "    one) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\") ;;\n"
-          "    list)\n"
-          "        before=${current%\"${current##*[+,]}\"}\n"
-          "        mapfile -t COMPREPLY < <(compgen -P \"$before\" -W \"$words\" -- \"${current##*[+,]}\") ;;\n"
-          "    esac\n"
-          "    if [[ ${#COMPREPLY[@]} -gt 0 && ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
-          "    if [ \"$kind\" = path ] || [ \"$kind\" = folder ] || { [ -n \"$also\" ] && [ ${#COMPREPLY[@]} -eq 0 ]; "
-          "}; "
-          "then\n"
-          "        compopt -o filenames 2>/dev/null\n"
-          "        if [ \"$kind\" = folder ]; then mapfile -t COMPREPLY < <(compgen -d -- \"$current\")\n"
-          "        else mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); fi\n"
-          "    fi\n"
-          "}\n"
-          "complete -F _vitrine vitrine\n",
-          f);
-    return VT_OK;
-}
-
-/* ---- zsh ---- */
-
-/* Behind "message:", what _arguments does. */
-static vt_status zsh_value(FILE *f, const vt_command *c, const vt_arg *a, vt_err *e) {
-    value v = {0};
-    VT_TRY(value_of(&v, c, a, e));
-    const char *text = *v.words ? v.words + 1 : "";
-    if (v.kind == VT_WORDS_FILE)
-        fputs("_files", f);
-    else if (v.kind == VT_WORDS_FOLDER)
-        fputs("_files -/", f);
-    else if (v.kind == VT_WORDS_LIST)
-        fprintf(f, " _vitrine_list %s", text);
-    else if (v.kind == VT_WORDS_ONE)
-        fprintf(f, "%s %s", v.paths ? " _vitrine_or_files" : " _vitrine_one", text);
-    else
-        fputc(' ', f);
-    free(v.words);
-    return VT_OK;
-}
-
-static vt_status write_zsh_script(FILE *f, vt_err *e) {
-    const vt_command *c;
-    fputs("_vitrine_one() {\n"
-          "    local -a keys=(${(M)@:#*=}) plain=(${@:#*=})\n"
-          "    (( $#keys )) && compadd -S '' -- $keys\n"
-          "    (( $#plain )) && compadd -- $plain\n"
-          "}\n"
-          "_vitrine_or_files() { _vitrine_one $@; _files }\n"
-          "_vitrine_list() { compset -P '*[+,]'; compadd -- $@ }\n"
-          "_vitrine() {\n"
-          "    local -a commands=(\n",
-          f);
-    for (int i = 0; (c = command_at(i)); i++) {
-        char line[400];
-        snprintf(line, sizeof line, "%s:%s", c->name, c->summary);
-        fputs("        ", f), write_quoted(f, line, "'\\''", ""), fputc('\n', f);
-    }
-    fputs("    )\n"
-          "    if (( CURRENT == 2 )); then\n"
-          "        if [[ $PREFIX == -* ]]; then compadd -- --help --version; else _describe command commands; fi\n"
-          "        return\n"
-          "    fi\n"
-          "    shift words\n"
-          "    (( CURRENT-- ))\n"
-          "    case $words[1] in\n",
-          f);
-    for (int i = 0; (c = command_at(i)); i++) {
-        fprintf(f, "    (%s) _arguments \\\n", c->name);
-        for (const vt_arg *a = c->args; a && a->name; a++) {
-            bool one = strlen(a->name) == 1;
-            fprintf(f, "        '*%s%s%s['", one ? "-" : "--", a->name, a->value && !one ? "=" : "");
-            write_quoted(f, a->help, "'\\''", "[]:\\"), fputs("']", f);
-            if (a->value) {
-                fputs(":'", f), write_quoted(f, a->value, "'\\''", ":\\"), fputs("':", f);
-                VT_TRY(zsh_value(f, c, a, e));
-            }
-            fputs("' \\\n", f);
-        }
-        fprintf(f, "        '%s' \\\n        '*:", c == &help ? "--man[as a manual page]" : "--help[what it takes]");
-        fputs(c->operands ? "operand" : "none", f), fputc(':', f);
-        VT_TRY(zsh_value(f, c, NULL, e));
-        fputs("' ;;\n", f);
-    }
-    fputs("    esac\n}\n"
-          "if [[ ${funcstack[1]-} == _vitrine ]]; then _vitrine \"$@\"; else compdef _vitrine vitrine; fi\n",
-          f);
-    return VT_OK;
-}
-
-/* ---- fish ---- */
-
-static vt_status fish_value(FILE *f, const vt_command *c, const vt_arg *a, vt_err *e) {
-    value v = {0};
-    VT_TRY(value_of(&v, c, a, e));
-    const char *text = *v.words ? v.words + 1 : "";
-    const char *files = v.kind == VT_WORDS_FILE || (v.paths && v.kind == VT_WORDS_ONE) ? "-F" : "-f";
-    fprintf(f, " %s%s", a ? "-r " : "", files);
-    if (v.kind == VT_WORDS_FOLDER) fputs(" -a '(__fish_complete_directories)'", f);
-    if (v.kind == VT_WORDS_LIST) fprintf(f, " -a '(__vitrine_list %s)'", text);
-    if (v.kind == VT_WORDS_ONE) fprintf(f, " -a '%s'", text);
-    free(v.words);
-    return VT_OK;
-}
-
-static vt_status write_fish_script(FILE *f, vt_err *e) {
-    const vt_command *c;
-    fputs("function __vitrine_in\n"
-          "    set -l words (commandline -opc)\n"
-          "    test (count $words) -ge 2; and test $words[2] = $argv[1]\n"
-          "end\n"
-          "function __vitrine_list\n"
-          "    set -l word (string replace -r '^--[a-z-]+=' '' -- (commandline -ct))\n"
-          "    set -l before (string replace -r '[^+,]*$' '' -- $word)\n"
-          "    for word in $argv\n"
-          "        echo $before$word\n"
-          "    end\n"
-          "end\n"
-          "complete -c vitrine -f\n"
-          "complete -c vitrine -n 'test (count (commandline -opc)) -eq 1' -l version -d 'the version'\n"
-          "complete -c vitrine -l help -d 'what it takes'\n",
-          f);
-    for (int i = 0; (c = command_at(i)); i++) {
-        fprintf(f, "complete -c vitrine -n 'test (count (commandline -opc)) -eq 1' -a %s -d ", c->name);
-        write_quoted(f, c->summary, "\\'", "\\"), fputc('\n', f);
-        for (const vt_arg *a = c->args; a && a->name; a++) {
-            fprintf(f, "complete -c vitrine -n '__vitrine_in %s' -%s %s", c->name, strlen(a->name) == 1 ? "s" : "l",
-                    a->name);
-            if (a->value) VT_TRY(fish_value(f, c, a, e));
-            fputs(" -d ", f), write_quoted(f, a->help, "\\'", "\\"), fputc('\n', f);
-        }
-        fprintf(f, "complete -c vitrine -n '__vitrine_in %s'", c->name);
-        VT_TRY(fish_value(f, c, NULL, e));
-        fputc('\n', f);
-    }
-    return VT_OK;
-}
+static const char fish[] =
+    "function __vitrine\n"
+    "    set -l words (commandline -opc)\n"
+    "    set -l current (commandline -ct)\n"
+    "    set -l command ''\n"
+    "    set -l previous ''\n"
+    "    if test (count $words) -ge 2\n"
+    "        set command $words[2]\n"
+    "        set previous $words[-1]\n"
+    "    end\n"
+    "    set -l all ($words[1] completion words -- \"$command\" \"$previous\" \"$current\" 2>/dev/null)\n"
+    "    switch \"$all[1]\"\n"
+    "        case files\n"
+    "            __fish_complete_path $current\n"
+    "        case folders\n"
+    "            __fish_complete_directories $current\n"
+    "        case '*'\n"
+    "            string join \\n -- $all[2..]\n"
+    "    end\n"
+    "end\n"
+    "complete -c vitrine -f -a '(__vitrine)'\n";
 
 /* ---- the command ---- */
 
 static const struct {
-    const char *name;
-    vt_status (*write)(FILE *f, vt_err *e);
-    const char *first;
-} shells[] = {{"bash", write_bash_script, "#"},
-              {"zsh", write_zsh_script, "#compdef vitrine\n#"},
-              {"fish", write_fish_script, "#"}};
+    const char *name, *script, *first;
+} shells[] = {{"bash", bash, "#"}, {"zsh", zsh, "#compdef vitrine\n#"}, {"fish", fish, "#"}};
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *name = c->positional[0];
+    if (!strcmp(name, "words") && c->n_positional == 4)
+        return answer(c->positional[1], c->positional[2], c->positional[3], e);
+    if (c->n_positional > 1)
+        return vt_fail(e, VT_E_USAGE, "vitrine completion: unexpected operand '%s'", c->positional[1]);
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (!strcmp(name, shells[i].name)) {
-            printf("%s completion of vitrine " VT_VERSION " for %s, written by `vitrine completion %s`\n",
-                   shells[i].first, name, name);
-            return shells[i].write(stdout, e);
+            printf("%s completion of vitrine " VT_VERSION " for %s, written by `vitrine completion %s`\n%s",
+                   shells[i].first, name, name, shells[i].script);
+            return VT_OK;
         }
     return vt_fail(e, VT_E_USAGE, "vitrine completion: '%s' is not one of bash, zsh, fish", name);
 }
@@ -262,11 +274,12 @@ const vt_command vt_command_completion = {
     .summary = "a script by which a shell completes commands, options, attacks, presets",
     .operands = "bash|zsh|fish",
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = 4,
     .details =
         "bash: source <(vitrine completion bash), or the output as a file in\n"
         "/usr/share/bash-completion/completions. zsh: the output as the file _vitrine in a folder of fpath. fish:\n"
-        "the output as ~/.config/fish/completions/vitrine.fish. `make install` puts all three where they belong.",
+        "the output as ~/.config/fish/completions/vitrine.fish. `make install` puts all three where they belong. The\n"
+        "scripts ask the program at each completion: vitrine completion words -- COMMAND PREVIOUS CURRENT.",
     .examples = {"vitrine completion bash >vitrine.bash", "vitrine completion fish >vitrine.fish"},
     .run = run,
 };

@@ -38,6 +38,13 @@ options() { "$VITRINE" help "$1" | sed -n '/^Examples:/q; s/^  \(--*[a-zA-Z0-9-]
     [ "$(mandoc -T utf8 man1/vitrine-eval.1 | sed 's/.\x08//g' | grep -c "borderline")" -ge 1 ]
 }
 
+# The scripts ask the program that is on the command line.
+in_path() {
+    mkdir bin
+    ln -s "$VITRINE" bin/vitrine
+    export PATH=$PWD/bin:$PATH
+}
+
 # offers WORDS...: what bash would offer for the last word, one a line.
 offers() {
     COMP_WORDS=("$@")
@@ -51,6 +58,7 @@ offered() { offers "${@:2}" | grep -qxF -- "$1" || fail "'$1' is not offered for
 lacking() { if offers "${@:2}" | grep -qxF -- "$1"; then fail "'$1' is offered for: ${*:2}"; fi; }
 
 @test "bash completes commands, options, attacks, presets, wraps, recipe keys, files" {
+    in_path
     "$VITRINE" completion bash >script
     bash -n script
     source ./script
@@ -84,6 +92,7 @@ lacking() { if offers "${@:2}" | grep -qxF -- "$1"; then fail "'$1' is offered f
 
 @test "fish completes the same" {
     here fish
+    in_path
     "$VITRINE" completion fish >script
     fish -n script
     # asks LINE: what fish offers, without descriptions
@@ -101,6 +110,7 @@ lacking() { if offers "${@:2}" | grep -qxF -- "$1"; then fail "'$1' is offered f
 
 @test "zsh completes the same" {
     here zsh
+    in_path
     mkdir functions
     "$VITRINE" completion zsh >functions/_vitrine
     zsh -n functions/_vitrine
