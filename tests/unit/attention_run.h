@@ -76,7 +76,7 @@ static void VT_R(at_run)(at *a, bool backward, bool jvp) {
     real *w[VT_ATTN_MAX_PARAMS] = {0};
     for (int i = 0; i < spec.is->n_params; i++) w[i] = VT_R(at_rows)(a->w[i], 1, a->heads, a->heads);
     VT_R(vt_attn_shape) s = {.def = VT_R(vt_attn_ops_find)(a->spec),
-                             .options = strchr(a->spec, ':') ? &spec.options : NULL,
+                             .options = spec.options,
                              .b = a->b,
                              .t = a->t,
                              .c = c,

@@ -23,8 +23,6 @@ const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text) {
 
 typedef struct sizes {
     const VT_R(vt_attn_shape) *s;
-    const void *options;
-    vt_attn_options preset; /* when the shape gives none */
     bool own_values;
     int tq, t, d, ldp;
     size_t values, unmixed, sums, saved; /* offsets and length of a head's piece */
@@ -33,13 +31,9 @@ typedef struct sizes {
 static size_t round_up_to_16(size_t n) { return (n + 15) / 16 * 16; }
 
 static void init_sizes(sizes *r, const VT_R(vt_attn_shape) *s) {
-    *r = (sizes){.s = s, .options = s->options, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
+    *r = (sizes){.s = s, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
     r->ldp = vt_attn_ldp(s->t);
-    if (!r->options) {
-        vt_opt_defaults(s->def->is->opts, &r->preset);
-        r->options = &r->preset;
-    }
-    r->own_values = s->def->is->needs && (s->def->is->needs(r->options) & VT_ATTN_OWN_VALUES);
+    r->own_values = s->def->is->needs && (s->def->is->needs(&s->options) & VT_ATTN_OWN_VALUES);
     r->values = s->def->saved_len ? round_up_to_16(s->def->saved_len(r->tq, r->t, r->d)) : 0;
     r->unmixed = r->values + (r->own_values ? round_up_to_16((size_t)r->t * (size_t)r->d) : 0);
     r->sums = r->unmixed + (s->pos ? (size_t)r->tq * (size_t)r->ldp : 0);
@@ -266,7 +260,7 @@ static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_a
                                .q = x.q,
                                .k = x.k,
                                .v = x.v,
-                               .options = r->options,
+                               .options = &s->options,
                                .by = s->by};
     if (r->own_values) l.u = saved + l.saved + r->values, l.ldu = r->d;
     if (s->bias) l.h.bias = s->bias + (size_t)head * map;

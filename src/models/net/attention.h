@@ -67,15 +67,15 @@ typedef struct VT_R(vt_attn_inject) {
     bool class_query, normalise;
 } VT_R(vt_attn_inject);
 
-/* What is computed. Every field from `options` on may be zero. */
+/* What is computed. Every field behind `options` may be zero. */
 typedef struct VT_R(vt_attn_shape) {
     const VT_R(vt_attn_ops) *def;
     int b, t, c, heads; /* images (or windows of all images), keys of each, width, heads */
     real scale;
-    real ortho;          /* backward: the loss has a term ortho * ||P^T P - I||_F^2 for every head */
-    double ortho_value;  /* ... whose sum, without the factor, backward adds here */
-    const void *options; /* a vt_attn_spec's; NULL: the variant's defaults */
-    int tq;              /* queries of an image, 0: t (class attention: 1) */
+    vt_attn_options options; /* a vt_attn_spec's */
+    int tq;                  /* queries of an image, 0: t (class attention: 1) */
+    real ortho;              /* backward: the loss has a term ortho * ||P^T P - I||_F^2 for every head */
+    double ortho_value;      /* ... whose sum, without the factor, backward adds here */
     /* Score bias of a head [heads, tq, ldp] (Swin's relative positions) and of a window [windows, tq, ldp] (its shift
      * mask; image i is window i mod windows), ldp = vt_attn_ldp(t). NULL: none. */
     const real *bias, *mask;

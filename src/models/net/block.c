@@ -4,25 +4,25 @@
 #include <string.h>
 #include "nn/nn.h"
 
-VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c) {
+VT_R(vt_block_shape) VT_R(vt_block_of)(const VT_R(vt_session) *s) {
+    const vt_config *c = &s->model->config;
     vt_attn_spec spec;
     vt_attn_parse(&spec, c->attn, NULL); /* checked by vt_config_check */
     return (VT_R(vt_block_shape)){.attn = {.def = VT_R(vt_attn_ops_find)(c->attn),
                                            .t = vt_config_tokens(c),
-                                           .c = c->dim,
+                                           .c = vt_config_attn_dim(c),
                                            .heads = c->heads,
-                                           .scale = (real)c->attn_scale},
-                                  .options = spec.options,
+                                           .scale = (real)c->attn_scale,
+                                           .options = spec.options,
+                                           .by = s->products},
                                   .needs = spec.needs,
-                                  .inner = c->attn_dim,
-                                  .proj = c->proj,
+                                  .dim = c->dim,
                                   .hidden = c->hidden,
                                   .eps = c->ln_eps,
                                   .norm = c->norm,
                                   .act = c->act,
                                   .factor = c->factor,
                                   .post_norm = c->post_norm,
-                                  .qkv_bias = c->qkv_bias,
                                   .tied_qk = c->tied_qk,
                                   .qk_norm = c->qk_norm};
 }
@@ -34,41 +34,32 @@ static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->tail ? sh->at
 
 /* ---- memory ---- */
 
-static real *alloc_if_wanted(vt_arena *a, bool wanted, int m, int n) {
-    return wanted ? vt_arena_take(a, (size_t)m * (size_t)n, sizeof(real)) : NULL;
+void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
+    const size_t m = (size_t)input_rows(sh), d = (size_t)sh->dim, inner = (size_t)sh->attn.c, h = (size_t)sh->hidden;
+    const bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
+    const size_t branch = params && sh->factor ? m * d : 0;
+    *k = (VT_R(vt_block_cache)){.x = VT_R(vt_reals)(a, m * d), .stat1 = VT_R(vt_reals)(a, 2 * m)};
+    mixer(sh)->plan(k, sh, mode, a);
+    k->mix = VT_R(vt_reals)(a, sh->needs & VT_ATTN_FULL ? 2 * inner * (inner / (size_t)sh->attn.heads) : 0);
+    k->mid = VT_R(vt_reals)(a, m * d), k->stat2 = VT_R(vt_reals)(a, 2 * m);
+    k->slope = VT_R(vt_reals)(a, mode != VT_GRAD_NONE ? m * h : 0);
+    k->o = VT_R(vt_reals)(a, params ? m * inner : 0), k->act = VT_R(vt_reals)(a, params ? m * h : 0);
+    k->sum1 = VT_R(vt_reals)(a, post ? m * d : 0), k->sum2 = VT_R(vt_reals)(a, post ? m * d : 0);
+    k->branch1 = VT_R(vt_reals)(a, branch), k->branch2 = VT_R(vt_reals)(a, branch);
 }
 
-void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
-    int m = input_rows(sh), d = sh->attn.c, inner = VT_R(vt_block_inner)(sh);
-    bool params = mode == VT_GRAD_PARAMS, post = sh->post_norm && mode != VT_GRAD_NONE;
-    *k = (VT_R(vt_block_cache)){.x = alloc_if_wanted(a, true, m, d), .stat1 = alloc_if_wanted(a, true, m, 2)};
-    mixer(sh)->plan(k, sh, mode, a);
-    k->mix = alloc_if_wanted(a, (sh->needs & VT_ATTN_FULL) != 0, 2 * inner, inner / sh->attn.heads);
-    k->mid = alloc_if_wanted(a, true, m, d), k->stat2 = alloc_if_wanted(a, true, m, 2);
-    k->slope = alloc_if_wanted(a, mode != VT_GRAD_NONE, m, sh->hidden);
-    k->o = alloc_if_wanted(a, params, m, inner), k->act = alloc_if_wanted(a, params, m, sh->hidden);
-    k->sum1 = alloc_if_wanted(a, post, m, d), k->sum2 = alloc_if_wanted(a, post, m, d);
-    k->branch1 = alloc_if_wanted(a, params && sh->factor, m, d),
-    k->branch2 = alloc_if_wanted(a, params && sh->factor, m, d);
-}
+static void raise_to(size_t *most, size_t n) { *most = n > *most ? n : *most; }
 
 void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shape) *sh) {
-    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    size_t m = (size_t)input_rows(sh), d = (size_t)sh->attn.c, a = (size_t)attn.c, h = (size_t)sh->hidden;
-    size_t score = VT_R(vt_attn_scratch_len)(&attn), wide = m * (3 * a > h ? 3 * a : h), most = m * (a > d ? a : d);
-    if (most > room->rows) room->rows = most;
-    if (wide > room->wide) room->wide = wide;
-    if (score > room->score) room->score = score;
-    if (VT_R(vt_mha_kept_len)(sh) > room->kept) room->kept = VT_R(vt_mha_kept_len)(sh);
+    const size_t m = (size_t)input_rows(sh), d = (size_t)sh->dim, a = (size_t)sh->attn.c, h = (size_t)sh->hidden;
+    raise_to(&room->rows, m * (a > d ? a : d)), raise_to(&room->wide, m * (3 * a > h ? 3 * a : h));
+    raise_to(&room->score, VT_R(vt_attn_scratch_len)(&sh->attn)), raise_to(&room->kept, VT_R(vt_mha_kept_len)(sh));
 }
 
 void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a) {
-    t->norm = vt_arena_take(a, room->rows, sizeof(real));
-    t->full = vt_arena_take(a, room->rows, sizeof(real));
-    t->rows = vt_arena_take(a, room->rows, sizeof(real));
-    t->wide = vt_arena_take(a, room->wide, sizeof(real));
-    t->score = vt_arena_take(a, room->score, sizeof(real));
-    t->kept = vt_arena_take(a, room->kept, sizeof(real));
+    t->norm = VT_R(vt_reals)(a, room->rows), t->full = VT_R(vt_reals)(a, room->rows);
+    t->rows = VT_R(vt_reals)(a, room->rows), t->wide = VT_R(vt_reals)(a, room->wide);
+    t->score = VT_R(vt_reals)(a, room->score), t->kept = VT_R(vt_reals)(a, room->kept);
 }
 
 /* ---- parts ---- */
@@ -129,20 +120,18 @@ void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, 
 
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh) {
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    VT_R(vt_attn_full_mix)(k->mix, wq, wv, &attn, sh->attn.c);
-    VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, &attn);
+    VT_R(vt_attn_full_mix)(k->mix, wq, wv, &sh->attn, sh->dim);
+    VT_R(vt_attn_full_values)(v, in->ldv, in->q, in->ldq, k->mix, &sh->attn);
 }
 
 void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
                                    const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                                    const VT_R(vt_block_shape) *sh) {
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    size_t len = (size_t)(attn.c * (attn.c / attn.heads));
+    size_t len = (size_t)(sh->attn.c * (sh->attn.c / sh->attn.heads));
     real *dmix = dwq ? k->mix + len : NULL;
     if (dmix) memset(dmix, 0, len * sizeof(real));
-    VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, &attn);
-    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, &attn, sh->attn.c);
+    VT_R(vt_attn_full_dvalues)(g->q, g->ldq, dmix, g->v, g->ldv, in->q, in->ldq, k->mix, &sh->attn);
+    if (dmix) VT_R(vt_attn_full_dmix)(dwq, dwv, dmix, wq, wv, &sh->attn, sh->dim);
 }
 
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
@@ -153,13 +142,13 @@ void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k,
     fc1.b = NULL;
     VT_R(vt_linear_forward)(t->wide, NULL, x, fc1, r);
     VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->wide, b, r, sh->hidden);
-    VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->attn.c);
+    VT_R(vt_branch_end)(s, y, k->branch2, res, act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->dim);
 }
 
 void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh) {
     VT_R(vt_branch_end_backward)
-    (s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->attn.c);
+    (s, t->wide, t->rows, dy, k->branch2, k->act, VT_SLOT_FC2_W, VT_SLOT_FACTOR2, r, sh->dim);
     VT_R(vt_act_backward)(t->wide, t->wide, k->slope, (size_t)r * (size_t)sh->hidden);
     VT_R(vt_linear_backward)(dx, NULL, t->wide, x, VT_R(vt_linear_bound)(s, VT_SLOT_FC1_W), r);
 }
@@ -180,7 +169,7 @@ static void unpack_tail_rows(real *out, const real *in, const VT_R(vt_block_shap
 
 void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
+    int d = sh->dim, a = sh->attn.c, r = rows_after(sh);
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     real *o = k->o ? k->o : t->full;
     const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
@@ -198,7 +187,7 @@ void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt
 
 void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                         const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, r = rows_after(sh);
+    int d = sh->dim, r = rows_after(sh);
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
     if (!sh->post_norm) {
         VT_R(vt_norm_forward)(t->norm, k->stat2, k->mid, norm, r, d);
@@ -212,7 +201,7 @@ void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, V
 
 void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                                  const VT_R(vt_block_shape) *sh) {
-    int d = sh->attn.c, r = rows_after(sh);
+    int d = sh->dim, r = rows_after(sh);
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM2, sh->norm, sh->eps);
     if (sh->post_norm) { /* y = norm2(sum),  sum = mid + f mlp(mid) */
         VT_R(vt_norm_backward)(dy, NULL, dy, k->sum2, k->stat2, norm, r, d);
@@ -228,7 +217,7 @@ void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_ca
 
 void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
                                     VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh) {
-    int m = input_rows(sh), d = sh->attn.c, a = VT_R(vt_block_inner)(sh), r = rows_after(sh);
+    int m = input_rows(sh), d = sh->dim, a = sh->attn.c, r = rows_after(sh);
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     if (sh->post_norm) VT_R(vt_norm_backward)(dmid, NULL, dmid, k->sum1, k->stat1, norm, r, d);
     if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */

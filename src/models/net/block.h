@@ -17,41 +17,28 @@
 
 typedef struct VT_R(vt_mixer) VT_R(vt_mixer);
 
-/* What a block is. attn.b is the number of sequences: images, or images times windows. */
+/* What a block is. attn.b is the number of sequences: images, or images times windows; attn.c the width of attention,
+ * heads times head width. */
 typedef struct VT_R(vt_block_shape) {
-    VT_R(vt_attn_shape) attn;    /* sequences b, tokens t, width c of the stream, heads, scale, variant, and what
-                                    attention.h adds */
-    vt_attn_options options;     /* the variant's; vt_block_attn hands them over */
-    unsigned needs;              /* VT_ATTN_*, what they ask for */
+    VT_R(vt_attn_shape) attn;
+    unsigned needs;              /* VT_ATTN_*, what the variant's options ask for */
     const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
     const void *own;             /* what the architecture's mixer wants to know of this block */
     int qk_slot, v_slot;         /* vt_mha: tensors of q and k, of v, where they are two; 0: VT_SLOT_QKV_W */
-    int inner;                   /* width of attention, heads times head width; 0: that of the stream, attn.c */
-    vt_proj proj;
-    int hidden;
-    int layer; /* of the parameter table */
-    int index; /* among the model's attention blocks, for branch_open */
-    int tail;  /* 0: all tokens; else the attention half ends with the first `tail` tokens of each sequence, because
-                  nothing later reads the others */
+    int dim, hidden;             /* widths of the stream, of the MLP */
+    int layer;                   /* of the parameter table */
+    int index;                   /* among the model's attention blocks, for branch_open */
+    int tail; /* 0: all tokens; else the attention half ends with the first `tail` tokens of each sequence, because
+                 nothing later reads the others */
     double eps;
     vt_norm_kind norm;
     vt_act act;
     vt_factor factor;
-    bool post_norm, qkv_bias, tied_qk, qk_norm;
+    bool post_norm, tied_qk, qk_norm;
 } VT_R(vt_block_shape);
 
-/* The shape that a configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
-VT_R(vt_block_shape) VT_R(vt_block_of)(const vt_config *c);
-
-/* Channels of q, of k and of v. */
-static inline int VT_R(vt_block_inner)(const VT_R(vt_block_shape) *sh) { return sh->inner ? sh->inner : sh->attn.c; }
-
-/* sh->attn with the variant's options and attention's own width, for vt_attn_*; it points into sh. */
-static inline VT_R(vt_attn_shape) VT_R(vt_block_attn)(const VT_R(vt_block_shape) *sh) {
-    VT_R(vt_attn_shape) attn = sh->attn;
-    attn.c = VT_R(vt_block_inner)(sh), attn.options = &sh->options;
-    return attn;
-}
+/* The shape that a session's configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
+VT_R(vt_block_shape) VT_R(vt_block_of)(const VT_R(vt_session) *s);
 
 /* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail), A the width of attention.
  * Pointers that a mode or form does not need are NULL. */
@@ -67,7 +54,6 @@ typedef struct VT_R(vt_block_cache) {
     real *mid, *stat2;       /* [R,D] after the attention half, [R,2] */
     real *slope, *act;       /* [R,hidden]: the activation's derivative; its output, for parameter gradients */
     real *branch1, *branch2; /* [R,D] branches before their factors, for parameter gradients */
-    void *own;               /* the architecture's mixer */
 } VT_R(vt_block_cache);
 
 /* Scratch shared by all blocks of a session, and how much the largest of them wants. */
@@ -143,7 +129,7 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
 
 /* What stands between norm and output projection. */
 struct VT_R(vt_mixer) {
-    /* Its part of the cache (k->qkv, ..., or k->own). */
+    /* Its part of the cache (k->qkv, ...). */
     void (*plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
     /* x [M,D] -> o [M,A]. x may lie in t->norm, o in t->full; t->wide, t->rows and t->score are free. */
     void (*forward)(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,

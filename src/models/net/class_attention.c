@@ -4,8 +4,9 @@
  * x_j += gamma1 u_j r = norm2 x (tokens_norm), or of the class row alone;  y_0 = r_0 + gamma2 mlp(r_0),  y_j = 2 r_j
  * The residual starts again from r, and timm adds the patch rows to themselves. The branch that ARD closes is all that
  * gamma1 multiplies. With tied_qk attn.q serves as attn.k. */
+#include "models/net/class_attention.h"
+
 #include <string.h>
-#include "models/net/xcit_parts.h"
 #include "nn/nn.h"
 
 typedef VT_R(vt_class_shape) shape;
@@ -14,26 +15,21 @@ typedef VT_R(vt_block_scratch) scratch;
 
 static bool is_full_form(const shape *sh) { return sh->block.needs & VT_ATTN_FULL; }
 
-static real *alloc_if_wanted(vt_arena *a, bool wanted, size_t m, size_t n) {
-    return wanted ? vt_arena_take(a, m * n, sizeof(real)) : NULL;
-}
-
 void VT_R(vt_class_plan)(cache *k, const shape *sh, vt_grad_mode mode, vt_arena *a) {
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(&sh->block), *at = &attn;
-    size_t b = (size_t)at->b, m = b * (size_t)at->t, d = (size_t)at->c, h = (size_t)sh->block.hidden;
-    const bool params = mode == VT_GRAD_PARAMS, all = !sh->last;
-    *k = (cache){.x = alloc_if_wanted(a, true, m, d), .stat1 = alloc_if_wanted(a, true, m, 2)};
-    k->q = alloc_if_wanted(a, !sh->block.tied_qk, b, d), k->k = alloc_if_wanted(a, true, m, d),
-    k->v = alloc_if_wanted(a, true, m, d);
-    k->p = alloc_if_wanted(a, true, b, VT_R(vt_attn_p_len)(at)),
-    k->saved = alloc_if_wanted(a, true, b, VT_R(vt_attn_saved_len)(at));
-    k->o = alloc_if_wanted(a, true, b, d), k->branch = alloc_if_wanted(a, params, b, d);
-    k->mid = alloc_if_wanted(a, true, b, d), k->stat2 = alloc_if_wanted(a, true, b, 2);
-    k->rest = alloc_if_wanted(a, all, m - b, d), k->rest_stat = alloc_if_wanted(a, all, m - b, 2);
-    k->cls = alloc_if_wanted(a, true, b, d);
-    k->mlp.slope = alloc_if_wanted(a, mode != VT_GRAD_NONE, b, h);
-    k->mlp.act = alloc_if_wanted(a, params, b, h), k->mlp.branch2 = alloc_if_wanted(a, params, b, d);
-    k->mlp.mix = alloc_if_wanted(a, is_full_form(sh), 2 * d, d / (size_t)at->heads);
+    const VT_R(vt_attn_shape) *at = &sh->block.attn;
+    const size_t b = (size_t)at->b, m = b * (size_t)at->t, d = (size_t)at->c, h = b * (size_t)sh->block.hidden;
+    const size_t rest = sh->last ? 0 : m - b, params = mode == VT_GRAD_PARAMS;
+    *k = (cache){.x = VT_R(vt_reals)(a, m * d), .stat1 = VT_R(vt_reals)(a, 2 * m)};
+    k->q = VT_R(vt_reals)(a, sh->block.tied_qk ? 0 : b * d), k->k = VT_R(vt_reals)(a, m * d);
+    k->v = VT_R(vt_reals)(a, m * d), k->p = VT_R(vt_reals)(a, b * VT_R(vt_attn_p_len)(at));
+    k->saved = VT_R(vt_reals)(a, b * VT_R(vt_attn_saved_len)(at));
+    k->o = VT_R(vt_reals)(a, b * d), k->branch = VT_R(vt_reals)(a, params * b * d);
+    k->mid = VT_R(vt_reals)(a, b * d), k->stat2 = VT_R(vt_reals)(a, 2 * b);
+    k->rest = VT_R(vt_reals)(a, rest * d), k->rest_stat = VT_R(vt_reals)(a, 2 * rest);
+    k->cls = VT_R(vt_reals)(a, b * d);
+    k->mlp.slope = VT_R(vt_reals)(a, mode != VT_GRAD_NONE ? h : 0);
+    k->mlp.act = VT_R(vt_reals)(a, params * h), k->mlp.branch2 = VT_R(vt_reals)(a, params * b * d);
+    k->mlp.mix = VT_R(vt_reals)(a, is_full_form(sh) ? 2 * d * (d / (size_t)at->heads) : 0);
 }
 
 /* dP [1, ldp], and what a variant's own values take. */
@@ -98,7 +94,7 @@ static void pass_patches(VT_R(vt_session) *s, real *y, cache *k, const real *u, 
 
 void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, real *const rows[2], const shape *sh) {
     const VT_R(vt_block_shape) *blk = &sh->block;
-    const VT_R(vt_attn_shape) at = VT_R(vt_block_attn)(blk);
+    const VT_R(vt_attn_shape) at = blk->attn;
     int b = at.b, m = b * at.t, d = at.c;
     VT_R(vt_session_bind)(s, blk->layer);
     const VT_R(vt_norm) norm1 = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, blk->norm, blk->eps);
@@ -141,7 +137,7 @@ static void add_linear_backward(VT_R(vt_session) *s, real *du, const real *dv, c
 /* dmid [b,D] -> du [M,D] through the attention; u [M,D] when parameter gradients are wanted, rows[0] is free */
 static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, const real *u, cache *k, scratch *t,
                             real *row, const shape *sh) {
-    VT_R(vt_attn_shape) at = VT_R(vt_block_attn)(&sh->block);
+    VT_R(vt_attn_shape) at = sh->block.attn;
     int b = at.b, m = b * at.t, d = at.c;
     size_t all = (size_t)m * (size_t)d;
     real *dk = t->wide, *dv = dk + all, *dq = dv + all;

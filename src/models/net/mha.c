@@ -8,14 +8,12 @@
 
 static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     (void)mode;
-    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
-    size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)attn.c, h = (size_t)sh->attn.heads;
-    k->qkv = vt_arena_take(a, 3 * m * d, sizeof(real));
-    k->p = vt_arena_take(a, b * VT_R(vt_attn_p_len)(&attn), sizeof(real));
-    k->saved = vt_arena_take(a, b * VT_R(vt_attn_saved_len)(&attn), sizeof(real));
-    if (!sh->qk_norm) return;
-    k->qk = vt_arena_take(a, 2 * m * d, sizeof(real));
-    k->qk_stat = vt_arena_take(a, 4 * m * h, sizeof(real));
+    size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)sh->attn.c, h = (size_t)sh->attn.heads;
+    k->qkv = VT_R(vt_reals)(a, 3 * m * d);
+    k->p = VT_R(vt_reals)(a, b * VT_R(vt_attn_p_len)(&sh->attn));
+    k->saved = VT_R(vt_reals)(a, b * VT_R(vt_attn_saved_len)(&sh->attn));
+    k->qk = VT_R(vt_reals)(a, sh->qk_norm ? 2 * m * d : 0);
+    k->qk_stat = VT_R(vt_reals)(a, sh->qk_norm ? 4 * m * h : 0);
 }
 
 /* ---- q, k, v ---- */
@@ -31,7 +29,7 @@ typedef struct projections {
 
 static projections projections_of(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     projections p = {.qk = VT_R(vt_linear_bound)(s, sh->v_slot ? sh->qk_slot : VT_SLOT_QKV_W)};
-    const int rows = (sh->tied_qk ? 1 : 2) * VT_R(vt_block_inner)(sh);
+    const int rows = (sh->tied_qk ? 1 : 2) * sh->attn.c;
     if (sh->v_slot) {
         p.v = VT_R(vt_linear_bound)(s, sh->v_slot);
         return p;
@@ -45,7 +43,7 @@ static projections projections_of(const VT_R(vt_session) *s, const VT_R(vt_block
 /* Where q, k, v (or their gradients) lie: rows of q | k | v, or of q | v when q is also k; apart, v has rows of its own
  * behind all of the others. */
 static VT_R(vt_attn_grad) split(real *qkv, const VT_R(vt_block_shape) *sh) {
-    const int d = VT_R(vt_block_inner)(sh), qk = (sh->tied_qk ? 1 : 2) * d, ld = is_apart(sh) ? qk : qk + d;
+    const int d = sh->attn.c, qk = (sh->tied_qk ? 1 : 2) * d, ld = is_apart(sh) ? qk : qk + d;
     const size_t m = (size_t)sh->attn.b * (size_t)sh->attn.t;
     return (VT_R(vt_attn_grad)){.q = qkv,
                                 .k = qkv + qk - d,
@@ -62,7 +60,7 @@ static VT_R(vt_attn_in) inputs_of(const VT_R(vt_block_cache) *k, const VT_R(vt_b
 
 /* The LayerNorm of q and k: a row's heads lie one after the other, they are its rows. dqkv NULL: forward. */
 static void norm_heads(VT_R(vt_session) *s, real *dqkv, VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
-    const int m = sh->attn.b * sh->attn.t, heads = sh->attn.heads, d = VT_R(vt_block_inner)(sh);
+    const int m = sh->attn.b * sh->attn.t, heads = sh->attn.heads, d = sh->attn.c;
     for (int which = 0; which < 2; which++) {
         const int slot = which ? VT_SLOT_K_NORM_W : VT_SLOT_Q_NORM_W;
         const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot, VT_NORM_LAYER, sh->eps);
@@ -181,19 +179,18 @@ static void backward_few(real *dx, real *scratch, const real *d_o, real *kept, c
 /* Shows the session's watcher x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const real *x, const real *d_o,
                               const projections *w, const VT_R(vt_block_shape) *sh) {
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     const VT_R(vt_attn_in) in = inputs_of(k, sh);
-    const int rows = sh->tied_qk ? 0 : attn.c;
+    const int rows = sh->tied_qk ? 0 : sh->attn.c;
     VT_R(vt_attn_record) a = {.block = sh->index,
-                              .dim = sh->attn.c,
-                              .shape = &attn,
+                              .dim = sh->dim,
+                              .shape = &sh->attn,
                               .in = &in,
                               .x = x,
                               .p = k->p,
                               .saved = k->saved,
                               .d_o = d_o,
                               .w_q = w->qk.w,
-                              .w_k = w->qk.w + (size_t)rows * (size_t)sh->attn.c,
+                              .w_k = w->qk.w + (size_t)rows * (size_t)sh->dim,
                               .w_v = w->v.w,
                               .w_o = s->w[VT_SLOT_PROJ_W],
                               .b_q = w->qk.b,
@@ -220,7 +217,6 @@ static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache
                                const projections *w, const VT_R(vt_block_shape) *sh) {
     const int m = sh->attn.b * sh->attn.t;
     const VT_R(vt_attn_in) in = inputs_of(k, sh);
-    const VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
     real *v = split(k->qkv, sh).v;
     VT_R(vt_linear_forward)(k->qkv, NULL, x, w->qk, m);
     if (sh->needs & VT_ATTN_FULL)
@@ -228,7 +224,7 @@ static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache
     else if (is_apart(sh))
         VT_R(vt_linear_forward)(v, NULL, x, w->v, m);
     if (sh->qk_norm) norm_heads(s, NULL, k, sh);
-    VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &attn);
+    VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &sh->attn);
     k->formed = true;
 }
 
@@ -261,7 +257,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const int m = sh->attn.b * sh->attn.t;
     const VT_R(vt_attn_in) in = inputs_of(k, sh);
     const VT_R(vt_attn_grad) g = split(t->wide, sh);
-    VT_R(vt_attn_shape) attn = VT_R(vt_block_attn)(sh);
+    VT_R(vt_attn_shape) attn = sh->attn;
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = inject;
     VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
                            s->w + VT_SLOT_ATTN, &attn);
@@ -282,7 +278,7 @@ void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_blo
     *v = (VT_R(vt_attn_view)){.in = inputs_of(k, sh),
                               .p = k->p,
                               .t = sh->attn.t,
-                              .d = VT_R(vt_block_inner)(sh) / sh->attn.heads,
+                              .d = sh->attn.c / sh->attn.heads,
                               .heads = sh->attn.heads,
                               .scale = sh->attn.scale};
 }

@@ -54,12 +54,12 @@ static void plan_windowed(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *s
 /* Rows of the images into windows, and back. */
 static void rows_to_windows(real *to, const real *x, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
-    VT_R(vt_rows_take)(to, x, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->attn.c);
+    VT_R(vt_rows_take)(to, x, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->dim);
 }
 
 static void windows_to_rows(real *x, const real *from, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
-    VT_R(vt_rows_put)(x, from, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->attn.c);
+    VT_R(vt_rows_put)(x, from, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->dim);
 }
 
 static void windowed_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
@@ -98,7 +98,7 @@ static const VT_R(vt_mixer) windowed = {.plan = plan_windowed,
 static VT_R(vt_block_shape) block_of(const VT_R(vt_block_shape) *all, const stage *at, int s, int block, int b) {
     VT_R(vt_block_shape) sh = *all;
     const vt_swin_stage *g = &at->g;
-    sh.attn.b = b, sh.attn.t = g->side * g->side, sh.attn.c = g->dim, sh.attn.heads = g->heads;
+    sh.attn.b = b, sh.attn.t = g->side * g->side, sh.attn.c = sh.dim = g->dim, sh.attn.heads = g->heads;
     sh.attn.scale = (real)g->scale, sh.hidden = g->hidden;
     sh.layer = vt_swin_block_layer(g, s, block), sh.index = g->first + block;
     sh.mixer = &windowed, sh.own = &at->windows[block % 2];
@@ -124,8 +124,8 @@ static void plan_stage(stage *st, int s, const windows *shared, size_t b, vt_are
     int *neighbours = vt_arena_take(a, 4 * n, sizeof *neighbours);
     if (neighbours) VT_R(vt_merge_order)(neighbours, 2 * g.side);
     st->neighbours = neighbours;
-    st->joined = vt_arena_take(a, b * n * 2 * (size_t)g.dim, sizeof(real));
-    st->stat = vt_arena_take(a, 2 * b * n, sizeof(real));
+    st->joined = VT_R(vt_reals)(a, b * n * 2 * (size_t)g.dim);
+    st->stat = VT_R(vt_reals)(a, 2 * b * n);
 }
 
 /* Buffers that all blocks use in turn. */
@@ -147,9 +147,9 @@ static void plan_shared(VT_R(vt_session) *s, windows *shared, vt_arena *a) {
         st->stages[i] = at;
     }
     VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
-    shared->x = vt_arena_take(a, rows, sizeof(real)), shared->o = vt_arena_take(a, rows, sizeof(real));
-    shared->bias = vt_arena_take(a, bias, sizeof(real));
-    shared->dbias = s->mode == VT_GRAD_PARAMS ? vt_arena_take(a, bias, sizeof(real)) : NULL;
+    shared->x = VT_R(vt_reals)(a, rows), shared->o = VT_R(vt_reals)(a, rows);
+    shared->bias = VT_R(vt_reals)(a, bias);
+    shared->dbias = VT_R(vt_reals)(a, s->mode == VT_GRAD_PARAMS ? bias : 0);
 }
 
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
@@ -157,11 +157,11 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     state *st = s->state;
     const size_t b = (size_t)s->capacity, m = b * (size_t)vt_rows_count(c) * (size_t)c->dim;
     windows shared = {0};
-    st->shape = VT_R(vt_block_of)(c), st->shape.attn.by = s->products;
+    st->shape = VT_R(vt_block_of)(s);
     plan_shared(s, &shared, a);
     VT_R(vt_rows_plan)(s, &st->rows, c->norm, a);
-    st->out = vt_arena_take(a, m, sizeof(real)); /* a later stage is smaller */
-    st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m, sizeof(real));
+    st->out = VT_R(vt_reals)(a, m); /* a later stage is smaller */
+    st->stream = VT_R(vt_reals)(a, s->mode == VT_GRAD_NONE ? 0 : m);
     VT_R(vt_block_cache) *blocks = vt_arena_take(a, (size_t)c->depth, sizeof *blocks), measured;
     st->blocks = blocks;
     for (int i = 0; i < c->stages; i++) {

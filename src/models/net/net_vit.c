@@ -6,7 +6,6 @@
 #include "models/net/patch_rows.h"
 #include "models/net/positions.h"
 #include "models/net/readout.h"
-#include "models/net/sincos.h"
 #include "nn/nn.h"
 
 /* What a ConViT's local blocks share, sh->own of each: the positional attention depends on no image and is cheap, so
@@ -40,10 +39,10 @@ typedef struct state {
 
 static void plan_positional(positional *g, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     size_t map = VT_R(vt_attn_p_len)(&sh->attn), side = (size_t)g->side, heads = (size_t)sh->attn.heads;
-    g->pos = vt_arena_take(a, map, sizeof(real));
-    g->dpos = mode == VT_GRAD_PARAMS ? vt_arena_take(a, map, sizeof(real)) : NULL;
-    g->line = vt_arena_take(a, 2 * side * side, sizeof(real));
-    g->gate = vt_arena_take(a, heads, sizeof(real)), g->dgate = vt_arena_take(a, heads, sizeof(real));
+    g->pos = VT_R(vt_reals)(a, map);
+    g->dpos = VT_R(vt_reals)(a, mode == VT_GRAD_PARAMS ? map : 0);
+    g->line = VT_R(vt_reals)(a, 2 * side * side);
+    g->gate = VT_R(vt_reals)(a, heads), g->dgate = VT_R(vt_reals)(a, heads);
 }
 
 static void plan_gated(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
@@ -175,14 +174,14 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     state *st = s->state;
     size_t d = (size_t)c->dim, m = (size_t)s->capacity * (size_t)vt_config_tokens(c);
     VT_R(vt_rows_plan)(s, &st->rows, c->patch_norm & VT_PATCH_NORM_OUT ? VT_NORM_LAYER : VT_NORM_NONE, a);
-    if (c->positions >= VT_POSITIONS_SINCOS) st->places = vt_arena_take(a, (size_t)vt_rows_count(c) * d, sizeof(real));
+    if (c->positions >= VT_POSITIONS_SINCOS) st->places = VT_R(vt_reals)(a, (size_t)vt_rows_count(c) * d);
     if (st->places) VT_R(vt_sincos)(st->places, c->positions, vt_config_side(c), c->dim);
-    st->stream = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, m * d, sizeof(real));
-    st->pre = c->norm_pre ? vt_arena_take(a, m * d, sizeof(real)) : NULL;
-    st->pre_stat = c->norm_pre ? vt_arena_take(a, 2 * m, sizeof(real)) : NULL;
+    st->stream = VT_R(vt_reals)(a, s->mode == VT_GRAD_NONE ? 0 : m * d);
+    st->pre = VT_R(vt_reals)(a, c->norm_pre ? m * d : 0);
+    st->pre_stat = VT_R(vt_reals)(a, c->norm_pre ? 2 * m : 0);
     if (c->pos_grid) VT_R(vt_positions_plan)(&st->positions, c, a);
     VT_R(vt_readout_plan)(s, &st->end, 1 + c->depth, vt_config_tokens(c), c->dim, a);
-    st->shape = VT_R(vt_block_of)(c), st->shape.attn.by = s->products;
+    st->shape = VT_R(vt_block_of)(s);
     plan_blocks(s, a);
 }
 

@@ -11,13 +11,13 @@ void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_no
     const vt_stem stem = vt_conv_stem_of(c);
     r->after = after;
     if (c->conv_stem) VT_R(vt_stem_maps_plan)(&r->stem, &stem, s->capacity, s->mode, a);
-    r->patches = vt_arena_take(a, m * row, sizeof(real));
-    r->dpatches = s->mode == VT_GRAD_PARAMS || in ? vt_arena_take(a, m * row, sizeof(real)) : r->patches;
-    r->gated = c->patch_gate ? vt_arena_take(a, m * row, sizeof(real)) : r->patches;
-    r->in = in ? vt_arena_take(a, m * row, sizeof(real)) : r->gated;
-    r->in_stat = in ? vt_arena_take(a, 2 * m, sizeof(real)) : NULL;
-    r->raw = out ? vt_arena_take(a, m * d, sizeof(real)) : NULL;
-    r->stat = out ? vt_arena_take(a, 2 * m, sizeof(real)) : NULL;
+    r->patches = VT_R(vt_reals)(a, m * row);
+    r->dpatches = s->mode == VT_GRAD_PARAMS || in ? VT_R(vt_reals)(a, m * row) : r->patches;
+    r->gated = c->patch_gate ? VT_R(vt_reals)(a, m * row) : r->patches;
+    r->in = in ? VT_R(vt_reals)(a, m * row) : r->gated;
+    r->in_stat = VT_R(vt_reals)(a, in ? 2 * m : 0);
+    r->raw = VT_R(vt_reals)(a, out ? m * d : 0);
+    r->stat = VT_R(vt_reals)(a, out ? 2 * m : 0);
 }
 
 static VT_R(vt_norm) norm_before(const VT_R(vt_session) *s) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Learned positions of the patches, stored for one grid and used on another: resampled in every forward, as DINOv2's
- * and transformers' models do, with the exact way back to the stored ones. */
+/* Positions of the patches: learned ones that are stored for one grid and used on another, resampled in every forward
+ * as DINOv2's and transformers' models do, with the exact way back to the stored ones; or computed. */
 #ifndef VT_MODELS_NET_POSITIONS_H
 #define VT_MODELS_NET_POSITIONS_H
 
@@ -18,5 +18,9 @@ void VT_R(vt_positions_plan)(VT_R(vt_positions) *p, const vt_config *c, vt_arena
 const real *VT_R(vt_positions_forward)(VT_R(vt_positions) *p, const real *stored, const vt_config *c);
 /* dstored [grid^2, D] += the gradient of p->rows, which the caller has put there. */
 void VT_R(vt_positions_backward)(real *dstored, VT_R(vt_positions) *p, const vt_config *c);
+
+/* Sines and cosines of a patch's row and column, which nothing stores: out [side^2, dim], patches row by row; kind is
+ * neither learned nor none. */
+void VT_R(vt_sincos)(real *out, vt_positions_kind kind, int side, int dim);
 
 #endif

@@ -37,15 +37,15 @@ void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int layer, 
     r->layer = layer, r->t = t, r->d = d;
     size_t b = (size_t)s->capacity, width = (size_t)d, rows = b * (size_t)vt_readout_rows(c) * width;
     size_t all = b * (size_t)(t + vt_readout_early(c)) * width, of_norm = (size_t)normed_rows(r, c, s->capacity);
-    r->last = vt_arena_take(a, token ? rows : all, sizeof(real));
-    r->pooled = token || is_norm_first(c) ? r->last : vt_arena_take(a, rows, sizeof(real));
-    r->normed = vt_arena_take(a, of_norm * width, sizeof(real));
-    r->dnormed = vt_arena_take(a, of_norm * width, sizeof(real));
-    r->stat = vt_arena_take(a, 2 * of_norm, sizeof(real));
-    r->read = is_norm_first(c) ? vt_arena_take(a, rows, sizeof(real)) : r->normed;
-    r->dread = is_norm_first(c) ? vt_arena_take(a, rows, sizeof(real)) : r->dnormed;
+    r->last = VT_R(vt_reals)(a, token ? rows : all);
+    r->pooled = token || is_norm_first(c) ? r->last : VT_R(vt_reals)(a, rows);
+    r->normed = VT_R(vt_reals)(a, of_norm * width);
+    r->dnormed = VT_R(vt_reals)(a, of_norm * width);
+    r->stat = VT_R(vt_reals)(a, 2 * of_norm);
+    r->read = is_norm_first(c) ? VT_R(vt_reals)(a, rows) : r->normed;
+    r->dread = is_norm_first(c) ? VT_R(vt_reals)(a, rows) : r->dnormed;
     plan_features(s, r);
-    r->aux = vt_arena_take(a, b * (size_t)c->classes, sizeof(real));
+    r->aux = VT_R(vt_reals)(a, b * (size_t)c->classes);
 }
 
 /* out [b, D], rows `stride` numbers apart, = means of tokens [b*T, D] */

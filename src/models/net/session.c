@@ -28,8 +28,8 @@ static void plan_input(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     size_t n = (size_t)s->capacity * vt_config_pixels(c);
     if (!c->native && !c->bgr) return;
-    s->inside = vt_arena_take(a, n, sizeof(real));
-    s->dinside = s->mode == VT_GRAD_NONE ? NULL : vt_arena_take(a, n, sizeof(real));
+    s->inside = VT_R(vt_reals)(a, n);
+    s->dinside = VT_R(vt_reals)(a, s->mode == VT_GRAD_NONE ? 0 : n);
     if (!c->native) return;
     static const vt_interp_kind kinds[] = {VT_INTERP_BILINEAR, VT_INTERP_BICUBIC, VT_INTERP_NEAREST, VT_INTERP_BILINEAR,
                                            VT_INTERP_BICUBIC};
@@ -76,7 +76,7 @@ static void plan_rounding(VT_R(vt_session) *s, vt_arena *a) {
 }
 
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
-    s->logits = vt_arena_take(a, (size_t)s->capacity * (size_t)s->model->config.classes, sizeof(real));
+    s->logits = VT_R(vt_reals)(a, (size_t)s->capacity * (size_t)s->model->config.classes);
 #ifdef VT_DOUBLE
     s->layer_w = vt_arena_take(a, s->model->params.layer_max / 16, 16 * sizeof(real)); /* tensors of 16 k numbers */
 #endif
@@ -86,7 +86,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
         int blocks = vt_model_blocks(s->model), tokens = vt_config_tokens(c);
         s->inject_blocks = blocks, s->inject_len = tokens > c->heads ? tokens : c->heads;
         s->inject = vt_arena_take(a, (size_t)blocks, sizeof *s->inject);
-        s->inject_weights = vt_arena_take(a, (size_t)blocks * (size_t)s->inject_len, sizeof(real));
+        s->inject_weights = VT_R(vt_reals)(a, (size_t)blocks * (size_t)s->inject_len);
     }
     s->ops->plan(s, a);
     if (s->products) plan_rounding(s, a);

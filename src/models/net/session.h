@@ -22,6 +22,9 @@ typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_gra
 enum { VT_BRANCH_ATTN, VT_BRANCH_MLP, VT_BRANCH_LPI, VT_BRANCHES };
 #endif
 
+/* n numbers of the arena; none, NULL, where n is 0. */
+static inline real *VT_R(vt_reals)(vt_arena *a, size_t n) { return n ? vt_arena_take(a, n, sizeof(real)) : NULL; }
+
 typedef struct VT_R(vt_session) VT_R(vt_session);
 
 /* What a session's watcher is shown of a block's attention of all tokens to all, while its tensors are bound: after its

@@ -8,16 +8,16 @@ void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *s, int b, vt
     mp->stem = *s;
     for (int k = 0; k <= s->convs; k++) most = vt_stem_map_len(s, k) > most ? vt_stem_map_len(s, k) : most;
     for (int k = 0; k < s->convs; k++) col = (n = VT_R(vt_conv_col_len)(&s->conv[k])) > col ? n : col;
-    for (int k = 0; k < 2; k++) mp->flip[k] = vt_arena_take(a, images * most, sizeof(real));
-    mp->col = vt_arena_take(a, col, sizeof(real));
+    for (int k = 0; k < 2; k++) mp->flip[k] = VT_R(vt_reals)(a, images * most);
+    mp->col = VT_R(vt_reals)(a, col);
     for (int k = 0; k < s->convs; k++) {
         bool keep = mode == VT_GRAD_PARAMS, rows = s->norm == VT_NORM_LAYER, back = mode != VT_GRAD_NONE;
         size_t in = images * vt_stem_map_len(s, k), out = images * vt_stem_map_len(s, k + 1),
                pixels = out / (size_t)s->widths[k + 1];
-        mp->maps[k] = keep ? vt_arena_take(a, in, sizeof(real)) : mp->flip[k & 1];
-        mp->sums[k] = keep || (rows && back) ? vt_arena_take(a, out, sizeof(real)) : NULL;
-        mp->stat[k] = rows ? vt_arena_take(a, 2 * pixels, sizeof(real)) : NULL;
-        mp->slope[k] = k < s->acts && back ? vt_arena_take(a, out, sizeof(real)) : NULL;
+        mp->maps[k] = keep ? VT_R(vt_reals)(a, in) : mp->flip[k & 1];
+        mp->sums[k] = VT_R(vt_reals)(a, keep || (rows && back) ? out : 0);
+        mp->stat[k] = VT_R(vt_reals)(a, rows ? 2 * pixels : 0);
+        mp->slope[k] = VT_R(vt_reals)(a, k < s->acts && back ? out : 0);
     }
 }
 

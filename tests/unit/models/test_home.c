@@ -8,7 +8,7 @@
 
 #include "core/gemm.h"
 #include "models/model.h"
-#include "models/net/sincos.h"
+#include "models/net/positions.h"
 
 #define FOLDER "tests/fixtures/home/"
 

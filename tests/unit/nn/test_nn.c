@@ -270,6 +270,7 @@ static void attn_rows(const attn *a) {
 
 static void attn_case(const vt_attn_ops_f64 *def, int b, int t, int heads, int d) {
     attn a = {.s = {.def = def, .b = b, .t = t, .c = heads * d, .heads = heads, .scale = 0.6}};
+    vt_opt_defaults(def->is->opts, &a.s.options);
     size_t btc = (size_t)(b * t * a.s.c), len = (size_t)b * vt_attn_p_len_f64(&a.s),
            aux = (size_t)b * vt_attn_saved_len_f64(&a.s);
     a.o = t_doubles(btc, 0, 0), a.p = t_doubles(len, 0, 0), a.saved = t_doubles(aux, 0, 0);
