@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "eval/args.h"
 #include "eval/report/checksums.h"
-#include "eval/report/save_adv.h"
+#include "eval/report/export.h"
 #include "eval/report/summary.h"
 #include "eval/evaluate.h"
 #include "io/image_list.h"

@@ -19,8 +19,6 @@ int vt_target_of_rank(const float *z, int classes, int label, int rank) {
     return t != label ? t : class_at(z, classes, 1);
 }
 
-size_t vt_target_work_len(const vt_task *t) { return 3 * (size_t)t->classes + t->n; }
-
 vt_loss vt_target_difference(const vt_task *t, int k, float *cotangent) {
     memset(cotangent, 0, (size_t)t->classes * sizeof(float));
     cotangent[k] = 1, cotangent[t->label] = -1;

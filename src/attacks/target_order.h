@@ -22,9 +22,8 @@ enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
  * VT_BY_LOGIT: the clean logits, one forward. VT_BY_MALT: minus the linear distance (z_y - z_k) / |grad (z_k - z_y)|_q,
  * q dual to the ball's norm, for the VT_MALT_CANDIDATES wrong classes of the largest logits, a gradient each; a class
  * without gradient comes last of these, and other classes after them. With a goal: the clean logits. merit has room for
- * vt_target_work_len floats. */
+ * 3 K + n floats. */
 vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit);
-size_t vt_target_work_len(const vt_task *t);
 /* Target number r = 1, 2, ... of these merits; of an oracle with a goal, which needs no order, that. */
 int vt_target_at(const vt_oracle *o, const vt_task *t, const float *merit, int r);
 /* The loss z_k - z_label; cotangent [K] becomes its target. */

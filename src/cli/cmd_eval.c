@@ -16,9 +16,9 @@
 #include "eval/cost.h"
 #include "eval/eight_bit.h"
 #include "eval/evaluate.h"
-#include "eval/report/expect.h"
+#include "eval/report/summary.h"
 #include "eval/report/published.h"
-#include "eval/report/save_adv.h"
+#include "eval/report/export.h"
 #include "eval/report/checksums.h"
 #include "eval/run_folder.h"
 

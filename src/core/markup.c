@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/markup.h"
 
+#include <stdarg.h>
 #include <string.h>
 #include "core/text.h"
 
@@ -35,6 +36,17 @@ void vt_html(FILE *f, const char *text) {
             fwrite(p, 1, n, f);
         p += n ? n : 1;
     }
+}
+
+void vt_html_parts(FILE *f, const char *markup, ...) {
+    va_list ap;
+    va_start(ap, markup);
+    for (const char *p = markup, *text; p; p = va_arg(ap, const char *)) {
+        fputs(p, f);
+        if (!(text = va_arg(ap, const char *))) break;
+        vt_html(f, text);
+    }
+    va_end(ap);
 }
 
 /* ---- LaTeX, Markdown ---- */

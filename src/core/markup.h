@@ -9,6 +9,8 @@
 
 /* Inside an element or attribute; well-formed whatever its bytes are. */
 void vt_html(FILE *f, const char *text);
+/* Markup as it stands and text (vt_html) in turn, up to NULL. */
+void vt_html_parts(FILE *f, const char *markup, ...) __attribute__((sentinel));
 /* In a paragraph, a cell or a comment. */
 void vt_tex(FILE *f, const char *text);
 /* In a paragraph or a cell. */

@@ -62,21 +62,20 @@ static void write_comment(FILE *f, const char *text) {
     fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
 }
 
-static void write_cell(FILE *f, const vt_row *r) { fprintf(f, " & %.2f [%.2f, %.2f]", r->percent, r->low, r->high); }
+static void write_cell(FILE *f, int64_t count, int64_t total) {
+    double low, high;
+    vt_wilson(count, total, &low, &high);
+    fprintf(f, " & %.2f [%.2f, %.2f]", total ? 100 * (double)count / (double)total : 0, low, high);
+}
 
 static void write_row(FILE *f, const columns *c, const vt_summary *s, const char *name) {
-    vt_row r;
     vt_tex(f, name);
-    vt_summary_row(s, 0, &r);
-    write_cell(f, &r);
+    write_cell(f, s->correct, s->total);
     for (int k = 0; k < c->n; k++) {
-        int entry = 0;
-        bool there = false;
-        for (int i = 1; !there && vt_summary_row(s, i, &r); i++)
-            if (!r.level && entry < s->n_entries)
-                there = vt_compare_same(vt_header_entry(s->header, ++entry), c->list[k]);
-        if (there)
-            write_cell(f, &r);
+        int i = 0;
+        while (i < s->n_entries && !vt_compare_same(s->entries[i].of, c->list[k])) i++;
+        if (i < s->n_entries)
+            write_cell(f, s->entries[i].all.robust, s->total);
         else
             fputs(" & --", f);
     }

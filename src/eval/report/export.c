@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/report/export.h"
 
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "core/files.h"
 #include "core/mem.h"
 #include "eval/header.h"
@@ -33,15 +34,20 @@ static const vt_record *better_record(const vt_record *old, const vt_record *r, 
     return old;
 }
 
+/* All but x_adv. */
 static vt_status allocate_arrays(vt_export *x, vt_err *e) {
+    size_t n = (size_t)x->n + 1;
+    x->indices = calloc(n, sizeof *x->indices), x->labels = calloc(n, sizeof *x->labels);
+    x->preds = calloc(n, sizeof *x->preds), x->status = calloc(n, 1);
+    if (x->indices && x->labels && x->preds && x->status) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory for its images", x->ledger->dir);
+}
+
+static vt_status allocate_images(vt_export *x, vt_err *e) {
     size_t values, bytes;
     if (!vt_mul((size_t)x->n, x->pixels, &values) || !vt_mul(values, sizeof(float), &bytes))
         return vt_fail(e, VT_E_MEMORY, "%s: its images do not fit into memory", x->ledger->dir);
-    size_t n = (size_t)x->n;
-    x->x_adv = malloc(bytes + 1), x->status = calloc(n + 1, 1);
-    x->indices = calloc(n + 1, sizeof *x->indices), x->labels = calloc(n + 1, sizeof *x->labels);
-    x->preds = calloc(n + 1, sizeof *x->preds);
-    if (x->x_adv && x->status && x->indices && x->labels && x->preds) return VT_OK;
+    if ((x->x_adv = malloc(bytes + 1))) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu bytes of images", x->ledger->dir, bytes);
 }
 
@@ -82,6 +88,7 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
     *x = (vt_export){.ledger = l, .shape = vt_config_shape(&m->config), .pixels = vt_config_input_pixels(&m->config)};
     VT_TRY(vt_result_index_finished(l, &x->n, e));
     VT_TRY(allocate_arrays(x, e));
+    VT_TRY(allocate_images(x, e));
     const vt_record **order = calloc(l->count + 1, sizeof *order);
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
@@ -98,16 +105,33 @@ void vt_export_free(vt_export *x) {
 
 /* ---- formats ---- */
 
-enum { PARTS = 5 };
+enum { X_ADV, INDICES, LABELS, PREDS, STATUS, PARTS };
+static const char *const names[PARTS] = {"x_adv", "indices", "labels", "preds", "status"};
+
+static vt_tensor tensor_of(const vt_export *x, int part, const char *name) {
+    const void *const data[PARTS] = {x->x_adv, x->indices, x->labels, x->preds, x->status};
+    return (vt_tensor){.name = name,
+                       .dtype = part == X_ADV    ? VT_F32
+                                : part == STATUS ? VT_U8
+                                                 : VT_I64,
+                       .ndim = part == X_ADV ? 4 : 1,
+                       .shape = {x->n, VT_CHW_OF(x->shape)},
+                       .numel = (size_t)x->n * (part == X_ADV ? x->pixels : 1),
+                       .data = data[part]};
+}
 
 static void make_tensors(vt_tensor t[PARTS], const vt_export *x) {
-    size_t n = (size_t)x->n;
-    t[0] = (vt_tensor){.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {x->n, VT_CHW_OF(x->shape)}};
-    t[0].numel = n * x->pixels, t[0].data = x->x_adv;
-    t[1] = (vt_tensor){.name = "labels", .dtype = VT_I64, .ndim = 1, .shape = {x->n}, .numel = n, .data = x->labels};
-    t[2] = (vt_tensor){.name = "indices", .dtype = VT_I64, .ndim = 1, .shape = {x->n}, .numel = n, .data = x->indices};
-    t[3] = (vt_tensor){.name = "preds", .dtype = VT_I64, .ndim = 1, .shape = {x->n}, .numel = n, .data = x->preds};
-    t[4] = (vt_tensor){.name = "status", .dtype = VT_U8, .ndim = 1, .shape = {x->n}, .numel = n, .data = x->status};
+    static const int order[PARTS] = {X_ADV, LABELS, INDICES, PREDS, STATUS};
+    for (int i = 0; i < PARTS; i++) t[i] = tensor_of(x, order[i], names[order[i]]);
+}
+
+/* dir/NAME.png of image k; im: its picture, open. */
+static vt_status write_picture(vt_image *im, const vt_export *x, int64_t k, const char *dir, char name[32], vt_err *e) {
+    char path[VT_PATH_MAX];
+    snprintf(name, 32, "%05lld.png", (long long)x->indices[k]);
+    if (!vt_path(path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    vt_picture_fill(im, x->x_adv + (size_t)k * x->pixels, x->shape);
+    return vt_png_write(path, im, e);
 }
 
 static vt_status write_npz(const vt_export *x, const char *path, vt_err *e) {
@@ -139,18 +163,16 @@ static vt_status write_safetensors(const vt_export *x, const char *path, vt_err 
 }
 
 static vt_status write_png(const vt_export *x, const char *path, vt_err *e) {
-    char file[VT_PATH_MAX], name[32];
+    char name[32];
     vt_image im;
+    vt_file list;
     vt_status s = vt_picture_open(&im, x->shape, path, e);
     if (s == VT_OK) s = vt_make_dir(path, e);
-    vt_file list;
     if (s == VT_OK) s = vt_file_begin(&list, path, "labels.csv", e);
-    if (s == VT_OK) fprintf(list.stream, "file,index,label,pred,broken\n");
     bool open = s == VT_OK;
+    if (open) fprintf(list.stream, "file,index,label,pred,broken\n");
     for (int64_t k = 0; k < x->n && s == VT_OK; k++) {
-        vt_picture_fill(&im, x->x_adv + (size_t)k * x->pixels, x->shape);
-        snprintf(name, sizeof name, "%05lld.png", (long long)x->indices[k]);
-        s = vt_path(file, path, name) ? vt_png_write(file, &im, e) : vt_fail(e, VT_E_IO, "%s: path is too long", path);
+        s = write_picture(&im, x, k, path, name, e);
         fprintf(list.stream, "%s,%lld,%lld,%lld,%d\n", name, (long long)x->indices[k], (long long)x->labels[k],
                 (long long)x->preds[k], x->status[k]);
     }
@@ -171,4 +193,115 @@ const vt_export_format *vt_export_find(const char *name) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, name)) return &formats[i];
     return NULL;
+}
+
+/* ---- --save-adv, --save-npz: a group for each attack, whose x_adv is mapped ---- */
+
+typedef struct group {
+    vt_export points;
+    char name[64];
+} group;
+
+/* "pgd", "pgd-8-bit" */
+static void file_name(char out[56], const vt_header_attack *attack) {
+    size_t n = 0;
+    vt_attack_label(attack, out, 56);
+    for (const char *p = out; *p; p++)
+        if (*p != ',') out[n++] = (char)(*p == ' ' ? '-' : *p);
+    out[n] = 0;
+}
+
+/* The attack's name, with #k when an earlier one has it too. */
+static void group_name(char out[64], const vt_header_attack *attacks, size_t k) {
+    char name[56], other[56];
+    bool repeated = false;
+    file_name(name, &attacks[k]);
+    for (size_t i = 0; i < k; i++) {
+        file_name(other, &attacks[i]);
+        repeated = repeated || !strcmp(name, other);
+    }
+    if (repeated)
+        snprintf(out, 64, "%.40s#%zu", name, k + 1);
+    else
+        snprintf(out, 64, "%.40s", name);
+}
+
+static vt_status fill_group(vt_export *x, const vt_ledger *l, int32_t entry, char *adv, vt_err *e) {
+    *x = (vt_export){.ledger = l, .shape = l->header->shape, .pixels = l->pixels, .x_adv = (float *)(void *)adv};
+    for (size_t i = 0; i < l->count; i++) x->n += l->records[i].entry == entry && l->records[i].adv >= 0;
+    VT_TRY(allocate_arrays(x, e));
+    int64_t k = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        if (r->entry != entry || r->adv < 0) continue;
+        if (!k) x->x_adv = (float *)(void *)(adv + r->adv);
+        x->indices[k] = r->image, x->labels[k] = r->label, x->preds[k] = r->pred;
+        x->status[k++] = r->status == VT_RECORD_BROKEN;
+    }
+    return VT_OK;
+}
+
+static vt_status save_pictures(const vt_ledger *l, const group *g, vt_err *e) {
+    char dir[VT_PATH_MAX], below[80], name[32];
+    vt_image im;
+    snprintf(below, sizeof below, "adv/%s", g->name);
+    if (!vt_path(dir, l->dir, below)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    if (g->points.n) VT_TRY(vt_make_dir_in(l->dir, below, e));
+    VT_TRY(vt_picture_open(&im, g->points.shape, dir, e));
+    vt_status s = VT_OK;
+    for (int64_t k = 0; k < g->points.n && s == VT_OK; k++) s = write_picture(&im, &g->points, k, dir, name, e);
+    vt_image_free(&im);
+    return s;
+}
+
+/* adv/NAME/INDEX.png, and adv.safetensors. */
+static vt_status save_all(const vt_ledger *l, const group *groups, size_t n, vt_err *e) {
+    static const char *const parts[PARTS] = {"x_adv", "index", "label", "pred", "broken"};
+    char path[VT_PATH_MAX], (*labels)[80] = calloc(PARTS * n + 1, sizeof *labels);
+    vt_tensor *t = calloc(PARTS * n + 1, sizeof *t);
+    vt_status s = labels && t ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
+    for (size_t g = 0; g < n && s == VT_OK; g++) {
+        for (size_t p = 0, at = PARTS * g; p < PARTS; p++, at++) {
+            snprintf(labels[at], sizeof *labels, "%s.%s", groups[g].name, parts[p]);
+            t[at] = tensor_of(&groups[g].points, (int)p, labels[at]);
+        }
+        if (vt_picture_is(l->header->shape)) s = save_pictures(l, &groups[g], e);
+    }
+    if (s == VT_OK && !vt_path(path, l->dir, "adv.safetensors"))
+        s = vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    if (s == VT_OK) s = vt_tensors_write(path, t, (int)(PARTS * n), NULL, 0, e);
+    free(labels), free(t);
+    return s;
+}
+
+/* adv/NAME.npz */
+static vt_status save_npz(const vt_ledger *l, const group *groups, size_t n, vt_err *e) {
+    char name[80], path[VT_PATH_MAX];
+    VT_TRY(vt_make_dir_in(l->dir, "adv", e));
+    for (size_t k = 0; k < n; k++) {
+        vt_tensor t[PARTS];
+        for (int p = 0; p < PARTS; p++) t[p] = tensor_of(&groups[k].points, p, names[p]);
+        snprintf(name, sizeof name, "adv/%s.npz", groups[k].name);
+        if (!vt_path(path, l->dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+        VT_TRY(vt_npz_write(path, t, PARTS, e));
+    }
+    return VT_OK;
+}
+
+vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
+    size_t n = (size_t)l->header->n_attacks, bytes = (size_t)l->adv_length;
+    group *groups = calloc(n + 1, sizeof *groups);
+    char *adv = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, l->adv_fd, 0) : NULL;
+    vt_status s = groups ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
+    if (s == VT_OK && adv == MAP_FAILED)
+        s = vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be read: %s", l->dir, strerror(errno));
+    for (size_t g = 0; g < n && s == VT_OK; g++) {
+        group_name(groups[g].name, l->header->attacks, g);
+        s = fill_group(&groups[g].points, l, (int32_t)g + 1, adv, e);
+    }
+    if (s == VT_OK) s = npz ? save_npz(l, groups, n, e) : save_all(l, groups, n, e);
+    if (adv && adv != MAP_FAILED) munmap(adv, bytes);
+    for (size_t g = 0; groups && g < n; g++) groups[g].points.x_adv = NULL, vt_export_free(&groups[g].points);
+    free(groups);
+    return s;
 }

@@ -25,6 +25,15 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
                          vt_scoring scoring, vt_err *e);
 void vt_export_free(vt_export *x);
 
+/* --save-adv: dir/adv.safetensors: for the k-th attack (named NAME, or NAME#k when a name repeats) NAME.x_adv [n,3,H,W]
+ * float32 in [0,1], NAME.index, NAME.label, NAME.pred [n] int64, NAME.broken [n] U8. dir/adv/NAME/INDEX.png: the same
+ * rounded to 8 bits (rounding can leave the ball or undo an attack; the float file is what was verified). Call after
+ * vt_ledger_finish, whose order makes every attack's images one block of adv.bin.
+ *
+ * npz, --save-npz: instead dir/adv/NAME.npz with x_adv, indices, labels, preds (the same numbers) and status [n] uint8,
+ * 1 where the image is broken. */
+vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e);
+
 typedef struct vt_export_format {
     const char *name, *where, *summary; /* "npz", "export.npz": below the run, if no path is given */
     vt_status (*write)(const vt_export *x, const char *path, vt_err *e);

@@ -102,8 +102,8 @@ bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out) {
     const vt_header_row *row = &s->header->published.rows[i];
     *out = (vt_published_pair){.label = row->label,
                                .why = row->why,
-                               .published = s->entries[row->published - 1].robust,
-                               .corrected = s->entries[row->corrected - 1].robust,
+                               .published = s->entries[row->published - 1].all.robust,
+                               .corrected = s->entries[row->corrected - 1].all.robust,
                                .total = s->total};
     if (s->total) out->points = 100 * (double)(out->published - out->corrected) / (double)s->total;
     return true;

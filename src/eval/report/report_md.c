@@ -46,9 +46,8 @@ static void write(FILE *f, const vt_summary *s) {
     fputc('\n', f), vt_md(f, text), fputc('\n', f);
     for (size_t i = 0; vt_summary_note(s, i); i++) write_item(f, vt_summary_note(s, i));
     for (int i = 0; i < s->n_entries; i++)
-        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
-            write_item(f, vt_entry_label(&s->entries[i], text, sizeof text)), fputs(" = ", f),
-                vt_md_code(f, s->entries[i].id);
+        if (s->entries[i].of->scoring != VT_SCORE_EIGHT_BIT)
+            write_item(f, s->entries[i].all.label), fputs(" = ", f), vt_md_code(f, s->entries[i].of->id);
     for (int i = 0; i < s->n_entries; i++) {
         for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) write_item(f, text);
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) write_item(f, text);

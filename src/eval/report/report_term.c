@@ -21,12 +21,12 @@ static void write_published_table(FILE *f, const vt_summary *s) {
 }
 
 static void write_attack_definition(FILE *f, const vt_entry_summary *en) {
-    if (en->n_stages == 1) {
-        fprintf(f, "  %s = %s\n", en->label, en->id);
+    if (en->of->n_stages == 1) {
+        fprintf(f, "  %s = %s\n", en->all.label, en->of->id);
         return;
     }
-    fprintf(f, "  %s:\n", en->name);
-    for (int k = 0; k < en->n_stages; k++) fprintf(f, "    %s\n", en->stages[k].id);
+    fprintf(f, "  %s:\n", en->of->name);
+    for (int k = 0; k < en->of->n_stages; k++) fprintf(f, "    %s\n", en->of->stages[k].id);
 }
 
 static const vt_column columns[] = {{"", true, 0},
@@ -80,19 +80,19 @@ static void write(FILE *f, const vt_summary *s) {
     if (s->n_entries) fputc('\n', f);
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
-        if (s->entries[i].scoring != VT_SCORE_EIGHT_BIT)
+        if (s->entries[i].of->scoring != VT_SCORE_EIGHT_BIT)
             write_attack_definition(f, &s->entries[i]); /* else it is the one above */
         for (int k = 0; vt_entry_remark(&s->entries[i], k, text, sizeof text); k++) fprintf(f, "  NOTE: %s\n", text);
-        if (s->entries[i].invalid)
+        if (s->entries[i].all.invalid)
             fprintf(f, "  WARNING: %lld points of %s left the ball: an error of the attack; counted as robust\n",
-                    (long long)s->entries[i].invalid, s->entries[i].label);
+                    (long long)s->entries[i].all.invalid, s->entries[i].all.label);
     }
     for (int i = 0; i < s->n_entries; i++) {
-        if (s->entries[i].open || !vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
+        if (s->entries[i].all.open || !vt_entry_open_text(s, &s->entries[i], text, sizeof text)) continue;
         fprintf(f, "\n%s\n", text);
         if (s->gradient_cost > 0)
-            fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n", s->entries[i].name,
-                    s->entries[i].cost, s->gradient_cost);
+            fprintf(f, "%s cost %.0f forward-equivalents, a gradient counted as %.2f forwards\n",
+                    s->entries[i].of->name, s->entries[i].cost, s->gradient_cost);
     }
     write_published_table(f, s);
     if (s->pending) fprintf(f, "\nincomplete: %lld image-stages are still to be done\n", (long long)s->pending);

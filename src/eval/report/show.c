@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/report/show.h"
 
-#include "eval/header.h"
-
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "core/markup.h"
 #include "core/stats.h"
+#include "eval/header.h"
+#include "eval/report/curve.h"
 #include "eval/report/page.h"
+#include "eval/result_index.h"
 
 /* ---- head ---- */
 
@@ -16,17 +16,16 @@ static void write_accuracy_tile(FILE *f, const char *name, int64_t count, int64_
     double low, high;
     vt_wilson(count, total, &low, &high);
     fprintf(f,
-            "<div class=\"tile\"><span class=\"faint\">%s</span><b>%.2f %%</b>%lld of %lld, <span class=\"faint\">95 "
-            "%%: "
-            "%.1f to %.1f</span></div>\n",
+            "<div class=\"tile\"><span class=\"faint\">%s</span><b>%.2f %%</b>%lld of %lld, "
+            "<span class=\"faint\">95 %%: %.1f to %.1f</span></div>\n",
             name, total ? 100 * (double)count / (double)total : 0, (long long)count, (long long)total, low, high);
 }
 
 static void write_summary_tiles(FILE *f, const vt_summary *s) {
     long long gradients = 0, forwards = 0, borderline = 0;
     for (int i = 0; i < s->n_entries; i++) {
-        gradients += (long long)s->entries[i].gradients, forwards += (long long)s->entries[i].forwards;
-        borderline += (long long)s->entries[i].borderline;
+        gradients += (long long)s->entries[i].all.gradients, forwards += (long long)s->entries[i].all.forwards;
+        borderline += (long long)s->entries[i].all.borderline;
     }
     fputs("<div class=\"tiles\">\n", f);
     write_accuracy_tile(f, "Right without perturbation", s->correct, s->total);
@@ -37,26 +36,19 @@ static void write_summary_tiles(FILE *f, const vt_summary *s) {
     write_accuracy_tile(f, "Robust against every attack", s->worst_robust, s->total);
     fprintf(f,
             "<div class=\"tile\"><span class=\"faint\">Broken</span><b>%lld</b><span class=\"faint\">images, each "
-            "judged "
-            "again in double; %lld borderline verdicts</span></div>\n",
-            (long long)(s->correct - s->worst_robust), borderline);
-    fprintf(f,
-            "<div class=\"tile\"><span class=\"faint\">Spent</span><b>%lld</b><span class=\"faint\">gradients, and "
-            "%lld "
-            "forwards</span></div>\n</div>\n",
-            gradients, forwards);
+            "judged again in double; %lld borderline verdicts</span></div>\n"
+            "<div class=\"tile\"><span class=\"faint\">Spent</span><b>%lld</b><span class=\"faint\">gradients, "
+            "and %lld forwards</span></div>\n</div>\n",
+            (long long)(s->correct - s->worst_robust), borderline, gradients, forwards);
 }
 
 /* The model as its owner calls it; without a name by its shape. */
 static void model_name(FILE *f, const vt_show *s) {
     const vt_header *h = s->summary->header;
     bool named = s->name && *s->name;
-    if (h->wrap) fputs("WRAPPED ", f);
-    vt_html(f, named ? s->name : h->model.architecture);
+    vt_html_parts(f, h->wrap ? "WRAPPED " : "", named ? s->name : h->model.architecture, NULL);
     if (!named) fprintf(f, ", width %d, depth %d", h->model.dim, h->model.depth);
-    if (!h->wrap) return;
-    fputs(", ", f);
-    vt_html(f, h->wrap);
+    if (h->wrap) vt_html_parts(f, ", ", h->wrap, NULL);
 }
 
 static void write_page_head(FILE *f, const vt_show *s) {
@@ -66,17 +58,9 @@ static void write_page_head(FILE *f, const vt_show *s) {
     vt_page_main(f);
     fputs("<h1>", f);
     model_name(f, s);
-    fputs("</h1>\n<p class=\"threat\">", f);
-    vt_html(f, vt_header_threat(h, threat, sizeof threat));
-    fputs(", ", f);
-    vt_html(f, h->data.format);
-    fputc(' ', f);
-    vt_html(f, h->data.split);
-    fputs(" split, images ", f);
-    vt_html(f, s->summary->images);
-    fputs("</p>\n<p class=\"faint\">", f);
-    vt_html(f, h->oracle ? "a model in another process" : h->model.architecture);
-    fputs(", input ", f);
+    vt_html_parts(f, "</h1>\n<p class=\"threat\">", vt_header_threat(h, threat, sizeof threat), ", ", h->data.format,
+                  " ", h->data.split, " split, images ", s->summary->images, "</p>\n<p class=\"faint\">",
+                  h->oracle ? "a model in another process" : h->model.architecture, ", input ", NULL);
     if (!vt_shape_side(h->shape)) fprintf(f, "%d × ", h->shape.channels);
     fprintf(f, "%d × %d", h->shape.height, h->shape.width);
     if (!h->oracle)
@@ -101,20 +85,26 @@ static void write_remarks(FILE *f, const vt_summary *s) {
 
 /* "<tr><th>label</th>"; the row behind all entries is the verdict. */
 static void row_head(FILE *f, const vt_row *r, bool last) {
-    fprintf(f, "<tr%s><th scope=\"row\">", r->level ? " class=\"sub\"" : last ? " class=\"last\"" : "");
-    vt_html(f, r->label);
-    fputs("</th>", f);
+    const char *kind = r->level ? " class=\"sub\"" : last ? " class=\"last\"" : "";
+    fprintf(f, "<tr%s>", kind);
+    vt_html_parts(f, "<th scope=\"row\">", r->label, "</th>", NULL);
+}
+
+/* "<table>" down to its body; columns: their heads, to NULL; bar: another column, without a head. */
+static void begin_table(FILE *f, const char *title, const char *id, const char *caption, const char *const *columns,
+                        bool bar) {
+    fprintf(f, "<section><h2>%s</h2>\n<table%s><caption>%s</caption>\n<thead><tr>", title, id, caption);
+    for (; *columns; columns++) fprintf(f, "<th scope=\"col\">%s</th>", *columns);
+    fprintf(f, "%s</tr></thead>\n<tbody>\n", bar ? "<td class=\"bar\"></td>" : "");
 }
 
 static void write_results_table(FILE *f, const vt_summary *s) {
+    static const char *const columns[] = {"attack", "right / all", "%", "95 % interval", NULL};
     vt_row r;
     int64_t left = s->correct; /* of the images that came into this row */
-    fputs("<section><h2>Results</h2>\n<table id=\"results\"><caption><span><i class=\"key "
-          "full\"></i>still right</span><span><i class=\"key lost\"></i>broken here</span></caption>\n<thead><tr><th "
-          "scope=\"col\">attack</th><th scope=\"col\">right / "
-          "all</th><th scope=\"col\">%</th><th scope=\"col\">95 % interval</th><td "
-          "class=\"bar\"></td></tr></thead>\n<tbody>\n",
-          f);
+    begin_table(f, "Results", " id=\"results\"",
+                "<span><i class=\"key full\"></i>still right</span><span><i class=\"key lost\"></i>broken here</span>",
+                columns, true);
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         row_head(f, &r, i && !r.has_attack);
         fprintf(f, "<td>%lld / %lld</td><td>%.2f</td><td>%.2f to %.2f</td>", (long long)r.count, (long long)r.total,
@@ -129,18 +119,17 @@ static void write_results_table(FILE *f, const vt_summary *s) {
     fputs("</section>\n", f);
 }
 
-static void cost(FILE *f, const vt_summary *s) {
+static void write_cost_table(FILE *f, const vt_summary *s) {
+    static const char *const columns[] = {"attack", "gradients", "forwards", "borderline", NULL};
     vt_row r;
     double most = 0;
     for (int i = 0; vt_summary_row(s, i, &r); i++)
         if (r.has_attack) most = fmax(most, (double)r.gradients + (double)r.forwards);
     if (!s->n_entries) return;
-    fputs("<section><h2>Cost</h2>\n<table id=\"cost\"><caption><span><i class=\"key "
-          "full\"></i>gradients</span><span><i class=\"key lost\"></i>forwards</span><span>borderline: verdicts within "
-          "float noise</span></caption>\n<thead><tr><th "
-          "scope=\"col\">attack</th><th scope=\"col\">gradients</th><th scope=\"col\">forwards</th><th "
-          "scope=\"col\">borderline</th><td class=\"bar\"></td></tr></thead>\n<tbody>\n",
-          f);
+    begin_table(f, "Cost", " id=\"cost\"",
+                "<span><i class=\"key full\"></i>gradients</span><span><i class=\"key lost\"></i>forwards</span>"
+                "<span>borderline: verdicts within float noise</span>",
+                columns, true);
     for (int i = 0; vt_summary_row(s, i, &r); i++) {
         if (!r.has_attack) continue;
         row_head(f, &r, false);
@@ -152,72 +141,115 @@ static void cost(FILE *f, const vt_summary *s) {
     fputs("</tbody></table></section>\n", f);
 }
 
+/* ---- of a curve's run, in place of the tiles and the tables of one eps ---- */
+
+/* "0.0111 (2.83/255)"; "none". */
+static void put_norm(FILE *f, const vt_curve *c, double d) {
+    if (!isfinite(d))
+        fputs("none", f);
+    else if (c->norm == VT_LINF)
+        fprintf(f, "%.4g (%.3g/255)", d, 255 * d);
+    else
+        fprintf(f, "%.4g", d);
+}
+
+static void attack_row(FILE *f, const vt_curve *c, int k) {
+    const vt_curve_entry *a = &c->entries[k];
+    vt_html_parts(f, "<tr><th scope=\"row\">", a->name, "</th>", NULL);
+    fprintf(f, "<td>%lld / %lld</td><td>", (long long)a->found, (long long)a->tried);
+    if (isinf(a->eps)) put_norm(f, c, vt_curve_median(c, k));
+    fprintf(f, "</td><td>%lld</td><td>%lld</td></tr>\n", (long long)a->gradients, (long long)a->forwards);
+}
+
+static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
+    double low, high;
+    int64_t robust = vt_curve_robust(c, eps);
+    vt_wilson(robust, (int64_t)c->n, &low, &high);
+    vt_html_parts(f, "<tr><th scope=\"row\">", name, "</th>", NULL);
+    fprintf(f, "<td>%lld / %zu</td><td>%.2f</td><td>%.2f to %.2f</td><td>%lld</td></tr>\n", (long long)robust, c->n,
+            100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps));
+}
+
+static void write_radius_table(FILE *f, const vt_curve *c) {
+    static const char *const columns[] = {"eps", "right / all", "%", "95 % interval", "by minimum norm alone", NULL};
+    begin_table(f, "Results", "", "Images that stay right at the confirmed eps", columns, false);
+    if (c->n) eps_row(f, c, "0", 0);
+    for (int k = 0; k < c->n_entries; k++) /* ascending; several attacks may share an eps */
+        if (c->n && isfinite(c->entries[k].eps) && (k == 0 || c->entries[k - 1].eps != c->entries[k].eps))
+            eps_row(f, c, c->entries[k].eps_text, c->entries[k].eps);
+    fputs("</tbody></table></section>\n", f);
+}
+
+static void write_attack_table(FILE *f, const vt_curve *c) {
+    static const char *const columns[] = {"attack", "broken / tried", "median norm", "gradients", "forwards", NULL};
+    char text[300];
+    begin_table(f, "Attacks", "", "Images that each attack was given and broke", columns, false);
+    for (int k = 0; k < c->n_entries; k++) attack_row(f, c, k);
+    fputs("</tbody></table>\n", f);
+    for (int k = 0; k < c->n_entries; k++) {
+        const vt_curve_entry *a = &c->entries[k];
+        for (int i = 0; vt_remark(a->name, a->vanished, a->not_finite, i, text, sizeof text); i++)
+            vt_page_paragraph(f, "", text);
+    }
+    fputs("</section>\n", f);
+}
+
+static vt_status write_curve_tables(FILE *f, const vt_show *s, vt_err *e) {
+    vt_curve c;
+    VT_TRY(vt_curve_make(&c, s->ledger, e));
+    write_radius_table(f, &c);
+    write_attack_table(f, &c);
+    vt_curve_free(&c);
+    return VT_OK;
+}
+
 /* ---- margins ---- */
 
-static int by_image(const void *a, const void *b) {
-    const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
-    return x->image != y->image ? (x->image < y->image ? -1 : 1) : (x->entry > y->entry) - (x->entry < y->entry);
-}
-
-/* Leads (minus the margin): clean[*n_clean] of every image, worst[*n_worst] of those that were attacked. */
-static void collect_leads(const vt_record **r, size_t n, double *clean, size_t *n_clean, double *worst,
-                          size_t *n_worst) {
-    *n_clean = *n_worst = 0;
-    for (size_t i = 0, j; i < n; i = j) {
-        double least = INFINITY;
-        for (j = i; j < n && r[j]->image == r[i]->image; j++) {
-            if (r[j]->entry == VT_ENTRY_CLEAN)
-                clean[(*n_clean)++] = -r[j]->margin;
-            else if (r[j]->status != VT_RECORD_INVALID)
-                least = fmin(least, -r[j]->margin);
-        }
-        if (isfinite(least)) worst[(*n_worst)++] = least;
-    }
-}
-
+/* Leads (minus the margin): of every image, and at the worst point of those that were attacked. */
 static vt_status write_margin_histogram(FILE *f, const vt_ledger *l, vt_err *e) {
-    const vt_record **order = calloc(l->count + 1, sizeof *order);
-    double *v = calloc(2 * l->count + 1, sizeof *v), *w = v + l->count;
-    size_t a, b;
-    if (!order || !v) {
-        free(order), free(v);
-        return vt_fail(e, VT_E_MEMORY, "no memory for a page");
+    int32_t *images = calloc(l->count + 1, sizeof *images);
+    double *clean = calloc(2 * l->count + 1, sizeof *clean), *worst = clean + l->count;
+    vt_status s = images && clean ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a page");
+    size_t n = s == VT_OK ? vt_result_index_images(l, images) : 0, n_clean = 0;
+    for (size_t i = 0; i < n; i++) worst[i] = INFINITY; /* not drawn */
+    for (size_t i = 0; s == VT_OK && i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        double *at = &worst[vt_image_place(images, n, r->image)];
+        if (r->entry == VT_ENTRY_CLEAN)
+            clean[n_clean++] = -r->margin;
+        else if (r->status != VT_RECORD_INVALID)
+            *at = fmin(*at, -r->margin);
     }
-    for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
-    qsort(order, l->count, sizeof *order, by_image);
-    collect_leads(order, l->count, v, &a, w, &b);
-    fputs("<section><h2>How far the true class leads</h2>\n<p class=\"faint\">Images by the logit of the true class "
-          "minus the best other one. Left of 0: misclassified.</p>\n<p class=\"legend\"><span><i class=\"key "
-          "full\"></i>without perturbation</span><span><i class=\"key lost\"></i>at the worst point of all "
-          "attacks</span></p>\n",
-          f);
-    vt_chart_histogram(f, "histogram of leads", "lead of the true class, in logits", v, a, w, b);
-    fputs("</section>\n", f);
-    free(order), free(v);
-    return VT_OK;
+    if (s == VT_OK) {
+        fputs("<section><h2>How far the true class leads</h2>\n<p class=\"faint\">Images by the logit of the true "
+              "class minus the best other one. Left of 0: misclassified.</p>\n<p class=\"legend\"><span><i class=\"key "
+              "full\"></i>without perturbation</span><span><i class=\"key lost\"></i>at the worst point of all "
+              "attacks</span></p>\n",
+              f);
+        vt_chart_histogram(f, "histogram of leads", "lead of the true class, in logits", clean, n_clean, worst, n);
+        fputs("</section>\n", f);
+    }
+    free(images), free(clean);
+    return s;
 }
 
 /* ---- proof ---- */
 
 static void write_definition_entry(FILE *f, const char *name, const char *text) {
-    fprintf(f, "<dt>%s</dt><dd><code>", name);
-    vt_html(f, text);
-    fputs("</code></dd>\n", f);
+    vt_html_parts(f, "<dt>", name, "</dt><dd><code>", text, "</code></dd>\n", NULL);
 }
 
 static void write_proof_section(FILE *f, const vt_show *s) {
     const vt_header *h = s->summary->header;
-    fputs("<section><h2>Proof</h2><p>Every broken image is stored as float32; its distance and its label were judged "
-          "by "
-          "separate code, in double too. <code>vitrine verify ",
-          f);
-    vt_html(f, s->ledger->dir);
-    fputs("</code> judges all of it again.</p>\n<dl>", f);
+    vt_html_parts(f,
+                  "<section><h2>Proof</h2><p>Every broken image is stored as float32; its distance and its label were "
+                  "judged by separate code, in double too. <code>vitrine verify ",
+                  s->ledger->dir, "</code> judges all of it again.</p>\n<dl>", NULL);
     write_definition_entry(f, "weights", h->weights);
     write_definition_entry(f, "data", h->data.sha256);
     for (int i = 0; i < s->summary->n_entries; i++)
-        for (int k = 0; k < s->summary->entries[i].n_stages; k++)
-            write_definition_entry(f, i || k ? "" : "attacks", s->summary->entries[i].stages[k].id);
+        for (int k = 0; k < s->summary->entries[i].of->n_stages; k++)
+            write_definition_entry(f, i || k ? "" : "attacks", s->summary->entries[i].of->stages[k].id);
     write_definition_entry(f, "product kernels", h->kernels);
     write_definition_entry(f, "vitrine", h->version);
     fputs("</dl></section>\n", f);
@@ -234,16 +266,16 @@ static void over_eps(FILE *f, const vt_show *s) {
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     bool curve = s->summary->header->curve;
     write_page_head(f, s);
-    if (curve) VT_TRY(vt_show_curve(f, s, e));
+    if (curve) VT_TRY(write_curve_tables(f, s, e));
     if (!curve) write_summary_tiles(f, s->summary), write_results_table(f, s->summary);
     fputs("<div class=\"pair\">", f);
     bool two = s->n_curve > 1; /* pictures side by side; else the costs are beside the one */
     if (two) over_eps(f, s);
     VT_TRY(write_margin_histogram(f, s->ledger, e));
-    if (!curve && !two) cost(f, s->summary);
+    if (!curve && !two) write_cost_table(f, s->summary);
     fputs("</div>\n", f);
     if (s->data && s->pictures > 0) VT_TRY(vt_show_grid(f, s, e));
-    if (!curve && two) cost(f, s->summary);
+    if (!curve && two) write_cost_table(f, s->summary);
     write_proof_section(f, s);
     vt_page_end(f);
     return VT_OK;

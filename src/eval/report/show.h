@@ -22,10 +22,6 @@ typedef struct vt_show {
 
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e);
 
-/* show_curve.c: of a curve's run, in place of the tiles and the table of one eps: what each attack found, and the
- * accuracy at the confirmed eps. */
-vt_status vt_show_curve(FILE *f, const vt_show *s, vt_err *e);
-
 /* show_grid.c: the grid of clean, adversarial and magnified difference images. */
 vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e);
 

@@ -18,19 +18,17 @@ typedef struct canvas {
     size_t pixels; /* values of one image */
 } canvas;
 
-static vt_status put_png(FILE *f, const canvas *c, const char *alt, vt_err *e) {
-    fprintf(f, "<img alt=\"%s\" src=\"", alt);
-    VT_TRY(vt_page_picture(f, &c->im, e));
-    fputs("\"/>", f);
-    return VT_OK;
-}
-
-static void to_bytes(canvas *c, const float *x, double gain) {
+/* x, or where there is a gain its difference from the clean image around grey. */
+static vt_status put_png(FILE *f, canvas *c, const char *alt, const float *x, double gain, vt_err *e) {
     for (size_t i = 0; i < c->pixels; i++) {
         double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];
         c->im.rgb[i] = (uint8_t)lrint(fmin(fmax(v, 0), 1) * 255);
     }
     vt_picture_spread(&c->im, c->shape);
+    fprintf(f, "<img alt=\"%s\" src=\"", alt);
+    VT_TRY(vt_page_picture(f, &c->im, e));
+    fputs("\"/>", f);
+    return VT_OK;
 }
 
 /* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
@@ -56,21 +54,15 @@ static vt_status write_figure(FILE *f, const vt_show *s, canvas *c, const vt_rec
     vt_dataset_class_name(s->data, clean->pred, right, sizeof right);
     vt_dataset_class_name(s->data, adv->pred, wrong, sizeof wrong);
     fputs("<figure><div class=\"three\">", f);
-    to_bytes(c, c->clean, 0);
-    VT_TRY(put_png(f, c, "clean", e));
-    to_bytes(c, c->adv, 0);
-    VT_TRY(put_png(f, c, "adversarial", e));
-    to_bytes(c, c->adv, gain);
-    VT_TRY(put_png(f, c, "difference", e));
-    fprintf(f, "</div><figcaption><b>%d</b> ", adv->image);
-    vt_html(f, right);
-    fputs(" <span class=\"faint\">→</span> <em>", f);
-    vt_html(f, wrong);
-    fprintf(f, "</em><br/><span class=\"faint\">lead %.2f → %.2f, difference × %.3g, ", -clean->margin, -adv->margin,
-            gain);
+    VT_TRY(put_png(f, c, "clean", c->clean, 0, e));
+    VT_TRY(put_png(f, c, "adversarial", c->adv, 0, e));
+    VT_TRY(put_png(f, c, "difference", c->adv, gain, e));
+    fprintf(f, "</div><figcaption><b>%d</b>", adv->image);
+    vt_html_parts(f, " ", right, " <span class=\"faint\">→</span> <em>", wrong, "</em><br/><span class=\"faint\">",
+                  NULL);
+    fprintf(f, "lead %.2f → %.2f, difference × %.3g", -clean->margin, -adv->margin, gain);
     char by[56];
-    vt_html(f, vt_attack_label(attack, by, sizeof by));
-    fputs("</span></figcaption></figure>\n", f);
+    vt_html_parts(f, ", ", vt_attack_label(attack, by, sizeof by), "</span></figcaption></figure>\n", NULL);
     return VT_OK;
 }
 

@@ -25,7 +25,7 @@ const vt_report_def *vt_report_find(const char *name) { return named(name); }
 
 void vt_summary_free(vt_summary *s) {
     for (int i = 0; i < s->n_entries; i++) free(s->entries[i].stages);
-    free(s->entries);
+    free(s->entries), free(s->rows);
     memset(s, 0, sizeof *s);
 }
 
@@ -51,35 +51,23 @@ static vt_status allocate_entries(vt_summary *s, vt_err *e) {
     if (!s->entries) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     for (int i = 0; i < s->header->n_attacks; i++) {
         const vt_header_attack *a = &s->header->attacks[i];
-        vt_entry_summary *en = &s->entries[i];
-        en->name = a->name, en->id = a->id;
-        vt_attack_label(a, en->label, sizeof en->label);
-        en->scoring = a->scoring, en->profile = a->profile;
-        en->sample.share = 1;
-        en->n_stages = a->n_stages;
-        en->stages = calloc((size_t)en->n_stages + 1, sizeof *en->stages);
-        s->n_entries++;
+        vt_entry_summary *en = &s->entries[s->n_entries++];
+        en->of = a, en->sample.share = 1;
+        vt_attack_label(a, en->all.label, 56);
+        en->stages = calloc((size_t)a->n_stages + 1, sizeof *en->stages);
         if (!en->stages) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
-        for (int k = 0; k < en->n_stages; k++) {
-            en->stages[k].name = a->stages[k].name;
-            en->stages[k].id = a->stages[k].id;
-            en->stages[k].share = a->stages[k].share;
-            vt_stage_label(a, k, en->stages[k].label, sizeof en->stages[k].label);
-        }
+        for (int k = 0; k < a->n_stages; k++) vt_stage_label(a, k, en->stages[k].label, sizeof en->stages[k].label);
     }
     return VT_OK;
 }
 
 static void set_medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
-    static const size_t from[] = {offsetof(vt_record, linf), offsetof(vt_record, l2), offsetof(vt_record, l1),
-                                  offsetof(vt_record, l0)};
-    double *const to[] = {&en->median_linf, &en->median_l2, &en->median_l1, &en->median_l0};
-    for (int which = 0; which < 4; which++) {
+    for (vt_norm norm = VT_LINF; norm < VT_NORM_COUNT; norm++) {
         size_t n = 0;
         for (size_t i = 0; i < l->count; i++)
             if (l->records[i].entry == entry && l->records[i].status == VT_RECORD_BROKEN)
-                scratch[n++] = *(const double *)((const char *)&l->records[i] + from[which]);
-        *to[which] = vt_median(scratch, n);
+                scratch[n++] = vt_record_norm(&l->records[i], norm);
+        en->median[norm] = vt_median(scratch, n);
     }
 }
 
@@ -90,7 +78,7 @@ static void add_line(vt_summary *s, const vt_record *r) {
         s->not_finite += r->status == VT_RECORD_NOT_FINITE;
         return;
     }
-    vt_stage_summary *st = &s->entries[r->entry - 1].stages[r->stage];
+    vt_counts *st = &s->entries[r->entry - 1].stages[r->stage];
     st->tried++;
     st->broken += r->status == VT_RECORD_BROKEN;
     st->invalid += r->status == VT_RECORD_INVALID;
@@ -101,27 +89,31 @@ static void add_line(vt_summary *s, const vt_record *r) {
     st->forwards += r->forwards;
 }
 
+static void add_counts(vt_counts *sum, const vt_counts *c) {
+    sum->tried += c->tried, sum->broken += c->broken, sum->borderline += c->borderline, sum->invalid += c->invalid;
+    sum->not_finite += c->not_finite, sum->gradients += c->gradients, sum->forwards += c->forwards;
+    sum->pending += c->pending;
+}
+
 static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     vt_entry_summary *en = &s->entries[entry - 1];
-    int64_t left = en->scoring == VT_SCORE_PUBLISHED ? s->total - s->not_finite : s->correct;
-    en->open = s->missing > 0 || (en->scoring == VT_SCORE_EIGHT_BIT && s->entries[entry - 2].open);
-    for (int k = 0; k < en->n_stages; k++) {
-        vt_stage_summary *st = &en->stages[k];
+    vt_counts *all = &en->all;
+    all->robust = en->of->scoring == VT_SCORE_PUBLISHED ? s->total - s->not_finite : s->correct;
+    all->open = s->missing > 0 || (en->of->scoring == VT_SCORE_EIGHT_BIT && s->entries[entry - 2].all.open);
+    for (int k = 0; k < en->of->n_stages; k++) {
+        vt_counts *st = &en->stages[k];
+        double share = en->of->stages[k].share;
         st->pending = vt_result_index_pending(b, entry, k);
-        st->open = en->open = en->open || st->pending > 0;
-        if (st->share < 1 && en->sample.share >= 1)
-            en->sample = (vt_sample_summary){.share = st->share, .survivors = left, .sampled = st->tried};
-        if (st->share < 1) en->sample.broken += st->broken + st->not_finite;
-        left -= st->broken + st->not_finite;
-        st->robust = left; /* images a later stage still has to try count as robust so far */
-        en->broken += st->broken, en->borderline += st->borderline, en->invalid += st->invalid;
-        en->gradients += st->gradients, en->forwards += st->forwards;
-        en->not_finite += st->not_finite;
-        en->pending += st->pending;
+        st->open = all->open = all->open || st->pending > 0;
+        if (share < 1 && en->sample.share >= 1)
+            en->sample = (vt_sample_summary){.share = share, .survivors = all->robust, .sampled = st->tried};
+        if (share < 1) en->sample.broken += st->broken + st->not_finite;
+        all->robust -= st->broken + st->not_finite;
+        st->robust = all->robust; /* images a later stage still has to try count as robust so far */
+        add_counts(all, st);
     }
-    en->robust = left;
-    en->cost = (double)en->forwards + s->gradient_cost * (double)en->gradients;
-    s->pending += en->pending;
+    en->cost = (double)all->forwards + s->gradient_cost * (double)all->gradients;
+    s->pending += all->pending;
     vt_sample_summary *p = &en->sample;
     if (p->share < 1) p->further = vt_hypergeometric_upper(p->survivors, p->sampled, p->broken, 0.05) - p->broken;
     p->points = s->total ? 100 * (double)p->further / (double)s->total : 0;
@@ -131,10 +123,73 @@ static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
 static int64_t worst_case(const vt_summary *s, const vt_result_index *b, vt_scoring scoring) {
     bool any = scoring == VT_SCORE_BALL;
     int64_t left = 0;
-    for (int k = 0; k < s->n_entries; k++) any = any || s->entries[k].scoring == scoring;
+    for (int k = 0; k < s->n_entries; k++) any = any || s->entries[k].of->scoring == scoring;
     for (size_t i = 0; i < b->n; i++) left += vt_result_index_stands(b, scoring, i);
     return any ? left : -1;
 }
+
+/* ---- rows ---- */
+
+static vt_row *add_row(vt_summary *s, int level, const char *label, int64_t count) {
+    vt_row *r = &s->rows[s->n_rows++];
+    *r = (vt_row){.level = level, .count = count, .total = s->total, .reached = true};
+    snprintf(r->label, sizeof r->label, "%s", label);
+    r->percent = r->total ? 100 * (double)r->count / (double)r->total : 0;
+    vt_wilson(r->count, r->total, &r->low, &r->high);
+    return r;
+}
+
+static vt_row *add_counts_row(vt_summary *s, int level, const char *label, const vt_counts *c) {
+    vt_row *r = add_row(s, level, label, c->robust);
+    r->has_attack = true, r->open = c->open, r->reached = c->tried > 0 || !c->open;
+    r->borderline = c->borderline, r->gradients = c->gradients, r->forwards = c->forwards;
+    return r;
+}
+
+/* The entry, its stages where it has several, the images without a verdict. */
+static void add_entry_rows(vt_summary *s, const vt_entry_summary *en, bool alone) {
+    vt_row *r = add_counts_row(s, 0, en->all.label, &en->all);
+    r->verdict = alone && en->of->scoring == VT_SCORE_BALL;
+    for (int k = 0; k < en->of->n_stages && en->of->n_stages > 1; k++) {
+        char label[96];
+        snprintf(label, sizeof label, "after %s", en->stages[k].label);
+        add_counts_row(s, 1, label, &en->stages[k]);
+    }
+    if (!en->all.not_finite) return;
+    r = add_row(s, 1, "logits not finite", en->all.not_finite);
+    r->open = en->all.open, r->reached = en->all.tried > 0 || !en->all.open;
+}
+
+static void add_worst_case(vt_summary *s, const char *label, int64_t count, vt_scoring scoring) {
+    vt_row *r = add_row(s, 0, label, count);
+    r->verdict = true;
+    for (int k = 0; k < s->n_entries; k++) r->open |= s->entries[k].of->scoring == scoring && s->entries[k].all.open;
+}
+
+static vt_status make_rows(vt_summary *s, vt_err *e) {
+    size_t most = 4;
+    int ball = 0; /* one entry is its own worst case */
+    for (int k = 0; k < s->n_entries; k++) {
+        most += 2 + (size_t)s->entries[k].of->n_stages;
+        ball += s->entries[k].of->scoring == VT_SCORE_BALL;
+    }
+    if (!(s->rows = calloc(most, sizeof *s->rows))) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
+    add_row(s, 0, "clean", s->correct)->verdict = !s->n_entries;
+    if (s->not_finite) add_row(s, 1, "logits not finite", s->not_finite);
+    for (int k = 0; k < s->n_entries; k++) add_entry_rows(s, &s->entries[k], ball == 1);
+    if (ball < 2) return VT_OK;
+    add_worst_case(s, "worst case", s->worst_robust, VT_SCORE_BALL);
+    if (s->worst_eight_bit >= 0) add_worst_case(s, "worst case, 8-bit", s->worst_eight_bit, VT_SCORE_EIGHT_BIT);
+    return VT_OK;
+}
+
+bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
+    if (i >= s->n_rows) return false;
+    *r = s->rows[i];
+    return true;
+}
+
+/* ---- from the ledger ---- */
 
 static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result_index *b, int64_t images, vt_err *e) {
     double *scratch = calloc(l->count + 1, sizeof *scratch);
@@ -149,6 +204,7 @@ static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result
         }
         s->worst_robust = worst_case(s, b, VT_SCORE_BALL);
         s->worst_eight_bit = worst_case(s, b, VT_SCORE_EIGHT_BIT);
+        st = make_rows(s, e);
     }
     free(scratch);
     return st;
@@ -179,8 +235,7 @@ static void name_unsure(vt_summary *s, const vt_ledger *l) {
     if (n)
         snprintf(s->unsure_text, sizeof s->unsure_text,
                  "NOTE: the class of %lld clean image%s changes when the model is asked again, alone or in another "
-                 "batch "
-                 "(%s%s)%s",
+                 "batch (%s%s)%s",
                  (long long)s->unsure, n == 1 ? "" : "s", list, n < s->unsure ? ", ..." : "",
                  s->header->random
                      ? ": it draws at random"
@@ -207,23 +262,22 @@ bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *t
     const vt_sample_summary *p = &en->sample;
     size_t at = 0;
     if (p->share >= 1) {
-        if (en->profile)
-            snprintf(text, size, "%s: every stage was run on all survivors: 0.00 points are open (95 %%); %s", en->name,
-                     vt_entry_claim(en));
-        return en->profile;
+        if (en->of->profile)
+            snprintf(text, size, "%s: every stage was run on all survivors: 0.00 points are open (95 %%); %s",
+                     en->of->name, vt_entry_claim(en));
+        return en->of->profile;
     }
-    for (int k = 0; k < en->n_stages && at < size; k++)
-        if (en->stages[k].share < 1)
-            at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", en->stages[k].name);
+    for (int k = 0; k < en->of->n_stages && at < size; k++)
+        if (en->of->stages[k].share < 1)
+            at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", en->of->stages[k].name);
     char names[200];
     snprintf(names, sizeof names, "%.199s", text);
     snprintf(text, size,
              "%s: %s tried a random %lld of %lld survivors and broke %lld; on all, with 95 %% confidence, at most %lld "
-             "more "
-             "of %lld images would fall (%.2f points)%s%s",
-             en->name, names, (long long)p->sampled, (long long)p->survivors, (long long)p->broken,
-             (long long)p->further, (long long)s->total, p->points, en->profile ? ": " : "",
-             en->profile ? vt_entry_claim(en) : "");
+             "more of %lld images would fall (%.2f points)%s%s",
+             en->of->name, names, (long long)p->sampled, (long long)p->survivors, (long long)p->broken,
+             (long long)p->further, (long long)s->total, p->points, en->of->profile ? ": " : "",
+             en->of->profile ? vt_entry_claim(en) : "");
     return true;
 }
 
@@ -231,8 +285,7 @@ bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, ch
     if (vanished && k-- == 0) {
         snprintf(text, size,
                  "%s: cross-entropy's gradient vanished on %lld image%s (softmax leaves nothing of it); the margin's "
-                 "was "
-                 "followed there",
+                 "was followed there",
                  name, (long long)vanished, vanished == 1 ? "" : "s");
         return true;
     }
@@ -244,91 +297,15 @@ bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, ch
 }
 
 bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size) {
-    for (int i = 0; i < en->n_stages; i++) {
-        const vt_stage_summary *st = &en->stages[i];
-        char name[100];
-        snprintf(name, sizeof name, "%s%s%.42s", en->label, en->n_stages > 1 ? ", " : "",
-                 en->n_stages > 1 ? st->label : "");
+    for (int i = 0; i < en->of->n_stages; i++) {
+        const vt_counts *st = &en->stages[i];
+        char name[120];
+        snprintf(name, sizeof name, "%s%s%.42s", en->all.label, en->of->n_stages > 1 ? ", " : "",
+                 en->of->n_stages > 1 ? st->label : "");
         if (vt_remark(name, st->vanished, st->not_finite, k, text, size)) return true;
         k -= (st->vanished > 0) + (st->not_finite > 0);
     }
     return false;
-}
-
-const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size) {
-    snprintf(text, size, "%s", en->label);
-    return text;
-}
-
-static int count_ball_entries(const vt_summary *s) {
-    int n = 0;
-    for (int k = 0; k < s->n_entries; k++) n += s->entries[k].scoring == VT_SCORE_BALL;
-    return n;
-}
-
-static bool special_row(const vt_summary *s, int past, vt_row *r) {
-    int one = count_ball_entries(s) < 2; /* one entry is its own worst case */
-    past += one;
-    bool eight = past == 1 && !one && s->worst_eight_bit >= 0;
-    if (past != 0 && !eight) return false;
-    r->verdict = r->reached = true;
-    for (int k = 0; k < s->n_entries; k++)
-        if (s->entries[k].scoring == (eight ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL))
-            r->open = r->open || s->entries[k].open;
-    snprintf(r->label, sizeof r->label, "%s", eight ? "worst case, 8-bit" : "worst case");
-    r->count = eight ? s->worst_eight_bit : s->worst_robust;
-    return true;
-}
-
-/* Stages that have a row of their own, and whether images that are neither have one, last. */
-static int stage_rows(const vt_entry_summary *en) { return en->n_stages > 1 ? en->n_stages : 0; }
-static int count_entry_rows(const vt_entry_summary *en) { return 1 + stage_rows(en) + (en->not_finite > 0); }
-
-static void apart_row(vt_row *r, int64_t images) {
-    snprintf(r->label, sizeof r->label, "logits not finite");
-    r->level = 1, r->reached = true, r->count = images;
-}
-
-/* Row k of an entry: itself, its stages, the images without a verdict. */
-static void entry_row(const vt_entry_summary *en, int k, vt_row *r) {
-    bool begun = false;
-    for (int i = 0; i < en->n_stages; i++) begun = begun || en->stages[i].tried > 0;
-    r->level = k > 0, r->has_attack = true, r->open = en->open, r->reached = begun || !en->open;
-    if (k == 0) {
-        vt_entry_label(en, r->label, sizeof r->label);
-        r->count = en->robust, r->borderline = en->borderline, r->gradients = en->gradients, r->forwards = en->forwards;
-    } else if (k <= stage_rows(en)) {
-        const vt_stage_summary *st = &en->stages[k - 1];
-        snprintf(r->label, sizeof r->label, "after %s", st->label);
-        r->open = st->open, r->reached = st->tried > 0 || !st->open;
-        r->count = st->robust, r->borderline = st->borderline, r->gradients = st->gradients, r->forwards = st->forwards;
-    } else {
-        apart_row(r, en->not_finite);
-        r->reached = begun || !en->open, r->has_attack = false;
-    }
-}
-
-bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
-    memset(r, 0, sizeof *r);
-    r->total = s->total;
-    if (i == 0) {
-        snprintf(r->label, sizeof r->label, "clean");
-        r->count = s->correct;
-        r->reached = true, r->verdict = !s->n_entries;
-    } else if (i == 1 && s->not_finite) {
-        apart_row(r, s->not_finite);
-    } else {
-        int at = 1 + (s->not_finite > 0), k = 0;
-        while (k < s->n_entries && i >= at + count_entry_rows(&s->entries[k])) at += count_entry_rows(&s->entries[k++]);
-        if (k < s->n_entries)
-            entry_row(&s->entries[k], i - at, r),
-                r->verdict = i == at && s->entries[k].scoring == VT_SCORE_BALL && count_ball_entries(s) == 1;
-        else if (!special_row(s, i - at, r))
-            return false;
-    }
-    r->percent = r->total ? 100 * (double)r->count / (double)r->total : 0;
-    vt_wilson(r->count, r->total, &r->low, &r->high);
-    return true;
 }
 
 vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s, vt_err *e) {
@@ -358,4 +335,40 @@ vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal,
         if (!defs[i]->file && terminal) VT_TRY(vt_report_write(defs[i], terminal, s, e));
     }
     return VT_OK;
+}
+
+static vt_status report_failed_images(const vt_ledger *l, const vt_record *const *failed, size_t n, vt_err *e) {
+    char what[200], others[200] = "";
+    size_t used = 0, count = 1;
+    const vt_record *r = failed[0];
+    const char *attack = vt_header_entry(l->header, r->entry)->name;
+    for (size_t i = 1; i < n; i++) {
+        if (failed[i]->image == failed[i - 1]->image) continue;
+        count++;
+        if (used < 150) used += (size_t)snprintf(others + used, sizeof others - used, " %d", failed[i]->image);
+    }
+    if (r->status == VT_RECORD_WRONG)
+        snprintf(what, sizeof what, "without perturbation class %d is taken for %d", r->label, r->pred);
+    else if (!r->entry)
+        snprintf(what, sizeof what, "without perturbation its logits are not finite");
+    else if (r->status == VT_RECORD_NOT_FINITE)
+        snprintf(what, sizeof what, "%.40s found a point at linf %.9g, l2 %.6g whose logits are not finite", attack,
+                 r->linf, r->l2);
+    else
+        snprintf(what, sizeof what, "%.40s found a point at linf %.9g, l2 %.6g that is class %d instead of %d", attack,
+                 r->linf, r->l2, r->pred, r->label);
+    return vt_fail(e, VT_E_RANGE, "image %d is not robust: %s%s%s%s", r->image, what,
+                   count > 1 ? "; nor are images" : "", others, used >= 150 ? " ..." : "");
+}
+
+vt_status vt_expect_robust(const vt_ledger *l, vt_err *e) {
+    const vt_record **failed = calloc(l->count + 1, sizeof *failed);
+    size_t n = 0;
+    if (!failed) return vt_fail(e, VT_E_MEMORY, "%s: no memory to look at it", l->dir);
+    for (size_t i = 0; i < l->count; i++)
+        if (vt_record_fails(l, &l->records[i])) failed[n++] = &l->records[i];
+    qsort(failed, n, sizeof *failed, vt_record_by_image);
+    vt_status s = n ? report_failed_images(l, failed, n, e) : VT_OK;
+    free(failed);
+    return s;
 }

@@ -8,18 +8,17 @@
 #include "eval/header.h"
 #include "eval/ledger.h"
 
-typedef struct vt_stage_summary {
-    const char *name, *id;                       /* from the header */
-    char label[72];                              /* vt_stage_label */
-    double share;                                /* of the survivors that it was run on; 1: all */
-    int64_t tried;                               /* images with a line */
-    int64_t robust, broken, borderline, invalid; /* robust: left after this stage */
+/* What an entry, or one of its stages, found; in images but for the costs. */
+typedef struct vt_counts {
+    char label[72];                              /* vt_attack_label, vt_stage_label */
+    int64_t tried;                               /* with a line */
+    int64_t robust, broken, borderline, invalid; /* robust: left at the end */
     int64_t not_finite;                          /* neither robust nor broken */
     int64_t gradients, forwards;
-    int64_t vanished; /* images on which cross-entropy's gradient vanished somewhere */
-    int64_t pending;  /* images whose line is not there yet */
-    bool open;        /* there are such, here or before: its count is at most what is left */
-} vt_stage_summary;
+    int64_t vanished; /* on which cross-entropy's gradient vanished somewhere */
+    int64_t pending;  /* whose line is not there yet */
+    bool open;        /* there are such, here or before: `robust` is at most what is left */
+} vt_counts;
 
 /* Stages that were run on a random sample of an entry's survivors: what they could still have broken among the rest. */
 typedef struct vt_sample_summary {
@@ -32,18 +31,23 @@ typedef struct vt_sample_summary {
 #define VT_EQUIVALENT_POINTS 0.3
 
 typedef struct vt_entry_summary {
-    const char *name, *id;
-    char label[56]; /* vt_attack_label */
-    vt_scoring scoring;
-    bool profile;             /* says what its samples leave open, even nothing */
-    vt_sample_summary sample; /* share 1: every stage was run on all survivors, nothing is open */
-    bool open;                /* as of its last stage */
-    double cost;              /* forward-equivalents: forwards + gradients times the header's gradient_cost */
-    int64_t robust, broken, borderline, invalid, not_finite, gradients, forwards, pending;
-    double median_linf, median_l2, median_l1, median_l0; /* of the broken images' perturbations; NaN: none */
-    vt_stage_summary *stages;
-    int n_stages;
+    const vt_header_attack *of;
+    vt_sample_summary sample;     /* share 1: every stage was run on all survivors, nothing is open */
+    double cost;                  /* forward-equivalents: forwards + gradients times the header's gradient_cost */
+    double median[VT_NORM_COUNT]; /* of the broken images' perturbations; NaN: none */
+    vt_counts all, *stages;       /* [of->n_stages] */
 } vt_entry_summary;
+
+typedef struct vt_row {
+    char label[96];
+    int64_t count, total, borderline, gradients, forwards;
+    double percent, low, high;
+    int level;       /* 0: clean, entry or worst case; 1: stage */
+    bool has_attack; /* borderline and costs are meaningful */
+    bool verdict;    /* what the run says in the end: the worst case, or its one entry */
+    bool open;       /* of an interrupted run: at most `count`, images are still to be tried */
+    bool reached;    /* something of it has been done; else its numbers say nothing */
+} vt_row;
 
 typedef struct vt_summary {
     const vt_header *header;
@@ -57,6 +61,8 @@ typedef struct vt_summary {
     double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
     vt_entry_summary *entries;
     int n_entries;
+    vt_row *rows; /* [n_rows] of all tables */
+    int n_rows;
     vt_look look; /* of the terminal's table; set by who prints it */
 } vt_summary;
 
@@ -81,22 +87,10 @@ vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s
 /* Every report that has a file, into dir; the terminal one to `terminal` (NULL: not). */
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e);
 
-/* Rows that all tables share: label, count and total of row i (0: clean; then each entry followed by its stages when
- * it has several; then the worst case when there are several entries). false past the end. */
-typedef struct vt_row {
-    char label[96];
-    int64_t count, total, borderline, gradients, forwards;
-    double percent, low, high;
-    int level;       /* 0: clean, entry or worst case; 1: stage */
-    bool has_attack; /* borderline and costs are meaningful */
-    bool verdict;    /* what the run says in the end: the worst case, or its one entry */
-    bool open;       /* of an interrupted run: at most `count`, images are still to be tried */
-    bool reached;    /* something of it has been done; else its numbers say nothing */
-} vt_row;
+/* Row i of the tables: clean; then each entry, followed by its stages when it has several; then the worst case when
+ * there are several entries. false past the end. */
 bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 
-/* The entry's name, and what its verdicts are about where that is not the ball. */
-const char *vt_entry_label(const vt_entry_summary *en, char *text, size_t size);
 /* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
 bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);
 /* What else must be said of an entry beside its numbers, sentence k = 0, 1, ...; false past the last. */
@@ -105,5 +99,10 @@ bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size)
 bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, char *text, size_t size);
 /* "AutoAttack-equivalent" or "quick estimate". */
 const char *vt_entry_claim(const vt_entry_summary *en);
+
+/* A claim: on images whose robustness has been proven no attack may succeed. VT_OK when every image is right and
+ * unbroken; else the sentence names the first image that is not, the attack and the distance of its point, and the
+ * numbers of the others. */
+vt_status vt_expect_robust(const vt_ledger *l, vt_err *e);
 
 #endif

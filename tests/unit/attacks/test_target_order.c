@@ -294,7 +294,7 @@ static void test_malt(void **state) {
         planted p;
         bench b;
         reference_model(&p, &b, norm, 1);
-        float *merit = malloc(vt_target_work_len(&b.t) * sizeof *merit), z[REF_CLASSES];
+        float *merit = malloc((3 * (size_t)b.t.classes + b.t.n) * sizeof *merit), z[REF_CLASSES];
         assert_int_equal(vt_oracle_logits(&b.o, b.x, z), VT_OK);
         vt_oracle_reset(&b.o, &b.ball, REF_LABEL, true);
         assert_int_equal(vt_target_merits(&b.o, &b.t, VT_BY_MALT, merit), VT_OK);
@@ -340,7 +340,7 @@ static void test_malt_many(void **state) {
     assert_int_equal(vt_oracle_open(&o, &c, NULL), VT_OK);
     vt_oracle_reset(&o, &ball, 0, true);
     vt_task t = {.x = x, .n = 3, .shape = {3, 1, 1}, .classes = MANY, .ball = &ball};
-    float *merit = malloc(vt_target_work_len(&t) * sizeof *merit);
+    float *merit = malloc((3 * (size_t)t.classes + t.n) * sizeof *merit);
     assert_int_equal(vt_target_merits(&o, &t, VT_BY_MALT, merit), VT_OK);
     assert_int_equal(o.gradients, 100);
     static const struct { int rank, class; } rows[] = {{2, 7}, {3, 1}, {4, 2}, {100, 100}, {101, 50}};

@@ -13,7 +13,6 @@
 #include "eval/report/summary.h"
 #include "eval/report/curve.h"
 #include "eval/evaluate.h"
-#include "eval/report/expect.h"
 #include "core/files.h"
 #include "eval/verify_run.h"
 
@@ -152,10 +151,10 @@ static void test_counted_apart(void **state) {
     assert_true(apart > 0 && count(l, 1, VT_RECORD_BROKEN) > 0 && !s.pending);
     for (int k = 0; k < ENTRIES; k++) {
         const vt_entry_summary *en = &s.entries[k];
-        assert_int_equal(en->not_finite, count(l, k + 1, VT_RECORD_NOT_FINITE));
-        assert_int_equal(en->robust + en->broken + en->not_finite, s.correct);
+        assert_int_equal(en->all.not_finite, count(l, k + 1, VT_RECORD_NOT_FINITE));
+        assert_int_equal(en->all.robust + en->all.broken + en->all.not_finite, s.correct);
     }
-    assert_true(s.worst_robust <= s.entries[0].robust && s.worst_eight_bit <= s.correct - apart);
+    assert_true(s.worst_robust <= s.entries[0].all.robust && s.worst_eight_bit <= s.correct - apart);
     vt_summary_free(&s);
     snprintf(words, sizeof words, "on %d image%s it met logits that are not finite", apart, apart > 1 ? "s" : "");
     holds("run", "table.md", words), holds("run", "table.tex", words), holds("run", "results.json", words);

@@ -90,7 +90,7 @@ static vt_header *run_of(const vt_paper *p, const vt_named_attack *entries) {
 /* Rows are read from the header, which is a file: one with numbers that it does not have is refused. */
 static void test_pairs(void **state) {
     (void)state;
-    vt_entry_summary entries[2] = {{.robust = 7}, {.robust = 4}};
+    vt_entry_summary entries[2] = {{.all.robust = 7}, {.all.robust = 4}};
     vt_published_pair pair;
     const vt_paper *p;
     char title[100];

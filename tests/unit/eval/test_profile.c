@@ -111,7 +111,7 @@ static void test_simulation(void **state) {
             const vt_sample_summary *p = &s.entries[0].sample;
             assert_int_equal(p->survivors, SURVIVORS);
             assert_int_equal(s.pending, 0);
-            assert_int_equal(s.entries[0].robust, SURVIVORS - p->broken);
+            assert_int_equal(s.entries[0].all.robust, SURVIVORS - p->broken);
             t_le(fabs(p->points - 100.0 * (double)p->further / IMAGES), 1e-12, "points");
             missed += breakable[c] - p->broken > p->further;
             sampled += (double)p->sampled, further += (double)p->further;
@@ -153,7 +153,7 @@ static void test_claims(void **state) {
     assert_true(vt_entry_open_text(&s, &s.entries[0], text, sizeof text));
     assert_non_null(strstr(text, "quick: b, c tried a random "));
     /* one gradient a line of the attack: 900 + the sample, each 2.5 forwards */
-    t_le(fabs(s.entries[0].cost - 2.5 * (double)s.entries[0].gradients), 1e-9, "cost");
+    t_le(fabs(s.entries[0].cost - 2.5 * (double)s.entries[0].all.gradients), 1e-9, "cost");
     vt_summary_free(&s), vt_ledger_close(l);
     play(&l, 1, 0.999, 0); /* nearly all of them: at most 3 of 1000 images can be open */
     assert_int_equal(vt_summary_make(&s, l, IMAGES, &e), VT_OK);
@@ -204,9 +204,9 @@ static void test_scorings(void **state) {
     line(l, 2, 2, 0, VT_RECORD_BROKEN), line(l, 3, 2, 0, VT_RECORD_ROBUST);
     for (int i = 0; i < N; i++) line(l, images[i], 3, 0, images[i] == 5 ? VT_RECORD_BROKEN : VT_RECORD_ROBUST);
     assert_int_equal(vt_summary_make(&s, l, N, &e), VT_OK);
-    assert_int_equal(s.entries[0].robust, 1);
-    assert_int_equal(s.entries[1].robust, 2);
-    assert_int_equal(s.entries[2].robust, 3);
+    assert_int_equal(s.entries[0].all.robust, 1);
+    assert_int_equal(s.entries[1].all.robust, 2);
+    assert_int_equal(s.entries[2].all.robust, 3);
     assert_int_equal(s.worst_robust, 1); /* of the ball alone */
     assert_int_equal(s.worst_eight_bit, 2);
     assert_int_equal(s.pending, 0);

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include "eval/report/summary.h"
 #include "eval/evaluate.h"
-#include "eval/report/expect.h"
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
 #include "tools/draw.h"
