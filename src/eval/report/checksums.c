@@ -55,44 +55,37 @@ static vt_status add_folder(FILE *out, const char *dir, const char *name, int le
     return s;
 }
 
-/* Files of a run in the order of their names, which SHA256SUMS has; NULL: here the reports come. */
-static const char *const hashed[] = {"adv.bin",    "adv.safetensors", "adv", "curve.csv",
-                                     "curve.json", "ledger.jsonl",    NULL,  "selftest.json"};
-/* The same for people. */
-static const char *const listed[] =
-    {"results.json", "curve.json",      "curve.csv", "curve.svg",     "seeds.json", NULL, "ledger.jsonl",
-     "adv.bin",      "adv.safetensors", "adv",       "selftest.json", "run.json",   SUMS};
-enum { HASHED = sizeof hashed / sizeof *hashed, LISTED = sizeof listed / sizeof *listed };
-
 static vt_status add_all(FILE *out, const char *dir, vt_err *e) {
     int n;
     const vt_report_def *const *defs = vt_report_defs(&n);
-    for (int i = 0; i < HASHED; i++) {
-        const char *name = hashed[i];
-        if (name) VT_TRY(strcmp(name, "adv") ? add_file(out, dir, name, e) : add_folder(out, dir, name, 2, e));
-        for (int k = 0; !name && k < n; k++)
-            if (defs[k]->file) VT_TRY(add_file(out, dir, defs[k]->file, e));
-    }
-    return VT_OK;
-}
-
-/* Prints the name of a file that is there. */
-static void list_file(FILE *f, const char *dir, const char *name, const char **before) {
-    char path[VT_PATH_MAX];
-    if (!name || !vt_path(path, dir, name) || access(path, F_OK)) return;
-    fprintf(f, "%s%s%s", *before, name, strcmp(name, "adv") ? "" : "/");
-    *before = ", ";
+    VT_TRY(add_file(out, dir, "adv.bin", e));
+    VT_TRY(add_file(out, dir, "adv.safetensors", e));
+    VT_TRY(add_folder(out, dir, "adv", 2, e));
+    VT_TRY(add_file(out, dir, "curve.csv", e));
+    VT_TRY(add_file(out, dir, "curve.json", e));
+    VT_TRY(add_file(out, dir, "ledger.jsonl", e));
+    for (int i = 0; i < n; i++)
+        if (defs[i]->file) VT_TRY(add_file(out, dir, defs[i]->file, e));
+    return add_file(out, dir, "selftest.json", e);
 }
 
 void vt_checksums_list(FILE *f, const char *dir) {
+    static const char *const first[] = {"results.json", "curve.json", "curve.csv", "curve.svg", "seeds.json"};
+    static const char *const last[] = {"ledger.jsonl", "adv.bin", "adv.safetensors", "adv", "selftest.json",
+                                       "run.json",     SUMS};
+    enum { FIRST = sizeof first / sizeof *first, LAST = sizeof last / sizeof *last };
+    char path[VT_PATH_MAX];
     const char *before = "";
     int n;
     const vt_report_def *const *defs = vt_report_defs(&n);
     fprintf(f, "%s: ", dir);
-    for (int i = 0; i < LISTED; i++) {
-        list_file(f, dir, listed[i], &before);
-        for (int k = 0; !listed[i] && k < n; k++)
-            if (defs[k]->file && strcmp(defs[k]->file, listed[0])) list_file(f, dir, defs[k]->file, &before);
+    for (int i = 0; i < FIRST + n + LAST; i++) {
+        int report = i - FIRST;
+        const char *name = report < 0 ? first[i] : report < n ? defs[report]->file : last[report - n];
+        bool again = report >= 0 && report < n && name && !strcmp(name, first[0]);
+        if (!name || again || !vt_path(path, dir, name) || access(path, F_OK)) continue;
+        fprintf(f, "%s%s%s", before, name, strcmp(name, "adv") ? "" : "/");
+        before = ", ";
     }
     fputc('\n', f);
 }

@@ -15,23 +15,13 @@
 
 /* ---- which point of each image ---- */
 
-/* Whose points are exported: one entry's (1, 2, ...), or those of every entry of a scoring. */
-typedef struct choice {
-    const vt_header *header;
-    int entry;
-    vt_scoring scoring;
-} choice;
-
-static bool is_chosen_record(const choice *c, const vt_record *r) {
-    return c->entry ? r->entry == c->entry : vt_header_scoring(c->header, r->entry) == c->scoring;
-}
-
-/* Of the records [n] of one image those that count: the broken one of the largest margin, else the clean line. */
-static const vt_record *better_record(const vt_record *old, const vt_record *r, const choice *c) {
+/* Of the records of one image those that count: the broken one of the largest margin, else the clean line. Of one entry
+ * (1, 2, ...), or of every entry of a scoring. */
+static const vt_record *better_record(const vt_export *x, const vt_record *old, const vt_record *r) {
     if (r->entry == VT_ENTRY_CLEAN) return old ? old : r;
-    if (r->status != VT_RECORD_BROKEN || r->adv < 0 || !is_chosen_record(c, r)) return old;
-    if (!old || old->entry == VT_ENTRY_CLEAN || r->margin > old->margin) return r;
-    return old;
+    bool chosen = x->entry ? r->entry == x->entry : vt_header_scoring(x->ledger->header, r->entry) == x->scoring;
+    if (r->status != VT_RECORD_BROKEN || r->adv < 0 || !chosen) return old;
+    return !old || old->entry == VT_ENTRY_CLEAN || r->margin > old->margin ? r : old;
 }
 
 /* All but x_adv. */
@@ -63,13 +53,12 @@ static vt_status clean_image(float *to, const vt_export *x, const vt_record *cle
 }
 
 /* Records in the order of images; each image begins with its clean line. */
-static vt_status fill_arrays(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, const choice *c,
-                             vt_err *e) {
+static vt_status fill_arrays(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, vt_err *e) {
     int64_t at = 0;
     for (size_t i = 0, j; i < n; i = j, at++) {
         const vt_record *best = NULL;
         if (r[i]->entry) return vt_fail(e, VT_E_FORMAT, "%s: image %d has no clean line", x->ledger->dir, r[i]->image);
-        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better_record(best, r[j], c);
+        for (j = i; j < n && r[j]->image == r[i]->image; j++) best = better_record(x, best, r[j]);
         float *to = x->x_adv + (size_t)at * x->pixels;
         VT_TRY(clean_image(to, x, r[i], d, e));
         bool broken = best->entry > VT_ENTRY_CLEAN && r[i]->status == VT_RECORD_CORRECT;
@@ -84,8 +73,8 @@ static vt_status fill_arrays(vt_export *x, const vt_record **r, size_t n, const 
 
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
                          vt_scoring scoring, vt_err *e) {
-    choice c = {.header = l->header, .entry = entry, .scoring = scoring};
-    *x = (vt_export){.ledger = l, .shape = vt_config_shape(&m->config), .pixels = vt_config_input_pixels(&m->config)};
+    *x = (vt_export){.ledger = l, .entry = entry, .scoring = scoring};
+    x->shape = vt_config_shape(&m->config), x->pixels = vt_config_input_pixels(&m->config);
     VT_TRY(vt_result_index_finished(l, &x->n, e));
     VT_TRY(allocate_arrays(x, e));
     VT_TRY(allocate_images(x, e));
@@ -93,7 +82,7 @@ vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, co
     if (!order) return vt_fail(e, VT_E_MEMORY, "%s: no memory to export it", l->dir);
     for (size_t i = 0; i < l->count; i++) order[i] = &l->records[i];
     qsort(order, l->count, sizeof *order, vt_record_by_image);
-    vt_status s = fill_arrays(x, order, l->count, d, &c, e);
+    vt_status s = fill_arrays(x, order, l->count, d, e);
     free(order);
     return s;
 }
@@ -197,11 +186,6 @@ const vt_export_format *vt_export_find(const char *name) {
 
 /* ---- --save-adv, --save-npz: a group for each attack, whose x_adv is mapped ---- */
 
-typedef struct group {
-    vt_export points;
-    char name[64];
-} group;
-
 /* "pgd", "pgd-8-bit" */
 static void file_name(char out[56], const vt_header_attack *attack) {
     size_t n = 0;
@@ -227,7 +211,7 @@ static void group_name(char out[64], const vt_header_attack *attacks, size_t k) 
 }
 
 static vt_status fill_group(vt_export *x, const vt_ledger *l, int32_t entry, char *adv, vt_err *e) {
-    *x = (vt_export){.ledger = l, .shape = l->header->shape, .pixels = l->pixels, .x_adv = (float *)(void *)adv};
+    x->ledger = l, x->shape = l->header->shape, x->pixels = l->pixels, x->x_adv = (float *)(void *)adv;
     for (size_t i = 0; i < l->count; i++) x->n += l->records[i].entry == entry && l->records[i].adv >= 0;
     VT_TRY(allocate_arrays(x, e));
     int64_t k = 0;
@@ -241,21 +225,21 @@ static vt_status fill_group(vt_export *x, const vt_ledger *l, int32_t entry, cha
     return VT_OK;
 }
 
-static vt_status save_pictures(const vt_ledger *l, const group *g, vt_err *e) {
+static vt_status save_pictures(const vt_ledger *l, const vt_export *g, vt_err *e) {
     char dir[VT_PATH_MAX], below[80], name[32];
     vt_image im;
     snprintf(below, sizeof below, "adv/%s", g->name);
     if (!vt_path(dir, l->dir, below)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
-    if (g->points.n) VT_TRY(vt_make_dir_in(l->dir, below, e));
-    VT_TRY(vt_picture_open(&im, g->points.shape, dir, e));
+    if (g->n) VT_TRY(vt_make_dir_in(l->dir, below, e));
+    VT_TRY(vt_picture_open(&im, g->shape, dir, e));
     vt_status s = VT_OK;
-    for (int64_t k = 0; k < g->points.n && s == VT_OK; k++) s = write_picture(&im, &g->points, k, dir, name, e);
+    for (int64_t k = 0; k < g->n && s == VT_OK; k++) s = write_picture(&im, g, k, dir, name, e);
     vt_image_free(&im);
     return s;
 }
 
 /* adv/NAME/INDEX.png, and adv.safetensors. */
-static vt_status save_all(const vt_ledger *l, const group *groups, size_t n, vt_err *e) {
+static vt_status save_all(const vt_ledger *l, const vt_export *groups, size_t n, vt_err *e) {
     static const char *const parts[PARTS] = {"x_adv", "index", "label", "pred", "broken"};
     char path[VT_PATH_MAX], (*labels)[80] = calloc(PARTS * n + 1, sizeof *labels);
     vt_tensor *t = calloc(PARTS * n + 1, sizeof *t);
@@ -263,7 +247,7 @@ static vt_status save_all(const vt_ledger *l, const group *groups, size_t n, vt_
     for (size_t g = 0; g < n && s == VT_OK; g++) {
         for (size_t p = 0, at = PARTS * g; p < PARTS; p++, at++) {
             snprintf(labels[at], sizeof *labels, "%s.%s", groups[g].name, parts[p]);
-            t[at] = tensor_of(&groups[g].points, (int)p, labels[at]);
+            t[at] = tensor_of(&groups[g], (int)p, labels[at]);
         }
         if (vt_picture_is(l->header->shape)) s = save_pictures(l, &groups[g], e);
     }
@@ -275,12 +259,12 @@ static vt_status save_all(const vt_ledger *l, const group *groups, size_t n, vt_
 }
 
 /* adv/NAME.npz */
-static vt_status save_npz(const vt_ledger *l, const group *groups, size_t n, vt_err *e) {
+static vt_status save_npz(const vt_ledger *l, const vt_export *groups, size_t n, vt_err *e) {
     char name[80], path[VT_PATH_MAX];
     VT_TRY(vt_make_dir_in(l->dir, "adv", e));
     for (size_t k = 0; k < n; k++) {
         vt_tensor t[PARTS];
-        for (int p = 0; p < PARTS; p++) t[p] = tensor_of(&groups[k].points, p, names[p]);
+        for (int p = 0; p < PARTS; p++) t[p] = tensor_of(&groups[k], p, names[p]);
         snprintf(name, sizeof name, "adv/%s.npz", groups[k].name);
         if (!vt_path(path, l->dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
         VT_TRY(vt_npz_write(path, t, PARTS, e));
@@ -290,18 +274,18 @@ static vt_status save_npz(const vt_ledger *l, const group *groups, size_t n, vt_
 
 vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e) {
     size_t n = (size_t)l->header->n_attacks, bytes = (size_t)l->adv_length;
-    group *groups = calloc(n + 1, sizeof *groups);
+    vt_export *groups = calloc(n + 1, sizeof *groups);
     char *adv = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, l->adv_fd, 0) : NULL;
     vt_status s = groups ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to save images", l->dir);
     if (s == VT_OK && adv == MAP_FAILED)
         s = vt_fail(e, VT_E_IO, "%s/adv.bin: cannot be read: %s", l->dir, strerror(errno));
     for (size_t g = 0; g < n && s == VT_OK; g++) {
         group_name(groups[g].name, l->header->attacks, g);
-        s = fill_group(&groups[g].points, l, (int32_t)g + 1, adv, e);
+        s = fill_group(&groups[g], l, (int32_t)g + 1, adv, e);
     }
     if (s == VT_OK) s = npz ? save_npz(l, groups, n, e) : save_all(l, groups, n, e);
     if (adv && adv != MAP_FAILED) munmap(adv, bytes);
-    for (size_t g = 0; groups && g < n; g++) groups[g].points.x_adv = NULL, vt_export_free(&groups[g].points);
+    for (size_t g = 0; groups && g < n; g++) groups[g].x_adv = NULL, vt_export_free(&groups[g]);
     free(groups);
     return s;
 }

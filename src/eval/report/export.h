@@ -11,6 +11,9 @@
 
 typedef struct vt_export {
     const vt_ledger *ledger;
+    int entry;          /* whose points: 1 for the run's first attack, 2 ...; 0: of all entries of that scoring */
+    vt_scoring scoring; /* the one of the largest margin */
+    char name[64];      /* of a file or folder (vt_save_adv) */
     int64_t n, broken;
     vt_shape shape;
     size_t pixels;
@@ -19,8 +22,7 @@ typedef struct vt_export {
     uint8_t *status;                   /* [n] 1: broken */
 } vt_export;
 
-/* entry: 1 for the run's first attack, 2 ...; 0: of all entries of that scoring the point of the largest margin. Clean
- * images are read from the data and held against the ledger's hashes. Free also after a failure. */
+/* Clean images are read from the data and held against the ledger's hashes. Free also after a failure. */
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
                          vt_scoring scoring, vt_err *e);
 void vt_export_free(vt_export *x);
