@@ -198,8 +198,8 @@ enum { BENCHMARK = sizeof benchmark / sizeof *benchmark };
 typedef struct sweep {
     many m; /* runs: by corruption, then severity; of their rows those of level 0 count */
     const char *names[MOST_NAMES];
-    int n, from, to;    /* corruptions; severities */
-    vt_folders known;   /* that the data have */
+    int n, from, to;  /* corruptions; severities */
+    vt_folders known; /* that the data have */
 } sweep;
 
 bool vt_eval_many_corruptions(const vt_cli *c) {
@@ -232,7 +232,6 @@ static vt_status parse_corruptions(sweep *s, const vt_cli *c, vt_err *e) {
     const char *text = vt_cli_get(c, "corruption"), *data = vt_cli_get(c, "data");
     char buf[4096], *rest;
     long long severity;
-    int n;
     if (!s->m.out)
         return vt_fail(e, VT_E_USAGE,
                        "--corruption %.60s is more than one evaluation: give --out FOLDER, or one name "
