@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Part 1: what the gradients are at single points. About twelve forwards an image. */
+/* Part 1: what the gradients are at single points. About twelve forwards an image, of a model in another process 32. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 #include "selftest/tools.h"
 
 #define TINY 1e-5 /* of [0,1]: far below a grey level, far above float32's steps */
-#define UNDERFLOW                                                                                                      \
-    87.3 /* -log of the smallest normal float32: softmax rounds to one-hot, and its derivative to zero                 \
-          */
+/* -log of the smallest normal float32: softmax rounds to one-hot, and its derivative to zero */
+#define UNDERFLOW 87.3
 #define DIRECTIONS 3
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
@@ -98,6 +97,74 @@ static bool is_distribution(const float *z, int classes) {
     return fabs(sum - 1) < 1e-5;
 }
 
+/* ---- claims: what a model in another process says of itself, held against its logits ----
+ * Is its vjp the derivative of its logits (a detached branch, a hand-written backward and BPDA are not)? Is an image's
+ * answer its own, whatever stands beside it in a batch? What does it do with values outside of [0,1]? */
+
+/* Half a grey level and a tenth: kinks show in the longer, float's noise in the shorter; one of them must do. */
+enum { CLAIM_STEPS = 2, CLAIM_DIRECTIONS = 6 };
+static const double claim_steps[CLAIM_STEPS] = {1 / 510.0, 1 / 2550.0};
+#define OFF 0.15    /* of the change: what is promised may differ by so much */
+#define APART 1e-3  /* of the logits' span: batches of another size round otherwise, by 1e-6 */
+#define OUTSIDE 0.2 /* beyond the box */
+
+/* By how much the claimed derivative misses the changes of the logits, as a share of these, at the better of the steps.
+ */
+static double derivative_error(vt_selftest_worker *g, int a, int b) {
+    vt_rng r = vt_selftest_key(g->t, "selftest claims", g->image);
+    double best = INFINITY, f0 = vt_logit_difference(g, g->x, a, b, g->dx);
+    for (int s = 0; s < CLAIM_STEPS; s++) {
+        double error = 0, change = 0;
+        for (int k = 0; k < CLAIM_DIRECTIONS; k++) {
+            r.step = (uint32_t)k;
+            vt_random_step(g, r, claim_steps[s]);
+            double promised = vt_promised(g, g->dx, g->y), real_change = vt_logit_difference(g, g->y, a, b, NULL) - f0;
+            error += (real_change - promised) * (real_change - promised);
+            change += fmax(real_change * real_change, promised * promised);
+        }
+        best = fmin(best, sqrt(error / change)); /* NaN, of no change at all, is none that the next leaves */
+    }
+    return best;
+}
+
+/* The largest difference between repeated queries, alone and beside others, as a share of what the logits span. */
+static double max_repeat_difference(vt_selftest_worker *g) {
+    int rows = vt_classifier_votes(&g->model.c), n = g->classes;
+    double most = 0, low = INFINITY, high = -INFINITY;
+    if (!g->failed.code && vt_classifier_logits64(&g->model.c, g->x, g->z64, &g->failed) != VT_OK) return 0;
+    g->forwards += rows;
+    for (int k = 0; k < n; k++) {
+        low = fmin(low, g->z64[k]), high = fmax(high, g->z64[k]);
+        for (int r = 1; r < rows; r++) most = fmax(most, fabs(g->z64[r * n + k] - g->z64[k]));
+    }
+    return high > low ? most / (high - low) : most;
+}
+
+/* Are points outside of the box answered as the nearest inside? */
+static bool is_input_clipped(vt_selftest_worker *g) {
+    float *again = g->z + g->classes + 1;
+    for (int out = 0; out < 2; out++) {
+        for (size_t i = 0; i < g->pixels; i++) {
+            bool bright = g->x[i] >= 0.5f;
+            g->y[i] = bright ? 1.0f + (out ? (float)OUTSIDE : 0) : 0.0f - (out ? (float)OUTSIDE : 0);
+        }
+        vt_selftest_worker_logits(g, &g->model.c, g->y, out ? again : g->z, false);
+    }
+    return !memcmp(g->z, again, (size_t)g->classes * sizeof *again);
+}
+
+static void test_claims(vt_selftest_worker *g, vt_direct *d) {
+    vt_selftest_worker_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
+    d->claims = true;
+    if (!(derivative_error(g, g->label, vt_runner_up(g->z, g->classes, g->label)) <= OFF))
+        d->bits |= 1u << VT_CHECK_DERIVATIVE;
+    d->again = vt_classifier_votes(&g->model.c) == 2;
+    if (d->again && !(max_repeat_difference(g) <= APART)) d->bits |= 1u << VT_CHECK_BATCH;
+    d->clips = is_input_clipped(g);
+}
+
+/* ---- the part ---- */
+
 static void set_check_bit(vt_direct *d, vt_check_id id, bool against) {
     if (against) d->bits |= 1u << id;
 }
@@ -126,6 +193,6 @@ vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt
     vt_random_step(g, g->key, 1 / 255.0);
     margin_gradient(g, g->y, g->dy);
     set_check_bit(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
-    if (v->subject->remote) vt_claims_image(g, d);
+    if (v->subject->remote) test_claims(g, d);
     return VT_OK;
 }

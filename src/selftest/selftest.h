@@ -17,7 +17,7 @@ typedef enum vt_check_id {
     VT_CHECK_CONSTANT,
     VT_CHECK_ATTENTION,
     VT_CHECK_WRONG,
-    VT_CHECK_DERIVATIVE, /* two of claims.c, of a model in another process */
+    VT_CHECK_DERIVATIVE, /* two of a model in another process */
     VT_CHECK_BATCH,
     VT_CHECK_SEGMENT, /* five of scale.c, in the order of its values */
     VT_CHECK_PATH,

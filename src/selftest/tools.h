@@ -142,8 +142,6 @@ typedef struct vt_direct {
     bool saturated;            /* a logit gap beyond which cross-entropy underflows */
     bool claims, again, clips; /* of a model in another process: looked at; asked in another batch; clips its input */
 } vt_direct;
-/* Adds to it, where the model is in another process; g has the image. */
-void vt_claims_image(vt_selftest_worker *g, vt_direct *d);
 vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e);
 
 /* Part 2: gradients at the scale of the ball. value: the larger the worse. */

@@ -131,9 +131,7 @@ static void adapt_positions(float *out, const float *in, const vt_config *b, con
 
 /* w' [o,c,i,j] = sum over u, v < r of w [o,c,ri+u,rj+v]: what the large kernel answers to the image enlarged r times by
  * nearest neighbours (the sum of Mo et al.'s code, in double, rounded once). */
-static void adapt_kernel(float *out, const float *in, const vt_config *b, const vt_config *a,
-                         const vt_recipe_init *how) {
-    (void)how;
+static void adapt_kernel(float *out, const float *in, const vt_config *b, const vt_config *a) {
     int large = a->patch, small = b->patch, r = large / small;
     for (int plane = 0; plane < 3 * a->dim; plane++, in += large * large)
         for (int i = 0; i < small; i++)
@@ -145,17 +143,9 @@ static void adapt_kernel(float *out, const float *in, const vt_config *b, const 
             }
 }
 
-/* Tensors whose shape may differ between the two models, besides the head. */
-typedef struct resizing {
-    const char *name;
-    void (*adapt)(float *out, const float *in, const vt_config *b, const vt_config *a, const vt_recipe_init *how);
-} resizing;
-
-static const resizing *find_resizing(const char *name) {
-    static const resizing all[] = {{"pos_embed", adapt_positions}, {"patch_embed.proj.weight", adapt_kernel}};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (!strcmp(all[k].name, name)) return &all[k];
-    return NULL;
+/* May the shape differ between the two models, as a head's may? */
+static bool can_resize(const char *name) {
+    return !strcmp(name, "pos_embed") || !strcmp(name, "patch_embed.proj.weight");
 }
 
 static bool same_shape(const vt_param *p, const vt_param *q) {
@@ -171,7 +161,7 @@ static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);
         char had[96], wanted[96];
         if (!q || same_shape(p, q) || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;
-        if (!find_resizing(p->name))
+        if (!can_resize(p->name))
             return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s", path_of(from),
                            p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
                            vt_shape_text(wanted, sizeof wanted, p->shape, p->ndim));
@@ -190,8 +180,10 @@ vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how
         const float *in = from->w + q->offset;
         if (same_shape(p, q))
             memcpy(out, in, p->numel * sizeof *out);
+        else if (!strcmp(p->name, "pos_embed"))
+            adapt_positions(out, in, &to->config, &from->config, how);
         else
-            find_resizing(p->name)->adapt(out, in, &to->config, &from->config, how);
+            adapt_kernel(out, in, &to->config, &from->config);
     }
     vt_model_refresh(to);
     return VT_OK;

@@ -18,6 +18,12 @@ static void report_message(const vt_run *run, bool live, const char *text) {
     if (run->t->say) run->t->say(run->t->say_ctx, text, live);
 }
 
+/* Said, and in the log as a part of step `step`. */
+static vt_status report_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e) {
+    report_message(run, false, text);
+    return vt_log_event(run, kind, step, text, e);
+}
+
 /* Of ranks the first alone reads and writes the run's folder. */
 static bool has_files(const vt_run *run) { return !vt_team_rank(run->t->team); }
 
@@ -124,8 +130,7 @@ static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double l
              "finite; the step is left out and the learning rate halved",
              (long long)(run->step / run->per_epoch) + 1, (long long)run->step + 1, ids[0], ids[1 % run->r->top.batch],
              ids[2 % run->r->top.batch], loss, norm);
-    report_message(run, false, text);
-    VT_TRY(vt_log_event(run, "not finite", run->step + 1, text, e));
+    VT_TRY(report_event(run, "not finite", run->step + 1, text, e));
     if (run->n.faults <= VT_MAX_FAULTS) return VT_OK;
     VT_TRY(vt_log_sync(run, e));
     return vt_fail(e, VT_E_NUMERIC,
@@ -194,8 +199,7 @@ static vt_status notice_overfitting(vt_run *run, double single, double robust, v
                  "catastrophic overfitting: accuracy on training's own adversarial images rose to %.1f %% while that "
                  "under %s on the watched images fell from %.1f %% to %.1f %%",
                  100 * single, run->r->probe.attack, 100 * n->best_watch, 100 * robust);
-        report_message(run, false, text);
-        VT_TRY(vt_log_event(run, "catastrophic overfitting", run->step, text, e));
+        VT_TRY(report_event(run, "catastrophic overfitting", run->step, text, e));
     }
     n->last_single = single;
     if (robust > n->best_watch) n->best_watch = robust;
@@ -299,8 +303,7 @@ static vt_status warn_stuck(vt_run *run, vt_err *e) {
              "warning: %d tensors start at zero (%s%s), which mirror descent with p < 2 leaves so slowly that they "
              "stay there",
              n, first, n > 1 ? ", ..." : "");
-    report_message(run, false, text);
-    return vt_log_event(run, "stays zero", 0, text, e);
+    return report_event(run, "stays zero", 0, text, e);
 }
 
 /* The promise of equal bytes holds for one set of product kernels. */
@@ -310,8 +313,7 @@ static vt_status warn_kernels(vt_run *run, vt_err *e) {
     if (!*run->kernels_before || !strcmp(now, run->kernels_before)) return VT_OK;
     snprintf(text, sizeof text, "warning: the run was begun with %s, this machine has %s: the last digits may differ",
              run->kernels_before, now);
-    report_message(run, false, text);
-    return vt_log_event(run, "other kernels", run->step, text, e);
+    return report_event(run, "other kernels", run->step, text, e);
 }
 
 vt_status vt_train_run(const vt_train *t, vt_err *e) {
