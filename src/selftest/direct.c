@@ -108,8 +108,7 @@ static const double claim_steps[CLAIM_STEPS] = {1 / 510.0, 1 / 2550.0};
 #define APART 1e-3  /* of the logits' span: batches of another size round otherwise, by 1e-6 */
 #define OUTSIDE 0.2 /* beyond the box */
 
-/* By how much the claimed derivative misses the changes of the logits, as a share of these, at the better of the steps.
- */
+/* By how much the claimed derivative misses the logits' changes, as a share of these, at the better of the steps. */
 static double derivative_error(vt_selftest_worker *g, int a, int b) {
     vt_rng r = vt_selftest_key(g->t, "selftest claims", g->image);
     double best = INFINITY, f0 = vt_logit_difference(g, g->x, a, b, g->dx);

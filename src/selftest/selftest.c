@@ -10,20 +10,9 @@
 #include "models/wrap/sensors.h"
 #include "selftest/tools.h"
 
-enum {
-    DIRECT_MOST = 32,
-    SCALE_MOST = 32,
-    ATTACKED_MOST = 32,
-    OTHER_MOST = 32,
-    ACTIVE_MOST = VT_PART_MOST,
-    LEAST = 4,
-    LEAST_SCALE = 8,
-    AGAIN_MOST = 16,
-    GLANCE_MOST = 9,
-    ENOUGH = 6, /* survivors that are drawn for */
-    SCOUTS_MOST = 3,
-    WOKEN_MOST = 16
-};
+/* Most images of a part; the fewest that are worth it; survivors that are drawn for. */
+enum { DIRECT_MOST = 32, SCALE_MOST = 32, ATTACKED_MOST = 32, OTHER_MOST = 32, ACTIVE_MOST = VT_PART_MOST };
+enum { AGAIN_MOST = 16, GLANCE_MOST = 9, SCOUTS_MOST = 3, WOKEN_MOST = 16, LEAST = 4, LEAST_SCALE = 8, ENOUGH = 6 };
 #define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */
 /* Forward-equivalents of an image in the parts, from counts: single points; the ball's scale (39 gradients, 9 forwards
  * and a double gradient); a survivor of part 3 (10 + 25 + 100 + 150 gradients); one that falls; other ways (60 random
@@ -95,28 +84,16 @@ static vt_status glance_image(part *p, vt_selftest_worker *g, int32_t image, siz
 }
 
 static vt_status one_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
-    switch (p->kind) {
-    case CLEAN:
-        return clean_image(g, image, &p->standing[i], e);
-    case GLANCE:
-        return glance_image(p, g, image, i, e);
-    case DIRECT:
-        return vt_direct_image(g, image, &p->direct[i], e);
-    case SCALE:
-        return vt_scale_image(g, image, vt_partner(p->t, p->standing, image), &p->scale[i], e);
-    case STRENGTH:
-        return vt_strength_image(g, image, p->witness, &p->strength[p->strength_from + i], e);
-    case WAKEUP: /* an item is a point, not an image */
-        return vt_wakeup_point(g, (int)image, p->survivors, p->woken, p->scouts, p->wakeup + (size_t)i * p->woken, e);
-    case OTHER:
-        return vt_ways_image(g, image, &p->ways[i], e);
-    case SEARCH:
-        return vt_square_image(g, image, &p->ways[i], e);
-    case ACTIVE:
-        return vt_active_image(g, image, &p->active[i], e);
-    default:
-        return vt_again_image(g, image, &p->ways[i], e);
-    }
+    if (p->kind == CLEAN) return clean_image(g, image, &p->standing[i], e);
+    if (p->kind == GLANCE) return glance_image(p, g, image, i, e);
+    if (p->kind == DIRECT) return vt_direct_image(g, image, &p->direct[i], e);
+    if (p->kind == SCALE) return vt_scale_image(g, image, vt_partner(p->t, p->standing, image), &p->scale[i], e);
+    if (p->kind == STRENGTH) return vt_strength_image(g, image, p->witness, &p->strength[p->strength_from + i], e);
+    if (p->kind == WAKEUP) /* an item is a point, not an image */
+        return vt_wakeup_point(g, (int)image, p->survivors, p->woken, p->scouts, p->wakeup + i * p->woken, e);
+    if (p->kind == OTHER) return vt_ways_image(g, image, &p->ways[i], e);
+    if (p->kind == SEARCH) return vt_square_image(g, image, &p->ways[i], e);
+    return p->kind == ACTIVE ? vt_active_image(g, image, &p->active[i], e) : vt_again_image(g, image, &p->ways[i], e);
 }
 
 static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {

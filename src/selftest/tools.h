@@ -105,8 +105,7 @@ double vt_box_diameter(vt_norm norm, size_t n);
 double vt_logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx);
 /* What the gradient dx promises of the way from g->x to y. */
 double vt_promised(const vt_selftest_worker *g, const float *dx, const float *y);
-/* g->y: x + h in a direction of random signs, in the box. (Along the gradient itself a part of it would look like all.)
- */
+/* g->y: x + h in a direction of random signs, in the box. (Along a gradient a part of it would look like all of it.) */
 void vt_random_step(vt_selftest_worker *g, vt_rng r, double h);
 /* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; own
  * is NULL where it cannot be cut. */
@@ -204,8 +203,7 @@ void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *imag
 void vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched);
 /* w [points, n] */
 void vt_count_wakeup(vt_selftest *t, const vt_wakeup *w, int points, const int32_t *images, size_t n);
-/* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few of them.
- */
+/* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few. */
 bool vt_count_square(vt_selftest *t, vt_standing *s);
 void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *images, size_t n);
 

@@ -154,8 +154,7 @@ static bool same_shape(const vt_param *p, const vt_param *q) {
 
 static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
 
-/* A tensor whose shape differs is one that has a rule, or a head that is drawn anew: judged before anything is written.
- */
+/* Before anything is written: can every tensor whose shape differs be resized, or is it a head that is drawn anew? */
 static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     for (int i = 0; i < to->params.count; i++) {
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);

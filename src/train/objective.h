@@ -45,11 +45,9 @@ typedef struct VT_R(vt_objective_def) {
     size_t params_size;
     const vt_opt *opts; /* ends at key NULL; or NULL */
     vt_inner_goal inner;
-    bool needs_clean; /* reads the logits at the clean image besides those at x' (with INNER_NONE they are all there is)
-                       */
-    bool hard_labels; /* defined for one label an image: no mixing, no smoothing */
-    double start_sigma; /* of the inner attack: normal start of this standard deviation (TRADES, MART); 0: the attack's
-                           own */
+    bool needs_clean;   /* reads the logits at the clean image too; with INNER_NONE these are all there is */
+    bool hard_labels;   /* defined for one label an image: no mixing, no smoothing */
+    double start_sigma; /* standard deviation of the inner attack's normal start; 0: the attack's own start */
     const char *attack; /* default of the recipe's attack.spec; NULL: no attack */
     /* One image. z_clean, z_adv [K] logits (those not needed: NULL); target [K] label distribution. Returns the loss;
      * dz_clean, dz_adv [K] are overwritten with its gradient (NULL where the logits are NULL). The batch's objective is

@@ -116,11 +116,10 @@ const void *vt_recipe_optim(const vt_recipe *r, const char *name);
 const void *vt_recipe_penalty(const vt_recipe *r, const char *name);
 /* Weight decay of a tensor by its name. */
 double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor);
-/* Learning rate at a share t in [0,1] of the training (fractional epoch / epochs): lr; lr times factor for every drop
- * at or before t; or min_lr + (lr - min_lr) (1 + cos(pi t)) / 2. Before warmup it is multiplied by a line from 1/1000
- * at t = 0 (no step is wasted on rate 0) to 1 at t = warmup. onecycle (Smith and Topin 2018, as
- * torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to lr at warmup, half a cosine down to min_lr at 1.
- */
+/* Learning rate at a share t in [0,1] of the training: lr; lr times factor for every drop at or before t; or min_lr +
+ * (lr - min_lr) (1 + cos(pi t)) / 2. Before warmup times a line from 1/1000 at t = 0 (no step is wasted on rate 0)
+ * to 1. onecycle (Smith and Topin 2018, as torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to lr at
+ * warmup, half a cosine down to min_lr at 1. */
 double vt_recipe_lr(const vt_recipe *r, double t);
 
 #endif

@@ -10,8 +10,7 @@
 #include "train/validation.h"
 
 #define VT_MAX_PENALTIES 16
-#define VT_MAX_FAULTS                                                                                                  \
-    3 /* steps with a non-finite loss or gradient that a run survives, each halving the learning rate */
+#define VT_MAX_FAULTS 3 /* steps with a loss or gradient that is not finite which a run survives */
 
 typedef struct vt_active_penalty {
     char key[48]; /* "penalty_msvp", in logs and states */

@@ -72,8 +72,7 @@ static int list_numbers(number out[NUMBERS_MOST], vt_run *run) {
     return n;
 }
 
-/* What the recipe does not say of the model: options of the command that changed how the starting checkpoint was read.
- */
+/* What the recipe does not say of the model: options that changed how the starting checkpoint was read. */
 static void model_text(char *out, size_t size, const vt_config *c) {
     char forms[1000];
     int n = vt_forms_text(c, forms, sizeof forms);

@@ -120,8 +120,7 @@ static void forget_epoch(vt_run *run) {
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = 0;
 }
 
-/* A loss or gradient that is not finite: the step is left out, the learning rate halved; too often, and the run ends.
- */
+/* A loss or gradient that is not finite: the step is left out, the learning rate halved; too often ends the run. */
 static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
     char text[300];
     run->n.faults++, run->n.lr_scale /= 2;

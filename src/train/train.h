@@ -69,8 +69,7 @@ vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_image
 vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e);
 
 /* What a run will take; refuses what cannot work (a batch larger than the set, a penalty that does not fit the model).
- * bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads.
- */
+ * bytes: memory held by weights, gradients, optimiser, sessions and buffers of `threads` threads. */
 typedef struct vt_train_plan {
     int64_t images, per_epoch, steps, watched;
     size_t bytes;
