@@ -48,6 +48,12 @@ vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) {
     return vt_api_end(e, VT_E_USAGE, &why);
 }
 
+void vt_api_say(void *listener, const char *text, bool live) {
+    const vitrine_listener *l = listener;
+    (void)live;
+    l->say(l->ctx, text);
+}
+
 /* ---- the environment ---- */
 
 /* What the command sets before it starts itself again (cli/early, cli/main). */

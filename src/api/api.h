@@ -36,6 +36,15 @@ vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__(
         if (!(thing)) return vt_api_usage(e, "%s: %s is NULL", __func__, #thing);                                      \
     } while (0)
 
+/* A structure of the caller's, or NULL. */
+#define VT_API_SIZED(thing, what, type)                                                                                \
+    do {                                                                                                               \
+        if ((thing) && (thing)->size != sizeof(type))                                                                  \
+            return vt_api_usage(e, "%s: " what " is %zu, must be sizeof(" #type "), %zu", __func__, (thing)->size,     \
+                                sizeof(type));                                                                         \
+    } while (0)
+void vt_api_say(void *listener, const char *text, bool live); /* vt_progress_fn and vt_say_fn of one that listens */
+
 /* "name=value" pairs as choices; `known`: the table of those that may be there. */
 typedef struct vt_api_options {
     char *copies[VT_CHOICES_MOST];

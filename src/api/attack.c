@@ -252,9 +252,6 @@ static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan
 
 /* What both calls ask of a plan and of the number of images. */
 static vitrine_status check_plan(const char *who, const vitrine_attack_plan *p, size_t n, vitrine_err *e) {
-    if (p->size != sizeof *p)
-        return vt_api_usage(e, "%s: the plan's size is %zu, must be sizeof(vitrine_attack_plan), %zu", who, p->size,
-                            sizeof *p);
     if (!p->norm && !p->threat) return vt_api_usage(e, "%s: plan->norm is NULL", who);
     if (!n || n >= INT32_MAX) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", who, n, INT32_MAX - 1);
     return VITRINE_OK;
@@ -277,6 +274,7 @@ vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan 
     VT_API_NEEDS(x);
     VT_API_NEEDS(labels);
     VT_API_NEEDS(verdicts);
+    VT_API_SIZED(plan, "the plan's size", vitrine_attack_plan);
     if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     VT_API_NEEDS(plan->attack);
     if (x_adv == x) return vt_api_usage(e, "%s: x_adv is x: the images are asked for again", __func__);
@@ -365,6 +363,7 @@ vitrine_status vitrine_judge(const vitrine_model *m, const vitrine_attack_plan *
     VT_API_NEEDS(x_adv);
     VT_API_NEEDS(labels);
     VT_API_NEEDS(verdicts);
+    VT_API_SIZED(plan, "the plan's size", vitrine_attack_plan);
     if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     vt_err why = {0};
     arrays a = arrays_of(m, plan, n, x, labels);

@@ -33,12 +33,6 @@ static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     l->told(l->ctx, r->entry, &v);
 }
 
-static void report_message(void *ctx, const char *text, bool live) {
-    const vitrine_listener *l = ctx;
-    (void)live;
-    l->say(l->ctx, text);
-}
-
 static vt_status open_ledger(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *out = vt_chosen(c, "out");
@@ -93,7 +87,7 @@ static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));
     VT_TRY(open_evaluation(j, e));
-    if (l && l->say) j->v.progress = (vt_progress){.show = report_message, .ctx = (void *)(uintptr_t)l, .live = true};
+    if (l && l->say) j->v.progress = (vt_progress){.show = vt_api_say, .ctx = (void *)(uintptr_t)l, .live = true};
     if (l && l->say) say_data(j, l);
     VT_TRY(open_ledger(j, e));
     if (l && l->told) j->run->ledger->told = report_verdict, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
@@ -113,9 +107,7 @@ vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options, c
     VT_API_NEEDS(out);
     *out = NULL;
     VT_API_NEEDS(options);
-    if (listener && listener->size != sizeof *listener)
-        return vt_api_usage(e, "%s: the listener's size is %zu, must be sizeof(vitrine_listener), %zu", __func__,
-                            listener->size, sizeof *listener);
+    VT_API_SIZED(listener, "the listener's size", vitrine_listener);
     vt_err why = {0};
     job *j = calloc(1, sizeof *j);
     if (j) j->listener = listener, j->run = calloc(1, sizeof *j->run);

@@ -116,9 +116,7 @@ vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vit
     VT_API_NEEDS(out);
     *out = NULL;
     VT_API_NEEDS(c);
-    if (c->size != sizeof *c)
-        return vt_api_usage(e, "%s: size is %zu, must be sizeof(vitrine_classifier), %zu", __func__, c->size,
-                            sizeof *c);
+    VT_API_SIZED(c, "size", vitrine_classifier);
     VT_API_NEEDS(c->logits);
     if (c->classes < 2 || c->classes > CLASSES)
         return vt_api_usage(e, "%s: classes is %d, must be 2 to %d", __func__, c->classes, CLASSES);
@@ -221,20 +219,25 @@ static vt_status run_job(job *j, int threads, vt_err *e) {
     return st;
 }
 
-/* Do n images, as arrays of the caller's, fit into memory at all? */
-static bool too_many(const vitrine_model *m, size_t n) {
+/* dx NULL: logits alone. */
+static vitrine_status ask(const char *who, job *j, int threads, vitrine_err *e) {
+    const vitrine_model *m = j->m;
+    vt_err why = {0};
     size_t bytes;
-    return n > INT32_MAX || !vt_mul(n, vitrine_pixels(m) * sizeof(float), &bytes) || bytes > PTRDIFF_MAX;
+    j->pixels = vitrine_pixels(m), j->classes = (size_t)vitrine_classes(m);
+    if (!j->n || j->n > INT32_MAX || !vt_mul(j->n, j->pixels * sizeof(float), &bytes) || bytes > PTRDIFF_MAX)
+        return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", who, j->n, INT32_MAX);
+    vt_status s = j->dx && !vt_subject_differentiable(&m->subject)
+                      ? vt_fail(&why, VT_E_FORBIDDEN, "the model %.300s gives no gradients", m->subject.model->path)
+                      : run_job(j, threads, &why);
+    return vt_api_end(e, s, &why);
 }
 
 vitrine_status vitrine_logits(const vitrine_model *m, size_t n, const float *x, float *z, int threads, vitrine_err *e) {
     VT_API_NEEDS(m);
     VT_API_NEEDS(x);
     VT_API_NEEDS(z);
-    if (!n || too_many(m, n)) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX);
-    vt_err why = {0};
-    job j = {.m = m, .n = n, .pixels = vitrine_pixels(m), .classes = (size_t)vitrine_classes(m), .x = x, .z = z};
-    return vt_api_end(e, run_job(&j, threads, &why), &why);
+    return ask(__func__, &(job){.m = m, .n = n, .x = x, .z = z}, threads, e);
 }
 
 vitrine_status vitrine_vjp(const vitrine_model *m, size_t n, const float *x, const float *dz, float *dx, int threads,
@@ -243,18 +246,5 @@ vitrine_status vitrine_vjp(const vitrine_model *m, size_t n, const float *x, con
     VT_API_NEEDS(x);
     VT_API_NEEDS(dz);
     VT_API_NEEDS(dx);
-    if (!n || too_many(m, n)) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", __func__, n, INT32_MAX);
-    vt_err why = {0};
-    vt_status s = vt_subject_differentiable(&m->subject)
-                      ? VT_OK
-                      : vt_fail(&why, VT_E_FORBIDDEN, "the model %.300s gives no gradients", m->subject.model->path);
-    job j = {.m = m,
-             .n = n,
-             .pixels = vitrine_pixels(m),
-             .classes = (size_t)vitrine_classes(m),
-             .x = x,
-             .dz = dz,
-             .dx = dx};
-    if (s == VT_OK) s = run_job(&j, threads, &why);
-    return vt_api_end(e, s, &why);
+    return ask(__func__, &(job){.m = m, .n = n, .x = x, .dz = dz, .dx = dx}, threads, e);
 }

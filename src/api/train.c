@@ -64,12 +64,6 @@ static vt_status read_all(job *j, const char **out, vt_err *e) {
     return vt_train_model(&j->model, j->recipe, j->data, j->init, e);
 }
 
-static void report_message(void *ctx, const char *text, bool live) {
-    const vitrine_listener *l = ctx;
-    (void)live;
-    l->say(l->ctx, text);
-}
-
 static vt_status run_training(job *j, const char *const *options, const vitrine_listener *l, vt_err *e) {
     const char *out;
     long long steps, asked;
@@ -91,16 +85,14 @@ static vt_status run_training(job *j, const char *const *options, const vitrine_
                   .resume = vt_is_chosen(&j->options.c, "resume"),
                   .max_steps = steps,
                   .interrupt = l ? l->interrupt : NULL};
-    if (l && l->say) t.say = report_message, t.say_ctx = (void *)(uintptr_t)l, t.live = true;
+    if (l && l->say) t.say = vt_api_say, t.say_ctx = (void *)(uintptr_t)l, t.live = true;
     vt_status s = vt_train_run(&t, e);
     return s == VT_INTERRUPTED && !(t.interrupt && *t.interrupt) ? VT_OK : s; /* max-steps: as it was asked */
 }
 
 vitrine_status vitrine_train(const char *const *options, const vitrine_listener *listener, vitrine_err *e) {
     VT_API_NEEDS(options);
-    if (listener && listener->size != sizeof *listener)
-        return vt_api_usage(e, "%s: the listener's size is %zu, must be sizeof(vitrine_listener), %zu", __func__,
-                            listener->size, sizeof *listener);
+    VT_API_SIZED(listener, "the listener's size", vitrine_listener);
     vt_err why = {0};
     job *j = calloc(1, sizeof *j);
     vt_status s = j ? run_training(j, options, listener, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a training");

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "research/cli/plot_table.h"
 #include "cli/script.h"
-#include "cli/spawn.h"
+#include "research/cli/spawn.h"
 #include "core/gemm.h"
 #include "core/progress.h"
 #include "research/table/published_show.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/spawn.h"
+#include "research/cli/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>

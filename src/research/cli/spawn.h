@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Starts this program again as a child: that is how vitrine table trains and evaluates. */
-#ifndef VT_CLI_SPAWN_H
-#define VT_CLI_SPAWN_H
+#ifndef VT_RESEARCH_CLI_SPAWN_H
+#define VT_RESEARCH_CLI_SPAWN_H
 
 #include "core/status.h"
 
