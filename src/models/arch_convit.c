@@ -8,13 +8,13 @@
 #include "models/detect.h"
 #include "models/vit.h"
 
-static void gpsa_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
-    const int64_t d = b->dim, qk = b->tied_qk ? d : 2 * d;
-    vt_block_add(l, b, VT_SLOT_GATING, false, VT_INIT_ONE, prefix, "attn.gating_param", b->heads, 0);
-    vt_block_add_linear(l, b, VT_SLOT_QK_W, b->qkv_bias, prefix, "attn.qk", qk, d);
-    vt_block_add_linear(l, b, VT_SLOT_V_W, b->qkv_bias, prefix, "attn.v", d, d);
-    vt_block_add(l, b, VT_SLOT_POS_W, false, VT_INIT_TRUNC02, prefix, "attn.pos_proj.weight", b->heads, 3);
-    vt_block_add(l, b, VT_SLOT_POS_B, false, VT_INIT_ZERO, prefix, "attn.pos_proj.bias", b->heads, 0);
+static void gpsa_params(const vt_block_layout *b) {
+    const int64_t d = b->dim, qk = b->c->tied_qk ? d : 2 * d;
+    vt_block_add(b, VT_SLOT_GATING, false, VT_INIT_ONE, "attn.gating_param", b->heads, 0);
+    vt_block_add_linear(b, VT_SLOT_QK_W, b->c->qkv_bias, "attn.qk", qk, d);
+    vt_block_add_linear(b, VT_SLOT_V_W, b->c->qkv_bias, "attn.v", d, d);
+    vt_block_add(b, VT_SLOT_POS_W, false, VT_INIT_TRUNC02, "attn.pos_proj.weight", b->heads, 3);
+    vt_block_add(b, VT_SLOT_POS_B, false, VT_INIT_ZERO, "attn.pos_proj.bias", b->heads, 0);
 }
 
 static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, gpsa_params); }

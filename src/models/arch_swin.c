@@ -30,11 +30,11 @@ vt_swin_stage vt_swin_stage_of(const vt_config *c, int s) {
 
 /* ---- tensors ---- */
 
-static void windowed_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+static void windowed_params(const vt_block_layout *b) {
     const int64_t side = 2 * (int64_t)b->window - 1;
-    vt_block_add(l, b, VT_SLOT_BIAS_TABLE, false, VT_INIT_TRUNC02, prefix, "attn.relative_position_bias_table",
-                 side * side, b->heads);
-    vt_mha_params(l, b, prefix);
+    vt_block_add(b, VT_SLOT_BIAS_TABLE, false, VT_INIT_TRUNC02, "attn.relative_position_bias_table", side * side,
+                 b->heads);
+    vt_mha_params(b);
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
@@ -43,7 +43,7 @@ static void params(vt_param_list *l, const vt_config *c) {
     vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, c->norm, "patch_embed.norm", c->dim);
     for (int s = 0; s < c->stages; s++) {
         const vt_swin_stage g = vt_swin_stage_of(c, s);
-        vt_block_layout b = vt_block_layout_of(c);
+        vt_block_layout b = vt_block_layout_of(l, c);
         const int layer = vt_swin_merge_layer(&g, s);
         snprintf(name, sizeof name, "layers.%d.downsample.norm", s);
         if (s) vt_param_add_norm(l, layer, VT_SWIN_MERGE_NORM, c->norm, name, 2 * g.dim);
@@ -52,8 +52,8 @@ static void params(vt_param_list *l, const vt_config *c) {
         b.dim = g.dim, b.heads = g.heads, b.hidden = g.hidden, b.window = g.window, b.mixer = windowed_params;
         for (int i = 0; i < g.depth; i++) {
             b.layer = vt_swin_block_layer(&g, s, i);
-            snprintf(name, sizeof name, "layers.%d.blocks.%d.", s, i);
-            vt_block_params(l, &b, name);
+            snprintf(b.prefix, sizeof b.prefix, "layers.%d.blocks.%d.", s, i);
+            vt_block_params(&b);
         }
     }
     vt_readout_params(l, c, vt_swin_head_layer(c), c->dim << (c->stages - 1), "head.fc");

@@ -52,8 +52,7 @@ void vt_readout_params(vt_param_list *l, const vt_config *c, int layer, int d, c
     vt_param_add(l, layer, VT_READOUT_HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
 }
 
-void vt_vit_params(vt_param_list *l, const vt_config *c,
-                   void (*local)(vt_param_list *l, const vt_block_layout *b, const char *prefix)) {
+void vt_vit_params(vt_param_list *l, const vt_config *c, void (*local)(const vt_block_layout *b)) {
     int64_t d = c->dim, grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
     const vt_init of_class = local ? VT_INIT_TRUNC02 : VT_INIT_TINY;
     if (!c->no_cls) vt_param_add(l, 0, VT_VIT_CLS, false, of_class, "cls_token", (int64_t[4]){1, 1, d});
@@ -64,12 +63,11 @@ void vt_vit_params(vt_param_list *l, const vt_config *c,
         vt_param_add(l, 0, VT_VIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
     vt_rows_params(l, c);
     if (c->norm_pre) vt_param_add_norm(l, 0, VT_VIT_NORM_PRE, c->norm, "norm_pre", c->dim);
-    vt_block_layout b = vt_block_layout_of(c);
+    vt_block_layout b = vt_block_layout_of(l, c);
     for (int i = 0; i < c->depth; i++) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "blocks.%d.", i);
+        snprintf(b.prefix, sizeof b.prefix, "blocks.%d.", i);
         b.layer = 1 + i, b.mixer = i < c->local_blocks ? local : NULL;
-        vt_block_params(l, &b, prefix);
+        vt_block_params(&b);
     }
     vt_readout_params(l, c, 1 + c->depth, c->dim, "head");
 }

@@ -40,71 +40,56 @@ static void stem_params(vt_param_list *l, const vt_config *c) {
     vt_param_add(l, 0, VT_STEM_POS_B, false, VT_INIT_CONV, "pos_embed.token_projection.bias", (int64_t[4]){c->dim});
 }
 
-static void add_conv(vt_param_list *l, const vt_block_layout *b, int slot, const char *prefix, const char *name) {
+static void add_conv(const vt_block_layout *b, int slot, const char *name) {
     char full[96];
-    snprintf(full, sizeof full, "%slocal_mp.%s.weight", prefix, name);
-    vt_param_add(l, b->layer, slot, false, VT_INIT_CONV, full, (int64_t[4]){b->dim, 1, 3, 3});
-    snprintf(full, sizeof full, "%slocal_mp.%s.bias", prefix, name);
-    vt_param_add(l, b->layer, slot + 1, false, VT_INIT_CONV, full, (int64_t[4]){b->dim});
+    snprintf(full, sizeof full, "%slocal_mp.%s.weight", b->prefix, name);
+    vt_param_add(b->l, b->layer, slot, false, VT_INIT_CONV, full, (int64_t[4]){b->dim, 1, 3, 3});
+    snprintf(full, sizeof full, "%slocal_mp.%s.bias", b->prefix, name);
+    vt_param_add(b->l, b->layer, slot + 1, false, VT_INIT_CONV, full, (int64_t[4]){b->dim});
 }
 
-static void lpi_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
-    char name[96];
-    vt_block_add_norm(l, b, VT_LPI_NORM, prefix, "norm3");
-    add_conv(l, b, VT_LPI_CONV1_W, prefix, "conv1");
-    snprintf(name, sizeof name, "%slocal_mp.bn", prefix);
-    vt_param_add_norm(l, b->layer, VT_LPI_BN, VT_NORM_BATCH, name, b->dim);
-    add_conv(l, b, VT_LPI_CONV2_W, prefix, "conv2");
+static void add_factor(const vt_block_layout *b, int slot, const char *name) {
+    vt_block_add(b, slot, false, VT_INIT_VALUE, name, b->dim, 0);
 }
 
-static void mlp_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
-    vt_block_add_norm(l, b, VT_SLOT_NORM2, prefix, "norm2");
-    vt_block_add_linear(l, b, VT_SLOT_FC1_W, true, prefix, "mlp.fc1", b->hidden, b->dim);
-    vt_block_add_linear(l, b, VT_SLOT_FC2_W, true, prefix, "mlp.fc2", b->dim, b->hidden);
-}
-
-static void xca_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+static void xca_params(const vt_block_layout *b) {
     const int d = b->dim;
     char name[96];
-    vt_block_add(l, b, VT_SLOT_FACTOR1, false, VT_INIT_VALUE, prefix, "gamma1", d, 0);
-    vt_block_add(l, b, VT_LPI_FACTOR, false, VT_INIT_VALUE, prefix, "gamma3", d, 0);
-    vt_block_add(l, b, VT_SLOT_FACTOR2, false, VT_INIT_VALUE, prefix, "gamma2", d, 0);
-    vt_block_add_norm(l, b, VT_SLOT_NORM1, prefix, "norm1");
-    snprintf(name, sizeof name, "%sattn.temperature", prefix);
-    vt_param_add(l, b->layer, VT_XCA_TAU, false, VT_INIT_ONE, name, (int64_t[4]){b->heads, 1, 1});
-    vt_block_add_linear(l, b, VT_SLOT_QKV_W, b->qkv_bias, prefix, "attn.qkv", 3 * d, d);
-    vt_block_add_linear(l, b, VT_SLOT_PROJ_W, true, prefix, "attn.proj", d, d);
-    lpi_params(l, b, prefix);
-    mlp_params(l, b, prefix);
+    add_factor(b, VT_SLOT_FACTOR1, "gamma1"), add_factor(b, VT_LPI_FACTOR, "gamma3");
+    add_factor(b, VT_SLOT_FACTOR2, "gamma2");
+    vt_block_add_norm(b, VT_SLOT_NORM1, "norm1");
+    snprintf(name, sizeof name, "%sattn.temperature", b->prefix);
+    vt_param_add(b->l, b->layer, VT_XCA_TAU, false, VT_INIT_ONE, name, (int64_t[4]){b->heads, 1, 1});
+    vt_block_add_linear(b, VT_SLOT_QKV_W, b->c->qkv_bias, "attn.qkv", 3 * d, d);
+    vt_block_add_linear(b, VT_SLOT_PROJ_W, true, "attn.proj", d, d);
+    vt_block_add_norm(b, VT_LPI_NORM, "norm3");
+    add_conv(b, VT_LPI_CONV1_W, "conv1");
+    snprintf(name, sizeof name, "%slocal_mp.bn", b->prefix);
+    vt_param_add_norm(b->l, b->layer, VT_LPI_BN, VT_NORM_BATCH, name, d);
+    add_conv(b, VT_LPI_CONV2_W, "conv2");
+    vt_mlp_params(b);
 }
 
-static void class_params(vt_param_list *l, const vt_block_layout *b, const char *prefix) {
+static void class_params(const vt_block_layout *b) {
     const int d = b->dim;
-    vt_block_add(l, b, VT_SLOT_FACTOR1, false, VT_INIT_VALUE, prefix, "gamma1", d, 0);
-    vt_block_add(l, b, VT_SLOT_FACTOR2, false, VT_INIT_VALUE, prefix, "gamma2", d, 0);
-    vt_block_add_norm(l, b, VT_SLOT_NORM1, prefix, "norm1");
-    vt_block_add_linear(l, b, VT_CLASS_Q_W, b->qkv_bias, prefix, "attn.q", d, d);
-    if (!b->tied_qk) vt_block_add_linear(l, b, VT_CLASS_K_W, b->qkv_bias, prefix, "attn.k", d, d);
-    vt_block_add_linear(l, b, VT_CLASS_V_W, b->qkv_bias, prefix, "attn.v", d, d);
-    vt_block_add_linear(l, b, VT_SLOT_PROJ_W, true, prefix, "attn.proj", d, d);
-    mlp_params(l, b, prefix);
-    vt_block_add_own(l, b, prefix);
+    add_factor(b, VT_SLOT_FACTOR1, "gamma1"), add_factor(b, VT_SLOT_FACTOR2, "gamma2");
+    vt_block_add_norm(b, VT_SLOT_NORM1, "norm1");
+    vt_block_add_linear(b, VT_CLASS_Q_W, b->c->qkv_bias, "attn.q", d, d);
+    if (!b->c->tied_qk) vt_block_add_linear(b, VT_CLASS_K_W, b->c->qkv_bias, "attn.k", d, d);
+    vt_block_add_linear(b, VT_CLASS_V_W, b->c->qkv_bias, "attn.v", d, d);
+    vt_block_add_linear(b, VT_SLOT_PROJ_W, true, "attn.proj", d, d);
+    vt_mlp_params(b);
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
-    vt_block_layout b = vt_block_layout_of(c);
-    char prefix[40];
+    vt_block_layout b = vt_block_layout_of(l, c);
     b.factor_start = c->eta > 0 ? (float)c->eta : 1;
     stem_params(l, c);
-    for (int i = 0; i < c->depth; i++) {
-        snprintf(prefix, sizeof prefix, "blocks.%d.", i);
+    for (int i = 0; i < c->depth + c->class_blocks; i++) {
+        const bool late = i >= c->depth;
+        snprintf(b.prefix, sizeof b.prefix, "%sblocks.%d.", late ? "cls_attn_" : "", late ? i - c->depth : i);
         b.layer = 1 + i;
-        xca_params(l, &b, prefix);
-    }
-    for (int i = 0; i < c->class_blocks; i++) {
-        snprintf(prefix, sizeof prefix, "cls_attn_blocks.%d.", i);
-        b.layer = 1 + c->depth + i;
-        class_params(l, &b, prefix);
+        (late ? class_params : xca_params)(&b);
     }
     vt_readout_params(l, c, vt_xcit_last_layer(c), c->dim, "head");
 }

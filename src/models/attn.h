@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What an attention variant is, whatever the precision: its name, options and learned tensors, the first half of a
- * file net/attn_*.c. The second half is what it computes (models/net/attention.h: vt_attn_ops). */
+/* What an attention variant is, whatever the precision: its name and options, the first half of a file net/attn_*.c.
+ * The second half is what it computes (models/net/attention.h: vt_attn_ops). */
 #ifndef VT_MODELS_ATTN_H
 #define VT_MODELS_ATTN_H
 
 #include "core/opt.h"
 #include "models/config.h"
-
-/* Extra parameter of a variant, one tensor per block: name below "blocks.i.", shape in terms of heads. */
-typedef struct vt_attn_param {
-    const char *name; /* "attn.tau" */
-    bool per_head;    /* shape [heads], else [1] */
-    vt_init init;
-} vt_attn_param;
-
-#define VT_ATTN_MAX_PARAMS 4
 
 /* Room for any variant's option struct. */
 typedef union vt_attn_options {
@@ -26,8 +17,6 @@ typedef struct vt_attn {
     const char *name, *summary, *reference;
     const vt_opt *opts; /* "name:key=value,..."; ends at key NULL, or NULL; the struct fits vt_attn_options */
     unsigned (*needs)(const void *options); /* VT_ATTN_*; NULL: nothing */
-    const vt_attn_param *params;
-    int n_params;
     bool dot; /* P = softmax(scale Q K^T) and values v, nothing else: for few queries keys and values can be left out
                  (net/mha.c) */
 } vt_attn;

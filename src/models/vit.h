@@ -43,8 +43,7 @@ enum vt_gpsa_slot {
 };
 
 /* The tensors of a ViT, in timm's order; `local` are those of the mixer of a ConViT's first local_blocks blocks. */
-void vt_vit_params(vt_param_list *l, const vt_config *c,
-                   void (*local)(vt_param_list *l, const vt_block_layout *b, const char *prefix));
+void vt_vit_params(vt_param_list *l, const vt_config *c, void (*local)(const vt_block_layout *b));
 /* Those of the patch embedding. */
 void vt_rows_params(vt_param_list *l, const vt_config *c);
 /* Those of final norm and heads behind width d: norm.weight, HEAD.weight and so on. */

@@ -37,8 +37,8 @@ typedef struct at {
     bool lean; /* no gradients but those of q, k, v */
     bool tied; /* k is q, dk is not there, dq holds both */
     double scale, ortho, ortho_value;
-    double *q, *k, *v, *d_o, *bias, *mask, *pos, *gate, *w[VT_ATTN_MAX_PARAMS], *tangent[3];
-    double *o, *p, *to, *dq, *dk, *dv, *dbias, *dpos, *dgate, *dw[VT_ATTN_MAX_PARAMS];
+    double *q, *k, *v, *d_o, *bias, *mask, *pos, *gate, *tangent[3];
+    double *o, *p, *to, *dq, *dk, *dv, *dbias, *dpos, *dgate;
     size_t nq, nk, map; /* lengths of q, of k, of bias */
 } at;
 
@@ -70,12 +70,6 @@ static at at_make(const char *spec, const at_form *f, uint64_t seed) {
         for (size_t i = 0; i < map; i++) a.pos[i] = fabs(a.pos[i]);
         for (int h = 0; h < a.heads; h++) a.gate[h] = (double)(float)(1 / (1 + exp(-a.gate[h])));
     }
-    for (int i = 0; i < VT_ATTN_MAX_PARAMS; i++) {
-        const vt_attn *is = vt_attn_find(spec);
-        a.w[i] = at_normals((size_t)a.heads, seed + 20 + (uint64_t)i, 0.25),
-        a.dw[i] = at_normals((size_t)a.heads, 1, 1);
-        for (int h = 0; h < a.heads && i < is->n_params; h++) a.w[i][h] += is->params[i].init == VT_INIT_ONE;
-    }
     a.o = at_normals(nq, 1, 1), a.to = at_normals(nq, 1, 1), a.p = at_normals((size_t)a.b * map, 1, 1);
     a.dq = at_normals(nq, 1, 1), a.dk = at_normals(nk, 1, 1), a.dv = at_normals(nk, 1, 1);
     a.dbias = at_normals(map, 1, 1), a.dpos = at_normals(map, 1, 1), a.dgate = at_normals((size_t)a.heads, 1, 1);
@@ -84,10 +78,8 @@ static at at_make(const char *spec, const at_form *f, uint64_t seed) {
 
 static void at_free(at *a) {
     if (!a->tied) free(a->k), free(a->tangent[1]);
-    double *all[] = {a->q,    a->v,    a->d_o,  a->bias, a->mask,  a->pos,   a->gate,  a->tangent[0], a->tangent[2],
-                     a->o,    a->p,    a->to,   a->dq,   a->dk,    a->dv,    a->dbias, a->dpos,       a->dgate,
-                     a->w[0], a->w[1], a->w[2], a->w[3], a->dw[0], a->dw[1], a->dw[2], a->dw[3]};
-    _Static_assert(VT_ATTN_MAX_PARAMS == 4, "free them all");
+    double *all[] = {a->q, a->v, a->d_o, a->bias, a->mask, a->pos, a->gate,  a->tangent[0], a->tangent[2],
+                     a->o, a->p, a->to,  a->dq,   a->dk,   a->dv,  a->dbias, a->dpos,       a->dgate};
     for (size_t i = 0; i < T_COUNT(all); i++) free(all[i]);
 }
 

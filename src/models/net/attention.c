@@ -237,8 +237,7 @@ typedef struct head_view {
     real gate, *dpos, *dgate;
 } head_view;
 
-static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
-                              int image, int head) {
+static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *in, int image, int head) {
     const VT_R(vt_attn_shape) *s = r->s;
     const VT_R(vt_attn_in) x = in_at(in, r, image, head);
     size_t item = (size_t)image * (size_t)s->heads + (size_t)head, map = (size_t)r->tq * (size_t)r->ldp;
@@ -252,7 +251,6 @@ static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_a
                                .d = r->d,
                                .head = head,
                                .scale = s->scale,
-                               .w = w,
                                .ldq = x.ldq,
                                .ldk = x.ldk,
                                .ldv = x.ldv,
@@ -272,13 +270,12 @@ static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_a
     return l;
 }
 
-void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
-                           const VT_R(vt_attn_shape) *s) {
+void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s) {
     sizes r;
     init_sizes(&r, s);
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            head_view l = head_view_at(&r, saved, in, w, i, h);
+            head_view l = head_view_at(&r, saved, in, i, h);
             real *a = p + l.p, *own = saved + l.saved;
             s->def->probs(l.pos ? own + r.unmixed : a, own, &l.h);
             if (l.pos) pos_mix_forward(a, own + r.sums, own + r.unmixed, l.pos, l.gate, &r);
@@ -305,8 +302,8 @@ static double add_ortho(real *dp, real *gram, const real *p, const sizes *r) {
 }
 
 /* dA (in dp, with room for a tied dK behind it) -> the gradients of q and k, and what the probabilities add to v's */
-static void backward_probs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *a, const real *own,
-                           const head_view *l, const sizes *r) {
+static void backward_probs(const VT_R(vt_attn_grad) *g, real *dp, const real *a, const real *own, const head_view *l,
+                           const sizes *r) {
     const real *p = a;
     if (l->pos) {
         p = own + r->unmixed;
@@ -316,19 +313,18 @@ static void backward_probs(const VT_R(vt_attn_grad) *g, real *const *dw, real *d
     VT_R(vt_attn_grad) apart = *g;
     bool tied = g->q == g->k;
     if (tied) apart.k = dp + (size_t)r->tq * (size_t)r->ldp, apart.ldk = r->d;
-    r->s->def->dprobs(&apart, dw, dp, p, own, &l->h);
+    r->s->def->dprobs(&apart, dp, p, own, &l->h);
     for (int i = 0; tied && i < r->t; i++)
         VT_R(vt_add_to)(g->q + (size_t)i * (size_t)g->ldq, apart.k + (size_t)i * (size_t)r->d, (size_t)r->d);
 }
 
-void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *scratch, const real *d_o, const real *p,
-                            const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
-                            VT_R(vt_attn_shape) *s) {
+void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *scratch, const real *d_o, const real *p,
+                            const real *saved, const VT_R(vt_attn_in) *in, VT_R(vt_attn_shape) *s) {
     sizes r;
     init_sizes(&r, s);
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            head_view l = head_view_at(&r, saved, in, w, i, h);
+            head_view l = head_view_at(&r, saved, in, i, h);
             const real *a = p + l.p, *own = saved + l.saved, *doh = d_o + l.o;
             const VT_R(vt_attn_grad) gh = grad_at(g, &r, i, h);
             /* o_h = A u:  dA = do u^T,  du = A^T do */
@@ -338,20 +334,20 @@ void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *
             real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
             if (s->ortho > 0) s->ortho_value += add_ortho(scratch, behind, a, &r);
             if (s->inject) inject_probs(scratch, s->inject, &l.h);
-            backward_probs(&gh, dw, scratch, a, own, &l, &r);
+            backward_probs(&gh, scratch, a, own, &l, &r);
             if (s->inject) inject_scores(&gh, s->inject, &l.h);
         }
 }
 
 /* o_h = A u:  to_h = tA u + A tu */
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
-                       const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s) {
+                       const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s) {
     sizes r;
     init_sizes(&r, s);
     real *behind = scratch + (size_t)r.tq * (size_t)r.ldp;
     for (int i = 0; i < s->b; i++)
         for (int h = 0; h < s->heads; h++) {
-            head_view l = head_view_at(&r, saved, in, w, i, h);
+            head_view l = head_view_at(&r, saved, in, i, h);
             const real *a = p + l.p, *own = saved + l.saved;
             const VT_R(vt_attn_in) t = in_at(tangent, &r, i, h);
             s->def->tprobs(scratch, l.pos ? own + r.unmixed : a, own, &l.h, &t);

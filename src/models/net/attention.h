@@ -31,7 +31,6 @@ typedef struct VT_R(vt_attn_head) {
     const real *q, *k, *v;
     const real *bias, *mask; /* [tq, t] added to the scaled scores, or NULL */
     real *dbias;             /* backward: [tq, t] accumulates, or NULL */
-    const real *const *w;    /* the variant's parameters, in the order of its table */
     const void *options;     /* the variant's option struct */
     const vt_products *by;   /* how its products are formed */
 } VT_R(vt_attn_head);
@@ -42,9 +41,8 @@ typedef struct VT_R(vt_attn_ops) {
     size_t (*saved_len)(int tq, int t, int d);
     /* p [tq, t] (stride ldp), rows sum to one; bias and mask are added after the variant's own scaling */
     void (*probs)(real *p, real *saved, const VT_R(vt_attn_head) *h);
-    /* dp [tq, t] (may be overwritten) -> g; q and k overwritten, v accumulated (it already holds p^T do); dw[i]
-     * accumulate, dw NULL: not wanted */
-    void (*dprobs)(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+    /* dp [tq, t] (may be overwritten) -> g; q and k overwritten, v accumulated (it already holds p^T do) */
+    void (*dprobs)(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h);
     /* tp [tq, t]: the derivative of p along tangents t of q, k, v */
     void (*tprobs)(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
@@ -95,16 +93,13 @@ size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s);
 size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s);
 
 /* o[b*tq, c] = concatenated heads P v (before the output projection); p, saved: kept for backward, per image. */
-void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
-                           const VT_R(vt_attn_shape) *s);
-/* g: overwritten; if g->q is g->k (tied projections) it holds the sum of both. dw: the variant's parameter gradients,
- * or NULL. */
-void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *const *dw, real *scratch, const real *d_o, const real *p,
-                            const real *saved, const VT_R(vt_attn_in) *in, const real *const *w,
-                            VT_R(vt_attn_shape) *s);
+void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s);
+/* g: overwritten; if g->q is g->k (tied projections) it holds the sum of both. */
+void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *scratch, const real *d_o, const real *p,
+                            const real *saved, const VT_R(vt_attn_in) *in, VT_R(vt_attn_shape) *s);
 /* to[b*tq, c]: the derivative of o along tangents of q, k, v, after a forward that kept p and saved. */
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
-                       const VT_R(vt_attn_in) *in, const real *const *w, const VT_R(vt_attn_shape) *s);
+                       const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s);
 
 /* SCORE: (scale/tq) sum_q <q_q, k_key> of one head, over the queries that count, normalised when the pull says so. */
 real VT_R(vt_attn_inject_score)(const VT_R(vt_attn_inject) *inject, const VT_R(vt_attn_head) *h);

@@ -8,9 +8,9 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     VT_R(vt_attn_softmax)(p, h->scale, h);
 }
 
-static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
-    (void)dw, (void)saved;
+    (void)saved;
     VT_R(vt_attn_dsoftmax)(dp, p, h->scale, h);
     VT_R(vt_attn_dscores)(g, dp, h);
 }

@@ -69,9 +69,8 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
 
 /* s_ij = scale (2 <q_i, k_j> - |q_i|^2 - |k_j|^2), E = 2 scale ds:  dq_i = sum_j E_ij (k_j - q_i), the rows of E sum to
  * zero;  dk_j = sum_i E_ij (q_i - k_j) */
-static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
-    (void)dw;
     const parts s = parts_of(h->tq, h->t, h->d);
     const real *q = saved, *k = saved + s.k;
     VT_R(vt_attn_dsoftmax)(dp, p, 2 * h->scale, h);

@@ -62,9 +62,8 @@ static const real *row_of(const real *x, real row, int ld) { return x + (size_t)
 
 /* z = a S, S = Q K^T, a = scale / (c + 1e-12):  dS = a dz as for any factor, and
  * dc = -<dz, S> a / (c + 1e-12) = -<Q, dS K> / (c + 1e-12);  d|x| = <x, dx> / |x|, 0 at x = 0 */
-static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
-    (void)dw;
     const real c = score_divisor(saved);
     VT_R(vt_attn_dsoftmax)(dp, p, h->scale / c, h);
     VT_R(vt_attn_dscores)(g, dp, h);

@@ -79,9 +79,8 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     VT_R(vt_attn_softmax)(p, (real)options_of(h)->tau, h);
 }
 
-static void dprobs(const VT_R(vt_attn_grad) *g, real *const *dw, real *dp, const real *p, const real *saved,
+static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
-    (void)dw;
     const real *rq = saved, *rk = rq + h->tq;
     VT_R(vt_attn_dsoftmax)(dp, p, (real)options_of(h)->tau, h);
     scale_both(dp, rq, rk, h);

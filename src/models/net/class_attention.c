@@ -108,7 +108,7 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, 
         VT_R(vt_full_values)(&k->mlp, k->v, &every, s->w[VT_CLASS_Q_W], s->w[VT_CLASS_V_W], blk);
     else
         VT_R(vt_linear_forward)(k->v, NULL, t->norm, VT_R(vt_linear_bound)(s, VT_CLASS_V_W), m);
-    VT_R(vt_attn_forward)(k->o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &at);
+    VT_R(vt_attn_forward)(k->o, k->p, k->saved, &in, &at);
     pack_class_rows(rows[0], k->x, &at);
     VT_R(vt_branch_end)(s, k->mid, k->branch, rows[0], k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d);
     VT_R(vt_norm_forward)(k->cls, k->stat2, k->mid, norm2, b, d);
@@ -144,8 +144,7 @@ static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, con
     VT_R(vt_branch_end_backward)(s, row, du, dmid, k->branch, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, b, d);
     const VT_R(vt_attn_in) in = reads(k, &at);
     const VT_R(vt_attn_grad) g = {.q = dq, .k = dk, .v = dv, .ldq = d, .ldk = d, .ldv = d};
-    VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, row, k->p, k->saved, &in,
-                           s->w + VT_SLOT_ATTN, &at);
+    VT_R(vt_attn_backward)(&g, t->score, row, k->p, k->saved, &in, &at);
     memset(du, 0, all * sizeof(real));
     if (k->q) {
         real *u0 = dq + (size_t)b * (size_t)d;

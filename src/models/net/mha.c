@@ -196,7 +196,6 @@ static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cac
                               .b_q = w->qk.b,
                               .b_k = w->qk.b ? w->qk.b + rows : NULL,
                               .b_v = w->v.b,
-                              .w = s->w + VT_SLOT_ATTN,
                               .eps = sh->eps,
                               .tied = sh->tied_qk,
                               .full = (sh->needs & VT_ATTN_FULL) != 0};
@@ -224,7 +223,7 @@ static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache
     else if (is_apart(sh))
         VT_R(vt_linear_forward)(v, NULL, x, w->v, m);
     if (sh->qk_norm) norm_heads(s, NULL, k, sh);
-    VT_R(vt_attn_forward)(o, k->p, k->saved, &in, s->w + VT_SLOT_ATTN, &sh->attn);
+    VT_R(vt_attn_forward)(o, k->p, k->saved, &in, &sh->attn);
     k->formed = true;
 }
 
@@ -259,8 +258,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
     const VT_R(vt_attn_grad) g = split(t->wide, sh);
     VT_R(vt_attn_shape) attn = sh->attn;
     attn.ortho = s->ortho, attn.ortho_value = 0, attn.inject = inject;
-    VT_R(vt_attn_backward)(&g, s->grad ? s->dw + VT_SLOT_ATTN : NULL, t->score, d_o, k->p, k->saved, &in,
-                           s->w + VT_SLOT_ATTN, &attn);
+    VT_R(vt_attn_backward)(&g, t->score, d_o, k->p, k->saved, &in, &attn);
     s->ortho_value += attn.ortho_value;
     if (s->watch) observe_attention(s, k, NULL, d_o, &w, sh);
     if (sh->qk_norm) norm_heads(s, t->wide, k, sh);

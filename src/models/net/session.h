@@ -41,7 +41,6 @@ typedef struct VT_R(vt_attn_record) {
     const real *w_q, *w_k, *w_v, *w_o, *b_q, *b_k,
         *b_v; /* [c, dim] out x in, w_o [dim, c] or NULL: the identity, [c]; no bias: NULL; VT_ATTN_FULL: w_v is
                  the W_V of v = q W_Q W_V^T scale */
-    const real *const *w;              /* the variant's own tensors */
     const real *q_norm[2], *k_norm[2]; /* LayerNorm of each head's q and k: scale, shift; or NULL */
     double eps;                        /* theirs */
     bool tied, full;

@@ -197,7 +197,7 @@ void vt_layer_jvp(void *map, double *ty, const double *tx) {
     else
         apply_matrix(r.v, tx, a->w_v, t, n, c);
     const vt_attn_in_f64 tangent = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = n, .ldk = n, .ldv = n};
-    vt_attn_jvp_f64(r.o, r.score, &tangent, a->p, a->saved, a->in, a->w, a->shape);
+    vt_attn_jvp_f64(r.o, r.score, &tangent, a->p, a->saved, a->in, a->shape);
     if (m->head >= 0)
         take_head(ty, r.o, l, m->head);
     else if (a->w_o)
@@ -223,7 +223,7 @@ void vt_layer_vjp(void *map, double *dx, const double *dy) {
     const vt_attn_grad_f64 g = {.q = r.q, .k = a->tied ? r.q : r.k, .v = r.v, .ldq = n, .ldk = n, .ldv = n};
     vt_attn_shape_f64 shape = *a->shape;
     shape.ortho = 0, shape.inject = NULL, shape.dbias = shape.dpos = shape.dgate = NULL;
-    vt_attn_backward_f64(&g, NULL, r.score, r.o, a->p, a->saved, a->in, a->w, &shape);
+    vt_attn_backward_f64(&g, r.score, r.o, a->p, a->saved, a->in, &shape);
     if (a->full) vt_attn_full_dvalues_f64(r.q, n, NULL, r.v, n, a->in->q, a->in->ldq, r.mix, a->shape);
     norm_map(l, &r, r.q, a->w_q, a->b_q, a->q_norm, true);
     norm_map(l, &r, r.k, a->w_k, a->b_k, a->k_norm, true);

@@ -20,9 +20,6 @@ static void check_gradients(at *a, const char *name) {
     if (a->bias) grad(a, a->bias, a->map, a->dbias, name, "bias");
     if (a->pos) grad(a, a->pos, a->map, a->dpos, name, "pos");
     if (a->pos) grad(a, a->gate, (size_t)a->heads, a->dgate, name, "gate");
-    const vt_attn *is = vt_attn_find(a->spec);
-    for (int i = 0; i < is->n_params; i++)
-        grad(a, a->w[i], is->params[i].per_head ? (size_t)a->heads : 1, a->dw[i], name, is->params[i].name);
 }
 
 static void test_gradients(void **state) {

@@ -232,11 +232,9 @@ static void test_add_to(void **state) {
 
 /* ---- attention: every variant of the registry ---- */
 
-enum { ATTN_PARAMS = VT_ATTN_MAX_PARAMS };
-
 typedef struct attn {
     vt_attn_shape_f64 s;
-    double *o, *p, *saved, *qkv, *d_o, *w[ATTN_PARAMS];
+    double *o, *p, *saved, *qkv, *d_o;
 } attn;
 
 /* qkv [b*t, 3c]: q | k | v, each head-major (timm) */
@@ -248,15 +246,15 @@ static vt_attn_in_f64 in_one(const attn *a) {
 static double attn_scalar(void *ctx) {
     attn *a = ctx;
     const vt_attn_in_f64 in = in_one(a);
-    vt_attn_forward_f64(a->o, a->p, a->saved, &in, (const double *const *)a->w, &a->s);
+    vt_attn_forward_f64(a->o, a->p, a->saved, &in, &a->s);
     return t_dot(a->o, a->d_o, (size_t)(a->s.b * a->s.t * a->s.c));
 }
 
-static void attn_backward(double *dqkv, double *const *dw, double *scratch, attn *a) {
+static void attn_backward(double *dqkv, double *scratch, attn *a) {
     int c = a->s.c;
     const vt_attn_in_f64 in = in_one(a);
     const vt_attn_grad_f64 g = {dqkv, dqkv + c, dqkv + 2 * c, 3 * c, 3 * c, 3 * c};
-    vt_attn_backward_f64(&g, dw, scratch, a->d_o, a->p, a->saved, &in, (const double *const *)a->w, &a->s);
+    vt_attn_backward_f64(&g, scratch, a->d_o, a->p, a->saved, &in, &a->s);
 }
 
 static void attn_rows(const attn *a) {
@@ -275,28 +273,18 @@ static void attn_case(const vt_attn_ops_f64 *def, int b, int t, int heads, int d
            aux = (size_t)b * vt_attn_saved_len_f64(&a.s);
     a.o = t_doubles(btc, 0, 0), a.p = t_doubles(len, 0, 0), a.saved = t_doubles(aux, 0, 0);
     a.qkv = t_doubles(3 * btc, 1, 1), a.d_o = t_doubles(btc, 2, 1);
-    double *dqkv = t_doubles(3 * btc, 0, 0), *other = t_doubles(3 * btc, 0, 0), *dw[ATTN_PARAMS] = {0};
+    double *dqkv = t_doubles(3 * btc, 0, 0), *other = t_doubles(3 * btc, 0, 0);
     double *scratch = t_doubles(vt_attn_scratch_len_f64(&a.s), 0, 0);
     assert_true(vt_attn_scratch_len_f64(&a.s) <= (size_t)(2 * t * vt_attn_ldp(t))); /* as attention.h promises */
     t_freeze(a.qkv), t_freeze(a.d_o);
-    for (int i = 0; i < def->is->n_params; i++) {
-        size_t n = def->is->params[i].per_head ? (size_t)heads : 1;
-        a.w[i] = t_doubles(n, 10 + (uint64_t)i, 0.3), dw[i] = t_doubles(n, 0, 0);
-        for (size_t k = 0; k < n; k++) a.w[i][k] += def->is->params[i].init == VT_INIT_ONE, dw[i][k] = 0;
-        t_freeze(a.w[i]);
-    }
     attn_scalar(&a);
     attn_rows(&a);
-    attn_backward(dqkv, dw, scratch, &a);
+    attn_backward(dqkv, scratch, &a);
     char what[64];
     snprintf(what, sizeof what, "attention %s dqkv", def->is->name);
     t_grad(attn_scalar, &a, a.qkv, 3 * btc, dqkv, what);
-    for (int i = 0; i < def->is->n_params; i++) {
-        snprintf(what, sizeof what, "attention %s %s", def->is->name, def->is->params[i].name);
-        t_grad(attn_scalar, &a, a.w[i], def->is->params[i].per_head ? (size_t)heads : 1, dw[i], what);
-    }
     attn_scalar(&a);
-    attn_backward(other, NULL, scratch, &a);
+    attn_backward(other, scratch, &a);
     assert_memory_equal(other, dqkv, 3 * btc * sizeof *dqkv);
     t_release(def->is->name);
 }

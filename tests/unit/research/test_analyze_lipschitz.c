@@ -222,7 +222,7 @@ static void outputs(double *y, const vt_layer *l, const double *x) {
                                        t_dot(a->w_q + (h * l->d + m) * l->c, a->w_v + j * l->c, (size_t)l->c);
             }
     const vt_attn_in_f64 in = {.q = q, .k = a->tied ? q : k, .v = v, .ldq = l->a, .ldk = l->a, .ldv = l->a};
-    vt_attn_forward_f64(o, p, saved, &in, a->w, a->shape);
+    vt_attn_forward_f64(o, p, saved, &in, a->shape);
     for (int i = 0; i < l->t; i++)
         for (int j = 0; j < l->c; j++)
             y[i * l->c + j] = a->w_o ? t_dot(o + i * l->a, a->w_o + j * l->a, (size_t)l->a) : o[i * l->a + j];
