@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Behind include/vitrine.h: what its handles hold, and the way from our statuses to its own. */
-#ifndef VT_API_API_H
-#define VT_API_API_H
+#pragma once
 
 #include <pthread.h>
 #include "core/choices.h"
@@ -71,5 +70,3 @@ vt_status vt_api_known_say(const vt_model *m, const vitrine_listener *l, vt_err 
 
 /* What lines of a ledger say of an image: v is cleared by the clean line, and then told of each stage. */
 void vt_api_verdict(vitrine_verdict *v, const vt_record *r);
-
-#endif

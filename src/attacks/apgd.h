@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Auto-PGD (Croce and Hein 2020, algorithm 1; in l1 Croce and Hein 2021; what the papers leave open is
  * AutoAttack's autopgd_base.py, a392200): shared by apgd-ce, apgd-dlr and apgd-t. */
-#ifndef VT_ATTACKS_APGD_H
-#define VT_ATTACKS_APGD_H
+#pragma once
 
 #include "attacks/attack.h"
 
@@ -37,5 +36,3 @@ vt_status vt_apgd_l1_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t
                          const vt_rng *rng, bool *broken);
 /* All restarts of an untargeted loss. */
 vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, vt_loss_kind kind);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What attacks that climb share: the start of a run, a step, and noise around the point. */
-#ifndef VT_ATTACKS_ASCENT_H
-#define VT_ATTACKS_ASCENT_H
+#pragma once
 
 #include "attacks/attack.h"
 
@@ -15,5 +14,3 @@ void vt_ascent_step(const vt_task *t, float *g, double alpha, float *step);
 void vt_noise_draw(const vt_task *t, const vt_rng *r, double eps, float *u);
 /* y [n] = x_adv + sign u, in the box; returns y. */
 const float *vt_noise_beside(const vt_task *t, const float *u, float sign, float *y);
-
-#endif

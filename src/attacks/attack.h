@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An attack is one file attack_*.c: a parameter struct, an option table, one straight-line run() for one image, and a
  * definition. It knows the oracle, the ball and its own options; nothing of files, threads, batches or reports. */
-#ifndef VT_ATTACKS_ATTACK_H
-#define VT_ATTACKS_ATTACK_H
+#pragma once
 
 #include <math.h>
 #include "attacks/ball.h"
@@ -174,5 +173,3 @@ vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_t
 /* The same in t->ball, whose squares are chosen already. With o->eight_bit it ends in vt_requantise, so that no attack
  * needs to know of 8 bits. */
 vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
-
-#endif

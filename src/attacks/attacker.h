@@ -2,8 +2,7 @@
 /* An attacker runs one stage on one image and says which point is the image's candidate. It holds the buffers of one
  * thread and is the only place that completes a task: evaluation, self-test, analyses and training all attack
  * through it. */
-#ifndef VT_ATTACKS_ATTACKER_H
-#define VT_ATTACKS_ATTACKER_H
+#pragma once
 
 #include "attacks/attack.h"
 
@@ -33,5 +32,3 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims);
 vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
 /* Why it failed, for a sentence: what the model said (VT_E_MODEL), else the status's name. */
 const char *vt_attacker_why(const vt_oracle *o, vt_status s);
-
-#endif

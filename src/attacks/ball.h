@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The feasible set of one image: |x' - x|_p <= eps and 0 <= x' <= 1, exactly: the norm of the stored float32 values,
  * computed in double, has no tolerance. eps in pixel units. */
-#ifndef VT_ATTACKS_BALL_H
-#define VT_ATTACKS_BALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out);
  * sign(g) / k on the k entries of the largest hundredth of |g| (Tramer and Boneh 2019, SLIDE, their 99th percentile);
  * times step. */
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step);
-
-#endif

@@ -2,8 +2,7 @@
 /* FAB (Croce and Hein 2020, "Minimally distorted adversarial examples", algorithm 1; order of operations as
  * AutoAttack's fab_base.py, a392200): shared by fab (nearest of all class boundaries) and fab-t (one target class at a
  * time). */
-#ifndef VT_ATTACKS_FAB_H
-#define VT_ATTACKS_FAB_H
+#pragma once
 
 #include "attacks/attack.h"
 
@@ -32,5 +31,3 @@ vt_status vt_fab_runs(vt_oracle *o, const vt_fab_params *p, const vt_task *t, co
 /* Displacement d [n] of the smallest norm that takes u [n] (in [0,1]^n) onto the hyperplane w.v = b within the box;
  * towards it as far as the box allows when it cannot be reached. */
 void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, double b, size_t n);
-
-#endif

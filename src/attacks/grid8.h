@@ -3,8 +3,7 @@
  * distances are counted in levels, in whole numbers: two neighbours k/255 and (k+1)/255 as float32 are often 1/255
  * apart only up to 2^-25, so that half of the points at eps = n/255 would fall out of the float ball. eps is in pixel
  * units: linf |k' - k| <= 255 eps, l2 the sum of (k' - k)^2 <= (255 eps)^2, l1 the sum of |k' - k| <= 255 eps. */
-#ifndef VT_ATTACKS_GRID8_H
-#define VT_ATTACKS_GRID8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void vt_grid8_round(vt_grid8 *l, uint8_t *q, const float *x, vt_rounding how, co
  * direction; below, the share t of the entries that can move, by one level, those of the largest |g|. Inside, as above,
  * what an entry loses being |g|. false: q equals p. */
 bool vt_grid8_step(vt_grid8 *l, uint8_t *q, const uint8_t *p, const float *g, double t);
-
-#endif

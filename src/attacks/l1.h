@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What attacks in the l1 ball need and others do not: the projection onto ball and box together, and sparse steps. */
-#ifndef VT_ATTACKS_L1_H
-#define VT_ATTACKS_L1_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ size_t vt_l1_moved(const float *a, const float *b, size_t n);
 /* How many entries a step changes: of those changed so far, two thirds (Croce and Hein 2021, section 3). Rounded down;
  * rounded up, as in the authors' code, two entries would stay two for ever. */
 size_t vt_l1_two_thirds(size_t entries);
-
-#endif

@@ -2,8 +2,7 @@
 /* What the minimum-norm attacks share: the goal (any class but the label, or one target), losses that rise towards it,
  * and the nearest point so far that reaches it. Such an attack does not know the ball: in an evaluation the oracle ends
  * an image when a query lies in the ball, and what the attack returns counts if it lies in the ball. */
-#ifndef VT_ATTACKS_MIN_NORM_H
-#define VT_ATTACKS_MIN_NORM_H
+#pragma once
 
 #include "attacks/attack.h"
 
@@ -37,5 +36,3 @@ vt_status vt_min_norm_gradient(vt_min_norm_point *p, vt_oracle *o, vt_loss_kind 
 
 /* Norm of the farthest point of [0,1]^n from x: no perturbation is larger. */
 double vt_box_radius(vt_norm norm, const float *x, size_t n);
-
-#endif

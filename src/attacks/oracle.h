@@ -4,8 +4,7 @@
  * the float noise, in double, ends the image with VT_STOP, which attacks pass on. Logits that are not finite end it
  * with VT_E_NUMERIC, a model that fails with VT_E_MODEL. Of an oracle with a goal "misclassified" means "taken for the
  * goal's class", here and in the attacks. Points of 8 bits: oracle_8bit.c; search by a draft: oracle_draft.c. */
-#ifndef VT_ATTACKS_ORACLE_H
-#define VT_ATTACKS_ORACLE_H
+#pragma once
 
 #include <signal.h>
 #include <stdint.h>
@@ -169,5 +168,3 @@ vt_status vt_oracle_keep(vt_oracle *o, const float *x, float margin);
 vt_status vt_oracle_try_rounded(vt_oracle *o, const float *x, float margin);
 /* Ends the image: no attack knows its way from here. */
 vt_status vt_oracle_fail_not_finite(vt_oracle *o, const float *x);
-
-#endif

@@ -2,8 +2,7 @@
 /* The patch threat: any `count` squares of `size` pixels; inside them pixels are free in [0,1], outside nothing moves.
  * Once its squares are chosen it is a box, and attacks that work in boxes work in it unchanged: where the squares lie
  * is decided here, by options that every such attack takes (`where`, `places`), through the oracle. */
-#ifndef VT_ATTACKS_PATCH_H
-#define VT_ATTACKS_PATCH_H
+#pragma once
 
 #include "core/opt.h"
 #include "attacks/ball.h"
@@ -62,5 +61,3 @@ struct vt_task;
 size_t vt_patch_work_len(const struct vt_task *dims);
 /* Chooses squares on t->x and runs the stage in each place until one breaks the image. */
 vt_status vt_patch_run(vt_oracle *o, const struct vt_attack_stage *s, const struct vt_task *t);
-
-#endif

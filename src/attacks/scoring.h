@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a verdict is about: points of the ball, points of 8 bits, or points as a paper scored them. */
-#ifndef VT_ATTACKS_SCORING_H
-#define VT_ATTACKS_SCORING_H
+#pragma once
 
 /* What an entry's verdicts are about: points of the ball; its points of 8 bits (after the same attack's entry in
  * floats); whatever the point of a paper's evaluator, which is scored as the paper did. */
@@ -14,5 +13,3 @@ typedef enum vt_scoring {
 } vt_scoring;
 const char *vt_scoring_name(vt_scoring s);
 vt_scoring vt_scoring_find(const char *name); /* VT_SCORE_BALL for any other text */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which classes the targeted attacks aim at, and in which order. */
-#ifndef VT_ATTACKS_TARGET_ORDER_H
-#define VT_ATTACKS_TARGET_ORDER_H
+#pragma once
 
 #include "attacks/attack.h"
 
@@ -31,5 +30,3 @@ vt_loss vt_target_difference(const vt_task *t, int k, float *cotangent);
 /* How many an attack takes: no more than classes - 1, one where there is a goal. */
 int vt_target_count(int asked, int classes, bool aimed);
 vt_passes vt_target_cost(int choose, const vt_cost_dims *d); /* of vt_target_merits */
-
-#endif

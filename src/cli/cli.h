@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line: every command is a file cmd_*.c with one vt_command; parsing, help and suggestions come from its
  * argument table. Only this room prints or exits. */
-#ifndef VT_CLI_CLI_H
-#define VT_CLI_CLI_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -100,5 +99,3 @@ void vt_cli_say_assumed(const vt_model *m);
 /* Refuses an option that the command has not ("--" left out, a value behind = may follow): with what other tools call
  * so, else the nearest name. */
 vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *e);
-
-#endif

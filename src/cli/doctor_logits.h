@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine doctor --logits: which reading of a checkpoint gives the logits that its own program gave. */
-#ifndef VT_CLI_DOCTOR_LOGITS_H
-#define VT_CLI_DOCTOR_LOGITS_H
+#pragma once
 
 #include "cli/cli.h"
 
 /* VT_E_NUMERIC: none does. */
 vt_status vt_cli_doctor_logits(const vt_cli *c, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One evaluation several times, each into a folder below --out, and a table of them. once() is vitrine eval with the
  * options that it is given. */
-#ifndef VT_CLI_EVAL_MANY_H
-#define VT_CLI_EVAL_MANY_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -16,5 +15,3 @@ bool vt_eval_many_corruptions(const vt_cli *c);
 /* With --corruption NAME --severity S --out OUT/NAME-S; accuracies by corruption and severity with their means, and
  * OUT/corruptions.json and OUT/corruptions.csv. */
 vt_status vt_eval_corruptions(const vt_cli *c, vt_once_fn once, vt_err *e);
-
-#endif

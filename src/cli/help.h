@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What help prints, and the same as manual pages in mdoc(7). */
-#ifndef VT_CLI_HELP_H
-#define VT_CLI_HELP_H
+#pragma once
 
 #include <stdio.h>
 #include "cli/cli.h"
@@ -19,5 +18,3 @@ void vt_help_command(FILE *f, const vt_command *c);
 void vt_man_all(FILE *f);                          /* vitrine(1) */
 void vt_man_command(FILE *f, const vt_command *c); /* vitrine-NAME(1) */
 vt_status vt_man_recipe(FILE *f, vt_err *e);       /* vitrine-recipe(5): the keys of a recipe */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The figure of a training run, from its log. */
-#ifndef VT_CLI_PLOT_TRAINING_H
-#define VT_CLI_PLOT_TRAINING_H
+#pragma once
 
 #include "core/status.h"
 
@@ -9,5 +8,3 @@
  * and lr; epoch lines epoch_end, loss, clean_train, robust_train, clean_probe, robust_probe (shares). What a log does
  * not have is left out; a last line that was cut off is ignored. */
 vt_status vt_plot_training(const char *log_jsonl, const char *title, const char *out_svg, vt_err *e);
-
-#endif

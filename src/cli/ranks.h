@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The ranks of a command that several processes run together. The plain program is always alone (ranks.c); the one that
  * MPI=1 makes links src/mpi/ranks.c in its place. */
-#ifndef VT_CLI_RANKS_H
-#define VT_CLI_RANKS_H
+#pragma once
 
 #include "core/team.h"
 
@@ -12,5 +11,3 @@ bool vt_ranks_launched(void);
 vt_status vt_ranks_begin(vt_team **out, vt_err *e);
 /* After it: waits for the others. */
 void vt_ranks_end(vt_team *t);
-
-#endif

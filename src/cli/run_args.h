@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading the options that describe a run on images: shared by eval and what follows it. */
-#ifndef VT_CLI_RUN_ARGS_H
-#define VT_CLI_RUN_ARGS_H
+#pragma once
 
 #include "attacks/ball.h"
 #include "cli/cli.h"
@@ -39,5 +38,3 @@ json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
 /* DIR/run.json: the command line, and what depends on the machine and the moment, kept out of the deterministic files.
  * more: further keys, or NULL. */
 vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, const json_t *more, vt_err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens the folder of a finished run for a command, also those of versions that stored only the command line. */
-#ifndef VT_CLI_RUN_OPEN_H
-#define VT_CLI_RUN_OPEN_H
+#pragma once
 
 #include "cli/cli.h"
 #include "cli/run_args.h"
@@ -19,5 +18,3 @@ vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_
     {"split", "test|train|val", "which split", VT_OF_DATA}, VT_CLASS_ORDER_ARG,                                        \
     {"preprocess", "TEXT", "as in vitrine eval", VT_OF_DATA}, VT_ATTACK_AT_ARG, VT_RESTRICT_ARG
 // clang-format on
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a script asks of a command: --json (one document on standard output, and nothing else), --quiet (nothing but
  * what went wrong), --fail-under (an exit status). */
-#ifndef VT_CLI_SCRIPT_H
-#define VT_CLI_SCRIPT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -37,5 +36,3 @@ typedef struct vt_floor {
 vt_status vt_floor_parse(vt_floor *f, const vt_cli *c, bool attacked, vt_err *e);
 /* VT_E_RANGE when a share of right images lies below its floor: the counts decide, not their intervals. */
 vt_status vt_floor_check(const vt_floor *f, const vt_summary *s, vt_err *e);
-
-#endif

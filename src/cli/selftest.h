@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Running the self-test and writing what it found: shared by selftest and eval. */
-#ifndef VT_CLI_SELFTEST_H
-#define VT_CLI_SELFTEST_H
+#pragma once
 
 #include "cli/cli.h"
 #include "selftest/selftest.h"
@@ -10,5 +9,3 @@
  * what gradients are, nothing of what attacks find. */
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e);
-
-#endif

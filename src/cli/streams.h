@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Standard input, output and error of every command. */
-#ifndef VT_CLI_STREAMS_H
-#define VT_CLI_STREAMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,5 +24,3 @@ void vt_streams_style(FILE *f, vt_style style);
 void vt_streams_live(const char *text, bool last);
 /* From here on what is printed to standard output is dropped; returns the stream that is not. */
 FILE *vt_streams_mute(void);
-
-#endif

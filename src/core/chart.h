@@ -2,8 +2,7 @@
 /* Pictures as SVG: charts and bars inside an HTML page, which brings colours and sizes (eval/report/page.css), and
  * figures, which are files of their own. No library, no script; the same numbers give the same bytes. Nothing is told
  * apart by colour alone. */
-#ifndef VT_CORE_CHART_H
-#define VT_CORE_CHART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ typedef void vt_figure_draw(vt_figure *f, const void *data);
 vt_status vt_figure_text(char **svg, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);
 /* The same into a file, which appears complete or not at all. */
 vt_status vt_figure_save(const char *path, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Another program, behind a socket: a command that is started here, and that ends with this process however that ends;
  * or one that listens on this machine already. Everything that waits looks at the interrupt flag ten times a second. */
-#ifndef VT_CORE_CHILD_H
-#define VT_CORE_CHILD_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ vt_status vt_shared_make(int *fd, void **at, size_t bytes, vt_err *e);
 /* The other side's: maps what came as fd, if it is sealed so and has exactly so many bytes; NULL: it is not. */
 void *vt_shared_map(int fd, size_t bytes);
 void vt_shared_close(void *at, size_t bytes); /* accepts NULL */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a user chose: pairs of a name and a text, from a command line's options or from the fields of a file. The
  * texts belong to the caller and must outlive the list. */
-#ifndef VT_CORE_CHOICES_H
-#define VT_CORE_CHOICES_H
+#pragma once
 
 #include <stdbool.h>
 #include "core/status.h"
@@ -45,5 +44,3 @@ bool vt_choose(vt_choices *c, const char *name, const char *value);
 /* A value as a whole number within [min, max], or `absent`. */
 vt_status vt_chosen_int(const vt_choices *c, const char *name, long long min, long long max, long long absent,
                         long long *out, vt_err *e);
-
-#endif

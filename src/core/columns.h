@@ -2,8 +2,7 @@
 /* Tables of text. A column is as wide as its longest cell. If the table is wider than allowed, whole columns are
  * dropped, those of the largest rank first; what then is still too wide comes in parts, one below the other, each with
  * the first column. */
-#ifndef VT_CORE_COLUMNS_H
-#define VT_CORE_COLUMNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,5 +44,3 @@ void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) _
 void vt_columns_cells(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory for it, says so in place. */
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look);
-
-#endif

@@ -6,8 +6,7 @@
  * needs a lock.
  *
  * A pool of one fiber takes no stack: its item runs on the caller's, and is answered at once. */
-#ifndef VT_CORE_FIBERS_H
-#define VT_CORE_FIBERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ vt_status vt_fiber_run(vt_fiber_pool *l, const vt_fiber_job *j, vt_err *e);
 void vt_fiber_sleep(vt_fiber_pool *l);
 /* In serve: the fiber's answer is there. */
 void vt_fiber_wake(vt_fiber_pool *l, int slot);
-
-#endif

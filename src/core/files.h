@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Files: paths, files read whole, and files that appear complete or not at all. */
-#ifndef VT_CORE_FILES_H
-#define VT_CORE_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -96,5 +95,3 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 vt_status vt_file_place(const char *path, vt_err *e);
 /* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. Only for who has locked dir. */
 void vt_file_tidy(const char *dir, int levels);
-
-#endif

@@ -3,8 +3,7 @@
  * of the kernels behind it. Row-major. Single precision goes to oneDNN, OpenBLAS or core/small by shape alone, double
  * to OpenBLAS.
  */
-#ifndef VT_CORE_GEMM_H
-#define VT_CORE_GEMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ const char *vt_cpu_isa(void);
 /* OpenBLAS releases older than the CPU fall back to SSE kernels, three to four times slower. Returns the
  * OPENBLAS_CORETYPE that fits this CPU when the kernel in use is of a lower instruction set, else NULL. */
 const char *vt_blas_better_kernel(void);
-
-#endif

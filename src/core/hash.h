@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* SHA-256 (libcrypto), incremental and whole-file. */
-#ifndef VT_CORE_HASH_H
-#define VT_CORE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include "core/status.h"
@@ -15,5 +14,3 @@ void vt_sha_hex(const void *data, size_t bytes, char hex[65]);
 /* Base64 (RFC 4648) of the bytes into out [4 * ceil(bytes / 3) + 1]; returns its length. */
 size_t vt_base64(char *out, const void *data, size_t bytes);
 vt_status vt_sha_file(const char *path, char hex[65], vt_err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * take is added up first, and one that asks for more than any file of ours or of the Hub does is not parsed. Writing:
  * jansson gives a number 17 digits, 0.1 too; here it has the fewest of 15, 16 and 17 that read back as the same
  * double. */
-#ifndef VT_CORE_JSON_H
-#define VT_CORE_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -42,5 +41,3 @@ vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e);
 /* What hashes are taken of: every number with 17 digits whatever the library's version does, since hashes of earlier
  * runs were. */
 char *vt_json_hashed(const json_t *o, size_t flags);
-
-#endif

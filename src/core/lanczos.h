@@ -2,8 +2,7 @@
 /* The largest eigenvalues of a symmetric operator that is known only by its products: Lanczos with full
  * reorthogonalisation (Golub and Van Loan, ch. 10), and Hutchinson's estimate of the trace. Made for Hessians, but
  * any y = A x in double will do. */
-#ifndef VT_CORE_LANCZOS_H
-#define VT_CORE_LANCZOS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ typedef struct vt_relative {
     double *scratch;
 } vt_relative;
 vt_symmetric vt_relative_operator(vt_relative *r); /* borrows r */
-
-#endif

@@ -2,8 +2,7 @@
 /* Text from files and users (names, notes, ids of a foreign ledger or manifest) written into HTML, LaTeX, Markdown
  * and CSV: it reads as it stands there, and contains nothing that those formats, a terminal or a spreadsheet would
  * obey. Control characters become '?'. */
-#ifndef VT_CORE_MARKUP_H
-#define VT_CORE_MARKUP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -19,5 +18,3 @@ void vt_md(FILE *f, const char *text);
 void vt_md_code(FILE *f, const char *text);
 /* A field of RFC 4180, in quotes where it needs them; what a spreadsheet would take for a formula has a ' before it. */
 void vt_csv(FILE *f, const char *text);
-
-#endif

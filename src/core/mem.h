@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory: checked products, aligned blocks, and an arena for "plan, then run": sizes are added up from shapes
  * first, one block is taken at open, and the hot path only hands out pieces of it. */
-#ifndef VT_CORE_MEM_H
-#define VT_CORE_MEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ typedef struct vt_arena {
     size_t used, size, longest; /* longest: items of the longest piece */
 } vt_arena;
 void *vt_arena_take(vt_arena *a, size_t count, size_t item);
-
-#endif

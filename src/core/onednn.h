@@ -2,8 +2,7 @@
 /* Products by oneDNN: of floats, and of bfloat16 numbers into floats where the processor multiplies those. At the few
  * hundred rows of one image's tokens its kernels run 20 to 40 % faster than OpenBLAS's, which pack the weights again
  * at every call. Only core/gemm.c and core/products.c use it. */
-#ifndef VT_CORE_ONEDNN_H
-#define VT_CORE_ONEDNN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ const char *vt_onednn_bf16(void);                /* "AMX", "AVX512-BF16"; NULL: 
  * the same on every thread, and products of other rows read it too. */
 size_t vt_onednn_packed_bytes(int rows, int k, int n);
 bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, bool transposed);
-
-#endif

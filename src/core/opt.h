@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Options as tables: one vt_opt row gives parsing of "key=value", default, range check, help and the canonical text
  * that stands in every report. Also the parsers of numbers that the command line shares, and nearest-name search. */
-#ifndef VT_CORE_OPT_H
-#define VT_CORE_OPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *ou
 int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);
 /* Canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */
 int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size);
-
-#endif

@@ -4,8 +4,7 @@
  * the rounded products: oneDNN's on processors that multiply bfloat16, and anywhere the float32 product of inputs
  * that were rounded. They are the same numbers up to the order of sums (and subnormals, which processors take for 0).
  */
-#ifndef VT_CORE_PRODUCTS_H
-#define VT_CORE_PRODUCTS_H
+#pragma once
 
 #include <stdint.h>
 #include "core/gemm.h"
@@ -55,6 +54,4 @@ const char *vt_bf16_hardware(void);
 #define VT_GEMM(by, ...) ((void)(by), vt_gemm_f64(__VA_ARGS__))
 #else
 #define VT_GEMM(by, ...) vt_product_f32((by), __VA_ARGS__)
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A live line of progress on a terminal, one line every 30 s elsewhere. The library computes the text; the caller gives
  * the stream (NULL: silent). Thread-safe through the caller's lock. */
-#ifndef VT_CORE_PROGRESS_H
-#define VT_CORE_PROGRESS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ void vt_progress_end(vt_progress *p, const char *note);
 
 /* VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */
 vt_status vt_check_interrupt(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers as a function of a key, not a stream (Philox4x32-10; Salmon et al. 2011): the value depends on
  * (seed, purpose, image, run, step) and the position alone, never on threads, batches or order. */
-#ifndef VT_CORE_RAND_H
-#define VT_CORE_RAND_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ float vt_rng_uniform(const vt_rng *r, uint64_t i);
 void vt_rng_uniforms(const vt_rng *r, float *out, size_t n);
 /* Standard normals (Box-Muller in double). */
 void vt_rng_normals(const vt_rng *r, float *out, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The number type of nn/ and models/: these files are compiled twice into the same binary, once with real = float
  * and once, with VT_DOUBLE defined, with real = double. VT_R(name) gives each copy its own symbol. */
-#ifndef VT_CORE_REAL_H
-#define VT_CORE_REAL_H
+#pragma once
 
 #ifdef VT_DOUBLE
 typedef double real;
@@ -12,6 +11,4 @@ typedef double real;
 typedef float real;
 #define VT_R(name) name##_f32
 #define VT_REAL_BITS 32
-#endif
-
 #endif

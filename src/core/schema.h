@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON objects by a table: a row says a key, its type and range, and where its value stands in a struct. The same rows
  * read an object into the struct and write the struct as an object, in their order. */
-#ifndef VT_CORE_SCHEMA_H
-#define VT_CORE_SCHEMA_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ vt_status vt_keys_read(void *to, const json_t *o, const vt_key *keys, const char
 /* Adds the struct's values to o; texts of the struct become those of the object. What there is no memory for is
  * missing (vt_json_refused). */
 void vt_keys_write(json_t *o, void *from, const vt_key *keys);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How an image lies in memory: planes of rows, [channels, height, width]. */
-#ifndef VT_CORE_SHAPE_H
-#define VT_CORE_SHAPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ static inline size_t vt_shape_values(vt_shape s) { return (size_t)s.channels * v
 static inline bool vt_shape_same(vt_shape a, vt_shape b) {
     return a.channels == b.channels && a.height == b.height && a.width == b.width;
 }
-
-#endif

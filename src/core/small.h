@@ -2,8 +2,7 @@
 /* Products as small as those of one attention head (65 x 65 x 32), which libraries spend on preparing: kernels of our
  * own for processors with AVX2 or AVX-512, of floats and, where the processor multiplies it, of bfloat16. Only
  * core/gemm.c and core/products.c use them. */
-#ifndef VT_CORE_SMALL_H
-#define VT_CORE_SMALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ bool vt_small_avx2(bool ta, bool tb, int m, int n, int k, const float *a, int ld
 bool vt_small_avx512_here(void);
 bool vt_small_avx512(bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b, int ldb, bool add,
                      float *c, int ldc);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Statistics of counts: what a comparison of two evaluations may claim. Pure functions, no field knowledge. */
-#ifndef VT_CORE_STATS_H
-#define VT_CORE_STATS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ const char *vt_claim_name(vt_claim_verdict v); /* "held", "not", "undecided" */
  * were black, that is not refuted at level alpha: max { K : P(X <= black | K) >= alpha }, X hypergeometric. The exact
  * one-sided upper bound at confidence 1 - alpha. */
 int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, double alpha);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Status codes and error sentences. Library code never prints or exits: it returns a vt_status and, where a
  * vt_err is at hand, one sentence that names file, value and limit. Only src/cli prints it. */
-#ifndef VT_CORE_STATUS_H
-#define VT_CORE_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -58,5 +57,3 @@ int vt_exit_code(vt_status s);
         vt_status vt_try_status_ = (call);                                                                             \
         if (vt_try_status_ != VT_OK) return vt_try_status_;                                                            \
     } while (0)
-
-#endif

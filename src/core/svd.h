@@ -2,8 +2,7 @@
 /* Singular values, symmetric eigenvalues, positive definite systems: the only door to LAPACK. Exact (to rounding: an
  * error of a few units of 2^-53 times the largest one), for measuring; what a training step needs is a power iteration.
  * Allocates its own workspace. */
-#ifndef VT_CORE_SVD_H
-#define VT_CORE_SVD_H
+#pragma once
 
 #include "core/status.h"
 
@@ -23,5 +22,3 @@ vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *di
 /* Solves A x = b for a symmetric positive definite A [n, n] (row-major; its lower triangle counts; overwritten): x [n]
  * holds b and receives the solution. VT_E_NUMERIC: A is not positive definite. */
 vt_status vt_solve_positive(double *x, double *a, int n, vt_err *e);
-
-#endif

@@ -7,8 +7,7 @@
  * them must not leave the others waiting: so whatever they do together begins with vt_team_agree, behind which bytes
  * move and nothing can fail. A rank that gives up goes straight to vt_team_leave, which is the others' next agreement.
  */
-#ifndef VT_CORE_TEAM_H
-#define VT_CORE_TEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, cons
  * the number was before. Agrees. */
 vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e);
 int64_t vt_team_add(vt_team *t, size_t i, int64_t by);
-
-#endif

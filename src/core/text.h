@@ -2,8 +2,7 @@
 /* Text that comes from files, made safe to show: a terminal obeys control characters, also those of C1 (U+0080 to
  * U+009F), whether as UTF-8 or as single bytes, and marks of direction (U+061C, U+200E, U+200F, U+202A to U+202E,
  * U+2066 to U+2069), by which a name is shown backwards. All are called control characters here. */
-#ifndef VT_CORE_TEXT_H
-#define VT_CORE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool vt_text_is_plain(const char *text);
 
 /* Puts an item at the end of a list, after `sep` if it is not the first, cut to fit. */
 __attribute__((format(printf, 4, 5))) void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Text that is put together by writing to a stream in memory. */
-#ifndef VT_CORE_TEXT_STREAM_H
-#define VT_CORE_TEXT_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,5 +21,3 @@ char *vt_text_stream_close(vt_text_stream *w); /* the text, w->n bytes and a 0 b
  * sentence. */
 vt_status vt_text_of(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
                      vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The one place that starts threads: a loop over independent items (images), each on one thread, BLAS on one thread.
  * No barriers inside; threads take the next item when they are free. */
-#ifndef VT_CORE_THREADS_H
-#define VT_CORE_THREADS_H
+#pragma once
 
 #include <stddef.h>
 #include "core/status.h"
@@ -26,5 +25,3 @@ vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e
  * time, in the order of items. A sum formed in commit has the same bits for any number of threads. */
 typedef void (*vt_commit_fn)(void *ctx, int thread, size_t item);
 vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_fn commit, void *ctx, vt_err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The version of this program, and what stands for its build in ledgers. */
-#ifndef VT_CORE_VERSION_H
-#define VT_CORE_VERSION_H
+#pragma once
 
 #define VT_VERSION "0.1.0"
 #define VT_VERSION_DATE "November 24, 2026" /* of its manual pages */
@@ -10,6 +9,4 @@
 #define VT_COMPILER "compiler " __VERSION__ " " VT_LEVEL
 #else
 #define VT_COMPILER "compiler " __VERSION__
-#endif
-
 #endif

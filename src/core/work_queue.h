@@ -2,8 +2,7 @@
 /* Items 0 to n - 1, handed out once each to the threads of a process and to the ranks of a team, in ranges that shrink
  * towards the end, so that nobody is left with many while others wait ("guided self-scheduling": Polychronopoulos and
  * Kuck, 1987). A process alone takes one range. Which item goes where changes no result. */
-#ifndef VT_CORE_WORK_QUEUE_H
-#define VT_CORE_WORK_QUEUE_H
+#pragma once
 
 #include <pthread.h>
 #include "core/team.h"
@@ -31,5 +30,3 @@ void vt_work_queue_stop(vt_work_queue *d);
 
 /* Range number k of n items for so many takers: [*at, *end); false: there is none. */
 bool vt_work_queue_range(size_t n, int takers, int64_t k, size_t *at, size_t *end);
-
-#endif

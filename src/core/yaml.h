@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* YAML as vitrine's own files use it: one document of mappings, sequences and scalars; anchors, aliases and tags are
  * refused, and so is what is larger than a megabyte. Every refusal names file and line. */
-#ifndef VT_CORE_YAML_H
-#define VT_CORE_YAML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const cha
 void vt_yaml_free(vt_yaml_node *root); /* accepts NULL */
 /* The child of a map; NULL: none. */
 const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Options of the command that the library takes too, and others that several commands share: rows of their tables. An
  * option stands in one row; help, manual pages, completion and the library's list of names are made from it. */
-#ifndef VT_EVAL_ARGS_H
-#define VT_EVAL_ARGS_H
+#pragma once
 
 #include "core/choices.h"
 
@@ -107,5 +106,3 @@
     {"max-steps", "N", "stop, resumable, after N steps", VT_OF_RUN},                                                   \
     VT_THREADS_ARG, VT_MODEL_ARGS
 // clang-format on
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What computing takes: forwards and gradients of a model on this machine, measured; an evaluation at most, before it
  * begins; and, while it runs, the time that is left. Estimates change no result. */
-#ifndef VT_EVAL_COST_H
-#define VT_EVAL_COST_H
+#pragma once
 
 #include <stdio.h>
 #include "eval/options.h"
@@ -46,5 +45,3 @@ void vt_eta_stage(vt_eta *o, int entry, int stage);
 /* One more image, which took so many passes. `done` of `total` images of the stage have a line, `robust` of them stand;
  * returns the seconds that the run will still take. */
 double vt_eta_image(vt_eta *o, int64_t forwards, int64_t gradients, size_t done, size_t total, size_t robust);
-
-#endif

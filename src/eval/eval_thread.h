@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What one thread attacks with: as many workers as images are attacked at a time, and the pool in which they wait for
  * the model together. */
-#ifndef VT_EVAL_EVAL_THREAD_H
-#define VT_EVAL_EVAL_THREAD_H
+#pragma once
 
 #include "eval/options.h"
 
@@ -27,5 +26,3 @@ typedef struct vt_eval_thread {
 /* For the evaluation v, which must outlive it. What failed is closed by vt_eval_thread_close too. */
 vt_status vt_eval_thread_open(vt_eval_thread *c, const vt_eval_options *v, vt_err *e);
 void vt_eval_thread_close(vt_eval_thread *c); /* accepts a zeroed one */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An evaluation: clean predictions, then every attack stage by stage, images in parallel, each stage on the survivors
  * of the one before. Nothing an image yields depends on other images, on threads or on interruptions. */
-#ifndef VT_EVAL_EVALUATE_H
-#define VT_EVAL_EVALUATE_H
+#pragma once
 
 #include "eval/ledger.h"
 #include "eval/options.h"
@@ -13,5 +12,3 @@ vt_status vt_eval_header(vt_header **out, const vt_eval_options *v, vt_err *e);
  * finished lines are in the ledger. With ranks (v->place, l from vt_parts_open) rank 0's ledger has every line then;
  * the others' are not to be read. */
 vt_status vt_eval_run(const vt_eval_options *v, vt_ledger *l, vt_err *e);
-
-#endif

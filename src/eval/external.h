@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Adversarial images that another tool made, judged as ours are: norms in double on the float32 values, the box, and
  * the label by fresh forwards in float and in double. */
-#ifndef VT_EVAL_EXTERNAL_H
-#define VT_EVAL_EXTERNAL_H
+#pragma once
 
 #include <signal.h>
 #include <stdio.h>
@@ -58,5 +57,3 @@ double vt_external_allowance(const vt_external *f); /* on the norm */
 void vt_external_table(FILE *out, const vt_external *f, int64_t most);
 void vt_external_csv(FILE *out, const vt_external *f);
 json_t *vt_external_json(const vt_external *f); /* NULL: no memory */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run's header says: what was evaluated, and how. It is filled from an evaluation's options (header_fill.c) or
  * read from the first line of a ledger; the rows of header_keys.c are the JSON document of both. */
-#ifndef VT_EVAL_HEADER_H
-#define VT_EVAL_HEADER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -173,5 +172,3 @@ typedef struct vt_header_gap {
     const json_t *in_a, *in_b;
 } vt_header_gap;
 bool vt_header_gap_find(vt_header_gap *out, const vt_header *a, const vt_header *b, bool (*skip)(const char *key));
-
-#endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/gemm.h"
+#include "core/json.h"
 #include "core/products.h"
 #include "core/version.h"
 #include "eval/evaluate.h"
@@ -341,11 +342,13 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
 }
 
 vt_status vt_eval_header(vt_header **out, const vt_eval_options *v, vt_err *e) {
+    size_t before = vt_json_refused();
     texts *t = calloc(1, sizeof *t);
     vt_header *h = *out = calloc(1, sizeof *h);
     vt_status s = t && h ? fill_all(h, t, v, e) : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     vt_status finished = h ? vt_header_finish(h, s == VT_OK ? e : NULL) : s;
     if (s == VT_OK) s = finished;
+    if (s == VT_OK && vt_json_refused() != before) s = vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     if (s != VT_OK) vt_header_free(h), *out = NULL;
     free(t);
     return s;

@@ -6,8 +6,7 @@
  *
  * Every line ends in a checksum of the header and of what it says, its place in adv.bin (which the hash finds) apart.
  * It is of one line, not of those before it, because lines change their order. */
-#ifndef VT_EVAL_LEDGER_H
-#define VT_EVAL_LEDGER_H
+#pragma once
 
 #include <jansson.h>
 #include <pthread.h>
@@ -102,5 +101,3 @@ int vt_record_by_place(const void *a, const void *b);
 int vt_record_by_image(const void *a, const void *b);
 
 uint64_t vt_sha_prefix(const void *data, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One line of a ledger: a record as text, and back. */
-#ifndef VT_EVAL_LEDGER_LINE_H
-#define VT_EVAL_LEDGER_LINE_H
+#pragma once
 
 #include "eval/ledger.h"
 
@@ -12,5 +11,3 @@ int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r)
 bool vt_line_parse(vt_record *r, const json_t *o); /* false: it is no such line */
 /* Has it the checksum of what it says? Always so of a line without one in a ledger of format 1. */
 bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record *r);
-
-#endif

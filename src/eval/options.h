@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is asked of an evaluation, as values: read from choices (a command line's options, or those of a caller of the
  * library) or put together by a program. Sentences name the choices, `@eps`. */
-#ifndef VT_EVAL_OPTIONS_H
-#define VT_EVAL_OPTIONS_H
+#pragma once
 
 #include <signal.h>
 #include "attacks/attacker.h"
@@ -111,5 +110,3 @@ vt_status vt_threads_parse(const vt_choices *c, const vt_subject *s, int *thread
 /* The subject: s->data is open, `first` is an image of it. */
 vt_status vt_eval_options_subject(const vt_eval_options *v, vt_subject *s, const char *weights, int32_t first,
                                   vt_err *e);
-
-#endif

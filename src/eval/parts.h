@@ -3,8 +3,7 @@
  * same header; OUT may be one folder that all see, or one on each machine. Parts end in the run's ledger when the
  * evaluation does, and whoever goes on with the run (any number of ranks, or a process alone) first takes over those
  * that a killed one left. A line is there once, in whatever order and how often parts are taken over. */
-#ifndef VT_EVAL_PARTS_H
-#define VT_EVAL_PARTS_H
+#pragma once
 
 #include "core/team.h"
 #include "eval/ledger.h"
@@ -28,5 +27,3 @@ vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e);
 /* The lines that ranks have added to their ledgers since each had `from`, of all other ranks, malloc'ed. For the
  * evaluation to know which images stand; they are in nobody's file but their writer's. Agrees. */
 vt_status vt_parts_news(const vt_ledger *l, size_t from, vt_team *t, vt_record **out, size_t *n, vt_err *e);
-
-#endif

@@ -2,8 +2,7 @@
 /* From what was chosen (the texts of a command line's options, or of a run's folder) to model, data and input. The
  * order: data, then the model, whose side the first image may tell, then the input that both decide. Sentences name the
  * options. */
-#ifndef VT_EVAL_PREPARE_H
-#define VT_EVAL_PREPARE_H
+#pragma once
 
 #include "core/choices.h"
 #include "io/dataset.h"
@@ -41,5 +40,3 @@ vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_
 /* attack-at alone, without a data set: native (a file, an option or `side` must say the side; 0: unknown), model, or
  * absent. */
 vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_err *e);
-
-#endif

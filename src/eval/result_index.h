@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which image has which line of a ledger, and which images a stage takes: rules that the evaluation follows and that
  * reports read again, so that both agree on what is still to be done. A pure function of header and lines. */
-#ifndef VT_EVAL_RESULT_INDEX_H
-#define VT_EVAL_RESULT_INDEX_H
+#pragma once
 
 #include "attacks/attack.h"
 #include "eval/ledger.h"
@@ -70,5 +69,3 @@ bool vt_in_share(uint64_t seed, int32_t image, double share);
 
 /* Where an image stands among n of ascending numbers; SIZE_MAX: nowhere. */
 size_t vt_image_place(const int32_t *images, size_t n, int32_t image);
-
-#endif

@@ -3,8 +3,7 @@
  * exports it. run.json says where they are and with which choices they were read; the ledger's hashes say whether they
  * are the same.
  */
-#ifndef VT_EVAL_RUN_FOLDER_H
-#define VT_EVAL_RUN_FOLDER_H
+#pragma once
 
 #include <jansson.h>
 #include "eval/ledger.h"
@@ -43,5 +42,3 @@ vt_status vt_run_has_tensors(const char *dir, vt_err *e);
 /* How a person calls a checkpoint: the path without folders and suffix; of "cifar10-at/model.safetensors" the folder.
  */
 void vt_model_nickname(const char *path, char out[100]);
-
-#endif

@@ -2,8 +2,7 @@
 /* What is judged: a network, the wrap around it, the data it is judged on, the input that both agreed on, and another
  * checkpoint whose gradients may be followed. Opened once, read by all threads; every room that looks at it gets a
  * classifier of its own. */
-#ifndef VT_EVAL_SUBJECT_H
-#define VT_EVAL_SUBJECT_H
+#pragma once
 
 #include "core/choices.h"
 #include "eval/prepare.h"
@@ -79,5 +78,3 @@ size_t vt_subject_pixels(const vt_subject *s);  /* floats of one */
 /* x [pixels] (NULL: not wanted) and label of an image, as every attack sees it. */
 vt_status vt_subject_image(const vt_subject *s, int64_t image, float *x, int *label, vt_err *e);
 void vt_subject_close(vt_subject *s); /* accepts a zeroed one */
-
-#endif

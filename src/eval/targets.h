@@ -2,8 +2,7 @@
 /* The class that each image is to be turned into (eval --targets): a file's, the least likely one by the clean logits
  * (Kurakin, Goodfellow and Bengio 2017, "Adversarial examples in the physical world", section 2.3), or one drawn. An
  * image counts as broken where the model takes it for that class, and for no other. */
-#ifndef VT_EVAL_TARGETS_H
-#define VT_EVAL_TARGETS_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ int vt_target_least(const float *z, int label, int classes);
 
 /* What the run's header says: {"by"} and of a file {"sha256"}. */
 json_t *vt_targets_json(const vt_targets *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread's tools to judge points that are stored already: a classifier, the clean image, a point. */
-#ifndef VT_EVAL_VERIFIER_H
-#define VT_EVAL_VERIFIER_H
+#pragma once
 
 #include "eval/subject.h"
 #include "eval/verify.h"
@@ -20,5 +19,3 @@ void vt_verifier_close(vt_verifier *j); /* accepts a zeroed one */
 
 /* j->x = an image of the data, as an evaluation sees it. */
 vt_status vt_verifier_image(vt_verifier *j, int64_t image, int *label, vt_err *e);
-
-#endif

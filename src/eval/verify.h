@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The judge. Shares nothing with the attacks: its own norms in double on the stored float32 values, without tolerance,
  * the box, and the label by fresh forwards in float and in double. */
-#ifndef VT_EVAL_VERIFY_H
-#define VT_EVAL_VERIFY_H
+#pragma once
 
 #include <stdbool.h>
 #include "attacks/patch.h"
@@ -73,5 +72,3 @@ bool vt_verdict_open(const vt_verdict *v);
 /* What the ledger calls vt_predict's verdict, not-finite where the logits are not, and the point of another one. */
 vt_record_status vt_clean_status(const vt_verdict *v, int label);
 vt_record_status vt_verdict_status(const vt_verdict *v);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a finished run again from its files: every clean prediction and every stored point, by the judge alone,
  * with nothing but weights and data. Everything that differs from the ledger is a finding, one sentence each. */
-#ifndef VT_EVAL_VERIFY_RUN_H
-#define VT_EVAL_VERIFY_RUN_H
+#pragma once
 
 #include <signal.h>
 #include "core/progress.h"
@@ -35,5 +34,3 @@ typedef struct vt_run_verifier {
 
 /* VT_E_USAGE when there is nothing to check: an unfinished run, a broken image without its tensor. */
 vt_status vt_verify_run(vt_run_verifier *r, vt_findings *found, vt_err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * adv_complete, torchattacks' adv_inputs), of a NumPy array or an archive of them, and the image numbers that may stand
  * beside it; or a folder of PNGs, in the order of the numbers in their names. Values are floats in [0,1] or bytes;
  * nothing is rounded or clipped. [1,N,C,H,W] and [N,1,C,H,W] are [N,C,H,W]. */
-#ifndef VT_IO_ADV_FILE_H
-#define VT_IO_ADV_FILE_H
+#pragma once
 
 #include "core/shape.h"
 #include "io/npy.h"
@@ -35,5 +34,3 @@ vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want,
                           const double std[3], vt_err *e);
 /* Point i as float32 [C,H,W]. */
 void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The classes of a data set: their names, and which output of the model each of them is: as asked for, by the names of
  * both, by ImageNet's wnids, else in the order in which the classes stand (vt_dataset_fit_head). */
-#ifndef VT_IO_CLASSES_H
-#define VT_IO_CLASSES_H
+#pragma once
 
 #include "io/dataset.h"
 
@@ -27,5 +26,3 @@ void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t siz
 vt_status vt_class_order(vt_dataset *d, vt_err *e);
 /* Is d->asked a file that names all of these? */
 vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A source is one
  * file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe. */
-#ifndef VT_IO_DATASET_H
-#define VT_IO_DATASET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ int vt_dataset_inside(const char *path, char *list, size_t size);
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a folder holds: sub-folders, which are splits, classes or several versions of one data set; and pictures. */
-#ifndef VT_IO_FOLDERS_H
-#define VT_IO_FOLDERS_H
+#pragma once
 
 #include "core/files.h"
 #include "io/dataset.h"
@@ -41,5 +40,3 @@ vt_status vt_corruptions_list(vt_folders *names, const char *path, vt_err *e);
 bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, snow"; false: it has none */
 /* Is d->corruption one of them, and the split test? The name is no path then. */
 vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
-
-#endif

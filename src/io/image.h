@@ -2,8 +2,7 @@
 /* Pictures: RGB, planar CHW (all red rows, then green, then blue), row-major; as bytes, or as the floats of a file that
  * holds floats, which are kept as they are. An image out of an array may have other channels; it is read, and never
  * resized, cropped or written. */
-#ifndef VT_IO_IMAGE_H
-#define VT_IO_IMAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *bytes, size_t n, co
 vt_status vt_jpeg_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
                          vt_err *e);
 vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
-
-#endif

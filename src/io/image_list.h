@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which images of a split: "A:B", "spread:N" (N of them, evenly over the classes, and in a class evenly over its
  * images), a file with one image a line (an index, or a path below the split), or a set that has a name. */
-#ifndef VT_IO_IMAGE_LIST_H
-#define VT_IO_IMAGE_LIST_H
+#pragma once
 
 #include "io/dataset.h"
 
@@ -28,5 +27,3 @@ vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dat
  * folders); else 0. In words, if they are not all: "these 12 images hold 2 of 10 classes". */
 int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *all);
 bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n, char *out, size_t size);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* NumPy's files: one array (.npy, versions 1 to 3) and zip archives of them (.npz). Format: numpy/lib/format.py. Arrays
  * are used in place; object arrays, which are pickles, are refused. */
-#ifndef VT_IO_NPY_H
-#define VT_IO_NPY_H
+#pragma once
 
 #include <stdbool.h>
 #include "io/safetensors.h"
@@ -33,5 +32,3 @@ void vt_npy_grey(vt_npy *a);
  * As vt_file_replace: all of the file or nothing. */
 vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e);
 vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e);
-
-#endif

@@ -2,8 +2,7 @@
 /* A reader of pickles that executes nothing: it knows the opcodes and names that a saved state dict needs
  * (torch/serialization.py, docs/formats.md), builds a tree of plain nodes and refuses everything else with its name and
  * byte offset. What training saves beside the weights (argparse's Namespace, ...) becomes opaque nodes. */
-#ifndef VT_IO_PICKLE_H
-#define VT_IO_PICKLE_H
+#pragma once
 
 #include "io/tensors.h"
 
@@ -125,5 +124,3 @@ vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n);
 vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name);
 vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args);
 vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id);
-
-#endif

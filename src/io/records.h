@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parsers of data set files, which the sources dataset_*.c share with the fuzz targets. */
-#ifndef VT_IO_RECORDS_H
-#define VT_IO_RECORDS_H
+#pragma once
 
 #include "io/npy.h"
 
@@ -39,5 +38,3 @@ typedef struct vt_idx {
 } vt_idx;
 /* VT_E_USAGE: another magic number, a size that no file has, bytes that lack or are too many. */
 vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic, const char *path, vt_err *e);
-
-#endif

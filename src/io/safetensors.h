@@ -2,8 +2,7 @@
 /* safetensors, strictly: header of at most 100,000,000 bytes, no duplicate names, holes, overlaps or trailing bytes,
  * every offset and product checked against the file's size (huggingface/safetensors, README, "Format"). The file is
  * memory-mapped; tensor data point into the mapping and live until vt_tensors_close. */
-#ifndef VT_IO_SAFETENSORS_H
-#define VT_IO_SAFETENSORS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
 /* Which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */
 const char *vt_tensors_seal(const vt_tensors *st);
-
-#endif

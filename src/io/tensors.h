@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The inside of vt_tensors, for the readers of src/io: they add what they have checked, then call vt_tensors_index. */
-#ifndef VT_IO_TENSORS_H
-#define VT_IO_TENSORS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -69,5 +68,3 @@ vt_status vt_tensors_read_zip(vt_tensors *st, const char *want, vt_err *e);
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e);
 /* Common prefixes, normalisation layers, bookkeeping tensors. */
 vt_status vt_tensors_strip_training(vt_tensors *st, vt_err *e);
-
-#endif

@@ -5,8 +5,7 @@
  *     bilinear | bicubic | ...     the filter (default bilinear, as torchvision's)
  *     crop:N                       CenterCrop(N)
  * for example "short:248,bicubic,crop:224" (timm's ViT), "squash:224,bilinear" (Hugging Face's ViT). */
-#ifndef VT_IO_TRANSFORM_H
-#define VT_IO_TRANSFORM_H
+#pragma once
 
 #include <stdbool.h>
 #include "io/image.h"
@@ -47,5 +46,3 @@ vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool
 
 /* In place; path: what errors name. */
 vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Weights of any kind of file, as one checked handle, vt_tensors (safetensors.h): tensors, texts, and notes on what was
  * found. docs/formats.md lists what is read, what is refused, and why. */
-#ifndef VT_IO_WEIGHTS_H
-#define VT_IO_WEIGHTS_H
+#pragma once
 
 #include "io/safetensors.h"
 
@@ -64,5 +63,3 @@ void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);
 /* What a file is that people often give in place of weights or images, by its first bytes, and what to do, to stand
  * after "is ": "an ONNX model: ..."; NULL: none that is known. */
 const char *vt_unsupported_file(const uint8_t *bytes, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Entries of a zip archive (libzip) in memory. What is stored plainly is handed out in place, what is deflated is
  * inflated once. */
-#ifndef VT_IO_ZIP_H
-#define VT_IO_ZIP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ const char *vt_zip_name(const vt_zip *z, int64_t i);
 int64_t vt_zip_find(const vt_zip *z, const char *name); /* -1: not there */
 /* The entry's content. Checksums are verified of deflated entries alone, as torch.load does for none. */
 vt_status vt_zip_entry(vt_zip *z, int64_t i, const uint8_t **bytes, size_t *n, vt_err *e);
-
-#endif

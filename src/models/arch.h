@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an architecture is, whatever the precision: a file arch_*.c. What it computes is another file, net/net_*.c
  * (models/net/session.h: vt_arch_ops), which a session finds by the same name. */
-#ifndef VT_MODELS_ARCH_H
-#define VT_MODELS_ARCH_H
+#pragma once
 
 #include "io/safetensors.h"
 #include "models/model.h"
@@ -41,5 +40,3 @@ typedef struct vt_arch {
 
 const vt_arch *const *vt_archs(int *n);
 const vt_arch *vt_arch_find(const char *name); /* NULL: unknown */
-
-#endif

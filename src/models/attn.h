@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an attention variant is, whatever the precision: its name and options, the first half of a file net/attn_*.c.
  * The second half is what it computes (models/net/attention.h: vt_attn_ops). */
-#ifndef VT_MODELS_ATTN_H
-#define VT_MODELS_ATTN_H
+#pragma once
 
 #include "core/opt.h"
 #include "models/config.h"
@@ -49,5 +48,3 @@ enum {
 
 /* Row stride of a [tq, t] matrix of probabilities or scores (rows padded to whole vectors). */
 static inline int vt_attn_ldp(int t) { return (t + 15) / 16 * 16; }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tensors of a transformer block: names, shapes, first values, and the slots in which the computation finds them
  * (models/net/block.h). Slots, not names, tie tensors to their use. */
-#ifndef VT_MODELS_BLOCK_LAYOUT_H
-#define VT_MODELS_BLOCK_LAYOUT_H
+#pragma once
 
 #include "models/attn.h"
 
@@ -59,5 +58,3 @@ void vt_block_add(const vt_block_layout *b, int slot, bool matrix, vt_init init,
 void vt_block_add_linear(const vt_block_layout *b, int slot, bool bias, const char *name, int64_t n, int64_t k);
 /* c->norm over the stream's width */
 void vt_block_add_norm(const vt_block_layout *b, int slot, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a network is, apart from its weights: everything that shapes are derived from, and what tensors cannot tell. */
-#ifndef VT_MODELS_CONFIG_H
-#define VT_MODELS_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -221,5 +220,3 @@ vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_in
 enum { VT_NORM_W, VT_NORM_B, VT_NORM_MEAN, VT_NORM_VAR, VT_NORM_SLOTS };
 void vt_param_add_norm(vt_param_list *l, int layer, int slot, vt_norm_kind kind, const char *name, int d);
 void vt_param_list_free(vt_param_list *l);
-
-#endif

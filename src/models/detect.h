@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What detection of an architecture (vt_arch's probe and detect) asks a state dict with canonical names. */
-#ifndef VT_MODELS_DETECT_H
-#define VT_MODELS_DETECT_H
+#pragma once
 
 #include "io/safetensors.h"
 #include "models/model.h"
@@ -33,5 +32,3 @@ void vt_detect_told(vt_source src, const vt_field *fields, size_t n);
 #define VT_DETECT_TOLD(src, ...)                                                                                       \
     vt_detect_told(src, (const vt_field[]){__VA_ARGS__}, sizeof((const vt_field[]){__VA_ARGS__}) / sizeof(vt_field))
 void vt_detect_told_norms(vt_source src, const vt_config *c);
-
-#endif

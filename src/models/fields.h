@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The values of a network's configuration in words: their keys, labels and texts. */
-#ifndef VT_MODELS_FIELDS_H
-#define VT_MODELS_FIELDS_H
+#pragma once
 
 #include "models/model.h"
 
@@ -12,5 +11,3 @@ const char *vt_field_label(vt_field f);
 void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size);
 /* Is it shown? Every value of all networks is; a form, where it differs from timm's ViT or a source names it. */
 bool vt_field_shown(const vt_model *m, vt_field f);
-
-#endif

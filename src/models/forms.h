@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The forms of a network as a table: one row makes a value of vt_config writable as key=value in presets, in metadata,
  * in --form and, by its key there, in config.json. Rows at their default are written nowhere. */
-#ifndef VT_MODELS_FORMS_H
-#define VT_MODELS_FORMS_H
+#pragma once
 
 #include "core/opt.h"
 #include "models/model.h"
@@ -35,5 +34,3 @@ bool vt_form_of_file(const vt_form *f);
 const char *vt_forms_of_file(const vt_config *c);
 /* All that are not at their default, "key=value key=value"; returns the length that snprintf would. */
 int vt_forms_text(const vt_config *c, char *buf, size_t size);
-
-#endif

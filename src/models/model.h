@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A loaded model: configuration, parameter table and float32 weights. Constant after load and shared by all threads;
  * what changes during a computation lives in a session (models/net/session.h). */
-#ifndef VT_MODELS_MODEL_H
-#define VT_MODELS_MODEL_H
+#pragma once
 
 #include "core/status.h"
 #include "models/config.h"
@@ -135,5 +134,3 @@ const vt_preset *vt_preset_find(const char *name);
 /* The same, with a sentence that suggests the nearest name. */
 vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e);
 void vt_preset_config(const vt_preset *p, vt_config *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the matrices that papers speak of live in an architecture's tensors: W_Q, W_K, W_V, W_O and the two of the MLP,
  * by block. Row-major [rows, cols] (out x in, as PyTorch stores them) within the block of all parameters. */
-#ifndef VT_MODELS_ROLES_H
-#define VT_MODELS_ROLES_H
+#pragma once
 
 #include <stdbool.h>
 #include "models/model.h"
@@ -27,5 +26,3 @@ bool vt_matrix_part(const vt_model *m, const char *tensor, int part, int parts, 
 /* For architectures: a block whose tensors have timm's ViT names behind prefix ("blocks.3."): qkv packed, or q (and k)
  * and v when the tensor has but two row blocks. */
 bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role role, vt_matrix *out);
-
-#endif

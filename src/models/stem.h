@@ -3,8 +3,7 @@
  * activation. XCiT's ends in tokens; the ConvStem of "Revisiting adversarial training for ImageNet" (Singh, Croce, Hein
  * 2023) takes the place of a ViT's patches: its tensors have the names of the authors' class ConvBlock at
  * patch_embed.proj, whose last, a 1 x 1 convolution to the width, is the ViT's embedding. */
-#ifndef VT_MODELS_STEM_H
-#define VT_MODELS_STEM_H
+#pragma once
 
 #include "io/safetensors.h"
 #include "models/config.h"
@@ -47,5 +46,3 @@ vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e);
 /* Are its tensors there; and what they tell: channels, patch, width. */
 bool vt_conv_stem_probe(const vt_tensors *st);
 vt_status vt_conv_stem_detect(const vt_tensors *st, vt_config *c, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Networks made from another one: with a new head, or cut off behind a block. Heads are the tensors whose names
  * begin with "head"; the features that they read are numbered one head after the other. */
-#ifndef VT_MODELS_SURGERY_H
-#define VT_MODELS_SURGERY_H
+#pragma once
 
 #include "models/model.h"
 
@@ -22,5 +21,3 @@ double vt_point_share(const vt_model *m, int point); /* what of a forward that t
  * shows one feature. */
 void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi);
 size_t vt_feature_count(const vt_model *m); /* what all heads read, one behind the other */
-
-#endif

@@ -2,8 +2,7 @@
 /* What Swin's description and computation share (Liu et al. 2021): the geometry of its stages, and the slots of its
  * tensors. config.dim, heads, hidden and attn_scale are the first stage's; the width and the MLP double from stage to
  * stage, the side halves. */
-#ifndef VT_MODELS_SWIN_H
-#define VT_MODELS_SWIN_H
+#pragma once
 
 #include "models/vit.h"
 
@@ -29,5 +28,3 @@ static inline int vt_swin_head_layer(const vt_config *c) { return c->depth + c->
 enum { VT_SWIN_MERGE_NORM, VT_SWIN_MERGE_W = VT_SWIN_MERGE_NORM + VT_NORM_SLOTS };
 /* Of a block: its relative position bias. */
 enum { VT_SLOT_BIAS_TABLE = VT_SLOT_OWN };
-
-#endif

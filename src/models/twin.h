@@ -2,8 +2,7 @@
 /* A twin of a network: a copy with slightly perturbed weights, so nearly the same function, but with gradients of
  * its own. An adversarial point that is found on the twin and breaks the original too was found without the
  * original's gradients. */
-#ifndef VT_MODELS_TWIN_H
-#define VT_MODELS_TWIN_H
+#pragma once
 
 #include "models/model.h"
 
@@ -14,5 +13,3 @@
  * VT_TWIN_SHARE, attention takes the usual 1/sqrt(width of a head) where it is more than four times sharper, and
  * nothing that stands around a classifier of m stands around the twin's. The same for every draw of one seed. */
 vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e);
-
-#endif

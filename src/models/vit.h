@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What descriptions and computations of a ViT, and of networks that begin or end like one, share: the slots of those
  * tensors, and what follows from the configuration alone. */
-#ifndef VT_MODELS_VIT_H
-#define VT_MODELS_VIT_H
+#pragma once
 
 #include "models/block_layout.h"
 #include "models/stem.h"
@@ -69,5 +68,3 @@ static inline int vt_readout_rows(const vt_config *c) {
 }
 /* Tokens of an image that the last block must deliver; 0: all. */
 static inline int vt_readout_tail(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? vt_readout_rows(c) : 0; }
-
-#endif

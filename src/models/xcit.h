@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What XCiT's description and computation share (El-Nouby et al. 2021, "XCiT: Cross-Covariance Image Transformers";
  * timm 0.9.16's xcit.py and cait.py): the stem's shape and the slots of its tensors. */
-#ifndef VT_MODELS_XCIT_H
-#define VT_MODELS_XCIT_H
+#pragma once
 
 #include "models/vit.h"
 
@@ -33,5 +32,3 @@ enum { VT_XCIT_PLACE = 64 }; /* channels of the encoding of a token's place */
 
 /* The last layer: final norm and head, a ViT's. */
 static inline int vt_xcit_last_layer(const vt_config *c) { return 1 + c->depth + c->class_blocks; }
-
-#endif

@@ -3,8 +3,7 @@
  * operations). All calls of MPI stand in src/mpi, and one mutex lets one thread at a time make them, so that
  * MPI_THREAD_SERIALIZED is enough. Whoever waits sleeps between two looks: on a machine whose processors are all at
  * work a spinning rank would take the time of one that computes. */
-#ifndef VT_MPI_TEAM_MPI_H
-#define VT_MPI_TEAM_MPI_H
+#pragma once
 
 #include "core/team.h"
 
@@ -14,5 +13,3 @@ bool vt_mpi_launched(void);
  * the process. */
 vt_status vt_mpi_open(vt_team **out, vt_err *e);
 void vt_mpi_close(vt_team *t); /* accepts NULL; the last thing that a process does */
-
-#endif

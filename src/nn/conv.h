@@ -2,8 +2,7 @@
 /* 3 x 3 convolutions with padding 1, as PyTorch's Conv2d computes them (cross-correlation), over maps whose channels
  * lie innermost: a map [h, w, c] is a matrix of h*w rows, which normalisations and linear maps take as it is. One map a
  * call. */
-#ifndef VT_NN_CONV_H
-#define VT_NN_CONV_H
+#pragma once
 
 #include <stddef.h>
 #include "nn/nn.h"
@@ -33,5 +32,3 @@ void VT_R(vt_conv_backward)(real *dx, real *col, const real *dy, const real *x, 
 void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_linear) l, int h, int wd);
 /* dx overwritten, or NULL; x NULL: dx alone. */
 void VT_R(vt_depthwise_backward)(real *dx, real *taps, const real *dy, const real *x, VT_R(vt_linear) l, int h, int wd);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The map is linear and separable, y = R X C^T for every channel, so a plan is two sparse matrices; forward-mode
  * derivatives are the forward itself. */
-#ifndef VT_NN_INTERPOLATE_H
-#define VT_NN_INTERPOLATE_H
+#pragma once
 
 #include <stdbool.h>
 #include "core/mem.h"
@@ -41,5 +40,3 @@ void VT_R(vt_interp_plan_offset)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind
 void VT_R(vt_interp_forward)(real *y, const VT_R(vt_interp) *p, const real *x, int channels);
 /* dx = the adjoint of dy; overwrites dx */
 void VT_R(vt_interp_backward)(real *dx, const VT_R(vt_interp) *p, const real *dy, int channels);
-
-#endif

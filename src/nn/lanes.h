@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Short rows, sixteen floats at a time, for the float copy of the kernels; the double copy keeps the plain loops. */
-#ifndef VT_NN_LANES_H
-#define VT_NN_LANES_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -163,5 +162,3 @@ static inline vt_lanes vt_lanes_exp(vt_lanes x) {
     VT_EACH_PART(k) x.part[k] = vt_part_exp(x.part[k]);
     return x;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Losses on one image's logits, all to be maximised by an attack, with exact gradients. */
-#ifndef VT_NN_LOSS_H
-#define VT_NN_LOSS_H
+#pragma once
 
 #include <stdbool.h>
 #include "core/real.h"
@@ -45,5 +44,3 @@ real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classe
 int VT_R(vt_argmax)(const real *z, int classes);
 /* max_{j != y} z_j - z_y */
 real VT_R(vt_margin)(const real *z, int y, int classes);
-
-#endif

@@ -3,8 +3,7 @@
  * inputs, parameters, dims. In backward functions input gradients (dx) overwrite, parameter gradients (in the handle
  * of the parameters) accumulate, and a NULL gradient is not computed. Matrices are row-major; m counts rows (tokens).
  * No function allocates. Every file here is compiled for float and for double (core/real.h). */
-#ifndef VT_NN_NN_H
-#define VT_NN_NN_H
+#pragma once
 
 #include <stddef.h>
 #include "core/products.h"
@@ -80,5 +79,3 @@ static inline real VT_R(vt_row_dot)(const real *a, const real *b, int n) {
     for (int l = 0; l < 16; l++) sum += lane[l];
     return sum;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums in many lanes, so that the compiler may vectorise them without the reordering licence of -ffast-math, and by
  * halves at the end of a row. */
-#ifndef VT_NN_SUMS_H
-#define VT_NN_SUMS_H
+#pragma once
 
 #include "core/real.h"
 
@@ -13,5 +12,3 @@ static inline real vt_sum_fold(real *lane) {
         for (int l = 0; l < w; l++) lane[l] += lane[l + w];
     return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Rows of a square grid of tokens in another order: the windows of Swin (Liu et al. 2021, 3.2), rolled and padded as
  * timm >= 0.9 does, and the 2 x 2 neighbours that patch merging joins. An order is a list `from`: out row i is in row
  * from[i], or zero where from[i] is -1. Every row of the grid is named once, so that the way back is a copy too. */
-#ifndef VT_NN_WINDOW_H
-#define VT_NN_WINDOW_H
+#pragma once
 
 #include "core/real.h"
 
@@ -32,5 +31,3 @@ void VT_R(vt_rows_put)(real *in, const real *out, const int *from, int images, i
 void VT_R(vt_window_bias)(real *bias, const real *table, int window, int heads, int ld);
 /* dtable accumulates. */
 void VT_R(vt_window_bias_backward)(real *dtable, const real *dbias, int window, int heads, int ld);
-
-#endif

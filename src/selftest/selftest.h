@@ -3,8 +3,7 @@
  * points and at the scale of the ball, what attacks of different kinds find on the same images, and the active test
  * (Zimmermann et al. 2022), in which an adversarial image is known to exist. Every check is an exact test of a stated
  * null hypothesis; Holm's correction over all of them bounds the chance of accusing a model whose gradients lead. */
-#ifndef VT_SELFTEST_SELFTEST_H
-#define VT_SELFTEST_SELFTEST_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -134,5 +133,3 @@ vt_status vt_selftest_print(FILE *f, const vt_selftest *t, vt_err *e);
  * none. VT_E_FORMAT: the file holds no verdict. */
 enum { VT_VERDICT_ROOM = 1000 };
 vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *e);
-
-#endif

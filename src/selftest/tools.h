@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The inside of the self-test: which images it looks at, the networks, oracles and buffers of one thread, its parts,
  * and how what they found is counted. */
-#ifndef VT_SELFTEST_TOOLS_H
-#define VT_SELFTEST_TOOLS_H
+#pragma once
 
 #include "attacks/attacker.h"
 #include "models/net/session.h"
@@ -206,5 +205,3 @@ void vt_count_wakeup(vt_selftest *t, const vt_wakeup *w, int points, const int32
 /* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few. */
 bool vt_count_square(vt_selftest *t, vt_standing *s);
 void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *images, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From a data set to the images and label distributions of a step, and which branches it drops. Every draw is a
  * function of (seed, epoch, image id) or (seed, step): order of calls, threads and interruptions change nothing. */
-#ifndef VT_TRAIN_AUGMENT_H
-#define VT_TRAIN_AUGMENT_H
+#pragma once
 
 #include <stdint.h>
 #include "core/rand.h"
@@ -64,5 +63,3 @@ vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rn
 /* With probability p a rectangle of 2 to 33 % of the picture and sides of 0.3 to 3.3 of each other is replaced by
  * uniform random pixels. */
 void vt_random_erase(float *x, int side, double p, const vt_rng *r);
-
-#endif

@@ -2,8 +2,7 @@
 /* The gradient of one step: images are loaded, augmented, mixed and attacked, and their gradients summed, in
  * micro-batches that threads and ranks share. The sum is formed in the order of micro-batches: the same bits for any
  * number of either. */
-#ifndef VT_TRAIN_BATCH_H
-#define VT_TRAIN_BATCH_H
+#pragma once
 
 #include "io/dataset.h"
 #include "train/augment.h"
@@ -60,5 +59,3 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
 const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void **params);
 /* Radius of the inner attack at a share of the training. */
 double vt_batch_eps(const vt_recipe *r, double share);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The attack inside adversarial training: an attack of src/attacks on one image at a time, on a thread of its own, with
  * the weights as they are. Nothing is judged and nothing ends early. */
-#ifndef VT_TRAIN_INNER_H
-#define VT_TRAIN_INNER_H
+#pragma once
 
 #include "attacks/attacker.h"
 #include "train/objective.h"
@@ -41,5 +40,3 @@ size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm);
  * epoch, step) key the draws; share: of the training done, for the maskings' ramp. */
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share, vt_err *e);
-
-#endif

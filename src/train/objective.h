@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What training minimises, as a function of one image's logits. An objective is a file objective_*.c, compiled for
  * float and for double. Its options are recipe keys below its own name ("trades.beta"). */
-#ifndef VT_TRAIN_OBJECTIVE_H
-#define VT_TRAIN_OBJECTIVE_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ static inline int VT_R(vt_views)(const VT_R(vt_objective_def) *o) {
 void VT_R(vt_micro_gradient)(real *grad, vt_step_sums *sums, VT_R(vt_session) *s, const VT_R(vt_objective_def) *o,
                              const void *params, const real *x, const float *target, int images, double scale,
                              real *dz);
-
-#endif

@@ -3,8 +3,7 @@
  * cut into pieces and the pieces done by several threads, or of whole matrices. Options are recipe keys below the
  * optimiser's name
  * ("sgd.momentum"). */
-#ifndef VT_TRAIN_OPTIM_H
-#define VT_TRAIN_OPTIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ typedef struct VT_R(vt_optim_def) {
 
 const VT_R(vt_optim_def) *const *VT_R(vt_optim_defs)(int *n);
 const VT_R(vt_optim_def) *VT_R(vt_optim_find)(const char *name); /* NULL: unknown */
-
-#endif

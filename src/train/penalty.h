@@ -2,8 +2,7 @@
 /* Penalties on weights (or on attention probabilities), added to the objective once per step. A penalty is a file
  * penalty_*.c, compiled for float and for double; its options are recipe keys below its name ("msvp.lambda"). Several
  * may be active at once. */
-#ifndef VT_TRAIN_PENALTY_H
-#define VT_TRAIN_PENALTY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ typedef struct VT_R(vt_penalty_def) {
 
 const VT_R(vt_penalty_def) *const *VT_R(vt_penalty_defs)(int *n);
 const VT_R(vt_penalty_def) *VT_R(vt_penalty_find)(const char *name); /* NULL: unknown */
-
-#endif

@@ -2,8 +2,7 @@
 /* A training recipe: YAML with a schema. Keys are flat ("epochs") or one level deep ("attack.eps"); the sections are
  * tables of core/opt, and every objective, optimiser and penalty brings a section under its own name. The resolved
  * recipe is text again, stands in the checkpoint's metadata, and reads back to the same text. */
-#ifndef VT_TRAIN_RECIPE_H
-#define VT_TRAIN_RECIPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor);
  * to 1. onecycle (Smith and Topin 2018, as torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to lr at
  * warmup, half a cosine down to min_lr at 1. */
 double vt_recipe_lr(const vt_recipe *r, double t);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the parts of the recipe share: its sections as tables of options, and setting one key. */
-#ifndef VT_TRAIN_RECIPE_KEYS_H
-#define VT_TRAIN_RECIPE_KEYS_H
+#pragma once
 
 #include "train/recipe.h"
 
@@ -47,5 +46,3 @@ const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o);
 /* Sets a full key; where ("file:3", "set") begins the sentence of a refusal. */
 vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e);
 vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e);
-
-#endif

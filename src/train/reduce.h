@@ -3,8 +3,7 @@
  * as one process forms, for any number of ranks (MPI_Allreduce promises no order). Micro-batch m is computed by rank
  * m mod size. Every rank sums one slice of the weights, which the others send it, and hands the sum round: each sends
  * and receives about as many bytes as its share of micro-batches has, and the gradient once more. */
-#ifndef VT_TRAIN_REDUCE_H
-#define VT_TRAIN_REDUCE_H
+#pragma once
 
 #include "core/team.h"
 
@@ -26,5 +25,3 @@ int vt_reduce_own(int rank, int size, int micros);
 void vt_reduce_put(vt_reduce *r, int own, const float *grad);
 /* grad [total] = the sum, on every rank. To be called behind an agreement. */
 void vt_reduce_sum(vt_reduce *r, float *grad);
-
-#endif

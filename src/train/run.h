@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A training run under way: what the loop (train.c), the files of a run (state.c) and the log (log.c) share. */
-#ifndef VT_TRAIN_RUN_H
-#define VT_TRAIN_RUN_H
+#pragma once
 
 #include <stdio.h>
 #include "train/batch.h"
@@ -82,5 +81,3 @@ vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double r
 vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e);
 /* On the disk. */
 vt_status vt_log_sync(vt_run *run, vt_err *e);
-
-#endif

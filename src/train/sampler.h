@@ -3,8 +3,7 @@
  * batch is left out; so does every further set (recipe.extra: generated images, say), with its share of each batch: its
  * images stand at the end of the batch. An epoch is as many images as the first set has (Gowal et al. 2021 and Wang et
  * al. 2023 count it so). */
-#ifndef VT_TRAIN_SAMPLER_H
-#define VT_TRAIN_SAMPLER_H
+#pragma once
 
 #include "core/choices.h"
 #include "io/dataset.h"
@@ -51,5 +50,3 @@ const vt_sampled *vt_sampler_set(const vt_sampler *s, int at);
 /* Of all its sets: data->hash, or the SHA-256 of the hashes, one a line, when there are several. */
 void vt_sampler_hash(char out[65], const vt_dataset *data, const vt_extra *x);
 size_t vt_sampler_bytes(int64_t images, const vt_extra *x);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Training: from a recipe, a model and a data set to a folder with checkpoints and a log. Results depend on the recipe,
  * the weights and the data alone: not on threads, nor on interruptions. */
-#ifndef VT_TRAIN_TRAIN_H
-#define VT_TRAIN_TRAIN_H
+#pragma once
 
 #include <signal.h>
 #include "core/team.h"
@@ -79,5 +78,3 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e);
 
 /* VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: the guard rails gave up. */
 vt_status vt_train_run(const vt_train *t, vt_err *e);
-
-#endif

@@ -2,8 +2,7 @@
 /* From the gradient of a step to new weights: norm, clipping, each tensor's optimiser, averaged weights. Elementwise
  * work is cut into pieces of fixed size, matrices of an optimiser of matrices stay whole, and threads share the pieces;
  * sums are formed in the order of pieces. */
-#ifndef VT_TRAIN_UPDATE_H
-#define VT_TRAIN_UPDATE_H
+#pragma once
 
 #include "models/model.h"
 #include "train/batch.h"
@@ -69,5 +68,3 @@ bool vt_awp_active(const vt_recipe *r, double share);
 /* After vt_batch_gradient, of the same step: replaces b->grad by the gradient at the perturbed weights; u's weights are
  * as before when it returns. b->sums stay those of the weights themselves. */
 vt_status vt_awp_gradient(vt_batch *b, vt_update *u, vt_err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A fixed set of images that training watches: clean and robust accuracy after every epoch. */
-#ifndef VT_TRAIN_VALIDATION_H
-#define VT_TRAIN_VALIDATION_H
+#pragma once
 
 #include "core/team.h"
 #include "io/dataset.h"
@@ -36,5 +35,3 @@ vt_status vt_validation_run(vt_validation *w, double *clean, double *robust, vt_
  * 5 %), by more than three standard errors of a share of that many images. */
 bool vt_validation_collapsed(double single, double single_before, double robust, double robust_best, int64_t images);
 size_t vt_validation_bytes(const vt_recipe *r, const vt_model *m, int threads);
-
-#endif

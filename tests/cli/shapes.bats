@@ -102,9 +102,9 @@ PY
     bad 2 "takes images of 1 x 7 x 5, must take 5 x 4 x 9" -- eval --oracle "$LINEAR 5x4x9" --data "$(data 5x4x9)" --eps 0.02 --attack transfer --surrogate-oracle "$LINEAR 1x7x5"
     bad 2 "size is 5 pixels, but the images" "4 x 9" -- eval --oracle "$LINEAR 5x4x9" --data "$(data 5x4x9)" --threat patch:size=5 --attack pgd
     bad 2 "tries what is done to red, green and blue" "5 x 4 x 9" -- doctor --oracle "$LINEAR 5x4x9" --data "$(data 5x4x9)"
-    bad 1 "\"height\" must be a whole number from 1 to 4096" -- eval --oracle "$LINEAR 1x0x5" --data "$(data 1x7x5)"
-    bad 1 "\"width\" must be a whole number from 1 to 4096" -- eval --oracle "$LINEAR 1x1x5000" --data "$(data 1x7x5)"
-    bad 1 "\"channels\" must be a whole number from 1 to 64" -- eval --oracle "$LINEAR 65x1x1" --data "$(data 1x7x5)"
+    bad 1 "height is 0, must be a whole number from 1 to 4096" -- eval --oracle "$LINEAR 1x0x5" --data "$(data 1x7x5)"
+    bad 1 "width is 5000, must be a whole number from 1 to 4096" -- eval --oracle "$LINEAR 1x1x5000" --data "$(data 1x7x5)"
+    bad 1 "channels is 65, must be a whole number from 1 to 64" -- eval --oracle "$LINEAR 65x1x1" --data "$(data 1x7x5)"
 }
 
 @test "MNIST's idx files are attacked as the same pictures in NumPy's files are" {

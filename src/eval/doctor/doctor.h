@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a checkpoint read as it was made? A fixed list of other readings is tried on the same labelled images, and each is
  * compared with the present one by McNemar's exact test of accuracy. */
-#ifndef VT_EVAL_DOCTOR_DOCTOR_H
-#define VT_EVAL_DOCTOR_DOCTOR_H
+#pragma once
 
 #include <signal.h>
 #include "core/progress.h"
@@ -110,5 +109,3 @@ vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e);
 size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);
 /* n of them drawn at random without replacement, in random order. */
 size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, uint64_t seed);
-
-#endif

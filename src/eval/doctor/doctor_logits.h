@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Is a checkpoint read as it was made? Logits that its own program gave for some images settle it: the reading that
  * gives the same ones, to rounding, is the true one. */
-#ifndef VT_EVAL_DOCTOR_DOCTOR_LOGITS_H
-#define VT_EVAL_DOCTOR_DOCTOR_LOGITS_H
+#pragma once
 
 #include "eval/doctor/doctor.h"
 
@@ -36,5 +35,3 @@ typedef struct vt_logits_match {
  * aspects, progress, interrupt. The model's input is s->shape. */
 vt_status vt_doctor_logits(vt_logits_match *out, vt_doctor *d, const vt_saved_logits *s, const vt_setting *present,
                            vt_err *e);
-
-#endif

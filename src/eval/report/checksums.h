@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* SHA256SUMS: what the files of a finished run were when it ended, in the form that `sha256sum -c` reads; and run.json,
  * which differs from machine to machine and so carries its own hash. A byte changed later is noticed by either. */
-#ifndef VT_EVAL_REPORT_CHECKSUMS_H
-#define VT_EVAL_REPORT_CHECKSUMS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -21,5 +20,3 @@ void vt_checksums_list(FILE *f, const char *dir);
 
 /* o as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place. */
 vt_status vt_checksums_json(json_t *o, FILE *f, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Two evaluations of the same images, paired: clean predictions and every attack that both ran; or two curves: clean
  * predictions, every eps at which one of them was confirmed, and the minimum norms. */
-#ifndef VT_EVAL_REPORT_COMPARE_H
-#define VT_EVAL_REPORT_COMPARE_H
+#pragma once
 
 #include <stdio.h>
 #include "eval/ledger.h"
@@ -57,5 +56,3 @@ vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a,
 
 /* Holm's correction over all rows of a comparison, and the verdicts on "B is better" at level alpha. */
 void vt_compare_adjust(vt_pair *rows, int n, double alpha);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Accuracy over eps: per image the smallest norm at which any attack broke it, from a ledger of minimum-norm attacks
  * and of attacks at chosen eps. A pure function of the ledger, whose norms are the judge's (verify.h). */
-#ifndef VT_EVAL_REPORT_CURVE_H
-#define VT_EVAL_REPORT_CURVE_H
+#pragma once
 
 #include <stdio.h>
 #include "attacks/ball.h"
@@ -58,5 +57,3 @@ double vt_curve_median(const vt_curve *c, int k);
 /* curve.csv (a line for each point) and curve.json (the points and every image's norms) into dir. */
 json_t *vt_curve_json(const vt_curve *c); /* what is in curve.json; NULL: no memory */
 vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A run's adversarial images in the form in which others load them and leaderboards accept them: one point for every
  * evaluated image in the order of their numbers, float32 in [0,1], the clean image where nothing broke it. */
-#ifndef VT_EVAL_REPORT_EXPORT_H
-#define VT_EVAL_REPORT_EXPORT_H
+#pragma once
 
 #include "attacks/scoring.h"
 #include "eval/ledger.h"
@@ -41,5 +40,3 @@ typedef struct vt_export_format {
     vt_status (*write)(const vt_export *x, const char *path, vt_err *e);
 } vt_export_format;
 const vt_export_format *vt_export_find(const char *name); /* NULL: not there */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What all HTML pages share: head and style, light and dark, for screens from a phone to a wide monitor. Pages hold
  * no script and load nothing from a network; they are well-formed XML too, so that any parser can check them. */
-#ifndef VT_EVAL_REPORT_PAGE_H
-#define VT_EVAL_REPORT_PAGE_H
+#pragma once
 
 #include <stdio.h>
 #include "core/status.h"
@@ -19,5 +18,3 @@ void vt_page_blocks(FILE *f, const char *name, int width);
 void vt_page_paragraph(FILE *f, const char *kind, const char *text);
 /* The picture as a data URI of a PNG, for an attribute. */
 vt_status vt_page_picture(FILE *f, const vt_image *im, vt_err *e);
-
-#endif

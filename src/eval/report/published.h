@@ -2,8 +2,7 @@
 /* Papers whose released evaluators can be run beside corrected ones (`vitrine eval --as-published PAPER`): which
  * attacks a row of the paper's tables is, as published and corrected, and the table of both, a pure function of the
  * ledger. */
-#ifndef VT_EVAL_REPORT_PUBLISHED_H
-#define VT_EVAL_REPORT_PUBLISHED_H
+#pragma once
 
 #include "attacks/ball.h"
 #include "eval/report/summary.h"
@@ -40,5 +39,3 @@ typedef struct vt_published_pair {
 bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out);
 /* "specformer: Hu et al. ..."; NULL: a run without --as-published. */
 const char *vt_published_title(const vt_summary *s, char *text, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A run as one HTML page for people (eval/report/page.h): the model's name, threat and data first. */
-#ifndef VT_EVAL_REPORT_SHOW_H
-#define VT_EVAL_REPORT_SHOW_H
+#pragma once
 
 #include "core/chart.h"
 #include "eval/ledger.h"
@@ -24,5 +23,3 @@ vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e);
 
 /* show_grid.c: the grid of clean, adversarial and magnified difference images. */
 vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a run found, as numbers for reports: a pure function of its ledger. */
-#ifndef VT_EVAL_REPORT_SUMMARY_H
-#define VT_EVAL_REPORT_SUMMARY_H
+#pragma once
 
 #include "attacks/scoring.h"
 #include "core/columns.h"
@@ -104,5 +103,3 @@ const char *vt_entry_claim(const vt_entry_summary *en);
  * unbroken; else the sentence names the first image that is not, the attack and the distance of its point, and the
  * numbers of the others. */
 vt_status vt_expect_robust(const vt_ledger *l, vt_err *e);
-
-#endif

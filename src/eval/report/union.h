@@ -2,8 +2,7 @@
 /* The union of threats: of several runs of one model on the same images, each under a threat of its own, the images
  * that stand in all of them (Maini, Wong and Kolter 2020, "Adversarial Robustness Against the Union of Multiple
  * Perturbation Models", section 3; Tramer and Boneh 2019 call an attacker who chooses per image the max adversary). */
-#ifndef VT_EVAL_REPORT_UNION_H
-#define VT_EVAL_REPORT_UNION_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -30,5 +29,3 @@ typedef struct vt_union {
 vt_status vt_union_make(vt_union *u, vt_err *e);
 json_t *vt_union_json(const vt_union *u); /* NULL: no memory */
 void vt_union_md(FILE *f, const void *u); /* for vt_text_of and files: a table */
-
-#endif

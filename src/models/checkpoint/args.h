@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Do timm's training arguments in a checkpoint agree with what was taken from elsewhere in it or beside it? */
-#ifndef VT_MODELS_CHECKPOINT_ARGS_H
-#define VT_MODELS_CHECKPOINT_ARGS_H
+#pragma once
 
 #include "models/checkpoint/doubt.h"
 #include "models/checkpoint/hub.h"
@@ -9,5 +8,3 @@
 /* VT_E_USAGE: two files, or two parts of one, differ in heads, mean, std or a form, and no option said which is true.
  */
 vt_status vt_args_agree(const vt_hub *h, const vt_config *c, const vt_told *t, const char *weights, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The values of a network's configuration that nobody told: what was assumed and what is left open, in words and as
  * options. models/checkpoint/resolve marks them; code that shows results asks here first (cli/known). */
-#ifndef VT_MODELS_CHECKPOINT_DOUBT_H
-#define VT_MODELS_CHECKPOINT_DOUBT_H
+#pragma once
 
 #include "models/checkpoint/names.h"
 #include "models/fields.h"
@@ -46,5 +45,3 @@ bool vt_model_part_text(const vt_model *m, char *buf, size_t size);
 /* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.
  */
 int vt_model_doubts(const vt_model *m, char *text, size_t size);
-
-#endif

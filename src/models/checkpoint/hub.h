@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What timm and Hugging Face write beside a checkpoint, config.json and preprocessor_config.json, and what timm's
  * train.py writes into one: its arguments. */
-#ifndef VT_MODELS_CHECKPOINT_HUB_H
-#define VT_MODELS_CHECKPOINT_HUB_H
+#pragma once
 
 #include <jansson.h>
 #include "models/config.h"
@@ -50,5 +49,3 @@ const char *vt_hub_act(const char *name);
 vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **out, vt_err *e);
 /* A sentence if config.json, or the arguments, contradict what the tensors say (`weights` names them). */
 vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights, vt_err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * arch_*.c use them. A file names_*.c recognises a state dict and gives the lines of a map (models/checkpoint/rename.h)
  * that rewrite it; files maps/X.map do the same without code, for the models of one lab, and --names for a user's own.
  */
-#ifndef VT_MODELS_CHECKPOINT_NAMES_H
-#define VT_MODELS_CHECKPOINT_NAMES_H
+#pragma once
 
 #include "models/checkpoint/rename.h"
 #include "models/model.h"
@@ -62,5 +61,3 @@ vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, v
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);
 void vt_names_close(vt_names *n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Patterns of tensor names: letters stand for themselves, * for any characters (also none), {i} for a whole number,
  * {2i+1} for one of that form. */
-#ifndef VT_MODELS_CHECKPOINT_PATTERN_H
-#define VT_MODELS_CHECKPOINT_PATTERN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool vt_pattern_match(const char *pattern, const char *name, vt_binding *b);
 /* The name that a pattern makes of it; false: too long, a negative number, or a letter
  * or star that stands for nothing. */
 bool vt_pattern_expand(const char *pattern, const vt_binding *b, char out[VT_NAME_MAX + 1]);
-
-#endif

@@ -15,8 +15,7 @@
  * fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no
  * line.
  */
-#ifndef VT_MODELS_CHECKPOINT_RENAME_H
-#define VT_MODELS_CHECKPOINT_RENAME_H
+#pragma once
 
 #include "io/weights.h"
 #include "models/checkpoint/pattern.h"
@@ -68,5 +67,3 @@ vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt
                           vt_err *e);
 /* What the file calls a canonical tensor ("a + b + c"), or false: no line makes it, or the name stays. */
 bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
 /* What tensors cannot tell (heads, norm order, activation, LayerNorm eps, attention scale, mean, std), from where
  * people write it down: options, a map, safetensors metadata, config.json beside the file; and what is supposed where
  * nobody did: a shipped map's word, a preset of the same shape, defaults. */
-#ifndef VT_MODELS_CHECKPOINT_RESOLVE_H
-#define VT_MODELS_CHECKPOINT_RESOLVE_H
+#pragma once
 
 #include "models/checkpoint/doubt.h"
 
@@ -11,5 +10,3 @@
  * marked in told->doubt; contradictions and values out of range fail. */
 vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e);
-
-#endif

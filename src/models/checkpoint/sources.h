@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where models/checkpoint/resolve looks for what tensors cannot tell, and how it marks what it found. */
-#ifndef VT_MODELS_CHECKPOINT_SOURCES_H
-#define VT_MODELS_CHECKPOINT_SOURCES_H
+#pragma once
 
 #include "models/checkpoint/doubt.h"
 #include "models/checkpoint/hub.h"
@@ -47,5 +46,3 @@ bool vt_sources_scheme_number(const vt_sources *s, const char *key, double *out,
 
 /* Mean, std and what is done to a picture before (resolve_pixels.c). */
 void vt_resolve_pixels(vt_config *c, const vt_sources *s);
-
-#endif

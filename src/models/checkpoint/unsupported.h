@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Networks that vitrine does not compute (ResNets and other architectures), recognised by the names of their tensors
  * so that a refusal can say what they are. */
-#ifndef VT_MODELS_CHECKPOINT_UNSUPPORTED_H
-#define VT_MODELS_CHECKPOINT_UNSUPPORTED_H
+#pragma once
 
 #include "models/checkpoint/rename.h"
 #include "models/detect.h"
@@ -16,5 +15,3 @@ const char *vt_unsupported_of(const vt_tensors *st, const vt_names_row *rows, in
     "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval " VT_OPTION                                         \
     "oracle` evaluates any other network where it "                                                                    \
     "runs, say in PyTorch"
-
-#endif

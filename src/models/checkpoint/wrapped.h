@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What stands around names that a scheme knows: the words of wrappers anywhere in them, a prefix of the user's own, a
  * classifier beside the backbone, and counters of metrics. All of it is found, none of it is a list of prefixes. */
-#ifndef VT_MODELS_CHECKPOINT_WRAPPED_H
-#define VT_MODELS_CHECKPOINT_WRAPPED_H
+#pragma once
 
 #include "io/weights.h"
 
@@ -17,5 +16,3 @@ vt_status vt_unwrap_words(vt_tensors *st, vt_err *e);
  * tensors of a classifier beside it begin with ("fc."), or NULL. Two prefixes that would do, or a tensor without the
  * prefix that is no classifier: refused. No prefix: VT_OK, and nothing is changed. */
 vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, void *ctx, vt_err *e);
-
-#endif

@@ -2,8 +2,7 @@
 /* Losses of attention itself, that attacks ascend: how much the queries of an image look at one key token. Both are
  * read from what a kept forward left, and their gradient joins the next backward where attention is differentiated
  * (vt_attn_shape.inject). Of one image at a time. */
-#ifndef VT_MODELS_NET_ATTENTION_LOSS_H
-#define VT_MODELS_NET_ATTENTION_LOSS_H
+#pragma once
 
 #include "models/net/session.h"
 
@@ -27,5 +26,3 @@ typedef struct vt_attn_loss {
 double VT_R(vt_session_attention_loss)(VT_R(vt_session) *s, const vt_attn_loss *a);
 /* After a kept forward of one image: out [patches] = (1/(H N)) sum_h sum_q A[block][h][q][k] of every patch's token. */
 void VT_R(vt_session_attention_mean)(VT_R(vt_session) *s, int block, real *out);
-
-#endif

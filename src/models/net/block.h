@@ -8,8 +8,7 @@
  * mix is a mixer: multi-head attention (vt_mha) unless the architecture brings its own (gated positions, windows,
  * channels). An architecture fills a shape, plans caches and scratch, and calls the whole block, its halves, or the
  * smaller parts below. The tensors are models/block_layout.h's. */
-#ifndef VT_MODELS_NET_BLOCK_H
-#define VT_MODELS_NET_BLOCK_H
+#pragma once
 
 #include "models/block_layout.h"
 #include "models/net/session.h"
@@ -148,5 +147,3 @@ size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh);
  * is computed first. Binds sh->layer; `prefix` is the caller's to set. */
 void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                          const VT_R(vt_block_shape) *sh);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks in which the class token alone asks, on sequences of it and N patches (XCiT). */
-#ifndef VT_MODELS_NET_CLASS_ATTENTION_H
-#define VT_MODELS_NET_CLASS_ATTENTION_H
+#pragma once
 
 #include "models/net/block.h"
 #include "models/xcit.h"
@@ -31,5 +30,3 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_class_cache) *
 /* dy [M,D] or [b,D] (overwritten) -> dx [M,D], which may be dy when not the last. Honours s->branch_open. */
 void VT_R(vt_class_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_class_cache) *k,
                              VT_R(vt_block_scratch) *t, real *const rows[2], const VT_R(vt_class_shape) *sh);
-
-#endif

@@ -2,8 +2,7 @@
 /* The way from the image to the tokens of its patches, of a ViT, a ConViT or a Swin: patches, or the pixels of a
  * convolutional stem's last map; each times its gate, LayerNorm, the embedding, a norm. All but the embedding are
  * optional (config.h: conv_stem, patch_gate, patch_norm). */
-#ifndef VT_MODELS_NET_PATCH_ROWS_H
-#define VT_MODELS_NET_PATCH_ROWS_H
+#pragma once
 
 #include "models/net/stem_maps.h"
 #include "models/vit.h"
@@ -24,5 +23,3 @@ void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_no
 void VT_R(vt_rows_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_patch_rows) *r, const real *x, int b);
 /* dy [M, D] (overwritten) -> dx [b,3,h,w] (or NULL) and parameter gradients; binds layer 0. */
 void VT_R(vt_rows_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_patch_rows) *r, real *dy);
-
-#endif

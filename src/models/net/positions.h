@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Positions of the patches: learned ones that are stored for one grid and used on another, resampled in every forward
  * as DINOv2's and transformers' models do, with the exact way back to the stored ones; or computed. */
-#ifndef VT_MODELS_NET_POSITIONS_H
-#define VT_MODELS_NET_POSITIONS_H
+#pragma once
 
 #include "models/net/session.h"
 #include "nn/interpolate.h"
@@ -22,5 +21,3 @@ void VT_R(vt_positions_backward)(real *dstored, VT_R(vt_positions) *p, const vt_
 /* Sines and cosines of a patch's row and column, which nothing stores: out [side^2, dim], patches row by row; kind is
  * neither learned nor none. */
 void VT_R(vt_sincos)(real *out, vt_positions_kind kind, int side, int dim);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of every network, from the last block to the logits: pooling, final norm, heads. */
-#ifndef VT_MODELS_NET_READOUT_H
-#define VT_MODELS_NET_READOUT_H
+#pragma once
 
 #include "models/net/block.h"
 #include "models/vit.h"
@@ -27,5 +26,3 @@ void VT_R(vt_readout_forward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b);
 real *VT_R(vt_readout_backward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *dlogits);
 /* Then, before the way back through block i, not the last: adds what was read of its output. */
 void VT_R(vt_readout_add)(const VT_R(vt_session) *s, const VT_R(vt_readout) *r, real *dtokens, int i);
-
-#endif

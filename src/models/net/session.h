@@ -2,8 +2,7 @@
 /* A session is one thread's workspace for a model: activations of up to `capacity` images, all memory taken at open.
  * forward, then backward; nothing allocates in between. Two precisions from one source: the float one reads the
  * model's weights in place, the double one converts one layer at a time, so that it holds no second copy. */
-#ifndef VT_MODELS_NET_SESSION_H
-#define VT_MODELS_NET_SESSION_H
+#pragma once
 
 #include "core/mem.h"
 #include "models/model.h"
@@ -155,5 +154,3 @@ void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer);
 VT_R(vt_linear) VT_R(vt_linear_bound)(const VT_R(vt_session) *s, int slot);
 /* The normalisation whose tensors are bound from `slot` on. */
 VT_R(vt_norm) VT_R(vt_norm_bound)(const VT_R(vt_session) *s, int slot, vt_norm_kind kind, double eps);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The double copy's entry points, for files that are compiled once and use both precisions (they include session.h as
  * float). session.c includes this page in its double copy, so the compiler holds the two declarations together. */
-#ifndef VT_MODELS_NET_SESSION64_H
-#define VT_MODELS_NET_SESSION64_H
+#pragma once
 
 #include "models/net/session.h"
 #include "nn/loss.h"
@@ -19,5 +18,3 @@ void vt_session_backward_f64(vt_session_f64 *s, const double *dlogits, double *d
 double vt_loss_eval_f64(double *dz, const vt_loss *loss, const double *z, int classes);
 int vt_argmax_f64(const double *z, int classes);
 double vt_margin_f64(const double *z, int y, int classes);
-
-#endif

@@ -2,8 +2,7 @@
 /* What a stem (models/stem.h) computes. Maps have their channels innermost (nn/conv.h), so the last one is a matrix of
  * tokens: XCiT adds an encoding of their places (xcit_stem), a ConvStem's goes where a ViT's patches go (patch_rows).
  */
-#ifndef VT_MODELS_NET_STEM_MAPS_H
-#define VT_MODELS_NET_STEM_MAPS_H
+#pragma once
 
 #include "models/net/block.h"
 #include "models/stem.h"
@@ -23,5 +22,3 @@ void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *stem, int b,
 void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps) *mp, const real *x, int b);
 /* dy [b*N, width] is overwritten; dx [b,3,h,w] or NULL. */
 void VT_R(vt_stem_maps_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int b);
-
-#endif

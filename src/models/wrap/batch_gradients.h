@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Logits, losses, input and parameter gradients of a batch, in either precision: what another framework can be
  * compared with, and what gradcheck differentiates numerically. */
-#ifndef VT_MODELS_WRAP_BATCH_GRADIENTS_H
-#define VT_MODELS_WRAP_BATCH_GRADIENTS_H
+#pragma once
 
 #include "models/model.h"
 #include "nn/loss.h"
@@ -22,5 +21,3 @@ vt_status vt_batch_gradients_run(vt_batch_gradients *out, const vt_model *m, con
                                  const int64_t *labels, const int64_t *targets, vt_loss_kind kind, bool f64,
                                  bool param_grads, vt_err *e);
 void vt_batch_gradients_free(vt_batch_gradients *p); /* accepts a zeroed one */
-
-#endif

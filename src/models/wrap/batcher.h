@@ -4,8 +4,7 @@
  * attack is straight-line code for one image, and the model still sees batches. Gradients and double logits come first,
  * so that no forward overwrites what a gradient is still wanted of; forwards are asked for when nobody wants anything
  * else, which keeps the fibers in step. */
-#ifndef VT_MODELS_WRAP_BATCHER_H
-#define VT_MODELS_WRAP_BATCHER_H
+#pragma once
 
 #include "core/fibers.h"
 #include "models/wrap/classifier.h"
@@ -23,5 +22,3 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot);
 vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e);
 /* For the pool's job: answers what the fibers asleep asked of these. */
 void vt_batchers_serve(vt_batcher *const *g, int n);
-
-#endif

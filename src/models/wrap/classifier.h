@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an attack needs of a model, and nothing else: logits, and the gradient of a loss, of one image. A session-backed
  * network is one; a planted linear model in a test is another. Not thread-safe: one classifier a thread. */
-#ifndef VT_MODELS_WRAP_CLASSIFIER_H
-#define VT_MODELS_WRAP_CLASSIFIER_H
+#pragma once
 
 #include <stddef.h>
 #include "core/rand.h"
@@ -63,5 +62,3 @@ vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
 /* The same without the double copy, for training, where nothing is judged. */
 vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One conversation with a model in another process: a child or a socket, its greeting, one question at a time. What
  * goes wrong ends it, with a sentence that every later question gets. For remote.c alone. */
-#ifndef VT_MODELS_WRAP_CONVERSATION_H
-#define VT_MODELS_WRAP_CONVERSATION_H
+#pragma once
 
 #include <pthread.h>
 #include "core/child.h"
@@ -57,5 +56,3 @@ typedef struct vt_asked {
     size_t in_bytes, out_bytes;
 } vt_asked;
 vt_status vt_conversation_ask(vt_remote *r, vt_conversation *l, const vt_asked *b, vt_err *e);
-
-#endif

@@ -4,8 +4,7 @@
  * an engine is handed d loss / d logits and never hears of labels, margins or targets. Not thread-safe: one engine a
  * thread.
  */
-#ifndef VT_MODELS_WRAP_ENGINE_H
-#define VT_MODELS_WRAP_ENGINE_H
+#pragma once
 
 #include <stddef.h>
 #include "core/products.h"
@@ -95,5 +94,3 @@ __attribute__((warn_unused_result)) vt_status vt_engine_forward64(const vt_engin
                                                                   const float *const *x, vt_err *e);
 /* How a row's attention can be looked at after a kept forward. */
 vt_tokens vt_engine_tokens(const vt_engine *n, int row);
-
-#endif

@@ -3,8 +3,7 @@
  * it, what it said of itself, and how long it was waited for; each engine has a conversation of its own, which the next
  * one takes over. Everything that can go wrong (it dies, hangs, prints, answers otherwise than asked) is VT_E_MODEL
  * with a sentence that names the command; from then on that engine answers the same. */
-#ifndef VT_MODELS_WRAP_REMOTE_H
-#define VT_MODELS_WRAP_REMOTE_H
+#pragma once
 
 #include <signal.h>
 #include "models/wrap/engine.h"
@@ -42,5 +41,3 @@ size_t vt_remote_bytes(const vt_remote *r, int rows);
  * it can; else, as there is none, n->votes repeated queries in float: alone once more, and as the last of a batch of
  * VT_REMOTE_NEIGHBOURS + 1 (of 1 where it takes no more); of a random model VT_REMOTE_VOTES times alone. */
 vt_status vt_remote_engine(vt_engine *n, vt_remote *r, int capacity, vt_err *e);
-
-#endif

@@ -5,8 +5,7 @@
  * models/surgery.h: pre-activations of the MLP's hidden units (of the class token, and their mean over the patches),
  * scores that the class token's mean query gives, and directions in which the stream moves most in units of its whole
  * covariance, so that a turned basis hides none. */
-#ifndef VT_MODELS_WRAP_SENSORS_H
-#define VT_MODELS_WRAP_SENSORS_H
+#pragma once
 
 #include "models/model.h"
 
@@ -46,5 +45,3 @@ typedef struct vt_sensor_sessions vt_sensor_sessions;
 vt_status vt_sensor_sessions_open(vt_sensor_sessions **out, const vt_sensors *s, vt_err *e);
 vt_status vt_sensor_gradient(void *sessions, const float *x, int k, float *dx, vt_err *e);
 void vt_sensor_sessions_close(vt_sensor_sessions *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The other side of models/wrap/remote: answers the questions of a conversation out of an engine of this process. */
-#ifndef VT_MODELS_WRAP_SERVE_H
-#define VT_MODELS_WRAP_SERVE_H
+#pragma once
 
 #include <signal.h>
 #include "models/wrap/engine.h"
@@ -17,5 +16,3 @@ typedef struct vt_serve {
 /* Until the other side closes: VT_OK. What is no question is answered by a sentence, which is *e's too: VT_E_FORMAT.
  * VT_INTERRUPTED: by the flag. */
 vt_status vt_serve_run(const vt_serve *s, vt_err *e);
-
-#endif

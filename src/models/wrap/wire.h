@@ -2,8 +2,7 @@
 /* The language that vitrine and a model in another process speak (docs/oracle.md), for both sides: a greeting, then
  * questions of one batch each and their answers. Numbers are little-endian. Whatever comes in is checked here before
  * anyone uses it; a greeting may come from an untrusted program. */
-#ifndef VT_MODELS_WRAP_WIRE_H
-#define VT_MODELS_WRAP_WIRE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ size_t vt_wire_question_bytes(const vt_hello *h, const vt_wire_head *q, int aske
 size_t vt_wire_answer_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared);
 /* NULL: a good question; else what is wrong with it. */
 const char *vt_wire_refuses(const vt_hello *h, const vt_wire_head *q, bool shared);
-
-#endif

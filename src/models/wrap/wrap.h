@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Known cheats, to test whoever judges: a wrap is one file wrap_*.c that makes a checkpoint look robust without making
  * it so. It alters the network before sessions are opened, or stands around a classifier, or both. */
-#ifndef VT_MODELS_WRAP_WRAP_H
-#define VT_MODELS_WRAP_WRAP_H
+#pragma once
 
 #include "core/opt.h"
 #include "models/wrap/classifier.h"
@@ -35,5 +34,3 @@ void vt_wrap_free(vt_wrap *w); /* accepts a zeroed one */
 /* The two halves; w NULL or empty: nothing. The model first, before anything is opened on it. */
 vt_status vt_wrap_model(const vt_wrap *w, vt_model *m, vt_err *e);
 vt_status vt_wrap_classifier(const vt_wrap *w, vt_classifier *c, bool other_head, vt_err *e);
-
-#endif

@@ -2,8 +2,7 @@
 /* The A-distance of two clouds of features (Ben-David et al. 2007, 2010): 2 (1 - 2 err), err the error of a linear
  * classifier told to tell them apart, on points that it was not trained on. 0: it cannot (less, by chance or worse:
  * below 0, to -2); 2: it always can. */
-#ifndef VT_ANALYSIS_ADISTANCE_H
-#define VT_ANALYSIS_ADISTANCE_H
+#pragma once
 
 #include <signal.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ size_t vt_adistance_bytes(size_t n, size_t d, int threads);
  * nothing. */
 vt_status vt_adistance_run(vt_adistance_result *r, const double *x, size_t n, size_t d, const vt_adistance *o,
                            vt_err *e);
-
-#endif

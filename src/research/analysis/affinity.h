@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How far rows of attention A_i = softmax(scale q_i K^T) move when queries, or queries and keys, do (Zhang et al. 2021,
  * Theorem 2.1, and what can be said better). */
-#ifndef VT_ANALYSIS_AFFINITY_H
-#define VT_ANALYSIS_AFFINITY_H
+#pragma once
 
 #include <stddef.h>
 #include "core/status.h"
@@ -31,5 +30,3 @@ typedef struct vt_affinity {
 /* Adds the rows of a head. */
 vt_status vt_affinity_add(vt_affinity *s, const vt_affinity_pair *p, vt_err *e);
 void vt_affinity_merge(vt_affinity *s, const vt_affinity *other);
-
-#endif

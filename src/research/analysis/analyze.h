@@ -3,8 +3,7 @@
  * vt_analysis_def; it prints tables to a stream that it is handed and fills a JSON object with the same numbers. Random
  * numbers are keyed by the seed (core/rand), images are shared out over threads and put together in their order: what a
  * kind writes never depends on threads. */
-#ifndef VT_ANALYSIS_ANALYZE_H
-#define VT_ANALYSIS_ANALYZE_H
+#pragma once
 
 #include <jansson.h>
 #include <signal.h>
@@ -96,5 +95,3 @@ void vt_analyze_title(FILE *out, const vt_analyze *a, int subject);
 /* At most 10 characters, five digits; "-" for NaN. */
 void vt_analyze_number(double x, char out[16]);
 void vt_analyze_cell(vt_columns *t, double x); /* the same as a cell of a table */
-
-#endif

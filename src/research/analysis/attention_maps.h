@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention as pictures: how much each patch of an image is looked at, by chosen heads of chosen blocks and by all
  * blocks together (attention rollout), on the image and under attack. */
-#ifndef VT_ANALYSIS_ATTENTION_MAPS_H
-#define VT_ANALYSIS_ATTENTION_MAPS_H
+#pragma once
 
 #include <stdint.h>
 #include "research/analysis/analyze.h"
@@ -59,5 +58,3 @@ void vt_map_end(vt_map_pass *p); /* frees; also after a failure */
 /* attention_sheet.c: one SVG, a row for each image and pass, a column for each map, heat over the image in grey. */
 vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e);
 json_t *vt_maps_json(const vt_maps *m, const vt_dataset *data);
-
-#endif

@@ -2,8 +2,7 @@
 /* The Hessian of a checkpoint's mean cross-entropy over a set of images, with respect to everything that training moves
  * (all parameters but buffers), as a symmetric operator: products by central differences of exact gradients in double.
  * A vector's components are those parameters in the model's order, without the gaps between tensors. */
-#ifndef VT_ANALYSIS_HESSIAN_H
-#define VT_ANALYSIS_HESSIAN_H
+#pragma once
 
 #include <signal.h>
 #include "core/lanczos.h"
@@ -54,5 +53,3 @@ vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double 
 void vt_hessian_rescale(vt_hessian *h, vt_role up, vt_role down, double factor);
 /* Refuses a model with a block that has no such two matrices of its own. */
 vt_status vt_hessian_can_rescale(const vt_model *m, vt_role up, vt_role down, vt_err *e);
-
-#endif

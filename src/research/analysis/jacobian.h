@@ -2,8 +2,7 @@
 /* The Jacobian of a network's logits with respect to its input at one image, in double: rows by exact backward passes.
  * Few classes: all rows are kept, and J v is a product. Many: J v is a central difference of the logits, J^T u one
  * backward pass. */
-#ifndef VT_ANALYSIS_JACOBIAN_H
-#define VT_ANALYSIS_JACOBIAN_H
+#pragma once
 
 #include "research/analysis/operator.h"
 #include "models/model.h"
@@ -33,5 +32,3 @@ vt_operator vt_jacobian_operator(vt_jacobian *j);
 
 /* |f(x + d) - f(x)|_2 / |d|_2 with d = t (to - x): Proposition 1's ratio; 0 when to is x. */
 double vt_jacobian_ratio(vt_jacobian *j, const double *to, double t);
-
-#endif

@@ -2,8 +2,7 @@
 /* The attention of a network's blocks, one by one and in double: what each computes from its own input at a real image,
  * as a map with exact Jacobian-vector and vector-Jacobian products. Only networks whose attention is of all tokens to
  * all (vt_layers_check). */
-#ifndef VT_ANALYSIS_LAYERS_H
-#define VT_ANALYSIS_LAYERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ void vt_layer_map_close(vt_layer_map *m);
 void vt_layer_jvp(void *map, double *ty, const double *tx);
 void vt_layer_vjp(void *map, double *dx, const double *dy);
 vt_operator vt_layer_operator(vt_layer_map *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A figure with one line for each series, over the layers. */
-#ifndef VT_ANALYSIS_LINES_H
-#define VT_ANALYSIS_LINES_H
+#pragma once
 
 #include "research/analysis/analyze.h"
 
@@ -21,5 +20,3 @@ vt_status vt_lines_open(vt_lines *l, int points, const char *title, const char *
 double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *name);
 vt_status vt_lines_draw(const vt_lines *l, const vt_analyze *a, const char *file, vt_err *e);
 void vt_lines_free(vt_lines *l);
-
-#endif

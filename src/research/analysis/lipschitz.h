@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bounds on the Lipschitz constant of one head of dot-product attention, X -> softmax(scale Q K^T) V with Q = X W_Q^T +
  * b_Q (K, V likewise), in Frobenius norms (docs/analysis.md has the proofs' outlines). */
-#ifndef VT_ANALYSIS_LIPSCHITZ_H
-#define VT_ANALYSIS_LIPSCHITZ_H
+#pragma once
 
 #include <stddef.h>
 #include "core/status.h"
@@ -38,5 +37,3 @@ static inline int vt_lipschitz_guaranteed(double b_plus_delta0) { return b_plus_
 
 /* max_i |x_i|, |x|_F of x [t, c] */
 double vt_longest_row(const double *x, int t, int c);
-
-#endif

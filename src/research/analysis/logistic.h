@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Logistic regression with a quadratic penalty, to the end: the objective is strictly convex, so its one minimum is the
  * answer, by whatever way. Newton's method with LAPACK's Cholesky. */
-#ifndef VT_ANALYSIS_LOGISTIC_H
-#define VT_ANALYSIS_LOGISTIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ size_t vt_logistic_bytes(size_t n, size_t m);
 vt_status vt_logistic_fit(double *w, double *gradient, const vt_logistic *l, vt_err *e);
 /* The objective at w and, where wanted, its gradient [m]. f [n]: scratch. */
 double vt_logistic_objective(double *gradient, double *f, const vt_logistic *l, const double *w);
-
-#endif

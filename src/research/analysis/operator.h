@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Largest singular value of a linear map that is only applied, never stored: power iteration on A^T A. What it returns
  * is |A v| of a unit v: never above the true norm. Small matrices that are stored go to LAPACK (core/svd). */
-#ifndef VT_ANALYSIS_OPERATOR_H
-#define VT_ANALYSIS_OPERATOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ vt_status vt_matrix_norm(double *sigma, const double *a, int rows, int cols, int
 /* sqrt(sum of squares) */
 double vt_length64(const double *a, size_t n);
 double vt_dot64(const double *a, const double *b, size_t n);
-
-#endif

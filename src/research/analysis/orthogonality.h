@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How far matrices are from orthogonal: |W^T W - I|_F^2, and how much of it no weights could remove. */
-#ifndef VT_ANALYSIS_ORTHOGONALITY_H
-#define VT_ANALYSIS_ORTHOGONALITY_H
+#pragma once
 
 #include "models/roles.h"
 
@@ -19,5 +18,3 @@ enum { VT_GAP_STACK = VT_ROLE_COUNT, VT_GAP_WIDE, VT_GAP_COUNT };
 const char *vt_gap_name(int which); /* "W_Q", ..., "stack", "wide" */
 /* Gaps of one block; NaN: there is no such matrix. */
 vt_status vt_gaps_of_block(vt_gap out[VT_GAP_COUNT], const vt_model *m, int block, vt_err *e);
-
-#endif

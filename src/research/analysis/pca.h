@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Principal components, from LAPACK's eigenvectors of the covariance. */
-#ifndef VT_ANALYSIS_PCA_H
-#define VT_ANALYSIS_PCA_H
+#pragma once
 
 #include <stddef.h>
 #include "core/status.h"
@@ -21,5 +20,3 @@ void vt_pca_close(vt_pca *p); /* accepts a zeroed one */
 void vt_pca_project(double *y, int k, const vt_pca *p, const double *x, size_t n);
 /* Of the whole variance along the first k axes; NaN where there is none. */
 double vt_pca_share(const vt_pca *p, size_t k);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What rows of attention look like, and which token each selects: attention as a hard choice (the attention-SVM's
  * view), with a radius within which no move of the tokens can change it. */
-#ifndef VT_ANALYSIS_SELECTION_H
-#define VT_ANALYSIS_SELECTION_H
+#pragma once
 
 #include "research/analysis/lipschitz.h"
 
@@ -31,5 +30,3 @@ vt_status vt_selections_of(vt_selection *out, const vt_head_at *h, double qk, vt
 
 /* ||scale W_Q^T W_K||_p of entries, by which margins are normalised. */
 double vt_merged_norm(const vt_head_at *h, double p);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Largest singular values of a model's matrices: what SpecFormer's Fig. 2(a) shows and its penalty pushes down. Exact,
  * by core/svd, from the weights as they are (float32, widened). */
-#ifndef VT_ANALYSIS_SPECTRUM_H
-#define VT_ANALYSIS_SPECTRUM_H
+#pragma once
 
 #include "models/roles.h"
 
@@ -33,5 +32,3 @@ const double *vt_spectrum_head(const vt_spectrum_matrix *x, int head);
 /* Largest singular value of a matrix or of one head (of VT_PART_WHOLE: head 0); head -1: the largest of all heads.
  * Block -1: the mean over the blocks that have it. NaN when there is none. */
 double vt_spectrum_get(const vt_spectrum *s, int block, vt_role role, vt_part part, int head);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* t-SNE (van der Maaten and Hinton 2008) into the plane, exact: every pair counts, n^2 numbers are kept. In double, and
  * the same bits for any number of threads. */
-#ifndef VT_ANALYSIS_TSNE_H
-#define VT_ANALYSIS_TSNE_H
+#pragma once
 
 #include <signal.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ void vt_tsne_joint(double *p, size_t n);
 void vt_tsne_gradient(double *g, const double *p, const double *y, size_t n, double factor, int threads, double *work);
 /* The divergence sum_ij p_ij log(p_ij / q_ij), q_ij = 1 / (1 + |y_i - y_j|^2) / Z. work [3, n]. */
 double vt_tsne_kl(const double *p, const double *y, size_t n, int threads, double *work);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One thread's tools to look at a checkpoint on images: a double session, and a float classifier that attacks. */
-#ifndef VT_ANALYSIS_WORKER_H
-#define VT_ANALYSIS_WORKER_H
+#pragma once
 
 #include "attacks/attacker.h"
 #include "research/analysis/analyze.h"
@@ -37,4 +36,3 @@ vt_status vt_analysis_images(const vt_analyze *a, const vt_analyzed *s, vt_analy
  * INFINITY: none. attacker.x_adv is overwritten. */
 vt_status vt_analysis_worker_nearest(vt_analysis_worker *b, const vt_attack_stage *stage, vt_norm norm,
                                      double *distance, vt_err *e);
-#endif

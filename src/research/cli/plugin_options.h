@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The options of the lab or analysis that is named on the command line: rows of its vt_opt table, given as flags of
  * the command. */
-#ifndef VT_RESEARCH_CLI_PLUGIN_OPTIONS_H
-#define VT_RESEARCH_CLI_PLUGIN_OPTIONS_H
+#pragma once
 
 #include "cli/cli.h"
 #include "core/opt.h"
@@ -17,5 +16,3 @@ vt_status vt_plugin_options_find(const vt_plugin_options *o, const vt_cli *c, co
 /* *params: allocated, with the defaults, then what was given as a flag or (where the command has it) by --set
  * key=value, in the order of the command line, so that the last one counts. */
 vt_status vt_plugin_options_parse(const vt_plugin_options *o, const vt_cli *c, size_t size, void **params, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The files in --out of a command that prints tables as it goes (lab, analyze): tables.txt, figures, arrays,
  * run.json, and last a JSON document. */
-#ifndef VT_RESEARCH_CLI_RESULT_DIR_H
-#define VT_RESEARCH_CLI_RESULT_DIR_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -34,5 +33,3 @@ vt_status vt_result_dir_keep(vt_result_dir *f, const vt_cli *c, const json_t *do
                              vt_err *e);
 /* done false: what a failed run left is removed. Accepts one that was never opened, zeroed. */
 void vt_result_dir_close(vt_result_dir *f, bool done);
-
-#endif

@@ -2,8 +2,7 @@
 /* The cone of arXiv 2410.14581 around the direction of an l_p-AttSVM, in which the paper's lemmas hold, and the sides
  * of those lemmas. Constants that the paper leaves open, or that could not be read, are ones that can be proved; they
  * are said here. With a = |W|_p, V = |W_mm|_p W / a, T_i the tokens of margin 1 ("support"), the rest "outside". */
-#ifndef VT_LAB_ATTCONE_H
-#define VT_LAB_ATTCONE_H
+#pragma once
 
 #include "research/lab/attgd.h"
 
@@ -44,5 +43,3 @@ typedef struct vt_onestep {
 /* From w (left as it is); next [d d]: W(k+1). w_mm may be NULL: gm, moved, pi and bracket are then 0. */
 vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double *next, const int *alpha,
                          const double *w_mm, double p, double eta, double shift, vt_err *e);
-
-#endif

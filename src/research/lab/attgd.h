@@ -5,8 +5,7 @@
  * The problem: n samples of T tokens X_i [T,d], queries z_i [d], labels y_i = +-1, a decoder v [d]; attention s_i =
  * softmax(h_i), h_i = X_i W z_i; loss (1/n) sum_i log(1 + exp(-gamma_i^T s_i)) with the token scores gamma_i = y_i X_i
  * v. The potential is psi(w) = |w|_p^p / p, entrywise; q = p / (p - 1). */
-#ifndef VT_LAB_ATTGD_H
-#define VT_LAB_ATTGD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ typedef struct vt_mirror {
 /* theta = grad psi(w) = sgn(w) |w|^(p-1) is the state: theta -= eta g, w = sgn(theta) |theta|^(1/(p-1)). Returns
  * |g|_q (0 where it is not normalised: nobody asked). A zero gradient moves nothing, without a floor too. */
 double vt_mirror_step(const vt_mirror *m, double *theta, double *w, const double *g, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The parts of `vitrine lab attgd`, and what they share. */
-#ifndef VT_LAB_ATTGD_LAB_H
-#define VT_LAB_ATTGD_LAB_H
+#pragma once
 
 #include "research/lab/attgd.h"
 #include "research/lab/lab.h"
@@ -43,5 +42,3 @@ vt_status vt_attgd_joint_run(vt_joint *out, const vt_attgd_path *path, double fl
 
 /* JSON array of n numbers; not finite ones are null. NULL: no memory. */
 json_t *vt_attgd_numbers(const double *x, size_t n);
-
-#endif

@@ -6,8 +6,7 @@
  * Solved in the dual, max 1^T lambda - |A^T lambda|_q^q / q over lambda >= 0, one coordinate after the other, each to
  * its optimum; w = sgn(u) |u|^(q-1), u = A^T lambda. The gap between the two sides bounds the error without trust in
  * the way it was reached. p outside [1.05, 4] is refused: q near 1 leaves the ascent without curvature. */
-#ifndef VT_LAB_ATTSVM_H
-#define VT_LAB_ATTSVM_H
+#pragma once
 
 #include "research/lab/attgd.h"
 
@@ -28,5 +27,3 @@ vt_status vt_svm_solve(double *w, double *lambda, vt_svm *out, const double *a, 
 /* The rows of the attention SVM for the tokens alpha [n]: a [n (t - 1), d d]. */
 void vt_attsvm_rows(double *a, const vt_att *problem, const int *alpha);
 vt_status vt_attsvm(double *w, vt_svm *out, const vt_att *problem, const int *alpha, double p, vt_err *e);
-
-#endif

@@ -3,8 +3,7 @@
  * digits are drawn here from strokes, with a little slant, turn, stretch, shift and thickness of their own, and grey
  * edges, or read from a data set; noise and digit share [0, 1], pixels are then centred and scaled to unit deviation of
  * the noise. A digit that moved would make a global mask useless, so it does not. */
-#ifndef VT_LAB_DIGITS_H
-#define VT_LAB_DIGITS_H
+#pragma once
 
 #include "io/dataset.h"
 #include "research/lab/sgd.h"
@@ -28,5 +27,3 @@ vt_status vt_digits_read(vt_digits *out, int side, int s, const char *data, vt_s
                          char *hash, vt_err *e);
 void vt_digits_close(vt_digits *d);
 bool vt_digits_inside(const vt_digits *d, int pixel);
-
-#endif

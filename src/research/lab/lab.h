@@ -3,8 +3,7 @@
  * lab_X.c with a vt_lab_def; it prints tables to a stream that it is handed, fills a JSON object with the same numbers,
  * and states, claim by claim, what its paper says and what was found here. Random numbers are keyed by the seed
  * (core/rand), sums are formed in order: what a lab writes never depends on threads. */
-#ifndef VT_LAB_LAB_H
-#define VT_LAB_LAB_H
+#pragma once
 
 #include <jansson.h>
 #include <signal.h>
@@ -67,5 +66,3 @@ vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_fig
                         vt_err *e);
 /* Stores value (stolen) under key; VT_E_MEMORY when value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
 vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e);
-
-#endif

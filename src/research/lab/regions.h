@@ -2,8 +2,7 @@
 /* Linear regions of a hidden ReLU layer: into how many cells n hyperplanes w_i x + b_i = 0 cut R^s. UAM's Theorem 3
  * compares lower bounds of the largest possible number, floor(n / s)^s; that number itself is known for one layer with
  * biases, sum over j <= s of C(n, j) (Zaslavsky 1975), attained in general position. */
-#ifndef VT_LAB_REGIONS_H
-#define VT_LAB_REGIONS_H
+#pragma once
 
 #include "core/status.h"
 
@@ -21,5 +20,3 @@ vt_status vt_regions_count(long long *cells, const double *w, const double *b, i
 /* The same in the plane (s = 2) by another way: a square that holds every crossing is cut into polygons, line by line.
  * For tests and for the lab, which shows both. */
 vt_status vt_regions_cut(long long *cells, const double *w, const double *b, int n, vt_err *e);
-
-#endif

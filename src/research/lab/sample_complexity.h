@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What lab_sample_complexity runs, and what sample_complexity.c says of it. */
-#ifndef VT_LAB_SAMPLE_COMPLEXITY_H
-#define VT_LAB_SAMPLE_COMPLEXITY_H
+#pragma once
 
 #include "research/lab/teacher.h"
 
@@ -49,5 +48,3 @@ typedef struct vt_complexity_run {
 
 vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *e);
 vt_status vt_complexity_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Minibatch SGD for the two-layer networks of lab/two_layer.h, in float: constant step, indices drawn with replacement
  * and keyed by (seed, run, step). */
-#ifndef VT_LAB_SGD_H
-#define VT_LAB_SGD_H
+#pragma once
 
 #include "research/lab/lab.h"
 #include "research/lab/two_layer.h"
@@ -41,5 +40,3 @@ vt_status vt_two_layer_outputs(float *f, const float *x, int points, const float
                                vt_err *e);
 /* Euclidean norm of one tensor. */
 double vt_two_layer_norm(const float *theta, const vt_two_layer *n, vt_tensor t);
-
-#endif

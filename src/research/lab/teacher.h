@@ -3,8 +3,7 @@
  * of lab/two_layer.h behind the true mask a* (`relevant` ones at places of their own, else zeros) or behind
  * self-attention (eq. 3). Random weights N(0, (scale sqrt(2 / fan-in))^2), no biases.
  * Self-attention's are Glorot's, W_Q and W_K doubled. */
-#ifndef VT_LAB_TEACHER_H
-#define VT_LAB_TEACHER_H
+#pragma once
 
 #include "research/lab/sgd.h"
 
@@ -42,5 +41,3 @@ typedef struct vt_robust_result {
 } vt_robust_result;
 vt_status vt_teacher_attack(vt_robust_result *out, const vt_robust *r, const vt_teacher *t, const float *theta,
                             const vt_two_layer *net, const vt_lab *lab, vt_err *e);
-
-#endif

@@ -10,8 +10,7 @@
  * Biases on both layers: 256-128-10 has the paper's 34,186 parameters, and 34,442 with a mask. Loss, gradient by
  * parameters and inputs, and the Hessian's products by the R-operator (Pearlmutter 1994): finite differences of the
  * gradient are useless across ReLU's kinks. Compiled for float and double. */
-#ifndef VT_LAB_TWO_LAYER_H
-#define VT_LAB_TWO_LAYER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const re
 
 /* The mask that multiplies x, [in]: 1, a, or in softmax(s). Not of `self`. */
 void VT_R(vt_two_layer_mask)(real *m, const real *theta, const vt_two_layer *n);
-
-#endif

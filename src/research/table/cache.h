@@ -2,8 +2,7 @@
 /* The cells of tables on disk: OUT/cells/HASH/ with cell.json (what the hash is of), run/ (the training's or
  * evaluation's own folder, resumable), log.txt, and done.json once it is finished. OUT/cache.json says which version
  * wrote it. A cache may come from another machine or person: nothing in it is believed unseen. */
-#ifndef VT_TABLE_CACHE_H
-#define VT_TABLE_CACHE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ bool vt_cell_hash(const json_t *key, char hex[65]);
 /* Copies the finished cells of cache `from` that `to` does not hold; *n: how many. A cell that both hold must be the
  * same question; regular files and folders alone are taken. */
 vt_status vt_cache_merge(const char *to, const char *from, int *n, vt_err *e);
-
-#endif

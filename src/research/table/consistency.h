@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What published numbers say about themselves: laws that cells of one table must obey, recomputed from the cells. Pure
  * functions; every finding names its cells, so that whoever shows one can add the footnote. */
-#ifndef VT_TABLE_CONSISTENCY_H
-#define VT_TABLE_CONSISTENCY_H
+#pragma once
 
 #include "research/table/published.h"
 
@@ -25,5 +24,3 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
 void vt_oddities_free(vt_oddities *f);
 /* Is the cell one of the finding's? */
 bool vt_oddity_has(const vt_oddity *f, int cell);
-
-#endif

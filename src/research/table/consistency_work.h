@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of consistency share. */
-#ifndef VT_TABLE_CONSISTENCY_WORK_H
-#define VT_TABLE_CONSISTENCY_WORK_H
+#pragma once
 
 #include <stddef.h>
 #include "research/table/consistency.h"
@@ -21,5 +20,3 @@ bool vt_check_times(vt_oddities *f, const vt_published *p);
 bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *claims);
 bool vt_check_parameters(vt_oddities *f, const vt_published *p);
 bool vt_check_errors(vt_oddities *f, const vt_published *p);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A table's manifest: which rows, columns, seeds and images, and where the published numbers are (docs/tables.md). YAML
  * with a schema; unknown keys and names are refused with the nearest one. */
-#ifndef VT_TABLE_MANIFEST_H
-#define VT_TABLE_MANIFEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e);
 enum { VT_MANIFEST_MOST = 512 }; /* data sets, attacks, rows */
 /* A list of words, or one word alone. */
 vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e);
-
-#endif

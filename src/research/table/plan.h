@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From a manifest to its cells: every training and every evaluation that the table needs, what determines each (its
  * key, whose hash is its folder's name), what is there already, what it will cost, and the command that makes it. */
-#ifndef VT_TABLE_PLAN_H
-#define VT_TABLE_PLAN_H
+#pragma once
 
 #include <jansson.h>
 #include "eval/ledger.h"
@@ -92,5 +91,3 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);     /* t
 vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e); /* cost of an evaluation */
 /* What of its training's folder an evaluation takes. */
 const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c);
-
-#endif

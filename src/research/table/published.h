@@ -3,8 +3,7 @@
  * last, one number: `accuracy` in percent, `points` of accuracy, `relative_time`, a `score` (0 to 100, higher is
  * better), a `gain` in percent, a number of `parameters`, or an `error` (less is better). Lines that begin with # are
  * comments. Facts, never changed: what is odd about them is said beside them (table/consistency.h). */
-#ifndef VT_TABLE_PUBLISHED_H
-#define VT_TABLE_PUBLISHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void vt_published_close(vt_published *p); /* accepts NULL */
 int vt_published_key(const vt_published *p, const char *key);
 /* Value of cell i under a key; "": there is no such column, or it is empty. */
 const char *vt_published_at(const vt_published *p, int i, const char *key);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A table as text in six forms. Pure functions of its numbers: the same cells give the same bytes. */
-#ifndef VT_TABLE_REPORT_H
-#define VT_TABLE_REPORT_H
+#pragma once
 
 #include <stdio.h>
 #include "research/table/result.h"
@@ -43,5 +42,3 @@ json_t *vt_table_json(const vt_table *t, const vt_table_notes *notes); /* NULL: 
 /* Computes every value, interval and p of a table's JSON anew from the counts of its seeds (--check): a line to out for
  * each that differs, and then VT_E_FORMAT, or one line that all agree. */
 vt_status vt_table_check(const char *path, FILE *out, vt_err *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A table as numbers: what the finished cells say, beside the published ones. A pure function of plan and ledgers. */
-#ifndef VT_TABLE_RESULT_H
-#define VT_TABLE_RESULT_H
+#pragma once
 
 #include "core/stats.h"
 #include "research/table/consistency.h"
@@ -130,5 +129,3 @@ void vt_table_ranges(const vt_table *t, vt_table_ordering *o); /* needs o->d */
 bool vt_table_same_group(const vt_manifest *m, int a, int b);
 /* Marks the best of each group, makes the orderings, decides them. */
 vt_status vt_table_decide(vt_table *t, vt_err *e);
-
-#endif

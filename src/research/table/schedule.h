@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs what a plan needs, in its order, a few cells at a time. How a command is run is the caller's: this room starts
  * no process. Nothing that a cell holds depends on order, jobs, threads or ranks. */
-#ifndef VT_TABLE_SCHEDULE_H
-#define VT_TABLE_SCHEDULE_H
+#pragma once
 
 #include <signal.h>
 #include "core/team.h"
@@ -24,5 +23,3 @@ typedef struct vt_runner {
 /* VT_INTERRUPTED: stopped on request; what has begun can be resumed. A cell that fails ends the run: what its log says
  * last stands in e. Of ranks: refuses plans that differ and caches that are not one folder; agrees. */
 vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_err *e);
-
-#endif

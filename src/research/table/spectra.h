@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a table takes from a measured spectrum. */
-#ifndef VT_TABLE_SPECTRA_H
-#define VT_TABLE_SPECTRA_H
+#pragma once
 
 #include "research/table/plan.h"
 
@@ -9,5 +8,3 @@
  * as a mean over the layers: what SpecFormer's penalty lowers (Hu et al. 2024, eq. 12). VT_E_FORMAT: the finished cell
  * does not hold it. */
 vt_status vt_spectra_read(const vt_plan *p, const vt_plan_cell *c, const char *which, double *sigma, vt_err *e);
-
-#endif

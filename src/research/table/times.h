@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How long training steps took: from a training's log. */
-#ifndef VT_TABLE_TIMES_H
-#define VT_TABLE_TIMES_H
+#pragma once
 
 #include "research/table/plan.h"
 
 /* Quartiles of the seconds of c->timed steps after the first VT_TIME_FIRST. VT_E_FORMAT: the log holds fewer. */
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e);
-
-#endif
