@@ -137,8 +137,8 @@ typedef struct vt_header {
  * path, key, value and limit are named. */
 vt_status vt_header_read(vt_header **out, json_t *document, const char *path, vt_err *e);
 /* The document of a header whose fields are set, in a zeroed and calloc'ed struct. Free it whatever comes of it.
- * Objects and lists are taken over; texts are copied. */
-vt_status vt_header_finish(vt_header *h, vt_err *e);
+ * Objects and lists are taken over; texts are copied. before: vt_json_refused before the first of them was made. */
+vt_status vt_header_finish(vt_header *h, size_t before, vt_err *e);
 /* "as_published", of n rows (calloc'ed, taken over), in a header that is finished. */
 vt_status vt_header_publish(vt_header *h, const char *paper, const char *citation, vt_header_row *rows, int n,
                             vt_err *e);

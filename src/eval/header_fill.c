@@ -346,9 +346,8 @@ vt_status vt_eval_header(vt_header **out, const vt_eval_options *v, vt_err *e) {
     texts *t = calloc(1, sizeof *t);
     vt_header *h = *out = calloc(1, sizeof *h);
     vt_status s = t && h ? fill_all(h, t, v, e) : vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
-    vt_status finished = h ? vt_header_finish(h, s == VT_OK ? e : NULL) : s;
+    vt_status finished = h ? vt_header_finish(h, before, s == VT_OK ? e : NULL) : s;
     if (s == VT_OK) s = finished;
-    if (s == VT_OK && vt_json_refused() != before) s = vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
     if (s != VT_OK) vt_header_free(h), *out = NULL;
     free(t);
     return s;

@@ -336,8 +336,7 @@ static void release_objects(vt_header *h) {
     h->run_notes = json_object_get(h->document, "notes");
 }
 
-vt_status vt_header_finish(vt_header *h, vt_err *e) {
-    size_t before = vt_json_refused();
+vt_status vt_header_finish(vt_header *h, size_t before, vt_err *e) {
     h->document = json_object();
     vt_keys_write(h->document, h, header_keys);
     release_objects(h);
