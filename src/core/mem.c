@@ -12,6 +12,15 @@
 bool vt_mul(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 bool vt_add(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
 
+bool vt_grow(void *array, size_t n, size_t item) {
+    void **p = array;
+    if (n & (n - 1)) return true;
+    if (n > INT32_MAX / 2) return false;
+    void *more = realloc(*p, (n ? 2 * n : 1) * item);
+    if (more) *p = more;
+    return more != NULL;
+}
+
 void *vt_alloc(size_t bytes) {
     if (bytes > SIZE_MAX - 64) return NULL;
     size_t rounded = (bytes + 63) / 64 * 64;

@@ -11,6 +11,9 @@
 bool vt_mul(size_t a, size_t b, size_t *out);
 bool vt_add(size_t a, size_t b, size_t *out);
 
+/* Room for one more item in a malloc'ed array (a pointer to its pointer) of n items, whose room is always the next
+ * power of two and at most 2^31. false: no memory, the array is as it was. */
+bool vt_grow(void *array, size_t n, size_t item);
 /* Zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
 void *vt_alloc(size_t bytes);
 

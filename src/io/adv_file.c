@@ -16,23 +16,14 @@
 #include "io/weights.h"
 #include "io/zip.h"
 
-struct vt_adv_file_file {
-    vt_mapped map; /* NumPy */
-    vt_zip *zip;
-    vt_tensors *st;  /* safetensors, PyTorch */
-    uint8_t *pixels; /* a folder's pictures */
-    vt_npy x;
-};
-typedef struct vt_adv_file_file points_file;
-
 /* ---- arrays by name, whatever holds them ---- */
 
-static int64_t count_arrays(const points_file *f) {
+static int64_t count_arrays(const vt_adv_file *f) {
     return f->st ? vt_tensors_count(f->st) : f->zip ? vt_zip_count(f->zip) : 1;
 }
 
 /* Name of array i without ".npy"; false: it is no array. */
-static bool array_name(const points_file *f, int64_t i, char out[128]) {
+static bool array_name(const vt_adv_file *f, int64_t i, char out[128]) {
     const char *name = f->st ? vt_tensors_at(f->st, (int)i)->name : f->zip ? vt_zip_name(f->zip, i) : "";
     size_t n = strlen(name) - (f->zip && vt_ends_in(name, ".npy") ? strlen(".npy") : 0);
     if (n >= 128 || (f->zip && !name[n])) return false;
@@ -40,7 +31,7 @@ static bool array_name(const points_file *f, int64_t i, char out[128]) {
     return true;
 }
 
-static vt_status array_at(const points_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
+static vt_status array_at(const vt_adv_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
     const uint8_t *bytes = f->map.bytes;
     size_t n = f->map.n;
     if (!f->st) {
@@ -54,7 +45,7 @@ static vt_status array_at(const points_file *f, int64_t i, const char *path, vt_
     return VT_OK;
 }
 
-static int64_t find_array(const points_file *f, const char *want) {
+static int64_t find_array(const vt_adv_file *f, const char *want) {
     char name[128];
     for (int64_t i = 0; i < count_arrays(f); i++)
         if (array_name(f, i, name) && !strcmp(name, want)) return i;
@@ -70,7 +61,7 @@ static void drop_unit_axis(vt_npy *a) {
 }
 
 /* The only array of four sides: its place; -1: none, -2: several. */
-static int64_t only_images(const points_file *f, const char *path) {
+static int64_t only_images(const vt_adv_file *f, const char *path) {
     int64_t at = -1;
     char name[128];
     for (int64_t i = 0; i < count_arrays(f); i++) {
@@ -86,13 +77,13 @@ static int64_t only_images(const points_file *f, const char *path) {
 }
 
 /* What would make images of what torch.save wrote instead. */
-static const char *way_out(const points_file *f) {
+static const char *way_out(const vt_adv_file *f) {
     if (!f->st || strncmp(vt_tensors_format(f->st), "PyTorch", 7) != 0) return "";
     if (!count_arrays(f)) return "; NumPy's arrays in such a file are not read: numpy.save writes them";
     return vt_tensors_at(f->st, 0)->ndim == 3 ? "; torch.stack makes one tensor of a list" : "";
 }
 
-static vt_status no_array(const points_file *f, const char *path, const char *want, const char *why, vt_err *e) {
+static vt_status no_array(const vt_adv_file *f, const char *path, const char *want, const char *why, vt_err *e) {
     char name[128], list[300] = "";
     for (int64_t i = 0; i < count_arrays(f) && strlen(list) < 250; i++)
         if (array_name(f, i, name)) vt_text_item(list, sizeof list, ", ", "%.60s", name);
@@ -101,18 +92,17 @@ static vt_status no_array(const points_file *f, const char *path, const char *wa
 }
 
 vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e) {
-    int64_t at = find_array(p->file, name);
-    return at < 0 ? no_array(p->file, path, name, "", e) : array_at(p->file, at, path, out, e);
+    int64_t at = find_array(p, name);
+    return at < 0 ? no_array(p, path, name, "", e) : array_at(p, at, path, out, e);
 }
 
 static vt_status choose_array(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
-    points_file *f = p->file;
     static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
-    int64_t at = tensor ? find_array(f, tensor) : -1;
-    for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find_array(f, usual[k]);
-    if (at < 0 && !tensor) at = only_images(f, path);
-    if (at >= 0) return array_name(f, at, p->name) ? array_at(f, at, path, &f->x, e) : VT_E_FORMAT;
-    return no_array(f, path, tensor ? tensor : "x_adv",
+    int64_t at = tensor ? find_array(p, tensor) : -1;
+    for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find_array(p, usual[k]);
+    if (at < 0 && !tensor) at = only_images(p, path);
+    if (at >= 0) return array_name(p, at, p->name) ? array_at(p, at, path, &p->x, e) : VT_E_FORMAT;
+    return no_array(p, path, tensor ? tensor : "x_adv",
                     tensor     ? ""
                     : at == -2 ? ", and several that could be images: say which with " VT_OPTION "tensor"
                                : ", nor one of four sides [N,C,H,W]",
@@ -124,7 +114,7 @@ static vt_status choose_array(vt_adv_file *p, const char *path, const char *tens
 static const char *array_called(const vt_adv_file *p) { return *p->name ? p->name : "the array"; }
 
 static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
-    vt_npy *x = &p->file->x;
+    vt_npy *x = &p->x;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
     vt_npy_grey(x), drop_unit_axis(x);
@@ -148,10 +138,10 @@ static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy a;
     for (size_t k = 0; k < sizeof names / sizeof *names && at < 0; k++) {
         snprintf(name, sizeof name, "%.*s%s", dot ? (int)(dot - p->name) + 1 : 0, p->name, names[k]);
-        at = find_array(p->file, name);
+        at = find_array(p, name);
     }
     if (at < 0) return VT_OK;
-    VT_TRY(array_at(p->file, at, path, &a, e));
+    VT_TRY(array_at(p, at, path, &a, e));
     if (a.ndim != 1 || vt_npy_is_real(&a) || a.dtype == VT_BF16 || a.dtype == VT_BOOL || a.dtype == VT_F8_E4M3 ||
         a.dtype == VT_F8_E5M2)
         return vt_fail(e, VT_E_USAGE, "%s: %s is %s %s, must be whole numbers [N]", path, name, vt_dtype_name(a.dtype),
@@ -164,7 +154,7 @@ static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
 }
 
 static void measure_value_range(vt_adv_file *p) {
-    const vt_npy *x = &p->file->x;
+    const vt_npy *x = &p->x;
     p->low = INFINITY, p->high = -INFINITY;
     for (size_t i = 0; i < x->numel; i++) { /* every order of the items is a walk over all of them */
         double v = x->dtype == VT_U8 ? x->data[i] / 255.0 : vt_npy_real(x, i);
@@ -223,7 +213,7 @@ static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, i
 }
 
 static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *all, int n, vt_err *e) {
-    vt_npy *x = &p->file->x;
+    vt_npy *x = &p->x;
     for (int i = 0; i < n; i++) {
         vt_image im = {0};
         char file[VT_PATH_MAX];
@@ -232,16 +222,15 @@ static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *
         size_t size = vt_shape_values(im.shape), total = size * (size_t)n;
         vt_status s = i ? VT_OK : vt_memory_check(path, total, e);
         if (!i) p->shape = im.shape;
-        if (!i && s == VT_OK && !(p->file->pixels = malloc(total)))
-            s = vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
+        if (!i && s == VT_OK && !(p->pixels = malloc(total))) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
         if (s == VT_OK && !vt_shape_same(im.shape, p->shape))
             s = vt_fail(e, VT_E_USAGE, "%s: is %d x %d pixels, the first picture is %d x %d", file, im.shape.width,
                         im.shape.height, p->shape.width, p->shape.height);
-        if (s == VT_OK) memcpy(p->file->pixels + (size_t)i * size, im.rgb, size);
+        if (s == VT_OK) memcpy(p->pixels + (size_t)i * size, im.rgb, size);
         vt_image_free(&im);
         VT_TRY(s);
     }
-    *x = (vt_npy){.dtype = VT_U8, .ndim = 4, .numel = (size_t)n * vt_shape_values(p->shape), .data = p->file->pixels};
+    *x = (vt_npy){.dtype = VT_U8, .ndim = 4, .numel = (size_t)n * vt_shape_values(p->shape), .data = p->pixels};
     x->shape[0] = n, x->shape[1] = p->shape.channels, x->shape[2] = p->shape.height, x->shape[3] = p->shape.width;
     vt_npy_set_strides(x, false);
     return VT_OK;
@@ -272,21 +261,19 @@ static bool is_saved(const vt_zip *z) {
 }
 
 static vt_status open_arrays(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
-    points_file *f = p->file;
-    VT_TRY(vt_mapped_open(&f->map, path, e));
-    bool zip = f->map.n >= 2 && !memcmp(f->map.bytes, "PK", 2);
-    if (zip) VT_TRY(vt_zip_open(&f->zip, f->map.bytes, f->map.n, path, e));
-    if (zip && is_saved(f->zip)) {
-        vt_zip_close(f->zip);
-        f->zip = NULL;
+    VT_TRY(vt_mapped_open(&p->map, path, e));
+    bool zip = p->map.n >= 2 && !memcmp(p->map.bytes, "PK", 2);
+    if (zip) VT_TRY(vt_zip_open(&p->zip, p->map.bytes, p->map.n, path, e));
+    if (zip && is_saved(p->zip)) {
+        vt_zip_close(p->zip);
+        p->zip = NULL;
     }
-    if (!f->zip && (f->map.n < 6 || memcmp(f->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_saved_open(&f->st, path, e));
+    if (!p->zip && (p->map.n < 6 || memcmp(p->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_saved_open(&p->st, path, e));
     return choose_array(p, path, tensor, e);
 }
 
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
-    *p = (vt_adv_file){.file = calloc(1, sizeof *p->file)};
-    if (!p->file) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
+    *p = (vt_adv_file){0};
     bool folder = vt_is_folder(path);
     VT_TRY(folder ? open_folder(p, path, e) : open_arrays(p, path, tensor, e));
     VT_TRY(check_shape(p, path, e));
@@ -295,13 +282,10 @@ vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor,
     return VT_OK;
 }
 void vt_adv_file_close(vt_adv_file *p) {
-    if (p->file) {
-        vt_zip_close(p->file->zip);
-        vt_tensors_close(p->file->st);
-        free(p->file->pixels);
-        vt_mapped_close(&p->file->map);
-    }
-    free(p->file), free(p->index);
+    vt_zip_close(p->zip);
+    vt_tensors_close(p->st);
+    vt_mapped_close(&p->map);
+    free(p->pixels), free(p->index);
     *p = (vt_adv_file){0};
 }
 
@@ -340,7 +324,7 @@ vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want,
 }
 
 void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x) {
-    const vt_npy *a = &p->file->x;
+    const vt_npy *a = &p->x;
     for (size_t c = 0; c < (size_t)p->shape.channels; c++)
         for (size_t row = 0; row < (size_t)p->shape.height; row++)
             for (size_t col = 0; col < (size_t)p->shape.width; col++) {

@@ -5,6 +5,7 @@
  * nothing is rounded or clipped. [1,N,C,H,W] and [N,1,C,H,W] are [N,C,H,W]. */
 #pragma once
 
+#include "core/files.h"
 #include "core/shape.h"
 #include "io/npy.h"
 
@@ -16,7 +17,12 @@ typedef struct vt_adv_file {
     double low, high; /* smallest and largest finite value; of bytes, after the division by 255 */
     int64_t *index;   /* [n_index] image numbers of the file, NULL: none */
     int64_t n_index;
-    struct vt_adv_file_file *file;
+    /* what holds the images: */
+    vt_npy x;
+    vt_mapped map;         /* a NumPy file */
+    struct vt_zip *zip;    /* an archive of them */
+    struct vt_tensors *st; /* safetensors, PyTorch */
+    uint8_t *pixels;       /* a folder's pictures */
 } vt_adv_file;
 
 /* tensor: its name; NULL: x_adv, adv_complete, adv_inputs, adv_images, else the only array of four sides. Image numbers

@@ -13,12 +13,6 @@ static bool is_text(const vt_node *n) { return n && (n->kind == VT_NODE_TEXT || 
 
 static bool has_text(const vt_node *n, const char *text) { return is_text(n) && vt_text_is(n->u.text, text); }
 
-static const vt_node *find_dict_value(const vt_node *dict, const char *key) {
-    for (uint32_t i = 0; i + 1 < dict->u.list.n; i += 2)
-        if (has_text(dict->u.list.v[i], key)) return dict->u.list.v[i + 1];
-    return NULL;
-}
-
 /* Item i of a tuple, or NULL. */
 static const vt_node *tuple_item(const vt_node *n, uint32_t i) {
     bool there = n && (n->kind == VT_NODE_TUPLE || n->kind == VT_NODE_OPAQUE) && i < n->u.list.n;
@@ -80,7 +74,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
 
 static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
     const char *path = b->st->path;
-    const vt_node *data = root->kind == VT_NODE_DICT ? find_dict_value(root, "data") : NULL;
+    const vt_node *data = vt_node_get(root, "data");
     if (!data)
         return vt_fail(e, VT_E_FORMAT, "%s: is a Python pickle, but no batch of CIFAR: it holds no 'data'", path);
     char shape[200] = "no array";
@@ -90,15 +84,15 @@ static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
         return vt_fail(e, VT_E_FORMAT, "%s: its 'data' is %s, must be a NumPy array [N,%d] of uint8, all in the file",
                        path, shape, VT_CIFAR_PIXELS);
     b->count = b->pixels.shape[0];
-    bool hundred = find_dict_value(root, "fine_labels") != NULL;
+    bool hundred = vt_node_get(root, "fine_labels") != NULL;
     size_t each = hundred ? 2 : 1;
     b->record = hundred ? VT_CIFAR100 : VT_CIFAR10;
     b->labels = calloc((size_t)b->count + 1, each); /* the file holds 3072 bytes for each */
     if (!b->labels) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its labels", path);
     if (!b->count) return vt_fail(e, VT_E_FORMAT, "%s: holds no images", path);
-    if (!hundred) return read_labels(b, find_dict_value(root, "labels"), "labels", 0, 1, e);
-    VT_TRY(read_labels(b, find_dict_value(root, "coarse_labels"), "coarse_labels", 0, 2, e));
-    return read_labels(b, find_dict_value(root, "fine_labels"), "fine_labels", 1, 2, e);
+    if (!hundred) return read_labels(b, vt_node_get(root, "labels"), "labels", 0, 1, e);
+    VT_TRY(read_labels(b, vt_node_get(root, "coarse_labels"), "coarse_labels", 0, 2, e));
+    return read_labels(b, vt_node_get(root, "fine_labels"), "fine_labels", 1, 2, e);
 }
 
 vt_status vt_cifar_py_open(vt_cifar_py *b, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/hash.h"
+#include "core/mem.h"
 #include "core/text.h"
 #include "io/classes.h"
 #include "io/folders.h"
@@ -67,10 +68,8 @@ static vt_status add_file(folder *f, const char *dir, const char *name, int labe
     const char *dot = strrchr(name, '.');
     for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
     if (!vt_is_picture(name)) return VT_OK;
-    bool full = !(f->n & (f->n - 1)); /* the room is the next power of two */
-    entry *all = full ? realloc(f->e, (f->n ? 2 * f->n : 1) * sizeof *all) : f->e;
-    if (all) f->e = all;
-    if (!all || asprintf(&f->e[f->n].path, "%s/%s", dir, name) < 0) return no_memory(f, e);
+    if (!vt_grow(&f->e, f->n, sizeof *f->e) || asprintf(&f->e[f->n].path, "%s/%s", dir, name) < 0)
+        return no_memory(f, e);
     f->e[f->n].dir = strlen(dir), f->e[f->n++].label = label;
     return VT_OK;
 }

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/mem.h"
 #include "core/text.h"
 #include "io/classes.h"
 
@@ -25,10 +26,7 @@ bool vt_is_picture(const char *name) {
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 vt_status vt_folders_add(vt_folders *f, const char *name, const char *path, vt_err *e) {
-    bool full = !(f->n & (f->n - 1)); /* the room is the next power of two */
-    char **more = full ? realloc(f->name, (f->n ? 2 * (size_t)f->n : 1) * sizeof *more) : f->name;
-    if (more) f->name = more;
-    if (!more || !(f->name[f->n] = strdup(name)))
+    if (!vt_grow(&f->name, (size_t)f->n, sizeof *f->name) || !(f->name[f->n] = strdup(name)))
         return vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", path);
     f->n++;
     return VT_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/files.h"
+#include "core/mem.h"
 #include "core/opt.h"
 #include "io/classes.h"
 
@@ -197,11 +198,8 @@ static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
     if (index && (v < 0 || v >= d->count))
         return vt_fail(e, VT_E_USAGE, "%s: line %d is image %lld, but %s has images 0 to %lld", l->path, line, v,
                        d->path, (long long)d->count - 1);
-    if (!(l->n & (l->n - 1))) { /* the room is the next power of two */
-        int32_t *more = realloc(l->image, (l->n ? 2 * l->n : 1) * sizeof *more);
-        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu indices", l->path, 2 * l->n);
-        l->image = more;
-    }
+    if (!vt_grow(&l->image, l->n, sizeof *l->image))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu indices", l->path, 2 * l->n);
     l->image[l->n++] = (int32_t)(index ? v : image);
     return VT_OK;
 }

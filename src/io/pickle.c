@@ -372,3 +372,13 @@ bool vt_node_int(const vt_node *n, int64_t *out) {
     *out = n->u.i;
     return true;
 }
+
+vt_node *vt_node_get(const vt_node *dict, const char *key) {
+    vt_node *hit = NULL;
+    for (uint32_t i = 0; dict->kind == VT_NODE_DICT && i < dict->u.list.n; i += 2) {
+        const vt_node *k = dict->u.list.v[i];
+        bool text = k->kind == VT_NODE_TEXT || k->kind == VT_NODE_BYTES;
+        if (text && vt_text_is(k->u.text, key)) hit = dict->u.list.v[i + 1];
+    }
+    return hit;
+}

@@ -75,7 +75,9 @@ vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, si
 bool vt_text_is(vt_node_text t, const char *s);
 bool vt_node_is(const vt_node *n, const char *text); /* is it this text? */
 bool vt_node_int(const vt_node *n, int64_t *out);    /* false: it is no whole number (or NULL) */
-const char *vt_node_name(const vt_node *n);          /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
+/* The value of a text or bytes, of two equal ones the later, as in Python; NULL: there is none, or n is no DICT. */
+vt_node *vt_node_get(const vt_node *n, const char *key);
+const char *vt_node_name(const vt_node *n); /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
 
 /* ---- from the tree to the tensors of a state dict ---- */
 

@@ -20,14 +20,6 @@ typedef struct walk {
     vt_err *e;
 } walk;
 
-static vt_node *dict_get(const vt_node *dict, const char *key) {
-    vt_node *hit = NULL;
-    if (dict->kind != VT_NODE_DICT) return NULL;
-    for (uint32_t i = 0; i < dict->u.list.n; i += 2) /* of two equal keys the later one counts, as in Python */
-        if (vt_node_is(dict->u.list.v[i], key)) hit = dict->u.list.v[i + 1];
-    return hit;
-}
-
 /* What a node is, found out once: a pickle may name one dictionary in many places. */
 enum { UNKNOWN, NOTHING, STATE, OPTIMIZER };
 
@@ -37,7 +29,7 @@ static bool has_tensors(vt_node *n, int depth) {
     if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
     if (n->seen == UNKNOWN) {
         n->seen = NOTHING; /* also while it is looked into: a dictionary may hold itself */
-        bool optimizer = dict_get(n, "state") && dict_get(n, "param_groups"), yes = false;
+        bool optimizer = vt_node_get(n, "state") && vt_node_get(n, "param_groups"), yes = false;
         for (uint32_t i = 0; i < n->u.list.n && !yes && !optimizer; i += 2)
             yes = n->u.list.v[i]->kind == VT_NODE_TEXT && has_tensors(n->u.list.v[i + 1], depth + 1);
         n->seen = optimizer ? OPTIMIZER : yes ? STATE : NOTHING;
@@ -258,7 +250,7 @@ vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, con
     if (want == vt_state_all) return add_all(&w, root, "", 0);
     if (root->kind != VT_NODE_DICT)
         return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
-    const vt_node *args = dict_get(root, "args"), *key;
+    const vt_node *args = vt_node_get(root, "args"), *key;
     if (args) VT_TRY(vt_timm_args(st, args, e));
     VT_TRY(vt_pickled_names(st, root, e));
     if (want) VT_TRY(follow_entry_path(&w, &root, want));

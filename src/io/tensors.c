@@ -73,22 +73,12 @@ void vt_tensors_close(vt_tensors *st) {
     free(st);
 }
 
-/* Room for one more item in an array of n whose capacity is always the next power of two. */
-static bool grow_array(void *array, int n, size_t item) {
-    void **p = array;
-    if (n & (n - 1)) return true;
-    if (n > INT32_MAX / 2) return false;
-    void *more = realloc(*p, (n ? 2 * (size_t)n : 1) * item);
-    if (more) *p = more;
-    return more != NULL;
-}
-
 static vt_status no_memory(const vt_tensors *st, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path);
 }
 
 vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), vt_err *e) {
-    if (!block || !grow_array(&st->owned, st->owned_count, sizeof *st->owned)) {
+    if (!block || !vt_grow(&st->owned, (size_t)st->owned_count, sizeof *st->owned)) {
         release(block);
         return no_memory(st, e);
     }
@@ -127,7 +117,8 @@ const char *vt_tensors_text(vt_tensors *st, vt_err *e, const char *fmt, ...) {
 
 vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e) {
     VT_TRY(count_against_limit(st, sizeof *t + 2 * sizeof(void *), e));
-    if (!grow_array(&st->t, st->count, sizeof *st->t) || !grow_array(&st->origin, st->count, sizeof *st->origin))
+    if (!vt_grow(&st->t, (size_t)st->count, sizeof *st->t) ||
+        !vt_grow(&st->origin, (size_t)st->count, sizeof *st->origin))
         return no_memory(st, e);
     st->t[st->count] = *t;
     st->origin[st->count++] = t->name;
@@ -135,7 +126,7 @@ vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e) {
 }
 
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e) {
-    if (!grow_array(&st->meta, st->meta_count, 2 * sizeof *st->meta)) return no_memory(st, e);
+    if (!vt_grow(&st->meta, (size_t)st->meta_count, 2 * sizeof *st->meta)) return no_memory(st, e);
     st->meta[2 * st->meta_count] = key, st->meta[2 * st->meta_count++ + 1] = value;
     return VT_OK;
 }
@@ -143,7 +134,7 @@ vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e) {
     vt_note n = {kind, vt_tensors_text(st, e, "%s", name), vt_tensors_text(st, e, "%s", text)};
     VT_TRY(count_against_limit(st, sizeof n, e));
-    if (!n.name || !n.text || !grow_array(&st->notes, st->note_count, sizeof n)) return no_memory(st, e);
+    if (!n.name || !n.text || !vt_grow(&st->notes, (size_t)st->note_count, sizeof n)) return no_memory(st, e);
     st->notes[st->note_count++] = n;
     return VT_OK;
 }
