@@ -179,7 +179,7 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     bool inner = o->inner != VT_INNER_NONE;
     const char *asked = a->noise > 0 ? "noise" : a->ard ? "ard" : a->prm ? "prm" : NULL;
     if (!inner && asked)
-        return vt_fail(e, VT_E_USAGE, "attack.%s is %g, but objective %s has no inner attack", asked,
+        return vt_fail(e, VT_E_USAGE, "attack.%s is %g, must be 0: objective %s has no inner attack", asked,
                        a->noise > 0 ? a->noise : 1, o->name);
     if (inner && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,

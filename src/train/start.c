@@ -243,7 +243,6 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
     VT_TRY(check_penalties(&penalties, r, m, e));
     p->watched = t->watch_data ? vt_validation_count(r, t->watch_data) : 0;
     p->images = t->data->count - (t->watch_data && t->watch_data->split == VT_SPLIT_TRAIN ? p->watched : 0);
-    if (p->images > INT32_MAX) return vt_fail(e, VT_E_RANGE, "%s has more than 2^31 images", t->data->path);
     p->per_epoch = p->images / r->top.batch;
     p->steps = p->per_epoch * r->top.epochs;
     if (!p->per_epoch)

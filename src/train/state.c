@@ -129,15 +129,13 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     if (begun && !run->t->resume)
         return vt_fail(e, VT_E_USAGE, "%s holds a training run already: go on with @resume, or choose another @out",
                        out);
-    const char *weights = has_file(run, "model.safetensors")  ? "model"
-                          : has_file(run, "best.safetensors") ? "best"
-                                                              : NULL;
-    if (weights && !begun)
-        return vt_fail(e, VT_E_USAGE, "%s holds %s.safetensors and no training run: choose another @out", out, weights);
-    static const char *const names[] = {STATE, "model.safetensors", "best.safetensors"};
+    static const char *const names[] = {"model.safetensors", "best.safetensors", STATE};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[VT_PATH_MAX];
-        if (vt_path(path, out, names[i])) VT_TRY(vt_file_place(path, e));
+        if (!begun && has_file(run, names[i]))
+            return vt_fail(e, VT_E_USAGE, "%s holds %s and no training run: choose another @out", out, names[i]);
+        VT_TRY(run_path(path, run, names[i], e));
+        VT_TRY(vt_file_place(path, e));
     }
     return VT_OK;
 }
