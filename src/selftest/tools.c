@@ -167,7 +167,7 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
     const vt_arch *arch = vt_arch_find(s->model->config.arch);
     if (needs & VT_NEED_LOOK && arch && arch->shows_attention)
         VT_TRY(vt_session_open_f32(&g->look, s->model, 1, VT_GRAD_INPUT, e));
-    if (needs & VT_NEED_DOUBLE && !(s->wrap.def && s->wrap.def->cover))
+    if (needs & VT_NEED_DOUBLE && !vt_wrap_covers(&s->wrap))
         VT_TRY(vt_session_open_f64(&g->look64, s->model, 1, VT_GRAD_INPUT, e));
     if (needs & VT_NEED_TWIN) {
         if (!first) VT_TRY(vt_model_twin(&g->twin.own, s->model, t->v->seed, e));

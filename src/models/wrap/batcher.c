@@ -36,12 +36,6 @@ struct vt_batcher {
 
 /* ---- answering ---- */
 
-static bool has_request(const vt_batcher *g, kind k) {
-    bool any = false;
-    for (int i = 0; i < g->n.capacity; i++) any = any || g->seat[i].asks == k;
-    return any;
-}
-
 static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *why) {
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
@@ -59,74 +53,51 @@ static vt_status forward_batch(vt_batcher *g, bool keep, vt_err *e) {
     return s;
 }
 
-static void serve_forwards(vt_batcher *g) {
-    bool keep = false;
-    vt_err why = {0};
-    for (int i = 0; i < g->n.capacity; i++) {
-        const seat *at = &g->seat[i];
-        bool asks = at->asks == FORWARD;
-        g->x[i] = asks ? at->x : NULL, g->z[i] = asks ? at->z : NULL;
-        keep = keep || (asks && at->keep);
-    }
-    vt_status s = forward_batch(g, keep, &why);
-    finish_requests(g, FORWARD, s, &why);
-}
-
 /* A gradient whose forward another one has overwritten meanwhile: that forward again, at the same point. */
 static vt_status restore_kept_forward(vt_batcher *g, vt_err *e) {
     bool any = false;
-    for (int i = 0; i < g->n.capacity; i++) any = any || (g->seat[i].asks == VJP && !g->seat[i].kept);
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
-        g->x[i] = at->asks == VJP ? at->x_kept : NULL, g->z[i] = at->asks == VJP ? at->z_kept : NULL;
+        const bool asks = at->asks == VJP;
+        any = any || (asks && !at->kept);
+        g->x[i] = asks ? at->x_kept : NULL, g->z[i] = asks ? at->z_kept : NULL;
     }
     return any ? forward_batch(g, true, e) : VT_OK;
 }
 
-static void serve_vjps(vt_batcher *g) {
-    vt_err why = {0};
-    vt_status s = restore_kept_forward(g, &why);
+static vt_status serve_vjps(vt_batcher *g, vt_err *e) {
+    VT_TRY(restore_kept_forward(g, e));
     for (int i = 0; i < g->n.capacity; i++) g->vjp[i] = g->seat[i].asks == VJP ? g->seat[i].vjp : (vt_vjp){0};
-    if (s == VT_OK) s = vt_engine_vjp(&g->n, g->vjp, &why);
+    VT_TRY(vt_engine_vjp(&g->n, g->vjp, e));
     for (int i = 0; i < g->n.capacity; i++)
         if (g->seat[i].asks == VJP) g->seat[i].vjp = g->vjp[i];
-    finish_requests(g, VJP, s, &why);
+    return VT_OK;
 }
 
-static void forwards_alone(vt_batcher *g) {
+/* What the seats ask of one kind, as one batch; false: nothing. */
+static bool serve_kind(vt_batcher *g, kind k) {
+    bool keep = false, any = false;
     vt_err why = {0};
     for (int i = 0; i < g->n.capacity; i++) {
         const seat *at = &g->seat[i];
-        bool asks = at->asks == ALONE;
-        g->x[i] = asks ? at->x : NULL, g->z[i] = asks ? at->z : NULL;
+        const bool asks = at->asks == k;
+        g->x[i] = asks ? at->x : NULL, g->z[i] = asks ? at->z : NULL, g->z64[i] = asks ? at->z64 : NULL;
+        keep = keep || (asks && at->keep), any = any || asks;
     }
-    vt_status s = vt_engine_alone(&g->n, g->z, g->x, &why);
-    finish_requests(g, ALONE, s, &why);
-}
-
-static void serve_forwards64(vt_batcher *g) {
-    vt_err why = {0};
-    for (int i = 0; i < g->n.capacity; i++) {
-        const seat *at = &g->seat[i];
-        bool asks = at->asks == FORWARD64;
-        g->x[i] = asks ? at->x : NULL, g->z64[i] = asks ? at->z64 : NULL;
-    }
-    vt_status s = vt_engine_forward64(&g->n, g->z64, g->x, &why);
-    finish_requests(g, FORWARD64, s, &why);
+    if (!any) return false;
+    vt_status s = k == VJP       ? serve_vjps(g, &why)
+                  : k == ALONE   ? vt_engine_alone(&g->n, g->z, g->x, &why)
+                  : k == FORWARD ? forward_batch(g, keep, &why)
+                                 : vt_engine_forward64(&g->n, g->z64, g->x, &why);
+    finish_requests(g, k, s, &why);
+    return true;
 }
 
 void vt_batchers_serve(vt_batcher *const *g, int n) {
     bool any = false;
-    for (int i = 0; i < n; i++) {
-        bool gradients = has_request(g[i], VJP), alone = has_request(g[i], ALONE),
-             doubles = has_request(g[i], FORWARD64);
-        if (gradients) serve_vjps(g[i]);
-        if (alone) forwards_alone(g[i]);
-        if (doubles) serve_forwards64(g[i]);
-        any = any || gradients || alone || doubles;
-    }
-    for (int i = 0; !any && i < n; i++)
-        if (has_request(g[i], FORWARD)) serve_forwards(g[i]);
+    for (int i = 0; i < n; i++)
+        for (kind k = VJP; k <= FORWARD64; k++) any = serve_kind(g[i], k) || any;
+    for (int i = 0; !any && i < n; i++) serve_kind(g[i], FORWARD);
 }
 
 /* ---- repeated query ---- */

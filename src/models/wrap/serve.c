@@ -87,10 +87,15 @@ static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_e
 
 /* ---- questions ---- */
 
+/* Row i of a question or of its answer. */
+static void *row_at(const talk *t, const vt_wire_head *q, bool answer, int i) {
+    char *plain = (char *)(answer ? t->plain : t->x);
+    char *first = t->shared ? t->shared + vt_wire_place(&t->parts, q->op, answer) : plain;
+    return first + (size_t)i * vt_wire_row_bytes(t->s->hello, q->op, answer);
+}
+
 /* The rows of a question: in shared memory where they are, else read. *asked: how many. */
 static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, vt_err *e) {
-    bool vjp = q->op == VT_WIRE_VJP;
-    size_t each = vjp ? (size_t)t->s->hello->classes : t->pixels;
     const char *why = vt_wire_refuses(t->s->hello, q, t->shared != NULL);
     if (!why && t->shared && q->rows > (uint32_t)t->shared_rows) why = "more rows than are shared";
     if (why) return send_error(t, q, VT_E_FORMAT, why, e);
@@ -100,23 +105,13 @@ static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, 
     if (q->bytes != vt_wire_question_bytes(t->s->hello, q, *asked, t->shared != NULL))
         return send_error(t, q, VT_E_FORMAT, "a message of another length than its rows have", e);
     for (uint32_t i = 0; i < q->rows; i++) {
-        float *at =
-            t->shared ? (float *)(void *)(t->shared + (vjp ? t->parts.dz : t->parts.x)) + i * each : t->x + i * each;
+        void *at = row_at(t, q, false, (int)i);
         t->in[i] = t->mask[i] ? at : NULL;
-        if (t->mask[i] && !t->shared) VT_TRY(read_bytes(t, at, each * sizeof *at, NULL, NULL, e));
+        if (t->mask[i] && !t->shared)
+            VT_TRY(read_bytes(t, at, vt_wire_row_bytes(t->s->hello, q->op, false), NULL, NULL, e));
     }
     for (int i = (int)q->rows; i < t->rows; i++) t->in[i] = NULL;
     return VT_OK;
-}
-
-/* Where the answer of row i goes. */
-static void *answer_address(talk *t, const vt_wire_head *q, int i) {
-    size_t classes = (size_t)t->s->hello->classes, row = (size_t)i;
-    if (q->op == VT_WIRE_LOGITS64)
-        return (t->shared ? (double *)(void *)(t->shared + t->parts.z64) : (double *)(void *)t->plain) + row * classes;
-    if (q->op == VT_WIRE_VJP)
-        return (t->shared ? (float *)(void *)(t->shared + t->parts.dx) : t->plain) + row * t->pixels;
-    return (t->shared ? (float *)(void *)(t->shared + t->parts.z) : t->plain) + row * classes;
 }
 
 static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *e) {
@@ -126,13 +121,13 @@ static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *
     vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = q->op, .id = q->id, .rows = q->rows, .bytes = all};
     VT_TRY(write_bytes(t, &a, sizeof a, e));
     for (int i = 0; all && i < (int)q->rows; i++)
-        if (t->mask[i]) VT_TRY(write_bytes(t, answer_address(t, q, i), each, e));
+        if (t->mask[i]) VT_TRY(write_bytes(t, row_at(t, q, true, i), each, e));
     return VT_OK;
 }
 
 static vt_status compute_logits(talk *t, const vt_wire_head *q, vt_err *e) {
     bool keep = q->flags & VT_WIRE_KEEP;
-    for (int i = 0; i < t->rows; i++) t->out[i] = t->in[i] ? answer_address(t, q, i) : NULL;
+    for (int i = 0; i < t->rows; i++) t->out[i] = t->in[i] ? row_at(t, q, true, i) : NULL;
     if (keep) {
         t->kept = (int)q->rows;
         memcpy(t->kept_mask, t->mask, q->rows);
@@ -160,13 +155,13 @@ static vt_status vjp(talk *t, const vt_wire_head *q, vt_err *e) {
     for (int i = 0; good && i < t->kept; i++) good = !t->mask[i] || t->kept_mask[i];
     if (!good) return vt_fail(e, VT_E_FORMAT, "a vjp of what was not kept");
     for (int i = 0; i < t->rows; i++)
-        t->vjp[i] = t->in[i] ? (vt_vjp){.dx = answer_address(t, q, i), .dz = t->in[i]} : (vt_vjp){0};
+        t->vjp[i] = t->in[i] ? (vt_vjp){.dx = row_at(t, q, true, i), .dz = t->in[i]} : (vt_vjp){0};
     VT_TRY(restore_kept_forward(t, e));
     return vt_engine_vjp(t->s->engine, t->vjp, e);
 }
 
 static vt_status compute_logits64(talk *t, const vt_wire_head *q, vt_err *e) {
-    for (int i = 0; i < t->rows; i++) t->out64[i] = t->in[i] ? answer_address(t, q, i) : NULL;
+    for (int i = 0; i < t->rows; i++) t->out64[i] = t->in[i] ? row_at(t, q, true, i) : NULL;
     return vt_engine_forward64(t->s->engine, t->out64, t->in, e);
 }
 

@@ -86,19 +86,23 @@ vt_wire_parts vt_wire_layout(const vt_hello *h, int rows) {
     return p;
 }
 
+size_t vt_wire_row_bytes(const vt_hello *h, vt_wire_op op, bool answer) {
+    const bool image = answer == (op == VT_WIRE_VJP);
+    const size_t each = answer && op == VT_WIRE_LOGITS64 ? sizeof(double) : sizeof(float);
+    return (image ? vt_hello_pixels(h) : (size_t)h->classes) * each;
+}
+
+size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer) {
+    if (op == VT_WIRE_VJP) return answer ? p->dx : p->dz;
+    return !answer ? p->x : op == VT_WIRE_LOGITS64 ? p->z64 : p->z;
+}
+
 size_t vt_wire_question_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared) {
-    size_t mask = q->rows;
-    if (shared) return mask;
-    size_t each = q->op == VT_WIRE_VJP ? (size_t)h->classes : vt_hello_pixels(h);
-    return mask + (size_t)asked * each * sizeof(float);
+    return q->rows + (shared ? 0 : (size_t)asked * vt_wire_row_bytes(h, q->op, false));
 }
 
 size_t vt_wire_answer_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared) {
-    if (shared) return 0;
-    size_t k = (size_t)asked, classes = (size_t)h->classes;
-    return q->op == VT_WIRE_LOGITS64 ? k * classes * sizeof(double)
-           : q->op == VT_WIRE_VJP    ? k * vt_hello_pixels(h) * sizeof(float)
-                                     : k * classes * sizeof(float);
+    return shared ? 0 : (size_t)asked * vt_wire_row_bytes(h, q->op, true);
 }
 
 const char *vt_wire_refuses(const vt_hello *h, const vt_wire_head *q, bool shared) {

@@ -61,8 +61,10 @@ typedef struct vt_wire_parts {
 } vt_wire_parts;
 vt_wire_parts vt_wire_layout(const vt_hello *h, int rows);
 
-/* Is this head one of a question that such a model can be asked, and does exactly that many bytes follow, plainly or in
- * shared memory? asked: rows that are asked for (of the mask), -1: not known yet, then only the mask's size counts. */
+/* Of one row of a question, or of its answer: bytes, and where the first one lies in shared memory. */
+size_t vt_wire_row_bytes(const vt_hello *h, vt_wire_op op, bool answer);
+size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer);
+/* What follows the head of a question that asks for so many rows, or of its answer, plainly or in shared memory. */
 size_t vt_wire_question_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared);
 size_t vt_wire_answer_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared);
 /* NULL: a good question; else what is wrong with it. */
