@@ -8,7 +8,7 @@
 #include "core/mem.h"
 #include "core/opt.h"
 #include "io/safetensors.h"
-#include "models/wrap/batch_gradients.h"
+#include "models/net/batch_gradients.h"
 
 typedef struct batch {
     int n;
@@ -144,7 +144,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, side_of(st), e);
     if (s == VT_OK) s = read_batch(&b, st, vt_config_input(&m->config), kind == VT_LOSS_DLR_T, e);
     if (s == VT_OK)
-        s = vt_batch_gradients_run(&p, m, b.x, b.n, b.labels, b.targets, kind, f64, vt_cli_has(c, "param-grads"), e);
+        s = (f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, m, b.x, b.n, b.labels, b.targets, kind,
+                                                                            vt_cli_has(c, "param-grads"), e);
     if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);
     if (s == VT_OK) printf("%s: logits, loss_%s and dx_%s of %d images in %s\n", out, loss, loss, b.n, precision);
     vt_batch_gradients_free(&p);

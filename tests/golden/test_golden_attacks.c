@@ -6,7 +6,7 @@
 
 #include "attacks/apgd.h"
 #include "attacks/fab.h"
-#include "models/wrap/batch_gradients.h"
+#include "models/net/batch_gradients.h"
 
 /* ---- one-shot attacks: FGSM, PGD-2, PGD-20, CW-20, L2 PGD (gen_attacks.py) ---- */
 
@@ -439,7 +439,9 @@ static int probe_one(const vt_tensors *st, const vt_model *m, vt_loss_kind kind,
     double *dx = doubles(st, name, N * PIXELS), dz = 0, dl = 0;
     vt_batch_gradients p;
     vt_err e = {0};
-    if (vt_batch_gradients_run(&p, m, x, N, labels, targets, kind, f64, false, &e) != VT_OK) fail_msg("%s", e.text);
+    if ((f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, m, x, N, labels, targets, kind, false,
+                                                                        &e) != VT_OK)
+        fail_msg("%s", e.text);
     for (int i = 0; i < N; i++)
         for (int k = 0; k < CLASSES; k++) {
             double d = fabs(p.logits[i * CLASSES + k] - logits[i * CLASSES + k]);

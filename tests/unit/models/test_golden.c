@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include "core/gemm.h"
 #include "io/safetensors.h"
-#include "models/wrap/batch_gradients.h"
+#include "models/net/batch_gradients.h"
 
 typedef struct golden {
     char name[80];
@@ -129,8 +129,10 @@ static void each_golden(void (*check)(const golden *g)) {
 static vt_batch_gradients probe(const golden *g, int kind, bool f64) {
     vt_batch_gradients p;
     vt_err e = {0};
-    vt_status s = vt_batch_gradients_run(&p, g->m, g->x, g->n, g->labels, kind == VT_LOSS_DLR_T ? g->targets : NULL,
-                                         (vt_loss_kind)kind, f64, kind == VT_LOSS_CE, &e);
+    vt_status s =
+        (f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, g->m, g->x, g->n, g->labels,
+                                                                        kind == VT_LOSS_DLR_T ? g->targets : NULL,
+                                                                        (vt_loss_kind)kind, kind == VT_LOSS_CE, &e);
     if (s != VT_OK) fail_msg("%s: %s", g->name, e.text);
     return p;
 }
