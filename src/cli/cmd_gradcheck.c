@@ -91,8 +91,7 @@ static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, u
         *good = *good && ok;
     }
     free(z);
-    vt_batch_gradients_free(&g64);
-    vt_batch_gradients_free(&g32);
+    vt_batch_gradients_free(&g64), vt_batch_gradients_free(&g32);
     return s;
 }
 
