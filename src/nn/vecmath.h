@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* exp and the normal distribution function in forms that the compiler vectorises for float; the double copy of the
  * kernels uses libm. glibc's scalar expf and erff are 10 to 80 times slower, and would dominate a forward pass. */
-#pragma once
+#ifndef VT_NN_VECMATH_H /* tests include it in both precisions */
+#define VT_NN_VECMATH_H
 
 #include <math.h>
 #include <stdint.h>
@@ -66,4 +67,6 @@ static inline double vt_normcdf(double x, double *e) {
 #else
 static inline float vt_exp(float x) { return vt_expf(x); }
 static inline float vt_normcdf(float x, float *e) { return vt_normcdff(x, e); }
+#endif
+
 #endif

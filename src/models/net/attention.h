@@ -3,7 +3,8 @@
  * splits heads, multiplies values, mixes a positional map in (ConViT) and sums what tied projections share; a variant
  * (attn_*.c) supplies the probabilities, their adjoint and their tangent. The hook is on the probabilities, not on the
  * scores; v is passed because some divisors (LipschitzNorm) depend on it. */
-#pragma once
+#ifndef VT_MODELS_NET_ATTENTION_H /* tests include it in both precisions */
+#define VT_MODELS_NET_ATTENTION_H
 
 #include "core/products.h"
 #include "core/real.h"
@@ -130,3 +131,5 @@ void VT_R(vt_attn_tsoftmax)(real *tp, const real *p, real scale, const VT_R(vt_a
 void VT_R(vt_attn_scores)(real *s, const VT_R(vt_attn_head) *h);
 void VT_R(vt_attn_dscores)(const VT_R(vt_attn_grad) *g, const real *ds, const VT_R(vt_attn_head) *h);
 void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
+
+#endif
