@@ -281,8 +281,7 @@ static vt_status run_training_loop(vt_run *run, vt_err *e) {
         if (end) VT_TRY(end_epoch(run, lr, e));
         if (run->sound && due) VT_TRY(write_checkpoint(run, e));
         if (stop && run->step < run->steps)
-            return vt_fail(e, VT_INTERRUPTED,
-                           "stopped after step %lld of %lld; go on with the same command and @resume",
+            return vt_fail(e, VT_INTERRUPTED, "stopped after step %lld of %lld; go on with @resume",
                            (long long)run->step, (long long)run->steps);
         if (!run->sound && run->step == run->steps)
             return vt_fail(e, VT_E_NUMERIC,

@@ -119,7 +119,7 @@ END
     sed -e 1d -e '/^Script done on /,$d' typescript >shown
     narrow
     [ "$(tr '\r' '\n' <shown | grep -c '^epoch [0-9]*/20000 step')" -gt "$(plain | grep -c '^epoch [0-9]*/20000 step')" ]
-    plain | grep -q '^vitrine: stopped after step [0-9]* of 20000; go on with the same command and --resume$'
+    plain | grep -q '^vitrine: stopped after step [0-9]* of 20000; go on with --resume$'
 }
 
 @test "eval's progress names the entry that runs and the time of the whole run" {

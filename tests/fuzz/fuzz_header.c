@@ -20,7 +20,8 @@ static void text(const char *t) { hold(t && !strchr(t, '\n') && !strchr(t, 27));
 
 static void attack(const vt_header_attack *a, bool first) {
     text(a->name), text(a->id);
-    hold(a->radius >= 0 && !isfinite(a->radius) == !a->radius_text);
+    text(a->radius_text);
+    hold(a->radius >= 0 && isfinite(a->radius) == (*a->radius_text != 0));
     hold((unsigned)a->scoring < VT_SCORING_COUNT && !(first && a->scoring == VT_SCORE_EIGHT_BIT));
     hold(a->n_stages >= 0 && a->n_stages <= VT_ATTACK_STAGES);
     for (int k = 0; k < a->n_stages; k++) {
