@@ -74,33 +74,22 @@ typedef struct lines {
     int n;
 } lines;
 
-/* Where the key that starts at p ends; quotes may hold colons. */
-static size_t key_length(const char *p, size_t n) {
-    size_t i = 0;
-    if (n && *p == '"')
-        for (i = 1; i < n && p[i] != '"'; i++) i += p[i] == '\\';
-    while (i < n && p[i] != ':') i++;
-    return i < n ? i : n;
-}
-
 static bool next_line(lines *l) {
     while (*l->at) {
-        const char *p = l->at;
-        size_t n = strcspn(p, "\n"), blanks = strspn(p, " "), k;
-        l->at += n + (p[n] == '\n');
-        if (blanks >= n || p[blanks] == '#') continue;
-        p += blanks, n -= blanks, k = key_length(p, n);
-        if (k == n || k >= sizeof l->section) continue;
+        size_t n = strcspn(l->at, "\n"), blanks = strspn(l->at, " ");
+        const char *p = l->at + blanks, *end = l->at + n;
+        l->at = end + (*end == '\n');
+        if (p >= end || *p == '#') continue;
+        /* a key in quotes may hold colons; no number has quotes */
+        const char *colon = *p == '"' ? (const char *)memrchr(p, '"', (size_t)(end - p)) + 1 : p + strcspn(p, ":\n");
+        int k = (int)(colon - p);
+        if (*colon != ':' || (size_t)k >= sizeof l->section) continue;
         bool inner = blanks && *l->section;
-        snprintf(l->key, sizeof l->key, "%s%s%.*s", inner ? l->section : "", inner ? "." : "", (int)k, p);
-        if (!blanks) l->section[0] = 0;
-        if (!blanks && k + 1 == n) {
-            snprintf(l->section, sizeof l->section, "%.*s", (int)k, p);
-            continue;
-        }
-        l->value = p + k + 1, n -= k + 1;
-        while (n && *l->value == ' ') l->value++, n--;
-        l->n = (int)n;
+        snprintf(l->key, sizeof l->key, "%s%s%.*s", inner ? l->section : "", inner ? "." : "", k, p);
+        if (!blanks) snprintf(l->section, sizeof l->section, "%.*s", colon + 1 == end ? k : 0, p);
+        if (!blanks && colon + 1 == end) continue;
+        l->value = colon + 1 + strspn(colon + 1, " ");
+        l->n = l->value < end ? (int)(end - l->value) : 0;
         return true;
     }
     return false;
