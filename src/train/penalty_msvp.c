@@ -103,22 +103,11 @@ static size_t state_len(const void *params_, const vt_model *m) {
 
 enum { SIGMA = sizeof(double) / sizeof(real) }; /* of the scratch, for one sigma */
 
-/* Room of a block for the draws of one matrix, and for W v of one part; behind that of all blocks the sigmas. */
-static size_t scratch_len(const params *p, const vt_model *m) {
-    size_t most = 0;
-    for (walk i = {.branch = -1}; next_matrix(&i, m, p);)
-        if (cut_len(&i.c) > most) most = cut_len(&i.c);
-    return most;
-}
-
-static size_t sigmas_offset(const params *p, const vt_model *m) {
-    return scratch_len(p, m) * (size_t)vt_model_blocks(m);
-}
-
+/* Scratch of each matrix as large as its state, for its draws and for W v of a part; behind it the sigmas. */
 static size_t work_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
     while (next_matrix(&i, m, params_)) continue;
-    return sigmas_offset(params_, m) + SIGMA * i.number;
+    return i.at + SIGMA * i.number;
 }
 
 static real dot(const real *a, const real *b, int n) {
@@ -218,14 +207,14 @@ static void add_outer(real *restrict grad, real scale, const real *restrict u, c
 
 static void advance(real *state, real *work, const real *w, const vt_model *m, const void *params_, int block) {
     const params *p = params_;
-    real *sigmas = work + sigmas_offset(p, m), *scratch = work + scratch_len(p, m) * (size_t)block;
+    real *sigmas = work + state_len(p, m);
     for (walk i = {.branch = -1}; next_matrix(&i, m, p) && i.block <= block;) {
         if (i.block < block || !(p->lambda[i.branch] > 0)) continue;
         for (int h = 0; h < i.c.parts; h++) {
             size_t at = i.c.offset + (size_t)h * i.c.stride;
             real *u = state + i.at + (size_t)h * (size_t)(i.c.rows + i.c.cols), *v = u + i.c.rows;
             double sigma = p->method == SVD ? sigma_by_svd(u, v, w + at, &i.c)
-                                            : sigma_by_power_iteration(u, v, scratch, w + at, &i.c, p->iterations);
+                                            : sigma_by_power_iteration(u, v, work + i.at, w + at, &i.c, p->iterations);
             memcpy(sigmas + SIGMA * (i.number + (size_t)h), &sigma, sizeof sigma);
         }
     }
@@ -233,7 +222,7 @@ static void advance(real *state, real *work, const real *w, const vt_model *m, c
 
 static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
     const params *p = params_;
-    const real *sigmas = work + sigmas_offset(p, m);
+    const real *sigmas = work + state_len(p, m);
     double value = 0, sigma;
     (void)w;
     for (walk i = {.branch = -1}; next_matrix(&i, m, p);) {
