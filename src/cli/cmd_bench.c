@@ -15,7 +15,6 @@
 #include "eval/options.h"
 #include "models/arch.h"
 #include "models/net/session.h"
-#include "models/packing.h"
 
 #define SIDE 1024 /* of the square matrix product that stands for the machine's ceiling */
 #define ROUNDS 5

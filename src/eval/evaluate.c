@@ -13,8 +13,7 @@
 #include "eval/eight_bit.h"
 #include "eval/cost.h"
 #include "eval/verify.h"
-#include "models/packing.h"
-#include "models/twin.h"
+#include "models/surgery.h"
 
 /* One stage over its images, shared by the threads. */
 typedef struct stage_run {

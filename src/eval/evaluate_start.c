@@ -10,7 +10,6 @@
 #include "models/arch.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
-#include "models/packing.h"
 #include "models/wrap/restrict.h"
 
 /* ---- what it takes ---- */

@@ -14,7 +14,7 @@
 #include "io/classes.h"
 #include "models/checkpoint/doubt.h"
 #include "models/forms.h"
-#include "models/twin.h"
+#include "models/surgery.h"
 
 /* Texts that are put together here; the header's document has copies of them. */
 typedef struct texts {

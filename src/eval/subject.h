@@ -23,7 +23,7 @@ typedef struct vt_subject {
     vt_dataset *data;
     vt_input_provenance input;
     /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without
-     * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/twin.h). */
+     * the wrap; and its name in reports. NULL: they transfer from a twin of the model (models/surgery.h). */
     vt_model *surrogate;
     vt_remote *surrogate_remote; /* which is in another process; NULL: here */
     char surrogate_name[VT_WEIGHTS_NAME];

@@ -5,7 +5,6 @@
 
 #include "io/safetensors.h"
 #include "models/model.h"
-#include "models/roles.h"
 
 /* Members marked [may be NULL] fall back on what a ViT does. */
 typedef struct vt_arch {
@@ -28,8 +27,8 @@ typedef struct vt_arch {
     int (*tokens)(const vt_config *c);
     /* Attention blocks: those that vt_model_matrix and branch_open count. [may be NULL: depth] */
     int (*blocks)(const vt_config *c);
-    /* Where a role's matrix of such a block lies; false: there is none. [may be NULL: blocks.i.attn.qkv, ...] */
-    bool (*matrix)(const vt_model *m, int block, vt_role role, vt_matrix *out);
+    /* What the names of such a block's tensors begin with; returns its heads. [may be NULL: "blocks.i.", heads] */
+    int (*locate)(const vt_config *c, int block, char *prefix, size_t size);
     /* Floating-point operations (2 per multiply-add) of the matrix products of one image's forward, and of a gradient
      * step with respect to the input: of an image alone, or of one among a batch, which may take more. */
     void (*flops)(const vt_config *c, bool alone, double *forward, double *gradient);

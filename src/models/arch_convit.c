@@ -44,19 +44,16 @@ static void init(vt_model *m, uint64_t seed) {
 }
 
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
-    const struct {
-        bool has;
-        const char *what;
-    } never[] = {{c->dist_token, "distillation token"},
-                 {c->registers, "register tokens"},
-                 {c->no_cls, "form without class token"},
-                 {c->pool != VT_POOL_TOKEN, "pooling but by the class token"},
-                 {c->patch_gate, "patch gate"},
-                 {c->norm_pre, "norm before the first block"},
-                 {c->no_patch_bias, "patch embedding without bias"},
-                 {c->qk_norm, "q/k norm"}};
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
-        if (never[i].has) return vt_fail(e, VT_E_SHAPE, "%s: ConViT has no %s", p, never[i].what);
+    const vt_unfit never[] = {{c->dist_token, "distillation token"},
+                              {c->registers, "register tokens"},
+                              {c->no_cls, "form without class token"},
+                              {c->pool != VT_POOL_TOKEN, "pooling but by the class token"},
+                              {c->patch_gate, "patch gate"},
+                              {c->norm_pre, "norm before the first block"},
+                              {c->no_patch_bias, "patch embedding without bias"},
+                              {c->qk_norm, "q/k norm"},
+                              {0}};
+    VT_TRY(vt_refuse_unfit(never, p, "ConViT has no", e));
     if (c->local_blocks < 1 || c->local_blocks >= c->depth)
         return vt_fail(e, VT_E_RANGE,
                        "%s: local_blocks is %d, must be between 1 and %d: the class token joins before the last of %d "
@@ -65,20 +62,6 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     if (c->post_norm && c->norm == VT_NORM_NONE)
         return vt_fail(e, VT_E_SHAPE, "%s: post_norm and blocks without a norm exclude each other", p);
     return VT_OK;
-}
-
-/* W_Q and W_K are halves of attn.qk.weight (tied: one matrix), W_V is attn.v.weight; as in a ViT once the class token
- * has joined. */
-static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
-    const vt_config *c = &m->config;
-    char name[64];
-    snprintf(name, sizeof name, "blocks.%d.", block);
-    if (block >= c->local_blocks || role > VT_ROLE_V) return vt_matrix_packed(m, name, c->heads, role, out);
-    bool value = role == VT_ROLE_V, second = role == VT_ROLE_K;
-    snprintf(name, sizeof name, "blocks.%d.attn.%s.weight", block, value ? "v" : "qk");
-    if (!vt_matrix_part(m, name, second && !c->tied_qk, value || c->tied_qk ? 1 : 2, c->heads, out)) return false;
-    out->again = second && c->tied_qk;
-    return true;
 }
 
 /* ---- detection ---- */
@@ -139,7 +122,6 @@ const vt_arch vt_arch_convit = {
     .params = params,
     .init = init,
     .tokens = vt_rows_count,
-    .matrix = matrix,
     .flops = vt_vit_flops,
     .shows_attention = true,
 };

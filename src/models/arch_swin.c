@@ -108,36 +108,28 @@ static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
 }
 
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
-    const struct {
-        bool bad;
-        const char *what;
-    } table[] = {{c->pool != VT_POOL_AVG || !c->norm_first || !c->no_cls,
-                  "its head reads the mean of the normalised tokens: pool=avg norm_first=1 no_cls=1"},
-                 {c->dist_token, "it has no distillation token"},
-                 {c->registers > 0 || c->no_embed_class, "it has no register tokens and no table of positions"},
-                 {c->patch_gate, "it has no factors of patches (patch_gate)"},
-                 {c->norm_pre || c->no_patch_bias, "its patch embedding has a bias and the blocks' norm"},
-                 {c->post_norm && c->norm == VT_NORM_NONE, "post_norm and blocks without a norm exclude each other"},
-                 {c->qk_norm && c->tied_qk, "q/k norm and W_Q = W_K exclude each other (two norms would untie them)"}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].bad) return vt_fail(e, VT_E_SHAPE, "%s: is a Swin, and %s", p, table[i].what);
+    const vt_unfit table[] =
+        {{c->pool != VT_POOL_AVG || !c->norm_first || !c->no_cls,
+          "its head reads the mean of the normalised tokens: pool=avg norm_first=1 no_cls=1"},
+         {c->dist_token, "it has no distillation token"},
+         {c->registers > 0 || c->no_embed_class, "it has no register tokens and no table of positions"},
+         {c->patch_gate, "it has no factors of patches (patch_gate)"},
+         {c->norm_pre || c->no_patch_bias, "its patch embedding has a bias and the blocks' norm"},
+         {c->post_norm && c->norm == VT_NORM_NONE, "post_norm and blocks without a norm exclude each other"},
+         {c->qk_norm && c->tied_qk, "q/k norm and W_Q = W_K exclude each other (two norms would untie them)"},
+         {0}};
+    VT_TRY(vt_refuse_unfit(table, p, "is a Swin, and", e));
     VT_TRY(check_stages(c, p, e));
     return check_window(c, p, e);
 }
 
 /* ---- matrices and products ---- */
 
-static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
-    const vt_config *c = &m->config;
-    for (int s = 0; s < c->stages; s++) {
-        char prefix[48];
-        if (block < c->stage_depth[s]) {
-            snprintf(prefix, sizeof prefix, "layers.%d.blocks.%d.", s, block);
-            return vt_matrix_packed(m, prefix, c->stage_heads[s], role, out);
-        }
-        block -= c->stage_depth[s];
-    }
-    return false;
+static int locate(const vt_config *c, int block, char *prefix, size_t size) {
+    int s = 0;
+    for (; s < c->stages - 1 && block >= c->stage_depth[s]; s++) block -= c->stage_depth[s];
+    snprintf(prefix, size, "layers.%d.blocks.%d.", s, block);
+    return c->stage_heads[s];
 }
 
 /* q, k, v and attention run on padded windows, the rest on the tokens themselves. Backward to the input repeats every
@@ -238,6 +230,6 @@ const vt_arch vt_arch_swin = {
     .any_image = true,
     .params = params,
     .tokens = vt_rows_count,
-    .matrix = matrix,
+    .locate = locate,
     .flops = count_flops,
 };

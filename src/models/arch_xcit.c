@@ -81,15 +81,20 @@ static void class_params(const vt_block_layout *b) {
     vt_mlp_params(b);
 }
 
+static int locate(const vt_config *c, int block, char *prefix, size_t size) {
+    const bool late = block >= c->depth;
+    snprintf(prefix, size, "%sblocks.%d.", late ? "cls_attn_" : "", late ? block - c->depth : block);
+    return c->heads;
+}
+
 static void params(vt_param_list *l, const vt_config *c) {
     vt_block_layout b = vt_block_layout_of(l, c);
     b.factor_start = c->eta > 0 ? (float)c->eta : 1;
     stem_params(l, c);
     for (int i = 0; i < c->depth + c->class_blocks; i++) {
-        const bool late = i >= c->depth;
-        snprintf(b.prefix, sizeof b.prefix, "%sblocks.%d.", late ? "cls_attn_" : "", late ? i - c->depth : i);
+        locate(c, i, b.prefix, sizeof b.prefix);
         b.layer = 1 + i;
-        (late ? class_params : xca_params)(&b);
+        (i < c->depth ? xca_params : class_params)(&b);
     }
     vt_readout_params(l, c, vt_xcit_last_layer(c), c->dim, "head");
 }
@@ -117,39 +122,23 @@ static int count_tokens(const vt_config *c) {
 
 static int count_blocks(const vt_config *c) { return c->depth + c->class_blocks; }
 
-/* XCA blocks: row blocks of attn.qkv.weight; class-attention blocks: attn.q, attn.k (tied: attn.q again), attn.v. */
-static bool matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
-    static const char *const tensors[VT_ROLE_COUNT] = {"attn.q", "attn.k", "attn.v", "attn.proj", "mlp.fc1", "mlp.fc2"};
-    const vt_config *c = &m->config;
-    const bool xca = block < c->depth, second = role == VT_ROLE_K && c->tied_qk && !xca;
-    const bool packed = xca && role <= VT_ROLE_V;
-    char name[96];
-    snprintf(name, sizeof name, "%sblocks.%d.%s.weight", xca ? "" : "cls_attn_", xca ? block : block - c->depth,
-             packed ? "attn.qkv" : tensors[second ? VT_ROLE_Q : role]);
-    if (!vt_matrix_part(m, name, packed ? (int)role : 0, packed ? 3 : 1, c->heads, out)) return false;
-    out->again = second;
-    return true;
-}
-
 /* ---- what files tell ---- */
 
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
-    const struct {
-        bool set;
-        const char *what;
-    } none[] = {{c->dist_token, "distillation token"},
-                {c->registers > 0, "register tokens"},
-                {c->no_cls, "form without a class token"},
-                {c->pool != VT_POOL_TOKEN, "pooling but by the class token"},
-                {c->post_norm, "post-norm form"},
-                {c->norm_pre, "norm before the blocks"},
-                {c->norm == VT_NORM_BATCH || c->norm == VT_NORM_NONE, "blocks but with norm layer or center"},
-                {c->qk_norm, "q/k norm (its q and k are normalised already)"},
-                {c->factor != VT_FACTOR_NONE, "factors but gamma1, gamma2, gamma3, which it always has"},
-                {c->patch_gate, "patch gate"},
-                {c->no_patch_bias || c->no_embed_class, "position or bias to leave out"}};
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        if (none[i].set) return vt_fail(e, VT_E_SHAPE, "%s: XCiT has no %s", p, none[i].what);
+    const vt_unfit none[] = {{c->dist_token, "distillation token"},
+                             {c->registers > 0, "register tokens"},
+                             {c->no_cls, "form without a class token"},
+                             {c->pool != VT_POOL_TOKEN, "pooling but by the class token"},
+                             {c->post_norm, "post-norm form"},
+                             {c->norm_pre, "norm before the blocks"},
+                             {c->norm == VT_NORM_BATCH || c->norm == VT_NORM_NONE,
+                              "blocks but with norm layer or center"},
+                             {c->qk_norm, "q/k norm (its q and k are normalised already)"},
+                             {c->factor != VT_FACTOR_NONE, "factors but gamma1, gamma2, gamma3, which it always has"},
+                             {c->patch_gate, "patch gate"},
+                             {c->no_patch_bias || c->no_embed_class, "position or bias to leave out"},
+                             {0}};
+    VT_TRY(vt_refuse_unfit(none, p, "XCiT has no", e));
     if (c->patch != 16 && c->patch != 8)
         return vt_fail(e, VT_E_RANGE, "%s: XCiT's patch is %d, must be 16 or 8 (a stem of four or three convolutions)",
                        p, c->patch);
@@ -229,7 +218,7 @@ const vt_arch vt_arch_xcit = {
     .params = params,
     .tokens = count_tokens,
     .blocks = count_blocks,
-    .matrix = matrix,
+    .locate = locate,
     .flops = count_flops,
     .no_token_maps = true,
     .any_image = true,

@@ -7,6 +7,12 @@
 #include <string.h>
 #include "core/opt.h"
 
+vt_status vt_refuse_unfit(const vt_unfit *rows, const char *path, const char *before, vt_err *e) {
+    for (; rows->what; rows++)
+        if (rows->has) return vt_fail(e, VT_E_SHAPE, "%s: %s %s", path, before, rows->what);
+    return VT_OK;
+}
+
 static vt_status fail_missing_tensor(const vt_tensors *st, const char *name, vt_err *e) {
     const char *near = NULL, *one;
     for (int i = 0; i < vt_tensors_count(st) && !near; i++) {

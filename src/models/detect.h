@@ -8,6 +8,13 @@
 /* After a sentence about a network that is not computed. */
 #define VT_WAY "`vitrine eval " VT_OPTION "oracle` evaluates the network where it runs, say in PyTorch"
 
+/* One sentence, "PATH: BEFORE WHAT", for the first row that the configuration has; rows end at what NULL. */
+typedef struct vt_unfit {
+    bool has;
+    const char *what;
+} vt_unfit;
+vt_status vt_refuse_unfit(const vt_unfit *rows, const char *path, const char *before, vt_err *e);
+
 /* The tensor of that name and number of dimensions, every side between 1 and 1000000, or a sentence. */
 vt_status vt_detect_need(const vt_tensors *st, const char *name, int ndim, const vt_tensor **out, vt_err *e);
 /* Is there a tensor whose name begins and ends so? */

@@ -224,3 +224,95 @@ int vt_forms_text(const vt_config *c, char *buf, size_t size) {
     }
     return n;
 }
+
+/* ---- fields: the values of all networks, and forms, in words ---- */
+
+static const vt_form *form_of(vt_field f) {
+    for (int i = 0; i < COUNT_OF_FORMS; i++)
+        if (forms[i].field == f) return &forms[i];
+    return NULL;
+}
+
+static const struct {
+    const char *label, *key;
+} fields[VT_FIELD_COUNT] = {
+#define VT_FIELD_ROW(id, label, key) {label, key},
+    VT_FIELD_LIST(VT_FIELD_ROW)
+#undef VT_FIELD_ROW
+};
+
+const char *vt_field_key(vt_field f) {
+    const vt_form *form = fields[f].key ? NULL : form_of(f);
+    return form ? form->opt.key : fields[f].key;
+}
+
+const char *vt_field_label(vt_field f) { return fields[f].label; }
+
+static int form_text(const vt_config *c, vt_field f, char *buf, size_t size) {
+    const vt_form *form = form_of(f);
+    buf[0] = 0;
+    if (!form) return 0;
+    int n = vt_form_text(c, form, buf, size);
+    const bool yes = *buf == '1';
+    if (f == VT_FIELD_BGR) return snprintf(buf, size, "%s", yes ? "BGR" : "RGB");
+    if (form->four && !strncmp(buf, "0,", 2)) return snprintf(buf, size, "by the image's side");
+    return form->opt.type == VT_OPT_BOOL ? snprintf(buf, size, "%s", yes ? "yes" : "no") : n;
+}
+
+static int print_field(const vt_model *m, vt_field f, char *buf, size_t size) {
+    static const char *const pools[] = {"class token",
+                                        "mean of the patch tokens",
+                                        "mean of all tokens",
+                                        "class token and mean of the patch tokens",
+                                        "mean of the patch tokens and class token",
+                                        "class tokens of the last blocks"};
+    const vt_config *c = &m->config;
+    const double *v = f == VT_FIELD_STD ? c->std : c->mean;
+    switch (f) {
+    case VT_FIELD_ARCH:
+        return snprintf(buf, size, "%s", c->arch);
+    case VT_FIELD_IMAGE:
+        return snprintf(buf, size, "3 x %d x %d", c->image, c->image);
+    case VT_FIELD_PATCH:
+        return snprintf(buf, size, "%d (%d tokens)", c->patch, vt_model_tokens(m));
+    case VT_FIELD_DIM:
+        return snprintf(buf, size, "%d", c->dim);
+    case VT_FIELD_DEPTH:
+        return snprintf(buf, size, "%d", c->depth);
+    case VT_FIELD_HEADS:
+        return snprintf(buf, size, "%d of width %d", c->heads, vt_config_attn_dim(c) / c->heads);
+    case VT_FIELD_HIDDEN:
+        return snprintf(buf, size, "%d", c->hidden);
+    case VT_FIELD_CLASSES:
+        return snprintf(buf, size, "%d", c->classes);
+    case VT_FIELD_QKV_BIAS:
+        return snprintf(buf, size, "%s", c->qkv_bias ? "yes" : "no");
+    case VT_FIELD_DIST:
+        return snprintf(buf, size, "%s", c->dist_token ? "yes (logits = mean of both heads)" : "no");
+    case VT_FIELD_POOL:
+        return snprintf(buf, size, "%s", pools[c->pool]);
+    case VT_FIELD_ATTN:
+        return snprintf(buf, size, "%s", c->attn);
+    case VT_FIELD_SCALE:
+        return snprintf(buf, size, "%.9g", c->attn_scale);
+    case VT_FIELD_LN_EPS:
+        return snprintf(buf, size, "%g", c->ln_eps);
+    case VT_FIELD_MEAN:
+    case VT_FIELD_STD:
+        return snprintf(buf, size, "%.6g, %.6g, %.6g", v[0], v[1], v[2]);
+    case VT_FIELD_TRANSFORM:
+        return snprintf(buf, size, "%s", m->transform);
+    default:
+        return form_text(c, f, buf, size);
+    }
+}
+
+void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size) { print_field(m, f, buf, size); }
+
+bool vt_field_shown(const vt_model *m, vt_field f) {
+    const vt_form *form = form_of(f);
+    const char *from = m->source[f];
+    if (f == VT_FIELD_TRANSFORM) return *m->transform != 0;
+    if (f < VT_FIELD_NORM || !form || f == VT_FIELD_ACT) return true;
+    return !vt_form_is_default(&m->config, form) || (*from && strcmp(from, "tensors"));
+}

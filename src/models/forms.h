@@ -34,3 +34,13 @@ bool vt_form_of_file(const vt_form *f);
 const char *vt_forms_of_file(const vt_config *c);
 /* All that are not at their default, "key=value key=value"; returns the length that snprintf would. */
 int vt_forms_text(const vt_config *c, char *buf, size_t size);
+
+/* ---- values of a configuration in words ---- */
+
+/* What a value is called in metadata, maps, --form and results.json: "ln_eps". */
+const char *vt_field_key(vt_field f);
+/* Its label and text for people: "activation", "gelu"; 64 bytes suffice. */
+const char *vt_field_label(vt_field f);
+void vt_field_text(const vt_model *m, vt_field f, char *buf, size_t size);
+/* Is it shown? Every value of all networks is; a form, where it differs from timm's ViT or a source names it. */
+bool vt_field_shown(const vt_model *m, vt_field f);

@@ -4,7 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/mem.h"
+#include "core/products.h"
 #include "models/arch.h"
+
+#define VT_KIND vt_arch
+#define VT_KIND_NAME(x) vt_arch_##x
+#define VT_KIND_LIST "archs.inc"
+#include "core/registry.inc"
+
+const vt_arch *const *vt_archs(int *n) {
+    *n = COUNT;
+    return defs;
+}
+
+const vt_arch *vt_arch_find(const char *name) { return named(name); }
 
 static vt_status no_room(const vt_model *m, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
@@ -99,4 +112,35 @@ vt_status vt_model_prepare(vt_model *m, vt_err *e) {
                        (double)m->params.t_total * 4e-6);
     vt_model_refresh(m);
     return VT_OK;
+}
+
+/* w [n, k] is multiplied by from the right as w^T in forwards (its transposed copy, if there is one) and as it is in
+ * backwards. */
+static int list_all(vt_packed_from *list, const vt_model *m) {
+    int count = 0;
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (p->t_offset == SIZE_MAX) continue;
+        int n = (int)p->shape[0], k = (int)(p->numel / (size_t)n);
+        const float *w = m->w + p->offset, *wt = m->wt ? m->wt + p->t_offset : NULL;
+        list[count++] = (vt_packed_from){.b = wt ? wt : w, .k = k, .n = n, .ld = wt ? n : k, .transposed = !wt};
+        list[count++] = (vt_packed_from){.b = w, .k = n, .n = k, .ld = k};
+    }
+    return count;
+}
+
+vt_status vt_model_pack(vt_packed **out, const vt_model *m, vt_err *e) {
+    vt_packed_from *list = calloc(2 * (size_t)m->params.count, sizeof *list);
+    *out = NULL;
+    if (!list) return vt_fail(e, VT_E_MEMORY, "no memory for the weights in bfloat16");
+    vt_status s = vt_packed_make(out, list, list_all(list, m), vt_model_tokens(m), e);
+    free(list);
+    return s;
+}
+
+size_t vt_model_packed_bytes(const vt_model *m) {
+    vt_packed_from *list = vt_bf16_hardware() ? calloc(2 * (size_t)m->params.count, sizeof *list) : NULL;
+    size_t bytes = list ? vt_packed_bytes(list, list_all(list, m), vt_model_tokens(m)) : 0;
+    free(list);
+    return bytes;
 }

@@ -6,36 +6,41 @@
 #include "core/status.h"
 #include "models/config.h"
 
-/* Where each configuration value came from, for `vitrine info`: a short phrase, or empty. */
+/* The values of a configuration: label, and key in metadata, maps, --form and results.json (NULL: a form, whose row in
+ * forms.c has it). */
 // clang-format off
 #define VT_FIELD_LIST(X) \
-    X(ARCH, "architecture") X(IMAGE, "image") X(PATCH, "patch") X(DIM, "dim") \
-    X(DEPTH, "depth") X(HEADS, "heads") X(HIDDEN, "mlp hidden") X(CLASSES, "classes") \
-    X(QKV_BIAS, "qkv bias") X(DIST, "distillation token") X(POOL, "pool") X(ATTN, "attention") \
-    X(SCALE, "attention scale") X(LN_EPS, "LayerNorm eps") X(MEAN, "mean") X(STD, "std") \
-    X(NORM, "norm") X(FINAL_NORM, "final norm") X(ACT, "activation") X(POST_NORM, "post-norm") \
-    X(NATIVE, "input side") X(NATIVE_FILTER, "resize inside") X(BGR, "channels") X(DIST_HEAD, "heads read") \
-    X(NORM_FIRST, "norm before the mean") X(NORM_PRE, "norm before blocks") X(NO_PATCH_BIAS, "no patch bias") \
-    X(NO_CLS, "no class token") X(NO_EMBED_CLASS, "no class position") X(REGISTERS, "register tokens") \
-    X(PATCH_ORDER, "patch order") \
-    X(QK_NORM, "q/k norm") X(TIED_QK, "W_Q = W_K") X(FACTOR, "branch factors") X(FACTOR_START, "factors start at") \
-    X(INIT, "initialisation") \
-    X(NO_EMBED_REG, "no register position") X(POS_GRID, "grid of positions") X(POS_FILTER, "positions resized") \
-    X(HEAD_LAYERS, "class tokens read") X(CONV_STEM, "convolutional stem") X(PATCH_NORM, "patch norms") \
-    X(ATTN_DIM, "attention width") X(PROJ, "output projection") X(POSITIONS, "positions") \
-    X(QKV_ROWS, "rows of qkv") X(CLASS_LAST, "class token last") X(EMBED_SCALE, "embedding times") \
-    X(LOCAL_BLOCKS, "local blocks") X(STAGES, "stages") X(STAGE_DEPTH, "stage depths") \
-    X(STAGE_HEADS, "stage heads") X(WINDOW, "window") X(NO_SHIFT, "no shift") X(CLASS_BLOCKS, "class blocks") X(TOKENS_NORM, "tokens norm") \
-    X(ETA, "eta") X(STEM_STRIDE, "stem strides") X(TRANSFORM, "preprocessing")
+    X(ARCH, "architecture", "architecture") X(IMAGE, "image", "image") X(PATCH, "patch", "patch") \
+    X(DIM, "dim", "dim") X(DEPTH, "depth", "depth") X(HEADS, "heads", "heads") X(HIDDEN, "mlp hidden", "mlp_hidden") \
+    X(CLASSES, "classes", "classes") X(QKV_BIAS, "qkv bias", "qkv_bias") \
+    X(DIST, "distillation token", "distillation_token") X(POOL, "pool", NULL) X(ATTN, "attention", "attention") \
+    X(SCALE, "attention scale", "attn_scale") X(LN_EPS, "LayerNorm eps", "ln_eps") X(MEAN, "mean", "mean") \
+    X(STD, "std", "std") X(NORM, "norm", NULL) X(FINAL_NORM, "final norm", NULL) X(ACT, "activation", NULL) \
+    X(POST_NORM, "post-norm", NULL) X(NATIVE, "input side", NULL) X(NATIVE_FILTER, "resize inside", NULL) \
+    X(BGR, "channels", NULL) X(DIST_HEAD, "heads read", NULL) X(NORM_FIRST, "norm before the mean", NULL) \
+    X(NORM_PRE, "norm before blocks", NULL) X(NO_PATCH_BIAS, "no patch bias", NULL) \
+    X(NO_CLS, "no class token", NULL) X(NO_EMBED_CLASS, "no class position", NULL) \
+    X(REGISTERS, "register tokens", NULL) X(PATCH_ORDER, "patch order", NULL) X(QK_NORM, "q/k norm", NULL) \
+    X(TIED_QK, "W_Q = W_K", NULL) X(FACTOR, "branch factors", NULL) X(FACTOR_START, "factors start at", NULL) \
+    X(INIT, "initialisation", NULL) X(NO_EMBED_REG, "no register position", NULL) \
+    X(POS_GRID, "grid of positions", NULL) X(POS_FILTER, "positions resized", NULL) \
+    X(HEAD_LAYERS, "class tokens read", NULL) X(CONV_STEM, "convolutional stem", NULL) \
+    X(PATCH_NORM, "patch norms", NULL) X(ATTN_DIM, "attention width", NULL) X(PROJ, "output projection", NULL) \
+    X(POSITIONS, "positions", NULL) X(QKV_ROWS, "rows of qkv", NULL) X(CLASS_LAST, "class token last", NULL) \
+    X(EMBED_SCALE, "embedding times", NULL) X(LOCAL_BLOCKS, "local blocks", NULL) X(STAGES, "stages", NULL) \
+    X(STAGE_DEPTH, "stage depths", NULL) X(STAGE_HEADS, "stage heads", NULL) X(WINDOW, "window", NULL) \
+    X(NO_SHIFT, "no shift", NULL) X(CLASS_BLOCKS, "class blocks", NULL) X(TOKENS_NORM, "tokens norm", NULL) \
+    X(ETA, "eta", NULL) X(STEM_STRIDE, "stem strides", NULL) X(TRANSFORM, "preprocessing", "transform")
 // clang-format on
 
 typedef enum vt_field {
-#define VT_FIELD_ENUM(id, text) VT_FIELD_##id,
+#define VT_FIELD_ENUM(id, label, key) VT_FIELD_##id,
     VT_FIELD_LIST(VT_FIELD_ENUM)
 #undef VT_FIELD_ENUM
         VT_FIELD_COUNT
 } vt_field;
 
+/* Where each came from, for `vitrine info`: a short phrase, or empty. */
 typedef char vt_source[VT_FIELD_COUNT][72];
 
 /* How sure a value is. KNOWN: tensors, metadata, config.json or the user told it. ASSUMED: nobody did, and a convention
@@ -117,6 +122,13 @@ const vt_param *vt_model_param(const vt_model *m, const char *name); /* NULL: no
 const vt_param *vt_model_param_at(const vt_model *m, size_t offset); /* the tensor that holds this number; NULL: none */
 size_t vt_model_param_count(const vt_model *m);                      /* scalars, without buffers */
 int vt_model_tokens(const vt_model *m);                              /* that the first block sees */
+
+/* The model's matrices in bfloat16, in the order of the products that use them (core/products.h): each of them as a
+ * forward and as a backward multiplies by it. The model, which must be prepared before (vt_model_prepare) if it will
+ * be, outlives it and does not change. */
+struct vt_packed;
+vt_status vt_model_pack(struct vt_packed **out, const vt_model *m, vt_err *e);
+size_t vt_model_packed_bytes(const vt_model *m); /* 0: this processor multiplies no bfloat16 */
 
 /* Presets: rows of known shapes, by timm name. */
 typedef struct vt_preset {

@@ -14,41 +14,36 @@ int vt_model_blocks(const vt_model *m) {
     return arch && arch->blocks ? arch->blocks(&m->config) : m->config.depth;
 }
 
-bool vt_matrix_part(const vt_model *m, const char *tensor, int part, int parts, int heads, vt_matrix *out) {
-    const vt_param *p = vt_model_param(m, tensor);
-    if (!p) return false;
-    int rows = (int)p->shape[0] / parts, cols = (int)(p->numel / (size_t)p->shape[0]);
-    *out = (vt_matrix){.offset = p->offset + (size_t)part * (size_t)rows * (size_t)cols,
-                       .rows = rows,
-                       .cols = cols,
-                       .heads = heads};
-    return true;
-}
-
-bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role role, vt_matrix *out) {
-    static const struct {
-        const char *tensor;
-        int part, parts, tied_part; /* row block `part` of `parts` equal ones: q | k | v in qkv.weight, tied: q | v */
-    } where[VT_ROLE_COUNT] = {
-        [VT_ROLE_Q] = {"attn.qkv.weight", 0, 3, 0},  [VT_ROLE_K] = {"attn.qkv.weight", 1, 3, 0},
-        [VT_ROLE_V] = {"attn.qkv.weight", 2, 3, 1},  [VT_ROLE_O] = {"attn.proj.weight", 0, 1, 0},
-        [VT_ROLE_FC1] = {"mlp.fc1.weight", 0, 1, 0}, [VT_ROLE_FC2] = {"mlp.fc2.weight", 0, 1, 0},
-    };
-    char name[96];
-    snprintf(name, sizeof name, "%s%s", prefix, where[role].tensor);
-    const vt_param *p = vt_model_param(m, name);
-    bool tied = p && where[role].parts == 3 && m->config.tied_qk;
-    if (!vt_matrix_part(m, name, tied ? where[role].tied_part : where[role].part, tied ? 2 : where[role].parts, heads,
-                        out))
-        return false;
-    out->again = tied && role == VT_ROLE_K;
-    return true;
-}
+/* Row block `part` of `parts` equal ones of a tensor. A tied tensor has no block of its own for W_K. */
+static const struct {
+    vt_role role;
+    const char *tensor;
+    int part, parts;
+} places[] = {{VT_ROLE_Q, "attn.qkv", 0, 3},  {VT_ROLE_K, "attn.qkv", 1, 3}, {VT_ROLE_V, "attn.qkv", 2, 3},
+              {VT_ROLE_Q, "attn.qk", 0, 2},   {VT_ROLE_K, "attn.qk", 1, 2},  {VT_ROLE_Q, "attn.q", 0, 1},
+              {VT_ROLE_K, "attn.k", 0, 1},    {VT_ROLE_V, "attn.v", 0, 1},   {VT_ROLE_O, "attn.proj", 0, 1},
+              {VT_ROLE_FC1, "mlp.fc1", 0, 1}, {VT_ROLE_FC2, "mlp.fc2", 0, 1}};
 
 bool vt_model_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out) {
-    const vt_arch *arch = vt_arch_find(m->config.arch);
-    if (arch && arch->matrix) return arch->matrix(m, block, role, out);
-    char prefix[32];
+    const vt_config *c = &m->config;
+    const vt_arch *arch = vt_arch_find(c->arch);
+    const bool tied = c->tied_qk && block >= (c->class_blocks ? c->depth : 0); /* XCA blocks never are */
+    char prefix[48], name[96];
+    int heads = c->heads;
     snprintf(prefix, sizeof prefix, "blocks.%d.", block);
-    return vt_matrix_packed(m, prefix, m->config.heads, role, out);
+    if (arch && arch->locate) heads = arch->locate(c, block, prefix, sizeof prefix);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (places[i].role != (tied && role == VT_ROLE_K ? VT_ROLE_Q : role)) continue;
+        snprintf(name, sizeof name, "%s%s.weight", prefix, places[i].tensor);
+        const vt_param *p = vt_model_param(m, name);
+        if (!p) continue;
+        const bool fewer = tied && places[i].parts > 1;
+        const int rows = (int)p->shape[0] / (places[i].parts - fewer),
+                  part = places[i].part - (fewer && places[i].part);
+        *out = (vt_matrix){.rows = rows, .cols = (int)(p->numel / (size_t)p->shape[0]), .heads = heads};
+        out->offset = p->offset + (size_t)part * (size_t)rows * (size_t)out->cols;
+        out->again = tied && role == VT_ROLE_K;
+        return true;
+    }
+    return false;
 }

@@ -20,9 +20,3 @@ typedef struct vt_matrix {
 int vt_model_blocks(const vt_model *m);
 /* The matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
 bool vt_model_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out);
-
-/* For architectures: the row block `part` of `parts` equal ones of a tensor; false: there is no such tensor. */
-bool vt_matrix_part(const vt_model *m, const char *tensor, int part, int parts, int heads, vt_matrix *out);
-/* For architectures: a block whose tensors have timm's ViT names behind prefix ("blocks.3."): qkv packed, or q (and k)
- * and v when the tensor has but two row blocks. */
-bool vt_matrix_packed(const vt_model *m, const char *prefix, int heads, vt_role role, vt_matrix *out);

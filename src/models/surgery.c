@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/surgery.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "core/mem.h"
+#include "core/rand.h"
 
 static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
 
@@ -46,43 +50,49 @@ void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t
     }
 }
 
-/* The norm before the head, behind block `depth` of a network that goes on: that of the next block, which was trained
- * on this very stream. NULL: the network's own. */
-static const vt_param *norm_of_next(const vt_model *m, const vt_param *to, int depth) {
-    char name[64];
-    const char *part = strncmp(to->name, "norm.", 5) ? to->name + strlen("fc_norm.") : to->name + strlen("norm.");
-    if (strncmp(to->name, "norm.", 5) && strncmp(to->name, "fc_norm.", 8)) return NULL;
-    snprintf(name, sizeof name, "blocks.%d.norm1.%s", depth, part);
-    const vt_param *from = m->config.post_norm ? NULL : vt_model_param(m, name);
-    return from && from->numel == to->numel ? from : NULL;
-}
-
-/* Tensors of the first blocks under their own names; false: one is not there. */
-static bool copy_first(vt_model *out, const vt_model *m, int depth) {
+/* Tensors of m under their own names; the norm before the head is the one that is called `norm` (NULL: the network's
+ * own), which was trained on this very stream. false: one is not there. */
+static bool copy_tensors(vt_model *out, const vt_model *m, const char *norm) {
     for (int i = 0; i < out->params.count; i++) {
-        const vt_param *to = &out->params.items[i], *from = norm_of_next(m, to, depth);
+        const vt_param *to = &out->params.items[i], *from = NULL;
+        const char *part = strchr(to->name, '.');
+        char name[96];
         if (is_head(to)) continue;
-        if (!from || depth == m->config.depth) from = vt_model_param(m, to->name);
+        snprintf(name, sizeof name, "%s%s", norm ? norm : "", part ? part : "");
+        if (norm && (!strncmp(to->name, "norm.", 5) || !strncmp(to->name, "fc_norm.", 8)))
+            from = vt_model_param(m, name);
+        if (!from || from->numel != to->numel) from = vt_model_param(m, to->name);
         if (!from || from->numel != to->numel) return false;
         memcpy(out->w + to->offset, m->w + from->offset, to->numel * sizeof(float));
     }
     return true;
 }
 
-vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e) {
-    vt_config c = m->config;
+/* *out NULL: there is no such network. */
+static vt_status cut_network(vt_model **out, const vt_model *m, const vt_config *c, const char *norm, vt_err *e) {
     vt_err why = {0};
     *out = NULL;
-    if (depth < 1 || depth > c.depth || (depth < c.depth && (c.stages || depth <= c.local_blocks))) return VT_OK;
-    c.depth = depth, c.classes = classes;
-    if (vt_config_check(&c, NULL, &why) != VT_OK) return VT_OK;
-    VT_TRY(vt_model_new(out, &c, e));
-    vt_status s = VT_OK;
-    if (!copy_first(*out, m, depth))
-        vt_model_close(*out), *out = NULL;
-    else
-        s = vt_model_prepare(*out, e);
+    if (vt_config_check(c, NULL, &why) != VT_OK) return VT_OK;
+    VT_TRY(vt_model_new(out, c, e));
+    if (!copy_tensors(*out, m, norm)) vt_model_close(*out), *out = NULL;
+    return VT_OK;
+}
+
+static vt_status prepare_cut(vt_model **out, vt_err *e) {
+    vt_status s = *out ? vt_model_prepare(*out, e) : VT_OK;
+    if (s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;
+}
+
+vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e) {
+    vt_config c = m->config;
+    char norm[32];
+    *out = NULL;
+    if (depth < 1 || depth > c.depth || (depth < c.depth && (c.stages || depth <= c.local_blocks))) return VT_OK;
+    snprintf(norm, sizeof norm, "blocks.%d.norm1", depth);
+    c.depth = depth, c.classes = classes;
+    VT_TRY(cut_network(out, m, &c, depth < m->config.depth && !c.post_norm ? norm : NULL, e));
+    return prepare_cut(out, e);
 }
 
 /* ---- points inside ---- */
@@ -112,40 +122,63 @@ static void zero_branch_weights(vt_model *m, int block, const char *branch) {
     }
 }
 
-/* Tensors under their own names; the norm before the head is that which stands at the point. */
-static bool copy_until(vt_model *out, const vt_model *m, int point) {
-    for (int i = 0; i < out->params.count; i++) {
-        const vt_param *to = &out->params.items[i];
-        char name[64];
-        if (is_head(to)) continue;
-        const char *norm = strncmp(to->name, "norm.", 5) ? NULL : to->name + 5;
-        if (norm && point < 2 * m->config.depth)
-            snprintf(name, sizeof name, "blocks.%d.norm%d.%s", point / 2, 1 + point % 2, norm);
-        else
-            snprintf(name, sizeof name, "%s", to->name);
-        const vt_param *from = vt_model_param(m, name);
-        if (!from || from->numel != to->numel) return false;
-        memcpy(out->w + to->offset, m->w + from->offset, to->numel * sizeof(float));
-    }
-    return true;
-}
-
 vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classes, vt_err *e) {
+    const bool inside = point < 2 * m->config.depth;
     vt_config c = m->config;
-    vt_err why = {0};
+    char norm[32];
     *out = NULL;
     c.depth = point ? (point + 1) / 2 : 1, c.classes = classes, c.head_layers = 0;
     c.pool = c.no_cls ? VT_POOL_AVG : VT_POOL_TOKEN_AVG, c.norm_first = true;
-    if (point < 2 * m->config.depth) c.final_norm = c.norm;
-    if (point >= vt_points_inside(m) || vt_config_check(&c, NULL, &why) != VT_OK) return VT_OK;
-    VT_TRY(vt_model_new(out, &c, e));
-    if (!copy_until(*out, m, point)) {
-        vt_model_close(*out), *out = NULL;
-        return VT_OK;
+    if (inside) c.final_norm = c.norm;
+    snprintf(norm, sizeof norm, "blocks.%d.norm%d", point / 2, 1 + point % 2);
+    if (point >= vt_points_inside(m)) return VT_OK;
+    VT_TRY(cut_network(out, m, &c, inside ? norm : NULL, e));
+    if (*out && !point) zero_branch_weights(*out, 0, "attn.proj");
+    if (*out && (!point || point % 2)) zero_branch_weights(*out, c.depth - 1, "mlp.fc2");
+    return prepare_cut(out, e);
+}
+
+/* ---- a twin ---- */
+
+/* Each row (of an output) by its own size: one heavy row must not make noise of the others. w [rows, numel / rows] of
+ * tensor i: w <- w + share rms(row) n. */
+static vt_status add_row_noise(float *w, size_t numel, size_t rows, int i, uint64_t seed, vt_err *e) {
+    /* the self-test's name for it, older than this file: its draws stay what they were */
+    vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i};
+    size_t n = numel / rows;
+    float *noise = vt_alloc((numel + 1) * sizeof *noise);
+    if (!noise) return vt_fail(e, VT_E_MEMORY, "no memory for a twin of the model");
+    vt_rng_normals(&r, noise, numel);
+    for (size_t row = 0; row < rows; row++) {
+        double s = 0;
+        for (size_t k = row * n; k < (row + 1) * n; k++) s += (double)w[k] * (double)w[k];
+        double scale = VT_TWIN_SHARE * sqrt(s / (double)n);
+        for (size_t k = row * n; k < (row + 1) * n; k++) w[k] += (float)(scale * (double)noise[k]);
     }
-    if (!point) zero_branch_weights(*out, 0, "attn.proj");
-    if (!point || point % 2) zero_branch_weights(*out, c.depth - 1, "mlp.fc2");
-    vt_status s = vt_model_prepare(*out, e);
+    free(noise);
+    return VT_OK;
+}
+
+/* Outputs of a matrix or a convolution are its first side; tokens and positions, [1, n, d], are rows of d. */
+static size_t count_rows(const vt_param *p) {
+    return (size_t)(p->shape[0] > 1 ? p->shape[0] : p->shape[0] * p->shape[p->ndim > 1 ? 1 : 0]);
+}
+
+static vt_status copy_with_noise(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e) {
+    memcpy(out->w, m->w, m->params.total * sizeof(float));
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        if (p->ndim >= 2 && !p->buffer) VT_TRY(add_row_noise(out->w + p->offset, p->numel, count_rows(p), i, seed, e));
+    }
+    return vt_model_prepare(out, e);
+}
+
+vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e) {
+    vt_config c = m->config;
+    double usual = 1 / sqrt((double)vt_config_attn_dim(&c) / c.heads);
+    if (c.attn_scale > 4 * usual) c.attn_scale = usual;
+    VT_TRY(vt_model_new(out, &c, e));
+    vt_status s = copy_with_noise(*out, m, seed, e);
     if (s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Networks made from another one: with a new head, or cut off behind a block. Heads are the tensors whose names
- * begin with "head"; the features that they read are numbered one head after the other. */
+/* Networks made from another one: with a new head, cut off behind a block, or with slightly perturbed weights. Heads
+ * are the tensors whose names begin with "head"; the features that they read are numbered one head after the other. */
 #pragma once
 
 #include "models/model.h"
@@ -21,3 +21,13 @@ double vt_point_share(const vt_model *m, int point); /* what of a forward that t
  * shows one feature. */
 void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi);
 size_t vt_feature_count(const vt_model *m); /* what all heads read, one behind the other */
+
+/* How far the weights of a matrix are moved in a perturbed copy: normal, this share of the root mean square of the row.
+ * A copy is nearly the same function, but has gradients of its own: an adversarial point that is found on it and breaks
+ * the original too was found without the original's gradients. */
+#define VT_TWIN_SHARE 0.01
+
+/* *out is a model of its own (prepared; free to outlive m): m seen a little out of focus. Matrices are moved by
+ * VT_TWIN_SHARE, attention takes the usual 1/sqrt(width of a head) where it is more than four times sharper, and
+ * nothing that stands around a classifier of m stands around the twin's. The same for every draw of one seed. */
+vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e);

@@ -82,17 +82,10 @@ static void plan_axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind,
 }
 
 void VT_R(vt_interp_plan)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in_h, int in_w,
-                          int out_h, int out_w) {
-    plan_axis(&p->rows, a, kind, antialias, in_h, out_h, 0);
-    plan_axis(&p->columns, a, kind, antialias, in_w, out_w, 0);
+                          int out_h, int out_w, double offset) {
+    plan_axis(&p->rows, a, kind, antialias, in_h, out_h, offset);
+    plan_axis(&p->columns, a, kind, antialias, in_w, out_w, offset);
     p->between = vt_arena_take(a, (size_t)in_h * (size_t)out_w, sizeof *p->between);
-}
-
-void VT_R(vt_interp_plan_offset)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
-                                 double offset) {
-    plan_axis(&p->rows, a, kind, antialias, in, out, offset);
-    plan_axis(&p->columns, a, kind, antialias, in, out, offset);
-    p->between = vt_arena_take(a, (size_t)in * (size_t)out, sizeof *p->between);
 }
 
 /* ---- the map and its adjoint, one plane at a time ---- */

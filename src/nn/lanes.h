@@ -86,36 +86,20 @@ static inline vt_part vt_part_max(vt_part a, vt_part b) {
     return vt_part_pick(a > b, a, b);
 #endif
 }
-static inline vt_lanes vt_lanes_max(vt_lanes a, vt_lanes b) {
-    VT_EACH_PART(k) a.part[k] = vt_part_max(a.part[k], b.part[k]);
-    return a;
-}
-static inline vt_lanes vt_lanes_add(vt_lanes a, vt_lanes b) {
-    VT_EACH_PART(k) a.part[k] += b.part[k];
-    return a;
-}
-static inline vt_lanes vt_lanes_times(vt_lanes a, float f) {
-    VT_EACH_PART(k) a.part[k] *= f;
-    return a;
-}
-static inline vt_lanes vt_lanes_product(vt_lanes a, vt_lanes b) {
-    VT_EACH_PART(k) a.part[k] *= b.part[k];
-    return a;
-}
-/* a b + c in one rounding, where the machine has that */
-static inline vt_lanes vt_lanes_product_add(vt_lanes a, vt_lanes b, vt_lanes c) {
-    VT_EACH_PART(k) a.part[k] = a.part[k] * b.part[k] + c.part[k];
-    return a;
-}
-/* a f - b in one rounding, where the machine has that */
-static inline vt_lanes vt_lanes_times_less(vt_lanes a, float f, float b) {
-    VT_EACH_PART(k) a.part[k] = a.part[k] * f - b;
-    return a;
-}
-static inline vt_lanes vt_lanes_less(vt_lanes a, float b) {
-    VT_EACH_PART(k) a.part[k] -= b;
-    return a;
-}
+/* The same of all parts. */
+#define VT_LANES_OP(name, args, of_part)                                                                               \
+    static inline vt_lanes name args {                                                                                 \
+        VT_EACH_PART(k) of_part;                                                                                       \
+        return a;                                                                                                      \
+    }
+VT_LANES_OP(vt_lanes_max, (vt_lanes a, vt_lanes b), a.part[k] = vt_part_max(a.part[k], b.part[k]))
+VT_LANES_OP(vt_lanes_add, (vt_lanes a, vt_lanes b), a.part[k] += b.part[k])
+VT_LANES_OP(vt_lanes_less, (vt_lanes a, float b), a.part[k] -= b)
+VT_LANES_OP(vt_lanes_times, (vt_lanes a, float f), a.part[k] *= f)
+VT_LANES_OP(vt_lanes_product, (vt_lanes a, vt_lanes b), a.part[k] *= b.part[k])
+/* a b + c and a f - b in one rounding, where the machine has that */
+VT_LANES_OP(vt_lanes_product_add, (vt_lanes a, vt_lanes b, vt_lanes c), a.part[k] = a.part[k] * b.part[k] + c.part[k])
+VT_LANES_OP(vt_lanes_times_less, (vt_lanes a, float f, float b), a.part[k] = a.part[k] * f - b)
 /* Sum and largest by halves: lane l with lane l + 8, those with l + 4, then (0, 2) with (1, 3). */
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 static inline float vt_lanes_sum(vt_lanes v) {
@@ -158,7 +142,4 @@ static inline vt_part vt_part_exp(vt_part x) {
     vt_part_bits scale = VT_EXP_SCALE((vt_part_bits)t);
     return (vt_part)((vt_part_mask)(p * (vt_part)scale) & ~under);
 }
-static inline vt_lanes vt_lanes_exp(vt_lanes x) {
-    VT_EACH_PART(k) x.part[k] = vt_part_exp(x.part[k]);
-    return x;
-}
+VT_LANES_OP(vt_lanes_exp, (vt_lanes a), a.part[k] = vt_part_exp(a.part[k]))

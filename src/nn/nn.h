@@ -46,10 +46,8 @@ void VT_R(vt_norm_again)(real *y, const real *stat, const real *x, VT_R(vt_norm)
 void VT_R(vt_norm_backward)(real *dx, const real *res, const real *dy, const real *x, const real *stat, VT_R(vt_norm) n,
                             int m, int c);
 
-/* y = (x + b) Phi(x + b), GELU by the error function; x [m,n], b [n] or NULL. slope [m,n] = dy/dx is saved for
- * backward, or NULL. y may be x. */
-void VT_R(vt_gelu_forward)(real *y, real *slope, const real *x, const real *b, int m, int n);
-/* The same with any activation. */
+/* y = the activation of x + b; x [m,n], b [n] or NULL. slope [m,n] = dy/dx is saved for backward, or NULL. y may be x.
+ */
 void VT_R(vt_act_forward)(vt_act kind, real *y, real *slope, const real *x, const real *b, int m, int n);
 /* dx = dy * slope, whatever the activation; dx may be dy. */
 void VT_R(vt_act_backward)(real *dx, const real *dy, const real *slope, size_t count);

@@ -8,7 +8,7 @@
 #include "eval/result_index.h"
 #include "eval/verify.h"
 #include "models/arch.h"
-#include "models/twin.h"
+#include "models/surgery.h"
 #include "models/wrap/restrict.h"
 
 static const char *const specs[VT_TOOL_COUNT] = {

@@ -33,11 +33,11 @@ static void close_to(const real *got, const double *want, size_t n, const char *
 
 static void *planned(VT_R(vt_interp) *p, vt_interp_kind kind, bool antialias, int h, int w, int oh, int ow) {
     vt_arena a = {0};
-    VT_R(vt_interp_plan)(p, &a, kind, antialias, h, w, oh, ow);
+    VT_R(vt_interp_plan)(p, &a, kind, antialias, h, w, oh, ow, 0);
     a.size = a.used, a.used = 0;
     a.base = vt_alloc(a.size);
     assert_non_null(a.base);
-    VT_R(vt_interp_plan)(p, &a, kind, antialias, h, w, oh, ow);
+    VT_R(vt_interp_plan)(p, &a, kind, antialias, h, w, oh, ow, 0);
     assert_int_equal(a.used, a.size);
     return a.base;
 }

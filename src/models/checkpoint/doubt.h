@@ -4,7 +4,6 @@
 #pragma once
 
 #include "models/checkpoint/names.h"
-#include "models/fields.h"
 #include "models/forms.h"
 
 /* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody

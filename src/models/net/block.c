@@ -64,15 +64,11 @@ void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_
 
 /* ---- parts ---- */
 
-static const real *drop_of(const VT_R(vt_session) *s, int factor) {
-    return VT_R(vt_session_drop)(s, factor == VT_SLOT_FACTOR1 ? VT_BRANCH_ATTN : VT_BRANCH_MLP);
-}
-
-/* y = res + u f x: f [n] of each channel, u [images] of each image's rows, NULL: 1 */
-static void scaled_end(real *y, const real *res, const real *x, const real *f, const real *u, int images, int r,
-                       int n) {
+void VT_R(vt_branch_scale)(const VT_R(vt_session) *s, real *y, const real *res, const real *x, int factor, int branch,
+                           int r, int n) {
+    const real *f = s->w[factor], *u = VT_R(vt_session_drop)(s, branch);
     for (int i = 0; i < r; i++) {
-        real image = u ? u[i / (r / images)] : 1;
+        real image = u ? u[i / (r / s->batch)] : 1;
         for (int j = 0; j < n; j++) {
             size_t at = (size_t)i * (size_t)n + (size_t)j;
             y[at] = res[at] + (f ? f[j] * image : image) * x[at];
@@ -80,38 +76,45 @@ static void scaled_end(real *y, const real *res, const real *x, const real *f, c
     }
 }
 
-void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
-                         int r, int n) {
-    const VT_R(vt_linear) l = VT_R(vt_linear_bound)(s, w);
-    const real *f = s->w[factor], *u = drop_of(s, factor);
-    if (!l.w) {
-        if (branch) memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
-        scaled_end(y, res, x, f, u, s->batch, r, n);
-        return;
-    }
-    if (!f && !u) {
-        VT_R(vt_linear_forward)(y, res, x, l, r);
-        return;
-    }
-    if (!branch) branch = y;
-    VT_R(vt_linear_forward)(branch, NULL, x, l, r);
-    scaled_end(y, res, branch, f, u, s->batch, r, n);
-}
-
-/* y = res + u f branch:  df += u dy branch,  dbranch = u f dy */
-void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
-                                  const real *x, int w, int factor, int r, int n) {
-    const real *f = s->w[factor], *u = drop_of(s, factor);
+void VT_R(vt_branch_scale_backward)(const VT_R(vt_session) *s, real *dx, const real *dy, const real *x, int factor,
+                                    int branch, int r, int n) {
+    const real *f = s->w[factor], *u = VT_R(vt_session_drop)(s, branch);
     real *df = s->dw[factor];
-    for (int i = 0; (f || u) && i < r; i++) {
+    for (int i = 0; i < r; i++) {
         real image = u ? u[i / (r / s->batch)] : 1;
         for (int j = 0; j < n; j++) {
             size_t at = (size_t)i * (size_t)n + (size_t)j;
-            if (df) df[j] += image * dy[at] * branch[at];
-            scratch[at] = (f ? f[j] * image : image) * dy[at];
+            if (df) df[j] += image * dy[at] * x[at];
+            dx[at] = (f ? f[j] * image : image) * dy[at];
         }
     }
-    const real *dbranch = f || u ? scratch : dy;
+}
+
+static int branch_of(int factor) { return factor == VT_SLOT_FACTOR1 ? VT_BRANCH_ATTN : VT_BRANCH_MLP; }
+
+static bool is_scaled(const VT_R(vt_session) *s, int factor) {
+    return s->w[factor] || VT_R(vt_session_drop)(s, branch_of(factor));
+}
+
+void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
+                         int r, int n) {
+    const VT_R(vt_linear) l = VT_R(vt_linear_bound)(s, w);
+    if (l.w && !is_scaled(s, factor)) {
+        VT_R(vt_linear_forward)(y, res, x, l, r);
+        return;
+    }
+    if (l.w)
+        VT_R(vt_linear_forward)(branch = branch ? branch : y, NULL, x, l, r);
+    else if (branch)
+        memcpy(branch, x, (size_t)r * (size_t)n * sizeof(real));
+    VT_R(vt_branch_scale)(s, y, res, l.w ? branch : x, factor, branch_of(factor), r, n);
+}
+
+void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
+                                  const real *x, int w, int factor, int r, int n) {
+    const bool scaled = is_scaled(s, factor);
+    const real *dbranch = scaled ? scratch : dy;
+    if (scaled) VT_R(vt_branch_scale_backward)(s, scratch, dy, branch, factor, branch_of(factor), r, n);
     if (s->w[w])
         VT_R(vt_linear_backward)(dx, NULL, dbranch, x, VT_R(vt_linear_bound)(s, w), r);
     else

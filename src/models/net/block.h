@@ -99,6 +99,13 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
 
 /* ---- parts; the layer must be bound ---- */
 
+/* y [r,n] = res + u f x: f [n] is bound in slot `factor` (an empty slot: 1), u the session's stochastic depth of the
+ * branch (VT_BRANCH_*; the rows of an image lie together). */
+void VT_R(vt_branch_scale)(const VT_R(vt_session) *s, real *y, const real *res, const real *x, int factor, int branch,
+                           int r, int n);
+/* df += u dy x,  dx = u f dy */
+void VT_R(vt_branch_scale_backward)(const VT_R(vt_session) *s, real *dx, const real *dy, const real *x, int factor,
+                                    int branch, int r, int n);
 /* y [r,n] = res + u f * (x w^T + b), u the session's stochastic depth (the rows of an image lie together), w in
  * slot `w` (an empty slot: the identity, no b), b in the next, f in slot `factor` (an empty slot: 1). y must not
  * be res when there is a factor or depth is dropped. branch [r,n]: keeps x w^T + b for df, or NULL. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Class attention (Touvron et al. 2021, CaiT), as timm's XCiT computes it. Of a sequence x_0 (class), x_1..x_N
- * (patches): u = norm1 x,  a = proj(attention of the query of u_0 over the keys and values of all u) x_0 += gamma1 a,
- * x_j += gamma1 u_j r = norm2 x (tokens_norm), or of the class row alone;  y_0 = r_0 + gamma2 mlp(r_0),  y_j = 2 r_j
+ * (patches):
+ *   u = norm1 x,  a = proj(attention of the query of u_0 over the keys and values of all u)
+ *   x_0 += gamma1 a,  x_j += gamma1 u_j
+ *   r = norm2 x (tokens_norm), or of the class row alone;  y_0 = r_0 + gamma2 mlp(r_0),  y_j = 2 r_j
  * The residual starts again from r, and timm adds the patch rows to themselves. The branch that ARD closes is all that
  * gamma1 multiplies. With tied_qk attn.q serves as attn.k. */
 #include "models/net/class_attention.h"

@@ -244,30 +244,15 @@ static void lpi_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_bl
     VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->full, NULL, m, d);
     VT_R(vt_norm_forward)(t->norm, NULL, act, frozen_norm(s), m, d);
     conv_forward(s, branch, t->norm, VT_LPI_CONV2_W, sh);
-    const real *f = s->w[VT_LPI_FACTOR], *u = VT_R(vt_session_drop)(s, VT_BRANCH_LPI);
-    for (size_t i = 0; i < (size_t)m; i++) {
-        real stays = u ? u[i / (size_t)sh->attn.t] : 1;
-        for (int j = 0; j < d; j++) {
-            size_t at = i * (size_t)d + (size_t)j;
-            y[at] = k->x[at] + f[j] * stays * branch[at];
-        }
-    }
+    VT_R(vt_branch_scale)(s, y, k->x, branch, VT_LPI_FACTOR, VT_BRANCH_LPI, m, d);
 }
 
-/* dy becomes the gradient of k->x, in place: y = x + u f branch:  df += u dy branch,  dbranch = u f dy */
+/* dy becomes the gradient of k->x, in place. */
 static void lpi_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_block_scratch) *t = &((state *)s->state)->scratch;
     int d = sh->dim, m = sh->attn.b * sh->attn.t;
-    const real *f = s->w[VT_LPI_FACTOR], *u = VT_R(vt_session_drop)(s, VT_BRANCH_LPI), *in = s->grad ? t->norm : NULL;
-    real *df = s->dw[VT_LPI_FACTOR];
-    for (size_t i = 0; i < (size_t)m; i++) {
-        real stays = u ? u[i / (size_t)sh->attn.t] : 1;
-        for (int j = 0; j < d; j++) {
-            size_t at = i * (size_t)d + (size_t)j;
-            if (df) df[j] += stays * dy[at] * k->branch[at];
-            t->full[at] = f[j] * stays * dy[at];
-        }
-    }
+    const real *in = s->grad ? t->norm : NULL;
+    VT_R(vt_branch_scale_backward)(s, t->full, dy, k->branch, VT_LPI_FACTOR, VT_BRANCH_LPI, m, d);
     if (in) VT_R(vt_norm_again)(t->norm, NULL, k->act, frozen_norm(s), m, d);
     conv_backward(s, t->rows, t->full, in, VT_LPI_CONV2_W, sh);
     VT_R(vt_norm_backward)(t->rows, NULL, t->rows, k->act, NULL, frozen_norm(s), m, d);

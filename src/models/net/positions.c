@@ -6,8 +6,8 @@
 void VT_R(vt_positions_plan)(VT_R(vt_positions) *p, const vt_config *c, vt_arena *a) {
     int grid = vt_config_grid(c), side = vt_config_side(c);
     size_t d = (size_t)c->dim, n = (size_t)(side * side);
-    VT_R(vt_interp_plan_offset)(&p->resize, a, VT_INTERP_BICUBIC, c->pos_filter == VT_POS_FILTER_AA, grid, side,
-                                c->pos_filter == VT_POS_FILTER_OFFSET ? 0.1 : 0);
+    VT_R(vt_interp_plan)(&p->resize, a, VT_INTERP_BICUBIC, c->pos_filter == VT_POS_FILTER_AA, grid, grid, side, side,
+                         c->pos_filter == VT_POS_FILTER_OFFSET ? 0.1 : 0);
     p->stored = VT_R(vt_reals)(a, d * (size_t)(grid * grid));
     p->used = VT_R(vt_reals)(a, d * n);
     p->rows = VT_R(vt_reals)(a, n * d);

@@ -36,7 +36,7 @@ static void plan_input(VT_R(vt_session) *s, vt_arena *a) {
     VT_R(vt_interp) measured, *p = vt_arena_take(a, 1, sizeof *p);
     s->resize = p;
     VT_R(vt_interp_plan)(p ? p : &measured, a, kinds[c->native_filter], c->native_filter >= VT_NATIVE_BILINEAR_AA,
-                         c->native, c->native, c->image, c->image);
+                         c->native, c->native, c->image, c->image, 0);
 }
 
 /* inside = resize(x), plane k of an image from plane 2 - k when reversed */

@@ -50,33 +50,23 @@ static vt_status backward(void *self, const vt_loss *loss, float *value, float *
 
 static void begin(void *self, const vt_rng *rng) { vt_classifier_begin(&((few *)self)->all, rng); }
 
-static void free_restricted(few *f) {
-    free(f->z), free(f->z_few), free(f->dz_few), free(f->dz), free(f->z64);
-    free(f);
-}
-
 static void close(void *self) {
     few *f = self;
     vt_classifier_close(&f->all);
-    free_restricted(f);
+    free(f->z), free(f->z64), free(f);
 }
 
 vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_err *e) {
-    size_t all = (size_t)c->classes, some = (size_t)n;
+    const size_t all = (size_t)c->classes, some = (size_t)n;
     few *f = calloc(1, sizeof *f);
-    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
-    *f = (few){.all = *c,
-               .head = head,
-               .n = n,
-               .z = vt_alloc(all * sizeof *f->z),
-               .z_few = vt_alloc(some * sizeof *f->z_few),
-               .dz_few = vt_alloc(some * sizeof *f->dz_few),
-               .dz = vt_alloc(all * sizeof *f->dz),
-               .z64 = vt_alloc((size_t)vt_classifier_votes(c) * all * sizeof *f->z64)};
-    if (!f->z || !f->z_few || !f->dz_few || !f->dz || !f->z64) {
-        free_restricted(f);
+    float *z = vt_alloc(2 * (all + some) * sizeof *z);
+    double *z64 = vt_alloc((size_t)vt_classifier_votes(c) * all * sizeof *z64);
+    if (!f || !z || !z64) {
+        free(f), free(z), free(z64);
         return vt_fail(e, VT_E_MEMORY, "no memory for a classifier");
     }
+    *f = (few){.all = *c, .head = head, .n = n, .z = z, .dz = z + all, .z_few = z + 2 * all, .z64 = z64};
+    f->dz_few = f->z_few + some;
     c->classes = n;
     c->self = f;
     c->alone = alone;

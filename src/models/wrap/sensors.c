@@ -32,7 +32,7 @@ typedef struct survey {
     double least;         /* noise of float32 among such values */
     sensor kept[VT_SENSORS_MOST];
     int count;
-    double *row, *all; /* [phi], [VT_SENSORS_MOST, phi] */
+    double *row; /* [phi], then those of kept */
 } survey;
 
 /* ---- one candidate ---- */
@@ -61,13 +61,11 @@ static bool measure_candidate(const survey *s, sensor *c, const double *w, int p
     return length > noise * sqrt(s->moved);
 }
 
-static bool is_duplicate(const survey *s, const sensor *c, int first, int count) {
-    for (int i = first; i < first + count; i++) {
-        double same = 0;
-        for (int k = 0; k < s->moved; k++) same += c->print[k] * s->kept[i].print[k];
-        if (fabs(same) > ALIKE) return true;
-    }
-    return false;
+/* Do they answer the same pattern? */
+static bool are_alike(const survey *s, const sensor *a, const sensor *b) {
+    double same = 0;
+    for (int k = 0; k < s->moved; k++) same += a->print[k] * b->print[k];
+    return fabs(same) > ALIKE;
 }
 
 /* Of a kind that has the places from `first` on, `most` of them and `count` taken: the better is kept of two that are
@@ -77,11 +75,11 @@ static void keep_if_better(survey *s, const double *w, int part, int first, int 
     if (!measure_candidate(s, &c, w, part)) return;
     int at = first;
     while (at < first + *count && s->kept[at].score >= c.score) at++;
-    if (at == first + most || is_duplicate(s, &c, first, at - first)) return;
+    if (at == first + most) return;
+    for (int i = first; i < at; i++)
+        if (are_alike(s, &c, &s->kept[i])) return;
     for (int i = at; i < first + *count; i++) { /* worse ones that are alike */
-        double same = 0;
-        for (int k = 0; k < s->moved; k++) same += c.print[k] * s->kept[i].print[k];
-        if (fabs(same) <= ALIKE) continue;
+        if (!are_alike(s, &c, &s->kept[i])) continue;
         double *room = s->kept[i].w;
         memmove(&s->kept[i], &s->kept[i + 1], (size_t)(first + *count - i - 1) * sizeof c);
         s->kept[first + --*count].w = room;
@@ -237,11 +235,11 @@ static vt_status collect_features(survey *s, const vt_classifier *c, const vt_se
 }
 
 static vt_status survey_open(survey *s, vt_err *e) {
-    s->clean = vt_alloc((size_t)CLEAN * s->phi * sizeof *s->clean),
-    s->moves = vt_alloc((size_t)MOVED * s->phi * sizeof *s->moves);
-    s->row = vt_alloc(s->phi * sizeof *s->row), s->all = vt_alloc(VT_SENSORS_MOST * s->phi * sizeof *s->all);
-    if (!s->clean || !s->moves || !s->row || !s->all) return vt_fail(e, VT_E_MEMORY, "no memory for sensors");
-    for (int i = 0; i < VT_SENSORS_MOST; i++) s->kept[i].w = s->all + (size_t)i * s->phi;
+    s->clean = vt_alloc((size_t)(CLEAN + MOVED) * s->phi * sizeof *s->clean);
+    s->row = vt_alloc((1 + VT_SENSORS_MOST) * s->phi * sizeof *s->row);
+    if (!s->clean || !s->row) return vt_fail(e, VT_E_MEMORY, "no memory for sensors");
+    s->moves = s->clean + (size_t)CLEAN * s->phi;
+    for (int i = 0; i < VT_SENSORS_MOST; i++) s->kept[i].w = s->row + (size_t)(1 + i) * s->phi;
     return VT_OK;
 }
 
@@ -295,7 +293,7 @@ vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const 
     vt_classifier_close(&seen), vt_model_close(bare);
     if (st == VT_OK && s.count > 1) st = build_sensor_model(out, &s, e);
     for (int i = 0; i < s.count; i++) scores[i] = s.kept[i].score;
-    free(s.clean), free(s.moves), free(s.row), free(s.all);
+    free(s.clean), free(s.row);
     return st;
 }
 

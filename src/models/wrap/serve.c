@@ -195,21 +195,20 @@ static vt_status serve_until_closed(talk *t, vt_err *e) {
 }
 
 static bool take_memory(talk *t) {
-    const vt_hello *h = t->s->hello;
-    size_t rows = (size_t)t->rows, classes = (size_t)h->classes,
-           wide = classes * 2 > t->pixels ? classes * 2 : t->pixels;
-    t->plain = vt_alloc(rows * wide * sizeof(float));
-    t->x = vt_alloc(rows * wide * sizeof(float)), t->spare = vt_alloc(classes * sizeof(float)),
-    t->kept_x = vt_alloc(rows * t->pixels * sizeof(float));
+    const size_t rows = (size_t)t->rows, classes = (size_t)t->s->hello->classes;
+    const size_t block = rows * (classes * 2 > t->pixels ? classes * 2 : t->pixels); /* of doubles too */
+    t->plain = vt_alloc((2 * block + rows * t->pixels + classes) * sizeof(float));
     t->in = calloc(rows, sizeof *t->in), t->out = calloc(rows, sizeof *t->out);
     t->out64 = calloc(rows, sizeof *t->out64), t->vjp = calloc(rows, sizeof *t->vjp);
-    return t->plain && t->x && t->spare && t->kept_x && t->in && t->out && t->out64 && t->vjp;
+    if (!t->plain || !t->in || !t->out || !t->out64 || !t->vjp) return false;
+    t->x = t->plain + block, t->kept_x = t->x + block, t->spare = t->kept_x + rows * t->pixels;
+    return true;
 }
 
 vt_status vt_serve_run(const vt_serve *s, vt_err *e) {
     talk t = {.s = s, .rows = s->engine->capacity, .pixels = s->engine->pixels};
     vt_status st = take_memory(&t) ? serve_until_closed(&t, e) : vt_fail(e, VT_E_MEMORY, "no memory to serve a model");
     vt_shared_close(t.shared, t.parts.bytes);
-    free(t.plain), free(t.x), free(t.spare), free(t.kept_x), free(t.in), free(t.out), free(t.out64), free(t.vjp);
+    free(t.plain), free(t.in), free(t.out), free(t.out64), free(t.vjp);
     return st;
 }

@@ -14,7 +14,7 @@
 #include "attacks/attack.h"
 #include "core/gemm.h"
 #include "io/dataset.h"
-#include "models/twin.h"
+#include "models/surgery.h"
 #include "toy.h"
 
 enum { IMAGES = 4, PIXELS = 3 * 12 * 12, SIDE = 12, MOST_STAGES = 100 };

@@ -4,7 +4,7 @@
 #include "ask.h"
 #include "attack_fixture.h"
 #include "core/real.h"
-#include "models/twin.h"
+#include "models/surgery.h"
 #include "toy.h"
 
 enum { IMAGES = 24 };

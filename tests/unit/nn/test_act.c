@@ -77,7 +77,7 @@ typedef struct gelu {
 
 static double gelu_scalar(void *ctx) {
     gelu *l = ctx;
-    vt_gelu_forward_f64(l->y, NULL, l->x, l->b, l->m, l->n);
+    vt_act_forward_f64(VT_ACT_GELU, l->y, NULL, l->x, l->b, l->m, l->n);
     return t_dot(l->y, l->dy, (size_t)(l->m * l->n));
 }
 
@@ -92,7 +92,7 @@ static void gelu_case(int m, int n, bool bias) {
     double *slope = t_doubles(mn, 0, 0), *dx = t_doubles(mn, 0, 0), *y = t_doubles(mn, 0, 0);
     t_freeze(l.x), t_freeze(l.dy);
     if (bias) t_freeze(l.b);
-    vt_gelu_forward_f64(y, slope, l.x, l.b, m, n);
+    vt_act_forward_f64(VT_ACT_GELU, y, slope, l.x, l.b, m, n);
     for (size_t i = 0; i < mn; i++) {
         double v = l.x[i] + (bias ? l.b[i % (size_t)n] : 0);
         t_le(fabs(y[i] - 0.5 * v * (1 + erf(v / sqrt(2)))), 1e-15 * (1 + fabs(v)), "gelu of %g", v);
@@ -100,7 +100,7 @@ static void gelu_case(int m, int n, bool bias) {
     gelu_scalar(&l); /* without a slope: the same values */
     assert_memory_equal(l.y, y, mn * sizeof *y);
     memcpy(y, l.x, mn * sizeof *y);
-    vt_gelu_forward_f64(y, slope, y, l.b, m, n); /* in place */
+    vt_act_forward_f64(VT_ACT_GELU, y, slope, y, l.b, m, n); /* in place */
     assert_memory_equal(l.y, y, mn * sizeof *y);
     t_freeze(slope);
     vt_act_backward_f64(dx, l.dy, slope, mn);

@@ -34,7 +34,6 @@ typedef struct vt_norm_f64 {
 void vt_norm_forward_f64(double *y, double *stat, const double *x, vt_norm_f64 n, int m, int c);
 void vt_norm_backward_f64(double *dx, const double *res, const double *dy, const double *x, const double *stat,
                           vt_norm_f64 n, int m, int c);
-void vt_gelu_forward_f64(double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_act_forward_f64(vt_act kind, double *y, double *slope, const double *x, const double *b, int m, int n);
 void vt_softmax_forward_f64(double *p, const double *s, double scale, int m, int n, int ld);
 void vt_softmax_backward_f64(double *ds, const double *dp, const double *p, double scale, int m, int n, int ld);
@@ -108,18 +107,18 @@ static void test_gelu(void **state) {
     float *x = malloc(N * 4), *y = malloc(N * 4), *slope = malloc(N * 4), *plain = malloc(N * 4);
     double *x64 = malloc(N * 8), *y64 = malloc(N * 8), *slope64 = malloc(N * 8);
     for (int i = 0; i < N; i++) x[i] = -12 + 24 * (float)i / (N - 1), x64[i] = (double)x[i];
-    vt_gelu_forward_f32(y, slope, x, NULL, 1, N);
-    vt_gelu_forward_f32(plain, NULL, x, NULL, 1, N);
-    vt_gelu_forward_f64(y64, slope64, x64, NULL, 1, N);
+    vt_act_forward_f32(VT_ACT_GELU, y, slope, x, NULL, 1, N);
+    vt_act_forward_f32(VT_ACT_GELU, plain, NULL, x, NULL, 1, N);
+    vt_act_forward_f64(VT_ACT_GELU, y64, slope64, x64, NULL, 1, N);
     t_le(worst(y, y64, N), 4e-7, "gelu");
     t_le(worst(slope, slope64, N), 5e-7, "slope of gelu");
     t_le(worst(plain, y64, N), 4e-7, "gelu without slope");
     for (int i = 0; i < N; i++) /* the only minimum lies at -0.7518 */
         assert_true(x[i] > -0.74f ? slope[i] > 0 : x[i] > -0.76f || slope[i] < 1e-7f);
     float bias[7] = {0.5f, -1, 0, 3, -3, 1e-3f, 2};
-    vt_gelu_forward_f32(y, slope, x, bias, N / 7, 7);
+    vt_act_forward_f32(VT_ACT_GELU, y, slope, x, bias, N / 7, 7);
     for (int i = 0; i < N / 7 * 7; i++) x64[i] = (double)(x[i] + bias[i % 7]);
-    vt_gelu_forward_f64(y64, slope64, x64, NULL, 1, N / 7 * 7);
+    vt_act_forward_f64(VT_ACT_GELU, y64, slope64, x64, NULL, 1, N / 7 * 7);
     t_le(worst(y, y64, N / 7 * 7), 4e-7, "gelu with bias");
     t_le(worst(slope, slope64, N / 7 * 7), 5e-7, "slope with bias");
     free(x), free(y), free(slope), free(plain), free(x64), free(y64), free(slope64);
@@ -353,10 +352,10 @@ static void nan_gelu_softmax(void) {
     for (int at = 0; at < N; at++) {
         float x[N], y[N], slope[N];
         for (int i = 0; i < N; i++) x[i] = i == at ? NAN : (float)i / 7 - 3;
-        vt_gelu_forward_f32(y, slope, x, NULL, 1, N);
+        vt_act_forward_f32(VT_ACT_GELU, y, slope, x, NULL, 1, N);
         for (int i = 0; i < N; i++)
             assert_true(i == at ? isnan(y[i]) && isnan(slope[i]) : isfinite(y[i]) && isfinite(slope[i]));
-        vt_gelu_forward_f32(y, NULL, x, NULL, 1, N);
+        vt_act_forward_f32(VT_ACT_GELU, y, NULL, x, NULL, 1, N);
         assert_true(isnan(y[at]));
         for (int n = at + 1; n <= N; n++) { /* every place in lanes and tail: the whole row goes */
             vt_softmax_forward_f32(y, x, 0.5f, 1, n, N);
