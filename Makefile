@@ -49,7 +49,7 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
 TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c))
-ONCE := $(filter-out $(TWICE),$(foreach room,core io models attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
+ONCE := $(filter-out $(TWICE),$(foreach room,base linalg parallel tensors data models checkpoint inference remote attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
 RESEARCH_CLI := $(wildcard src/research/cli/*.c)
@@ -79,9 +79,9 @@ $(eval $(call REGISTRY,attacks,src/attacks/attack_))
 $(eval $(call REGISTRY,attns,src/models/net/attn_))
 $(eval $(call REGISTRY,archs,src/models/arch_))
 $(eval $(call REGISTRY,nets,src/models/net/net_))
-$(eval $(call REGISTRY,wraps,src/models/wrap/wrap_))
-$(eval $(call REGISTRY,names,src/models/checkpoint/names_))
-$(eval $(call REGISTRY,datasets,src/io/dataset_))
+$(eval $(call REGISTRY,wraps,src/inference/wrap_))
+$(eval $(call REGISTRY,names,src/checkpoint/names_))
+$(eval $(call REGISTRY,datasets,src/data/dataset_))
 $(eval $(call REGISTRY,reports,src/eval/report/report_))
 $(eval $(call REGISTRY,objectives,src/train/objective_))
 $(eval $(call REGISTRY,optims,src/train/optim_))
@@ -89,17 +89,17 @@ $(eval $(call REGISTRY,penalties,src/train/penalty_))
 $(eval $(call REGISTRY,labs,src/research/lab/lab_))
 $(eval $(call REGISTRY,analyses,src/research/analysis/analyze_))
 $(eval $(call REGISTRY,commands,src/cli/cmd_,src/research/cli/cmd_))
-# Maps of names (models/checkpoint/names.h), each a row {"X", "its lines"}.
+# Maps of names (checkpoint/names.h), each a row {"X", "its lines"}.
 $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/maps.inc
-# Networks that are named, not read (models/checkpoint/unsupported.c), each a row {"pattern", "pattern", "what"}.
+# Networks that are named, not read (checkpoint/unsupported.c), each a row {"pattern", "pattern", "what"}.
 $(OUT)/gen/networks.inc: maps/networks.txt
 	@mkdir -p $(@D); sed '/^\(#\|$$\)/d; s/[\\"]/\\&/g; s/^\([^ ]*\) *\([^ ]*\) *\(.*\)/{"\1", "\2", "\3"},/' $< >$@
 GEN += $(OUT)/gen/networks.inc
 # ImageNet's class identifiers, each a string.
-$(OUT)/gen/wnids.inc: src/io/wnids.txt
+$(OUT)/gen/wnids.inc: src/data/wnids.txt
 	@mkdir -p $(@D); sed '/^#/d; s/n[0-9]*/"&",/g' $< >$@
 GEN += $(OUT)/gen/wnids.inc
 # The style of the pages, a string for each line; comments and indents stay here.

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "core/gemm.h"
-#include "core/products.h"
-#include "core/rand.h"
+#include "linalg/gemm.h"
+#include "linalg/products.h"
+#include "base/rand.h"
 #include "models/model.h"
 #include "models/net/session.h"
 #include "models/packing.h"

@@ -5,7 +5,7 @@
         AutoAttack at 8/255 by two threads of one process and by two ranks of one thread, in turn: wall time, ratio of medians
     python3 bench/ranks.py simulate RUN [TIMES [RANKS ...]]
         a finished run's images, each TIMES times, as long as its passes took (ledger.jsonl: forwards, and gradients at 3
-        forwards), dealt out as core/work_queue does to RANKS processes of one thread that wait for each other after every
+        forwards), dealt out as parallel/work_queue does to RANKS processes of one thread that wait for each other after every
         stage. Every range and every stage take 10 ms besides, far more than a message. What is not in it: the
         self-test, which rank 0 does alone, start, and a file system that is slow.
 """

@@ -30,9 +30,9 @@ function code(s,    out, k, l) { # the line without comments; `said`: what stand
 rules='
 BEGIN {
     # a file includes its own room and rooms of a lower level (docs/ARCHITECTURE.md, "Includes point downwards only")
-    # models/net is what is computed, models/wrap what stands around it: both know the models, which know neither
-    # rooms below research/ are named with it; lab stands on core and io alone, and nothing of the product on any of them
-    n = split("core 0 io 0.9 nn 1 models 2 models/checkpoint 2.3 models/net 2.3 models/wrap 2.6 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/lab 1 research/analysis 6 research/table 6 cli 7 research/cli 7.5 mpi 8", r, " ")
+    # models/net is what is computed, inference what stands around it: both know the models, which know neither
+    # rooms below research/ are named with it; lab stands on base, linalg, parallel, tensors and data alone, and nothing of the product on any of them
+    n = split("base 0 linalg 0.3 parallel 0.6 tensors 0.8 data 0.9 nn 1 models 2 checkpoint 2.3 models/net 2.3 inference 2.6 remote 2.7 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/lab 1 research/analysis 6 research/table 6 cli 7 research/cli 7.5 mpi 8", r, " ")
     for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
     MOST = 500 # lines of a file
     BODY = 60  # of a function
@@ -81,25 +81,25 @@ FNR == 2 && !/^\/\*/ {
     t = s; strings = ""
     while (match(t, /"([^"\\]|\\.)*"/)) { strings = strings substr(t, RSTART, RLENGTH) " "; t = substr(t, RSTART + RLENGTH) }
     if (room !~ /^(research|cli)/ && strings ~ /[^A-Za-z0-9_-]--[a-z]/)
-        finding("the command spells its options, the library names arguments (core/status.h: @eps, VT_OPTION)")
-    if (FILENAME != "src/core/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/core/gemm.c")
+        finding("the command spells its options, the library names arguments (base/status.h: @eps, VT_OPTION)")
+    if (FILENAME != "src/linalg/gemm.c" && s ~ name("cblas|openblas_")) finding("BLAS is for src/linalg/gemm.c")
     # its C interfaces, and the Fortran symbols as they are called: dgesdd_(
-    if (FILENAME != "src/core/json.c" && s ~ name("json_load")) finding("parsing JSON is for src/core/json.c")
-    if (FILENAME != "src/core/json.c" && s ~ name("json_dump")) finding("writing JSON is for src/core/json.c")
-    if (FILENAME != "src/core/svd.c" && s ~ name("lapack|LAPACK|[sdcz][a-z0-9]+_[ \t]*\\(")) finding("LAPACK is for src/core/svd.c")
+    if (FILENAME != "src/base/json.c" && s ~ name("json_load")) finding("parsing JSON is for src/base/json.c")
+    if (FILENAME != "src/base/json.c" && s ~ name("json_dump")) finding("writing JSON is for src/base/json.c")
+    if (FILENAME != "src/linalg/svd.c" && s ~ name("lapack|LAPACK|[sdcz][a-z0-9]+_[ \t]*\\(")) finding("LAPACK is for src/linalg/svd.c")
     # the header is a document where it is written, and where whole ones are compared or copied; else it is fields
     if (FILENAME !~ /^src\/eval\/(header|header_read|describe|evaluate_start)\.c$/ && s ~ /json_(object|array)_get[ \t]*\([^,]*header/)
         finding("a run\047s header is read by src/eval/header_read.c")
     # not ours: files of the kernel, and a folder that is locked
-    if (room != "core" && s !~ /"\/(proc|dev)\/|O_DIRECTORY/ && (s ~ name("(fopen|freopen|creat|mkstemp|rename|renameat2?)[ \t]*\\(") || s ~ name("open(at)?[ \t]*\\(.*[^A-Za-z0-9_]O_")))
-        finding("files are opened and replaced by src/core/files.c")
-    if (FILENAME != "src/core/text_stream.c" && s ~ name("open_memstream|fmemopen")) finding("streams into memory are for src/core/text_stream.c")
+    if (FILENAME !~ /^src\/(base|parallel)\// && s !~ /"\/(proc|dev)\/|O_DIRECTORY/ && (s ~ name("(fopen|freopen|creat|mkstemp|rename|renameat2?)[ \t]*\\(") || s ~ name("open(at)?[ \t]*\\(.*[^A-Za-z0-9_]O_")))
+        finding("files are opened and replaced by src/base/files.c")
+    if (FILENAME != "src/base/text_stream.c" && s ~ name("open_memstream|fmemopen")) finding("streams into memory are for src/base/text_stream.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
     # but for a process that it has forked
-    if (FILENAME == "src/core/child.c") gsub(/_exit\(/, "end(", s)
+    if (FILENAME == "src/parallel/child.c") gsub(/_exit\(/, "end(", s)
     if (room !~ /^(research\/)?cli$/ && s ~ name("(exit|_exit|abort|printf|vprintf|puts|putchar|perror)[ \t]*\\(|(stdout|stderr)([^A-Za-z0-9_]|$)"))
         finding("the library neither prints nor exits")
-    if (room != "core" && (s ~ /#[ \t]*pragma[ \t]+omp/ || s ~ /_Pragma.*omp/ || s ~ name("omp\\.h|omp_"))) finding("OpenMP is for src/core")
+    if (room != "parallel" && room != "linalg" && (s ~ /#[ \t]*pragma[ \t]+omp/ || s ~ /_Pragma.*omp/ || s ~ name("omp\\.h|omp_"))) finding("OpenMP is for src/parallel")
 }
 END { exit bad }'
 
@@ -163,7 +163,7 @@ function look(text,    w) {
         sub(/[.\/-]+$/, "", w)
         if (w ~ /[*{}<>$~+]/ || w ~ /(^|[\/_])(X|NAME)(\.[a-z]+)?$/ || w ~ /(^|\/)table\.md$/ || there(w)) continue
         if (w ~ /\.md$/) finding("there is no " w)
-        else if (w ~ /^(docs|tools|tests|recipes|maps|bench|src\/[a-z]+|core|io|nn|models|attacks|eval|train|selftest|research|cli)\/[a-z0-9_\/]+(\.(c|h|py|sh|bats|map))?$/ && w !~ /_$/)
+        else if (w ~ /^(docs|tools|tests|recipes|maps|bench|src\/[a-z]+|base|linalg|parallel|tensors|data|checkpoint|inference|remote|nn|models|attacks|eval|train|selftest|research|cli)\/[a-z0-9_\/]+(\.(c|h|py|sh|bats|map))?$/ && w !~ /_$/)
             finding("there is no " w)
     }
 }
@@ -356,11 +356,11 @@ self_test() {
     trap 'rm -rf "$tmp"' EXIT
     {
         plant src/nn/gelu.c '#include "models/model.h"\n' 'does not lie below'
-        plant src/io/image.h '#include "nn/nn.h"\n' 'does not lie below'
-        plant src/core/mem.c '  #  include "io/image.h"\n' 'does not lie below'
+        plant src/data/image.h '#include "nn/nn.h"\n' 'does not lie below'
+        plant src/base/mem.c '  #  include "data/image.h"\n' 'does not lie below'
         plant src/models/model.c '#include "attacks/ball.h"\n' 'does not lie below'
         plant src/models/model.c '#include "models/net/session.h"\n' 'does not lie below'
-        plant src/models/net/block.c '#include "models/wrap/classifier.h"\n' 'does not lie below'
+        plant src/models/net/block.c '#include "inference/classifier.h"\n' 'does not lie below'
         plant src/attacks/ball.c '#include "eval/ledger.h"\n' 'does not lie below'
         plant src/train/optim.c '#include "research/analysis/spectrum.h"\n' 'does not lie below'
         plant src/train/optim.c '#include "research/lab/lab.h"\n' 'does not lie below'
@@ -375,27 +375,27 @@ self_test() {
         plant src/shed/x.c 'int x;\n' 'is not a room'
         plant src/attacks/ball.c '#include "vitrine.h"\n' 'users of the library'
         plant src/eval/ledger.c 'vt_status f(vt_err *e) { return vt_fail(e, VT_E_USAGE, "give --eps"); }\n' 'spells its options'
-        plant src/io/npy.c 'const char *f = "--data";\n' 'spells its options'
-        plant src/io/npy.c 'FILE *g(void) { return fopen("x", "r"); }\n' 'src/core/files.c'
-        plant src/research/cli/result_dir.c 'int g(const char *p) { return open(p, O_RDONLY); }\n' 'src/core/files.c'
-        plant src/eval/ledger.c 'int g(void) { return rename("a", "b"); }\n' 'src/core/files.c'
+        plant src/tensors/npy.c 'const char *f = "--data";\n' 'spells its options'
+        plant src/tensors/npy.c 'FILE *g(void) { return fopen("x", "r"); }\n' 'src/base/files.c'
+        plant src/research/cli/result_dir.c 'int g(const char *p) { return open(p, O_RDONLY); }\n' 'src/base/files.c'
+        plant src/eval/ledger.c 'int g(void) { return rename("a", "b"); }\n' 'src/base/files.c'
         plant src/nn/linear.c '#include <cblas.h>\n' 'BLAS'
-        plant src/core/mem.c 'void f(void) { openblas_set_num_threads(1); }\n' 'BLAS'
+        plant src/base/mem.c 'void f(void) { openblas_set_num_threads(1); }\n' 'BLAS'
         plant src/nn/linear.c 'extern void dgesdd_(const char *jobz);\n' 'LAPACK'
-        plant src/core/gemm.c 'int f(void) { return 1 + sgesvd_ (0); }\n' 'LAPACK'
+        plant src/linalg/gemm.c 'int f(void) { return 1 + sgesvd_ (0); }\n' 'LAPACK'
         plant src/research/analysis/x.c '#include <lapacke.h>\n' 'LAPACK'
-        plant src/core/mem.c 'int f(void) { return LAPACKE_dgesdd(1); }\n' 'LAPACK'
-        plant src/core/svd.c '#include <cblas.h>\n' 'BLAS'
+        plant src/base/mem.c 'int f(void) { return LAPACKE_dgesdd(1); }\n' 'LAPACK'
+        plant src/linalg/svd.c '#include <cblas.h>\n' 'BLAS'
         plant src/eval/ledger.c 'void f(void) { json_loads("", 0, 0); }\n' 'parsing JSON'
         plant src/eval/ledger.c 'void f(void) { json_dumps(0, 0); }\n' 'writing JSON'
         plant src/cli/cmd_show.c 'int f(void) { return json_is_true(json_object_get(l->header->document, "curve")); }\n' 'header is read by'
         plant src/eval/result_index.c 'const json_t *a = json_array_get(json_object_get(s->header, "attacks"), 0);\n' 'header is read by'
-        plant src/core/opt.c 'FILE *f = open_memstream(0, 0);\n' 'streams into memory'
+        plant src/base/opt.c 'FILE *f = open_memstream(0, 0);\n' 'streams into memory'
         plant src/models/model.c 'void f(void) { exit(1); }\n' 'prints nor exits'
-        plant src/io/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
-        plant src/core/opt.c 'void f(void) {\n  fprintf(stderr, "x"); }\n' 'prints nor exits'
+        plant src/data/image_png.c 'void f(void) { printf("x"); }\n' 'prints nor exits'
+        plant src/base/opt.c 'void f(void) {\n  fprintf(stderr, "x"); }\n' 'prints nor exits'
         plant src/eval/ledger.c 'void f(void) {\n/* */ abort (); }\n' 'prints nor exits'
-        plant src/core/opt.c 'FILE *f = stdout;\n' 'prints nor exits'
+        plant src/base/opt.c 'FILE *f = stdout;\n' 'prints nor exits'
         plant src/nn/softmax.c '#pragma omp parallel for\n' 'OpenMP'
         plant src/attacks/fab.c '# pragma  omp simd\n' 'OpenMP'
         plant src/eval/result_index.c 'int f(int *x) { if (*x) return *x = (1, 2), f(x); return 0; }\n' 'two statements' anywhere
@@ -496,7 +496,7 @@ TRY
 /* exit(1) printf( cblas dgesdd_(
  #pragma omp */ // abort()
 #include "models/model.h"
-#include "core/gemm.h" /* "eval/x.h" */
+#include "linalg/gemm.h" /* "eval/x.h" */
 #include "archs.inc"
 int fd = vt_file_open(&f, 0, p, O_RDONLY, e), h = d->def->open(d, e), k = open(dir, O_RDONLY | O_DIRECTORY), vt_rename(int);
 FILE *cpus = fopen("/proc/cpuinfo", "r");

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/rand.h"
+#include "base/files.h"
+#include "base/rand.h"
 
 /* Lengths are in 1/256 pixel, directions in 1/16384, angles in steps of 3 degrees (120 a turn). Negative
  * numbers are divided, never shifted, so the language alone fixes every result. */

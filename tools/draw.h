@@ -6,7 +6,7 @@
 #define VT_TOOLS_DRAW_H
 
 #include <stdint.h>
-#include "core/status.h"
+#include "base/status.h"
 
 #define VT_DRAW_CLASSES 10
 #define VT_DRAW_SIDE 32

@@ -4,13 +4,17 @@
 # `make rooms` rewrites the list; --check: exit status 1 if stale; src/io: what each header there says it is.
 import pathlib, re, sys
 PURPOSE = dict(line.split(": ", 1) for line in """\
-core: status and memory, threads and fibers, matrix products, files, JSON, options; knows nothing of networks
-io: reads and writes checkpoints, data sets, images and arrays; checks every length and offset
+base: status and memory, files, text, JSON, YAML, options, random numbers, statistics, tables of text
+linalg: matrix products (OpenBLAS, oneDNN, small kernels, bfloat16), singular values
+parallel: threads, fibers, work queues, child processes, teams of ranks
+tensors: reads and writes safetensors, .pth, .npy and .npz; checks every length and offset
+data: data sets, folders, images: decoding, resizing, classes, splits
 nn: layers and losses, forward and backward in one file
 models: what a network is: configuration, parameter table, architectures, presets
-models/checkpoint: from a file to a model: tensor names, maps, settings and their provenance
+checkpoint: from a file to a model: tensor names, maps, settings and their provenance
 models/net: what a network computes: sessions, blocks, attention variants
-models/wrap: what surrounds a network: batches, classifiers, external models, known cheats
+inference: what surrounds a network: batches, classifiers, known cheats
+remote: external models: the protocol, both of its sides
 attacks: attacks, the oracle, balls, patches, the 8-bit grid
 eval: one evaluation: options, loop, ledger, verification, cost estimate
 eval/report: reports, comparisons and pages, from a finished ledger

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/threads.h"
-#include "core/version.h"
+#include "linalg/gemm.h"
+#include "parallel/threads.h"
+#include "base/version.h"
 
 _Static_assert((int)VITRINE_INTERRUPTED == VT_INTERRUPTED && (int)VITRINE_E_USAGE == VT_E_USAGE &&
                    (int)VITRINE_E_IO == VT_E_IO && (int)VITRINE_E_FORMAT == VT_E_FORMAT &&

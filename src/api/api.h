@@ -3,8 +3,8 @@
 #pragma once
 
 #include <pthread.h>
-#include "core/choices.h"
-#include "core/status.h"
+#include "base/choices.h"
+#include "base/status.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"
 #include "vitrine.h"

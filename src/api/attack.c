@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "api/api.h"
-#include "core/hash.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "eval/evaluate.h"
 #include "eval/options.h"
 #include "eval/verifier.h"

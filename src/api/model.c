@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "api/api.h"
-#include "core/hash.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "eval/args.h"
 #include "eval/prepare.h"
-#include "models/checkpoint/doubt.h"
+#include "checkpoint/doubt.h"
 
 static const vt_arg known_options[] = {VT_MODEL_ARGS, VT_ATTACK_AT_ARG, {0}};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A classifier of the caller's as engines (models/wrap/engine.h). It keeps no state between calls: what a kept forward
+/* A classifier of the caller's as engines (inference/engine.h). It keeps no state between calls: what a kept forward
  * saw is stored here, and its vjp is asked with the images again. */
 #include <stdlib.h>
 #include <string.h>
 #include "api/api.h"
-#include "core/mem.h"
+#include "base/mem.h"
 
 typedef struct engine {
     vt_own *own;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "api/api.h"
-#include "core/json.h"
+#include "base/json.h"
 #include "eval/report/summary.h"
 
 /* ---- opening ---- */

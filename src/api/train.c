@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "api/api.h"
-#include "core/threads.h"
+#include "parallel/threads.h"
 #include "eval/args.h"
 #include "eval/prepare.h"
 #include "train/train.h"

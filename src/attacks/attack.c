@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 #define VT_KIND vt_attack_def
 #define VT_KIND_NAME(x) vt_attack_def_##x
 #define VT_KIND_LIST "attacks.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 static const char *const scorings[] = {
 #define VT_SCORING_TEXT(id, text) text,

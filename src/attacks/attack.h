@@ -8,7 +8,7 @@
 #include "attacks/oracle.h"
 #include "attacks/patch.h"
 #include "attacks/scoring.h"
-#include "core/opt.h"
+#include "base/opt.h"
 
 /* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
 enum {

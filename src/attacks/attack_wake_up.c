@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Wake-up: what moves most inside the network, in units of how much it differs between images (models/wrap/sensors.h),
+/* Wake-up: what moves most inside the network, in units of how much it differs between images (inference/sensors.h),
  * is climbed one by one, up and down, and the model is asked at every step. A hidden path that only a secret pattern
  * opens sleeps on all pictures: the logits have no gradient that leads there, but the sensor that waits for the pattern
  * has. Steps of eps, eps/2, eps/4, ...; the result is the point, of those that the model was asked about, of its

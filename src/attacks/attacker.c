@@ -2,7 +2,7 @@
 #include "attacks/attacker.h"
 
 #include <stdlib.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 vt_status vt_attacker_open(vt_attacker *a, vt_shape shape, size_t work, vt_err *e) {
     size_t pixels = vt_shape_values(shape), bytes = pixels * sizeof(float);

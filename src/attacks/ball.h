@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "core/rand.h"
+#include "base/rand.h"
 
 /* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. VT_NORM_PATCH stands for the
  * patch threat in a norm's place (vt_attack_parse). */

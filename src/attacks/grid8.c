@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 vt_status vt_grid8_open(vt_grid8 *l, size_t n, vt_err *e) {
     *l = (vt_grid8){.n = n,

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "attacks/ball.h"
-#include "core/status.h"
+#include "base/status.h"
 
 /* 255 eps is a rounded product: what lies nearer to a whole number than this share of it is that number. */
 #define VT_LEVELS_SLACK 1e-12

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/stats.h"
+#include "base/mem.h"
+#include "base/stats.h"
 #include "models/net/session64.h"
 
 static void take_buffers(vt_oracle *o, vt_arena *a) {

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include "attacks/ball.h"
 #include "attacks/grid8.h"
-#include "core/status.h"
-#include "models/wrap/classifier.h"
+#include "base/status.h"
+#include "inference/classifier.h"
 
 /* First flips sit near the boundary (median margin 0.018 against 1.4 at the last misclassified iterate): a point is
  * final only when its double margin is this many times the largest float32-double difference of its logits. */

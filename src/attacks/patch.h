@@ -4,7 +4,7 @@
  * is decided here, by options that every such attack takes (`where`, `places`), through the oracle. */
 #pragma once
 
-#include "core/opt.h"
+#include "base/opt.h"
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 #include "cli/script.h"
 #include "cli/streams.h"
-#include "core/fibers.h"
-#include "core/files.h"
-#include "core/opt.h"
-#include "core/threads.h"
+#include "parallel/fibers.h"
+#include "base/files.h"
+#include "base/opt.h"
+#include "parallel/threads.h"
 #include "eval/prepare.h"
 
 const char *vt_cli_nth(const vt_cli *c, const char *name, int i) { return vt_chosen_nth(&c->given, name, i); }

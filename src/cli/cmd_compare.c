@@ -6,8 +6,8 @@
 #include <string.h>
 #include "cli/script.h"
 #include "eval/report/compare.h"
-#include "core/files.h"
-#include "core/opt.h"
+#include "base/files.h"
+#include "base/opt.h"
 
 #define MOST 130 /* rows of a pair: clean and 64 attacks, or the eps of two curves and their norms */
 

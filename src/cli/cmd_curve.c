@@ -10,15 +10,15 @@
 #include "cli/run_open.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
-#include "core/chart.h"
-#include "core/files.h"
-#include "core/opt.h"
+#include "base/chart.h"
+#include "base/files.h"
+#include "base/opt.h"
 #include "eval/report/curve.h"
 #include "eval/report/checksums.h"
 #include "eval/cost.h"
 #include "eval/evaluate.h"
 #include "eval/run_folder.h"
-#include "core/stats.h"
+#include "base/stats.h"
 
 enum { MOST = 64 }; /* attacks times radii */
 

@@ -8,10 +8,10 @@
 #include "cli/doctor_logits.h"
 #include "cli/cli.h"
 #include "cli/run_args.h"
-#include "core/stats.h"
+#include "base/stats.h"
 #include "eval/doctor/doctor.h"
 #include "models/arch.h"
-#include "models/checkpoint/doubt.h"
+#include "checkpoint/doubt.h"
 
 enum { LEAST = 128, MOST = 1024, ROUNDS = 5, FEW = 30 };
 #define ENOUGH (2.0 / 3) /* of the images: what is right on fewer at best may be read wrongly still */

@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include "cli/run_args.h"
 #include "cli/run_open.h"
-#include "core/files.h"
-#include "core/opt.h"
+#include "base/files.h"
+#include "base/opt.h"
 #include "eval/report/export.h"
 #include "eval/header.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "cli/run_args.h"
-#include "core/mem.h"
-#include "core/rand.h"
+#include "base/mem.h"
+#include "base/rand.h"
 #include "models/net/batch_gradients.h"
 
 /* Truncation of the fourth-order stencil is O(h^4) and rounding O(2^-53 |f| / h): at h = 1e-4 a whole ViT leaves about

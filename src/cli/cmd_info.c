@@ -5,12 +5,12 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "cli/script.h"
-#include "core/gemm.h"
-#include "core/text.h"
+#include "linalg/gemm.h"
+#include "base/text.h"
 #include "models/arch.h"
-#include "models/checkpoint/doubt.h"
-#include "models/checkpoint/names.h"
-#include "models/checkpoint/unsupported.h"
+#include "checkpoint/doubt.h"
+#include "checkpoint/names.h"
+#include "checkpoint/unsupported.h"
 #include "models/forms.h"
 
 static void print_row(const char *key, const char *value, const char *from) {

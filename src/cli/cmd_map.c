@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "models/checkpoint/unsupported.h"
-#include "models/checkpoint/map_template.h"
+#include "checkpoint/unsupported.h"
+#include "checkpoint/map_template.h"
 
 /* A file whose names are known needs no map. They are looked for through a handle of their own: what is found is
  * applied to it. */

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "core/opt.h"
+#include "base/opt.h"
 #include "models/forms.h"
 #include "models/net/attention.h"
 
-/* --set key=value, by the rules of core/opt; -1 / 0: not set. */
+/* --set key=value, by the rules of base/opt; -1 / 0: not set. */
 typedef struct shape {
     int image, patch, dim, depth, heads, hidden, classes, qkv_bias, dist_token, pool;
     double mlp_ratio, ln_eps;

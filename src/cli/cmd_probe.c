@@ -5,9 +5,9 @@
 #include <string.h>
 #include "cli/cli.h"
 #include "cli/run_args.h"
-#include "core/mem.h"
-#include "core/opt.h"
-#include "io/safetensors.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "tensors/safetensors.h"
 #include "models/net/batch_gradients.h"
 
 typedef struct batch {

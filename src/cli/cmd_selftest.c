@@ -5,8 +5,8 @@
 #include "cli/run_args.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
-#include "core/files.h"
-#include "core/json.h"
+#include "base/files.h"
+#include "base/json.h"
 
 /* ---- shared with eval and curve ---- */
 

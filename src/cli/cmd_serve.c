@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "core/child.h"
-#include "core/gemm.h"
-#include "core/version.h"
+#include "parallel/child.h"
+#include "linalg/gemm.h"
+#include "base/version.h"
 #include "eval/prepare.h"
-#include "models/wrap/serve.h"
+#include "remote/serve.h"
 
 static vt_status fill_hello(vt_hello *h, const vt_model *m, int batch, bool judged, vt_err *e) {
     char kernels[80];

@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include "cli/run_args.h"
 #include "cli/run_open.h"
-#include "core/files.h"
+#include "base/files.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
-#include "core/stats.h"
+#include "base/stats.h"
 #include "eval/report/show.h"
 #include "selftest/selftest.h"
 

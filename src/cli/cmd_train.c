@@ -9,9 +9,9 @@
 #include "cli/plot_training.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
-#include "core/hash.h"
+#include "base/hash.h"
 #include "eval/cost.h"
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 #include "train/train.h"
 
 /* Everything a run holds; freed in one place. */

@@ -7,15 +7,15 @@
 #include "cli/run_open.h"
 #include "cli/run_args.h"
 #include "cli/script.h"
-#include "core/json.h"
-#include "core/opt.h"
-#include "core/text.h"
+#include "base/json.h"
+#include "base/opt.h"
+#include "base/text.h"
 #include "eval/external.h"
 #include "eval/verifier.h"
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
 #include "eval/header.h"
-#include "io/image_list.h"
+#include "data/image_list.h"
 
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
 

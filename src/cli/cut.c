@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "core/text.h"
+#include "base/text.h"
 
 /* A line of /proc/self/maps, as far as it is read: BEGIN-END PERMISSIONS OFFSET DEVICE INODE PATH */
 typedef struct line {

@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "cli/levels.h"
-#include "core/gemm.h"
-#include "core/mem.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
 
 #ifndef __SANITIZE_ADDRESS__ /* whose code may not run before it is ready itself, and which no limit suits */
 

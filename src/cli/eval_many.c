@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/script.h"
-#include "core/files.h"
-#include "core/json.h"
-#include "core/markup.h"
-#include "core/opt.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/markup.h"
+#include "base/opt.h"
 #include "eval/report/checksums.h"
 #include "eval/report/summary.h"
-#include "io/folders.h"
+#include "data/folders.h"
 
 enum { MOST_SEEDS = 64, MOST_NAMES = 256 };
 

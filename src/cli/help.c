@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "cli/streams.h"
-#include "core/version.h"
+#include "base/version.h"
 
 const char *const vt_help_titles[VT_ABOUTS] = {"Run", "Model", "Data", "Threat", "Attack", "Output"};
 

@@ -2,7 +2,7 @@
 /* Before hours go into a wrongly read model: its accuracy on a few images, and a line on stderr where that is low. */
 #pragma once
 
-#include "io/dataset.h"
+#include "data/dataset.h"
 #include "models/model.h"
 
 /* Looks at up to 64 of the images (NULL: of the whole split), spread evenly. Changes no result; what cannot be tried is

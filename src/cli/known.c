@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "models/checkpoint/doubt.h"
+#include "checkpoint/doubt.h"
 
 enum { COMMAND = 1200 };
 

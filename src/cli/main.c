@@ -12,15 +12,15 @@
 #include "cli/ranks.h"
 #include "cli/script.h"
 #include "cli/streams.h"
-#include "core/gemm.h"
-#include "core/opt.h"
-#include "core/version.h"
+#include "linalg/gemm.h"
+#include "base/opt.h"
+#include "base/version.h"
 #include "train/recipe.h"
 
 #define VT_KIND vt_command
 #define VT_KIND_NAME(x) vt_command_##x
 #define VT_KIND_LIST "commands.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const vt_command *const *vt_commands(int *n) {
     *n = COUNT;

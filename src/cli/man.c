@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/help.h"
-#include "core/version.h"
+#include "base/version.h"
 #include "train/recipe_keys.h"
 
 /* ---- text that the formatter leaves as it is ---- */

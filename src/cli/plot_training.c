@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/chart.h"
-#include "core/files.h"
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/chart.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/mem.h"
 
 enum { LOSS, ACCURACY, RATE, PANELS };
 static const vt_panel panels[PANELS] = {{"loss, mean of the epoch", .x = "epoch"},

@@ -2,7 +2,7 @@
 /* The figure of a training run, from its log. */
 #pragma once
 
-#include "core/status.h"
+#include "base/status.h"
 
 /* Loss, accuracies and learning rate over the epochs of a training log (one JSON object a line). Step lines hold epoch
  * and lr; epoch lines epoch_end, loss, clean_train, robust_train, clean_probe, robust_probe (shares). What a log does

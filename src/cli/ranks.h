@@ -3,7 +3,7 @@
  * MPI=1 makes links src/mpi/ranks.c in its place. */
 #pragma once
 
-#include "core/team.h"
+#include "parallel/team.h"
 
 /* Has a launcher (mpirun, srun) started this process, perhaps as one of several? */
 bool vt_ranks_launched(void);

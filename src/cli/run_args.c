@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "io/image_list.h"
+#include "data/image_list.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) { return vt_norm_parse(vt_cli_get(c, "norm"), out, e); }
 

@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/gemm.h"
-#include "core/json.h"
+#include "base/files.h"
+#include "linalg/gemm.h"
+#include "base/json.h"
 #include "eval/report/checksums.h"
 
 static void cpu_name(char *out, size_t size) {

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 #include "cli/streams.h"
-#include "core/json.h"
-#include "core/opt.h"
+#include "base/json.h"
+#include "base/opt.h"
 
 static FILE *document;
 static bool quiet;

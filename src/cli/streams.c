@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "cli/ranks.h"
-#include "core/text.h"
+#include "base/text.h"
 
 enum { NARROW = 40, USUAL = 80, HANG_MOST = 32 };
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include "core/columns.h"
+#include "base/columns.h"
 
 /* Standard input, output and error as the commands may rely on them; first of all in main.
  * Descriptors 0 to 2 that are closed are taken, so that no file of a run becomes one of them and gets the messages;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include "core/opt.h"
+#include "base/opt.h"
 
 /* What people type who come from other tools. The first row counts whose command is this one (NULL: any) and whose
  * option the command has (NULL: needs none); without an answer the option itself is it. */

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
-#include "core/columns.h"
-#include "core/mem.h"
-#include "core/progress.h"
-#include "core/sort.h"
-#include "core/threads.h"
+#include "base/columns.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/sort.h"
+#include "parallel/threads.h"
 #include "models/arch.h"
-#include "models/wrap/classifier.h"
+#include "inference/classifier.h"
 
 enum { ROUNDS_MOST = 201, ROUNDS_LEAST = 3 };
 #define SECONDS 0.3
@@ -114,7 +114,7 @@ double vt_resident_mb(void) {
     return (double)u.ru_maxrss / 1024;
 }
 
-/* Measured; products too small for oneDNN (core/gemm.c) take next to nothing. */
+/* Measured; products too small for oneDNN (linalg/gemm.c) take next to nothing. */
 double vt_libraries_mb(const vt_model *m, int threads) {
     double product = (double)vt_model_tokens(m) * m->config.dim * m->config.dim;
     return product < 1e6 ? 1 : 4 + 2.0 * threads;

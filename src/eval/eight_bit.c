@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 static vt_status on_levels(const vt_eval_options *v, int32_t image, const float *x, vt_err *e) {
     for (size_t i = 0; i < vt_subject_pixels(v->subject); i++)

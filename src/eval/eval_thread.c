@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 static void worker_close(vt_worker *w) {
     vt_oracle_close(&w->oracle);

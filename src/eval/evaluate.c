@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/work_queue.h"
-#include "core/threads.h"
+#include "parallel/work_queue.h"
+#include "parallel/threads.h"
 #include "eval/result_index.h"
 #include "eval/eight_bit.h"
 #include "eval/cost.h"

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 #include "eval/eight_bit.h"
 #include "models/arch.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
-#include "models/wrap/restrict.h"
+#include "inference/restrict.h"
 
 /* ---- what it takes ---- */
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include "core/json.h"
-#include "core/threads.h"
+#include "base/json.h"
+#include "parallel/threads.h"
 #include "eval/verifier.h"
 
 static const char *const names[] = {

@@ -6,10 +6,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include "attacks/ball.h"
-#include "core/progress.h"
+#include "base/progress.h"
 #include "eval/subject.h"
 #include "eval/verify.h"
-#include "io/adv_file.h"
+#include "data/adv_file.h"
 
 #define VT_EXTERNAL_LIST(X)                                                                                            \
     X(BROKEN, "broken")       /* inside, right without perturbation and wrong with it */                               \

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include "attacks/ball.h"
 #include "attacks/scoring.h"
-#include "core/shape.h"
-#include "core/status.h"
+#include "base/shape.h"
+#include "base/status.h"
 
 #define VT_LEDGER_FORMAT "vitrine ledger 2"
 enum { VT_HEADER_ATTACKS = 1000 }; /* as a line's "entry" (ledger_line.c) */
@@ -40,7 +40,7 @@ typedef struct vt_header_row {
 } vt_header_row;
 
 /* Keys of the run that stand beside the others: the member's type and name, its value in an evaluation v, and its row
- * (core/schema.h). A further one takes a line here and nothing else; it is written after the others, where it is not
+ * (base/schema.h). A further one takes a line here and nothing else; it is written after the others, where it is not
  * what an absent one reads as.
  *   gradient_cost  forwards that a gradient costs
  *   search         how attacks searched: "bf16", "bf16-emulated"; absent: "", in float32 */

@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/json.h"
-#include "core/products.h"
-#include "core/version.h"
+#include "linalg/gemm.h"
+#include "base/json.h"
+#include "linalg/products.h"
+#include "base/version.h"
 #include "eval/evaluate.h"
-#include "io/image.h"
-#include "io/classes.h"
-#include "models/checkpoint/doubt.h"
+#include "data/image.h"
+#include "data/classes.h"
+#include "checkpoint/doubt.h"
 #include "models/forms.h"
 #include "models/surgery.h"
 

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "core/fibers.h"
-#include "core/json.h"
-#include "core/opt.h"
-#include "core/schema.h"
-#include "core/text.h"
+#include "parallel/fibers.h"
+#include "base/json.h"
+#include "base/opt.h"
+#include "base/schema.h"
+#include "base/text.h"
 #include "eval/header.h"
-#include "io/dataset.h"
-#include "models/wrap/wire.h"
+#include "data/dataset.h"
+#include "remote/wire.h"
 
 enum { SIDE = 4096 }; /* pixels, as the models' (models/params.c) */
 #define RADIUS 1e8    /* no two images of that side are further apart in any norm */
@@ -175,7 +175,7 @@ static const vt_key header_keys[] = {
     END,
 };
 
-/* What is looked at of objects that others write (models/wrap/wire.h, eval/targets.h). */
+/* What is looked at of objects that others write (remote/wire.h, eval/targets.h). */
 static const vt_key nested_keys[] = {GROUP("oracle", oracle_keys), GROUP("targets", targets_keys), END};
 
 /* ---- what is checked beside the rows ---- */

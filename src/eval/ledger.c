@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/progress.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/progress.h"
 #include "eval/header.h"
 #include "eval/ledger_line.h"
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
+#include "base/status.h"
 #include "eval/header.h"
 
 #define VT_RECORD_STATUS_LIST(X)                                                                                       \

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
+#include "base/json.h"
 
 static const char *const status_names[] = {
 #define VT_RECORD_NAME(id, text) text,

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/opt.h"
-#include "core/threads.h"
+#include "base/opt.h"
+#include "parallel/threads.h"
 #include "eval/prepare.h"
-#include "io/image_list.h"
+#include "data/image_list.h"
 
 /* ---- the threat ---- */
 

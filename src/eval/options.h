@@ -5,8 +5,8 @@
 
 #include <signal.h>
 #include "attacks/attacker.h"
-#include "core/choices.h"
-#include "core/progress.h"
+#include "base/choices.h"
+#include "base/progress.h"
 #include "eval/parts.h"
 #include "eval/subject.h"
 #include "eval/targets.h"

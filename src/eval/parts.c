@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/hash.h"
-#include "core/json.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
 
 enum { AT_ONCE = 64 }; /* lines of a message, and their images */
 

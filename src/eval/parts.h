@@ -5,7 +5,7 @@
  * that a killed one left. A line is there once, in whatever order and how often parts are taken over. */
 #pragma once
 
-#include "core/team.h"
+#include "parallel/team.h"
 #include "eval/ledger.h"
 
 typedef struct vt_run_place {

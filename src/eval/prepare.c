@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "core/opt.h"
+#include "base/opt.h"
 
 /* ---- the model's options ---- */
 

@@ -4,8 +4,8 @@
  * options. */
 #pragma once
 
-#include "core/choices.h"
-#include "io/dataset.h"
+#include "base/choices.h"
+#include "data/dataset.h"
 #include "models/model.h"
 
 /* Where the pixels that the model sees come from. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/json.h"
+#include "base/files.h"
+#include "base/json.h"
 #include "eval/evaluate.h"
 #include "eval/header.h"
 #include "eval/prepare.h"

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/opt.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/opt.h"
 #include "models/arch.h"
-#include "models/wrap/restrict.h"
+#include "inference/restrict.h"
 
 /* ---- a model in another process ---- */
 

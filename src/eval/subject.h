@@ -4,14 +4,14 @@
  * classifier of its own. */
 #pragma once
 
-#include "core/choices.h"
+#include "base/choices.h"
 #include "eval/prepare.h"
-#include "io/dataset.h"
+#include "data/dataset.h"
 #include "models/model.h"
-#include "models/wrap/sensors.h"
-#include "models/wrap/batcher.h"
-#include "models/wrap/remote.h"
-#include "models/wrap/wrap.h"
+#include "inference/sensors.h"
+#include "inference/batcher.h"
+#include "remote/remote.h"
+#include "inference/wrap.h"
 
 typedef struct vt_subject {
     /* Of a model in another process (`remote`) a description alone: the shape that it greeted with, and no weights. */
@@ -44,7 +44,7 @@ bool vt_subject_is_remote(const vt_subject *s); /* no network of ours: in anothe
 int vt_subject_takes(const vt_subject *s);      /* images that it takes at once; of ours INT_MAX */
 bool vt_subject_differentiable(const vt_subject *s); /* does it give gradients? */
 /* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
- * guessed (models/checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
+ * guessed (checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
  * With the choice "oracle" the model is in another process: weights may be NULL, and what only a checkpoint can be told
  * (heads, mean, wrap, ...) is refused. `first`: an image of the run, whose size decides. */
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e);
@@ -54,11 +54,11 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
 /* A classifier of another network for the same data (the surrogate, a twin); the wrap is not put around it. */
 vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
-/* Its pictures, for models/wrap/sensors.h; s must outlive them. */
+/* Its pictures, for inference/sensors.h; s must outlive them. */
 vt_sensor_images vt_subject_pictures(const vt_subject *s, uint64_t seed);
 /* The same as an engine of `rows`; judged: with its double copy, if it has one. */
 vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged, vt_err *e);
-/* The same two as many classifiers that wait together, one for each slot of a pool of `rows` (models/wrap/batcher.h); a
+/* The same two as many classifiers that wait together, one for each slot of a pool of `rows` (inference/batcher.h); a
  * slot's one is put together by _seat. other NULL: the network as it is judged. */
 vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_fiber_pool *pool,
                              vt_err *e);

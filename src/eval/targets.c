@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "core/files.h"
-#include "core/hash.h"
-#include "core/opt.h"
-#include "core/rand.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/opt.h"
+#include "base/rand.h"
 
 enum { FILE_MOST = 1 << 26 }; /* bytes */
 

@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
+#include "base/status.h"
 
 typedef struct vt_targets {
     const char *by;   /* "file", "least-likely", "random" */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 vt_status vt_verifier_open(vt_verifier *j, const vt_subject *s, vt_err *e) {
     *j = (vt_verifier){.subject = s, .shape = vt_subject_shape(s)};

@@ -2,7 +2,7 @@
 #include "eval/verify.h"
 
 #include <math.h>
-#include "core/stats.h"
+#include "base/stats.h"
 
 static void measure_distances(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
     long double squares = 0, sum = 0;

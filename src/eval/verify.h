@@ -7,7 +7,7 @@
 #include "attacks/patch.h"
 #include "attacks/scoring.h"
 #include "eval/ledger.h"
-#include "models/wrap/classifier.h"
+#include "inference/classifier.h"
 
 typedef struct vt_verdict {
     bool inside;             /* norm <= eps and 0 <= x' <= 1, every value finite */

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/text.h"
-#include "core/threads.h"
-#include "core/version.h"
+#include "linalg/gemm.h"
+#include "base/text.h"
+#include "parallel/threads.h"
+#include "base/version.h"
 #include "eval/verifier.h"
 #include "eval/result_index.h"
 #include "eval/header.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <signal.h>
-#include "core/progress.h"
+#include "base/progress.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"
 

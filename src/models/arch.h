@@ -3,7 +3,7 @@
  * (models/net/session.h: vt_arch_ops), which a session finds by the same name. */
 #pragma once
 
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 #include "models/model.h"
 
 /* Members marked [may be NULL] fall back on what a ViT does. */
@@ -11,7 +11,7 @@ typedef struct vt_arch {
     const char *name, *summary;
     /* Are these the tensors of this architecture, by canonical (timm's) names? True for its own files alone. */
     bool (*recognises)(const vt_tensors *st);
-    /* Fills what tensors tell and says so in src; leaves zero what they cannot tell (models/checkpoint/resolve does the
+    /* Fills what tensors tell and says so in src; leaves zero what they cannot tell (checkpoint/resolve does the
      * rest). A ln_eps set here, with no source, is the architecture's default. */
     vt_status (*detect)(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e);
     /* Sets what a file leaves open when neither its tensors nor anything else tell: values that are not zero. They are

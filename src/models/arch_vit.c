@@ -208,7 +208,7 @@ static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tens
 }
 
 /* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
- * says: models/checkpoint/resolve may change the pool. */
+ * says: checkpoint/resolve may change the pool. */
 static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     bool after = vt_detect_norm(st, "fc_norm", "") != VT_NORM_NONE;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
@@ -296,7 +296,7 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     if (pos)
         VT_DETECT_TOLD(src, VT_FIELD_POSITIONS);
     else
-        *src[VT_FIELD_IMAGE] = 0; /* models/checkpoint/resolve finds it, or asks */
+        *src[VT_FIELD_IMAGE] = 0; /* checkpoint/resolve finds it, or asks */
     return VT_OK;
 }
 

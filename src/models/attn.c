@@ -3,13 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "core/real.h"
+#include "base/real.h"
 
 /* Both copies of a variant's file hold its description; the float one stands for them. */
 #define VT_KIND vt_attn
 #define VT_KIND_NAME(x) VT_R(vt_attn_is_##x)
 #define VT_KIND_LIST "attns.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const vt_attn *const *vt_attns(int *n) {
     *n = COUNT;

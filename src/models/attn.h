@@ -3,7 +3,7 @@
  * The second half is what it computes (models/net/attention.h: vt_attn_ops). */
 #pragma once
 
-#include "core/opt.h"
+#include "base/opt.h"
 #include "models/config.h"
 
 /* Room for any variant's option struct. */

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/shape.h"
-#include "core/status.h"
+#include "base/shape.h"
+#include "base/status.h"
 #include "nn/kinds.h"
 
 /* What the head reads: the class token, the mean over the patch tokens, the mean over all tokens; or several side by
@@ -119,7 +119,7 @@ typedef struct vt_config {
     double factor_start; /* of LayerScale, for `vitrine new`; 0: 1e-5 */
     vt_init_rule init;
 
-    /* Of the file that was read: the weights here are always timm's (models/checkpoint/reorder). */
+    /* Of the file that was read: the weights here are always timm's (checkpoint/reorder). */
     vt_patch_order patch_order;
     vt_qkv_rows qkv_rows; /* ViT */
     bool class_last;      /* ViT: its position is the last one of pos_embed */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/opt.h"
+#include "base/opt.h"
 
 vt_status vt_refuse_unfit(const vt_unfit *rows, const char *path, const char *before, vt_err *e) {
     for (; rows->what; rows++)

@@ -2,7 +2,7 @@
 /* What detection of an architecture (vt_arch's probe and detect) asks a state dict with canonical names. */
 #pragma once
 
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 #include "models/model.h"
 
 /* After a sentence about a network that is not computed. */
@@ -23,7 +23,7 @@ bool vt_detect_any(const vt_tensors *st, const char *begin, const char *end);
  * one stray name is named as extra. */
 int vt_detect_blocks(const vt_tensors *st, const char *prefix, int least);
 /* The kind of a normalisation, by tensors begin...end.weight and the like: BATCH has running statistics, NONE has
- * nothing; a CENTER looks like a LAYER, which models/checkpoint/resolve knows. end without the dot, ".norm1", or "":
+ * nothing; a CENTER looks like a LAYER, which checkpoint/resolve knows. end without the dot, ".norm1", or "":
  * the one normalisation called begin. */
 vt_norm_kind vt_detect_norm(const vt_tensors *st, const char *begin, const char *end);
 /* Which factors residual branches have, by tensors begin...ls1.gamma and the like. */

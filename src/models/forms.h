@@ -3,7 +3,7 @@
  * in --form and, by its key there, in config.json. Rows at their default are written nowhere. */
 #pragma once
 
-#include "core/opt.h"
+#include "base/opt.h"
 #include "models/model.h"
 
 typedef struct vt_form {

@@ -2,9 +2,9 @@
 /* First weights: timm's (non-JAX) initialisation, or LipsFormer's. */
 #include <math.h>
 #include <stdlib.h>
-#include "core/mem.h"
-#include "core/rand.h"
-#include "core/svd.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "linalg/svd.h"
 #include "models/arch.h"
 
 /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's convolution; a bias takes the fan-in of its weight, the row before. */

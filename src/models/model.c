@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/products.h"
+#include "base/mem.h"
+#include "linalg/products.h"
 #include "models/arch.h"
 
 #define VT_KIND vt_arch
 #define VT_KIND_NAME(x) vt_arch_##x
 #define VT_KIND_LIST "archs.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const vt_arch *const *vt_archs(int *n) {
     *n = COUNT;

@@ -3,7 +3,7 @@
  * what changes during a computation lives in a session (models/net/session.h). */
 #pragma once
 
-#include "core/status.h"
+#include "base/status.h"
 #include "models/config.h"
 
 /* The values of a configuration: label, and key in metadata, maps, --form and results.json (NULL: a form, whose row in
@@ -56,15 +56,16 @@ typedef struct vt_model {
     float *wt;          /* transposed copies of the matrices, or NULL until vt_model_prepare */
     char sha256[65];    /* of the file; empty for models made in memory */
     const char *seal;   /* the checksum in its file's metadata (VT_ST_FILE, VT_ST_SHA), or NULL */
-    char naming[80];    /* naming scheme recognised: "timm" (models/checkpoint/names.h) */
+    char naming[80];    /* naming scheme recognised: "timm" (checkpoint/names.h) */
     char own_map[48];   /* the shipped map that applied unasked: --names with it makes its word the user's; or "" */
-    char transform[64]; /* what is done to a picture first, as io/transform reads it; empty: nobody says */
+    char transform[64]; /* what is done to a picture first, as data/transform reads it; empty: nobody says */
     char *path;
-    char *part, *parts; /* of a file with several state dicts (io/weights.h): which was read, and of which; or "" */
-    bool part_asked;    /* an option named it */
-    char unread[120];   /* what the file or its configuration holds and nothing here reads; or "" */
-    char *labels;       /* its own names of its outputs, one a line (io/dataset.h), or NULL */
-    char *recipe;       /* how vitrine train made it: the text in the file's metadata, or NULL */
+    char *part,
+        *parts;       /* of a file with several state dicts (tensors/weights.h): which was read, and of which; or "" */
+    bool part_asked;  /* an option named it */
+    char unread[120]; /* what the file or its configuration holds and nothing here reads; or "" */
+    char *labels;     /* its own names of its outputs, one a line (data/dataset.h), or NULL */
+    char *recipe;     /* how vitrine train made it: the text in the file's metadata, or NULL */
 } vt_model;
 
 /* Values given on the command line; they win over everything in files. Unset: 0 / false / NULL. */
@@ -85,13 +86,12 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
-    const char *part; /* which state dict of several in the file; NULL: the usual one (io/weights.h) */
-    const char
-        *names; /* a map file, or a scheme or map that is compiled in (models/checkpoint/names.h); NULL: recognised */
+    const char *part;  /* which state dict of several in the file; NULL: the usual one (tensors/weights.h) */
+    const char *names; /* a map file, or a scheme or map that is compiled in (checkpoint/names.h); NULL: recognised */
 } vt_overrides;
 
-/* Reads a checkpoint (io/weights.h); a folder means its model.safetensors. `o` may be NULL. What nobody tells is
- * guessed and marked as `doubt`: whoever shows results asks models/checkpoint/doubt first. Every value is read once:
+/* Reads a checkpoint (tensors/weights.h); a folder means its model.safetensors. `o` may be NULL. What nobody tells is
+ * guessed and marked as `doubt`: whoever shows results asks checkpoint/doubt first. Every value is read once:
  * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products
@@ -123,7 +123,7 @@ const vt_param *vt_model_param_at(const vt_model *m, size_t offset); /* the tens
 size_t vt_model_param_count(const vt_model *m);                      /* scalars, without buffers */
 int vt_model_tokens(const vt_model *m);                              /* that the first block sees */
 
-/* The model's matrices in bfloat16, in the order of the products that use them (core/products.h): each of them as a
+/* The model's matrices in bfloat16, in the order of the products that use them (linalg/products.h): each of them as a
  * forward and as a backward multiplies by it. The model, which must be prepared before (vt_model_prepare) if it will
  * be, outlives it and does not change. */
 struct vt_packed;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/arch.h"
 #include "models/attn.h"
 #include "models/model.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include "core/opt.h"
+#include "base/opt.h"
 #include "models/attn.h"
 #include "models/forms.h"
 

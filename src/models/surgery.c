@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/rand.h"
+#include "base/mem.h"
+#include "base/rand.h"
 
 static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "cli/ranks.h"
-#include "core/hash.h"
+#include "base/hash.h"
 #include "mpi/team_mpi.h"
 
 /* The others' failures reach the terminal through rank 0 (vt_team_agree), in words of their own. */

@@ -5,7 +5,7 @@
  * work a spinning rank would take the time of one that computes. */
 #pragma once
 
-#include "core/team.h"
+#include "parallel/team.h"
 
 /* Has a launcher started this process as one of several? Open MPI and what speaks PMIx or PMI (Slurm, MPICH). */
 bool vt_mpi_launched(void);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Resizing inside a model, with its exact adjoint: torch.nn.functional.interpolate(align_corners=False). For models
  * that enlarge their input themselves (32 to 224), when the perturbation is to live at the native resolution.
- * io/transform is the other one: bytes, Pillow's rounding, not differentiable.
+ * data/transform is the other one: bytes, Pillow's rounding, not differentiable.
  *
  * The map is linear and separable, y = R X C^T for every channel, so a plan is two sparse matrices; forward-mode
  * derivatives are the forward itself. */
 #pragma once
 
 #include <stdbool.h>
-#include "core/mem.h"
-#include "core/real.h"
+#include "base/mem.h"
+#include "base/real.h"
 
 /* With antialias (PyTorch's antialias=True; not for nearest) the filter is stretched when a side shrinks, weights
  * outside the picture are dropped and the rest normalised, and bicubic has a = -0.5 as Pillow's; without it indices are

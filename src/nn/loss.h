@@ -3,7 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
-#include "core/real.h"
+#include "base/real.h"
 
 /* name, meaning (z logits, y the class of the largest target entry, pi sorted descending) */
 #define VT_LOSS_LIST(X)                                                                                                \

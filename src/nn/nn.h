@@ -2,12 +2,12 @@
 /* Kernels of the network, each forward beside its backward. House order of arguments: outputs, saved for backward,
  * inputs, parameters, dims. In backward functions input gradients (dx) overwrite, parameter gradients (in the handle
  * of the parameters) accumulate, and a NULL gradient is not computed. Matrices are row-major; m counts rows (tokens).
- * No function allocates. Every file here is compiled for float and for double (core/real.h). */
+ * No function allocates. Every file here is compiled for float and for double (base/real.h). */
 #pragma once
 
 #include <stddef.h>
-#include "core/products.h"
-#include "core/real.h"
+#include "linalg/products.h"
+#include "base/real.h"
 #include "nn/kinds.h"
 
 /* The tensors of a linear map as whoever holds them binds them: w [n,k] as PyTorch stores it; wt, its transpose [k,n],

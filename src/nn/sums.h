@@ -3,7 +3,7 @@
  * halves at the end of a row. */
 #pragma once
 
-#include "core/real.h"
+#include "base/real.h"
 
 enum { VT_SUM_LANES = 32 };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#include "core/real.h"
+#include "base/real.h"
 
 /* e^x, x <= 88: Cody-Waite reduction x = n ln2 + r, |r| <= ln2/2, Taylor to r^7 (remainder r^8/8! <= 5e-9 relative),
  * about 1 ulp; 0 below -87, where the softmax and the normal density no longer see it. From c = max(x, -87): n in the

@@ -4,7 +4,7 @@
  * from[i], or zero where from[i] is -1. Every row of the grid is named once, so that the way back is a copy too. */
 #pragma once
 
-#include "core/real.h"
+#include "base/real.h"
 
 #ifndef VT_NN_WINDOW_SIZES
 #define VT_NN_WINDOW_SIZES

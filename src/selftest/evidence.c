@@ -2,8 +2,8 @@
 /* From what the parts found to hits and trials of each check, and from these to a verdict. */
 #include <math.h>
 #include <stdio.h>
-#include "core/sort.h"
-#include "core/stats.h"
+#include "base/sort.h"
+#include "base/stats.h"
 #include "models/arch.h"
 #include "selftest/tools.h"
 

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/svd.h"
+#include "base/mem.h"
+#include "linalg/svd.h"
 #include "selftest/tools.h"
 
 #define RIDGE 0.01 /* times the mean squared length of the standardised features */

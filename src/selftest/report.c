@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/json.h"
-#include "core/text_stream.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text_stream.h"
 #include "selftest/tools.h"
 
 enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */

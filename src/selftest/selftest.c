@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/threads.h"
+#include "parallel/threads.h"
 #include "models/roles.h"
-#include "models/wrap/sensors.h"
+#include "inference/sensors.h"
 #include "selftest/tools.h"
 
 /* Most images of a part; the fewest that are worth it; survivors that are drawn for. */

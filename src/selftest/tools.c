@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 #include "eval/result_index.h"
 #include "eval/verify.h"
 #include "models/arch.h"
 #include "models/surgery.h"
-#include "models/wrap/restrict.h"
+#include "inference/restrict.h"
 
 static const char *const specs[VT_TOOL_COUNT] = {
     [VT_TOOL_HALF] = "apgd-ce:steps=25",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The wake-up check: sensors inside the network (models/wrap/sensors.h) are climbed one by one, up and down, as far as
+/* The wake-up check: sensors inside the network (inference/sensors.h) are climbed one by one, up and down, as far as
  * the ball allows, and the model is asked at every step. What sleeps on all pictures, and a hidden path that only a
  * secret pattern opens, has no gradient at the logits; the sensor before it has. One to three survivors show which
  * sensors open something; those alone are tried on the others. */
 #include <math.h>
 #include <string.h>
 #include "eval/verify.h"
-#include "models/wrap/sensors.h"
+#include "inference/sensors.h"
 #include "selftest/tools.h"
 
 enum { CLIMBED = 10, STEPS = 3 };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 #include "models/forms.h"
 #include "train/train.h"
 

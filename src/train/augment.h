@@ -4,8 +4,8 @@
 #pragma once
 
 #include <stdint.h>
-#include "core/rand.h"
-#include "io/dataset.h"
+#include "base/rand.h"
+#include "data/dataset.h"
 #include "models/model.h"
 #include "train/recipe.h"
 

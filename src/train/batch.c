@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 
 double vt_batch_eps(const vt_recipe *r, double share) {
     double a = r->attack.ramp_begin, b = r->attack.ramp_end;

@@ -4,7 +4,7 @@
  * number of either. */
 #pragma once
 
-#include "io/dataset.h"
+#include "data/dataset.h"
 #include "train/augment.h"
 #include "train/inner.h"
 #include "train/penalty.h"

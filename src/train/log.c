@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "core/json.h"
-#include "core/files.h"
+#include "base/json.h"
+#include "base/files.h"
 #include "train/run.h"
 
 /* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill; *short_of: there was no

@@ -8,7 +8,7 @@
 #define VT_KIND VT_R(vt_objective_def)
 #define VT_KIND_NAME(x) VT_R(vt_objective_def_##x)
 #define VT_KIND_LIST "objectives.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const VT_R(vt_objective_def) *const *VT_R(vt_objective_defs)(int *n) {
     *n = COUNT;

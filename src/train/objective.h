@@ -5,8 +5,8 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include "core/opt.h"
-#include "core/real.h"
+#include "base/opt.h"
+#include "base/real.h"
 #include "models/net/session.h"
 
 #ifndef VT_TRAIN_OBJECTIVE_ONCE

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/opt.h"
-#include "core/real.h"
+#include "base/opt.h"
+#include "base/real.h"
 
 #define VT_OPTIM_SLOTS 2
 

@@ -6,7 +6,7 @@
  * multiply in bfloat16, this in the precision of training. */
 #include <math.h>
 #include <string.h>
-#include "core/products.h"
+#include "linalg/products.h"
 #include "train/optim.h"
 
 typedef struct params {

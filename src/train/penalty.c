@@ -7,7 +7,7 @@
 #define VT_KIND VT_R(vt_penalty_def)
 #define VT_KIND_NAME(x) VT_R(vt_penalty_def_##x)
 #define VT_KIND_LIST "penalties.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const VT_R(vt_penalty_def) *const *VT_R(vt_penalty_defs)(int *n) {
     *n = COUNT;

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/opt.h"
-#include "core/real.h"
+#include "base/opt.h"
+#include "base/real.h"
 #include "models/model.h"
 
 typedef struct VT_R(vt_penalty_def) {

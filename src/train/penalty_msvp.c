@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/rand.h"
-#include "core/svd.h"
+#include "base/rand.h"
+#include "linalg/svd.h"
 #include "models/roles.h"
 #include "nn/sums.h"
 #include "train/penalty.h"

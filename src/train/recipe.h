@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A training recipe: YAML with a schema. Keys are flat ("epochs") or one level deep ("attack.eps"); the sections are
- * tables of core/opt, and every objective, optimiser and penalty brings a section under its own name. The resolved
+ * tables of base/opt, and every objective, optimiser and penalty brings a section under its own name. The resolved
  * recipe is text again, stands in the checkpoint's metadata, and reads back to the same text. */
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "attacks/ball.h"
-#include "core/opt.h"
-#include "core/status.h"
+#include "base/opt.h"
+#include "base/status.h"
 #include "models/config.h"
 
 /* Sections, a field for each key: recipe_keys.c has its meaning, range and default. */

@@ -2,7 +2,7 @@
 /* Recipes from YAML: one map of scalars, or of maps of scalars; several numbers or words may be a list. */
 #include <stdlib.h>
 #include <string.h>
-#include "core/yaml.h"
+#include "base/yaml.h"
 #include "train/recipe_keys.h"
 
 enum { DEPTH = 4 }; /* one more than a recipe has, to name the key that is nested too deeply */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 int vt_reduce_own(int rank, int size, int micros) { return (micros - rank + size - 1) / size; }
 

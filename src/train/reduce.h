@@ -5,7 +5,7 @@
  * and receives about as many bytes as its share of micro-batches has, and the gradient once more. */
 #pragma once
 
-#include "core/team.h"
+#include "parallel/team.h"
 
 typedef struct vt_reduce {
     vt_team *team;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/hash.h"
+#include "base/hash.h"
 #include "train/augment.h"
 #include "train/validation.h"
 

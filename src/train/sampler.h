@@ -5,8 +5,8 @@
  * al. 2023 count it so). */
 #pragma once
 
-#include "core/choices.h"
-#include "io/dataset.h"
+#include "base/choices.h"
+#include "data/dataset.h"
 #include "train/recipe.h"
 
 /* Further training sets, opened. */

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/gemm.h"
-#include "core/hash.h"
-#include "core/version.h"
-#include "io/safetensors.h"
+#include "base/files.h"
+#include "linalg/gemm.h"
+#include "base/hash.h"
+#include "base/version.h"
+#include "tensors/safetensors.h"
 #include "models/forms.h"
 #include "train/run.h"
 

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/gemm.h"
-#include "core/mem.h"
-#include "core/progress.h"
-#include "core/threads.h"
+#include "base/files.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "parallel/threads.h"
 #include "train/run.h"
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <signal.h>
-#include "core/team.h"
-#include "io/dataset.h"
+#include "parallel/team.h"
+#include "data/dataset.h"
 #include "models/model.h"
 #include "train/recipe.h"
 #include "train/sampler.h"

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "models/roles.h"
 
 #define PIECE ((size_t)1 << 15) /* weights; a tensor's pieces fit the cache of a core */

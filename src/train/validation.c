@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "train/augment.h"
 
 static size_t buffer_length(const vt_model *m) {

@@ -2,8 +2,8 @@
 /* A fixed set of images that training watches: clean and robust accuracy after every epoch. */
 #pragma once
 
-#include "core/team.h"
-#include "io/dataset.h"
+#include "parallel/team.h"
+#include "data/dataset.h"
 #include "train/inner.h"
 
 typedef struct vt_validation {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Several processes that do one evaluation, training or table together, under MPI: the same bytes as one process, after
 # kills and resumptions by other numbers too; what differs between ranks is refused in one sentence. The same on threads
-# that stand for processes, and so without MPI: tests/unit/core/test_team.c, tests/unit/eval/test_parts.c,
+# that stand for processes, and so without MPI: tests/unit/parallel/test_team.c, tests/unit/eval/test_parts.c,
 # tests/unit/train/test_ranks.c.
 load helpers
 

@@ -2,7 +2,7 @@
 /* Adversarial images of any tool, as .npy, .npz or safetensors: refused with a sentence, or every point can be read. */
 #include <stdint.h>
 #include <stdlib.h>
-#include "io/adv_file.h"
+#include "data/adv_file.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
+#include "base/files.h"
 #include "eval/report/checksums.h"
 #include "eval/report/summary.h"
 #include "scratch.h"

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/records.h"
+#include "data/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

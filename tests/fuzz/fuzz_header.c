@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "core/json.h"
+#include "base/json.h"
 #include "eval/header.h"
-#include "io/dataset.h"
+#include "data/dataset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

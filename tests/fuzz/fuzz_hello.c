@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What a model in another process says of itself is any text: it is refused in a sentence, or keeps what
- * models/wrap/wire.h promises, and means the same when it is written and read again. */
+ * remote/wire.h promises, and means the same when it is written and read again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
-#include "models/wrap/wire.h"
+#include "base/json.h"
+#include "remote/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

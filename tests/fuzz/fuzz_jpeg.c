@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/image.h"
+#include "data/image.h"
 
 #define PIXELS_MAX (1 << 18) /* larger claims inside the reader's limits only make fuzzing slow */
 

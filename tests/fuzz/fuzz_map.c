@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "models/checkpoint/rename.h"
+#include "checkpoint/rename.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

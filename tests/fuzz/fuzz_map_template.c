@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/tensors.h"
-#include "models/checkpoint/map_template.h"
+#include "tensors/tensors.h"
+#include "checkpoint/map_template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/plot_training.h"
-#include "core/chart.h"
-#include "io/transform.h"
+#include "base/chart.h"
+#include "data/transform.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

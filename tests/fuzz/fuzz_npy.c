@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/dataset.h"
-#include "io/npy.h"
+#include "data/dataset.h"
+#include "tensors/npy.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "io/image.h"
+#include "data/image.h"
 #include "scratch.h"
 
 #define PIXELS_MAX (1 << 18) /* larger claims inside the reader's limits only make fuzzing slow */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "models/wrap/serve.h"
+#include "remote/serve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "core/gemm.h"
-#include "io/dataset.h"
-#include "io/safetensors.h"
-#include "models/wrap/classifier.h"
+#include "linalg/gemm.h"
+#include "data/dataset.h"
+#include "tensors/safetensors.h"
+#include "inference/classifier.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define UNUSED __attribute__((unused))

@@ -6,8 +6,8 @@
 #include "golden.h"
 
 #include <unistd.h>
-#include "io/safetensors.h"
-#include "models/checkpoint/doubt.h"
+#include "tensors/safetensors.h"
+#include "checkpoint/doubt.h"
 
 enum { TEST_SET = 10000 };
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "models/wrap/classifier.h"
+#include "inference/classifier.h"
 
 static inline void ask_must(vt_status s, const vt_err *e) {
     if (!s) return;

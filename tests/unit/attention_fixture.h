@@ -3,10 +3,10 @@
 #ifndef ATTENTION_BENCH_H
 #define ATTENTION_BENCH_H
 
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/attention.h"
 
 /* The same page again in double. */

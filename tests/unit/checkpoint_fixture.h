@@ -3,12 +3,12 @@
 #ifndef CHECKPOINT_BENCH_H
 #define CHECKPOINT_BENCH_H
 
-#include "core/real.h"
+#include "base/real.h"
 #include "scratch.h"
 #include "toy.h"
 
 #include <unistd.h>
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 
 static inline void put(const char *path, const char *text) {
     FILE *f = fopen(path, "wb");

@@ -4,11 +4,11 @@
 #define FORMS_BENCH_H
 
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "judge.h"
 #include "scratch.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 
 /* A ViT of 8 x 8 pixels, four patches, three heads of width 4. */
 static inline vt_config small_vit(void) {

@@ -6,10 +6,10 @@
 #ifndef HOOKS_H
 #define HOOKS_H
 
-#include "core/real.h"
+#include "base/real.h"
 #include "reference.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/session.h"
 #include "nn/loss.h"
 

@@ -3,10 +3,10 @@
 #ifndef INNER_H
 #define INNER_H
 
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/session.h"
 #include "train/inner.h"
 

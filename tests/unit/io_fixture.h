@@ -6,7 +6,7 @@
 #include "scratch.h"
 #include "t.h"
 
-#include "io/dataset.h"
+#include "data/dataset.h"
 
 static inline void put(const char *path, const void *bytes, size_t n) {
     FILE *f = fopen(path, "wb");

@@ -3,11 +3,11 @@
 #ifndef NAMES_BENCH_H
 #define NAMES_BENCH_H
 
-#include "core/real.h"
+#include "base/real.h"
 #include "scratch.h"
 #include "t.h"
 
-#include "models/checkpoint/names.h"
+#include "checkpoint/names.h"
 
 static inline vt_tensors *open_file(const char *path) {
     vt_tensors *st;

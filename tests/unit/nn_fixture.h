@@ -4,7 +4,7 @@
 #define NN_BENCH_H
 
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 /* Second call of a gradient that accumulates: twice the first one, up to rounding of sums in another order.

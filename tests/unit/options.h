@@ -3,7 +3,7 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
-#include "core/opt.h"
+#include "base/opt.h"
 #include "t.h"
 
 /* Defaults, then "key=value;key=value" (semicolons: triples hold commas). To be freed. */

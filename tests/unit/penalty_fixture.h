@@ -4,7 +4,7 @@
 #define PENALTY_BENCH_H
 
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "apply_penalty.h"
 #include "options.h"
 #include "toy.h"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/ball.h"
-#include "core/rand.h"
-#include "models/wrap/classifier.h"
+#include "base/rand.h"
+#include "inference/classifier.h"
 
 enum { PLANTED_MOST = 16 }; /* classes */
 

@@ -5,7 +5,7 @@
 
 #include "t.h"
 
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 
 static inline vt_tensors *reference_open(const char *path) {
     vt_tensors *st;

@@ -7,7 +7,7 @@
 #include "judge.h"
 #include "scratch.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/forms.h"
 
 enum { CLASSES = 5 };

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/rand.h"
-#include "core/status.h"
+#include "base/rand.h"
+#include "base/status.h"
 
 #define T_COUNT(a) (sizeof(a) / sizeof *(a))
 

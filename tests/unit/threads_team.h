@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A team whose ranks are threads of this program: core/team.h without MPI. Whoever waits for another rank for more than
- * a minute ends the program: a test of teams shall not hang. */
+/* A team whose ranks are threads of this program: parallel/team.h without MPI. Whoever waits for another rank for more
+ * than a minute ends the program: a test of teams shall not hang. */
 #ifndef THREADS_TEAM_H
 #define THREADS_TEAM_H
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "core/team.h"
+#include "parallel/team.h"
 
 enum { TT_MOST = 8 };
 

@@ -5,12 +5,12 @@
 #ifndef TRAIN_GOLDEN_H
 #define TRAIN_GOLDEN_H
 
-#include "core/real.h"
+#include "base/real.h"
 #include "apply_penalty.h"
 #include "options.h"
 #include "reference.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/session.h"
 #include "models/roles.h"
 #include "nn/loss.h"

@@ -6,7 +6,7 @@
 #include "recipe_fixture.h"
 #include "scratch.h"
 
-#include "core/files.h"
+#include "base/files.h"
 #include "tools/draw.h"
 #include "train/train.h"
 

@@ -4,7 +4,7 @@
 #define XCIT_BENCH_H
 
 #include <unistd.h>
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/forms.h"
 #include "models/net/session.h"
 #include "t.h"

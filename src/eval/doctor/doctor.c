@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/rand.h"
-#include "core/stats.h"
-#include "core/threads.h"
-#include "models/checkpoint/reorder.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "base/stats.h"
+#include "parallel/threads.h"
+#include "checkpoint/reorder.h"
 #include "nn/loss.h"
 
 /* The chance that a round calls anything better that is not, and the same of worse; shared by its trials (Bonferroni).
@@ -90,7 +90,7 @@ vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e) {
 
 /* ---- one trial ---- */
 
-enum { ROWS = 64 }; /* of a batch, at most (models/wrap/remote.h) */
+enum { ROWS = 64 }; /* of a batch, at most (remote/remote.h) */
 
 typedef struct measurement {
     vt_doctor *d;

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <signal.h>
-#include "core/progress.h"
-#include "io/dataset.h"
+#include "base/progress.h"
+#include "data/dataset.h"
 #include "models/model.h"
-#include "models/wrap/remote.h"
+#include "remote/remote.h"
 
 /* What a trial changes. */
 typedef enum vt_aspect {

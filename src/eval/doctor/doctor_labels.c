@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/doctor/doctor.h"
-#include "core/stats.h"
+#include "base/stats.h"
 
 #define ALPHA 0.01
 

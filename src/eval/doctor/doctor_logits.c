@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/threads.h"
-#include "io/adv_file.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
+#include "data/adv_file.h"
 #include "models/arch.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "eval/doctor/doctor.h"
 #include "models/arch.h"
-#include "models/checkpoint/doubt.h"
+#include "checkpoint/doubt.h"
 #include "models/vit.h"
 
 /* ---- mean and std in use ---- */

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/text_stream.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/text_stream.h"
 #include "eval/report/summary.h"
 
 #define SUMS "SHA256SUMS"

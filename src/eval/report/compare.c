@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/attack.h"
-#include "core/json.h"
+#include "base/json.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
 

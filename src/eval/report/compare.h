@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 #include "eval/ledger.h"
-#include "core/stats.h"
+#include "base/stats.h"
 
 typedef struct vt_pair {
     char name[64];  /* "clean", the attack's name; of curves the eps, "norms" */

@@ -2,10 +2,10 @@
 /* One LaTeX table (booktabs) of several evaluations: a row for each run, columns for clean and every attack. */
 #include <stdlib.h>
 #include <string.h>
-#include "core/text.h"
+#include "base/text.h"
 #include "eval/result_index.h"
 #include "eval/report/compare.h"
-#include "core/markup.h"
+#include "base/markup.h"
 #include "eval/report/summary.h"
 
 /* The attacks of all runs, each once, in their order: their headers and the run and entry that named them first. */

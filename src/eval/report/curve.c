@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/json.h"
-#include "core/sort.h"
-#include "core/markup.h"
-#include "core/stats.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sort.h"
+#include "base/markup.h"
+#include "base/stats.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
 

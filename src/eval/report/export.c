@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "core/files.h"
-#include "core/mem.h"
+#include "base/files.h"
+#include "base/mem.h"
 #include "eval/header.h"
-#include "io/image.h"
+#include "data/image.h"
 #include "eval/result_index.h"
-#include "io/npy.h"
+#include "tensors/npy.h"
 
 /* ---- which point of each image ---- */
 

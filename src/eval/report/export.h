@@ -5,7 +5,7 @@
 
 #include "attacks/scoring.h"
 #include "eval/ledger.h"
-#include "io/dataset.h"
+#include "data/dataset.h"
 #include "models/model.h"
 
 typedef struct vt_export {

@@ -2,8 +2,8 @@
 #include "eval/report/page.h"
 
 #include <stdlib.h>
-#include "core/hash.h"
-#include "core/markup.h"
+#include "base/hash.h"
+#include "base/markup.h"
 
 static const char style[] =
 #include "page.inc" /* src/eval/report/page.css, a string for each line */

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <stdio.h>
-#include "core/status.h"
-#include "io/image.h"
+#include "base/status.h"
+#include "data/image.h"
 
 /* Down into the style, to which rules may be added before vt_page_main opens the page's <main>; title: as it reads. */
 void vt_page_begin(FILE *f, const char *title);

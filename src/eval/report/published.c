@@ -8,7 +8,7 @@
 #include <strings.h>
 #include "eval/header.h"
 #include "eval/options.h"
-#include "core/opt.h"
+#include "base/opt.h"
 
 #define WHY_FGSM                                                                                                       \
     "published: on the normalised image with the eps and box of pixels, so that a pixel moves by std * eps and every " \

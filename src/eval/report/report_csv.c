@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* table.csv; what a row is about stands in every row, so that tables of several runs can be joined. */
-#include "core/markup.h"
+#include "base/markup.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
 

@@ -3,8 +3,8 @@
  * depends on the machine is in run.json. */
 #include <math.h>
 #include <string.h>
-#include "core/json.h"
-#include "core/stats.h"
+#include "base/json.h"
+#include "base/stats.h"
 #include "eval/report/published.h"
 
 static double percent_of(int64_t count, int64_t total) { return total ? 100 * (double)count / (double)total : 0; }

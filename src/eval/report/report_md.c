@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* table.md */
-#include "core/markup.h"
+#include "base/markup.h"
 #include "eval/header.h"
 #include "eval/report/published.h"
 

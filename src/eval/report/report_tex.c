@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* table.tex (booktabs) */
 #include <ctype.h>
-#include "core/text.h"
-#include "core/markup.h"
+#include "base/text.h"
+#include "base/markup.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
 

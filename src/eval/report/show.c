@@ -3,8 +3,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "core/markup.h"
-#include "core/stats.h"
+#include "base/markup.h"
+#include "base/stats.h"
 #include "eval/header.h"
 #include "eval/report/curve.h"
 #include "eval/report/page.h"

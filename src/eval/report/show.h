@@ -2,10 +2,10 @@
 /* A run as one HTML page for people (eval/report/page.h): the model's name, threat and data first. */
 #pragma once
 
-#include "core/chart.h"
+#include "base/chart.h"
 #include "eval/ledger.h"
 #include "eval/report/summary.h"
-#include "io/dataset.h"
+#include "data/dataset.h"
 
 typedef struct vt_show {
     const char *name; /* of the model; NULL: nobody knows it */

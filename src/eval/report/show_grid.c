@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/header.h"
-#include "core/markup.h"
+#include "base/markup.h"
 #include "eval/report/page.h"
 #include "eval/report/show.h"
-#include "io/classes.h"
-#include "io/image.h"
+#include "data/classes.h"
+#include "data/image.h"
 
 /* Buffers of one figure. */
 typedef struct canvas {

@@ -4,17 +4,17 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/json.h"
-#include "core/sort.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/sort.h"
 #include "eval/header.h"
 #include "eval/result_index.h"
-#include "core/stats.h"
+#include "base/stats.h"
 
 #define VT_KIND vt_report_def
 #define VT_KIND_NAME(x) vt_report_def_##x
 #define VT_KIND_LIST "reports.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const vt_report_def *const *vt_report_defs(int *n) {
     *n = COUNT;

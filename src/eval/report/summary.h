@@ -3,7 +3,7 @@
 #pragma once
 
 #include "attacks/scoring.h"
-#include "core/columns.h"
+#include "base/columns.h"
 #include "eval/header.h"
 #include "eval/ledger.h"
 

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
-#include "core/stats.h"
+#include "base/json.h"
+#include "base/stats.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
-#include "core/markup.h"
+#include "base/markup.h"
 
 static const char *name_of_run(const vt_union_run *r) { return r->name ? r->name : r->ledger->dir; }
 

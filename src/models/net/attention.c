@@ -9,7 +9,7 @@
 #define VT_KIND_NAME(x) VT_R(vt_attn_ops_##x)
 #define VT_KIND_LIST "attns.inc"
 #define VT_KIND_TEXT(d) (d)->is->name
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const VT_R(vt_attn_ops) *VT_R(vt_attn_ops_find)(const char *text) {
     size_t n = strcspn(text, ":");

@@ -6,8 +6,8 @@
 #ifndef VT_MODELS_NET_ATTENTION_H /* tests include it in both precisions */
 #define VT_MODELS_NET_ATTENTION_H
 
-#include "core/products.h"
-#include "core/real.h"
+#include "linalg/products.h"
+#include "base/real.h"
 #include "models/attn.h"
 #include "nn/nn.h"
 

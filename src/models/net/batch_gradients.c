@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/net/session.h"
 
 #ifdef VT_DOUBLE

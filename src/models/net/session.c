@@ -7,13 +7,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "nn/interpolate.h"
 
 #define VT_KIND VT_R(vt_arch_ops)
 #define VT_KIND_NAME(x) VT_R(vt_arch_ops_##x)
 #define VT_KIND_LIST "nets.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name) {
     for (int i = 0; i < COUNT; i++)

@@ -4,7 +4,7 @@
  * model's weights in place, the double one converts one layer at a time, so that it holds no second copy. */
 #pragma once
 
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/model.h"
 #include "models/net/attention.h"
 #include "models/roles.h"

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/analysis/logistic.h"
-#include "core/mem.h"
-#include "core/progress.h"
-#include "core/rand.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "base/progress.h"
+#include "base/rand.h"
+#include "parallel/threads.h"
 
 /* One fold's work: its training rows, standardised, with a 1 behind each. */
 typedef struct scratch {

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/status.h"
+#include "base/status.h"
 
 enum { VT_ADISTANCE_FOLDS = 100 };
 

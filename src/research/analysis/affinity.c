@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "research/analysis/operator.h"
-#include "core/mem.h"
+#include "base/mem.h"
 
 typedef struct room {
     double *s, *s1, *a, *a1; /* [t] scores and probabilities of a row */

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <stddef.h>
-#include "core/status.h"
+#include "base/status.h"
 
 /* A head before and after: q, k and q1, k1 [t, d], row strides. */
 typedef struct vt_affinity_pair {

@@ -5,15 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
+#include "base/json.h"
 #include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
-#include "core/mem.h"
+#include "base/mem.h"
 
 #define VT_KIND vt_analysis_def
 #define VT_KIND_NAME(x) vt_analysis_def_##x
 #define VT_KIND_LIST "analyses.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const vt_analysis_def *const *vt_analysis_defs(int *n) {
     *n = COUNT;

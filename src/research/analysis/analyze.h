@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Figures and diagnostics of checkpoints: `vitrine analyze KIND WEIGHTS...`. A kind is one file analyze_X.c with a
  * vt_analysis_def; it prints tables to a stream that it is handed and fills a JSON object with the same numbers. Random
- * numbers are keyed by the seed (core/rand), images are shared out over threads and put together in their order: what a
+ * numbers are keyed by the seed (base/rand), images are shared out over threads and put together in their order: what a
  * kind writes never depends on threads. */
 #pragma once
 
@@ -11,12 +11,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "attacks/attack.h"
-#include "core/chart.h"
-#include "core/columns.h"
-#include "core/opt.h"
-#include "core/progress.h"
-#include "core/status.h"
-#include "io/dataset.h"
+#include "base/chart.h"
+#include "base/columns.h"
+#include "base/opt.h"
+#include "base/progress.h"
+#include "base/status.h"
+#include "data/dataset.h"
 #include "models/model.h"
 
 enum { VT_ANALYZE_MOST = 15 }; /* checkpoints side by side */

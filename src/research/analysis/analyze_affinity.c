@@ -8,7 +8,7 @@
 #include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
-#include "core/mem.h"
+#include "base/mem.h"
 
 typedef struct job {
     const vt_analyze *a;

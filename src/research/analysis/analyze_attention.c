@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/text_stream.h"
+#include "base/mem.h"
+#include "base/text_stream.h"
 #include "models/net/session64.h"
 #include "research/analysis/attention_maps.h"
 #include "research/analysis/worker.h"

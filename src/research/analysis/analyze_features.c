@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "io/classes.h"
+#include "base/mem.h"
+#include "data/classes.h"
 #include "models/net/session64.h"
 #include "research/analysis/adistance.h"
 #include "research/analysis/worker.h"

@@ -9,7 +9,7 @@
 #include "research/analysis/worker.h"
 #include "research/analysis/hessian.h"
 #include "research/analysis/lines.h"
-#include "core/mem.h"
+#include "base/mem.h"
 
 typedef struct params {
     int k, most, probes;

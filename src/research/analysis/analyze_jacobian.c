@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 #include "models/net/session64.h"
 #include "research/analysis/worker.h"
 #include "research/analysis/jacobian.h"

@@ -10,8 +10,8 @@
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/lipschitz.h"
-#include "core/gemm.h"
-#include "core/mem.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
 
 typedef struct params {
     double delta0, tol;

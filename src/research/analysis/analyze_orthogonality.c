@@ -6,8 +6,8 @@
 #include "research/analysis/analyze.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/orthogonality.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 
 typedef struct job {
     const vt_model *m;

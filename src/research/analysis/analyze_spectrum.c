@@ -8,11 +8,11 @@
 #include "research/analysis/lines.h"
 #include "research/analysis/operator.h"
 #include "research/analysis/spectrum.h"
-#include "core/files.h"
-#include "core/gemm.h"
-#include "core/markup.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/files.h"
+#include "linalg/gemm.h"
+#include "base/markup.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "models/roles.h"
 
 typedef struct params {

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/opt.h"
-#include "io/classes.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "data/classes.h"
 #include "nn/nn.h"
 
 /* ---- which ---- */

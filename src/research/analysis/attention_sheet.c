@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/analysis/attention_maps.h"
-#include "core/markup.h"
+#include "base/markup.h"
 #include "eval/report/page.h"
-#include "io/classes.h"
+#include "data/classes.h"
 
 enum { TILE = 132, GAP = 8, LEFT = 150, TOP = 84, HEAD = 24, SCALE = 20, KEY = 44, FINE = 4 };
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "models/net/session.h"
 #include "nn/loss.h"
 

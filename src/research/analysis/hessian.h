@@ -5,8 +5,8 @@
 #pragma once
 
 #include <signal.h>
-#include "core/lanczos.h"
-#include "core/progress.h"
+#include "linalg/lanczos.h"
+#include "base/progress.h"
 #include "models/roles.h"
 
 struct vt_hessian_worker;

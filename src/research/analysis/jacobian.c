@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/mem.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
 #include "models/net/session64.h"
 
 enum { MOST_CLASSES = 256, MOST_ROWS = 64 << 20 };

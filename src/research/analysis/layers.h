@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "core/rand.h"
-#include "core/status.h"
+#include "base/rand.h"
+#include "base/status.h"
 #include "research/analysis/lipschitz.h"
 #include "research/analysis/operator.h"
 #include "models/model.h"

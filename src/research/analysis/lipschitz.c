@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include "research/analysis/operator.h"
-#include "core/gemm.h"
-#include "core/mem.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
 
 double vt_longest_row(const double *x, int t, int c) {
     double most = 0;

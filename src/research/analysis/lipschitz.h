@@ -4,7 +4,7 @@
 #pragma once
 
 #include <stddef.h>
-#include "core/status.h"
+#include "base/status.h"
 
 /* A head at a point X. */
 typedef struct vt_head_at {

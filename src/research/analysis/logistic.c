@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/mem.h"
-#include "core/svd.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
+#include "linalg/svd.h"
 
 enum { ROWS = 256, MOST = 200 }; /* rows weighted at a time; steps */
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "core/status.h"
+#include "base/status.h"
 
 /* The largest partial derivative that is called zero. */
 #define VT_LOGISTIC_TOL 1e-10

@@ -3,8 +3,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "core/mem.h"
-#include "core/svd.h"
+#include "base/mem.h"
+#include "linalg/svd.h"
 
 double vt_dot64(const double *a, const double *b, size_t n) {
     double sum = 0;

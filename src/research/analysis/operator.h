@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Largest singular value of a linear map that is only applied, never stored: power iteration on A^T A. What it returns
- * is |A v| of a unit v: never above the true norm. Small matrices that are stored go to LAPACK (core/svd). */
+ * is |A v| of a unit v: never above the true norm. Small matrices that are stored go to LAPACK (linalg/svd). */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "core/rand.h"
-#include "core/status.h"
+#include "base/rand.h"
+#include "base/status.h"
 
 typedef struct vt_operator {
     size_t n, m;                                               /* A is m x n */

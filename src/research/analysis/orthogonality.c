@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/mem.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
 
 /* By the smaller Gram matrix: |W^T W - I_n|^2 = |W W^T - I_m|^2 + (n - m). */
 vt_status vt_gap_of(vt_gap *out, const double *w, int m, int n, vt_err *e) {

@@ -5,13 +5,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/mem.h"
-#include "core/svd.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
+#include "linalg/svd.h"
 
 enum { ROWS = 256 }; /* that are centred at a time */
 
-/* LAPACK's own copy, vectors and workspace: 4 d^2 and little more (core/svd). */
+/* LAPACK's own copy, vectors and workspace: 4 d^2 and little more (linalg/svd). */
 size_t vt_pca_bytes(size_t d) { return (7 * d * d + (ROWS + 16) * d) * sizeof(double); }
 
 static void centre_rows(double *to, const double *x, const double *mean, size_t rows, size_t d) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <stddef.h>
-#include "core/status.h"
+#include "base/status.h"
 
 typedef struct vt_pca {
     size_t d;

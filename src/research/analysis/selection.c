@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include "research/analysis/operator.h"
-#include "core/gemm.h"
-#include "core/mem.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
 
 int vt_largest(const double *a, int n) {
     int best = 0;

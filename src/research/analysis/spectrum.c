@@ -3,9 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include "core/mem.h"
-#include "core/svd.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "linalg/svd.h"
+#include "parallel/threads.h"
 
 const char *vt_part_name(vt_part p) {
     static const char *const names[VT_PART_COUNT] = {"whole", "rows", "columns"};

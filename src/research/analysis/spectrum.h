@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Largest singular values of a model's matrices: what SpecFormer's Fig. 2(a) shows and its penalty pushes down. Exact,
- * by core/svd, from the weights as they are (float32, widened). */
+ * by linalg/svd, from the weights as they are (float32, widened). */
 #pragma once
 
 #include "models/roles.h"

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 
 /* Sums over points go through LANES lanes, added up in order: the compiler may vectorise them without the licence of
  * -ffast-math, and every machine adds alike. Threads share out blocks of ROWS rows; what is summed over rows is summed

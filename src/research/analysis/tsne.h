@@ -5,8 +5,8 @@
 
 #include <signal.h>
 #include <stddef.h>
-#include "core/progress.h"
-#include "core/status.h"
+#include "base/progress.h"
+#include "base/status.h"
 
 typedef struct vt_tsne {
     double perplexity;

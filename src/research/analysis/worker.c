@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/min_norm.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "models/net/session64.h"
 
 static vt_task dims_of(const vt_analyzed *s) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "core/chart.h"
+#include "base/chart.h"
 
 static const char *curve_of(const vt_table *t, int row) {
     const char *name = t->m->rows[row].curve;

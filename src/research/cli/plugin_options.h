@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cli/cli.h"
-#include "core/opt.h"
+#include "base/opt.h"
 
 typedef struct vt_plugin_options {
     const char *what, *name; /* "lab", "attgd" */

@@ -7,8 +7,8 @@
 #include <string.h>
 #include "cli/run_args.h"
 #include "cli/script.h"
-#include "core/json.h"
-#include "io/npy.h"
+#include "base/json.h"
+#include "tensors/npy.h"
 
 static ssize_t write_stdout_and_file(void *cookie, const char *text, size_t n) {
     vt_result_dir *f = cookie;

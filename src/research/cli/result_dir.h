@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <stdio.h>
 #include "cli/cli.h"
-#include "core/files.h"
-#include "core/text.h"
+#include "base/files.h"
+#include "base/text.h"
 
 enum { VT_FOLDER_FILES = 32 };
 

@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "core/files.h"
+#include "base/files.h"
 
 enum { WORDS_MOST = 600 };
 

@@ -2,7 +2,7 @@
 /* Starts this program again as a child: that is how vitrine table trains and evaluates. */
 #pragma once
 
-#include "core/status.h"
+#include "base/status.h"
 
 /* vt_runner.start and vt_runner.wait (table/schedule.h). A child ends with its parent, however that ends. */
 vt_status vt_spawn(void *ctx, char *const *words, const char *log, long *id, vt_err *e);

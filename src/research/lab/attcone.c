@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
+#include "base/mem.h"
 
 static const double *token_at(const vt_att *a, int i, int t) {
     return a->x + ((size_t)i * (size_t)a->t + (size_t)t) * (size_t)a->d;

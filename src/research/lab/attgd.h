@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "core/status.h"
+#include "base/status.h"
 
 /* ---- l_p ---- */
 

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/rand.h"
-#include "core/threads.h"
+#include "base/rand.h"
+#include "parallel/threads.h"
 #include "research/lab/attgd_lab.h"
 #include "research/lab/attsvm.h"
 

@@ -5,7 +5,7 @@
  * the noise. A digit that moved would make a global mask useless, so it does not. */
 #pragma once
 
-#include "io/dataset.h"
+#include "data/dataset.h"
 #include "research/lab/sgd.h"
 
 typedef struct vt_digits {

@@ -5,13 +5,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
-#include "core/mem.h"
+#include "base/json.h"
+#include "base/mem.h"
 
 #define VT_KIND vt_lab_def
 #define VT_KIND_NAME(x) vt_lab_def_##x
 #define VT_KIND_LIST "labs.inc"
-#include "core/registry.inc"
+#include "base/registry.inc"
 
 const vt_lab_def *const *vt_lab_defs(int *n) {
     *n = COUNT;

@@ -2,7 +2,7 @@
 /* Experiments of the papers behind vitrine, small enough to run while one waits: `vitrine lab NAME`. A lab is one file
  * lab_X.c with a vt_lab_def; it prints tables to a stream that it is handed, fills a JSON object with the same numbers,
  * and states, claim by claim, what its paper says and what was found here. Random numbers are keyed by the seed
- * (core/rand), sums are formed in order: what a lab writes never depends on threads. */
+ * (base/rand), sums are formed in order: what a lab writes never depends on threads. */
 #pragma once
 
 #include <jansson.h>
@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "core/chart.h"
-#include "core/columns.h"
-#include "core/opt.h"
-#include "core/progress.h"
-#include "core/status.h"
+#include "base/chart.h"
+#include "base/columns.h"
+#include "base/opt.h"
+#include "base/progress.h"
+#include "base/status.h"
 
 typedef enum vt_finding {
     VT_SUPPORTED,    /* what was measured here agrees with the claim */

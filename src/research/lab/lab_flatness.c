@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/lanczos.h"
-#include "core/gemm.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "linalg/lanczos.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "research/lab/digits.h"
 #include "research/lab/teacher.h"
 #include "research/lab/two_layer64.h"

@@ -2,7 +2,7 @@
 /* lab regions: linear regions of a hidden layer, with a mask and without. */
 #include <math.h>
 #include <stdlib.h>
-#include "core/rand.h"
+#include "base/rand.h"
 #include "research/lab/lab.h"
 #include "research/lab/regions.h"
 

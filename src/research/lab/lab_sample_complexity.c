@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/gemm.h"
-#include "core/mem.h"
-#include "core/threads.h"
+#include "linalg/gemm.h"
+#include "base/mem.h"
+#include "parallel/threads.h"
 #include "research/lab/sample_complexity.h"
 
 /* UAM, Table 1 (and 2's twin): test loss against the number of samples, with and without attention. Neither the number

@@ -4,7 +4,7 @@
  * biases, sum over j <= s of C(n, j) (Zaslavsky 1975), attained in general position. */
 #pragma once
 
-#include "core/status.h"
+#include "base/status.h"
 
 /* log10 of floor(n / s)^s, -infinity where it is zero; and of sum over j <= s of C(n, j). */
 double vt_regions_lower(int n, int s);

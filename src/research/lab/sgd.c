@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/rand.h"
+#include "base/mem.h"
+#include "base/rand.h"
 
 enum { CHUNK = 256 }; /* points in one forward of a measurement */
 

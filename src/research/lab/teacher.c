@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/rand.h"
-#include "core/threads.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "parallel/threads.h"
 
 enum { TEACHER = 0x7EAC }; /* the run that keys a teacher's weights; students count from 0 */
 

@@ -3,9 +3,9 @@
 
 #include <math.h>
 #include <string.h>
-#include "core/mem.h"
-#include "core/rand.h"
-#include "core/products.h"
+#include "base/mem.h"
+#include "base/rand.h"
+#include "linalg/products.h"
 #ifdef VT_DOUBLE
 #include "research/lab/two_layer64.h"
 #endif

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "core/real.h"
+#include "base/real.h"
 
 typedef enum vt_front { VT_FRONT_PLAIN, VT_FRONT_MASK, VT_FRONT_SIMPLEX, VT_FRONT_SELF, VT_FRONT_KNOWN } vt_front;
 typedef enum vt_two_layer_fit {

@@ -10,10 +10,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/json.h"
-#include "core/hash.h"
-#include "core/version.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/hash.h"
+#include "base/version.h"
 
 enum { FORMAT = 1 };          /* of this folder; a change of what determines a cell raises it */
 enum { JSON_MOST = 4 << 20 }; /* bytes of cell.json, which holds a recipe of a megabyte at most */

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include "core/status.h"
+#include "base/status.h"
 
 typedef enum vt_cell_state { VT_CELL_MISSING, VT_CELL_BEGUN, VT_CELL_DONE } vt_cell_state;
 

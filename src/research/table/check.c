@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
-#include "core/stats.h"
+#include "base/json.h"
+#include "base/stats.h"
 #include "research/table/report.h"
 
 enum { SEEDS = 64, ROWS = 16 };

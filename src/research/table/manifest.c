@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/opt.h"
+#include "base/files.h"
+#include "base/opt.h"
 
 /* ---- schema ---- */
 

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/status.h"
-#include "core/yaml.h"
+#include "base/status.h"
+#include "base/yaml.h"
 
 typedef struct vt_words {
     const char **word;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/opt.h"
+#include "base/files.h"
+#include "base/opt.h"
 
 static bool has_word(const vt_words *w, const char *word) {
     for (int i = 0; i < w->n; i++)

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "attacks/attack.h"
-#include "core/files.h"
-#include "core/hash.h"
-#include "core/json.h"
-#include "core/opt.h"
-#include "io/image_list.h"
+#include "base/files.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/opt.h"
+#include "data/image_list.h"
 #include "models/model.h"
 
 /* ---- data ---- */

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 #include "eval/ledger.h"
-#include "io/dataset.h"
+#include "data/dataset.h"
 #include "research/table/cache.h"
 #include "research/table/manifest.h"
 

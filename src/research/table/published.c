@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/opt.h"
+#include "base/files.h"
+#include "base/opt.h"
 
 /* CELLS: four times what SpecFormer prints; laws compare every row with every other. */
 enum { CELLS_MOST = 4000, FILE_MOST = 1 << 24 };

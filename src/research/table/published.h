@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include "core/status.h"
+#include "base/status.h"
 
 enum { VT_PUBLISHED_KEYS = 12 };
 typedef enum vt_published_unit {

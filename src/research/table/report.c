@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
+#include "base/json.h"
 
 typedef struct form {
     const char *suffix;                                                     /* NULL: the terminal */

@@ -2,8 +2,8 @@
 /* CSV and JSON: every number, for other programs. */
 #include <math.h>
 #include <string.h>
-#include "core/json.h"
-#include "core/markup.h"
+#include "base/json.h"
+#include "base/markup.h"
 #include "research/table/report.h"
 
 static void write_number(FILE *f, double v) {

@@ -2,7 +2,7 @@
 /* LaTeX (booktabs) and HTML. */
 #include <math.h>
 #include <string.h>
-#include "core/markup.h"
+#include "base/markup.h"
 #include "eval/report/page.h"
 #include "research/table/report.h"
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/columns.h"
-#include "core/markup.h"
+#include "base/columns.h"
+#include "base/markup.h"
 #include "research/table/report.h"
 
 static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
-#include "core/sort.h"
+#include "base/files.h"
+#include "base/sort.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
 #include "research/table/spectra.h"

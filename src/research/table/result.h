@@ -2,7 +2,7 @@
 /* A table as numbers: what the finished cells say, beside the published ones. A pure function of plan and ledgers. */
 #pragma once
 
-#include "core/stats.h"
+#include "base/stats.h"
 #include "research/table/consistency.h"
 #include "research/table/plan.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "core/files.h"
-#include "core/progress.h"
+#include "base/files.h"
+#include "base/progress.h"
 #include "research/table/times.h"
 
 enum { JOBS_MOST = 256 };

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <signal.h>
-#include "core/team.h"
+#include "parallel/team.h"
 #include "research/table/plan.h"
 
 typedef struct vt_runner {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/files.h"
+#include "base/files.h"
 
 enum { LAYERS = 4096 };
 

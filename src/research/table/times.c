@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/json.h"
-#include "core/files.h"
-#include "core/sort.h"
+#include "base/json.h"
+#include "base/files.h"
+#include "base/sort.h"
 
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e) {
     char log[VT_PATH_MAX], line[2000];

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 #include "api_fixture.h"
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/session.h"
 
 static float other[N * PIXELS];

@@ -3,7 +3,7 @@
  * counts, refusals, faults, few classes; and the grammar of specs. */
 #include "attack_fixture.h"
 #include "attacks/attacker.h"
-#include "core/opt.h"
+#include "base/opt.h"
 
 /* ---- the registry, generically ---- */
 

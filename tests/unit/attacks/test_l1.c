@@ -12,7 +12,7 @@
 #include <string.h>
 #include "attacks/ball.h"
 #include "attacks/l1.h"
-#include "core/rand.h"
+#include "base/rand.h"
 #include "t.h"
 
 enum { N = 192 };

@@ -2,7 +2,7 @@
 /* The oracle's stop rule, and rules of attacks that a run as a whole does not show: on classifiers whose
  * logits are written down here. */
 #include "ask.h"
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 #include "attacks/attacker.h"

@@ -2,11 +2,11 @@
 /* The patch threat: where squares lie, that nothing moves outside them, the judge's search against brute force, closed
  * forms on linear models, Patch-Fool's projection, and attention that follows the key token. */
 #include "ask.h"
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 #include "attacks/attack.h"
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "eval/verify.h"
 #include "planted.h"
 

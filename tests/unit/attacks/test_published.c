@@ -3,7 +3,7 @@
  * (tests/fixtures/golden/published, made by tools/gen_published_fixture.py), and by what must hold of each quirk. */
 #include "ask.h"
 #include "attack_fixture.h"
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "reference.h"
 
 #define FIXTURE "tests/fixtures/golden/published.safetensors"

@@ -12,8 +12,8 @@
 #include "t.h"
 
 #include "attacks/attack.h"
-#include "core/gemm.h"
-#include "io/dataset.h"
+#include "linalg/gemm.h"
+#include "data/dataset.h"
 #include "models/surgery.h"
 #include "toy.h"
 

@@ -6,8 +6,8 @@
 #include "scarce.h"
 
 #include "attacks/attacker.h"
-#include "models/wrap/classifier.h"
-#include "models/wrap/wrap.h"
+#include "inference/classifier.h"
+#include "inference/wrap.h"
 #include "toy.h"
 
 static vt_model *model;

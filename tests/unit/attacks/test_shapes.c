@@ -14,9 +14,9 @@
 #include <string.h>
 #include "ask.h"
 #include "attacks/attack.h"
-#include "core/gemm.h"
-#include "io/dataset.h"
-#include "io/safetensors.h"
+#include "linalg/gemm.h"
+#include "data/dataset.h"
+#include "tensors/safetensors.h"
 
 #define WEIGHTS "weights/shapes10-vit/model.safetensors"
 #define FIXTURE "tests/fixtures/golden/attacks_shapes.safetensors"

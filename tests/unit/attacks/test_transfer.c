@@ -3,7 +3,7 @@
  * surrogate, gradients that a target hides, and the twin of a model. The battery of all attacks is test_attacks. */
 #include "ask.h"
 #include "attack_fixture.h"
-#include "core/real.h"
+#include "base/real.h"
 #include "models/surgery.h"
 #include "toy.h"
 

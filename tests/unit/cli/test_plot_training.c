@@ -5,7 +5,7 @@
 
 #include <string.h>
 #include "cli/plot_training.h"
-#include "core/files.h"
+#include "base/files.h"
 
 static void put(const char *text) {
     FILE *f = fopen(at("log"), "w");

@@ -16,8 +16,8 @@
 #include <time.h>
 #include "cli/cli.h"
 #include "cli/script.h"
-#include "core/files.h"
-#include "core/gemm.h"
+#include "base/files.h"
+#include "linalg/gemm.h"
 #include "tools/draw.h"
 
 #define MODEL "w.safetensors --data data --threads 1"

@@ -4,7 +4,7 @@
 #include "toy.h"
 
 #include "eval/doctor/doctor_logits.h"
-#include "io/npy.h"
+#include "tensors/npy.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
 #include "scratch.h"

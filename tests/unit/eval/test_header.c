@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The header of a run becomes fields: each one, absent, of another type, out of range. */
 #include <jansson.h>
-#include "core/json.h"
+#include "base/json.h"
 #include "eval/header.h"
 #include "t.h"
 

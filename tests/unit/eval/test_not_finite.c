@@ -9,11 +9,11 @@
 #include "run_header.h"
 
 #include <float.h>
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "eval/report/summary.h"
 #include "eval/report/curve.h"
 #include "eval/evaluate.h"
-#include "core/files.h"
+#include "base/files.h"
 #include "eval/verify_run.h"
 
 enum { SIDE = 32, FIRST = 40, ENTRIES = 3 };

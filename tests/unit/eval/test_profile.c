@@ -7,7 +7,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "eval/result_index.h"
-#include "core/stats.h"
+#include "base/stats.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
 

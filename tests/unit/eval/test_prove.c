@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What others' tensors and pages go through: io/adv_file, eval/external, base64. */
-#include "core/markup.h"
+/* What others' tensors and pages go through: data/adv_file, eval/external, base64. */
+#include "base/markup.h"
 #include "scratch.h"
 #include "toy.h"
 
-#include "core/files.h"
-#include "core/hash.h"
+#include "base/files.h"
+#include "base/hash.h"
 #include "eval/external.h"
 #include "tools/draw.h"
-#include "io/tensors.h"
+#include "tensors/tensors.h"
 
 enum { SIDE = 32, PIXELS = 3 * SIDE * SIDE, IMAGES = 8 };
 
-/* ---- io/adv_file ---- */
+/* ---- data/adv_file ---- */
 
 static vt_tensor tensor(const char *name, vt_dtype d, const void *data, int ndim, const int64_t *shape) {
     vt_tensor t = {.name = name, .dtype = d, .ndim = ndim, .numel = 1, .data = data};

@@ -6,8 +6,8 @@
 #include "run_header.h"
 
 #include <unistd.h>
-#include "core/files.h"
-#include "core/gemm.h"
+#include "base/files.h"
+#include "linalg/gemm.h"
 #include "eval/evaluate.h"
 #include "eval/prepare.h"
 #include "eval/run_folder.h"

@@ -3,11 +3,11 @@
  * (tests/fixtures/golden/attention_loss, made by tools/gen_attention_loss_fixture.py), against central differences in
  * every form of a model that shows its attention, and that they leave nothing behind. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
-#include "core/gemm.h"
-#include "io/safetensors.h"
+#include "linalg/gemm.h"
+#include "tensors/safetensors.h"
 #include "models/net/attention_loss.h"
 #include "session32.h"
 #include "nn/loss.h"

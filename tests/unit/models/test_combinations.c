@@ -4,11 +4,11 @@
  * one-sentence refusals of what does not go together. An architecture adds one row to `archs`, a variant one to
  * `variants`: a registered one without a row fails. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "recipe_fixture.h"
 #include "session32.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "tools/draw.h"
 #include "models/arch.h"
 #include "models/forms.h"

@@ -2,11 +2,11 @@
 /* ConViT beyond what test_forms.c and test_golden.c hold of every architecture: locality initialisation, where its
  * matrices lie, that L_AM sees the mixed attention, positions at another image size, files that do not fit. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
-#include "core/gemm.h"
-#include "io/safetensors.h"
+#include "linalg/gemm.h"
+#include "tensors/safetensors.h"
 #include "models/net/session.h"
 #include "models/roles.h"
 #include "train/train.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* vt_arch.flops against the products that a session really forms, counted at vt_gemm_f64 (the linker's --wrap). */
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/arch.h"
 #include "models/net/session64.h"
 

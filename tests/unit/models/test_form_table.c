@@ -2,7 +2,7 @@
 /* The table of forms: its words, forms that cannot be, the spectral start, roles of tied matrices. */
 #include "forms_fixture.h"
 
-#include "core/svd.h"
+#include "linalg/svd.h"
 #include "models/forms.h"
 #include "models/roles.h"
 

@@ -4,7 +4,7 @@
  * (tests/fixtures/gen_forms.py). An architecture adds rows here. The table of forms itself: test_form_table.c. */
 #include "forms_fixture.h"
 
-#include "core/files.h"
+#include "base/files.h"
 #include "models/forms.h"
 #include "models/net/session.h"
 #include "models/roles.h"

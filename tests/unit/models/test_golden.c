@@ -2,12 +2,12 @@
 /* Models against numbers that PyTorch and timm computed in float64: NAME.weights.safetensors,
  * NAME.golden.safetensors and models.json in tests/fixtures/golden (tools/gen_fixtures.py made them), or in
  * the folder VITRINE_GOLDEN. */
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 #include <jansson.h>
-#include "core/gemm.h"
-#include "io/safetensors.h"
+#include "linalg/gemm.h"
+#include "tensors/safetensors.h"
 #include "models/net/batch_gradients.h"
 
 typedef struct golden {

@@ -2,11 +2,11 @@
 /* State dicts as people have them (tests/fixtures/gen_home.py): each is recognised by itself, needs heads, mean and std
  * and at most one option more, computes what PyTorch does, and is converted to timm's names without loss. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "judge.h"
 #include "scratch.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/model.h"
 #include "models/net/positions.h"
 

@@ -2,14 +2,14 @@
 /* src/models: whole-model gradients in double, float against double, independence of images, repeatability,
  * laws. */
 #include "ask.h"
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/attn.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
-#include "models/wrap/classifier.h"
+#include "inference/classifier.h"
 #include "models/net/batch_gradients.h"
 
 enum { MAX_CLASSES = 64 };

@@ -3,7 +3,7 @@
  * (tests/fixtures/gen_native.py); through classifier, probe and training. Gradients in double against central
  * differences are rows of test_forms.c. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "judge.h"
 
 #include "models/forms.h"

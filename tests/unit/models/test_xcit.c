@@ -3,7 +3,7 @@
  * options tell, where it has no gradients to trust (zero norms), attention variants in its class attention, its start
  * and its training. Gradients of every tensor, modes, ARD and files: test_forms.c. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "recipe_fixture.h"
 #include "judge.h"
 

@@ -2,10 +2,10 @@
 /* What XCiT is: parameter counts of its presets, strides, what files and options tell, what is refused, where roles
  * lie, how weights start. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
-#include "io/safetensors.h"
+#include "tensors/safetensors.h"
 #include "models/arch.h"
 #include "models/roles.h"
 #include "models/xcit.h"

@@ -2,10 +2,10 @@
 /* nn/conv in double: against sums written out, as adjoints of each other, with NULL and accumulating gradients, and
  * nothing touched outside its buffers. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "nn/conv.h"
 
 /* A value of the map, zero beyond its edges. */

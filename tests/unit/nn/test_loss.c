@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* src/nn/loss.c in double: values by the definitions, gradients against central differences, shifts, ties. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 #include "nn/loss.h"

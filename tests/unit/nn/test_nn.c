@@ -4,7 +4,7 @@
  * the losses. */
 #include "nn_fixture.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/attention.h"
 #include "nn/nn.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The float kernels against their double copies: exp to 2 ulp, GELU, softmax, LayerNorm, linear, losses; and
  * NaN in means NaN out, so that a broken model cannot pass for a robust one. */
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 #include <float.h>

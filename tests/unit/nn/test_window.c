@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Windows: their order, masks, biases and merging, by hand. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "t.h"
 
 #include "nn/window.h"

@@ -3,7 +3,7 @@
  * shapes of attention whose numbers are known; selection radii against moves that try to cross them; the hooks that
  * show a network's attention. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
 #include "models/net/session.h"

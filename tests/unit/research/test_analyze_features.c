@@ -4,12 +4,12 @@
  * values; logistic regression against its own law and scikit-learn's; the A-distance on clouds whose answer is known;
  * features of distilled models. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
 #include <jansson.h>
-#include "core/gemm.h"
-#include "core/svd.h"
+#include "linalg/gemm.h"
+#include "linalg/svd.h"
 #include "models/net/session64.h"
 #include "research/analysis/adistance.h"
 #include "research/analysis/analyze.h"

@@ -2,10 +2,10 @@
 /* src/research/analysis/jacobian: sigma_max of the input-logit Jacobian by power iteration against LAPACK's of a matrix
  * built from central differences alone, in both forms; Proposition 1's ratio. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/svd.h"
+#include "linalg/svd.h"
 #include "models/net/session64.h"
 #include "research/analysis/jacobian.h"
 

@@ -3,10 +3,10 @@
  * entry, in random cases; the map of a network's block against central differences; Lemma 1; norms by power iteration.
  */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/svd.h"
+#include "linalg/svd.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
 #include "research/analysis/layers.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* src/research/analysis: gaps of orthogonality against LAPACK's singular values and their known floors; the registry; a
  * whole analysis run twice, with its tables. */
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
 #include "research/analysis/analyze.h"
 #include "research/analysis/orthogonality.h"
-#include "core/svd.h"
+#include "linalg/svd.h"
 
 /* |W^T W - I|^2 = sum (sigma^2 - 1)^2 over n values, of which n - m are zero when W [m, n] is wide. */
 static void against_lapack(const vt_gap *g, const double *w, int m, int n, const char *what) {

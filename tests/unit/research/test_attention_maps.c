@@ -2,7 +2,7 @@
 /* analysis/attention_maps: maps of layers whose attention is known, against sums written down another way; the rollout
  * against a sum over all paths; which maps an option chooses. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
 #include "research/analysis/attention_maps.h"

@@ -2,7 +2,7 @@
 /* l_p mirror descent on attention: the golden joint run, the parts against their definitions, and the lab as a whole.
  */
 #include "attgd_fixture.h"
-#include "core/mem.h"
+#include "base/mem.h"
 #include "research/lab/attgd_lab.h"
 
 /* ---- the golden run ---- */

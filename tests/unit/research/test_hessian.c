@@ -3,11 +3,11 @@
  * against second differences of the loss alone in every architecture, against the closed form of the block of the head;
  * what a change of scale does to raw and to relative eigenvalues (UAM, Theorem 4, for a ViT). */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/gemm.h"
-#include "core/svd.h"
+#include "linalg/gemm.h"
+#include "linalg/svd.h"
 #include "models/forms.h"
 #include "models/net/session64.h"
 #include "research/analysis/hessian.h"

@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/hash.h"
+#include "base/hash.h"
 
 static void copy_png(const char *name, const char *to) {
     char path[100];

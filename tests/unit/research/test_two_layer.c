@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lab/two_layer: parameter counts of the paper, gradients and Hessian products against central differences, the float
  * copy against the double one, and the paper's Proposition 1 and Theorems 4 and 5. */
-#include "core/svd.h"
+#include "linalg/svd.h"
 #include "research/lab/two_layer64.h"
 #include "t.h"
 

@@ -6,7 +6,7 @@
 #include "selftest/selftest.h"
 #include "toy.h"
 
-#include "models/wrap/classifier.h"
+#include "inference/classifier.h"
 #include "selftest/tools.h"
 
 static void test_tail(void **state) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* src/train/adapt: resized position grids and shrunken kernels against PyTorch (tests/fixtures/golden/adapt, made by
  * tools/gen_adapt_fixture.py), the law that the shrunken kernel obeys, what is copied and what is refused. */
-#include "core/real.h"
+#include "base/real.h"
 #include "reference.h"
 #include "toy.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/net/session64.h"
 #include "train/train.h"
 

@@ -3,10 +3,10 @@
  * (or factors) are multiplied by u, of which sessions without drops are the judge; the weights' gradient is u times
  * that network's. The draws: rates by block, what they depend on. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "toy.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "models/forms.h"
 #include "models/net/session.h"
 #include "models/block_layout.h"

@@ -3,7 +3,7 @@
  * start, and what its result depends on. The loss and its sign are computed anew by a double session. */
 #include "inner.h"
 
-#include "core/threads.h"
+#include "parallel/threads.h"
 #include "models/net/session64.h"
 #include "train/batch.h"
 

@@ -3,7 +3,7 @@
  * against a planted spectrum, what rests. */
 #include "penalty_fixture.h"
 
-#include "core/svd.h"
+#include "linalg/svd.h"
 
 enum { ROWS, COLUMNS, WHOLE };
 static const char *const splits[] = {"rows", "columns", "whole"};

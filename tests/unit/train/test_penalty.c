@@ -4,7 +4,7 @@
 #include "penalty_fixture.h"
 #include "naive.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 
 /* ---- registry ---- */
 

@@ -4,7 +4,7 @@
 #include "threads_team.h"
 #include "training_fixture.h"
 
-#include "core/rand.h"
+#include "base/rand.h"
 #include "train/penalty.h"
 #include "train/reduce.h"
 

@@ -3,8 +3,8 @@
 #include "recipe_fixture.h"
 
 #include <sys/stat.h>
-#include "core/gemm.h"
-#include "core/hash.h"
+#include "linalg/gemm.h"
+#include "base/hash.h"
 #include "tools/draw.h"
 #include "train/batch.h"
 #include "train/train.h"

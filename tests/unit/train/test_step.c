@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* One step of training, from image numbers to new weights: the gradient of a batch against a double session that is
  * handed the same images one by one, clipping, averaged weights. */
-#include "core/real.h"
+#include "base/real.h"
 #include "recipe_fixture.h"
 
-#include "core/gemm.h"
+#include "linalg/gemm.h"
 #include "tools/draw.h"
 #include "models/net/session64.h"
 #include "train/batch.h"

@@ -2,7 +2,7 @@
 /* src/train in double: objectives' gradients against central differences and closed forms, optimisers against hand
  * formulas and their own laws. */
 #define VT_DOUBLE
-#include "core/real.h"
+#include "base/real.h"
 #include "options.h"
 #include "t.h"
 

@@ -5,9 +5,9 @@
 
 #include <sys/file.h>
 #include <unistd.h>
-#include "core/svd.h"
-#include "core/threads.h"
-#include "io/safetensors.h"
+#include "linalg/svd.h"
+#include "parallel/threads.h"
+#include "tensors/safetensors.h"
 #include "models/arch.h"
 #include "models/roles.h"
 

@@ -2,7 +2,7 @@
 /* The images that a run watches: which they are, that none is learned from, when their accuracy has collapsed. */
 #include "training_fixture.h"
 
-#include "io/image.h"
+#include "data/image.h"
 #include "train/validation.h"
 
 static void test_collapse(void **state) {

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Pictures as SVG: charts and bars inside an HTML page, which brings colours and sizes (eval/report/page.css), and
+ * figures, which are files of their own. No library, no script; the same numbers give the same bytes. Nothing is told
+ * apart by colour alone. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include "base/status.h"
+
+/* ---- inside a page ---- */
+
+/* A cell of a table: a bar on a scale to `most`, a full part and behind it a hatched one. */
+void vt_chart_bar(FILE *f, double full, double lost, double most);
+
+/* Percent over x, a legend and a line for each series; points of a series follow one another, by x. Between two points
+ * the left one's value holds: robust accuracy never rises, so it is an upper bound there. */
+typedef struct vt_mark {
+    const char *series;
+    double x, y, low, high; /* y, low, high in percent; low > high: no interval */
+    double x_low, x_high;   /* of a figure, an interval of x; x_low >= x_high: none */
+} vt_mark;
+void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n);
+
+/* Two histograms on one axis; the part left of 0 is marked. */
+void vt_chart_histogram(FILE *f, const char *title, const char *axis, const double *a, size_t n_a, const double *b,
+                        size_t n_b);
+
+/* About `count` round steps that cover [low, high]: 1, 2 or 5 times a power of ten. */
+double vt_chart_step(double low, double high, int count);
+
+/* ---- figures ---- */
+
+/* Panels beside each other, each with series of points; below them one legend. What is said of a panel or a series
+ * lasts until the next one; memory that runs out is reported when the figure is written. */
+typedef struct vt_figure vt_figure;
+
+enum { VT_LOG_X = 1, VT_LOG_Y = 2, VT_TIGHT = 4 }; /* tight: linear axes need not begin at 0 */
+typedef struct vt_panel {
+    char title[120];
+    const char *x, *y; /* names of the axes, or NULL; must last until the figure is written */
+    unsigned kind;
+    double y_from, y_to; /* of the y axis, if y_from < y_to; else the data say. Points outside are left out */
+} vt_panel;
+void vt_figure_panel(vt_figure *f, const vt_panel *p);
+
+/* How a series is drawn. Its name gives it colour and marker, the same in all panels, and a row of the legend. */
+enum {
+    VT_LINE = 1,
+    VT_DASHED = 2,   /* a line with dashes */
+    VT_STEPS = 4,    /* a line on which the left point's value holds up to the next; intervals are an area */
+    VT_MARKS = 8,    /* a mark for each point, or on a line for some of many */
+    VT_HOLLOW = 16,  /* marks that are not filled */
+    VT_UNLISTED = 32 /* not in the legend */
+};
+void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) __attribute__((format(printf, 3, 4)));
+/* A line has a gap at a point that cannot be shown: not finite, or not positive on a logarithmic axis. */
+void vt_figure_point(vt_figure *f, double x, double y);
+/* A point with intervals: value, low, high; low >= high: none. */
+void vt_figure_interval(vt_figure *f, const double x[3], const double y[3]);
+
+typedef void vt_figure_draw(vt_figure *f, const void *data);
+/* The figure that draw(f, data) puts together, as an SVG document; *svg is the caller's to free. */
+vt_status vt_figure_text(char **svg, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);
+/* The same into a file, which appears complete or not at all. */
+vt_status vt_figure_save(const char *path, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);

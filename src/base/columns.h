@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of text. A column is as wide as its longest cell. If the table is wider than allowed, whole columns are
+ * dropped, those of the largest rank first; what then is still too wide comes in parts, one below the other, each with
+ * the first column. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+#include "base/text_stream.h"
+
+enum { VT_COLUMNS_MOST = 32 };
+
+typedef enum vt_style { VT_STYLE_NONE, VT_STYLE_BOLD, VT_STYLE_GOOD, VT_STYLE_BAD } vt_style;
+
+/* Where a table is shown: {0} stands for a file, which gets everything, without styles. */
+typedef struct vt_look {
+    int width;                              /* columns that may be used; 0: any number */
+    void (*style)(FILE *f, vt_style style); /* sets what follows; NULL: never */
+} vt_look;
+#define VT_LOOK_PAGE (&(vt_look){.width = 80}) /* the same in a terminal, a pipe and a file */
+
+typedef struct vt_column {
+    const char *title;
+    bool left; /* text begins at the left edge; numbers end at the right one */
+    int rank;  /* 0: always shown; the larger, the sooner it leaves */
+} vt_column;
+
+typedef struct vt_columns {
+    const vt_column *column; /* given, or `own` */
+    int n;
+    vt_column own[VT_COLUMNS_MOST];
+    char titles[400];
+    vt_text_stream cells; /* each a byte of style, its text, a zero */
+} vt_columns;
+
+void vt_columns_begin(vt_columns *t, const vt_column *column, int n);
+/* The same with titles between tabs, all of rank 0; one that begins with '-' is for text. t must not move until the
+ * end. */
+void vt_columns_titles(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The next cell, row by row; "" leaves one empty. */
+void vt_columns_cell(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Several cells, with tabs between them. */
+void vt_columns_cells(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory for it, says so in place. */
+void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look);

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Files: paths, files read whole, and files that appear complete or not at all. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "base/hash.h"
+
+#define VT_PATH_MAX 4096
+
+bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false: too long */
+/* The same with a sentence. */
+vt_status vt_path_in(char out[VT_PATH_MAX], const char *dir, const char *name, vt_err *e);
+bool vt_ends_in(const char *path, const char *end); /* after something else */
+bool vt_is_folder(const char *path);                /* links are followed */
+/* Makes dir and its parents. */
+vt_status vt_make_dir(const char *dir, vt_err *e);
+/* Makes dir, and in it `below` and its parents, of which none may be a link: what is written below dir stays there. */
+vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e);
+
+/* ---- opening and reading ---- */
+
+/* A regular file and nothing else, opened without waiting; how: O_RDONLY, or O_RDWR and what goes with it, which follow
+ * no link. *size: its bytes (may be NULL). On failure *fd is -1. */
+vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e);
+/* The same for reading, as a stream. On failure *f is NULL. */
+vt_status vt_file_stream(FILE **f, const char *path, vt_err *e);
+/* How many of its first n bytes there are to look at. */
+size_t vt_file_start(const char *path, void *bytes, size_t n);
+
+/* All of a file, malloc'ed, with a 0 behind; more than `most` bytes are refused. */
+vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e);
+/* The same of what a user names once, which may be a pipe: it is read to its end; one that nobody writes to is refused,
+ * and not waited for. */
+vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
+/* The same of text: a byte 0, behind which nothing would be read, is refused. */
+vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
+#define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
+
+/* A whole regular file, mapped into memory for reading. If it is cut while it is mapped, a look at what was cut off
+ * ends in a signal (SIGBUS) and cannot return. The command has a sentence for it (vt_cli_guard_mapped); the library
+ * installs no handler in its user's process. */
+typedef struct vt_mapped {
+    const uint8_t *bytes; /* of an empty file: NULL */
+    size_t n;
+} vt_mapped;
+vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e);
+void vt_mapped_close(vt_mapped *m); /* safe twice */
+/* Hashes the bytes from `from` on; pages leave memory as they are done with. */
+void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha);
+/* Bytes [at, at + n) may leave memory until they are looked at again; pages shared with neighbours stay. */
+void vt_mapped_release(const vt_mapped *m, size_t at, size_t n);
+
+/* ---- writing ---- */
+
+/* fsync, asked again when a signal ends it; 0 or an errno. A file system that cannot (EINVAL) has nothing to do. */
+int vt_sync(int fd);
+/* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
+vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);
+/* Locks a file against other writers, until it is closed. false: somebody else has it, and kept it for a third of a
+ * second (one that was killed a moment ago lets go when the kernel is done with it). true where the file system has no
+ * locks, as some of NFS. */
+bool vt_file_lock(int fd);
+void vt_remove_in(const char *dir, const char *name);
+
+/* ---- whole files ---- */
+
+/* A file written beside its place under a name of its own, which nobody can have prepared, then made durable and
+ * renamed; it is there complete or, on any failure, as before. What is in its place and no regular file (a link, a
+ * device) is refused: a link is neither followed, out of the folder, nor lost. */
+typedef struct vt_file {
+    FILE *stream;
+    int folder, fd; /* fd: stream's */
+    bool fresh;     /* replaces nothing */
+    char path[VT_PATH_MAX], temp[VT_PATH_MAX + 64];
+} vt_file;
+vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
+vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e); /* the same, for a path in one piece */
+vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e);  /* refuses whatever is in its place */
+/* For a library that writes (and may replace) `temp` by its name: goes on with what it left there. */
+vt_status vt_file_reopen(vt_file *f, vt_err *e);
+vt_status vt_file_commit(vt_file *f, vt_err *e);
+void vt_file_abandon(vt_file *f);
+
+/* The parts, one after another, as a whole file. */
+typedef struct vt_span {
+    const void *data;
+    size_t bytes;
+} vt_span;
+vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
+
+/* VT_OK where a whole file may be put: nothing is there, or a regular file. */
+vt_status vt_file_place(const char *path, vt_err *e);
+/* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. Only for who has locked dir. */
+void vt_file_tidy(const char *dir, int levels);

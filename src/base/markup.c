@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/markup.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include "base/text.h"
+
+/* ---- HTML ---- */
+
+/* Length of the UTF-8 sequence at p, 0 if it is none (Unicode 15, table 3-7; the end of the text ends it). */
+static size_t utf8_sequence_length(const unsigned char *p) {
+    size_t n = *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 0;
+    if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
+        (*p == 0xF4 && p[1] > 0x8F))
+        return 0;
+    if (*p == 0xEF && p[1] == 0xBF && p[2] >= 0xBE) return 0; /* U+FFFE and U+FFFF, which XML does not have */
+    return n;
+}
+
+void vt_html(FILE *f, const char *text) {
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        const char *special = *p == '&'    ? "&amp;"
+                              : *p == '<'  ? "&lt;"
+                              : *p == '>'  ? "&gt;"
+                              : *p == '"'  ? "&quot;"
+                              : *p == '\'' ? "&#39;"
+                                           : NULL;
+        size_t n = *p < 0x80 ? 1 : utf8_sequence_length(p);
+        if (special)
+            fputs(special, f);
+        else if (!n || *p < 32 || *p == 127)
+            fputc('?', f);
+        else
+            fwrite(p, 1, n, f);
+        p += n ? n : 1;
+    }
+}
+
+void vt_html_parts(FILE *f, const char *markup, ...) {
+    va_list ap;
+    va_start(ap, markup);
+    for (const char *p = markup, *text; p; p = va_arg(ap, const char *)) {
+        fputs(p, f);
+        if (!(text = va_arg(ap, const char *))) break;
+        vt_html(f, text);
+    }
+    va_end(ap);
+}
+
+/* ---- LaTeX, Markdown ---- */
+
+typedef struct escape {
+    char c;
+    const char *text;
+} escape;
+
+static void write_escaped(FILE *f, const char *text, const escape *list) {
+    vt_text_at at = {0};
+    for (; *text; text++) {
+        const escape *x = list;
+        char c = *text;
+        vt_text_plain(&c, 1, "", &at);
+        while (x->c && x->c != c) x++;
+        if (x->c)
+            fputs(x->text, f);
+        else
+            fputc(c, f);
+    }
+}
+
+void vt_tex(FILE *f, const char *text) {
+    static const escape list[] = {{'&', "\\&"},
+                                  {'%', "\\%"},
+                                  {'$', "\\$"},
+                                  {'#', "\\#"},
+                                  {'_', "\\_"},
+                                  {'{', "\\{"},
+                                  {'}', "\\}"},
+                                  {'~', "\\textasciitilde{}"},
+                                  {'^', "\\textasciicircum{}"},
+                                  {'\\', "\\textbackslash{}"},
+                                  {'<', "\\textless{}"},
+                                  {'>', "\\textgreater{}"},
+                                  {'[', "{[}"}, /* these two would belong to the \\ of the line before */
+                                  {'*', "{*}"},
+                                  {0, NULL}};
+    write_escaped(f, text, list);
+}
+
+void vt_md(FILE *f, const char *text) {
+    static const escape list[] = {{'|', "\\|"}, {'\\', "\\\\"}, {'`', "\\`"}, {'*', "\\*"}, {'_', "\\_"},
+                                  {'<', "\\<"}, {'>', "\\>"},   {'[', "\\["}, {']', "\\]"}, {0, NULL}};
+    write_escaped(f, text, list);
+}
+
+void vt_md_code(FILE *f, const char *text) {
+    static const escape list[] = {{'`', "'"}, {0, NULL}}; /* nothing else ends it */
+    fputc('`', f), write_escaped(f, text, list), fputc('`', f);
+}
+
+/* ---- CSV ---- */
+
+void vt_csv(FILE *f, const char *text) {
+    static const escape list[] = {{'"', "\"\""}, {0, NULL}};
+    const char *quote = strpbrk(text, ",;\"\r\n") ? "\"" : "";
+    fputs(quote, f);
+    if (*text && strchr("=+-@\t\r", *text)) fputc('\'', f);
+    write_escaped(f, text, list);
+    fputs(quote, f);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/opt.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool plain_number(const char *text, const char **end, double *out) {
+    /* strtod also takes "nan", "inf", hexadecimal and leading blanks: none of them is a number a person meant here */
+    if (!strchr("+-.0123456789", text[0]) || !text[0]) return false;
+    if (text[strspn(text, "+-")] == '0' && (text[strspn(text, "+-") + 1] | 32) == 'x') return false;
+    char *stop;
+    errno = 0;
+    *out = strtod(text, &stop);
+    *end = stop;
+    return stop != text && isfinite(*out);
+}
+
+bool vt_parse_real(const char *text, double *out) {
+    const char *end;
+    double a, b = 1;
+    if (!plain_number(text, &end, &a)) return false;
+    if (*end == '/') {
+        if (!plain_number(end + 1, &end, &b) || !(b > 0)) return false;
+    }
+    if (*end || !isfinite(a / b)) return false;
+    *out = a / b;
+    return true;
+}
+
+bool vt_parse_int(const char *text, long long *out) {
+    if (!strchr("+-0123456789", text[0]) || !text[0]) return false;
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end != text && !*end && errno == 0;
+}
+
+bool vt_parse_triple(const char *text, double out[3]) {
+    char buf[128];
+    if (strlen(text) >= sizeof buf) return false;
+    snprintf(buf, sizeof buf, "%s", text);
+    int n = 0;
+    char *save = NULL;
+    for (char *t = strtok_r(buf, ",", &save); t; t = strtok_r(NULL, ",", &save))
+        if (n == 3 || !vt_parse_real(t, &out[n++])) return false;
+    if (n == 1) out[1] = out[2] = out[0];
+    return n == 1 || n == 3;
+}
+
+static bool equal_ignoring_case(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
+
+/* Letters to insert, leave out or change, or neighbours to swap (each once). */
+static int edit_distance(const char *a, const char *b) {
+    int rows[3][64], n = (int)strlen(b);
+    if (n > 62 || strlen(a) > 62) return 99;
+    for (int j = 0; j <= n; j++) rows[0][j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int best = last[j - 1] + !equal_ignoring_case(a[i - 1], b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+            bool swapped =
+                i > 1 && j > 1 && equal_ignoring_case(a[i - 1], b[j - 2]) && equal_ignoring_case(a[i - 2], b[j - 1]);
+            if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return rows[strlen(a) % 3][n];
+}
+
+const char *vt_nearest(const char *word, const char *const *list, size_t n) {
+    const char *best = NULL;
+    int third = (int)(strlen(word) < 10 ? strlen(word) / 3 : 3), least = (third ? third : 1) + 1; /* no further away */
+    for (size_t i = 0; i < n; i++) {
+        int d = edit_distance(word, list[i]);
+        bool prefix = strlen(word) >= 2 && !strncasecmp(word, list[i], strlen(word));
+        bool cut = prefix && d == 1; /* of two as near the one that only lost its last letter */
+        if (prefix && d > 1) d = 1;
+        if (d < least || (d == least && cut)) least = d, best = list[i];
+    }
+    return best;
+}
+
+/* "a, b, c", cut off where it does not fit. */
+static void join_names(char *out, size_t size, const char *const *list, size_t n) {
+    *out = 0;
+    for (size_t i = 0, at = 0; i < n && at < size; at = strlen(out), i++)
+        snprintf(out + at, size - at, "%s%s", i ? ", " : "", list[i]);
+}
+
+vt_status vt_fail_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
+                          vt_err *e) {
+    char all[300];
+    const char *near = vt_nearest(word, list, n);
+    if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; did you mean '%s'?", what, word, near);
+    if (look) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s' (see '%s')", what, word, look);
+    join_names(all, sizeof all, list, n);
+    return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; there are: %s", what, word, all);
+}
+
+static void *option_field(const vt_opt *o, void *params) { return (char *)params + o->offset; }
+
+static void store_number(const vt_opt *o, void *params, double v) {
+    switch (o->type) {
+    case VT_OPT_INT:
+    case VT_OPT_CHOICE:
+        *(int *)option_field(o, params) = (int)v;
+        break;
+    case VT_OPT_REAL:
+        *(double *)option_field(o, params) = v;
+        break;
+    case VT_OPT_BOOL:
+        *(bool *)option_field(o, params) = v != 0;
+        break;
+    case VT_OPT_TRIPLE:
+        for (int k = 0; k < 3; k++) ((double *)option_field(o, params))[k] = v;
+        break;
+    case VT_OPT_TEXT:
+        break;
+    }
+}
+
+static void store_default(const vt_opt *o, void *params) {
+    if (o->type == VT_OPT_TEXT)
+        snprintf(option_field(o, params), (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
+    else
+        store_number(o, params, o->preset);
+}
+
+void vt_opt_defaults(const vt_opt *opts, void *params) {
+    for (; opts && opts->key; opts++) store_default(opts, params);
+}
+
+static vt_status set_triple(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+    double v[3];
+    if (!vt_parse_triple(value, v))
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be three numbers separated by commas, or one", who,
+                       o->key, value);
+    for (int k = 0; k < 3; k++)
+        if (!(v[k] >= o->min && v[k] <= o->max))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
+                           o->min, o->max);
+    memcpy(option_field(o, params), v, sizeof v);
+    return VT_OK;
+}
+
+static vt_status set_text(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+    if (strlen(value) >= (size_t)o->max)
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is longer than %.0f bytes", who, o->key, o->max - 1);
+    snprintf(option_field(o, params), (size_t)o->max, "%s", value);
+    return VT_OK;
+}
+
+static int choice_index(const char *choices, const char *text) {
+    size_t n = strlen(text);
+    int at = 0;
+    for (const char *p = choices; p; p = strchr(p, '|'), p = p ? p + 1 : NULL, at++)
+        if (n && strcspn(p, "|") == n && !strncasecmp(p, text, n)) return at;
+    return -1;
+}
+
+static vt_status set_option_value(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
+    double v = 0;
+    long long i;
+    if (o->type == VT_OPT_TEXT) return set_text(o, params, value, who, e);
+    if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
+    if (o->preset_text && !strcasecmp(value, o->preset_text)) { /* the canonical text of a default reads back */
+        store_number(o, params, o->preset);
+        return VT_OK;
+    }
+    switch (o->type) {
+    case VT_OPT_TRIPLE:
+        return set_triple(o, params, value, who, e);
+    case VT_OPT_TEXT:
+        break;
+    case VT_OPT_CHOICE:
+        v = choice_index(o->choices, value);
+        if (v < 0)
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be one of %s", who, o->key, value, o->choices);
+        break;
+    case VT_OPT_BOOL:
+        v = choice_index("0|1|no|yes|false|true", value);
+        if (v < 0) return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be 0 or 1", who, o->key, value);
+        v = (int)v % 2;
+        break;
+    case VT_OPT_INT:
+        if (!vt_parse_int(value, &i))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be a whole number between %.12g and %.12g", who,
+                           o->key, value, o->min, o->max);
+        v = (double)i;
+        break;
+    case VT_OPT_REAL:
+        if (!vt_parse_real(value, &v))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a number (0.25) or a fraction (2/255)",
+                           who, o->key, value);
+        break;
+    }
+    if ((o->type == VT_OPT_INT || o->type == VT_OPT_REAL) && !(v >= o->min && v <= o->max))
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
+                       o->min, o->max);
+    store_number(o, params, v);
+    return VT_OK;
+}
+
+static vt_status fail_unknown_option(const vt_opt *opts, const char *key, const char *who, vt_err *e) {
+    const char *names[32] = {0};
+    size_t n = 0;
+    for (const vt_opt *o = opts; o && o->key && n < 32; o++) names[n++] = o->key;
+    const char *near = vt_nearest(key, names, n);
+    if (near) return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; did you mean '%s'?", who, key, near);
+    char all[256];
+    join_names(all, sizeof all, names, n);
+    return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
+}
+
+static const vt_opt *find_option(const vt_opt *opts, const char *key) {
+    for (; opts && opts->key; opts++)
+        if (!strcasecmp(opts->key, key)) return opts;
+    return NULL;
+}
+
+vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e) {
+    const vt_opt *o = find_option(opts, key);
+    return o ? set_option_value(o, params, value, who, e) : fail_unknown_option(opts, key, who, e);
+}
+
+bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out) {
+    const vt_opt *o = find_option(opts, key);
+    if (!o || o->type != VT_OPT_INT) return false;
+    *out = *(const int *)((const char *)params + o->offset);
+    return true;
+}
+
+vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e) {
+    for (const char *p = text; *p;) {
+        char item[128];
+        size_t n = strcspn(p, ",");
+        if (n == 0 || n >= sizeof item)
+            return vt_fail(e, VT_E_USAGE, "%s: '%s' is not a list key=value,key=value", who, text);
+        memcpy(item, p, n);
+        item[n] = 0;
+        p += n;
+        if (*p == ',' && !*++p) return vt_fail(e, VT_E_USAGE, "%s: '%s' ends in a comma", who, text);
+        char *eq = strchr(item, '=');
+        if (!eq) return vt_fail(e, VT_E_USAGE, "%s: '%s' is not of the form key=value", who, item);
+        *eq = 0;
+        VT_TRY(vt_opt_set(opts, params, item, eq + 1, who, e));
+    }
+    return VT_OK;
+}
+
+/* The shortest text that reads back equal; 2/255 before 16 digits. */
+static int number_text(double v, char *buf, size_t size) {
+    double k = v * 255;
+    if (v == round(v) && fabs(v) < 1e6) return snprintf(buf, size, "%.0f", v); /* not 1e+01 */
+    for (int digits = 1; digits < 17; digits++) {
+        char t[40];
+        snprintf(t, sizeof t, "%.*g", digits, v);
+        if (strtod(t, NULL) == v) return snprintf(buf, size, "%s", t);
+        if (digits == 6 && v > 0 && v < 1 && fabs(k - round(k)) < 1e-12 && round(k) / 255 == v)
+            return snprintf(buf, size, "%.0f/255", round(k));
+    }
+    return snprintf(buf, size, "%.17g", v);
+}
+
+static int triple_text(const double v[3], char *buf, size_t size) {
+    char t[3][64];
+    for (int k = 0; k < 3; k++) number_text(v[k], t[k], sizeof t[k]);
+    return snprintf(buf, size, "%s,%s,%s", t[0], t[1], t[2]);
+}
+
+static bool is_preset(const vt_opt *o, const void *at) {
+    const double *v = at;
+    switch (o->type) {
+    case VT_OPT_INT:
+    case VT_OPT_CHOICE:
+        return *(const int *)at == (int)o->preset;
+    case VT_OPT_REAL:
+        return *v == o->preset;
+    case VT_OPT_TRIPLE:
+        return v[0] == o->preset && v[1] == o->preset && v[2] == o->preset;
+    case VT_OPT_BOOL:
+    case VT_OPT_TEXT:
+        break;
+    }
+    return false;
+}
+
+int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size) {
+    const void *at = (const char *)params + o->offset;
+    if (o->preset_text && is_preset(o, at)) return snprintf(buf, size, "%s", o->preset_text);
+    switch (o->type) {
+    case VT_OPT_INT:
+        return snprintf(buf, size, "%d", *(const int *)at);
+    case VT_OPT_BOOL:
+        return snprintf(buf, size, "%d", *(const bool *)at ? 1 : 0);
+    case VT_OPT_CHOICE: {
+        const char *p = o->choices;
+        for (int i = 0; i < *(const int *)at; i++) p = strchr(p, '|') + 1;
+        return snprintf(buf, size, "%.*s", (int)strcspn(p, "|"), p);
+    }
+    case VT_OPT_TEXT:
+        return snprintf(buf, size, "%s", (const char *)at);
+    case VT_OPT_TRIPLE:
+        return triple_text(at, buf, size);
+    case VT_OPT_REAL:
+        break;
+    }
+    return number_text(*(const double *)at, buf, size);
+}
+
+int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size) {
+    int n = 0;
+    if (size) buf[0] = 0;
+    for (const vt_opt *o = opts; o && o->key; o++) {
+        char v[256];
+        vt_opt_value(o, params, v, sizeof v);
+        size_t used = (size_t)n < size ? (size_t)n : size;
+        n += snprintf(buf + used, size - used, "%s%s=%s", n ? "," : "", o->key, v);
+    }
+    return n;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Options as tables: one vt_opt row gives parsing of "key=value", default, range check, help and the canonical text
+ * that stands in every report. Also the parsers of numbers that the command line shares, and nearest-name search. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/status.h"
+
+typedef enum vt_opt_type {
+    VT_OPT_INT,
+    VT_OPT_REAL,
+    VT_OPT_BOOL,
+    VT_OPT_CHOICE,
+    VT_OPT_TRIPLE,
+    VT_OPT_TEXT
+} vt_opt_type;
+
+typedef struct vt_opt {
+    const char *key, *help;
+    vt_opt_type type;
+    size_t offset;           /* into the parameter struct: int, double, bool, int (choice), double[3], char[max] */
+    double preset;           /* default; of a text: preset_text */
+    double min, max;         /* inclusive; TRIPLE: of each; TEXT: max is the size of the buffer; choices: unused */
+    const char *choices;     /* "ce|margin" */
+    const char *preset_text; /* how the default reads when a number would not say it ("eps/4"), or NULL */
+} vt_opt;
+
+/* Rows of such tables: whole number, real, three reals, yes or no, choice, text; T is the parameter struct, f its
+ * field. With _OR the default reads as `said`, whatever number stands for it. A choice's default is an index. */
+#define VT_OPT_ROW(key_, T, f, help_, kind, ...)                                                                       \
+    { .key = key_, .help = help_, .type = VT_OPT_##kind, .offset = offsetof(T, f), __VA_ARGS__ }
+#define VT_OPT_I(key, T, f, help, preset_, lo, hi)                                                                     \
+    VT_OPT_ROW(key, T, f, help, INT, .preset = preset_, .min = lo, .max = hi)
+#define VT_OPT_R(key, T, f, help, preset_, lo, hi)                                                                     \
+    VT_OPT_ROW(key, T, f, help, REAL, .preset = preset_, .min = lo, .max = hi)
+#define VT_OPT_3(key, T, f, help, preset_, lo, hi)                                                                     \
+    VT_OPT_ROW(key, T, f, help, TRIPLE, .preset = preset_, .min = lo, .max = hi)
+#define VT_OPT_I_OR(key, T, f, help, said, preset_, lo, hi)                                                            \
+    VT_OPT_ROW(key, T, f, help, INT, .preset = preset_, .min = lo, .max = hi, .preset_text = said)
+#define VT_OPT_R_OR(key, T, f, help, said, preset_, lo, hi)                                                            \
+    VT_OPT_ROW(key, T, f, help, REAL, .preset = preset_, .min = lo, .max = hi, .preset_text = said)
+#define VT_OPT_3_OR(key, T, f, help, said, preset_, lo, hi)                                                            \
+    VT_OPT_ROW(key, T, f, help, TRIPLE, .preset = preset_, .min = lo, .max = hi, .preset_text = said)
+#define VT_OPT_B(key, T, f, help, preset_) VT_OPT_ROW(key, T, f, help, BOOL, .preset = preset_, .max = 1)
+#define VT_OPT_C(key, T, f, help, words, preset_)                                                                      \
+    VT_OPT_ROW(key, T, f, help, CHOICE, .preset = preset_, .choices = words)
+#define VT_OPT_S(key, T, f, help, said)                                                                                \
+    VT_OPT_ROW(key, T, f, help, TEXT, .max = sizeof(((T *)0)->f), .preset_text = said)
+#define VT_OPT_END                                                                                                     \
+    { .key = NULL }
+
+/* "A/B" (B > 0) or a decimal number; the whole text must be used and the result finite. */
+bool vt_parse_real(const char *text, double *out);
+bool vt_parse_int(const char *text, long long *out);
+/* "A,B,C", or one number for all three. */
+bool vt_parse_triple(const char *text, double out[3]);
+
+/* The name in list nearest to word (edit distance, in any case), or NULL if none is near: a third of its letters, at
+ * least one and at most three, may be others. */
+const char *vt_nearest(const char *word, const char *const *list, size_t n);
+/* Fails: an unknown WHAT, with the nearest name of the list, or else where to look (a command) or, with NULL, the list.
+ */
+vt_status vt_fail_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
+                          vt_err *e);
+
+/* Fills params with the defaults of opts (ends at key NULL; opts may be NULL). */
+void vt_opt_defaults(const vt_opt *opts, void *params);
+/* Applies "key=value,key=value"; keys and the words of choices count in any case. `who` names the owner in errors
+ * ("attack pgd"). */
+vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
+/* Sets one option; a key that opts does not have is refused with the nearest one. */
+vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
+/* Is there an option `key` that is a whole number? *out: its value. */
+bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out);
+/* Canonical text of one option's value. */
+int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);
+/* Canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */
+int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size);

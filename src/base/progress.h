@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* A live line of progress on a terminal, one line every 30 s elsewhere. The library computes the text; the caller gives
+ * the stream (NULL: silent). Thread-safe through the caller's lock. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/status.h"
+
+double vt_now(void); /* seconds, monotonic */
+/* "40 s", "12 min", "2.6 h"; returns buf. */
+const char *vt_duration(double seconds, char *buf, size_t size);
+
+/* Receives finished text (no newline); live: overwrite the previous one. */
+typedef void (*vt_progress_fn)(void *ctx, const char *text, bool live);
+
+typedef struct vt_progress {
+    vt_progress_fn show; /* NULL: silent */
+    void *ctx;
+    bool live; /* refresh ten times a second instead of every 30 s */
+    char stage[64];
+    const char *unit;          /* what is counted; NULL: images */
+    size_t done, total, start; /* items; items done before this run's clock started */
+    double left; /* seconds until the whole run is done, set by who knows; 0: only this stage's are known */
+    double began, shown;
+} vt_progress;
+
+void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t total);
+/* `note` is free text ("robust 41"). */
+void vt_progress_step(vt_progress *p, size_t done, const char *note);
+void vt_progress_end(vt_progress *p, const char *note);
+
+/* VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */
+vt_status vt_check_interrupt(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e);

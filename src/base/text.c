@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Does c end a mark of direction? */
+static bool is_direction_mark_end(const vt_text_at *at, unsigned char c) {
+    if (at->lead == 0xD8) return c == 0x9C;
+    if (at->lead != 0xE2) return false;
+    if (at->second == 0x81) return c >= 0xA6 && c <= 0xA9;
+    return at->second == 0x80 && (c == 0x8E || c == 0x8F || (c >= 0xAA && c <= 0xAE));
+}
+
+/* Is c, which follows what `at` has seen, obeyed? Bytes from 0x80 on are parts of letters inside of a sequence. */
+static bool is_control_byte(vt_text_at *at, unsigned char c) {
+    if (at->left > 0 && (c & 0xC0) == 0x80) {
+        if (--at->left == 0) return is_direction_mark_end(at, c) || (at->lead == 0xC2 && c < 0xA0);
+        at->second = c;
+        return false;
+    }
+    at->lead = c;
+    at->left = c < 0xC2 ? 0 : c < 0xE0 ? 1 : c < 0xF0 ? 2 : c < 0xF5 ? 3 : 0;
+    return c < 32 || c == 127 || (c >= 0x80 && c < 0xA0);
+}
+
+void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at) {
+    vt_text_at whole = {0};
+    if (!at) at = &whole;
+    for (size_t i = 0; i < n; i++) {
+        bool last = at->left > 0 && ((unsigned char)text[i] & 0xC0) == 0x80; /* of a sequence, perhaps */
+        if (!is_control_byte(at, (unsigned char)text[i]) || (text[i] && strchr(keep, text[i]))) continue;
+        text[i] = '?';
+        size_t before = !last ? 0 : at->lead == 0xE2 ? 2 : 1; /* bytes of the same sequence */
+        for (size_t k = 1; k <= before && k <= i; k++) text[i - k] = '?';
+    }
+}
+
+const char *vt_text_line(char *buf, size_t size, const char *text) {
+    snprintf(buf, size, "%s", text);
+    vt_text_plain(buf, strlen(buf), "", NULL);
+    return buf;
+}
+
+bool vt_text_is_plain(const char *text) {
+    vt_text_at at = {0};
+    for (; *text; text++)
+        if (is_control_byte(&at, (unsigned char)*text)) return false;
+    return true;
+}
+
+void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...) {
+    size_t at = strlen(list);
+    va_list ap;
+    if (at) at += (size_t)snprintf(list + at, size - at, "%s", sep);
+    va_start(ap, fmt);
+    if (at < size) vsnprintf(list + at, size - at, fmt, ap);
+    va_end(ap);
+}

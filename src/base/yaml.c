@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/yaml.h"
+
+#include <search.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+#include "base/files.h"
+
+enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4096 };
+
+typedef struct reader {
+    yaml_parser_t parser;
+    yaml_event_t event; /* the current one */
+    const char *text;
+    size_t n;
+    const char *noun; /* "recipe", for sentences */
+    char path[200];   /* the end of it */
+    vt_err *e;
+} reader;
+
+__attribute__((format(printf, 4, 5))) static vt_status refuse_line(reader *y, int line, vt_status s, const char *format,
+                                                                   ...) {
+    char what[500];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(what, sizeof what, format, ap);
+    va_end(ap);
+    return vt_fail(y->e, s, "%s:%d: %s", y->path, line, what);
+}
+
+static int line_of(const reader *y) { return (int)y->event.start_mark.line + 1; }
+
+static vt_status not_yaml(reader *y) {
+    const yaml_parser_t *p = &y->parser;
+    if (p->error == YAML_MEMORY_ERROR) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    int line = (int)p->problem_mark.line + 1;
+    if (p->error == YAML_READER_ERROR) { /* has an offset only */
+        line = 1;
+        for (size_t i = 0; i < p->problem_offset && i < y->n; i++) line += y->text[i] == '\n';
+    }
+    return refuse_line(y, line, VT_E_FORMAT, "not YAML: %s%s%s%s", p->problem ? p->problem : "unknown problem",
+                       p->context ? " (" : "", p->context ? p->context : "", p->context ? ")" : "");
+}
+
+static vt_status next_event(reader *y) {
+    yaml_event_delete(&y->event);
+    if (!yaml_parser_parse(&y->parser, &y->event)) return not_yaml(y);
+    const yaml_event_t *v = &y->event;
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    int line = line_of(y);
+    if (v->type == YAML_ALIAS_EVENT) return refuse_line(y, line, VT_E_FORMAT, "a %s takes no aliases (*name)", y->noun);
+    if (v->type == YAML_SCALAR_EVENT) anchor = v->data.scalar.anchor, tag = v->data.scalar.tag;
+    if (v->type == YAML_SEQUENCE_START_EVENT) anchor = v->data.sequence_start.anchor, tag = v->data.sequence_start.tag;
+    if (v->type == YAML_MAPPING_START_EVENT) anchor = v->data.mapping_start.anchor, tag = v->data.mapping_start.tag;
+    if (anchor)
+        return refuse_line(y, line, VT_E_FORMAT, "a %s takes no anchors (&%.40s)", y->noun, (const char *)anchor);
+    if (tag) return refuse_line(y, line, VT_E_FORMAT, "a %s takes no tags (%.80s)", y->noun, (const char *)tag);
+    return VT_OK;
+}
+
+static vt_status copy_scalar(reader *y, const char *what, char *out, size_t size) {
+    const char *text = (const char *)y->event.data.scalar.value;
+    size_t n = y->event.data.scalar.length;
+    if (n >= size)
+        return refuse_line(y, line_of(y), VT_E_USAGE, "%s has %zu bytes, must have at most %zu: %.40s...", what, n,
+                           size - 1, text);
+    if (memchr(text, 0, n)) return refuse_line(y, line_of(y), VT_E_USAGE, "%s holds a NUL character", what);
+    snprintf(out, size, "%s", text);
+    return VT_OK;
+}
+
+static vt_status open_parser(reader *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e) {
+    *y = (reader){.noun = noun, .e = e};
+    if (n > FILE_MAX)
+        return vt_fail(e, VT_E_FORMAT, "%.200s: larger than %d bytes, which no %s is", path, FILE_MAX, noun);
+    if (!yaml_parser_initialize(&y->parser)) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
+    if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) text += 3, n -= 3; /* libyaml takes a byte order mark for a word */
+    size_t len = strlen(path), most = sizeof y->path - 1;
+    snprintf(y->path, sizeof y->path, "%s%s", len > most ? "..." : "", path + (len > most ? len - most + 3 : 0));
+    y->text = text, y->n = n;
+    yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&y->parser, (const unsigned char *)text, n);
+    return VT_OK;
+}
+
+static void close_parser(reader *y) {
+    yaml_event_delete(&y->event);
+    yaml_parser_delete(&y->parser);
+}
+
+vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e) {
+    return vt_file_read(path, FILE_MAX, text, n, e);
+}
+
+/* ---- trees ---- */
+
+static void clear_node(vt_yaml_node *x) {
+    for (int i = 0; i < x->n; i++) clear_node(&x->items[i]);
+    free(x->items), free(x->key), free(x->value);
+    *x = (vt_yaml_node){0};
+}
+
+void vt_yaml_free(vt_yaml_node *root) {
+    if (root) clear_node(root);
+    free(root);
+}
+
+const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key) {
+    for (int i = 0; i < map->n; i++)
+        if (map->items[i].key && !strcmp(map->items[i].key, key)) return &map->items[i];
+    return NULL;
+}
+
+static vt_status text_of(reader *y, const char *what, char **out) {
+    char buf[SCALAR_MAX];
+    VT_TRY(copy_scalar(y, what, buf, sizeof buf));
+    *out = strdup(buf);
+    return *out ? VT_OK : vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+}
+
+static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
+    if ((to->n & (to->n - 1)) == 0) { /* room doubles */
+        vt_yaml_node *more = realloc(to->items, (to->n ? 2 * (size_t)to->n : 1) * sizeof *more);
+        if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+        to->items = more;
+    }
+    *child = &to->items[to->n++];
+    **child = (vt_yaml_node){.line = line_of(y)};
+    return VT_OK;
+}
+
+static vt_status read_value(reader *y, vt_yaml_node *x, int depth);
+
+static vt_status read_list(reader *y, vt_yaml_node *x, int depth) {
+    vt_yaml_node *child = NULL;
+    for (x->kind = VT_YAML_LIST;;) {
+        VT_TRY(next_event(y));
+        if (y->event.type == YAML_SEQUENCE_END_EVENT) return VT_OK;
+        VT_TRY(add_child(y, x, &child));
+        VT_TRY(read_value(y, child, depth));
+    }
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(a, b); }
+static void free_nothing(void *key) { (void)key; } /* it is the node's */
+
+/* seen: the keys so far, a tree of <search.h>. */
+static vt_status new_key(reader *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
+    const char *key = child->key, *const *in = tsearch(key, seen, by_text);
+    if (!in) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    if (*in == key) return VT_OK;
+    return refuse_line(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", key,
+                       vt_yaml_get(x, key)->line);
+}
+
+static vt_status read_map_entries(reader *y, vt_yaml_node *x, int depth, void **seen) {
+    vt_yaml_node *child = NULL;
+    for (;;) {
+        VT_TRY(next_event(y));
+        if (y->event.type == YAML_MAPPING_END_EVENT) return VT_OK;
+        if (y->event.type != YAML_SCALAR_EVENT)
+            return refuse_line(y, line_of(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
+        VT_TRY(add_child(y, x, &child));
+        VT_TRY(text_of(y, "a key", &child->key));
+        VT_TRY(new_key(y, x, child, seen));
+        VT_TRY(next_event(y));
+        VT_TRY(read_value(y, child, depth));
+    }
+}
+
+static vt_status read_map(reader *y, vt_yaml_node *x, int depth) {
+    void *seen = NULL;
+    x->kind = VT_YAML_MAP;
+    vt_status s = read_map_entries(y, x, depth, &seen);
+    tdestroy(seen, free_nothing);
+    return s;
+}
+
+/* What the current event begins. */
+static vt_status read_value(reader *y, vt_yaml_node *x, int depth) {
+    if (y->event.type == YAML_SCALAR_EVENT) {
+        x->kind = VT_YAML_SCALAR;
+        return text_of(y, x->key ? x->key : "a value", &x->value);
+    }
+    if (depth <= 1)
+        return refuse_line(y, line_of(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
+    return y->event.type == YAML_SEQUENCE_START_EVENT ? read_list(y, x, depth - 1) : read_map(y, x, depth - 1);
+}
+
+static vt_status read_document(reader *y, vt_yaml_node *root, int depth) {
+    const yaml_event_t *v = &y->event;
+    root->kind = VT_YAML_MAP;
+    VT_TRY(next_event(y)); /* the stream's start */
+    VT_TRY(next_event(y));
+    if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
+    if (v->data.document_start.tag_directives.start != v->data.document_start.tag_directives.end)
+        return refuse_line(y, line_of(y), VT_E_FORMAT, "a %s takes no tags (%%TAG)", y->noun);
+    VT_TRY(next_event(y));
+    if (v->type == YAML_MAPPING_START_EVENT)
+        VT_TRY(read_map(y, root, depth));
+    else if (v->type != YAML_SCALAR_EVENT || v->data.scalar.length)
+        return refuse_line(y, line_of(y), VT_E_FORMAT, "a %s must be lines of the form KEY: VALUE", y->noun);
+    VT_TRY(next_event(y)); /* the document's end */
+    VT_TRY(next_event(y));
+    if (v->type == YAML_STREAM_END_EVENT) return VT_OK;
+    return refuse_line(y, line_of(y), VT_E_FORMAT, "a second document begins, a %s is one", y->noun);
+}
+
+vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const char *path, const char *noun, int depth,
+                       vt_err *e) {
+    reader y;
+    *out = NULL;
+    vt_yaml_node *root = calloc(1, sizeof *root);
+    if (!root) return vt_fail(e, VT_E_MEMORY, "%.200s: no memory", path);
+    vt_status s = open_parser(&y, text, n, path, noun, e);
+    if (s == VT_OK) {
+        s = read_document(&y, root, depth);
+        close_parser(&y);
+    }
+    if (s != VT_OK) {
+        vt_yaml_free(root);
+        return s;
+    }
+    *out = root;
+    return VT_OK;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+#include "checkpoint/doubt.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "models/vit.h"
+
+/* ---- marks ---- */
+
+/* Would the other norm order be another network? XCiT has one, and without norms there is none. */
+static bool has_norm_order(const vt_config *c) {
+    vt_config other = *c;
+    other.post_norm = !c->post_norm;
+    return vt_config_check(&other, "", NULL) == VT_OK;
+}
+
+/* The class of shipped maps whose names prove some of its forms is known: what they do not set is no question. */
+static bool class_known(const vt_names *n) { return vt_rename_proves(n->map); }
+
+/* Is q, k and v one tensor of the file, and none of nn.MultiheadAttention, whose rows are known? */
+static bool has_fused_qkv(const vt_names *n) {
+    for (int i = 0; i < n->n_rows; i++)
+        if (n->rows[i].became && !strcmp(n->rows[i].became, "blocks.0.attn.qkv.weight"))
+            return !strstr(n->rows[i].origin, "in_proj_weight");
+    return false;
+}
+
+/* May it be otherwise in a network with these tensors? */
+static bool is_undetermined_field(const vt_config *c, const vt_names *names, vt_field f) {
+    const bool vit = !strcmp(c->arch, "vit"), open = vit && !class_known(names);
+    switch (f) {
+    case VT_FIELD_POST_NORM:
+        return has_norm_order(c);
+    case VT_FIELD_POOL: /* DINOv2's own names come with its own head */
+        return !(vt_readout_wide(c) && names->def && strstr(names->def->name, "dinov2"));
+    case VT_FIELD_DIST_HEAD:
+        return c->dist_token;
+    case VT_FIELD_NO_SHIFT:
+        return !strcmp(c->arch, "swin");
+    case VT_FIELD_TOKENS_NORM:
+    case VT_FIELD_STEM_STRIDE:
+        return !strcmp(c->arch, "xcit");
+    case VT_FIELD_NORM_FIRST:
+        return open && (c->pool == VT_POOL_AVG || c->pool == VT_POOL_ALL) && c->final_norm != VT_NORM_NONE;
+    case VT_FIELD_TIED_QK:
+        return c->tied_qk;
+    case VT_FIELD_POSITIONS:
+        return open && c->positions == VT_POSITIONS_LEARNED;
+    case VT_FIELD_QKV_ROWS:
+        return open && has_fused_qkv(names);
+    case VT_FIELD_CLASS_LAST:
+        return open && !c->no_cls && vt_config_placed(c) > 0;
+    case VT_FIELD_EMBED_SCALE:
+        return open && !names->def;
+    default:
+        return true;
+    }
+}
+
+/* Is no reading usual: a head of several widths, two thirds of the rows of qkv, a mean and a norm in a home-made model;
+ * activation and norm order of a shipped map that no option asked for? */
+static bool has_no_usual_value(const vt_config *c, const vt_names *names, vt_field f) {
+    return (f == VT_FIELD_POOL && vt_readout_wide(c)) || f == VT_FIELD_TIED_QK ||
+           (f == VT_FIELD_NORM_FIRST && !names->def && c->norm_first) ||
+           (names->own_map && (f == VT_FIELD_ACT || f == VT_FIELD_POST_NORM));
+}
+
+bool vt_doubt_suggested(vt_field f) {
+    return f == VT_FIELD_POOL || f == VT_FIELD_NORM_FIRST || f == VT_FIELD_POSITIONS || f == VT_FIELD_TIED_QK;
+}
+
+static void set_field_source(vt_told *t, vt_field f, const char *from, vt_doubt d) {
+    char source[sizeof t->source[f]] = "";
+    snprintf(source, sizeof source, "%s", from); /* which may be the place itself */
+    memcpy(t->source[f], source, sizeof source);
+    t->doubt[f] = d;
+}
+
+void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole) {
+    static const vt_field fields[] = {VT_FIELD_ACT,         VT_FIELD_POST_NORM,   VT_FIELD_POOL,
+                                      VT_FIELD_BGR,         VT_FIELD_DIST_HEAD,   VT_FIELD_NO_SHIFT,
+                                      VT_FIELD_TOKENS_NORM, VT_FIELD_STEM_STRIDE, VT_FIELD_NORM_FIRST,
+                                      VT_FIELD_TIED_QK,     VT_FIELD_POSITIONS,   VT_FIELD_QKV_ROWS,
+                                      VT_FIELD_CLASS_LAST,  VT_FIELD_EMBED_SCALE};
+    const bool own = whole && !strcmp(whole, VT_OWN_METADATA);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const vt_field f = fields[i];
+        const char *from = t->source[f];
+        bool seen = vt_doubt_suggested(f) && !strcmp(from, "tensors"), open = has_no_usual_value(c, names, f);
+        if ((*from && !seen && strncmp(from, "default", 7)) || !is_undetermined_field(c, names, f)) continue;
+        if (whole && (own || !open || names->own_map)) {
+            if (!seen && f < VT_FIELD_QKV_ROWS) set_field_source(t, f, whole, VT_KNOWN);
+        } else {
+            set_field_source(t, f, open ? "a guess" : *from && !seen ? from : "default", open ? VT_OPEN : VT_ASSUMED);
+        }
+    }
+}
+
+void vt_doubt_assumed(vt_told *t, const char *list, const char *unread) {
+    for (int f = 0; list && f < VT_FIELD_COUNT; f++) {
+        const char *key = vt_field_key((vt_field)f), *at = key ? strstr(list, key) : NULL;
+        bool word = at && (at == list || at[-1] == ',') && (!at[strlen(key)] || at[strlen(key)] == ',');
+        const char *from = t->source[f]; /* metadata leave out what is at its default, or as tensors say */
+        bool theirs =
+            !*from || !strcmp(from, VT_OWN_METADATA) || (vt_doubt_suggested((vt_field)f) && !strcmp(from, "tensors"));
+        if (word && theirs) set_field_source(t, (vt_field)f, VT_OWN_METADATA ", which assume it", VT_ASSUMED);
+    }
+    if (unread) snprintf(t->unread, sizeof t->unread, "%s", unread);
+}
+
+void vt_doubt_left_out(vt_told *t, const vt_names *names) {
+    static const char *const parts[] = {"pooler.", "post_layernorm.", ".head."};
+    for (size_t k = 0; !names->asked && k < sizeof parts / sizeof *parts; k++)
+        for (int i = 0; i < names->n_rows; i++) {
+            const char *name = names->rows[i].origin, *at = strstr(name, parts[k]);
+            const size_t used = strlen(t->unread);
+            if (names->rows[i].became || !at || names->rows[i].was.ndim < 1) continue;
+            snprintf(t->unread + used, sizeof t->unread - used, "%stensors %.*s", used ? ", " : "",
+                     (int)(at - name + (int)strlen(parts[k]) - 1), name);
+            break;
+        }
+}
+
+/* ---- what is missing, what was assumed ---- */
+
+/* Appends; what does not fit is cut. */
+__attribute__((format(printf, 3, 4))) static void say(char *buf, size_t size, const char *format, ...) {
+    size_t used = strlen(buf);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(buf + used, size - used, format, ap);
+    va_end(ap);
+}
+
+int vt_heads_likely(int dim, int out[VT_HEADS_MOST]) {
+    int n = 0;
+    for (int least = 16; !n; least = 1)
+        for (int h = 1; h <= dim && n < VT_HEADS_MOST; h++)
+            if (dim % h == 0 && dim / h >= least && (dim / h <= 128 || least == 1)) out[n++] = h;
+    for (int i = 1; i < n; i++) /* by distance from 64 on a scale of ratios, narrower first of two as far */
+        for (int k = i; k > 0; k--) {
+            double a = fabs(log2(64.0 * out[k - 1] / dim)), b = fabs(log2(64.0 * out[k] / dim));
+            if (a < b || (a <= b && out[k - 1] > out[k])) break;
+            int swap = out[k];
+            out[k] = out[k - 1], out[k - 1] = swap;
+        }
+    return n;
+}
+
+/* "2, 4 or 8", of a list that ends at NULL. */
+static void append_alternatives(char *buf, size_t size, const char *const *all) {
+    for (int i = 0; all[i]; i++) say(buf, size, "%s%s", !i ? "" : all[i + 1] ? ", " : " or ", all[i]);
+}
+
+static void heads_of(const vt_model *m, char *buf, size_t size) {
+    const int width = vt_config_attn_dim(&m->config);
+    int likely[VT_HEADS_MOST], n = vt_heads_likely(width, likely), k = 0, others = 0;
+    char text[VT_HEADS_MOST][12], other[40];
+    const char *all[VT_HEADS_MOST + 2] = {NULL};
+    for (int h = 1; h <= width; h++) { /* in order: none is likelier for the eye */
+        bool offered = false;
+        for (int i = 0; i < n; i++) offered = offered || likely[i] == h;
+        others += !offered && width % h == 0;
+        if (offered) snprintf(text[k], sizeof text[k], "%d", h), all[k] = text[k], k++;
+    }
+    snprintf(other, sizeof other, "another divisor of %d", width);
+    if (others) all[k] = other;
+    append_alternatives(buf, size, all);
+}
+
+/* Tensors exclude it: a Linear is no convolution, a norm after a mean no norm of the class token, a head of one width
+ * reads no two rows (token_avg, avg_token, tokens), and fewer rows than three of qkv are no three. */
+static bool is_excluded_by_tensors(const vt_config *c, vt_field f, const char *word) {
+    const bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first, wide = strlen(word) > strlen("token");
+    return (f == VT_FIELD_PATCH_ORDER && !strcmp(word, "conv")) || (f == VT_FIELD_TIED_QK && *word == '0') ||
+           (f == VT_FIELD_POOL && ((mean && !strcmp(word, "token")) || vt_readout_wide(c) != wide));
+}
+
+static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
+    const vt_form *form = vt_form_find(vt_field_key(f));
+    char words[200], *save = NULL;
+    const char *all[16];
+    int n = 0;
+    snprintf(words, sizeof words, "%s", form->opt.choices ? form->opt.choices : "0|1");
+    for (char *w = strtok_r(words, "|", &save); w && n < 15; w = strtok_r(NULL, "|", &save))
+        if (!is_excluded_by_tensors(&m->config, f, w)) all[n++] = w;
+    all[n] = NULL;
+    append_alternatives(buf, size, all);
+}
+
+static bool file_says(const vt_model *m, vt_field f) {
+    return !strncmp(m->source[f], VT_FILE_SAYS, sizeof VT_FILE_SAYS - 1);
+}
+
+static void triple_option(char *buf, size_t size, const double v[3]) {
+    if (v[0] == v[1] && v[1] == v[2])
+        say(buf, size, "%.6g", v[0]);
+    else
+        say(buf, size, "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
+}
+
+/* The option that says it, with HEADS for its value, or what the file hints at. */
+static void append_option(const vt_model *m, vt_field f, char *buf, size_t size) {
+    const char *key = vt_field_key(f);
+    say(buf, size, vt_form_find(key) ? " " VT_OPTION "form %s=" : " " VT_OPTION "%s ", key);
+    if (file_says(m, f))
+        triple_option(buf, size, f == VT_FIELD_STD ? m->config.std : m->config.mean);
+    else
+        for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
+}
+
+/* "heads (2, 4, 8 or another divisor of 128)" */
+static void append_missing_field(const vt_model *m, vt_field f, char *what, size_t size) {
+    say(what, size, "%s (", vt_field_label(f));
+    if (f == VT_FIELD_HEADS)
+        heads_of(m, what, size);
+    else if (file_says(m, f))
+        say(what, size, "%s hint: ", m->source[f]),
+            triple_option(what, size, f == VT_FIELD_STD ? m->config.std : m->config.mean);
+    else if (f == VT_FIELD_MEAN)
+        say(what, size, "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
+    else if (f == VT_FIELD_STD)
+        say(what, size, "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
+    else
+        form_values(m, f, what, size);
+    if (f == VT_FIELD_POOL && vt_readout_wide(&m->config))
+        say(what, size, "; a maximum, other tokens or interleaved parts are not computed");
+    if (f == VT_FIELD_TIED_QK) say(what, size, "; grouped-query attention has the same rows and is not computed");
+    say(what, size, ")");
+}
+
+int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size) {
+    int n = 0;
+    what[0] = options[0] = 0;
+    for (int f = 0; f < VT_FIELD_COUNT; f++) {
+        if (m->doubt[f] != VT_OPEN) continue;
+        if (n++) say(what, what_size, ", ");
+        append_missing_field(m, (vt_field)f, what, what_size);
+        append_option(m, (vt_field)f, options, options_size);
+    }
+    return n;
+}
+
+/* Said otherwise than "label value". */
+static const struct {
+    vt_field field;
+    const char *value, *text;
+} phrases[] = {{VT_FIELD_POST_NORM, "no", "pre-norm"},
+               {VT_FIELD_POST_NORM, "yes", "post-norm"},
+               {VT_FIELD_NO_SHIFT, "no", "shifted windows"},
+               {VT_FIELD_NO_SHIFT, "yes", "windows not shifted"},
+               {VT_FIELD_NORM_FIRST, "yes", "norm before the mean"},
+               {VT_FIELD_NORM_FIRST, "no", "norm behind the mean"},
+               {VT_FIELD_POSITIONS, "learned", "positions by the table alone"},
+               {VT_FIELD_QKV_ROWS, "qkv", "rows of qkv q then k then v"},
+               {VT_FIELD_CLASS_LAST, "no", "class token first"},
+               {VT_FIELD_EMBED_SCALE, "0", "embedding not scaled, attention within an image (batch_first)"}};
+
+int vt_model_assumed(const vt_model *m, char *text, size_t size) {
+    int n = 0;
+    text[0] = 0;
+    for (int f = 0; f < VT_FIELD_COUNT; f++) {
+        char value[64];
+        const char *whole = NULL;
+        if (m->doubt[f] != VT_ASSUMED) continue;
+        vt_field_text(m, (vt_field)f, value, sizeof value);
+        for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+            if ((int)phrases[i].field == f && !strcmp(phrases[i].value, value)) whole = phrases[i].text;
+        if (whole)
+            say(text, size, "%s%s", n++ ? ", " : "", whole);
+        else if (f == VT_FIELD_CLASSES) /* checkpoint/head */
+            say(text, size, "%sclasses %s (%s)", n++ ? ", " : "", value, m->source[f]);
+        else
+            say(text, size, "%s%s %s", n++ ? ", " : "", vt_field_label((vt_field)f), value);
+    }
+    if (*m->unread) say(text, size, "%s%s not read", n++ ? ", " : "", m->unread);
+    return n;
+}
+
+bool vt_model_part_text(const vt_model *m, char *buf, size_t size) {
+    if (m->part_asked || !m->parts || !*m->parts) return false;
+    const bool average = strstr(m->parts, "ema") && !strstr(m->part, "ema"), timm = strstr(m->parts, "_ema") != NULL;
+    snprintf(buf, size, "%.40s was read, one of its parts %.200s%s", m->part, m->parts,
+             !average ? ""
+             : timm   ? " (the plain weights; timm's loader takes their average, the EMA)"
+                      : " (the plain weights, not their average)");
+    return true;
+}
+
+int vt_model_doubts(const vt_model *m, char *text, size_t size) {
+    int n = 0;
+    text[0] = 0;
+    for (int f = 0; f < VT_FIELD_COUNT; f++)
+        if (m->doubt[f] != VT_KNOWN) say(text, size, "%s%s", n++ ? "," : "", vt_field_key((vt_field)f));
+    return n;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* The values of a network's configuration that nobody told: what was assumed and what is left open, in words and as
+ * options. checkpoint/resolve marks them; code that shows results asks here first (cli/known). */
+#pragma once
+
+#include "checkpoint/names.h"
+#include "models/forms.h"
+
+/* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody
+ * says), and the names of the outputs as in vt_model, malloc'ed (NULL: none). */
+typedef struct vt_told {
+    vt_source source;
+    vt_doubt doubt[VT_FIELD_COUNT];
+    char transform[64];
+    char unread[120]; /* what the file or its configuration holds and nothing here reads */
+    char *labels;
+} vt_told;
+#define VT_FILE_SAYS "the file says" /* how the source of a mean or std begins that cannot be of pixels in [0,1] */
+#define VT_OWN_METADATA "safetensors metadata"
+
+/* Forms without a source: known by `whole`, which describes the network as a whole (or NULL), else assumed by
+ * convention, or open where none is usual. Names tell where tensors belong, not what is computed between them. */
+void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole);
+/* Tensors suggest it and do not prove it: which tokens are pooled, before or after the norm, ... */
+bool vt_doubt_suggested(vt_field f);
+/* Metadata that say themselves what was assumed ("act,ln_eps"; NULL: nothing) and not read: it still is. */
+void vt_doubt_assumed(vt_told *t, const char *list, const char *unread);
+/* Tensors that the names leave out and a classifier could have read (a pooler): named in t->unread. */
+void vt_doubt_left_out(vt_told *t, const vt_names *names);
+
+/* Likely numbers of heads, the likeliest first: divisors of the width that make heads 16 to 128 wide, nearest to 64
+ * first; if there are none, all. Returns how many. */
+enum { VT_HEADS_MOST = 16 };
+int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
+
+/* The open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128), ...",
+ * and the options that say them, as a command line has them, with HEADS and the like in the places of values. Returns
+ * how many there are. */
+int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size);
+/* The assumed ones, and what is not read: "activation gelu, pre-norm, ...". Returns how many. */
+int vt_model_assumed(const vt_model *m, char *text, size_t size);
+/* Which state dict of several was read, where no option named it: "state_dict was read, one of its parts ...". */
+bool vt_model_part_text(const vt_model *m, char *buf, size_t size);
+/* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.
+ */
+int vt_model_doubts(const vt_model *m, char *text, size_t size);

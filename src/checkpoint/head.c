@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+#include "checkpoint/head.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tensors/tensors.h"
+#include "checkpoint/unsupported.h"
+
+enum { LAYERS = 16, NAME = 200, SUPPOSED = 72 };
+
+/* A layer below head., by its tensors. */
+typedef struct part_of_head {
+    char name[NAME]; /* "head.1" */
+    const vt_tensor *weight, *bias, *mean, *var;
+} part_of_head;
+
+typedef struct work {
+    vt_tensors *st;
+    vt_names_row *rows;
+    int n_rows;
+    const char *root; /* what the classifier is called: "head", of a Swin "head.fc" */
+    part_of_head layers[LAYERS];
+    int n;
+    char *supposed;
+    vt_err *e;
+} work;
+
+static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%s: no memory", w->st->path); }
+
+static const vt_tensor *find_layer_tensor(const vt_tensors *st, const char *layer, const char *part) {
+    char name[NAME + 20];
+    snprintf(name, sizeof name, "%s.%s", layer, part);
+    return vt_tensors_find(st, name);
+}
+
+static void append_assumption(work *w, const char *what) {
+    size_t at = strlen(w->supposed);
+    snprintf(w->supposed + at, SUPPOSED - at, "%s%s", at ? ", " : "", what);
+}
+
+/* Renames "from.part" where it is. */
+static vt_status rename_part(work *w, const char *from, const char *to, const char *part) {
+    const vt_tensor *t = find_layer_tensor(w->st, from, part);
+    if (!t) return VT_OK;
+    const char *name = vt_tensors_text(w->st, w->e, "%s.%s", to, part);
+    if (!name) return no_memory(w);
+    for (int i = 0; i < w->n_rows; i++)
+        if (w->rows[i].became && !strcmp(w->rows[i].became, t->name)) w->rows[i].became = name;
+    w->st->t[t - w->st->t].name = name;
+    return vt_tensors_index(w->st, w->e);
+}
+
+static vt_status rename_layer(work *w, const char *from, const char *to) {
+    if (!strcmp(from, to)) return VT_OK;
+    VT_TRY(rename_part(w, from, to, "weight"));
+    return rename_part(w, from, to, "bias");
+}
+
+static vt_status add_tensor_like(work *w, const char *layer, const char *part, const vt_tensor *like) {
+    vt_tensor t = *like;
+    if (!(t.name = vt_tensors_text(w->st, w->e, "%s.%s", layer, part))) return no_memory(w);
+    VT_TRY(vt_tensors_add(w->st, &t, w->e));
+    return vt_tensors_index(w->st, w->e);
+}
+
+static vt_status add_zeros(work *w, const char *layer, int64_t outputs) {
+    vt_tensor t = {.dtype = VT_F32, .ndim = 1, .shape = {outputs}, .numel = (size_t)outputs};
+    float *zeros = vt_tensors_take(w->st, t.numel * sizeof *zeros, w->e);
+    if (!zeros) return no_memory(w);
+    memset(zeros, 0, t.numel * sizeof *zeros), t.data = zeros;
+    return add_tensor_like(w, layer, "bias", &t);
+}
+
+/* ---- layers of the head ---- */
+
+/* By numbers where both have one at a place: head.2 before head.10. */
+static int in_order(const void *pa, const void *pb) {
+    const char *a = ((const part_of_head *)pa)->name, *b = ((const part_of_head *)pb)->name;
+    while (*a && *a == *b) a++, b++;
+    long x = strtol(a, NULL, 10), y = strtol(b, NULL, 10);
+    return x != y ? (x > y) - (x < y) : strcmp(a, b);
+}
+
+/* False: there is a tensor that belongs to none of the layers known here; it is refused by name later. */
+static bool find_layers(work *w) {
+    for (int i = 0; i < w->st->count; i++) {
+        const vt_tensor *t = &w->st->t[i];
+        const char *part = strrchr(t->name, '.');
+        if (strncmp(t->name, "head.", 5)) continue;
+        size_t n = (size_t)(part - t->name);
+        int k = 0;
+        while (k < w->n && (strncmp(w->layers[k].name, t->name, n) || w->layers[k].name[n])) k++;
+        if (n >= NAME || k == LAYERS) return false;
+        part_of_head *l = &w->layers[k];
+        if (k == w->n) snprintf(l->name, NAME, "%.*s", (int)n, t->name), w->n++;
+        const vt_tensor **to = !strcmp(part, ".weight")         ? &l->weight
+                               : !strcmp(part, ".bias")         ? &l->bias
+                               : !strcmp(part, ".running_mean") ? &l->mean
+                               : !strcmp(part, ".running_var")  ? &l->var
+                                                                : NULL;
+        if (!to) return false;
+        *to = t;
+    }
+    qsort(w->layers, (size_t)w->n, sizeof *w->layers, in_order);
+    return true;
+}
+
+static vt_status refuse_mlp(const work *w, int matrices) {
+    char names[300] = "";
+    for (int i = 0; i < w->n; i++) {
+        size_t at = strlen(names);
+        if (w->layers[i].weight && w->layers[i].weight->ndim > 1)
+            snprintf(names + at, sizeof names - at, "%s%.60s", at ? ", " : "", w->layers[i].name);
+    }
+    return vt_fail(w->e, VT_E_FORMAT,
+                   "%s: the head is an MLP of %d layers (%s): vitrine computes a classifier of one matrix; of a "
+                   "projector of pre-training, fine-tune it and save the classifier; `vitrine eval @oracle` evaluates "
+                   "any head, say in PyTorch",
+                   w->st->path, matrices, names);
+}
+
+static vt_status refuse_norm(const work *w, const part_of_head *l, const char *what) {
+    return vt_fail(w->e, VT_E_FORMAT, "%s: has %s (%s), which vitrine does not compute; " VT_WAY, w->st->path, what,
+                   l->name);
+}
+
+/* ---- a BatchNorm before the classifier ---- */
+
+static bool read(const work *w, const vt_tensor *t, double *out, size_t n) {
+    return t && t->numel == n && vt_tensor_f64(w->st, t, out, n, NULL) == VT_OK;
+}
+
+/* W bn(x) + b = W' x + b' by running statistics. PyTorch's eps, or that of MAE's linear probe, whose BatchNorm has
+ * neither weight nor bias (facebookresearch/mae, main_linprobe.py). all: W, b, then four vectors of the norm. */
+static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_t rows, size_t columns, double eps,
+                                  double *all) {
+    double *weight = all, *b = all + rows * columns, *m = b + rows, *v = m + columns, *g = v + columns,
+           *s = g + columns;
+    for (size_t k = 0; k < columns; k++) g[k] = 1, s[k] = 0;
+    if (!read(w, norm->mean, m, columns) || !read(w, norm->var, v, columns) ||
+        (norm->weight && !read(w, norm->weight, g, columns)) || (norm->bias && !read(w, norm->bias, s, columns)))
+        return false;
+    for (size_t k = 0; k < columns; k++) {
+        double factor = g[k] / sqrt(v[k] + eps);
+        for (size_t i = 0; i < rows; i++) {
+            b[i] += weight[i * columns + k] * (s[k] - m[k] * factor);
+            weight[i * columns + k] *= factor;
+        }
+    }
+    return true;
+}
+
+static const float *to_float(work *w, const double *x, size_t n) {
+    float *out = vt_tensors_take(w->st, n * sizeof *out, w->e);
+    for (size_t i = 0; out && i < n; i++) out[i] = (float)x[i];
+    return out;
+}
+
+static bool is_folded_norm_tensor(const work *w, const vt_tensor *t, int norms) {
+    for (int k = 0; k < norms; k++) {
+        const part_of_head *l = &w->layers[k];
+        if (l->mean && (t == l->weight || t == l->bias || t == l->mean || t == l->var)) return true;
+    }
+    return false;
+}
+
+/* Takes the norms' tensors away; those of the classifier `l` are kept up to date. */
+static vt_status drop_norms(work *w, int norms) {
+    int kept = 0;
+    for (int i = 0; i < w->st->count; i++) {
+        if (is_folded_norm_tensor(w, &w->st->t[i], norms)) {
+            for (int r = 0; r < w->n_rows; r++)
+                if (w->rows[r].became && !strcmp(w->rows[r].became, w->st->t[i].name))
+                    w->rows[r].became = NULL, w->rows[r].why = "multiplied into the classifier behind it";
+            continue;
+        }
+        w->st->t[kept] = w->st->t[i], w->st->origin[kept++] = w->st->origin[i];
+    }
+    w->st->count = kept;
+    return vt_tensors_index(w->st, w->e);
+}
+
+/* The norms of the first layers, the nearest first, into the classifier after them. */
+static vt_status fold_norms(work *w, int at) {
+    const part_of_head *l = &w->layers[at];
+    size_t rows = (size_t)l->weight->shape[0], columns = l->weight->numel / (rows ? rows : 1);
+    double *all = calloc(rows * columns + rows + 4 * columns + 1, sizeof *all);
+    if (!all) return no_memory(w);
+    bool good = read(w, l->weight, all, rows * columns) && (!l->bias || read(w, l->bias, all + rows * columns, rows));
+    for (int k = at - 1; k >= 0 && good; k--) {
+        const part_of_head *norm = &w->layers[k];
+        if (!norm->mean) continue;
+        good = fold_norm_into_linear(w, norm, rows, columns, norm->weight ? 1e-5 : 1e-6, all);
+        append_assumption(w, norm->weight ? "eps 1e-5 of its BatchNorm" : "eps 1e-6 of its BatchNorm, as MAE's");
+    }
+    const float *weight = good ? to_float(w, all, rows * columns) : NULL,
+                *b = good ? to_float(w, all + rows * columns, rows) : NULL;
+    free(all);
+    if (!good)
+        return vt_fail(w->e, VT_E_SHAPE, "%s: the BatchNorm before the classifier (%s) has other sides than it has",
+                       w->st->path, l->name);
+    if (!weight || !b) return no_memory(w);
+    vt_tensor *t = &w->st->t[l->weight - w->st->t];
+    t->data = weight, t->dtype = VT_F32;
+    if (l->bias) {
+        t = &w->st->t[l->bias - w->st->t];
+        t->data = b, t->dtype = VT_F32;
+        return drop_norms(w, at);
+    }
+    vt_tensor bias = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = b};
+    VT_TRY(drop_norms(w, at));
+    return add_tensor_like(w, l->name, "bias", &bias);
+}
+
+/* ---- matrices one after another ---- */
+
+/* head.0, head.1, ..., each a Linear that reads the one before: nothing stands between them. */
+static bool is_chain(const work *w) {
+    for (int i = 0; i < w->n; i++) {
+        const part_of_head *l = &w->layers[i];
+        const char *dot = strrchr(l->name, '.');
+        if (!l->weight || l->weight->ndim != 2 || l->mean || l->var || !dot || strtol(dot + 1, NULL, 10) != i ||
+            (i && l->weight->shape[1] != w->layers[i - 1].weight->shape[0]))
+            return false;
+    }
+    return w->n > 1;
+}
+
+/* One layer of all: weight [rows, columns] and bias [rows] times what is in `all` (columns, then inputs + 1 each). */
+static double *multiply_by_layer(const work *w, const part_of_head *l, double *all, size_t inputs) {
+    const size_t rows = (size_t)l->weight->shape[0], columns = (size_t)l->weight->shape[1];
+    double *out = calloc(rows * (inputs + 1), sizeof *out), *m = calloc(rows * columns + rows, sizeof *m);
+    bool good =
+        out && m && read(w, l->weight, m, rows * columns) && (!l->bias || read(w, l->bias, m + rows * columns, rows));
+    for (size_t i = 0; good && i < rows; i++) {
+        for (size_t k = 0; k < columns; k++)
+            for (size_t j = 0; j <= inputs; j++)
+                out[i * (inputs + 1) + j] += m[i * columns + k] * all[k * (inputs + 1) + j];
+        out[i * (inputs + 1) + inputs] += m[rows * columns + i];
+    }
+    free(m), free(all);
+    if (!good) free(out);
+    return good ? out : NULL;
+}
+
+/* The product in the place of the last; the others are taken away. */
+static vt_status fold_chain(work *w) {
+    const size_t inputs = (size_t)w->layers[0].weight->shape[1];
+    const part_of_head last = w->layers[w->n - 1];
+    const size_t rows = (size_t)last.weight->shape[0];
+    double *all = calloc(inputs * (inputs + 1) + 1, sizeof *all);
+    for (size_t i = 0; all && i < inputs; i++) all[i * (inputs + 1) + i] = 1;
+    for (int i = 0; i < w->n && all; i++) all = multiply_by_layer(w, &w->layers[i], all, inputs);
+    float *weight = vt_tensors_take(w->st, rows * inputs * sizeof *weight, w->e),
+          *bias = weight ? vt_tensors_take(w->st, rows * sizeof *bias, w->e) : NULL;
+    for (size_t i = 0; all && bias && i < rows; i++) {
+        for (size_t j = 0; j < inputs; j++) weight[i * inputs + j] = (float)all[i * (inputs + 1) + j];
+        bias[i] = (float)all[i * (inputs + 1) + inputs];
+    }
+    const bool good = all && bias;
+    free(all);
+    if (!good) return no_memory(w);
+    vt_tensor *t = &w->st->t[last.weight - w->st->t];
+    t->data = weight, t->dtype = VT_F32, t->shape[1] = (int64_t)inputs, t->numel = rows * inputs;
+    if (last.bias) {
+        t = &w->st->t[last.bias - w->st->t];
+        t->data = bias, t->dtype = VT_F32;
+    }
+    for (int i = 0; i + 1 < w->n; i++) w->layers[i].mean = w->layers[i].weight; /* as norms are taken away */
+    VT_TRY(drop_norms(w, w->n - 1));
+    vt_tensor b = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = bias};
+    if (!last.bias) VT_TRY(add_tensor_like(w, last.name, "bias", &b));
+    return rename_layer(w, last.name, w->root);
+}
+
+/* ---- the head ---- */
+
+/* Is there a module without tensors before this layer of an nn.Sequential, as Dropout is, or an activation? */
+static bool has_gap(const work *w, int at) {
+    const char *dot = strrchr(w->layers[at].name, '.');
+    return dot && dot[1] >= '0' && dot[1] <= '9' && strtol(dot + 1, NULL, 10) > at;
+}
+
+/* Where the one matrix is, or a refusal. */
+static vt_status one_matrix(const work *w, int *at) {
+    int matrices = 0;
+    for (int i = 0; i < w->n; i++)
+        if (w->layers[i].weight && w->layers[i].weight->ndim > 1) matrices++, *at = i;
+    if (matrices > 1) return refuse_mlp(w, matrices);
+    if (matrices && *at + 1 < w->n) return refuse_norm(w, &w->layers[*at + 1], "a norm behind its classifier");
+    return VT_OK;
+}
+
+static vt_status settle_head(work *w) {
+    int at = -1, norms = 0;
+    const vt_tensor *norm =
+        find_layer_tensor(w->st, "fc_norm", "weight"); /* what maps call the first of a Sequential */
+    if (norm && norm->ndim > 1)
+        return vt_fail(w->e, VT_E_FORMAT,
+                       "%s: the head is an MLP of 2 layers or more (%s is a matrix): vitrine computes a classifier of "
+                       "one "
+                       "matrix; `vitrine eval @oracle` evaluates any head, say in PyTorch",
+                       w->st->path, w->st->origin[norm - w->st->t]);
+    char plain[NAME] = "";
+    if (!find_layers(w) || !w->n) return VT_OK;
+    if (is_chain(w)) return fold_chain(w);
+    VT_TRY(one_matrix(w, &at));
+    if (at < 0 && !w->layers[0].weight) return VT_OK; /* missed by name */
+    if (at < 0)
+        return vt_fail(w->e, VT_E_FORMAT, "%s: is a base model without classifier: %s has no matrix", w->st->path,
+                       w->layers[0].name);
+    if (w->n == 1 && !strcmp(w->layers[0].name, w->root)) return VT_OK;
+    for (int i = 0; i < at; i++) {
+        const part_of_head *l = &w->layers[i];
+        norms += l->mean != NULL;
+        if (l->mean) continue;
+        if (*plain || find_layer_tensor(w->st, "norm", "weight") || find_layer_tensor(w->st, "fc_norm", "weight"))
+            return refuse_norm(w, l, "a second norm, before its classifier");
+        snprintf(plain, sizeof plain, "%s", l->name);
+    }
+    if (*plain && norms) return refuse_norm(w, &w->layers[0], "two norms before its classifier");
+    char name[NAME];
+    snprintf(name, sizeof name, "%s", w->layers[at].name);
+    const char *dot = strrchr(name, '.');
+    if (has_gap(w, at))
+        append_assumption(w, "no activation before or after it");
+    else if (dot && dot[1] >= '0' && dot[1] <= '9')
+        append_assumption(w, "no activation after it");
+    if (norms) VT_TRY(fold_norms(w, at));
+    if (*plain) VT_TRY(rename_layer(w, plain, vt_tensors_find(w->st, "cls_token") ? "norm" : "fc_norm"));
+    return rename_layer(w, name, w->root);
+}
+
+/* ---- one output ---- */
+
+/* A row of zeros before the one that is there: sigmoid(z) is the softmax of 0 and z. */
+static vt_status put_zero_row(work *w, const char *layer, const char *part) {
+    const vt_tensor *t = find_layer_tensor(w->st, layer, part);
+    if (!t || t->n_parts || t->ndim < 1 || t->shape[0] != 1) return VT_OK;
+    vt_tensor *parts = vt_tensors_take(w->st, 2 * sizeof *parts, w->e);
+    void *zeros = parts ? vt_tensors_take(w->st, vt_tensor_bytes(t), w->e) : NULL;
+    if (!zeros) return no_memory(w);
+    memset(zeros, 0, vt_tensor_bytes(t));
+    parts[0] = parts[1] = *t;
+    parts[0].data = zeros;
+    vt_tensor *two = &w->st->t[t - w->st->t];
+    two->shape[0] = 2, two->numel *= 2, two->data = NULL, two->parts = parts, two->n_parts = 2;
+    return VT_OK;
+}
+
+static vt_status settle_one_output(work *w) {
+    const vt_tensor *t = find_layer_tensor(w->st, w->root, "weight");
+    const char *const layers[] = {w->root, "head_dist"};
+    if (!t || t->ndim != 2 || t->shape[0] != 1) return VT_OK;
+    for (int i = 0; i < 2; i++) {
+        VT_TRY(put_zero_row(w, layers[i], "weight"));
+        VT_TRY(put_zero_row(w, layers[i], "bias"));
+    }
+    append_assumption(w, "one output z, read as the logits 0 and z");
+    return VT_OK;
+}
+
+/* ---- calibration ---- */
+
+/* Logits are divided by the temperature that tensors/strip_training found: so are weights and bias. */
+static vt_status settle_temperature(work *w) {
+    const char *text = vt_tensors_meta(w->st, "logit_temperature"), *const parts[] = {"weight", "bias"};
+    double v = text ? strtod(text, NULL) : 0;
+    for (int i = 0; v > 0 && i < 2; i++) {
+        const vt_tensor *t = find_layer_tensor(w->st, w->root, parts[i]);
+        if (!t) continue;
+        double *x = calloc(t->numel + 1, sizeof *x);
+        const float *y = NULL;
+        bool good = x && read(w, t, x, t->numel);
+        for (size_t k = 0; good && k < t->numel; k++) x[k] /= v;
+        if (good) y = to_float(w, x, t->numel);
+        free(x);
+        if (!y) return no_memory(w);
+        vt_tensor *to = &w->st->t[t - w->st->t];
+        to->data = y, to->dtype = VT_F32, to->n_parts = 0, to->parts = NULL;
+    }
+    if (v > 0) append_assumption(w, "logits divided by its temperature");
+    return VT_OK;
+}
+
+/* ---- biases ---- */
+
+/* Does the name of a weight end in this layer's? Its name without .weight into out. */
+static bool is_layer(const vt_tensor *t, const char *layer, char out[NAME]) {
+    size_t n = strlen(t->name), k = strlen(layer);
+    if (n < k + 7 || n - 7 >= NAME || t->ndim < 2 || strcmp(t->name + n - 7, ".weight")) return false;
+    snprintf(out, NAME, "%.*s", (int)(n - 7), t->name);
+    return !strcmp(out + n - 7 - k, layer) && (n == k + 7 || out[n - 8 - k] == '.');
+}
+
+/* Where no layer of a kind has a bias, all have zeros. A layer that alone lacks one is missed by name. */
+static vt_status settle_biases(work *w) {
+    static const char *const layers[] = {"head_dist", "head", "head.fc", "mlp.fc1", "mlp.fc2", "patch_embed.proj"};
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
+        char name[NAME];
+        int with = 0, count = w->st->count, added = 0;
+        for (int i = 0; i < count; i++)
+            with += is_layer(&w->st->t[i], layers[k], name) && find_layer_tensor(w->st, name, "bias") != NULL;
+        bool none = (k == 5 && find_layer_tensor(w->st, "norm_pre", "weight")) /* a form of its own: no_patch_bias */ ||
+                    (!k && find_layer_tensor(w->st, "head", "bias"));
+        for (int i = 0; i < count && !with && !none; i++) {
+            if (!is_layer(&w->st->t[i], layers[k], name)) continue;
+            VT_TRY(add_zeros(w, name, w->st->t[i].shape[0]));
+            added++;
+        }
+        char text[80];
+        snprintf(text, sizeof text, "not in the file: zeros in %d layer%s", added, added > 1 ? "s" : "");
+        snprintf(name, sizeof name, "%s.bias", layers[k]);
+        if (added) VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_VALUE, name, text, w->e));
+        if (added && k < 3) append_assumption(w, "no bias: a plain product");
+    }
+    return VT_OK;
+}
+
+vt_status vt_head_settle(vt_tensors *st, vt_names_row *rows, int n, char *supposed, vt_err *e) {
+    bool swin = vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") != NULL;
+    work w = {.st = st, .rows = rows, .n_rows = n, .root = swin ? "head.fc" : "head", .supposed = supposed, .e = e};
+    *supposed = 0;
+    VT_TRY(settle_head(&w));
+    VT_TRY(settle_biases(&w));
+    VT_TRY(settle_temperature(&w));
+    return settle_one_output(&w);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What timm and Hugging Face write beside a checkpoint, config.json and preprocessor_config.json, and what timm's
+ * train.py writes into one: its arguments. */
+#pragma once
+
+#include <jansson.h>
+#include "models/config.h"
+
+typedef struct vt_hub {
+    json_t *config, *pre, *args; /* objects, or NULL */
+    char args_from[72];          /* "timm's training arguments in last.pth.tar" */
+    char config_path[512], pre_path[512];
+} vt_hub;
+
+/* Both files of the folder in which the weights are, and the arguments in them (vt_tensors_args): what is not there is
+ * left NULL. */
+vt_status vt_hub_open(vt_hub *h, const char *weights, const char *args, vt_err *e);
+vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *path, vt_err *e);
+void vt_hub_close(vt_hub *h);
+
+/* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub);
+ * else of the arguments: model_kwargs.<key>, or <key>. *from names which. */
+const json_t *vt_hub_get(const vt_hub *h, const char *key, const char **from);
+const json_t *vt_hub_args(const vt_hub *h, const char *key); /* of the arguments alone */
+bool vt_hub_triple(const json_t *v, double out[3]);          /* three numbers in an array */
+/* A value in the words of a form (models/forms); NULL: none that it understands. */
+const char *vt_hub_word(const json_t *v, char *buf, size_t size);
+/* timm's name of the architecture, without tag ("vit_tiny_patch16_224"), into out, and who says it; false: none. */
+bool vt_hub_architecture(const vt_hub *h, char *out, size_t size, const char **from);
+/* Mean, or std, of pixels in [0,1], and which file said so; false: none does. Hugging Face's rescale_factor is in them.
+ */
+bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from);
+/* Resize and crop as data/transform reads them ("short:248,bicubic,crop:224"); false: nothing, or nothing of that form.
+ */
+bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from);
+/* Side of the input in pixels; 0: not said. */
+int vt_hub_image(const vt_hub *h, const char **from);
+/* What is said that no table here understands (hub_keys.c), "block_x, rotary": who says it describes no network as a
+ * whole. Empty: nothing. */
+void vt_hub_unread(const vt_hub *h, char *buf, size_t size);
+/* Does it name a class of transformers that classifies images? */
+bool vt_hub_classifies(const vt_hub *h);
+/* A sentence if a key's value, or the architecture by its name, is of a network that is not computed. */
+vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e);
+/* The activation that an architecture of timm has by its name, or NULL. */
+const char *vt_hub_act(const char *name);
+/* The names of the outputs, one a line and a tab between two names of one: `own`, or config.json's id2label, or timm's
+ * label_names and label_descriptions; malloc'ed, NULL where none are said ("LABEL_3" is none). */
+vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **out, vt_err *e);
+/* A sentence if config.json, or the arguments, contradict what the tensors say (`weights` names them). */
+vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights, vt_err *e);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+#include "checkpoint/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/files.h"
+#include "base/opt.h"
+#include "tensors/tensors.h"
+#include "checkpoint/head.h"
+#include "checkpoint/unsupported.h"
+#include "checkpoint/reparam.h"
+#include "checkpoint/wrapped.h"
+#include "models/detect.h"
+
+#define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
+#include "names.inc"
+#undef VT_PLUGIN
+
+static const vt_names_def *const defs[] = {
+#define VT_PLUGIN(x) &vt_names_def_##x,
+#include "names.inc"
+#undef VT_PLUGIN
+};
+
+static const vt_names_map maps[] = {
+#include "maps.inc"
+};
+enum { DEFS = sizeof defs / sizeof *defs, MAPS = sizeof maps / sizeof *maps, MAX_FILE = 1 << 20 };
+
+const vt_names_def *const *vt_names_defs(int *n) {
+    *n = DEFS;
+    return defs;
+}
+const vt_names_map *vt_names_maps(int *n) {
+    *n = MAPS;
+    return maps;
+}
+
+void vt_names_close(vt_names *n) {
+    vt_rename_free(n->map);
+    n->map = NULL;
+}
+
+/* What a map that was asked for sets, among the metadata: detection looks there (no_embed_class). */
+static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) {
+    for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
+        const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
+        if (vt_tensors_meta(st, key)) continue;
+        const char *k = vt_tensors_text(st, e, "%s", key), *v = vt_tensors_text(st, e, "%s", value);
+        if (!k || !v) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
+        VT_TRY(vt_tensors_add_meta(st, k, v, e));
+    }
+    return VT_OK;
+}
+
+/* The map of a text, with a line for a classifier that stands beside what the text is about. */
+static vt_status parse(const vt_names *n, vt_rename **map, const char *text, size_t size, const char *who, vt_err *e) {
+    char *all = malloc(size + 160);
+    if (!all) return vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
+    int at = n->beside ? snprintf(all, 160, "maybe %s* -> head.*\n", n->beside) : 0;
+    memcpy(all + at, text, size);
+    vt_status s = vt_rename_parse(map, all, size + (size_t)at, who, e);
+    free(all);
+    for (int i = 0; s == VT_OK && n->beside && i < (*map)->count; i++) {
+        vt_rename_rule *r = &(*map)->rules[i];
+        r->maybe = r->maybe || (r->to == 1 && !strncmp(r->ours[0], "head.", 5));
+    }
+    return s;
+}
+
+/* Swin's table of which row of the bias belongs to two places of a window: by their distance, rows first. */
+static bool is_usual_index(const vt_tensors *st, const vt_tensor *t) {
+    int64_t side = 1, *all = calloc(t->numel + 1, sizeof *all);
+    while ((size_t)(side * side * side * side) < t->numel) side++;
+    const int64_t n = side * side, wide = 2 * side - 1;
+    bool usual = all && (size_t)(n * n) == t->numel && vt_tensor_i64(st, t, all, t->numel, NULL) == VT_OK;
+    for (int64_t i = 0; usual && i < n * n; i++) {
+        const int64_t a = i / n, b = i % n;
+        usual = all[i] == (a / side - b / side + side - 1) * wide + a % side - b % side + side - 1;
+    }
+    free(all);
+    return usual;
+}
+
+/* What a map leaves out because it follows from the window must do so. */
+static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err *e) {
+    static const char end[] = ".relative_position_index";
+    for (int i = 0; i < n->n_rows; i++) {
+        const vt_tensor *t = &n->rows[i].was;
+        const size_t len = strlen(t->name);
+        if (n->rows[i].became || len < sizeof end || strcmp(t->name + len + 1 - sizeof end, end)) continue;
+        if (t->dtype == VT_I64 && !is_usual_index(st, t))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: tensor %s holds other relative positions than Swin's own, which vitrine does not "
+                           "compute; " VT_WAY,
+                           vt_tensors_path(st), n->rows[i].origin);
+    }
+    return VT_OK;
+}
+
+static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
+                           vt_err *e) {
+    if (!n->map) VT_TRY(parse(n, &n->map, text, size, who, e));
+    const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
+    n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
+    VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
+    VT_TRY(check_left_out(n, st, e));
+    VT_TRY(vt_head_settle(st, n->rows, n->n_rows, n->supposed, e));
+    if (n->beside && !*n->supposed) snprintf(n->supposed, sizeof n->supposed, "no activation before it");
+    return add_map_metadata(n, st, e);
+}
+
+/* Not counting what begins so. */
+static bool has_head(const vt_names_def *d, const vt_tensors *st, const char *beside) {
+    vt_binding b;
+    for (int i = 0; i < vt_tensors_count(st); i++) {
+        const char *name = vt_tensors_at(st, i)->name;
+        if (vt_pattern_match(d->head, name, &b) && !(beside && !strncmp(name, beside, strlen(beside)))) return true;
+    }
+    return false;
+}
+
+static vt_status no_head(const vt_tensors *st, vt_err *e) {
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: is a base model without classifier: save the state_dict of the whole model, or fine-tune it "
+                   "with a classifier first",
+                   vt_tensors_path(st));
+}
+
+static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_err *e) {
+    char who[80];
+    snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
+    snprintf(who, sizeof who, "the names of %s", d->name);
+    n->def = d;
+    if (d->check) VT_TRY(d->check(st, e));
+    if (!n->beside && !has_head(d, st, NULL)) return no_head(st, e);
+    if (n->beside && has_head(d, st, n->beside))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has a classifier of its own and %s* behind it, an MLP of 2 layers: vitrine computes a "
+                       "classifier "
+                       "of one matrix; " VT_WAY,
+                       vt_tensors_path(st), n->beside);
+    bool pooler = vt_detect_any(st, "", "pooler.dense.weight");
+    if (n->beside && (d->own_class || pooler))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: what the classifier %s* reads of this network (%s), no name tells%s: `vitrine map FILE > "
+                       "my.map` writes a map to fill in, for @names MAP",
+                       vt_tensors_path(st), n->beside, d->name,
+                       pooler ? ", its pooler or not (add_pooling_layer=False leaves that out)" : "");
+    const char *text = d->map(st);
+    return apply_map(n, st, text, strlen(text), who, false, e);
+}
+
+vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e) {
+    for (int s = 0; s < c->stages; s++) {
+        int side = c->image / c->patch >> s;
+        if (side % c->window)
+            return vt_fail(e, VT_E_SHAPE,
+                           "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
+                           "it "
+                           "shifts windows, vitrine (as timm) afterwards; " VT_WAY,
+                           path, s, side, side, c->window);
+    }
+    return VT_OK;
+}
+
+/* ---- by wish ---- */
+
+static vt_status no_such_file(const char *path, int err, vt_err *e) {
+    const char *known[DEFS + MAPS];
+    for (int i = 0; i < DEFS; i++) known[i] = defs[i]->name;
+    for (int i = 0; i < MAPS; i++) known[DEFS + i] = maps[i].name;
+    const char *near = vt_nearest(path, known, DEFS + MAPS);
+    return vt_fail(e, VT_E_USAGE, "@names is '%.200s', which is neither a file (%s) nor a known scheme%s%s%s", path,
+                   strerror(err), near ? "; did you mean '" : "", near ? near : " (vitrine list formats shows them)",
+                   near ? "'?" : "");
+}
+
+static vt_status use_file(vt_names *n, vt_tensors *st, const char *path, vt_err *e) {
+    char *text;
+    size_t size;
+    if (access(path, F_OK) != 0) return no_such_file(path, errno, e);
+    VT_TRY(vt_file_read(path, MAX_FILE, &text, &size, e));
+    const char *slash = strrchr(path, '/');
+    snprintf(n->scheme, sizeof n->scheme, "map %.70s", slash ? slash + 1 : path);
+    vt_status s = apply_map(n, st, text, size, path, true, e);
+    free(text);
+    return s;
+}
+
+static vt_status use_wish(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
+    n->asked = true;
+    for (int i = 0; i < DEFS; i++)
+        if (!strcmp(defs[i]->name, wish)) return use_def(n, st, defs[i], e);
+    for (int i = 0; i < MAPS; i++) {
+        if (strcmp(maps[i].name, wish)) continue;
+        char who[80];
+        snprintf(who, sizeof who, "map %s", wish);
+        snprintf(n->scheme, sizeof n->scheme, "%s", who);
+        return apply_map(n, st, maps[i].text, strlen(maps[i].text), who, true, e);
+    }
+    return use_file(n, st, wish, e);
+}
+
+/* ---- by content ---- */
+
+/* The shipped map that covers st, one without a `maybe` before those that have some; two alike: refused. */
+static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
+    for (int i = 0; i < MAPS; i++) {
+        char who[80];
+        vt_rename *m;
+        snprintf(who, sizeof who, "map %s", maps[i].name);
+        VT_TRY(parse(n, &m, maps[i].text, strlen(maps[i].text), who, e));
+        bool better = n->map && vt_rename_exact(m) && !vt_rename_exact(n->map);
+        bool worse = n->map && !vt_rename_exact(m) && vt_rename_exact(n->map);
+        if (worse || !vt_rename_covers(m, st)) {
+            vt_rename_free(m);
+        } else if (n->map && !better) {
+            vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with @names",
+                                  vt_tensors_path(st), n->map->who, who);
+            vt_rename_free(m);
+            return s;
+        } else {
+            vt_rename_free(n->map), n->map = m, n->own_map = maps[i].name;
+            snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);
+        }
+    }
+    return VT_OK;
+}
+
+/* A classifier that was saved alone: a matrix, and vectors that belong to it. */
+static bool is_head_alone(const vt_tensors *st) {
+    int matrices = 0, n = vt_tensors_count(st);
+    for (int i = 0; i < n; i++) {
+        const vt_tensor *t = vt_tensors_at(st, i);
+        if (t->ndim > 2 || !strchr(t->name, '.') || strchr(t->name, '.') != strrchr(t->name, '.')) return false;
+        matrices += t->ndim == 2;
+    }
+    return matrices == 1 && n <= 6;
+}
+
+static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
+    char some[300] = "";
+    for (int i = 0; i < vt_tensors_count(st) && i < 3; i++) {
+        size_t at = strlen(some);
+        snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_tensors_at(st, i)->name);
+    }
+    if (is_head_alone(st))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: is a classifier without its network (%s): save the state_dict of the whole "
+                       "model",
+                       vt_tensors_path(st), some);
+    const char *parts = *vt_tensors_inside(st) ? vt_tensors_inside(st) : vt_tensors_parts(st);
+    return vt_fail(e, VT_E_FORMAT,
+                   "%s: no known naming scheme fits its tensors (%s%s): %s%s%s%sfor a Vision Transformer `vitrine map "
+                   "FILE > my.map` writes a map of them to fill in, for @names MAP; any other network is evaluated "
+                   "where it runs, say in PyTorch, by `vitrine eval @oracle`",
+                   vt_tensors_path(st), *some ? some : "there are none", vt_tensors_count(st) > 3 ? ", ..." : "",
+                   *parts ? vt_argument("part") : "", *parts ? " NAME reads one of its parts (" : "", parts,
+                   *parts ? "); " : "");
+}
+
+vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e) {
+    bool about = s == VT_E_FORMAT || s == VT_E_SHAPE || s == VT_E_USAGE || s == VT_E_RANGE;
+    const char *known_as = about ? vt_unsupported_of(st, n->rows, n->n_rows) : NULL;
+    return known_as ? vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), known_as) : s;
+}
+
+bool vt_names_linear(const vt_names *n) {
+    for (int i = 0; i < n->n_rows; i++)
+        if (n->rows[i].became && !strcmp(n->rows[i].became, "patch_embed.proj.weight")) return n->rows[i].was.ndim == 2;
+    return false;
+}
+
+vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
+    return vt_names_apply_order(n, st, wish, NULL, e);
+}
+
+/* vt_fits: what the names are now, to schemes and maps. */
+static vt_status find_naming_fit(vt_fit *out, const vt_tensors *st, bool beside, void *ctx, vt_err *e) {
+    (void)ctx;
+    vt_names n = {.beside = beside ? "beside." : NULL};
+    *out = VT_FIT_NONE;
+    vt_status s = find_map(&n, st, e);
+    if (n.map) *out = VT_FIT_WHOLE;
+    vt_names_close(&n);
+    if (s == VT_E_MEMORY) return s;
+    for (int i = 0; i < DEFS && *out == VT_FIT_NONE; i++)
+        if (defs[i]->recognises(st)) {
+            bool good =
+                (!defs[i]->check || defs[i]->check(st, NULL) == VT_OK) && (beside || has_head(defs[i], st, NULL));
+            *out = good ? VT_FIT_WHOLE : VT_FIT_BASE;
+        }
+    return VT_OK;
+}
+
+static bool is_def(const char *wish) {
+    for (int i = 0; i < DEFS; i++)
+        if (!strcmp(defs[i]->name, wish)) return true;
+    return false;
+}
+
+static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
+    VT_TRY(vt_unwrap_words(st, e));
+    VT_TRY(vt_fold_parts(st, e));
+    bool by_map = wish && !is_def(wish); /* it may say anything of what stands beside a prefix */
+    vt_status s = vt_unwrap_prefix(st, &n->beside, find_naming_fit, NULL, by_map ? NULL : e);
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
+    if (by_map) n->beside = NULL;
+    if (s != VT_OK && !by_map) return s;
+    if (wish) return use_wish(n, st, wish, e);
+    VT_TRY(find_map(n, st, e));
+    if (n->map) return apply_map(n, st, NULL, 0, NULL, false, e);
+    for (int i = 0; i < DEFS; i++)
+        if (defs[i]->recognises(st)) return use_def(n, st, defs[i], e);
+    return fail_unknown_naming(st, e);
+}
+
+vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
+    *n = (vt_names){.order = order};
+    vt_status s = rename_to_canonical(n, st, wish, e);
+    return s == VT_OK || wish ? s : vt_names_blame(n, st, s, e);
+}

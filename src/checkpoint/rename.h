@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps: how a state dict's names become timm's, the canonical ones. A text of lines:
+ *
+ *     theirs -> timm                  rename (patterns: checkpoint/pattern.h)
+ *     q.* + k.* + v.* -> qkv.*        rows of several tensors, one after another
+ *     q_bias + 0 + v_bias -> qkv.bias the same, with as many rows of zeros as the first has
+ *     qkv.* -> q.* + k.* + v.*        equal parts of the rows of one
+ *     maybe theirs -> timm            a line that need not fit any tensor
+ *     drop pooler.*  why              left out
+ *     set heads 4                     what tensors cannot tell: see `keys` in rename.c
+ *     is patch_order hwc              the same, where the names themselves prove it: their class has no other
+ *     # comment
+ *
+ * A word ? is a blank that vitrine map left (checkpoint/map_template.h), and is refused. The first line that
+ * fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no
+ * line.
+ */
+#pragma once
+
+#include "tensors/weights.h"
+#include "checkpoint/pattern.h"
+
+enum { VT_RENAME_PARTS = 8 };
+
+typedef struct vt_rename_rule {
+    int line;     /* 0: of the standing ones */
+    int from, to; /* how many names; to 0: drop. One of both is 1 at least. */
+    const char *theirs[VT_RENAME_PARTS], *ours[VT_RENAME_PARTS];
+    const char *why; /* of a drop */
+    bool maybe;      /* no tensor need fit */
+} vt_rename_rule;
+
+typedef struct vt_rename {
+    char *who, *text; /* "map my.map"; the lines, cut into words */
+    vt_rename_rule *rules;
+    int count;
+    const char **pairs; /* of the set and is lines: key, value, ... */
+    bool *proven;       /* [n_pairs] it was an is line */
+    int n_pairs;
+    const char *patch_order; /* of a Linear patch embedding, where somebody told before the set lines; or NULL */
+} vt_rename;
+
+/* What became of one tensor of the file. */
+typedef struct vt_names_row {
+    vt_tensor was;
+    const char *origin; /* its name in the file; was.name is without common prefixes */
+    const char *became; /* canonical name, with what part of it; NULL: left out */
+    const char *why;    /* it was left out, or NULL */
+} vt_names_row;
+
+/* `who` names the map in errors. */
+vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e);
+void vt_rename_free(vt_rename *m); /* accepts NULL */
+/* The value of a set or is line, or NULL; was it an is? */
+const char *vt_rename_value(const vt_rename *m, const char *key);
+bool vt_rename_proven(const vt_rename *m, const char *key);
+bool vt_rename_proves(const vt_rename *m); /* has it an is line? */
+/* Is this part of a sum the 0? */
+bool vt_rename_zero(const vt_rename_rule *r, int part);
+
+/* Do its lines fit every tensor, and has every line a tensor that wants one? */
+bool vt_rename_covers(const vt_rename *m, const vt_tensors *st);
+bool vt_rename_exact(const vt_rename *m); /* no line is a maybe */
+/* Rewrites the names, shapes and order of st; rows [number of tensors before], in memory of st, says what became of
+ * each (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
+vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt_names_row **rows, int *n_rows,
+                          vt_err *e);
+/* What the file calls a canonical tensor ("a + b + c"), or false: no line makes it, or the name stays. */
+bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size_t size);

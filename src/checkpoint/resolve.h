@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* What tensors cannot tell (heads, norm order, activation, LayerNorm eps, attention scale, mean, std), from where
+ * people write it down: options, a map, safetensors metadata, config.json beside the file; and what is supposed where
+ * nobody did: a shipped map's word, a preset of the same shape, defaults. */
+#pragma once
+
+#include "checkpoint/doubt.h"
+
+/* c and told->source hold what the tensors told; fills the rest. What nobody tells is set to the likeliest value and
+ * marked in told->doubt; contradictions and values out of range fail. */
+vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
+                            const vt_overrides *o, vt_err *e);

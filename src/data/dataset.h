@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Labelled images on disk, read one at a time (never the whole set in memory), in the official order. A source is one
+ * file dataset_*.c with one vt_dataset_def; the Makefile collects them. Reading is thread-safe. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/status.h"
+#include "data/transform.h"
+
+typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN, VT_SPLIT_VAL } vt_split;
+const char *vt_split_name(vt_split s); /* "test", "train", "val" */
+
+/* One file of a folder of corrupted test images (CIFAR-10-C: Hendrycks and Dietterich 2019), NAME.npy, and one fifth of
+ * it: the severities stand one after another; of ImageNet-C the class folders in NAME/SEVERITY. */
+enum { VT_SEVERITIES = 5, VT_CORRUPTION_ROOM = 64 };
+typedef struct vt_corruption {
+    char name[VT_CORRUPTION_ROOM]; /* empty: none */
+    int severity;                  /* 1 to VT_SEVERITIES */
+} vt_corruption;
+
+typedef struct vt_dataset vt_dataset;
+
+typedef struct vt_dataset_def {
+    const char *name;    /* "cifar" */
+    const char *summary; /* one sentence for `vitrine list formats` */
+    /* Does `path` look like this format (names only; no content is judged here)? */
+    bool (*probe)(const char *path);
+    bool corruptions; /* may d->corruption have a name? */
+    size_t state;     /* bytes of d->state, which is zeroed before `open` and freed after `close` */
+    /* Fills d->count, d->classes, d->hash; what is cheap to check of every record (file sizes, labels) is checked here,
+     * so that a bad set is refused before a long run starts. */
+    vt_status (*open)(vt_dataset *d, vt_err *e);
+    /* Image i in [0, count): pixels into *im (allocated), label in [0, classes). */
+    vt_status (*read)(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
+    /* Where image i lies below the split, "n01440764/x.JPEG"; NULL for sources without files of their own. */
+    const char *(*file)(const vt_dataset *d, int64_t i);
+    int (*class_of)(const vt_dataset *d, int64_t i); /* its class, without reading it; NULL: it has to be read */
+    void (*expect)(vt_dataset *d, vt_shape want);    /* vt_dataset_expect; NULL: there is one layout */
+    void (*close)(vt_dataset *d);                    /* also after a failed open */
+} vt_dataset_def;
+
+struct vt_dataset {
+    const vt_dataset_def *def;
+    char *path; /* as given */
+    vt_split split;
+    vt_corruption corruption;
+    int64_t count;
+    int classes;              /* number of classes the source declares (10, 100, or folders) */
+    bool classes_open;        /* it declares none: classes is one more than the largest label, a model may have more */
+    const char *const *names; /* [classes], or NULL: the source does not name them */
+    const char *asked;        /* --class-order as given, the caller's; NULL: nothing was asked for */
+    int *order;               /* [classes] by `asked`: the output that is meant by each class; NULL: as they stand */
+    int order_lines;          /* classes that its file names */
+    char extra[60];           /* the first of them that has no folder, or "" */
+    char *inside;             /* a folder whose folders may be the classes (data/folders.h), or NULL */
+    int inside_classes;       /* how many it has */
+    char *train;              /* the class folders of the train split beside this one, one a line, or NULL */
+    char said[400];           /* sentences on what was left out or passed over; "" */
+    bool floats;              /* images are the floats of the file, not bytes */
+    bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
+    /* Of the caller. transform: done to every image of vt_dataset_read_as. labels: the model's own names of its
+     * outputs, one a line, with a tab between two names of one; NULL: it has none. */
+    vt_transform transform;
+    const char *labels;
+    /* By vt_dataset_fit_head. head [classes]: the model's output that stands for each class (NULL: class k is output
+     * k); how: how that was found, where it has to be said; ordered: by names. */
+    int *head;
+    char how[200];
+    bool ordered;
+    bool restricted; /* with head: labels stay 0 to classes-1, and only the outputs in head are looked at */
+    /* SHA-256 of the split. CIFAR: the records in order, as the binary version has them. Folders: the class names, each
+     * with '/' and a zero byte; then for every image its path below the split, a zero byte, its size (8 bytes,
+     * little-endian) and its bytes. NumPy, idx: the file contents, images first; of a corruption's severity, the labels
+     * as bytes with their images, as CIFAR-10's records. */
+    char hash[65];
+    void *state;
+};
+
+const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
+
+/* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. A folder that holds one
+ * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
+vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
+/* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: none is
+ * asked for; data/classes.h), whose text the caller keeps. */
+vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
+                                const char *class_order, vt_err *e);
+vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
+/* Where the layout of the source's arrays is open (channels first or last), the one that gives images of this shape, if
+ * one does. Before anything else of it is read. */
+void vt_dataset_expect(vt_dataset *d, vt_shape want);
+/* The same for a model's input: transformed; VT_E_SHAPE unless it has this shape then. */
+vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e);
+const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
+void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
+
+/* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
+int vt_dataset_inside(const char *path, char *list, size_t size);
+
+/* Fits the labels to a model of `outputs` classes: by d->order; else by names, if every class folder is called as one
+ * output is (d->labels); else by ImageNet's wnids, if they name the folders and there are 1000 outputs; else class k is
+ * output k, if there are as many; else by the class folders of the train split, if these are as many. A source that
+ * declares no classes has the model's, if no label is beyond them. If classes are fewer than outputs, the arg-max is
+ * taken over all outputs; with `restricted` labels stay and d->head says which outputs are compared. Anything else is
+ * VT_E_SHAPE, and VT_E_USAGE if the order is not certain. */
+vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
+
+#define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"

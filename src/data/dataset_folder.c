@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* PNG and JPEG pictures, one sub-folder for each class, in the order of torchvision's ImageFolder: classes by name, in
+ * a class folder by folder (walked recursively), then by file name, all by byte value. A class folder without
+ * pictures keeps its number, or every later label would shift; names that begin with a dot are skipped. Tiny
+ * ImageNet's val/ has its pictures in images/ and the classes in a file: they are read as if they lay in folders. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "data/classes.h"
+#include "data/folders.h"
+
+#define MAX_DEPTH 16 /* below a class folder; ends a circle of links */
+#define EXPECTED "expected is a folder with one sub-folder of .png, .jpg or .jpeg files for each class"
+
+typedef struct entry {
+    char *path; /* class/.../name.png */
+    size_t dir; /* length of its folder part */
+    int label;
+} entry;
+
+/* Endings of pictures that are not read. */
+static const char *const endings[] = {"webp", "heic", "heif", "avif", "bmp", "tif", "tiff", "gif", "jp2", "jfif",
+                                      "jpe",  "ppm",  "pgm",  "pbm",  "pnm", "tga", "jxl",  "dng", "dcm", "psd"};
+enum { ENDINGS = sizeof endings / sizeof *endings };
+
+typedef struct folder {
+    char root[VT_PATH_MAX]; /* the folder that holds the class folders */
+    vt_folders classes;
+    bool annotated; /* the pictures lie in images/, the first part of their paths is the class alone */
+    entry *e;
+    size_t n, left[ENDINGS]; /* left: files of each of the endings */
+} folder;
+
+/* The next entry that is not hidden, links followed; NULL at the end (errno 0) or on a read error. */
+static const char *read_next_entry(DIR *dir, bool *is_folder) {
+    struct stat s;
+    for (struct dirent *d; errno = 0, (d = readdir(dir));) {
+        if (d->d_name[0] == '.' || fstatat(dirfd(dir), d->d_name, &s, 0)) continue;
+        *is_folder = S_ISDIR(s.st_mode);
+        if (*is_folder || S_ISREG(s.st_mode)) return d->d_name;
+    }
+    return NULL;
+}
+
+static bool folder_probe(const char *path) {
+    if (!vt_is_folder(path)) return vt_is_picture(path);
+    DIR *dir = opendir(path); /* errno says it where there is no memory to look */
+    bool sub, found = false;
+    for (const char *name; dir && !found && (name = read_next_entry(dir, &sub));) found = sub || vt_is_picture(name);
+    if (dir) closedir(dir);
+    return found;
+}
+
+static vt_status no_memory(const folder *f, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", f->root);
+}
+
+static vt_status add_file(folder *f, const char *dir, const char *name, int label, vt_err *e) {
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
+    if (!vt_is_picture(name)) return VT_OK;
+    if (!vt_grow(&f->e, f->n, sizeof *f->e) || asprintf(&f->e[f->n].path, "%s/%s", dir, name) < 0)
+        return no_memory(f, e);
+    f->e[f->n].dir = strlen(dir), f->e[f->n++].label = label;
+    return VT_OK;
+}
+
+/* All pictures of root/`rel`, in no order yet. */
+static vt_status collect_pictures(folder *f, const char *rel, int label, int depth, vt_err *e) {
+    char path[VT_PATH_MAX], below[VT_PATH_MAX];
+    VT_TRY(vt_path_in(path, f->root, rel, e));
+    DIR *dir = depth <= MAX_DEPTH ? opendir(path) : NULL;
+    if (!dir)
+        return vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path,
+                       depth <= MAX_DEPTH ? strerror(errno) : "more than 16 folders deep in its class");
+    vt_status r = VT_OK;
+    bool sub;
+    for (const char *name; r == VT_OK && (name = read_next_entry(dir, &sub));) {
+        r = sub ? vt_path_in(below, rel, name, e) : add_file(f, rel, name, label, e);
+        if (sub && r == VT_OK) r = collect_pictures(f, below, label, depth + 1, e);
+    }
+    if (r == VT_OK && errno) r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
+    closedir(dir);
+    return r;
+}
+
+/* ImageFolder sorts whole folder paths, then the names in each: "a-b/x" stands before "a/c/x". */
+static int by_place(const void *pa, const void *pb) {
+    const entry *a = pa, *b = pb;
+    if (a->label != b->label) return a->label < b->label ? -1 : 1;
+    int c = memcmp(a->path, b->path, a->dir < b->dir ? a->dir : b->dir);
+    if (c) return c;
+    if (a->dir != b->dir) return a->dir < b->dir ? -1 : 1;
+    return strcmp(a->path + a->dir, b->path + b->dir);
+}
+
+/* ---- Tiny ImageNet's val ---- */
+
+enum { ANNOTATIONS_MOST = 1 << 26 }; /* bytes of the file of classes */
+
+typedef struct line {
+    char *name, *class;
+} line;
+
+static int by_class(const void *a, const void *b) { return strcmp(((const line *)a)->class, ((const line *)b)->class); }
+
+/* The lines "NAME<tab>CLASS<tab>...", of which *lines point into *text. */
+static vt_status read_lines(const char *path, char **text, line **lines, size_t *n, vt_err *e) {
+    size_t room = 1, at = 0;
+    *lines = NULL, *n = 0;
+    VT_TRY(vt_file_text(path, ANNOTATIONS_MOST, text, e));
+    for (const char *c = *text; *c; c++) room += *c == '\n';
+    if (!(*lines = calloc(room, sizeof **lines))) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its lines", path);
+    for (char *l, *rest = *text; (l = strsep(&rest, "\n"));) {
+        at++;
+        if (!*l || !strcmp(l, "\r")) continue;
+        char *name = strsep(&l, "\t"), *class = strsep(&l, "\t\r");
+        if (!class || !*class || !*name || strchr(name, '/') || strchr(class, '/') || *class == '.')
+            return vt_fail(e, VT_E_FORMAT, "%s: line %zu is not NAME, a tab, CLASS", path, at);
+        (*lines)[(*n)++] = (line){name, class};
+    }
+    return *n ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: has no lines", path);
+}
+
+/* The classes of the lines, which are sorted by them, and of each line its picture, if it is there. */
+static vt_status add_lines(folder *f, const line *lines, size_t n, vt_err *e) {
+    char dir[VT_PATH_MAX], path[VT_PATH_MAX + 300];
+    vt_status s = VT_OK;
+    for (size_t i = 0; s == VT_OK && i < n; i++) {
+        if (!i || strcmp(lines[i].class, lines[i - 1].class) != 0)
+            VT_TRY(vt_folders_add(&f->classes, lines[i].class, f->root, e));
+        snprintf(dir, sizeof dir, "%.200s/images", lines[i].class);
+        snprintf(path, sizeof path, "%s/images/%.250s", f->root, lines[i].name);
+        if (access(path, F_OK) == 0) s = add_file(f, dir, lines[i].name, f->classes.n - 1, e);
+    }
+    return s;
+}
+
+/* Every picture of images/ has a class. */
+static vt_status check_lines(const folder *f, const char *path, vt_err *e) {
+    char images[VT_PATH_MAX];
+    vt_folders all;
+    VT_TRY(vt_path_in(images, f->root, "images", e));
+    vt_status s = vt_folders_list(&all, images, e);
+    size_t pictures = all.pictures;
+    vt_folders_free(&all);
+    if (s != VT_OK || pictures == f->n) return s;
+    return vt_fail(e, VT_E_FORMAT, "%s: names the classes of %zu pictures, but %s holds %zu", path, f->n, images,
+                   pictures);
+}
+
+static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
+    char *text = NULL;
+    line *lines = NULL;
+    size_t n;
+    f->annotated = true;
+    vt_status s = read_lines(path, &text, &lines, &n, e);
+    if (s == VT_OK) qsort(lines, n, sizeof *lines, by_class);
+    if (s == VT_OK) s = add_lines(f, lines, n, e);
+    free(lines), free(text);
+    return s == VT_OK ? check_lines(f, path, e) : s;
+}
+
+/* ---- opening ---- */
+
+/* ".webp 2, .bmp 1", the files that are not read; returns whether there are any. */
+static bool list_left(const folder *f, char *out, size_t size) {
+    *out = 0;
+    for (int i = 0; i < ENDINGS; i++)
+        if (f->left[i]) vt_text_item(out, size, ", ", ".%s %zu", endings[i], f->left[i]);
+    return *out;
+}
+
+static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
+    char list[200];
+    if (vt_dataset_inside(f->root, list, sizeof list))
+        return vt_fail(e, VT_E_FORMAT, "%s: holds no pictures, but what looks like data sets (%s): name one", f->root,
+                       list);
+    if (!f->classes.n)
+        return vt_fail(e, VT_E_FORMAT, "%s: holds no class folder; " EXPECTED "%s", f->root,
+                       strcmp(path, f->root) ? " (if this is a class: " VT_OPTION
+                                               "class-order FILE, one class a line, says so)"
+                                             : "");
+    bool left = list_left(f, list, sizeof list);
+    return vt_fail(e, VT_E_FORMAT, "%s: its %d class folders hold no .png, .jpg or .jpeg file%s%s%s", f->root,
+                   f->classes.n, left ? ", but " : "", list,
+                   left ? ": convert them to PNG (mogrify -format png FILES)" : "");
+}
+
+/* Adds one file to the split's hash. What is wrong with it and can be seen without decoding (another format, a JPEG
+ * that ends too early) is refused here, before a long run. */
+static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool *jpeg, vt_err *e) {
+    uint8_t *bytes;
+    size_t n;
+    VT_TRY(vt_image_load(path, &bytes, &n, e));
+    uint64_t size = n;
+    vt_sha_update(sha, rel, strlen(rel) + 1);
+    vt_sha_update(sha, &size, sizeof size);
+    vt_sha_update(sha, bytes, n);
+    *jpeg = *jpeg || vt_is_jpeg(bytes, n);
+    vt_status r = vt_image_inspect(bytes, n, path, e);
+    free(bytes);
+    return r;
+}
+
+/* Where picture i lies. */
+static vt_status picture_path(char out[VT_PATH_MAX], const folder *f, size_t i, vt_err *e) {
+    return vt_path_in(out, f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0), e);
+}
+
+static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
+    char path[VT_PATH_MAX];
+    vt_sha *sha = vt_sha_new();
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", f->root);
+    for (int i = 0; i < f->classes.n; i++) {
+        vt_sha_update(sha, f->classes.name[i], strlen(f->classes.name[i]));
+        vt_sha_update(sha, "/", 2);
+    }
+    vt_status r = VT_OK;
+    for (size_t i = 0; r == VT_OK && i < f->n; i++) {
+        r = picture_path(path, f, i, e);
+        if (r == VT_OK) r = hash_file(sha, path, f->e[i].path, jpeg, e);
+    }
+    vt_sha_end(sha, hex);
+    return r;
+}
+
+static vt_status list_all(folder *f, vt_dataset *d, vt_err *e) {
+    char path[VT_PATH_MAX];
+    if (vt_path(path, f->root, VT_ANNOTATIONS) && access(path, F_OK) == 0) return read_annotations(f, path, e);
+    VT_TRY(vt_folders_list(&f->classes, f->root, e));
+    if (vt_folders_bare(&f->classes))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has no class folders, but %s alone, and no " VT_ANNOTATIONS " with their classes", f->root,
+                       f->classes.name[0]);
+    VT_TRY(vt_layout_inside(d, f->root, e));
+    for (int i = 0; i < f->classes.n; i++) VT_TRY(collect_pictures(f, f->classes.name[i], i, 1, e));
+    return VT_OK;
+}
+
+/* Before the entries are sorted they stand class by class. */
+static void say_all(vt_dataset *d, const folder *f) {
+    char left[200];
+    int empty = 0, first = 0;
+    size_t at = 0;
+    for (int k = 0; k < f->classes.n; k++) {
+        size_t from = at;
+        while (at < f->n && f->e[at].label == k) at++;
+        if (at > from) continue;
+        if (!empty++) first = k;
+    }
+    if (empty)
+        vt_text_item(d->said, sizeof d->said, "; ",
+                     "%d class folder%s no pictures (%.60s), and %s a class all the same", empty,
+                     empty == 1 ? " holds" : "s hold", f->classes.name[first], empty == 1 ? "is" : "each is");
+    if (f->classes.pictures)
+        vt_text_item(d->said, sizeof d->said, "; ",
+                     "%zu picture%s beside the class folders %s no class and %s left out", f->classes.pictures,
+                     f->classes.pictures == 1 ? "" : "s", f->classes.pictures == 1 ? "has" : "have",
+                     f->classes.pictures == 1 ? "was" : "were");
+    if (list_left(f, left, sizeof left))
+        vt_text_item(d->said, sizeof d->said, "; ", "pictures of these endings were left out: %s (convert them to PNG)",
+                     left);
+}
+
+static vt_status folder_open(vt_dataset *d, vt_err *e) {
+    folder *f = d->state;
+    if (!vt_is_folder(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
+    VT_TRY(vt_layout_root(f->root, d, e));
+    VT_TRY(list_all(f, d, e));
+    if (!f->n) return refuse_empty(f, d->path, e);
+    say_all(d, f);
+    qsort(f->e, f->n, sizeof *f->e, by_place);
+    d->count = (int64_t)f->n;
+    d->classes = f->classes.n;
+    d->names = (const char *const *)f->classes.name;
+    VT_TRY(vt_class_order(d, e));
+    return hash_all(f, d->hash, &d->jpeg, e);
+}
+
+static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
+    const folder *f = d->state;
+    char path[VT_PATH_MAX];
+    *label = f->e[i].label;
+    VT_TRY(picture_path(path, f, (size_t)i, e));
+    return vt_image_read(path, im, e);
+}
+
+static const char *folder_file(const vt_dataset *d, int64_t i) { return ((const folder *)d->state)->e[i].path; }
+
+static int folder_class(const vt_dataset *d, int64_t i) { return ((const folder *)d->state)->e[i].label; }
+
+static void folder_close(vt_dataset *d) {
+    folder *f = d->state;
+    for (size_t i = 0; i < f->n; i++) free(f->e[i].path);
+    vt_folders_free(&f->classes);
+    free(f->e);
+}
+
+const vt_dataset_def vt_dataset_def_folder = {
+    .name = "folder",
+    .summary = "PNG or JPEG pictures, one sub-folder for each class, under folders for splits (train, test, val and "
+               "the like) or not",
+    .probe = folder_probe,
+    .state = sizeof(folder),
+    .corruptions = true,
+    .open = folder_open,
+    .read = folder_read,
+    .file = folder_file,
+    .class_of = folder_class,
+    .close = folder_close,
+};

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* What pictures of all formats share: limits, files, telling the formats apart. */
+#include "data/image.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/files.h"
+
+/* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
+#define GREY_TOLERANCE 0x1p-23
+#define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
+
+void vt_image_free(vt_image *im) {
+    if (!im) return;
+    free(im->rgb), free(im->f);
+    *im = (vt_image){0};
+}
+
+vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e) {
+    size_t area = vt_shape_plane(im->shape), n = vt_shape_values(im->shape), w = (size_t)im->shape.width;
+    if (!im->f) return VT_OK;
+    uint8_t *rgb = malloc(n);
+    if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its bytes", path);
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)im->f[i], k = nearbyint(v * 255);
+        rgb[i] = (uint8_t)k;
+        if (fabs(v - k / 255) <= GREY_TOLERANCE) continue;
+        free(rgb);
+        return vt_fail(e, VT_E_SHAPE,
+                       "%s has the value %.9g at channel %zu, row %zu, column %zu, %.2g away from %g/255: pictures are "
+                       "resized and cropped as bytes, so floats must have the model's size already",
+                       path, v, i / area, i % area / w, i % w, fabs(v - k / 255), k);
+    }
+    free(im->f);
+    im->f = NULL, im->rgb = rgb;
+    return VT_OK;
+}
+
+vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e) {
+    if (w < 1 || h < 1 || w > VT_IMAGE_MAX_SIDE || h > VT_IMAGE_MAX_SIDE)
+        return vt_fail(e, VT_E_RANGE, "%s: a picture of %lld x %lld, sides must be from 1 to %d", path, (long long)w,
+                       (long long)h, VT_IMAGE_MAX_SIDE);
+    if (w * h > VT_IMAGE_MAX_PIXELS)
+        return vt_fail(e, VT_E_RANGE, "%s: a picture of %lld x %lld has %lld pixels, the limit is %d", path,
+                       (long long)w, (long long)h, (long long)(w * h), VT_IMAGE_MAX_PIXELS);
+    return VT_OK;
+}
+
+vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e) {
+    *im = (vt_image){.shape = {3, s.height, s.width}};
+    if (!vt_picture_is(s))
+        return vt_fail(e, VT_E_USAGE, "%s: an image of %d channels has no picture, which takes 3 of them, or 1 in grey",
+                       path, s.channels);
+    im->rgb = malloc(vt_shape_values(im->shape));
+    return im->rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for a picture", path);
+}
+
+void vt_picture_spread(vt_image *im, vt_shape s) {
+    size_t plane = vt_shape_plane(s);
+    for (size_t c = (size_t)s.channels; c < 3; c++) memcpy(im->rgb + c * plane, im->rgb, plane);
+}
+
+void vt_picture_fill(vt_image *im, const float *x, vt_shape s) {
+    for (size_t i = 0, n = vt_shape_values(s); i < n; i++) im->rgb[i] = (uint8_t)lrintf(fminf(fmaxf(x[i], 0), 1) * 255);
+    vt_picture_spread(im, s);
+}
+
+vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {
+    char *text;
+    vt_status r = vt_file_load(path, FILE_MAX, &text, n, e);
+    *bytes = (uint8_t *)text;
+    return r;
+}
+
+static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
+
+/* What a file is that is neither, by its first bytes. */
+static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *path, vt_err *e) {
+    static const struct {
+        const char *bytes, *what;
+        size_t at;
+    } kinds[] = {{"WEBP", "WebP", 8}, {"BM", "BMP", 0},       {"GIF8", "GIF", 0},     {"II*", "TIFF", 0},
+                 {"MM", "TIFF", 0},   {"ftyphei", "HEIC", 4}, {"ftypmif", "HEIC", 4}, {"ftypavif", "AVIF", 4}};
+    if (!n) return vt_fail(e, VT_E_FORMAT, "%s: is empty", path);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t k = strlen(kinds[i].bytes);
+        if (n >= kinds[i].at + k && !memcmp(b + kinds[i].at, kinds[i].bytes, k))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: is not a PNG or JPEG file, but %s: convert it (mogrify -format png FILES)", path,
+                           kinds[i].what);
+    }
+    return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG or JPEG file, it begins with byte %d", path, b[0]);
+}
+
+static vt_status parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
+    *out = (vt_image){0};
+    if (is_png(bytes, n)) return vt_png_parse(bytes, n, path, out, e);
+    if (vt_is_jpeg(bytes, n)) return vt_jpeg_parse(bytes, n, path, out, e);
+    return fail_unknown_format(bytes, n, path, e);
+}
+
+vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    vt_jpeg_outline o;
+    int w, h;
+    if (is_png(bytes, n)) return vt_png_inspect(bytes, n, path, &w, &h, e);
+    if (vt_is_jpeg(bytes, n)) return vt_jpeg_inspect(&o, bytes, n, path, e);
+    return fail_unknown_format(bytes, n, path, e);
+}
+
+vt_status vt_image_read(const char *path, vt_image *out, vt_err *e) {
+    uint8_t *bytes;
+    size_t n;
+    *out = (vt_image){0};
+    VT_TRY(vt_image_load(path, &bytes, &n, e));
+    vt_status r = parse(bytes, n, path, out, e);
+    free(bytes);
+    return r;
+}

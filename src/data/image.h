@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Pictures: RGB, planar CHW (all red rows, then green, then blue), row-major; as bytes, or as the floats of a file that
+ * holds floats, which are kept as they are. An image out of an array may have other channels; it is read, and never
+ * resized, cropped or written. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/shape.h"
+#include "base/status.h"
+
+#define VT_IMAGE_MAX_SIDE 16384 /* larger claims are refused before any memory is taken */
+#define VT_IMAGE_MAX_PIXELS (64 << 20)
+
+typedef struct vt_image {
+    vt_shape shape;
+    uint8_t *rgb; /* [channels,height,width], owned: free(); NULL: floats */
+    float *f;     /* the same in [0,1], owned; NULL: bytes */
+} vt_image;
+
+void vt_image_free(vt_image *im); /* safe twice */
+/* Value i in [0,1]; a byte is float32(u8) / 255, as torchvision's ToTensor has it. */
+static inline float vt_image_at(const vt_image *im, size_t i) { return im->f ? im->f[i] : (float)im->rgb[i] / 255; }
+/* Makes floats bytes, which is what resizes and crops work on. VT_E_SHAPE where a value is no grey level k/255 (up to
+ * float32's rounding): it would have to be rounded, and the picture be another one. */
+vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e);
+/* Sides within the limits above. path: what errors name. */
+vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, vt_err *e);
+
+/* PNG or JPEG, told apart by the first bytes: file names lie (ImageNet has a PNG called .JPEG). */
+vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
+/* What can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
+vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+/* A regular file of at most 1 GiB in memory: *bytes to be freed. */
+vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e);
+
+/* A picture of an image [channels,height,width] of values in [0,1]: of three planes, or of one, in grey; VT_E_USAGE of
+ * any other, naming `path`. spread: copies the first plane to those that s lacks. */
+static inline bool vt_picture_is(vt_shape s) { return s.channels == 3 || s.channels == 1; }
+vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e);
+void vt_picture_fill(vt_image *im, const float *x, vt_shape s);
+void vt_picture_spread(vt_image *im, vt_shape s);
+
+/* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
+ * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey
+ * without alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
+vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
+/* Signature, IHDR and claimed size alone. */
+vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);
+/* 8-bit RGB in memory: *bytes to be freed; path: what errors name. */
+vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e);
+/* The same as a file; all of it or, on failure, nothing (vt_file_replace). */
+vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
+
+/* JPEG, decoded by libjpeg-turbo with Pillow's settings, which gives Pillow's bytes. */
+extern const char vt_jpeg_decoder[], vt_jpeg_version[]; /* "libjpeg-turbo", "2.1.5" */
+/* What the markers say, without decoding. */
+typedef struct vt_jpeg_outline {
+    int width, height;
+    int components; /* 1 grey, 3 colour, 4 CMYK or YCCK */
+} vt_jpeg_outline;
+bool vt_is_jpeg(const uint8_t *bytes, size_t n);
+/* 8 bits a sample; 1, 3 or 4 components; baseline, extended or progressive, Huffman or arithmetic coding; ends with
+ * EOI. A claim of more pixels than n bytes can hold is refused, so memory is bounded by the file's size. */
+vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+/* rgb [3,height,width] of a file whose outline is o. */
+vt_status vt_jpeg_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
+                         vt_err *e);
+vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);

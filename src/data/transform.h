@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* What is done to a picture before the model sees it, by torchvision's rules on Pillow pictures. As text, from a
+ * command line or a configuration: words separated by commas,
+ *     none | short:N | squash:N    leave it, Resize(N) of the shorter side, Resize([N, N]) without keeping the aspect
+ *     bilinear | bicubic | ...     the filter (default bilinear, as torchvision's)
+ *     crop:N                       CenterCrop(N)
+ * for example "short:248,bicubic,crop:224" (timm's ViT), "squash:224,bilinear" (Hugging Face's ViT). */
+#pragma once
+
+#include <stdbool.h>
+#include "data/image.h"
+
+/* Numbered as in Pillow (the numbers stand in Hugging Face's preprocessor_config.json as "resample"). */
+typedef enum vt_filter {
+    VT_FILTER_NEAREST,
+    VT_FILTER_LANCZOS,
+    VT_FILTER_BILINEAR,
+    VT_FILTER_BICUBIC,
+    VT_FILTER_BOX,
+    VT_FILTER_HAMMING,
+    VT_FILTER_COUNT
+} vt_filter;
+extern const char *const vt_filter_names[VT_FILTER_COUNT];
+
+/* Bytes as Pillow's Image.resize makes them, in place; the same size leaves the picture alone. Antialiased: if a side
+ * shrinks, the filter is stretched by the same factor. Two passes, horizontal first, rounded to bytes between them;
+ * none for a side that keeps its length. Pillow releases after 12.1 resize very tall pictures (height above 100 times
+ * the width) vertically first; here the order is always the one of 9.4 (Debian 12) to 12.1. path: what errors name. */
+vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter, const char *path, vt_err *e);
+
+typedef enum vt_fit { VT_FIT_NONE, VT_FIT_SHORT, VT_FIT_SQUASH } vt_fit;
+
+typedef struct vt_transform { /* zeroed: leave the picture as it is */
+    vt_fit fit;
+    int size;
+    vt_filter filter;
+    int crop; /* 0: none */
+} vt_transform;
+
+vt_status vt_transform_parse(vt_transform *t, const char *text, vt_err *e);
+/* The canonical text; returns the length that snprintf would. */
+int vt_transform_text(const vt_transform *t, char *buf, size_t size);
+bool vt_transform_is_none(const vt_transform *t);
+/* timm's evaluation transform: the side floor(size / crop_pct), then the centre; squash: its crop_mode 'squash'. */
+vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool squash);
+
+/* In place; path: what errors name. */
+vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* A batcher: one engine seen as several classifiers, one for each row of its batch. A classifier's call sleeps in its
+ * pool's fiber until all fibers of the pool wait; then what they ask of one kind is one batch of the engine. So an
+ * attack is straight-line code for one image, and the model still sees batches. Gradients and double logits come first,
+ * so that no forward overwrites what a gradient is still wanted of; forwards are asked for when nobody wants anything
+ * else, which keeps the fibers in step. */
+#pragma once
+
+#include "parallel/fibers.h"
+#include "inference/classifier.h"
+
+typedef struct vt_batcher vt_batcher;
+
+/* Takes over what *n holds (also on failure). The fibers of `pool`, which must outlive the batcher, are the engine's
+ * rows: as many as its capacity. pool NULL, and a capacity of 1: calls are answered at once. */
+vt_status vt_batcher_open(vt_batcher **g, vt_engine *n, vt_fiber_pool *pool, vt_err *e);
+void vt_batcher_close(vt_batcher *g); /* accepts NULL */
+/* The classifier of a fiber, to be used inside that fiber alone. Closing it closes what was put around it since, and
+ * leaves the batcher. */
+vt_classifier vt_batcher_classifier(vt_batcher *g, int slot);
+/* An engine of capacity 1 as a classifier, which takes over what *n holds (also on failure). */
+vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e);
+/* For the pool's job: answers what the fibers asleep asked of these. */
+void vt_batchers_serve(vt_batcher *const *g, int n);

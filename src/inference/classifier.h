@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* What an attack needs of a model, and nothing else: logits, and the gradient of a loss, of one image. A session-backed
+ * network is one; a planted linear model in a test is another. Not thread-safe: one classifier a thread. */
+#pragma once
+
+#include <stddef.h>
+#include "base/rand.h"
+#include "inference/engine.h"
+#include "nn/loss.h"
+
+typedef struct vt_classifier {
+    int classes;
+    size_t pixels;       /* floats of one image */
+    int votes;           /* rows of logits64 (vt_engine.votes); 0 and 1: one, in double */
+    bool random, finite; /* as vt_engine's */
+    void *self;
+    /* The three are called by vt_classifier_logits, _logits64 and _backward below. A network in this process cannot
+     * fail; a device or another process can: VT_E_MODEL, with the sentence in *e. */
+    vt_status (*logits)(void *self, const float *x, float *z, bool keep, vt_err *e);
+    vt_status (*logits64)(void *self, const float *x, double *z, vt_err *e);
+    vt_status (*backward)(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e);
+    vt_status (*alone)(void *self, const float *x, float *z, vt_err *e); /* NULL: logits is as good */
+    double mean[3], std[3]; /* of the normalisation inside the model, for each plane of x; std 0: there is none */
+    vt_tokens tokens;
+    /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
+     */
+    void (*begin)(void *self, const vt_rng *rng);
+    void (*close)(void *self);
+} vt_classifier;
+
+#define VT_MUST_LOOK __attribute__((warn_unused_result))
+
+/* z [classes] of x [pixels] in [0,1]; keep: a backward may follow */
+VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c, const float *x, float *z, bool keep,
+                                                          vt_err *e) {
+    return c->logits(c->self, x, z, keep, e);
+}
+/* The same for verdicts: asked in a batch of its own, whatever the pool does meanwhile. */
+VT_MUST_LOOK static inline vt_status vt_classifier_alone(const vt_classifier *c, const float *x, float *z, vt_err *e) {
+    return c->alone ? c->alone(c->self, x, z, e) : c->logits(c->self, x, z, false, e);
+}
+/* Rows of the next: what whoever calls it has room for. */
+static inline int vt_classifier_votes(const vt_classifier *c) { return c->votes > 1 ? c->votes : 1; }
+/* The same in double, z [classes], for verdicts; the stored float x is what is judged. Of a model without a double copy
+ * z [votes, classes]: what it says when it is asked again. */
+VT_MUST_LOOK static inline vt_status vt_classifier_logits64(const vt_classifier *c, const float *x, double *z,
+                                                            vt_err *e) {
+    return c->logits64(c->self, x, z, e);
+}
+/* After a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted. */
+VT_MUST_LOOK static inline vt_status vt_classifier_backward(const vt_classifier *c, const vt_loss *loss, float *value,
+                                                            float *dx, vt_err *e) {
+    return c->backward(c->self, loss, value, dx, e);
+}
+
+static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng) {
+    if (c->begin) c->begin(c->self, rng);
+}
+
+/* A float session with input gradients and a forward-only double session on m (which must outlive it). */
+vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
+/* The same without the double copy, for training, where nothing is judged. */
+vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e);
+void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Singular values, symmetric eigenvalues, positive definite systems: the only door to LAPACK. Exact (to rounding: an
+ * error of a few units of 2^-53 times the largest one), for measuring; what a training step needs is a power iteration.
+ * Allocates its own workspace. */
+#pragma once
+
+#include "base/status.h"
+
+/* All singular values of a row-major A [rows, cols] (row stride ld), largest first: sigma [min(rows, cols)]. A is only
+ * read; NaN and Inf in it are refused. */
+vt_status vt_svd_values(double *sigma, const double *a, int rows, int cols, int ld, vt_err *e);
+/* The largest one and its unit vectors, A v = sigma u: u [rows], v [cols], up to a common sign. */
+vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, int rows, int cols, int ld, vt_err *e);
+
+/* All eigenvalues of a symmetric A [n, n] (row-major, only read; its lower triangle counts), largest first: values [n].
+ * vectors [n, n] or NULL: row i is the unit eigenvector of values[i], up to its sign. */
+vt_status vt_eigen_symmetric(double *values, double *vectors, const double *a, int n, vt_err *e);
+/* The same for a tridiagonal matrix: diagonal [n], beside [n - 1] (NULL when n is 1). */
+vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *diagonal, const double *beside, int n,
+                               vt_err *e);
+
+/* Solves A x = b for a symmetric positive definite A [n, n] (row-major; its lower triangle counts; overwritten): x [n]
+ * holds b and receives the solution. VT_E_NUMERIC: A is not positive definite. */
+vt_status vt_solve_positive(double *x, double *a, int n, vt_err *e);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Another program, behind a socket: a command that is started here, and that ends with this process however that ends;
+ * or one that listens on this machine already. Everything that waits looks at the interrupt flag ten times a second. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include "base/status.h"
+
+typedef struct vt_child {
+    int fd;       /* the socket; -1: none */
+    int lifeline; /* closed, or this process gone: the child ends. -1: it was not started here */
+    pid_t keeper;
+    bool ended;
+    int how; /* of a child that has ended: its exit status, or 128 + the signal */
+} vt_child;
+
+/* Runs `sh -c command` with the socket as its standard input and output and VITRINE_ORACLE=1 in its environment, by
+ * which a child knows that these are no files, in a process group of its own: neither Ctrl-C nor another child's end
+ * reaches it. A keeper process waits beside it, and ends the whole group, and what has left it, when the lifeline
+ * closes, which the kernel does even after kill -9. */
+vt_status vt_child_start(vt_child *c, const char *command, vt_err *e);
+/* "unix:PATH", or "tcp:PORT" of this machine's loopback; false: text is neither, and nothing is done. */
+bool vt_child_is_address(const char *text);
+vt_status vt_child_connect(vt_child *c, const char *address, vt_err *e);
+/* Listens at such an address; *fd accepts. A file that is in the way is refused. */
+vt_status vt_child_listen(int *fd, const char *address, vt_err *e);
+/* Closes the socket; a child that was started gets `seconds` to end by itself, then it is killed. Accepts a zeroed one
+ * with fd and lifeline -1. */
+void vt_child_end(vt_child *c, double seconds);
+/* Waits at most so long for a child whose socket has closed: c->ended, c->how. */
+void vt_child_wait(vt_child *c, double seconds);
+
+/* All n bytes; how says what came instead. */
+typedef enum vt_io { VT_IO_DONE, VT_IO_CLOSED, VT_IO_LATE, VT_IO_INTERRUPTED, VT_IO_FAILED } vt_io;
+/* until: on vt_now's clock; interrupt may be NULL. *fd_in: a descriptor that came along, else unchanged (NULL: none is
+ * taken). *got: bytes that did come (may be NULL). */
+vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig_atomic_t *interrupt, int *fd_in,
+                    size_t *got);
+/* pass: a descriptor to go along, -1: none. */
+vt_io vt_child_write(int fd, const void *from, size_t n, double until, const volatile sig_atomic_t *interrupt,
+                     int pass);
+
+/* Memory that two processes share, without a name, which ends with its last user; sealed: nobody can make it smaller
+ * under the other. */
+vt_status vt_shared_make(int *fd, void **at, size_t bytes, vt_err *e);
+/* The other side's: maps what came as fd, if it is sealed so and has exactly so many bytes; NULL: it is not. */
+void *vt_shared_map(int fd, size_t bytes);
+void vt_shared_close(void *at, size_t bytes); /* accepts NULL */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Several processes that do one job, each started with the same words: a team of ranks, as MPI calls them. Here is what
+ * the library asks of it; how messages travel is whoever's who fills in the operations (src/mpi/team_mpi.c). A team
+ * that is NULL is a process alone, for which every function here does at once what is right.
+ *
+ * All functions but vt_team_add are collective: every rank calls them, in one order. A rank that fails between two of
+ * them must not leave the others waiting: so whatever they do together begins with vt_team_agree, behind which bytes
+ * move and nothing can fail. A rank that gives up goes straight to vt_team_leave, which is the others' next agreement.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/status.h"
+
+/* Bytes for or from another rank. Of two ranks, messages one way come in the order in which both name them. */
+typedef struct vt_message {
+    int rank;
+    void *data;
+    size_t bytes;
+} vt_message;
+
+typedef struct vt_team_ops {
+    void (*gather)(void *ctx, const void *mine, size_t bytes, void *all); /* all [size, bytes] */
+    void (*broadcast)(void *ctx, int root, void *data, size_t bytes);
+    void (*exchange)(void *ctx, const vt_message *out, size_t n_out, const vt_message *in, size_t n_in);
+    bool (*board)(void *ctx, size_t n); /* false: no memory */
+    int64_t (*add)(void *ctx, size_t i, int64_t by);
+} vt_team_ops;
+
+typedef struct vt_team {
+    int rank, size; /* rank in [0, size) */
+    const vt_team_ops *ops;
+    void *ctx;
+    int32_t *room; /* [size] of whoever made the team: an agreement needs no memory */
+    bool over;     /* an agreement was on a failure: no rank may wait for another any more */
+} vt_team;
+
+static inline int vt_team_rank(const vt_team *t) { return t ? t->rank : 0; }
+static inline int vt_team_size(const vt_team *t) { return t ? t->size : 1; }
+
+/* The worst status of all ranks, with its sentence ("rank 2 on HOST: ..." where it is not this process's own): a
+ * failure before VT_INTERRUPTED before VT_OK, of equals the lowest rank's. */
+vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e);
+/* The last agreement; without effect where one was on a failure. VT_E_USAGE for all where others do not leave: they
+ * were given other words. */
+vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e);
+
+/* Bytes of every rank, one after another, malloc'ed into *all; sizes [size] of each. Agrees. */
+vt_status vt_team_collect(vt_team *t, const void *mine, size_t bytes, void **all, size_t *sizes, vt_err *e);
+/* Rank 0's text for all, malloc'ed into *out; the others' `text` is not looked at. Agrees. */
+vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e);
+
+/* Refuses ranks whose text is not rank 0's: differs gives the sentence, or VT_OK where it does not matter after all.
+ * mine NULL: there was no memory for it. Agrees. */
+typedef vt_status (*vt_differs_fn)(const void *ctx, const char *first, const char *mine, vt_err *e);
+vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, const void *ctx, vt_err *e);
+
+/* A board: n numbers, 0 now, that every rank may add to without the others (not collective). vt_team_add returns what
+ * the number was before. Agrees. */
+vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e);
+int64_t vt_team_add(vt_team *t, size_t i, int64_t by);

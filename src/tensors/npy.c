@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "tensors/npy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zip.h>
+#include "base/files.h"
+#include "base/mem.h"
+#include "tensors/tensors.h"
+
+static const struct {
+    const char *code;
+    vt_dtype dtype;
+} codes[] = {{"f8", VT_F64}, {"f4", VT_F32}, {"f2", VT_F16}, {"i8", VT_I64}, {"i4", VT_I32}, {"i2", VT_I16},
+             {"i1", VT_I8},  {"u8", VT_U64}, {"u4", VT_U32}, {"u2", VT_U16}, {"u1", VT_U8},  {"b1", VT_BOOL}};
+#define CODES (sizeof codes / sizeof *codes)
+
+bool vt_npy_dtype(vt_dtype *out, const char *code, size_t n) {
+    size_t i = 0;
+    while (i < CODES && (n != strlen(codes[i].code) || memcmp(code, codes[i].code, n))) i++;
+    if (i < CODES) *out = codes[i].dtype;
+    return i < CODES;
+}
+
+void vt_npy_set_strides(vt_npy *a, bool fortran) {
+    size_t step = 1;
+    for (int i = 0; i < a->ndim; i++) {
+        int k = fortran ? i : a->ndim - 1 - i;
+        a->stride[k] = step;
+        step *= (size_t)a->shape[k];
+    }
+}
+
+/* ---- the header: a Python dictionary with the keys descr, fortran_order, shape ---- */
+
+typedef struct cursor {
+    const char *p, *end;
+} cursor;
+
+static void skip_space(cursor *c) {
+    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\t' || *c->p == '\r')) c->p++;
+}
+
+static bool accept_token(cursor *c, const char *word) {
+    size_t n = strlen(word);
+    skip_space(c);
+    if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n)) return false;
+    c->p += n;
+    return true;
+}
+
+/* 'text' or "text" of fewer than size characters, without escapes. */
+static bool read_quoted(cursor *c, char *out, size_t size) {
+    skip_space(c);
+    if (c->p == c->end || (*c->p != '\'' && *c->p != '"')) return false;
+    char quote = *c->p++;
+    for (size_t n = 0; c->p < c->end && n < size; n++) {
+        char ch = *c->p++;
+        out[n] = ch == quote ? 0 : ch;
+        if (ch == quote) return true;
+    }
+    return false;
+}
+
+static bool read_dimension(cursor *c, int64_t *out) {
+    skip_space(c);
+    if (c->p == c->end || *c->p < '0' || *c->p > '9') return false;
+    for (*out = 0; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++)
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *c->p - '0', out)) return false;
+    if (c->p < c->end && *c->p == 'L') c->p++; /* Python 2 */
+    return true;
+}
+
+static vt_status read_shape(vt_npy *a, cursor *c, const char *path, vt_err *e) {
+    bool ok = accept_token(c, "("), comma = false;
+    a->ndim = 0;
+    while (ok && !accept_token(c, ")")) {
+        if (a->ndim == VT_ST_MAX_DIMS)
+            return vt_fail(e, VT_E_FORMAT, "%s: its array has more than %d dimensions", path, VT_ST_MAX_DIMS);
+        ok = (!a->ndim || comma) && read_dimension(c, &a->shape[a->ndim++]);
+        comma = accept_token(c, ",");
+    }
+    ok = ok && (a->ndim != 1 || comma); /* (5) is a number, (5,) a shape */
+    return ok ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: its header has no shape such as (3, 4) or (5,)", path);
+}
+
+static vt_status read_descr(vt_npy *a, cursor *c, const char *path, vt_err *e) {
+    char text[16] = "";
+    if (accept_token(c, "["))
+        return vt_fail(e, VT_E_FORMAT, "%s: holds records of several fields, not an array of numbers", path);
+    if (!read_quoted(c, text, sizeof text))
+        return vt_fail(e, VT_E_FORMAT, "%s: its header has no type such as '<f4'", path);
+    if (strchr(text, 'O'))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: holds Python objects (a pickle, which would be run to be read), not numbers", path);
+    const char *code = *text && strchr("<>|=", *text) ? text + 1 : text;
+    if (!vt_npy_dtype(&a->dtype, code, strlen(code)))
+        return vt_fail(e, VT_E_FORMAT, "%s: its type is '%s'; read are f2, f4, f8, i1 to i8, u1 to u8 and b1", path,
+                       text);
+    a->swap = *text == '>' && vt_dtype_size(a->dtype) > 1;
+    return VT_OK;
+}
+
+static vt_status read_header(vt_npy *a, bool *fortran, cursor c, const char *path, vt_err *e) {
+    static const char *const keys[] = {"descr", "fortran_order", "shape"};
+    bool seen[3] = {false}, ok = accept_token(&c, "{"), closed = accept_token(&c, "}");
+    while (ok && !closed) {
+        char key[20];
+        int k = 0;
+        ok = read_quoted(&c, key, sizeof key) && accept_token(&c, ":");
+        while (ok && k < 3 && strcmp(key, keys[k])) k++;
+        if (!ok || k == 3 || seen[k])
+            return vt_fail(e, VT_E_FORMAT, "%s: its header is not one that NumPy writes", path);
+        seen[k] = true;
+        if (k == 0) VT_TRY(read_descr(a, &c, path, e));
+        if (k == 1) ok = (*fortran = accept_token(&c, "True")) || accept_token(&c, "False");
+        if (k == 2) VT_TRY(read_shape(a, &c, path, e));
+        bool comma = accept_token(&c, ",");
+        closed = accept_token(&c, "}");
+        ok = ok && (comma || closed);
+    }
+    skip_space(&c);
+    if (ok && c.p == c.end && seen[0] && seen[1] && seen[2]) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s: its header is not one that NumPy writes", path);
+}
+
+vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    vt_npy a = {.ndim = 0};
+    size_t len, at, size;
+    bool fortran = false;
+    if (n < 12 || memcmp(bytes, "\x93NUMPY", 6))
+        return vt_fail(e, VT_E_FORMAT, "%s: is not a NumPy array (.npy)", path);
+    if (bytes[6] < 1 || bytes[6] > 3 || bytes[7])
+        return vt_fail(e, VT_E_FORMAT, "%s: is npy version %d.%d, read are 1.0, 2.0 and 3.0", path, bytes[6], bytes[7]);
+    at = bytes[6] == 1 ? 10 : 12;
+    len = (size_t)bytes[8] | (size_t)bytes[9] << 8;
+    if (at == 12) len |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
+    if (len > n - at)
+        return vt_fail(e, VT_E_FORMAT, "%s: claims a header of %zu bytes, but only %zu bytes follow", path, len,
+                       n - at);
+    cursor c = {(const char *)bytes + at, (const char *)bytes + at + len};
+    VT_TRY(read_header(&a, &fortran, c, path, e));
+    if (!vt_shape_bytes(a.shape, a.ndim, a.dtype, &a.numel, &size) || size != n - at - len)
+        return vt_fail(e, VT_E_FORMAT, "%s: %s %s does not take the %zu bytes that follow its header", path,
+                       vt_shape_text((char[200]){0}, 200, a.shape, a.ndim), vt_dtype_name(a.dtype), n - at - len);
+    vt_npy_set_strides(&a, fortran);
+    a.data = bytes + at + len;
+    *out = a;
+    return VT_OK;
+}
+
+bool vt_npy_is_real(const vt_npy *a) { return a->dtype == VT_F64 || a->dtype == VT_F32 || a->dtype == VT_F16; }
+
+/* The bits of one item, in the machine's byte order. */
+static uint64_t bits_at(const vt_npy *a, size_t at) {
+    size_t size = vt_dtype_size(a->dtype);
+    uint64_t v = 0;
+    memcpy(&v, a->data + at * size, size);
+    return a->swap ? __builtin_bswap64(v) >> (64 - 8 * size) : v;
+}
+
+double vt_npy_real(const vt_npy *a, size_t at) {
+    if (!vt_npy_is_real(a)) return (double)vt_npy_whole(a, at);
+    uint64_t bits = bits_at(a, at);
+    vt_tensor t = {.name = "", .dtype = a->dtype, .numel = 1, .data = &bits};
+    double v = 0;
+    vt_tensor_f64(NULL, &t, &v, 1, NULL);
+    return v;
+}
+
+int64_t vt_npy_whole(const vt_npy *a, size_t at) {
+    uint64_t bits = bits_at(a, at);
+    vt_tensor t = {.name = "", .dtype = a->dtype == VT_U64 ? VT_I64 : a->dtype, .numel = 1, .data = &bits};
+    int64_t v = 0; /* U64 from 2^63 on: negative, which no label is */
+    vt_tensor_i64(NULL, &t, &v, 1, NULL);
+    return v;
+}
+
+void vt_npy_grey(vt_npy *a) {
+    if (a->ndim != 3) return;
+    for (int k = 3; k > 1; k--) a->shape[k] = a->shape[k - 1], a->stride[k] = a->stride[k - 1];
+    a->shape[1] = 1, a->stride[1] = 0, a->ndim = 4;
+}
+
+/* ---- writing ---- */
+
+/* Version 1.0, padded so that the data begin at a multiple of 64; *n: its length. */
+static vt_status header_text(char out[512], size_t *n, const char *path, const vt_tensor *t, vt_err *e) {
+    const char *code = NULL;
+    char shape[256] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < CODES; i++)
+        if (codes[i].dtype == t->dtype) code = codes[i].code;
+    if (!code)
+        return vt_fail(e, VT_E_FORMAT, "%s: %s is %s, which NumPy has no name for", path, t->name,
+                       vt_dtype_name(t->dtype));
+    for (int i = 0; i < t->ndim; i++)
+        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld%s", i ? ", " : "", (long long)t->shape[i],
+                               t->ndim == 1 ? "," : "");
+    int len = snprintf(out + 10, 500, "{'descr': '%c%s', 'fortran_order': False, 'shape': (%s), }",
+                       code[1] == '1' ? '|' : '<', code, shape);
+    size_t whole = ((size_t)len + 11 + 63) / 64 * 64;
+    memset(out + 10 + len, ' ', whole - 10 - (size_t)len);
+    memcpy(out, "\x93NUMPY\1\0", 8);
+    out[8] = (char)((whole - 10) & 255), out[9] = (char)((whole - 10) >> 8), out[whole - 1] = '\n';
+    *n = whole;
+    return VT_OK;
+}
+
+vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e) {
+    char head[512];
+    size_t n;
+    VT_TRY(header_text(head, &n, path, t, e));
+    vt_span parts[2] = {{head, n}, {t->data, vt_tensor_bytes(t)}};
+    return vt_file_replace(path, parts, 2, e);
+}
+
+/* Adds NAME.npy; head must live until the archive is closed. No time of day: the same arrays give the same bytes. */
+static vt_status add_entry(zip_t *z, const char *path, const vt_tensor *t, char head[512], vt_err *e) {
+    char name[300];
+    size_t n;
+    zip_error_t why;
+    VT_TRY(header_text(head, &n, path, t, e));
+    snprintf(name, sizeof name, "%.280s.npy", t->name);
+    zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)head, n},
+                                      {(zip_uint8_t *)(uintptr_t)t->data, vt_tensor_bytes(t)}};
+    zip_error_init(&why);
+    errno = 0;
+    zip_source_t *s = zip_source_buffer_fragment_create(parts, parts[1].length ? 2 : 1, 0, &why);
+    zip_int64_t i = s ? zip_file_add(z, name, s, ZIP_FL_ENC_UTF_8) : -1;
+    zip_error_fini(&why);
+    if (s && i < 0) zip_source_free(s);
+    if (i < 0 || zip_set_file_compression(z, (zip_uint64_t)i, ZIP_CM_STORE, 0) ||
+        zip_file_set_dostime(z, (zip_uint64_t)i, 0, 0x21, 0)) /* 1 January 1980 */
+        return vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: %s cannot be added: %s", path, name,
+                       zip_strerror(z));
+    return VT_OK;
+}
+
+/* The archive as the file `path`, which libzip replaces by one of its own. */
+static vt_status write_archive(const char *temp, const char *path, const vt_tensor *t, int n, char (*heads)[512],
+                               vt_err *e) {
+    int code;
+    vt_status s = VT_OK;
+    zip_t *z = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    if (!z) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
+    for (int i = 0; i < n && s == VT_OK; i++) s = add_entry(z, path, &t[i], heads[i], e);
+    errno = 0;
+    if (s == VT_OK && zip_close(z) == 0) return VT_OK;
+    if (s == VT_OK)
+        s = vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
+    zip_discard(z);
+    return s;
+}
+
+vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    char(*heads)[512] = calloc((size_t)n + 1, sizeof *heads);
+    vt_status s = heads ? write_archive(f.temp, path, t, n, heads, e)
+                        : vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    free(heads);
+    if (s == VT_OK) s = vt_file_reopen(&f, e);
+    if (s == VT_OK) return vt_file_commit(&f, e);
+    vt_file_abandon(&f);
+    return s;
+}

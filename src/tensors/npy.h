@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* NumPy's files: one array (.npy, versions 1 to 3) and zip archives of them (.npz). Format: numpy/lib/format.py. Arrays
+ * are used in place; object arrays, which are pickles, are refused. */
+#pragma once
+
+#include <stdbool.h>
+#include "tensors/safetensors.h"
+
+typedef struct vt_npy {
+    vt_dtype dtype;
+    bool swap; /* stored big-endian */
+    int ndim;
+    int64_t shape[VT_ST_MAX_DIMS];
+    size_t stride[VT_ST_MAX_DIMS]; /* items; Fortran order: the first side is the fastest */
+    size_t numel;
+    const uint8_t *data;
+} vt_npy;
+
+/* The array that the bytes hold, all of them; they must outlive it. */
+vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+bool vt_npy_is_real(const vt_npy *a);           /* f2, f4, f8; else whole numbers */
+double vt_npy_real(const vt_npy *a, size_t at); /* item at sum of index * stride; also of whole numbers */
+int64_t vt_npy_whole(const vt_npy *a, size_t at);
+
+bool vt_npy_dtype(vt_dtype *out, const char *code, size_t n); /* "f4", n characters; false: another type */
+/* Strides of an array whose shape is known to fit. */
+void vt_npy_set_strides(vt_npy *a, bool fortran);
+/* [N,H,W] is one channel's images, [N,1,H,W]; other arrays stay as they are. */
+void vt_npy_grey(vt_npy *a);
+
+/* Row-major arrays (any dtype but BF16 and F8): one into `path`, or all into an archive, stored, each under its name.
+ * As vt_file_replace: all of the file or nothing. */
+vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e);
+vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e);

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* A reader of pickles that executes nothing: it knows the opcodes and names that a saved state dict needs
+ * (torch/serialization.py, docs/formats.md), builds a tree of plain nodes and refuses everything else with its name and
+ * byte offset. What training saves beside the weights (argparse's Namespace, ...) becomes opaque nodes. */
+#pragma once
+
+#include "tensors/tensors.h"
+
+typedef enum vt_node_kind { /* plain values up to TEXT */
+                            VT_NODE_NONE,
+                            VT_NODE_BOOL,   /* i */
+                            VT_NODE_INT,    /* i */
+                            VT_NODE_REAL,   /* r */
+                            VT_NODE_TEXT,   /* text: UTF-8 as far as the file is right, no zero at the end */
+                            VT_NODE_BYTES,  /* text */
+                            VT_NODE_TUPLE,  /* list */
+                            VT_NODE_LIST,   /* list */
+                            VT_NODE_SET,    /* list */
+                            VT_NODE_DICT,   /* list: key, value, key, value, ... */
+                            VT_NODE_NAME,   /* row of the table of names */
+                            VT_NODE_STORE,  /* store */
+                            VT_NODE_TENSOR, /* tensor */
+                            VT_NODE_OPAQUE  /* row; list: the arguments (a tuple) that made it and, if it was given one,
+                                               its state */
+} vt_node_kind;
+
+typedef struct vt_node vt_node;
+
+typedef struct vt_node_list {
+    vt_node **v;
+    uint32_t n, room;
+} vt_node_list;
+
+typedef struct vt_node_text {
+    const char *s;
+    size_t n;
+} vt_node_text;
+
+/* torch.FloatStorage and the like: a named block of numbers somewhere in the file. */
+typedef struct vt_node_store {
+    vt_node_text key;
+    vt_dtype dtype;
+    bool untyped; /* numel counts bytes */
+    int64_t numel;
+    int64_t view, view_numel; /* the part that is meant (legacy view_metadata); else 0 and numel */
+} vt_node_store;
+
+typedef struct vt_node_tensor {
+    const vt_node *store;
+    vt_dtype dtype;
+    int ndim;
+    int64_t offset, shape[VT_ST_MAX_DIMS], stride[VT_ST_MAX_DIMS]; /* items */
+} vt_node_tensor;
+
+struct vt_node {
+    vt_node_kind kind;
+    uint8_t seen; /* for those who walk the tree */
+    uint16_t row;
+    union {
+        int64_t i;
+        double r;
+        vt_node_text text;
+        vt_node_list list;
+        vt_node_store *store;
+        vt_node_tensor *tensor;
+    } u;
+};
+
+/* Reads one pickle from bytes[*at..n) and moves *at behind it. Nodes are taken from st's allowance (vt_tensors_take).
+ * Texts point into `bytes`. `part` says in sentences where the bytes are from ("data.pkl, "). stores (NULL: not wanted)
+ * receives every storage in the order in which it is met. */
+vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
+                         vt_node_list *stores, vt_err *e);
+
+bool vt_text_is(vt_node_text t, const char *s);
+bool vt_node_is(const vt_node *n, const char *text); /* is it this text? */
+bool vt_node_int(const vt_node *n, int64_t *out);    /* false: it is no whole number (or NULL) */
+/* The value of a text or bytes, of two equal ones the later, as in Python; NULL: there is none, or n is no DICT. */
+vt_node *vt_node_get(const vt_node *n, const char *key);
+const char *vt_node_name(const vt_node *n); /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
+
+/* ---- from the tree to the tensors of a state dict ---- */
+
+/* Where a file keeps its storages; asked only for those whose tensors are wanted. */
+typedef struct vt_stores {
+    vt_status (*find)(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e);
+    void *ctx;
+    bool big_endian;
+} vt_stores;
+
+/* Adds the state dict inside root to st, with notes on the rest; want as in vt_weights_open. */
+vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e);
+/* The dictionary of training arguments, a Namespace's or one itself; NULL: it is neither. */
+const vt_node *vt_state_args(const vt_node *n);
+/* Keeps in st->args what they tell, where they are timm's. */
+vt_status vt_timm_args(vt_tensors *st, const vt_node *args, vt_err *e);
+/* The names of the model's outputs, where the file has them beside the weights: the text "labels", one a line. */
+vt_status vt_pickled_names(vt_tensors *st, const vt_node *root, vt_err *e);
+/* One tensor: in place when it is contiguous and little-endian, else gathered into memory of st. */
+vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
+
+/* ---- between pickle.c and pickle_names.c ---- */
+
+typedef struct vt_pickle {
+    vt_tensors *st;
+    const uint8_t *p;
+    size_t n, at, op; /* op: where the opcode at work begins */
+    int kind;         /* what the table of opcodes says of it: what it makes, ... */
+    uint32_t width;   /* ... and the bytes of its argument, or how many values it takes */
+    const char *part;
+    vt_node_list stack, memo;
+    vt_node_list *stores;
+    uint32_t *marks;
+    uint32_t n_marks, marks_room;
+    char *arena;
+    size_t arena_left;
+    vt_err *e;
+} vt_pickle;
+
+__attribute__((format(printf, 2, 3))) vt_status vt_pickle_bad(vt_pickle *u, const char *fmt, ...);
+void *vt_pickle_take(vt_pickle *u, size_t bytes); /* zeroed; NULL: u->e says why */
+vt_node *vt_pickle_node(vt_pickle *u, vt_node_kind kind);
+vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n);
+
+/* The three things that a pickle does with names, as far as they are harmless. */
+vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name);
+vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args);
+vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id);

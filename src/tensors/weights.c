@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* What kind of weights a file or folder holds, by content. */
+#include "tensors/weights.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/json.h"
+#include "base/text.h"
+#include "tensors/tensors.h"
+
+#define ST_FILE "model.safetensors"
+#define BIN_FILE "pytorch_model.bin"
+#define INDEX ".index.json"
+#define INDEX_MAX 100000000u
+
+/* ---- one file ---- */
+
+static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size_t at) {
+    return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
+}
+
+/* torch.save before 1.6 wrote this number first, as a pickle of its own. */
+static bool is_legacy(const vt_tensors *st) {
+    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+    return has_bytes_at(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
+}
+
+static bool is_index(const vt_tensors *st) { /* a safetensors file that begins so would have a header of 8 GB or more */
+    return has_bytes_at(st, "{", 1, 0) && memchr(st->bytes, '"', st->size < 64 ? st->size : 64) &&
+           !has_bytes_at(st, "\0", 1, 7);
+}
+
+static vt_status read_index(vt_tensors *st, vt_err *e);
+
+static vt_status no_entries(const vt_tensors *st, const char *want, vt_err *e) {
+    return vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': %s of tensors alone", st->path, want,
+                   st->shard_count ? "an index speaks" : "a safetensors file consists");
+}
+
+static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err *e) {
+    if (is_index(st) && st->map.bytes && !shard) {
+        VT_TRY(read_index(st, e));
+        return want ? no_entries(st, want, e) : VT_OK;
+    }
+    if (has_bytes_at(st, "PK\3\4", 4, 0) || has_bytes_at(st, "PK\5\6", 4, 0)) return vt_tensors_read_zip(st, want, e);
+    if (is_legacy(st)) return vt_tensors_read_legacy(st, want, e);
+    const char *kind = vt_unsupported_file(st->bytes, st->size);
+    if (kind) return vt_fail(e, VT_E_FORMAT, "%s: is %s", st->path, kind);
+    VT_TRY(vt_tensors_read_safetensors(st, e));
+    return want && want != vt_state_all ? no_entries(st, want, e) : VT_OK;
+}
+
+/* want: as read_file takes it; whole: prefixes are stripped. */
+static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want,
+                              bool whole, vt_err *e) {
+    vt_tensors *st;
+    vt_err mine = {0}; /* the readers ask it for their status */
+    if (!e) e = &mine;
+    *out = NULL;
+    VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
+    vt_status s = read_file(st, want, !whole, e);
+    if (s == VT_OK) s = vt_tensors_index(st, e);
+    if (s == VT_OK && whole) s = vt_tensors_strip_training(st, e);
+    if (s != VT_OK) {
+        vt_tensors_close(st);
+        return s;
+    }
+    *out = st;
+    return VT_OK;
+}
+
+vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e) {
+    return open_weights(out, path, NULL, 0, vt_state_all, false, e);
+}
+
+vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
+                           vt_err *e) {
+    return open_weights(out, path, bytes, n, want, true, e);
+}
+
+/* ---- shards: {"weight_map": {tensor: file}} (Hugging Face) ---- */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* The files that the map names, each once, sorted; *out to be freed. */
+static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***out, int *n, vt_err *e) {
+    const char *name;
+    json_t *file;
+    int all = 0;
+    const char **v = *out = calloc(json_object_size(map) + 1, sizeof *v);
+    if (!v) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its shards", st->path);
+    json_object_foreach(map, name, file) {
+        const char *f = json_string_value(file);
+        if (!f || !*f || *f == '.' || strchr(f, '/'))
+            return vt_fail(e, VT_E_FORMAT,
+                           "%s: tensor " VT_NAME " is said to be in '%.80s', which is no file beside it", st->path,
+                           name, f ? f : "");
+        v[all++] = f;
+    }
+    qsort(v, (size_t)all, sizeof *v, by_text);
+    *n = 0;
+    for (int i = 0; i < all; i++)
+        if (!*n || strcmp(v[*n - 1], v[i])) v[(*n)++] = v[i];
+    return VT_OK;
+}
+
+/* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. seen: an
+ * object with the keys so far. */
+static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *file, json_t *map, json_t *seen,
+                           vt_err *e) {
+    for (int i = 0; i < shard->count; i++) {
+        const char *said = json_string_value(json_object_get(map, shard->t[i].name));
+        if (!said || strcmp(said, file))
+            return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is not in the index %s", shard->path,
+                           shard->t[i].name, st->path);
+        VT_TRY(vt_tensors_add(st, &shard->t[i], e));
+    }
+    for (int i = 0; i < shard->meta_count; i++) {
+        const char *key = shard->meta[2 * i];
+        if (json_object_get(seen, key)) continue;
+        if (json_object_set_new(seen, key, json_null()))
+            return vt_fail(e, VT_E_MEMORY, "%s: no memory for its metadata", shard->path);
+        VT_TRY(vt_tensors_add_meta(st, key, shard->meta[2 * i + 1], e));
+    }
+    return VT_OK;
+}
+
+static vt_status open_shards(vt_tensors *st, const char *const *files, int n, json_t *map, json_t *seen, vt_err *e) {
+    int folder = (int)(basename(st->path) - st->path);
+    st->shards = calloc((size_t)n + 1, sizeof *st->shards);
+    if (!st->shards) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its shards", st->path);
+    for (int i = 0; i < n; i++) {
+        char path[VT_PATH_MAX];
+        if (snprintf(path, sizeof path, "%.*s%s", folder, st->path, files[i]) >= (int)sizeof path)
+            return vt_fail(e, VT_E_IO, "%.80s...: path is longer than %zu bytes", path, sizeof path - 1);
+        VT_TRY(open_weights(&st->shards[i], path, NULL, 0, NULL, false, e));
+        st->shard_count++;
+        VT_TRY(add_shard(st, st->shards[i], files[i], map, seen, e));
+    }
+    return VT_OK;
+}
+
+static vt_status read_index(vt_tensors *st, vt_err *e) {
+    json_error_t j;
+    if (st->size > INDEX_MAX)
+        return vt_fail(e, VT_E_FORMAT, "%s: an index of %zu bytes, the limit is %u", st->path, st->size, INDEX_MAX);
+    st->root = vt_json((const char *)st->bytes, st->size, &j);
+    if (!st->root)
+        return vt_fail(e, vt_json_why(&j), "%s: line %d: its JSON is not valid: %.160s", st->path, j.line, j.text);
+    json_t *map = json_object_get(st->root, "weight_map");
+    if (!json_is_object(map) || !json_object_size(map))
+        return vt_fail(e, VT_E_FORMAT, "%s: is JSON without a weight_map: neither weights nor an index of shards",
+                       st->path);
+    const char **files = NULL, *name;
+    json_t *file;
+    json_t *seen = json_object();
+    int n = 0;
+    vt_status s = shard_names(st, map, &files, &n, e);
+    if (s == VT_OK) s = open_shards(st, files, n, map, seen, e);
+    free(files), json_decref(seen);
+    VT_TRY(s);
+    VT_TRY(vt_tensors_index(st, e));
+    json_object_foreach(map, name, file) {
+        if (!vt_tensors_find(st, name))
+            return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is missing in %.80s", st->path, name,
+                           json_string_value(file));
+    }
+    st->format = vt_tensors_text(st, e, "%d shards, %s", n, st->shards[0]->format);
+    return st->format ? VT_OK : e->code;
+}
+
+/* ---- folders ---- */
+
+static bool is_weight_file(const char *name) {
+    static const char *const ends[] = {".safetensors", ".pth", ".pt", ".bin"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (*name != '.' && vt_ends_in(name, ends[i])) return true;
+    return false;
+}
+
+/* The file of weights that a folder stands for. */
+static vt_status look_into(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
+    static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        VT_TRY(vt_path_in(file, folder, usual[i], e));
+        if (!access(file, F_OK)) return VT_OK;
+    }
+    DIR *dir = opendir(folder);
+    if (!dir) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", folder, strerror(errno));
+    char seen[200] = "";
+    int found = 0;
+    vt_status s = VT_OK;
+    for (struct dirent *d; (d = readdir(dir));) {
+        if (!is_weight_file(d->d_name)) continue;
+        if (!found++) s = vt_path_in(file, folder, d->d_name, e);
+        vt_text_item(seen, sizeof seen, ", ", "%.60s", d->d_name);
+    }
+    closedir(dir);
+    if (found == 1) return s;
+    if (found) return vt_fail(e, VT_E_USAGE, "%s: holds %d files of weights (%s): name the one", folder, found, seen);
+    return vt_fail(e, VT_E_IO,
+                   "%s: is a folder without weights: none of " ST_FILE ", " ST_FILE INDEX ", " BIN_FILE
+                   ", and no file *.safetensors, *.pth, *.pt, *.bin",
+                   folder);
+}
+
+vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, vt_err *e) {
+    char file[VT_PATH_MAX];
+    *out = NULL;
+    if (vt_is_folder(path)) {
+        VT_TRY(look_into(path, file, e));
+        path = file;
+    }
+    return open_weights(out, path, NULL, 0, want, true, e);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Entries of a zip archive (libzip) in memory. What is stored plainly is handed out in place, what is deflated is
+ * inflated once. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/status.h"
+
+/* All that is inflated from an archive together: at most VT_ZIP_SPARE bytes and VT_ZIP_TIMES its size. */
+#define VT_ZIP_SPARE ((size_t)16 << 20)
+#define VT_ZIP_TIMES 32
+
+typedef struct vt_zip vt_zip;
+/* `bytes` must outlive the handle, `path` only names them. */
+vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+void vt_zip_close(vt_zip *z); /* accepts NULL; frees what was inflated */
+
+int64_t vt_zip_count(const vt_zip *z);
+const char *vt_zip_name(const vt_zip *z, int64_t i);
+int64_t vt_zip_find(const vt_zip *z, const char *name); /* -1: not there */
+/* The entry's content. Checksums are verified of deflated entries alone, as torch.load does for none. */
+vt_status vt_zip_entry(vt_zip *z, int64_t i, const uint8_t **bytes, size_t *n, vt_err *e);
