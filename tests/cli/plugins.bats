@@ -17,7 +17,6 @@ as() {
     as models/net/attn_dot.c models/net/attn_mine.c dot mine
     as train/penalty_gate.c train/penalty_mine.c gate mine
     as models/arch_vit.c models/arch_other.c vit other
-    sed -i '/^int vt_rows_width/,/^}/d' src/models/arch_other.c # its one helper for others
     as models/net/net_vit.c models/net/net_other.c vit other
     sed -i -E 's/^    X\(const char \*, search, .*/& \\\n    X(int, kept, v->threads + 6, INT, "kept", .least = 1, .most = 9)/' src/eval/header.h
     make -j2 CI=true build/vitrine >log 2>&1 || fail "$(tail -n 5 log)"

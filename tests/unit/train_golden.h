@@ -379,7 +379,7 @@ static void test_penalties(void **state_) {
     tiny_open(&t);
     vt_tensors *st = open_st("penalty");
     double *u = reference(st, 2 * 3 * HEADS * DIM, "u"), *lambda = reference(st, 3, "lambda");
-    real state[2 * 3 * HEADS * 2 * DIM], work[DIM * DIM];
+    real state[2 * 3 * HEADS * 2 * DIM], work[4 * 3 * HEADS * 2 * DIM];
     const VT_R(vt_penalty_def) *d = VT_R(vt_penalty_find)("msvp");
     for (size_t i = 0; i < T_COUNT(msvp); i++) {
         void *p = t_params(d->opts, d->params_size, msvp[i].options);
