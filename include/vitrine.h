@@ -225,14 +225,14 @@ typedef struct vitrine_run vitrine_run;
 
 /* What becomes known of an image, as soon as it is: by one thread at a time, in no order. entry 0: the clean image;
  * k: the k-th attack. It must call no function on the same run. */
-typedef void (*vitrine_told)(void *ctx, int entry, const vitrine_verdict *v);
+typedef void (*vitrine_on_verdict)(void *ctx, int entry, const vitrine_verdict *v);
 /* "apgd-ce: 41 of 100 images, robust 30, 12 s left"; at most ten a second. */
 typedef void (*vitrine_say)(void *ctx, const char *text);
 
 typedef struct vitrine_listener {
-    size_t size;       /* sizeof(vitrine_listener) */
-    vitrine_told told; /* NULL: nobody is told; of a training unused */
-    vitrine_say say;   /* NULL: silent */
+    size_t size;                   /* sizeof(vitrine_listener) */
+    vitrine_on_verdict on_verdict; /* NULL: no callback; a training does not use it */
+    vitrine_say say;               /* NULL: silent */
     void *ctx;
     const volatile sig_atomic_t *interrupt; /* set to end the call; NULL: nobody does */
 } vitrine_listener;

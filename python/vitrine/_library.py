@@ -118,9 +118,9 @@ class Handle:
 
 
 class Listener(c.Structure):
-    TOLD = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_void_p)
+    ON_VERDICT = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_void_p)
     SAY = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p)
-    _fields_ = [("size", c.c_size_t), ("told", TOLD), ("say", SAY), ("ctx", c.c_void_p), ("interrupt", c.c_void_p)]
+    _fields_ = [("size", c.c_size_t), ("on_verdict", ON_VERDICT), ("say", SAY), ("ctx", c.c_void_p), ("interrupt", c.c_void_p)]
 
 
 lib = _load()

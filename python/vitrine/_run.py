@@ -68,7 +68,7 @@ class Run(Handle):
         return out
 
 
-def _listener(flag, told, say):
+def _listener(flag, on_verdict, say):
     """A Listener, and what must live as long as it."""
     failures = []
 
@@ -81,16 +81,16 @@ def _listener(flag, told, say):
                 flag.value = 1
         return guarded
 
-    one = lambda _, entry, at: told(entry, np.frombuffer(c.string_at(at, VERDICT.itemsize), VERDICT)[0])
+    one = lambda _, entry, at: on_verdict(entry, np.frombuffer(c.string_at(at, VERDICT.itemsize), VERDICT)[0])
     text = lambda _, t: say(t.decode("utf-8", "replace"))
-    l = Listener(c.sizeof(Listener), Listener.TOLD(guard(one) if told else 0), Listener.SAY(guard(text) if say else 0),
+    l = Listener(c.sizeof(Listener), Listener.ON_VERDICT(guard(one) if on_verdict else 0), Listener.SAY(guard(text) if say else 0),
                  None, c.addressof(flag))
     return l, failures
 
 
-def _call(name, told, say, options, *before):
+def _call(name, on_verdict, say, options, *before):
     flag = c.c_int(0)
-    l, failures = _listener(flag, told, say)
+    l, failures = _listener(flag, on_verdict, say)
     try:
         call_interruptible(name, flag, *before, pairs(options), c.byref(l))
     except Error:
@@ -101,15 +101,15 @@ def _call(name, told, say, options, *before):
         raise failures[0]
 
 
-def evaluate(weights=None, told=None, say=None, **options):
+def evaluate(weights=None, on_verdict=None, say=None, **options):
     """An evaluation with the options of `vitrine eval` (vitrine_evaluate): evaluate("weights/x", data="folder",
     attack=["pgd", "square"], eps="8/255", images="0:100", out="run"). A flag is true, a list repeats an option, a _ stands
-    for a -. told(entry, verdict) is called for each image as soon as it is decided, say(text) with the progress. Returns a
+    for a -. on_verdict(entry, verdict) is called for each image as soon as it is decided, say(text) with the progress. Returns a
     Run."""
     if options.get("norm") is not None:
         options["norm"] = norm_name(options["norm"]).decode()
     out = c.c_void_p()
-    _call("evaluate", told, say, dict(options, weights=None if weights is None else os.fspath(weights)), c.byref(out))
+    _call("evaluate", on_verdict, say, dict(options, weights=None if weights is None else os.fspath(weights)), c.byref(out))
     return Run(out.value)
 
 

@@ -195,7 +195,7 @@ static vt_status run_on(vt_eval_options *v, const found *f, vt_err *e) {
     vt_status s = vt_ledger_memory(&l, header, f->a->pixels, e);
     vt_header_free(header);
     if (s != VT_OK) return s;
-    l->told = store_verdict, l->told_ctx = (void *)(uintptr_t)f;
+    l->on_line = store_verdict, l->on_line_ctx = (void *)(uintptr_t)f;
     s = vt_eval_run(v, l, e);
     vt_ledger_close(l);
     return s;

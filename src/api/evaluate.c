@@ -30,7 +30,7 @@ static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     vitrine_verdict v = {.clean = -1};
     (void)x_adv;
     vt_api_verdict(&v, r);
-    l->told(l->ctx, r->entry, &v);
+    l->on_verdict(l->ctx, r->entry, &v);
 }
 
 static vt_status open_ledger(job *j, vt_err *e) {
@@ -90,10 +90,11 @@ static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
     if (l && l->say) j->v.progress = (vt_progress){.show = vt_api_say, .ctx = (void *)(uintptr_t)l, .live = true};
     if (l && l->say) say_data(j, l);
     VT_TRY(open_ledger(j, e));
-    if (l && l->told) j->run->ledger->told = report_verdict, j->run->ledger->told_ctx = (void *)(uintptr_t)l;
+    if (l && l->on_verdict)
+        j->run->ledger->on_line = report_verdict, j->run->ledger->on_line_ctx = (void *)(uintptr_t)l;
     j->run->images = (int64_t)j->v.n_images;
     vt_status s = vt_eval_run(&j->v, j->run->ledger, e);
-    j->run->ledger->told = NULL;
+    j->run->ledger->on_line = NULL;
     if (s == VT_INTERRUPTED)
         return vt_fail(e, s, "interrupted; %zu ledger lines are %s", j->run->ledger->count,
                        vt_is_chosen(&j->options.c, "out") ? "kept: continue with resume"

@@ -10,7 +10,7 @@
 #include "parallel/threads.h"
 #include "eval/args.h"
 #include "eval/prepare.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 
 static const vt_arg known_options[] = {VT_MODEL_ARGS, VT_ATTACK_AT_ARG, {0}};
 

@@ -29,10 +29,11 @@ static vt_status get_required_option(const vt_choices *c, const char *name, cons
 
 static vt_status read_init(job *j, vt_err *e) {
     const char *path = vt_chosen(&j->options.c, "init");
-    char *told = j->recipe->init.sha256;
+    char *on_verdict = j->recipe->init.sha256;
     vt_overrides o;
-    if (!path && *told)
-        return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it as init", told);
+    if (!path && *on_verdict)
+        return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it as init",
+                       on_verdict);
     for (const vt_arg *a = model_options; !path && a->name; a++)
         if (vt_is_chosen(&j->options.c, a->name))
             return vt_fail(e, VT_E_USAGE, "%s says how the checkpoint `init` is read, and there is none", a->name);
@@ -41,9 +42,10 @@ static vt_status read_init(job *j, vt_err *e) {
     if (!o.part && *j->recipe->init.part) o.part = j->recipe->init.part;
     VT_TRY(vt_model_open(&j->init, path, &o, e));
     VT_TRY(vt_api_known_say(j->init, j->listener, e));
-    if (*told && strcmp(told, j->init->sha256))
-        return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", path, j->init->sha256, told);
-    snprintf(told, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
+    if (*on_verdict && strcmp(on_verdict, j->init->sha256))
+        return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", path, j->init->sha256,
+                       on_verdict);
+    snprintf(on_verdict, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
     return VT_OK;
 }
 

@@ -128,12 +128,12 @@ static bool has_floor(const vt_attack_def *d, vt_norm norm) {
     return norm == VT_L2 && (d->white_box || d->surrogate || d->inside) && !d->minimum_norm;
 }
 
-/* The definition's options, under the patch threat those of the place; then, unless `told` are given and they are at
+/* The definition's options, under the patch threat those of the place; then, unless `given` are given and they are at
  * their defaults (not worth a word in every report), the floor and last the share. Offsets into memory where the common
  * part stands at `at`. */
 enum { MOST_OPTS = 40 };
 static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm norm, size_t at, vt_where where,
-                        const common *told) {
+                        const common *given) {
     int n = 0;
     for (const vt_opt *o = d->opts; o && o->key && n < MOST_OPTS - 5; o++) out[n++] = *o;
     for (const vt_opt *o = vt_place_opts; norm == VT_NORM_PATCH && o->key; o++) {
@@ -142,8 +142,8 @@ static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm n
         if (!strcmp(o->key, "where")) out[n].preset = where;
         n++;
     }
-    if (told ? told->floor > 0 : has_floor(d, norm)) out[n] = floor_opt, out[n++].offset += at;
-    if (told ? told->share < 1 : true) out[n] = share_opt, out[n++].offset += at;
+    if (given ? given->floor > 0 : has_floor(d, norm)) out[n] = floor_opt, out[n++].offset += at;
+    if (given ? given->share < 1 : true) out[n] = share_opt, out[n++].offset += at;
     out[n] = (vt_opt){0};
 }
 
@@ -362,7 +362,7 @@ vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt
     if (!o->eight_bit) return s->def->run(o, s->params, t);
     VT_TRY(vt_grid8_aim(o->eight_bit, t->ball));
     VT_TRY(s->def->run(o, s->params, t));
-    return vt_requantise(o, &t->rng, t->x_adv);
+    return vt_search_rounding(o, &t->rng, t->x_adv);
 }
 
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {

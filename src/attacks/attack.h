@@ -170,6 +170,6 @@ vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d);
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);
 /* A stage on one image: its run(), under the patch threat in chosen squares. */
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
-/* The same in t->ball, whose squares are chosen already. With o->eight_bit it ends in vt_requantise, so that no attack
- * needs to know of 8 bits. */
+/* The same in t->ball, whose squares are chosen already. With o->eight_bit it ends in vt_search_rounding, so that no
+ * attack needs to know of 8 bits. */
 vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);

@@ -29,7 +29,7 @@ typedef struct vt_grid8 {
     uint8_t *point;           /* [n] the grid point of the largest margin */
     float point_margin;       /* of point */
     bool has_best, has_point;
-    bool searching;       /* vt_requantise is at work: its own points are not rounded again */
+    bool searching;       /* vt_search_rounding is at work: its own points are not rounded again */
     uint8_t *q, *p;       /* [n] scratch */
     float *x, *slope;     /* [n] scratch: q as floats; what an entry's move is worth */
     vt_level_move *moves; /* [n] scratch */

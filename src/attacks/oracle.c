@@ -105,7 +105,7 @@ static vt_status confirm_adversarial(bool *yes, vt_oracle *o, const float *x) {
 }
 
 /* x is misclassified in float32 and lies in the ball. */
-static vt_status keep_closest(vt_oracle *o, const float *x) {
+static vt_status keep_nearest_point(vt_oracle *o, const float *x) {
     double d = vt_distance(o->ball->norm, x, o->ball->x, o->model->pixels);
     bool yes;
     if (o->has_found && d > VT_CLOSER * o->found_value) return VT_OK;
@@ -143,7 +143,7 @@ static vt_status judge_point(vt_oracle *o, const float *x) {
     if (o->mode == VT_ORACLE_UNJUDGED) return VT_OK;
     if (!vt_all_finite(o->own.z, o->model->classes)) return vt_oracle_fail_not_finite(o, x);
     if (!vt_oracle_reached(o, o->own.z) || !vt_ball_contains(o->ball, x)) return VT_OK;
-    if (o->mode == VT_ORACLE_CLOSEST) return keep_closest(o, x);
+    if (o->mode == VT_ORACLE_MIN_DISTANCE) return keep_nearest_point(o, x);
     float margin = vt_oracle_margin(o, o->own.z);
     return o->eight_bit && o->mode == VT_ORACLE_SEARCH ? vt_oracle_try_rounded(o, x, margin)
                                                        : vt_oracle_keep(o, x, margin);

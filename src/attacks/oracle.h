@@ -27,11 +27,12 @@
 
 /* What a query may lead to. */
 typedef enum vt_oracle_mode {
-    VT_ORACLE_SEARCH,     /* it may end the image */
-    VT_ORACLE_EXHAUSTIVE, /* never: the attack's last point is its answer, though better queries are kept */
-    VT_ORACLE_CLOSEST,    /* never: of those that would have ended it the one nearest to the centre is kept (curves) */
-    VT_ORACLE_UNJUDGED    /* never, and nothing is kept (training, papers' evaluators): logits that nobody reads are not
-                             computed */
+    VT_ORACLE_SEARCH,       /* it may end the image */
+    VT_ORACLE_EXHAUSTIVE,   /* never: the attack's last point is its answer, though better queries are kept */
+    VT_ORACLE_MIN_DISTANCE, /* never: of those that would have ended it the one nearest to the centre is kept (curves)
+                             */
+    VT_ORACLE_UNJUDGED /* never, and nothing is kept (training, papers' evaluators): logits that nobody reads are not
+                          computed */
 } vt_oracle_mode;
 
 /* What can be climbed inside a model: dx [pixels] <- the gradient of quantity k of `count` at x. */
@@ -110,7 +111,7 @@ void vt_oracle_forget(vt_oracle *o);
 /* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks.
  * Where the loss is of the softmax (ce, pm, po) and has vanished (VT_VANISHED), value and dx are the margin's:
  * below 0 where the image is right, so that of two points the one nearer to falling still has the larger value.
- * (Unjudged everything is as asked for.) */
+ * (Without a judge everything is as asked for.) */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 
 /* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is
@@ -132,8 +133,8 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 
 /* May an attack whose reference ends at a broken point end there? Exhaustive: when the image has been broken in float32
- * inside the ball. Unjudged: when it is `broken` in the attack's own view, which is all there is. Searching it may not:
- * the oracle itself ends the image, when the point is good enough. */
+ * inside the ball. Without a judge: when it is `broken` in the attack's own view, which is all there is. Searching it
+ * may not: the oracle itself ends the image, when the point is good enough. */
 bool vt_oracle_may_end(const vt_oracle *o, bool broken);
 
 /* ---- oracle_8bit.c: with eight_bit a query that would end the image is rounded to 8 bits first, and what ends the
@@ -144,14 +145,14 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken);
 vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin);
 
 enum {
-    VT_REQUANTISE_DRAWS = 4,     /* roundings drawn */
-    VT_REQUANTISE_GRADIENTS = 30 /* of all climbs of one repair */
+    VT_ROUNDING_DRAWS = 4,     /* roundings drawn */
+    VT_ROUNDING_GRADIENTS = 30 /* of all climbs of one repair */
 };
 /* The end of an attack, when a float point is misclassified but its nearest rounding is not: other roundings are tried
  * (away from the clean image, and random ones), and attacks that may see gradients climb from grid point to grid point.
  * All of it counts as the attack's own work; VT_STOP as every query. In the end x_adv [n], the attack's last iterate,
  * is a grid point: the best one met, unless searching its own rounding. attack: its key. */
-vt_status vt_requantise(vt_oracle *o, const vt_rng *attack, float *x_adv);
+vt_status vt_search_rounding(vt_oracle *o, const vt_rng *attack, float *x_adv);
 
 /* ---- between the oracle's files ---- */
 

@@ -40,7 +40,7 @@ static vt_status other_roundings(vt_oracle *o, const vt_rng *attack) {
     float margin;
     vt_grid8_round(l, l->q, l->best, VT_ROUND_AWAY, NULL);
     VT_TRY(vt_oracle_levels(o, l->q, false, &margin));
-    for (int k = 0; k < VT_REQUANTISE_DRAWS; k++) {
+    for (int k = 0; k < VT_ROUNDING_DRAWS; k++) {
         vt_rng key = draw_key(attack, k);
         vt_grid8_round(l, l->q, l->best, VT_ROUND_DRAWN, &key);
         VT_TRY(vt_oracle_levels(o, l->q, false, &margin));
@@ -74,10 +74,10 @@ static vt_status climb_margin(vt_oracle *o, float here, float *g, int *left) {
 /* From the best point met, then from roundings drawn anew, while there are gradients. */
 static vt_status climb_with_restarts(vt_oracle *o, const vt_rng *attack) {
     vt_grid8 *l = o->eight_bit;
-    int left = VT_REQUANTISE_GRADIENTS;
+    int left = VT_ROUNDING_GRADIENTS;
     float margin = l->point_margin;
     memcpy(l->p, l->point, l->n);
-    for (int k = VT_REQUANTISE_DRAWS; left > 0; k++) {
+    for (int k = VT_ROUNDING_DRAWS; left > 0; k++) {
         VT_TRY(climb_margin(o, margin, l->slope, &left));
         vt_rng key = draw_key(attack, k);
         vt_grid8_round(l, l->p, l->best, VT_ROUND_DRAWN, &key);
@@ -86,7 +86,7 @@ static vt_status climb_with_restarts(vt_oracle *o, const vt_rng *attack) {
     return VT_OK;
 }
 
-vt_status vt_requantise(vt_oracle *o, const vt_rng *attack, float *x_adv) {
+vt_status vt_search_rounding(vt_oracle *o, const vt_rng *attack, float *x_adv) {
     vt_grid8 *l = o->eight_bit;
     vt_status st = VT_OK;
     l->searching = true;

@@ -66,7 +66,7 @@ void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const floa
 const vt_opt vt_place_opts[] = {
     VT_OPT_C("where", vt_place, where, "patch threat: what chooses the squares",
              "saliency|attention|random|centre|corner", 0),
-    VT_OPT_I("places", vt_place, places, "patch threat: places tried one after the other", 1, 1, VT_PLACES_MOST),
+    VT_OPT_I("places", vt_place, places, "patch threat: places tried one after the other", 1, 1, VT_LOCATIONS_MOST),
     VT_OPT_END,
 };
 
@@ -182,7 +182,7 @@ size_t vt_patch_work_len(const vt_task *dims) { return 3 * dims->n + 3 * vt_shap
 
 vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
-    vt_square all[VT_PATCH_MOST * VT_PLACES_MOST];
+    vt_square all[VT_PATCH_MOST * VT_LOCATIONS_MOST];
     int n, count = t->patch->count;
     VT_TRY(choose_squares(o, s, t, all, &n, rest));
     const vt_ball *whole = o->ball;

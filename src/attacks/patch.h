@@ -8,7 +8,7 @@
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 
-enum { VT_PATCH_MOST = 16, VT_PLACES_MOST = 64 };
+enum { VT_PATCH_MOST = 16, VT_LOCATIONS_MOST = 64 };
 
 /* size 0: no patch threat. */
 typedef struct vt_patch {

@@ -46,7 +46,7 @@ static double at_most(int64_t n, int64_t k) {
 vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c) {
     int64_t n = b + c, s = b < c ? b : c;
     vt_mcnemar r = {.two_sided = 1, .mid_p = 1, .a_better = at_most(n, c), .b_better = at_most(n, b)};
-    if (b == c) return r; /* the doubled tail exceeds 1 */
+    if (b == c) return r; /* the doubled p exceeds 1 */
     r.two_sided = fmin(1, 2 * at_most(n, s));
     r.mid_p = r.two_sided - binomial_mass(n, s);
     return r;

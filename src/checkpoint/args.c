@@ -8,7 +8,7 @@
 #include "models/forms.h"
 
 /* Does a file say it? Who tells it by an option knows that there are two. */
-static bool by_file(const vt_told *t, vt_field f) {
+static bool by_file(const vt_provenance *t, vt_field f) {
     static const char *const files[] = {"config.json", "preprocessor_config.json", "architecture in config.json",
                                         "model_type in config.json", "normalisation layer in the file"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -19,7 +19,7 @@ static bool by_file(const vt_told *t, vt_field f) {
 /* What the sentence is about. */
 typedef struct two {
     const vt_hub *h;
-    const vt_told *t;
+    const vt_provenance *t;
     const char *weights;
 } two;
 
@@ -54,7 +54,7 @@ static vt_status check_form(const two *w, const vt_config *c, const vt_form *f, 
     return strcmp(is, said) ? fail_disagreement(w, f->field, is, said, e) : VT_OK;
 }
 
-vt_status vt_args_agree(const vt_hub *h, const vt_config *c, const vt_told *t, const char *weights, vt_err *e) {
+vt_status vt_args_agree(const vt_hub *h, const vt_config *c, const vt_provenance *t, const char *weights, vt_err *e) {
     const two w = {h, t, weights};
     char is[16], said[32];
     if (!h->args) return VT_OK;

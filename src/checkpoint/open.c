@@ -125,7 +125,7 @@ static vt_status read_tensor(vt_model *m, const vt_tensors *st, const vt_param *
 }
 
 /* The architecture and its configuration, by canonical names and what was said besides. */
-static vt_status detect_config(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
+static vt_status detect_config(vt_config *c, vt_provenance *provenance, const vt_tensors *st, const vt_names *names,
                                const vt_overrides *o, vt_err *e) {
     const vt_arch *arch = NULL;
     int n;
@@ -136,12 +136,12 @@ static vt_status detect_config(vt_config *c, vt_told *told, const vt_tensors *st
         return vt_fail(e, VT_E_FORMAT, "%s: no known architecture has such tensors; " VT_READS, vt_tensors_path(st));
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", arch->name);
-    VT_TRY(arch->detect(st, c, told->source, e));
+    VT_TRY(arch->detect(st, c, provenance->source, e));
     if (*names->supposed) {
-        snprintf(told->source[VT_FIELD_CLASSES], sizeof told->source[0], "%s", names->supposed);
-        told->doubt[VT_FIELD_CLASSES] = VT_ASSUMED;
+        snprintf(provenance->source[VT_FIELD_CLASSES], sizeof provenance->source[0], "%s", names->supposed);
+        provenance->certainty[VT_FIELD_CLASSES] = VT_ASSUMED;
     }
-    return vt_config_resolve(c, told, st, names, o, e);
+    return vt_config_resolve(c, provenance, st, names, o, e);
 }
 
 /* The last norm is timm's fc_norm after a mean and norm elsewhere, whatever the file calls it (vit-pytorch's maps; a
@@ -161,19 +161,20 @@ static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
 static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
                             vt_err *e) {
     vt_config c;
-    vt_told told;
-    memset(&told, 0, sizeof told);
-    vt_status described = detect_config(&c, &told, st, names, o, e);
-    if (told.labels && vt_tensors_keep(st, told.labels, free, e) != VT_OK) described = e ? e->code : VT_E_MEMORY;
+    vt_provenance provenance;
+    memset(&provenance, 0, sizeof provenance);
+    vt_status described = detect_config(&c, &provenance, st, names, o, e);
+    if (provenance.labels && vt_tensors_keep(st, provenance.labels, free, e) != VT_OK)
+        described = e ? e->code : VT_E_MEMORY;
     VT_TRY(described);
     VT_TRY(one_norm(st, &c, e));
     if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_tensors_path(st), e));
     vt_model *m;
     VT_TRY(vt_model_table(&m, &c, e));
-    memcpy(m->source, told.source, sizeof told.source);
-    memcpy(m->doubt, told.doubt, sizeof told.doubt);
-    memcpy(m->transform, told.transform, sizeof told.transform);
-    memcpy(m->unread, told.unread, sizeof told.unread);
+    memcpy(m->source, provenance.source, sizeof provenance.source);
+    memcpy(m->certainty, provenance.certainty, sizeof provenance.certainty);
+    memcpy(m->transform, provenance.transform, sizeof provenance.transform);
+    memcpy(m->unread, provenance.unread, sizeof provenance.unread);
     m->part_asked = o && o->part;
     snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
     snprintf(m->own_map, sizeof m->own_map, "%s", names->own_map ? names->own_map : "");
@@ -184,8 +185,8 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
     const char *recipe = vt_tensors_meta(st, "recipe");
     if (s == VT_OK &&
         (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(vt_tensors_part(st))) ||
-         !(m->parts = strdup(vt_tensors_parts(st))) || (told.labels && !(m->labels = strdup(told.labels))) ||
-         (recipe && !(m->recipe = strdup(recipe)))))
+         !(m->parts = strdup(vt_tensors_parts(st))) ||
+         (provenance.labels && !(m->labels = strdup(provenance.labels))) || (recipe && !(m->recipe = strdup(recipe)))))
         s = vt_fail(e, VT_E_MEMORY, "no memory");
     if (s != VT_OK) {
         vt_model_close(m);

@@ -13,7 +13,7 @@
 #include "models/vit.h"
 
 static void record_assumption(const vt_sources *s, vt_field f, const char *from) {
-    vt_sources_supposed(s, f, s->whole ? s->whole : from);
+    vt_sources_convention(s, f, s->whole ? s->whole : from);
 }
 
 /* The preset named by an option, or else the one whose shape is the file's. */
@@ -104,7 +104,7 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
                        vt_tensors_path(s->st), vt_option_argument(from), v, width);
     c->heads = (int)v;
-    vt_sources_told(s, VT_FIELD_HEADS, from);
+    vt_sources_known(s, VT_FIELD_HEADS, from);
     if (c->heads > 0 && width % c->heads == 0) return VT_OK;
     if (c->attn_dim)
         return vt_fail(e, VT_E_SHAPE,
@@ -136,17 +136,17 @@ static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->ln_eps > 0) {
         c->ln_eps = s->o->ln_eps;
-        vt_sources_told(s, VT_FIELD_LN_EPS, VT_OPTION "ln-eps");
+        vt_sources_known(s, VT_FIELD_LN_EPS, VT_OPTION "ln-eps");
     } else if (vt_sources_number(s, keys, &c->ln_eps, &from)) {
-        vt_sources_told(s, VT_FIELD_LN_EPS, from);
+        vt_sources_known(s, VT_FIELD_LN_EPS, from);
     } else if (type && !strcmp(type, "vit_msn")) { /* ViT's names, another default */
         c->ln_eps = 1e-6;
-        vt_sources_told(s, VT_FIELD_LN_EPS, "model_type in config.json");
+        vt_sources_known(s, VT_FIELD_LN_EPS, "model_type in config.json");
     } else if (vt_sources_scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
-        vt_sources_scheme_told(s, VT_FIELD_LN_EPS, "ln_eps");
+        vt_sources_scheme_known(s, VT_FIELD_LN_EPS, "ln_eps");
     } else if (s->o->preset || s->named) {
         c->ln_eps = s->o->preset ? s->preset->ln_eps : s->named->ln_eps;
-        vt_sources_told(s, VT_FIELD_LN_EPS, s->whole);
+        vt_sources_known(s, VT_FIELD_LN_EPS, s->whole);
     } else {
         usual_ln_eps(c, s);
     }
@@ -173,9 +173,9 @@ static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
                        vt_tensors_path(s->st), text, vt_option_argument(from));
     if (said || vt_sources_proven(s, "attn_scale"))
-        vt_sources_told(s, VT_FIELD_SCALE, from);
+        vt_sources_known(s, VT_FIELD_SCALE, from);
     else
-        vt_sources_supposed(s, VT_FIELD_SCALE, from);
+        vt_sources_convention(s, VT_FIELD_SCALE, from);
     return VT_OK;
 }
 
@@ -228,12 +228,12 @@ static vt_status resolve_form(vt_config *c, const vt_sources *s, const vt_form *
     if (known && insists && strcmp(is, wanted))
         return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
                        vt_option_argument(from), f->opt.key, wanted, is);
-    if (known && (!vt_doubt_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
+    if (known && (!vt_provenance_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
     *c = wish;
     if (supposes)
-        vt_sources_scheme_told(s, f->field, f->opt.key);
+        vt_sources_scheme_known(s, f->field, f->opt.key);
     else
-        vt_sources_told(s, f->field, from);
+        vt_sources_known(s, f->field, from);
     return VT_OK;
 }
 
@@ -276,9 +276,9 @@ static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_option_argument(from));
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     if (said || vt_sources_proven(s, "attn"))
-        vt_sources_told(s, VT_FIELD_ATTN, from);
+        vt_sources_known(s, VT_FIELD_ATTN, from);
     else
-        vt_sources_supposed(s, VT_FIELD_ATTN, from);
+        vt_sources_convention(s, VT_FIELD_ATTN, from);
     return VT_OK;
 }
 
@@ -335,7 +335,7 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
                        vt_tensors_path(s->st), vt_option_argument(from), v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
-    vt_sources_told(s, VT_FIELD_POS_GRID, "tensors"), vt_sources_told(s, VT_FIELD_IMAGE, from);
+    vt_sources_known(s, VT_FIELD_POS_GRID, "tensors"), vt_sources_known(s, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
@@ -373,9 +373,9 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
                        vt_tensors_path(s->st), vt_option_argument(from), v);
     c->image = (int)v;
     if (said)
-        vt_sources_told(s, VT_FIELD_IMAGE, from);
+        vt_sources_known(s, VT_FIELD_IMAGE, from);
     else
-        vt_sources_supposed(s, VT_FIELD_IMAGE, from);
+        vt_sources_convention(s, VT_FIELD_IMAGE, from);
     return VT_OK;
 }
 
@@ -391,7 +391,7 @@ static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
         vt_hub_unread(&s->hub, s->t->unread, sizeof s->t->unread);
     }
     s->whole = whole_of(s, c);
-    if (!vt_names_linear(s->names)) vt_sources_told(s, VT_FIELD_PATCH_ORDER, "tensors");
+    if (!vt_names_linear(s->names)) vt_sources_known(s, VT_FIELD_PATCH_ORDER, "tensors");
     VT_TRY(resolve_image(c, s, e));
     VT_TRY(resolve_heads(c, s, e));
     VT_TRY(resolve_forms(c, s, e));
@@ -405,7 +405,7 @@ static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
 }
 
-vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_tensors *st, const vt_names *names,
+vt_status vt_config_resolve(vt_config *c, vt_provenance *t, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e) {
     static const vt_overrides none = {0};
     vt_sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
@@ -418,8 +418,8 @@ vt_status vt_config_resolve(vt_config *c, vt_told *t, const vt_tensors *st, cons
     if (c->patch > 0 && c->pos_grid == c->image / c->patch) c->pos_grid = 0;
     if (!c->pos_grid) c->pos_filter = VT_POS_FILTER_BICUBIC; /* nothing to resize */
     VT_TRY(vt_config_check(c, vt_tensors_path(st), e));
-    vt_doubt_unsaid(c, t, names, s.whole);
-    vt_doubt_assumed(t, vt_tensors_meta(st, "assumed"), vt_tensors_meta(st, "unread"));
-    if (!classifies) vt_doubt_left_out(t, names);
+    vt_provenance_defaults(c, t, names, s.whole);
+    vt_provenance_assumed(t, vt_tensors_meta(st, "assumed"), vt_tensors_meta(st, "unread"));
+    if (!classifies) vt_provenance_left_out(t, names);
     return VT_OK;
 }

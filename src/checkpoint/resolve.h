@@ -4,9 +4,9 @@
  * nobody did: a shipped map's word, a preset of the same shape, defaults. */
 #pragma once
 
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 
-/* c and told->source hold what the tensors told; fills the rest. What nobody tells is set to the likeliest value and
- * marked in told->doubt; contradictions and values out of range fail. */
-vt_status vt_config_resolve(vt_config *c, vt_told *told, const vt_tensors *st, const vt_names *names,
+/* c and provenance->source hold what the tensors say; fills the rest. What nobody tells is set to the likeliest value
+ * and marked in provenance->certainty; contradictions and values out of range fail. */
+vt_status vt_config_resolve(vt_config *c, vt_provenance *provenance, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e);

@@ -21,19 +21,19 @@ static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
     vt_config p;
     if (is_std ? o->has_std : o->has_mean) {
         memcpy(out, is_std ? o->std : o->mean, sizeof c->std);
-        vt_sources_told(s, f, is_std ? VT_OPTION "std" : VT_OPTION "mean");
+        vt_sources_known(s, f, is_std ? VT_OPTION "std" : VT_OPTION "mean");
     } else if ((text = vt_sources_meta(s, is_std ? "std" : "mean", &from)) ||
                vt_hub_pixels(&s->hub, is_std, out, &from)) {
-        vt_sources_told(s, f, from);
+        vt_sources_known(s, f, from);
     } else if (o->preset) {
         vt_preset_config(s->preset, &p);
         memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
-        vt_sources_told(s, f, s->preset_why);
+        vt_sources_known(s, f, s->preset_why);
     } else if ((text = vt_sources_scheme(s, is_std ? "std" : "mean", &from))) {
-        vt_sources_scheme_told(s, f, is_std ? "std" : "mean");
+        vt_sources_scheme_known(s, f, is_std ? "std" : "mean");
     } else if (vt_tensors_meta(s->st, "input_norm")) {
         text = is_std ? "1" : "0"; /* as a normalisation layer in the file: the only one */
-        vt_sources_told(s, f, "");
+        vt_sources_known(s, f, "");
     } else {
         text = guess_triple(c, is_std);
         vt_sources_mark(s, f, "a guess", VT_OPEN);
@@ -43,7 +43,7 @@ static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
 
 /* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a mean below 0, a std above 1, or of a layer
  * below 0.01, is of other pixels, added, or a factor. What a file says so is open, with what it would be in [0,1]. */
-static void doubt_pixels(vt_config *c, const vt_sources *s) {
+static void mark_pixels(vt_config *c, const vt_sources *s) {
     double *const v[2] = {c->mean, c->std}, high = 0, low = 0, wide = 0, thin = 1;
     bool theirs[2];
     for (int f = 0; f < 2; f++) {
@@ -80,7 +80,7 @@ static void add_input_norm(vt_config *c, const vt_sources *s) {
     if (!text || sscanf(text, "%lf,%lf,%lf,%lf,%lf,%lf", n, n + 1, n + 2, n + 3, n + 4, n + 5) != 6) return;
     for (int k = 0; k < 3; k++) c->mean[k] += c->std[k] * n[k], c->std[k] *= n[3 + k];
     for (int f = VT_FIELD_MEAN; f <= (int)VT_FIELD_STD; f++)
-        if (s->t->doubt[f] == VT_KNOWN)
+        if (s->t->certainty[f] == VT_KNOWN)
             vt_sources_mark(s, (vt_field)f,
                             *s->t->source[f] ? "before the file's BatchNorm, eps 1e-5"
                                              : "the file's BatchNorm, eps 1e-5",
@@ -94,13 +94,13 @@ static void resolve_transform(const vt_sources *s) {
     bool hub = !text && vt_hub_transform(&s->hub, out, size, &from);
     if (!text && !hub) text = vt_sources_scheme(s, "transform", &from);
     if (text) snprintf(out, size, "%.63s", text);
-    if (text || hub) vt_sources_told(s, VT_FIELD_TRANSFORM, from);
+    if (text || hub) vt_sources_known(s, VT_FIELD_TRANSFORM, from);
 }
 
 void vt_resolve_pixels(vt_config *c, const vt_sources *s) {
     resolve_triple(c, s, VT_FIELD_MEAN);
     resolve_triple(c, s, VT_FIELD_STD);
-    doubt_pixels(c, s);
+    mark_pixels(c, s);
     add_input_norm(c, s);
     resolve_transform(s);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "tensors/safetensors.h"
 #include "models/arch.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 #include "models/forms.h"
 #include "models/vit.h"
 
@@ -35,7 +35,7 @@ static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_con
 vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
                            vt_err *e) {
     const vt_config *c = &m->config;
-    char heads[16], image[16], mean[100], std[100], eps[32], scale[32], doubts[600], form[MOST_FORMS][64];
+    char heads[16], image[16], mean[100], std[100], eps[32], scale[32], uncertain[600], form[MOST_FORMS][64];
     snprintf(heads, sizeof heads, "%d", c->heads);
     snprintf(image, sizeof image, "%d", c->image);
     snprintf(mean, sizeof mean, "%.17g,%.17g,%.17g", c->mean[0], c->mean[1], c->mean[2]);
@@ -56,7 +56,7 @@ vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const 
         meta[2 * n] = "image", meta[2 * n++ + 1] = image;
     if (*m->transform) meta[2 * n] = "transform", meta[2 * n++ + 1] = m->transform;
     if (m->labels) meta[2 * n] = "labels", meta[2 * n++ + 1] = m->labels;
-    if (vt_model_doubts(m, doubts, sizeof doubts)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = doubts;
+    if (vt_model_uncertain(m, uncertain, sizeof uncertain)) meta[2 * n] = "assumed", meta[2 * n++ + 1] = uncertain;
     if (*m->unread) meta[2 * n] = "unread", meta[2 * n++ + 1] = m->unread;
     for (int i = 0; i < 2 * n_extra; i++) meta[2 * n + i] = extra[i];
     for (int i = 0; i < m->params.count; i++) {

@@ -7,26 +7,26 @@
 #include "base/opt.h"
 #include "models/forms.h"
 
-void vt_sources_mark(const vt_sources *s, vt_field f, const char *from, vt_doubt d) {
+void vt_sources_mark(const vt_sources *s, vt_field f, const char *from, vt_certainty d) {
     snprintf(s->t->source[f], sizeof s->t->source[f], "%.71s", from);
-    s->t->doubt[f] = d;
+    s->t->certainty[f] = d;
 }
 
-void vt_sources_told(const vt_sources *s, vt_field f, const char *from) { vt_sources_mark(s, f, from, VT_KNOWN); }
+void vt_sources_known(const vt_sources *s, vt_field f, const char *from) { vt_sources_mark(s, f, from, VT_KNOWN); }
 
-void vt_sources_supposed(const vt_sources *s, vt_field f, const char *from) {
+void vt_sources_convention(const vt_sources *s, vt_field f, const char *from) {
     vt_sources_mark(s, f, from, s->whole ? VT_KNOWN : VT_ASSUMED);
 }
 
 bool vt_sources_proven(const vt_sources *s, const char *key) { return vt_rename_proven(s->names->map, key); }
 
-void vt_sources_scheme_told(const vt_sources *s, vt_field f, const char *key) {
+void vt_sources_scheme_known(const vt_sources *s, vt_field f, const char *key) {
     if (vt_sources_proven(s, key))
-        vt_sources_told(s, f, s->names->map->who);
+        vt_sources_known(s, f, s->names->map->who);
     else if (s->names->own_map && vt_form_find(key))
         vt_sources_mark(s, f, s->names->map->who, VT_OPEN);
     else
-        vt_sources_supposed(s, f, s->names->map->who);
+        vt_sources_convention(s, f, s->names->map->who);
 }
 
 const char vt_sources_layer[] = "normalisation layer in the file";

@@ -2,7 +2,7 @@
 /* Where checkpoint/resolve looks for what tensors cannot tell, and how it marks what it found. */
 #pragma once
 
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 #include "checkpoint/hub.h"
 
 /* The sources in the order in which they win: options, a map that was asked for, metadata, config.json and
@@ -18,16 +18,16 @@ typedef struct vt_sources {
     const vt_preset *named; /* timm's architecture that config.json, or timm's training arguments, name */
     const char *named_from;
     const char *whole; /* the source that describes the whole network: what it leaves out is at its default; or NULL */
-    vt_told *t;
+    vt_provenance *t;
 } vt_sources;
 
-void vt_sources_mark(const vt_sources *s, vt_field f, const char *from, vt_doubt d);
-void vt_sources_told(const vt_sources *s, vt_field f, const char *from); /* known */
+void vt_sources_mark(const vt_sources *s, vt_field f, const char *from, vt_certainty d);
+void vt_sources_known(const vt_sources *s, vt_field f, const char *from); /* known */
 /* From a convention: known if a source describes the whole network. */
-void vt_sources_supposed(const vt_sources *s, vt_field f, const char *from);
+void vt_sources_convention(const vt_sources *s, vt_field f, const char *from);
 /* From a scheme that no option asked for: convention, but for what the names prove, and for the forms that a
  * shipped map has from one laboratory. */
-void vt_sources_scheme_told(const vt_sources *s, vt_field f, const char *key);
+void vt_sources_scheme_known(const vt_sources *s, vt_field f, const char *key);
 /* Do the names themselves prove it, whatever describes the rest? */
 bool vt_sources_proven(const vt_sources *s, const char *key);
 

@@ -87,7 +87,7 @@ vt_look vt_cli_look(const vt_cli *c);
 #define VT_VERBOSE_ARG                                                                                                 \
     { "verbose", NULL, "every column of the tables, however wide", VT_OF_OUTPUT }
 
-/* Before a command computes with a checkpoint: refuses a model of which something is open (checkpoint/doubt) in
+/* Before a command computes with a checkpoint: refuses a model of which something is open (checkpoint/provenance) in
  * one sentence with everything that is missing and the values it may have, the doctor's command line, which finds them,
  * and this one with the options to add; no value is put into it, since none is likelier than the others. What was
  * assumed is said on stderr. c NULL: the checkpoint takes no options here; the command at the end writes them into a

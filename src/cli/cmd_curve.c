@@ -256,7 +256,7 @@ static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, 
     char path[VT_PATH_MAX], name[100], title[200];
     if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
     const vt_remote *r = j->v.subject->remote;
-    vt_model_nickname(r ? vt_remote_hello(r)->name : cli->positional[0], name);
+    vt_model_nickname(r ? vt_remote_handshake(r)->name : cli->positional[0], name);
     snprintf(title, sizeof title, "%s: robust accuracy over eps, %s, %zu images", name, vt_norm_name(c->norm), c->n);
     return vt_figure_save(path, title, draw_curve, c, e);
 }

@@ -11,7 +11,7 @@
 #include "base/stats.h"
 #include "eval/doctor/doctor.h"
 #include "models/arch.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 
 enum { LEAST = 128, MOST = 1024, ROUNDS = 5, FEW = 30 };
 #define ENOUGH (2.0 / 3) /* of the images: what is right on fewer at best may be read wrongly still */
@@ -87,7 +87,7 @@ static void print_setting(const job *j) {
     char text[64];
     if (j->subject.remote)
         printf("as it is: %s gets pixels in [0,1] and does the rest itself\n",
-               vt_remote_hello(j->subject.remote)->name);
+               vt_remote_handshake(j->subject.remote)->name);
     else
         printf("as it is: mean %.6g, %.6g, %.6g (%s), std %.6g, %.6g, %.6g (%s)\n", c->mean[0], c->mean[1], c->mean[2],
                j->model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2], j->model->source[VT_FIELD_STD]);

@@ -8,7 +8,7 @@
 #include "linalg/gemm.h"
 #include "base/text.h"
 #include "models/arch.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 #include "checkpoint/names.h"
 #include "checkpoint/unsupported.h"
 #include "models/forms.h"
@@ -24,7 +24,7 @@ static void print_field(const vt_model *m, vt_field f) {
     static const char *const how[] = {[VT_KNOWN] = "", [VT_ASSUMED] = "assumed: ", [VT_OPEN] = "not told: "};
     char value[64], from[100];
     vt_field_text(m, f, value, sizeof value);
-    snprintf(from, sizeof from, "%s%s", how[m->doubt[f]], m->source[f]);
+    snprintf(from, sizeof from, "%s%s", how[m->certainty[f]], m->source[f]);
     print_row(vt_field_label(f), value, from);
 }
 

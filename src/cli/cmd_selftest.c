@@ -27,7 +27,7 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_a
     v.progress = vt_cli_progress();
     v.interrupt = vt_cli_interruptible();
     vt_selftest t = {.v = &v, .attack = attack, .ledger = ledger, .points_only = points_only, .command = text};
-    vt_cli_again(text, sizeof text, c, &vt_command_eval); /* what would settle a doubt is an evaluation */
+    vt_cli_again(text, sizeof text, c, &vt_command_eval); /* what would decide is an evaluation */
     VT_TRY(vt_selftest_run(&t, e));
     VT_TRY(vt_selftest_print(stdout, &t, e));
     if (!strcmp(c->command->name, "selftest")) VT_TRY(vt_script_print(vt_selftest_json(&t), e));

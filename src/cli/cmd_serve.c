@@ -15,18 +15,18 @@
 #include "eval/prepare.h"
 #include "remote/serve.h"
 
-static vt_status fill_hello(vt_hello *h, const vt_model *m, int batch, bool judged, vt_err *e) {
+static vt_status fill_handshake(vt_handshake *h, const vt_model *m, int batch, bool judged, vt_err *e) {
     char kernels[80];
     vt_gemm_kernels(kernels, sizeof kernels);
     int side = vt_config_input(&m->config);
-    *h = (vt_hello){.classes = m->config.classes,
-                    .channels = 3,
-                    .height = side,
-                    .width = side,
-                    .batch = batch,
-                    .vjp = true,
-                    .logits64 = judged,
-                    .independent = true};
+    *h = (vt_handshake){.classes = m->config.classes,
+                        .channels = 3,
+                        .height = side,
+                        .width = side,
+                        .batch = batch,
+                        .vjp = true,
+                        .logits64 = judged,
+                        .independent = true};
     char name[VT_WEIGHTS_NAME];
     vt_weights_name(name, sizeof name, m->path);
     snprintf(h->name, sizeof h->name, "%.99s", name);
@@ -38,17 +38,17 @@ static vt_status fill_hello(vt_hello *h, const vt_model *m, int batch, bool judg
                                  : VT_OK;
 }
 
-static vt_status one_talk(const vt_model *m, const vt_hello *h, int in, int out, vt_err *e) {
+static vt_status one_talk(const vt_model *m, const vt_handshake *h, int in, int out, vt_err *e) {
     vt_engine n;
     VT_TRY(vt_engine_open(&n, m, h->batch, h->logits64, e));
-    vt_serve s = {.hello = h, .engine = &n, .in = in, .out = out};
+    vt_serve s = {.handshake = h, .engine = &n, .in = in, .out = out};
     vt_status st = vt_serve_run(&s, e);
     vt_engine_close(&n);
     return st;
 }
 
 /* Standard input and output are the connection; what anybody prints goes to standard error. */
-static vt_status serve_here(const vt_model *m, const vt_hello *h, vt_err *e) {
+static vt_status serve_here(const vt_model *m, const vt_handshake *h, vt_err *e) {
     int in = dup(0), out = dup(1);
     if (in < 0 || out < 0 || dup2(2, 1) < 0) return vt_fail(e, VT_E_IO, "standard output: %s", strerror(errno));
     vt_status s = one_talk(m, h, in, out, e);
@@ -57,7 +57,7 @@ static vt_status serve_here(const vt_model *m, const vt_hello *h, vt_err *e) {
 }
 
 /* A process for each conversation, until a signal. */
-static vt_status serve_at(const char *address, const vt_model *m, const vt_hello *h, vt_err *e) {
+static vt_status serve_at(const char *address, const vt_model *m, const vt_handshake *h, vt_err *e) {
     int fd;
     vt_status s = VT_OK;
     VT_TRY(vt_child_listen(&fd, address, e));
@@ -100,7 +100,7 @@ static vt_status serve_at(const char *address, const vt_model *m, const vt_hello
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
-    vt_hello h;
+    vt_handshake h;
     int batch;
     const char *address = vt_cli_get(c, "listen");
     if (address && !vt_child_is_address(address))
@@ -113,7 +113,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_batch(c, &batch, e));
     VT_TRY(vt_cli_model(c, &m, e));
     vt_status s = vt_cli_known(c, m, e);
-    if (s == VT_OK) s = fill_hello(&h, m, batch, !vt_cli_has(c, "no-double"), e);
+    if (s == VT_OK) s = fill_handshake(&h, m, batch, !vt_cli_has(c, "no-double"), e);
     if (s == VT_OK) s = address ? serve_at(address, m, &h, e) : serve_here(m, &h, e);
     vt_model_close(m);
     return s;

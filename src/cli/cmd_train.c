@@ -61,11 +61,11 @@ static vt_status no_overrides(const vt_cli *c, vt_err *e) {
 /* Which state dict of the checkpoint: --part or the recipe's init.part, which then say the same. */
 static vt_status read_part(job *j, vt_overrides *o, vt_err *e) {
     char set[300];
-    const char *told = j->recipe->init.part;
-    if (o->part && *told && strcmp(o->part, told))
-        return vt_fail(e, VT_E_USAGE, "--part is '%s', but the recipe's init.part is '%s'", o->part, told);
+    const char *pinned = j->recipe->init.part;
+    if (o->part && *pinned && strcmp(o->part, pinned))
+        return vt_fail(e, VT_E_USAGE, "--part is '%s', but the recipe's init.part is '%s'", o->part, pinned);
     if (!o->part) {
-        o->part = *told ? told : NULL;
+        o->part = *pinned ? pinned : NULL;
         return VT_OK;
     }
     snprintf(set, sizeof set, "init.part=%s", o->part);
@@ -88,10 +88,10 @@ static vt_status check_preset(const job *j, const vt_cli *c, vt_err *e) {
 /* --init: the checkpoint, whose hash stands in the recipe from now on. */
 static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     const char *init = vt_cli_get(c, "init");
-    char *told = j->recipe->init.sha256;
-    if (!init && *told)
+    char *pinned = j->recipe->init.sha256;
+    if (!init && *pinned)
         return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it with --init",
-                       told);
+                       pinned);
     if (!init && *j->recipe->init.part)
         return vt_fail(e, VT_E_USAGE, "init.part is '%s', and there is no --init", j->recipe->init.part);
     if (!init) return no_overrides(c, e);
@@ -102,7 +102,7 @@ static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_known(c, j->init, e));
     VT_TRY(vt_train_check_hash(j->recipe, j->init, e));
     VT_TRY(check_preset(j, c, e));
-    snprintf(told, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
+    snprintf(pinned, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
     return VT_OK;
 }
 

@@ -29,7 +29,7 @@ static void show_findings(const vt_findings *f, size_t from) {
 
 /* A model in another process that answers with other bits: what it says of itself otherwise than then. */
 static const char *why_moved(const vt_run_verifier *r, char text[300]) {
-    const vt_hello *now = vt_remote_hello(r->subject->remote);
+    const vt_handshake *now = vt_remote_handshake(r->subject->remote);
     const vt_header *then = r->ledger->header;
     if (*then->library && strcmp(then->library, now->library))
         snprintf(text, 300, "within float noise (another library: %s, then %.60s)", now->library, then->library);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 
 enum { COMMAND = 1200 };
 
@@ -13,7 +13,7 @@ static void add_words(char out[COMMAND], const char *const *words) {
 }
 
 /* The command line with the options behind it, before a "--" that would make them operands; without one, vitrine
- * convert, which writes what is told into a copy. */
+ * convert, which writes what is given into a copy. */
 static void append_command_line(char out[COMMAND], const vt_cli *c, const vt_model *m, const char *options) {
     int i = 0;
     if (!c) add_words(out, (const char *const[]){"vitrine", "convert", m->path, "COPY.safetensors", NULL});
@@ -24,14 +24,14 @@ static void append_command_line(char out[COMMAND], const vt_cli *c, const vt_mod
 
 /* `vitrine doctor FILE --data DIR` with the options given for the model: it finds the rest. */
 static void append_doctor_command(char out[COMMAND], const vt_cli *c, const vt_model *m) {
-    static const vt_arg told[] = {
+    static const vt_arg shown[] = {
         VT_MODEL_ARGS, VT_ATTACK_AT_ARG, VT_PREPROCESS_ARG, VT_SPLIT_ARG, VT_CLASS_ORDER_ARG, {0},
     };
     const char *data = c ? vt_cli_get(c, "data") : NULL, *program = c && c->argc ? c->argv[0] : "vitrine";
     add_words(out, (const char *const[]){program, "doctor", m->path, "--data", data ? data : "DIR", NULL});
     for (int i = 0; c && i < c->given.n; i++) {
         char option[40];
-        if (!vt_arg_find(told, c->given.list[i].name)) continue;
+        if (!vt_arg_find(shown, c->given.list[i].name)) continue;
         snprintf(option, sizeof option, "--%.30s", c->given.list[i].name);
         add_words(out, (const char *const[]){option, c->given.list[i].value, NULL});
     }

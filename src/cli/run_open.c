@@ -25,9 +25,9 @@ static bool parse_command(vt_run_folder *r) {
     return true;
 }
 
-static vt_status read_run(vt_run_folder *r, const char *dir, bool told, vt_err *e) {
-    VT_TRY(vt_run_folder_read(r, dir, told, e));
-    if (json_object_get(r->document, "subject") || parse_command(r) || told) return VT_OK;
+static vt_status read_run(vt_run_folder *r, const char *dir, bool known, vt_err *e) {
+    VT_TRY(vt_run_folder_read(r, dir, known, e));
+    if (json_object_get(r->document, "subject") || parse_command(r) || known) return VT_OK;
     return vt_fail(e, VT_E_FORMAT, "%s/run.json: does not hold the command of an evaluation: give --weights and --data",
                    dir);
 }

@@ -11,7 +11,7 @@
  * option the command has (NULL: needs none); without an answer the option itself is it. */
 static const struct {
     const char *words, *command, *option, *answer;
-} told[] = {
+} answers[] = {
     {"|epsilon|radius|", NULL, "eps", NULL},
     {"|p|lp|lp-norm|p-norm|threat-model|", NULL, "norm", NULL},
     {"|n|num|n-ex|n-examples|num-images|num-samples|samples|limit|subset|", NULL, "images",
@@ -53,10 +53,11 @@ static bool list_contains_word(const char *list, const char *word) {
 }
 
 static bool suggestion_applies(const vt_command *c, size_t i, const char *word) {
-    bool operand = told[i].command || told[i].option || !list_contains_word(told[i].words, "weights") ||
+    bool operand = answers[i].command || answers[i].option || !list_contains_word(answers[i].words, "weights") ||
                    (c->operands && strstr(c->operands, "WEIGHTS")); /* a command that takes one */
-    return operand && (!told[i].command || !strcmp(told[i].command, c->name)) &&
-           (!told[i].option || vt_arg_find(c->args, told[i].option)) && list_contains_word(told[i].words, word);
+    return operand && (!answers[i].command || !strcmp(answers[i].command, c->name)) &&
+           (!answers[i].option || vt_arg_find(c->args, answers[i].option)) &&
+           list_contains_word(answers[i].words, word);
 }
 
 vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *e) {
@@ -64,11 +65,11 @@ vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *
     char word[64];
     size_t n = 0, len = strcspn(given, "=");
     snprintf(word, sizeof word, "%.*s", (int)(len < 63 ? len : 63), given);
-    for (size_t i = 0; i < sizeof told / sizeof *told && !near && *word; i++) {
+    for (size_t i = 0; i < sizeof answers / sizeof *answers && !near && *word; i++) {
         if (!suggestion_applies(c, i, word)) continue;
-        if (told[i].answer)
-            return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s': %s", c->name, word, told[i].answer);
-        near = told[i].option;
+        if (answers[i].answer)
+            return vt_fail(e, VT_E_UNKNOWN, "vitrine %s has no option '--%s': %s", c->name, word, answers[i].answer);
+        near = answers[i].option;
     }
     for (const vt_arg *a = c->args; a && a->name && n < 64; a++) names[n++] = a->name;
     if (!near) near = vt_nearest(word, names, n);

@@ -76,7 +76,7 @@ static vt_status check_attack_status(vt_status s, const vt_oracle *o, int32_t im
 
 /* How an entry of the run searches: for the nearest point, as a paper's evaluator, to the end, or until it is found. */
 static vt_oracle_mode mode_of(const vt_eval_options *v, int entry) {
-    if (v->radii && isinf(v->radii[entry - 1].eps)) return VT_ORACLE_CLOSEST;
+    if (v->radii && isinf(v->radii[entry - 1].eps)) return VT_ORACLE_MIN_DISTANCE;
     if (v->attacks[entry - 1].scoring == VT_SCORE_PUBLISHED) return VT_ORACLE_UNJUDGED;
     return v->exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
 }
@@ -100,7 +100,7 @@ static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_er
     t.label = r.label, t.mode = mode_of(v, run->entry);
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
-    if (v->radii && t.mode != VT_ORACLE_CLOSEST) t.eps = v->radii[run->entry - 1].eps;
+    if (v->radii && t.mode != VT_ORACLE_MIN_DISTANCE) t.eps = v->radii[run->entry - 1].eps;
     VT_TRY(check_attack_status(vt_attacker_run(&w->attacker, &w->oracle, st, &t), &w->oracle, image, st->def->name, e));
     const float *candidate = w->attacker.at;
     vt_verdict d;

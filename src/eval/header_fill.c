@@ -12,7 +12,7 @@
 #include "eval/evaluate.h"
 #include "data/image.h"
 #include "data/classes.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 #include "models/forms.h"
 #include "models/surgery.h"
 
@@ -131,7 +131,7 @@ static json_t *sources_json(const vt_model *m) {
         if (vt_field_shown(m, f))
             json_object_set_new(o, vt_field_key(f),
                                 json_pack("{s:o,s:s,s:b}", "value", value_json(m, f), "source", m->source[f], "assumed",
-                                          m->doubt[f] != VT_KNOWN));
+                                          m->certainty[f] != VT_KNOWN));
     }
     return o;
 }
@@ -163,20 +163,21 @@ static void fill_external(vt_header *h, const vt_config *c) {
 }
 
 /* What an external model said of itself, and how it is judged (docs/oracle.md). */
-static void fill_handshake(vt_header *h, const vt_hello *hello) {
+static void fill_handshake(vt_header *h, const vt_handshake *handshake) {
     const char *judged =
-        hello->random
+        handshake->random
             ? "by votes: it says that it draws at random when it is asked, so each verdict is that of most of "
               "20 askings, and borderline where their 95 % interval holds a half"
-        : hello->logits64 ? "in double, by its own process"
-                          : "by the model's own forward, as it shows no copy in double: a broken image was asked about "
-                            "again, alone and in another batch, and is borderline unless every answer agrees by more "
-                            "than any two differ";
-    h->handshake = vt_hello_json(hello);
-    h->weights_name = hello->name;
-    add_note(&h->remote_notes, "a model in another process (%s%s%s), judged %s", hello->name,
-             *hello->sha256 ? "" : ", no hash claimed", *hello->note ? ", see its note" : "", judged);
-    if (*hello->note) add_note(&h->remote_notes, "%s says of itself: %s", hello->name, hello->note);
+        : handshake->logits64
+            ? "in double, by its own process"
+            : "by the model's own forward, as it shows no copy in double: a broken image was asked about "
+              "again, alone and in another batch, and is borderline unless every answer agrees by more "
+              "than any two differ";
+    h->handshake = vt_handshake_json(handshake);
+    h->weights_name = handshake->name;
+    add_note(&h->remote_notes, "a model in another process (%s%s%s), judged %s", handshake->name,
+             *handshake->sha256 ? "" : ", no hash claimed", *handshake->note ? ", see its note" : "", judged);
+    if (*handshake->note) add_note(&h->remote_notes, "%s says of itself: %s", handshake->name, handshake->note);
 }
 
 /* Where the pixels that the model sees come from. */
@@ -220,7 +221,7 @@ static void fill_model(vt_header *h, texts *t, const vt_subject *s) {
     else
         fill_network(h, t, m);
     if (s->remote) {
-        fill_handshake(h, vt_remote_hello(s->remote));
+        fill_handshake(h, vt_remote_handshake(s->remote));
     } else if (m->path) {
         vt_weights_name(t->weights, sizeof t->weights, m->path);
         h->weights_name = t->weights;

@@ -312,7 +312,7 @@ vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_er
     if (x_adv) r->sha = vt_sha_prefix(x_adv, l->pixels * sizeof(float));
     pthread_mutex_lock(&l->lock);
     vt_status s = append_locked(l, r, x_adv, e);
-    if (s == VT_OK && l->told) l->told(l->told_ctx, r, x_adv);
+    if (s == VT_OK && l->on_line) l->on_line(l->on_line_ctx, r, x_adv);
     pthread_mutex_unlock(&l->lock);
     return s;
 }

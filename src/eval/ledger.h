@@ -60,8 +60,8 @@ typedef struct vt_ledger {
     uint64_t bound; /* first 64 bits of the header's SHA-256: part of every checksum */
     int altered;    /* the first line that was read and is not as it was written; 0: none */
     /* Told of each line that is appended, with x' where it is kept, one at a time; NULL: nobody. */
-    void (*told)(void *ctx, const vt_record *r, const float *x_adv);
-    void *told_ctx;
+    void (*on_line)(void *ctx, const vt_record *r, const float *x_adv);
+    void *on_line_ctx;
     pthread_mutex_t lock;
 } vt_ledger;
 

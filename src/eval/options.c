@@ -242,7 +242,7 @@ static vt_status usual_batch(const vt_eval_options *v, const vt_subject *s, int 
     if (*batch) return VT_OK;
     *batch = vt_remote_usual(s->remote);
     if (!v->shared) VT_TRY(vt_remote_measure(s->remote, batch, e));
-    while (vt_remote_hello(s->remote)->usual && *batch > LEAST && (size_t)*batch / 2 >= v->n_images) *batch /= 2;
+    while (vt_remote_handshake(s->remote)->usual && *batch > LEAST && (size_t)*batch / 2 >= v->n_images) *batch /= 2;
     return VT_OK;
 }
 
@@ -268,8 +268,8 @@ static vt_status open_surrogate(vt_eval_options *v, vt_err *e) {
     if (where) {
         VT_TRY(vt_subject_remote(&s->surrogate_remote, &s->surrogate, v->choices, where, e));
         vt_remote_interruptible(s->surrogate_remote, v->interrupt);
-        snprintf(s->surrogate_name, sizeof s->surrogate_name, "%s", vt_remote_hello(s->surrogate_remote)->name);
-        if (vt_remote_hello(s->surrogate_remote)->vjp) return VT_OK;
+        snprintf(s->surrogate_name, sizeof s->surrogate_name, "%s", vt_remote_handshake(s->surrogate_remote)->name);
+        if (vt_remote_handshake(s->surrogate_remote)->vjp) return VT_OK;
         return vt_fail(e, VT_E_USAGE, "@surrogate-oracle %.200s gives no gradients (vjp is false)", where);
     }
     if (!path) return VT_OK;

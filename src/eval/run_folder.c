@@ -57,12 +57,12 @@ static void read_subject(vt_run_folder *r) {
     }
 }
 
-vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_err *e) {
+vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool known, vt_err *e) {
     char path[VT_PATH_MAX], *text;
     size_t bytes;
     if (!vt_path(path, dir, "run.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
     if (access(path, F_OK) != 0) { /* a merged run */
-        if (told) return VT_OK;
+        if (known) return VT_OK;
         return vt_fail(e, VT_E_USAGE,
                        "%s does not exist, so nothing says where the weights and the data are: give @weights and "
                        "@data",
@@ -112,8 +112,8 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
     for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);
     const char *oracle = vt_chosen(more, "oracle");
     if (oracle) vt_choose(&r->choices, "oracle", oracle);
-    bool told = r->weights || oracle || r->ledger->header->oracle;
-    if (told && vt_is_chosen(&r->choices, "data")) return VT_OK;
+    bool known = r->weights || oracle || r->ledger->header->oracle;
+    if (known && vt_is_chosen(&r->choices, "data")) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: give @weights and @data, run.json does not name them", dir);
 }
 
@@ -157,7 +157,7 @@ void vt_model_nickname(const char *path, char out[100]) {
 static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
     const vt_header *h = r->ledger->header;
     const vt_subject *s = &r->subject;
-    bool elsewhere = vt_subject_is_remote(s), draws = s->remote && vt_remote_hello(s->remote)->random;
+    bool elsewhere = vt_subject_is_remote(s), draws = s->remote && vt_remote_handshake(s->remote)->random;
     if (elsewhere != (h->oracle != NULL))
         return vt_fail(e, VT_E_FORMAT, "%s: its ledger says that %s was evaluated, %.200s is %s: give %s",
                        r->ledger->dir, h->oracle ? "a model in another process" : "a checkpoint", s->model->path,

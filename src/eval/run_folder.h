@@ -24,14 +24,14 @@ typedef struct vt_run_folder {
 json_t *vt_subject_json(const char *weights, const vt_choices *c);
 
 /* The two steps, on a zeroed r. First what run.json says: weights and choices of its "subject" (runs of versions before
- * 0.2 have none: the caller sets r->weights and adds choices from elsewhere). told: weights and data are known, a run
+ * 0.2 have none: the caller sets r->weights and adds choices from elsewhere). known: weights and data are known, a run
  * without run.json will do. Then the ledger, unless r->ledger is one, and the subject: a relative path that is not
  * there is looked for where the run was made; the choices of `more`, "weights" and
  * "oracle" among them, come after the run's; without "oracle" a model in another process is described alone
  * (vt_subject_described); texts
  * of `more` outlive r. Weights, data and model that are not the ledger's are refused, by their hashes. To be closed
  * after a failure too. */
-vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool told, vt_err *e);
+vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool known, vt_err *e);
 void vt_run_folder_choose(vt_run_folder *r, const char *name,
                           const char *value); /* what describes no subject is ignored */
 vt_status vt_run_folder_open(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e);

@@ -14,8 +14,8 @@
 /* ---- a model in another process ---- */
 
 /* What it is known by: the hash that it claims, else that of what it says of itself. */
-static vt_status set_model_hash(vt_model *m, const vt_hello *h, vt_err *e) {
-    json_t *o = vt_hello_json(h);
+static vt_status set_model_hash(vt_model *m, const vt_handshake *h, vt_err *e) {
+    json_t *o = vt_handshake_json(h);
     char *text = vt_json_text(o, JSON_COMPACT | JSON_SORT_KEYS);
     vt_status s = text ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the model's greeting");
     if (text) vt_sha_hex(text, strlen(text), m->sha256);
@@ -47,16 +47,16 @@ vt_status vt_subject_described(vt_subject *s, vt_shape shape, int classes, const
 bool vt_subject_is_remote(const vt_subject *s) { return !strcmp(s->model->config.arch, "remote"); }
 
 int vt_subject_takes(const vt_subject *s) {
-    return s->remote ? vt_remote_hello(s->remote)->batch : s->own ? s->own->batch : INT_MAX;
+    return s->remote ? vt_remote_handshake(s->remote)->batch : s->own ? s->own->batch : INT_MAX;
 }
 
 bool vt_subject_differentiable(const vt_subject *s) {
-    return s->remote ? vt_remote_hello(s->remote)->vjp : !s->own || s->own->differentiable;
+    return s->remote ? vt_remote_handshake(s->remote)->vjp : !s->own || s->own->differentiable;
 }
 
-static vt_status make_model_from_hello(vt_model **out, const vt_remote *r, vt_err *e) {
-    const vt_hello *h = vt_remote_hello(r);
-    VT_TRY(new_remote_model(out, vt_remote_where(r), vt_hello_shape(h), h->classes, e));
+static vt_status make_model_from_handshake(vt_model **out, const vt_remote *r, vt_err *e) {
+    const vt_handshake *h = vt_remote_handshake(r);
+    VT_TRY(new_remote_model(out, vt_remote_where(r), vt_handshake_shape(h), h->classes, e));
     return set_model_hash(*out, h, e);
 }
 
@@ -67,7 +67,7 @@ vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choi
         return vt_fail(e, VT_E_USAGE, "@oracle-timeout is '%s', must be seconds, from 0.1 to 1e6", text);
     if (!*where) return vt_fail(e, VT_E_USAGE, "@oracle is empty, must be a command, unix:PATH or tcp:PORT");
     VT_TRY(vt_remote_open(r, where, timeout, e));
-    return make_model_from_hello(description, *r, e);
+    return make_model_from_handshake(description, *r, e);
 }
 
 static vt_status open_remote(vt_subject *s, const vt_choices *c, const char *where, vt_err *e) {

@@ -44,7 +44,7 @@ bool vt_subject_is_remote(const vt_subject *s); /* no network of ours: in anothe
 int vt_subject_takes(const vt_subject *s);      /* images that it takes at once; of ours INT_MAX */
 bool vt_subject_differentiable(const vt_subject *s); /* does it give gradients? */
 /* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
- * guessed (checkpoint/doubt), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
+ * guessed (checkpoint/provenance), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
  * With the choice "oracle" the model is in another process: weights may be NULL, and what only a checkpoint can be told
  * (heads, mean, wrap, ...) is refused. `first`: an image of the run, whose size decides. */
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e);

@@ -81,7 +81,7 @@ static int majority_class(const int *pred, const vt_verdict *v, question q) {
 
 /* The repeated queries in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws
  * pred is what most of them say, and the margins are means. Returns how many are wrong. */
-static int combine_opinions(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
+static int combine_answers(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
     int rows = vt_classifier_votes(m), n = m->classes, wrong = 0, pred[VT_VOTES_MOST];
     double sum = 0;
     v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
@@ -126,7 +126,7 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
     if (!first_answer(v, q, z, m->classes) || vt_classifier_votes(m) == 1) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
     bool first = v->pred != label;
-    int wrong = combine_opinions(v, m, q, z, z64);
+    int wrong = combine_answers(v, m, q, z, z64);
     *unsure = v->votes ? vt_verdict_open(v) : wrong != first * vt_classifier_votes(m);
     v->pred64 = -1, v->margin64 = NAN;
     return VT_OK;
@@ -139,7 +139,7 @@ static vt_status judge_candidate(vt_verdict *v, const vt_classifier *m, const fl
     VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
     bool good = first_answer(v, q, z, m->classes), good64 = true;
     for (int k = 0; k < m->classes * vt_classifier_votes(m); k++) good64 = good64 && isfinite(z64[k]);
-    combine_opinions(v, m, q, z, z64);
+    combine_answers(v, m, q, z, z64);
     v->finite = good && good64;
     if (!good) v->margin = NAN;
     if (!good64) v->margin64 = NAN;

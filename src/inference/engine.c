@@ -15,7 +15,7 @@ typedef struct row {
 typedef struct sessions {
     int capacity, classes;
     size_t pixels;
-    vt_session_f64 *f64; /* NULL: unjudged */
+    vt_session_f64 *f64; /* NULL: none, so nothing is judged */
     double *x64;         /* [pixels] */
     row row[];           /* [capacity] */
 } sessions;

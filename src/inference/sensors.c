@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "linalg/svd.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 #include "models/surgery.h"
 #include "inference/classifier.h"
 
@@ -102,7 +102,7 @@ static int part_count(const survey *s) { return (int)(s->phi / s->half); }
 static int add_hidden_units(survey *s, int first) {
     vt_matrix a;
     int count = 0;
-    if (s->point % 2 == 0 || !vt_model_matrix(s->m, s->point / 2, VT_ROLE_FC1, &a) || (size_t)a.cols != s->half)
+    if (s->point % 2 == 0 || !vt_model_matrix(s->m, s->point / 2, VT_WEIGHT_FC1, &a) || (size_t)a.cols != s->half)
         return 0;
     for (int u = 0; u < a.rows; u++) {
         for (size_t k = 0; k < s->half; k++) s->row[k] = (double)s->m->w[a.offset + (size_t)u * s->half + k];
@@ -116,7 +116,7 @@ static int add_query_directions(survey *s, int first) {
     vt_matrix q, k;
     int count = 0;
     if (s->point % 2 || part_count(s) < 2 || s->m->config.qk_norm || s->point / 2 >= s->m->config.depth) return 0;
-    if (!vt_model_matrix(s->m, s->point / 2, VT_ROLE_Q, &q) || !vt_model_matrix(s->m, s->point / 2, VT_ROLE_K, &k))
+    if (!vt_model_matrix(s->m, s->point / 2, VT_WEIGHT_Q, &q) || !vt_model_matrix(s->m, s->point / 2, VT_WEIGHT_K, &k))
         return 0;
     if ((size_t)q.cols != s->half || (size_t)k.cols != s->half || q.rows != k.rows) return 0;
     int wide = q.rows / q.heads;

@@ -124,7 +124,7 @@ typedef struct eigen {
     int *iwork;               /* [3 + 5 n] */
 } eigen;
 
-static void carve_eigen(eigen *p, vt_arena *r) {
+static void split_eigen(eigen *p, vt_arena *r) {
     size_t n = (size_t)p->n;
     p->a = vt_arena_take(r, n * n, sizeof *p->a);
     p->d = vt_arena_take(r, n, sizeof *p->d);
@@ -139,10 +139,10 @@ static vt_status open_eigen(eigen *p, void **block, int n, vt_err *e) {
         return vt_fail(e, VT_E_RANGE, "eigenvalues of a %d x %d matrix; the side must be 1 to %d", n, n, MOST);
     *p = (eigen){.n = n, .lwork = 1 + 6 * n + 2 * n * n, .liwork = 3 + 5 * n};
     vt_arena r = {0};
-    carve_eigen(p, &r);
+    split_eigen(p, &r);
     r = (vt_arena){.base = *block = vt_alloc(r.used), .size = r.used};
     if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for the eigenvalues of a %d x %d matrix", n, n);
-    carve_eigen(p, &r);
+    split_eigen(p, &r);
     return VT_OK;
 }
 

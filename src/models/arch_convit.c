@@ -105,11 +105,11 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     c->final_norm = vt_detect_norm(st, "norm", "");
     c->factor = vt_detect_factor(st, "blocks.");
     c->ln_eps = 1e-6;
-    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_POSITIONS, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH,
-                   VT_FIELD_LOCAL_BLOCKS, VT_FIELD_HEADS, VT_FIELD_HIDDEN, VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS,
-                   VT_FIELD_TIED_QK, VT_FIELD_FACTOR);
-    if (pos) VT_DETECT_TOLD(src, VT_FIELD_IMAGE);
-    vt_detect_told_norms(src, c);
+    VT_DETECT_KNOWN(src, VT_FIELD_ARCH, VT_FIELD_POSITIONS, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH,
+                    VT_FIELD_LOCAL_BLOCKS, VT_FIELD_HEADS, VT_FIELD_HIDDEN, VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS,
+                    VT_FIELD_TIED_QK, VT_FIELD_FACTOR);
+    if (pos) VT_DETECT_KNOWN(src, VT_FIELD_IMAGE);
+    vt_detect_known_norms(src, c);
     return VT_OK;
 }
 

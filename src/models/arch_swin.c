@@ -211,13 +211,13 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     c->factor = vt_detect_factor(st, "layers.");
     c->norm = vt_detect_norm(st, "layers.", ".norm1");
     c->final_norm = vt_detect_norm(st, "norm", "");
-    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HEADS, VT_FIELD_HIDDEN,
-                   VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL, VT_FIELD_NORM_FIRST,
-                   VT_FIELD_NO_CLS, VT_FIELD_REGISTERS, VT_FIELD_NORM_PRE, VT_FIELD_QK_NORM, VT_FIELD_TIED_QK,
-                   VT_FIELD_NO_PATCH_BIAS, VT_FIELD_NO_EMBED_CLASS, VT_FIELD_FACTOR, VT_FIELD_STAGES,
-                   VT_FIELD_STAGE_DEPTH, VT_FIELD_STAGE_HEADS, VT_FIELD_WINDOW);
-    if (sized) VT_DETECT_TOLD(src, VT_FIELD_IMAGE);
-    vt_detect_told_norms(src, c);
+    VT_DETECT_KNOWN(src, VT_FIELD_ARCH, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HEADS, VT_FIELD_HIDDEN,
+                    VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL, VT_FIELD_NORM_FIRST,
+                    VT_FIELD_NO_CLS, VT_FIELD_REGISTERS, VT_FIELD_NORM_PRE, VT_FIELD_QK_NORM, VT_FIELD_TIED_QK,
+                    VT_FIELD_NO_PATCH_BIAS, VT_FIELD_NO_EMBED_CLASS, VT_FIELD_FACTOR, VT_FIELD_STAGES,
+                    VT_FIELD_STAGE_DEPTH, VT_FIELD_STAGE_HEADS, VT_FIELD_WINDOW);
+    if (sized) VT_DETECT_KNOWN(src, VT_FIELD_IMAGE);
+    vt_detect_known_norms(src, c);
     return VT_OK;
 }
 

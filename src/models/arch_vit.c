@@ -133,12 +133,12 @@ static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     c->no_patch_bias = c->norm_pre && !vt_tensors_find(st, "patch_embed.proj.bias");
     c->qk_norm = vt_detect_any(st, "blocks.", ".attn.q_norm.weight");
     c->factor = vt_detect_factor(st, "blocks.");
-    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_IMAGE, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HIDDEN,
-                   VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL, VT_FIELD_NO_CLS,
-                   VT_FIELD_NORM_PRE, VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR, VT_FIELD_NO_EMBED_CLASS,
-                   VT_FIELD_TIED_QK, VT_FIELD_QK_NORM, VT_FIELD_NORM_FIRST, VT_FIELD_REGISTERS, VT_FIELD_CONV_STEM,
-                   VT_FIELD_NO_EMBED_REG, VT_FIELD_HEAD_LAYERS, VT_FIELD_PATCH_NORM, VT_FIELD_ATTN_DIM, VT_FIELD_PROJ);
-    vt_detect_told_norms(src, c);
+    VT_DETECT_KNOWN(src, VT_FIELD_ARCH, VT_FIELD_IMAGE, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HIDDEN,
+                    VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_DIST, VT_FIELD_POOL, VT_FIELD_NO_CLS,
+                    VT_FIELD_NORM_PRE, VT_FIELD_NO_PATCH_BIAS, VT_FIELD_FACTOR, VT_FIELD_NO_EMBED_CLASS,
+                    VT_FIELD_TIED_QK, VT_FIELD_QK_NORM, VT_FIELD_NORM_FIRST, VT_FIELD_REGISTERS, VT_FIELD_CONV_STEM,
+                    VT_FIELD_NO_EMBED_REG, VT_FIELD_HEAD_LAYERS, VT_FIELD_PATCH_NORM, VT_FIELD_ATTN_DIM, VT_FIELD_PROJ);
+    vt_detect_known_norms(src, c);
 }
 
 /* By all blocks, and by any other name behind the weight's: one tensor that is missing or misspelt is missed by name.
@@ -169,7 +169,7 @@ static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
     const int width = vt_config_attn_dim(c);
     if (!q || q->ndim != 1 || q->shape[0] < 1 || q->shape[0] >= width || width % q->shape[0]) return;
     c->heads = width / (int)q->shape[0];
-    VT_DETECT_TOLD(src, VT_FIELD_HEADS);
+    VT_DETECT_KNOWN(src, VT_FIELD_HEADS);
 }
 
 /* What the head's width tells of the pool, behind the rest of detection. */
@@ -206,7 +206,7 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     detect_heads(st, c, src);
     readout_detect(c, head->shape[1]);
     if (pos)
-        VT_DETECT_TOLD(src, VT_FIELD_POSITIONS);
+        VT_DETECT_KNOWN(src, VT_FIELD_POSITIONS);
     else
         *src[VT_FIELD_IMAGE] = 0; /* checkpoint/resolve finds it, or asks */
     return VT_OK;

@@ -198,8 +198,8 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     if (!vt_detect_any(st, "pos_embed.", "")) c->positions = VT_POSITIONS_NONE; /* timm's use_pos_embed=False */
     c->image = 224;                                                             /* a guess, which resolve mends */
     c->ln_eps = 1e-6;
-    VT_DETECT_TOLD(src, VT_FIELD_ARCH, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HEADS, VT_FIELD_HIDDEN,
-                   VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_TIED_QK, VT_FIELD_CLASS_BLOCKS, VT_FIELD_POSITIONS);
+    VT_DETECT_KNOWN(src, VT_FIELD_ARCH, VT_FIELD_PATCH, VT_FIELD_DIM, VT_FIELD_DEPTH, VT_FIELD_HEADS, VT_FIELD_HIDDEN,
+                    VT_FIELD_CLASSES, VT_FIELD_QKV_BIAS, VT_FIELD_TIED_QK, VT_FIELD_CLASS_BLOCKS, VT_FIELD_POSITIONS);
     defaults(c);
     if (c->dim == 128) c->tokens_norm = false; /* timm's nano alone */
     snprintf(src[VT_FIELD_STEM_STRIDE], sizeof src[0], "default: 1,1,2,2 at 32 pixels (CIFAR), else 2");

@@ -32,9 +32,9 @@ static vt_status fail_unknown_variant(const char *text, vt_err *e) {
     return vt_fail_unknown("attention variant", name, names, n, "vitrine list models", e);
 }
 
-bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens) {
+bool vt_attn_may_be_few(const vt_config *c, int n_read, int tokens) {
     bool plain = vt_attn_find(c->attn)->dot && !c->qk_norm && vt_config_attn_dim(c) == c->dim;
-    return plain && tail > 0 && tail * (c->heads + 1) <= tokens;
+    return plain && n_read > 0 && n_read * (c->heads + 1) <= tokens;
 }
 
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e) {

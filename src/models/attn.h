@@ -32,10 +32,10 @@ typedef struct vt_attn_spec {
     char text[VT_ATTN_TEXT]; /* canonical: every option written out */
 } vt_attn_spec;
 
-/* Is attention of the first `tail` of so many tokens, where nothing reads the others, computed without keys and values
- * (net/mha.c)? Not where keys have a norm, nor where the rows that stand for them, one a query and head,
- * would need more room. */
-bool vt_attn_may_be_few(const vt_config *c, int tail, int tokens);
+/* Is attention of the first `n_read` of so many tokens, where nothing reads the others, computed without keys and
+ * values (net/mha.c)? Not where keys have a norm, nor where the rows that stand for them, one a query and head, would
+ * need more room. */
+bool vt_attn_may_be_few(const vt_config *c, int n_read, int tokens);
 
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e);
 

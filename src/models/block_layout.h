@@ -42,7 +42,8 @@ typedef struct vt_block_layout {
 /* What a configuration gives all blocks of a ViT; prefix and layer are left empty. */
 vt_block_layout vt_block_layout_of(vt_param_list *l, const vt_config *c);
 
-/* Adds the tensors of a block to its layer in timm's order: norm1, the mixer's, proj, norm2, MLP; then factors. */
+/* Adds the tensors of a block to its layer in timm's order: norm1, the token mixer's, proj, norm2, MLP; then factors.
+ */
 void vt_block_params(const vt_block_layout *b);
 /* Multi-head attention's: qkv packed, optional q/k norm. */
 void vt_mha_params(const vt_block_layout *b);

@@ -103,11 +103,11 @@ vt_status vt_detect_grid(const vt_tensors *st, vt_config *c, int64_t side, vt_er
     return VT_OK;
 }
 
-void vt_detect_told(vt_source src, const vt_field *fields, size_t n) {
+void vt_detect_known(vt_source src, const vt_field *fields, size_t n) {
     for (size_t i = 0; i < n; i++) snprintf(src[fields[i]], sizeof src[0], "tensors");
 }
 
-void vt_detect_told_norms(vt_source src, const vt_config *c) {
-    if (c->norm != VT_NORM_LAYER) VT_DETECT_TOLD(src, VT_FIELD_NORM);
-    if (c->final_norm != VT_NORM_LAYER) VT_DETECT_TOLD(src, VT_FIELD_FINAL_NORM);
+void vt_detect_known_norms(vt_source src, const vt_config *c) {
+    if (c->norm != VT_NORM_LAYER) VT_DETECT_KNOWN(src, VT_FIELD_NORM);
+    if (c->final_norm != VT_NORM_LAYER) VT_DETECT_KNOWN(src, VT_FIELD_FINAL_NORM);
 }

@@ -35,7 +35,7 @@ int64_t vt_detect_side(int64_t n);
 /* Takes a grid of side x side patches; more than 4096 pixels are refused. */
 vt_status vt_detect_grid(const vt_tensors *st, vt_config *c, int64_t side, vt_err *e);
 /* Marks fields as told by tensors; norms only where no CenterNorm could look like them. */
-void vt_detect_told(vt_source src, const vt_field *fields, size_t n);
-#define VT_DETECT_TOLD(src, ...)                                                                                       \
-    vt_detect_told(src, (const vt_field[]){__VA_ARGS__}, sizeof((const vt_field[]){__VA_ARGS__}) / sizeof(vt_field))
-void vt_detect_told_norms(vt_source src, const vt_config *c);
+void vt_detect_known(vt_source src, const vt_field *fields, size_t n);
+#define VT_DETECT_KNOWN(src, ...)                                                                                      \
+    vt_detect_known(src, (const vt_field[]){__VA_ARGS__}, sizeof((const vt_field[]){__VA_ARGS__}) / sizeof(vt_field))
+void vt_detect_known_norms(vt_source src, const vt_config *c);

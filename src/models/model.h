@@ -45,12 +45,12 @@ typedef char vt_source[VT_FIELD_COUNT][72];
 
 /* How sure a value is. KNOWN: tensors, metadata, config.json or the user told it. ASSUMED: nobody did, and a convention
  * is overwhelming (timm's GELU). OPEN: nobody did, and it may well be otherwise (heads): the value is a guess. */
-typedef enum vt_doubt { VT_KNOWN, VT_ASSUMED, VT_OPEN } vt_doubt;
+typedef enum vt_certainty { VT_KNOWN, VT_ASSUMED, VT_OPEN } vt_certainty;
 
 typedef struct vt_model {
     vt_config config;
     vt_source source;
-    vt_doubt doubt[VT_FIELD_COUNT];
+    vt_certainty certainty[VT_FIELD_COUNT];
     vt_param_list params;
     float *w;           /* all parameters, each aligned to 64 bytes */
     float *wt;          /* transposed copies of the matrices, or NULL until vt_model_prepare */
@@ -91,7 +91,7 @@ typedef struct vt_overrides {
 } vt_overrides;
 
 /* Reads a checkpoint (tensors/weights.h); a folder means its model.safetensors. `o` may be NULL. What nobody tells is
- * guessed and marked as `doubt`: whoever shows results asks checkpoint/doubt first. Every value is read once:
+ * guessed and marked in `certainty`: whoever shows results asks checkpoint/provenance first. Every value is read once:
  * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products

@@ -41,7 +41,8 @@ enum vt_gpsa_slot {
     VT_SLOT_POS_B
 };
 
-/* The tensors of a ViT, in timm's order; `local` are those of the mixer of a ConViT's first local_blocks blocks. */
+/* The tensors of a ViT, in timm's order; `local` are those of the token mixer of a ConViT's first local_blocks blocks.
+ */
 void vt_vit_params(vt_param_list *l, const vt_config *c, void (*local)(const vt_block_layout *b));
 /* Those of the patch embedding. */
 void vt_rows_params(vt_param_list *l, const vt_config *c);
@@ -67,4 +68,4 @@ static inline int vt_readout_rows(const vt_config *c) {
     return vt_readout_wide(c) ? vt_readout_early(c) + 1 + (c->pool != VT_POOL_TOKENS) : 1;
 }
 /* Tokens of an image that the last block must deliver; 0: all. */
-static inline int vt_readout_tail(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? vt_readout_rows(c) : 0; }
+static inline int vt_readout_tokens(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? vt_readout_rows(c) : 0; }

@@ -149,9 +149,9 @@ static void *poll_mpi_progress(void *ctx_) {
 }
 
 bool vt_mpi_launched(void) {
-    static const char *const told[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if (getenv(told[i])) return !getenv("VITRINE_ALONE");
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i])) return !getenv("VITRINE_ALONE");
     return false;
 }
 

@@ -30,8 +30,8 @@ void vt_work_queue_end(vt_work_queue *d) { pthread_mutex_destroy(&d->lock); }
 
 /* Tells the others what was done here, hears what they did, takes the next range. */
 static void fetch_next_range(vt_work_queue *d) {
-    int64_t all = vt_team_add(d->team, FINISHED, (int64_t)(d->finished - d->told));
-    d->elsewhere = (size_t)all - d->told, d->told = d->finished;
+    int64_t all = vt_team_add(d->team, FINISHED, (int64_t)(d->finished - d->reported));
+    d->elsewhere = (size_t)all - d->reported, d->reported = d->finished;
     if (!vt_work_queue_range(d->n, d->takers, vt_team_add(d->team, TICKET, 1), &d->at, &d->end))
         d->at = d->end = 0, d->n = 0;
 }

@@ -10,11 +10,11 @@
 typedef struct vt_work_queue {
     vt_team *team;
     size_t n;
-    int takers;            /* threads of all ranks */
-    size_t at, end;        /* what is left of this process's range */
-    size_t finished, told; /* items of this process; those that the shared counters knows of */
-    size_t elsewhere;      /* finished by other ranks, as of the last time that this process asked */
-    double looked;         /* when it last saw that nobody has stopped all */
+    int takers;                /* threads of all ranks */
+    size_t at, end;            /* what is left of this process's range */
+    size_t finished, reported; /* items of this process; those that the shared counters knows of */
+    size_t elsewhere;          /* finished by other ranks, as of the last time that this process asked */
+    double looked;             /* when it last saw that nobody has stopped all */
     pthread_mutex_t lock;
 } vt_work_queue;
 

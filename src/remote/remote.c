@@ -37,7 +37,7 @@ struct vt_remote {
     bool one;  /* there will be no other */
     double timeout, waited;
     const volatile sig_atomic_t *interrupt;
-    vt_hello hello;
+    vt_handshake handshake;
     pthread_mutex_t lock; /* pool, waited */
     conversation *pool;
 };
@@ -154,9 +154,9 @@ static vt_wire_head begin_question(conversation *l, const char *when, vt_wire_op
 /* ---- a conversation begins ---- */
 
 /* measure: the other side says which batch suits it. */
-static vt_status greet(conversation *l, bool measure, vt_hello *hello, vt_err *e) {
+static vt_status greet(conversation *l, bool measure, vt_handshake *handshake, vt_err *e) {
     char text[200];
-    vt_wire_head a, q = begin_question(l, "when it was greeted", VT_WIRE_HELLO, 0, 0);
+    vt_wire_head a, q = begin_question(l, "when it was greeted", VT_WIRE_HANDSHAKE, 0, 0);
     vt_err why = {0};
     q.bytes = (uint64_t)snprintf(text, sizeof text, "{\"protocol\": %d, \"vitrine\": \"%s\"%s}", VT_WIRE_PROTOCOL,
                                  VT_VERSION, measure ? ", \"measure\": true" : "");
@@ -167,7 +167,7 @@ static vt_status greet(conversation *l, bool measure, vt_hello *hello, vt_err *e
     if (!reply) return vt_fail(e, VT_E_MEMORY, "no memory for the model's greeting");
     vt_status s = read_bytes(l, reply, (size_t)a.bytes, e);
     if (s == VT_OK) {
-        s = vt_hello_read(hello, reply, (size_t)a.bytes, &why);
+        s = vt_handshake_read(handshake, reply, (size_t)a.bytes, &why);
         if (s == VT_E_MEMORY) vt_fail(e, s, "%s", why.text);
         if (s == VT_E_FORMAT) s = end_conversation(l, e, "cannot be asked: %s", why.text);
     }
@@ -183,7 +183,7 @@ static void close_conversation(conversation *l, double patience) {
 }
 
 /* Starts or connects, and greets. */
-static vt_status open_conversation(vt_remote *r, conversation **out, vt_hello *hello, vt_err *e) {
+static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshake *handshake, vt_err *e) {
     conversation *l = calloc(1, sizeof *l);
     *out = NULL;
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
@@ -196,7 +196,7 @@ static vt_status open_conversation(vt_remote *r, conversation **out, vt_hello *h
         s = vt_child_is_address(r->where) ? vt_child_connect(&l->child, r->where, e)
                                           : vt_child_start(&l->child, r->where, e);
     r->given = -1;
-    if (s == VT_OK) s = greet(l, false, hello, e);
+    if (s == VT_OK) s = greet(l, false, handshake, e);
     if (s == VT_OK)
         *out = l;
     else
@@ -212,7 +212,7 @@ static vt_status share_memory(conversation *l, int rows, vt_err *e) {
     vt_wire_head a;
     if (!l->may_share || l->rows >= rows) return VT_OK;
     vt_shared_close(l->shared, l->bytes);
-    l->shared = NULL, l->rows = 0, l->bytes = vt_wire_layout(&l->r->hello, rows).bytes;
+    l->shared = NULL, l->rows = 0, l->bytes = vt_wire_layout(&l->r->handshake, rows).bytes;
     VT_TRY(vt_shared_make(&fd, &l->shared, l->bytes, e));
     vt_wire_head q = begin_question(l, "when memory was shared", VT_WIRE_SHARE, rows, 0);
     vt_status s = write_bytes(l, &q, sizeof q, fd, &why);
@@ -232,8 +232,9 @@ static vt_status share_memory(conversation *l, int rows, vt_err *e) {
 
 /* Row i of a question or of its answer in shared memory. */
 static char *shared_row(const conversation *l, vt_wire_op op, bool answer, int i) {
-    const vt_wire_parts p = vt_wire_layout(&l->r->hello, l->rows);
-    return (char *)l->shared + vt_wire_place(&p, op, answer) + (size_t)i * vt_wire_row_bytes(&l->r->hello, op, answer);
+    const vt_wire_parts p = vt_wire_layout(&l->r->handshake, l->rows);
+    return (char *)l->shared + vt_wire_place(&p, op, answer) +
+           (size_t)i * vt_wire_row_bytes(&l->r->handshake, op, answer);
 }
 
 /* in [rows]: inputs (NULL: not asked for), out: where their answers go. */
@@ -242,7 +243,7 @@ static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const 
     static const char *const whens[] = {[VT_WIRE_LOGITS] = "when it was asked for logits",
                                         [VT_WIRE_VJP] = "when it was asked for a vjp",
                                         [VT_WIRE_LOGITS64] = "when it was asked for logits in double"};
-    const vt_hello *h = &l->r->hello;
+    const vt_handshake *h = &l->r->handshake;
     const bool shared = l->shared != NULL;
     const size_t in_bytes = vt_wire_row_bytes(h, op, false), out_bytes = vt_wire_row_bytes(h, op, true);
     const double began = vt_now();
@@ -275,7 +276,7 @@ static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const 
 
 /* ---- what a remote knows ---- */
 
-const vt_hello *vt_remote_hello(const vt_remote *r) { return &r->hello; }
+const vt_handshake *vt_remote_handshake(const vt_remote *r) { return &r->handshake; }
 const char *vt_remote_where(const vt_remote *r) { return r->where; }
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt) { r->interrupt = interrupt; }
 
@@ -298,12 +299,12 @@ typedef struct engine {
     void **out;
 } engine;
 
-static size_t class_count(const engine *n) { return (size_t)n->r->hello.classes; }
+static size_t class_count(const engine *n) { return (size_t)n->r->handshake.classes; }
 
 /* An independent model is asked in a batch that ends with the last row that somebody asks for. */
 static int rows_of(const engine *n, const void *const *in) {
     int rows = n->capacity;
-    while (n->r->hello.independent && rows > 1 && !in[rows - 1]) rows--;
+    while (n->r->handshake.independent && rows > 1 && !in[rows - 1]) rows--;
     return rows;
 }
 
@@ -322,7 +323,7 @@ static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
 
 /* One image, the last of a batch with so many neighbours. */
 static vt_status ask_single_image(engine *n, vt_wire_op op, const float *x, int beside, void *out, vt_err *e) {
-    size_t pixels = vt_hello_pixels(&n->r->hello);
+    size_t pixels = vt_handshake_pixels(&n->r->handshake);
     const void *in[VT_REMOTE_NEIGHBOURS + 1];
     void *to[VT_REMOTE_NEIGHBOURS + 1];
     for (int i = 0; i < beside; i++) in[i] = n->neighbours + (size_t)i * pixels, to[i] = n->scratch;
@@ -382,14 +383,14 @@ static void close_engine(void *self) {
 
 /* It is the same model that greets again. */
 static vt_status take_line(engine *n, vt_err *e) {
-    vt_hello again;
+    vt_handshake again;
     char name[120];
-    if (n->capacity > n->r->hello.batch)
+    if (n->capacity > n->r->handshake.batch)
         return vt_fail(e, VT_E_RANGE, "the model %s takes batches of at most %d images, asked for are %d (@batch)",
-                       name_in_sentence(n->r, name), n->r->hello.batch, n->capacity);
+                       name_in_sentence(n->r, name), n->r->handshake.batch, n->capacity);
     if (!(n->l = from_pool(n->r))) {
         VT_TRY(open_conversation(n->r, &n->l, &again, e));
-        if (memcmp(&again, &n->r->hello, sizeof again))
+        if (memcmp(&again, &n->r->handshake, sizeof again))
             return end_conversation(n->l, e, "greeted otherwise than the first time: it is not the same model");
     }
     int most = n->capacity > n->beside + 1 ? n->capacity : n->beside + 1;
@@ -397,7 +398,7 @@ static vt_status take_line(engine *n, vt_err *e) {
 }
 
 static bool take_memory(engine *n) {
-    const size_t beside = (size_t)n->beside * vt_hello_pixels(&n->r->hello), rows = (size_t)n->capacity;
+    const size_t beside = (size_t)n->beside * vt_handshake_pixels(&n->r->handshake), rows = (size_t)n->capacity;
     vt_rng r = {.purpose = vt_rng_purpose("remote neighbours")};
     n->neighbours = vt_alloc((beside + class_count(n)) * sizeof *n->neighbours);
     n->in = calloc(rows, sizeof *n->in), n->out = calloc(rows, sizeof *n->out);
@@ -408,7 +409,7 @@ static bool take_memory(engine *n) {
 }
 
 vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e) {
-    const vt_hello *h = &r->hello;
+    const vt_handshake *h = &r->handshake;
     engine *n = calloc(1, sizeof *n);
     *out = (vt_engine){0};
     if (!n) return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
@@ -424,7 +425,7 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
     }
     *out = (vt_engine){.classes = h->classes,
                        .capacity = capacity,
-                       .pixels = vt_hello_pixels(h),
+                       .pixels = vt_handshake_pixels(h),
                        .votes = n->votes,
                        .random = h->random,
                        .self = n,
@@ -436,18 +437,18 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
     return VT_OK;
 }
 
-static int usual_of(const vt_hello *h) {
+static int usual_of(const vt_handshake *h) {
     enum { MOST = 64 };
     int usual = h->usual ? h->usual : MOST;
     return usual < h->batch ? usual : h->batch;
 }
 
-int vt_remote_usual(const vt_remote *r) { return usual_of(&r->hello); }
+int vt_remote_usual(const vt_remote *r) { return usual_of(&r->handshake); }
 
 vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e) {
-    vt_hello again;
-    conversation *l = r->hello.usual ? from_pool(r) : NULL;
-    *images = usual_of(&r->hello);
+    vt_handshake again;
+    conversation *l = r->handshake.usual ? from_pool(r) : NULL;
+    *images = usual_of(&r->handshake);
     if (!l) return VT_OK;
     vt_status s = greet(l, true, &again, e);
     if (s == VT_OK) *images = usual_of(&again);
@@ -455,7 +456,7 @@ vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e) {
     return s;
 }
 
-size_t vt_remote_bytes(const vt_remote *r, int rows) { return vt_wire_layout(&r->hello, rows).bytes; }
+size_t vt_remote_bytes(const vt_remote *r, int rows) { return vt_wire_layout(&r->handshake, rows).bytes; }
 
 static vt_status open_remote(vt_remote **out, const char *where, int given, double timeout, vt_err *e) {
     vt_remote *r = calloc(1, sizeof *r);
@@ -468,7 +469,7 @@ static vt_status open_remote(vt_remote **out, const char *where, int given, doub
     r->given = given, r->one = given >= 0;
     pthread_mutex_init(&r->lock, NULL);
     r->timeout = timeout;
-    vt_status s = open_conversation(r, &r->pool, &r->hello, e);
+    vt_status s = open_conversation(r, &r->pool, &r->handshake, e);
     if (s == VT_OK)
         *out = r;
     else

@@ -24,7 +24,7 @@ vt_status vt_remote_open(vt_remote **r, const char *where, double timeout, vt_er
  * bytes. */
 vt_status vt_remote_over(vt_remote **r, int fd, double timeout, vt_err *e);
 void vt_remote_close(vt_remote *r); /* accepts NULL; its engines are closed before */
-const vt_hello *vt_remote_hello(const vt_remote *r);
+const vt_handshake *vt_remote_handshake(const vt_remote *r);
 const char *vt_remote_where(const vt_remote *r);
 /* A flag that ends every waiting, or NULL. Set while nobody asks. */
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt);

@@ -65,11 +65,11 @@ static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
     char theirs[4096];
     if (q->bytes > sizeof theirs) return send_error(t, q, VT_E_FORMAT, "a greeting of more than 4096 bytes", e);
     VT_TRY(read_bytes(t, theirs, (size_t)q->bytes, NULL, NULL, e));
-    json_t *o = vt_hello_json(t->s->hello);
+    json_t *o = vt_handshake_json(t->s->handshake);
     json_object_set_new(o, "protocol", json_integer(VT_WIRE_PROTOCOL));
     char *text = vt_json_text(o, JSON_COMPACT);
     json_decref(o);
-    vt_status s = text ? send_reply(t, q, VT_WIRE_HELLO, 0, text, strlen(text), e)
+    vt_status s = text ? send_reply(t, q, VT_WIRE_HANDSHAKE, 0, text, strlen(text), e)
                        : send_error(t, q, VT_E_MEMORY, "no memory for a greeting", e);
     free(text);
     return s;
@@ -78,7 +78,7 @@ static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
 /* flags 1: it is mapped. */
 static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_err *e) {
     if (q->bytes || !q->rows || q->rows > VT_WIRE_BATCH) return send_error(t, q, VT_E_FORMAT, "no memory to share", e);
-    vt_wire_parts p = vt_wire_layout(t->s->hello, (int)q->rows);
+    vt_wire_parts p = vt_wire_layout(t->s->handshake, (int)q->rows);
     vt_shared_close(t->shared, t->parts.bytes);
     t->shared = *fd >= 0 ? vt_shared_map(*fd, p.bytes) : NULL;
     t->parts = p, t->shared_rows = (int)q->rows;
@@ -91,31 +91,31 @@ static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_e
 static void *row_at(const talk *t, const vt_wire_head *q, bool answer, int i) {
     char *plain = (char *)(answer ? t->plain : t->x);
     char *first = t->shared ? t->shared + vt_wire_place(&t->parts, q->op, answer) : plain;
-    return first + (size_t)i * vt_wire_row_bytes(t->s->hello, q->op, answer);
+    return first + (size_t)i * vt_wire_row_bytes(t->s->handshake, q->op, answer);
 }
 
 /* The rows of a question: in shared memory where they are, else read. *asked: how many. */
 static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, vt_err *e) {
-    const char *why = vt_wire_refuses(t->s->hello, q, t->shared != NULL);
+    const char *why = vt_wire_refuses(t->s->handshake, q, t->shared != NULL);
     if (!why && t->shared && q->rows > (uint32_t)t->shared_rows) why = "more rows than are shared";
     if (why) return send_error(t, q, VT_E_FORMAT, why, e);
     VT_TRY(read_bytes(t, t->mask, q->rows, NULL, NULL, e));
     *asked = 0;
     for (uint32_t i = 0; i < q->rows; i++) *asked += t->mask[i] != 0;
-    if (q->bytes != vt_wire_question_bytes(t->s->hello, q, *asked, t->shared != NULL))
+    if (q->bytes != vt_wire_question_bytes(t->s->handshake, q, *asked, t->shared != NULL))
         return send_error(t, q, VT_E_FORMAT, "a message of another length than its rows have", e);
     for (uint32_t i = 0; i < q->rows; i++) {
         void *at = row_at(t, q, false, (int)i);
         t->in[i] = t->mask[i] ? at : NULL;
         if (t->mask[i] && !t->shared)
-            VT_TRY(read_bytes(t, at, vt_wire_row_bytes(t->s->hello, q->op, false), NULL, NULL, e));
+            VT_TRY(read_bytes(t, at, vt_wire_row_bytes(t->s->handshake, q->op, false), NULL, NULL, e));
     }
     for (int i = (int)q->rows; i < t->rows; i++) t->in[i] = NULL;
     return VT_OK;
 }
 
 static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *e) {
-    const vt_hello *h = t->s->hello;
+    const vt_handshake *h = t->s->handshake;
     size_t all = vt_wire_answer_bytes(h, q, asked, t->shared != NULL);
     size_t each = vt_wire_answer_bytes(h, q, 1, false);
     vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = q->op, .id = q->id, .rows = q->rows, .bytes = all};
@@ -185,9 +185,9 @@ static vt_status serve_until_closed(talk *t, vt_err *e) {
             if (q.magic != VT_WIRE_MAGIC)
                 s = vt_fail(e, VT_E_FORMAT, "what was asked is no message of the protocol");
             else
-                s = q.op == VT_WIRE_HELLO   ? answer_greeting(t, &q, e)
-                    : q.op == VT_WIRE_SHARE ? map_shared_memory(t, &q, &fd, e)
-                                            : one_question(t, &q, e);
+                s = q.op == VT_WIRE_HANDSHAKE ? answer_greeting(t, &q, e)
+                    : q.op == VT_WIRE_SHARE   ? map_shared_memory(t, &q, &fd, e)
+                                              : one_question(t, &q, e);
         }
         if (fd >= 0) close(fd);
         if (s != VT_OK || closed) return s;
@@ -195,7 +195,7 @@ static vt_status serve_until_closed(talk *t, vt_err *e) {
 }
 
 static bool take_memory(talk *t) {
-    const size_t rows = (size_t)t->rows, classes = (size_t)t->s->hello->classes;
+    const size_t rows = (size_t)t->rows, classes = (size_t)t->s->handshake->classes;
     const size_t block = rows * (classes * 2 > t->pixels ? classes * 2 : t->pixels); /* of doubles too */
     t->plain = vt_alloc((2 * block + rows * t->pixels + classes) * sizeof(float));
     t->in = calloc(rows, sizeof *t->in), t->out = calloc(rows, sizeof *t->out);

@@ -7,7 +7,7 @@
 #include "remote/wire.h"
 
 typedef struct vt_serve {
-    const vt_hello *hello; /* batch: at most the engine's capacity */
+    const vt_handshake *handshake; /* batch: at most the engine's capacity */
     const vt_engine *engine;
     int in, out; /* descriptors: one socket, or two pipes */
     const volatile sig_atomic_t *interrupt;

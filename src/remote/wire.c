@@ -8,13 +8,13 @@
 
 #define CHARS(member, more)                                                                                            \
     {                                                                                                                  \
-        .key = #member, .type = VT_KEY_CHARS, .at = offsetof(vt_hello, member),                                        \
-        .most = sizeof(((vt_hello *)0)->member), .flags = more                                                         \
+        .key = #member, .type = VT_KEY_CHARS, .at = offsetof(vt_handshake, member),                                    \
+        .most = sizeof(((vt_handshake *)0)->member), .flags = more                                                     \
     }
 #define WHOLE(member, lo, hi, more)                                                                                    \
-    { .key = #member, .type = VT_KEY_INT, .at = offsetof(vt_hello, member), .least = lo, .most = hi, .flags = more }
+    { .key = #member, .type = VT_KEY_INT, .at = offsetof(vt_handshake, member), .least = lo, .most = hi, .flags = more }
 #define TRUTH(member, more)                                                                                            \
-    { .key = #member, .type = VT_KEY_BOOL, .at = offsetof(vt_hello, member), .flags = VT_KEY_ALWAYS | (more) }
+    { .key = #member, .type = VT_KEY_BOOL, .at = offsetof(vt_handshake, member), .flags = VT_KEY_ALWAYS | (more) }
 static const vt_key keys[] = {
     CHARS(name, VT_KEY_MUST),
     CHARS(sha256, 0),
@@ -35,18 +35,18 @@ static const vt_key keys[] = {
     {.key = NULL},
 };
 
-vt_shape vt_hello_shape(const vt_hello *h) { return (vt_shape){h->channels, h->height, h->width}; }
+vt_shape vt_handshake_shape(const vt_handshake *h) { return (vt_shape){h->channels, h->height, h->width}; }
 
-size_t vt_hello_pixels(const vt_hello *h) { return vt_shape_values(vt_hello_shape(h)); }
+size_t vt_handshake_pixels(const vt_handshake *h) { return vt_shape_values(vt_handshake_shape(h)); }
 
-json_t *vt_hello_json(const vt_hello *h) {
-    vt_hello copy = *h;
+json_t *vt_handshake_json(const vt_handshake *h) {
+    vt_handshake copy = *h;
     json_t *o = json_object();
     vt_keys_write(o, &copy, keys);
     return o;
 }
 
-static vt_status take_all(vt_hello *h, const json_t *o, vt_err *e) {
+static vt_status take_all(vt_handshake *h, const json_t *o, vt_err *e) {
     const json_t *p = json_object_get(o, "protocol");
     if (!json_is_object(o)) return vt_fail(e, VT_E_FORMAT, "its greeting must be a JSON object");
     if (json_integer_value(p) != VT_WIRE_PROTOCOL)
@@ -56,13 +56,13 @@ static vt_status take_all(vt_hello *h, const json_t *o, vt_err *e) {
     size_t n = strlen(h->sha256);
     if (n && (n != 64 || strspn(h->sha256, "0123456789abcdef") != 64))
         return vt_fail(e, VT_E_FORMAT, "its greeting's sha256 must be 64 hexadecimal digits, or absent");
-    if (vt_hello_pixels(h) > VT_SHAPE_VALUES)
-        return vt_fail(e, VT_E_FORMAT, "its images have %zu values, must have at most %d", vt_hello_pixels(h),
+    if (vt_handshake_pixels(h) > VT_SHAPE_VALUES)
+        return vt_fail(e, VT_E_FORMAT, "its images have %zu values, must have at most %d", vt_handshake_pixels(h),
                        VT_SHAPE_VALUES);
     return VT_OK;
 }
 
-vt_status vt_hello_read(vt_hello *h, const char *text, size_t n, vt_err *e) {
+vt_status vt_handshake_read(vt_handshake *h, const char *text, size_t n, vt_err *e) {
     json_error_t why;
     memset(h, 0, sizeof *h); /* two are compared byte by byte */
     memcpy(h->precision, "float32", sizeof "float32");
@@ -76,8 +76,8 @@ vt_status vt_hello_read(vt_hello *h, const char *text, size_t n, vt_err *e) {
 
 static size_t align_to_64(size_t n) { return (n + 63) / 64 * 64; }
 
-vt_wire_parts vt_wire_layout(const vt_hello *h, int rows) {
-    size_t image = align_to_64((size_t)rows * vt_hello_pixels(h) * sizeof(float));
+vt_wire_parts vt_wire_layout(const vt_handshake *h, int rows) {
+    size_t image = align_to_64((size_t)rows * vt_handshake_pixels(h) * sizeof(float));
     size_t scores = (size_t)rows * (size_t)h->classes;
     vt_wire_parts p = {.x = 0, .dx = image, .z = 2 * image};
     p.dz = p.z + align_to_64(scores * sizeof(float));
@@ -86,10 +86,10 @@ vt_wire_parts vt_wire_layout(const vt_hello *h, int rows) {
     return p;
 }
 
-size_t vt_wire_row_bytes(const vt_hello *h, vt_wire_op op, bool answer) {
+size_t vt_wire_row_bytes(const vt_handshake *h, vt_wire_op op, bool answer) {
     const bool image = answer == (op == VT_WIRE_VJP);
     const size_t each = answer && op == VT_WIRE_LOGITS64 ? sizeof(double) : sizeof(float);
-    return (image ? vt_hello_pixels(h) : (size_t)h->classes) * each;
+    return (image ? vt_handshake_pixels(h) : (size_t)h->classes) * each;
 }
 
 size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer) {
@@ -97,15 +97,15 @@ size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer) {
     return !answer ? p->x : op == VT_WIRE_LOGITS64 ? p->z64 : p->z;
 }
 
-size_t vt_wire_question_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared) {
+size_t vt_wire_question_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared) {
     return q->rows + (shared ? 0 : (size_t)asked * vt_wire_row_bytes(h, q->op, false));
 }
 
-size_t vt_wire_answer_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared) {
+size_t vt_wire_answer_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared) {
     return shared ? 0 : (size_t)asked * vt_wire_row_bytes(h, q->op, true);
 }
 
-const char *vt_wire_refuses(const vt_hello *h, const vt_wire_head *q, bool shared) {
+const char *vt_wire_refuses(const vt_handshake *h, const vt_wire_head *q, bool shared) {
     if (q->magic != VT_WIRE_MAGIC || q->zero) return "no message of the protocol";
     if (q->op < VT_WIRE_LOGITS || q->op > VT_WIRE_LOGITS64) return "no question that is known";
     if (q->op == VT_WIRE_VJP && !h->vjp) return "a vjp, which this model does not give";

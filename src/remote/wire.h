@@ -16,10 +16,10 @@ enum { VT_WIRE_PROTOCOL = 1, VT_WIRE_TEXT = 1 << 16, VT_WIRE_BATCH = 1024 };
 
 /* What is asked, or answered with the same number. */
 typedef enum vt_wire_op {
-    VT_WIRE_HELLO = 1, /* JSON both ways */
-    VT_WIRE_SHARE,     /* a descriptor of shared memory comes along; rows: of each of its parts */
-    VT_WIRE_LOGITS,    /* flags: VT_WIRE_KEEP */
-    VT_WIRE_VJP,       /* of the batch that was kept last */
+    VT_WIRE_HANDSHAKE = 1, /* JSON both ways */
+    VT_WIRE_SHARE,         /* a descriptor of shared memory comes along; rows: of each of its parts */
+    VT_WIRE_LOGITS,        /* flags: VT_WIRE_KEEP */
+    VT_WIRE_VJP,           /* of the batch that was kept last */
     VT_WIRE_LOGITS64,
     VT_WIRE_ERROR /* an answer alone: a sentence; the conversation is over */
 } vt_wire_op;
@@ -35,37 +35,37 @@ typedef struct vt_wire_head {
 } vt_wire_head;
 
 /* What a model says of itself. */
-typedef struct vt_hello {
+typedef struct vt_handshake {
     char name[100], sha256[65]; /* as it claims; "" where it claims none */
     char precision[24];         /* of its logits: "float32" */
     char library[100], device[60], note[200];
     int classes, channels, height, width;
     int batch; /* images of one question at most, 1 to VT_WIRE_BATCH */
-    int usual; /* images of one question where nothing else is chosen; 0: not said. No part of vt_hello_json */
+    int usual; /* images of one question where nothing else is chosen; 0: not said. No part of vt_handshake_json */
     bool vjp, logits64;
     bool random;      /* asked again it answers otherwise */
     bool independent; /* an image's answer has the same bits whatever stands beside it: batches need no padding */
-} vt_hello;
+} vt_handshake;
 
-vt_shape vt_hello_shape(const vt_hello *h);
-size_t vt_hello_pixels(const vt_hello *h); /* floats of one image */
-json_t *vt_hello_json(const vt_hello *h);
+vt_shape vt_handshake_shape(const vt_handshake *h);
+size_t vt_handshake_pixels(const vt_handshake *h); /* floats of one image */
+json_t *vt_handshake_json(const vt_handshake *h);
 /* VT_E_FORMAT: not JSON, or a value of another type or outside its range, which is named with its limit. What is not
  * known is ignored. */
-vt_status vt_hello_read(vt_hello *h, const char *text, size_t n, vt_err *e);
+vt_status vt_handshake_read(vt_handshake *h, const char *text, size_t n, vt_err *e);
 
 /* Shared memory: five arrays of `rows` rows each, at multiples of 64 bytes. */
 typedef struct vt_wire_parts {
     size_t x, dx, z, dz, z64; /* offsets: [rows, pixels] twice, [rows, classes] twice, [rows, classes] of double */
     size_t bytes;
 } vt_wire_parts;
-vt_wire_parts vt_wire_layout(const vt_hello *h, int rows);
+vt_wire_parts vt_wire_layout(const vt_handshake *h, int rows);
 
 /* Of one row of a question, or of its answer: bytes, and where the first one lies in shared memory. */
-size_t vt_wire_row_bytes(const vt_hello *h, vt_wire_op op, bool answer);
+size_t vt_wire_row_bytes(const vt_handshake *h, vt_wire_op op, bool answer);
 size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer);
 /* What follows the head of a question that asks for so many rows, or of its answer, plainly or in shared memory. */
-size_t vt_wire_question_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared);
-size_t vt_wire_answer_bytes(const vt_hello *h, const vt_wire_head *q, int asked, bool shared);
+size_t vt_wire_question_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
+size_t vt_wire_answer_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
 /* NULL: a good question; else what is wrong with it. */
-const char *vt_wire_refuses(const vt_hello *h, const vt_wire_head *q, bool shared);
+const char *vt_wire_refuses(const vt_handshake *h, const vt_wire_head *q, bool shared);

@@ -15,7 +15,7 @@ enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */
 #define SEARCH VT_OPTION "attack square:queries=20000"
 
 /* A check: what it is called, the rate and the bound of its hits (vt_check), what holds if gradients lead (the null
- * hypothesis), what the hits are, and the attack whose run would settle a doubt. */
+ * hypothesis), what the hits are, and the attack whose run would decide. */
 #define CHECK(id, ...) [VT_CHECK_##id] = {__VA_ARGS__}
 static const struct {
     const char *name;
@@ -110,7 +110,7 @@ void vt_selftest_rates(vt_selftest *t) {
         t->checks[i] = (vt_check){.rate = words[i].rate, .bound = words[i].bound, .p = 1, .adjusted = 1};
 }
 
-/* The command that would settle a doubt, of the same model, data and threat; whole-box at the radius that holds every
+/* The command that would decide, of the same model, data and threat; whole-box at the radius that holds every
  * picture. */
 static void write_followup_command(char *out, size_t size, const vt_selftest *t, int i) {
     char eps[100] = "";

@@ -115,8 +115,8 @@ typedef struct vt_selftest {
 /* P(X >= k), X ~ Binomial(n, rate): exact, by summation. */
 double vt_binomial_tail(int64_t k, int64_t n, double rate);
 /* Is so many right no more than guessing gives? The exact binomial test of "right with chance 1 /
- * classes", one-sided, by its mid-p: the plain tail is too strict for few images (2 of 4 right of
- * 10 classes: tail 0.052, mid-p 0.028). */
+ * classes", one-sided, by its mid-p: the plain p is too strict for few images (2 of 4 right of
+ * 10 classes: plain p 0.052, mid-p 0.028). */
 bool vt_selftest_guesses(int64_t right, int64_t images, int classes);
 /* Checks that were made. */
 int vt_selftest_made(const vt_selftest *t);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "models/net/session.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 /* Open interval (0,1), 32 bits: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }
@@ -153,7 +153,7 @@ void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, i
     for (int i = 0; i < m->params.layers * VT_BRANCHES; i++) drop[i * images + image] = 1;
     for (int b = 0; b < blocks; b++) {
         vt_matrix q;
-        if (!vt_model_matrix(m, b, VT_ROLE_Q, &q)) continue;
+        if (!vt_model_matrix(m, b, VT_WEIGHT_Q, &q)) continue;
         int layer = vt_model_param_at(m, q.offset)->layer;
         double p = xcit ? rate : blocks > 1 ? rate * b / (blocks - 1) : 0;
         for (int k = 0; k < VT_BRANCHES; k++) {

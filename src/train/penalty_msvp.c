@@ -10,14 +10,14 @@
 #include <string.h>
 #include "base/rand.h"
 #include "linalg/svd.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 #include "nn/sums.h"
 #include "train/penalty.h"
 
 enum { ROWS, COLUMNS, WHOLE };
 enum { POWER, SVD };
 enum { BRANCHES = 3 };
-static const vt_role branches[BRANCHES] = {VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V};
+static const vt_weight_kind branches[BRANCHES] = {VT_WEIGHT_Q, VT_WEIGHT_K, VT_WEIGHT_V};
 static const double TINY = 1e-12; /* the code's floor of a norm */
 
 typedef struct params {
@@ -68,11 +68,11 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
             vt_matrix w;
             if (!vt_model_matrix(m, b, branches[k], &w))
                 return vt_fail(e, VT_E_SHAPE, "msvp: block %d of this %s model has no %s to penalise", b,
-                               m->config.arch, vt_role_name(branches[k]));
+                               m->config.arch, vt_weight_kind_name(branches[k]));
             if ((p->split == ROWS && w.rows % w.heads) || (p->split == COLUMNS && w.cols % w.heads))
                 return vt_fail(e, VT_E_SHAPE,
                                "msvp: %s of block %d is %d x %d, which %d heads do not divide; set msvp.split to whole",
-                               vt_role_name(branches[k]), b, w.rows, w.cols, w.heads);
+                               vt_weight_kind_name(branches[k]), b, w.rows, w.cols, w.heads);
         }
     return VT_OK;
 }

@@ -5,7 +5,7 @@
  * The paper leaves open how W_Q, W_K, W_V, W_O are concatenated: stack puts them below each other (P^T P = I can be
  * met, and bounds every norm by 1), wide beside each other (P^T P of rank D: at least 3 D), each is a term a matrix. */
 #include "models/arch.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 #include "nn/nn.h"
 #include "train/penalty.h"
 
@@ -41,8 +41,8 @@ typedef struct group {
 } group;
 enum { MOST_GROUPS = 6 };
 
-static const vt_role attention_roles[] = {VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V, VT_ROLE_O};
-static const vt_role mlp_roles[] = {VT_ROLE_FC1, VT_ROLE_FC2};
+static const vt_weight_kind attention_kinds[] = {VT_WEIGHT_Q, VT_WEIGHT_K, VT_WEIGHT_V, VT_WEIGHT_O};
+static const vt_weight_kind mlp_kinds[] = {VT_WEIGHT_FC1, VT_WEIGHT_FC2};
 
 static group single_matrix_group(vt_matrix w) { return (group){.w = {w}, .n = 1, .left = w.rows < w.cols}; }
 
@@ -52,7 +52,7 @@ static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_mode
     group all = {.left = p->la_form == WIDE};
     for (int k = 0; k < 4 && terms[p->variant].la; k++) {
         vt_matrix w;
-        if (!vt_model_matrix(m, block, attention_roles[k], &w)) return 0;
+        if (!vt_model_matrix(m, block, attention_kinds[k], &w)) return 0;
         if (w.again) continue; /* W_K = W_Q counts once */
         all.w[all.n++] = w;
         if (p->la_form == EACH) out[n++] = single_matrix_group(w);
@@ -60,7 +60,7 @@ static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_mode
     if (terms[p->variant].la && p->la_form != EACH) out[n++] = all;
     for (int k = 0; k < 2 && terms[p->variant].lf; k++) {
         vt_matrix w;
-        if (!vt_model_matrix(m, block, mlp_roles[k], &w)) return 0;
+        if (!vt_model_matrix(m, block, mlp_kinds[k], &w)) return 0;
         out[n++] = single_matrix_group(w);
     }
     return n;
@@ -82,11 +82,11 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
                        "ortho.variant to LA or LF",
                        m->config.arch);
     for (int b = 0; b < vt_model_blocks(m); b++) {
-        for (int r = 0; r < VT_ROLE_COUNT; r++)
-            if ((r < VT_ROLE_FC1 ? terms[p->variant].la : terms[p->variant].lf) &&
-                !vt_model_matrix(m, b, (vt_role)r, &(vt_matrix){0}))
+        for (int r = 0; r < VT_WEIGHT_KINDS; r++)
+            if ((r < VT_WEIGHT_FC1 ? terms[p->variant].la : terms[p->variant].lf) &&
+                !vt_model_matrix(m, b, (vt_weight_kind)r, &(vt_matrix){0}))
                 return vt_fail(e, VT_E_SHAPE, "ortho: block %d of this %s model has no %s", b, m->config.arch,
-                               vt_role_name((vt_role)r));
+                               vt_weight_kind_name((vt_weight_kind)r));
         group g[MOST_GROUPS];
         int n = collect_groups(g, p, m, b);
         for (int i = 0; i < n; i++)
@@ -95,8 +95,8 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
                     return vt_fail(e, VT_E_SHAPE,
                                    "ortho: %s of block %d is %d x %d, which does not fit W_Q, %d x %d; set "
                                    "ortho.la_form to each",
-                                   vt_role_name(attention_roles[k]), b, g[i].w[k].rows, g[i].w[k].cols, g[i].w[0].rows,
-                                   g[i].w[0].cols);
+                                   vt_weight_kind_name(attention_kinds[k]), b, g[i].w[k].rows, g[i].w[k].cols,
+                                   g[i].w[0].rows, g[i].w[0].cols);
     }
     return VT_OK;
 }

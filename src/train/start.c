@@ -77,9 +77,10 @@ vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_image
 }
 
 vt_status vt_train_check_hash(const vt_recipe *r, const vt_model *init, vt_err *e) {
-    const char *told = r->init.sha256;
-    if (!strncmp(told, init->sha256, strlen(told))) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init->path, init->sha256, told);
+    const char *expected = r->init.sha256;
+    if (!strncmp(expected, init->sha256, strlen(expected))) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s has sha256 %s, but the recipe starts from %s", init->path, init->sha256,
+                   expected);
 }
 
 vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err *e) {

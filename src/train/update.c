@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "parallel/threads.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 #define PIECE ((size_t)1 << 15) /* weights; a tensor's pieces fit the cache of a core */
 
@@ -14,8 +14,8 @@
 static bool in_attention(const vt_model *m, const vt_param *p) {
     vt_matrix x;
     for (int b = 0; b < vt_model_blocks(m); b++)
-        for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++)
-            if (vt_model_matrix(m, b, (vt_role)r, &x) && vt_model_param_at(m, x.offset) == p) return true;
+        for (int r = VT_WEIGHT_Q; r <= VT_WEIGHT_O; r++)
+            if (vt_model_matrix(m, b, (vt_weight_kind)r, &x) && vt_model_param_at(m, x.offset) == p) return true;
     return false;
 }
 

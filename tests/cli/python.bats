@@ -209,11 +209,11 @@ def told(entry, v):
     if len(seen) == 15: raise Enough("enough")
 go = lambda **k: vitrine.evaluate("weights/shapes10-vit", data="datasets/shapes10", images="0:12", attack="pgd:steps=3",
                                   eps="4/255", out="run", resume=True, threads=1, **k)
-must(Enough, "enough", lambda: go(told=told))
+must(Enough, "enough", lambda: go(on_verdict=told))
 left = vitrine.read_run("run", frame=False)
 assert (left["pgd.outcome"] == -1).any()
 texts = []
-r = go(told=lambda entry, v: seen.append((entry, int(v["image"]))), say=texts.append)
+r = go(on_verdict=lambda entry, v: seen.append((entry, int(v["image"]))), say=texts.append)
 assert len(set(seen)) == len(seen) and len([s for s in seen if s[0] == 0]) == 12
 v = r.verdicts("pgd")
 assert (v["outcome"] >= 0).all() and texts

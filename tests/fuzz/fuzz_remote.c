@@ -20,11 +20,11 @@ static void hold(bool promised) {
 static void ask(vt_remote *r) {
     static float x[ROWS][MOST], z[ROWS][MOST], dx[ROWS][MOST];
     static double z64[ROWS][VT_VOTES_MOST * MOST];
-    const vt_hello *h = vt_remote_hello(r);
+    const vt_handshake *h = vt_remote_handshake(r);
     vt_engine engine, second;
     vt_err e = {0};
     int rows = h->batch < ROWS ? h->batch : ROWS;
-    if (vt_hello_pixels(h) > MOST || h->classes > MOST) return;
+    if (vt_handshake_pixels(h) > MOST || h->classes > MOST) return;
     vt_status s = vt_remote_engine(&engine, r, rows, &e);
     if (s != VT_OK) return;
     const float *in[ROWS] = {x[0], rows > 1 ? x[1] : NULL}, *one[ROWS] = {x[0], NULL};

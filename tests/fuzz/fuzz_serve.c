@@ -42,14 +42,14 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
 
 /* All of it is written before it is read: no more than a socket holds. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    static const vt_hello hello = {.name = "f",
-                                   .classes = CLASSES,
-                                   .channels = 3,
-                                   .height = 2,
-                                   .width = 2,
-                                   .batch = ROWS,
-                                   .vjp = true,
-                                   .logits64 = true};
+    static const vt_handshake handshake = {.name = "f",
+                                           .classes = CLASSES,
+                                           .channels = 3,
+                                           .height = 2,
+                                           .width = 2,
+                                           .batch = ROWS,
+                                           .vjp = true,
+                                           .logits64 = true};
     vt_engine engine = {.classes = CLASSES,
                         .capacity = ROWS,
                         .pixels = PIXELS,
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     hold(send(pair[0], bytes, n, 0) == (ssize_t)n);
     shutdown(pair[0], SHUT_WR);
     int out = open("/dev/null", O_WRONLY);
-    vt_status s = vt_serve_run(&(vt_serve){.hello = &hello, .engine = &engine, .in = pair[1], .out = out}, &e);
+    vt_status s = vt_serve_run(&(vt_serve){.handshake = &handshake, .engine = &engine, .in = pair[1], .out = out}, &e);
     hold(s == VT_OK || ((s == VT_E_FORMAT || s == VT_E_IO) && e.text[0]));
     close(out), close(pair[0]), close(pair[1]);
     return 0;

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 #include "tensors/safetensors.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 
 enum { TEST_SET = 10000 };
 
@@ -124,11 +124,11 @@ static void unsure(const char *file, vt_overrides o, bool heads, bool order, boo
     vt_model *m;
     vt_err e = {0};
     if (vt_model_inspect(&m, file, &o, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(m->doubt[VT_FIELD_HEADS], heads ? VT_OPEN : VT_KNOWN);
-    assert_int_equal(m->doubt[VT_FIELD_POST_NORM] != VT_KNOWN, order);
-    assert_int_equal(m->doubt[VT_FIELD_ACT] != VT_KNOWN, act);
-    if (*m->own_map) assert_true(!order || m->doubt[VT_FIELD_POST_NORM] == VT_OPEN);
-    if (*m->own_map) assert_true(!act || m->doubt[VT_FIELD_ACT] == VT_OPEN);
+    assert_int_equal(m->certainty[VT_FIELD_HEADS], heads ? VT_OPEN : VT_KNOWN);
+    assert_int_equal(m->certainty[VT_FIELD_POST_NORM] != VT_KNOWN, order);
+    assert_int_equal(m->certainty[VT_FIELD_ACT] != VT_KNOWN, act);
+    if (*m->own_map) assert_true(!order || m->certainty[VT_FIELD_POST_NORM] == VT_OPEN);
+    if (*m->own_map) assert_true(!act || m->certainty[VT_FIELD_ACT] == VT_OPEN);
     vt_model_close(m);
 }
 

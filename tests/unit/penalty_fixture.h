@@ -9,7 +9,7 @@
 #include "options.h"
 #include "toy.h"
 
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 /* A penalty, a model and its weights in double. */
 typedef struct bench {
@@ -58,7 +58,7 @@ static inline void bench_close(bench *b, const char *what) {
     t_release(what);
 }
 
-static inline vt_matrix matrix(const bench *b, int block, vt_role r) {
+static inline vt_matrix matrix(const bench *b, int block, vt_weight_kind r) {
     vt_matrix w;
     assert_true(vt_model_matrix(b->m, block, r, &w));
     return w;

@@ -98,7 +98,7 @@ bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean an
 /* The options that turn `from` into `to`. m: also those of its values that are at least as doubtful as `least` (OPEN:
  * then it is read without a question; ASSUMED: then nothing is a guess any more); NULL: none. */
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from, const vt_model *m,
-                        vt_doubt least);
+                        vt_certainty least);
 /* What a model in another process would have to do to its input, "mean 0.5 and std 0.5". */
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
 /* v is a copy of m with another configuration: where that reads the file's rows or columns in another order (of the

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "eval/doctor/doctor.h"
 #include "models/arch.h"
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 #include "models/vit.h"
 
 /* ---- mean and std in use ---- */
@@ -248,7 +248,7 @@ static void add_pools(list *l) {
 
 static void add_file(list *l, vt_field f, const char *form, const char *what) {
     vt_config to = l->present->config;
-    if (l->model->doubt[f] == VT_ASSUMED && vt_form_parse(&to, form, "", NULL) == VT_OK)
+    if (l->model->certainty[f] == VT_ASSUMED && vt_form_parse(&to, form, "", NULL) == VT_OK)
         add_config(l, VT_ASPECT_FILE, &to, what);
 }
 
@@ -411,7 +411,7 @@ static bool is_changed(const vt_config *a, const vt_config *b, vt_field f, bool 
 }
 
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from, const vt_model *m,
-                        vt_doubt least) {
+                        vt_certainty least) {
     static const vt_field tried[] = {VT_FIELD_NATIVE_FILTER, VT_FIELD_MEAN,     VT_FIELD_STD,
                                      VT_FIELD_BGR,           VT_FIELD_HEADS,    VT_FIELD_POST_NORM,
                                      VT_FIELD_LN_EPS,        VT_FIELD_SCALE,    VT_FIELD_ACT,
@@ -427,10 +427,10 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
     vt_transform_text(&to->transform, how, sizeof how);
     if (!same_transform(&to->transform, &from->transform)) say(&t, " " VT_OPTION "preprocess %s", how);
     for (int f = 0; m && f < VT_FIELD_COUNT; f++)
-        if (m->doubt[f] >= least) say_value(&t, together ? &forms : NULL, a, (vt_field)f);
+        if (m->certainty[f] >= least) say_value(&t, together ? &forms : NULL, a, (vt_field)f);
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         const vt_field f = tried[i];
-        const bool said = m && m->doubt[f] >= least, pool = m && m->doubt[VT_FIELD_POOL] >= least;
+        const bool said = m && m->certainty[f] >= least, pool = m && m->certainty[VT_FIELD_POOL] >= least;
         if (!said && is_changed(a, b, f, pool)) say_value(&t, NULL, a, f);
     }
     if (forms.used) say(&t, " " VT_OPTION "form '%s'", forms.buf + 1);

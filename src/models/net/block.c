@@ -27,10 +27,12 @@ VT_R(vt_block_shape) VT_R(vt_block_of)(const VT_R(vt_session) *s) {
                                   .qk_norm = c->qk_norm};
 }
 
-static const VT_R(vt_mixer) *mixer(const VT_R(vt_block_shape) *sh) { return sh->mixer ? sh->mixer : &VT_R(vt_mha); }
+static const VT_R(vt_token_mixer) *mixer(const VT_R(vt_block_shape) *sh) {
+    return sh->mixer ? sh->mixer : &VT_R(vt_mha);
+}
 
 static int input_rows(const VT_R(vt_block_shape) *sh) { return sh->attn.b * sh->attn.t; }
-static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->tail ? sh->attn.b * sh->tail : input_rows(sh); }
+static int rows_after(const VT_R(vt_block_shape) *sh) { return sh->n_read ? sh->attn.b * sh->n_read : input_rows(sh); }
 
 /* ---- memory ---- */
 
@@ -158,14 +160,14 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
 
 /* ---- halves ---- */
 
-/* Rows [d] of the first `tail` tokens of each sequence, packed; and back, zero elsewhere. */
-static void pack_tail_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
-    size_t from = (size_t)sh->attn.t * (size_t)d, to = (size_t)sh->tail * (size_t)d;
+/* Rows [d] of the first `n_read` tokens of each sequence, packed; and back, zero elsewhere. */
+static void pack_read_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+    size_t from = (size_t)sh->attn.t * (size_t)d, to = (size_t)sh->n_read * (size_t)d;
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));
 }
 
-static void unpack_tail_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
-    size_t to = (size_t)sh->attn.t * (size_t)d, from = (size_t)sh->tail * (size_t)d;
+static void unpack_read_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
+    size_t to = (size_t)sh->attn.t * (size_t)d, from = (size_t)sh->n_read * (size_t)d;
     memset(out, 0, (size_t)sh->attn.b * to * sizeof(real));
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memcpy(out + i * to, in + i * from, from * sizeof(real));
 }
@@ -178,9 +180,9 @@ void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt
     const real *in = sh->post_norm ? k->x : t->norm, *res = k->x;
     if (!sh->post_norm) VT_R(vt_norm_forward)(t->norm, k->stat1, k->x, norm, input_rows(sh), d);
     mixer(sh)->forward(s, o, k, t, in, sh);
-    if (sh->tail) {
-        pack_tail_rows(o, o, sh, a);
-        pack_tail_rows(t->norm, k->x, sh, d);
+    if (sh->n_read) {
+        pack_read_rows(o, o, sh, a);
+        pack_read_rows(t->norm, k->x, sh, d);
         res = t->norm;
     }
     real *sum = k->sum1 ? k->sum1 : k->mid;
@@ -224,8 +226,8 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, VT_SLOT_NORM1, sh->norm, sh->eps);
     if (sh->post_norm) VT_R(vt_norm_backward)(dmid, NULL, dmid, k->sum1, k->stat1, norm, r, d);
     if (s->branch_open && !s->branch_open[sh->index]) { /* ARD: the skip path alone */
-        if (sh->tail)
-            unpack_tail_rows(dx, dmid, sh, d);
+        if (sh->n_read)
+            unpack_read_rows(dx, dmid, sh, d);
         else if (dx != dmid)
             memcpy(dx, dmid, (size_t)m * (size_t)d * sizeof(real));
         return;
@@ -233,9 +235,9 @@ void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, V
     /* sum = x + f proj(mix(in)), in = norm1 x, or x itself when the norm comes after */
     const real *res = dmid, *d_o = t->full, *in = NULL;
     VT_R(vt_branch_end_backward)(s, t->full, t->rows, dmid, k->branch1, k->o, VT_SLOT_PROJ_W, VT_SLOT_FACTOR1, r, d);
-    if (sh->tail) {
-        unpack_tail_rows(t->rows, t->full, sh, a);
-        unpack_tail_rows(dx, dmid, sh, d);
+    if (sh->n_read) {
+        unpack_read_rows(t->rows, t->full, sh, a);
+        unpack_read_rows(dx, dmid, sh, d);
         res = dx, d_o = t->rows;
     }
     if (s->grad && sh->post_norm) in = k->x;

@@ -5,7 +5,7 @@
  *   MLP half                    y = mid + f2 * mlp(norm2 mid)                       y = norm2(mid + f2 * mlp mid)
  *   mlp(x) = fc2(act(fc1 x));  f1, f2: factors of each channel, or 1
  *
- * mix is a mixer: multi-head attention (vt_mha) unless the architecture brings its own (gated positions, windows,
+ * mix is a token mixer: multi-head attention (vt_mha) unless the architecture brings its own (gated positions, windows,
  * channels). An architecture fills a shape, plans caches and scratch, and calls the whole block, its halves, or the
  * smaller parts below. The tensors are models/block_layout.h's. */
 #pragma once
@@ -14,20 +14,20 @@
 #include "models/net/session.h"
 #include "nn/nn.h"
 
-typedef struct VT_R(vt_mixer) VT_R(vt_mixer);
+typedef struct VT_R(vt_token_mixer) VT_R(vt_token_mixer);
 
 /* What a block is. attn.b is the number of sequences: images, or images times windows; attn.c the width of attention,
  * heads times head width. */
 typedef struct VT_R(vt_block_shape) {
     VT_R(vt_attn_shape) attn;
-    unsigned needs;              /* VT_ATTN_*, what the variant's options ask for */
-    const VT_R(vt_mixer) *mixer; /* NULL: vt_mha */
-    const void *own;             /* what the architecture's mixer wants to know of this block */
-    int qk_slot, v_slot;         /* vt_mha: tensors of q and k, of v, where they are two; 0: VT_SLOT_QKV_W */
-    int dim, hidden;             /* widths of the stream, of the MLP */
-    int layer;                   /* of the parameter table */
-    int index;                   /* among the model's attention blocks, for branch_open */
-    int tail; /* 0: all tokens; else the attention half ends with the first `tail` tokens of each sequence, because
+    unsigned needs;                    /* VT_ATTN_*, what the variant's options ask for */
+    const VT_R(vt_token_mixer) *mixer; /* NULL: vt_mha */
+    const void *own;                   /* what the architecture's token mixer wants to know of this block */
+    int qk_slot, v_slot;               /* vt_mha: tensors of q and k, of v, where they are two; 0: VT_SLOT_QKV_W */
+    int dim, hidden;                   /* widths of the stream, of the MLP */
+    int layer;                         /* of the parameter table */
+    int index;                         /* among the model's attention blocks, for branch_open */
+    int n_read; /* 0: all tokens; else the attention half ends with the first `n_read` tokens of each sequence, because
                  nothing later reads the others */
     double eps;
     vt_norm_kind norm;
@@ -36,11 +36,11 @@ typedef struct VT_R(vt_block_shape) {
     bool post_norm, tied_qk, qk_norm;
 } VT_R(vt_block_shape);
 
-/* The shape that a session's configuration gives all blocks of a ViT; b, tail, layer and index are left 0. */
+/* The shape that a session's configuration gives all blocks of a ViT; b, n_read, layer and index are left 0. */
 VT_R(vt_block_shape) VT_R(vt_block_of)(const VT_R(vt_session) *s);
 
-/* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b tail), A the width of attention.
- * Pointers that a mode or form does not need are NULL. */
+/* Saved for backward, M = b t rows of all tokens, R rows after the attention (M, or b n_read), A the width of
+ * attention. Pointers that a mode or form does not need are NULL. */
 typedef struct VT_R(vt_block_cache) {
     real *x;                 /* [M,D] input */
     real *sum1, *sum2;       /* [R,D] post-norm: inputs of the two norms */
@@ -60,15 +60,15 @@ typedef struct VT_R(vt_block_scratch) {
     real *norm, *full, *rows; /* [M, max(D,A)] each */
     real *wide;               /* [M, max(3A, hidden)] */
     real *score;              /* for attention's backward of one head */
-    real *kept;               /* vt_mha's few queries, of the one block with a tail: from forward to backward */
+    real *kept; /* vt_mha's few queries, of the one block of which few tokens are read: from forward to backward */
 } VT_R(vt_block_scratch);
 
 typedef struct VT_R(vt_block_sizes) {
     size_t rows, wide, score, kept; /* reals */
 } VT_R(vt_block_sizes);
 
-/* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a mixer that calls
- * vt_mha with another shape measures that one too). */
+/* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a token mixer that
+ * calls vt_mha with another shape measures that one too). */
 void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
 void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shape) *sh);
 void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a);
@@ -78,7 +78,7 @@ void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_
 /* k->x [M,D] -> y [R,D] */
 void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                             const VT_R(vt_block_shape) *sh);
-/* dy [R,D] -> dx [M,D]; dx may be dy only when tail = 0. dy is overwritten. */
+/* dy [R,D] -> dx [M,D]; dx may be dy only when n_read = 0. dy is overwritten. */
 void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_block_cache) *k,
                              VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
 
@@ -93,7 +93,7 @@ void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, V
 /* dy becomes dmid, in place */
 void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                                  const VT_R(vt_block_shape) *sh);
-/* dmid [R,D] (overwritten) -> dx [M,D], which may be dmid when tail = 0. Honours s->branch_open. */
+/* dmid [R,D] (overwritten) -> dx [M,D], which may be dmid when n_read = 0. Honours s->branch_open. */
 void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
                                     VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
 
@@ -124,8 +124,8 @@ void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k,
 void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh);
 
-/* For mixers, when sh->needs has VT_ATTN_FULL: v = q (W_Q W_V^T scale), head by head, instead of x W_V^T; wq, wv [A,D].
- * The projections have no bias then. */
+/* For token mixers, when sh->needs has VT_ATTN_FULL: v = q (W_Q W_V^T scale), head by head, instead of x W_V^T; wq, wv
+ * [A,D]. The projections have no bias then. */
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh);
 /* g->v -> g->q, which accumulates, and dwq, dwv (NULL: not wanted). */
@@ -134,7 +134,7 @@ void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_g
                                    const VT_R(vt_block_shape) *sh);
 
 /* What stands between norm and output projection. */
-struct VT_R(vt_mixer) {
+struct VT_R(vt_token_mixer) {
     /* Its part of the cache (k->qkv, ...). */
     void (*plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
     /* x [M,D] -> o [M,A]. x may lie in t->norm, o in t->full; t->wide, t->rows and t->score are free. */
@@ -147,8 +147,8 @@ struct VT_R(vt_mixer) {
 };
 
 /* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
-extern const VT_R(vt_mixer) VT_R(vt_mha);
-/* Reals of t->kept that its few queries take, of a block with a tail. */
+extern const VT_R(vt_token_mixer) VT_R(vt_mha);
+/* Reals of t->kept that its few queries take, of a block of which few tokens are read. */
 size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh);
 /* q, k and P (attention_loss.h) of the first image of a block that vt_mha mixes, after a kept forward; what it left out
  * is computed first. Binds sh->layer; `prefix` is the caller's to set. */

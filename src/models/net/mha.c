@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Multi-head attention as a block's mixer: a product for q, k, v (or one for q and k, one for v), an optional LayerNorm
- * of each head's q and k (timm's qk_norm), the variant's attention. With tied q and k one row block of the tensor, and
- * of the activations, serves both. */
+/* Multi-head attention as a block's token mixer: a product for q, k, v (or one for q and k, one for v), an optional
+ * LayerNorm of each head's q and k (timm's qk_norm), the variant's attention. With tied q and k one row block of the
+ * tensor, and of the activations, serves both. */
 #include <string.h>
 #include "models/net/block.h"
 #include "nn/nn.h"
@@ -88,21 +88,21 @@ static void norm_heads(VT_R(vt_session) *s, real *dqkv, VT_R(vt_block_cache) *k,
  * products are few and stay in float32 (double in the double copy) whatever the session's are. It is of dot products
  * and one width c, of x and of all heads together (vt_attn_may_be_few). */
 
-/* Pieces of t->kept. Rows of heads: head h's begin at h tail. Two sums of the backward stand one below the other, for
+/* Pieces of t->kept. Rows of heads: head h's begin at h n_read. Two sums of the backward stand one below the other, for
  * one product of both. */
 typedef struct pieces {
-    real *x, *apart;                     /* [t,c]: the tokens, and less their mean */
-    real *dy, *u;                        /* [heads tail, c] each: dY, and below it U = W_K^T q */
-    real *p, *ds;                        /* [heads tail, ldp] each: P, and below it dS */
-    int t, c, d, tail, rows, heads, ldp; /* width, of a head; heads tail */
-    size_t head;                         /* numbers of a head's projection [d,c] */
-    size_t len;                          /* of all */
+    real *x, *apart;                       /* [t,c]: the tokens, and less their mean */
+    real *dy, *u;                          /* [heads n_read, c] each: dY, and below it U = W_K^T q */
+    real *p, *ds;                          /* [heads n_read, ldp] each: P, and below it dS */
+    int t, c, d, n_read, rows, heads, ldp; /* width, of a head; heads n_read */
+    size_t head;                           /* numbers of a head's projection [d,c] */
+    size_t len;                            /* of all */
 } pieces;
 
 static pieces pieces_of(real *kept, const VT_R(vt_block_shape) *sh) {
-    int c = sh->attn.c, t = sh->attn.t, heads = sh->attn.heads, rows = heads * sh->tail, ldp = vt_attn_ldp(t);
+    int c = sh->attn.c, t = sh->attn.t, heads = sh->attn.heads, rows = heads * sh->n_read, ldp = vt_attn_ldp(t);
     size_t tokens = (size_t)t * (size_t)c, block = (size_t)rows * (size_t)c, map = (size_t)rows * (size_t)ldp;
-    pieces k = {.t = t, .c = c, .d = c / heads, .tail = sh->tail, .rows = rows, .heads = heads, .ldp = ldp};
+    pieces k = {.t = t, .c = c, .d = c / heads, .n_read = sh->n_read, .rows = rows, .heads = heads, .ldp = ldp};
     k.head = (size_t)k.d * (size_t)c, k.len = 2 * (tokens + block + map);
     if (!kept) return k;
     k.x = kept, k.apart = k.x + tokens, k.dy = k.apart + tokens, k.u = k.dy + block, k.p = k.u + block;
@@ -110,19 +110,19 @@ static pieces pieces_of(real *kept, const VT_R(vt_block_shape) *sh) {
     return k;
 }
 
-size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh) { return sh->tail ? pieces_of(NULL, sh).len : 0; }
+size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh) { return sh->n_read ? pieces_of(NULL, sh).len : 0; }
 
-/* to [heads tail, c] = rows of x [tail, heads d] times each head's projection; and back, to += with beta */
+/* to [heads n_read, c] = rows of x [n_read, heads d] times each head's projection; and back, to += with beta */
 static void project_heads(real *to, const real *x, const real *w, const pieces *k) {
     for (int h = 0; h < k->heads; h++)
-        VT_GEMM(NULL, false, false, k->tail, k->c, k->d, 1, x + h * k->d, k->c, w + (size_t)h * k->head, k->c, 0,
-                to + h * k->tail * k->c, k->c);
+        VT_GEMM(NULL, false, false, k->n_read, k->c, k->d, 1, x + h * k->d, k->c, w + (size_t)h * k->head, k->c, 0,
+                to + h * k->n_read * k->c, k->c);
 }
 
 static void unproject_heads(real *to, const real *x, const real *w, real beta, const pieces *k) {
     for (int h = 0; h < k->heads; h++)
-        VT_GEMM(NULL, false, true, k->tail, k->d, k->c, 1, x + h * k->tail * k->c, k->c, w + (size_t)h * k->head, k->c,
-                beta, to + h * k->d, k->c);
+        VT_GEMM(NULL, false, true, k->n_read, k->d, k->c, 1, x + h * k->n_read * k->c, k->c, w + (size_t)h * k->head,
+                k->c, beta, to + h * k->d, k->c);
 }
 
 /* to = x - mean over its rows. Softmax sees no common part of the scores, its adjoint none of dP, and dS has none: what
@@ -140,26 +140,26 @@ static const real *key_weights(const projections *w, const VT_R(vt_block_shape) 
     return sh->tied_qk ? w->qk.w : w->qk.w + (size_t)sh->attn.c * (size_t)sh->attn.c;
 }
 
-/* x [t,c] -> o [tail,c]; scratch: [t, 3 c] are enough */
+/* x [t,c] -> o [n_read,c]; scratch: [t, 3 c] are enough */
 static void forward_few(real *o, real *kept, real *scratch, const real *x, const projections *w,
                         const VT_R(vt_block_shape) *sh) {
     const pieces k = pieces_of(kept, sh);
     const int c = k.c;
-    real *q = scratch, *mean = q + k.tail * c, *y = mean + c;
+    real *q = scratch, *mean = q + k.n_read * c, *y = mean + c;
     memcpy(k.x, x, (size_t)k.t * (size_t)c * sizeof(real));
     centre_over_tokens(k.apart, mean, x, k.t, c);
-    VT_R(vt_linear_forward)(q, NULL, x, (VT_R(vt_linear)){.w = w->qk.w, .b = w->qk.b, .n = c, .k = c}, k.tail);
+    VT_R(vt_linear_forward)(q, NULL, x, (VT_R(vt_linear)){.w = w->qk.w, .b = w->qk.b, .n = c, .k = c}, k.n_read);
     project_heads(k.u, q, key_weights(w, sh), &k);
     VT_GEMM(NULL, false, true, k.rows, k.t, c, 1, k.u, c, k.apart, c, 0, k.p, k.ldp);
     VT_R(vt_softmax_forward)(k.p, k.p, sh->attn.scale, k.rows, k.t, k.ldp);
     VT_GEMM(NULL, false, false, k.rows, c, k.t, 1, k.p, k.ldp, k.apart, c, 0, y, c);
     for (int i = 0; i < k.rows; i++) VT_R(vt_add_to)(y + i * c, mean, (size_t)c);
-    for (int i = 0; w->v.b && i < k.tail; i++) memcpy(o + i * c, w->v.b, (size_t)c * sizeof(real));
+    for (int i = 0; w->v.b && i < k.n_read; i++) memcpy(o + i * c, w->v.b, (size_t)c * sizeof(real));
     unproject_heads(o, y, w->v.w, w->v.b ? 1 : 0, &k);
 }
 
-/* d_o [tail,c] -> dx [t,c], which may be d_o's memory. May be repeated. dY = do W_V,  dP = dY x^T,  dS by the softmax,
- * dU = dS x,  dq = dU W_K^T,  dx = P^T dY + dS^T U, and dq W_Q to the rows of the queries. */
+/* d_o [n_read,c] -> dx [t,c], which may be d_o's memory. May be repeated. dY = do W_V,  dP = dY x^T,  dS by the
+ * softmax, dU = dS x,  dq = dU W_K^T,  dx = P^T dY + dS^T U, and dq W_Q to the rows of the queries. */
 static void backward_few(real *dx, real *scratch, const real *d_o, real *kept, const projections *w,
                          const VT_R(vt_block_shape) *sh) {
     const pieces k = pieces_of(kept, sh);
@@ -171,10 +171,10 @@ static void backward_few(real *dx, real *scratch, const real *d_o, real *kept, c
     VT_GEMM(NULL, false, false, k.rows, c, k.t, 1, k.ds, k.ldp, k.apart, c, 0, du, c);
     unproject_heads(dq, du, key_weights(w, sh), 0, &k);
     VT_GEMM(NULL, true, false, k.t, c, 2 * k.rows, 1, k.p, k.ldp, k.dy, c, 0, dx, c);
-    VT_GEMM(NULL, false, false, k.tail, c, c, 1, dq, c, w->qk.w, c, 1, dx, c);
+    VT_GEMM(NULL, false, false, k.n_read, c, c, 1, dq, c, w->qk.w, c, 1, dx, c);
 }
 
-/* ---- the mixer ---- */
+/* ---- the token mixer ---- */
 
 /* Shows the session's watcher x after the forward, d_o after attention's backward, which leaves it as it is. */
 static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cache) *k, const real *x, const real *d_o,
@@ -209,7 +209,7 @@ static bool looked_at(const VT_R(vt_session) *s) { return s->watch || s->ortho >
  * image. */
 static bool has_few_queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     bool plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
-    return sh->attn.b == 1 && !looked_at(s) && plain && vt_attn_may_be_few(&s->model->config, sh->tail, sh->attn.t);
+    return sh->attn.b == 1 && !looked_at(s) && plain && vt_attn_may_be_few(&s->model->config, sh->n_read, sh->attn.t);
 }
 
 static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x,
@@ -281,4 +281,4 @@ void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_blo
                               .scale = sh->attn.scale};
 }
 
-const VT_R(vt_mixer) VT_R(vt_mha) = {.plan = plan, .forward = forward, .backward = backward};
+const VT_R(vt_token_mixer) VT_R(vt_mha) = {.plan = plan, .forward = forward, .backward = backward};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a Swin (models/arch_swin.c) computes. Attention in windows (Liu et al. 2021, 3.2) is a block's mixer: rows go
- * into windows, vt_mha runs on each window as on a sequence of its own, with the relative position bias and the shift's
- * mask, and rows go back. */
+/* What a Swin (models/arch_swin.c) computes. Attention in windows (Liu et al. 2021, 3.2) is a block's token mixer: rows
+ * go into windows, vt_mha runs on each window as on a sequence of its own, with the relative position bias and the
+ * shift's mask, and rows go back. */
 #include <string.h>
 #include "models/net/patch_rows.h"
 #include "models/net/readout.h"
@@ -90,9 +90,9 @@ static void windowed_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache
     windows_to_rows(dx, w->o, sh);
 }
 
-static const VT_R(vt_mixer) windowed = {.plan = plan_windowed,
-                                        .forward = windowed_forward,
-                                        .backward = windowed_backward};
+static const VT_R(vt_token_mixer) windowed = {.plan = plan_windowed,
+                                              .forward = windowed_forward,
+                                              .backward = windowed_backward};
 
 /* Block `block` of stage s, from what all blocks share. */
 static VT_R(vt_block_shape) block_of(const VT_R(vt_block_shape) *all, const stage *at, int s, int block, int b) {

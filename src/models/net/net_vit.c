@@ -18,7 +18,7 @@ typedef struct positional {
 } positional;
 
 typedef struct state {
-    VT_R(vt_block_shape) shape; /* of every block; b, layer, index and tail are set for each */
+    VT_R(vt_block_shape) shape; /* of every block; b, layer, index and n_read are set for each */
     positional local;           /* of a ConViT */
     VT_R(vt_patch_rows) rows;
     real *places;         /* [N, D] computed positions, or NULL */
@@ -30,7 +30,7 @@ typedef struct state {
     real *stream; /* [b*T, D] gradient */
 } state;
 
-/* ---- gated positional self-attention (d'Ascoli et al. 2021, section 3), a block's mixer ----
+/* ---- gated positional self-attention (d'Ascoli et al. 2021, section 3), a block's token mixer ----
  *
  *   A = (1 - g) P + g pos, rows divided by their sum;  o = A (x W_V^T);  g = sigmoid(gating_param), one for each head
  *   pos = softmax_j(w_x dx + w_y dy + w_r (dx^2 + dy^2) + b),  (dx, dy) = (column, row) of key less those of query
@@ -135,13 +135,13 @@ static void gated_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
     if (s->grad) gates_backward(s, g, &sh->attn);
 }
 
-static const VT_R(vt_mixer) gated = {.plan = plan_gated, .forward = gated_forward, .backward = gated_backward};
+static const VT_R(vt_token_mixer) gated = {.plan = plan_gated, .forward = gated_forward, .backward = gated_backward};
 
 /* ---- blocks ---- */
 
 static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i, int b) {
     VT_R(vt_block_shape) sh = st->shape;
-    sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.tail = i == c->depth - 1 ? vt_readout_tail(c) : 0;
+    sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.n_read = i == c->depth - 1 ? vt_readout_tokens(c) : 0;
     if (i >= c->local_blocks) return sh;
     sh.attn.t = vt_rows_count(c), sh.mixer = &gated, sh.own = &st->local;
     sh.qk_slot = VT_SLOT_QK_W, sh.v_slot = VT_SLOT_V_W;
@@ -278,9 +278,9 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
 static real *no_gradient(VT_R(vt_session) *s, int top) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
-    const int tail = top == c->depth - 1 ? vt_readout_tail(c) : 0;
-    real *dy = tail ? st->end.dnormed : st->stream;
-    memset(dy, 0, (size_t)(s->batch * (tail ? tail : vt_config_tokens(c)) * c->dim) * sizeof(real));
+    const int n_read = top == c->depth - 1 ? vt_readout_tokens(c) : 0;
+    real *dy = n_read ? st->end.dnormed : st->stream;
+    memset(dy, 0, (size_t)(s->batch * (n_read ? n_read : vt_config_tokens(c)) * c->dim) * sizeof(real));
     return dy;
 }
 

@@ -81,11 +81,10 @@ static void stem_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     VT_R(vt_stem_maps_backward)(s, dx, &st->stem, dtokens, s->batch);
 }
 
-/* ---- cross-covariance attention (sec. 3.2; timm's XCA), a block's mixer: attention between the channels of a head.
- * With q_i, k_i, v_i the columns of a head's Q, K, V [N, d], that is one channel over all tokens:
- *   R_ij = <q_i, k_j> / (|q_i| |k_j|),  A = softmax_j(tau R),  o_i = sum_j A_ij v_j
- * norms at least 1e-12; tau is learned, one a head; there is no d^-0.5. Attention variants, which score tokens, have no
- * meaning here. ---- */
+/* ---- cross-covariance attention (sec. 3.2; timm's XCA), a block's token mixer: attention between the channels of a
+ * head. With q_i, k_i, v_i the columns of a head's Q, K, V [N, d], that is one channel over all tokens: R_ij = <q_i,
+ * k_j> / (|q_i| |k_j|),  A = softmax_j(tau R),  o_i = sum_j A_ij v_j norms at least 1e-12; tau is learned, one a head;
+ * there is no d^-0.5. Attention variants, which score tokens, have no meaning here. ---- */
 
 static const real FLOOR = (real)1e-12;
 
@@ -200,7 +199,7 @@ static void xca_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k,
     VT_R(vt_linear_backward)(dx, NULL, t->wide, x, VT_R(vt_linear_bound)(s, VT_SLOT_QKV_W), m);
 }
 
-static const VT_R(vt_mixer) xca = {.plan = plan_xca, .forward = xca_forward, .backward = xca_backward};
+static const VT_R(vt_token_mixer) xca = {.plan = plan_xca, .forward = xca_forward, .backward = xca_backward};
 
 /* ---- local patch interaction (sec. 3.3; timm's LPI): tokens as a map, where channels talk to their neighbours:
  *   y = x + gamma3 conv2(BatchNorm(act(conv1(norm3 x))))

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "models/model.h"
 #include "models/net/attention.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 #ifndef VT_MODELS_GRAD_MODE
 #define VT_MODELS_GRAD_MODE
@@ -110,7 +110,7 @@ struct VT_R(vt_session) {
     real *inject_weights;         /* [inject_blocks, inject_len]: their weights */
     int inject_blocks, inject_len, inject_last;
     bool injecting;
-    /* Analysis alone: called for every block whose mixer shows its attention (vt_mha, ConViT's), or NULL. */
+    /* Analysis alone: called for every block whose token mixer shows its attention (vt_mha, ConViT's), or NULL. */
     void (*watch)(void *ctx, const VT_R(vt_attn_record) *a);
     void *watch_ctx;
     int *layer_first; /* [layers + 1]: index of each layer's first tensor */

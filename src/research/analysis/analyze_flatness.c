@@ -149,7 +149,7 @@ static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e)
 static vt_status measure_rescaled(job *j, vt_err *e) {
     size_t n = j->a->n_images * (size_t)j->model->config.classes;
     double moved = 0, most = 0;
-    vt_hessian_rescale(&j->h, VT_ROLE_V, VT_ROLE_O, j->p->rescale);
+    vt_hessian_rescale(&j->h, VT_WEIGHT_V, VT_WEIGHT_O, j->p->rescale);
     VT_TRY(measure_sharpness(j, RESCALED, j->logits[1], e));
     for (size_t i = 0; i < n; i++) {
         moved = fmax(moved, fabs(j->logits[1][i] - j->logits[0][i]));
@@ -333,7 +333,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
         size_t n = vt_model_param_count(a->subjects[i].model);
         if ((size_t)p->k > n)
             return vt_fail(e, VT_E_USAGE, "--k %d eigenvalues; %s has %zu parameters", p->k, a->subjects[i].path, n);
-        if (p->rescale != 1) VT_TRY(vt_hessian_can_rescale(a->subjects[i].model, VT_ROLE_V, VT_ROLE_O, e));
+        if (p->rescale != 1) VT_TRY(vt_hessian_can_rescale(a->subjects[i].model, VT_WEIGHT_V, VT_WEIGHT_O, e));
     }
     return VT_OK;
 }

@@ -55,7 +55,7 @@ static vt_status report_subject(const job *j, const vt_analyze *a, int subject, 
         }
         json_array_append_new(list, o);
         stack[b] = j->gaps[b][VT_GAP_STACK].gap;
-        fc1[b] = j->gaps[b][VT_ROLE_FC1].gap, fc2[b] = j->gaps[b][VT_ROLE_FC2].gap;
+        fc1[b] = j->gaps[b][VT_WEIGHT_FC1].gap, fc2[b] = j->gaps[b][VT_WEIGHT_FC2].gap;
     }
     return vt_analyze_put(json, subject, json_pack("{s:o}", "blocks", list), e);
 }

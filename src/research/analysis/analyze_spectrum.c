@@ -13,7 +13,7 @@
 #include "base/markup.h"
 #include "base/mem.h"
 #include "parallel/threads.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 typedef struct params {
     int steps, split;
@@ -42,7 +42,7 @@ typedef struct job {
     const params *p;
     const vt_model *m;
     vt_spectrum *spectrum;
-    piece *pieces; /* [blocks][VT_ROLE_COUNT] */
+    piece *pieces; /* [blocks][VT_WEIGHT_KINDS] */
 } job;
 
 typedef struct dense {
@@ -74,12 +74,15 @@ static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_matrix x;
     (void)thread;
-    int role = (int)(i % VT_ROLE_COUNT), block = (int)(i / VT_ROLE_COUNT);
-    if (!vt_model_matrix(j->m, block, (vt_role)role, &x) || !vt_spectrum_at(j->spectrum, block, (vt_role)role)->n)
+    int kind = (int)(i % VT_WEIGHT_KINDS), block = (int)(i / VT_WEIGHT_KINDS);
+    if (!vt_model_matrix(j->m, block, (vt_weight_kind)kind, &x) ||
+        !vt_spectrum_at(j->spectrum, block, (vt_weight_kind)kind)->n)
         return VT_OK;
     size_t n = (size_t)x.rows * (size_t)x.cols;
     double *a = vt_alloc(n * sizeof *a);
-    if (!a) return vt_fail(e, VT_E_MEMORY, "no memory for %s of block %d", vt_role_name((vt_role)role), block);
+    if (!a)
+        return vt_fail(e, VT_E_MEMORY, "no memory for %s of block %d", vt_weight_kind_name((vt_weight_kind)kind),
+                       block);
     for (size_t k = 0; k < n; k++) a[k] = (double)j->m->w[x.offset + k];
     vt_status s = VT_OK;
     if (j->p->largest)
@@ -96,15 +99,15 @@ enum { LARGEST, LARGEST_HEAD, MIDDLE, SMALLEST, RANK, MEASURES };
 static const char *const headings[MEASURES] = {"largest singular value", "largest of a head's", "median", "smallest",
                                                "stable rank |W|_F^2 / sigma_max^2"};
 
-static double spectral_measure(const job *j, int block, vt_role role, int which) {
-    const vt_spectrum_matrix *x = vt_spectrum_at(j->spectrum, block, role);
-    double frobenius = j->pieces[block * VT_ROLE_COUNT + (int)role].frobenius;
+static double spectral_measure(const job *j, int block, vt_weight_kind kind, int which) {
+    const vt_spectrum_matrix *x = vt_spectrum_at(j->spectrum, block, kind);
+    double frobenius = j->pieces[block * VT_WEIGHT_KINDS + (int)kind].frobenius;
     if (!x->n) return NAN;
     switch (which) {
     case LARGEST:
         return x->values[0];
     case LARGEST_HEAD:
-        return vt_spectrum_get(j->spectrum, block, role, VT_PART_ROWS, -1);
+        return vt_spectrum_get(j->spectrum, block, kind, VT_PART_ROWS, -1);
     case MIDDLE:
         return (x->values[(x->n - 1) / 2] + x->values[x->n / 2]) / 2;
     case SMALLEST:
@@ -123,11 +126,11 @@ static void print_table(const job *j, int blocks, FILE *out) {
         vt_columns_titles(&t, "layer\tW_Q\tW_K\tW_V\tW_O\tFC1\tFC2");
         for (int b = 0; b < blocks; b++) {
             vt_columns_cell(&t, "%d", b);
-            for (int r = 0; r < VT_ROLE_COUNT; r++) vt_analyze_cell(&t, spectral_measure(j, b, (vt_role)r, k));
+            for (int r = 0; r < VT_WEIGHT_KINDS; r++) vt_analyze_cell(&t, spectral_measure(j, b, (vt_weight_kind)r, k));
         }
         vt_columns_end(&t, out, VT_LOOK_PAGE);
     }
-    for (int i = 0; i < blocks * VT_ROLE_COUNT; i++) {
+    for (int i = 0; i < blocks * VT_WEIGHT_KINDS; i++) {
         const piece *p = &j->pieces[i];
         if (!p->there) continue;
         double largest = j->spectrum->matrices[i].values[0];
@@ -144,13 +147,13 @@ static json_t *reals_as_json(const double *v, int n) {
     return a;
 }
 
-static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int block, int role) {
+static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int block, int kind) {
     json_t *heads = json_array();
     for (int h = 0; h < x->heads && x->head_n; h++)
         json_array_append_new(heads, reals_as_json(vt_spectrum_head(x, h), x->head_n));
-    return json_pack("{s:i,s:s,s:o,s:b,s:f,s:o,s:o}", "layer", block, "matrix", vt_role_name((vt_role)role),
-                     "sigma_power", vt_analyze_real(p->power), "converged", p->converged, "frobenius", p->frobenius,
-                     "values", reals_as_json(x->values, x->n), "heads", heads);
+    return json_pack("{s:i,s:s,s:o,s:b,s:f,s:o,s:o}", "layer", block, "matrix",
+                     vt_weight_kind_name((vt_weight_kind)kind), "sigma_power", vt_analyze_real(p->power), "converged",
+                     p->converged, "frobenius", p->frobenius, "values", reals_as_json(x->values, x->n), "heads", heads);
 }
 
 static vt_status report_subject(const job *j, int subject, vt_lines *f, vt_lines *whole, FILE *out, json_t *json,
@@ -158,17 +161,17 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, vt_lines
     int blocks = vt_model_blocks(j->m);
     json_t *list = json_array();
     if (!j->p->largest) vt_analyze_title(out, j->a, subject), print_table(j, blocks, out);
-    for (int r = 0; r < VT_ROLE_COUNT; r++) {
-        double *y = vt_lines_add(f, j->a, subject, vt_role_name((vt_role)r));
-        for (int b = 0; b < blocks; b++) y[b] = spectral_measure(j, b, (vt_role)r, LARGEST);
+    for (int r = 0; r < VT_WEIGHT_KINDS; r++) {
+        double *y = vt_lines_add(f, j->a, subject, vt_weight_kind_name((vt_weight_kind)r));
+        for (int b = 0; b < blocks; b++) y[b] = spectral_measure(j, b, (vt_weight_kind)r, LARGEST);
     }
-    for (int i = 0; i < blocks * VT_ROLE_COUNT; i++)
+    for (int i = 0; i < blocks * VT_WEIGHT_KINDS; i++)
         if (j->pieces[i].there)
-            json_array_append_new(list, describe_matrix(&j->pieces[i], &j->spectrum->matrices[i], i / VT_ROLE_COUNT,
-                                                        i % VT_ROLE_COUNT));
+            json_array_append_new(list, describe_matrix(&j->pieces[i], &j->spectrum->matrices[i], i / VT_WEIGHT_KINDS,
+                                                        i % VT_WEIGHT_KINDS));
     for (int b = 0; b < blocks; b++) {
         char name[40];
-        const vt_spectrum_matrix *x = vt_spectrum_at(j->spectrum, b, VT_ROLE_Q);
+        const vt_spectrum_matrix *x = vt_spectrum_at(j->spectrum, b, VT_WEIGHT_Q);
         snprintf(name, sizeof name, "W_Q, layer %d", b);
         double *y = vt_lines_add(whole, j->a, subject, name);
         for (int k = 0; k < x->n && k < whole->points; k++) y[k] = x->values[k];
@@ -181,12 +184,12 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, vt_lines
 typedef struct shown {
     const vt_analyze *a;
     const params *p;
-    int roles, deepest; /* W_Q, W_K, W_V, or all six; blocks of the deepest */
+    int kinds, deepest; /* W_Q, W_K, W_V, or all six; blocks of the deepest */
     vt_spectrum s[VT_ANALYZE_MOST];
 } shown;
 
 typedef struct column {
-    vt_role role;
+    vt_weight_kind kind;
     vt_part part;
     int head;
 } column;
@@ -196,7 +199,7 @@ static void print_columns(FILE *out, const vt_spectrum *s, vt_columns *t, const 
     for (int b = 0; b <= s->depth; b++) {
         vt_columns_cell(t, b < s->depth ? "%d" : "mean", b);
         for (int k = 0; k < n; k++)
-            vt_analyze_cell(t, vt_spectrum_get(s, b < s->depth ? b : -1, c[k].role, c[k].part, c[k].head));
+            vt_analyze_cell(t, vt_spectrum_get(s, b < s->depth ? b : -1, c[k].kind, c[k].part, c[k].head));
     }
     vt_columns_end(t, out, VT_LOOK_PAGE);
 }
@@ -210,24 +213,25 @@ static void print_checkpoint(const shown *v, int i, FILE *out) {
     if (v->a->n > 1) fprintf(out, "\n%c  ", 'A' + i);
     fprintf(out, "%s: %d layers, width %d, %d heads by %s; largest singular values\n\n", v->a->subjects[i].path,
             s->depth, v->a->subjects[i].model->config.dim, s->heads, vt_part_name(split));
-    for (int k = 0; k < v->roles + 3; k++) {
-        bool whole = k < v->roles;
-        c[k] = whole ? (column){(vt_role)k, VT_PART_WHOLE, 0} : (column){(vt_role)(k - v->roles), split, -1};
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s%s", vt_role_name(c[k].role),
+    for (int k = 0; k < v->kinds + 3; k++) {
+        bool whole = k < v->kinds;
+        c[k] =
+            whole ? (column){(vt_weight_kind)k, VT_PART_WHOLE, 0} : (column){(vt_weight_kind)(k - v->kinds), split, -1};
+        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s%s", vt_weight_kind_name(c[k].kind),
                  whole ? "" : ", head");
     }
     fprintf(out, "      whole matrices, and the largest of the heads\n");
     vt_columns_titles(&t, "%s", titles);
-    print_columns(out, s, &t, c, v->roles + 3);
+    print_columns(out, s, &t, c, v->kinds + 3);
     for (int r = 0; r < 3; r++)
         for (int from = 0; from < s->heads; from += 8) {
             int n = s->heads - from < 8 ? s->heads - from : 8;
             snprintf(titles, sizeof titles, "layer");
             for (int h = 0; h < n; h++) {
-                c[h] = (column){(vt_role)r, split, from + h};
+                c[h] = (column){(vt_weight_kind)r, split, from + h};
                 snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%d", from + h);
             }
-            fprintf(out, "\n      %s by head\n", vt_role_name((vt_role)r));
+            fprintf(out, "\n      %s by head\n", vt_weight_kind_name((vt_weight_kind)r));
             vt_columns_titles(&t, "%s", titles);
             print_columns(out, s, &t, c, n);
         }
@@ -238,12 +242,13 @@ static double largest_singular_value(const shown *v) {
     double most = 0;
     for (int i = 0; i < v->a->n; i++)
         for (int b = 0; b < v->s[i].depth; b++)
-            for (int r = 0; r < 3; r++) most = fmax(most, vt_spectrum_get(&v->s[i], b, (vt_role)r, VT_PART_WHOLE, 0));
+            for (int r = 0; r < 3; r++)
+                most = fmax(most, vt_spectrum_get(&v->s[i], b, (vt_weight_kind)r, VT_PART_WHOLE, 0));
     return most;
 }
 
 /* After Fig. 2(a): checkpoints side by side. */
-static void print_bars(const shown *v, vt_role role, double full, FILE *out) {
+static void print_bars(const shown *v, vt_weight_kind kind, double full, FILE *out) {
     enum { SIDE_BY_SIDE = 4, NUMBER = 14, MOST = 60 };
     char hashes[MOST + 1], titles[100] = "layer", number[16];
     int n = v->a->n < SIDE_BY_SIDE ? v->a->n : SIDE_BY_SIDE, width = 75 / n - NUMBER;
@@ -252,12 +257,12 @@ static void print_bars(const shown *v, vt_role role, double full, FILE *out) {
     memset(hashes, '#', sizeof hashes);
     for (int i = 0; i < v->a->n; i++)
         snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t-%c", 'A' + i);
-    fprintf(out, "\n      largest singular value of %s, a full bar is %.5g\n", vt_role_name(role), full);
+    fprintf(out, "\n      largest singular value of %s, a full bar is %.5g\n", vt_weight_kind_name(kind), full);
     vt_columns_titles(&t, "%s", v->a->n > 1 ? titles : "\t-");
     for (int b = 0; b <= v->deepest; b++) {
         vt_columns_cell(&t, b < v->deepest ? "%d" : "mean", b);
         for (int i = 0; i < v->a->n; i++) {
-            double x = vt_spectrum_get(&v->s[i], b < v->deepest ? b : -1, role, VT_PART_WHOLE, 0);
+            double x = vt_spectrum_get(&v->s[i], b < v->deepest ? b : -1, kind, VT_PART_WHOLE, 0);
             int bar = x > 0 && full > 0 ? (int)lrint(x / full * width) : 0;
             vt_analyze_number(x, number);
             vt_columns_cell(&t, "%6s%s%.*s", number, bar ? " " : "", bar, hashes);
@@ -267,10 +272,10 @@ static void print_bars(const shown *v, vt_role role, double full, FILE *out) {
 }
 
 static void csv_row(FILE *f, const shown *v, int i, int block, const column *c) {
-    double x = vt_spectrum_get(&v->s[i], block, c->role, c->part, c->head);
+    double x = vt_spectrum_get(&v->s[i], block, c->kind, c->part, c->head);
     if (isnan(x)) return;
     vt_csv(f, v->a->subjects[i].path);
-    fprintf(f, ",%d,%s,%s", block, vt_role_name(c->role), vt_part_name(c->part));
+    fprintf(f, ",%d,%s,%s", block, vt_weight_kind_name(c->kind), vt_part_name(c->part));
     if (c->part != VT_PART_WHOLE) fprintf(f, ":%d", c->head);
     fprintf(f, ",%.17g\n", x);
 }
@@ -282,10 +287,10 @@ static vt_status write_csv(const shown *v, vt_err *e) {
     fprintf(f.stream, "weights,layer,matrix,part,sigma\n");
     for (int i = 0; i < v->a->n; i++)
         for (int b = 0; b < v->s[i].depth; b++)
-            for (int r = 0; r < v->roles; r++)
+            for (int r = 0; r < v->kinds; r++)
                 for (int p = 0; p < VT_PART_COUNT; p++)
                     for (int h = 0; h < (p == VT_PART_WHOLE ? 1 : v->s[i].heads); h++)
-                        csv_row(f.stream, v, i, b, &(column){(vt_role)r, (vt_part)p, h});
+                        csv_row(f.stream, v, i, b, &(column){(vt_weight_kind)r, (vt_part)p, h});
     return vt_file_commit(&f, e);
 }
 
@@ -294,19 +299,19 @@ static void draw_spectra(vt_figure *f, const void *data) {
     const shown *v = data;
     vt_panel panel = {.x = "layer", .y = "largest singular value", .y_to = 1.05 * largest_singular_value(v)};
     for (int r = 0; r < 3; r++) {
-        snprintf(panel.title, sizeof panel.title, "%s", vt_role_name((vt_role)r));
+        snprintf(panel.title, sizeof panel.title, "%s", vt_weight_kind_name((vt_weight_kind)r));
         vt_figure_panel(f, &panel);
         for (int i = 0; i < v->a->n; i++) {
             vt_figure_series(f, VT_LINE | VT_MARKS, "%s", v->a->subjects[i].path);
             for (int b = 0; b < v->s[i].depth; b++)
-                vt_figure_point(f, b, vt_spectrum_get(&v->s[i], b, (vt_role)r, VT_PART_WHOLE, 0));
+                vt_figure_point(f, b, vt_spectrum_get(&v->s[i], b, (vt_weight_kind)r, VT_PART_WHOLE, 0));
         }
     }
 }
 
 static vt_status report_largest(const shown *v, FILE *out, vt_err *e) {
     for (int i = 0; v->p->largest && i < v->a->n; i++) print_checkpoint(v, i, out);
-    for (int r = 0; v->p->largest && r < 3; r++) print_bars(v, (vt_role)r, largest_singular_value(v), out);
+    for (int r = 0; v->p->largest && r < 3; r++) print_bars(v, (vt_weight_kind)r, largest_singular_value(v), out);
     if (strcmp(v->p->csv, "none") != 0) VT_TRY(write_csv(v, e));
     if (!strcmp(v->p->plot, "none")) return VT_OK;
     return vt_figure_save(v->p->plot, "Largest singular values of W_Q, W_K and W_V by layer", draw_spectra, v, e);
@@ -316,8 +321,8 @@ static vt_status report_largest(const shown *v, FILE *out, vt_err *e) {
 
 static vt_status analyze_subject(shown *v, int i, vt_lines *f, vt_lines *whole, FILE *out, json_t *json, vt_err *e) {
     job j = {.a = v->a, .p = v->p, .m = v->a->subjects[i].model, .spectrum = &v->s[i]};
-    size_t n = (size_t)vt_model_blocks(j.m) * VT_ROLE_COUNT;
-    VT_TRY(vt_spectrum_measure(j.spectrum, j.m, v->roles > 3, v->a->threads, e));
+    size_t n = (size_t)vt_model_blocks(j.m) * VT_WEIGHT_KINDS;
+    VT_TRY(vt_spectrum_measure(j.spectrum, j.m, v->kinds > 3, v->a->threads, e));
     j.pieces = calloc(n, sizeof *j.pieces);
     if (!j.pieces) return vt_fail(e, VT_E_MEMORY, "no memory for %zu matrices", n);
     vt_status s = vt_for_each(n, v->a->threads, measure_matrix, &j, e);
@@ -329,7 +334,7 @@ static vt_status analyze_subject(shown *v, int i, vt_lines *f, vt_lines *whole, 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     vt_lines f = {0}, whole = {0};
     const params *p = params_;
-    shown v = {.a = a, .p = p, .roles = p->largest && !p->all ? 3 : VT_ROLE_COUNT, .deepest = 1};
+    shown v = {.a = a, .p = p, .kinds = p->largest && !p->all ? 3 : VT_WEIGHT_KINDS, .deepest = 1};
     int widest = 1;
     for (int i = 0; i < a->n; i++) {
         const vt_model *m = a->subjects[i].model;

@@ -231,21 +231,21 @@ static void scale_matrix(vt_hessian *h, const vt_matrix *m, bool with_bias, doub
     for (int i = 0; i < m->rows && bias; i++) bias[i] *= factor;
 }
 
-vt_status vt_hessian_can_rescale(const vt_model *m, vt_role up, vt_role down, vt_err *e) {
+vt_status vt_hessian_can_rescale(const vt_model *m, vt_weight_kind up, vt_weight_kind down, vt_err *e) {
     for (int b = 0; b < vt_model_blocks(m); b++) {
         vt_matrix more, less;
         if (!vt_model_matrix(m, b, up, &more) || !vt_model_matrix(m, b, down, &less) || more.again || less.again)
             return vt_fail(e, VT_E_USAGE, "block %d of architecture %s has no %s and %s of its own to rescale", b,
-                           m->config.arch, vt_role_name(up), vt_role_name(down));
+                           m->config.arch, vt_weight_kind_name(up), vt_weight_kind_name(down));
     }
     return VT_OK;
 }
 
-void vt_hessian_rescale(vt_hessian *h, vt_role up, vt_role down, double factor) {
+void vt_hessian_rescale(vt_hessian *h, vt_weight_kind up, vt_weight_kind down, double factor) {
     for (int b = 0; b < vt_model_blocks(h->model); b++) {
         vt_matrix more, less;
         if (!vt_model_matrix(h->model, b, up, &more) || !vt_model_matrix(h->model, b, down, &less)) continue;
         scale_matrix(h, &more, true, factor);
-        scale_matrix(h, &less, down != VT_ROLE_O, 1 / factor);
+        scale_matrix(h, &less, down != VT_WEIGHT_O, 1 / factor);
     }
 }

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include "linalg/lanczos.h"
 #include "base/progress.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 struct vt_hessian_worker;
 
@@ -48,8 +48,8 @@ typedef struct vt_hessian_check {
 vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double *along, uint64_t seed, vt_err *e);
 
 /* theta of the same function, were it one: every block's matrix `up` (and its bias) times factor, its matrix `down`
- * divided by it (and its bias, unless that is W_O's). VT_ROLE_V and VT_ROLE_O: o = P v is linear in both;
- * VT_ROLE_Q and VT_ROLE_K: a score is <q, k>. */
-void vt_hessian_rescale(vt_hessian *h, vt_role up, vt_role down, double factor);
+ * divided by it (and its bias, unless that is W_O's). VT_WEIGHT_V and VT_WEIGHT_O: o = P v is linear in both;
+ * VT_WEIGHT_Q and VT_WEIGHT_K: a score is <q, k>. */
+void vt_hessian_rescale(vt_hessian *h, vt_weight_kind up, vt_weight_kind down, double factor);
 /* Refuses a model with a block that has no such two matrices of its own. */
-vt_status vt_hessian_can_rescale(const vt_model *m, vt_role up, vt_role down, vt_err *e);
+vt_status vt_hessian_can_rescale(const vt_model *m, vt_weight_kind up, vt_weight_kind down, vt_err *e);

@@ -28,15 +28,15 @@ vt_status vt_gap_of(vt_gap *out, const double *w, int m, int n, vt_err *e) {
 }
 
 const char *vt_gap_name(int which) {
-    return which == VT_GAP_STACK ? "stack" : which == VT_GAP_WIDE ? "wide" : vt_role_name((vt_role)which);
+    return which == VT_GAP_STACK ? "stack" : which == VT_GAP_WIDE ? "wide" : vt_weight_kind_name((vt_weight_kind)which);
 }
 
 /* W_Q, W_K, W_V, W_O of the block, those of one height and width; a tensor that serves twice once. */
 static int collect_attention_matrices(vt_matrix out[4], const vt_model *m, int block) {
     int n = 0;
-    for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++) {
+    for (int r = VT_WEIGHT_Q; r <= VT_WEIGHT_O; r++) {
         vt_matrix x;
-        if (!vt_model_matrix(m, block, (vt_role)r, &x)) return 0;
+        if (!vt_model_matrix(m, block, (vt_weight_kind)r, &x)) return 0;
         if (x.again) continue;
         if (n && (x.rows != out[0].rows || x.cols != out[0].cols)) return 0;
         out[n++] = x;
@@ -67,8 +67,8 @@ static vt_status gap_of(vt_gap *out, const vt_model *m, const vt_matrix *w, int 
 vt_status vt_gaps_of_block(vt_gap out[VT_GAP_COUNT], const vt_model *m, int block, vt_err *e) {
     vt_matrix w[4];
     for (int k = 0; k < VT_GAP_COUNT; k++) out[k] = (vt_gap){NAN, NAN, NAN};
-    for (int r = 0; r < VT_ROLE_COUNT; r++)
-        if (vt_model_matrix(m, block, (vt_role)r, &w[0])) VT_TRY(gap_of(&out[r], m, w, 1, true, e));
+    for (int r = 0; r < VT_WEIGHT_KINDS; r++)
+        if (vt_model_matrix(m, block, (vt_weight_kind)r, &w[0])) VT_TRY(gap_of(&out[r], m, w, 1, true, e));
     int n = collect_attention_matrices(w, m, block);
     if (!n) return VT_OK;
     VT_TRY(gap_of(&out[VT_GAP_STACK], m, w, n, true, e));

@@ -2,7 +2,7 @@
 /* How far matrices are from orthogonal: |W^T W - I|_F^2, and how much of it no weights could remove. */
 #pragma once
 
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 typedef struct vt_gap {
     double loss;  /* |W^T W - I|_F^2 */
@@ -14,7 +14,7 @@ typedef struct vt_gap {
 vt_status vt_gap_of(vt_gap *out, const double *w, int m, int n, vt_err *e);
 
 /* A block's matrices alone, and its W_Q, W_K, W_V, W_O (each tensor once) below each other and side by side. */
-enum { VT_GAP_STACK = VT_ROLE_COUNT, VT_GAP_WIDE, VT_GAP_COUNT };
+enum { VT_GAP_STACK = VT_WEIGHT_KINDS, VT_GAP_WIDE, VT_GAP_COUNT };
 const char *vt_gap_name(int which); /* "W_Q", ..., "stack", "wide" */
 /* Gaps of one block; NaN: there is no such matrix. */
 vt_status vt_gaps_of_block(vt_gap out[VT_GAP_COUNT], const vt_model *m, int block, vt_err *e);

@@ -12,8 +12,8 @@ const char *vt_part_name(vt_part p) {
     return names[p];
 }
 
-const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_role role) {
-    return &s->matrices[block * VT_ROLE_COUNT + (int)role];
+const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_weight_kind kind) {
+    return &s->matrices[block * VT_WEIGHT_KINDS + (int)kind];
 }
 
 const double *vt_spectrum_head(const vt_spectrum_matrix *x, int head) { return x->values + x->n + head * x->head_n; }
@@ -57,14 +57,14 @@ static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const job *j = ctx;
     int block = (int)(i % (size_t)j->s->depth);
-    vt_role role = (vt_role)(i / (size_t)j->s->depth);
-    vt_spectrum_matrix *out = &j->s->matrices[block * VT_ROLE_COUNT + (int)role];
+    vt_weight_kind kind = (vt_weight_kind)(i / (size_t)j->s->depth);
+    vt_spectrum_matrix *out = &j->s->matrices[block * VT_WEIGHT_KINDS + (int)kind];
     vt_matrix x;
     vt_err why = {0};
-    if (!vt_model_matrix(j->m, block, role, &x)) return VT_OK;
-    vt_status s = one_matrix(out, j->m, &x, role <= VT_ROLE_V, &why);
+    if (!vt_model_matrix(j->m, block, kind, &x)) return VT_OK;
+    vt_status s = one_matrix(out, j->m, &x, kind <= VT_WEIGHT_V, &why);
     if (s == VT_OK) return VT_OK;
-    return vt_fail(e, s, "%s: %s of block %d: %s", j->m->path ? j->m->path : "model", vt_role_name(role), block,
+    return vt_fail(e, s, "%s: %s of block %d: %s", j->m->path ? j->m->path : "model", vt_weight_kind_name(kind), block,
                    why.text);
 }
 
@@ -72,24 +72,24 @@ static int most_heads(const vt_model *m) {
     int most = 1;
     vt_matrix x;
     for (int b = 0; b < vt_model_blocks(m); b++)
-        if (vt_model_matrix(m, b, VT_ROLE_Q, &x) && x.heads > most) most = x.heads;
+        if (vt_model_matrix(m, b, VT_WEIGHT_Q, &x) && x.heads > most) most = x.heads;
     return most;
 }
 
 vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e) {
     *out = (vt_spectrum){.depth = vt_model_blocks(m), .heads = most_heads(m)};
-    size_t n = (size_t)out->depth * VT_ROLE_COUNT; /* depth and heads are bounded by vt_config_check */
+    size_t n = (size_t)out->depth * VT_WEIGHT_KINDS; /* depth and heads are bounded by vt_config_check */
     out->matrices = calloc(n, sizeof *out->matrices);
     if (!out->matrices) return vt_fail(e, VT_E_MEMORY, "no memory for the values of %zu matrices", n);
     job j = {m, out};
-    size_t roles = all ? VT_ROLE_COUNT : VT_ROLE_V + 1;
-    vt_status s = vt_for_each(roles * (size_t)out->depth, threads, measure_matrix, &j, e);
+    size_t kinds = all ? VT_WEIGHT_KINDS : VT_WEIGHT_V + 1;
+    vt_status s = vt_for_each(kinds * (size_t)out->depth, threads, measure_matrix, &j, e);
     if (s != VT_OK) vt_spectrum_free(out);
     return s;
 }
 
 void vt_spectrum_free(vt_spectrum *s) {
-    for (int i = 0; s->matrices && i < s->depth * VT_ROLE_COUNT; i++) free(s->matrices[i].values);
+    for (int i = 0; s->matrices && i < s->depth * VT_WEIGHT_KINDS; i++) free(s->matrices[i].values);
     free(s->matrices);
     *s = (vt_spectrum){0};
 }
@@ -102,18 +102,18 @@ static double part_of(const vt_spectrum_matrix *x, vt_part part, int head) {
     return vt_spectrum_head(x, x->heads)[head];
 }
 
-double vt_spectrum_get(const vt_spectrum *s, int block, vt_role role, vt_part part, int head) {
+double vt_spectrum_get(const vt_spectrum *s, int block, vt_weight_kind kind, vt_part part, int head) {
     if (block < 0) {
         double sum = 0;
         int count = 0;
         for (int b = 0; b < s->depth; b++) {
-            double x = vt_spectrum_get(s, b, role, part, head);
+            double x = vt_spectrum_get(s, b, kind, part, head);
             if (!isnan(x)) sum += x, count++;
         }
         return count ? sum / count : NAN;
     }
     if (block >= s->depth || head >= (part == VT_PART_WHOLE ? 1 : s->heads)) return NAN;
-    const vt_spectrum_matrix *x = vt_spectrum_at(s, block, role);
+    const vt_spectrum_matrix *x = vt_spectrum_at(s, block, kind);
     if (part == VT_PART_WHOLE || head >= 0) return part_of(x, part, head);
     double most = NAN;
     for (int h = 0; h < s->heads; h++) most = fmax(most, part_of(x, part, h)); /* fmax passes a NaN over */

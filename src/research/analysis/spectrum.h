@@ -3,7 +3,7 @@
  * by linalg/svd, from the weights as they are (float32, widened). */
 #pragma once
 
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 /* W_Q, W_K, W_V [D, D] in heads, d = D / heads: head h is rows h d .. (h+1) d - 1 in the paper (the outputs that are
  * the head's), but the same range of input columns in its released code. */
@@ -18,17 +18,17 @@ typedef struct vt_spectrum_matrix {
 
 typedef struct vt_spectrum {
     int depth, heads;             /* blocks; the most heads of any block */
-    vt_spectrum_matrix *matrices; /* [depth][VT_ROLE_COUNT] */
+    vt_spectrum_matrix *matrices; /* [depth][VT_WEIGHT_KINDS] */
 } vt_spectrum;
 
 /* W_Q, W_K, W_V whole and by heads; with `all` also W_O, FC1 and FC2 whole. Matrices are shared out over threads; the
  * result does not depend on them. */
 vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e);
 void vt_spectrum_free(vt_spectrum *s);
-const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_role role);
+const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_weight_kind kind);
 /* The values [head_n] of a head by rows. */
 const double *vt_spectrum_head(const vt_spectrum_matrix *x, int head);
 
 /* Largest singular value of a matrix or of one head (of VT_PART_WHOLE: head 0); head -1: the largest of all heads.
  * Block -1: the mean over the blocks that have it. NaN when there is none. */
-double vt_spectrum_get(const vt_spectrum *s, int block, vt_role role, vt_part part, int head);
+double vt_spectrum_get(const vt_spectrum *s, int block, vt_weight_kind kind, vt_part part, int head);

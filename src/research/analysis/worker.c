@@ -79,7 +79,7 @@ vt_status vt_analysis_worker_nearest(vt_analysis_worker *b, const vt_attack_stag
     const vt_task dims = dims_of(b->s);
     if (vt_attack_work_len(stage, &dims) > b->attacker.work_len)
         return vt_fail(e, VT_E_RANGE, "%s wants more scratch memory than an analysis keeps", stage->def->name);
-    VT_TRY(stage_run(b, stage, VT_ORACLE_CLOSEST, norm, vt_box_radius(norm, b->x, b->pixels), e));
+    VT_TRY(stage_run(b, stage, VT_ORACLE_MIN_DISTANCE, norm, vt_box_radius(norm, b->x, b->pixels), e));
     *distance = b->oracle.has_found ? b->oracle.found_value : INFINITY;
     return VT_OK;
 }

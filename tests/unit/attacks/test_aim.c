@@ -92,7 +92,7 @@ static double found(planted *p, const char *spec, const float *x, int label, int
     assert_int_equal(vt_attacker_open(&by, p->shape, vt_attacker_work(&a, &dims), &e), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &p->c, &e), VT_OK);
     vt_task t = {.clean = x, .label = label, .classes = K, .norm = VT_L2, .eps = 100};
-    t.mode = VT_ORACLE_CLOSEST, t.goal = &(int32_t){goal}, t.rng = (vt_rng){.seed = 1};
+    t.mode = VT_ORACLE_MIN_DISTANCE, t.goal = &(int32_t){goal}, t.rng = (vt_rng){.seed = 1};
     assert_int_equal(vt_attacker_run(&by, &o, &a.stages[0], &t), VT_OK);
     double d = predicted(p, by.at) == goal ? distance(VT_L2, by.at, x, p->n) : INFINITY;
     vt_oracle_close(&o), vt_attacker_close(&by), vt_attack_free(&a);

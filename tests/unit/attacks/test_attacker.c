@@ -61,7 +61,7 @@ static void modes(void **state) {
     t.mode = VT_ORACLE_UNJUDGED;
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, st, &t), VT_OK);
     assert_true(s.a.at == s.a.x_adv && !s.b.o.has_found && wrong(&s, s.a.at));
-    t.mode = VT_ORACLE_CLOSEST;
+    t.mode = VT_ORACLE_MIN_DISTANCE;
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, st, &t), VT_OK);
     assert_true(s.b.o.has_found && s.a.at == s.b.o.found && wrong(&s, s.a.at));
     assert_true(vt_distance(VT_LINF, s.a.at, s.b.x, s.p.n) <= first);

@@ -336,7 +336,7 @@ static void keeps_on(const vt_attack_stage *s, vt_norm norm, void *arg) {
     static const int goal = 3;
     (void)arg;
     if (s->def->traits & VT_CANNOT_AIM) return;
-    for (vt_oracle_mode mode = VT_ORACLE_SEARCH; mode <= VT_ORACLE_CLOSEST; mode++) {
+    for (vt_oracle_mode mode = VT_ORACLE_SEARCH; mode <= VT_ORACLE_MIN_DISTANCE; mode++) {
         planted p;
         bench b;
         assert_true(planted_linear(&p, AIMS, 6, 6, 77));

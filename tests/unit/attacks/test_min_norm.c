@@ -261,7 +261,7 @@ static void test_closest(void **state) {
     p.watch = skew, p.arg = &off;
     vt_ball_init(&ball, VT_LINF, 1, pixels, N, lo, hi); /* the whole box */
     assert_int_equal(vt_oracle_open(&o, &p.c, NULL), VT_OK);
-    o.mode = VT_ORACLE_CLOSEST;
+    o.mode = VT_ORACLE_MIN_DISTANCE;
     vt_oracle_reset(&o, &ball, 0, true);
     static const struct {
         double s;

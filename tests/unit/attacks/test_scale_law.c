@@ -129,7 +129,7 @@ static void scene_open(scene *s, int classes) {
             vt_attack a;
             threat how = {(vt_norm)norm, false};
             parse(&a, "fmn:steps=200", how);
-            b->o.mode = VT_ORACLE_CLOSEST;
+            b->o.mode = VT_ORACLE_MIN_DISTANCE;
             breaks(b, &a.stages[0], how, 1000, s->x[i], s->label[i], SIDE);
             assert_true(b->o.has_found);
             s->distance[norm][i] = b->o.found_value;

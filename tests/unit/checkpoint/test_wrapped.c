@@ -410,7 +410,7 @@ static void test_detected(void **state) {
         c.heads = heads;
         m = saved(&c, at("d.safetensors"));
         if (vt_model_open(&again, at("d.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_int_equal(again->doubt[VT_FIELD_HEADS], heads == 3 ? VT_KNOWN : VT_OPEN);
+        assert_int_equal(again->certainty[VT_FIELD_HEADS], heads == 3 ? VT_KNOWN : VT_OPEN);
         if (heads == 3) assert_int_equal(again->config.heads, 3);
         assert_true(again->config.no_cls && again->config.no_embed_class && again->config.registers == 2 &&
                     again->config.image == 12);

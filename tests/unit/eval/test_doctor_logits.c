@@ -104,7 +104,7 @@ static vt_logits_match match(const vt_model *m, const vt_saved_logits *s, const 
 static void test_found(void **state) {
     (void)state;
     vt_model *m = model_of(VT_PATCH_CHW);
-    m->doubt[VT_FIELD_QKV_ROWS] = m->doubt[VT_FIELD_CLASS_LAST] = VT_ASSUMED;
+    m->certainty[VT_FIELD_QKV_ROWS] = m->certainty[VT_FIELD_CLASS_LAST] = VT_ASSUMED;
     const vt_setting present = {.config = m->config};
     for (size_t i = 0; i < 2 * T_COUNT(cases); i++) {
         vt_setting truth = present;
@@ -138,7 +138,7 @@ static void test_scale(void **state) {
     vt_setting_options(text, sizeof text, &r.setting, &present, NULL, VT_OPEN);
     assert_true(r.equal);
     assert_string_equal(text, "--heads 2 --attn-scale dim");
-    m->doubt[VT_FIELD_HEADS] = VT_OPEN;
+    m->certainty[VT_FIELD_HEADS] = VT_OPEN;
     vt_setting_options(text, sizeof text, &r.setting, &present, m, VT_OPEN);
     assert_string_equal(text, "--heads 2 --attn-scale dim");
     vt_saved_logits_free(&s);

@@ -142,16 +142,16 @@ static bool check_repair(vt_norm norm, double eps, uint64_t k, bool black_box) {
     assert_int_equal(s.b.o.forwards, 2);
     assert_true(s.l.point_margin < 0);
     s.b.o.gradients_allowed = !black_box;
-    vt_status st = vt_requantise(&s.b.o, &s.t.rng, s.t.x_adv);
+    vt_status st = vt_search_rounding(&s.b.o, &s.t.rng, s.t.x_adv);
     if (!black_box) {
         assert_int_equal(st, VT_STOP);
         assert_true(margin(&s, s.b.o.found) > 0);
         assert_eight_bit(&s, s.b.o.found);
-        assert_true(s.b.o.gradients <= VT_REQUANTISE_GRADIENTS);
+        assert_true(s.b.o.gradients <= VT_ROUNDING_GRADIENTS);
     } else {
         assert_true(st == VT_OK || st == VT_STOP);
         assert_int_equal(s.b.o.gradients, 0);
-        assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + 1 + VT_REQUANTISE_DRAWS);
+        assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + 1 + VT_ROUNDING_DRAWS);
     }
     assert_false(s.l.searching);
     bool climbed = s.b.o.gradients > 0;
@@ -207,12 +207,12 @@ static void test_one_level(void **state) {
         set_margin(&s, best, exists ? 1e-4 : -1e-4);
         assert_true(vt_ball_contains(&s.b.ball, more) && margin(&s, more) > 1e-3);
         vt_status st = vt_oracle_logits(&s.b.o, more, z);
-        if (st == VT_OK) st = vt_requantise(&s.b.o, &s.t.rng, s.t.x_adv);
+        if (st == VT_OK) st = vt_search_rounding(&s.b.o, &s.t.rng, s.t.x_adv);
         assert_int_equal(st, exists ? VT_STOP : VT_OK);
         assert_int_equal(s.b.o.has_found, exists);
         if (exists) assert_memory_equal(s.b.o.found, best, sizeof best);
         if (!exists) assert_memory_equal(s.b.x_adv, best, sizeof best); /* the worst point met */
-        if (!exists) assert_int_equal(s.b.o.gradients, VT_REQUANTISE_GRADIENTS);
+        if (!exists) assert_int_equal(s.b.o.gradients, VT_ROUNDING_GRADIENTS);
         linear_close(&s);
     }
 }

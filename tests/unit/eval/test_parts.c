@@ -61,7 +61,7 @@ static vt_status evaluate(rank *r, vt_team *t) {
     r->place = (vt_run_place){.out = r->out, .resume = true, .team = t, .images = images, .n_images = r->v.n_images};
     if (t) r->v.place = &r->place;
     vt_status s = vt_parts_open(&l, &r->place, header, PIXELS, &r->e);
-    if (s == VT_OK) l->told = count, l->told_ctx = r;
+    if (s == VT_OK) l->on_line = count, l->on_line_ctx = r;
     if (s == VT_OK) s = vt_eval_run(&r->v, l, &r->e);
     if (s == VT_OK && !vt_team_rank(t)) s = vt_ledger_finish(l, &r->e);
     vt_ledger_close(l);

@@ -140,23 +140,23 @@ static void test_refusals(void **state) {
 
 /* Rank one with whole numbers, exact in float: element [r,c] is a_r b_c, so that every row or column block has the norm
  * |a block| |b block|. Different for each block of the network and each role. */
-static double left(int block, vt_role role, int r) { return 1 + (3 * r + 5 * block + (int)role) % 7; }
-static double right(int block, vt_role role, int c) { return 1 + (c * c + block + 2 * (int)role) % 11; }
+static double left(int block, vt_weight_kind kind, int r) { return 1 + (3 * r + 5 * block + (int)kind) % 7; }
+static double right(int block, vt_weight_kind kind, int c) { return 1 + (c * c + block + 2 * (int)kind) % 11; }
 
 static void plant(vt_model *m) {
     for (int b = 0; b < m->config.depth; b++)
-        for (int r = 0; r < VT_ROLE_COUNT; r++) {
+        for (int r = 0; r < VT_WEIGHT_KINDS; r++) {
             vt_matrix x;
-            assert_true(vt_model_matrix(m, b, (vt_role)r, &x));
+            assert_true(vt_model_matrix(m, b, (vt_weight_kind)r, &x));
             for (int i = 0; i < x.rows; i++)
                 for (int j = 0; j < x.cols; j++)
                     m->w[x.offset + (size_t)(i * x.cols + j)] =
-                        (float)(left(b, (vt_role)r, i) * right(b, (vt_role)r, j));
+                        (float)(left(b, (vt_weight_kind)r, i) * right(b, (vt_weight_kind)r, j));
         }
     vt_model_refresh(m);
 }
 
-static double norm_of(double (*f)(int, vt_role, int), int b, vt_role r, int from, int to) {
+static double norm_of(double (*f)(int, vt_weight_kind, int), int b, vt_weight_kind r, int from, int to) {
     double s = 0;
     for (int i = from; i < to; i++) s += f(b, r, i) * f(b, r, i);
     return sqrt(s);
@@ -169,26 +169,26 @@ static vt_model *planted_model(void) {
     return m;
 }
 
-static void check_role(const vt_spectrum *s, const vt_model *m, int b, vt_role role) {
+static void check_role(const vt_spectrum *s, const vt_model *m, int b, vt_weight_kind kind) {
     vt_matrix x;
-    assert_true(vt_model_matrix(m, b, role, &x));
-    double a = norm_of(left, b, role, 0, x.rows), w = norm_of(right, b, role, 0, x.cols), most[2] = {0, 0};
-    t_le(fabs(vt_spectrum_get(s, b, role, VT_PART_WHOLE, 0) / (a * w) - 1), 1e-12, "%s of block %d", vt_role_name(role),
-         b);
-    for (int h = 0; h < x.heads && role <= VT_ROLE_V; h++) {
+    assert_true(vt_model_matrix(m, b, kind, &x));
+    double a = norm_of(left, b, kind, 0, x.rows), w = norm_of(right, b, kind, 0, x.cols), most[2] = {0, 0};
+    t_le(fabs(vt_spectrum_get(s, b, kind, VT_PART_WHOLE, 0) / (a * w) - 1), 1e-12, "%s of block %d",
+         vt_weight_kind_name(kind), b);
+    for (int h = 0; h < x.heads && kind <= VT_WEIGHT_V; h++) {
         int d = x.rows / x.heads;
-        double want[2] = {norm_of(left, b, role, h * d, (h + 1) * d) * w,
-                          a * norm_of(right, b, role, h * d, (h + 1) * d)};
+        double want[2] = {norm_of(left, b, kind, h * d, (h + 1) * d) * w,
+                          a * norm_of(right, b, kind, h * d, (h + 1) * d)};
         for (int k = 0; k < 2; k++) {
             vt_part part = k ? VT_PART_COLUMNS : VT_PART_ROWS;
-            t_le(fabs(vt_spectrum_get(s, b, role, part, h) / want[k] - 1), 1e-12, "%s of block %d, %s, head %d",
-                 vt_role_name(role), b, vt_part_name(part), h);
+            t_le(fabs(vt_spectrum_get(s, b, kind, part, h) / want[k] - 1), 1e-12, "%s of block %d, %s, head %d",
+                 vt_weight_kind_name(kind), b, vt_part_name(part), h);
             most[k] = fmax(most[k], want[k]);
         }
     }
-    if (role > VT_ROLE_V) return;
-    t_le(fabs(vt_spectrum_get(s, b, role, VT_PART_ROWS, -1) / most[0] - 1), 1e-12, "largest head by rows");
-    t_le(fabs(vt_spectrum_get(s, b, role, VT_PART_COLUMNS, -1) / most[1] - 1), 1e-12, "largest head by columns");
+    if (kind > VT_WEIGHT_V) return;
+    t_le(fabs(vt_spectrum_get(s, b, kind, VT_PART_ROWS, -1) / most[0] - 1), 1e-12, "largest head by rows");
+    t_le(fabs(vt_spectrum_get(s, b, kind, VT_PART_COLUMNS, -1) / most[1] - 1), 1e-12, "largest head by columns");
 }
 
 static void test_spectrum(void **state) {
@@ -200,21 +200,23 @@ static void test_spectrum(void **state) {
     assert_int_equal(s.depth, 2);
     assert_int_equal(s.heads, 3);
     for (int b = 0; b < s.depth; b++)
-        for (int r = 0; r < VT_ROLE_COUNT; r++) check_role(&s, m, b, (vt_role)r);
+        for (int r = 0; r < VT_WEIGHT_KINDS; r++) check_role(&s, m, b, (vt_weight_kind)r);
     double mean =
-        (vt_spectrum_get(&s, 0, VT_ROLE_K, VT_PART_ROWS, 2) + vt_spectrum_get(&s, 1, VT_ROLE_K, VT_PART_ROWS, 2)) / 2;
-    assert_true(vt_spectrum_get(&s, -1, VT_ROLE_K, VT_PART_ROWS, 2) == mean);
-    assert_true(isnan(vt_spectrum_get(&s, 0, VT_ROLE_FC1, VT_PART_ROWS, -1))); /* no heads there */
-    assert_true(isnan(vt_spectrum_get(&s, 2, VT_ROLE_Q, VT_PART_WHOLE, 0)));
-    assert_true(isnan(vt_spectrum_get(&s, 0, VT_ROLE_Q, VT_PART_ROWS, 3)));
+        (vt_spectrum_get(&s, 0, VT_WEIGHT_K, VT_PART_ROWS, 2) + vt_spectrum_get(&s, 1, VT_WEIGHT_K, VT_PART_ROWS, 2)) /
+        2;
+    assert_true(vt_spectrum_get(&s, -1, VT_WEIGHT_K, VT_PART_ROWS, 2) == mean);
+    assert_true(isnan(vt_spectrum_get(&s, 0, VT_WEIGHT_FC1, VT_PART_ROWS, -1))); /* no heads there */
+    assert_true(isnan(vt_spectrum_get(&s, 2, VT_WEIGHT_Q, VT_PART_WHOLE, 0)));
+    assert_true(isnan(vt_spectrum_get(&s, 0, VT_WEIGHT_Q, VT_PART_ROWS, 3)));
     /* threads change nothing; without `all` the other three are not there */
     assert_int_equal(vt_spectrum_measure(&t, m, false, 3, &e), VT_OK);
-    for (int r = 0; r < VT_ROLE_COUNT; r++)
+    for (int r = 0; r < VT_WEIGHT_KINDS; r++)
         for (int h = 0; h < 3; h++) {
-            double x = vt_spectrum_get(&s, 1, (vt_role)r, VT_PART_COLUMNS, h);
-            double y = vt_spectrum_get(&t, 1, (vt_role)r, VT_PART_COLUMNS, h);
-            assert_true(r <= VT_ROLE_V ? x == y
-                                       : isnan(y) && isnan(vt_spectrum_get(&t, -1, (vt_role)r, VT_PART_WHOLE, 0)));
+            double x = vt_spectrum_get(&s, 1, (vt_weight_kind)r, VT_PART_COLUMNS, h);
+            double y = vt_spectrum_get(&t, 1, (vt_weight_kind)r, VT_PART_COLUMNS, h);
+            assert_true(r <= VT_WEIGHT_V
+                            ? x == y
+                            : isnan(y) && isnan(vt_spectrum_get(&t, -1, (vt_weight_kind)r, VT_PART_WHOLE, 0)));
         }
     vt_spectrum_free(&s);
     vt_spectrum_free(&t);
@@ -228,17 +230,17 @@ static void test_splits(void **state) {
     vt_spectrum s;
     vt_matrix x;
     vt_model *m = planted_model();
-    assert_true(vt_model_matrix(m, 1, VT_ROLE_V, &x));
+    assert_true(vt_model_matrix(m, 1, VT_WEIGHT_V, &x));
     memset(m->w + x.offset, 0, 144 * sizeof(float));
     for (int i = 0; i < 12; i++)
         m->w[x.offset + (size_t)(i * 12 + (5 * i + 2) % 12)] = (float)(i + 1); /* 5 i + 2 permutes */
     assert_int_equal(vt_spectrum_measure(&s, m, false, 2, &e), VT_OK);
     double rows[3] = {4, 8, 12}, columns[3] = {0, 0, 0};
     for (int i = 0; i < 12; i++) columns[(5 * i + 2) % 12 / 4] = fmax(columns[(5 * i + 2) % 12 / 4], i + 1);
-    t_le(fabs(vt_spectrum_get(&s, 1, VT_ROLE_V, VT_PART_WHOLE, 0) - 12), 1e-12, "whole");
+    t_le(fabs(vt_spectrum_get(&s, 1, VT_WEIGHT_V, VT_PART_WHOLE, 0) - 12), 1e-12, "whole");
     for (int h = 0; h < 3; h++) {
-        t_le(fabs(vt_spectrum_get(&s, 1, VT_ROLE_V, VT_PART_ROWS, h) - rows[h]), 1e-12, "rows, head %d", h);
-        t_le(fabs(vt_spectrum_get(&s, 1, VT_ROLE_V, VT_PART_COLUMNS, h) - columns[h]), 1e-12, "columns, head %d", h);
+        t_le(fabs(vt_spectrum_get(&s, 1, VT_WEIGHT_V, VT_PART_ROWS, h) - rows[h]), 1e-12, "rows, head %d", h);
+        t_le(fabs(vt_spectrum_get(&s, 1, VT_WEIGHT_V, VT_PART_COLUMNS, h) - columns[h]), 1e-12, "columns, head %d", h);
     }
     vt_spectrum_free(&s);
     vt_model_close(m);
@@ -250,7 +252,7 @@ static void test_nan_weight(void **state) {
     vt_spectrum s;
     vt_matrix x;
     vt_model *m = planted_model();
-    assert_true(vt_model_matrix(m, 1, VT_ROLE_K, &x));
+    assert_true(vt_model_matrix(m, 1, VT_WEIGHT_K, &x));
     m->w[x.offset + 2 * 12 + 3] = NAN;
     t_says(vt_spectrum_measure(&s, m, false, 1, &e), VT_E_NUMERIC, &e, "W_K of block 1", "element [2,3]");
     assert_null(s.matrices);
@@ -266,11 +268,12 @@ static void test_trained(void **state) {
     assert_int_equal(vt_model_open(&m, "weights/shapes10-vit/model.safetensors", NULL, &e), VT_OK);
     assert_int_equal(vt_spectrum_measure(&s, m, true, 2, &e), VT_OK);
     for (int b = 0; b < s.depth; b++)
-        for (int r = 0; r <= VT_ROLE_V; r++)
+        for (int r = 0; r <= VT_WEIGHT_V; r++)
             for (int p = VT_PART_ROWS; p < VT_PART_COUNT; p++) {
-                double whole = vt_spectrum_get(&s, b, (vt_role)r, VT_PART_WHOLE, 0), squares = 0;
-                for (int h = 0; h < s.heads; h++) squares += pow(vt_spectrum_get(&s, b, (vt_role)r, (vt_part)p, h), 2);
-                assert_true(vt_spectrum_get(&s, b, (vt_role)r, (vt_part)p, -1) <= whole * (1 + 1e-12));
+                double whole = vt_spectrum_get(&s, b, (vt_weight_kind)r, VT_PART_WHOLE, 0), squares = 0;
+                for (int h = 0; h < s.heads; h++)
+                    squares += pow(vt_spectrum_get(&s, b, (vt_weight_kind)r, (vt_part)p, h), 2);
+                assert_true(vt_spectrum_get(&s, b, (vt_weight_kind)r, (vt_part)p, -1) <= whole * (1 + 1e-12));
                 assert_true(whole <= sqrt(squares) * (1 + 1e-12));
             }
     vt_spectrum_free(&s);

@@ -8,7 +8,7 @@
 #include "linalg/gemm.h"
 #include "tensors/safetensors.h"
 #include "models/net/session.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 #include "train/train.h"
 
 enum { DIM = 12, HEADS = 3, DEPTH = 3, LOCAL = 2, CLASSES = 4 };
@@ -103,11 +103,11 @@ static void test_roles(void **state) {
     for (int b = 0; b < DEPTH; b++) {
         static const char *const local[] = {"qk", "qk", "v", "proj"}, *const late[] = {"qkv", "qkv", "qkv", "proj"};
         static const size_t local_part[] = {0, 1, 0, 0}, late_part[] = {0, 1, 2, 0};
-        for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++) {
+        for (int r = VT_WEIGHT_Q; r <= VT_WEIGHT_O; r++) {
             char name[40];
             vt_matrix x;
             snprintf(name, sizeof name, "blocks.%d.attn.%s.weight", b, b < LOCAL ? local[r] : late[r]);
-            assert_true(vt_model_matrix(m, b, (vt_role)r, &x));
+            assert_true(vt_model_matrix(m, b, (vt_weight_kind)r, &x));
             size_t part = b < LOCAL ? local_part[r] : late_part[r];
             assert_int_equal(x.offset, vt_model_param(m, name)->offset + part * DIM * DIM);
             assert_true(x.rows == DIM && x.cols == DIM && x.heads == HEADS && !x.again);
@@ -124,8 +124,8 @@ static void test_tied_roles(void **state) {
     vt_model *m = model(&c);
     vt_matrix q, k, v;
     for (int b = 0; b < DEPTH; b++) {
-        assert_true(vt_model_matrix(m, b, VT_ROLE_Q, &q) && vt_model_matrix(m, b, VT_ROLE_K, &k));
-        assert_true(vt_model_matrix(m, b, VT_ROLE_V, &v));
+        assert_true(vt_model_matrix(m, b, VT_WEIGHT_Q, &q) && vt_model_matrix(m, b, VT_WEIGHT_K, &k));
+        assert_true(vt_model_matrix(m, b, VT_WEIGHT_V, &v));
         assert_true(q.offset == k.offset && q.rows == DIM && k.again && !q.again && !v.again && v.offset != q.offset);
     }
     tensor(m, "blocks.0.attn.qk.weight", DIM * DIM);

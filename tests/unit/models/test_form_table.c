@@ -4,7 +4,7 @@
 
 #include "linalg/svd.h"
 #include "models/forms.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 static void test_words(void **state) {
     (void)state;
@@ -162,14 +162,14 @@ static void check_roles(bool tied, int width) {
     const size_t one = 12 * (size_t)width;
     vt_matrix q, k, v, o;
     assert_int_equal(vt_model_blocks(m), 2);
-    assert_true(vt_model_matrix(m, 1, VT_ROLE_Q, &q) && vt_model_matrix(m, 1, VT_ROLE_K, &k) &&
-                vt_model_matrix(m, 1, VT_ROLE_V, &v) && vt_model_matrix(m, 1, VT_ROLE_O, &o));
+    assert_true(vt_model_matrix(m, 1, VT_WEIGHT_Q, &q) && vt_model_matrix(m, 1, VT_WEIGHT_K, &k) &&
+                vt_model_matrix(m, 1, VT_WEIGHT_V, &v) && vt_model_matrix(m, 1, VT_WEIGHT_O, &o));
     const vt_param *qkv = vt_model_param(m, "blocks.1.attn.qkv.weight");
     assert_int_equal(qkv->shape[0], (tied ? 2 : 3) * width);
     assert_true(q.offset == qkv->offset && k.offset == qkv->offset + (tied ? 0 : one));
     assert_true(v.offset == qkv->offset + (tied ? one : 2 * one) && v.rows == width && v.cols == 12 && v.heads == 3);
     assert_true(!q.again && !v.again && k.again == tied && o.rows == 12 && o.cols == width);
-    assert_false(vt_model_matrix(m, 2, VT_ROLE_Q, &q));
+    assert_false(vt_model_matrix(m, 2, VT_WEIGHT_Q, &q));
     vt_model_close(m);
 }
 

@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "models/forms.h"
 #include "models/net/session.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 enum { MAX_OUT = 64 };
 
@@ -359,7 +359,7 @@ static void check_ard(vt_model *m, const char *name) {
         vt_session_backward_f64(s, cot, other, grad);
         t_le(-t_rel(other, dx, n), -1e-6, "%s: closing block %d; minus the difference", name, b);
         for (int k = 0; k < blocks; k++) {
-            assert_true(vt_model_matrix(m, k, VT_ROLE_Q, &q));
+            assert_true(vt_model_matrix(m, k, VT_WEIGHT_Q, &q));
             assert_true((t_norm(grad + q.offset, (size_t)q.rows * (size_t)q.cols) > 0) == (k != b));
         }
         open[b] = 1;

@@ -106,7 +106,7 @@ static void test_heads_are_asked(void **state) {
         o.heads = 0;
         snprintf(path, sizeof path, FOLDER "%s", rows[i].file);
         if (vt_model_open(&m, path, &o, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_int_equal(m->doubt[VT_FIELD_HEADS], VT_OPEN);
+        assert_int_equal(m->certainty[VT_FIELD_HEADS], VT_OPEN);
         vt_model_close(m);
     }
 }
@@ -119,12 +119,12 @@ static void test_proven(void **state) {
         const bool bare = strstr(rows[i].naming, "encoder-layer") != NULL, said = bare && rows[i].form[0];
         vt_model *m = opened(&rows[i]);
         for (size_t k = 0; k < T_COUNT(fields); k++) {
-            const vt_doubt d = m->doubt[fields[k]];
+            const vt_certainty d = m->certainty[fields[k]];
             if (!bare) assert_int_equal(d, VT_KNOWN);
             if (bare && !said && k < 2) assert_int_equal(d, VT_OPEN);
         }
-        if (bare) assert_int_equal(m->doubt[VT_FIELD_LN_EPS], VT_ASSUMED);
-        if (m->config.positions) assert_int_equal(m->doubt[VT_FIELD_POSITIONS], VT_KNOWN);
+        if (bare) assert_int_equal(m->certainty[VT_FIELD_LN_EPS], VT_ASSUMED);
+        if (m->config.positions) assert_int_equal(m->certainty[VT_FIELD_POSITIONS], VT_KNOWN);
         vt_model_close(m);
     }
 }

@@ -95,20 +95,20 @@ static void test_roles(void **state) {
         snprintf(name, sizeof name, "%sattn.qkv.weight", prefixes[b]);
         const vt_param *qkv = vt_model_param(m, name);
         for (int k = 0; k < 3; k++) {
-            assert_true(vt_model_matrix(m, b, (vt_role)(VT_ROLE_Q + k), &x));
+            assert_true(vt_model_matrix(m, b, (vt_weight_kind)(VT_WEIGHT_Q + k), &x));
             assert_true(x.offset == qkv->offset + (size_t)(k * d * d) && x.rows == d && x.cols == d &&
                         x.heads == heads[b]);
         }
         snprintf(name, sizeof name, "%smlp.fc1.weight", prefixes[b]);
-        assert_true(vt_model_matrix(m, b, VT_ROLE_FC1, &x) && x.offset == vt_model_param(m, name)->offset &&
+        assert_true(vt_model_matrix(m, b, VT_WEIGHT_FC1, &x) && x.offset == vt_model_param(m, name)->offset &&
                     x.rows == 10 * d / 4 && x.cols == d);
         snprintf(name, sizeof name, "%smlp.fc2.weight", prefixes[b]);
-        assert_true(vt_model_matrix(m, b, VT_ROLE_FC2, &x) && x.offset == vt_model_param(m, name)->offset &&
+        assert_true(vt_model_matrix(m, b, VT_WEIGHT_FC2, &x) && x.offset == vt_model_param(m, name)->offset &&
                     x.rows == d && x.cols == 10 * d / 4);
         snprintf(name, sizeof name, "%sattn.proj.weight", prefixes[b]);
-        assert_true(vt_model_matrix(m, b, VT_ROLE_O, &x) && x.offset == vt_model_param(m, name)->offset);
+        assert_true(vt_model_matrix(m, b, VT_WEIGHT_O, &x) && x.offset == vt_model_param(m, name)->offset);
     }
-    assert_false(vt_model_matrix(m, 5, VT_ROLE_Q, &x));
+    assert_false(vt_model_matrix(m, 5, VT_WEIGHT_Q, &x));
     vt_model_close(m);
 }
 
@@ -130,7 +130,7 @@ static void test_penalties(void **state) {
     double *g = malloc(b.total * sizeof *g);
     memcpy(g, b.last, b.total * sizeof *g);
     for (int block = 0; block < 5; block++) {
-        vt_matrix q = matrix(&b, block, VT_ROLE_Q);
+        vt_matrix q = matrix(&b, block, VT_WEIGHT_Q);
         size_t n = (size_t)(3 * q.rows * q.cols);
         t_grad(bench_scalar, &b, b.w + q.offset, n, g + q.offset, "ortho of a block");
     }
@@ -148,9 +148,10 @@ static void test_spectrum(void **state) {
     assert_int_equal(vt_spectrum_measure(&s, m, true, 1, &e), VT_OK);
     assert_true(s.depth == 5 && s.heads == 4);
     for (int b = 0; b < 5; b++) {
-        for (int r = 0; r < VT_ROLE_COUNT; r++) assert_true(vt_spectrum_get(&s, b, (vt_role)r, VT_PART_WHOLE, 0) > 0);
+        for (int r = 0; r < VT_WEIGHT_KINDS; r++)
+            assert_true(vt_spectrum_get(&s, b, (vt_weight_kind)r, VT_PART_WHOLE, 0) > 0);
         for (int h = 0; h < 4; h++)
-            assert_true((vt_spectrum_get(&s, b, VT_ROLE_V, VT_PART_ROWS, h) > 0) == (h < heads[b]));
+            assert_true((vt_spectrum_get(&s, b, VT_WEIGHT_V, VT_PART_ROWS, h) > 0) == (h < heads[b]));
     }
     vt_spectrum_free(&s);
     vt_model_close(m);

@@ -7,7 +7,7 @@
 
 #include "tensors/safetensors.h"
 #include "models/arch.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 #include "models/xcit.h"
 #include "xcit_fixture.h"
 
@@ -233,21 +233,21 @@ static void test_roles(void **state) {
         static const char *const tensors[] = {"q", "k", "v", "proj"};
         vt_matrix x;
         assert_int_equal(vt_model_blocks(m), 3);
-        for (int r = VT_ROLE_Q; r <= VT_ROLE_V; r++) {
-            assert_true(vt_model_matrix(m, 0, (vt_role)r, &x));
+        for (int r = VT_WEIGHT_Q; r <= VT_WEIGHT_V; r++) {
+            assert_true(vt_model_matrix(m, 0, (vt_weight_kind)r, &x));
             assert_true(x.offset == qkv->offset + (size_t)r * 64 && x.rows == 8 && x.cols == 8 && x.heads == 2 &&
                         !x.again);
         }
-        for (int r = VT_ROLE_Q; r <= VT_ROLE_O; r++) {
+        for (int r = VT_WEIGHT_Q; r <= VT_WEIGHT_O; r++) {
             char name[64];
-            snprintf(name, sizeof name, "cls_attn_blocks.1.attn.%s.weight", tensors[tied && r == VT_ROLE_K ? 0 : r]);
-            assert_true(vt_model_matrix(m, 2, (vt_role)r, &x));
+            snprintf(name, sizeof name, "cls_attn_blocks.1.attn.%s.weight", tensors[tied && r == VT_WEIGHT_K ? 0 : r]);
+            assert_true(vt_model_matrix(m, 2, (vt_weight_kind)r, &x));
             assert_true(x.offset == vt_model_param(m, name)->offset && x.rows == 8 && x.cols == 8 && x.heads == 2);
-            assert_true(x.again == (tied && r == VT_ROLE_K));
+            assert_true(x.again == (tied && r == VT_WEIGHT_K));
         }
-        assert_true(vt_model_matrix(m, 0, VT_ROLE_FC1, &x) && x.rows == 12 && x.cols == 8);
-        assert_true(vt_model_matrix(m, 2, VT_ROLE_FC2, &x) && x.rows == 8 && x.cols == 12);
-        assert_false(vt_model_matrix(m, 3, VT_ROLE_Q, &x));
+        assert_true(vt_model_matrix(m, 0, VT_WEIGHT_FC1, &x) && x.rows == 12 && x.cols == 8);
+        assert_true(vt_model_matrix(m, 2, VT_WEIGHT_FC2, &x) && x.rows == 8 && x.cols == 12);
+        assert_false(vt_model_matrix(m, 3, VT_WEIGHT_Q, &x));
         vt_model_close(m);
     }
 }

@@ -32,14 +32,14 @@ static int close_model(void **state) {
     return remove_tmp(state);
 }
 
-static vt_hello usual(void) {
-    vt_hello h = {.name = "toy", .precision = "float32", .classes = (int)classes, .channels = 3};
+static vt_handshake usual(void) {
+    vt_handshake h = {.name = "toy", .precision = "float32", .classes = (int)classes, .channels = 3};
     h.height = h.width = model->config.image, h.batch = ROWS, h.vjp = true, h.logits64 = true;
     return h;
 }
 
 /* A process that serves the model at an address, until it is killed. */
-static pid_t serve(const char *address, const vt_hello *h) {
+static pid_t serve(const char *address, const vt_handshake *h) {
     int fd;
     assert_int_equal(vt_child_listen(&fd, address, NULL), VT_OK);
     pid_t pid = fork();
@@ -48,7 +48,7 @@ static pid_t serve(const char *address, const vt_hello *h) {
             vt_engine n;
             int talk = accept(fd, NULL, NULL);
             if (vt_engine_open(&n, model, ROWS, h->logits64, NULL) != VT_OK) _exit(1);
-            vt_serve_run(&(vt_serve){.hello = h, .engine = &n, .in = talk, .out = talk}, NULL);
+            vt_serve_run(&(vt_serve){.handshake = h, .engine = &n, .in = talk, .out = talk}, NULL);
             vt_engine_close(&n);
             close(talk);
         }
@@ -97,7 +97,7 @@ static void same_answers(const vt_engine *a, const vt_engine *b) {
 static void same_bits(void **state) {
     (void)state;
     char text[300];
-    const vt_hello h = usual();
+    const vt_handshake h = usual();
     for (int plain = 0; plain < 2; plain++) {
         if (plain)
             snprintf(text, sizeof text, "tcp:%d", 20000 + (int)(getpid() % 20000));
@@ -108,7 +108,7 @@ static void same_bits(void **state) {
         vt_engine here, there, second;
         vt_err e = {0};
         if (vt_remote_open(&r, text, 10, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_memory_equal(vt_remote_hello(r), &h, sizeof h);
+        assert_memory_equal(vt_remote_handshake(r), &h, sizeof h);
         assert_int_equal(vt_engine_open(&here, model, ROWS, true, NULL), VT_OK);
         if (vt_remote_engine(&there, r, ROWS, &e) != VT_OK) fail_msg("%s", e.text);
         assert_int_equal(there.votes, 1);
@@ -130,7 +130,7 @@ static void same_bits(void **state) {
 static void not_kept(void **state) {
     (void)state;
     char text[300];
-    const vt_hello h = usual();
+    const vt_handshake h = usual();
     for (int at_ = 0; at_ < 2; at_++) {
         snprintf(text, sizeof text, "unix:%s", at("k"));
         pid_t pid = serve(text, &h);
@@ -158,7 +158,7 @@ static void not_kept(void **state) {
 static void asked_again(void **state) {
     (void)state;
     char text[300];
-    vt_hello h = usual();
+    vt_handshake h = usual();
     h.logits64 = false;
     for (int random = 0; random < 2; random++) {
         snprintf(text, sizeof text, "unix:%s", at("t"));
@@ -191,13 +191,13 @@ static const char whole[] = "{\"protocol\":1,\"name\":\"n\",\"classes\":10,\"cha
                             "\"batch\":8,\"vjp\":true,\"more\":[1]}";
 
 /* The greeting with one text in place of another. */
-static vt_status greet(vt_hello *h, const char *old, const char *new, vt_err *e) {
+static vt_status greet(vt_handshake *h, const char *old, const char *new, vt_err *e) {
     char text[6000];
     const char *at_ = strstr(whole, old);
     assert_non_null(at_);
     int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at_ - whole), whole, new, at_ + strlen(old));
     memset(e, 0, sizeof *e);
-    return vt_hello_read(h, text, (size_t)n, e);
+    return vt_handshake_read(h, text, (size_t)n, e);
 }
 
 static void greetings(void **state) {
@@ -225,26 +225,26 @@ static void greetings(void **state) {
         {"\"channels\":3,\"height\":32,\"width\":32", "\"channels\":64,\"height\":4096,\"width\":4096",
          "at most 67108864"},
     };
-    vt_hello h;
+    vt_handshake h;
     vt_err e;
     assert_int_equal(greet(&h, "\"n\"", "\"resnet\"", &e), VT_OK);
     assert_string_equal(h.name, "resnet");
     assert_string_equal(h.precision, "float32");
-    assert_true(h.vjp && !h.logits64 && !h.random && !h.independent && h.batch == 8 && vt_hello_pixels(&h) == 3072);
+    assert_true(h.vjp && !h.logits64 && !h.random && !h.independent && h.batch == 8 && vt_handshake_pixels(&h) == 3072);
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         assert_int_equal(greet(&h, rows[i].old, rows[i].new, &e), VT_E_FORMAT);
         if (!strstr(e.text, rows[i].says)) fail_msg("%s: '%s' does not say '%s'", rows[i].new, e.text, rows[i].says);
     }
     assert_int_equal(greet(&h, "\"more\":[1]", "\"precision\":\"\",\"note\":\"\"", &e), VT_OK);
     assert_string_equal(h.precision, "float32"); /* an empty text is as if it were not there */
-    json_t *o = vt_hello_json(&h);
+    json_t *o = vt_handshake_json(&h);
     assert_non_null(o);
     json_decref(o);
 }
 
 static void questions(void **state) {
     (void)state;
-    vt_hello h = usual();
+    vt_handshake h = usual();
     size_t image = pixels * sizeof(float);
     const vt_wire_head good = {.magic = VT_WIRE_MAGIC, .op = VT_WIRE_LOGITS, .rows = 3, .bytes = 3 + 2 * image};
     assert_null(vt_wire_refuses(&h, &good, false));
@@ -254,7 +254,7 @@ static void questions(void **state) {
     assert_int_equal(vt_wire_answer_bytes(&h, &good, 2, true), 0);
     for (int i = 0; i < 9; i++) {
         vt_wire_head q = good;
-        vt_hello g = h;
+        vt_handshake g = h;
         if (i == 0) q.magic++;
         if (i == 1) q.zero = 1;
         if (i == 2) q.op = VT_WIRE_ERROR;

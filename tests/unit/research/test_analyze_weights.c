@@ -54,17 +54,17 @@ static void test_block(void **state) {
     vt_gap g[VT_GAP_COUNT];
     int d = m->config.dim;
     assert_int_equal(vt_gaps_of_block(g, m, 1, NULL), VT_OK);
-    for (int r = 0; r < VT_ROLE_COUNT; r++) {
+    for (int r = 0; r < VT_WEIGHT_KINDS; r++) {
         vt_matrix x;
         double w[400];
-        assert_true(vt_model_matrix(m, 1, (vt_role)r, &x));
+        assert_true(vt_model_matrix(m, 1, (vt_weight_kind)r, &x));
         for (int i = 0; i < x.rows * x.cols; i++) w[i] = (double)m->w[x.offset + (size_t)i];
         against_lapack(&g[r], w, x.rows, x.cols, vt_gap_name(r));
     }
     double tall[4 * 144], wide[4 * 144];
     for (int r = 0; r < 4; r++) {
         vt_matrix x;
-        assert_true(vt_model_matrix(m, 1, (vt_role)r, &x));
+        assert_true(vt_model_matrix(m, 1, (vt_weight_kind)r, &x));
         for (int i = 0; i < d; i++)
             for (int j = 0; j < d; j++)
                 tall[(r * d + i) * d + j] = wide[i * 4 * d + r * d + j] = (double)m->w[x.offset + (size_t)(i * d + j)];
@@ -73,14 +73,14 @@ static void test_block(void **state) {
     against_lapack(&g[VT_GAP_WIDE], wide, d, 4 * d, "wide");
     for (int r = 0; r < 4; r++) {
         vt_matrix x;
-        assert_true(vt_model_matrix(m, 1, (vt_role)r, &x));
+        assert_true(vt_model_matrix(m, 1, (vt_weight_kind)r, &x));
         for (int i = 0; i < d * d; i++) m->w[x.offset + (size_t)i] = i / d == i % d ? 0.5f : 0;
     }
     assert_int_equal(vt_gaps_of_block(g, m, 1, NULL), VT_OK);
     t_le(g[VT_GAP_STACK].loss, 0, "stack of I/2");
     t_le(g[VT_GAP_WIDE].gap, 0, "wide of I/2");
     t_le(fabs(g[VT_GAP_WIDE].loss - 3 * d), 0, "floor of wide");
-    t_le(fabs(g[VT_ROLE_Q].gap - d * 0.5625), 1e-13, "each alone is not orthogonal"); /* (1/4 - 1)^2 a value */
+    t_le(fabs(g[VT_WEIGHT_Q].gap - d * 0.5625), 1e-13, "each alone is not orthogonal"); /* (1/4 - 1)^2 a value */
     vt_model_close(m);
 }
 

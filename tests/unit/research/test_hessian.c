@@ -315,7 +315,7 @@ static top top_of(bench *b) {
 
 static void test_theorem_4(void **state) {
     (void)state;
-    static const vt_role pairs[2][2] = {{VT_ROLE_V, VT_ROLE_O}, {VT_ROLE_Q, VT_ROLE_K}};
+    static const vt_weight_kind pairs[2][2] = {{VT_WEIGHT_V, VT_WEIGHT_O}, {VT_WEIGHT_Q, VT_WEIGHT_K}};
     for (size_t i = 0; i < T_COUNT(kinds); i++)
         for (int k = 0; k < 2; k++) {
             const struct kind *q = &kinds[i];
@@ -376,7 +376,8 @@ static void test_refusals(void **state) {
     static const sig_atomic_t stop = 1;
     vt_err e = {0};
     bench b = open_bench(small("vit", "l2", "tied_qk=1", 1, 4), 1);
-    t_says(vt_hessian_can_rescale(b.m, VT_ROLE_Q, VT_ROLE_K, &e), VT_E_USAGE, &e, "block 0", "W_Q and W_K of its own");
+    t_says(vt_hessian_can_rescale(b.m, VT_WEIGHT_Q, VT_WEIGHT_K, &e), VT_E_USAGE, &e, "block 0",
+           "W_Q and W_K of its own");
     vt_symmetric op = operator_of(&b);
     double *v = calloc(2 * op.n, sizeof *v);
     assert_int_equal(op.apply(op.ctx, v, v + op.n, &e), VT_OK); /* zero: no direction, and no division by its length */

@@ -68,7 +68,7 @@ static double frozen_value(void *ctx) {
     const double *x = f->b->state;
     for (int block = 0; block < f->b->m->config.depth; block++)
         for (int k = 0; k < 3; k++) {
-            vt_matrix w = matrix(f->b, block, (vt_role)(VT_ROLE_Q + k));
+            vt_matrix w = matrix(f->b, block, (vt_weight_kind)(VT_WEIGHT_Q + k));
             for (int h = 0; h < (f->split == WHOLE ? 1 : w.heads); h++) {
                 part p = part_of(w, f->split, h);
                 double s = form(f->b->w, p, x, x + p.rows);
@@ -107,7 +107,7 @@ static void test_msvp_tied(void **state) {
     double value = bench_apply(&b), want = 0;
     for (int block = 0; block < c.depth; block++)
         for (int k = 0; k < 2; k++) {
-            vt_matrix w = matrix(&b, block, k ? VT_ROLE_V : VT_ROLE_Q);
+            vt_matrix w = matrix(&b, block, k ? VT_WEIGHT_V : VT_WEIGHT_Q);
             double sigma[12];
             vt_err e = {0};
             assert_int_equal(vt_svd_values(sigma, b.w + w.offset, w.rows, w.cols, w.cols, &e), VT_OK);
@@ -155,7 +155,7 @@ static void iteration_case(int dim, int split) {
     const double *x = before, *now = b.state;
     for (int k = 0; k < 2 * 3; k++)
         for (int h = 0; h < (split == WHOLE ? 1 : 3); h++) {
-            part p = part_of(matrix(&b, k / 3, (vt_role)(VT_ROLE_Q + k % 3)), split, h);
+            part p = part_of(matrix(&b, k / 3, (vt_weight_kind)(VT_WEIGHT_Q + k % 3)), split, h);
             t_le(fabs(t_norm(x, (size_t)p.rows) - 1), 1e-11, "first u"); /* the floor of 1e-12 counts */
             t_le(fabs(t_norm(x + p.rows, (size_t)p.cols) - 1), 1e-11, "first v");
             memcpy(u, x, (size_t)p.rows * sizeof *u);
@@ -183,7 +183,7 @@ static void estimates(double *sigma, const bench *b, int split) {
     const double *x = b->state;
     for (int k = 0; k < 2 * 3; k++)
         for (int h = 0; h < (split == WHOLE ? 1 : 3); h++) {
-            part p = part_of(matrix(b, k / 3, (vt_role)(VT_ROLE_Q + k % 3)), split, h);
+            part p = part_of(matrix(b, k / 3, (vt_weight_kind)(VT_WEIGHT_Q + k % 3)), split, h);
             *sigma++ = form(b->w, p, x, x + p.rows);
             x += p.rows + p.cols;
         }
@@ -203,7 +203,7 @@ static void test_msvp_estimate(void **state) {
         int heads = split == WHOLE ? 1 : 3, parts = 2 * 3 * heads;
         double top[PARTS], last[PARTS] = {0}, sigma[PARTS] = {0};
         for (int i = 0; i < parts; i++) {
-            vt_matrix w = matrix(&b, i / heads / 3, (vt_role)(VT_ROLE_Q + i / heads % 3));
+            vt_matrix w = matrix(&b, i / heads / 3, (vt_weight_kind)(VT_WEIGHT_Q + i / heads % 3));
             top[i] = sigma_max(b.w, part_of(w, split, i % heads));
             sum[split][i / heads] += top[i] * top[i];
         }
@@ -240,7 +240,7 @@ static void test_msvp_exact(void **state) {
         double sum = 0, value = bench_apply(&b), *g = t_doubles(b.total, 0, 0);
         memcpy(g, b.last, b.total * sizeof *g);
         for (int i = 0; i < 2 * 3 * heads; i++) {
-            vt_matrix w = matrix(&b, i / heads / 3, (vt_role)(VT_ROLE_Q + i / heads % 3));
+            vt_matrix w = matrix(&b, i / heads / 3, (vt_weight_kind)(VT_WEIGHT_Q + i / heads % 3));
             double s = sigma_max(b.w, part_of(w, split, i % heads));
             sum += s * s;
         }
@@ -261,7 +261,7 @@ static void test_msvp_planted(void **state) {
     double u[D * D], v[D * D], tangent = 1, gap = 1;
     int judged = 0;
     orthonormal(u, D, 1), orthonormal(v, D, 2);
-    part p = part_of(matrix(&b, 0, VT_ROLE_Q), WHOLE, 0);
+    part p = part_of(matrix(&b, 0, VT_WEIGHT_Q), WHOLE, 0);
     for (int i = 0; i < D; i++)
         for (int j = 0; j < D; j++) {
             double s = 0;
@@ -269,7 +269,7 @@ static void test_msvp_planted(void **state) {
             b.w[p.offset + (size_t)(i * D + j)] = s;
         }
     t_le(fabs(sigma_max(b.w, p) - 1), 1e-14, "the test's own SVD");
-    double *other = b.w + matrix(&b, 1, VT_ROLE_Q).offset;
+    double *other = b.w + matrix(&b, 1, VT_WEIGHT_Q).offset;
     memset(other, 0, D * D * sizeof *other); /* so that the value is that of the planted matrix */
     for (int step = 1; gap > 1e-8; step++) {
         double sigma = sqrt(bench_scalar(&b)), along = 0, across[D];
@@ -295,7 +295,7 @@ static void test_msvp_rest(void **state) {
     (void)state;
     bench b = bench_open("msvp", "lambda=0.5,0,0.25", toy(VT_POOL_TOKEN, false, true));
     size_t one = b.state_len / 6; /* of a branch */
-    vt_matrix k = matrix(&b, 0, VT_ROLE_K), v = matrix(&b, 1, VT_ROLE_V);
+    vt_matrix k = matrix(&b, 0, VT_WEIGHT_K), v = matrix(&b, 1, VT_WEIGHT_V);
     memset(b.w + v.offset, 0, (size_t)(v.rows * v.cols) * sizeof *b.w);
     double *before = t_doubles(b.state_len, 0, 0);
     memcpy(before, b.state, b.state_len * sizeof *before);
@@ -327,7 +327,7 @@ static void test_msvp_start(void **state) {
             assert_true(other[i * b.state_len / 6] != again[j * b.state_len / 6]);
             assert_true(i == j || again[i * b.state_len / 6] != again[j * b.state_len / 6]);
         }
-    vt_matrix q = matrix(&b, 0, VT_ROLE_Q); /* u and v of a part begin apart, too */
+    vt_matrix q = matrix(&b, 0, VT_WEIGHT_Q); /* u and v of a part begin apart, too */
     assert_true(fabs(again[0] / again[1] - again[q.rows / q.heads] / again[q.rows / q.heads + 1]) > 1e-6);
     bench_close(&b, "msvp");
 }

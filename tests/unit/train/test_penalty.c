@@ -40,7 +40,7 @@ static double literal_la(const bench *b, int block, const char *form_) {
     double p[D * 4 * D], value = 0;
     bool wide = !strcmp(form_, "wide");
     for (int k = 0; k < 4; k++) {
-        vt_matrix w = matrix(b, block, (vt_role)(VT_ROLE_Q + k));
+        vt_matrix w = matrix(b, block, (vt_weight_kind)(VT_WEIGHT_Q + k));
         const double *a = b->w + w.offset;
         if (!strcmp(form_, "each")) value += literal_gap(a, D, D);
         for (int i = 0; i < D; i++)
@@ -73,7 +73,7 @@ static void test_ortho_gradient(void **state) {
             assert_true(b.def->active(b.params) && b.state_len == 0);
             if (variants[v].lf) assert_int_equal(b.def->work_len(b.params, b.m), 6 * 6); /* the smaller Gram matrix */
             for (int block = 0; block < 2; block++) {
-                vt_matrix one = matrix(&b, block, VT_ROLE_FC1), two = matrix(&b, block, VT_ROLE_FC2);
+                vt_matrix one = matrix(&b, block, VT_WEIGHT_FC1), two = matrix(&b, block, VT_WEIGHT_FC2);
                 if (variants[v].la) want += 0.5 * literal_la(&b, block, forms[f]);
                 if (variants[v].lf)
                     want += 0.5 * (literal_gap(b.w + one.offset, 10, 6) + literal_gap(b.w + two.offset, 6, 10));
@@ -110,7 +110,7 @@ static void test_ortho_tied(void **state) {
         double value = bench_scalar(&b), *gradient = t_doubles(b.total, 0, 0), want = 0;
         memcpy(gradient, b.last, b.total * sizeof *gradient);
         t_grad(bench_scalar, &b, b.w, b.total, gradient, options);
-        static const vt_role once[] = {VT_ROLE_Q, VT_ROLE_V, VT_ROLE_O};
+        static const vt_weight_kind once[] = {VT_WEIGHT_Q, VT_WEIGHT_V, VT_WEIGHT_O};
         for (int i = 0; k == 0 && i < c.depth * 3; i++) {
             vt_matrix w = matrix(&b, i / 3, once[i % 3]);
             for (int p = 0; p < w.cols; p++)
@@ -146,13 +146,13 @@ static void test_ortho_minima(void **state) {
         bench b = bench_open("ortho", cases[c].options, narrow());
         for (int block = 0; block < 2; block++) {
             for (int k = 0; k < 4; k++) {
-                double *w = b.w + matrix(&b, block, (vt_role)(VT_ROLE_Q + k)).offset;
+                double *w = b.w + matrix(&b, block, (vt_weight_kind)(VT_WEIGHT_Q + k)).offset;
                 orthonormal(q, D, (uint64_t)(10 * block + k));
                 for (int i = 0; i < D * D; i++) w[i] = cases[c].c[k] * q[i];
             }
             orthonormal(q, HIDDEN, (uint64_t)(90 + block));
-            double *one = b.w + matrix(&b, block, VT_ROLE_FC1).offset;
-            double *two = b.w + matrix(&b, block, VT_ROLE_FC2).offset;
+            double *one = b.w + matrix(&b, block, VT_WEIGHT_FC1).offset;
+            double *two = b.w + matrix(&b, block, VT_WEIGHT_FC2).offset;
             for (int i = 0; i < HIDDEN; i++)
                 for (int j = 0; j < D; j++)
                     one[i * D + j] = q[i * HIDDEN + j], two[j * HIDDEN + i] = q[i * HIDDEN + D - 1 - j];

@@ -9,7 +9,7 @@
 #include "parallel/threads.h"
 #include "tensors/safetensors.h"
 #include "models/arch.h"
-#include "models/roles.h"
+#include "models/weight_kinds.h"
 
 #define BASE                                                                                                           \
     "epochs: 3\nbatch: 16\nmicro_batch: 4\nlr: 0.01\noptimiser: adamw\nmodel: {patch: 8, dim: 16, depth: 2, heads: "   \
@@ -137,7 +137,7 @@ static void test_msvp_follows(void **state) {
         const float *left = uv + i * (ROWS + WIDTH), *right = left + ROWS;
         vt_matrix w;
         double a[ROWS * WIDTH], u[ROWS], v[WIDTH], top, sigma = 0;
-        assert_true(vt_model_matrix(m, i / 6, (vt_role)(VT_ROLE_Q + i / 2 % 3), &w));
+        assert_true(vt_model_matrix(m, i / 6, (vt_weight_kind)(VT_WEIGHT_Q + i / 2 % 3), &w));
         for (int k = 0; k < ROWS * WIDTH; k++) a[k] = (double)m->w[w.offset + (size_t)(i % 2 * ROWS * WIDTH + k)];
         for (int k = 0; k < ROWS * WIDTH; k++) sigma += (double)left[k / WIDTH] * a[k] * (double)right[k % WIDTH];
         assert_int_equal(vt_svd_largest(&top, u, v, a, ROWS, WIDTH, WIDTH, &e), VT_OK);

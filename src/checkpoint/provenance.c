@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -67,18 +67,18 @@ static bool has_no_usual_value(const vt_config *c, const vt_names *names, vt_fie
            (names->own_map && (f == VT_FIELD_ACT || f == VT_FIELD_POST_NORM));
 }
 
-bool vt_doubt_suggested(vt_field f) {
+bool vt_provenance_suggested(vt_field f) {
     return f == VT_FIELD_POOL || f == VT_FIELD_NORM_FIRST || f == VT_FIELD_POSITIONS || f == VT_FIELD_TIED_QK;
 }
 
-static void set_field_source(vt_told *t, vt_field f, const char *from, vt_doubt d) {
+static void set_field_source(vt_provenance *t, vt_field f, const char *from, vt_certainty d) {
     char source[sizeof t->source[f]] = "";
     snprintf(source, sizeof source, "%s", from); /* which may be the place itself */
     memcpy(t->source[f], source, sizeof source);
-    t->doubt[f] = d;
+    t->certainty[f] = d;
 }
 
-void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole) {
+void vt_provenance_defaults(const vt_config *c, vt_provenance *t, const vt_names *names, const char *whole) {
     static const vt_field fields[] = {VT_FIELD_ACT,         VT_FIELD_POST_NORM,   VT_FIELD_POOL,
                                       VT_FIELD_BGR,         VT_FIELD_DIST_HEAD,   VT_FIELD_NO_SHIFT,
                                       VT_FIELD_TOKENS_NORM, VT_FIELD_STEM_STRIDE, VT_FIELD_NORM_FIRST,
@@ -88,7 +88,7 @@ void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, cons
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const vt_field f = fields[i];
         const char *from = t->source[f];
-        bool seen = vt_doubt_suggested(f) && !strcmp(from, "tensors"), open = has_no_usual_value(c, names, f);
+        bool seen = vt_provenance_suggested(f) && !strcmp(from, "tensors"), open = has_no_usual_value(c, names, f);
         if ((*from && !seen && strncmp(from, "default", 7)) || !is_undetermined_field(c, names, f)) continue;
         if (whole && (own || !open || names->own_map)) {
             if (!seen && f < VT_FIELD_QKV_ROWS) set_field_source(t, f, whole, VT_KNOWN);
@@ -98,19 +98,19 @@ void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, cons
     }
 }
 
-void vt_doubt_assumed(vt_told *t, const char *list, const char *unread) {
+void vt_provenance_assumed(vt_provenance *t, const char *list, const char *unread) {
     for (int f = 0; list && f < VT_FIELD_COUNT; f++) {
         const char *key = vt_field_key((vt_field)f), *at = key ? strstr(list, key) : NULL;
         bool word = at && (at == list || at[-1] == ',') && (!at[strlen(key)] || at[strlen(key)] == ',');
         const char *from = t->source[f]; /* metadata leave out what is at its default, or as tensors say */
-        bool theirs =
-            !*from || !strcmp(from, VT_OWN_METADATA) || (vt_doubt_suggested((vt_field)f) && !strcmp(from, "tensors"));
+        bool theirs = !*from || !strcmp(from, VT_OWN_METADATA) ||
+                      (vt_provenance_suggested((vt_field)f) && !strcmp(from, "tensors"));
         if (word && theirs) set_field_source(t, (vt_field)f, VT_OWN_METADATA ", which assume it", VT_ASSUMED);
     }
     if (unread) snprintf(t->unread, sizeof t->unread, "%s", unread);
 }
 
-void vt_doubt_left_out(vt_told *t, const vt_names *names) {
+void vt_provenance_left_out(vt_provenance *t, const vt_names *names) {
     static const char *const parts[] = {"pooler.", "post_layernorm.", ".head."};
     for (size_t k = 0; !names->asked && k < sizeof parts / sizeof *parts; k++)
         for (int i = 0; i < names->n_rows; i++) {
@@ -235,7 +235,7 @@ int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *opti
     int n = 0;
     what[0] = options[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
-        if (m->doubt[f] != VT_OPEN) continue;
+        if (m->certainty[f] != VT_OPEN) continue;
         if (n++) say(what, what_size, ", ");
         append_missing_field(m, (vt_field)f, what, what_size);
         append_option(m, (vt_field)f, options, options_size);
@@ -264,7 +264,7 @@ int vt_model_assumed(const vt_model *m, char *text, size_t size) {
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
         char value[64];
         const char *whole = NULL;
-        if (m->doubt[f] != VT_ASSUMED) continue;
+        if (m->certainty[f] != VT_ASSUMED) continue;
         vt_field_text(m, (vt_field)f, value, sizeof value);
         for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
             if ((int)phrases[i].field == f && !strcmp(phrases[i].value, value)) whole = phrases[i].text;
@@ -289,10 +289,10 @@ bool vt_model_part_text(const vt_model *m, char *buf, size_t size) {
     return true;
 }
 
-int vt_model_doubts(const vt_model *m, char *text, size_t size) {
+int vt_model_uncertain(const vt_model *m, char *text, size_t size) {
     int n = 0;
     text[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++)
-        if (m->doubt[f] != VT_KNOWN) say(text, size, "%s%s", n++ ? "," : "", vt_field_key((vt_field)f));
+        if (m->certainty[f] != VT_KNOWN) say(text, size, "%s%s", n++ ? "," : "", vt_field_key((vt_field)f));
     return n;
 }

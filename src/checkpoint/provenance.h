@@ -8,25 +8,25 @@
 
 /* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody
  * says), and the names of the outputs as in vt_model, malloc'ed (NULL: none). */
-typedef struct vt_told {
+typedef struct vt_provenance {
     vt_source source;
-    vt_doubt doubt[VT_FIELD_COUNT];
+    vt_certainty certainty[VT_FIELD_COUNT];
     char transform[64];
     char unread[120]; /* what the file or its configuration holds and nothing here reads */
     char *labels;
-} vt_told;
+} vt_provenance;
 #define VT_FILE_SAYS "the file says" /* how the source of a mean or std begins that cannot be of pixels in [0,1] */
 #define VT_OWN_METADATA "safetensors metadata"
 
 /* Forms without a source: known by `whole`, which describes the network as a whole (or NULL), else assumed by
  * convention, or open where none is usual. Names tell where tensors belong, not what is computed between them. */
-void vt_doubt_unsaid(const vt_config *c, vt_told *t, const vt_names *names, const char *whole);
+void vt_provenance_defaults(const vt_config *c, vt_provenance *t, const vt_names *names, const char *whole);
 /* Tensors suggest it and do not prove it: which tokens are pooled, before or after the norm, ... */
-bool vt_doubt_suggested(vt_field f);
+bool vt_provenance_suggested(vt_field f);
 /* Metadata that say themselves what was assumed ("act,ln_eps"; NULL: nothing) and not read: it still is. */
-void vt_doubt_assumed(vt_told *t, const char *list, const char *unread);
+void vt_provenance_assumed(vt_provenance *t, const char *list, const char *unread);
 /* Tensors that the names leave out and a classifier could have read (a pooler): named in t->unread. */
-void vt_doubt_left_out(vt_told *t, const vt_names *names);
+void vt_provenance_left_out(vt_provenance *t, const vt_names *names);
 
 /* Likely numbers of heads, the likeliest first: divisors of the width that make heads 16 to 128 wide, nearest to 64
  * first; if there are none, all. Returns how many. */
@@ -43,4 +43,4 @@ int vt_model_assumed(const vt_model *m, char *text, size_t size);
 bool vt_model_part_text(const vt_model *m, char *buf, size_t size);
 /* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.
  */
-int vt_model_doubts(const vt_model *m, char *text, size_t size);
+int vt_model_uncertain(const vt_model *m, char *text, size_t size);

@@ -3,7 +3,7 @@
  * never silent. */
 #include "checkpoint_fixture.h"
 
-#include "checkpoint/doubt.h"
+#include "checkpoint/provenance.h"
 #include "models/forms.h"
 
 static vt_model *opened(file *f) {
@@ -20,9 +20,9 @@ static void begin_bare(file *f) {
     f->no_heads = f->no_mean = true;
 }
 
-static void is(const vt_model *m, vt_field f, vt_doubt d, const char *source) {
-    if (m->doubt[f] != d || strcmp(m->source[f], source))
-        fail_msg("%s: doubt %d of '%s', not %d of '%s'", vt_field_label(f), m->doubt[f], m->source[f], d, source);
+static void is(const vt_model *m, vt_field f, vt_certainty d, const char *source) {
+    if (m->certainty[f] != d || strcmp(m->source[f], source))
+        fail_msg("%s: doubt %d of '%s', not %d of '%s'", vt_field_label(f), m->certainty[f], m->source[f], d, source);
 }
 
 static void says_missing(const vt_model *m, int count, const char *what, const char *options) {
@@ -216,7 +216,7 @@ static void test_eps_by_names(void **state) {
     static const struct {
         const char *map;
         double eps;
-        vt_doubt doubt;
+        vt_certainty certainty;
         const char *source;
     } rows[] = {{NULL, 1e-6, VT_ASSUMED, "default of timm's ViT"},
                 {"* -> *\n", 1e-5, VT_ASSUMED, "default of PyTorch's modules"},
@@ -227,7 +227,7 @@ static void test_eps_by_names(void **state) {
         if (rows[i].map) put(at("eps.map"), rows[i].map), f.o.names = at("eps.map");
         vt_model *m = opened(&f);
         assert_true(m->config.ln_eps == rows[i].eps);
-        is(m, VT_FIELD_LN_EPS, rows[i].doubt, rows[i].source);
+        is(m, VT_FIELD_LN_EPS, rows[i].certainty, rows[i].source);
         vt_model_close(m);
     }
 }
@@ -321,7 +321,7 @@ static void test_suggested(void **state) {
     static const struct {
         const char *forms, *map, *told;
         vt_field field;
-        vt_doubt doubt;
+        vt_certainty certainty;
         const char *options; /* that an open one asks for */
     } rows[] = {{"pool=token_avg norm_first=1", NULL, "pool=token_avg", VT_FIELD_POOL, VT_OPEN, " --form pool=POOL"},
                 {"pool=avg no_cls=1", NULL, "pool=avg", VT_FIELD_POOL, VT_ASSUMED, ""},
@@ -344,13 +344,13 @@ static void test_suggested(void **state) {
             begin_form(&f, rows[i].forms);
             if (rows[i].map) put(at("one.map"), rows[i].map), f.o.names = at("one.map");
             vt_model *m = opened_form(&f, told ? rows[i].told : NULL), *copy;
-            if (m->doubt[rows[i].field] != (told ? VT_KNOWN : rows[i].doubt))
-                fail_msg("row %zu: %d of %s", i, m->doubt[rows[i].field], m->source[rows[i].field]);
+            if (m->certainty[rows[i].field] != (told ? VT_KNOWN : rows[i].certainty))
+                fail_msg("row %zu: %d of %s", i, m->certainty[rows[i].field], m->source[rows[i].field]);
             vt_model_missing(m, what, sizeof what, options, sizeof options);
             assert_string_equal(options, told ? "" : rows[i].options);
             if (vt_model_save(m, at("copy.safetensors"), &e) != VT_OK) fail_msg("%s", e.text);
             if (vt_model_open(&copy, at("copy.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
-            assert_int_equal(copy->doubt[rows[i].field] == VT_KNOWN, m->doubt[rows[i].field] == VT_KNOWN);
+            assert_int_equal(copy->certainty[rows[i].field] == VT_KNOWN, m->certainty[rows[i].field] == VT_KNOWN);
             vt_model_close(m), vt_model_close(copy);
         }
 }
@@ -445,7 +445,7 @@ static void test_unread(void **state) {
         f.config_json = rows[i].json;
         vt_model *m = opened(&f);
         assert_string_equal(m->unread, rows[i].unread);
-        assert_int_equal(m->doubt[VT_FIELD_ACT], *m->unread ? VT_ASSUMED : VT_KNOWN);
+        assert_int_equal(m->certainty[VT_FIELD_ACT], *m->unread ? VT_ASSUMED : VT_KNOWN);
         char text[1000];
         assert_true((vt_model_assumed(m, text, sizeof text) > 0) == (*m->unread != 0));
         assert_true(!*m->unread || strstr(text, " not read"));
@@ -469,7 +469,7 @@ static void test_pixels(void **state) {
     (void)state;
     static const struct {
         const char *json;
-        vt_doubt doubt;
+        vt_certainty certainty;
         double mean, std; /* of the first channel */
     } rows[] = {{"\"mean\": [127.5,120,110], \"std\": [7.96875,8,8]", VT_OPEN, 0.5, 0.03125},
                 {"\"mean\": [0.5,0.5,0.5], \"std\": [4,5,5]", VT_OPEN, 0.5, 0.25},
@@ -482,7 +482,7 @@ static void test_pixels(void **state) {
         snprintf(json, sizeof json, "{%s}", rows[i].json);
         f.config_json = json;
         vt_model *m = opened(&f);
-        assert_int_equal(m->doubt[VT_FIELD_STD], rows[i].doubt);
+        assert_int_equal(m->certainty[VT_FIELD_STD], rows[i].certainty);
         assert_true(m->config.mean[0] == rows[i].mean && m->config.std[0] == rows[i].std);
         vt_model_missing(m, what, sizeof what, options, sizeof options); /* the line to type has the numbers */
         if (!i) assert_string_equal(options, " --mean 0.5,0.470588,0.431373 --std 0.03125,0.0313725,0.0313725");
@@ -493,7 +493,7 @@ static void test_pixels(void **state) {
     f.o.heads = 3, f.o.has_std = true, f.o.std[0] = f.o.std[1] = f.o.std[2] = 0.5;
     f.extra_key = "mean", f.extra_value = "255,255,255";
     vt_model *m = opened(&f);
-    assert_true(m->doubt[VT_FIELD_MEAN] == VT_OPEN && m->config.mean[2] == 1 && m->config.std[0] == 0.5);
+    assert_true(m->certainty[VT_FIELD_MEAN] == VT_OPEN && m->config.mean[2] == 1 && m->config.std[0] == 0.5);
     vt_model_close(m);
     begin_bare(&f);
     f.o = (vt_overrides){.heads = 3, .has_mean = true, .has_std = true, .mean = {2, 2, 2}, .std = {3, 3, 3}};
@@ -502,7 +502,7 @@ static void test_pixels(void **state) {
     vt_model *copy;
     if (vt_model_save(m, at("copy.safetensors"), &e) != VT_OK) fail_msg("%s", e.text);
     if (vt_model_open(&copy, at("copy.safetensors"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_true(copy->doubt[VT_FIELD_MEAN] == VT_KNOWN && copy->config.mean[2] == 2 && copy->config.std[0] == 3);
+    assert_true(copy->certainty[VT_FIELD_MEAN] == VT_KNOWN && copy->config.mean[2] == 2 && copy->config.std[0] == 3);
     vt_model_close(m), vt_model_close(copy);
 }
 

@@ -14,23 +14,23 @@ static void hold(bool promised) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
-    vt_hello h, again;
+    vt_handshake h, again;
     vt_err e = {0};
-    vt_status s = vt_hello_read(&h, (const char *)bytes, n, &e);
+    vt_status s = vt_handshake_read(&h, (const char *)bytes, n, &e);
     hold(s == VT_OK || ((s == VT_E_FORMAT || s == VT_E_MEMORY) && e.text[0]));
     if (s != VT_OK) return 0;
     hold(h.classes >= 2 && h.channels >= 1 && h.height >= 1 && h.width >= 1 && h.batch >= 1 &&
          h.batch <= VT_WIRE_BATCH);
-    hold(vt_hello_pixels(&h) <= (size_t)1 << 26 && (!h.sha256[0] || strlen(h.sha256) == 64));
+    hold(vt_handshake_pixels(&h) <= (size_t)1 << 26 && (!h.sha256[0] || strlen(h.sha256) == 64));
     for (int rows = 1; rows <= h.batch;
          rows += 341) { /* sizes that fit in memory's addresses, each part behind the last */
         vt_wire_parts p = vt_wire_layout(&h, rows);
         hold(p.dx <= p.z && p.z <= p.dz && p.dz <= p.z64 && p.z64 < p.bytes);
     }
-    json_t *o = vt_hello_json(&h);
+    json_t *o = vt_handshake_json(&h);
     json_object_set_new(o, "protocol", json_integer(VT_WIRE_PROTOCOL));
     char *text = vt_json_text(o, JSON_COMPACT);
-    hold(text && vt_hello_read(&again, text, strlen(text), &e) == VT_OK && !memcmp(&h, &again, sizeof h));
+    hold(text && vt_handshake_read(&again, text, strlen(text), &e) == VT_OK && !memcmp(&h, &again, sizeof h));
     free(text);
     json_decref(o);
     return 0;

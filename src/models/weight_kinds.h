@@ -6,8 +6,16 @@
 #include <stdbool.h>
 #include "models/model.h"
 
-typedef enum vt_role { VT_ROLE_Q, VT_ROLE_K, VT_ROLE_V, VT_ROLE_O, VT_ROLE_FC1, VT_ROLE_FC2, VT_ROLE_COUNT } vt_role;
-const char *vt_role_name(vt_role r); /* "W_Q", ... "FC2" */
+typedef enum vt_weight_kind {
+    VT_WEIGHT_Q,
+    VT_WEIGHT_K,
+    VT_WEIGHT_V,
+    VT_WEIGHT_O,
+    VT_WEIGHT_FC1,
+    VT_WEIGHT_FC2,
+    VT_WEIGHT_KINDS
+} vt_weight_kind;
+const char *vt_weight_kind_name(vt_weight_kind r); /* "W_Q", ... "FC2" */
 
 typedef struct vt_matrix {
     size_t offset;  /* of element [0,0] in reals */
@@ -19,4 +27,4 @@ typedef struct vt_matrix {
 /* Attention blocks of the model: those of which vt_model_matrix speaks. */
 int vt_model_blocks(const vt_model *m);
 /* The matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
-bool vt_model_matrix(const vt_model *m, int block, vt_role role, vt_matrix *out);
+bool vt_model_matrix(const vt_model *m, int block, vt_weight_kind kind, vt_matrix *out);
