@@ -87,10 +87,9 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
                 else
                     snprintf(buf, size,
                              "Warning: the penalty of %s changed its targets by %+.1f %% in the mean%s%s from %s: less "
-                             "than %d %%, so it trains what %s does, and its comparisons are not tested; a lambda "
-                             "belongs to an optimiser and a number of steps.",
+                             "than %d %%, so its comparisons are not tested.",
                              m->rows[a].name, x.mean, x.still ? ": " : "", x.still ? x.list + 2 : "", m->rows[b].name,
-                             LEAST, m->rows[b].name);
+                             LEAST);
                 return true;
             }
     return false;

@@ -149,7 +149,9 @@ static void data_sentence(const vt_table *t, int i, char *buf, size_t size) {
 
 static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
     const vt_manifest_attack *a = &t->m->attacks[i];
-    if (a->spectrum)
+    if (a->spectrum && i > 0 && t->m->attacks[i - 1].spectrum)
+        snprintf(buf, size, "%s: the same of W_%c", a->name, *a->spectrum - 'a' + 'A');
+    else if (a->spectrum)
         snprintf(buf, size,
                  "%s: largest singular value of a head of W_%c (the rows that make its outputs), the largest head of "
                  "each layer, mean over the layers; mean over seeds, [95 %% t interval over the seeds], least to most "

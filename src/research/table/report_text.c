@@ -66,21 +66,22 @@ void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
 
 /* ---- Markdown ---- */
 
+/* "63.63±0.95 (87.09)": mean, larger side of its interval, what is published. */
 static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
-    char mean[32], seeds[60], marks[40], interval[60];
+    char mean[32], marks[40];
     if (!c->wanted) {
         fputs(" |", f);
         return;
     }
     const char *bold = c->best ? "**" : "";
     fprintf(f, " %s%s%s", bold, vt_table_value(c, mean), bold);
-    if (*vt_table_interval(c, interval)) fprintf(f, " %s", interval);
-    seeds_text(c, seeds, sizeof seeds);
-    if (*seeds) fprintf(f, " {%s}", seeds);
+    if (c->done && !isnan(c->low))
+        fprintf(f, c->kind == VT_CELL_SIGMA ? "±%.3f" : "±%.2f", fmax(c->mean - c->low, c->high - c->mean));
+    if (c->done < c->asked) fprintf(f, ", %d of %d seeds", c->done, c->asked);
     if (c->published >= 0) {
-        fprintf(f, "; published %.2f", t->published->cells[c->published].value);
+        fprintf(f, " (%.2f", t->published->cells[c->published].value);
         if (*vt_table_marks(t, notes, c->published, marks, sizeof marks)) fprintf(f, "<sup>%s</sup>", marks);
-        if (c->done) fprintf(f, " (%+.2f)", c->difference);
+        fputc(')', f);
     }
     fputs(" |", f);
 }
@@ -107,18 +108,87 @@ static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, in
     }
 }
 
+/* ---- Markdown's table of orderings: a line a pair of rows, a column an attack ---- */
+
+/* The ordering of i's rows and data under an attack; NULL: there is none in its family (primary or secondary). */
+static const vt_table_ordering *of_pair(const vt_table *t, int i, int attack) {
+    const vt_table_ordering *o = &t->orderings[i];
+    for (int k = 0; k < t->n_orderings; k++) {
+        const vt_table_ordering *x = &t->orderings[k];
+        if (!x->primary == !o->primary && x->above == o->above && x->below == o->below && x->data == o->data &&
+            x->attack == attack)
+            return x;
+    }
+    return NULL;
+}
+
+static bool has_attack(const vt_table *t, int from, int to, int attack) {
+    for (int i = from; i < to; i++)
+        if (t->orderings[i].attack == attack) return true;
+    return false;
+}
+
+/* "+0.12 [-0.63, +0.87] undecided; -0.27 to +22.22 (+0.27 to +3.64)" */
+static void md_ordering(FILE *f, const vt_table_ordering *o) {
+    const vt_difference *d = &o->d;
+    if (o->verdict != VT_TABLE_ABSENT && o->verdict != VT_TABLE_IDENTICAL)
+        fprintf(f, " %+.2f \\[%+.2f, %+.2f\\]", d->points, d->low, d->high);
+    fprintf(f, " %s", o->verdict == VT_TABLE_ABSENT ? "not there" : vt_table_verdict_name(o->verdict));
+    if (isnan(o->gap)) return;
+    if (o->all.n > 1)
+        fprintf(f, "; %+.2f to %+.2f", o->all.least, o->all.most);
+    else
+        fprintf(f, "; %+.2f", o->gap);
+    if (o->comparable.n) fprintf(f, " (%+.2f to %+.2f)", o->comparable.least, o->comparable.most);
+}
+
+/* Orderings [from, to): those of one heading. */
+static void md_orderings(FILE *f, const vt_table *t, int from, int to) {
+    const vt_manifest *m = t->m;
+    fputs("| points above, \\[95 % interval\\]; published |", f);
+    for (int a = 0; a < m->n_attacks; a++)
+        if (has_attack(t, from, to, a)) fputc(' ', f), vt_md(f, m->attacks[a].name), fputs(" |", f);
+    fputs("\n|---|", f);
+    for (int a = 0; a < m->n_attacks; a++)
+        if (has_attack(t, from, to, a)) fputs("---|", f);
+    fputc('\n', f);
+    for (int i = from; i < to; i++) {
+        const vt_table_ordering *o = &t->orderings[i], *x;
+        int first = 0;
+        while (!of_pair(t, i, first)) first++;
+        if (of_pair(t, i, first) != o) continue; /* the pair's line is there */
+        fputs("| ", f), vt_md(f, m->rows[o->above].name), fputs(" above ", f), vt_md(f, m->rows[o->below].name);
+        if (m->n_data > 1) fputs(", ", f), vt_md(f, m->data[o->data].name);
+        fputs(" |", f);
+        for (int a = 0; a < m->n_attacks; a++) {
+            if (!has_attack(t, from, to, a)) continue;
+            if ((x = of_pair(t, i, a))) md_ordering(f, x);
+            fputs(" |", f);
+        }
+        fputc('\n', f);
+    }
+}
+
 void vt_table_md(FILE *f, const vt_table *t, const vt_table_notes *notes) {
     char text[700], how[400];
     fputs("# ", f), vt_md(f, t->m->title ? t->m->title : t->m->name), fputc('\n', f);
     for (int d = 0; d < t->m->n_data; d++) md_block(f, t, notes, d);
-    for (int i = 0; i < t->n_orderings; i++) {
-        if (vt_table_heading(t, i)) fprintf(f, "\n%s:\n\n", vt_table_heading(t, i));
-        vt_table_ordering_text(t, &t->orderings[i], text, sizeof text, how, sizeof how);
-        fputs("- ", f), vt_md(f, text), fputs(": ", f), vt_md(f, how), fputc('\n', f);
+    for (int i = 0, next; i < t->n_orderings; i = next) {
+        for (next = i + 1; next < t->n_orderings && !vt_table_heading(t, next);) next++;
+        fprintf(f, "\n%s:\n\n", vt_table_heading(t, i));
+        if (!t->orderings[i].primary) md_orderings(f, t, i, next);
+        for (int k = i; k < next && t->orderings[k].primary; k++) {
+            vt_table_ordering_text(t, &t->orderings[k], text, sizeof text, how, sizeof how);
+            fputs("- ", f), vt_md(f, text), fputs(": ", f), vt_md(f, how), fputc('\n', f);
+        }
     }
     fputc('\n', f);
     for (int i = 0; vt_table_footer(t, i, text, sizeof text); i++) fputs("- ", f), vt_md(f, text), fputc('\n', f);
-    fputs("- {} holds least to most of the seeds.\n", f);
+    fputs("- a±b (c): mean, larger side of its interval, what is published. After a difference: the least and the "
+          "most "
+          "that is published over all backbones (over those of comparable size). Intervals' ends, seeds and p-values: "
+          "the .csv and .json of this table.\n",
+          f);
     for (int k = 0; k < notes->n; k++)
         fprintf(f, "- <sup>%d</sup> inconsistent as published: ", k + 1), vt_md(f, t->odd.items[notes->odd[k]].text),
             fputc('\n', f);
