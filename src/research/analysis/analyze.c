@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
-#include "research/analysis/worker.h"
 #include "research/analysis/layers.h"
 #include "base/mem.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/analysis/affinity.h"
-#include "research/analysis/worker.h"
+#include "research/analysis/analyze.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "base/mem.h"

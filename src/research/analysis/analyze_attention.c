@@ -9,7 +9,7 @@
 #include "base/text_stream.h"
 #include "models/net/session64.h"
 #include "research/analysis/attention_maps.h"
-#include "research/analysis/worker.h"
+#include "research/analysis/analyze.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/selection.h"

@@ -9,7 +9,7 @@
 #include "data/classes.h"
 #include "models/net/session64.h"
 #include "research/analysis/adistance.h"
-#include "research/analysis/worker.h"
+#include "research/analysis/analyze.h"
 #include "research/analysis/pca.h"
 #include "research/analysis/tsne.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "models/net/session64.h"
-#include "research/analysis/worker.h"
+#include "research/analysis/analyze.h"
 #include "research/analysis/jacobian.h"
 
 typedef struct params {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/analysis/worker.h"
+#include "research/analysis/analyze.h"
 #include "research/analysis/layers.h"
 #include "research/analysis/lines.h"
 #include "research/analysis/lipschitz.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "research/analysis/worker.h"
+/* One thread's tools to look at a checkpoint on images (vt_analysis_worker). */
+#include "research/analysis/analyze.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "parallel/threads.h"
 #include "research/lab/digits.h"
 #include "research/lab/teacher.h"
-#include "research/lab/two_layer64.h"
+#include "research/lab/two_layer.h"
 
 /* UAM, Fig. 3 and Theorem 4: the Hessian's largest eigenvalues with a mask and without (576-16-10 on digits of 24 x 24
  * pixels), and what a change of scale that leaves the function alone does to them; the same for self-attention. Beside

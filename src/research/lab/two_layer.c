@@ -7,7 +7,6 @@
 #include "base/rand.h"
 #include "linalg/products.h"
 #ifdef VT_DOUBLE
-#include "research/lab/two_layer64.h"
 #endif
 
 /* What a pass keeps, B rows of each; a second one holds the tangents of all of it. */

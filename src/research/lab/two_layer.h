@@ -77,3 +77,13 @@ void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const re
 
 /* The mask that multiplies x, [in]: 1, a, or in softmax(s). Not of `self`. */
 void VT_R(vt_two_layer_mask)(real *m, const real *theta, const vt_two_layer *n);
+
+/* ---- the double copy, for files that are compiled once ---- */
+
+void vt_two_layer_init_f64(double *theta, const vt_two_layer *n, double scale, uint64_t seed, uint32_t run);
+size_t vt_two_layer_work_f64(const vt_two_layer *n, int batch, int hessian);
+double vt_two_layer_loss_f64(double *grad, double *dx, double *f, const double *x, const double *y, const double *theta,
+                             int batch, const vt_two_layer *n, double *work);
+void vt_two_layer_hessian_f64(double *hv, const double *v, const double *x, const double *y, const double *theta,
+                              int batch, const vt_two_layer *n, double *work);
+void vt_two_layer_mask_f64(double *m, const double *theta, const vt_two_layer *n);

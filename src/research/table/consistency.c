@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/table/consistency_work.h"
 
 /* ---- groups and findings ---- */
 
@@ -67,7 +66,7 @@ void vt_oddities_free(vt_oddities *f) {
     *f = (vt_oddities){0};
 }
 
-const char *vt_place(const vt_published *p, int i, const char *const *keys, char *buf, size_t size) {
+const char *vt_published_place(const vt_published *p, int i, const char *const *keys, char *buf, size_t size) {
     size_t used = 0;
     *buf = 0;
     for (; *keys && used + 1 < size; keys++) {
@@ -138,7 +137,7 @@ static bool attack_order(vt_oddities *f, const vt_published *p, const order *o) 
         }
         if (found)
             snprintf(found->text, sizeof found->text, "%s: in %d of %d rows %s",
-                     vt_place(p, first, whole, where, sizeof where), broke, had, o->words);
+                     vt_published_place(p, first, whole, where, sizeof where), broke, had, o->words);
     }
     free(row), free(block);
     return ok;
@@ -176,7 +175,7 @@ static bool check_batches(vt_oddities *f, const vt_published *p) {
         if (ok)
             snprintf(found->text, sizeof found->text,
                      "%s: %d of %d cells are multiples of 1/128: probably one batch of 128 images",
-                     vt_place(p, first, column, where, sizeof where), of128, all);
+                     vt_published_place(p, first, column, where, sizeof where), of128, all);
     }
     free(group);
     return ok;
@@ -192,7 +191,7 @@ static bool odd_grain(vt_oddities *f, const vt_published *p, int i) {
     if (is_grain(v, 128)) snprintf(other, sizeof other, "%.0f/128: one batch of 128 images", round(v * 128 / 100));
     snprintf(found->text, sizeof found->text,
              "%s: %s is no multiple of 0.2 %% as the data set's other cells are, but %s",
-             vt_place(p, i, keys, where, sizeof where), p->cells[i].shown, other);
+             vt_published_place(p, i, keys, where, sizeof where), p->cells[i].shown, other);
     if (!is_grain(v, 128)) { /* "but no multiple" reads badly */
         snprintf(found->text, sizeof found->text,
                  "%s: %s is no multiple of 0.2 %% as the data set's other cells are, and %s", where, p->cells[i].shown,
@@ -276,7 +275,7 @@ static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_f
     for (int i = 0; ok && i < r->n; i++) ok = vt_oddity_cell(found, r->cells[i]);
     if (ok)
         snprintf(found->text, sizeof found->text, "%s: %s in all %d cells, a run that collapsed",
-                 vt_place(p, r->cells[0], row_keys, where, sizeof where), p->cells[r->cells[0]].shown, r->n);
+                 vt_published_place(p, r->cells[0], row_keys, where, sizeof where), p->cells[r->cells[0]].shown, r->n);
     return ok;
 }
 
@@ -296,7 +295,8 @@ static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_fa
     for (int x = 0; ok && x < 2 * n; x++) ok = vt_oddity_cell(found, same[x]);
     if (ok)
         snprintf(found->text, sizeof found->text, "%d of %d cells are the same in two rows: %s and %s", n, all,
-                 vt_place(p, i, row_keys, one, sizeof one), vt_place(p, k, row_keys, other, sizeof other));
+                 vt_published_place(p, i, row_keys, one, sizeof one),
+                 vt_published_place(p, k, row_keys, other, sizeof other));
     return ok;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "research/table/published.h"
+#include <stddef.h>
 
 typedef struct vt_oddity {
     const char *check; /* its law (docs/tables.md): "autoattack" */
@@ -24,3 +25,21 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
 void vt_oddities_free(vt_oddities *f);
 /* Is the cell one of the finding's? */
 bool vt_oddity_has(const vt_oddity *f, int cell);
+
+/* ---- what the checks share ---- */
+
+/* Number [n] of each cell's group: cells that agree in `keys` (ends at NULL), or in all keys except these. NULL: no
+ * memory. */
+int *vt_published_group(const vt_published *p, const char *const *keys, bool except, int *count);
+vt_oddity *vt_oddity_add(vt_oddities *f, const char *check, bool note); /* NULL: no memory */
+bool vt_oddity_cell(vt_oddity *f, int cell);
+/* "Table 4, adversarial, ViT-S" */
+const char *vt_published_place(const vt_published *p, int i, const char *const *keys, char *buf, size_t size);
+
+/* Each adds its findings; false: no memory. */
+bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *claims);
+bool vt_check_sweep(vt_oddities *f, const vt_published *p);
+bool vt_check_times(vt_oddities *f, const vt_published *p);
+bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *claims);
+bool vt_check_parameters(vt_oddities *f, const vt_published *p);
+bool vt_check_errors(vt_oddities *f, const vt_published *p);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/table/consistency_work.h"
+#include "research/table/consistency.h"
 
 static const char *key_text(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
 static bool is_swept(const vt_published *p, int i) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "research/table/consistency_work.h"
+#include "research/table/consistency.h"
 
 static const char *key_text(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
 static bool has_value(const vt_published *p, int i, const char *key, const char *value) {
@@ -34,8 +34,8 @@ static bool below_plain(vt_oddities *f, const vt_published *p, const int *column
         vt_oddity *found = vt_oddity_add(f, "variants", false);
         if (!found || !vt_oddity_cell(found, i)) return false;
         snprintf(found->text, sizeof found->text, "%s: %s has %s, the plain " PLAIN " %s, so not all variants boost",
-                 vt_place(p, i, column_keys, where, sizeof where), key_text(p, i, "method"), p->cells[i].shown,
-                 p->cells[plain].shown);
+                 vt_published_place(p, i, column_keys, where, sizeof where), key_text(p, i, "method"),
+                 p->cells[i].shown, p->cells[plain].shown);
     }
     return true;
 }
@@ -71,8 +71,8 @@ static bool stated_gain(vt_oddities *f, const vt_published *p, const int *column
     if (who >= 0 && who != best)
         snprintf(other, sizeof other, " (%s is %s's)", c->cells[claim].shown, key_text(p, who, "method"));
     snprintf(found->text, sizeof found->text, "%s: the text's gain is %s %%; from the cells the best, %s, has %.2f%s",
-             vt_place(p, i, column_keys, where, sizeof where), c->cells[claim].shown, key_text(p, best, "method"),
-             gain_percent(p, best, plain), other);
+             vt_published_place(p, i, column_keys, where, sizeof where), c->cells[claim].shown,
+             key_text(p, best, "method"), gain_percent(p, best, plain), other);
     return true;
 }
 
@@ -144,7 +144,7 @@ static bool network_adds_up(vt_oddities *f, const vt_published *p, const int *ne
                  key_text(p, odd, "columns"));
     snprintf(found->text, sizeof found->text,
              "%s: tensors of the printed shapes have %.0f parameters, printed are %s%s",
-             vt_place(p, all, network_keys, where, sizeof where), sum, p->cells[all].shown, why);
+             vt_published_place(p, all, network_keys, where, sizeof where), sum, p->cells[all].shown, why);
     return true;
 }
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "research/table/consistency_work.h"
+#include "research/table/consistency.h"
 
 static const char *const block_keys[] = {"table", "training", "backbone", NULL};
 static const char *const column_keys[] = {"dataset", "attack", "metric", NULL};
@@ -87,7 +87,7 @@ static void print_block(FILE *out, const view *v, int b, int *columns) {
     for (int k = v->p->n; k-- > 0;)
         if (v->block[k] == b) v->first[v->column[k]] = k;
     while (v->block[i] != b) i++;
-    fprintf(out, "%s\n", vt_place(v->p, i, block_keys, where, sizeof where));
+    fprintf(out, "%s\n", vt_published_place(v->p, i, block_keys, where, sizeof where));
     for (int c = 0; c < v->columns; c++) { /* columns of one data set stand together */
         int here = v->first[c], at = n;
         if (here < 0) continue;

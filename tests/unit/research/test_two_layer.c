@@ -2,7 +2,7 @@
 /* lab/two_layer: parameter counts of the paper, gradients and Hessian products against central differences, the float
  * copy against the double one, and the paper's Proposition 1 and Theorems 4 and 5. */
 #include "linalg/svd.h"
-#include "research/lab/two_layer64.h"
+#include "research/lab/two_layer.h"
 #include "t.h"
 
 enum { BATCH = 7 };
