@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "linalg/onednn.h"
-#include "linalg/small.h"
+#include "linalg/kernels.h"
 
 extern void openblas_set_num_threads(int n);
 extern char *openblas_get_corename(void);
@@ -52,13 +51,11 @@ void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float
         by_vector(m == 1, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
+    const vt_product p =
+        {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
     bool plain = alpha == 1 && (beta == 0 || beta == 1);
-    if (plain && vt_small_product(vt_small_here(), ta, tb, m, n, k, a, lda, b, ldb, beta == 1, c, ldc)) return;
-    if (plain && (double)m * n * k >= onednn_from()) {
-        vt_product p =
-            {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
-        if (vt_onednn_product(&p, a, b, c)) return;
-    }
+    if (plain && vt_small_product(vt_small_here(), &p, a, b, c)) return;
+    if (plain && (double)m * n * k >= onednn_from() && vt_onednn_product(&p, a, b, c)) return;
     vt_gemm_openblas_f32(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "linalg/onednn.h"
+/* Products by oneDNN 2 and 3. */
+#include "linalg/kernels.h"
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -223,8 +224,6 @@ bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float 
     omp_set_num_threads(threads);
     return done;
 }
-
-bool vt_onednn_can(const vt_product *p) { return vt_onednn_product(p, NULL, NULL, NULL); }
 
 /* ---- packing ---- */
 

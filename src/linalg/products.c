@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "linalg/onednn.h"
-#include "linalg/small.h"
+#include "linalg/kernels.h"
 
 const char *vt_precision_name(vt_precision p) {
     static const char *const names[] = {"float32", "bf16", "bf16-emulated"};
@@ -122,24 +121,19 @@ static void convert_to_bf16(float *to, const float *x, int rows, int cols, int l
     if (!vt_small_round_bf16((uint16_t *)to, x, rows, cols, ld)) vt_bf16_convert((uint16_t *)to, x, rows, cols, ld);
 }
 
-/* by->a holds bfloat16 afterwards, by->b too where B was not packed; false: the processor or oneDNN cannot. */
-static bool by_onednn(const vt_products *by, const item *ready, vt_product p, const float *a, int lda, const float *b,
-                      int ldb, float *c) {
-    p.bf16 = true, p.lda = p.ta ? p.m : p.k, p.ldb = p.tb ? p.k : p.n, p.order = ready ? by->packed->rows : 0;
-    if (!vt_onednn_can(&p)) return false;
-    convert_to_bf16(by->a, a, p.ta ? p.k : p.m, p.lda, lda);
-    if (!ready) convert_to_bf16(by->b, b, p.tb ? p.n : p.k, p.ldb, ldb);
-    return vt_onednn_product(&p, by->a, ready ? ready->bytes : by->b, c);
-}
-
-static bool multiply_native_bf16(const vt_products *by, bool ta, bool tb, int m, int n, int k, bool add, const float *a,
-                                 int lda, const float *b, int ldb, float *c, int ldc) {
-    const vt_packed_from want = {.b = b, .k = k, .n = n, .ld = ldb, .transposed = tb};
+/* The product of both inputs rounded, by what multiplies bfloat16; by->a and by->b hold those afterwards. false:
+ * neither the processor nor oneDNN does a product of this size; nothing was written. */
+static bool multiply_native_bf16(const vt_products *by, const vt_product *p, const float *a, const float *b, float *c) {
+    const vt_packed_from want = {.b = b, .k = p->k, .n = p->n, .ld = p->ldb, .transposed = p->tb};
     const item *ready = find_packed_matrix(by->packed, &want);
-    if (!ready && vt_small_product_bf16(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc, by->a, by->b)) return true;
-    if (!ready && (double)m * n * k < ONEDNN_FROM) return false;
-    return by_onednn(by, ready, (vt_product){.ta = ta, .tb = tb, .add = add, .m = m, .n = n, .k = k, .ldc = ldc}, a,
-                     lda, b, ldb, c);
+    if (!ready && vt_small_product_bf16(p, a, b, c, by->a, by->b)) return true;
+    if (!ready && (double)p->m * p->n * p->k < ONEDNN_FROM) return false;
+    vt_product q = *p;
+    q.bf16 = true, q.lda = p->ta ? p->m : p->k, q.ldb = p->tb ? p->k : p->n, q.order = ready ? by->packed->rows : 0;
+    if (!vt_onednn_product(&q, NULL, NULL, NULL)) return false;
+    convert_to_bf16(by->a, a, p->ta ? p->k : p->m, q.lda, p->lda);
+    if (!ready) convert_to_bf16(by->b, b, p->tb ? p->n : p->k, q.ldb, p->ldb);
+    return vt_onednn_product(&q, by->a, ready ? ready->bytes : by->b, c);
 }
 
 void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
@@ -148,8 +142,10 @@ void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k
         vt_gemm_f32(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
+    const vt_product p =
+        {.ta = ta, .tb = tb, .add = beta == 1, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
     bool plain = alpha == 1 && (beta == 0 || beta == 1);
-    if (by->native && plain && multiply_native_bf16(by, ta, tb, m, n, k, beta == 1, a, lda, b, ldb, c, ldc)) return;
+    if (by->native && plain && multiply_native_bf16(by, &p, a, b, c)) return;
     vt_bf16_round(by->a, a, ta ? k : m, ta ? m : k, lda);
     vt_bf16_round(by->b, b, tb ? n : k, tb ? k : n, ldb);
     vt_gemm_f32(ta, tb, m, n, k, alpha, by->a, ta ? m : k, by->b, tb ? k : n, beta, c, ldc);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "linalg/small.h"
+/* Which of the kernels for small products runs. */
+#include "linalg/kernels.h"
 
 #include <stddef.h>
 
 vt_small vt_small_here(void) {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || !defined(__x86_64__)
     return VT_SMALL_NONE; /* a check at every load: tests of networks would take ten times as long. test_gemm calls them
                            */
 #else
@@ -17,8 +18,28 @@ const char *vt_small_name(vt_small by) {
     return names[by];
 }
 
-bool vt_small_product(vt_small by, bool ta, bool tb, int m, int n, int k, const float *a, int lda, const float *b,
-                      int ldb, bool add, float *c, int ldc) {
-    if (by == VT_SMALL_AVX512) return vt_small_avx512(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
-    return by == VT_SMALL_AVX2 && vt_small_avx2(ta, tb, m, n, k, a, lda, b, ldb, add, c, ldc);
+#if defined(__x86_64__)
+
+bool vt_small_product(vt_small by, const vt_product *p, const float *a, const float *b, float *c) {
+    return by == VT_SMALL_AVX512 ? vt_small_avx512(p, a, b, c) : by == VT_SMALL_AVX2 && vt_small_avx2(p, a, b, c);
 }
+
+#else
+
+bool vt_small_product(vt_small by, const vt_product *p, const float *a, const float *b, float *c) {
+    (void)by, (void)p, (void)a, (void)b, (void)c;
+    return false;
+}
+
+bool vt_small_product_bf16(const vt_product *p, const float *a, const float *b, float *c, float *room_a,
+                           float *room_b) {
+    (void)p, (void)a, (void)b, (void)c, (void)room_a, (void)room_b;
+    return false;
+}
+
+bool vt_small_round_bf16(uint16_t *to, const float *x, int rows, int cols, int ld) {
+    (void)to, (void)x, (void)rows, (void)cols, (void)ld;
+    return false;
+}
+
+#endif

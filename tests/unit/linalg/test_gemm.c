@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "linalg/gemm.h"
 #include "base/mem.h"
-#include "linalg/small.h"
+#include "linalg/kernels.h"
 #include "parallel/threads.h"
 
 typedef enum road { F64, F32, F32_OPENBLAS, F32_AVX2, F32_AVX512 } road;
@@ -39,8 +39,9 @@ static void compare(product p) {
     if (p.by == F32) vt_gemm_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
     if (p.by == F32_OPENBLAS)
         vt_gemm_openblas_f32(p.ta, p.tb, m, n, k, (float)p.alpha, fa, lda, fb, ldb, (float)p.beta, fc, ldc);
-    if (p.by >= F32_AVX2 && !vt_small_product(p.by == F32_AVX2 ? VT_SMALL_AVX2 : VT_SMALL_AVX512, p.ta, p.tb, m, n, k,
-                                              fa, lda, fb, ldb, p.beta > 0, fc, ldc))
+    const vt_product small =
+        {.ta = p.ta, .tb = p.tb, .add = p.beta > 0, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
+    if (p.by >= F32_AVX2 && !vt_small_product(p.by == F32_AVX2 ? VT_SMALL_AVX2 : VT_SMALL_AVX512, &small, fa, fb, fc))
         vt_gemm_f32(p.ta, p.tb, m, n, k, 1, fa, lda, fb, ldb, (float)p.beta, fc, ldc); /* on a lesser processor */
     if (p.by == F64) vt_gemm_f64(p.ta, p.tb, m, n, k, p.alpha, a, lda, b, ldb, p.beta, fast, ldc);
     for (size_t i = 0; p.by != F64 && i < nc; i++) fast[i] = (double)fc[i];
@@ -96,12 +97,20 @@ static void test_small_sizes(void **state) {
                     compare((product){by[t / 8], t & 1, t & 2, rows[i], columns[j], inner[l], 1, t & 4 ? 1 : 0});
     float x = 1; /* B as large as it may be, and larger */
     compare((product){F32_AVX2, false, false, 100, 32, 256, 1, 0});
-    assert_false(vt_small_product(VT_SMALL_AVX2, false, true, 100, 33, 256, &x, 1, &x, 1, false, &x, 1));
-    assert_false(vt_small_product(VT_SMALL_AVX2, false, false, 3000, 64, 64, &x, 1, &x, 1, false, &x, 1));
+    assert_false(vt_small_product(VT_SMALL_AVX2,
+                                  &(vt_product){.tb = true, .m = 100, .n = 33, .k = 256, .lda = 1, .ldb = 1, .ldc = 1},
+                                  &x, &x, &x));
+    assert_false(vt_small_product(VT_SMALL_AVX2,
+                                  &(vt_product){.m = 3000, .n = 64, .k = 64, .lda = 1, .ldb = 1, .ldc = 1}, &x, &x,
+                                  &x));
     compare((product){F32_AVX512, false, true, 7, 577, 64, 1, 0}),
         compare((product){F32_AVX512, 1, 0, 7, 80, 431, 1, 0});
-    assert_false(vt_small_product(VT_SMALL_AVX512, false, true, 7, 641, 64, &x, 1, &x, 1, false, &x, 1));
-    assert_false(vt_small_product(VT_SMALL_NONE, false, true, 7, 7, 7, &x, 1, &x, 1, false, &x, 1));
+    assert_false(vt_small_product(VT_SMALL_AVX512,
+                                  &(vt_product){.tb = true, .m = 7, .n = 641, .k = 64, .lda = 1, .ldb = 1, .ldc = 1},
+                                  &x, &x, &x));
+    assert_false(vt_small_product(VT_SMALL_NONE,
+                                  &(vt_product){.tb = true, .m = 7, .n = 7, .k = 7, .lda = 1, .ldb = 1, .ldc = 1}, &x,
+                                  &x, &x));
 }
 
 /* beta = 0 must not read C: a fresh buffer may hold NaN. */

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "linalg/products.h"
-#include "linalg/small.h"
+#include "linalg/kernels.h"
 
 static float bits(uint32_t u) {
     float x;
@@ -199,7 +199,9 @@ static void test_small(void **state) {
                     t_release("small");
                 }
     float x = 1;
-    assert_false(vt_small_product_bf16(false, true, 7, 641, 128, &x, 1, &x, 1, false, &x, 1, &x, &x));
+    assert_false(
+        vt_small_product_bf16(&(vt_product){.tb = true, .m = 7, .n = 641, .k = 128, .lda = 1, .ldb = 1, .ldc = 1}, &x,
+                              &x, &x, &x, &x));
 }
 
 /* The processor's rounding is ours, but for numbers below the least normal one, which it takes for 0. */
