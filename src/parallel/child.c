@@ -22,34 +22,20 @@
 #include "base/opt.h"
 #include "base/progress.h"
 
-/* What is to be run. */
-typedef struct order {
-    const char *command;
-    char **environment; /* this process's, and VITRINE_ORACLE */
-} order;
-
 /* ---- the keeper: between fork and exec, so only what a signal handler might do ---- */
 
 static void empty_signal_handler(int signal) { (void)signal; }
 
-/* A keeper's own children: the command, and what became orphaned of it (it is their subreaper). */
+/* Kills the keeper's own children: the command, and what became orphaned of it (the keeper is their subreaper). */
 static void kill_children(void) {
-    char text[4096];
+    char text[4096] = "", *at = text;
     int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
-    pid_t pid = 0;
-    for (ssize_t i = 0; i < n; i++) {
-        if (text[i] >= '0' && text[i] <= '9') {
-            pid = pid * 10 + (text[i] - '0');
-        } else if (pid) {
-            kill(pid, SIGKILL);
-            pid = 0;
-        }
-    }
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0) text[0] = 0;
     if (fd >= 0) close(fd);
+    for (pid_t pid; (pid = (pid_t)strtol(at, &at, 10)) > 0 && *at == ' ';) kill(pid, SIGKILL);
 }
 
-/* Everything that came of the command ends, whatever group or session it has gone to. */
+/* Ends everything that came of the command, whatever group or session it has gone to. */
 static void end_all(pid_t pid) {
     if (pid > 0) kill(-pid, SIGKILL);
     for (int tries = 0; tries < 1000; tries++) { /* a child's children become ours when it has ended */
@@ -58,17 +44,19 @@ static void end_all(pid_t pid) {
     }
 }
 
-static void run_command(int socket, const order *c, const sigset_t *mask) {
+/* Becomes the command, with the socket as its standard input and output and the mask of signals; never returns. */
+static void run_command(int socket, const char *command, const sigset_t *mask) {
     if (setpgid(0, 0) || dup2(socket, 0) < 0 || dup2(socket, 1) < 0) _exit(127);
     close_range(3, ~0u, 0);
     signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL), signal(SIGPIPE, SIG_DFL), signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execle("/bin/sh", "sh", "-c", c->command, (char *)NULL, c->environment);
+    execl("/usr/bin/env", "env", "VITRINE_ORACLE=1", "/bin/sh", "-c", command, (char *)NULL);
     _exit(127);
 }
 
-/* Never returns. Descriptors 3 (lifeline) and 4 (socket) are all it has beside the standard ones. */
-static void supervise_command(const order *c, const sigset_t *before) {
+/* Runs the command and ends with it, or ends it when the lifeline closes; never returns. Descriptors 3 (lifeline) and
+ * 4 (socket) are all it has beside the standard ones. */
+static void supervise_command(const char *command, const sigset_t *before) {
     sigset_t mask, none;
     struct pollfd life = {.fd = 3, .events = POLLIN};
     int status = 0;
@@ -78,7 +66,7 @@ static void supervise_command(const order *c, const sigset_t *before) {
     signal(SIGCHLD, empty_signal_handler), signal(SIGINT, SIG_IGN), signal(SIGTERM, SIG_IGN), signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     pid_t pid = fork();
-    if (pid == 0) run_command(4, c, before);
+    if (pid == 0) run_command(4, command, before);
     if (pid < 0) _exit(127);
     setpgid(pid, pid);
     close(4), close(0), close(1);
@@ -97,61 +85,33 @@ static void supervise_command(const order *c, const sigset_t *before) {
     }
 }
 
-/* The two descriptors to 3 and 4, whatever numbers they have. */
-static void become_keeper(int lifeline, int socket, const order *c, const sigset_t *before) {
+/* Moves the two descriptors to 3 and 4, whatever numbers they have, and supervises the command. */
+static void become_keeper(int lifeline, int socket, const char *command, const sigset_t *before) {
     int a = fcntl(lifeline, F_DUPFD, 5), b = fcntl(socket, F_DUPFD, 5);
     if (a < 0 || b < 0 || dup2(a, 3) < 0 || dup2(b, 4) < 0) _exit(127);
     close_range(5, ~0u, 0);
-    supervise_command(c, before);
+    supervise_command(command, before);
 }
 
-static char **with_oracle(char **from) {
-    size_t n = 0;
-    while (from && from[n]) n++;
-    char **to = calloc(n + 2, sizeof *to);
-    if (!to) return NULL;
-    to[0] = (char *)(uintptr_t) "VITRINE_ORACLE=1";
-    if (n) memcpy(to + 1, from, n * sizeof *to);
-    return to;
-}
-
-static vt_status start_keeper(vt_child *c, const order *o, vt_err *e) {
-    const char *command = o->command;
-    int life[2], pair[2];
+vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
+    int life[2] = {-1, -1}, pair[2] = {-1, -1};
     sigset_t all, before;
-    if (pipe2(life, O_CLOEXEC)) return vt_fail(e, VT_E_IO, "%.300s cannot be started: %s", command, strerror(errno));
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
-        vt_fail(e, VT_E_IO, "%.300s cannot be started: %s", command, strerror(errno));
-        close(life[0]), close(life[1]);
-        return VT_E_IO;
+    pid_t pid = -1;
+    if (pipe2(life, O_CLOEXEC) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours runs in the keeper */
+        fflush(NULL);
+        pid = fork();
+        if (pid == 0) become_keeper(life[0], pair[1], command, &before);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours runs in the keeper */
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) become_keeper(life[0], pair[1], o, &before);
     int why = errno;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(life[0]), close(pair[1]);
     *c = (vt_child){.fd = pair[0], .lifeline = life[1], .keeper = pid};
     if (pid > 0) return VT_OK;
     close(pair[0]), close(life[1]);
     *c = (vt_child){.fd = -1, .lifeline = -1};
     return vt_fail(e, VT_E_IO, "%.300s cannot be started: %s", command, strerror(why));
-}
-
-vt_status vt_child_start(vt_child *c, const char *command, vt_err *e) {
-    order o = {command, with_oracle(environ)};
-    *c = (vt_child){.fd = -1, .lifeline = -1};
-    vt_status s =
-        o.environment ? start_keeper(c, &o, e) : vt_fail(e, VT_E_MEMORY, "no memory to start %.300s", command);
-    free(o.environment);
-    return s;
-}
-
-static void pause_for(double seconds) {
-    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
-    nanosleep(&t, NULL);
 }
 
 void vt_child_wait(vt_child *c, double seconds) {
@@ -162,7 +122,7 @@ void vt_child_wait(vt_child *c, double seconds) {
         if (gone == c->keeper) c->ended = true, c->how = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
         if (gone < 0 && errno != EINTR) c->ended = true;
         if (c->ended || vt_now() >= until) return;
-        pause_for(0.005);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     }
 }
 
@@ -255,7 +215,7 @@ vt_status vt_child_listen(int *out, const char *text, vt_err *e) {
 
 /* ---- bytes ---- */
 
-/* Until something can be done; VT_IO_DONE: now. */
+/* Waits until `what` (POLLIN or POLLOUT) can be done: VT_IO_DONE. */
 static vt_io wait_for(int fd, short what, double until, const volatile sig_atomic_t *interrupt) {
     for (;;) {
         if (interrupt && *interrupt) return VT_IO_INTERRUPTED;
@@ -274,6 +234,7 @@ typedef union envelope {
     char room[CMSG_SPACE(sizeof(int))];
 } envelope;
 
+/* Puts the descriptor that came with a message into *out, if that is -1; closes it and all others otherwise. */
 static void take_descriptor(struct msghdr *m, int *out) {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -288,7 +249,7 @@ static void take_descriptor(struct msghdr *m, int *out) {
     }
 }
 
-/* recv of a socket, read of a pipe (vitrine serve under ssh). */
+/* recv of a socket, read of a pipe (vitrine serve under ssh); *fd_in: as in vt_child_read. */
 static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     envelope room;
     struct iovec part = {to, n};
@@ -299,25 +260,7 @@ static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     return k;
 }
 
-vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig_atomic_t *interrupt, int *fd_in,
-                    size_t *got) {
-    size_t have = 0;
-    vt_io how = VT_IO_DONE;
-    while (have < n && how == VT_IO_DONE) {
-        how = wait_for(fd, POLLIN, until, interrupt);
-        if (how != VT_IO_DONE) break;
-        ssize_t k = receive_bytes(fd, (char *)to + have, n - have, fd_in);
-        if (k > 0)
-            have += (size_t)k;
-        else if (k == 0 || errno == ECONNRESET)
-            how = VT_IO_CLOSED;
-        else if (errno != EINTR && errno != EAGAIN)
-            how = VT_IO_FAILED;
-    }
-    if (got) *got = have;
-    return how;
-}
-
+/* send of a socket, write of a pipe; pass: a descriptor that goes along, or -1. */
 static ssize_t send_bytes(int fd, const void *from, size_t n, int pass) {
     envelope room = {.header = {.cmsg_len = CMSG_LEN(sizeof pass), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec part = {(void *)(uintptr_t)from, n};
@@ -330,20 +273,34 @@ static ssize_t send_bytes(int fd, const void *from, size_t n, int pass) {
     return k < 0 && errno == ENOTSOCK ? write(fd, from, n) : k;
 }
 
-vt_io vt_child_write(int fd, const void *from, size_t n, double until, const volatile sig_atomic_t *interrupt,
-                     int pass) {
-    for (size_t done = 0; done < n;) {
-        vt_io how = wait_for(fd, POLLOUT, until, interrupt);
+/* Reads or writes n bytes; *moved: how many it were. descriptor: one that goes along or may come in. */
+static vt_io move_bytes(int fd, bool out, char *data, size_t n, double until, const volatile sig_atomic_t *interrupt,
+                        int *descriptor, size_t *moved) {
+    for (*moved = 0; *moved < n;) {
+        vt_io how = wait_for(fd, out ? POLLOUT : POLLIN, until, interrupt);
         if (how != VT_IO_DONE) return how;
-        ssize_t k = send_bytes(fd, (const char *)from + done, n - done, done ? -1 : pass);
+        ssize_t k = out ? send_bytes(fd, data + *moved, n - *moved, *moved ? -1 : *descriptor)
+                        : receive_bytes(fd, data + *moved, n - *moved, descriptor);
         if (k > 0)
-            done += (size_t)k;
-        else if (k < 0 && (errno == EPIPE || errno == ECONNRESET))
+            *moved += (size_t)k;
+        else if (k == 0 || errno == EPIPE || errno == ECONNRESET)
             return VT_IO_CLOSED;
-        else if (k < 0 && errno != EINTR && errno != EAGAIN)
+        else if (errno != EINTR && errno != EAGAIN)
             return VT_IO_FAILED;
     }
     return VT_IO_DONE;
+}
+
+vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig_atomic_t *interrupt, int *fd_in,
+                    size_t *got) {
+    size_t unused;
+    return move_bytes(fd, false, to, n, until, interrupt, fd_in, got ? got : &unused);
+}
+
+vt_io vt_child_write(int fd, const void *from, size_t n, double until, const volatile sig_atomic_t *interrupt,
+                     int pass) {
+    size_t unused;
+    return move_bytes(fd, true, (char *)(uintptr_t)from, n, until, interrupt, &pass, &unused);
 }
 
 /* ---- shared memory ---- */
