@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Several processes that do one job, each started with the same words: a team of ranks, as MPI calls them. Here is what
- * the library asks of it; how messages travel is whoever's who fills in the operations (src/mpi/team_mpi.c). A team
+ * the library asks of it; how messages travel is whoever's who fills in the operations (src/mpi/ranks.c). A team
  * that is NULL is a process alone, for which every function here does at once what is right.
  *
  * All functions but vt_team_add are collective: every rank calls them, in one order. A rank that fails between two of
