@@ -304,7 +304,8 @@ static vt_status write_all(output *o, int n, const char *dir, uint64_t seed, vt_
         return vt_fail(e, VT_E_IO, "cannot make the folder %s: %s", dir, strerror(errno));
     for (int k = 0; k < n; k++) {
         if (!vt_path(path, dir, o[k].name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-        VT_TRY(vt_file_begin_new(&o[k].file, path, e));
+        if (access(path, F_OK) == 0) return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", path);
+        VT_TRY(vt_file_begin_path(&o[k].file, path, e));
         o[k].begun = true;
     }
     for (int k = 0; k < n; k++) { /* the commit tells what could not be written */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/markup.h"
+#include "base/mem.h"
 #include "base/text_stream.h"
 
 static void begin(FILE *f, const char *title, int width, int height) {
@@ -312,22 +313,18 @@ struct vt_figure {
     bool short_of; /* there was no memory for all of it */
 };
 
-/* The list with room for one more of n items, which doubles; without memory as it is. */
-static void *with_room(vt_figure *f, void *list, size_t n, size_t item) {
-    if (f->short_of || (n & (n - 1)) != 0) return list;
-    void *more = realloc(list, (n ? 2 * n : 1) * item);
-    if (!more) f->short_of = true;
-    return more ? more : list;
+/* Makes room for one more item (vt_grow); false: there was no memory for it or for something before it. */
+static bool has_room(vt_figure *f, void *list, size_t n, size_t item) {
+    f->short_of = f->short_of || !vt_grow(list, n, item);
+    return !f->short_of;
 }
 
 void vt_figure_panel(vt_figure *f, const vt_panel *p) {
-    f->panels = with_room(f, f->panels, f->n_panels, sizeof *f->panels);
-    if (!f->short_of) f->panels[f->n_panels++] = *p;
+    if (has_room(f, &f->panels, f->n_panels, sizeof *f->panels)) f->panels[f->n_panels++] = *p;
 }
 
 void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) {
-    f->series = with_room(f, f->series, f->n_series, sizeof *f->series);
-    if (f->short_of) return;
+    if (!has_room(f, &f->series, f->n_series, sizeof *f->series)) return;
     series *s = &f->series[f->n_series], *twin = f->series;
     *s = (series){.style = style, .panel = f->n_panels - 1, .first = f->n_points};
     va_list ap;
@@ -340,8 +337,7 @@ void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) {
 }
 
 static void add_point(vt_figure *f, const vt_mark *m) {
-    f->points = with_room(f, f->points, f->n_points, sizeof *f->points);
-    if (f->short_of) return;
+    if (!has_room(f, &f->points, f->n_points, sizeof *f->points)) return;
     f->points[f->n_points++] = *m;
     f->series[f->n_series - 1].n++;
 }

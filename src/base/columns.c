@@ -24,25 +24,14 @@ void vt_columns_titles(vt_columns *t, const char *format, ...) {
     t->column = t->own;
 }
 
-static void append_cell(vt_columns *t, vt_style style, const char *format, va_list values) {
+void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) {
     FILE *f = t->cells.stream;
+    va_list values;
     if (!f) return;
+    va_start(values, format);
     fputc((int)style + 1, f);
     vfprintf(f, format, values);
     fputc(0, f);
-}
-
-void vt_columns_cell(vt_columns *t, const char *format, ...) {
-    va_list values;
-    va_start(values, format);
-    append_cell(t, VT_STYLE_NONE, format, values);
-    va_end(values);
-}
-
-void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) {
-    va_list values;
-    va_start(values, format);
-    append_cell(t, style, format, values);
     va_end(values);
 }
 

@@ -37,8 +37,8 @@ void vt_columns_begin(vt_columns *t, const vt_column *column, int n);
 /* The same with titles between tabs, all of rank 0; one that begins with '-' is for text. t must not move until the
  * end. */
 void vt_columns_titles(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The next cell, row by row; "" leaves one empty. */
-void vt_columns_cell(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds the next cell, row by row; "" leaves one empty. */
+#define vt_columns_cell(t, ...) vt_columns_styled(t, VT_STYLE_NONE, __VA_ARGS__)
 void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Several cells, with tabs between them. */
 void vt_columns_cells(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -34,39 +34,36 @@ bool vt_is_folder(const char *path) {
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+/* Makes the folders that path names up to each '/' from `at` on, and up to its end. links: they may be links. */
+static vt_status make_folders(char *path, char *at, bool links, vt_err *e) {
+    struct stat s;
+    for (char *p = at;; p++) {
+        if (*p && *p != '/') continue;
+        char kept = *p;
+        *p = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return vt_fail(e, VT_E_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
+        if (!links && (lstat(path, &s) != 0 || !S_ISDIR(s.st_mode)))
+            return vt_fail(e, VT_E_IO, "%s: is a link or a file, must be a folder: remove it", path);
+        *p = kept;
+        if (!kept) return VT_OK;
+    }
+}
+
 vt_status vt_make_dir(const char *dir, vt_err *e) {
     char path[VT_PATH_MAX];
     if (!*dir || snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
         return vt_fail(e, VT_E_IO, "'%.80s' cannot be used as a folder: its path is empty or longer than %d bytes", dir,
                        VT_PATH_MAX - 1);
-    for (char *p = path + 1;; p++) {
-        if (*p && *p != '/') continue;
-        char kept = *p;
-        *p = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return vt_fail(e, VT_E_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
-        *p = kept;
-        if (!kept) break;
-    }
+    VT_TRY(make_folders(path, path + 1, true, e));
     return vt_is_folder(dir) ? VT_OK : vt_fail(e, VT_E_IO, "%s: exists and is not a folder", dir);
 }
 
 vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e) {
     char path[VT_PATH_MAX];
-    struct stat s;
     VT_TRY(vt_make_dir(dir, e));
     VT_TRY(vt_path_in(path, dir, below, e));
-    for (char *p = path + strlen(dir) + 1;; p++) {
-        if (*p && *p != '/') continue;
-        char kept = *p;
-        *p = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            return vt_fail(e, VT_E_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
-        if (lstat(path, &s) != 0 || !S_ISDIR(s.st_mode))
-            return vt_fail(e, VT_E_IO, "%s: is a link or a file, must be a folder: remove it", path);
-        *p = kept;
-        if (!kept) return VT_OK;
-    }
+    return make_folders(path, path + strlen(dir) + 1, false, e);
 }
 
 /* ---- opening and reading ---- */
@@ -87,7 +84,7 @@ vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err
     return vt_fail(e, VT_E_IO, "%s: cannot be %s: %s", path, writes ? "written" : "opened", strerror(why));
 }
 
-/* What stands for "no more now" where nothing waits: until there is more. */
+/* After a read that would block: waits until there is more; false: errno is another failure. */
 static bool wait_for_more(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return errno == EINTR || (errno == EAGAIN && (poll(&p, 1, -1) >= 0 || errno == EINTR));
@@ -113,7 +110,7 @@ static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
     }
 }
 
-/* Takes fd over. */
+/* Reads all of fd, and closes it. */
 static vt_status read_whole(int fd, const char *path, size_t most, char **text, size_t *n, vt_err *e) {
     struct stat s = {0};
     int why = fstat(fd, &s) ? errno : EFBIG;
@@ -162,6 +159,19 @@ vt_status vt_file_stream(FILE **f, const char *path, vt_err *e) {
     if (*f) return VT_OK;
     close(fd);
     return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", path);
+}
+
+vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
+    char buf[1 << 16];
+    FILE *f;
+    VT_TRY(vt_file_stream(&f, path, e));
+    vt_sha *sha = vt_sha_new();
+    for (size_t n; sha && (n = fread(buf, 1, sizeof buf, f)) > 0;) vt_sha_update(sha, buf, n);
+    bool bad = ferror(f);
+    fclose(f);
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
+    vt_sha_end(sha, hex);
+    return bad ? vt_fail(e, VT_E_IO, "%s: read error while hashing", path) : VT_OK;
 }
 
 size_t vt_file_start(const char *path, void *bytes, size_t n) {
@@ -318,29 +328,15 @@ static vt_status begin(vt_file *f, vt_err *e) {
 }
 
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e) {
-    f->fresh = false;
-    if (!vt_path(f->path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(f->path, dir, name, e));
     return begin(f, e);
 }
 
 vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e) {
-    f->fresh = false;
     if (!*path || snprintf(f->path, sizeof f->path, "%s", path) >= (int)sizeof f->path)
         return vt_fail(e, VT_E_IO, "'%.80s' cannot be written: its path is empty or longer than %d bytes", path,
                        VT_PATH_MAX - 1);
     return begin(f, e);
-}
-
-static vt_status fail_file_exists(const char *path, vt_err *e) {
-    return vt_fail(e, VT_E_IO, "%s exists already and is not overwritten", path);
-}
-
-vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e) {
-    struct stat s;
-    if (lstat(path, &s) == 0) return fail_file_exists(path, e);
-    VT_TRY(vt_file_begin_path(f, path, e));
-    f->fresh = true;
-    return VT_OK;
 }
 
 vt_status vt_file_reopen(vt_file *f, vt_err *e) {
@@ -363,26 +359,15 @@ void vt_file_abandon(vt_file *f) {
     close(f->folder);
 }
 
-/* A fresh name may have been taken in the meantime; file systems that cannot tell leave it at the look at the start. */
-static int put_in_place(const vt_file *f) {
-    const char *from = base_name(f->temp), *to = base_name(f->path);
-    if (f->fresh) {
-        if (renameat2(f->folder, from, f->folder, to, RENAME_NOREPLACE) == 0) return 0;
-        if (errno != EINVAL && errno != ENOSYS) return errno;
-    }
-    return renameat(f->folder, from, f->folder, to) ? errno : 0;
-}
-
 vt_status vt_file_commit(vt_file *f, vt_err *e) {
     bool whole = fflush(f->stream) == 0 && !ferror(f->stream);
     int why = whole ? 0 : errno ? errno : EIO;
     if (!why) why = vt_sync(f->fd);
     if (fclose(f->stream) != 0 && !why) why = errno;
     f->stream = NULL;
-    if (!why) why = put_in_place(f);
+    if (!why && renameat(f->folder, base_name(f->temp), f->folder, base_name(f->path)) != 0) why = errno;
     if (why) {
         vt_file_abandon(f);
-        if (f->fresh && why == EEXIST) return fail_file_exists(f->path, e);
         return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", f->path, strerror(why));
     }
     why = vt_sync(f->folder);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "base/hash.h"
+#include "base/status.h"
 
 #define VT_PATH_MAX 4096
 
@@ -27,7 +28,9 @@ vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e);
 vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e);
 /* The same for reading, as a stream. On failure *f is NULL. */
 vt_status vt_file_stream(FILE **f, const char *path, vt_err *e);
-/* How many of its first n bytes there are to look at. */
+/* The SHA-256 of a regular file, as 64 hex digits. */
+vt_status vt_sha_file(const char *path, char hex[65], vt_err *e);
+/* Reads up to the first n bytes; returns how many there were. */
 size_t vt_file_start(const char *path, void *bytes, size_t n);
 
 /* All of a file, malloc'ed, with a 0 behind; more than `most` bytes are refused. */
@@ -73,12 +76,10 @@ void vt_remove_in(const char *dir, const char *name);
 typedef struct vt_file {
     FILE *stream;
     int folder, fd; /* fd: stream's */
-    bool fresh;     /* replaces nothing */
     char path[VT_PATH_MAX], temp[VT_PATH_MAX + 64];
 } vt_file;
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
 vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e); /* the same, for a path in one piece */
-vt_status vt_file_begin_new(vt_file *f, const char *path, vt_err *e);  /* refuses whatever is in its place */
 /* For a library that writes (and may replace) `temp` by its name: goes on with what it left there. */
 vt_status vt_file_reopen(vt_file *f, vt_err *e);
 vt_status vt_file_commit(vt_file *f, vt_err *e);

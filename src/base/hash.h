@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* SHA-256 (libcrypto), incremental and whole-file. */
+/* SHA-256 and base64 (libcrypto). */
 #pragma once
 
 #include <stddef.h>
-#include "base/status.h"
 
 typedef struct vt_sha vt_sha;
 vt_sha *vt_sha_new(void); /* NULL: out of memory */
@@ -13,4 +12,3 @@ void vt_sha_end(vt_sha *s, char hex[65]); /* writes 64 hex digits and frees s */
 void vt_sha_hex(const void *data, size_t bytes, char hex[65]);
 /* Base64 (RFC 4648) of the bytes into out [4 * ceil(bytes / 3) + 1]; returns its length. */
 size_t vt_base64(char *out, const void *data, size_t bytes);
-vt_status vt_sha_file(const char *path, char hex[65], vt_err *e);

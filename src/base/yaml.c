@@ -8,8 +8,9 @@
 #include <string.h>
 #include <yaml.h>
 #include "base/files.h"
+#include "base/mem.h"
 
-enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4096 };
+enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4095 };
 
 typedef struct reader {
     yaml_parser_t parser;
@@ -31,11 +32,15 @@ __attribute__((format(printf, 4, 5))) static vt_status refuse_line(reader *y, in
     return vt_fail(y->e, s, "%s:%d: %s", y->path, line, what);
 }
 
+static vt_status fail_memory(reader *y) { return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path); }
+
+/* The line of the current event, from 1 on. */
 static int line_of(const reader *y) { return (int)y->event.start_mark.line + 1; }
 
-static vt_status not_yaml(reader *y) {
+/* Fails with the parser's error. */
+static vt_status fail_parse(reader *y) {
     const yaml_parser_t *p = &y->parser;
-    if (p->error == YAML_MEMORY_ERROR) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    if (p->error == YAML_MEMORY_ERROR) return fail_memory(y);
     int line = (int)p->problem_mark.line + 1;
     if (p->error == YAML_READER_ERROR) { /* has an offset only */
         line = 1;
@@ -45,9 +50,10 @@ static vt_status not_yaml(reader *y) {
                        p->context ? " (" : "", p->context ? p->context : "", p->context ? ")" : "");
 }
 
+/* Reads the next event; refuses aliases, anchors and tags. */
 static vt_status next_event(reader *y) {
     yaml_event_delete(&y->event);
-    if (!yaml_parser_parse(&y->parser, &y->event)) return not_yaml(y);
+    if (!yaml_parser_parse(&y->parser, &y->event)) return fail_parse(y);
     const yaml_event_t *v = &y->event;
     const yaml_char_t *anchor = NULL, *tag = NULL;
     int line = line_of(y);
@@ -58,17 +64,6 @@ static vt_status next_event(reader *y) {
     if (anchor)
         return refuse_line(y, line, VT_E_FORMAT, "a %s takes no anchors (&%.40s)", y->noun, (const char *)anchor);
     if (tag) return refuse_line(y, line, VT_E_FORMAT, "a %s takes no tags (%.80s)", y->noun, (const char *)tag);
-    return VT_OK;
-}
-
-static vt_status copy_scalar(reader *y, const char *what, char *out, size_t size) {
-    const char *text = (const char *)y->event.data.scalar.value;
-    size_t n = y->event.data.scalar.length;
-    if (n >= size)
-        return refuse_line(y, line_of(y), VT_E_USAGE, "%s has %zu bytes, must have at most %zu: %.40s...", what, n,
-                           size - 1, text);
-    if (memchr(text, 0, n)) return refuse_line(y, line_of(y), VT_E_USAGE, "%s holds a NUL character", what);
-    snprintf(out, size, "%s", text);
     return VT_OK;
 }
 
@@ -84,11 +79,6 @@ static vt_status open_parser(reader *y, const char *text, size_t n, const char *
     yaml_parser_set_encoding(&y->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&y->parser, (const unsigned char *)text, n);
     return VT_OK;
-}
-
-static void close_parser(reader *y) {
-    yaml_event_delete(&y->event);
-    yaml_parser_delete(&y->parser);
 }
 
 vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e) {
@@ -114,19 +104,20 @@ const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key) {
     return NULL;
 }
 
-static vt_status text_of(reader *y, const char *what, char **out) {
-    char buf[SCALAR_MAX];
-    VT_TRY(copy_scalar(y, what, buf, sizeof buf));
-    *out = strdup(buf);
-    return *out ? VT_OK : vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+/* *out = a copy of the current event's scalar; what: how sentences call it. */
+static vt_status copy_scalar(reader *y, const char *what, char **out) {
+    const char *text = (const char *)y->event.data.scalar.value;
+    size_t n = y->event.data.scalar.length;
+    if (n > SCALAR_MAX)
+        return refuse_line(y, line_of(y), VT_E_USAGE, "%s has %zu bytes, must have at most %d: %.40s...", what, n,
+                           SCALAR_MAX, text);
+    if (memchr(text, 0, n)) return refuse_line(y, line_of(y), VT_E_USAGE, "%s holds a NUL character", what);
+    *out = strdup(text);
+    return *out ? VT_OK : fail_memory(y);
 }
 
 static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
-    if ((to->n & (to->n - 1)) == 0) { /* room doubles */
-        vt_yaml_node *more = realloc(to->items, (to->n ? 2 * (size_t)to->n : 1) * sizeof *more);
-        if (!more) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
-        to->items = more;
-    }
+    if (!vt_grow(&to->items, (size_t)to->n, sizeof *to->items)) return fail_memory(y);
     *child = &to->items[to->n++];
     **child = (vt_yaml_node){.line = line_of(y)};
     return VT_OK;
@@ -147,10 +138,10 @@ static vt_status read_list(reader *y, vt_yaml_node *x, int depth) {
 static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 static void free_nothing(void *key) { (void)key; } /* it is the node's */
 
-/* seen: the keys so far, a tree of <search.h>. */
-static vt_status new_key(reader *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
+/* Refuses a key that the map x has already. seen: the keys so far, a tree of <search.h>. */
+static vt_status add_key(reader *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
     const char *key = child->key, *const *in = tsearch(key, seen, by_text);
-    if (!in) return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path);
+    if (!in) return fail_memory(y);
     if (*in == key) return VT_OK;
     return refuse_line(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", key,
                        vt_yaml_get(x, key)->line);
@@ -164,8 +155,8 @@ static vt_status read_map_entries(reader *y, vt_yaml_node *x, int depth, void **
         if (y->event.type != YAML_SCALAR_EVENT)
             return refuse_line(y, line_of(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
         VT_TRY(add_child(y, x, &child));
-        VT_TRY(text_of(y, "a key", &child->key));
-        VT_TRY(new_key(y, x, child, seen));
+        VT_TRY(copy_scalar(y, "a key", &child->key));
+        VT_TRY(add_key(y, x, child, seen));
         VT_TRY(next_event(y));
         VT_TRY(read_value(y, child, depth));
     }
@@ -179,11 +170,11 @@ static vt_status read_map(reader *y, vt_yaml_node *x, int depth) {
     return s;
 }
 
-/* What the current event begins. */
+/* Reads into x what the current event begins. */
 static vt_status read_value(reader *y, vt_yaml_node *x, int depth) {
     if (y->event.type == YAML_SCALAR_EVENT) {
         x->kind = VT_YAML_SCALAR;
-        return text_of(y, x->key ? x->key : "a value", &x->value);
+        return copy_scalar(y, x->key ? x->key : "a value", &x->value);
     }
     if (depth <= 1)
         return refuse_line(y, line_of(y), VT_E_FORMAT, "%s is nested too deeply", x->key ? x->key : "a value");
@@ -218,12 +209,12 @@ vt_status vt_yaml_tree(vt_yaml_node **out, const char *text, size_t n, const cha
     vt_status s = open_parser(&y, text, n, path, noun, e);
     if (s == VT_OK) {
         s = read_document(&y, root, depth);
-        close_parser(&y);
+        yaml_event_delete(&y.event);
+        yaml_parser_delete(&y.parser);
     }
-    if (s != VT_OK) {
+    if (s == VT_OK)
+        *out = root;
+    else
         vt_yaml_free(root);
-        return s;
-    }
-    *out = root;
-    return VT_OK;
+    return s;
 }

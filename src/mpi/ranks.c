@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "base/hash.h"
+#include "base/files.h"
 
 enum { CHUNK = 1 << 30 }; /* MPI counts in int */
 

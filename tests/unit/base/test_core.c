@@ -3,7 +3,7 @@
 #include "t.h"
 
 #include <unistd.h>
-#include "base/hash.h"
+#include "base/files.h"
 #include "base/mem.h"
 #include "base/opt.h"
 

@@ -155,19 +155,6 @@ static void test_security_3_link_in_the_meantime(void **state) {
     is(at("victim"), "precious");
 }
 
-static void test_fresh(void **state) {
-    (void)state;
-    vt_err e = {0};
-    vt_file f;
-    put(at("old"), "old");
-    t_says(vt_file_begin_new(&f, at("old"), &e), VT_E_IO, &e, at("old"), "exists already and is not overwritten");
-    assert_int_equal(vt_file_begin_new(&f, at("fresh"), &e), VT_OK);
-    put(at("fresh"), "somebody was faster");
-    t_says(vt_file_commit(&f, &e), VT_E_IO, &e, at("fresh"), "exists already and is not overwritten");
-    is(at("fresh"), "somebody was faster");
-    assert_int_equal(access(f.temp, F_OK), -1);
-}
-
 /* Where a file may not grow further (RLIMIT_FSIZE) the signal, whose default ends the process, is held back, however
  * the file is written: a sentence, and what was there stays. */
 static void test_size_limit(void **state) {
@@ -394,7 +381,6 @@ int main(void) {
         T(test_security_3_temporary_names),
         T(test_security_3_links_are_refused),
         T(test_security_3_link_in_the_meantime),
-        T(test_fresh),
         T(test_size_limit),
         T(test_security_14_tidy),
         T(test_opened_are_regular_files),
