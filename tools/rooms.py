@@ -24,6 +24,7 @@ train: recipes, the training loop, objectives, optimisers, penalties
 api: implements include/vitrine.h
 cli: the commands, their help and completion
 mpi: ranks over MPI, for vitrine-mpi alone
+research/numeric: eigenvalues of operators that are known by their products
 research/lab: small experiments of the papers
 research/analysis: attention, Lipschitz constants, features, flatness, spectra
 research/table: a paper's table: manifest, jobs, published numbers, report

@@ -26,15 +26,6 @@ vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c);
  * for the paired-sample design"), which keeps its level where counts are small and never leaves [-1, 1]. */
 void vt_paired_interval(int64_t a, int64_t b, int64_t n, double z, double *low, double *high);
 
-/* Student's t with df >= 1 degrees of freedom: P(|T| >= |t|), by the finite sums that whole df have (Abramowitz and
- * Stegun 1964, 26.7.3 and 26.7.4), absolute error below 1e-14; and the t of which P(|T| >= t) = alpha. */
-double vt_student_two_sided(double t, int df);
-double vt_student_quantile(double alpha, int df);
-
-/* Mean of x [n], its 95 % t interval, and the two-sided p of "the mean is 0". n = 1: the interval is (-inf, inf), p 1.
- * least: the standard deviation is taken to be no smaller, so that values which agree by rounding prove nothing. */
-void vt_mean_interval(const double *x, int n, double least, double *mean, double *low, double *high, double *p);
-
 /* Holm's adjusted p [n] of a family of n tests (Holm 1979): rejecting where adjusted <= alpha keeps the chance of any
  * false rejection below alpha under any dependence. A p that is NaN (a test that could not be made) counts as 1. */
 void vt_holm(double *adjusted, const double *p, int n);

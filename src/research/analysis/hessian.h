@@ -5,7 +5,7 @@
 #pragma once
 
 #include <signal.h>
-#include "linalg/lanczos.h"
+#include "research/numeric/lanczos.h"
 #include "base/progress.h"
 #include "models/weight_kinds.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "linalg/lanczos.h"
+#include "research/numeric/lanczos.h"
 #include "linalg/gemm.h"
 #include "base/mem.h"
 #include "parallel/threads.h"

@@ -4,6 +4,7 @@
 
 #include "base/stats.h"
 #include "research/table/consistency.h"
+#include "research/table/mean.h"
 #include "research/table/plan.h"
 
 typedef enum vt_cell_kind { VT_CELL_ACCURACY, VT_CELL_TIME, VT_CELL_SIGMA } vt_cell_kind;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* analysis/lanczos against LAPACK and against spectra that are planted; the symmetric eigenvalues of linalg/svd. */
-#include "linalg/lanczos.h"
+/* research/numeric/lanczos against LAPACK and against spectra that are planted; the symmetric eigenvalues of
+ * linalg/svd. */
+#include "research/numeric/lanczos.h"
 #include "linalg/svd.h"
 #include "t.h"
 

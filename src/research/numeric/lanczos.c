@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "linalg/lanczos.h"
+#include "research/numeric/lanczos.h"
 
 #include <math.h>
 #include <stdbool.h>
