@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/text.h"
 
 static bool plain_number(const char *text, const char **end, double *out) {
     /* strtod also takes "nan", "inf", hexadecimal and leading blanks: none of them is a number a person meant here */
@@ -88,76 +89,52 @@ const char *vt_nearest(const char *word, const char *const *list, size_t n) {
     return best;
 }
 
-/* "a, b, c", cut off where it does not fit. */
-static void join_names(char *out, size_t size, const char *const *list, size_t n) {
-    *out = 0;
-    for (size_t i = 0, at = 0; i < n && at < size; at = strlen(out), i++)
-        snprintf(out + at, size - at, "%s%s", i ? ", " : "", list[i]);
-}
-
 vt_status vt_fail_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
                           vt_err *e) {
-    char all[300];
+    char all[300] = "";
     const char *near = vt_nearest(word, list, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; did you mean '%s'?", what, word, near);
     if (look) return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s' (see '%s')", what, word, look);
-    join_names(all, sizeof all, list, n);
+    for (size_t i = 0; i < n; i++) vt_text_item(all, sizeof all, ", ", "%s", list[i]);
     return vt_fail(e, VT_E_UNKNOWN, "unknown %s '%s'; there are: %s", what, word, all);
 }
 
-static void *option_field(const vt_opt *o, void *params) { return (char *)params + o->offset; }
+/* ---- values ---- */
 
-static void store_number(const vt_opt *o, void *params, double v) {
-    switch (o->type) {
-    case VT_OPT_INT:
-    case VT_OPT_CHOICE:
-        *(int *)option_field(o, params) = (int)v;
-        break;
-    case VT_OPT_REAL:
-        *(double *)option_field(o, params) = v;
-        break;
-    case VT_OPT_BOOL:
-        *(bool *)option_field(o, params) = v != 0;
-        break;
-    case VT_OPT_TRIPLE:
-        for (int k = 0; k < 3; k++) ((double *)option_field(o, params))[k] = v;
-        break;
-    case VT_OPT_TEXT:
-        break;
-    }
+/* Reads an option's value into v: three numbers of a TRIPLE, else one. Not of a TEXT. */
+static void load_numbers(const vt_opt *o, const void *params, double v[3]) {
+    const void *at = (const char *)params + o->offset;
+    if (o->type == VT_OPT_INT || o->type == VT_OPT_CHOICE)
+        v[0] = *(const int *)at;
+    else if (o->type == VT_OPT_BOOL)
+        v[0] = *(const bool *)at;
+    else
+        memcpy(v, at, (o->type == VT_OPT_TRIPLE ? 3 : 1) * sizeof *v);
+}
+
+/* Writes what load_numbers reads. */
+static void store_numbers(const vt_opt *o, void *params, const double v[3]) {
+    void *at = (char *)params + o->offset;
+    if (o->type == VT_OPT_INT || o->type == VT_OPT_CHOICE)
+        *(int *)at = (int)v[0];
+    else if (o->type == VT_OPT_BOOL)
+        *(bool *)at = v[0] != 0;
+    else
+        memcpy(at, v, (o->type == VT_OPT_TRIPLE ? 3 : 1) * sizeof *v);
 }
 
 static void store_default(const vt_opt *o, void *params) {
     if (o->type == VT_OPT_TEXT)
-        snprintf(option_field(o, params), (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
+        snprintf((char *)params + o->offset, (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
     else
-        store_number(o, params, o->preset);
+        store_numbers(o, params, (const double[3]){o->preset, o->preset, o->preset});
 }
 
 void vt_opt_defaults(const vt_opt *opts, void *params) {
     for (; opts && opts->key; opts++) store_default(opts, params);
 }
 
-static vt_status set_triple(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
-    double v[3];
-    if (!vt_parse_triple(value, v))
-        return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be three numbers separated by commas, or one", who,
-                       o->key, value);
-    for (int k = 0; k < 3; k++)
-        if (!(v[k] >= o->min && v[k] <= o->max))
-            return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
-                           o->min, o->max);
-    memcpy(option_field(o, params), v, sizeof v);
-    return VT_OK;
-}
-
-static vt_status set_text(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
-    if (strlen(value) >= (size_t)o->max)
-        return vt_fail(e, VT_E_USAGE, "%s: option %s is longer than %.0f bytes", who, o->key, o->max - 1);
-    snprintf(option_field(o, params), (size_t)o->max, "%s", value);
-    return VT_OK;
-}
-
+/* Returns the place of text among the words of "a|b|c", in any case, or -1. */
 static int choice_index(const char *choices, const char *text) {
     size_t n = strlen(text);
     int at = 0;
@@ -166,46 +143,54 @@ static int choice_index(const char *choices, const char *text) {
     return -1;
 }
 
+/* Parses the text of a value that is not a TEXT into v [3]; false: it is none, and *must says what it has to be. */
+static bool parse_numbers(const vt_opt *o, const char *text, double v[3], char must[300]) {
+    long long whole = 0;
+    switch (o->type) {
+    case VT_OPT_CHOICE:
+        snprintf(must, 300, "must be one of %s", o->choices);
+        return (v[0] = choice_index(o->choices, text)) >= 0;
+    case VT_OPT_BOOL:
+        snprintf(must, 300, "must be 0 or 1");
+        whole = choice_index("0|1|no|yes|false|true", text);
+        v[0] = (double)(whole % 2);
+        return whole >= 0;
+    case VT_OPT_INT:
+        snprintf(must, 300, "must be a whole number between %.12g and %.12g", o->min, o->max);
+        bool parsed = vt_parse_int(text, &whole);
+        v[0] = (double)whole;
+        return parsed;
+    case VT_OPT_TRIPLE:
+        snprintf(must, 300, "must be three numbers separated by commas, or one");
+        return vt_parse_triple(text, v);
+    default:
+        snprintf(must, 300, "which is not a number (0.25) or a fraction (2/255)");
+        return vt_parse_real(text, v);
+    }
+}
+
 static vt_status set_option_value(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
-    double v = 0;
-    long long i;
-    if (o->type == VT_OPT_TEXT) return set_text(o, params, value, who, e);
-    if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
-    if (o->preset_text && !strcasecmp(value, o->preset_text)) { /* the canonical text of a default reads back */
-        store_number(o, params, o->preset);
+    double v[3];
+    char must[300];
+    if (o->type == VT_OPT_TEXT) {
+        if (strlen(value) >= (size_t)o->max)
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is longer than %.0f bytes", who, o->key, o->max - 1);
+        snprintf((char *)params + o->offset, (size_t)o->max, "%s", value);
         return VT_OK;
     }
-    switch (o->type) {
-    case VT_OPT_TRIPLE:
-        return set_triple(o, params, value, who, e);
-    case VT_OPT_TEXT:
-        break;
-    case VT_OPT_CHOICE:
-        v = choice_index(o->choices, value);
-        if (v < 0)
-            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be one of %s", who, o->key, value, o->choices);
-        break;
-    case VT_OPT_BOOL:
-        v = choice_index("0|1|no|yes|false|true", value);
-        if (v < 0) return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be 0 or 1", who, o->key, value);
-        v = (int)v % 2;
-        break;
-    case VT_OPT_INT:
-        if (!vt_parse_int(value, &i))
-            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', must be a whole number between %.12g and %.12g", who,
-                           o->key, value, o->min, o->max);
-        v = (double)i;
-        break;
-    case VT_OPT_REAL:
-        if (!vt_parse_real(value, &v))
-            return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', which is not a number (0.25) or a fraction (2/255)",
-                           who, o->key, value);
-        break;
+    if (!*value) return vt_fail(e, VT_E_USAGE, "%s: option %s has no value", who, o->key);
+    if (o->preset_text && !strcasecmp(value, o->preset_text)) { /* the canonical text of a default reads back */
+        store_default(o, params);
+        return VT_OK;
     }
-    if ((o->type == VT_OPT_INT || o->type == VT_OPT_REAL) && !(v >= o->min && v <= o->max))
-        return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
-                       o->min, o->max);
-    store_number(o, params, v);
+    if (!parse_numbers(o, value, v, must))
+        return vt_fail(e, VT_E_USAGE, "%s: option %s is '%s', %s", who, o->key, value, must);
+    bool ranged = o->type != VT_OPT_CHOICE && o->type != VT_OPT_BOOL;
+    for (int k = 0; ranged && k < (o->type == VT_OPT_TRIPLE ? 3 : 1); k++)
+        if (!(v[k] >= o->min && v[k] <= o->max))
+            return vt_fail(e, VT_E_USAGE, "%s: option %s is %s, must be between %.12g and %.12g", who, o->key, value,
+                           o->min, o->max);
+    store_numbers(o, params, v);
     return VT_OK;
 }
 
@@ -215,8 +200,8 @@ static vt_status fail_unknown_option(const vt_opt *opts, const char *key, const 
     for (const vt_opt *o = opts; o && o->key && n < 32; o++) names[n++] = o->key;
     const char *near = vt_nearest(key, names, n);
     if (near) return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; did you mean '%s'?", who, key, near);
-    char all[256];
-    join_names(all, sizeof all, names, n);
+    char all[256] = "";
+    for (size_t i = 0; i < n; i++) vt_text_item(all, sizeof all, ", ", "%s", names[i]);
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 
@@ -270,50 +255,22 @@ static int number_text(double v, char *buf, size_t size) {
     return snprintf(buf, size, "%.17g", v);
 }
 
-static int triple_text(const double v[3], char *buf, size_t size) {
-    char t[3][64];
-    for (int k = 0; k < 3; k++) number_text(v[k], t[k], sizeof t[k]);
-    return snprintf(buf, size, "%s,%s,%s", t[0], t[1], t[2]);
-}
-
-static bool is_preset(const vt_opt *o, const void *at) {
-    const double *v = at;
-    switch (o->type) {
-    case VT_OPT_INT:
-    case VT_OPT_CHOICE:
-        return *(const int *)at == (int)o->preset;
-    case VT_OPT_REAL:
-        return *v == o->preset;
-    case VT_OPT_TRIPLE:
-        return v[0] == o->preset && v[1] == o->preset && v[2] == o->preset;
-    case VT_OPT_BOOL:
-    case VT_OPT_TEXT:
-        break;
-    }
-    return false;
-}
-
 int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size) {
-    const void *at = (const char *)params + o->offset;
-    if (o->preset_text && is_preset(o, at)) return snprintf(buf, size, "%s", o->preset_text);
-    switch (o->type) {
-    case VT_OPT_INT:
-        return snprintf(buf, size, "%d", *(const int *)at);
-    case VT_OPT_BOOL:
-        return snprintf(buf, size, "%d", *(const bool *)at ? 1 : 0);
-    case VT_OPT_CHOICE: {
+    double v[3] = {0};
+    char t[3][64];
+    if (o->type == VT_OPT_TEXT) return snprintf(buf, size, "%s", (const char *)params + o->offset);
+    load_numbers(o, params, v);
+    bool triple = o->type == VT_OPT_TRIPLE;
+    if (o->preset_text && v[0] == o->preset && (!triple || (v[1] == o->preset && v[2] == o->preset)))
+        return snprintf(buf, size, "%s", o->preset_text);
+    if (o->type == VT_OPT_CHOICE) {
         const char *p = o->choices;
-        for (int i = 0; i < *(const int *)at; i++) p = strchr(p, '|') + 1;
+        for (int i = 0; i < (int)v[0]; i++) p = strchr(p, '|') + 1;
         return snprintf(buf, size, "%.*s", (int)strcspn(p, "|"), p);
     }
-    case VT_OPT_TEXT:
-        return snprintf(buf, size, "%s", (const char *)at);
-    case VT_OPT_TRIPLE:
-        return triple_text(at, buf, size);
-    case VT_OPT_REAL:
-        break;
-    }
-    return number_text(*(const double *)at, buf, size);
+    if (o->type == VT_OPT_INT || o->type == VT_OPT_BOOL) return snprintf(buf, size, "%.0f", v[0]);
+    for (int k = 0; k < 3; k++) number_text(v[k], t[k], sizeof t[k]);
+    return triple ? snprintf(buf, size, "%s,%s,%s", t[0], t[1], t[2]) : snprintf(buf, size, "%s", t[0]);
 }
 
 int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size) {
