@@ -48,7 +48,8 @@ static void cache_free(void *p) {
 
 static void make_key(void) { pthread_key_create(&key, cache_free); }
 
-static cache *cache_here(void) {
+/* Returns this thread's cache, made at its first call; NULL: no memory. */
+static cache *thread_cache(void) {
     pthread_once(&once, make_key);
     cache *c = pthread_getspecific(key);
     if (c) return c;
@@ -63,26 +64,18 @@ static cache *cache_here(void) {
     return c;
 }
 
-/* What the library's versions 2 and 3 say otherwise: a matrix (a struct of the caller's, then an object), one whose
+/* What the library's versions 2 and 3 name otherwise: a matrix (a struct of the caller's, then an object), one whose
  * order is left to the library, a sum with what is there, and a product of three matrices. */
 #if DNNL_VERSION_MAJOR < 3
 
 typedef const dnnl_memory_desc_t *description;
 #define SEEN(d) (&(d))
+#define describe_strided dnnl_memory_desc_init_by_strides
+#define describe_by_tag dnnl_memory_desc_init_by_tag
+#define copy_description(d, from) (*(d) = *(from), dnnl_success)
+#define free_description(d) ((void)(d))
+#define append_sum(ops) dnnl_post_ops_append_sum(ops, 1)
 
-static dnnl_status_t describe_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                      const dnnl_dims_t strides) {
-    return dnnl_memory_desc_init_by_strides(d, 2, dims, type, strides);
-}
-static dnnl_status_t describe_any_layout(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
-    return dnnl_memory_desc_init_by_tag(d, 2, dims, type, dnnl_format_tag_any);
-}
-static dnnl_status_t copy_description(dnnl_memory_desc_t *d, description from) {
-    *d = *from;
-    return dnnl_success;
-}
-static void free_description(dnnl_memory_desc_t d) { (void)d; }
-static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1); }
 static dnnl_status_t create_matmul_descriptor(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a,
                                               description b, description out, dnnl_primitive_attr_t attr) {
     dnnl_matmul_desc_t desc;
@@ -94,43 +87,32 @@ static dnnl_status_t create_matmul_descriptor(dnnl_primitive_desc_t *pd, dnnl_en
 
 typedef const_dnnl_memory_desc_t description;
 #define SEEN(d) (d)
-
-static dnnl_status_t describe_strided(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type,
-                                      const dnnl_dims_t strides) {
-    return dnnl_memory_desc_create_with_strides(d, 2, dims, type, strides);
-}
-static dnnl_status_t describe_any_layout(dnnl_memory_desc_t *d, const dnnl_dims_t dims, dnnl_data_type_t type) {
-    return dnnl_memory_desc_create_with_tag(d, 2, dims, type, dnnl_format_tag_any);
-}
-static dnnl_status_t copy_description(dnnl_memory_desc_t *d, description from) {
-    return dnnl_memory_desc_clone(d, from);
-}
-static void free_description(dnnl_memory_desc_t d) {
-    if (d) dnnl_memory_desc_destroy(d);
-}
-static dnnl_status_t append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_f32); }
-static dnnl_status_t create_matmul_descriptor(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, description a,
-                                              description b, description out, dnnl_primitive_attr_t attr) {
-    return dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, out, attr);
-}
+#define describe_strided dnnl_memory_desc_create_with_strides
+#define describe_by_tag dnnl_memory_desc_create_with_tag
+#define copy_description dnnl_memory_desc_clone
+#define free_description(d) ((void)((d) && dnnl_memory_desc_destroy(d)))
+#define append_sum(ops) dnnl_post_ops_append_sum(ops, 1, 0, dnnl_f32)
+#define create_matmul_descriptor(pd, engine, a, b, out, attr)                                                          \
+    dnnl_matmul_primitive_desc_create(pd, engine, a, b, NULL, out, attr)
 
 #endif
 
 static dnnl_data_type_t type_of(const vt_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
 
-/* rows x cols, stored with row stride ld, or transposed. */
+/* *d = a matrix of rows x cols, stored with row stride ld, or transposed; false: no memory. */
 static bool describe_matrix(dnnl_memory_desc_t *d, dnnl_data_type_t type, int rows, int cols, int ld, bool transposed) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
-    return describe_strided(d, dims, type, strides) == dnnl_success;
+    return describe_strided(d, 2, dims, type, strides) == dnnl_success;
 }
 
-/* The order that B [k, n] has in products of `rows` rows, where the library may choose. */
+/* *d = the order that oneDNN chooses for B [k, n] in products of `rows` rows; false: it has none. */
 static bool describe_packed_matrix(dnnl_memory_desc_t *d, dnnl_engine_t engine, dnnl_data_type_t type, int rows, int k,
                                    int n) {
     dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_dims_t dims = {k, n};
-    bool ok = describe_matrix(&a, type, rows, k, k, false) && describe_any_layout(&b, dims, type) == dnnl_success &&
+    bool ok = describe_matrix(&a, type, rows, k, k, false) &&
+              describe_by_tag(&b, 2, dims, type, dnnl_format_tag_any) == dnnl_success &&
               describe_matrix(&out, dnnl_f32, rows, n, n, false) &&
               create_matmul_descriptor(&pd, engine, SEEN(a), SEEN(b), SEEN(out), NULL) == dnnl_success &&
               copy_description(d, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0)) == dnnl_success;
@@ -143,7 +125,7 @@ static bool create_memory(dnnl_memory_t *m, dnnl_engine_t engine, description d)
     return dnnl_memory_create(m, d, engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
-/* The three matrices of a product, without data yet. */
+/* Describes the three matrices of the slot's product, and makes their memory objects, without data yet. */
 static bool prepare_matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_memory_desc_t *out,
                              dnnl_engine_t engine, slot *s) {
     const vt_product *p = &s->shape;
@@ -157,28 +139,30 @@ static bool prepare_matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_
 
 /* A row times a matrix, or a matrix times a column, whose numbers do not lie side by side: oneDNN 3.7.2 takes them as
  * if they did (A where m is 1, C where n is 1), and the product is wrong. OpenBLAS does these. */
-static bool scattered_vector(const vt_product *p) {
+static bool is_scattered_vector(const vt_product *p) {
     return (p->m == 1 && p->ta && p->lda > 1) || (p->n == 1 && p->ldc > 1);
 }
 
-/* Where oneDNN has no kernels of a processor it multiplies by plain loops, which are slower than OpenBLAS. */
-static bool plain_loops(dnnl_primitive_desc_t pd) {
+/* Whether oneDNN multiplies by plain loops, having no kernels for the processor: they are slower than OpenBLAS. */
+static bool is_reference_loop(dnnl_primitive_desc_t pd) {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
     return !strncmp(name, "ref", 3);
 }
 
+/* Builds the primitive of the slot's shape; it stays NULL if oneDNN is not to do that. */
 static void build_primitive(cache *c, slot *s) {
     const vt_product *p = &s->shape;
     dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
-    bool ok =
-        !scattered_vector(p) && prepare_matrices(&a, &b, &out, c->engine, s) &&
-        dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
-        (!p->add || append_sum(ops) == dnnl_success) && dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
-        create_matmul_descriptor(&pd, c->engine, SEEN(a), SEEN(b), SEEN(out), attr) == dnnl_success && !plain_loops(pd);
+    bool ok = !is_scattered_vector(p) && prepare_matrices(&a, &b, &out, c->engine, s) &&
+              dnnl_primitive_attr_create(&attr) == dnnl_success && dnnl_post_ops_create(&ops) == dnnl_success &&
+              (!p->add || append_sum(ops) == dnnl_success) &&
+              dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success &&
+              create_matmul_descriptor(&pd, c->engine, SEEN(a), SEEN(b), SEEN(out), attr) == dnnl_success &&
+              !is_reference_loop(pd);
     if (ok && dnnl_primitive_create(&s->primitive, pd) != dnnl_success) s->primitive = NULL;
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (ops) dnnl_post_ops_destroy(ops);
@@ -186,6 +170,7 @@ static void build_primitive(cache *c, slot *s) {
     free_description(a), free_description(b), free_description(out);
 }
 
+/* Returns the slot of a shape; NULL: there are too many shapes already. */
 static slot *find_or_build_slot(cache *c, const vt_product *p) {
     int *used = &c->of[p->bf16].used;
     for (int i = 0; i < *used; i++) {
@@ -201,11 +186,12 @@ static slot *find_or_build_slot(cache *c, const vt_product *p) {
     return s;
 }
 
+/* vt_onednn_product, on as many threads as OpenMP has. */
 static bool execute_product(const vt_product *p, const void *a, const void *b, float *c) {
-    cache *here = cache_here();
+    cache *here = thread_cache();
     slot *s = here ? find_or_build_slot(here, p) : NULL;
     if (!s || !s->primitive) return false;
-    if (!c) return true; /* it could */
+    if (!c) return true;
     /* the library takes non-const handles, but reads only */
     dnnl_memory_set_data_handle(s->a, (void *)(size_t)a);
     dnnl_memory_set_data_handle(s->b, (void *)(size_t)b);
@@ -214,8 +200,7 @@ static bool execute_product(const vt_product *p, const void *a, const void *b, f
     return dnnl_primitive_execute(s->primitive, here->stream, 3, args) == dnnl_success;
 }
 
-/* A product stays on the thread that asks for it (rule 8: parallel over images); the caller's OpenMP setting is kept.
- */
+/* A product stays on the calling thread (the house is parallel over images); the caller's OpenMP setting is kept. */
 bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float *c) {
     int threads = omp_get_max_threads();
     if (threads == 1) return execute_product(p, a, b, c);
@@ -228,7 +213,7 @@ bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float 
 /* ---- packing ---- */
 
 size_t vt_onednn_packed_bytes(int rows, int k, int n) {
-    cache *here = vt_onednn_bf16() ? cache_here() : NULL;
+    cache *here = vt_onednn_bf16() ? thread_cache() : NULL;
     dnnl_memory_desc_t d = {0};
     size_t bytes = here && describe_packed_matrix(&d, here->engine, dnnl_bf16, rows, k, n)
                        ? dnnl_memory_desc_get_size(SEEN(d))
@@ -237,6 +222,7 @@ size_t vt_onednn_packed_bytes(int rows, int k, int n) {
     return bytes;
 }
 
+/* Copies a matrix of description a into one of description b. */
 static bool reorder_matrix(cache *here, dnnl_memory_t from, dnnl_memory_t to, description a, description b) {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
@@ -250,7 +236,7 @@ static bool reorder_matrix(cache *here, dnnl_memory_t from, dnnl_memory_t to, de
 }
 
 bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, bool transposed) {
-    cache *here = cache_here();
+    cache *here = thread_cache();
     dnnl_memory_desc_t plain = {0}, best = {0};
     dnnl_memory_t from = NULL, into = NULL;
     bool ok = here && describe_matrix(&plain, dnnl_f32, k, n, ldb, transposed) &&
@@ -264,8 +250,8 @@ bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, b
     return ok;
 }
 
-/* The widest registers of what the processor has: finer names differ between versions, but each is a set of bits. On
- * other machines than x86 the bits mean something else that no header tells. */
+/* Returns the name of the widest registers among the instruction sets `has`: finer names differ between versions, but
+ * each is a set of bits. On other machines than x86 the bits mean something else that no header defines. */
 static const char *widest_registers(unsigned has) {
 #if defined(__x86_64__)
     static const struct {
