@@ -13,7 +13,7 @@
 extern void openblas_set_num_threads(int n);
 extern char *openblas_get_corename(void);
 extern char *openblas_get_config(void);
-/* How its products take a buffer and give it back. */
+/* Take a product's buffer and give it back. */
 extern void *blas_memory_alloc(int unused);
 extern void blas_memory_free(void *buffer);
 
@@ -24,9 +24,10 @@ void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, co
     cblas_sgemm(CblasRowMajor, transpose_flag(ta), transpose_flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-/* A row times a matrix, or a matrix times a column: read once, where sgemm would bring it into its own order first. */
-static void by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
-                      const float *b, int ldb, float beta, float *c, int ldc) {
+/* Multiplies a row by a matrix, or a matrix by a column: the matrix is read once, where sgemm would bring it into its
+ * own order first. */
+static void multiply_by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
+                               const float *b, int ldb, float beta, float *c, int ldc) {
     for (int i = 0; beta == 0 && i < (row ? n : m); i++) c[row ? (size_t)i : (size_t)i * (size_t)ldc] = 0;
     if (beta == 0) beta = 1; /* whatever a library does with 0 times NaN */
     if (row)
@@ -37,8 +38,8 @@ static void by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alp
                     ldc);
 }
 
-/* Products of so many multiply-adds and more go to oneDNN, if linalg/small does not take them. OpenBLAS's kernels for
- * AVX-512 do smaller ones without packing, its others do not (10 x 192 x 65: 42 against 62 GFLOP/s on an EPYC with
+/* Returns from how many multiply-adds on products go to oneDNN, if linalg/small does not take them. OpenBLAS's kernels
+ * for AVX-512 do smaller ones without packing, its others do not (10 x 192 x 65: 42 against 62 GFLOP/s on an EPYC with
  * AVX2). */
 static double onednn_from(void) {
     static const double small = 32768, large = 1000000;
@@ -48,7 +49,7 @@ static double onednn_from(void) {
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                  float beta, float *c, int ldc) {
     if (m == 1 || n == 1) {
-        by_vector(m == 1, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        multiply_by_vector(m == 1, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         return;
     }
     const vt_product p =
@@ -95,22 +96,20 @@ void vt_gemm_kernels(char *out, size_t size) {
     snprintf(out, size, "OpenBLAS %s, %s%s%s", vt_blas_kernel(), onednn, small ? ", vitrine " : "", small ? small : "");
 }
 
-/* Instruction set of OpenBLAS's x86 kernels by name; a name that is not here counts as "unknown, leave alone". */
+/* Returns the level (cpu_level) of OpenBLAS's x86 kernels of a name; -1: unknown. */
 static int kernel_level(const char *name) {
-    static const struct {
-        const char *name;
-        int level;
-    } table[] = {
-        {"Prescott", 0},    {"Core2", 0},     {"Penryn", 0},     {"Nehalem", 0},     {"Atom", 0},
-        {"Barcelona", 0},   {"Bobcat", 0},    {"Athlon", 0},     {"Opteron", 0},     {"Dunnington", 0},
-        {"Sandybridge", 1}, {"Bulldozer", 1}, {"Piledriver", 1}, {"Steamroller", 1}, {"Excavator", 1},
-        {"Haswell", 2},     {"Zen", 2},       {"SkylakeX", 3},   {"Cooperlake", 3},  {"SapphireRapids", 3},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (!strcmp(table[i].name, name)) return table[i].level;
-    return -1;
+    static const char *const names[] =
+        {" Prescott Core2 Penryn Nehalem Atom Barcelona Bobcat Athlon Opteron Dunnington ",
+         " Sandybridge Bulldozer Piledriver Steamroller Excavator ", " Haswell Zen ",
+         " SkylakeX Cooperlake SapphireRapids "};
+    char word[64];
+    int level = 3;
+    snprintf(word, sizeof word, " %s ", name);
+    while (level >= 0 && !strstr(names[level], word)) level--;
+    return level;
 }
 
+/* Returns the processor's instruction set: 0 SSE, 1 AVX, 2 AVX2, 3 AVX-512. */
 static int cpu_level(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -36,65 +36,58 @@ struct vt_fiber_pool {
     slot slot[];
 };
 
-/* ---- switching, which sanitizers have to be told of ---- */
+/* ---- switching, of which sanitizers have to know ---- */
 
-#if defined __SANITIZE_ADDRESS__
-static void start_fiber_switch(void **save, const void *stack, size_t size) {
-    __sanitizer_start_switch_fiber(save, stack, size);
-}
-static void finish_fiber_switch(void *save, const void **stack, size_t *size) {
-    __sanitizer_finish_switch_fiber(save, stack, size);
-}
-#endif
-
+/* Runs fiber k until it sleeps or its item ends. */
 static void switch_to_slot(vt_fiber_pool *l, int k) {
     slot *s = &l->slot[k];
     l->now = k;
 #if defined __SANITIZE_ADDRESS__
-    start_fiber_switch(&l->home_fiber, s->stack, VT_FIBER_STACK);
+    __sanitizer_start_switch_fiber(&l->home_fiber, s->stack, VT_FIBER_STACK);
 #elif defined __SANITIZE_THREAD__
     __tsan_switch_to_fiber(s->fiber, 0);
 #endif
     swapcontext(&l->home, &s->context);
 #if defined __SANITIZE_ADDRESS__
-    finish_fiber_switch(l->home_fiber, NULL, NULL);
+    __sanitizer_finish_switch_fiber(l->home_fiber, NULL, NULL);
 #endif
 }
 
-/* Back to the thread's own stack; ends: this fiber's item is through. */
+/* Goes back to the thread's own stack; ends: this fiber's item has ended. */
 static void switch_to_home(vt_fiber_pool *l, bool ends) {
     slot *s = &l->slot[l->now];
     (void)ends;
 #if defined __SANITIZE_ADDRESS__
-    start_fiber_switch(ends ? NULL : &s->fiber, l->home_stack, l->home_size);
+    __sanitizer_start_switch_fiber(ends ? NULL : &s->fiber, l->home_stack, l->home_size);
 #elif defined __SANITIZE_THREAD__
     __tsan_switch_to_fiber(l->home_fiber, 0);
 #endif
     swapcontext(&s->context, &l->home);
 #if defined __SANITIZE_ADDRESS__
-    finish_fiber_switch(s->fiber, &l->home_stack, &l->home_size);
+    __sanitizer_finish_switch_fiber(s->fiber, &l->home_stack, &l->home_size);
 #endif
 }
 
-/* makecontext hands over ints: a pointer is two of them. */
-static void begin(unsigned high, unsigned low) {
+/* Runs an item, in its fiber. makecontext passes ints: a pointer is two of them. */
+static void run_item(unsigned high, unsigned low) {
     vt_fiber_pool *l = (vt_fiber_pool *)(uintptr_t)((uint64_t)high << 32 | low); /* NOLINT */
     slot *s = &l->slot[l->now];
 #if defined __SANITIZE_ADDRESS__
-    finish_fiber_switch(NULL, &l->home_stack, &l->home_size);
+    __sanitizer_finish_switch_fiber(NULL, &l->home_stack, &l->home_size);
 #endif
     s->status = l->job->run(l->job->ctx, l->now, s->item, &s->why);
     s->state = EMPTY;
     switch_to_home(l, true);
 }
 
+/* Makes fiber k begin at run_item, on its own stack, when it is switched to. */
 static void prepare_context(vt_fiber_pool *l, int k) {
     slot *s = &l->slot[k];
     uint64_t at = (uint64_t)(uintptr_t)l;
     getcontext(&s->context);
     s->context.uc_stack.ss_sp = s->stack, s->context.uc_stack.ss_size = VT_FIBER_STACK;
     s->context.uc_link = NULL;
-    makecontext(&s->context, (void (*)(void))begin, 2, (unsigned)(at >> 32), (unsigned)at);
+    makecontext(&s->context, (void (*)(void))run_item, 2, (unsigned)(at >> 32), (unsigned)at);
 }
 
 /* ---- opening ---- */
@@ -105,7 +98,8 @@ size_t vt_fiber_bytes(int slots) {
     return sizeof(vt_fiber_pool) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_FIBER_STACK + page_size() : 0));
 }
 
-static vt_status take_stack(slot *s, vt_err *e) {
+/* Maps a stack with a page below it that cannot be touched. */
+static vt_status map_stack(slot *s, vt_err *e) {
     size_t bytes = VT_FIBER_STACK + page_size();
     char *at =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
@@ -124,7 +118,7 @@ vt_status vt_fiber_open(vt_fiber_pool **out, int slots, vt_err *e) {
     if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a lane of %d slots", slots);
     l->slots = slots, l->inline_ = slots == 1;
     vt_status s = VT_OK;
-    for (int i = 0; s == VT_OK && !l->inline_ && i < slots; i++) s = take_stack(&l->slot[i], e);
+    for (int i = 0; s == VT_OK && !l->inline_ && i < slots; i++) s = map_stack(&l->slot[i], e);
 #if defined __SANITIZE_THREAD__
     for (int i = 0; s == VT_OK && !l->inline_ && i < slots; i++) l->slot[i].fiber = __tsan_create_fiber(0);
 #endif
@@ -148,6 +142,7 @@ void vt_fiber_close(vt_fiber_pool *l) {
 
 /* ---- running ---- */
 
+/* Runs all items of a pool of one fiber on the caller's stack. */
 static vt_status run_inline(vt_fiber_pool *l, vt_err *e) {
     const vt_fiber_job *j = l->job;
     vt_status s = VT_OK;
@@ -163,7 +158,7 @@ static void load_next_item(vt_fiber_pool *l, int k, vt_status s) {
     prepare_context(l, k);
 }
 
-/* Lets every fiber go on until it sleeps or is empty for good. How many sleep. */
+/* Runs every fiber until it sleeps or no item is left for it; returns how many sleep. */
 static int run_ready_slots(vt_fiber_pool *l, vt_status *s, vt_err *e) {
     int asleep = 0;
     for (int k = 0; k < l->slots; k++) {

@@ -18,7 +18,8 @@ typedef struct queue {
     bool failed;
 } queue;
 
-/* Item i was taken after every lower one, so whoever is waited for is at work: no deadlock. */
+/* Runs an item, and commits it when all lower ones are. Item i was taken after every lower one, so each item that is
+ * waited for is being worked on: no deadlock. */
 static vt_status run_item_in_order(void *ctx, int thread, size_t item, vt_err *e) {
     queue *q = ctx;
     vt_status s = q->fn(q->ctx, thread, item, e);
@@ -42,7 +43,8 @@ vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_f
     return s;
 }
 
-/* OpenMP ends the process when it cannot start a thread. Its threads stay, so each number is tried once. */
+/* Fails if there is no memory for so many threads, for which OpenMP would end the process. Its threads stay, so each
+ * number is tried once. */
 static vt_status reserve_thread_memory(int threads, vt_err *e) {
     static atomic_int started = 1;
     pthread_attr_t attr;
@@ -69,7 +71,7 @@ typedef struct items {
     vt_err *e;
 } items;
 
-/* One thread's part. */
+/* Takes and runs items until none is left or one has failed. */
 static void run_items(items *a, int thread) {
     size_t i;
     while (atomic_load(&a->first) == VT_OK && (i = atomic_fetch_add(&a->next, 1)) < a->n) {
@@ -97,7 +99,7 @@ static void run_in_parallel(items *a, int threads) {
     part parts[VT_THREADS_MOST];
     for (int k = 1; k < threads; k++) {
         parts[k] = (part){.a = a, .thread = k};
-        if (pthread_create(&parts[k].id, NULL, start, &parts[k]) != 0) __builtin_trap();
+        if (pthread_create(&parts[k].id, NULL, thread_entry, &parts[k]) != 0) __builtin_trap();
     }
     run_items(a, 0);
     for (int k = 1; k < threads; k++) pthread_join(parts[k].id, NULL);
