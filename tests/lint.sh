@@ -93,7 +93,7 @@ FNR == 2 && !/^\/\*/ {
     # not ours: files of the kernel, and a folder that is locked
     if (FILENAME !~ /^src\/(base|parallel)\// && s !~ /"\/(proc|dev)\/|O_DIRECTORY/ && (s ~ name("(fopen|freopen|creat|mkstemp|rename|renameat2?)[ \t]*\\(") || s ~ name("open(at)?[ \t]*\\(.*[^A-Za-z0-9_]O_")))
         finding("files are opened and replaced by src/base/files.c")
-    if (FILENAME != "src/base/text_stream.c" && s ~ name("open_memstream|fmemopen")) finding("streams into memory are for src/base/text_stream.c")
+    if (FILENAME != "src/base/text.c" && s ~ name("open_memstream|fmemopen")) finding("streams into memory are for src/base/text.c")
     # fprintf to a stream that was handed in is writing a file, which eval and io may do; the two standard ones are not
     # but for a process that it has forked
     if (FILENAME == "src/parallel/child.c") gsub(/_exit\(/, "end(", s)

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "base/choices.h"
+#include "base/opt.h"
 #include "tools/draw.h"
 
 static const char usage[] = "Usage: draw --out DIR [--train N] [--test N] [--seed N]\n"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <pthread.h>
-#include "base/choices.h"
+#include "base/opt.h"
 #include "base/status.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/markup.h"
 #include "base/mem.h"
-#include "base/text_stream.h"
+#include "base/text.h"
 
 static void begin(FILE *f, const char *title, int width, int height) {
     fprintf(f, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><title>", width, height);

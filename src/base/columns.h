@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include "base/text_stream.h"
+#include "base/text.h"
 
 enum { VT_COLUMNS_MOST = 32 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/text_stream.h"
+#include "base/text.h"
 
 /* What each character outside of a string stands for, in bytes of jansson 2.14 on 64 bits, rounded up: a table of eight
  * places, an array of eight, a pair and its copy of the key, a number and its place in an array. */

@@ -2,6 +2,20 @@
 #include "base/stats.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void vt_sort(double *v, size_t n) { qsort(v, n, sizeof *v, compare_doubles); }
+
+double vt_median(double *v, size_t n) {
+    if (!n) return NAN;
+    vt_sort(v, n);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
 
 void vt_wilson_at(int64_t count, int64_t total, double z, double *low, double *high) {
     *low = 0, *high = 1;
@@ -24,12 +38,15 @@ static double log_gamma(double x) {
     return lgamma_r(x, &sign);
 }
 
+/* Returns ln C(n, k); -infinity where there is no such choice. */
+static double ln_choose(int64_t n, int64_t k) {
+    if (k < 0 || k > n) return -INFINITY;
+    return log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
+}
+
 /* P(X = k), X ~ Binomial(n, 1/2). Relative error near 2^-53 n log n, of the logarithms: 1e-12 at n =
  * 1000, 2e-8 at 10^7. */
-static double binomial_mass(int64_t n, int64_t k) {
-    double l = log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
-    return exp(l - (double)n * 0.693147180559945309417);
-}
+static double binomial_mass(int64_t n, int64_t k) { return exp(ln_choose(n, k) - (double)n * 0.693147180559945309417); }
 
 /* P(X <= k): below the middle from the largest term down, each the last times i / (n - i + 1). */
 static double at_most(int64_t n, int64_t k) {
@@ -108,12 +125,6 @@ const char *vt_claim_name(vt_claim_verdict v) {
     static const char *const names[] =
         {[VT_CLAIM_UNDECIDED] = "undecided", [VT_CLAIM_HELD] = "held", [VT_CLAIM_NOT] = "not"};
     return names[v];
-}
-
-/* ln C(n, k); -infinity where there is no such choice */
-static double ln_choose(int64_t n, int64_t k) {
-    if (k < 0 || k > n) return -INFINITY;
-    return log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
 }
 
 /* P(X <= black): fewer black balls than a draw of `drawn` must hold are impossible and count as nothing. */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Statistics of counts: what a comparison of two evaluations may claim. Pure functions, no field knowledge. */
+/* Statistics: medians, and of counts what a comparison of two evaluations may claim. No field knowledge. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+
+void vt_sort(double *v, size_t n); /* ascending; none may be NaN */
+/* Returns the middle one of n numbers, or the mean of the two in the middle; NaN of none. Sorts them. */
+double vt_median(double *v, size_t n);
 
 /* Wilson score interval of count / total at normal quantile z, as shares of 1 (Wilson 1927, eq. 5 of Brown et al.
  * 2001). A one-sided bound is one end at VT_Z_ONE_SIDED; not at count 0, where it is too tight. */

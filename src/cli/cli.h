@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/choices.h"
+#include "base/opt.h"
 #include "base/columns.h"
 #include "base/progress.h"
 #include "base/status.h"

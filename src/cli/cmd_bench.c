@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/rand.h"
-#include "base/sort.h"
+#include "base/stats.h"
 #include "parallel/threads.h"
 #include "eval/options.h"
 #include "models/arch.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "attacks/attack.h"
 #include "cli/cli.h"
-#include "base/text_stream.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "models/arch.h"
 #include "checkpoint/names.h"

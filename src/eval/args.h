@@ -3,7 +3,7 @@
  * option stands in one row; help, manual pages, completion and the library's list of names are made from it. */
 #pragma once
 
-#include "base/choices.h"
+#include "base/opt.h"
 
 // clang-format off
 /* What tensors cannot tell; vt_prepare_overrides reads them. */

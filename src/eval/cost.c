@@ -7,7 +7,7 @@
 #include "base/columns.h"
 #include "base/mem.h"
 #include "base/progress.h"
-#include "base/sort.h"
+#include "base/stats.h"
 #include "parallel/threads.h"
 #include "models/arch.h"
 #include "inference/classifier.h"

@@ -5,7 +5,7 @@
 
 #include <signal.h>
 #include "attacks/attacker.h"
-#include "base/choices.h"
+#include "base/opt.h"
 #include "base/progress.h"
 #include "eval/parts.h"
 #include "eval/subject.h"

@@ -4,7 +4,7 @@
  * options. */
 #pragma once
 
-#include "base/choices.h"
+#include "base/opt.h"
 #include "data/dataset.h"
 #include "models/model.h"
 

@@ -4,7 +4,7 @@
  * classifier of its own. */
 #pragma once
 
-#include "base/choices.h"
+#include "base/opt.h"
 #include "eval/prepare.h"
 #include "data/dataset.h"
 #include "models/model.h"

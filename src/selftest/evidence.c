@@ -2,7 +2,6 @@
 /* From what the parts found to hits and trials of each check, and from these to a verdict. */
 #include <math.h>
 #include <stdio.h>
-#include "base/sort.h"
 #include "base/stats.h"
 #include "models/arch.h"
 #include "selftest/tools.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/json.h"
-#include "base/text_stream.h"
+#include "base/text.h"
 #include "selftest/tools.h"
 
 enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */

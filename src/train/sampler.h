@@ -5,7 +5,7 @@
  * al. 2023 count it so). */
 #pragma once
 
-#include "base/choices.h"
+#include "base/opt.h"
 #include "data/dataset.h"
 #include "train/recipe.h"
 

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/text_stream.h"
+#include "base/text.h"
 #include "eval/report/summary.h"
 
 #define SUMS "SHA256SUMS"

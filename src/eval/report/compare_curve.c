@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "eval/report/compare.h"
-#include "base/sort.h"
+#include "base/stats.h"
 #include "eval/report/curve.h"
 
 typedef struct two {

@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/json.h"
-#include "base/sort.h"
 #include "base/markup.h"
 #include "base/stats.h"
 #include "eval/result_index.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/json.h"
-#include "base/sort.h"
 #include "eval/header.h"
 #include "eval/result_index.h"
 #include "base/stats.h"

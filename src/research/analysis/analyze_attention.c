@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "base/text_stream.h"
+#include "base/text.h"
 #include "models/net/session64.h"
 #include "research/analysis/attention_maps.h"
 #include "research/analysis/analyze.h"

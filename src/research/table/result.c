@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/files.h"
-#include "base/sort.h"
+#include "base/stats.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
 #include "research/table/spectra.h"

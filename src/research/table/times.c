@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/json.h"
 #include "base/files.h"
-#include "base/sort.h"
+#include "base/stats.h"
 
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e) {
     char log[VT_PATH_MAX], line[2000];

@@ -3,7 +3,7 @@
  * stand several in a text. */
 #include "t.h"
 
-#include "base/choices.h"
+#include "base/opt.h"
 #include "eval/prepare.h"
 #include "models/forms.h"
 
