@@ -10,7 +10,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-static void begin(FILE *f, const char *title, int width, int height) {
+/* Writes the start of an SVG image. */
+static void begin_svg(FILE *f, const char *title, int width, int height) {
     fprintf(f, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><title>", width, height);
     vt_html(f, title);
     fputs("</title>\n", f);
@@ -60,12 +61,13 @@ typedef struct frame {
     double left, top, width, height; /* of the plot in the picture */
     double x0, x1, y0, y1;           /* what it shows */
     bool log_x, log_y, whole_x;      /* whole: ticks at whole numbers alone */
-    const char *unit;                /* behind numbers of the y axis */
+    const char *unit;                /* after numbers of the y axis */
 } frame;
 
 enum { WIDE = 400, HIGH = 250, LEFT = 58, RIGHT = 10, TOP = 8, BOTTOM = 46 }; /* of a chart in a page */
 static const frame in_page = {LEFT, TOP, WIDE - LEFT - RIGHT, HIGH - BOTTOM - TOP, 0, 1, 0, 1, .unit = ""};
 
+/* Returns where v lies between from (0) and to (1). */
 static double share_of(double v, double from, double to, bool logarithmic) {
     return logarithmic ? (log10(v) - log10(from)) / (log10(to) - log10(from)) : (v - from) / (to - from);
 }
@@ -75,7 +77,8 @@ static double at_y(const frame *a, double y) { return bottom_of(a) - share_of(y,
 
 enum { TICKS = 50 }; /* far more than the steps make */
 
-/* Powers of ten, and 2 and 5 times them where these alone would be few. */
+/* Writes the ticks of a logarithmic axis, about `count`: powers of ten, and 2 and 5 times them if those alone would be
+ * few; returns how many. */
 static int find_log_ticks(double out[TICKS], double from, double to, int count) {
     static const double leads[] = {1, 2, 5};
     int n = 0;
@@ -88,6 +91,7 @@ static int find_log_ticks(double out[TICKS], double from, double to, int count) 
     return n;
 }
 
+/* Writes the ticks of an axis, about `count`; returns how many. whole: at whole numbers only. */
 static int find_ticks(double out[TICKS], double from, double to, bool logarithmic, bool whole, int count) {
     if (logarithmic && to / from >= 10) return find_log_ticks(out, from, to, count);
     double step = vt_chart_step(from, to, count);
@@ -126,7 +130,7 @@ typedef struct look {
     const char *colour, *dashes, *marker; /* marker: a path around 0, 0 */
 } look;
 
-/* Of four colours 16 differ from each other, of eight 32, in print too. */
+/* Returns the look of series number `which`. With four colours 16 looks differ, with eight 32, in print too. */
 static look look_of(int which, int colours) {
     static const char *const colour[] = {"a", "b", "c", "d", "e", "f", "g", "h"},
                              *const dashes[] = {"none", "7 4", "2 3", "9 3 2 3"},
@@ -136,11 +140,12 @@ static look look_of(int which, int colours) {
     return (look){colour[which % colours], dashes[which % 4], markers[(which + which / colours) % 4]};
 }
 
+/* Returns whether a point lies within the axes. */
 static bool is_shown(const frame *a, const vt_mark *m) {
     return m->x >= a->x0 && m->x <= a->x1 && m->y >= a->y0 && m->y <= a->y1;
 }
 
-/* What is known of the share between a point and the next, as a step; intervals of all points as one area. */
+/* Draws the intervals of all points as one area; from a point to the next, the interval of the left one holds. */
 static void draw_interval_band(FILE *f, const frame *a, const vt_mark *m, size_t n, const look *l) {
     fprintf(f, "<path class=\"%s band\" d=\"", l->colour);
     for (size_t i = 0; i + 1 < n; i++)
@@ -184,7 +189,7 @@ static void draw_mark(FILE *f, const frame *a, const vt_mark *m, unsigned style,
 
 enum { LINE = VT_LINE | VT_DASHED | VT_STEPS, CROWD = 60 }; /* marks on a line: more would be a thicket */
 
-/* `one_in`: of how many marks on a crowded line one is drawn; 0: none. */
+/* Draws a series. one_in: on a crowded line only every one_in-th mark is drawn; 0: none. */
 static void draw_series(FILE *f, const frame *a, const vt_mark *m, size_t n, unsigned style, const look *l,
                         size_t one_in) {
     if (style & VT_STEPS) draw_interval_band(f, a, m, n, l);
@@ -197,6 +202,7 @@ static void draw_series(FILE *f, const frame *a, const vt_mark *m, size_t n, uns
     }
 }
 
+/* Draws a series' line and mark as the legend shows them, from x, y on. */
 static void draw_sample(FILE *f, double x, double y, unsigned style, const look *l) {
     if (style & LINE)
         fprintf(f, "<path class=\"%s line\" stroke-dasharray=\"%s\" d=\"M%g %gH%g\"/>", l->colour, l->dashes, x, y,
@@ -208,6 +214,7 @@ static void draw_sample(FILE *f, double x, double y, unsigned style, const look 
 
 /* ---- lines in a page ---- */
 
+/* Returns the index after the last mark of the series that begins at i. */
 static size_t end_of(const vt_mark *marks, size_t n, size_t i) {
     size_t j = i + 1;
     while (j < n && !strcmp(marks[j].series, marks[i].series)) j++;
@@ -231,7 +238,7 @@ void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark 
     fputs("</p>\n", f);
     for (size_t i = 0; i < n; i++) a.x1 = fmax(a.x1, marks[i].x);
     if (!(a.x1 > 0)) a.x1 = 1;
-    begin(f, title, WIDE, HIGH);
+    begin_svg(f, title, WIDE, HIGH);
     draw_axes(f, &a, axis, NULL);
     which = 0;
     for (size_t i = 0, j; i < n; i = j) {
@@ -246,9 +253,10 @@ void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark 
 
 enum { BINS = 40 };
 
-/* A value of a file as one whose differences are finite. */
+/* Returns x within +-1e300, so that differences of two values are finite. */
 static double clamp_magnitude(double x) { return fmin(fmax(x, -1e300), 1e300); }
 
+/* Counts the values v [n] in the bins of a's x axis; returns the largest count. */
 static double fill_bins(double bins[BINS], const frame *a, const double *v, size_t n) {
     double most = 0;
     memset(bins, 0, BINS * sizeof *bins);
@@ -281,7 +289,7 @@ void vt_chart_histogram(FILE *f, const char *title, const char *axis, const doub
     double bin = (a.x1 - a.x0) > 0 ? (a.x1 - a.x0) / (BINS - 2) : 1.0 / BINS;
     a.x0 = -ceil(-a.x0 / bin) * bin, a.x1 = a.x0 + BINS * bin;
     a.y1 = fmax(1, fmax(fill_bins(first, &a, v, n_v), fill_bins(second, &a, w, n_w)));
-    begin(f, title, WIDE, HIGH);
+    begin_svg(f, title, WIDE, HIGH);
     fputs("<defs><pattern id=\"hatch\" width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\"><path class=\"b "
           "hatch\" "
           "d=\"M-1 1l2 -2M0 4l4 -4M3 5l2 -2\"/></pattern></defs>\n",
@@ -348,7 +356,7 @@ void vt_figure_interval(vt_figure *f, const double x[3], const double y[3]) {
     add_point(f, &(vt_mark){.x = x[0], .y = y[0], .low = y[1], .high = y[2], .x_low = x[1], .x_high = x[2]});
 }
 
-/* An axis for what was seen, with a little room at its ends. */
+/* Sets the ends of an axis around the values seen, with a little room. */
 static void set_range(double *from, double *to, const double seen[2], bool logarithmic, bool tight) {
     double low = seen[0], high = seen[1];
     if (!(low <= high)) low = logarithmic, high = 1;
@@ -361,12 +369,13 @@ static void set_range(double *from, double *to, const double seen[2], bool logar
     *from = tight || low < 0 ? low - room : 0, *to = high + room;
 }
 
+/* Widens the range of values seen to v. */
 static void stretch_to(double seen[2], double v, bool logarithmic) {
     if (logarithmic && !(v > 0)) return;
     seen[0] = fmin(seen[0], clamp_magnitude(v)), seen[1] = fmax(seen[1], clamp_magnitude(v));
 }
 
-/* The frame of a panel in the box that begins at left, top. */
+/* Returns the frame of a panel in the box of wide x high that begins at left, top. */
 static frame frame_of(const vt_figure *f, size_t which, double left, double top, double wide, double high) {
     const vt_panel *p = &f->panels[which];
     frame a = {left + 76, top + 26, wide - 92, high - 76, .whole_x = true, .unit = ""};
@@ -388,7 +397,7 @@ static frame frame_of(const vt_figure *f, size_t which, double left, double top,
 
 static look figure_look(const series *s) {
     look l = look_of(s->look, 8);
-    l.dashes = s->style & VT_DASHED ? "6 4" : "none"; /* markers tell lines apart */
+    l.dashes = s->style & VT_DASHED ? "6 4" : "none"; /* lines differ in their markers */
     return l;
 }
 
@@ -405,14 +414,14 @@ static void draw_panel(FILE *to, const vt_figure *f, size_t which, const frame *
 
 enum { FIGURE_WIDE = 900, HEAD = 40, ROW = 20 };
 
-/* The legend has the first series of a name that has points. */
+/* Returns whether the legend lists s: it lists the first series of each name that has points. */
 static bool is_listed(const vt_figure *f, const series *s) {
     const series *first = f->series;
     while (first < s && (first->look != s->look || !first->n)) first++;
     return first == s && s->n && !(s->style & VT_UNLISTED);
 }
 
-/* In columns as wide as the longest name; draws them from y on, and returns how high they are. to NULL: only that. */
+/* Draws the legend from y on, in columns as wide as the longest name; returns its height. to NULL: draws nothing. */
 static double draw_legend(FILE *to, const vt_figure *f, double y) {
     size_t longest = 0;
     int n = 0;

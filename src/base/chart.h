@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pictures as SVG: charts and bars inside an HTML page, which brings colours and sizes (eval/report/page.css), and
- * figures, which are files of their own. No library, no script; the same numbers give the same bytes. Nothing is told
- * apart by colour alone. */
+ * figures, which are files of their own. No library, no script; the same numbers give the same bytes. Nothing differs
+ * by colour alone. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 /* ---- inside a page ---- */
 
-/* A cell of a table: a bar on a scale to `most`, a full part and behind it a hatched one. */
+/* A cell of a table: a bar on a scale to `most`, a full part and after it a hatched one. */
 void vt_chart_bar(FILE *f, double full, double lost, double most);
 
 /* Percent over x, a legend and a line for each series; points of a series follow one another, by x. Between two points
@@ -32,8 +32,8 @@ double vt_chart_step(double low, double high, int count);
 
 /* ---- figures ---- */
 
-/* Panels beside each other, each with series of points; below them one legend. What is said of a panel or a series
- * lasts until the next one; memory that runs out is reported when the figure is written. */
+/* Panels beside each other, each with series of points; below them one legend. What is set for a panel or a
+ * series holds until the next one; memory that runs out is reported when the figure is written. */
 typedef struct vt_figure vt_figure;
 
 enum { VT_LOG_X = 1, VT_LOG_Y = 2, VT_TIGHT = 4 }; /* tight: linear axes need not begin at 0 */
@@ -41,7 +41,7 @@ typedef struct vt_panel {
     char title[120];
     const char *x, *y; /* names of the axes, or NULL; must last until the figure is written */
     unsigned kind;
-    double y_from, y_to; /* of the y axis, if y_from < y_to; else the data say. Points outside are left out */
+    double y_from, y_to; /* of the y axis, if y_from < y_to; else from the data. Points outside are left out */
 } vt_panel;
 void vt_figure_panel(vt_figure *f, const vt_panel *p);
 

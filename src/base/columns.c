@@ -44,13 +44,14 @@ void vt_columns_cells(vt_columns *t, const char *format, ...) {
     while ((cell = strsep(&rest, "\t"))) vt_columns_cell(t, "%s", cell);
 }
 
-/* Characters of UTF-8. */
+/* Returns the number of characters of UTF-8. */
 static int utf8_length(const char *text) {
     int n = 0;
     for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
     return n;
 }
 
+/* Writes each column's width: that of its longest cell or its title. */
 static void measure_widths(const vt_columns *t, int *width) {
     const char *end = t->cells.text + t->cells.n;
     for (int k = 0; k < t->n; k++) width[k] = utf8_length(t->column[k].title);
@@ -59,7 +60,7 @@ static void measure_widths(const vt_columns *t, int *width) {
         if (utf8_length(p + 1) > width[k]) width[k] = utf8_length(p + 1);
 }
 
-/* Takes columns away (width -1) until the rest fits. */
+/* Drops columns (width -1), those of the largest rank first, until the rest fits into `most`. */
 static void drop_columns_to_fit(const vt_columns *t, int *width, int most) {
     for (;;) {
         int sum = -GAP, last = -1;
@@ -73,7 +74,7 @@ static void drop_columns_to_fit(const vt_columns *t, int *width, int most) {
     }
 }
 
-/* Cell k of a row; no space is printed behind the last text of a line. */
+/* Prints cell k of a row; no space is printed after the last text of a line. */
 static void print_cell(FILE *f, const vt_columns *t, const vt_look *look, int k, int width, int *pending,
                        const char *text, vt_style style) {
     int n = utf8_length(text), before = t->column[k].left ? 0 : width - n;
@@ -88,7 +89,7 @@ static void print_cell(FILE *f, const vt_columns *t, const vt_look *look, int k,
     *pending = width - n - before + GAP;
 }
 
-/* The first column and those from `from` to before `to`. */
+/* Prints the first column and those from `from` to before `to`. */
 static void print_part(FILE *f, const vt_columns *t, const vt_look *look, const int *width, int from, int to) {
     bool titled = false;
     int pending = 0, k = 0;
@@ -106,6 +107,7 @@ static void print_part(FILE *f, const vt_columns *t, const vt_look *look, const 
     }
 }
 
+/* Prints the table in as many parts, one below the other, as the width needs. */
 static void print_table(FILE *f, const vt_columns *t, const vt_look *look, const int *width) {
     int from = 1, to;
     do {

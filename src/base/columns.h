@@ -42,5 +42,5 @@ void vt_columns_titles(vt_columns *t, const char *format, ...) __attribute__((fo
 void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Several cells, with tabs between them. */
 void vt_columns_cells(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory for it, says so in place. */
+/* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory it prints a note instead. */
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look);

@@ -90,7 +90,7 @@ static bool wait_for_more(int fd) {
     return errno == EINTR || (errno == EAGAIN && (poll(&p, 1, -1) >= 0 || errno == EINTR));
 }
 
-/* At most `most` bytes of fd and one more, which shows that it is too long; an errno. */
+/* Reads at most `most` bytes of fd and one more, which shows that it is too long; returns 0 or an errno. */
 static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
     for (;;) {
         char *more = realloc(*text, room + 1);
@@ -271,7 +271,7 @@ void vt_remove_in(const char *dir, const char *name) {
 
 /* ---- whole files ---- */
 
-#define TEMPORARY ".vitrine-*.tmp*" /* libzip puts seven characters behind a name that it is given */
+#define TEMPORARY ".vitrine-*.tmp*" /* libzip appends seven characters to a name that it is given */
 
 vt_status vt_file_place(const char *path, vt_err *e) {
     struct stat s;
@@ -296,15 +296,16 @@ static ssize_t stream_write(void *fd, const char *data, size_t n) {
     return (ssize_t)done;
 }
 
-/* What a signal ends is closed all the same. */
+/* A close that a signal interrupts has closed the file all the same. */
 static int stream_close(void *fd) { return close((int)(intptr_t)fd) == 0 || errno == EINTR ? 0 : -1; }
 
-/* What every file is written through. NULL: no memory; fd stays open. */
+/* Returns the stream through which a file is written; NULL: no memory, and fd stays open. */
 static FILE *stream_to(int fd) {
     return fopencookie((void *)(intptr_t)fd, "w",
                        (cookie_io_functions_t){.write = stream_write, .close = stream_close});
 }
 
+/* Opens a new temporary file beside f->path. */
 static vt_status begin(vt_file *f, vt_err *e) {
     static atomic_uint serial;
     VT_TRY(vt_file_place(f->path, e));

@@ -12,7 +12,7 @@
 #define VT_PATH_MAX 4096
 
 bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false: too long */
-/* The same with a sentence. */
+/* The same, with a sentence on failure. */
 vt_status vt_path_in(char out[VT_PATH_MAX], const char *dir, const char *name, vt_err *e);
 bool vt_ends_in(const char *path, const char *end); /* after something else */
 bool vt_is_folder(const char *path);                /* links are followed */
@@ -33,12 +33,11 @@ vt_status vt_sha_file(const char *path, char hex[65], vt_err *e);
 /* Reads up to the first n bytes; returns how many there were. */
 size_t vt_file_start(const char *path, void *bytes, size_t n);
 
-/* All of a file, malloc'ed, with a 0 behind; more than `most` bytes are refused. */
+/* Reads all of a file, malloc'ed, and a 0 after it; more than `most` bytes are refused. */
 vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* The same of what a user names once, which may be a pipe: it is read to its end; one that nobody writes to is refused,
- * and not waited for. */
+/* The same for a path that may be a pipe, which is read to its end; one without a writer is refused at once. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* The same of text: a byte 0, behind which nothing would be read, is refused. */
+/* The same for text: a byte 0, after which nothing would be read, is refused. */
 vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
 #define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
 
@@ -58,21 +57,20 @@ void vt_mapped_release(const vt_mapped *m, size_t at, size_t n);
 
 /* ---- writing ---- */
 
-/* fsync, asked again when a signal ends it; 0 or an errno. A file system that cannot (EINVAL) has nothing to do. */
+/* fsync, repeated when a signal ends it; returns 0 or an errno. A file system without it (EINVAL) counts as 0. */
 int vt_sync(int fd);
 /* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);
-/* Locks a file against other writers, until it is closed. false: somebody else has it, and kept it for a third of a
- * second (one that was killed a moment ago lets go when the kernel is done with it). true where the file system has no
- * locks, as some of NFS. */
+/* Locks a file against other writers, until it is closed. false: another process held the lock for a third of a second
+ * (after a kill the kernel frees it with a delay). true if the file system has no locks, as some of NFS. */
 bool vt_file_lock(int fd);
 void vt_remove_in(const char *dir, const char *name);
 
 /* ---- whole files ---- */
 
-/* A file written beside its place under a name of its own, which nobody can have prepared, then made durable and
- * renamed; it is there complete or, on any failure, as before. What is in its place and no regular file (a link, a
- * device) is refused: a link is neither followed, out of the folder, nor lost. */
+/* A file written beside its place under a new name, which no other process can have prepared, then made durable and
+ * renamed; it is there complete or, on any failure, as before. If its place is taken by anything but a
+ * regular file (a link, a device), it is refused: a link is neither followed, out of the folder, nor lost. */
 typedef struct vt_file {
     FILE *stream;
     int folder, fd; /* fd: stream's */
@@ -94,5 +92,5 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 
 /* VT_OK where a whole file may be put: nothing is there, or a regular file. */
 vt_status vt_file_place(const char *path, vt_err *e);
-/* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. Only for who has locked dir. */
+/* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. The caller must have locked dir. */
 void vt_file_tidy(const char *dir, int levels);

@@ -14,7 +14,7 @@
  * places, an array of eight, a pair and its copy of the key, a number and its place in an array. */
 static size_t cost(char c) { return c == '{' ? 240 : c == '[' ? 144 : c == ':' ? 112 : c == ',' ? 48 : 0; }
 
-enum { STRING = 48 }; /* besides its own bytes; the comma behind it pays for the rest */
+enum { STRING = 48 }; /* besides its own bytes; the comma after it counts for the rest */
 
 /* ---- what jansson was refused ---- */
 
@@ -42,8 +42,8 @@ json_t *vt_json_whole(json_t *o, size_t before) {
 
 /* ---- reading ---- */
 
-/* Where the text asks for more than it may; n: nowhere. */
-static size_t too_much(const char *text, size_t n, size_t most) {
+/* Returns the first index at which the text's cost in memory exceeds `most`; n: it never does. */
+static size_t find_excess(const char *text, size_t n, size_t most) {
     bool inside = false;
     size_t sum = n;
     for (size_t i = 0; i < n; i++) {
@@ -58,8 +58,7 @@ static size_t too_much(const char *text, size_t n, size_t most) {
     return n;
 }
 
-/* jansson takes a name or a word that no memory was left for as one that is no name or word: NULL, and why->text says
- * what is the case. */
+/* Parses a text. jansson reports a name or word for which memory ran out as malformed: then why gets the real cause. */
 static json_t *parse_json_text(const char *text, size_t n, json_error_t *why) {
     size_t before = vt_json_refused();
     json_t *o = vt_json_whole(json_loadb(text, n, JSON_REJECT_DUPLICATES, why), before);
@@ -76,7 +75,7 @@ vt_status vt_json_why(const json_error_t *why) {
 
 json_t *vt_json(const char *text, size_t n, json_error_t *why) {
     size_t most = n > (SIZE_MAX - VT_JSON_SPARE) / VT_JSON_TIMES ? SIZE_MAX : VT_JSON_SPARE + VT_JSON_TIMES * n;
-    size_t at = too_much(text, n, most);
+    size_t at = find_excess(text, n, most);
     if (at == n) return parse_json_text(text, n, why);
     if (why) {
         *why = (json_error_t){.line = 1, .position = at < INT32_MAX ? (int)at : INT32_MAX};
@@ -103,24 +102,24 @@ vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e) {
 
 /* ---- writing ---- */
 
-static int with_digits(char buf[VT_NUMBER_ROOM], double v, int digits) {
+static int print_digits(char buf[VT_NUMBER_ROOM], double v, int digits) {
     return snprintf(buf, VT_NUMBER_ROOM, "%.*g", digits, v);
 }
 
 /* Up to 15 digits, whatever decimal was read comes back as it was; only below DBL_MIN doubles are further apart. */
 int vt_json_number(char buf[VT_NUMBER_ROOM], double v) {
     int digits = fabs(v) < DBL_MIN ? 1 : DBL_DIG, n;
-    do n = with_digits(buf, v, digits++);
+    do n = print_digits(buf, v, digits++);
     while (digits <= DBL_DECIMAL_DIG && strtod(buf, NULL) != v);
     return n;
 }
 
-/* As jansson writes a real: it keeps a point or an exponent, so that it is read back as one; the exponent has neither a
- * plus nor leading zeros. */
+/* Writes a real as jansson does: with a point or an exponent, so that it is read back as one; the exponent has neither
+ * a plus nor leading zeros. */
 static void put_real(FILE *f, double v, bool longest) {
     char buf[VT_NUMBER_ROOM];
     if (longest)
-        with_digits(buf, v, DBL_DECIMAL_DIG);
+        print_digits(buf, v, DBL_DECIMAL_DIG);
     else
         vt_json_number(buf, v);
     char *e = strchr(buf, 'e');
@@ -130,7 +129,7 @@ static void put_real(FILE *f, double v, bool longest) {
         fprintf(f, "%s%s", buf, strchr(buf, '.') ? "" : ".0");
 }
 
-/* jansson's text with its reals written anew. */
+/* Writes jansson's text, with its reals in their shortest form. longest: with 17 digits. */
 static void put_text(FILE *f, const char *text, bool longest) {
     bool inside = false;
     for (const char *p = text; *p;) {
@@ -148,6 +147,7 @@ static void put_text(FILE *f, const char *text, bool longest) {
     }
 }
 
+/* Returns o as text (vt_json_text, vt_json_hashed); NULL: no memory. */
 static char *text_of(const json_t *o, size_t flags, bool longest) {
     size_t before = vt_json_refused();
     char *whole = o ? json_dumps(o, flags) : NULL;

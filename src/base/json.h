@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The only door to JSON. Reading: a value takes many times its text in memory ("{}," 230 bytes), so what a text would
- * take is added up first, and one that asks for more than any file of ours or of the Hub does is not parsed. Writing:
+/* The only door to JSON. Reading: a value takes many times its text in memory ("{}," 230 bytes), so a text's
+ * cost is added up first, and a text that would cost more than any file of ours or of the Hub is not parsed. Writing:
  * jansson gives a number 17 digits, 0.1 too; here it has the fewest of 15, 16 and 17 that read back as the same
  * double. */
 #pragma once
@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include "base/files.h"
 
-/* jansson's builders pass a value that no memory was left for on in silence: json_object_set_new(o, "x", json_real(1))
- * leaves it out. So whoever builds a document looks how often jansson was refused memory in this thread before and
- * after: vt_json_whole gives `o` back where that is as it was `before`, else frees it and gives NULL. */
+/* jansson's builders silently drop a value for which memory ran out: json_object_set_new(o, "x", json_real(1)) leaves
+ * it out. vt_json_refused counts the allocations that failed in this thread: code that builds a document takes the
+ * number before, and vt_json_whole returns `o` if it has not changed, else frees it and returns NULL. */
 size_t vt_json_refused(void);
 json_t *vt_json_whole(json_t *o, size_t before);
 
-/* Bytes of memory for n bytes of text: so many, and so many times the text. */
+/* Bytes of memory that n bytes of text may cost: VT_JSON_SPARE + VT_JSON_TIMES * n. */
 #define VT_JSON_SPARE ((size_t)16 << 20)
 #define VT_JSON_TIMES 16
 
@@ -25,7 +25,7 @@ json_t *vt_json_whole(json_t *o, size_t before);
  */
 json_t *vt_json(const char *text, size_t n, json_error_t *why);
 vt_status vt_json_why(const json_error_t *why); /* of what vt_json could not read: VT_E_MEMORY or VT_E_FORMAT */
-/* The value of a regular file of at most so many bytes; *out NULL: not there, or no JSON. VT_E_MEMORY: nobody knows. */
+/* Reads a regular file of at most `most` bytes; *out NULL: not there, or not JSON. VT_E_MEMORY: that is unknown. */
 vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e);
 
 /* A finite number as text, an integer without a point. */
@@ -35,9 +35,9 @@ int vt_json_number(char buf[VT_NUMBER_ROOM], double v);
 char *vt_json_text(const json_t *o, size_t flags);
 /* The same to a stream, and a line's end. false: no memory (o NULL is none either). */
 bool vt_json_write(FILE *f, const json_t *o, size_t flags);
-/* The same as a whole file, and as what was begun as one. o NULL: there was no memory for it. */
+/* The same into a new whole file, and into one that was begun. o NULL fails: there was no memory for it. */
 vt_status vt_json_save(const char *dir, const char *name, const json_t *o, size_t flags, vt_err *e);
 vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e);
-/* What hashes are taken of: every number with 17 digits whatever the library's version does, since hashes of earlier
- * runs were. */
+/* The text from which hashes are computed: every number has 17 digits whatever the library's version does, as in
+ * earlier runs. */
 char *vt_json_hashed(const json_t *o, size_t flags);

@@ -7,7 +7,8 @@
 
 /* ---- HTML ---- */
 
-/* Length of the UTF-8 sequence at p, 0 if it is none (Unicode 15, table 3-7; the end of the text ends it). */
+/* Returns the length of the UTF-8 sequence at p, 0 if it is none (Unicode 15, table 3-7; the end of the text ends it).
+ */
 static size_t utf8_sequence_length(const unsigned char *p) {
     size_t n = *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
     for (size_t i = 1; i < n; i++)
@@ -56,6 +57,7 @@ typedef struct escape {
     const char *text;
 } escape;
 
+/* Writes text with the characters of the list replaced, and control characters as '?'. */
 static void write_escaped(FILE *f, const char *text, const escape *list) {
     vt_text_at at = {0};
     for (; *text; text++) {

@@ -17,8 +17,8 @@ bool vt_grow(void *array, size_t n, size_t item);
 /* Zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
 void *vt_alloc(size_t bytes);
 
-/* Could this process take so many bytes more, as things are? Limits on addresses (ulimit -v) count, what the machine is
- * short of does not. */
+/* Returns whether this process can map that many bytes more now. Limits on addresses (ulimit -v) count, a shortage of
+ * the machine's memory does not. */
 bool vt_has_room(size_t bytes);
 
 /* Bytes that this process may ever hold: the machine's memory, its control group's share of it, or its limit on

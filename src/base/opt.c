@@ -10,7 +10,8 @@
 #include <strings.h>
 #include "base/text.h"
 
-static bool plain_number(const char *text, const char **end, double *out) {
+/* Parses a decimal number at the start of text; *end: what follows it. */
+static bool parse_decimal(const char *text, const char **end, double *out) {
     /* strtod also takes "nan", "inf", hexadecimal and leading blanks: none of them is a number a person meant here */
     if (!strchr("+-.0123456789", text[0]) || !text[0]) return false;
     if (text[strspn(text, "+-")] == '0' && (text[strspn(text, "+-") + 1] | 32) == 'x') return false;
@@ -24,9 +25,9 @@ static bool plain_number(const char *text, const char **end, double *out) {
 bool vt_parse_real(const char *text, double *out) {
     const char *end;
     double a, b = 1;
-    if (!plain_number(text, &end, &a)) return false;
+    if (!parse_decimal(text, &end, &a)) return false;
     if (*end == '/') {
-        if (!plain_number(end + 1, &end, &b) || !(b > 0)) return false;
+        if (!parse_decimal(end + 1, &end, &b) || !(b > 0)) return false;
     }
     if (*end || !isfinite(a / b)) return false;
     *out = a / b;
@@ -55,7 +56,8 @@ bool vt_parse_triple(const char *text, double out[3]) {
 
 static bool equal_ignoring_case(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
 
-/* Letters to insert, leave out or change, or neighbours to swap (each once). */
+/* Returns how many letters to insert, leave out or change, or neighbours to swap (each once), turn a into b; 99: many.
+ */
 static int edit_distance(const char *a, const char *b) {
     int rows[3][64], n = (int)strlen(b);
     if (n > 62 || strlen(a) > 62) return 99;
@@ -143,7 +145,8 @@ static int choice_index(const char *choices, const char *text) {
     return -1;
 }
 
-/* Parses the text of a value that is not a TEXT into v [3]; false: it is none, and *must says what it has to be. */
+/* Parses the text of a value that is not a TEXT into v [3]; false: it is none. must: what it has to be, for sentences.
+ */
 static bool parse_numbers(const vt_opt *o, const char *text, double v[3], char must[300]) {
     long long whole = 0;
     switch (o->type) {
@@ -241,7 +244,7 @@ vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const
     return VT_OK;
 }
 
-/* The shortest text that reads back equal; 2/255 before 16 digits. */
+/* Writes the shortest text that reads back equal; 2/255 before 16 digits. */
 static int number_text(double v, char *buf, size_t size) {
     double k = v * 255;
     if (v == round(v) && fabs(v) < 1e6) return snprintf(buf, size, "%.0f", v); /* not 1e+01 */

@@ -23,7 +23,7 @@ typedef struct vt_opt {
     double preset;           /* default; of a text: preset_text */
     double min, max;         /* inclusive; TRIPLE: of each; TEXT: max is the size of the buffer; choices: unused */
     const char *choices;     /* "ce|margin" */
-    const char *preset_text; /* how the default reads when a number would not say it ("eps/4"), or NULL */
+    const char *preset_text; /* the default as text if no number states it ("eps/4"), or NULL */
 } vt_opt;
 
 /* Rows of such tables: whole number, real, three reals, yes or no, choice, text; T is the parameter struct, f its
@@ -71,7 +71,7 @@ void vt_opt_defaults(const vt_opt *opts, void *params);
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
 /* Sets one option; a key that opts does not have is refused with the nearest one. */
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
-/* Is there an option `key` that is a whole number? *out: its value. */
+/* Returns whether there is an option `key` that is a whole number; *out: its value. */
 bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out);
 /* Canonical text of one option's value. */
 int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);
@@ -94,7 +94,7 @@ typedef enum vt_about {
 /* An option that may be chosen, in a table that ends at name NULL. */
 typedef struct vt_arg {
     const char *name;  /* long option without dashes ("eps"), one letter for a short one ("o") */
-    const char *value; /* as help shows it, from which completion tells what it may be; NULL: a flag */
+    const char *value; /* as help shows it; completion derives the possible values from it; NULL: a flag */
     const char *help;  /* one line, with the default */
     vt_about about;
 } vt_arg;
@@ -113,7 +113,7 @@ typedef struct vt_choices {
 const char *vt_chosen(const vt_choices *c, const char *name);
 bool vt_is_chosen(const vt_choices *c, const char *name);
 const char *vt_chosen_nth(const vt_choices *c, const char *name, int i);
-/* One more pair behind the others: for vt_chosen it replaces earlier ones of its name. False: there are too many. */
+/* Appends a pair: for vt_chosen it replaces earlier ones of its name. False: there are too many. */
 bool vt_choose(vt_choices *c, const char *name, const char *value);
 /* A value as a whole number within [min, max], or `absent`. */
 vt_status vt_chosen_int(const vt_choices *c, const char *name, long long min, long long max, long long absent,

@@ -22,7 +22,7 @@ typedef struct vt_progress {
     char stage[64];
     const char *unit;          /* what is counted; NULL: images */
     size_t done, total, start; /* items; items done before this run's clock started */
-    double left; /* seconds until the whole run is done, set by who knows; 0: only this stage's are known */
+    double left; /* seconds until the whole run is done, set by the caller; 0: only this stage's are known */
     double began, shown;
 } vt_progress;
 

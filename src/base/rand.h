@@ -19,12 +19,12 @@ void vt_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]
 
 /* 32 random bits at position i of the key's sequence. */
 uint32_t vt_rng_bits(const vt_rng *r, uint64_t i);
-/* Uniform in [0,1) with 24 bits; fill i = 0..n-1. */
 /* Integer in [0, n): high word of a 64-bit product, so that no value is more than n / 2^32 (relative) too likely: 1e-5
  * for 50,000 images. It never rejects: every draw has a fixed position. */
 static inline uint32_t vt_rng_below(const vt_rng *r, uint64_t i, uint32_t n) {
     return (uint32_t)((uint64_t)vt_rng_bits(r, i) * n >> 32);
 }
+/* Uniform in [0,1) with 24 bits; at i, and for i = 0..n-1. */
 float vt_rng_uniform(const vt_rng *r, uint64_t i);
 void vt_rng_uniforms(const vt_rng *r, float *out, size_t n);
 /* Standard normals (Box-Muller in double). */

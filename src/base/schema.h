@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON objects by a table: a row says a key, its type and range, and where its value stands in a struct. The same rows
+/* JSON objects by a table: a row has a key, its type and range, and where its value stands in a struct. The same rows
  * read an object into the struct and write the struct as an object, in their order. */
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of images that any model may take; an image has VT_SHAPE_VALUES values at most. */
+/* Limits of the images that models may take; an image has VT_SHAPE_VALUES values at most. */
 #define VT_SHAPE_CHANNELS 64
 #define VT_SHAPE_SIDE 4096
 #define VT_SHAPE_VALUES (1 << 26)

@@ -80,7 +80,7 @@ static double tango_statistic(double a, double b, double n, double d) {
     return (b - a - n * d) / sqrt(n * fmax(0, 2 * q + d * (1 - d)));
 }
 
-/* Where the statistic, which falls with d, crosses `level`. */
+/* Returns the d in [low, high] at which the statistic, which falls with d, crosses `level`. */
 static double find_crossing(double a, double b, double n, double level, double low, double high) {
     for (int i = 0; i < 200 && high > low; i++) {
         double mid = (low + high) / 2;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does c end a mark of direction? */
+/* Returns whether c ends a mark of direction. */
 static bool is_direction_mark_end(const vt_text_at *at, unsigned char c) {
     if (at->lead == 0xD8) return c == 0x9C;
     if (at->lead != 0xE2) return false;
@@ -13,7 +13,8 @@ static bool is_direction_mark_end(const vt_text_at *at, unsigned char c) {
     return at->second == 0x80 && (c == 0x8E || c == 0x8F || (c >= 0xAA && c <= 0xAE));
 }
 
-/* Is c, which follows what `at` has seen, obeyed? Bytes from 0x80 on are parts of letters inside of a sequence. */
+/* Returns whether c, after the bytes in `at`, ends a control character, and updates `at`. Inside a sequence bytes from
+ * 0x80 on are parts of letters. */
 static bool is_control_byte(vt_text_at *at, unsigned char c) {
     if (at->left > 0 && (c & 0xC0) == 0x80) {
         if (--at->left == 0) return is_direction_mark_end(at, c) || (at->lead == 0xC2 && c < 0xA0);

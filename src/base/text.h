@@ -19,7 +19,7 @@ typedef struct vt_text_at {
 void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at);
 /* The same of a copy, as one line, cut to fit; returns buf. */
 const char *vt_text_line(char *buf, size_t size, const char *text);
-/* Has it no control characters? */
+/* Returns whether it has no control characters. */
 bool vt_text_is_plain(const char *text);
 
 /* Puts an item at the end of a list, after `sep` if it is not the first, cut to fit. */
@@ -27,8 +27,8 @@ __attribute__((format(printf, 4, 5))) void vt_text_item(char *list, size_t size,
 
 /* ---- text that is put together by writing to a stream in memory ---- */
 
-/* A stream into memory that says in the end whether all of it was kept. (glibc's open_memstream does not: where memory
- * runs out in the middle it leaves the rest out, in its fclose all of it, and calls both a success.) */
+/* A stream into memory that reports at the end whether all of it was kept. (glibc's open_memstream does not: if memory
+ * runs out it drops the rest, or in its fclose all of it, and reports success.) */
 typedef struct vt_text_stream {
     FILE *stream;
     char *text;
@@ -36,7 +36,7 @@ typedef struct vt_text_stream {
     bool short_of;  /* there was no memory for some of it */
 } vt_text_stream;
 FILE *vt_text_stream_open(vt_text_stream *w);  /* NULL: no memory; vt_text_stream_close is then still to be called */
-char *vt_text_stream_close(vt_text_stream *w); /* the text, w->n bytes and a 0 behind, to be freed; NULL: no memory */
+char *vt_text_stream_close(vt_text_stream *w); /* the text, w->n bytes and a 0, to be freed; NULL: no memory */
 
 /* *text = what write(f, data) wrote, the caller's to free; NULL where memory ran out. what: whose text it is, for the
  * sentence. */

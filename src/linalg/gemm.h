@@ -18,13 +18,13 @@ void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const doub
 void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                           int ldb, float beta, float *c, int ldc);
 
-/* Puts BLAS on one thread; called once by whoever starts threads. */
+/* Puts BLAS on one thread; called once, before threads are started. */
 void vt_blas_single_thread(void);
 /* A buffer of OpenBLAS: BUFFER_SIZE of its x86 kernels and a page; other machines take less. */
 #define VT_BLAS_BUFFER (((size_t)128 << 20) + 4096)
-/* OpenBLAS's buffers for products on so many threads at once, taken once and kept: VT_E_MEMORY when there is no memory
- * for them. Without it a thread's first product waits for its buffer in a loop without end. Loops over items
- * (parallel/threads), sessions and linalg/svd call it; whoever multiplies without those calls it first. */
+/* Takes OpenBLAS's buffers for products on `threads` threads at once, and keeps them: VT_E_MEMORY if there is no
+ * memory. Without it a thread's first product waits for its buffer in a loop without end. Loops over items
+ * (parallel/threads), sessions and linalg/svd call it; other code that multiplies calls it first. */
 vt_status vt_blas_reserve(int threads, vt_err *e);
 const char *vt_blas_kernel(void); /* OpenBLAS's: "SkylakeX" */
 const char *vt_blas_config(void);

@@ -13,7 +13,7 @@
 typedef struct vt_product {
     bool ta, tb, add; /* transposes as stored; add: C += */
     bool bf16;        /* a and b are bfloat16, c is float */
-    int order;        /* b was packed (below) for so many rows: ldb and tb say nothing; 0: it was not */
+    int order;        /* b was packed (below) for this many rows: ldb and tb are not used; 0: it was not */
     int m, n, k, lda, ldb, ldc;
 } vt_product;
 
@@ -25,9 +25,9 @@ bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float 
 void vt_onednn_version(char *text, size_t size); /* "oneDNN 2.6.3 avx512" */
 const char *vt_onednn_bf16(void);                /* "AMX", "AVX512-BF16"; NULL: the processor has neither */
 
-/* B [k, n] of products of so many rows as oneDNN likes it best, in bfloat16: bytes that it takes (0: it cannot), and b
- * so packed (floats, row stride ldb; transposed: stored [n, k]) into `to`, which is aligned to 64 bytes. The order is
- * the same on every thread, and products of other rows read it too. */
+/* B [k, n] in bfloat16, in the order that oneDNN prefers for products of `rows` rows: its size in bytes (0: it cannot),
+ * and b (floats, row stride ldb; transposed: stored [n, k]) packed so into `to`, which is aligned to 64 bytes. The
+ * order is the same on every thread, and products of other numbers of rows read it too. */
 size_t vt_onednn_packed_bytes(int rows, int k, int n);
 bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, bool transposed);
 

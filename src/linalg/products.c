@@ -13,8 +13,9 @@ const char *vt_precision_name(vt_precision p) {
 
 /* ---- rounding ---- */
 
-/* The lower half decides: above a half unit, or at it beside an odd upper half, one is carried (which makes the
- * largest floats infinite, as it should). A NaN keeps its upper half and stays one. */
+/* Returns the bits of a float rounded to bfloat16. The lower half decides: above a half unit, or at it beside an odd
+ * upper half, one is carried (which makes the largest floats infinite, as it should). A NaN keeps its upper half and
+ * stays one. */
 static inline uint32_t round_to_bf16(uint32_t u) {
     uint32_t carried = u + 0x7fff + ((u >> 16) & 1);
     return (u & 0x7fffffff) > 0x7f800000 ? (u | 0x400000) & 0xffff0000 : carried & 0xffff0000;
@@ -68,6 +69,7 @@ size_t vt_packed_bytes(const vt_packed_from *list, int count, int rows) {
     return sum;
 }
 
+/* Packs all matrices into the block; false: oneDNN failed. */
 static bool pack_matrices(vt_packed *p) {
     char *to = p->block;
     bool good = true;
@@ -105,6 +107,7 @@ void vt_packed_free(vt_packed *p) {
     free(p);
 }
 
+/* Returns the packed copy of a matrix; NULL: there is none. */
 static const item *find_packed_matrix(const vt_packed *p, const vt_packed_from *want) {
     const item key = {.from = *want};
     const item *i = p ? bsearch(&key, p->items, (size_t)p->count, sizeof *i, by_address) : NULL;
@@ -113,8 +116,8 @@ static const item *find_packed_matrix(const vt_packed *p, const vt_packed_from *
 
 /* ---- products ---- */
 
-/* Products of so many multiply-adds and more, and all with matrices that were packed, are oneDNN's; smaller ones
- * linalg/small's where it has kernels for them, else OpenBLAS's product of rounded inputs. */
+/* Products from this many multiply-adds on, and all with matrices that were packed, go to oneDNN; smaller ones to
+ * linalg/small if it has kernels for them, else to OpenBLAS with rounded inputs. */
 #define ONEDNN_FROM 1000000.0
 
 static void convert_to_bf16(float *to, const float *x, int rows, int cols, int ld) {

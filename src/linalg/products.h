@@ -49,7 +49,7 @@ void vt_bf16_convert(uint16_t *to, const float *x, int rows, int cols, int ld);
 /* What multiplies bfloat16 here: "AMX", "AVX512-BF16"; NULL: nothing does. */
 const char *vt_bf16_hardware(void);
 
-/* Of this copy's real (base/real.h): the double one has one way. */
+/* A product of this copy's real (base/real.h): in double there is one way. */
 #ifdef VT_DOUBLE
 #define VT_GEMM(by, ...) ((void)(by), vt_gemm_f64(__VA_ARGS__))
 #else

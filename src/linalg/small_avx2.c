@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-/* Whatever the program was compiled for: it asks the processor first. */
+/* Whatever the program was compiled for: the processor is checked first. */
 #define TARGET __attribute__((target("avx2,fma")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 

@@ -4,8 +4,8 @@
 
 #include <immintrin.h>
 
-/* Whatever the program was compiled for: it asks the processor first. Whether it has bfloat16 is asked separately; a
- * compiler puts in none of those instructions on its own. */
+/* Whatever the program was compiled for: the processor is checked first, for bfloat16 separately; a compiler puts
+ * in none of those instructions on its own. */
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")))
 #define INLINE TARGET static inline __attribute__((always_inline))
 

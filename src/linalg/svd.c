@@ -50,7 +50,7 @@ static void allocate_from_arena(plan *p, vt_arena *r) {
     p->iwork = vt_arena_take(r, 8 * k, sizeof *p->iwork);
 }
 
-/* A matrix of finite numbers, and memory for the products inside LAPACK. */
+/* Refuses a matrix with a number that is not finite; reserves memory for the products inside LAPACK. */
 static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
     if (rows < 1 || cols < 1 || ld < cols)
         return vt_fail(e, VT_E_SHAPE,
@@ -66,7 +66,7 @@ static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
     return vt_blas_reserve(1, e);
 }
 
-/* Asks LAPACK for the workspace it wants. */
+/* Sets p->lwork to the workspace that LAPACK needs. */
 static vt_status query_workspace(plan *p, vt_err *e) {
     double wanted = 0, none = 0;
     int unused = 0;
@@ -77,6 +77,7 @@ static vt_status query_workspace(plan *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Computes the singular values of A, with jobz "S" the vectors too; *block: the plan's memory, to be freed. */
 static vt_status run(plan *p, void **block, const char *jobz, const double *a, int rows, int cols, int ld, vt_err *e) {
     VT_TRY(check(a, rows, cols, ld, e));
     *p = (plan){.jobz = jobz, .m = cols, .n = rows, .k = rows < cols ? rows : cols};
@@ -117,7 +118,7 @@ vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, i
 
 /* ---- symmetric eigenvalues ---- */
 
-/* What dsyevd and dstevd ask for, from their manual pages, for n >= 1 and all vectors. */
+/* The workspace of dsyevd and dstevd, from their manual pages, for n >= 1 and all vectors. */
 typedef struct eigen {
     int n, lwork, liwork;
     double *a, *d, *b, *work; /* [n][n], [n], [n], [1 + 6 n + 2 n^2] */
@@ -133,6 +134,7 @@ static void split_eigen(eigen *p, vt_arena *r) {
     p->iwork = vt_arena_take(r, (size_t)p->liwork, sizeof *p->iwork);
 }
 
+/* Allocates the workspace for an n x n matrix; *block is to be freed (close_eigen). */
 static vt_status open_eigen(eigen *p, void **block, int n, vt_err *e) {
     enum { MOST = 20000 }; /* 2 n^2 must fit LAPACK's 32-bit sizes; this is 3 GB of matrix */
     if (n < 1 || n > MOST)
@@ -146,7 +148,8 @@ static vt_status open_eigen(eigen *p, void **block, int n, vt_err *e) {
     return VT_OK;
 }
 
-/* LAPACK's values rise, its vectors are columns in column-major order, which is rows here. */
+/* Copies the results out and frees the workspace. LAPACK's values rise, its vectors are columns in column-major order,
+ * which is rows here. */
 static vt_status close_eigen(eigen *p, void *block, int info, double *values, double *vectors, vt_err *e) {
     size_t n = (size_t)p->n;
     for (size_t i = 0; i < n && info == 0; i++) {

@@ -89,7 +89,7 @@ static void exchange_messages(void *ctx_, const vt_message *out, size_t n_out, c
     size_t n = count_pieces(out, n_out) + count_pieces(in, n_in);
     if (n > c->n_requests) {
         MPI_Request *more = realloc(c->requests, n * sizeof *more);
-        if (!more) MPI_Abort(MPI_COMM_WORLD, 1); /* some bytes a message; the others cannot be told */
+        if (!more) MPI_Abort(MPI_COMM_WORLD, 1); /* some bytes a message; the other ranks cannot be informed */
         c->requests = more, c->n_requests = n;
     }
     LOCKED(c, begin_messages(c, out, n_out, true, begin_messages(c, in, n_in, false, 0)));
@@ -103,7 +103,7 @@ static void wait_at_barrier(ctx *c) {
 }
 
 /* Sets n shared counters to 0; no rank adds between the two barriers. */
-static bool reset_board(void *ctx_, size_t n) {
+static bool reset_counters(void *ctx_, size_t n) {
     ctx *c = ctx_;
     wait_at_barrier(c);
     if (n > c->room) {
@@ -156,7 +156,7 @@ bool vt_ranks_launched(void) {
     return false;
 }
 
-static const vt_team_ops ops = {gather_from_ranks, broadcast_bytes, exchange_messages, reset_board, fetch_and_add};
+static const vt_team_ops ops = {gather_from_ranks, broadcast_bytes, exchange_messages, reset_counters, fetch_and_add};
 
 /* Starts MPI; *out NULL: this is the only rank. The team lives as long as the process. */
 static vt_status open_team(vt_team **out, vt_err *e) {

@@ -200,7 +200,7 @@ vt_status vt_child_listen(int *out, const char *text, vt_err *e) {
         if (old >= 0 && connect(old, &a.at.any, a.size) != 0 && errno == ECONNREFUSED) unlink(text + 5);
         if (old >= 0) close(old);
     }
-    mode_t mask = umask(0177); /* nobody else may ask */
+    mode_t mask = umask(0177); /* no other user may connect */
     bool bound = fd >= 0 && bind(fd, &a.at.any, a.size) == 0;
     int why = errno;
     umask(mask);

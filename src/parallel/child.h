@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Another program, behind a socket: a command that is started here, and that ends with this process however that ends;
- * or one that listens on this machine already. Everything that waits looks at the interrupt flag ten times a second. */
+/* Another program, at the other end of a socket: a command that is started here and ends when this process ends, in any
+ * way; or one that listens on this machine already. All waits test the interrupt flag ten times a second. */
 #pragma once
 
 #include <signal.h>
@@ -30,10 +30,10 @@ vt_status vt_child_listen(int *fd, const char *address, vt_err *e);
 /* Closes the socket; a child that was started gets `seconds` to end by itself, then it is killed. Accepts a zeroed one
  * with fd and lifeline -1. */
 void vt_child_end(vt_child *c, double seconds);
-/* Waits at most so long for a child whose socket has closed: c->ended, c->how. */
+/* Waits at most `seconds` for a child whose socket has closed; sets c->ended and c->how. */
 void vt_child_wait(vt_child *c, double seconds);
 
-/* All n bytes; how says what came instead. */
+/* How a transfer of n bytes ended: VT_IO_DONE: all were moved. */
 typedef enum vt_io { VT_IO_DONE, VT_IO_CLOSED, VT_IO_LATE, VT_IO_INTERRUPTED, VT_IO_FAILED } vt_io;
 /* until: on vt_now's clock; interrupt may be NULL. *fd_in: a descriptor that came along, else unchanged (NULL: none is
  * taken). *got: bytes that did come (may be NULL). */
@@ -43,9 +43,9 @@ vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig
 vt_io vt_child_write(int fd, const void *from, size_t n, double until, const volatile sig_atomic_t *interrupt,
                      int pass);
 
-/* Memory that two processes share, without a name, which ends with its last user; sealed: nobody can make it smaller
- * under the other. */
+/* Memory that two processes share, without a name, which ends with its last user; sealed: neither can make it smaller
+ * while the other uses it. */
 vt_status vt_shared_make(int *fd, void **at, size_t bytes, vt_err *e);
-/* The other side's: maps what came as fd, if it is sealed so and has exactly so many bytes; NULL: it is not. */
+/* On the other side: maps what came as fd, if it is sealed so and has exactly `bytes` bytes; NULL: it is not. */
 void *vt_shared_map(int fd, size_t bytes);
 void vt_shared_close(void *at, size_t bytes); /* accepts NULL */

@@ -12,8 +12,9 @@
 
 /* ---- the control group's quota ---- */
 
-/* Processors that a folder of the cgroup file system grants: microseconds of computing over the period in which they
- * may be spent. Version 2: cpu.max, "max 100000" or "150000 100000"; version 1: two files, -1 for no limit. */
+/* Returns the processors that a folder of the cgroup file system grants: microseconds of computing over the period in
+ * which they may be spent. Version 2: cpu.max, "max 100000" or "150000 100000"; version 1: two files, -1 for no limit.
+ */
 static double cpu_quota_of_dir(const char *dir, bool first) {
     char path[VT_PATH_MAX], quota[32] = "";
     double period = 0;
@@ -27,8 +28,8 @@ static double cpu_quota_of_dir(const char *dir, bool first) {
     return most > 0 && period > 0 ? most / period : INFINITY;
 }
 
-/* The least of a group and all groups around it; `group` is cut. In a container the path may be the host's, which is
- * not there: then the folder that is mounted is the container's own. */
+/* Returns the least of a group and all groups around it; `group` is cut. In a container the path may be the host's,
+ * which is not there: then the folder that is mounted is the container's own. */
 static double smallest_group_quota(const char *mount, char *group, bool first) {
     char dir[VT_PATH_MAX];
     double most = INFINITY;
@@ -41,8 +42,9 @@ static double smallest_group_quota(const char *mount, char *group, bool first) {
     }
 }
 
-/* A line of /proc/self/cgroup: "0::/group" of version 2, "4:cpu,cpuacct:/group" of version 1. */
-static double of_line(const char *root, char *line) {
+/* Returns the processors granted to the group that a line of /proc/self/cgroup names: "0::/group" of version 2,
+ * "4:cpu,cpuacct:/group" of version 1. */
+static double quota_of_line(const char *root, char *line) {
     static const char *const mounts[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"};
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
     char mount[VT_PATH_MAX], again[VT_PATH_MAX];
@@ -68,7 +70,7 @@ int vt_cgroup_cpus(const char *root) {
     char path[VT_PATH_MAX], line[VT_PATH_MAX];
     double most = INFINITY;
     FILE *f = vt_path(path, root, "proc/self/cgroup") ? fopen(path, "r") : NULL;
-    while (f && fgets(line, sizeof line, f)) most = fmin(most, of_line(root, line));
+    while (f && fgets(line, sizeof line, f)) most = fmin(most, quota_of_line(root, line));
     if (f) fclose(f);
     return most < VT_THREADS_MOST ? (int)ceil(most) : 0; /* one and a half processors keep two threads busy */
 }
@@ -77,7 +79,7 @@ int vt_cgroup_cpus(const char *root) {
 
 static int smaller_int(int a, int b) { return a < b ? a : b; }
 
-/* OpenMP's list has a number for each level of nesting: the first is ours. */
+/* Parses OMP_NUM_THREADS: a number for each level of nesting, of which the first is used. */
 static vt_status parse_omp_num_threads(const char *text, int *out, vt_err *e) {
     char list[200], *rest = NULL;
     long long n = 0;

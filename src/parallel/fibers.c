@@ -22,7 +22,7 @@ typedef struct slot {
     size_t item;
     vt_status status;
     vt_err why;
-    void *fiber; /* what a sanitizer knows it by */
+    void *fiber; /* the sanitizer's handle of it */
 } slot;
 
 struct vt_fiber_pool {
@@ -113,9 +113,9 @@ static vt_status map_stack(slot *s, vt_err *e) {
 vt_status vt_fiber_open(vt_fiber_pool **out, int slots, vt_err *e) {
     *out = NULL;
     if (slots < 1 || slots > VT_FIBER_MOST)
-        return vt_fail(e, VT_E_RANGE, "a lane of %d slots; there may be 1 to %d", slots, VT_FIBER_MOST);
+        return vt_fail(e, VT_E_RANGE, "a pool of %d fibers; there may be 1 to %d", slots, VT_FIBER_MOST);
     vt_fiber_pool *l = calloc(1, sizeof *l + (size_t)slots * sizeof l->slot[0]);
-    if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a lane of %d slots", slots);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a pool of %d fibers", slots);
     l->slots = slots, l->inline_ = slots == 1;
     vt_status s = VT_OK;
     for (int i = 0; s == VT_OK && !l->inline_ && i < slots; i++) s = map_stack(&l->slot[i], e);

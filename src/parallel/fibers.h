@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool: one thread that runs several items at a time, each in a fiber with a stack of its own. An item whose question
- * is better answered together with others' sleeps in the middle of its code; when all fibers sleep, the pool has what
- * was asked answered, and those whose answer is there go on where they were. Code that runs in a fiber stays
- * straight-line and knows nothing of its neighbours. Everything happens on the thread that calls vt_fiber_run: nothing
- * needs a lock.
- *
- * A pool of one fiber takes no stack: its item runs on the caller's, and is answered at once. */
+/* A pool: one thread that runs several items at a time, each in a fiber with a stack of its own. An item with
+ * a request that is better served together with others' sleeps in the middle of its code; when all fibers sleep, the
+ * pool serves the requests, and the fibers that were served continue. Code that runs in a fiber is straight-line and
+ * independent of the others. Everything happens on the thread that calls vt_fiber_run: nothing needs a lock. A pool of
+ * one fiber takes no stack: its item runs on the caller's, and is served at once. */
 #pragma once
 
 #include <stdbool.h>

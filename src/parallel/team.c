@@ -6,16 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a rank says of its failure. */
+/* A rank's failure, for the others. */
 typedef struct word {
     char host[64], text[sizeof((vt_err *)0)->text];
 } word;
 
-enum { LEAVES = 1 << 8 }; /* beside a status: this rank is at its end */
+enum { LEAVES = 1 << 8 }; /* beside a status: this rank has ended */
 
 static int severity_of_status(int32_t s) { return s == VT_OK ? 0 : s == VT_INTERRUPTED ? 1 : 2; }
 
-/* The rank whose status counts; *worst: that status; *odd: a rank that is at its end where another is not, or -1. */
+/* Collective: returns the rank whose status counts; *worst: that status; *odd: a rank that has ended while another has
+ * not, or -1. */
 static int find_worst_rank(const vt_team *t, int32_t own, vt_status *worst, int *odd) {
     int32_t *all = t->room;
     int which = 0, leaves = 0;
@@ -31,7 +32,7 @@ static int find_worst_rank(const vt_team *t, int32_t own, vt_status *worst, int 
     return which;
 }
 
-/* The sentence of that rank. */
+/* Sends rank `from`'s sentence to all others, into *e. */
 static void broadcast_failure(const vt_team *t, int from, vt_status s, vt_err *e) {
     word w = {.host = "?"};
     vt_err none = {0};
@@ -116,8 +117,8 @@ vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, cons
 vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e) {
     if (!t) return VT_OK;
     VT_TRY(vt_team_agree(t, VT_OK, e));
-    bool made = t->ops->board(t->ctx, n);
-    return vt_team_agree(t, made ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a board of %zu numbers", n), e);
+    bool made = t->ops->counters(t->ctx, n);
+    return vt_team_agree(t, made ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu shared counters", n), e);
 }
 
 int64_t vt_team_add(vt_team *t, size_t i, int64_t by) { return t->ops->add(t->ctx, i, by); }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Several processes that do one job, each started with the same words: a team of ranks, as MPI calls them. Here is what
- * the library asks of it; how messages travel is whoever's who fills in the operations (src/mpi/ranks.c). A team
- * that is NULL is a process alone, for which every function here does at once what is right.
+/* Several processes that do one job, each started with the same arguments: a team of ranks, as MPI calls them, by a
+ * table of operations (src/mpi/ranks.c fills it in). A team that is NULL is a single process.
  *
  * All functions but vt_team_add are collective: every rank calls them, in one order. A rank that fails between two of
- * them must not leave the others waiting: so whatever they do together begins with vt_team_agree, behind which bytes
- * move and nothing can fail. A rank that gives up goes straight to vt_team_leave, which is the others' next agreement.
- */
+ * them must not leave the others waiting: so each common step begins with vt_team_agree, after which bytes move and
+ * nothing can fail. A rank that gives up calls vt_team_leave next, which is the others' next agreement. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +12,7 @@
 #include <stdint.h>
 #include "base/status.h"
 
-/* Bytes for or from another rank. Of two ranks, messages one way come in the order in which both name them. */
+/* Bytes for or from another rank. Messages from one rank to another arrive in the order in which both name them. */
 typedef struct vt_message {
     int rank;
     void *data;
@@ -25,7 +23,7 @@ typedef struct vt_team_ops {
     void (*gather)(void *ctx, const void *mine, size_t bytes, void *all); /* all [size, bytes] */
     void (*broadcast)(void *ctx, int root, void *data, size_t bytes);
     void (*exchange)(void *ctx, const vt_message *out, size_t n_out, const vt_message *in, size_t n_in);
-    bool (*board)(void *ctx, size_t n); /* false: no memory */
+    bool (*counters)(void *ctx, size_t n); /* false: no memory */
     int64_t (*add)(void *ctx, size_t i, int64_t by);
 } vt_team_ops;
 
@@ -33,7 +31,7 @@ typedef struct vt_team {
     int rank, size; /* rank in [0, size) */
     const vt_team_ops *ops;
     void *ctx;
-    int32_t *room; /* [size] of whoever made the team: an agreement needs no memory */
+    int32_t *room; /* [size], the creator's: an agreement needs no memory */
     bool over;     /* an agreement was on a failure: no rank may wait for another any more */
 } vt_team;
 
@@ -57,7 +55,7 @@ vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e);
 typedef vt_status (*vt_differs_fn)(const void *ctx, const char *first, const char *mine, vt_err *e);
 vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, const void *ctx, vt_err *e);
 
-/* A board: n numbers, 0 now, that every rank may add to without the others (not collective). vt_team_add returns what
- * the number was before. Agrees. */
+/* Makes n shared counters, 0 now, that every rank may add to without the others (not collective). vt_team_add returns a
+ * counter's value before. Agrees. */
 vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e);
 int64_t vt_team_add(vt_team *t, size_t i, int64_t by);

@@ -43,7 +43,7 @@ vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_f
     return s;
 }
 
-/* Fails if there is no memory for so many threads, for which OpenMP would end the process. Its threads stay, so each
+/* Fails if there is no memory for that many threads, for which OpenMP would end the process. Its threads stay, so each
  * number is tried once. */
 static vt_status reserve_thread_memory(int threads, vt_err *e) {
     static atomic_int started = 1;
@@ -83,7 +83,7 @@ static void run_items(items *a, int thread) {
 }
 
 #ifdef __SANITIZE_THREAD__
-/* The sanitizer sees the beginnings and ends of POSIX threads, of OpenMP's it would have to be told. */
+/* The sanitizer sees the beginnings and ends of POSIX threads, but not of OpenMP's. */
 typedef struct part {
     items *a;
     int thread;

@@ -7,17 +7,16 @@
 #include "base/status.h"
 
 enum { VT_THREADS_MOST = 1024 };
-/* How many threads to use where nobody says: what OMP_NUM_THREADS asks for (VT_E_USAGE when it is no such number), else
+/* How many threads to use by default: OMP_NUM_THREADS (VT_E_USAGE if it is no such number), else
  * the processors of the affinity mask, no more than the control group's quota pays for. */
 vt_status vt_thread_count(int *out, vt_err *e);
-/* That quota, rounded up, of cgroup version 1 or 2 as the files below `root` say ("": those of this machine); 0: none.
- */
+/* That quota, rounded up, of cgroup version 1 or 2 from the files below `root` ("": those of this machine); 0: none. */
 int vt_cgroup_cpus(const char *root);
 
 /* fn(ctx, thread, item) for every item in [0, n); thread in [0, threads). The first status that is not VT_OK ends the
  * loop (items already running finish) and is returned; e receives that call's sentence. VT_E_MEMORY before the first
- * item when there is no memory for the stacks of so many threads or for their products (vt_blas_reserve). With e NULL
- * the loop is one that cannot fail, whose items multiply no matrices: nothing is asked for. */
+ * item when there is no memory for the stacks of the threads or for their products (vt_blas_reserve). With e NULL the
+ * loop is one that cannot fail, whose items multiply no matrices: no memory is reserved. */
 typedef vt_status (*vt_item_fn)(void *ctx, int thread, size_t item, vt_err *e);
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e);
 

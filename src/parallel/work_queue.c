@@ -3,8 +3,8 @@
 
 #include "base/progress.h"
 
-enum { TICKET, FINISHED, BOARD }; /* numbers of the shared counters */
-#define PAST ((int64_t)1 << 40)   /* a ticket beyond every range, however many ranks add it */
+enum { TICKET, FINISHED, COUNTERS }; /* numbers of the shared counters */
+#define PAST ((int64_t)1 << 40)      /* a ticket beyond every range, however many ranks add it */
 
 bool vt_work_queue_range(size_t n, int takers, int64_t k, size_t *at, size_t *end) {
     size_t from = 0;
@@ -19,7 +19,7 @@ bool vt_work_queue_range(size_t n, int takers, int64_t k, size_t *at, size_t *en
 vt_status vt_work_queue_begin(vt_work_queue *d, vt_team *t, size_t n, int threads, vt_err *e) {
     int32_t mine = threads;
     *d = (vt_work_queue){.team = t, .n = n, .end = t ? 0 : n};
-    VT_TRY(vt_team_counters(t, BOARD, e));
+    VT_TRY(vt_team_counters(t, COUNTERS, e));
     if (t) t->ops->gather(t->ctx, &mine, sizeof mine, t->room);
     for (int r = 0; t && r < t->size; r++) d->takers += t->room[r];
     pthread_mutex_init(&d->lock, NULL);
@@ -28,7 +28,7 @@ vt_status vt_work_queue_begin(vt_work_queue *d, vt_team *t, size_t n, int thread
 
 void vt_work_queue_end(vt_work_queue *d) { pthread_mutex_destroy(&d->lock); }
 
-/* Tells the others what was done here, hears what they did, takes the next range. */
+/* Exchanges the numbers of finished items with the other ranks, and takes the next range. */
 static void fetch_next_range(vt_work_queue *d) {
     int64_t all = vt_team_add(d->team, FINISHED, (int64_t)(d->finished - d->reported));
     d->elsewhere = (size_t)all - d->reported, d->reported = d->finished;
@@ -36,7 +36,7 @@ static void fetch_next_range(vt_work_queue *d) {
         d->at = d->end = 0, d->n = 0;
 }
 
-/* Within its range: has another rank stopped all? */
+/* At most twice a second: drops the range if another rank has stopped all. */
 static void check_for_stop(vt_work_queue *d) {
     double now = vt_now();
     if (now - d->looked < 0.5) return;

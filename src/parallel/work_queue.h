@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Items 0 to n - 1, handed out once each to the threads of a process and to the ranks of a team, in ranges that shrink
- * towards the end, so that nobody is left with many while others wait ("guided self-scheduling": Polychronopoulos and
- * Kuck, 1987). A process alone takes one range. Which item goes where changes no result. */
+ * towards the end, so that no thread is left with many while others wait ("guided self-scheduling": Polychronopoulos
+ * and Kuck, 1987). A process alone takes one range. Which item goes where changes no result. */
 #pragma once
 
 #include <pthread.h>
@@ -12,9 +12,9 @@ typedef struct vt_work_queue {
     size_t n;
     int takers;                /* threads of all ranks */
     size_t at, end;            /* what is left of this process's range */
-    size_t finished, reported; /* items of this process; those that the shared counters knows of */
-    size_t elsewhere;          /* finished by other ranks, as of the last time that this process asked */
-    double looked;             /* when it last saw that nobody has stopped all */
+    size_t finished, reported; /* items of this process; those that the shared counters include */
+    size_t elsewhere;          /* finished by other ranks, as of this process's last look */
+    double looked;             /* when it last saw that no rank has stopped all */
     pthread_mutex_t lock;
 } vt_work_queue;
 
@@ -25,8 +25,8 @@ void vt_work_queue_end(vt_work_queue *d);
 bool vt_work_queue_next(vt_work_queue *d, size_t *item);
 /* An item is finished; returns how many are, of all ranks, as far as is known. */
 size_t vt_work_queue_finish(vt_work_queue *d);
-/* Nobody gets another item; other ranks notice within half a second of their next. */
+/* No thread gets another item; other ranks stop within half a second of their next. */
 void vt_work_queue_stop(vt_work_queue *d);
 
-/* Range number k of n items for so many takers: [*at, *end); false: there is none. */
+/* Returns range number k of n items for `takers` threads: [*at, *end); false: there is none. */
 bool vt_work_queue_range(size_t n, int takers, int64_t k, size_t *at, size_t *end);

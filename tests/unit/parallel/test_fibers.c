@@ -110,8 +110,8 @@ static void failures(void **state) {
     }
     vt_fiber_pool *l;
     vt_err e = {0};
-    t_says(vt_fiber_open(&l, 0, &e), VT_E_RANGE, &e, "a lane of 0 slots", "1 to 1024");
-    t_says(vt_fiber_open(&l, VT_FIBER_MOST + 1, &e), VT_E_RANGE, &e, "1025 slots", "1024");
+    t_says(vt_fiber_open(&l, 0, &e), VT_E_RANGE, &e, "a pool of 0 fibers", "1 to 1024");
+    t_says(vt_fiber_open(&l, VT_FIBER_MOST + 1, &e), VT_E_RANGE, &e, "1025 fibers", "1024");
     assert_null(l);
     vt_fiber_close(NULL);
 }
