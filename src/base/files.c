@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/text.h"
 
 bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name) {
     return snprintf(out, VT_PATH_MAX, "%s/%s", dir, name) < VT_PATH_MAX;
@@ -394,4 +395,13 @@ void vt_file_tidy(const char *dir, int levels) {
         if (S_ISDIR(s.st_mode) && levels > 1 && x->d_name[0] != '.') vt_file_tidy(path, levels - 1);
     }
     if (d) closedir(d);
+}
+
+vt_status vt_text_of(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
+                     vt_err *e) {
+    vt_text_stream w;
+    FILE *f = vt_text_stream_open(&w);
+    if (f) write(f, data);
+    *text = vt_text_stream_close(&w);
+    return *text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to put its text together", what);
 }

@@ -94,3 +94,8 @@ vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err 
 vt_status vt_file_place(const char *path, vt_err *e);
 /* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. The caller must have locked dir. */
 void vt_file_tidy(const char *dir, int levels);
+
+/* *text = what write(f, data) wrote, the caller's to free; NULL where memory ran out. what: whose text it is, for the
+ * sentence. */
+vt_status vt_text_of(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
+                     vt_err *e);

@@ -90,12 +90,3 @@ char *vt_text_stream_close(vt_text_stream *w) {
     if (w->short_of) free(w->text), w->text = NULL;
     return w->text;
 }
-
-vt_status vt_text_of(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
-                     vt_err *e) {
-    vt_text_stream w;
-    FILE *f = vt_text_stream_open(&w);
-    if (f) write(f, data);
-    *text = vt_text_stream_close(&w);
-    return *text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to put its text together", what);
-}

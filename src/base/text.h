@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include "base/status.h"
 
 /* Where in a UTF-8 sequence a piece of text ended; zero at its start. */
 typedef struct vt_text_at {
@@ -37,8 +36,3 @@ typedef struct vt_text_stream {
 } vt_text_stream;
 FILE *vt_text_stream_open(vt_text_stream *w);  /* NULL: no memory; vt_text_stream_close is then still to be called */
 char *vt_text_stream_close(vt_text_stream *w); /* the text, w->n bytes and a 0, to be freed; NULL: no memory */
-
-/* *text = what write(f, data) wrote, the caller's to free; NULL where memory ran out. what: whose text it is, for the
- * sentence. */
-vt_status vt_text_of(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
-                     vt_err *e);

@@ -2,7 +2,7 @@
 /* Recipes as text: the canonical YAML of a run, what differs between two of them, and the reference of all keys. */
 #include <stdlib.h>
 #include <string.h>
-#include "base/text.h"
+#include "base/files.h"
 #include "train/objective.h"
 #include "train/recipe_keys.h"
 
