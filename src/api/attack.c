@@ -10,7 +10,7 @@
 #include "parallel/threads.h"
 #include "eval/evaluate.h"
 #include "eval/options.h"
-#include "eval/verifier.h"
+#include "eval/verify.h"
 
 /* ---- arrays as a data set ---- */
 

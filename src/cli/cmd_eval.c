@@ -14,7 +14,6 @@
 #include "base/files.h"
 #include "linalg/gemm.h"
 #include "eval/cost.h"
-#include "eval/eight_bit.h"
 #include "eval/evaluate.h"
 #include "eval/report/summary.h"
 #include "eval/report/published.h"

@@ -11,7 +11,7 @@
 #include "base/opt.h"
 #include "base/text.h"
 #include "eval/external.h"
-#include "eval/verifier.h"
+#include "eval/verify.h"
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
 #include "eval/header.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/eval_thread.h"
 #include "eval/evaluate.h"
 
 #include <math.h>
@@ -7,19 +6,120 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/mem.h"
 #include "parallel/work_queue.h"
 #include "parallel/threads.h"
 #include "eval/result_index.h"
-#include "eval/eight_bit.h"
 #include "eval/cost.h"
 #include "eval/verify.h"
 #include "models/surgery.h"
+
+/* ---- what one thread attacks with ---- */
+
+/* What attacks one image at a time: a classifier, an oracle and buffers. Made once, used for every image. */
+typedef struct worker {
+    vt_classifier model, surrogate, draft;
+    vt_oracle oracle;
+    vt_attacker attacker;
+    vt_inside inside; /* of the model, where an attack climbs it */
+    vt_grid8 grid;    /* of 8-bit entries, where there are any */
+    float *x, *z;     /* [pixels], [classes] */
+    double *z64;      /* [classes] */
+} worker;
+
+typedef struct eval_thread {
+    struct stage_run *run; /* the stage that it works at */
+    vt_fiber_pool *pool;
+    vt_batcher *batchers[3]; /* the model; the surrogate, if there is one; the model as attacks search it, if apart */
+    int n_batchers, batch;
+    worker *workers; /* [batch]: one for each fiber of the pool */
+} eval_thread;
+
+static void worker_close(worker *w) {
+    vt_oracle_close(&w->oracle);
+    vt_sensor_sessions_close(w->inside.self);
+    vt_attacker_close(&w->attacker);
+    vt_grid8_close(&w->grid);
+    vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate), vt_classifier_close(&w->draft);
+    free(w->x), free(w->z), free(w->z64);
+    memset(w, 0, sizeof *w);
+}
+
+static vt_status worker_open(worker *w, const vt_eval_options *v, const eval_thread *c, int slot, vt_err *e) {
+    const vt_subject *s = v->subject;
+    vt_task dims = vt_eval_dims(v);
+    VT_TRY(vt_subject_seat(&w->model, s, NULL, c->batchers[0], slot, e));
+    VT_TRY(vt_oracle_open(&w->oracle, &w->model, e));
+    if (vt_eval_eight_bit(v)) VT_TRY(vt_grid8_open(&w->grid, dims.n, e));
+    VT_TRY(vt_attacker_open(&w->attacker, dims.shape, vt_eval_work(v, &dims), e));
+    w->oracle.interrupt = v->interrupt;
+    if (vt_eval_transfers(v)) {
+        VT_TRY(vt_subject_seat(&w->surrogate, s, s->surrogate, c->batchers[1], slot, e));
+        w->oracle.surrogate = &w->surrogate;
+    }
+    if (s->sensors) {
+        vt_sensor_sessions *sessions;
+        vt_status st = vt_sensor_sessions_open(&sessions, s->sensors, e);
+        w->inside = (vt_inside){s->sensors->count, sessions, vt_sensor_gradient};
+        VT_TRY(st);
+        w->oracle.inside = &w->inside;
+    }
+    if (s->search) {
+        VT_TRY(vt_subject_seat(&w->draft, s, NULL, c->batchers[c->n_batchers - 1], slot, e));
+        w->oracle.draft.classifier = &w->draft;
+    }
+    size_t k = (size_t)dims.classes;
+    w->x = vt_alloc(dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
+    w->z64 = vt_alloc((size_t)vt_classifier_votes(&w->model) * k * sizeof(double));
+    if (w->x && w->z && w->z64) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for one more image at a time");
+}
+
+/* Puts a batcher in front of the engine, which it closes. */
+static vt_status add_batcher(eval_thread *c, vt_engine *n, vt_err *e) {
+    VT_TRY(vt_batcher_open(&c->batchers[c->n_batchers], n, c->pool, e));
+    c->n_batchers++;
+    return VT_OK;
+}
+
+/* For the evaluation v, which must outlive it. Close it after a failure too. */
+static vt_status eval_thread_open(eval_thread *c, const vt_eval_options *v, vt_err *e) {
+    const vt_subject *s = v->subject;
+    int batch = vt_eval_batch(v);
+    vt_engine n;
+    *c = (eval_thread){.batch = batch, .workers = calloc((size_t)batch, sizeof *c->workers)};
+    if (!c->workers) return vt_fail(e, VT_E_MEMORY, "no memory for %d images at a time", batch);
+    VT_TRY(vt_fiber_open(&c->pool, batch, e));
+    VT_TRY(vt_subject_engine(&n, s, NULL, batch, true, e));
+    VT_TRY(add_batcher(c, &n, e));
+    if (vt_eval_transfers(v)) {
+        VT_TRY(vt_subject_engine(&n, s, s->surrogate, batch, true, e));
+        VT_TRY(add_batcher(c, &n, e));
+    }
+    if (s->search) {
+        VT_TRY(vt_subject_draft_engine(&n, s, batch, e));
+        VT_TRY(add_batcher(c, &n, e));
+    }
+    for (int i = 0; i < batch; i++) VT_TRY(worker_open(&c->workers[i], v, c, i, e));
+    return VT_OK;
+}
+
+/* Accepts a zeroed one. */
+static void eval_thread_close(eval_thread *c) {
+    for (int i = 0; c->workers && i < c->batch; i++) worker_close(&c->workers[i]);
+    for (int i = 0; i < c->n_batchers; i++) vt_batcher_close(c->batchers[i]);
+    vt_fiber_close(c->pool);
+    free(c->workers);
+    *c = (eval_thread){0};
+}
+
+/* ---- one image ---- */
 
 /* One stage over its images, shared by the threads. */
 typedef struct stage_run {
     const vt_eval_options *v;
     vt_ledger *ledger;
-    vt_eval_thread *eval_threads;
+    eval_thread *eval_threads;
     const vt_result_index *covered; /* as of this stage's beginning: whose targets count */
     int entry, stage;               /* eval/ledger.h */
     const int32_t *todo;            /* images of this stage that have no line yet */
@@ -35,14 +135,12 @@ typedef struct stage_run {
 
 static vt_team *team_of(const vt_eval_options *v) { return v->place ? v->place->team : NULL; }
 
-/* ---- one image ---- */
-
 static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
     r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
 }
 
-static vt_status clean_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
+static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval_options *v = run->v;
     vt_record r = {.image = image, .target = -1, .forwards = 1};
     vt_verdict d;
@@ -82,7 +180,7 @@ static vt_oracle_mode mode_of(const vt_eval_options *v, int entry) {
 }
 
 /* The attack's word, turned into a line: which point is judged, and what the judge says. */
-static vt_status attack_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
+static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval_options *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
     const vt_attack_stage *st = &attack->stages[run->stage];
@@ -133,7 +231,7 @@ static void note_of(const stage_run *run, char *note, size_t size) {
                  fmin(100, 100 * (vt_remote_waited(r) - run->waited) / spent));
 }
 
-static vt_status one_image(stage_run *run, vt_worker *w, int32_t image, vt_err *e) {
+static vt_status one_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
     size_t done = vt_work_queue_finish(&run->deal);
@@ -150,36 +248,34 @@ static vt_status one_image(stage_run *run, vt_worker *w, int32_t image, vt_err *
 
 /* ---- a thread at work ---- */
 
-typedef struct thread_run {
-    stage_run *run;
-    vt_eval_thread *eval_thread;
-} thread_run;
-
 static bool next_image(void *ctx, int slot, size_t *item) {
-    stage_run *run = ((thread_run *)ctx)->run;
+    stage_run *run = ((eval_thread *)ctx)->run;
     (void)slot;
     return !atomic_load(&run->failed) && vt_work_queue_next(&run->deal, item);
 }
 
-static vt_status in_slot(void *ctx, int slot, size_t item, vt_err *e) {
-    const thread_run *c = ctx;
-    vt_status s = one_image(c->run, &c->eval_thread->workers[slot], c->run->todo[item], e);
+/* Runs an image on the worker of a fiber; a failure ends the stage. */
+static vt_status image_in_slot(void *ctx, int slot, size_t item, vt_err *e) {
+    const eval_thread *c = ctx;
+    vt_status s = one_image(c->run, &c->workers[slot], c->run->todo[item], e);
     if (s == VT_OK) return s;
     atomic_store(&c->run->failed, true);
     vt_work_queue_stop(&c->run->deal);
     return s;
 }
 
-static void ask_model(void *ctx) {
-    const vt_eval_thread *c = ((thread_run *)ctx)->eval_thread;
+/* Computes what the fibers wait for. */
+static void serve_batchers(void *ctx) {
+    const eval_thread *c = ctx;
     vt_batchers_serve(c->batchers, c->n_batchers);
 }
 
 static vt_status run_eval_thread(void *ctx, int thread, size_t item, vt_err *e) {
     stage_run *run = ctx;
-    thread_run c = {run, &run->eval_threads[item]};
+    eval_thread *c = &run->eval_threads[item];
     (void)thread;
-    return vt_fiber_run(c.eval_thread->pool, &(vt_fiber_job){next_image, in_slot, ask_model, &c}, e);
+    c->run = run;
+    return vt_fiber_run(c->pool, &(vt_fiber_job){next_image, image_in_slot, serve_batchers, c}, e);
 }
 
 /* ---- stages ---- */
@@ -237,7 +333,7 @@ static vt_status deal_out(stage_run *run, vt_err *e) {
     return vt_team_agree(team_of(v), s, e);
 }
 
-static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
+static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
                            int32_t *todo, vt_eta *o, int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
                      .ledger = l,
@@ -267,12 +363,12 @@ static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, vt_eval_threa
     return s == VT_OK ? note_lines(v, l, b, before, e) : s;
 }
 
-static vt_status run_all(const vt_eval_options *v, vt_ledger *l, vt_eval_thread *eval_threads, vt_result_index *b,
+static vt_status run_all(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
                          int32_t *todo, vt_err *e) {
     VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
     VT_TRY(note_lines(v, l, b, 0, e));
     vt_status s = VT_OK;
-    for (int i = 0; i < v->threads && s == VT_OK; i++) s = vt_eval_thread_open(&eval_threads[i], v, e);
+    for (int i = 0; i < v->threads && s == VT_OK; i++) s = eval_thread_open(&eval_threads[i], v, e);
     VT_TRY(vt_team_agree(team_of(v), s, e));
     vt_eta o;
     vt_eta_begin(&o, v);
@@ -283,15 +379,14 @@ static vt_status run_all(const vt_eval_options *v, vt_ledger *l, vt_eval_thread 
     return VT_OK;
 }
 
-static vt_status run_with(const vt_eval_options *v_, vt_ledger *l, vt_err *e) {
-    vt_eval_options v = *v_;
+/* Runs everything with the memory that it needs, on a subject that has its twin, sensors and packed matrices. */
+static vt_status run_on_subject(const vt_eval_options *v, vt_ledger *l, vt_err *e) {
     vt_result_index b = {0};
-    vt_eval_fit(&v);
-    vt_eval_thread *eval_threads = calloc((size_t)v.threads, sizeof *eval_threads);
-    int32_t *todo = calloc(v.n_images, sizeof *todo);
-    vt_status s = eval_threads && todo ? run_all(&v, l, eval_threads, &b, todo, e)
-                                       : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v.n_images);
-    for (int i = 0; eval_threads && i < v.threads; i++) vt_eval_thread_close(&eval_threads[i]);
+    eval_thread *eval_threads = calloc((size_t)v->threads, sizeof *eval_threads);
+    int32_t *todo = calloc(v->n_images, sizeof *todo);
+    vt_status s = eval_threads && todo ? run_all(v, l, eval_threads, &b, todo, e)
+                                       : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v->n_images);
+    for (int i = 0; eval_threads && i < v->threads; i++) eval_thread_close(&eval_threads[i]);
     vt_result_index_close(&b);
     free(eval_threads), free(todo);
     return s;
@@ -304,6 +399,7 @@ vt_status vt_eval_run(const vt_eval_options *v_, vt_ledger *l, vt_err *e) {
     vt_sensors sensors = {0};
     vt_subject with = *v.subject;
     v.subject = &with;
+    vt_eval_fit(&v);
     if (!with.surrogate && vt_eval_transfers(v_)) {
         VT_TRY(vt_model_twin(&twin, with.model, v.seed, e));
         with.surrogate = twin;
@@ -316,7 +412,7 @@ vt_status vt_eval_run(const vt_eval_options *v_, vt_ledger *l, vt_err *e) {
     }
     if (s == VT_OK && with.search == VT_PRODUCTS_BF16) s = vt_model_pack(&packed, with.model, e);
     with.packed = packed;
-    if (s == VT_OK) s = run_with(&v, l, e);
+    if (s == VT_OK) s = run_on_subject(&v, l, e);
     vt_packed_free(packed);
     vt_sensors_close(&sensors);
     vt_model_close(twin);

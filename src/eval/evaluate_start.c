@@ -3,10 +3,9 @@
 #include "eval/options.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "eval/eight_bit.h"
 #include "models/arch.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
@@ -88,35 +87,7 @@ size_t vt_eval_bytes(const vt_eval_options *v) {
 
 /* ---- checks and header ---- */
 
-static vt_status check_attacks(const vt_eval_options *v, vt_err *e) {
-    vt_task dims = vt_eval_dims(v);
-    for (int i = 0; i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            vt_err why = {0};
-            vt_status st = vt_attack_fits(s, &dims, &why);
-            if (st != VT_OK) return vt_fail(e, st, "attack %s: %s", s->def->name, why.text);
-        }
-    return VT_OK;
-}
-
-/* Attacks that ask for attention, or whose squares it chooses, need a model that shows it. */
-static vt_status can_look(const vt_eval_options *v, vt_err *e) {
-    const vt_arch *arch = vt_arch_find(v->subject->model->config.arch);
-    for (int i = 0; i < v->n_attacks && !(arch && arch->shows_attention); i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            bool places = s->place && s->place->where == VT_WHERE_ATTENTION;
-            if (s->def->looks || places)
-                return vt_fail(e, VT_E_USAGE,
-                               "attack %s looks at attention between all tokens, which %s models do not have%s",
-                               s->def->name, v->subject->model->config.arch,
-                               places && !s->def->looks ? " (where=saliency needs none)" : "");
-        }
-    return VT_OK;
-}
-
-/* What a model that is no network of ours cannot do: gradients, if it says so; a twin of it; batches beyond its own. */
+/* What a model that is no network of this process cannot do: batches beyond its own, a twin of it, a climb. */
 static vt_status check_foreign(const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
     if (!s->remote && !s->own) return VT_OK;
@@ -135,13 +106,6 @@ static vt_status check_foreign(const vt_eval_options *v, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "@threat patch: aligned=1 needs tokens, of which a model in another process does "
                        "not tell");
-    for (int i = 0; !vt_subject_differentiable(s) && i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++)
-            if (v->attacks[i].stages[k].def->white_box)
-                return vt_fail(e, VT_E_USAGE,
-                               "attack %s follows gradients, which the model %.300s does not give (vjp is false): take "
-                               "one that needs none, as square",
-                               v->attacks[i].stages[k].def->name, s->model->path);
     return VT_OK;
 }
 
@@ -163,22 +127,68 @@ static vt_status check_surrogate(const vt_eval_options *v, vt_err *e) {
     return VT_OK;
 }
 
-/* Attacks that know no way to a class, or are told another one; a file that does not fit the run. */
-static vt_status check_targets(const vt_eval_options *v, vt_err *e) {
-    int classes = vt_subject_classes(v->subject), label;
-    for (int i = 0; v->targets && i < v->n_attacks; i++)
-        for (int k = 0; k < v->attacks[i].n_stages; k++) {
-            const vt_attack_stage *s = &v->attacks[i].stages[k];
-            const char *own = strstr(s->id, "target=");
-            if (s->def->traits & VT_CANNOT_AIM)
-                return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: @targets wants attacks that can",
-                               s->def->name);
-            if (own && strncmp(own, "target=none", strlen("target=none")) != 0)
-                return vt_fail(e, VT_E_USAGE, "attack %s: give its target or @targets, not both", s->def->name);
-        }
+/* Refuses a stage that this model or threat does not suit: no gradients, no attention, no way to aim at a class. */
+static vt_status check_stage(const vt_eval_options *v, const vt_attack_stage *s, vt_err *e) {
+    const vt_model *m = v->subject->model;
+    const vt_arch *arch = vt_arch_find(m->config.arch);
+    vt_task dims = vt_eval_dims(v);
+    vt_err why = {0};
+    if (s->def->white_box && !vt_subject_differentiable(v->subject))
+        return vt_fail(e, VT_E_USAGE,
+                       "attack %s follows gradients, which the model %.300s does not give (vjp is false): take "
+                       "one that needs none, as square",
+                       s->def->name, m->path);
+    vt_status fits = vt_attack_fits(s, &dims, &why);
+    if (fits != VT_OK) return vt_fail(e, fits, "attack %s: %s", s->def->name, why.text);
+    bool places = s->place && s->place->where == VT_WHERE_ATTENTION;
+    if ((s->def->looks || places) && !(arch && arch->shows_attention))
+        return vt_fail(e, VT_E_USAGE, "attack %s looks at attention between all tokens, which %s models do not have%s",
+                       s->def->name, m->config.arch, places && !s->def->looks ? " (where=saliency needs none)" : "");
+    if (!v->targets) return VT_OK;
+    if (s->def->traits & VT_CANNOT_AIM)
+        return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: @targets wants attacks that can", s->def->name);
+    const char *own = strstr(s->id, "target=");
+    if (own && strncmp(own, "target=none", strlen("target=none")) != 0)
+        return vt_fail(e, VT_E_USAGE, "attack %s: give its target or @targets, not both", s->def->name);
+    return VT_OK;
+}
+
+/* Refuses an image that is not stored in steps of 1/255. */
+static vt_status check_levels(const vt_eval_options *v, int32_t image, float *x, vt_err *e) {
+    int label;
+    VT_TRY(vt_subject_image(v->subject, image, x, &label, e));
+    for (size_t i = 0; i < vt_subject_pixels(v->subject); i++)
+        if ((float)rintf(255 * x[i]) / 255 != x[i])
+            return vt_fail(e, VT_E_USAGE,
+                           "@eight-bit needs 8-bit images: image %d of %s has the value %.9g, which is no k/255", image,
+                           v->subject->data->path, (double)x[i]);
+    return VT_OK;
+}
+
+/* Refuses, for 8-bit entries (attacks/grid8.h), a radius below one level (in every norm the nearest other point is
+ * 1/255 away), and images whose values are not all k/255. */
+static vt_status check_eight_bit(const vt_eval_options *v, vt_err *e) {
+    if (!vt_eval_eight_bit(v)) return VT_OK;
+    if (v->norm == VT_L0)
+        return vt_fail(e, VT_E_USAGE, "@eight-bit counts levels of linf, l2 and l1, and knows nothing of l0");
+    if (vt_grid8_most(v->norm, v->eps) < 1)
+        return vt_fail(e, VT_E_USAGE,
+                       "@eight-bit: @eps %s is below one grey level (1/255): no other 8-bit image lies in that ball",
+                       v->eps_text);
+    if (!v->subject->data->floats) return VT_OK;
+    float *x = vt_alloc(vt_subject_pixels(v->subject) * sizeof *x);
+    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for an image");
+    for (size_t i = 0; i < v->n_images && s == VT_OK; i++) s = check_levels(v, v->images[i], x, e);
+    free(x);
+    return s;
+}
+
+/* Refuses a file of targets that does not fit the images of the run. */
+static vt_status check_target_file(const vt_eval_options *v, vt_err *e) {
+    int label;
     for (size_t i = 0; v->targets && v->targets->path && i < v->n_images; i++) {
         VT_TRY(vt_subject_image(v->subject, v->images[i], NULL, &label, e));
-        VT_TRY(vt_targets_fit(v->targets, v->images[i], label, classes, e));
+        VT_TRY(vt_targets_fit(v->targets, v->images[i], label, vt_subject_classes(v->subject), e));
     }
     return VT_OK;
 }
@@ -192,10 +202,10 @@ vt_status vt_eval_check(const vt_eval_options *v, vt_err *e) {
                        v->subject->data->classes, v->subject->model->path ? v->subject->model->path : "", classes);
     VT_TRY(check_surrogate(v, e));
     VT_TRY(check_foreign(v, e));
-    VT_TRY(check_attacks(v, e));
-    VT_TRY(can_look(v, e));
-    VT_TRY(vt_eight_bit_check(v, e));
-    VT_TRY(check_targets(v, e));
+    for (int i = 0; i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) VT_TRY(check_stage(v, &v->attacks[i].stages[k], e));
+    VT_TRY(check_eight_bit(v, e));
+    VT_TRY(check_target_file(v, e));
     int label;
     VT_TRY(vt_memory_check("the evaluation", vt_eval_bytes(v), e));
     return vt_subject_image(v->subject, v->images[0], NULL, &label, e);

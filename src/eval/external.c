@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include "base/json.h"
 #include "parallel/threads.h"
-#include "eval/verifier.h"
 
 static const char *const names[] = {
 #define VT_EXTERNAL_NAME(id, text) text,
@@ -55,7 +54,7 @@ static vt_status verify_point(void *ctx, int thread, size_t item, vt_err *e) {
     bool unsure;
     if (f->interrupt && *f->interrupt) return VT_INTERRUPTED;
     *p = (vt_external_point){.image = f->images[item]};
-    VT_TRY(vt_verifier_image(j, p->image, &p->label, e));
+    VT_TRY(vt_subject_image(j->subject, p->image, j->x, &p->label, e));
     vt_adv_file_read(f->points, (int64_t)item, j->x_adv);
     VT_TRY(vt_predict(&clean, &unsure, &j->model, j->x, p->label, j->z, j->z64, e));
     p->clean = clean.pred;

@@ -119,7 +119,7 @@ vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *o
     return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, judged, e);
 }
 
-static vt_status open_one(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
+vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
     vt_engine n;
     *c = (vt_classifier){0};
     VT_TRY(vt_subject_engine(&n, s, other, 1, true, e));
@@ -127,30 +127,9 @@ static vt_status open_one(vt_classifier *c, const vt_subject *s, const vt_model 
     return apply_wrap_and_restriction(c, s, other != NULL, e);
 }
 
-vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e) { return open_one(c, s, NULL, e); }
-
-vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
-    return open_one(c, s, other, e);
-}
-
-vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_fiber_pool *pool,
-                             vt_err *e) {
-    vt_engine n;
-    *g = NULL;
-    VT_TRY(vt_subject_engine(&n, s, other, rows, true, e));
-    return vt_batcher_open(g, &n, pool, e);
-}
-
 vt_status vt_subject_draft_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e) {
     const vt_products by = {.native = s->search == VT_PRODUCTS_BF16, .packed = s->packed};
     return vt_engine_open_by(n, s->model, rows, false, &by, e);
-}
-
-vt_status vt_subject_draft(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e) {
-    vt_engine n;
-    *g = NULL;
-    VT_TRY(vt_subject_draft_engine(&n, s, rows, e));
-    return vt_batcher_open(g, &n, pool, e);
 }
 
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,

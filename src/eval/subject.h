@@ -49,23 +49,17 @@ bool vt_subject_differentiable(const vt_subject *s); /* does it give gradients? 
  * (heads, mean, wrap, ...) is refused. `first`: an image of the run, whose size decides. */
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e);
 vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_err *e);
-/* The network as it is judged, with the wrap around it; of a restricted data set only the outputs of its classes are
- * seen. Both must outlive the classifier. */
-vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, vt_err *e);
-/* A classifier of another network for the same data (the surrogate, a twin); the wrap is not put around it. */
-vt_status vt_subject_other(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
+/* other NULL: the network as it is judged, with the wrap around it. Else another network for the same data (the
+ * surrogate, a twin), without the wrap. A restricted data set shows only the outputs of its classes. The subject and
+ * `other` must outlive the classifier. */
+vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
 /* Its pictures, for inference/sensors.h; s must outlive them. */
 vt_sensor_images vt_subject_pictures(const vt_subject *s, uint64_t seed);
 /* The same as an engine of `rows`; judged: with its double copy, if it has one. */
 vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged, vt_err *e);
-/* The same two as many classifiers that wait together, one for each slot of a pool of `rows` (inference/batcher.h); a
- * slot's one is put together by _seat. other NULL: the network as it is judged. */
-vt_status vt_subject_batcher(vt_batcher **g, const vt_subject *s, const vt_model *other, int rows, vt_fiber_pool *pool,
-                             vt_err *e);
-/* The judged network as attacks search it, for s->search: in float alone, with other products; as an engine, and as
- * classifiers that wait together. */
+/* An engine of the judged network as attacks search it, for s->search: in float alone, with other products. */
 vt_status vt_subject_draft_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e);
-vt_status vt_subject_draft(vt_batcher **g, const vt_subject *s, int rows, vt_fiber_pool *pool, vt_err *e);
+/* The same classifier as one slot of a batcher of such an engine (inference/batcher.h). */
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e);
 /* What a forward and a gradient cost: in FLOP; of a model in another process nobody knows, and one gradient counts as

@@ -2,6 +2,9 @@
 #include "eval/verify.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/mem.h"
 #include "base/stats.h"
 
 static void measure_distances(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
@@ -36,13 +39,21 @@ typedef struct question {
 
 static bool is_adversarial_class(question q, int pred) { return q.target < 0 ? pred != q.label : pred == q.target; }
 
-/* vt_verdict.margin */
-static double margin_of(question q, const double *z, int classes) {
+/* Reads one answer, the logits z32 or, if that is NULL, z64: *pred is its class, *margin as vt_verdict.margin. Returns
+ * whether all of them are finite. */
+static bool read_answer(int *pred, double *margin, question q, const float *z32, const double *z64, int classes) {
     int from = q.target < 0 ? q.label : q.target;
-    double most = -INFINITY;
-    for (int k = 0; k < classes; k++)
-        if (k != from) most = fmax(most, z[k] - z[from]);
-    return q.target < 0 ? most : -most;
+    double most = -INFINITY, best = z32 ? (double)z32[0] : z64[0], base = z32 ? (double)z32[from] : z64[from];
+    bool finite = true;
+    *pred = 0;
+    for (int k = 0; k < classes; k++) {
+        double z = z32 ? (double)z32[k] : z64[k];
+        if (z > best) best = z, *pred = k;
+        finite = finite && isfinite(z);
+        if (k != from) most = fmax(most, z - base);
+    }
+    *margin = q.target < 0 ? most : -most;
+    return finite;
 }
 
 static void decide_if_broken(vt_verdict *v, question q) {
@@ -80,18 +91,15 @@ static int majority_class(const int *pred, const vt_verdict *v, question q) {
 }
 
 /* The repeated queries in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws
- * pred is what most of them say, and the margins are means. Returns how many are wrong. */
+ * pred is what most of them say, and the margins are means. finite: all logits of z64 are. Returns how many queries are
+ * wrong. */
 static int combine_answers(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
     int rows = vt_classifier_votes(m), n = m->classes, wrong = 0, pred[VT_VOTES_MOST];
-    double sum = 0;
-    v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1;
+    double sum = 0, margin;
+    v->margin64 = INFINITY, v->pred64 = 0, v->votes = v->wrong = 0, v->again = rows > 1, v->finite = true;
     v->noise = noise_of(z, z64, rows, n);
     for (int r = 0; r < rows; r++) {
-        const double *at = z64 + r * n;
-        double margin = margin_of(q, at, n);
-        pred[r] = 0;
-        for (int k = 0; k < n; k++)
-            if (at[k] > at[pred[r]]) pred[r] = k;
+        v->finite = read_answer(&pred[r], &margin, q, NULL, z64 + r * n, n) && v->finite;
         if (margin < v->margin64) v->margin64 = margin, v->pred64 = pred[r];
         sum += margin, wrong += is_adversarial_class(q, pred[r]);
     }
@@ -102,33 +110,19 @@ static int combine_answers(vt_verdict *v, const vt_classifier *m, question q, co
     return wrong;
 }
 
-/* pred and margin of float logits; false: they are not all finite, and the margin is NaN. */
-static bool first_answer(vt_verdict *v, question q, const float *z, int classes) {
-    int from = q.target < 0 ? q.label : q.target;
-    double most = -INFINITY;
-    bool good = true;
-    v->pred = 0;
-    for (int k = 0; k < classes; k++) {
-        if (z[k] > z[v->pred]) v->pred = k;
-        good = good && isfinite(z[k]);
-        if (k != from) most = fmax(most, (double)z[k] - (double)z[from]);
-    }
-    v->margin = !good ? NAN : q.target < 0 ? most : -most;
-    return good;
-}
-
 vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const float *x, int label, float *z,
                      double *z64, vt_err *e) {
     const question q = {label, -1};
     *v = (vt_verdict){.inside = true, .finite = true, .pred64 = -1, .margin64 = NAN};
     *unsure = false;
     VT_TRY(vt_classifier_alone(m, x, z, e));
-    if (!first_answer(v, q, z, m->classes) || vt_classifier_votes(m) == 1) return VT_OK;
+    if (!read_answer(&v->pred, &v->margin, q, z, NULL, m->classes)) v->margin = NAN;
+    if (isnan(v->margin) || vt_classifier_votes(m) == 1) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
     bool first = v->pred != label;
     int wrong = combine_answers(v, m, q, z, z64);
     *unsure = v->votes ? vt_verdict_open(v) : wrong != first * vt_classifier_votes(m);
-    v->pred64 = -1, v->margin64 = NAN;
+    v->pred64 = -1, v->margin64 = NAN, v->finite = true;
     return VT_OK;
 }
 
@@ -137,12 +131,11 @@ static vt_status judge_candidate(vt_verdict *v, const vt_classifier *m, const fl
     measure_distances(v, x, x_adv, m->pixels, norm, eps);
     VT_TRY(vt_classifier_alone(m, x_adv, z, e));
     VT_TRY(vt_classifier_logits64(m, x_adv, z64, e));
-    bool good = first_answer(v, q, z, m->classes), good64 = true;
-    for (int k = 0; k < m->classes * vt_classifier_votes(m); k++) good64 = good64 && isfinite(z64[k]);
+    bool finite = read_answer(&v->pred, &v->margin, q, z, NULL, m->classes);
     combine_answers(v, m, q, z, z64);
-    v->finite = good && good64;
-    if (!good) v->margin = NAN;
-    if (!good64) v->margin64 = NAN;
+    if (!finite) v->margin = NAN;
+    if (!v->finite) v->margin64 = NAN;
+    v->finite = v->finite && finite;
     decide_if_broken(v, q);
     return VT_OK;
 }
@@ -184,4 +177,116 @@ vt_record_status vt_verdict_status(const vt_verdict *v) {
            : !v->inside ? VT_RECORD_INVALID
            : v->broken  ? VT_RECORD_BROKEN
                         : VT_RECORD_ROBUST;
+}
+
+/* ---- patches: exact search for squares that cover every pixel that changed; not those of the attack ---- */
+
+#define NODES_MOST 2000000 /* squares tried; past them the answer is no (a true patch is found at the first try) */
+
+typedef struct cover {
+    const float *x, *x_adv;
+    vt_shape shape;
+    int size, grid;
+    long nodes;
+    vt_square placed[VT_PATCH_MOST];
+    int n;
+} cover;
+
+static bool is_changed_pixel(const cover *c, int y, int x) {
+    size_t area = vt_shape_plane(c->shape), at = (size_t)y * (size_t)c->shape.width + (size_t)x;
+    for (size_t k = 0; k < (size_t)c->shape.channels; k++)
+        if (c->x[k * area + at] != c->x_adv[k * area + at]) return true;
+    return false;
+}
+
+static bool is_covered_pixel(const cover *c, int y, int x) {
+    for (int k = 0; k < c->n; k++) {
+        vt_square s = c->placed[k];
+        if (y >= s.y && y < s.y + c->size && x >= s.x && x < s.x + c->size) return true;
+    }
+    return false;
+}
+
+/* The first pixel, row by row, that changed and no square covers. */
+static bool next_open(const cover *c, vt_square *out) {
+    for (int y = 0; y < c->shape.height; y++)
+        for (int x = 0; x < c->shape.width; x++)
+            if (is_changed_pixel(c, y, x) && !is_covered_pixel(c, y, x)) {
+                *out = (vt_square){y, x};
+                return true;
+            }
+    return false;
+}
+
+/* Nothing open lies above the first open pixel, so its square may as well begin in its row (or as low as the grid
+ * allows); every column from which it reaches the pixel is tried, the pixel's own first. A square that hangs over the
+ * border covers no more than one that is moved inside. */
+static bool is_coverable_by(cover *c, int left) {
+    vt_square open;
+    if (!next_open(c, &open)) return true;
+    if (!left) return false;
+    int y = open.y / c->grid * c->grid;
+    for (int x = open.x / c->grid * c->grid; x >= 0 && x > open.x - c->size; x -= c->grid) {
+        if (++c->nodes > NODES_MOST) return false;
+        c->placed[c->n++] = (vt_square){y, x};
+        bool done = is_coverable_by(c, left - 1);
+        c->n--;
+        if (done) return true;
+    }
+    return false;
+}
+
+void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape shape, const vt_patch *p) {
+    cover c = {.x = x, .x_adv = x_adv, .shape = shape, .size = p->size, .grid = p->grid};
+    if (v->inside && is_coverable_by(&c, p->count)) return;
+    v->inside = v->broken = v->borderline = false;
+}
+
+/* ---- the 8-bit threat: levels read off the stored floats, distances in whole numbers ---- */
+
+/* The level whose float32 image this is, exactly; -1: none. */
+static int level_of(float v) {
+    if (!(v >= 0 && v <= 1)) return -1;
+    int k = (int)((double)v * 255 + 0.5);
+    return (float)k / 255.0f == v ? k : -1;
+}
+
+/* eps in levels is a rounded product: 255 * (8/255) may come out as 8 less an ulp. Sums are whole numbers far below
+ * 1e12, so that the allowance lets in no point but those on the border itself. */
+static bool is_within_bound(long long sum, double bound) { return (double)sum <= bound + 1e-12 * bound; }
+
+void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size_t n, vt_norm norm, double eps) {
+    long long largest = 0, sum = 0, squares = 0;
+    bool grid = true;
+    for (size_t i = 0; i < n; i++) {
+        int from = level_of(x[i]), to = level_of(x_adv[i]);
+        long long d = llabs((long long)to - from);
+        grid = grid && from >= 0 && to >= 0;
+        largest = d > largest ? d : largest;
+        sum += d, squares += d * d;
+    }
+    double levels = 255 * eps;
+    bool near = norm == VT_LINF ? is_within_bound(largest, levels)
+                : norm == VT_L2 ? is_within_bound(squares, levels * levels)
+                                : is_within_bound(sum, levels);
+    if (grid && near) return;
+    v->inside = v->broken = v->borderline = false;
+}
+
+/* ---- points that are stored already ---- */
+
+vt_status vt_verifier_open(vt_verifier *j, const vt_subject *s, vt_err *e) {
+    *j = (vt_verifier){.subject = s, .shape = vt_subject_shape(s)};
+    VT_TRY(vt_subject_classifier(&j->model, s, NULL, e));
+    size_t bytes = j->model.pixels * sizeof(float), k = (size_t)j->model.classes;
+    j->x = vt_alloc(bytes), j->x_adv = vt_alloc(bytes);
+    j->z = vt_alloc(k * sizeof *j->z), j->z64 = vt_alloc((size_t)vt_classifier_votes(&j->model) * k * sizeof *j->z64);
+    if (j->x && j->x_adv && j->z && j->z64) return VT_OK;
+    return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+}
+
+void vt_verifier_close(vt_verifier *j) {
+    vt_classifier_close(&j->model);
+    free(j->x), free(j->x_adv), free(j->z), free(j->z64);
+    memset(j, 0, sizeof *j);
 }

@@ -7,7 +7,7 @@
 #include "attacks/patch.h"
 #include "attacks/scoring.h"
 #include "eval/ledger.h"
-#include "inference/classifier.h"
+#include "eval/subject.h"
 
 typedef struct vt_verdict {
     bool inside;             /* norm <= eps and 0 <= x' <= 1, every value finite */
@@ -72,3 +72,16 @@ bool vt_verdict_open(const vt_verdict *v);
 /* What the ledger calls vt_predict's verdict, not-finite where the logits are not, and the point of another one. */
 vt_record_status vt_clean_status(const vt_verdict *v, int label);
 vt_record_status vt_verdict_status(const vt_verdict *v);
+
+/* One thread's tools to judge points that are stored already: a classifier, the clean image, a point. */
+typedef struct vt_verifier {
+    vt_classifier model;
+    const vt_subject *subject;
+    vt_shape shape;
+    float *x, *x_adv, *z; /* [pixels], [pixels], [classes] */
+    double *z64;          /* [classes] */
+} vt_verifier;
+
+/* s must outlive it: judged is what stood there when the points were found. */
+vt_status vt_verifier_open(vt_verifier *j, const vt_subject *s, vt_err *e);
+void vt_verifier_close(vt_verifier *j); /* accepts a zeroed one */

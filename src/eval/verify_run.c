@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "parallel/threads.h"
 #include "base/version.h"
-#include "eval/verifier.h"
+#include "eval/verify.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
 #include "eval/targets.h"
@@ -178,7 +178,7 @@ static vt_status judge_record(void *ctx, int thread, size_t item, vt_err *e) {
     int label;
     if (k->r->interrupt && *k->r->interrupt) return VT_INTERRUPTED;
     *w->text = 0, w->broken = w->borderline = w->open = w->moved = false;
-    VT_TRY(vt_verifier_image(&w->judge, r->image, &label, e));
+    VT_TRY(vt_subject_image(k->r->subject, r->image, w->judge.x, &label, e));
     if (r->target >= w->judge.model.classes) {
         snprintf(w->text, TEXT, "image %d has the target %d, the model has the classes 0 to %d", r->image, r->target,
                  w->judge.model.classes - 1);

@@ -161,7 +161,7 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
     *g = (vt_selftest_worker){.t = t, .pixels = vt_subject_pixels(s), .phi = vt_feature_count(s->model)};
     g->classes = vt_subject_classes(s);
     VT_TRY(open_attacker(g, e));
-    VT_TRY(vt_subject_classifier(&g->model.c, s, e));
+    VT_TRY(vt_subject_classifier(&g->model.c, s, NULL, e));
     VT_TRY(allocate_buffers(g, e));
     VT_TRY(open_oracle(&g->model, t, e));
     const vt_arch *arch = vt_arch_find(s->model->config.arch);
@@ -171,7 +171,7 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
         VT_TRY(vt_session_open_f64(&g->look64, s->model, 1, VT_GRAD_INPUT, e));
     if (needs & VT_NEED_TWIN) {
         if (!first) VT_TRY(vt_model_twin(&g->twin.own, s->model, t->v->seed, e));
-        VT_TRY(vt_subject_other(&g->twin.c, s, first ? first->twin.own : g->twin.own, e));
+        VT_TRY(vt_subject_classifier(&g->twin.c, s, first ? first->twin.own : g->twin.own, e));
         VT_TRY(open_oracle(&g->twin, t, e));
     }
     if (needs & VT_NEED_PROBES) VT_TRY(open_probes(g, first, e));
