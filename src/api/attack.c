@@ -314,7 +314,7 @@ static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
                    .label = a->labels[i],
                    .pred = v.pred,
                    .pred64 = v.pred64,
-                   .status = (uint8_t)vt_verdict_status(&v),
+                   .status = vt_verdict_status(&v),
                    .borderline = v.borderline,
                    .margin = v.margin,
                    .margin64 = v.margin64,

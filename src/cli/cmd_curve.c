@@ -7,7 +7,6 @@
 #include <string.h>
 #include "cli/hint.h"
 #include "cli/run_args.h"
-#include "cli/run_open.h"
 #include "cli/script.h"
 #include "cli/selftest.h"
 #include "base/chart.h"

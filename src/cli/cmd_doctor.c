@@ -5,13 +5,139 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/doctor_logits.h"
 #include "cli/cli.h"
 #include "cli/run_args.h"
 #include "base/stats.h"
 #include "eval/doctor/doctor.h"
+#include "eval/doctor/doctor_logits.h"
 #include "models/arch.h"
 #include "checkpoint/provenance.h"
+
+/* ---- against saved logits ---- */
+
+/* What is compared, and with what. */
+typedef struct logits_job {
+    const vt_cli *c;
+    const char *path; /* of the logits */
+    vt_saved_logits saved;
+    int threads;
+    vt_model *model; /* that part of the file whose match is r */
+    vt_logits_match r;
+    char part[120]; /* where it is not the one that is usually read; else "" */
+} logits_job;
+
+/* The checkpoint as it is read for images of this shape, which tell the side where nothing else does. */
+static vt_status open_for(logits_job *j, const char *part, vt_err *e) {
+    vt_overrides o;
+    const vt_saved_logits *s = &j->saved;
+    VT_TRY(vt_cli_overrides(j->c, &o, e));
+    if (part) o.part = part;
+    if (s->shape.height == s->shape.width) o.shown = s->shape.width;
+    VT_TRY(vt_model_open(&j->model, j->c->positional[0], &o, e));
+    vt_shape want = vt_config_shape(&j->model->config);
+    if (!vt_shape_same(s->shape, want))
+        return vt_fail(e, VT_E_USAGE, "%s: x has images of " VT_CHW ", the model takes " VT_CHW, j->path,
+                       VT_CHW_OF(s->shape), VT_CHW_OF(want));
+    if (s->classes == j->model->config.classes) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "%s: logits of %d classes, the model has %d", j->path, s->classes,
+                   j->model->config.classes);
+}
+
+static vt_status match_logits(logits_job *j, const char *part, vt_err *e) {
+    static bool tty;
+    static vt_doctor d;
+    VT_TRY(open_for(j, part, e));
+    const vt_setting present = {.config = j->model->config};
+    tty = isatty(STDERR_FILENO);
+    d = (vt_doctor){.model = j->model,
+                    .threads = j->threads,
+                    .aspects = VT_ASPECT_ALL,
+                    .progress = {.show = vt_cli_show, .ctx = &tty, .live = tty},
+                    .interrupt = vt_cli_interruptible()};
+    return vt_doctor_logits(&j->r, &d, &j->saved, &present, e);
+}
+
+/* Of a file with several state dicts another may be meant: timm's scripts evaluate the average. */
+static vt_status match_others(logits_job *j, vt_err *e) {
+    char list[400], *save = NULL;
+    snprintf(list, sizeof list, "%s", j->model->parts);
+    for (char *part = strtok_r(list, ", ", &save); part && !j->r.equal; part = strtok_r(NULL, ", ", &save)) {
+        logits_job other = *j;
+        vt_err why = {0};
+        if (!strcmp(part, j->model->part)) continue;
+        other.model = NULL;
+        snprintf(other.part, sizeof other.part, "%s", part);
+        vt_status s = match_logits(&other, part, &why);
+        bool better = s == VT_OK && other.r.equal;
+        vt_model_close(better ? j->model : other.model);
+        if (better) *j = other;
+        if (s == VT_E_MEMORY || s == VT_INTERRUPTED) return vt_fail(e, s, "%s", why.text); /* else it is no model */
+    }
+    return VT_OK;
+}
+
+static vt_status no_reading(const logits_job *j, vt_err *e) {
+    const vt_logits_match *r = &j->r;
+    bool rounded = !j->saved.precise && r->difference < 0.02 * j->saved.span;
+    return vt_fail(e, VT_E_NUMERIC,
+                   "%s: no reading fits: of %d tried%s the nearest differs by %.3g, where logits span %.3g%s: the "
+                   "network computes what no option says, or these are logits of other weights or of a model in "
+                   "training mode; vitrine eval --oracle evaluates it in its own program (docs/oracle.md)",
+                   j->path, r->tried, r->all ? "" : ", as many as time allows,", r->difference, j->saved.span,
+                   rounded ? " (half precision or TF32 may explain it: save from model.eval().double())" : "");
+}
+
+static vt_status print_match(const logits_job *j, vt_err *e) {
+    const vt_saved_logits *s = &j->saved;
+    const vt_logits_match *r = &j->r;
+    const vt_setting first = {.config = j->model->config};
+    char options[1000], changed[400], part[140] = "";
+    if (*j->part) snprintf(part, sizeof part, "--part %s ", j->part);
+    vt_setting_options(changed, sizeof changed, &r->setting, &first, NULL, VT_OPEN);
+    vt_setting_options(options, sizeof options, &r->setting, &first, j->model, VT_OPEN);
+    printf("%d images and logits of %d classes, %s; the logits span %.3g\n", s->n, s->classes,
+           s->precise ? "computed in double" : "in float32", s->span);
+    if (*changed || !r->equal) printf("%sas it is: differs by %.3g\n", part, r->present);
+    if (!r->equal) {
+        if (*changed) printf("nearest: %s: differs by %.3g\n", changed, r->difference);
+        return no_reading(j, e);
+    }
+    printf("%s%s%s: equal within %.2g: this reading is proven on %d image%s\n",
+           *changed || *part ? "with " : "as it is", part, changed, r->difference, s->n, s->n > 1 ? "s" : "");
+    if (*r->also)
+        printf("these logits do not tell it from: %s%s\n", r->also,
+               s->precise ? "" : " (logits of model.double() may)");
+    if (*options || *part) printf("use: %s%s\n", part, options);
+    vt_setting_options(options, sizeof options, &r->setting, &first, j->model, VT_ASSUMED);
+    if (*options || *part)
+        printf("a copy that assumes nothing: vitrine convert %s COPY.safetensors %s%s\n", j->model->path, part,
+               options);
+    return VT_OK;
+}
+
+/* Finds the reading of a checkpoint that gives the saved logits. VT_E_NUMERIC: none does. */
+static vt_status run_logits(const vt_cli *c, vt_err *e) {
+    static const char *const others[] = {"data", "images", "split", "seed", "preprocess", "attack-at", "oracle"};
+    static logits_job j;
+    long long threads;
+    const char *weights;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (vt_cli_has(c, others[i]))
+            return vt_fail(e, VT_E_USAGE, "--logits brings images of its own for a checkpoint: leave --%s out",
+                           others[i]);
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_cli_threads(c, &threads, e));
+    j = (logits_job){.c = c, .path = vt_cli_get(c, "logits"), .threads = (int)threads};
+    vt_status s = vt_saved_logits_read(&j.saved, j.path, e);
+    if (s == VT_OK) s = match_logits(&j, NULL, e);
+    if (s == VT_OK && !j.r.equal && *j.model->parts && !vt_cli_has(c, "part")) s = match_others(&j, e);
+    if (s == VT_OK) s = print_match(&j, e);
+    vt_saved_logits_free(&j.saved);
+    vt_model_close(j.model);
+    return s;
+}
+
+/* ---- on labelled images ---- */
 
 enum { LEAST = 128, MOST = 1024, ROUNDS = 5, FEW = 30 };
 #define ENOUGH (2.0 / 3) /* of the images: what is right on fewer at best may be read wrongly still */
@@ -26,8 +152,6 @@ static size_t sample_size(const vt_model *m) {
 /* Everything a run holds; freed in one place. */
 typedef struct job {
     vt_subject subject;
-    vt_model *model;
-    vt_dataset *data;
     int32_t *images, *sample;
     size_t n_images;
     vt_doctor d;
@@ -53,25 +177,24 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_subject_open(s, &c->given, weights, j->images[0], e));
     VT_TRY(vt_subject_fit(s, &c->given, j->images[0], e));
     vt_cli_say_data(c, s->data, j->images, j->n_images);
-    j->model = s->model, j->data = s->data;
     vt_shape shape = vt_subject_shape(s);
     if (shape.channels != 3)
         return vt_fail(e, VT_E_USAGE,
                        "vitrine doctor tries what is done to red, green and blue: the model %.300s takes " VT_CHW,
                        s->model->path, VT_CHW_OF(shape));
     if (s->remote) vt_remote_interruptible(s->remote, vt_cli_interruptible());
-    size_t n = vt_cli_has(c, "images") ? j->n_images : s->remote ? MOST : sample_size(j->model);
+    size_t n = vt_cli_has(c, "images") ? j->n_images : s->remote ? MOST : sample_size(s->model);
     if (!(j->sample = calloc(n, sizeof *j->sample))) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     const bool drawn = vt_cli_has(c, "seed");
     n = drawn ? vt_doctor_draw(j->sample, n, j->images, j->n_images, (uint64_t)seed)
               : vt_doctor_sample(j->sample, n, j->images, j->n_images);
     snprintf(j->drawn, sizeof j->drawn, drawn ? "drawn with seed %lld" : "spread evenly", seed);
     j->tty = isatty(STDERR_FILENO), j->verbose = vt_cli_has(c, "verbose");
-    j->first = (vt_setting){j->model->config, j->data->transform};
+    j->first = (vt_setting){s->model->config, s->data->transform};
     for (int k = 0; k < 3 && s->remote; k++) j->first.config.std[k] = 1; /* pixels as they are */
-    j->d = (vt_doctor){.model = j->model,
+    j->d = (vt_doctor){.model = s->model,
                        .remote = s->remote,
-                       .data = j->data,
+                       .data = s->data,
                        .images = j->sample,
                        .n_images = n,
                        .threads = (int)threads < (int)n ? (int)threads : (int)n,
@@ -90,15 +213,26 @@ static void print_setting(const job *j) {
                vt_remote_handshake(j->subject.remote)->name);
     else
         printf("as it is: mean %.6g, %.6g, %.6g (%s), std %.6g, %.6g, %.6g (%s)\n", c->mean[0], c->mean[1], c->mean[2],
-               j->model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2], j->model->source[VT_FIELD_STD]);
+               j->subject.model->source[VT_FIELD_MEAN], c->std[0], c->std[1], c->std[2],
+               j->subject.model->source[VT_FIELD_STD]);
     vt_transform_text(&j->first.transform, text, sizeof text);
     if (!vt_transform_is_none(&j->first.transform)) printf("preprocessing %s (%s)\n", text, j->subject.input.from);
-    printf("%zu of %lld images, %s\n", j->d.n_images, (long long)j->data->count, j->drawn);
+    printf("%zu of %lld images, %s\n", j->d.n_images, (long long)j->subject.data->count, j->drawn);
 }
 
 static double percent_right(const job *j, const vt_trial *t) { return 100 * (double)t->right / (double)j->d.n_images; }
 
-/* Within 80 columns. */
+/* Writes the options that turn the setting that was asked for into another, and those of m's values that are open; of
+ * a model in another process what it would have to do. */
+static const char *describe_setting(const job *j, const vt_setting *to, const vt_model *m, char *buf, size_t size) {
+    if (j->subject.remote)
+        vt_setting_words(buf, size, to, &j->first);
+    else
+        vt_setting_options(buf, size, to, &j->first, m, VT_OPEN);
+    return buf;
+}
+
+/* Prints a trial's row, within 80 columns. */
 static void print_row(const job *j, const vt_trial *t) {
     printf("%-37.37s %7.2f", t->what, percent_right(j, t));
     if (t->aspect != VT_ASPECT_NONE)
@@ -107,11 +241,7 @@ static void print_row(const job *j, const vt_trial *t) {
     printf("\n");
     if (!j->verbose || t->aspect == VT_ASPECT_NONE) return;
     char options[400];
-    if (j->subject.remote)
-        vt_setting_words(options, sizeof options, &t->setting, &j->first);
-    else
-        vt_setting_options(options, sizeof options, &t->setting, &j->first, NULL, VT_OPEN);
-    printf("    %s\n", options);
+    printf("    %s\n", describe_setting(j, &t->setting, NULL, options, sizeof options));
 }
 
 /* The present setting, what is better, and what a test of it alone would call better. */
@@ -143,7 +273,7 @@ static void print_way(const job *j) {
            "--logits FILE.npz proves a reading (vitrine help doctor); where each value came\n"
            "from says vitrine info %s;\n"
            "vitrine eval --oracle evaluates the network in its own program\n",
-           j->model->path);
+           j->subject.model->path);
 }
 
 static void print_end(const job *j, const vt_setting *now) {
@@ -166,11 +296,8 @@ static void print_end(const job *j, const vt_setting *now) {
            : doubtful ? "better, but not right: %s\n"
                       : "clearly better: %s\n",
            j->found);
-    if (remote)
-        vt_setting_words(options, sizeof options, now, &j->first);
-    else
-        vt_setting_options(options, sizeof options, now, &j->first, j->model, VT_OPEN);
-    if (*options) printf("%s: %s\n", remote ? "its process is to take" : doubtful ? "with" : "use", options);
+    if (*describe_setting(j, now, j->subject.model, options, sizeof options))
+        printf("%s: %s\n", remote ? "its process is to take" : doubtful ? "with" : "use", options);
     if (doubtful)
         printf("%.1f %% [%.1f, %.1f] are right at best, far below what trained weights\n"
                "give, unless training was adversarial\n",
@@ -215,10 +342,10 @@ static vt_status find_best_setting(job *j, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
-    if (vt_cli_has(c, "logits")) return vt_cli_doctor_logits(c, e);
+    if (vt_cli_has(c, "logits")) return run_logits(c, e);
     j = (job){0};
     vt_status s = parse(&j, c, e);
-    if (s == VT_OK && !j.subject.remote) vt_cli_say_assumed(j.model);
+    if (s == VT_OK && !j.subject.remote) vt_cli_say_assumed(j.subject.model);
     if (s == VT_OK) s = find_best_setting(&j, e);
     if (s == VT_INTERRUPTED) s = vt_fail(e, s, "interrupted");
     vt_doctor_free(&j.d);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/run_args.h"
-#include "cli/run_open.h"
+#include "eval/run_folder.h"
 #include "base/files.h"
 #include "base/opt.h"
 #include "eval/report/export.h"
@@ -46,7 +46,7 @@ static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : dir);
     if (!vt_cli_has(c, "force") && access(path, F_OK) == 0)
         return vt_fail(e, VT_E_USAGE, "%s exists: choose another --out, or --force", path);
-    VT_TRY(vt_run_open(r, dir, c, e));
+    VT_TRY(vt_run_folder_open(r, dir, &c->given, e));
     vt_scoring scoring = vt_cli_has(c, "eight-bit") ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL;
     VT_TRY(entry_of(c, r->ledger, scoring, &entry, e));
     VT_TRY(vt_export_make(x, r->ledger, r->subject.model, r->subject.data, entry, scoring, e));

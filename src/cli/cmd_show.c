@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/run_args.h"
-#include "cli/run_open.h"
+#include "eval/run_folder.h"
 #include "base/files.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
@@ -170,7 +170,7 @@ static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
     VT_TRY(vt_cli_int(c, "pictures", 0, 1000, 24, &pictures, e));
     VT_TRY(open_runs(j, c, e));
     VT_TRY(collect_marks(j, c, e));
-    if (pictures) VT_TRY(vt_run_open(&j->first, c->positional[0], c, e));
+    if (pictures) VT_TRY(vt_run_folder_open(&j->first, c->positional[0], &c->given, e));
     if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path
             : !vt_path(path, c->positional[0], "show.html"))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : c->positional[0]);
@@ -179,7 +179,7 @@ static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
                  .data = j->first.subject.data,
                  .pictures = (int)pictures};
     s.name = name;
-    VT_TRY(vt_run_model_name(c->positional[0], c, name, e));
+    VT_TRY(vt_run_model_name(c->positional[0], vt_cli_get(c, "weights"), name, e));
     VT_TRY(vt_selftest_read(c->positional[0], verdict, e));
     s.selftest = verdict;
     s.curve = j->marks, s.n_curve = j->n_marks > 2 ? j->n_marks : 0; /* two points are the tiles above */

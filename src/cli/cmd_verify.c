@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/run_open.h"
 #include "cli/run_args.h"
+#include "eval/run_folder.h"
 #include "cli/script.h"
 #include "base/json.h"
 #include "base/opt.h"
@@ -78,7 +78,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     vt_status s = vt_checksums_check(run->ledger, found, e);
     show_findings(found, 0); /* the next step may fail by what was found here */
     size_t before = found->n;
-    if (s == VT_OK) s = vt_run_open(run, dir, c, e);
+    if (s == VT_OK) s = vt_run_folder_open(run, dir, &c->given, e);
     VT_TRY(s);
     r.ledger = run->ledger, r.subject = &run->subject;
     VT_TRY(vt_threads_parse(&c->given, r.subject, &r.threads, e));

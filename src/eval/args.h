@@ -94,6 +94,13 @@
      VT_OF_OUTPUT},                                                                                                    \
     VT_WRAP_ARG, VT_ORACLE_ARGS, VT_MODEL_ARGS
 
+/* What says where weights and data of a finished run are, if not where run.json says. */
+#define VT_RUN_ARGS                                                                                                    \
+    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says", VT_OF_MODEL}, VT_ORACLE_ARGS,    \
+    {"data", "FOLDER", "the data; of a run, where they are not as run.json says", VT_OF_DATA},                         \
+    {"split", "test|train|val", "which split", VT_OF_DATA}, VT_CLASS_ORDER_ARG,                                        \
+    {"preprocess", "TEXT", "as in vitrine eval", VT_OF_DATA}, VT_ATTACK_AT_ARG, VT_RESTRICT_ARG
+
 /* All that a training takes, of the command and of vitrine_train. */
 #define VT_TRAIN_ARGS                                                                                                  \
     {"data", "FOLDER", "CIFAR-10/100 binary folder, or folders of PNGs below train/ and test/", VT_OF_DATA},           \

@@ -208,7 +208,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     from_verdict(&r, &d);
     r.l0 = v->norm == VT_L0 ? d.l0 : 0;
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;
-    r.status = (uint8_t)vt_verdict_status(&d);
+    r.status = vt_verdict_status(&d);
     if (w->oracle.not_finite && !d.broken)
         r.status = VT_RECORD_NOT_FINITE; /* a random model may answer otherwise now */
     bool keep = vt_record_ends(r.status) || !d.inside || v->exhaustive;

@@ -73,55 +73,29 @@ static void fill_data(vt_header *h, texts *t, const vt_dataset *d, int outputs) 
 
 /* ---- model ---- */
 
-static json_t *form_json(const vt_config *c, vt_field f) {
-    char text[64];
-    const vt_form *form = vt_form_find(vt_field_key(f));
-    const void *at = (const char *)c + form->opt.offset;
-    if (form->opt.type == VT_OPT_BOOL) return json_boolean(*(const bool *)at);
-    if (form->opt.type == VT_OPT_INT && !form->four) return json_integer(*(const int *)at);
-    if (form->opt.type == VT_OPT_REAL) return json_real(*(const double *)at);
-    vt_form_text(c, form, text, sizeof text);
-    return json_string(text);
-}
-
+/* Returns the value of a field, by the row that says its type and place in vt_config. */
 static json_t *value_json(const vt_model *m, vt_field f) {
-    const vt_config *c = &m->config;
-    const double *v = f == VT_FIELD_STD ? c->std : c->mean;
-    switch (f) {
-    case VT_FIELD_ARCH:
-        return json_string(c->arch);
-    case VT_FIELD_ATTN:
-        return json_string(c->attn);
-    case VT_FIELD_TRANSFORM:
-        return json_string(m->transform);
-    case VT_FIELD_IMAGE:
-        return json_integer(c->image);
-    case VT_FIELD_PATCH:
-        return json_integer(c->patch);
-    case VT_FIELD_DIM:
-        return json_integer(c->dim);
-    case VT_FIELD_DEPTH:
-        return json_integer(c->depth);
-    case VT_FIELD_HEADS:
-        return json_integer(c->heads);
-    case VT_FIELD_HIDDEN:
-        return json_integer(c->hidden);
-    case VT_FIELD_CLASSES:
-        return json_integer(c->classes);
-    case VT_FIELD_QKV_BIAS:
-        return json_boolean(c->qkv_bias);
-    case VT_FIELD_DIST:
-        return json_boolean(c->dist_token);
-    case VT_FIELD_SCALE:
-        return json_real(c->attn_scale);
-    case VT_FIELD_LN_EPS:
-        return json_real(c->ln_eps);
-    case VT_FIELD_MEAN:
-    case VT_FIELD_STD:
-        return json_pack("[f,f,f]", v[0], v[1], v[2]);
-    default:
-        return form_json(c, f);
-    }
+#define V(field, kind, member) [VT_FIELD_##field] = {.type = VT_OPT_##kind, .offset = offsetof(vt_config, member) }
+    static const vt_opt values[VT_FIELD_COUNT] = {
+        V(ARCH, TEXT, arch),      V(ATTN, TEXT, attn),         V(IMAGE, INT, image),      V(PATCH, INT, patch),
+        V(DIM, INT, dim),         V(DEPTH, INT, depth),        V(HEADS, INT, heads),      V(HIDDEN, INT, hidden),
+        V(CLASSES, INT, classes), V(QKV_BIAS, BOOL, qkv_bias), V(DIST, BOOL, dist_token), V(SCALE, REAL, attn_scale),
+        V(LN_EPS, REAL, ln_eps),  V(MEAN, TRIPLE, mean),       V(STD, TRIPLE, std),
+    };
+#undef V
+    char text[VT_FORM_VALUE];
+    const vt_form *form = vt_form_find(vt_field_key(f));
+    const vt_opt *o = form ? &form->opt : &values[f];
+    const void *at = (const char *)&m->config + o->offset;
+    const double *x = at;
+    if (f == VT_FIELD_TRANSFORM) return json_string(m->transform);
+    if (o->type == VT_OPT_BOOL) return json_boolean(*(const bool *)at);
+    if (o->type == VT_OPT_INT && !(form && form->four)) return json_integer(*(const int *)at);
+    if (o->type == VT_OPT_REAL) return json_real(*x);
+    if (o->type == VT_OPT_TRIPLE) return json_pack("[f,f,f]", x[0], x[1], x[2]);
+    if (!form) return json_string(at);
+    vt_form_text(&m->config, form, text, sizeof text);
+    return json_string(text);
 }
 
 static json_t *sources_json(const vt_model *m) {

@@ -12,9 +12,9 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/progress.h"
 #include "eval/header.h"
-#include "eval/ledger_line.h"
 
 uint64_t vt_sha_prefix(const void *data, size_t bytes) {
     char hex[65];
@@ -43,24 +43,26 @@ void vt_ledger_close(vt_ledger *l) {
     free(l);
 }
 
-static vt_ledger *ledger_new(const char *dir, size_t pixels) {
-    vt_ledger *l = calloc(1, sizeof *l);
-    if (!l) return NULL;
+static vt_status new_ledger(vt_ledger **out, const char *dir, size_t pixels, vt_err *e) {
+    vt_ledger *l = *out = calloc(1, sizeof *l);
+    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
     l->fd = l->adv_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
     l->pixels = pixels;
-    if ((l->dir = strdup(dir))) return l;
-    vt_ledger_close(l);
-    return NULL;
+    return (l->dir = strdup(dir)) ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
+}
+
+/* Returns s; unless it is VT_OK, closes *out and sets it to NULL. */
+static vt_status close_on_failure(vt_ledger **out, vt_status s) {
+    if (s == VT_OK) return s;
+    vt_ledger_close(*out);
+    *out = NULL;
+    return s;
 }
 
 static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
-    if (l->count == l->capacity) {
-        size_t capacity = l->capacity ? 2 * l->capacity : 256;
-        vt_record *records = realloc(l->records, capacity * sizeof *records);
-        if (!records) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu ledger lines", l->dir, capacity);
-        l->records = records, l->capacity = capacity;
-    }
+    if (!vt_grow(&l->records, l->count, sizeof *r))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu ledger lines", l->dir, l->count + 1);
     l->records[l->count++] = *r;
     return VT_OK;
 }
@@ -136,7 +138,7 @@ static bool is_at(int fd, const char *path) {
 
 static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
-    if (!vt_path(path, l->dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
     bool writes = (flags & O_ACCMODE) != O_RDONLY;
     do {
         if (l->fd >= 0) close(l->fd);
@@ -176,104 +178,87 @@ vt_status vt_ledger_create(vt_ledger **out, const char *dir, vt_header *header, 
                            "%s holds %s but no ledger.jsonl: choose another @out, so that nothing is overwritten", dir,
                            others[i]);
     }
-    vt_ledger *l = ledger_new(dir, pixels);
-    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
-    l->header = vt_header_share(header);
-    vt_status s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
+    vt_status s = new_ledger(out, dir, pixels, e);
+    vt_ledger *l = *out;
+    if (s == VT_OK) {
+        l->header = vt_header_share(header);
+        s = open_files(l, O_RDWR | O_CREAT | O_EXCL, e); /* of two processes at once, one makes it */
+    }
     if (s == VT_OK) s = write_header(l, e);
     if (s == VT_OK) s = vt_ledger_sync(l, e);
-    if (s != VT_OK) {
-        if (l->fd >= 0 && l->length == 0) { /* a full disk leaves nothing behind */
-            vt_remove_in(dir, "ledger.jsonl");
-            if (l->adv_fd >= 0 && l->adv_length == 0) vt_remove_in(dir, "adv.bin");
-        }
-        vt_ledger_close(l);
-        return s;
+    if (s != VT_OK && l && l->fd >= 0 && l->length == 0) { /* a full disk leaves nothing behind */
+        vt_remove_in(dir, "ledger.jsonl");
+        if (l->adv_fd >= 0 && l->adv_length == 0) vt_remove_in(dir, "adv.bin");
     }
-    *out = l;
-    return VT_OK;
+    return close_on_failure(out, s);
 }
 
-/* Lines whose image never reached the disk (power lost between two syncs) are not done. true: some were dropped. */
-static bool drop_pointless(vt_ledger *l) {
+bool vt_ledger_has_point(const vt_ledger *l, const vt_record *r) {
+    return r->adv < 0 || r->adv + (int64_t)(l->pixels * sizeof(float)) <= l->adv_length;
+}
+
+/* Drops the lines whose point never reached the disk (power lost between two syncs). Returns whether there were any. */
+static bool drop_lines_without_point(vt_ledger *l) {
     size_t kept = 0;
     for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].adv < 0 || l->records[i].adv + (int64_t)(l->pixels * sizeof(float)) <= l->adv_length)
-            l->records[kept++] = l->records[i];
+        if (vt_ledger_has_point(l, &l->records[i])) l->records[kept++] = l->records[i];
     bool dropped = kept < l->count;
     l->count = kept;
     return dropped;
 }
 
+static vt_status resume_run(vt_ledger *l, vt_header *header, bool allow_mixed, vt_err *e) {
+    char path[VT_PATH_MAX], names[200];
+    int64_t bytes = (int64_t)(l->pixels * sizeof(float));
+    VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
+    VT_TRY(open_files(l, O_RDWR | O_CREAT, e));
+    VT_TRY(load_ledger_file(l, path, e));
+    if (!l->header) { /* killed before the header was complete: nothing was recorded yet */
+        l->header = vt_header_share(header);
+        VT_TRY(write_header(l, e));
+    }
+    vt_file_tidy(l->dir, 3); /* adv/NAME/ is the deepest */
+    if (vt_header_difference(l->header->document, header->document, allow_mixed, names, sizeof names))
+        return vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s%s%s", path, names,
+                       strstr(names, "blas") ? " (" : "", strstr(names, "blas") ? vt_argument("allow-mixed") : "",
+                       strstr(names, "blas") ? " accepts another BLAS kernel)" : "");
+    VT_TRY(vt_ledger_check(l, e));
+    if (ftruncate(l->fd, l->length) != 0)
+        return vt_fail(e, VT_E_IO, "%s: its cut last line cannot be dropped: %s", path, strerror(errno));
+    l->adv_length = l->adv_length / bytes * bytes;
+    return drop_lines_without_point(l) ? vt_ledger_finish(l, e) : VT_OK;
+}
+
 vt_status vt_ledger_resume(vt_ledger **out, const char *dir, vt_header *header, size_t pixels, bool allow_mixed,
                            vt_err *e) {
-    *out = NULL;
-    char path[VT_PATH_MAX], names[200];
-    if (!vt_path(path, dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    vt_ledger *l = ledger_new(dir, pixels);
-    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
-    vt_status s = open_files(l, O_RDWR | O_CREAT, e);
-    if (s == VT_OK) s = load_ledger_file(l, path, e);
-    if (s == VT_OK && !l->header) { /* killed before the header was complete: nothing was recorded yet */
-        l->header = vt_header_share(header);
-        s = write_header(l, e);
-    }
-    if (s == VT_OK) vt_file_tidy(dir, 3); /* adv/NAME/ is the deepest */
-    if (s == VT_OK && vt_header_difference(l->header->document, header->document, allow_mixed, names, sizeof names))
-        s = vt_fail(e, VT_E_USAGE, "%s: cannot be resumed, it was made with another %s%s%s%s", path, names,
-                    strstr(names, "blas") ? " (" : "", strstr(names, "blas") ? vt_argument("allow-mixed") : "",
-                    strstr(names, "blas") ? " accepts another BLAS kernel)" : "");
-    if (s == VT_OK) s = vt_ledger_check(l, e);
-    if (s == VT_OK && ftruncate(l->fd, l->length) != 0)
-        s = vt_fail(e, VT_E_IO, "%s: its cut last line cannot be dropped: %s", path, strerror(errno));
-    if (s != VT_OK) {
-        vt_ledger_close(l);
-        return s;
-    }
-    l->adv_length = l->adv_length / (int64_t)(pixels * sizeof(float)) * (int64_t)(pixels * sizeof(float));
-    if (drop_pointless(l)) s = vt_ledger_finish(l, e);
-    if (s != VT_OK) {
-        vt_ledger_close(l);
-        return s;
-    }
-    *out = l;
-    return VT_OK;
+    vt_status s = new_ledger(out, dir, pixels, e);
+    return close_on_failure(out, s == VT_OK ? resume_run(*out, header, allow_mixed, e) : s);
+}
+
+static vt_status read_run(vt_ledger *l, vt_err *e) {
+    char path[VT_PATH_MAX];
+    VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
+    VT_TRY(open_files(l, O_RDONLY, e));
+    VT_TRY(load_ledger_file(l, path, e));
+    if (!l->header) return vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
+    l->pixels = vt_shape_values(l->header->shape);
+    return l->pixels ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
 }
 
 vt_status vt_ledger_open_altered(vt_ledger **out, const char *dir, vt_err *e) {
-    *out = NULL;
-    char path[VT_PATH_MAX];
-    if (!vt_path(path, dir, "ledger.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    vt_ledger *l = ledger_new(dir, 0);
-    if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
-    vt_status s = open_files(l, O_RDONLY, e);
-    if (s == VT_OK) s = load_ledger_file(l, path, e);
-    if (s == VT_OK && !l->header) s = vt_fail(e, VT_E_FORMAT, "%s: has no header line", path);
-    l->pixels = s == VT_OK ? vt_shape_values(l->header->shape) : 0;
-    if (s == VT_OK && !l->pixels)
-        s = vt_fail(e, VT_E_FORMAT, "%s: its header does not state the model's image size", path);
-    if (s != VT_OK) {
-        vt_ledger_close(l);
-        return s;
-    }
-    *out = l;
-    return VT_OK;
+    vt_status s = new_ledger(out, dir, 0, e);
+    return close_on_failure(out, s == VT_OK ? read_run(*out, e) : s);
 }
 
 vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e) {
     VT_TRY(vt_ledger_open_altered(out, dir, e));
-    vt_status s = vt_ledger_check(*out, e);
-    if (s == VT_OK) return VT_OK;
-    vt_ledger_close(*out);
-    *out = NULL;
-    return s;
+    return close_on_failure(out, vt_ledger_check(*out, e));
 }
 
 vt_status vt_ledger_memory(vt_ledger **out, vt_header *header, size_t pixels, vt_err *e) {
-    vt_ledger *l = *out = ledger_new("(memory)", pixels);
-    if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a ledger");
-    if (header) l->header = vt_header_share(header);
-    return VT_OK;
+    vt_status s = new_ledger(out, "(memory)", pixels, e);
+    if (s == VT_OK && header) (*out)->header = vt_header_share(header);
+    return close_on_failure(out, s);
 }
 
 /* ---- writing ---- */
@@ -324,18 +309,20 @@ static int64_t bytes_of_tensors(const vt_ledger *l) {
     return n * (int64_t)(l->pixels * sizeof(float));
 }
 
-vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e) {
+/* Reads x from byte `at` of adv.bin. Returns whether it has the record's hash. */
+static bool is_point_at(const vt_ledger *l, const vt_record *r, float *x, int64_t at) {
     size_t bytes = l->pixels * sizeof(float);
-    for (int64_t at = r->adv; at >= 0;) {
-        if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
-        if (l->adv_length > 2 * bytes_of_tensors(l) + (1 << 20))
-            break; /* not searched for each line: it holds more than theirs */
-        /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image.
-         */
-        for (at = 0; at + (int64_t)bytes <= l->adv_length; at += (int64_t)bytes)
-            if (pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha) return VT_OK;
-        break;
-    }
+    return pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha;
+}
+
+vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e) {
+    int64_t bytes = (int64_t)(l->pixels * sizeof(float));
+    if (r->adv >= 0 && is_point_at(l, r, x, r->adv)) return VT_OK;
+    /* A kill between the two renames of vt_ledger_finish leaves offsets of the old order: the hash finds the image. A
+     * file that holds much more than the tensors of the lines is not searched for each of them. */
+    bool search = r->adv >= 0 && l->adv_length <= 2 * bytes_of_tensors(l) + (1 << 20);
+    for (int64_t at = 0; search && at + bytes <= l->adv_length; at += bytes)
+        if (is_point_at(l, r, x, at)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s/adv.bin: the adversarial image of image %d, entry %d is not there (byte %lld, hash %016llx)",
                    l->dir, r->image, r->entry, (long long)r->adv, (unsigned long long)r->sha);
@@ -379,33 +366,26 @@ int vt_record_by_image(const void *a, const void *b) {
 }
 
 vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
-    qsort(l->records, l->count, sizeof *l->records, vt_record_by_place);
     vt_file lines, adv;
+    struct stat now;
+    char path[VT_PATH_MAX];
+    qsort(l->records, l->count, sizeof *l->records, vt_record_by_place);
+    VT_TRY(vt_path_in(path, l->dir, "adv.bin", e));
     VT_TRY(vt_file_begin(&adv, l->dir, "adv.bin", e));
     vt_status s = vt_file_begin(&lines, l->dir, "ledger.jsonl", e);
-    if (s != VT_OK) {
+    bool began = s == VT_OK;
+    if (began) s = write_canonical_files(l, lines.stream, adv.stream, e);
+    if (s == VT_OK)
+        s = vt_file_commit(&adv, e);
+    else
         vt_file_abandon(&adv);
-        return s;
-    }
-    s = write_canonical_files(l, lines.stream, adv.stream, e);
-    if (s != VT_OK) {
-        vt_file_abandon(&adv);
-        vt_file_abandon(&lines);
-        return s;
-    }
-    s = vt_file_commit(&adv, e);
-    if (s != VT_OK) {
-        vt_file_abandon(&lines);
-        return s;
-    }
     /* the new file is locked before it takes the old one's place, so that no other process comes between them */
-    int fd = fcntl(lines.fd, F_DUPFD_CLOEXEC, 0);
-    s = fd >= 0 && vt_file_lock(fd)
-            ? VT_OK
-            : vt_fail(e, VT_E_IO, "%s/ledger.jsonl: cannot be locked: %s", l->dir, strerror(errno));
+    int fd = s == VT_OK ? fcntl(lines.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (s == VT_OK && (fd < 0 || !vt_file_lock(fd)))
+        s = vt_fail(e, VT_E_IO, "%s/ledger.jsonl: cannot be locked: %s", l->dir, strerror(errno));
     if (s == VT_OK)
         s = vt_file_commit(&lines, e);
-    else
+    else if (began)
         vt_file_abandon(&lines);
     if (s != VT_OK) {
         if (fd >= 0) close(fd);
@@ -413,10 +393,7 @@ vt_status vt_ledger_finish(vt_ledger *l, vt_err *e) {
     }
     close(l->fd), close(l->adv_fd);
     l->fd = fd, l->adv_fd = -1;
-    struct stat now;
     if (fstat(fd, &now) == 0) l->length = now.st_size;
-    char path[VT_PATH_MAX];
-    if (!vt_path(path, l->dir, "adv.bin")) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
     return vt_file_open(&l->adv_fd, &l->adv_length, path, O_RDWR, e);
 }
 

@@ -28,9 +28,7 @@ typedef enum vt_record_status {
 } vt_record_status;
 const char *vt_record_status_name(vt_record_status s);
 /* Does a line of this status take its image out of the entry: broken, or not finite? */
-static inline bool vt_record_ends(uint8_t status) {
-    return status == VT_RECORD_BROKEN || status == VT_RECORD_NOT_FINITE;
-}
+static inline bool vt_record_ends(int status) { return status == VT_RECORD_BROKEN || status == VT_RECORD_NOT_FINITE; }
 
 /* not-finite: the attack met a point (stored) whose logits are not; it ended there, and the image is neither robust nor
  * broken. Of a clean line: the image's own are not, which no attack takes. One line. Entry VT_ENTRY_CLEAN is the clean
@@ -38,7 +36,8 @@ static inline bool vt_record_ends(uint8_t status) {
 typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */
-    uint8_t status, borderline;
+    int status;                  /* vt_record_status */
+    bool borderline;
     double margin, margin64, linf, l2, l1;
     int32_t target; /* the class to reach, in runs with --targets; else -1, and not in the line */
     double l0;      /* values that differ, in l0 runs; in others 0, and not in the line */
@@ -53,13 +52,13 @@ typedef struct vt_ledger {
     vt_header *header; /* NULL: no line of it was complete */
     size_t pixels;
     vt_record *records; /* in the order read or appended */
-    size_t count, capacity;
+    size_t count;
     int fd, adv_fd;
     int64_t length, adv_length; /* bytes that are good */
     double synced;
     uint64_t bound; /* first 64 bits of the header's SHA-256: part of every checksum */
     int altered;    /* the first line that was read and is not as it was written; 0: none */
-    /* Told of each line that is appended, with x' where it is kept, one at a time; NULL: nobody. */
+    /* Called for each line that is appended, with x' if it is kept, one at a time; may be NULL. */
     void (*on_line)(void *ctx, const vt_record *r, const float *x_adv);
     void *on_line_ctx;
     pthread_mutex_t lock;
@@ -100,4 +99,17 @@ int vt_record_by_place(const void *a, const void *b);
 /* For qsort of pointers to records: image, entry, stage. */
 int vt_record_by_image(const void *a, const void *b);
 
+/* Is the record's point, if it has one, in what there is of adv.bin? */
+bool vt_ledger_has_point(const vt_ledger *l, const vt_record *r);
+
+/* The first 64 bits of SHA-256. */
 uint64_t vt_sha_prefix(const void *data, size_t bytes);
+
+/* ---- one line (ledger_line.c): a record as text, and back ---- */
+
+enum { VT_LINE_ROOM = 760 };
+/* The line as it stands in the file, with its checksum; returns its length. */
+int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r);
+bool vt_line_parse(vt_record *r, const json_t *o); /* false: it is no such line */
+/* Has it the checksum of what it says? */
+bool vt_line_is_as_written(const vt_ledger *l, const json_t *o, const vt_record *r);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "eval/ledger_line.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "eval/ledger.h"
 
 static const char *const status_names[] = {
 #define VT_RECORD_NAME(id, text) text,
@@ -63,54 +62,42 @@ int vt_line_text(char buf[VT_LINE_ROOM], const vt_ledger *l, const vt_record *r)
                         (unsigned long long)line_checksum(l, r));
 }
 
-static bool get_int(const json_t *o, const char *key, long long min, long long max, long long *out) {
-    const json_t *v = json_object_get(o, key);
-    if (!json_is_integer(v)) return false;
-    *out = (long long)json_integer_value(v);
-    return *out >= min && *out <= max;
-}
+enum { CLASSES_MOST = 1000000 };
 
+/* Returns a number of the line; NaN: null, or absent. */
 static double get_real(const json_t *o, const char *key) {
     const json_t *v = json_object_get(o, key);
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
 bool vt_line_parse(vt_record *r, const json_t *o) {
-    long long image, entry, stage, label, pred, pred64, grads, fwds, vanished = 0, l0 = 0, adv = -1, target = -1;
+    /* in the order of vt_record; a key that is optional keeps its value here if it is absent */
+    long long v[] = {0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, -1};
+    static const struct {
+        const char *key;
+        bool optional;
+        long long least, most;
+    } whole[] = {{"image", false, 0, INT32_MAX},     {"entry", false, 0, VT_HEADER_ATTACKS},
+                 {"stage", false, 0, 1000},          {"label", false, 0, CLASSES_MOST},
+                 {"pred", false, 0, CLASSES_MOST},   {"pred64", false, -1, CLASSES_MOST},
+                 {"target", true, 0, CLASSES_MOST},  {"l0", true, 1, INT32_MAX},
+                 {"gradients", false, 0, INT64_MAX}, {"forwards", false, 0, INT64_MAX},
+                 {"vanished", true, 1, INT64_MAX},   {"adv", true, 0, INT64_MAX}};
     const char *status = json_string_value(json_object_get(o, "status")),
                *sha = json_string_value(json_object_get(o, "sha"));
-    if (!get_int(o, "image", 0, INT32_MAX, &image) || !get_int(o, "entry", 0, 1000, &entry) ||
-        !get_int(o, "stage", 0, 1000, &stage) || !get_int(o, "label", 0, 1000000, &label) ||
-        !get_int(o, "pred", 0, 1000000, &pred) || !get_int(o, "pred64", -1, 1000000, &pred64) ||
-        !get_int(o, "gradients", 0, INT64_MAX, &grads) || !get_int(o, "forwards", 0, INT64_MAX, &fwds) || !status ||
-        !sha || strlen(sha) != 16)
-        return false;
-    if (json_object_get(o, "vanished") && !get_int(o, "vanished", 1, INT64_MAX, &vanished)) return false;
-    if (json_object_get(o, "l0") && !get_int(o, "l0", 1, INT32_MAX, &l0)) return false;
-    if (json_object_get(o, "target") && !get_int(o, "target", 0, 1000000, &target)) return false;
-    if (json_object_get(o, "adv") && !get_int(o, "adv", 0, INT64_MAX, &adv)) return false;
-    *r = (vt_record){.image = (int32_t)image,
-                     .entry = (int32_t)entry,
-                     .stage = (int32_t)stage,
-                     .label = (int32_t)label,
-                     .target = (int32_t)target,
-                     .pred = (int32_t)pred,
-                     .pred64 = (int32_t)pred64,
-                     .status = VT_RECORD_STATUS_COUNT,
-                     .borderline = json_is_true(json_object_get(o, "borderline")),
-                     .margin = get_real(o, "margin"),
-                     .margin64 = get_real(o, "margin64"),
-                     .linf = get_real(o, "linf"),
-                     .l2 = get_real(o, "l2"),
-                     .l1 = get_real(o, "l1"),
-                     .l0 = (double)l0,
-                     .gradients = grads,
-                     .forwards = fwds,
-                     .vanished = vanished,
-                     .adv = adv,
-                     .sha = strtoull(sha, NULL, 16)};
-    for (uint8_t s = 0; s < VT_RECORD_STATUS_COUNT; s++)
-        if (!strcmp(status, status_names[s])) r->status = s;
+    if (!status || !sha || strlen(sha) != 16) return false;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        const json_t *x = json_object_get(o, whole[i].key);
+        if (!x && whole[i].optional) continue;
+        v[i] = json_integer_value(x);
+        if (!json_is_integer(x) || v[i] < whole[i].least || v[i] > whole[i].most) return false;
+    }
+    *r = (vt_record){(int)v[0], (int)v[1], (int)v[2], (int)v[3], (int)v[4], (int)v[5], .target = (int)v[6]};
+    r->l0 = (double)v[7], r->gradients = v[8], r->forwards = v[9], r->vanished = v[10], r->adv = v[11];
+    r->margin = get_real(o, "margin"), r->margin64 = get_real(o, "margin64");
+    r->linf = get_real(o, "linf"), r->l2 = get_real(o, "l2"), r->l1 = get_real(o, "l1");
+    r->borderline = json_is_true(json_object_get(o, "borderline")), r->sha = strtoull(sha, NULL, 16);
+    while (r->status < VT_RECORD_STATUS_COUNT && strcmp(status, status_names[r->status]) != 0) r->status++;
     bool of_clean = r->status == VT_RECORD_CORRECT || r->status == VT_RECORD_WRONG; /* and of no attack's line */
     return r->status < VT_RECORD_STATUS_COUNT && (r->status == VT_RECORD_NOT_FINITE || of_clean == !r->entry);
 }

@@ -78,18 +78,13 @@ static void remove_parts(const char *out) {
     if (part_path(path, out, NULL)) rmdir(path);
 }
 
-/* A line of a part whose point is on the disk, as vt_ledger_resume wants it. */
-static bool has_stored_point(const vt_ledger *part, const vt_record *r) {
-    return r->adv < 0 || r->adv + (int64_t)(part->pixels * sizeof(float)) <= part->adv_length;
-}
-
 /* Called for every line of every part in `out` that is not known, which then is. */
 typedef vt_status (*line_fn)(void *ctx, const vt_record *r, const float *x, vt_err *e);
 
 static vt_status each_line(const vt_ledger *part, known *k, float *x, line_fn fn, void *ctx, vt_err *e) {
     for (size_t i = 0; i < part->count; i++) {
         const vt_record *r = &part->records[i];
-        if (is_known_line(k, r) || !has_stored_point(part, r)) continue;
+        if (is_known_line(k, r) || !vt_ledger_has_point(part, r)) continue;
         if (r->adv >= 0) VT_TRY(vt_ledger_read_adv(part, r, x, e));
         VT_TRY(fn(ctx, r, r->adv >= 0 ? x : NULL, e));
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/json.h"
+#include "eval/args.h"
 #include "eval/evaluate.h"
 #include "eval/header.h"
 #include "eval/prepare.h"
@@ -16,18 +17,13 @@
 
 enum { RUN_JSON_MOST = 1 << 24 }; /* bytes of it */
 
-/* Choices that describe a subject. The wrap is the ledger's, whose header names and hashes it. */
-static const char *const kept[] = {"data",          "split",      "corruption", "severity",
-                                   "class-order",   "preprocess", "attack-at",  "restrict-classes",
-                                   "heads",         "image-size", "mean",       "std",
-                                   "ln-eps",        "attn-scale", "preset",     "attn",
-                                   "form",          "names",      "part",       "oracle",
-                                   "oracle-timeout"};
-
+/* Returns the name of a choice that describes a subject, else NULL. The wrap is the ledger's, whose header names and
+ * hashes it. */
 static const char *kept_name(const char *name) {
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (!strcmp(kept[i], name)) return kept[i];
-    return NULL;
+    static const vt_arg args[] = {VT_EVAL_ARGS, {0}};
+    const vt_arg *a = vt_arg_find(args, name);
+    bool kept = a && (a->about == VT_OF_MODEL || a->about == VT_OF_DATA);
+    return kept && strcmp(name, "wrap") && strcmp(name, "images") ? a->name : NULL;
 }
 
 json_t *vt_subject_json(const char *weights, const vt_choices *c) {
@@ -38,7 +34,8 @@ json_t *vt_subject_json(const char *weights, const vt_choices *c) {
     return json_pack("{s:s?,s:o}", "weights", weights, "choices", list);
 }
 
-void vt_run_folder_choose(vt_run_folder *r, const char *name, const char *value) {
+/* Adds a choice to those of the run; what describes no subject is ignored. */
+static void add_choice(vt_run_folder *r, const char *name, const char *value) {
     const char *own = kept_name(name);
     if (own && !strcmp(own, "oracle"))
         r->where = value;
@@ -53,23 +50,23 @@ static void read_subject(vt_run_folder *r) {
         const json_t *pair = json_array_get(list, i);
         const char *name = json_string_value(json_array_get(pair, 0)),
                    *value = json_string_value(json_array_get(pair, 1));
-        if (name && value) vt_run_folder_choose(r, name, value);
+        if (name && value) add_choice(r, name, value);
     }
 }
 
-vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool known, vt_err *e) {
+/* Reads run.json. known: weights and data are known, and a merged run, which has none, will do. */
+static vt_status read_run_json(vt_run_folder *r, const char *dir, bool known, vt_err *e) {
     char path[VT_PATH_MAX], *text;
     size_t bytes;
-    if (!vt_path(path, dir, "run.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
-    if (access(path, F_OK) != 0) { /* a merged run */
-        if (known) return VT_OK;
+    json_error_t why;
+    VT_TRY(vt_path_in(path, dir, "run.json", e));
+    if (access(path, F_OK) != 0 && known) return VT_OK;
+    if (access(path, F_OK) != 0)
         return vt_fail(e, VT_E_USAGE,
                        "%s does not exist, so nothing says where the weights and the data are: give @weights and "
                        "@data",
                        path);
-    }
     VT_TRY(vt_file_read(path, RUN_JSON_MOST, &text, &bytes, e));
-    json_error_t why;
     r->document = vt_json(text, bytes, &why);
     free(text);
     if (!r->document && vt_json_why(&why) == VT_E_MEMORY) return vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
@@ -109,7 +106,7 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
     if (order) vt_choose(&r->choices, "class-order", resolve_path(r, order, r->order_path));
     if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", resolve_path(r, data, r->data_path));
     name_corruption(r);
-    for (int i = 0; i < more->n; i++) vt_run_folder_choose(r, more->list[i].name, more->list[i].value);
+    for (int i = 0; i < more->n; i++) add_choice(r, more->list[i].name, more->list[i].value);
     const char *oracle = vt_chosen(more, "oracle");
     if (oracle) vt_choose(&r->choices, "oracle", oracle);
     bool known = r->weights || oracle || r->ledger->header->oracle;
@@ -149,6 +146,16 @@ void vt_model_nickname(const char *path, char out[100]) {
         break;
     }
     snprintf(out, 100, "%.*s", (int)n, name);
+}
+
+vt_status vt_run_model_name(const char *dir, const char *weights, char out[100], vt_err *e) {
+    vt_run_folder r = {.weights = weights};
+    vt_err why = {0};
+    vt_status s = weights ? VT_OK : read_run_json(&r, dir, true, &why);
+    *out = 0;
+    if (s == VT_OK && r.weights) vt_model_nickname(r.weights, out);
+    vt_run_folder_close(&r);
+    return s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : VT_OK;
 }
 
 /* ---- weights and data ---- */
@@ -256,7 +263,9 @@ vt_status vt_run_has_tensors(const char *dir, vt_err *e) {
 
 vt_status vt_run_folder_open(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
     VT_TRY(vt_run_has_tensors(dir, e));
-    if (!r->ledger) VT_TRY(vt_ledger_open(&r->ledger, dir, e));
+    if (!r->ledger) VT_TRY(vt_ledger_open(&r->ledger, dir, e)); /* what is no run is said to be none */
+    bool known = (vt_is_chosen(more, "weights") || vt_is_chosen(more, "oracle")) && vt_is_chosen(more, "data");
+    VT_TRY(read_run_json(r, dir, known, e));
     VT_TRY(complete_choices(r, dir, more, e));
     return open_subject(r, e);
 }

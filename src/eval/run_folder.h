@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A finished run's folder, opened again with the weights and data that it was made with: for what checks, shows or
  * exports it. run.json says where they are and with which choices they were read; the ledger's hashes say whether they
- * are the same.
- */
+ * are the same. */
 #pragma once
 
 #include <jansson.h>
@@ -13,7 +12,7 @@ typedef struct vt_run_folder {
     vt_ledger *ledger;
     vt_subject subject;  /* the wrap is the ledger's */
     json_t *document;    /* run.json; NULL: a merged run, which has none */
-    const char *weights; /* the checkpoint, NULL: nobody says */
+    const char *weights; /* the checkpoint, NULL: unknown */
     const char *where;   /* the command of a model in another process, as run.json names it, for a sentence alone */
     vt_choices choices;  /* with which it was read */
     char weights_path[4096], data_path[4096], order_path[4096], severity[16];
@@ -23,22 +22,17 @@ typedef struct vt_run_folder {
  * c what describes a subject. NULL: no memory. */
 json_t *vt_subject_json(const char *weights, const vt_choices *c);
 
-/* The two steps, on a zeroed r. First what run.json says: weights and choices of its "subject" (runs of versions before
- * 0.2 have none: the caller sets r->weights and adds choices from elsewhere). known: weights and data are known, a run
- * without run.json will do. Then the ledger, unless r->ledger is one, and the subject: a relative path that is not
- * there is looked for where the run was made; the choices of `more`, "weights" and
- * "oracle" among them, come after the run's; without "oracle" a model in another process is described alone
- * (vt_subject_described); texts
- * of `more` outlive r. Weights, data and model that are not the ledger's are refused, by their hashes. To be closed
- * after a failure too. */
-vt_status vt_run_folder_read(vt_run_folder *r, const char *dir, bool known, vt_err *e);
-void vt_run_folder_choose(vt_run_folder *r, const char *name,
-                          const char *value); /* what describes no subject is ignored */
+/* Opens a run, on a zeroed r: its ledger, unless r->ledger is one, and the subject that run.json describes. A relative
+ * path that is not there is looked for where the run was made. The choices of `more`, "weights" and "oracle" among
+ * them, come after the run's; without "oracle" a model in another process is described alone (vt_subject_described).
+ * Texts of `more` outlive r. VT_E_USAGE without run.json, unless `more` names weights and data. Weights, data and model
+ * that are not the ledger's are refused, by their hashes. To be closed after a failure too. */
 vt_status vt_run_folder_open(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e);
 void vt_run_folder_close(vt_run_folder *r); /* accepts a zeroed one */
 
 /* VT_E_USAGE for a run whose tensors, adv.bin, are gone. */
 vt_status vt_run_has_tensors(const char *dir, vt_err *e);
-/* How a person calls a checkpoint: the path without folders and suffix; of "cifar10-at/model.safetensors" the folder.
- */
+/* A short name for a checkpoint: the path without folders and suffix; of "cifar10-at/model.safetensors" the folder. */
 void vt_model_nickname(const char *path, char out[100]);
+/* The same for a run's checkpoint: `weights` or, if that is NULL, what run.json names; "" if nothing says. */
+vt_status vt_run_model_name(const char *dir, const char *weights, char out[100], vt_err *e);

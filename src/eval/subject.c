@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/opt.h"
+#include "eval/args.h"
 #include "models/arch.h"
 #include "inference/restrict.h"
 
@@ -71,12 +72,12 @@ vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choi
 }
 
 static vt_status open_remote(vt_subject *s, const vt_choices *c, const char *where, vt_err *e) {
-    static const char *const others[] = {"heads", "image-size", "mean",  "std",  "ln-eps", "attn-scale", "preset",
-                                         "attn",  "form",       "names", "part", "wrap",   "attack-at"};
+    static const vt_arg others[] = {VT_MODEL_ARGS, VT_WRAP_ARG, VT_ATTACK_AT_ARG};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (vt_is_chosen(c, others[i]))
+        if (vt_is_chosen(c, others[i].name))
             return vt_fail(e, VT_E_USAGE,
-                           "@%s tells of a checkpoint: a model in another process (@oracle) brings its own", others[i]);
+                           "@%s tells of a checkpoint: a model in another process (@oracle) brings its own",
+                           others[i].name);
     return vt_subject_remote(&s->remote, &s->model, c, where, e);
 }
 

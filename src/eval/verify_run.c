@@ -87,7 +87,7 @@ static bool left_open(const vt_record *r, const vt_verdict *v) {
 }
 
 static void check_against_ledger(worker *w, const vt_run_verifier *c, const vt_record *r, const vt_verdict *v,
-                                 uint8_t status) {
+                                 int status) {
     char at[100];
     describe_record(c->ledger, r, at);
     double wide = 8 * v->noise + 1e-4, narrow = v->again ? wide : 1e-9 * (1 + fabs(v->margin64));
@@ -144,7 +144,7 @@ static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err
     if (*w->text) return VT_OK;
     w->open = v.votes ? left_open(r, &v) : unsure && r->borderline; /* it does not agree with itself */
     if (w->open) return VT_OK;
-    check_against_ledger(w, k->r, r, &v, (uint8_t)vt_clean_status(&v, r->label));
+    check_against_ledger(w, k->r, r, &v, vt_clean_status(&v, r->label));
     return VT_OK;
 }
 
@@ -167,7 +167,7 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
     VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->shape, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
-    check_against_ledger(w, k->r, r, &v, (uint8_t)vt_verdict_status(&v));
+    check_against_ledger(w, k->r, r, &v, vt_verdict_status(&v));
     return VT_OK;
 }
 
