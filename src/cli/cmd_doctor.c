@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/run_args.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "eval/doctor/doctor.h"
 #include "eval/doctor/doctor_logits.h"
 #include "models/arch.h"
@@ -307,11 +308,6 @@ static void print_end(const job *j, const vt_setting *now) {
 
 /* ---- rounds ---- */
 
-static void append_improvement(job *j, const vt_trial *better) {
-    size_t n = strlen(j->found);
-    snprintf(j->found + n, sizeof j->found - n, "%s%s", n ? "; on top of that: " : "", better->what);
-}
-
 /* One change after the other, the best first, until nothing is clearly better; an aspect is changed once, but for
  * the network, of which a later round may tell more. */
 static vt_status find_best_setting(job *j, vt_err *e) {
@@ -332,7 +328,7 @@ static vt_status find_best_setting(job *j, vt_err *e) {
         if (!changes || better) print_table(j);
         if (!better) break;
         printf("then, on top of: %s\n", better->what);
-        append_improvement(j, better);
+        vt_text_item(j->found, sizeof j->found, "; on top of that: ", "%s", better->what);
         now = better->setting;
         j->d.aspects &= ~(1u << better->aspect) | 1u << VT_ASPECT_NETWORK;
     }

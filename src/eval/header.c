@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text.h"
 
 const vt_header_attack *vt_header_entry(const vt_header *h, int entry) {
     static const vt_header_attack none = {.name = "", .id = "", .radius = INFINITY};
@@ -25,15 +26,14 @@ static bool has_option(const char *id, const char *option, size_t n) {
     return false;
 }
 
-/* The options of `id` that `other` does not have. */
+/* Writes the options of `id` that `other` does not have, " (steps=10, loss=ce)". */
 static void list_differing_options(const char *id, const char *other, char *buf, size_t size) {
-    size_t at = 0;
-    for (id += strcspn(id, ":"); *id && at < size; id += 1 + strcspn(id + 1, ",")) {
+    buf[0] = 0;
+    for (id += strcspn(id, ":"); *id; id += 1 + strcspn(id + 1, ",")) {
         size_t n = strcspn(id + 1, ",");
-        if (!has_option(other, id + 1, n))
-            at += (size_t)snprintf(buf + at, size - at, "%s%.*s", at ? ", " : " (", (int)n, id + 1);
+        if (!has_option(other, id + 1, n)) vt_text_item(buf, size, ", ", "%s%.*s", *buf ? "" : " (", (int)n, id + 1);
     }
-    if (at && at < size) snprintf(buf + at, size - at, ")");
+    if (*buf) vt_text_item(buf, size, "", ")");
 }
 
 const char *vt_stage_label(const vt_header_attack *a, int k, char *buf, size_t size) {
@@ -79,8 +79,7 @@ bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, ch
             if (story || (allow_mixed && !strcmp(key, "blas"))) continue;
             const json_t *other = json_object_get(side ? a : b, key);
             if (side ? other != NULL : json_equal(value, other)) continue;
-            size_t used = strlen(names);
-            snprintf(names + used, size - used, "%s%s", used ? ", " : "", key);
+            vt_text_item(names, size, ", ", "%s", key);
         }
     return names[0] != 0;
 }

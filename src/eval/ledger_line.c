@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include "eval/ledger.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
-#include "eval/ledger.h"
 
 static const char *const status_names[] = {
 #define VT_RECORD_NAME(id, text) text,

@@ -111,27 +111,17 @@ static vt_status add_named_attack(vt_eval_options *v, vt_named_attack *n, int fi
     return VT_OK;
 }
 
-static vt_status unknown_profile(const char *name, vt_err *e) {
-    const char *names[16];
-    size_t n = 0;
-    int count;
-    const vt_attack_def *const *defs = vt_attack_defs(&count);
-    for (int i = 0; i < count && n < 16; i++)
-        if (defs[i]->profile) names[n++] = defs[i]->name;
-    const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_USAGE, "unknown profile '%.60s'%s%s%s: there are quick, standard and paranoid", name,
-                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
 /* profile, attack, then the caller's own; a surrogate that no attack of the run asks gets one that does. */
 static vt_status read_attacks(vt_eval_options *v, vt_err *e) {
+    static const char *const profiles[] = {"quick", "standard", "paranoid"};
     const char *spec;
     bool used = !vt_is_chosen(v->choices, "surrogate") && !vt_is_chosen(v->choices, "surrogate-oracle");
     v->attacks = v->own.attacks = calloc(VT_EVAL_ATTACKS, sizeof *v->own.attacks);
     if (!v->attacks) return vt_fail(e, VT_E_MEMORY, "no memory for attacks");
     for (int i = 0; (spec = vt_chosen_nth(v->choices, "profile", i)); i++) {
         const vt_attack_def *def = vt_attack_find(spec);
-        if (!def || !def->profile) return unknown_profile(spec, e);
+        if (!def || !def->profile)
+            return vt_fail_unknown("profile", spec, profiles, sizeof profiles / sizeof *profiles, NULL, e);
         VT_TRY(add_attack(v, spec, e));
     }
     for (int i = 0; (spec = vt_chosen_nth(v->choices, "attack", i)); i++) VT_TRY(add_attack(v, spec, e));

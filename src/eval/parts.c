@@ -78,19 +78,6 @@ static void remove_parts(const char *out) {
     if (part_path(path, out, NULL)) rmdir(path);
 }
 
-/* Called for every line of every part in `out` that is not known, which then is. */
-typedef vt_status (*line_fn)(void *ctx, const vt_record *r, const float *x, vt_err *e);
-
-static vt_status each_line(const vt_ledger *part, known *k, float *x, line_fn fn, void *ctx, vt_err *e) {
-    for (size_t i = 0; i < part->count; i++) {
-        const vt_record *r = &part->records[i];
-        if (is_known_line(k, r) || !vt_ledger_has_point(part, r)) continue;
-        if (r->adv >= 0) VT_TRY(vt_ledger_read_adv(part, r, x, e));
-        VT_TRY(fn(ctx, r, r->adv >= 0 ? x : NULL, e));
-    }
-    return add_known_lines(k, part->records, part->count, e);
-}
-
 /* Has the part a header? A kill may have come before it was written; then there are no lines either. */
 static bool has_header_line(const char *path) {
     char name[VT_PATH_MAX];
@@ -102,143 +89,141 @@ static bool has_header_line(const char *path) {
     return c == '\n';
 }
 
-static vt_status one_part(const char *path, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
-    vt_ledger *part;
-    char names[200];
-    if (!is_folder(path)) return no_folder(path, e);
-    if (!has_header_line(path)) return VT_OK;
-    VT_TRY(vt_ledger_open(&part, path, e));
-    float *x = malloc(part->pixels * sizeof *x);
-    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", path);
-    if (s == VT_OK && vt_header_difference(l->header->document, part->header->document, false, names, sizeof names))
-        s = vt_fail(e, VT_E_USAGE, "%s is a part of another run, made with another %s: remove it to go on without",
-                    path, names);
-    if (s == VT_OK) s = each_line(part, k, x, fn, ctx, e);
-    free(x);
-    vt_ledger_close(part);
-    return s;
+/* ---- handing over ---- */
+
+/* A part whose lines are handed over, and room for a message. */
+typedef struct handed {
+    vt_ledger *part;         /* NULL: there is none left */
+    const vt_record **lines; /* [n] of the part, those that the run's ledger does not have */
+    size_t n;
+    vt_record *sent; /* [AT_ONCE] */
+    float *points;   /* [AT_ONCE, pixels]; of lines without a point: nothing */
+} handed;
+
+static void close_part(handed *h) {
+    vt_ledger_close(h->part);
+    free(h->lines);
+    h->part = NULL, h->lines = NULL, h->n = 0;
 }
 
-static vt_status each_part(const char *out, const vt_ledger *l, known *k, line_fn fn, void *ctx, vt_err *e) {
-    char path[VT_PATH_MAX];
+/* Opens the next part in d that has a header; h->part stays NULL if there is none. */
+static vt_status open_next_part(handed *h, DIR *d, const char *out, const vt_ledger *l, known *k, vt_err *e) {
+    char path[VT_PATH_MAX], names[200];
+    do {
+        if (!next_part(d, out, path)) return VT_OK;
+        if (!is_folder(path)) return no_folder(path, e);
+    } while (!has_header_line(path));
+    VT_TRY(vt_ledger_open(&h->part, path, e));
+    const vt_ledger *part = h->part;
+    if (vt_header_difference(l->header->document, part->header->document, false, names, sizeof names))
+        return vt_fail(e, VT_E_USAGE, "%s is a part of another run, made with another %s: remove it to go on without",
+                       path, names);
+    if (!(h->lines = calloc(part->count + 1, sizeof *h->lines)))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for its lines", path);
+    for (const vt_record *r = part->records; r < part->records + part->count; r++)
+        if (!is_known_line(k, r) && vt_ledger_has_point(part, r)) h->lines[h->n++] = r;
+    return add_known_lines(k, part->records, part->count, e);
+}
+
+/* Fills the message with lines of the part from `at` on. A line whose point cannot be read, and those after it, get the
+ * image -1, which is not taken. */
+static vt_status fill_message(const handed *h, size_t at, size_t some, vt_err *e) {
     vt_status s = VT_OK;
-    if (part_path(path, out, NULL) && access(path, F_OK) == 0 && !is_folder(path)) return no_folder(path, e);
-    DIR *d = open_parts(out);
-    while (s == VT_OK && next_part(d, out, path)) s = one_part(path, l, k, fn, ctx, e);
-    if (d) closedir(d);
-    return s;
-}
-
-/* ---- taking over ---- */
-
-static vt_status take_line(void *ctx, const vt_record *r, const float *x, vt_err *e) {
-    vt_record line = *r;
-    return vt_ledger_append(ctx, &line, x, e);
-}
-
-/* What this process sees. */
-static vt_status take_seen(vt_ledger *l, const char *out, vt_err *e) {
-    known k = {0};
-    vt_status s = add_known_lines(&k, l->records, l->count, e);
-    if (s == VT_OK) s = each_part(out, l, &k, take_line, l, e);
-    free(k.lines);
-    return s;
-}
-
-/* ---- what rank 0 does not see ---- */
-
-typedef struct bag {
-    vt_record *lines;
-    float *images; /* [n, pixels]; of lines without a point: nothing */
-    size_t n, room, pixels;
-} bag;
-
-static vt_status add_line_to_bag(void *ctx, const vt_record *r, const float *x, vt_err *e) {
-    bag *b = ctx;
-    if (b->n == b->room) {
-        size_t room = b->room ? 2 * b->room : AT_ONCE;
-        vt_record *lines = realloc(b->lines, room * sizeof *lines);
-        if (lines) b->lines = lines;
-        float *images = lines ? realloc(b->images, room * b->pixels * sizeof *images) : NULL;
-        if (images) b->images = images;
-        if (!images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines of a part", room);
-        b->room = room;
+    for (size_t i = 0; i < some; i++) {
+        vt_record *r = &h->sent[i];
+        *r = *h->lines[at + i];
+        if (s == VT_OK && r->adv >= 0) s = vt_ledger_read_adv(h->part, r, h->points + i * h->part->pixels, e);
+        if (s != VT_OK) r->image = -1;
     }
-    if (x) memcpy(b->images + b->n * b->pixels, x, b->pixels * sizeof *x);
-    b->lines[b->n++] = *r;
-    return VT_OK;
+    return s;
 }
 
-/* Room of rank 0 for a message. */
-typedef struct message {
-    vt_record *lines;
-    float *images;
-} message;
-
-/* Rank `from` hands n lines over, some at a time. Rank 0 takes those that it does not know (two ranks may have seen one
- * part); one that cannot be appended is remembered, while the rest still arrive. */
-static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const bag *b, size_t n, known *k, const message *m,
-                           vt_err *e) {
+/* Rank `from` hands n lines over to rank 0, some at a time. Rank 0 takes those of other ranks that it does not know
+ * (two ranks may have seen one part); one that cannot be appended is remembered, while the rest still arrive. */
+static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const handed *h, size_t n, known *k, vt_err *e) {
     vt_status s = VT_OK;
+    const int rank = vt_team_rank(t);
     size_t first = l->count, pixels = l->pixels;
     for (size_t at = 0; at < n; at += AT_ONCE) {
         size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
-        if (t->rank == from) {
-            vt_message out[] = {{0, b->lines + at, some * sizeof *b->lines},
-                                {0, b->images + at * pixels, some * pixels * sizeof *b->images}};
-            t->ops->exchange(t->ctx, out, 2, NULL, 0);
-        } else if (!t->rank) {
-            vt_message in[] = {{from, m->lines, some * sizeof *m->lines},
-                               {from, m->images, some * pixels * sizeof *m->images}};
-            t->ops->exchange(t->ctx, NULL, 0, in, 2);
-            for (size_t i = 0; i < some && s == VT_OK; i++)
-                if (!is_known_line(k, &m->lines[i]))
-                    s = take_line(l, &m->lines[i], m->lines[i].adv >= 0 ? m->images + i * pixels : NULL, e);
+        vt_message m[] = {{rank ? 0 : from, h->sent, some * sizeof *h->sent},
+                          {rank ? 0 : from, h->points, some * pixels * sizeof *h->points}};
+        if (rank == from) {
+            vt_status filled = fill_message(h, at, some, s == VT_OK ? e : NULL);
+            if (s == VT_OK) s = filled;
+        }
+        if (from && rank == from) t->ops->exchange(t->ctx, m, 2, NULL, 0);
+        if (from && !rank) t->ops->exchange(t->ctx, NULL, 0, m, 2);
+        for (size_t i = 0; i < some && !rank && s == VT_OK; i++) {
+            vt_record *r = &h->sent[i];
+            if (r->image >= 0 && !(from && is_known_line(k, r)))
+                s = vt_ledger_append(l, r, r->adv >= 0 ? h->points + i * pixels : NULL, e);
         }
     }
-    return s == VT_OK && !t->rank && l->count > first ? add_known_lines(k, l->records + first, l->count - first, e) : s;
+    return s == VT_OK && from && !rank && l->count > first ? add_known_lines(k, l->records + first, l->count - first, e)
+                                                           : s;
 }
 
-static vt_status hand_all_over(vt_ledger *l, vt_team *t, const bag *b, size_t *counts, known *k, vt_err *e) {
-    message m = {calloc(AT_ONCE, sizeof *m.lines), malloc(AT_ONCE * l->pixels * sizeof *m.images)};
-    vt_status s = m.lines && m.images ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for parts of other ranks");
+/* Takes over the parts that the ranks of t see, but for rank 0's, of each rank one at a time; without a team, those
+ * that this process sees. */
+static vt_status take_parts(vt_ledger *l, vt_team *t, const char *out, known *k, vt_err *e) {
+    char path[VT_PATH_MAX];
+    const bool reads = !t || t->rank;
+    if (!t && !(part_path(path, out, NULL) && access(path, F_OK) == 0)) return VT_OK;
+    size_t mine, *counts = calloc((size_t)vt_team_size(t), sizeof *counts);
+    handed h = {.sent = calloc(AT_ONCE, sizeof *h.sent), .points = malloc(AT_ONCE * l->pixels * sizeof *h.points)};
+    vt_status s = counts && h.sent && h.points ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for parts of it", out);
+    if (s == VT_OK && reads && part_path(path, out, NULL) && access(path, F_OK) == 0 && !is_folder(path))
+        s = no_folder(path, e);
+    DIR *d = s == VT_OK && reads ? open_parts(out) : NULL;
     s = vt_team_agree(t, s, e);
-    if (s == VT_OK) t->ops->gather(t->ctx, &b->n, sizeof b->n, counts);
-    vt_status all = s;
-    for (int r = 1; r < t->size && s == VT_OK; r++) {
-        vt_status one = hand_over(l, t, r, b, counts[r], k, &m, all == VT_OK ? e : NULL);
-        if (all == VT_OK) all = one;
+    for (bool more = true; s == VT_OK && more;) {
+        s = vt_team_agree(t, open_next_part(&h, d, out, l, k, e), e);
+        if (s != VT_OK) break;
+        *counts = mine = h.part ? h.n + 1 : 0;
+        if (t) t->ops->gather(t->ctx, &mine, sizeof mine, counts);
+        more = false;
+        for (int r = t ? 1 : 0; r < vt_team_size(t); r++) {
+            more = more || counts[r];
+            vt_status one = counts[r] > 1 ? hand_over(l, t, r, &h, counts[r] - 1, k, s == VT_OK ? e : NULL) : VT_OK;
+            if (s == VT_OK) s = one;
+        }
+        s = vt_team_agree(t, s, e);
+        close_part(&h);
     }
-    free(m.lines), free(m.images);
-    return vt_team_agree(t, all, e);
+    close_part(&h);
+    if (d) closedir(d);
+    free(counts), free(h.sent), free(h.points);
+    return s;
 }
 
-static vt_status take_unseen(vt_ledger *l, const vt_run_place *place, vt_err *e) {
-    vt_team *t = place->team;
+/* Makes the lines of rank 0's ledger known to all ranks. Agrees. */
+static vt_status share_known(known *k, const vt_ledger *l, vt_team *t, vt_err *e) {
     void *all = NULL;
-    known k = {0};
-    bag b = {.pixels = l->pixels};
     size_t *sizes = calloc((size_t)t->size, sizeof *sizes);
     vt_status s = vt_team_agree(t, sizes ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d ranks", t->size), e);
     if (s == VT_OK) s = vt_team_collect(t, l->records, t->rank ? 0 : l->count * sizeof *l->records, &all, sizes, e);
-    if (s == VT_OK) {
-        vt_status mine = add_known_lines(&k, all, sizes[0] / sizeof *l->records, e);
-        if (mine == VT_OK && t->rank) mine = each_part(place->out, l, &k, add_line_to_bag, &b, e);
-        s = vt_team_agree(t, mine, e);
-    }
-    if (s == VT_OK) s = hand_all_over(l, t, &b, sizes, &k, e);
-    free(sizes), free(all), free(k.lines), free(b.lines), free(b.images);
+    free(k->lines);
+    *k = (known){0};
+    if (s == VT_OK) s = vt_team_agree(t, add_known_lines(k, all, sizes[0] / sizeof *l->records, e), e);
+    free(sizes), free(all);
     return s;
 }
 
 vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e) {
     vt_team *t = place->team;
+    known k = {0};
     vt_status s = VT_OK;
     if (vt_team_rank(t) && l->fd >= 0) s = vt_ledger_sync(l, e); /* their lines are there to be seen */
     s = vt_team_agree(t, s, e);
-    if (s == VT_OK && !vt_team_rank(t)) s = take_seen(l, place->out, e);
+    if (s == VT_OK && !vt_team_rank(t)) {
+        s = add_known_lines(&k, l->records, l->count, e);
+        if (s == VT_OK) s = take_parts(l, NULL, place->out, &k, e);
+    }
     s = vt_team_agree(t, s, e);
-    if (s == VT_OK && t) s = take_unseen(l, place, e);
+    if (s == VT_OK && t) s = share_known(&k, l, t, e);
+    if (s == VT_OK && t) s = take_parts(l, t, place->out, &k, e);
+    free(k.lines);
     if (s == VT_OK && !vt_team_rank(t)) s = vt_ledger_sync(l, e);
     s = vt_team_agree(t, s, e);
     if (s == VT_OK) remove_parts(place->out);

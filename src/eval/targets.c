@@ -6,6 +6,7 @@
 #include <strings.h>
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/mem.h"
 #include "base/opt.h"
 #include "base/rand.h"
 
@@ -18,7 +19,7 @@ static int by_image(const void *a, const void *b) {
     return (x->image > y->image) - (x->image < y->image);
 }
 
-/* The next word of a line, ended in place; *rest: behind it. */
+/* Returns the next word of a line, ended in place; *rest becomes what follows it. */
 static char *next_word(char **rest) {
     char *at = *rest + strspn(*rest, " \t\r,"), *end = at + strcspn(at, " \t\r,");
     *rest = *end ? end + 1 : end;
@@ -26,7 +27,7 @@ static char *next_word(char **rest) {
     return at;
 }
 
-static vt_status add_target_row(vt_targets *t, size_t *room, int line, char *text, vt_err *e) {
+static vt_status add_target_row(vt_targets *t, int line, char *text, vt_err *e) {
     long long image, target;
     char whole[60];
     snprintf(whole, sizeof whole, "%.40s", text);
@@ -35,21 +36,16 @@ static vt_status add_target_row(vt_targets *t, size_t *room, int line, char *tex
         target < 0 || target > INT32_MAX)
         return vt_fail(e, VT_E_FORMAT, "%s: line %d is '%s', must be an image's index and its target, as 7,3", t->path,
                        line, whole);
-    if (t->n == *room) {
-        *room = *room ? 2 * *room : 256;
-        row *more = realloc(t->rows, *room * sizeof *more);
-        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu targets", t->path, *room);
-        t->rows = more;
-    }
+    if (!vt_grow(&t->rows, t->n, sizeof *t->rows))
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu targets", t->path, t->n + 1);
     t->rows[t->n++] = (row){(int32_t)image, (int32_t)target, line};
     return VT_OK;
 }
 
 static vt_status parse(vt_targets *t, char *text, vt_err *e) {
-    size_t room = 0;
     char *rest = text, *line;
     for (int n = 1; (line = strsep(&rest, "\n")); n++)
-        if (line[strspn(line, " \t\r")] && *line != '#') VT_TRY(add_target_row(t, &room, n, line, e));
+        if (line[strspn(line, " \t\r")] && *line != '#') VT_TRY(add_target_row(t, n, line, e));
     if (!t->n) return vt_fail(e, VT_E_USAGE, "%s: holds no targets", t->path);
     qsort(t->rows, t->n, sizeof *t->rows, by_image);
     for (size_t i = 1; i < t->n; i++)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "parallel/threads.h"
 #include "data/adv_file.h"
 #include "models/arch.h"
@@ -237,14 +238,12 @@ static void keep_nearest_equals(search *q) {
 /* What is one change away from the reading that was found: it may be nearer still, or give the same logits. */
 static vt_status confirm_match(search *q, vt_err *e) {
     vt_logits_match *m = q->best;
-    size_t used = 0;
     keep_nearest_equals(q);
     q->n_equal = 1;
     VT_TRY(try_changes(q, &q->equal[0].setting, q->d->aspects, 1, e));
     keep_nearest_equals(q);
     m->equal = true, m->setting = q->equal[0].setting, m->difference = q->equal[0].difference;
-    for (int i = 1; i < q->n_equal && used < sizeof m->also; i++)
-        used += (size_t)snprintf(m->also + used, sizeof m->also - used, "%s%s", used ? "; " : "", q->equal[i].what);
+    for (int i = 1; i < q->n_equal; i++) vt_text_item(m->also, sizeof m->also, "; ", "%s", q->equal[i].what);
     return VT_OK;
 }
 

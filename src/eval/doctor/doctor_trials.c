@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What is tried, and how a user would ask for it. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text.h"
 #include "eval/doctor/doctor.h"
 #include "models/arch.h"
 #include "checkpoint/provenance.h"
@@ -324,66 +324,61 @@ int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int
 
 /* ---- options ---- */
 
-typedef struct text {
-    char *buf;
-    size_t size, used;
-} text;
+/* Options that are put together: a text of `size` bytes. */
+typedef struct options {
+    char *text;
+    size_t size;
+} options;
 
-__attribute__((format(printf, 2, 3))) static void say(text *t, const char *format, ...) {
-    va_list ap;
-    size_t room = t->used < t->size ? t->size - t->used : 0;
-    va_start(ap, format);
-    int n = vsnprintf(t->buf + (room ? t->used : 0), room, format, ap);
-    va_end(ap);
-    t->used += n > 0 ? (size_t)n : 0;
-}
+#define ADD_OPTION(o, ...) vt_text_item((o)->text, (o)->size, " ", VT_OPTION __VA_ARGS__)
 
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from) {
     const vt_config *a = &to->config, *b = &from->config;
-    text t = {buf, size, 0};
     char how[64];
     buf[0] = 0;
     if (!same_norm(a, b))
-        say(&t, " (x - mean) / std with mean %.6g,%.6g,%.6g and std %.6g,%.6g,%.6g", a->mean[0], a->mean[1], a->mean[2],
-            a->std[0], a->std[1], a->std[2]);
-    if (a->bgr != b->bgr) say(&t, "%s its planes in the order blue, green, red", *buf ? " of" : "");
+        vt_text_item(buf, size, "", "(x - mean) / std with mean %.6g,%.6g,%.6g and std %.6g,%.6g,%.6g", a->mean[0],
+                     a->mean[1], a->mean[2], a->std[0], a->std[1], a->std[2]);
+    if (a->bgr != b->bgr) vt_text_item(buf, size, " of ", "its planes in the order blue, green, red");
     vt_transform_text(&to->transform, how, sizeof how);
     if (!same_transform(&to->transform, &from->transform))
-        say(&t, "%s " VT_OPTION "preprocess %s", *buf ? " after" : "", how);
-    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
+        vt_text_item(buf, size, " after ", VT_OPTION "preprocess %s", how);
 }
 
-/* As it is by itself. */
+/* Is the scale the one that follows from the width of the heads? */
 static bool by_head_width(const vt_config *c) {
     return c->attn_scale == 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
 }
 
-static void say_scale(text *t, const vt_config *c) {
+static void add_scale_option(options *o, const vt_config *c) {
     bool dim = c->attn_scale == 1 / sqrt((double)c->dim);
     if (by_head_width(c) || dim)
-        say(t, " " VT_OPTION "attn-scale %s", by_head_width(c) ? "head" : "dim");
+        ADD_OPTION(o, "attn-scale %s", by_head_width(c) ? "head" : "dim");
     else
-        say(t, " " VT_OPTION "attn-scale %.9g", c->attn_scale);
+        ADD_OPTION(o, "attn-scale %.9g", c->attn_scale);
 }
 
-/* The option that says a value of c; forms: those of the forms, for one option; NULL: an option each. */
-static void say_value(text *t, text *forms, const vt_config *c, vt_field f) {
+/* Adds the option that says a value of c; forms: the value of one option for all forms; NULL: an option each. */
+static void add_value_option(options *o, options *forms, const vt_config *c, vt_field f) {
     const double *v = f == VT_FIELD_MEAN ? c->mean : c->std;
     const char *key = vt_field_key(f);
     const vt_form *form = vt_form_find(key);
     char word[VT_FORM_VALUE];
-    if (f == VT_FIELD_HEADS) say(t, " " VT_OPTION "heads %d", c->heads);
-    if (f == VT_FIELD_IMAGE) say(t, " " VT_OPTION "image-size %d", c->image);
-    if (f == VT_FIELD_LN_EPS) say(t, " " VT_OPTION "ln-eps %g", c->ln_eps);
-    if (f == VT_FIELD_ATTN) say(t, " " VT_OPTION "attn %s", c->attn);
-    if (f == VT_FIELD_SCALE) say_scale(t, c);
+    if (f == VT_FIELD_HEADS) ADD_OPTION(o, "heads %d", c->heads);
+    if (f == VT_FIELD_IMAGE) ADD_OPTION(o, "image-size %d", c->image);
+    if (f == VT_FIELD_LN_EPS) ADD_OPTION(o, "ln-eps %g", c->ln_eps);
+    if (f == VT_FIELD_ATTN) ADD_OPTION(o, "attn %s", c->attn);
+    if (f == VT_FIELD_SCALE) add_scale_option(o, c);
     if (f == VT_FIELD_MEAN || f == VT_FIELD_STD) {
-        say(t, " " VT_OPTION "%s %.9g", key, v[0]);
-        if (!(v[0] == v[1] && v[1] == v[2])) say(t, ",%.9g,%.9g", v[1], v[2]);
+        ADD_OPTION(o, "%s %.9g", key, v[0]);
+        if (!(v[0] == v[1] && v[1] == v[2])) vt_text_item(o->text, o->size, "", ",%.9g,%.9g", v[1], v[2]);
     }
     if (!form) return;
     vt_form_text(c, form, word, sizeof word);
-    say(forms ? forms : t, forms ? " %s=%s" : " " VT_OPTION "form %s=%s", key, word);
+    if (forms)
+        vt_text_item(forms->text, forms->size, " ", "%s=%s", key, word);
+    else
+        ADD_OPTION(o, "form %s=%s", key, word);
 }
 
 /* Must an option say a value of `a` that is to be read where b is? pool: an option says the pool. */
@@ -419,20 +414,19 @@ void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_s
                                      VT_FIELD_PATCH_ORDER,   VT_FIELD_QKV_ROWS, VT_FIELD_CLASS_LAST,
                                      VT_FIELD_EMBED_SCALE};
     const vt_config *a = &to->config, *b = &from->config;
-    text t = {buf, size, 0}, forms = {(char[400]){""}, 400, 0};
+    options o = {buf, size}, forms = {(char[400]){""}, 400};
     const bool together = m && least == VT_ASSUMED;
     char how[64];
     buf[0] = 0;
-    if (a->native != b->native) say(&t, " " VT_OPTION "attack-at %s", a->native ? "native" : "model");
+    if (a->native != b->native) ADD_OPTION(&o, "attack-at %s", a->native ? "native" : "model");
     vt_transform_text(&to->transform, how, sizeof how);
-    if (!same_transform(&to->transform, &from->transform)) say(&t, " " VT_OPTION "preprocess %s", how);
+    if (!same_transform(&to->transform, &from->transform)) ADD_OPTION(&o, "preprocess %s", how);
     for (int f = 0; m && f < VT_FIELD_COUNT; f++)
-        if (m->certainty[f] >= least) say_value(&t, together ? &forms : NULL, a, (vt_field)f);
+        if (m->certainty[f] >= least) add_value_option(&o, together ? &forms : NULL, a, (vt_field)f);
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         const vt_field f = tried[i];
         const bool said = m && m->certainty[f] >= least, pool = m && m->certainty[VT_FIELD_POOL] >= least;
-        if (!said && is_changed(a, b, f, pool)) say_value(&t, NULL, a, f);
+        if (!said && is_changed(a, b, f, pool)) add_value_option(&o, NULL, a, f);
     }
-    if (forms.used) say(&t, " " VT_OPTION "form '%s'", forms.buf + 1);
-    if (*buf == ' ') memmove(buf, buf + 1, strlen(buf));
+    if (*forms.text) ADD_OPTION(&o, "form '%s'", forms.text);
 }

@@ -593,7 +593,7 @@ static void test_options(void **state) {
     vt_setting_options(text, sizeof text, &a, &b, NULL, VT_OPEN);
     assert_string_equal(text, "--attack-at native --preprocess none --attn-scale head");
     vt_setting_options(text, 8, &a, &b, NULL, VT_OPEN); /* too little room: cut, not overrun */
-    assert_string_equal(text, "--atta");
+    assert_string_equal(text, "--attac");
 }
 
 int main(void) {
