@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One line of a ledger (eval/ledger.h): a record as text, and back. */
 #include "eval/ledger.h"
 
 #include <math.h>
