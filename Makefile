@@ -80,7 +80,6 @@ $(eval $(call REGISTRY,attns,src/models/net/attn_))
 $(eval $(call REGISTRY,archs,src/models/arch_))
 $(eval $(call REGISTRY,nets,src/models/net/net_))
 $(eval $(call REGISTRY,wraps,src/inference/wrap_))
-$(eval $(call REGISTRY,names,src/checkpoint/names_))
 $(eval $(call REGISTRY,datasets,src/data/dataset_))
 $(eval $(call REGISTRY,reports,src/eval/report/report_))
 $(eval $(call REGISTRY,objectives,src/train/objective_))
@@ -94,6 +93,11 @@ $(OUT)/gen/maps.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/,.map); do echo "{\"$$x\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/$$x.map; echo '},'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/maps.inc
+# Maps of libraries' names (checkpoint/names_known.c), each a text map_X.
+$(OUT)/gen/known.inc: FORCE
+	@mkdir -p $(@D)
+	@{ for x in $(call plug,maps/known/,.map); do echo "static const char map_$$x[] =" | tr - _; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/known/$$x.map; echo ';'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+GEN += $(OUT)/gen/known.inc
 # Networks that are named, not read (checkpoint/unsupported.c), each a row {"pattern", "pattern", "what"}.
 $(OUT)/gen/networks.inc: maps/networks.txt
 	@mkdir -p $(@D); sed '/^\(#\|$$\)/d; s/[\\"]/\\&/g; s/^\([^ ]*\) *\([^ ]*\) *\(.*\)/{"\1", "\2", "\3"},/' $< >$@

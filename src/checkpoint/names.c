@@ -15,25 +15,11 @@
 #include "checkpoint/wrapped.h"
 #include "models/detect.h"
 
-#define VT_PLUGIN(x) extern const vt_names_def vt_names_def_##x;
-#include "names.inc"
-#undef VT_PLUGIN
-
-static const vt_names_def *const defs[] = {
-#define VT_PLUGIN(x) &vt_names_def_##x,
-#include "names.inc"
-#undef VT_PLUGIN
-};
-
 static const vt_names_map maps[] = {
 #include "maps.inc"
 };
-enum { DEFS = sizeof defs / sizeof *defs, MAPS = sizeof maps / sizeof *maps, MAX_FILE = 1 << 20 };
+enum { MAPS = sizeof maps / sizeof *maps, MAX_FILE = 1 << 20 };
 
-const vt_names_def *const *vt_names_defs(int *n) {
-    *n = DEFS;
-    return defs;
-}
 const vt_names_map *vt_names_maps(int *n) {
     *n = MAPS;
     return maps;
@@ -135,7 +121,7 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
     snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
     snprintf(who, sizeof who, "the names of %s", d->name);
     n->def = d;
-    if (d->check) VT_TRY(d->check(st, e));
+    VT_TRY(vt_names_refuse(st, d, e));
     if (!n->beside && !has_head(d, st, NULL)) return no_head(st, e);
     if (n->beside && has_head(d, st, n->beside))
         return vt_fail(e, VT_E_FORMAT,
@@ -150,30 +136,21 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
                        "my.map` writes a map to fill in, for @names MAP",
                        vt_tensors_path(st), n->beside, d->name,
                        pooler ? ", its pooler or not (add_pooling_layer=False leaves that out)" : "");
-    const char *text = d->map(st);
-    return apply_map(n, st, text, strlen(text), who, false, e);
-}
-
-vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e) {
-    for (int s = 0; s < c->stages; s++) {
-        int side = c->image / c->patch >> s;
-        if (side % c->window)
-            return vt_fail(e, VT_E_SHAPE,
-                           "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
-                           "it "
-                           "shifts windows, vitrine (as timm) afterwards; " VT_WAY,
-                           path, s, side, side, c->window);
-    }
-    return VT_OK;
+    char *text = vt_names_known_map(st, d);
+    vt_status s = text ? apply_map(n, st, text, strlen(text), who, false, e) : vt_fail(e, VT_E_MEMORY, "no memory");
+    free(text);
+    return s;
 }
 
 /* ---- by wish ---- */
 
 static vt_status no_such_file(const char *path, int err, vt_err *e) {
-    const char *known[DEFS + MAPS];
-    for (int i = 0; i < DEFS; i++) known[i] = defs[i]->name;
-    for (int i = 0; i < MAPS; i++) known[DEFS + i] = maps[i].name;
-    const char *near = vt_nearest(path, known, DEFS + MAPS);
+    int n;
+    const vt_names_def *defs = vt_names_defs(&n);
+    const char *known[MAPS + 16];
+    for (int i = 0; i < n; i++) known[i] = defs[i].name;
+    for (int i = 0; i < MAPS; i++) known[n + i] = maps[i].name;
+    const char *near = vt_nearest(path, known, (size_t)(n + MAPS));
     return vt_fail(e, VT_E_USAGE, "@names is '%.200s', which is neither a file (%s) nor a known scheme%s%s%s", path,
                    strerror(err), near ? "; did you mean '" : "", near ? near : " (vitrine list formats shows them)",
                    near ? "'?" : "");
@@ -193,8 +170,7 @@ static vt_status use_file(vt_names *n, vt_tensors *st, const char *path, vt_err 
 
 static vt_status use_wish(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     n->asked = true;
-    for (int i = 0; i < DEFS; i++)
-        if (!strcmp(defs[i]->name, wish)) return use_def(n, st, defs[i], e);
+    if (vt_names_def_named(wish)) return use_def(n, st, vt_names_def_named(wish), e);
     for (int i = 0; i < MAPS; i++) {
         if (strcmp(maps[i].name, wish)) continue;
         char who[80];
@@ -288,25 +264,16 @@ static vt_status find_naming_fit(vt_fit *out, const vt_tensors *st, bool beside,
     if (n.map) *out = VT_FIT_WHOLE;
     vt_names_close(&n);
     if (s == VT_E_MEMORY) return s;
-    for (int i = 0; i < DEFS && *out == VT_FIT_NONE; i++)
-        if (defs[i]->recognises(st)) {
-            bool good =
-                (!defs[i]->check || defs[i]->check(st, NULL) == VT_OK) && (beside || has_head(defs[i], st, NULL));
-            *out = good ? VT_FIT_WHOLE : VT_FIT_BASE;
-        }
+    const vt_names_def *d = *out == VT_FIT_NONE ? vt_names_def_of(st) : NULL;
+    if (d)
+        *out = vt_names_refuse(st, d, NULL) == VT_OK && (beside || has_head(d, st, NULL)) ? VT_FIT_WHOLE : VT_FIT_BASE;
     return VT_OK;
-}
-
-static bool is_def(const char *wish) {
-    for (int i = 0; i < DEFS; i++)
-        if (!strcmp(defs[i]->name, wish)) return true;
-    return false;
 }
 
 static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));
-    bool by_map = wish && !is_def(wish); /* it may say anything of what stands beside a prefix */
+    bool by_map = wish && !vt_names_def_named(wish); /* it may say anything of what stands beside a prefix */
     vt_status s = vt_unwrap_prefix(st, &n->beside, find_naming_fit, NULL, by_map ? NULL : e);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
     if (by_map) n->beside = NULL;
@@ -314,9 +281,8 @@ static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wi
     if (wish) return use_wish(n, st, wish, e);
     VT_TRY(find_map(n, st, e));
     if (n->map) return apply_map(n, st, NULL, 0, NULL, false, e);
-    for (int i = 0; i < DEFS; i++)
-        if (defs[i]->recognises(st)) return use_def(n, st, defs[i], e);
-    return fail_unknown_naming(st, e);
+    const vt_names_def *d = vt_names_def_of(st);
+    return d ? use_def(n, st, d, e) : fail_unknown_naming(st, e);
 }
 
 vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {

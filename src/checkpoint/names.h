@@ -1,35 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* Naming schemes of checkpoints. timm's names (>= 0.9) are the canonical ones: the parameter tables and detection of
- * arch_*.c use them. A file names_*.c recognises a state dict and gives the lines of a map (checkpoint/rename.h)
- * that rewrite it; files maps/X.map do the same without code, for the models of one lab, and --names for a user's own.
- */
+/* Names of tensors in checkpoints. timm's names (>= 0.9) are the canonical ones: parameter tables and detection of
+ * arch_*.c use them. A name map (checkpoint/rename.h) rewrites others: those of libraries (names_known.c,
+ * maps/known/X.map), recognised by a few tensors; those of one lab (maps/X.map), recognised if they fit all tensors;
+ * and --names for a user's own. */
 #pragma once
 
 #include "checkpoint/rename.h"
 #include "models/model.h"
 
+/* A library whose names are known. */
 typedef struct vt_names_def {
     const char *name, *summary;
-    /* Does the file use these names? At most one scheme may say so. */
-    bool (*recognises)(const vt_tensors *st);
     const char *head; /* a pattern of the classifier's tensors: without them it is a base model */
     bool own_class;   /* what the classifier reads is the class's own: one beside a prefix may read anything else */
-    /* Lines of a map. What `set` says there counts less than metadata and config.json. */
-    const char *(*map)(const vt_tensors *st);
-    /* A sentence if it is a model that vitrine does not compute, or NULL. */
-    vt_status (*check)(const vt_tensors *st, vt_err *e);
-    /* The same once the configuration is known, or NULL. */
-    vt_status (*check_config)(const vt_config *c, const char *path, vt_err *e);
+    /* A Swin pads before it shifts windows, timm afterwards: other tokens meet if a stage is no multiple of its window.
+     */
+    bool pads_first;
 } vt_names_def;
 
-const vt_names_def *const *vt_names_defs(int *n);
-
-/* The probe of names_swin_old: timm's own scheme must not take such a file. */
-bool vt_names_old_swin(const vt_tensors *st);
-
-/* Swin where a stage is no multiple of its window: timm shifts, then pads; Hugging Face and torchvision pad, then
- * shift, and other tokens meet. For check_config. */
-vt_status vt_names_check_padding(const vt_config *c, const char *path, vt_err *e);
+const vt_names_def *vt_names_defs(int *n);
+/* The library whose names the file uses, or that is called so; NULL: none. */
+const vt_names_def *vt_names_def_of(const vt_tensors *st);
+const vt_names_def *vt_names_def_named(const char *name);
+/* Lines of a map for this file, malloc'ed (NULL: no memory). What `set` says there counts less than metadata and
+ * config.json. */
+char *vt_names_known_map(const vt_tensors *st, const vt_names_def *d);
+/* A sentence if it is a model of this library that vitrine does not compute. */
+vt_status vt_names_refuse(const vt_tensors *st, const vt_names_def *d, vt_err *e);
 
 /* The maps that are compiled in. */
 typedef struct vt_names_map {

@@ -158,6 +158,20 @@ static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
     return vt_tensors_index(st, e);
 }
 
+/* Refuses a Swin of a library that pads first, if a stage is no multiple of its window. */
+static vt_status check_padding(const vt_config *c, const char *path, vt_err *e) {
+    for (int s = 0; s < c->stages; s++) {
+        int side = c->image / c->patch >> s;
+        if (side % c->window)
+            return vt_fail(e, VT_E_SHAPE,
+                           "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
+                           "it "
+                           "shifts windows, vitrine (as timm) afterwards; " VT_WAY,
+                           path, s, side, side, c->window);
+    }
+    return VT_OK;
+}
+
 static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
                             vt_err *e) {
     vt_config c;
@@ -168,7 +182,7 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
         described = e ? e->code : VT_E_MEMORY;
     VT_TRY(described);
     VT_TRY(one_norm(st, &c, e));
-    if (names->def && names->def->check_config) VT_TRY(names->def->check_config(&c, vt_tensors_path(st), e));
+    if (names->def && names->def->pads_first) VT_TRY(check_padding(&c, vt_tensors_path(st), e));
     vt_model *m;
     VT_TRY(vt_model_table(&m, &c, e));
     memcpy(m->source, provenance.source, sizeof provenance.source);

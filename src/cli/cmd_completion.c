@@ -30,7 +30,6 @@ NAMES(attns, vt_attn, vt_attns)
 NAMES(wraps, vt_wrap_def, vt_wrap_defs)
 NAMES(lab_names, vt_lab_def, vt_lab_defs)
 NAMES(analyses, vt_analysis_def, vt_analysis_defs)
-NAMES(schemes, vt_names_def, vt_names_defs)
 
 static void print_preset_names(FILE *f) {
     int n;
@@ -46,8 +45,9 @@ static void print_form_keys(FILE *f) {
 
 static void print_naming_maps(FILE *f) {
     int n;
+    const vt_names_def *known = vt_names_defs(&n);
+    for (int i = 0; i < n; i++) fprintf(f, " %s", known[i].name);
     const vt_names_map *map = vt_names_maps(&n);
-    schemes(f);
     for (int i = 0; i < n; i++) fprintf(f, " %s", map[i].name);
 }
 

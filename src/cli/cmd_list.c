@@ -99,8 +99,8 @@ static vt_status list_formats(vt_err *e) {
     (void)e;
     int n;
     printf("checkpoints (safetensors or PyTorch files: F32, F16, BF16, F64), by tensor names\n");
-    const vt_names_def *const *names = vt_names_defs(&n);
-    for (int i = 0; i < n; i++) printf("  %-16s %s\n", names[i]->name, names[i]->summary);
+    const vt_names_def *names = vt_names_defs(&n);
+    for (int i = 0; i < n; i++) printf("  %-16s %s\n", names[i].name, names[i].summary);
     const vt_names_map *maps = vt_names_maps(&n);
     for (int i = 0; i < n; i++)
         printf("  %-16s map: %.*s\n", maps[i].name, (int)strcspn(maps[i].text + 2, "\n"), maps[i].text + 2);
