@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/head.h"
+#include "checkpoint/steps.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tensors/tensors.h"
+#include "base/text.h"
 #include "checkpoint/unsupported.h"
+#include "tensors/tensors.h"
 
-enum { LAYERS = 16, NAME = 200, SUPPOSED = 72 };
+enum { LAYERS = 16, NAME = 200 };
 
 /* A layer below head., by its tensors. */
 typedef struct part_of_head {
     char name[NAME]; /* "head.1" */
     const vt_tensor *weight, *bias, *mean, *var;
+    bool folded; /* into the classifier after it: its tensors are dropped */
 } part_of_head;
 
 typedef struct work {
@@ -23,7 +25,7 @@ typedef struct work {
     const char *root; /* what the classifier is called: "head", of a Swin "head.fc" */
     part_of_head layers[LAYERS];
     int n;
-    char *supposed;
+    char *assumed; /* [VT_HEAD_ASSUMED] */
     vt_err *e;
 } work;
 
@@ -36,8 +38,7 @@ static const vt_tensor *find_layer_tensor(const vt_tensors *st, const char *laye
 }
 
 static void append_assumption(work *w, const char *what) {
-    size_t at = strlen(w->supposed);
-    snprintf(w->supposed + at, SUPPOSED - at, "%s%s", at ? ", " : "", what);
+    vt_text_item(w->assumed, VT_HEAD_ASSUMED, ", ", "%s", what);
 }
 
 /* Renames "from.part" where it is. */
@@ -58,19 +59,14 @@ static vt_status rename_layer(work *w, const char *from, const char *to) {
     return rename_part(w, from, to, "bias");
 }
 
-static vt_status add_tensor_like(work *w, const char *layer, const char *part, const vt_tensor *like) {
-    vt_tensor t = *like;
-    if (!(t.name = vt_tensors_text(w->st, w->e, "%s.%s", layer, part))) return no_memory(w);
+/* Adds the bias of a layer; data NULL: zeros. */
+static vt_status add_bias(work *w, const char *layer, size_t outputs, const float *data) {
+    vt_tensor t = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)outputs}, .numel = outputs, .data = data};
+    float *zeros = data ? NULL : vt_tensors_take(w->st, outputs * sizeof *zeros, w->e);
+    if (zeros) memset(zeros, 0, outputs * sizeof *zeros), t.data = zeros;
+    if (!t.data || !(t.name = vt_tensors_text(w->st, w->e, "%s.bias", layer))) return no_memory(w);
     VT_TRY(vt_tensors_add(w->st, &t, w->e));
     return vt_tensors_index(w->st, w->e);
-}
-
-static vt_status add_zeros(work *w, const char *layer, int64_t outputs) {
-    vt_tensor t = {.dtype = VT_F32, .ndim = 1, .shape = {outputs}, .numel = (size_t)outputs};
-    float *zeros = vt_tensors_take(w->st, t.numel * sizeof *zeros, w->e);
-    if (!zeros) return no_memory(w);
-    memset(zeros, 0, t.numel * sizeof *zeros), t.data = zeros;
-    return add_tensor_like(w, layer, "bias", &t);
 }
 
 /* ---- layers of the head ---- */
@@ -109,11 +105,9 @@ static bool find_layers(work *w) {
 
 static vt_status refuse_mlp(const work *w, int matrices) {
     char names[300] = "";
-    for (int i = 0; i < w->n; i++) {
-        size_t at = strlen(names);
+    for (int i = 0; i < w->n; i++)
         if (w->layers[i].weight && w->layers[i].weight->ndim > 1)
-            snprintf(names + at, sizeof names - at, "%s%.60s", at ? ", " : "", w->layers[i].name);
-    }
+            vt_text_item(names, sizeof names, ", ", "%.60s", w->layers[i].name);
     return vt_fail(w->e, VT_E_FORMAT,
                    "%s: the head is an MLP of %d layers (%s): vitrine computes a classifier of one matrix; of a "
                    "projector of pre-training, fine-tune it and save the classifier; `vitrine eval @oracle` evaluates "
@@ -126,95 +120,110 @@ static vt_status refuse_norm(const work *w, const part_of_head *l, const char *w
                    l->name);
 }
 
-/* ---- a BatchNorm before the classifier ---- */
+/* ---- layers multiplied into one ---- */
 
-static bool read(const work *w, const vt_tensor *t, double *out, size_t n) {
+static bool read_vector(const work *w, const vt_tensor *t, double *out, size_t n) {
     return t && t->numel == n && vt_tensor_f64(w->st, t, out, n, NULL) == VT_OK;
 }
 
+/* Returns weight and bias of a layer as one matrix [rows, columns + 1], its last column the bias, malloc'ed; or NULL.
+ */
+static double *read_layer(const work *w, const part_of_head *l, size_t *rows, size_t *columns) {
+    const size_t n = *rows = (size_t)l->weight->shape[0], c = *columns = l->weight->numel / (n ? n : 1);
+    double *all = calloc(n * (c + 2) + 1, sizeof *all), *bias = all + n * (c + 1);
+    if (!all || !read_vector(w, l->weight, all, n * c) || (l->bias && !read_vector(w, l->bias, bias, n))) {
+        free(all);
+        return NULL;
+    }
+    for (size_t i = n; i-- > 0;) {
+        memmove(all + i * (c + 1), all + i * c, c * sizeof *all);
+        all[i * (c + 1) + c] = bias[i];
+    }
+    return all;
+}
+
+/* Drops the tensors of folded layers; pointers to others are then stale. */
+static vt_status drop_folded(work *w) {
+    bool *gone = calloc((size_t)w->st->count + 1, sizeof *gone);
+    if (!gone) return no_memory(w);
+    for (int k = 0; k < w->n; k++) {
+        part_of_head *l = &w->layers[k];
+        const vt_tensor *const all[] = {l->weight, l->bias, l->mean, l->var};
+        for (size_t i = 0; l->folded && i < sizeof all / sizeof *all; i++)
+            if (all[i]) gone[all[i] - w->st->t] = true;
+        l->folded = false;
+    }
+    for (int r = 0; r < w->n_rows; r++)
+        for (int i = 0; i < w->st->count && w->rows[r].became; i++)
+            if (gone[i] && !strcmp(w->rows[r].became, w->st->t[i].name))
+                w->rows[r].became = NULL, w->rows[r].why = "multiplied into the classifier behind it";
+    vt_tensors_drop(w->st, gone);
+    free(gone);
+    return vt_tensors_index(w->st, w->e);
+}
+
+/* Puts a matrix as of read_layer, which it frees, in place of a layer's weight and bias, in float32, and drops folded
+ * layers. */
+static vt_status store_layer(work *w, const part_of_head *l, double *all, size_t rows, size_t columns) {
+    float *weight = vt_tensors_take(w->st, rows * columns * sizeof *weight, w->e),
+          *bias = weight ? vt_tensors_take(w->st, rows * sizeof *bias, w->e) : NULL;
+    for (size_t i = 0; bias && i < rows; i++) {
+        for (size_t k = 0; k < columns; k++) weight[i * columns + k] = (float)all[i * (columns + 1) + k];
+        bias[i] = (float)all[i * (columns + 1) + columns];
+    }
+    free(all);
+    if (!bias) return no_memory(w);
+    vt_tensor *t = &w->st->t[l->weight - w->st->t];
+    t->data = weight, t->dtype = VT_F32, t->n_parts = 0, t->parts = NULL, t->numel = rows * columns;
+    if (t->ndim == 2) t->shape[1] = (int64_t)columns;
+    if (l->bias) {
+        t = &w->st->t[l->bias - w->st->t];
+        t->data = bias, t->dtype = VT_F32, t->n_parts = 0, t->parts = NULL;
+    }
+    VT_TRY(drop_folded(w));
+    return l->bias ? VT_OK : add_bias(w, l->name, rows, bias);
+}
+
 /* W bn(x) + b = W' x + b' by running statistics. PyTorch's eps, or that of MAE's linear probe, whose BatchNorm has
- * neither weight nor bias (facebookresearch/mae, main_linprobe.py). all: W, b, then four vectors of the norm. */
-static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_t rows, size_t columns, double eps,
-                                  double *all) {
-    double *weight = all, *b = all + rows * columns, *m = b + rows, *v = m + columns, *g = v + columns,
-           *s = g + columns;
+ * neither weight nor bias (facebookresearch/mae, main_linprobe.py). all: as of read_layer; s: room for four vectors. */
+static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_t rows, size_t columns, double *all,
+                                  double *s) {
+    const double eps = norm->weight ? 1e-5 : 1e-6;
+    double *m = s + columns, *v = m + columns, *g = v + columns;
     for (size_t k = 0; k < columns; k++) g[k] = 1, s[k] = 0;
-    if (!read(w, norm->mean, m, columns) || !read(w, norm->var, v, columns) ||
-        (norm->weight && !read(w, norm->weight, g, columns)) || (norm->bias && !read(w, norm->bias, s, columns)))
+    if (!read_vector(w, norm->mean, m, columns) || !read_vector(w, norm->var, v, columns) ||
+        (norm->weight && !read_vector(w, norm->weight, g, columns)) ||
+        (norm->bias && !read_vector(w, norm->bias, s, columns)))
         return false;
     for (size_t k = 0; k < columns; k++) {
         double factor = g[k] / sqrt(v[k] + eps);
         for (size_t i = 0; i < rows; i++) {
-            b[i] += weight[i * columns + k] * (s[k] - m[k] * factor);
-            weight[i * columns + k] *= factor;
+            double *row = all + i * (columns + 1);
+            row[columns] += row[k] * (s[k] - m[k] * factor);
+            row[k] *= factor;
         }
     }
     return true;
 }
 
-static const float *to_float(work *w, const double *x, size_t n) {
-    float *out = vt_tensors_take(w->st, n * sizeof *out, w->e);
-    for (size_t i = 0; out && i < n; i++) out[i] = (float)x[i];
-    return out;
-}
-
-static bool is_folded_norm_tensor(const work *w, const vt_tensor *t, int norms) {
-    for (int k = 0; k < norms; k++) {
-        const part_of_head *l = &w->layers[k];
-        if (l->mean && (t == l->weight || t == l->bias || t == l->mean || t == l->var)) return true;
-    }
-    return false;
-}
-
-/* Takes the norms' tensors away; those of the classifier `l` are kept up to date. */
-static vt_status drop_norms(work *w, int norms) {
-    int kept = 0;
-    for (int i = 0; i < w->st->count; i++) {
-        if (is_folded_norm_tensor(w, &w->st->t[i], norms)) {
-            for (int r = 0; r < w->n_rows; r++)
-                if (w->rows[r].became && !strcmp(w->rows[r].became, w->st->t[i].name))
-                    w->rows[r].became = NULL, w->rows[r].why = "multiplied into the classifier behind it";
-            continue;
-        }
-        w->st->t[kept] = w->st->t[i], w->st->origin[kept++] = w->st->origin[i];
-    }
-    w->st->count = kept;
-    return vt_tensors_index(w->st, w->e);
-}
-
-/* The norms of the first layers, the nearest first, into the classifier after them. */
+/* Multiplies the BatchNorms before layer `at`, the nearest first, into that. */
 static vt_status fold_norms(work *w, int at) {
-    const part_of_head *l = &w->layers[at];
-    size_t rows = (size_t)l->weight->shape[0], columns = l->weight->numel / (rows ? rows : 1);
-    double *all = calloc(rows * columns + rows + 4 * columns + 1, sizeof *all);
-    if (!all) return no_memory(w);
-    bool good = read(w, l->weight, all, rows * columns) && (!l->bias || read(w, l->bias, all + rows * columns, rows));
+    const part_of_head l = w->layers[at];
+    size_t rows, columns;
+    double *all = read_layer(w, &l, &rows, &columns), *room = calloc(4 * columns + 1, sizeof *room);
+    bool good = all && room;
     for (int k = at - 1; k >= 0 && good; k--) {
-        const part_of_head *norm = &w->layers[k];
+        part_of_head *norm = &w->layers[k];
         if (!norm->mean) continue;
-        good = fold_norm_into_linear(w, norm, rows, columns, norm->weight ? 1e-5 : 1e-6, all);
+        norm->folded = good = fold_norm_into_linear(w, norm, rows, columns, all, room);
         append_assumption(w, norm->weight ? "eps 1e-5 of its BatchNorm" : "eps 1e-6 of its BatchNorm, as MAE's");
     }
-    const float *weight = good ? to_float(w, all, rows * columns) : NULL,
-                *b = good ? to_float(w, all + rows * columns, rows) : NULL;
+    free(room);
+    if (good) return store_layer(w, &l, all, rows, columns);
     free(all);
-    if (!good)
-        return vt_fail(w->e, VT_E_SHAPE, "%s: the BatchNorm before the classifier (%s) has other sides than it has",
-                       w->st->path, l->name);
-    if (!weight || !b) return no_memory(w);
-    vt_tensor *t = &w->st->t[l->weight - w->st->t];
-    t->data = weight, t->dtype = VT_F32;
-    if (l->bias) {
-        t = &w->st->t[l->bias - w->st->t];
-        t->data = b, t->dtype = VT_F32;
-        return drop_norms(w, at);
-    }
-    vt_tensor bias = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = b};
-    VT_TRY(drop_norms(w, at));
-    return add_tensor_like(w, l->name, "bias", &bias);
+    return vt_fail(w->e, VT_E_SHAPE, "%s: the BatchNorm before the classifier (%s) has other sides than it has",
+                   w->st->path, l.name);
 }
-
-/* ---- matrices one after another ---- */
 
 /* head.0, head.1, ..., each a Linear that reads the one before: nothing stands between them. */
 static bool is_chain(const work *w) {
@@ -228,50 +237,31 @@ static bool is_chain(const work *w) {
     return w->n > 1;
 }
 
-/* One layer of all: weight [rows, columns] and bias [rows] times what is in `all` (columns, then inputs + 1 each). */
+/* Returns a layer times a matrix of `inputs` columns and one more for the bias (freed); NULL: no memory. */
 static double *multiply_by_layer(const work *w, const part_of_head *l, double *all, size_t inputs) {
-    const size_t rows = (size_t)l->weight->shape[0], columns = (size_t)l->weight->shape[1];
-    double *out = calloc(rows * (inputs + 1), sizeof *out), *m = calloc(rows * columns + rows, sizeof *m);
-    bool good =
-        out && m && read(w, l->weight, m, rows * columns) && (!l->bias || read(w, l->bias, m + rows * columns, rows));
-    for (size_t i = 0; good && i < rows; i++) {
+    size_t rows, columns;
+    const size_t wide = inputs + 1;
+    double *m = read_layer(w, l, &rows, &columns), *out = m ? calloc(rows * wide + 1, sizeof *out) : NULL;
+    for (size_t i = 0; out && i < rows; i++) {
         for (size_t k = 0; k < columns; k++)
-            for (size_t j = 0; j <= inputs; j++)
-                out[i * (inputs + 1) + j] += m[i * columns + k] * all[k * (inputs + 1) + j];
-        out[i * (inputs + 1) + inputs] += m[rows * columns + i];
+            for (size_t j = 0; j < wide; j++) out[i * wide + j] += m[i * (columns + 1) + k] * all[k * wide + j];
+        out[i * wide + inputs] += m[i * (columns + 1) + columns];
     }
     free(m), free(all);
-    if (!good) free(out);
-    return good ? out : NULL;
+    return out;
 }
 
-/* The product in the place of the last; the others are taken away. */
+/* Puts the product of a chain in the place of its last layer. */
 static vt_status fold_chain(work *w) {
-    const size_t inputs = (size_t)w->layers[0].weight->shape[1];
     const part_of_head last = w->layers[w->n - 1];
-    const size_t rows = (size_t)last.weight->shape[0];
-    double *all = calloc(inputs * (inputs + 1) + 1, sizeof *all);
-    for (size_t i = 0; all && i < inputs; i++) all[i * (inputs + 1) + i] = 1;
-    for (int i = 0; i < w->n && all; i++) all = multiply_by_layer(w, &w->layers[i], all, inputs);
-    float *weight = vt_tensors_take(w->st, rows * inputs * sizeof *weight, w->e),
-          *bias = weight ? vt_tensors_take(w->st, rows * sizeof *bias, w->e) : NULL;
-    for (size_t i = 0; all && bias && i < rows; i++) {
-        for (size_t j = 0; j < inputs; j++) weight[i * inputs + j] = (float)all[i * (inputs + 1) + j];
-        bias[i] = (float)all[i * (inputs + 1) + inputs];
+    size_t rows, inputs;
+    double *all = read_layer(w, &w->layers[0], &rows, &inputs);
+    for (int i = 1; i < w->n && all; i++) {
+        all = multiply_by_layer(w, &w->layers[i], all, inputs);
+        w->layers[i - 1].folded = true;
     }
-    const bool good = all && bias;
-    free(all);
-    if (!good) return no_memory(w);
-    vt_tensor *t = &w->st->t[last.weight - w->st->t];
-    t->data = weight, t->dtype = VT_F32, t->shape[1] = (int64_t)inputs, t->numel = rows * inputs;
-    if (last.bias) {
-        t = &w->st->t[last.bias - w->st->t];
-        t->data = bias, t->dtype = VT_F32;
-    }
-    for (int i = 0; i + 1 < w->n; i++) w->layers[i].mean = w->layers[i].weight; /* as norms are taken away */
-    VT_TRY(drop_norms(w, w->n - 1));
-    vt_tensor b = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)rows}, .numel = rows, .data = bias};
-    if (!last.bias) VT_TRY(add_tensor_like(w, last.name, "bias", &b));
+    if (!all) return no_memory(w);
+    VT_TRY(store_layer(w, &last, all, (size_t)last.weight->shape[0], inputs));
     return rename_layer(w, last.name, w->root);
 }
 
@@ -366,23 +356,19 @@ static vt_status settle_one_output(work *w) {
 
 /* Logits are divided by the temperature that tensors/strip_training found: so are weights and bias. */
 static vt_status settle_temperature(work *w) {
-    const char *text = vt_tensors_meta(w->st, "logit_temperature"), *const parts[] = {"weight", "bias"};
-    double v = text ? strtod(text, NULL) : 0;
-    for (int i = 0; v > 0 && i < 2; i++) {
-        const vt_tensor *t = find_layer_tensor(w->st, w->root, parts[i]);
-        if (!t) continue;
-        double *x = calloc(t->numel + 1, sizeof *x);
-        const float *y = NULL;
-        bool good = x && read(w, t, x, t->numel);
-        for (size_t k = 0; good && k < t->numel; k++) x[k] /= v;
-        if (good) y = to_float(w, x, t->numel);
-        free(x);
-        if (!y) return no_memory(w);
-        vt_tensor *to = &w->st->t[t - w->st->t];
-        to->data = y, to->dtype = VT_F32, to->n_parts = 0, to->parts = NULL;
-    }
-    if (v > 0) append_assumption(w, "logits divided by its temperature");
-    return VT_OK;
+    const char *text = vt_tensors_meta(w->st, "logit_temperature");
+    const double v = text ? strtod(text, NULL) : 0;
+    part_of_head l = {.weight = find_layer_tensor(w->st, w->root, "weight"),
+                      .bias = find_layer_tensor(w->st, w->root, "bias")};
+    size_t rows, columns;
+    if (!(v > 0)) return VT_OK;
+    append_assumption(w, "logits divided by its temperature");
+    if (!l.weight) return VT_OK;
+    snprintf(l.name, sizeof l.name, "%s", w->root);
+    double *all = read_layer(w, &l, &rows, &columns);
+    if (!all) return no_memory(w);
+    for (size_t k = 0; k < rows * (columns + 1); k++) all[k] /= v;
+    return store_layer(w, &l, all, rows, columns);
 }
 
 /* ---- biases ---- */
@@ -407,7 +393,7 @@ static vt_status settle_biases(work *w) {
                     (!k && find_layer_tensor(w->st, "head", "bias"));
         for (int i = 0; i < count && !with && !none; i++) {
             if (!is_layer(&w->st->t[i], layers[k], name)) continue;
-            VT_TRY(add_zeros(w, name, w->st->t[i].shape[0]));
+            VT_TRY(add_bias(w, name, (size_t)w->st->t[i].shape[0], NULL));
             added++;
         }
         char text[80];
@@ -419,10 +405,10 @@ static vt_status settle_biases(work *w) {
     return VT_OK;
 }
 
-vt_status vt_head_settle(vt_tensors *st, vt_names_row *rows, int n, char *supposed, vt_err *e) {
+vt_status vt_head_settle(vt_tensors *st, vt_names_row *rows, int n, char assumed[VT_HEAD_ASSUMED], vt_err *e) {
     bool swin = vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table") != NULL;
-    work w = {.st = st, .rows = rows, .n_rows = n, .root = swin ? "head.fc" : "head", .supposed = supposed, .e = e};
-    *supposed = 0;
+    work w = {.st = st, .rows = rows, .n_rows = n, .root = swin ? "head.fc" : "head", .assumed = assumed, .e = e};
+    *assumed = 0;
     VT_TRY(settle_head(&w));
     VT_TRY(settle_biases(&w));
     VT_TRY(settle_temperature(&w));

@@ -9,10 +9,8 @@
 #include "base/files.h"
 #include "base/opt.h"
 #include "tensors/tensors.h"
-#include "checkpoint/head.h"
 #include "checkpoint/unsupported.h"
-#include "checkpoint/reparam.h"
-#include "checkpoint/wrapped.h"
+#include "checkpoint/steps.h"
 #include "models/detect.h"
 
 static const vt_names_map maps[] = {
@@ -94,8 +92,8 @@ static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t
     n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
     VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
     VT_TRY(check_left_out(n, st, e));
-    VT_TRY(vt_head_settle(st, n->rows, n->n_rows, n->supposed, e));
-    if (n->beside && !*n->supposed) snprintf(n->supposed, sizeof n->supposed, "no activation before it");
+    VT_TRY(vt_head_settle(st, n->rows, n->n_rows, n->assumed, e));
+    if (n->beside && !*n->assumed) snprintf(n->assumed, sizeof n->assumed, "no activation before it");
     return add_map_metadata(n, st, e);
 }
 
@@ -256,8 +254,7 @@ vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *
 }
 
 /* vt_fits: what the names are now, to schemes and maps. */
-static vt_status find_naming_fit(vt_fit *out, const vt_tensors *st, bool beside, void *ctx, vt_err *e) {
-    (void)ctx;
+static vt_status find_naming_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e) {
     vt_names n = {.beside = beside ? "beside." : NULL};
     *out = VT_FIT_NONE;
     vt_status s = find_map(&n, st, e);
@@ -274,7 +271,7 @@ static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wi
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));
     bool by_map = wish && !vt_names_def_named(wish); /* it may say anything of what stands beside a prefix */
-    vt_status s = vt_unwrap_prefix(st, &n->beside, find_naming_fit, NULL, by_map ? NULL : e);
+    vt_status s = vt_unwrap_prefix(st, &n->beside, find_naming_fit, by_map ? NULL : e);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
     if (by_map) n->beside = NULL;
     if (s != VT_OK && !by_map) return s;

@@ -45,7 +45,7 @@ typedef struct vt_names {
     const char *own_map; /* the shipped map that applied unasked, or NULL */
     const char *order;   /* of a Linear patch embedding, where an option tells; or NULL */
     const char *beside;  /* what a classifier beside the prefix of all other names begins with ("fc."), or NULL */
-    char supposed[72];   /* what no tensor tells of the head as it was read, or "" (checkpoint/head.h) */
+    char assumed[72];    /* what no tensor tells of the head as it was read, or "" (checkpoint/steps.h) */
 } vt_names;
 
 /* Recognises the names of st and rewrites them to timm's. `wish`: NULL, the name of a scheme or of a map that is

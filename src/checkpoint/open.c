@@ -137,8 +137,8 @@ static vt_status detect_config(vt_config *c, vt_provenance *provenance, const vt
     memset(c, 0, sizeof *c);
     snprintf(c->arch, sizeof c->arch, "%s", arch->name);
     VT_TRY(arch->detect(st, c, provenance->source, e));
-    if (*names->supposed) {
-        snprintf(provenance->source[VT_FIELD_CLASSES], sizeof provenance->source[0], "%s", names->supposed);
+    if (*names->assumed) {
+        snprintf(provenance->source[VT_FIELD_CLASSES], sizeof provenance->source[0], "%s", names->assumed);
         provenance->certainty[VT_FIELD_CLASSES] = VT_ASSUMED;
     }
     return vt_config_resolve(c, provenance, st, names, o, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/reparam.h"
+#include "checkpoint/steps.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -159,14 +159,9 @@ static vt_status fold_all(work *w) {
 }
 
 static vt_status drop_folded_tensors(work *w) {
-    int kept = 0;
-    for (int i = 0; i < w->st->count; i++) {
-        if (w->gone[i]) continue;
-        w->st->t[kept] = w->st->t[i], w->st->origin[kept] = w->st->origin[i];
-        if (w->becomes[i]) w->st->t[kept].name = w->becomes[i];
-        kept++;
-    }
-    w->st->count = kept;
+    for (int i = 0; i < w->st->count; i++)
+        if (w->becomes[i]) w->st->t[i].name = w->becomes[i];
+    vt_tensors_drop(w->st, w->gone);
     VT_TRY(vt_tensors_index(w->st, w->e));
     return refuse_others(w->st, w->e);
 }

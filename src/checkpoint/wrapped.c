@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/wrapped.h"
+#include "checkpoint/steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,6 @@ enum { LEAST = 6 /* tensors with a prefix: those of a block */, PREFIX = 120, MO
 
 static vt_status no_memory(const vt_tensors *st, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path);
-}
-
-/* Leaves out the tensors that are marked. */
-static void leave_out(vt_tensors *st, const bool *gone) {
-    int kept = 0;
-    for (int i = 0; i < st->count; i++)
-        if (!gone[i]) st->t[kept] = st->t[i], st->origin[kept++] = st->origin[i];
-    st->count = kept;
 }
 
 /* ---- words ---- */
@@ -76,7 +68,7 @@ vt_status vt_unwrap_words(vt_tensors *st, vt_err *e) {
     for (int i = 0; i < st->count && s == VT_OK; i++)
         if ((gone[i] = of_metric(st, &st->t[i])))
             s = vt_tensors_add_note(st, VT_NOTE_IGNORED, st->origin[i], "the state of a metric", e);
-    if (s == VT_OK) leave_out(st, gone);
+    if (s == VT_OK) vt_tensors_drop(st, gone);
     free(gone);
     return s == VT_OK ? vt_tensors_index(st, e) : s;
 }
@@ -94,7 +86,6 @@ typedef struct search {
     char head[PREFIX];   /* what these begin with */
     const char *foreign; /* one that is of none */
     vt_fits *fits;
-    void *ctx;
     vt_err *e;
 } search;
 
@@ -153,7 +144,7 @@ static vt_status try_prefix(search *s, const char *prefix) {
     if (with < LEAST) return VT_OK;
     look_beside(s, prefix);
     vt_status status = select_by_prefix(s, prefix);
-    if (status == VT_OK) status = s->fits(&fit, s->st, s->named != 0, s->ctx, s->e);
+    if (status == VT_OK) status = s->fits(&fit, s->st, s->named != 0, s->e);
     if (status == VT_E_FORMAT) return VT_OK; /* a name twice */
     if (status != VT_OK || fit == VT_FIT_NONE || fit < s->fit) return status;
     if (fit > s->fit)
@@ -238,11 +229,11 @@ static vt_status find_beside(vt_tensors *st, const char **head, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, void *ctx, vt_err *e) {
-    search s = {.st = st, .n = st->count, .fits = fits, .ctx = ctx, .e = e};
+vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, vt_err *e) {
+    search s = {.st = st, .n = st->count, .fits = fits, .e = e};
     vt_fit fit;
     *head = NULL;
-    VT_TRY(fits(&fit, st, false, ctx, e));
+    VT_TRY(fits(&fit, st, false, e));
     if (fit == VT_FIT_BASE) return find_beside(st, head, e);
     if (fit != VT_FIT_NONE) return VT_OK;
     s.all = calloc((size_t)st->count + 1, sizeof *s.all);

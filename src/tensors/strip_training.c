@@ -204,10 +204,7 @@ static vt_status run_strip_pass(tidy *t, bool *changed) {
     VT_TRY(find_normalisation(t));
     VT_TRY(find_input_norm(t));
     VT_TRY(find_temperature(t));
-    int kept = 0;
-    for (int i = 0; i < st->count; i++)
-        if (!t->gone[i]) st->t[kept] = st->t[i], st->origin[kept++] = st->origin[i];
-    st->count = kept;
+    vt_tensors_drop(st, t->gone);
     *changed = t->any;
     VT_TRY(strip_shared_prefix(t, changed));
     return *changed ? vt_tensors_index(st, t->e) : VT_OK;

@@ -125,6 +125,13 @@ vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e) {
     return VT_OK;
 }
 
+void vt_tensors_drop(vt_tensors *st, const bool *gone) {
+    int kept = 0;
+    for (int i = 0; i < st->count; i++)
+        if (!gone[i]) st->t[kept] = st->t[i], st->origin[kept++] = st->origin[i];
+    st->count = kept;
+}
+
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e) {
     if (!vt_grow(&st->meta, (size_t)st->meta_count, 2 * sizeof *st->meta)) return no_memory(st, e);
     st->meta[2 * st->meta_count] = key, st->meta[2 * st->meta_count++ + 1] = value;

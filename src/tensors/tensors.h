@@ -51,6 +51,8 @@ __attribute__((format(printf, 3, 4))) const char *vt_tensors_text(vt_tensors *st
 vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e);
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e);
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e);
+/* Removes the tensors that are marked; call vt_tensors_index after it. */
+void vt_tensors_drop(vt_tensors *st, const bool *gone);
 /* Sorts the names; VT_E_FORMAT when one is there twice. Call again after tensors were renamed or removed. */
 vt_status vt_tensors_index(vt_tensors *st, vt_err *e);
 

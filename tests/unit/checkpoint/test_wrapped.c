@@ -369,7 +369,7 @@ static void test_head(void **state) {
     vt_names n;
     vt_err e = {0};
     assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
-    assert_string_equal(n.supposed, "no bias: a plain product, one output z, read as the logits 0 and z");
+    assert_string_equal(n.assumed, "no bias: a plain product, one output z, read as the logits 0 and z");
     vt_names_close(&n), vt_tensors_close(st);
 }
 
