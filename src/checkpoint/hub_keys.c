@@ -61,12 +61,11 @@ static void append_keys(const json_t *of, const char *words, understanding wante
         char number[64], plain[60];
         const char *value = vt_hub_word(v, number, sizeof number);
         if (json_is_null(v) || classify_key(words, key, value) != wanted) continue;
-        const size_t n = strlen(buf);
         snprintf(number, sizeof number, "%.30s%s%.20s", key, wanted == ANOTHER ? "=" : "",
                  wanted != ANOTHER ? ""
                  : value           ? value
                                    : "...");
-        if (size - n > 2) snprintf(buf + n, size - n, "%s%s", n ? ", " : "", vt_text_line(plain, sizeof plain, number));
+        vt_text_item(buf, size, ", ", "%s", vt_text_line(plain, sizeof plain, number));
     }
 }
 
@@ -85,9 +84,8 @@ bool vt_hub_classifies(const vt_hub *h) {
 
 void vt_hub_unread(const vt_hub *h, char *buf, size_t size) {
     collect_config_keys(h, UNKNOWN, buf, size);
-    const bool other = json_array_size(json_object_get(h->config, "architectures")) && !vt_hub_classifies(h);
-    const size_t n = strlen(buf);
-    if (other) snprintf(buf + n, size - n, "%sarchitectures", n ? ", " : "");
+    if (json_array_size(json_object_get(h->config, "architectures")) && !vt_hub_classifies(h))
+        vt_text_item(buf, size, ", ", "architectures");
 }
 
 /* The part of an architecture's name that is not computed, between underscores and but for digits after it; NULL:

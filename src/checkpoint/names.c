@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/opt.h"
+#include "base/text.h"
 #include "tensors/tensors.h"
 #include "checkpoint/unsupported.h"
 #include "checkpoint/steps.h"
@@ -218,10 +219,8 @@ static bool is_head_alone(const vt_tensors *st) {
 
 static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
     char some[300] = "";
-    for (int i = 0; i < vt_tensors_count(st) && i < 3; i++) {
-        size_t at = strlen(some);
-        snprintf(some + at, sizeof some - at, "%s%.80s", i ? ", " : "", vt_tensors_at(st, i)->name);
-    }
+    for (int i = 0; i < vt_tensors_count(st) && i < 3; i++)
+        vt_text_item(some, sizeof some, ", ", "%.80s", vt_tensors_at(st, i)->name);
     if (is_head_alone(st))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: is a classifier without its network (%s): save the state_dict of the whole "

@@ -2,9 +2,9 @@
 #include "checkpoint/provenance.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text.h"
 #include "models/vit.h"
 
 /* ---- marks ---- */
@@ -16,9 +16,6 @@ static bool has_norm_order(const vt_config *c) {
     return vt_config_check(&other, "", NULL) == VT_OK;
 }
 
-/* The class of shipped maps whose names prove some of its forms is known: what they do not set is no question. */
-static bool class_known(const vt_names *n) { return vt_rename_proves(n->map); }
-
 /* Is q, k and v one tensor of the file, and none of nn.MultiheadAttention, whose rows are known? */
 static bool has_fused_qkv(const vt_names *n) {
     for (int i = 0; i < n->n_rows; i++)
@@ -29,7 +26,8 @@ static bool has_fused_qkv(const vt_names *n) {
 
 /* May it be otherwise in a network with these tensors? */
 static bool is_undetermined_field(const vt_config *c, const vt_names *names, vt_field f) {
-    const bool vit = !strcmp(c->arch, "vit"), open = vit && !class_known(names);
+    /* where names prove some forms of a class, what they do not set is at its default */
+    const bool vit = !strcmp(c->arch, "vit"), open = vit && !vt_rename_proves(names->map);
     switch (f) {
     case VT_FIELD_POST_NORM:
         return has_norm_order(c);
@@ -115,24 +113,14 @@ void vt_provenance_left_out(vt_provenance *t, const vt_names *names) {
     for (size_t k = 0; !names->asked && k < sizeof parts / sizeof *parts; k++)
         for (int i = 0; i < names->n_rows; i++) {
             const char *name = names->rows[i].origin, *at = strstr(name, parts[k]);
-            const size_t used = strlen(t->unread);
             if (names->rows[i].became || !at || names->rows[i].was.ndim < 1) continue;
-            snprintf(t->unread + used, sizeof t->unread - used, "%stensors %.*s", used ? ", " : "",
-                     (int)(at - name + (int)strlen(parts[k]) - 1), name);
+            vt_text_item(t->unread, sizeof t->unread, ", ", "tensors %.*s",
+                         (int)(at - name + (int)strlen(parts[k]) - 1), name);
             break;
         }
 }
 
 /* ---- what is missing, what was assumed ---- */
-
-/* Appends; what does not fit is cut. */
-__attribute__((format(printf, 3, 4))) static void say(char *buf, size_t size, const char *format, ...) {
-    size_t used = strlen(buf);
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(buf + used, size - used, format, ap);
-    va_end(ap);
-}
 
 int vt_heads_likely(int dim, int out[VT_HEADS_MOST]) {
     int n = 0;
@@ -149,24 +137,24 @@ int vt_heads_likely(int dim, int out[VT_HEADS_MOST]) {
     return n;
 }
 
-/* "2, 4 or 8", of a list that ends at NULL. */
+/* Appends "2, 4 or 8", of a list that ends at NULL. */
 static void append_alternatives(char *buf, size_t size, const char *const *all) {
-    for (int i = 0; all[i]; i++) say(buf, size, "%s%s", !i ? "" : all[i + 1] ? ", " : " or ", all[i]);
+    for (int i = 0; all[i]; i++) vt_text_item(buf, size, "", "%s%s", !i ? "" : all[i + 1] ? ", " : " or ", all[i]);
 }
 
-static void heads_of(const vt_model *m, char *buf, size_t size) {
+/* Appends the likely numbers of heads in ascending order. */
+static void append_heads(const vt_model *m, char *buf, size_t size) {
     const int width = vt_config_attn_dim(&m->config);
-    int likely[VT_HEADS_MOST], n = vt_heads_likely(width, likely), k = 0, others = 0;
-    char text[VT_HEADS_MOST][12], other[40];
+    int likely[VT_HEADS_MOST], n = vt_heads_likely(width, likely), k = 0, divisors = 0;
+    char text[VT_HEADS_MOST + 1][40];
     const char *all[VT_HEADS_MOST + 2] = {NULL};
-    for (int h = 1; h <= width; h++) { /* in order: none is likelier for the eye */
-        bool offered = false;
-        for (int i = 0; i < n; i++) offered = offered || likely[i] == h;
-        others += !offered && width % h == 0;
-        if (offered) snprintf(text[k], sizeof text[k], "%d", h), all[k] = text[k], k++;
+    for (int h = 1; h <= width; h++) {
+        divisors += width % h == 0;
+        for (int i = 0; i < n; i++)
+            if (likely[i] == h) snprintf(text[k], sizeof text[k], "%d", h), all[k] = text[k], k++;
     }
-    snprintf(other, sizeof other, "another divisor of %d", width);
-    if (others) all[k] = other;
+    snprintf(text[k], sizeof text[k], "another divisor of %d", width);
+    if (divisors > n) all[k] = text[k];
     append_alternatives(buf, size, all);
 }
 
@@ -178,7 +166,8 @@ static bool is_excluded_by_tensors(const vt_config *c, vt_field f, const char *w
            (f == VT_FIELD_POOL && ((mean && !strcmp(word, "token")) || vt_readout_wide(c) != wide));
 }
 
-static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
+/* Appends the values that a form may have with these tensors. */
+static void append_form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
     const vt_form *form = vt_form_find(vt_field_key(f));
     char words[200], *save = NULL;
     const char *all[16];
@@ -190,45 +179,46 @@ static void form_values(const vt_model *m, vt_field f, char *buf, size_t size) {
     append_alternatives(buf, size, all);
 }
 
-static bool file_says(const vt_model *m, vt_field f) {
+/* Does the file hint at a mean or std that cannot be of pixels in [0,1]? */
+static bool has_hint(const vt_model *m, vt_field f) {
     return !strncmp(m->source[f], VT_FILE_SAYS, sizeof VT_FILE_SAYS - 1);
 }
 
-static void triple_option(char *buf, size_t size, const double v[3]) {
-    if (v[0] == v[1] && v[1] == v[2])
-        say(buf, size, "%.6g", v[0]);
-    else
-        say(buf, size, "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
+/* Appends mean or std as an option's value. */
+static void append_triple(const vt_model *m, vt_field f, char *buf, size_t size) {
+    const double *v = f == VT_FIELD_STD ? m->config.std : m->config.mean;
+    vt_text_item(buf, size, "", v[0] == v[1] && v[1] == v[2] ? "%.6g" : "%.6g,%.6g,%.6g", v[0], v[1], v[2]);
 }
 
-/* The option that says it, with HEADS for its value, or what the file hints at. */
+/* Appends the option that sets a field, with HEADS for its value, or what the file hints at. */
 static void append_option(const vt_model *m, vt_field f, char *buf, size_t size) {
     const char *key = vt_field_key(f);
-    say(buf, size, vt_form_find(key) ? " " VT_OPTION "form %s=" : " " VT_OPTION "%s ", key);
-    if (file_says(m, f))
-        triple_option(buf, size, f == VT_FIELD_STD ? m->config.std : m->config.mean);
+    vt_text_item(buf, size, "", vt_form_find(key) ? " " VT_OPTION "form %s=" : " " VT_OPTION "%s ", key);
+    if (has_hint(m, f))
+        append_triple(m, f, buf, size);
     else
-        for (; *key; key++) say(buf, size, "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
+        for (; *key; key++) vt_text_item(buf, size, "", "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
 }
 
-/* "heads (2, 4, 8 or another divisor of 128)" */
+/* Appends "heads (2, 4, 8 or another divisor of 128)". */
 static void append_missing_field(const vt_model *m, vt_field f, char *what, size_t size) {
-    say(what, size, "%s (", vt_field_label(f));
+    vt_text_item(what, size, ", ", "%s (", vt_field_label(f));
     if (f == VT_FIELD_HEADS)
-        heads_of(m, what, size);
-    else if (file_says(m, f))
-        say(what, size, "%s hint: ", m->source[f]),
-            triple_option(what, size, f == VT_FIELD_STD ? m->config.std : m->config.mean);
+        append_heads(m, what, size);
+    else if (has_hint(m, f))
+        vt_text_item(what, size, "", "%s hint: ", m->source[f]), append_triple(m, f, what, size);
     else if (f == VT_FIELD_MEAN)
-        say(what, size, "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
+        vt_text_item(what, size, "",
+                     "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
     else if (f == VT_FIELD_STD)
-        say(what, size, "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
+        vt_text_item(what, size, "", "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
     else
-        form_values(m, f, what, size);
+        append_form_values(m, f, what, size);
     if (f == VT_FIELD_POOL && vt_readout_wide(&m->config))
-        say(what, size, "; a maximum, other tokens or interleaved parts are not computed");
-    if (f == VT_FIELD_TIED_QK) say(what, size, "; grouped-query attention has the same rows and is not computed");
-    say(what, size, ")");
+        vt_text_item(what, size, "", "; a maximum, other tokens or interleaved parts are not computed");
+    if (f == VT_FIELD_TIED_QK)
+        vt_text_item(what, size, "", "; grouped-query attention has the same rows and is not computed");
+    vt_text_item(what, size, "", ")");
 }
 
 int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size) {
@@ -236,7 +226,7 @@ int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *opti
     what[0] = options[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++) {
         if (m->certainty[f] != VT_OPEN) continue;
-        if (n++) say(what, what_size, ", ");
+        n++;
         append_missing_field(m, (vt_field)f, what, what_size);
         append_option(m, (vt_field)f, options, options_size);
     }
@@ -269,14 +259,15 @@ int vt_model_assumed(const vt_model *m, char *text, size_t size) {
         for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
             if ((int)phrases[i].field == f && !strcmp(phrases[i].value, value)) whole = phrases[i].text;
         if (whole)
-            say(text, size, "%s%s", n++ ? ", " : "", whole);
+            vt_text_item(text, size, ", ", "%s", whole);
         else if (f == VT_FIELD_CLASSES) /* checkpoint/head */
-            say(text, size, "%sclasses %s (%s)", n++ ? ", " : "", value, m->source[f]);
+            vt_text_item(text, size, ", ", "classes %s (%s)", value, m->source[f]);
         else
-            say(text, size, "%s%s %s", n++ ? ", " : "", vt_field_label((vt_field)f), value);
+            vt_text_item(text, size, ", ", "%s %s", vt_field_label((vt_field)f), value);
+        n++;
     }
-    if (*m->unread) say(text, size, "%s%s not read", n++ ? ", " : "", m->unread);
-    return n;
+    if (*m->unread) vt_text_item(text, size, ", ", "%s not read", m->unread);
+    return n + (*m->unread != 0);
 }
 
 bool vt_model_part_text(const vt_model *m, char *buf, size_t size) {
@@ -293,6 +284,6 @@ int vt_model_uncertain(const vt_model *m, char *text, size_t size) {
     int n = 0;
     text[0] = 0;
     for (int f = 0; f < VT_FIELD_COUNT; f++)
-        if (m->certainty[f] != VT_KNOWN) say(text, size, "%s%s", n++ ? "," : "", vt_field_key((vt_field)f));
+        if (m->certainty[f] != VT_KNOWN) n++, vt_text_item(text, size, ",", "%s", vt_field_key((vt_field)f));
     return n;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "tensors/tensors.h"
 #include "checkpoint/rename.h"
 #include "models/detect.h"
@@ -26,7 +27,7 @@ typedef struct work {
         const char *origin;
         int line;
     } * made;
-    size_t count, room;
+    size_t count;
     bool linear; /* the patch embedding is one */
     vt_err *e;
 } work;
@@ -148,14 +149,6 @@ static vt_status to_canonical_shape(work *w, vt_tensor *t) {
         if (!((out) = vt_tensors_text(w->st, w->e, __VA_ARGS__))) return allocation_error(w);                          \
     } while (0)
 
-static bool room_for_one(work *w) {
-    if (w->count < w->room) return true;
-    size_t room = w->room ? 2 * w->room : 64;
-    struct made *more = realloc(w->made, room * sizeof *more);
-    if (more) w->made = more, w->room = room;
-    return more != NULL;
-}
-
 static vt_status add_renamed_tensor(work *w, vt_tensor *t, const fit *f, int item, const char *origin) {
     char name[VT_NAME_MAX + 1];
     if (!vt_pattern_expand(f->rule->ours[item], &f->b, name) || !*name)
@@ -163,7 +156,7 @@ static vt_status add_renamed_tensor(work *w, vt_tensor *t, const fit *f, int ite
                        w->st->path, origin);
     TEXT(t->name, "%s", name);
     VT_TRY(to_canonical_shape(w, t));
-    if (!room_for_one(w)) return no_memory(w);
+    if (!vt_grow(&w->made, w->count, sizeof *w->made)) return no_memory(w);
     w->made[w->count++] = (struct made){*t, origin, f->rule->line};
     return VT_OK;
 }
@@ -212,8 +205,7 @@ static vt_status join_tensors(work *w, const fit *f, vt_names_row *row) {
                            w->st->path, row->was.name, vt_dtype_name(row->was.dtype), VT_SHAPE(&row->was),
                            (long long)INT64_MAX);
         parts[k] = *t;
-        size_t at = strlen(origin);
-        snprintf(origin + at, sizeof origin - at, "%s%.180s", k ? " + " : "", zero ? "0" : w->st->origin[t - w->st->t]);
+        vt_text_item(origin, sizeof origin, " + ", "%.180s", zero ? "0" : w->st->origin[t - w->st->t]);
     }
     if (!vt_pattern_expand(f->rule->ours[0], &f->b, name)) *name = 0; /* add says so */
     TEXT(row->became, "%s (part %d of %d)", name, f->item + 1, f->rule->from);
@@ -241,8 +233,7 @@ static vt_status split_tensor(work *w, const fit *f, vt_names_row *row) {
         vt_tensor one = t;
         one.data = (const char *)t.data + (size_t)k * vt_tensor_bytes(&t);
         VT_TRY(add_renamed_tensor(w, &one, f, k, row->origin));
-        size_t at = strlen(names);
-        snprintf(names + at, sizeof names - at, "%s%.180s", k ? " + " : "", w->made[w->count - 1].t.name);
+        vt_text_item(names, sizeof names, " + ", "%.180s", w->made[w->count - 1].t.name);
     }
     TEXT(row->became, "%s", names);
     return VT_OK;
@@ -361,8 +352,7 @@ bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size
         buf[0] = 0;
         for (int k = 0; k < r->from; k++) {
             if (!vt_pattern_expand(r->theirs[k], &b, name)) return false;
-            size_t at = strlen(buf);
-            snprintf(buf + at, size - at, "%s%s", k ? " + " : "", name);
+            vt_text_item(buf, size, " + ", "%s", name);
         }
         return strcmp(buf, canonical) != 0;
     }
