@@ -98,7 +98,7 @@ $(OUT)/gen/known.inc: FORCE
 	@mkdir -p $(@D)
 	@{ for x in $(call plug,maps/known/,.map); do echo "static const char map_$$x[] =" | tr - _; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' maps/known/$$x.map; echo ';'; done; } >$@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 GEN += $(OUT)/gen/known.inc
-# Networks that are named, not read (checkpoint/unsupported.c), each a row {"pattern", "pattern", "what"}.
+# Networks that are named, not read (checkpoint/names_known.c), each a row {"pattern", "pattern", "what"}.
 $(OUT)/gen/networks.inc: maps/networks.txt
 	@mkdir -p $(@D); sed '/^\(#\|$$\)/d; s/[\\"]/\\&/g; s/^\([^ ]*\) *\([^ ]*\) *\(.*\)/{"\1", "\2", "\3"},/' $< >$@
 GEN += $(OUT)/gen/networks.inc

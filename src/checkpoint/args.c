@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* timm's training arguments against what the same file, or one beside it, says too. */
-#include "checkpoint/args.h"
+#include "checkpoint/resolve.h"
 
 #include <math.h>
 #include <stdio.h>

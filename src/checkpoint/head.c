@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
-#include "checkpoint/unsupported.h"
+#include "models/detect.h"
 #include "tensors/tensors.h"
 
 enum { LAYERS = 16, NAME = 200 };

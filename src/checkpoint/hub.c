@@ -74,6 +74,16 @@ const json_t *vt_hub_get(const vt_hub *h, const char *key, const char **from) {
     return v ? v : find_json_value(h->args, key);
 }
 
+const char *vt_hub_number(const vt_hub *h, const char *const *keys, char *buf, const char **from) {
+    for (; *keys; keys++) {
+        const json_t *v = vt_hub_get(h, *keys, from);
+        if (!json_is_number(v)) continue;
+        snprintf(buf, 32, "%.17g", json_number_value(v));
+        return buf;
+    }
+    return NULL;
+}
+
 const json_t *vt_hub_args(const vt_hub *h, const char *key) { return find_json_value(h->args, key); }
 
 bool vt_hub_architecture(const vt_hub *h, char *out, size_t size, const char **from) {

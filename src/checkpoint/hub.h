@@ -21,6 +21,8 @@ void vt_hub_close(vt_hub *h);
 /* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub);
  * else of the arguments: model_kwargs.<key>, or <key>. *from names which. */
 const json_t *vt_hub_get(const vt_hub *h, const char *key, const char **from);
+/* The same of the first key that holds a number, as a text of 17 digits in buf [32]; NULL: none. */
+const char *vt_hub_number(const vt_hub *h, const char *const *keys, char *buf, const char **from);
 const json_t *vt_hub_args(const vt_hub *h, const char *key); /* of the arguments alone */
 bool vt_hub_triple(const json_t *v, double out[3]);          /* three numbers in an array */
 /* A value in the words of a form (models/forms); NULL: none that it understands. */

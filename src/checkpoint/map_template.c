@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/map_template.h"
+#include "checkpoint/names.h"
 
 #include <ctype.h>
 #include <limits.h>

@@ -10,7 +10,6 @@
 #include "base/opt.h"
 #include "base/text.h"
 #include "tensors/tensors.h"
-#include "checkpoint/unsupported.h"
 #include "checkpoint/steps.h"
 #include "models/detect.h"
 
@@ -238,7 +237,7 @@ static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
 
 vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e) {
     bool about = s == VT_E_FORMAT || s == VT_E_SHAPE || s == VT_E_USAGE || s == VT_E_RANGE;
-    const char *known_as = about ? vt_unsupported_of(st, n->rows, n->n_rows) : NULL;
+    const char *known_as = about ? vt_unsupported_network(st, n->rows, n->n_rows) : NULL;
     return known_as ? vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, vt_tensors_path(st), known_as) : s;
 }
 
@@ -246,10 +245,6 @@ bool vt_names_linear(const vt_names *n) {
     for (int i = 0; i < n->n_rows; i++)
         if (n->rows[i].became && !strcmp(n->rows[i].became, "patch_embed.proj.weight")) return n->rows[i].was.ndim == 2;
     return false;
-}
-
-vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
-    return vt_names_apply_order(n, st, wish, NULL, e);
 }
 
 /* vt_fits: what the names are now, to schemes and maps. */
@@ -281,7 +276,7 @@ static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wi
     return d ? use_def(n, st, d, e) : fail_unknown_naming(st, e);
 }
 
-vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
+vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {
     *n = (vt_names){.order = order};
     vt_status s = rename_to_canonical(n, st, wish, e);
     return s == VT_OK || wish ? s : vt_names_blame(n, st, s, e);

@@ -5,6 +5,7 @@
  * and --names for a user's own. */
 #pragma once
 
+#include <stdio.h>
 #include "checkpoint/rename.h"
 #include "models/model.h"
 
@@ -43,18 +44,30 @@ typedef struct vt_names {
     vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_tensors */
     int n_rows;
     const char *own_map; /* the shipped map that applied unasked, or NULL */
-    const char *order;   /* of a Linear patch embedding, where an option tells; or NULL */
+    const char *order;   /* of a Linear patch embedding by an option, or NULL */
     const char *beside;  /* what a classifier beside the prefix of all other names begins with ("fc."), or NULL */
     char assumed[72];    /* what no tensor tells of the head as it was read, or "" (checkpoint/steps.h) */
 } vt_names;
 
-/* Recognises the names of st and rewrites them to timm's. `wish`: NULL, the name of a scheme or of a map that is
- * compiled in, or a map file. On failure *n holds what was found so far. */
-vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, vt_err *e);
-/* The same where an option says how the columns of a Linear patch embedding run ("chw", "hwc"; NULL: it does not). */
-vt_status vt_names_apply_order(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e);
-/* A refusal of names, shapes or detection names the network instead where two tensors tell it (unsupported.h). */
+/* Recognises the names of st and rewrites them to timm's. `wish`: NULL, a library's name, the name of a map that is
+ * compiled in, or a map file. order: of the columns of a Linear patch embedding by an option, "chw", "hwc" or NULL. On
+ * failure *n holds what was found so far. */
+vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e);
+/* A refusal of names, shapes or detection names the network instead, if two tensors are known to be of one that is not
+ * computed. */
 vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e);
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);
 void vt_names_close(vt_names *n);
+
+/* A network that is not computed, by the names of its tensors: "a ResNet", to stand after "is "; NULL: none that is
+ * known. rows [n]: of a state dict whose names have been rewritten, what they were. */
+const char *vt_unsupported_network(const vt_tensors *st, const vt_names_row *rows, int n);
+#define VT_READS                                                                                                       \
+    "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval " VT_OPTION                                         \
+    "oracle` evaluates any other network where it runs, say in PyTorch"
+
+/* Writes a name map to fill in: a line for every tensor of a state dict as it was read, with its shape and ? for its
+ * name, and a line for every value that tensors do not hold. vt_rename_parse refuses it while a ? is left. */
+enum { VT_MAP_TEMPLATE_MOST = 4096 }; /* tensors; looking for what repeats takes their square */
+vt_status vt_map_template(FILE *f, const vt_tensors *st, vt_err *e);

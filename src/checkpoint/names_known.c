@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* How libraries name their tensors: which tensors tell a library's model, and its map of names (maps/known/X.map). */
+/* How libraries name their tensors: by which tensors a library's model is recognised, and its name map
+ * (maps/known/X.map). Networks that are not computed, recognised in the same way. */
 #include <stdlib.h>
 #include <string.h>
 #include "checkpoint/names.h"
-#include "checkpoint/unsupported.h"
+#include "checkpoint/pattern.h"
+#include "models/detect.h"
 #include "known.inc"
 
 static const vt_names_def defs[] = {
@@ -155,4 +157,42 @@ vt_status vt_names_refuse(const vt_tensors *st, const vt_names_def *d, vt_err *e
         if (!strcmp(rows[i].def, d->name) && vt_tensors_find(st, rows[i].has) && !vt_tensors_find(st, rows[i].lacks))
             return vt_fail(e, VT_E_FORMAT, "%s: %s", vt_tensors_path(st), rows[i].what);
     return VT_OK;
+}
+
+/* ---- networks that are not computed ---- */
+
+/* Two tensors that every network of a kind has (maps/networks.txt). */
+static const struct {
+    const char *one, *two, *what;
+} kinds[] = {
+#include "networks.inc"
+};
+
+static bool has_matching_name(const char *pattern, const vt_tensors *st, const vt_names_row *rows, int n) {
+    vt_binding b;
+    for (int i = 0; i < (n ? n : vt_tensors_count(st)); i++)
+        if (vt_pattern_match(pattern, n ? rows[i].was.name : vt_tensors_at(st, i)->name, &b)) return true;
+    return false;
+}
+
+/* Returns, by canonical names and shapes, what a block has in place of a LayerNorm or of an MLP; or NULL. */
+static const char *find_unsupported_shape(const vt_tensors *st) {
+    if ((vt_detect_any(st, "", ".norm1.weight") && !vt_detect_any(st, "", ".norm1.bias")) ||
+        (vt_detect_any(st, "", ".q_norm.weight") && !vt_detect_any(st, "", ".q_norm.bias")))
+        return "a ViT whose norms have no bias (RMSNorm, or LayerNorm without bias)";
+    const vt_tensor *first = vt_tensors_find(st, "layers.0.blocks.0.attn.relative_position_bias_table"),
+                    *later = vt_tensors_find(st, "layers.2.blocks.0.attn.relative_position_bias_table");
+    if (first && later && first->ndim == 2 && later->ndim == 2 && later->shape[0] > first->shape[0])
+        return "a Swin whose windows grow from stage to stage (S3)";
+    const vt_tensor *a = vt_tensors_find(st, "blocks.0.mlp.fc1.weight"),
+                    *b = vt_tensors_find(st, "blocks.0.mlp.fc2.weight");
+    bool gated = a && b && a->ndim == 2 && b->ndim == 2 && a->shape[0] == 2 * b->shape[1];
+    return gated ? "a ViT of gated MLPs (SwiGLU or GLU: fc1 has twice the rows of fc2's columns)" : NULL;
+}
+
+const char *vt_unsupported_network(const vt_tensors *st, const vt_names_row *rows, int n) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (has_matching_name(kinds[i].one, st, rows, n) && has_matching_name(kinds[i].two, st, rows, n))
+            return kinds[i].what;
+    return find_unsupported_shape(st);
 }

@@ -9,7 +9,7 @@
 #include "tensors/tensors.h"
 #include "tensors/weights.h"
 #include "models/arch.h"
-#include "checkpoint/unsupported.h"
+#include "models/detect.h"
 #include "checkpoint/names.h"
 #include "checkpoint/reorder.h"
 #include "checkpoint/resolve.h"
@@ -217,7 +217,7 @@ static vt_status open_file(vt_model **out, const char *path, const vt_overrides 
     vt_names names;
     char word[VT_FORM_VALUE];
     const char *order = o ? vt_form_given(o, "patch_order", word) : NULL;
-    vt_status s = vt_names_apply_order(&names, st, o ? o->names : NULL, order, e);
+    vt_status s = vt_names_apply(&names, st, o ? o->names : NULL, order, e);
     if (s == VT_OK) s = vt_names_blame(&names, st, load_model(out, st, &names, o, weights, e), e);
     vt_names_close(&names);
     if (s == VT_OK) s = vt_tensors_check(st, e);

@@ -11,7 +11,7 @@
  *     is patch_order hwc              the same, where the names themselves prove it: their class has no other
  *     # comment
  *
- * A word ? is a blank that vitrine map left (checkpoint/map_template.h), and is refused. The first line that
+ * A word ? is a blank that vitrine map left (checkpoint/map_template.c), and is refused. The first line that
  * fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no
  * line.
  */

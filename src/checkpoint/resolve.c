@@ -7,14 +7,8 @@
 #include <string.h>
 #include "base/opt.h"
 #include "models/attn.h"
-#include "checkpoint/args.h"
-#include "checkpoint/sources.h"
 #include "models/forms.h"
 #include "models/vit.h"
-
-static void record_assumption(const vt_sources *s, vt_field f, const char *from) {
-    vt_sources_convention(s, f, s->whole ? s->whole : from);
-}
 
 /* The preset named by an option, or else the one whose shape is the file's. */
 static vt_status find_preset(vt_sources *s, const vt_config *c, vt_err *e) {
@@ -61,65 +55,59 @@ static const char *whole_of(const vt_sources *s, const vt_config *c) {
     return NULL;
 }
 
-/* The heads of the architecture that is named: timm's, unless model_args or model_kwargs says otherwise. */
-static bool named_heads(const vt_sources *s, double *out, const char **from) {
-    if (s->named) *out = s->named->heads, *from = s->named_from;
-    return s->named != NULL;
-}
-
-/* No tensor excludes another number: a map that nobody asked for, or a preset's shape, only says where to begin. */
-static void guess_heads(vt_config *c, const vt_sources *s) {
+/* Sets the likeliest number of heads, or that of a preset of this shape or of a recognised map: a guess, as no tensor
+ * excludes another number. */
+static void guess_heads(vt_config *c, const vt_sources *s, const vt_found *map) {
     int likely[VT_HEADS_MOST], width = vt_config_attn_dim(c);
-    double v;
-    const char *from, *who = "a guess";
+    const char *who = "a guess";
+    const double v = map->text ? vt_text_number(map->text) : NAN;
     vt_heads_likely(width, likely);
     c->heads = likely[0];
     if (s->preset && width % s->preset->heads == 0) c->heads = s->preset->heads, who = s->preset_why;
-    if (vt_sources_scheme_number(s, "heads", &v, &from) && v <= width && width % (int)v == 0)
-        c->heads = (int)v, who = from;
+    if (v >= 1 && v <= width && width % (int)v == 0) c->heads = (int)v, who = map->from;
     vt_sources_mark(s, VT_FIELD_HEADS, who, VT_OPEN);
 }
 
 static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     const int width = vt_config_attn_dim(c);
-    double v;
-    const char *from = VT_OPTION "heads";
-    if (*s->t->source[VT_FIELD_HEADS]) { /* tensors tell (Swin's tables) */
+    const char *path = vt_tensors_path(s->st);
+    if (*s->t->source[VT_FIELD_HEADS]) { /* by tensors: Swin's tables */
         if (!s->o->heads || s->o->heads == c->heads) return VT_OK;
-        return vt_fail(e, VT_E_USAGE, "%s: @heads %d contradicts the tensors, which say %d", vt_tensors_path(s->st),
-                       s->o->heads, c->heads);
+        return vt_fail(e, VT_E_USAGE, "%s: @heads %d contradicts the tensors, which say %d", path, s->o->heads,
+                       c->heads);
     }
-    if (s->o->heads)
-        v = s->o->heads;
-    else if (vt_sources_number(s, keys, &v, &from) || named_heads(s, &v, &from))
-        ;
-    else if (s->o->preset)
-        v = s->preset->heads, from = s->preset_why;
-    else {
-        guess_heads(c, s);
+    char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];
+    vt_setting k = {VT_OPTION "heads", vt_number_text(given, s->o->heads), .keys = keys};
+    k.hub = vt_hub_number(&s->hub, keys, hub, &k.hub_from);
+    if (!k.hub && s->named) k.hub = vt_number_text(hub, s->named->heads), k.hub_from = s->named_from;
+    if (s->o->preset) k.preset = vt_number_text(preset, s->preset->heads);
+    const vt_found f = vt_sources_find(s, &k);
+    if (!f.text || f.by_map) {
+        guess_heads(c, s, &f);
         return VT_OK;
     }
+    const double v = vt_text_number(f.text);
     if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
-        return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d",
-                       vt_tensors_path(s->st), vt_option_argument(from), v, width);
+        return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d", path,
+                       vt_option_argument(f.from), v, width);
     c->heads = (int)v;
-    vt_sources_known(s, VT_FIELD_HEADS, from);
+    vt_sources_mark(s, VT_FIELD_HEADS, f.from, f.certainty);
     if (c->heads > 0 && width % c->heads == 0) return VT_OK;
     if (c->attn_dim)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: attention is %d wide by the tensors (attn.qkv has 3 x %d rows, the model is %d wide), no "
                        "multiple of %d heads (%s)",
-                       vt_tensors_path(s->st), width, width, c->dim, c->heads, vt_option_argument(from));
-    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", vt_tensors_path(s->st), c->dim,
-                   c->heads, vt_option_argument(from));
+                       path, width, width, c->dim, c->heads, vt_option_argument(f.from));
+    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", path, c->dim, c->heads,
+                   vt_option_argument(f.from));
 }
 
 /* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
 static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
 
-/* The default where names tell the library: timm's modules, or else PyTorch's own. */
-static void usual_ln_eps(vt_config *c, const vt_sources *s) {
+/* Returns the usual eps: timm's if the names are a library's, or else that of PyTorch's own modules. */
+static vt_found usual_ln_eps(vt_config *c, const vt_sources *s) {
     bool torch = !s->names->def || !plain_norm(c);
     const char *from = "default of the architecture";
     if (torch)
@@ -128,54 +116,44 @@ static void usual_ln_eps(vt_config *c, const vt_sources *s) {
         c->ln_eps = s->preset->ln_eps, from = s->preset_why;
     else if (!(c->ln_eps > 0))
         c->ln_eps = 1e-6, from = "default of timm's ViT";
-    record_assumption(s, VT_FIELD_LN_EPS, from);
+    return vt_sources_default(s, NULL, from);
 }
 
 static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
+    char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
-    if (s->o->ln_eps > 0) {
-        c->ln_eps = s->o->ln_eps;
-        vt_sources_known(s, VT_FIELD_LN_EPS, VT_OPTION "ln-eps");
-    } else if (vt_sources_number(s, keys, &c->ln_eps, &from)) {
-        vt_sources_known(s, VT_FIELD_LN_EPS, from);
-    } else if (type && !strcmp(type, "vit_msn")) { /* ViT's names, another default */
-        c->ln_eps = 1e-6;
-        vt_sources_known(s, VT_FIELD_LN_EPS, "model_type in config.json");
-    } else if (vt_sources_scheme_number(s, "ln_eps", &c->ln_eps, &from)) {
-        vt_sources_scheme_known(s, VT_FIELD_LN_EPS, "ln_eps");
-    } else if (s->o->preset || s->named) {
-        c->ln_eps = s->o->preset ? s->preset->ln_eps : s->named->ln_eps;
-        vt_sources_known(s, VT_FIELD_LN_EPS, s->whole);
-    } else {
-        usual_ln_eps(c, s);
-    }
+    vt_setting k = {VT_OPTION "ln-eps", vt_number_text(given, s->o->ln_eps), .keys = keys};
+    k.hub = vt_hub_number(&s->hub, keys, hub, &k.hub_from);
+    if (!k.hub && type && !strcmp(type, "vit_msn")) /* ViT's names, another default */
+        k.hub = "1e-6", k.hub_from = "model_type in config.json";
+    if (s->o->preset) k.preset = vt_number_text(preset, s->preset->ln_eps);
+    vt_found f = vt_sources_find(s, &k);
+    if (!f.text && s->named)
+        f = (vt_found){vt_number_text(hub, s->named->ln_eps), s->whole ? s->whole : s->named_from, VT_KNOWN, false};
+    if (f.text)
+        c->ln_eps = vt_text_number(f.text);
+    else
+        f = usual_ln_eps(c, s);
+    vt_sources_mark(s, VT_FIELD_LN_EPS, f.from, f.certainty);
 }
 
 /* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
 static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
-    const char *text = s->o->attn_scale, *from = VT_OPTION "attn-scale";
-    char number[40];
-    const json_t *v = NULL;
-    if (!text) text = vt_sources_meta(s, "attn_scale", &from);
-    if (!text && json_is_number(v = vt_hub_get(&s->hub, "qk_scale", &from))) {
-        snprintf(number, sizeof number, "%.17g", json_number_value(v));
-        text = number;
-    }
-    bool said = text != NULL;
-    if (!said && !(text = vt_sources_scheme(s, "attn_scale", &from)))
-        text = "head", from = s->whole ? s->whole : "default: head width ^ -0.5";
-    if (!strcmp(text, "head"))
+    static const char *const keys[] = {"attn_scale", NULL}, *const hub_keys[] = {"qk_scale", NULL};
+    char hub[VT_NUMBER];
+    vt_setting k = {VT_OPTION "attn-scale", s->o->attn_scale, .keys = keys};
+    k.hub = vt_hub_number(&s->hub, hub_keys, hub, &k.hub_from);
+    vt_found f = vt_sources_find(s, &k);
+    if (!f.text) f = vt_sources_default(s, "head", "default: head width ^ -0.5");
+    if (!strcmp(f.text, "head"))
         c->attn_scale = 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
-    else if (!strcmp(text, "dim"))
+    else if (!strcmp(f.text, "dim"))
         c->attn_scale = 1 / sqrt((double)c->dim);
-    else if (!vt_parse_real(text, &c->attn_scale) || !(c->attn_scale > 0))
+    else if (!vt_parse_real(f.text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
-                       vt_tensors_path(s->st), text, vt_option_argument(from));
-    if (said || vt_sources_proven(s, "attn_scale"))
-        vt_sources_known(s, VT_FIELD_SCALE, from);
-    else
-        vt_sources_convention(s, VT_FIELD_SCALE, from);
+                       vt_tensors_path(s->st), f.text, vt_option_argument(f.from));
+    vt_sources_mark(s, VT_FIELD_SCALE, f.from, f.certainty);
     return VT_OK;
 }
 
@@ -186,58 +164,60 @@ static const char *mean_of(const vt_sources *s, const char *pool) {
     return all && !strcmp(pool, "avg") ? "all" : pool;
 }
 
-/* The value that wins for a form, and where it stands; NULL: nowhere. */
-static const char *form_value(const vt_sources *s, const vt_overrides *o, const vt_form *f, const vt_config *preset,
-                              char buf[VT_FORM_VALUE], const char **from) {
-    const char *text = vt_form_given(o, f->opt.key, buf);
-    if (text) {
-        *from = VT_OPTION "form";
-        return text;
-    }
-    if ((text = vt_sources_meta(s, f->opt.key, from))) return text;
+/* Returns what config.json and the like say of a form, or NULL. */
+static const char *find_form_in_hub(const vt_sources *s, const vt_form *f, char buf[VT_FORM_VALUE], const char **from) {
     const json_t *v = f->json ? vt_hub_get(&s->hub, f->json, from) : NULL;
     char name[80];
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act", from); /* transformers */
-    if (v && (text = vt_hub_word(v, buf, VT_FORM_VALUE))) return f->field == VT_FIELD_POOL ? mean_of(s, text) : text;
-    if (!v && f->field == VT_FIELD_ACT && vt_hub_architecture(&s->hub, name, sizeof name, from) &&
-        (text = vt_hub_act(name)))
-        return text;
-    if (!preset || vt_sources_proven(s, f->opt.key)) return vt_sources_scheme(s, f->opt.key, from);
-    if (vt_form_is_default(preset, f)) return NULL;
-    vt_form_text(preset, f, buf, VT_FORM_VALUE);
-    *from = s->preset_why;
-    return buf;
+    const char *text = v ? vt_hub_word(v, buf, VT_FORM_VALUE) : NULL;
+    if (text) return f->field == VT_FIELD_POOL ? mean_of(s, text) : text;
+    return !v && f->field == VT_FIELD_ACT && vt_hub_architecture(&s->hub, name, sizeof name, from) ? vt_hub_act(name)
+                                                                                                   : NULL;
 }
 
-/* One form, where somebody says it. */
+/* The texts of one form, as long as they are used. */
+typedef struct form_texts {
+    char given[VT_FORM_VALUE], hub[VT_FORM_VALUE], preset[VT_FORM_VALUE];
+} form_texts;
+
+/* preset: the network of the preset that an option names, or NULL. */
+static vt_found find_form(const vt_sources *s, const vt_form *f, const vt_config *preset, form_texts *t) {
+    const char *const keys[] = {f->opt.key, NULL};
+    vt_setting k = {VT_OPTION "form", vt_form_given(s->o, f->opt.key, t->given), .keys = keys};
+    k.hub = find_form_in_hub(s, f, t->hub, &k.hub_from);
+    *t->preset = 0;
+    if (preset && !vt_form_is_default(preset, f)) vt_form_text(preset, f, t->preset, sizeof t->preset);
+    if (preset) k.preset = t->preset;
+    vt_found found = vt_sources_find(s, &k);
+    if (found.text == t->preset && !*t->preset) found.text = NULL;
+    return found;
+}
+
+/* Sets one form, if a source says it. */
 static vt_status resolve_form(vt_config *c, const vt_sources *s, const vt_form *f, const vt_config *preset, vt_err *e) {
-    const char *from;
-    char buf[VT_FORM_VALUE], asked[VT_FORM_VALUE], who[600], is[64], wanted[64];
-    const char *text = form_value(s, s->o, f, preset, buf, &from);
-    if (!text) return VT_OK;
+    form_texts texts;
+    char who[600], is[64], wanted[64];
+    const vt_found found = find_form(s, f, preset, &texts);
+    if (!found.text) return VT_OK;
     /* which tokens are pooled, and before or after the norm, no tensor says */
     bool known =
         !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL && f->field != VT_FIELD_NORM_FIRST;
-    bool supposes = from == s->names->map->who && !s->names->asked;
     vt_config wish = *c;
-    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_option_argument(from));
-    VT_TRY(vt_form_set(&wish, f, text, who, e));
+    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_option_argument(found.from));
+    VT_TRY(vt_form_set(&wish, f, found.text, who, e));
     vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
     bool insists =
-        vt_form_given(s->o, f->opt.key, asked) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
+        vt_form_given(s->o, f->opt.key, texts.given) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
     if (known && insists && strcmp(is, wanted))
         return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
-                       vt_option_argument(from), f->opt.key, wanted, is);
+                       vt_option_argument(found.from), f->opt.key, wanted, is);
     if (known && (!vt_provenance_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
     *c = wish;
-    if (supposes)
-        vt_sources_scheme_known(s, f->field, f->opt.key);
-    else
-        vt_sources_known(s, f->field, from);
+    vt_sources_mark(s, f->field, found.from, found.certainty);
     return VT_OK;
 }
 
-/* Forms that tensors do not tell. A preset counts when it was named: that a shape is the same says nothing of them. */
+/* Forms that tensors do not tell. A preset counts if an option names it: the same shape says nothing of them. */
 static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     vt_config preset, unused = {0};
     const vt_overrides *o = s->o;
@@ -250,7 +230,7 @@ static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* How the columns of a Linear patch embedding were read; a convolution has been marked as told by tensors. */
+/* How the columns of a Linear patch embedding were read; a convolution has been marked as proven by tensors. */
 static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *e) {
     const char *read = s->names->map->patch_order;
     if (!vt_names_linear(s->names)) return VT_OK;
@@ -265,20 +245,16 @@ static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *
 }
 
 static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
-    const char *attn = s->o->attn, *from = VT_OPTION "attn";
-    if (!attn) attn = vt_sources_meta(s, "attn", &from);
-    if (!attn && s->o->preset) attn = s->preset->attn, from = s->preset_why;
-    bool said = attn != NULL;
-    if (!said && !(attn = vt_sources_scheme(s, "attn", &from))) attn = "dot", from = s->whole ? s->whole : "default";
+    static const char *const keys[] = {"attn", NULL};
+    const vt_setting k = {VT_OPTION "attn", s->o->attn, .keys = keys, .preset = s->o->preset ? s->preset->attn : NULL};
+    vt_found f = vt_sources_find(s, &k);
+    if (!f.text) f = vt_sources_default(s, "dot", "default");
     vt_attn_spec spec;
     vt_err why = {0};
-    if (vt_attn_parse(&spec, attn, &why) != VT_OK)
-        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_option_argument(from));
+    if (vt_attn_parse(&spec, f.text, &why) != VT_OK)
+        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_option_argument(f.from));
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
-    if (said || vt_sources_proven(s, "attn"))
-        vt_sources_known(s, VT_FIELD_ATTN, from);
-    else
-        vt_sources_convention(s, VT_FIELD_ATTN, from);
+    vt_sources_mark(s, VT_FIELD_ATTN, f.from, f.certainty);
     return VT_OK;
 }
 
@@ -306,14 +282,17 @@ static int overlapping_stride(const vt_config *c, int side) {
     return stride > 0 && stride < c->patch && stride * steps == side - c->patch ? stride : 0;
 }
 
-/* The side of the input where the number of positions tells one: another is possible where it is said how they are
- * resized, or that they are. */
+static const char *const image_keys[] = {"image", NULL};
+
+/* Checks the side of the input against the one by the number of positions: another is possible if it is said how they
+ * are resized, or that they are. */
 static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
-    const char *from, *text = vt_sources_meta(s, "image", &from), *unused;
-    char buf[64];
-    bool said = form_value(s, s->o, vt_form_find("pos_filter"), NULL, buf, &unused) ||
-                form_value(s, s->o, vt_form_find("pos_grid"), NULL, buf, &unused);
-    double v = s->o->image;
+    char given[VT_NUMBER];
+    form_texts texts;
+    const vt_setting k = {VT_OPTION "image-size", vt_number_text(given, s->o->image), .keys = image_keys};
+    const vt_found f = vt_sources_find(s, &k);
+    bool said = find_form(s, vt_form_find("pos_filter"), NULL, &texts).text ||
+                find_form(s, vt_form_find("pos_grid"), NULL, &texts).text;
     const int at_hand = s->o->image ? s->o->image : s->o->shown;
     if (at_hand && at_hand != c->image && !said && try_other_grid(s->st, c, at_hand)) return VT_OK;
     if (at_hand && at_hand != c->image && !said && overlapping_stride(c, at_hand))
@@ -324,8 +303,7 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
                        "evaluates such a network where it runs, say in PyTorch",
                        vt_tensors_path(s->st), c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
                        overlapping_stride(c, at_hand), at_hand, at_hand);
-    if (s->o->image) from = VT_OPTION "image-size";
-    if (!s->o->image && said && text) vt_sources_parse(text, &v);
+    const double v = f.text && !f.by_map && (said || k.given) ? vt_text_number(f.text) : 0;
     if (v == 0 || v == c->image) return VT_OK;
     if (!said)
         return vt_fail(e, VT_E_USAGE, "%s: @image-size %d contradicts the tensors, which say %d",
@@ -333,49 +311,41 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
     if (!(v >= c->patch && v <= 4096) || fmod(v, c->patch) != 0)
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
-                       vt_tensors_path(s->st), vt_option_argument(from), v, c->patch);
+                       vt_tensors_path(s->st), vt_option_argument(f.from), v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
-    vt_sources_known(s, VT_FIELD_POS_GRID, "tensors"), vt_sources_known(s, VT_FIELD_IMAGE, from);
+    vt_sources_mark(s, VT_FIELD_POS_GRID, "tensors", VT_KNOWN);
+    vt_sources_mark(s, VT_FIELD_IMAGE, f.from, VT_KNOWN);
     return VT_OK;
 }
 
-/* The side of the input where tensors leave it open (in a ViT: without stored positions); c->image is then a guess, or
- * 0. */
+/* The side of the input if tensors leave it open (in a ViT: without stored positions); c->image is then a guess, or 0.
+ */
 static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
-    const char *from, *text = vt_sources_meta(s, "image", &from);
-    double v = 0;
-    bool said = true;
     if (*s->t->source[VT_FIELD_IMAGE]) return resolve_grid(c, s, e);
-    if (s->o->image)
-        v = s->o->image, from = VT_OPTION "image-size";
-    else if (text)
-        vt_sources_parse(text, &v);
-    else if ((v = vt_hub_image(&s->hub, &from)) > 0)
-        ;
-    else if (s->o->preset)
-        v = s->preset->image, from = s->preset_why;
-    else if (said = false, vt_sources_scheme_number(s, "image", &v, &from))
-        ;
-    else if (s->o->shown)
-        v = s->o->shown, from = "the images given";
-    else if (s->preset)
-        v = s->preset->image, from = s->preset_why;
-    else if (c->image > 0)
-        v = c->image, from = "a guess: " VT_OPTION "image-size tells";
-    else
+    char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];
+    vt_setting k = {VT_OPTION "image-size", vt_number_text(given, s->o->image), .keys = image_keys};
+    k.hub = vt_number_text(hub, vt_hub_image(&s->hub, &k.hub_from));
+    if (s->o->preset) k.preset = vt_number_text(preset, s->preset->image);
+    vt_found f = vt_sources_find(s, &k);
+    if (!f.text) {
+        f.certainty = s->whole ? VT_KNOWN : VT_ASSUMED;
+        f.text = vt_number_text(given, s->o->shown ? s->o->shown : s->preset ? s->preset->image : c->image);
+        f.from = s->o->shown ? "the images given"
+                 : s->preset ? s->preset_why
+                             : "a guess: " VT_OPTION "image-size tells";
+    }
+    if (!f.text)
         return vt_fail(e, VT_E_USAGE,
                        "%s: the side of the input image cannot be read off the tensors: give @image-size, @preset, a "
                        "map with a line 'set image N' (@names), or a config.json beside the file",
                        vt_tensors_path(s->st));
+    const double v = vt_text_number(f.text);
     if (!(v >= 1 && v <= 4096) || v != floor(v))
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
-                       vt_tensors_path(s->st), vt_option_argument(from), v);
+                       vt_tensors_path(s->st), vt_option_argument(f.from), v);
     c->image = (int)v;
-    if (said)
-        vt_sources_known(s, VT_FIELD_IMAGE, from);
-    else
-        vt_sources_convention(s, VT_FIELD_IMAGE, from);
+    vt_sources_mark(s, VT_FIELD_IMAGE, f.from, f.certainty);
     return VT_OK;
 }
 
@@ -391,7 +361,7 @@ static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
         vt_hub_unread(&s->hub, s->t->unread, sizeof s->t->unread);
     }
     s->whole = whole_of(s, c);
-    if (!vt_names_linear(s->names)) vt_sources_known(s, VT_FIELD_PATCH_ORDER, "tensors");
+    if (!vt_names_linear(s->names)) vt_sources_mark(s, VT_FIELD_PATCH_ORDER, "tensors", VT_KNOWN);
     VT_TRY(resolve_image(c, s, e));
     VT_TRY(resolve_heads(c, s, e));
     VT_TRY(resolve_forms(c, s, e));

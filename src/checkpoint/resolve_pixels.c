@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/opt.h"
-#include "checkpoint/sources.h"
+#include "checkpoint/resolve.h"
 
 /* Without a source: what a data set of small, or of large, images usually has. */
 static const char *guess_triple(const vt_config *c, bool is_std) {
@@ -12,33 +12,29 @@ static const char *guess_triple(const vt_config *c, bool is_std) {
     return is_std ? "0.229,0.224,0.225" : "0.485,0.456,0.406";
 }
 
-/* What --mean or --std, metadata, the hub's files, a preset that was asked for, or the scheme says. */
-static void resolve_triple(vt_config *c, const vt_sources *s, vt_field f) {
+static const char *triple_text(char buf[100], const double v[3]) {
+    snprintf(buf, 100, "%.17g,%.17g,%.17g", v[0], v[1], v[2]);
+    return buf;
+}
+
+/* Sets mean or std by its source, or as images of this size usually have it. */
+static void resolve_triple(vt_config *c, const vt_sources *s, bool is_std) {
+    static const char *const keys[][2] = {{"mean", NULL}, {"std", NULL}};
     const vt_overrides *o = s->o;
-    const char *from = "", *text = NULL;
-    const bool is_std = f == VT_FIELD_STD;
-    double *out = is_std ? c->std : c->mean;
+    double hub[3], *out = is_std ? c->std : c->mean;
+    char given[100], hub_text[100], preset[100];
     vt_config p;
-    if (is_std ? o->has_std : o->has_mean) {
-        memcpy(out, is_std ? o->std : o->mean, sizeof c->std);
-        vt_sources_known(s, f, is_std ? VT_OPTION "std" : VT_OPTION "mean");
-    } else if ((text = vt_sources_meta(s, is_std ? "std" : "mean", &from)) ||
-               vt_hub_pixels(&s->hub, is_std, out, &from)) {
-        vt_sources_known(s, f, from);
-    } else if (o->preset) {
-        vt_preset_config(s->preset, &p);
-        memcpy(out, is_std ? p.std : p.mean, sizeof p.std);
-        vt_sources_known(s, f, s->preset_why);
-    } else if ((text = vt_sources_scheme(s, is_std ? "std" : "mean", &from))) {
-        vt_sources_scheme_known(s, f, is_std ? "std" : "mean");
-    } else if (vt_tensors_meta(s->st, "input_norm")) {
-        text = is_std ? "1" : "0"; /* as a normalisation layer in the file: the only one */
-        vt_sources_known(s, f, "");
-    } else {
-        text = guess_triple(c, is_std);
-        vt_sources_mark(s, f, "a guess", VT_OPEN);
-    }
-    if (text && !vt_parse_triple(text, out)) out[0] = NAN; /* refused by vt_config_check */
+    vt_setting k = {is_std ? VT_OPTION "std" : VT_OPTION "mean", .keys = keys[is_std]};
+    if (is_std ? o->has_std : o->has_mean) k.given = triple_text(given, is_std ? o->std : o->mean);
+    if (vt_hub_pixels(&s->hub, is_std, hub, &k.hub_from)) k.hub = triple_text(hub_text, hub);
+    if (o->preset) vt_preset_config(s->preset, &p), k.preset = triple_text(preset, is_std ? p.std : p.mean);
+    vt_found f = vt_sources_find(s, &k);
+    if (!f.text && vt_tensors_meta(s->st, "input_norm")) /* a normalisation layer in the file is the only one */
+        f = (vt_found){is_std ? "1" : "0", "", VT_KNOWN, false};
+    else if (!f.text)
+        f = (vt_found){guess_triple(c, is_std), "a guess", VT_OPEN, false};
+    vt_sources_mark(s, is_std ? VT_FIELD_STD : VT_FIELD_MEAN, f.from, f.certainty);
+    if (!vt_parse_triple(f.text, out)) out[0] = NAN; /* refused by vt_config_check */
 }
 
 /* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a mean below 0, a std above 1, or of a layer
@@ -88,18 +84,19 @@ static void add_input_norm(vt_config *c, const vt_sources *s) {
 }
 
 static void resolve_transform(const vt_sources *s) {
-    char *out = s->t->transform;
-    const size_t size = sizeof s->t->transform;
-    const char *from, *text = vt_sources_meta(s, "transform", &from);
-    bool hub = !text && vt_hub_transform(&s->hub, out, size, &from);
-    if (!text && !hub) text = vt_sources_scheme(s, "transform", &from);
-    if (text) snprintf(out, size, "%.63s", text);
-    if (text || hub) vt_sources_known(s, VT_FIELD_TRANSFORM, from);
+    static const char *const keys[] = {"transform", NULL};
+    char hub[sizeof s->t->transform];
+    vt_setting k = {.keys = keys};
+    if (vt_hub_transform(&s->hub, hub, sizeof hub, &k.hub_from)) k.hub = hub;
+    const vt_found f = vt_sources_find(s, &k);
+    if (!f.text) return;
+    snprintf(s->t->transform, sizeof s->t->transform, "%.63s", f.text);
+    vt_sources_mark(s, VT_FIELD_TRANSFORM, f.from, VT_KNOWN);
 }
 
 void vt_resolve_pixels(vt_config *c, const vt_sources *s) {
-    resolve_triple(c, s, VT_FIELD_MEAN);
-    resolve_triple(c, s, VT_FIELD_STD);
+    resolve_triple(c, s, false);
+    resolve_triple(c, s, true);
     mark_pixels(c, s);
     add_input_norm(c, s);
     resolve_transform(s);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include "tensors/tensors.h"
-#include "checkpoint/unsupported.h"
+#include "models/detect.h"
 
 enum { LEAST = 6 /* tensors with a prefix: those of a block */, PREFIX = 120, MOST = 64 };
 

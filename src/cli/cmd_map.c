@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "checkpoint/unsupported.h"
-#include "checkpoint/map_template.h"
+#include "checkpoint/names.h"
 
 /* A file whose names are known needs no map. They are looked for through a handle of their own: what is found is
  * applied to it. */
@@ -13,11 +12,11 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
     vt_names names;
     vt_err why = {0};
     VT_TRY(vt_weights_open(&st, path, part, e));
-    vt_status s = vt_names_apply(&names, st, NULL, &why); /* a map that fits but misses a value is known too */
+    vt_status s = vt_names_apply(&names, st, NULL, NULL, &why); /* a map that fits but misses a value is known too */
     fresh = NULL;
     s = s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : vt_weights_open(&fresh, path, part, e);
     bool known = names.map && names.n_rows;
-    const char *known_as = s == VT_OK && !known ? vt_unsupported_network(fresh) : NULL;
+    const char *known_as = s == VT_OK && !known ? vt_unsupported_network(fresh, NULL, 0) : NULL;
     if (s == VT_OK && known)
         s = vt_fail(e, VT_E_FORMAT,
                     "%s: its names are known (%s), so no map is needed: options tell what its tensors do not (vitrine "

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tensors/tensors.h"
-#include "checkpoint/map_template.h"
+#include "checkpoint/names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Name maps to fill in (checkpoint/map_template.h): which lines state dicts get, that a filled one works, and
+/* Name maps to fill in (checkpoint/map_template.c): which lines state dicts get, that a filled one works, and
  * what is refused. */
 #include "tensors/tensors.h"
-#include "checkpoint/map_template.h"
-#include "checkpoint/unsupported.h"
+#include "checkpoint/names.h"
 #include "names_fixture.h"
 
 /* A state dict of lines "name 64 192"; its numbers are not used. */
@@ -173,7 +172,7 @@ static void test_filled(void **state) {
             fprintf(f, "drop %s\n", line);
     }
     fclose(f);
-    if (vt_names_apply(&names, st, at("one.map"), &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_names_apply(&names, st, at("one.map"), NULL, &e) != VT_OK) fail_msg("%s", e.text);
     assert_int_equal(vt_tensors_count(st), 2 + 2 + 2 * 12 + 4);
     const vt_tensor *qkv = vt_tensors_find(st, "blocks.1.attn.qkv.weight");
     assert_true(qkv && qkv->shape[0] == 24 && qkv->shape[1] == 8);
@@ -212,7 +211,7 @@ static void test_kin(void **state) {
     };
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_tensors *st = dict(cases[i].dict);
-        const char *kin = vt_unsupported_network(st);
+        const char *kin = vt_unsupported_network(st, NULL, 0);
         if (cases[i].want)
             assert_string_equal(kin ? kin : "none", cases[i].want);
         else
@@ -226,7 +225,8 @@ static void test_kin(void **state) {
         char path[200];
         snprintf(path, sizeof path, "tests/fixtures/names/%s.safetensors", vits[n]);
         vt_tensors *st = open_file(path);
-        if (vt_unsupported_network(st)) fail_msg("%s is taken for %s", path, vt_unsupported_network(st));
+        if (vt_unsupported_network(st, NULL, 0))
+            fail_msg("%s is taken for %s", path, vt_unsupported_network(st, NULL, 0));
         vt_tensors_close(st);
     }
 }

@@ -38,8 +38,8 @@ static void test_schemes(void **state) {
         vt_names n, m;
         vt_err e = {0};
         if (files[k].map) write_text(at("home.map"), files[k].map);
-        if (vt_names_apply(&n, a, files[k].map ? at("home.map") : NULL, &e) != VT_OK) fail_msg("%s", e.text);
-        assert_int_equal(vt_names_apply(&m, b, NULL, &e), VT_OK);
+        if (vt_names_apply(&n, a, files[k].map ? at("home.map") : NULL, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        assert_int_equal(vt_names_apply(&m, b, NULL, NULL, &e), VT_OK);
         assert_string_equal(n.scheme, files[k].scheme);
         assert_string_equal(m.scheme, "timm");
         assert_int_equal(n.asked, files[k].map != NULL);
@@ -56,7 +56,7 @@ static void test_nothing_copied(void **state) {
     vt_tensors *st = fixture("vit_hf4"), *official = fixture("xcit_official");
     vt_names n, o;
     vt_err e = {0};
-    assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
+    assert_int_equal(vt_names_apply(&n, st, NULL, NULL, &e), VT_OK);
     const vt_tensor *t = vt_tensors_find(st, "blocks.1.attn.qkv.weight");
     assert_non_null(t);
     assert_true(t->n_parts == 3 && !t->data && t->numel == 36 * 12);
@@ -70,7 +70,7 @@ static void test_nothing_copied(void **state) {
     assert_int_equal(vt_tensor_f64(st, t, d, 36 * 12, &e), VT_OK);
     t_says(vt_tensor_f64(st, t, d, 36, &e), VT_E_SHAPE, &e, "blocks.1.attn.qkv.weight", "432 items");
     t_says(vt_tensor_i64(st, t, k, 36 * 12, &e), VT_E_FORMAT, &e, "blocks.1.attn.qkv.weight", "integers");
-    assert_int_equal(vt_names_apply(&o, official, NULL, &e), VT_OK);
+    assert_int_equal(vt_names_apply(&o, official, NULL, NULL, &e), VT_OK);
     const vt_tensor *q = vt_tensors_find(official, "cls_attn_blocks.0.attn.q.weight");
     const vt_tensor *v = vt_tensors_find(official, "cls_attn_blocks.0.attn.v.weight");
     assert_true(q && v && !v->n_parts && (const char *)v->data == (const char *)q->data + 2 * 64 * sizeof(float));
@@ -91,7 +91,7 @@ static void test_rows(void **state) {
     vt_names n, m;
     vt_err e = {0};
     char theirs[300];
-    assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
+    assert_int_equal(vt_names_apply(&n, st, NULL, NULL, &e), VT_OK);
     assert_string_equal(row_of(&n, "vit.layernorm.weight")->became, "norm.weight");
     assert_string_equal(row_of(&n, "vit.encoder.layer.1.attention.attention.value.bias")->became,
                         "blocks.1.attn.qkv.bias (part 3 of 3)");
@@ -100,7 +100,7 @@ static void test_rows(void **state) {
     assert_true(vt_rename_theirs(n.map, "blocks.3.attn.qkv.bias", theirs, sizeof theirs));
     assert_non_null(strstr(theirs, "layer.3.attention.attention.key.bias + vit."));
     assert_false(vt_rename_theirs(n.map, "nothing.like.it", theirs, sizeof theirs));
-    assert_int_equal(vt_names_apply(&m, x, NULL, &e), VT_OK);
+    assert_int_equal(vt_names_apply(&m, x, NULL, NULL, &e), VT_OK);
     assert_string_equal(row_of(&m, "cls_attn_blocks.0.attn.qkv.bias")->became,
                         "cls_attn_blocks.0.attn.q.bias + cls_attn_blocks.0.attn.k.bias + "
                         "cls_attn_blocks.0.attn.v.bias");
@@ -165,18 +165,20 @@ static void test_wishes(void **state) {
         assert_int_equal(strncmp(maps[i].text, "# ", 2), 0);
     }
     vt_tensors *st = fixture("vit");
-    t_says(vt_names_apply(&n, st, "vit-scrach", &e), VT_E_USAGE, &e, "neither a file", "did you mean 'vit-scratch'");
+    t_says(vt_names_apply(&n, st, "vit-scrach", NULL, &e), VT_E_USAGE, &e, "neither a file",
+           "did you mean 'vit-scratch'");
     vt_names_close(&n);
-    t_says(vt_names_apply(&n, st, "vit-scratch", &e), VT_E_FORMAT, &e, "no line of map vit-scratch fits",
+    t_says(vt_names_apply(&n, st, "vit-scratch", NULL, &e), VT_E_FORMAT, &e, "no line of map vit-scratch fits",
            "and 31 more");
     vt_names_close(&n);
-    assert_int_equal(vt_names_apply(&n, st, "timm", &e), VT_OK);
+    assert_int_equal(vt_names_apply(&n, st, "timm", NULL, &e), VT_OK);
     assert_true(n.asked);
     vt_names_close(&n), vt_tensors_close(st);
     for (size_t k = 0; k < T_COUNT(files); k++) {
         st = fixture(files[k].file);
         const vt_names_def *d = vt_names_def_of(st);
-        if (!d || (!files[k].map && strcmp(d->name, files[k].scheme) != 0)) fail_msg("%s: %s", files[k].file, d ? d->name : "none");
+        if (!d || (!files[k].map && strcmp(d->name, files[k].scheme) != 0))
+            fail_msg("%s: %s", files[k].file, d ? d->name : "none");
         vt_tensors_close(st);
     }
 }
@@ -214,7 +216,7 @@ static void test_refused_models(void **state) {
         vt_err e = {0};
         while (n < 3 && rows[i].items[n].name) n++;
         vt_tensors *st = made(rows[i].items, n);
-        t_says(vt_names_apply(&names, st, NULL, &e), VT_E_FORMAT, &e, rows[i].says, "made.safetensors");
+        t_says(vt_names_apply(&names, st, NULL, NULL, &e), VT_E_FORMAT, &e, rows[i].says, "made.safetensors");
         vt_names_close(&names), vt_tensors_close(st);
     }
 }

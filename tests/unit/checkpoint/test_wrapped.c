@@ -5,7 +5,7 @@
 #include "names_fixture.h"
 #include "toy.h"
 
-#include "checkpoint/unsupported.h"
+#include "models/detect.h"
 
 enum { MOST = 64 };
 
@@ -101,7 +101,7 @@ static void test_dressed(void **state) {
         vt_tensors *st = dress(&rows[i]);
         vt_names n;
         vt_err e = {0};
-        vt_status s = vt_names_apply(&n, st, NULL, &e);
+        vt_status s = vt_names_apply(&n, st, NULL, NULL, &e);
         if (rows[i].says) {
             t_says(s, VT_E_FORMAT, &e, rows[i].says, "dressed.safetensors");
         } else {
@@ -130,7 +130,7 @@ static void test_two_networks(void **state) {
     assert_int_equal(vt_tensors_write(at("two.safetensors"), t, 2 * count, NULL, 0, &e), VT_OK);
     vt_tensors_close(st);
     st = open_file(at("two.safetensors"));
-    t_says(vt_names_apply(&n, st, NULL, &e), VT_E_FORMAT, &e, "holds two networks, left.* and right.*", "two.");
+    t_says(vt_names_apply(&n, st, NULL, NULL, &e), VT_E_FORMAT, &e, "holds two networks, left.* and right.*", "two.");
     vt_names_close(&n), vt_tensors_close(st);
 }
 
@@ -230,14 +230,14 @@ static void test_named(void **state) {
         assert_int_equal(vt_tensors_write(at("named.safetensors"), t, n, NULL, 0, &e), VT_OK);
         vt_tensors_close(st), vt_rename_free(how);
         st = open_file(at("named.safetensors"));
-        vt_status s = vt_names_apply(&a, st, NULL, &e);
+        vt_status s = vt_names_apply(&a, st, NULL, NULL, &e);
         if (*named[i].scheme == '!') {
             t_says(s, VT_E_FORMAT, &e, named[i].scheme + 1, "named.safetensors");
             vt_names_close(&a), vt_tensors_close(st), vt_tensors_close(plain);
             continue;
         }
         if (s != VT_OK) fail_msg("%s: %s", named[i].scheme, e.text);
-        if (vt_names_apply(&b, plain, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+        if (vt_names_apply(&b, plain, NULL, NULL, &e) != VT_OK) fail_msg("%s", e.text);
         if (strncmp(a.scheme, named[i].scheme, strlen(named[i].scheme))) fail_msg("read as %s", a.scheme);
         same_but_for(st, plain, 2, named[i].scheme);
         vt_names_close(&a), vt_names_close(&b);
@@ -277,7 +277,7 @@ static void test_networks(void **state) {
         if (!strcmp(one, two)) strcat(two, "b");
         const item items[] = {{one, 1, {2}, 0}, {two, 1, {2}, 0}};
         vt_tensors *st = made(items, 2);
-        const char *kin = vt_unsupported_network(st);
+        const char *kin = vt_unsupported_network(st, NULL, 0);
         if (!kin) fail_msg("%s and %s: not named", one, two);
         size_t first = 0;
         while (strcmp(networks[first][2], kin)) first++;
@@ -319,7 +319,7 @@ static void settled(vt_tensors *st, const char *name, const double *want, size_t
     vt_names names;
     vt_err e = {0};
     double got[24];
-    if (vt_names_apply(&names, st, NULL, &e) != VT_OK) fail_msg("%s", e.text);
+    if (vt_names_apply(&names, st, NULL, NULL, &e) != VT_OK) fail_msg("%s", e.text);
     const vt_tensor *t = vt_tensors_find(st, name);
     assert_non_null(t);
     assert_int_equal(t->numel, n);
@@ -368,7 +368,7 @@ static void test_head(void **state) {
     vt_tensors *st = numbers(one, 1, "head.");
     vt_names n;
     vt_err e = {0};
-    assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
+    assert_int_equal(vt_names_apply(&n, st, NULL, NULL, &e), VT_OK);
     assert_string_equal(n.assumed, "no bias: a plain product, one output z, read as the logits 0 and z");
     vt_names_close(&n), vt_tensors_close(st);
 }

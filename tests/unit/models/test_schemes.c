@@ -52,7 +52,7 @@ static void test_schemes(void **state) {
         vt_tensors *st = named(rows[i].names);
         vt_names n;
         vt_err e = {0};
-        if (vt_names_apply(&n, st, NULL, &e) != VT_OK) fail_msg("%s: %s", rows[i].scheme, e.text);
+        if (vt_names_apply(&n, st, NULL, NULL, &e) != VT_OK) fail_msg("%s: %s", rows[i].scheme, e.text);
         if (strncmp(n.scheme, rows[i].scheme, strlen(rows[i].scheme))) fail_msg("read as %s", n.scheme);
         if (!vt_tensors_find(st, rows[i].becomes)) fail_msg("%s: no %s", rows[i].scheme, rows[i].becomes);
         vt_names_close(&n), vt_tensors_close(st);
@@ -66,7 +66,7 @@ static void test_key_without_bias(void **state) {
     vt_names n;
     vt_err e = {0};
     double v[12];
-    assert_int_equal(vt_names_apply(&n, st, NULL, &e), VT_OK);
+    assert_int_equal(vt_names_apply(&n, st, NULL, NULL, &e), VT_OK);
     const vt_tensor *bias = vt_tensors_find(st, "blocks.0.attn.qkv.bias");
     assert_non_null(bias);
     assert_int_equal(bias->numel, 12);
