@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The classifier and other linear layers of a state dict, made canonical. */
 #include "checkpoint/steps.h"
 
 #include <math.h>

@@ -152,9 +152,10 @@ static bool square_of(const json_t *v, double *out) {
     return side_of(json_object_get(v, "height"), out) && side_of(json_object_get(v, "width"), &w) && w == *out;
 }
 
+static const char *const filters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"}; /* Pillow's */
+
 /* Hugging Face: ViT's, DeiT's and Swin's processors take `size` as a square; shortest_edge keeps the aspect. */
 static bool transform_hf(const vt_hub *h, char *out, size_t size) {
-    static const char *const filters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"}; /* Pillow's */
     const json_t *s = json_object_get(h->pre, "size"), *r = json_object_get(h->pre, "resample");
     double side = 0, crop = 0;
     long long filter = json_is_integer(r) ? (long long)json_integer_value(r) : 2;
@@ -169,7 +170,6 @@ static bool transform_hf(const vt_hub *h, char *out, size_t size) {
 
 /* timm: floor(size / crop_pct) of the shorter side, or of both, then the centre. Its defaults: timm/data/config.py. */
 static bool transform_timm(const vt_hub *h, char *out, size_t size) {
-    static const char *const filters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"};
     const char *from, *wish = json_string_value(vt_hub_get(h, "interpolation", &from));
     const char *mode = json_string_value(vt_hub_get(h, "crop_mode", &from));
     const json_t *pct = vt_hub_get(h, "crop_pct", &from);
@@ -252,12 +252,6 @@ vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **ou
 
 /* ---- does it describe these weights? ---- */
 
-typedef struct row {
-    const char *key, *arg; /* in config.json, in timm's arguments */
-    int is;
-    bool vit_alone; /* means something else elsewhere */
-} row;
-
 static vt_status fail_contradiction(const char *who, const char *key, const json_t *v, int is, const char *weights,
                                     vt_err *e) {
     return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", who, key,
@@ -265,12 +259,13 @@ static vt_status fail_contradiction(const char *who, const char *key, const json
 }
 
 vt_status vt_hub_check(const vt_hub *h, const vt_config *c, const char *weights, vt_err *e) {
-    const row rows[] = {{"num_classes", "num_classes", c->classes, false},
-                        {"num_labels", "num_classes", c->classes, false},
-                        {"hidden_size", "embed_dim", c->dim, true},
-                        {"num_hidden_layers", "depth", c->depth, true},
-                        {"intermediate_size", NULL, c->hidden, true},
-                        {"patch_size", "patch_size", c->patch, true}};
+    const struct {
+        const char *key, *arg; /* in config.json, in timm's arguments */
+        int is;
+        bool vit_alone; /* means something else elsewhere */
+    } rows[] = {{"num_classes", "num_classes", c->classes, false}, {"num_labels", "num_classes", c->classes, false},
+                {"hidden_size", "embed_dim", c->dim, true},        {"num_hidden_layers", "depth", c->depth, true},
+                {"intermediate_size", NULL, c->hidden, true},      {"patch_size", "patch_size", c->patch, true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = json_object_get(h->config, rows[i].key);
         const json_t *a = rows[i].arg ? find_json_value(h->args, rows[i].arg) : NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Writes a name map to fill in. */
 #include "checkpoint/names.h"
 
 #include <ctype.h>

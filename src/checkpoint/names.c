@@ -188,8 +188,7 @@ static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
         vt_rename *m;
         snprintf(who, sizeof who, "map %s", maps[i].name);
         VT_TRY(parse(n, &m, maps[i].text, strlen(maps[i].text), who, e));
-        bool better = n->map && vt_rename_exact(m) && !vt_rename_exact(n->map);
-        bool worse = n->map && !vt_rename_exact(m) && vt_rename_exact(n->map);
+        bool better = n->map && !m->inexact && n->map->inexact, worse = n->map && m->inexact && !n->map->inexact;
         if (worse || !vt_rename_covers(m, st)) {
             vt_rename_free(m);
         } else if (n->map && !better) {
@@ -247,8 +246,7 @@ bool vt_names_linear(const vt_names *n) {
     return false;
 }
 
-/* vt_fits: what the names are now, to schemes and maps. */
-static vt_status find_naming_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e) {
+vt_status vt_names_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e) {
     vt_names n = {.beside = beside ? "beside." : NULL};
     *out = VT_FIT_NONE;
     vt_status s = find_map(&n, st, e);
@@ -265,7 +263,7 @@ static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wi
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));
     bool by_map = wish && !vt_names_def_named(wish); /* it may say anything of what stands beside a prefix */
-    vt_status s = vt_unwrap_prefix(st, &n->beside, find_naming_fit, by_map ? NULL : e);
+    vt_status s = vt_unwrap_prefix(st, &n->beside, by_map ? NULL : e);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
     if (by_map) n->beside = NULL;
     if (s != VT_OK && !by_map) return s;

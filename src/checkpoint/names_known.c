@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "checkpoint/names.h"
-#include "checkpoint/pattern.h"
 #include "models/detect.h"
 #include "known.inc"
 

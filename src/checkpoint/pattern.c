@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/pattern.h"
+/* Patterns of tensor names: checking, matching, expanding. */
+#include "checkpoint/rename.h"
 
 #include <ctype.h>
 #include <stdio.h>

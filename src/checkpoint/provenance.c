@@ -27,7 +27,7 @@ static bool has_fused_qkv(const vt_names *n) {
 /* May it be otherwise in a network with these tensors? */
 static bool is_undetermined_field(const vt_config *c, const vt_names *names, vt_field f) {
     /* where names prove some forms of a class, what they do not set is at its default */
-    const bool vit = !strcmp(c->arch, "vit"), open = vit && !vt_rename_proves(names->map);
+    const bool vit = !strcmp(c->arch, "vit"), open = vit && !names->map->proves;
     switch (f) {
     case VT_FIELD_POST_NORM:
         return has_norm_order(c);

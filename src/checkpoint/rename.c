@@ -83,6 +83,7 @@ static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_e
     vt_config unused = {0};
     VT_TRY(form ? vt_form_set(&unused, form, value, l->who, e) : check_value(key, value, l, e));
     m->proven[m->n_pairs] = !strcmp(words[0], "is");
+    m->proves = m->proves || m->proven[m->n_pairs];
     m->pairs[2 * m->n_pairs] = key, m->pairs[2 * m->n_pairs++ + 1] = value;
     return VT_OK;
 }
@@ -188,7 +189,7 @@ static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     bool named = n > 1 && !strcmp(words[1], "->"); /* a tensor of such a name */
     if (!strcmp(words[0], "set") || (!strcmp(words[0], "is") && !named)) return read_set(m, words, n, l, e);
     bool maybe = !strcmp(words[0], "maybe") && !named;
-    m->rules[m->count].maybe = maybe;
+    m->rules[m->count].maybe = maybe, m->inexact = m->inexact || maybe;
     return read_rule(m, words + maybe, n - maybe, l, e);
 }
 
@@ -246,12 +247,6 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
     return VT_OK;
 }
 
-bool vt_rename_exact(const vt_rename *m) {
-    for (int i = 0; i < m->count; i++)
-        if (m->rules[i].maybe) return false;
-    return true;
-}
-
 static int pair_of(const vt_rename *m, const char *key) {
     for (int i = 0; i < m->n_pairs; i++)
         if (!strcmp(m->pairs[2 * i], key)) return i;
@@ -261,12 +256,6 @@ static int pair_of(const vt_rename *m, const char *key) {
 const char *vt_rename_value(const vt_rename *m, const char *key) {
     int i = pair_of(m, key);
     return i < 0 ? NULL : m->pairs[2 * i + 1];
-}
-
-bool vt_rename_proves(const vt_rename *m) {
-    for (int i = 0; i < m->n_pairs; i++)
-        if (m->proven[i]) return true;
-    return false;
 }
 
 bool vt_rename_proven(const vt_rename *m, const char *key) {

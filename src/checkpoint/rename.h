@@ -1,29 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps: how a state dict's names become timm's, the canonical ones. A text of lines:
+/* Name maps: how a state dict's names become timm's, the canonical ones. A text, a line for each kind of tensor; the
+ * first line that fits a tensor counts. Buffers that every library leaves out (num_batches_tracked, Swin's index and
+ * mask, ...) need no line. */
+#pragma once
+
+#include "tensors/weights.h"
+
+/* ---- patterns of tensor names (pattern.c) ---- */
+
+#define VT_NAME_MAX 255 /* longer names fit no pattern */
+
+/* What the letters and the stars of a pattern stand for in one name. */
+typedef struct vt_binding {
+    int64_t number[26];
+    uint32_t known; /* bit k: letter 'a' + k */
+    struct {
+        const char *text;
+        size_t n;
+    } star[2];
+    int stars;
+} vt_binding;
+
+/* Checks a pattern: letters stand for themselves, * for any characters (also none), {i} for a whole number, {2i+1} for
+ * one of that form. letters: bit k is 'a' + k in braces. Errors begin with `who`. */
+vt_status vt_pattern_check(const char *pattern, const char *who, uint32_t *letters, int *stars, vt_err *e);
+/* Does the name fit a checked pattern? *b is then how. */
+bool vt_pattern_match(const char *pattern, const char *name, vt_binding *b);
+/* Makes a name of a pattern and a binding; false: too long, a negative number, or a letter or star without a value. */
+bool vt_pattern_expand(const char *pattern, const vt_binding *b, char out[VT_NAME_MAX + 1]);
+
+/* ---- maps ---- */
+
+enum { VT_RENAME_PARTS = 8 };
+
+/* A line about names:
  *
- *     theirs -> timm                  rename (patterns: checkpoint/pattern.h)
+ *     theirs -> timm                  rename
  *     q.* + k.* + v.* -> qkv.*        rows of several tensors, one after another
  *     q_bias + 0 + v_bias -> qkv.bias the same, with as many rows of zeros as the first has
  *     qkv.* -> q.* + k.* + v.*        equal parts of the rows of one
  *     maybe theirs -> timm            a line that need not fit any tensor
  *     drop pooler.*  why              left out
- *     set heads 4                     what tensors cannot tell: see `keys` in rename.c
- *     is patch_order hwc              the same, where the names themselves prove it: their class has no other
- *     # comment
  *
- * A word ? is a blank that vitrine map left (checkpoint/map_template.c), and is refused. The first line that
- * fits a tensor counts. Buffers that every scheme leaves out (num_batches_tracked, Swin's index and mask, ...) need no
- * line.
- */
-#pragma once
-
-#include "tensors/weights.h"
-#include "checkpoint/pattern.h"
-
-enum { VT_RENAME_PARTS = 8 };
-
+ * A word ? is a blank that vitrine map left (checkpoint/map_template.c), and is refused; # begins a comment. */
 typedef struct vt_rename_rule {
-    int line;     /* 0: of the standing ones */
+    int line;     /* 0: of the lines that every map has */
     int from, to; /* how many names; to 0: drop. One of both is 1 at least. */
     const char *theirs[VT_RENAME_PARTS], *ours[VT_RENAME_PARTS];
     const char *why; /* of a drop */
@@ -34,10 +55,13 @@ typedef struct vt_rename {
     char *who, *text; /* "map my.map"; the lines, cut into words */
     vt_rename_rule *rules;
     int count;
-    const char **pairs; /* of the set and is lines: key, value, ... */
+    /* Lines "set heads 4", a setting that tensors do not hold (`keys` in rename.c), and "is patch_order hwc", the same
+     * if the names themselves prove it: their class has no other value. */
+    const char **pairs; /* key, value, ... */
     bool *proven;       /* [n_pairs] it was an is line */
     int n_pairs;
-    const char *patch_order; /* of a Linear patch embedding, where somebody told before the set lines; or NULL */
+    bool proves, inexact;    /* has an is line; has a maybe line */
+    const char *patch_order; /* of a Linear patch embedding by a source that wins over set lines; or NULL */
 } vt_rename;
 
 /* What became of one tensor of the file. */
@@ -54,15 +78,13 @@ void vt_rename_free(vt_rename *m); /* accepts NULL */
 /* The value of a set or is line, or NULL; was it an is? */
 const char *vt_rename_value(const vt_rename *m, const char *key);
 bool vt_rename_proven(const vt_rename *m, const char *key);
-bool vt_rename_proves(const vt_rename *m); /* has it an is line? */
 /* Is this part of a sum the 0? */
 bool vt_rename_zero(const vt_rename_rule *r, int part);
 
-/* Do its lines fit every tensor, and has every line a tensor that wants one? */
+/* Do its lines fit every tensor, and has every line but a maybe a tensor? */
 bool vt_rename_covers(const vt_rename *m, const vt_tensors *st);
-bool vt_rename_exact(const vt_rename *m); /* no line is a maybe */
-/* Rewrites the names, shapes and order of st; rows [number of tensors before], in memory of st, says what became of
- * each (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
+/* Rewrites the names, shapes and order of st; rows [number of tensors before], in memory of st: what became of each
+ * (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
 vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt_names_row **rows, int *n_rows,
                           vt_err *e);
 /* What the file calls a canonical tensor ("a + b + c"), or false: no line makes it, or the name stays. */

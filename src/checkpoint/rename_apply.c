@@ -34,7 +34,8 @@ typedef struct work {
 
 static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%s: no memory", w->st->path); }
 
-static vt_status allocation_error(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; } /* by vt_tensors_take */
+/* Returns the error of vt_tensors_take. */
+static vt_status allocation_error(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; }
 
 /* Lines may be written with or without what all names of the file begin with ("net."). */
 static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Parametrised weights (weight_norm, spectral_norm, prune), multiplied out. */
 #include "checkpoint/steps.h"
 
 #include <math.h>

@@ -15,11 +15,11 @@ vt_status vt_fold_parts(vt_tensors *st, vt_err *e);
 
 /* What st, as its names are now, is to the name maps. `beside`: the classifier stands elsewhere in the file. */
 typedef enum vt_fit { VT_FIT_NONE, VT_FIT_BASE, VT_FIT_WHOLE } vt_fit;
-typedef vt_status vt_fits(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e);
+vt_status vt_names_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e);
 /* If no name map knows the names as they are: strips the one prefix that leaves names that are known. *head: what the
  * tensors of a classifier beside it begin with ("fc."), or NULL. Two prefixes that would do, or a tensor without the
  * prefix that is no classifier: refused. No prefix: VT_OK, and nothing is changed. */
-vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, vt_err *e);
+vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_err *e);
 
 /* Linear layers, on canonical names: a classifier in an nn.Sequential becomes one matrix (a BatchNorm before it is
  * multiplied into it), one output becomes two logits, a bias that no layer of a kind has is zero. rows [n]: what became

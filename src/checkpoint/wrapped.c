@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Words and prefixes of wrappers around tensor names. */
 #include "checkpoint/steps.h"
 
 #include <stdio.h>
@@ -48,7 +49,7 @@ static vt_status cut_word(vt_tensors *st, const char *word, vt_err *e) {
 }
 
 /* The states of torchmetrics, which Lightning saves beside a model: numbers and vectors under these names. */
-static bool of_metric(const vt_tensors *st, const vt_tensor *t) {
+static bool is_metric_state(const vt_tensors *st, const vt_tensor *t) {
     static const char *const names[] = {"tp",         "fp",      "tn",        "fn",        "confmat",  "total",
                                         "mean_value", "correct", "sum_value", "max_value", "min_value"};
     const char *dot = strrchr(t->name, '.');
@@ -66,7 +67,7 @@ vt_status vt_unwrap_words(vt_tensors *st, vt_err *e) {
     for (size_t i = 0; i < sizeof words / sizeof *words && s == VT_OK; i++) s = cut_word(st, words[i], e);
     if (s == VT_OK) s = vt_tensors_index(st, e);
     for (int i = 0; i < st->count && s == VT_OK; i++)
-        if ((gone[i] = of_metric(st, &st->t[i])))
+        if ((gone[i] = is_metric_state(st, &st->t[i])))
             s = vt_tensors_add_note(st, VT_NOTE_IGNORED, st->origin[i], "the state of a metric", e);
     if (s == VT_OK) vt_tensors_drop(st, gone);
     free(gone);
@@ -82,10 +83,9 @@ typedef struct search {
     int n;
     char found[PREFIX], other[PREFIX]; /* the prefixes that leave names that are known; other: a second one */
     vt_fit fit;
-    int named;           /* of names without the prefix: some are of one classifier */
+    bool beside;         /* some names without the prefix are of one classifier */
     char head[PREFIX];   /* what these begin with */
-    const char *foreign; /* one that is of none */
-    vt_fits *fits;
+    const char *foreign; /* a name without the prefix that is of no classifier, or NULL */
     vt_err *e;
 } search;
 
@@ -94,7 +94,7 @@ static bool has_prefix(const char *name, const char *prefix) {
     return !strncmp(name, prefix, n) && name[n];
 }
 
-/* The tensors with the prefix alone, or all. */
+/* Leaves st the tensors with the prefix alone, without it. */
 static vt_status select_by_prefix(search *s, const char *prefix) {
     vt_tensors *st = s->st;
     int n = 0;
@@ -107,8 +107,8 @@ static vt_status select_by_prefix(search *s, const char *prefix) {
     return vt_tensors_index(st, s->e);
 }
 
-/* Is this a name that people give a classifier? What it begins with, to the first dot, into head. */
-static bool of_classifier(const char *name, char head[PREFIX]) {
+/* Is it a usual name of a classifier? head: what it begins with, to the first dot. */
+static bool is_of_classifier(const char *name, char head[PREFIX]) {
     static const char *const of_one[] = {"head", "fc", "classif", "cls", "linear", "logit", "out", "last_layer", NULL};
     static const char *const of_other[] = {"proj", "decod",    "neck", "bn",  "norm",   "token",
                                            "aux",  "contrast", "box",  "seg", "domain", NULL};
@@ -121,22 +121,22 @@ static bool of_classifier(const char *name, char head[PREFIX]) {
     return yes;
 }
 
-/* What the names without the prefix are. */
+/* Sets beside, head and foreign by the names without the prefix. */
 static void look_beside(search *s, const char *prefix) {
     char head[PREFIX];
-    s->named = 0, s->foreign = NULL;
+    s->beside = false, s->foreign = NULL;
     for (int i = 0; i < s->n; i++) {
         const char *name = s->all[i].name;
         if (has_prefix(name, prefix)) continue;
-        bool one = of_classifier(name, head) && (!s->named || !strcmp(head, s->head));
-        if (one)
-            s->named = 1, strcpy(s->head, head);
+        if (is_of_classifier(name, head) && (!s->beside || !strcmp(head, s->head)))
+            s->beside = true, strcpy(s->head, head);
         else if (!s->foreign)
             s->foreign = name;
     }
 }
 
-/* A longer prefix tells no more than a shorter one that does as well: vit. of model.vit. is a scheme's own. */
+/* Takes a prefix if the names without it are known. A longer one adds nothing to a shorter one that does as well: vit.
+ * of model.vit. is a library's own. */
 static vt_status try_prefix(search *s, const char *prefix) {
     int with = 0;
     vt_fit fit = VT_FIT_NONE;
@@ -144,7 +144,7 @@ static vt_status try_prefix(search *s, const char *prefix) {
     if (with < LEAST) return VT_OK;
     look_beside(s, prefix);
     vt_status status = select_by_prefix(s, prefix);
-    if (status == VT_OK) status = s->fits(&fit, s->st, s->named != 0, s->e);
+    if (status == VT_OK) status = vt_names_fit(&fit, s->st, s->beside, s->e);
     if (status == VT_E_FORMAT) return VT_OK; /* a name twice */
     if (status != VT_OK || fit == VT_FIT_NONE || fit < s->fit) return status;
     if (fit > s->fit)
@@ -155,8 +155,8 @@ static vt_status try_prefix(search *s, const char *prefix) {
     return VT_OK;
 }
 
-/* Every beginning of a name up to a dot, once, short ones first. */
-static vt_status try_all(search *s) {
+/* Tries every beginning of a name up to a dot, once, short ones first. */
+static vt_status try_all_prefixes(search *s) {
     char seen[MOST][PREFIX];
     int n = 0;
     for (int depth = 1; depth <= 5; depth++)
@@ -173,55 +173,48 @@ static vt_status try_all(search *s) {
     return VT_OK;
 }
 
+/* Strips the prefix that was found, or refuses what stands beside it. */
 static vt_status check_and_strip_prefix(search *s, const char **head) {
     const char *path = s->st->path, *inside = s->st->inside;
     look_beside(s, s->found);
+    for (int i = 0; s->beside && i < s->n; i++)
+        if (has_prefix(s->all[i].name, s->found) && has_prefix(s->all[i].name + strlen(s->found), s->head))
+            return vt_fail(s->e, VT_E_FORMAT,
+                           "%s: has a classifier behind %.100s (" VT_NAME ") and one beside it (%.100s): which of them "
+                           "gives the logits, no name tells; save the state_dict of the model that does",
+                           path, s->found, s->all[i].name, s->head);
     if (*s->other)
         return vt_fail(s->e, VT_E_FORMAT,
                        "%s: holds two networks, %.100s* and %.100s*: save the state_dict of the one that "
                        "classifies%s%s%s%s",
                        path, s->found, s->other, *inside ? ", or " : "", *inside ? vt_argument("part") : "",
                        *inside ? " NAME reads one of its parts: " : "", inside);
-    if (s->foreign && s->fit == VT_FIT_BASE)
-        return vt_fail(s->e, VT_E_FORMAT,
-                       "%s: is a base model without classifier: the names behind %.100s are known, and " VT_NAME
-                       " beside them is no classifier's; " VT_WAY,
-                       path, s->found, s->foreign);
+    const bool base = s->fit == VT_FIT_BASE;
     if (s->foreign)
         return vt_fail(s->e, VT_E_FORMAT,
-                       "%s: the names behind %.100s are known, but " VT_NAME
-                       " beside them is no classifier's: if it takes no part in the logits, save the state_dict "
-                       "without it; else " VT_WAY,
-                       path, s->found, s->foreign);
+                       "%s: %sthe names behind %.100s are known, %s " VT_NAME
+                       " beside them is no classifier's%s" VT_WAY,
+                       path, base ? "is a base model without classifier: " : "", s->found, base ? "and" : "but",
+                       s->foreign,
+                       base ? "; " : ": if it takes no part in the logits, save the state_dict without it; else ");
     char text[200];
-    snprintf(text, sizeof text, "stripped from all %d names%s%s", s->n, s->named ? " but the classifier's, " : "",
-             s->named ? s->head : "");
+    snprintf(text, sizeof text, "stripped from all %d names%s%s", s->n, s->beside ? " but the classifier's, " : "",
+             s->beside ? s->head : "");
     VT_TRY(vt_tensors_add_note(s->st, VT_NOTE_RENAMED, s->found, text, s->e));
     for (int i = 0; i < s->n; i++) {
         s->st->t[i] = s->all[i], s->st->origin[i] = s->origin[i];
         if (has_prefix(s->all[i].name, s->found)) s->st->t[i].name += strlen(s->found);
     }
     s->st->count = s->n;
-    if (s->named && !(*head = vt_tensors_text(s->st, s->e, "%s", s->head))) return no_memory(s->st, s->e);
+    if (s->beside && !(*head = vt_tensors_text(s->st, s->e, "%s", s->head))) return no_memory(s->st, s->e);
     return vt_tensors_index(s->st, s->e);
 }
 
-/* A name that is there twice once the prefix is gone: the classifier beside it and one within. */
-static vt_status refuse_two_classifiers(search *s) {
-    for (int i = 0; s->named && i < s->n; i++)
-        if (has_prefix(s->all[i].name, s->found) && has_prefix(s->all[i].name + strlen(s->found), s->head))
-            return vt_fail(s->e, VT_E_FORMAT,
-                           "%s: has a classifier behind %.100s (" VT_NAME ") and one beside it (%.100s): which of them "
-                           "gives the logits, no name tells; save the state_dict of the model that does",
-                           s->st->path, s->found, s->all[i].name, s->head);
-    return VT_OK;
-}
-
-/* Of known names without a classifier: the one root that people give a classifier, beside them ("vit." and "fc."). */
+/* Finds the one usual name of a classifier beside known names without one ("vit." and "fc."). */
 static vt_status find_beside(vt_tensors *st, const char **head, vt_err *e) {
     char one[PREFIX], found[PREFIX] = "";
     for (int i = 0; i < st->count; i++) {
-        if (!of_classifier(st->t[i].name, one) || !strcmp(one, found)) continue;
+        if (!is_of_classifier(st->t[i].name, one) || !strcmp(one, found)) continue;
         if (*found) return VT_OK;
         strcpy(found, one);
     }
@@ -229,11 +222,11 @@ static vt_status find_beside(vt_tensors *st, const char **head, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, vt_err *e) {
-    search s = {.st = st, .n = st->count, .fits = fits, .e = e};
+vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_err *e) {
+    search s = {.st = st, .n = st->count, .e = e};
     vt_fit fit;
     *head = NULL;
-    VT_TRY(fits(&fit, st, false, e));
+    VT_TRY(vt_names_fit(&fit, st, false, e));
     if (fit == VT_FIT_BASE) return find_beside(st, head, e);
     if (fit != VT_FIT_NONE) return VT_OK;
     s.all = calloc((size_t)st->count + 1, sizeof *s.all);
@@ -242,15 +235,11 @@ vt_status vt_unwrap_prefix(vt_tensors *st, const char **head, vt_fits *fits, vt_
     if (status == VT_OK) {
         memcpy(s.all, st->t, (size_t)s.n * sizeof *s.all);
         memcpy(s.origin, st->origin, (size_t)s.n * sizeof *s.origin);
-        status = try_all(&s);
+        status = try_all_prefixes(&s);
         vt_status back = select_by_prefix(&s, "");
         if (status == VT_OK) status = back;
     }
-    if (status == VT_OK && s.fit != VT_FIT_NONE) {
-        look_beside(&s, s.found);
-        status = refuse_two_classifiers(&s);
-        if (status == VT_OK) status = check_and_strip_prefix(&s, head);
-    }
+    if (status == VT_OK && s.fit != VT_FIT_NONE) status = check_and_strip_prefix(&s, head);
     free(s.all), free(s.origin);
     return status;
 }
