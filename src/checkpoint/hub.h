@@ -27,7 +27,7 @@ const json_t *vt_hub_args(const vt_hub *h, const char *key); /* of the arguments
 bool vt_hub_triple(const json_t *v, double out[3]);          /* three numbers in an array */
 /* A value in the words of a form (models/forms); NULL: none that it understands. */
 const char *vt_hub_word(const json_t *v, char *buf, size_t size);
-/* timm's name of the architecture, without tag ("vit_tiny_patch16_224"), into out, and who says it; false: none. */
+/* timm's name of the architecture, without tag ("vit_tiny_patch16_224"), into out, and its source; false: none. */
 bool vt_hub_architecture(const vt_hub *h, char *out, size_t size, const char **from);
 /* Mean, or std, of pixels in [0,1], and which file said so; false: none does. Hugging Face's rescale_factor is in them.
  */
@@ -37,8 +37,8 @@ bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from);
 bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from);
 /* Side of the input in pixels; 0: not said. */
 int vt_hub_image(const vt_hub *h, const char **from);
-/* What is said that no table here understands (hub_keys.c), "block_x, rotary": who says it describes no network as a
- * whole. Empty: nothing. */
+/* The keys that no table here understands (hub_keys.c), "block_x, rotary": a file with one describes no network as a
+ * whole. Empty: none. */
 void vt_hub_unread(const vt_hub *h, char *buf, size_t size);
 /* Does it name a class of transformers that classifies images? */
 bool vt_hub_classifies(const vt_hub *h);

@@ -7,7 +7,7 @@
 #include "checkpoint/hub.h"
 #include "models/model.h"
 
-/* `key`: read elsewhere, told by tensors too, or without effect on logits; `key=value`: at that value alone, with any
+/* `key`: read elsewhere, held by tensors too, or without effect on logits; `key=value`: at that value alone, with any
  * other it is another computation. model_args of timm's VisionTransformer, SwinTransformer, Xcit, ConVit (1.0). */
 static const char of_timm[] =
     "img_size patch_size in_chans=3 num_classes num_features global_pool embed_dim depth depths num_heads mlp_ratio "

@@ -32,7 +32,7 @@ static bool is_writable_name(const char *name) {
            strcmp(name, "set") && strcmp(name, "drop") && strcmp(name, "maybe");
 }
 
-/* Is it left out whatever the map says? */
+/* Does every map leave it out? */
 static bool is_always_dropped(const vt_rename *standing, const char *name) {
     vt_binding b;
     for (int i = 0; i < standing->count; i++)
@@ -155,7 +155,7 @@ static void put_rows(FILE *f, const table *s) {
     }
 }
 
-/* A value that metadata or a normalisation layer tell needs no line. */
+/* Writes a line for each setting that neither metadata nor a normalisation layer hold. */
 static void put_values(FILE *f, const vt_tensors *st) {
     static const char *const values[][2] =
         {{"heads", "attention heads; a divisor of the width of q"},

@@ -28,7 +28,7 @@ void vt_names_close(vt_names *n) {
     n->map = NULL;
 }
 
-/* What a map that was asked for sets, among the metadata: detection looks there (no_embed_class). */
+/* Adds what a map that an option names sets to the metadata: detection looks there (no_embed_class). */
 static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) {
     for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
         const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
@@ -40,8 +40,9 @@ static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) 
     return VT_OK;
 }
 
-/* The map of a text, with a line for a classifier that stands beside what the text is about. */
-static vt_status parse(const vt_names *n, vt_rename **map, const char *text, size_t size, const char *who, vt_err *e) {
+/* Parses a map, with a line more for a classifier beside the prefix. */
+static vt_status parse_map(const vt_names *n, vt_rename **map, const char *text, size_t size, const char *who,
+                           vt_err *e) {
     char *all = malloc(size + 160);
     if (!all) return vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
     int at = n->beside ? snprintf(all, 160, "maybe %s* -> head.*\n", n->beside) : 0;
@@ -55,7 +56,7 @@ static vt_status parse(const vt_names *n, vt_rename **map, const char *text, siz
     return s;
 }
 
-/* Swin's table of which row of the bias belongs to two places of a window: by their distance, rows first. */
+/* Is it Swin's table of which row of the bias belongs to two places of a window: by their distance, rows first? */
 static bool is_usual_index(const vt_tensors *st, const vt_tensor *t) {
     int64_t side = 1, *all = calloc(t->numel + 1, sizeof *all);
     while ((size_t)(side * side * side * side) < t->numel) side++;
@@ -69,7 +70,7 @@ static bool is_usual_index(const vt_tensors *st, const vt_tensor *t) {
     return usual;
 }
 
-/* What a map leaves out because it follows from the window must do so. */
+/* Refuses a table that a map leaves out because it follows from the window, if it does not. */
 static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err *e) {
     static const char end[] = ".relative_position_index";
     for (int i = 0; i < n->n_rows; i++) {
@@ -85,9 +86,11 @@ static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err 
     return VT_OK;
 }
 
+/* Renames by n->map, or by this text if there is none, and makes the head canonical. all_lines: each must fit a tensor.
+ */
 static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
                            vt_err *e) {
-    if (!n->map) VT_TRY(parse(n, &n->map, text, size, who, e));
+    if (!n->map) VT_TRY(parse_map(n, &n->map, text, size, who, e));
     const char *set = n->asked ? vt_rename_value(n->map, "patch_order") : NULL;
     n->map->patch_order = n->order ? n->order : set ? set : vt_tensors_meta(st, "patch_order");
     VT_TRY(vt_rename_apply(n->map, st, all_lines, &n->rows, &n->n_rows, e));
@@ -97,7 +100,7 @@ static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t
     return add_map_metadata(n, st, e);
 }
 
-/* Not counting what begins so. */
+/* Has it a classifier, without counting names that begin with `beside`? */
 static bool has_head(const vt_names_def *d, const vt_tensors *st, const char *beside) {
     vt_binding b;
     for (int i = 0; i < vt_tensors_count(st); i++) {
@@ -107,20 +110,19 @@ static bool has_head(const vt_names_def *d, const vt_tensors *st, const char *be
     return false;
 }
 
-static vt_status no_head(const vt_tensors *st, vt_err *e) {
-    return vt_fail(e, VT_E_FORMAT,
-                   "%s: is a base model without classifier: save the state_dict of the whole model, or fine-tune it "
-                   "with a classifier first",
-                   vt_tensors_path(st));
-}
-
-static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_err *e) {
+/* Renames by the map of a library. */
+static vt_status use_library(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_err *e) {
     char who[80];
-    snprintf(n->scheme, sizeof n->scheme, "%s", d->name);
+    snprintf(n->naming, sizeof n->naming, "%s", d->name);
     snprintf(who, sizeof who, "the names of %s", d->name);
     n->def = d;
     VT_TRY(vt_names_refuse(st, d, e));
-    if (!n->beside && !has_head(d, st, NULL)) return no_head(st, e);
+    if (!n->beside && !has_head(d, st, NULL))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: is a base model without classifier: save the state_dict of the whole model, or fine-tune "
+                       "it "
+                       "with a classifier first",
+                       vt_tensors_path(st));
     if (n->beside && has_head(d, st, n->beside))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has a classifier of its own and %s* behind it, an MLP of 2 layers: vitrine computes a "
@@ -140,9 +142,10 @@ static vt_status use_def(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_
     return s;
 }
 
-/* ---- by wish ---- */
+/* ---- by an option ---- */
 
-static vt_status no_such_file(const char *path, int err, vt_err *e) {
+/* Refuses a name that is neither a file nor built in, with the nearest one. */
+static vt_status fail_no_such_map(const char *path, int err, vt_err *e) {
     int n;
     const vt_names_def *defs = vt_names_defs(&n);
     const char *known[MAPS + 16];
@@ -154,40 +157,42 @@ static vt_status no_such_file(const char *path, int err, vt_err *e) {
                    near ? "'?" : "");
 }
 
-static vt_status use_file(vt_names *n, vt_tensors *st, const char *path, vt_err *e) {
+/* Renames by a map file. */
+static vt_status use_map_file(vt_names *n, vt_tensors *st, const char *path, vt_err *e) {
     char *text;
     size_t size;
-    if (access(path, F_OK) != 0) return no_such_file(path, errno, e);
+    if (access(path, F_OK) != 0) return fail_no_such_map(path, errno, e);
     VT_TRY(vt_file_read(path, MAX_FILE, &text, &size, e));
     const char *slash = strrchr(path, '/');
-    snprintf(n->scheme, sizeof n->scheme, "map %.70s", slash ? slash + 1 : path);
+    snprintf(n->naming, sizeof n->naming, "map %.70s", slash ? slash + 1 : path);
     vt_status s = apply_map(n, st, text, size, path, true, e);
     free(text);
     return s;
 }
 
-static vt_status use_wish(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
+/* Renames by the map that an option names. */
+static vt_status use_named_map(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     n->asked = true;
-    if (vt_names_def_named(wish)) return use_def(n, st, vt_names_def_named(wish), e);
+    if (vt_names_def_named(wish)) return use_library(n, st, vt_names_def_named(wish), e);
     for (int i = 0; i < MAPS; i++) {
         if (strcmp(maps[i].name, wish)) continue;
         char who[80];
         snprintf(who, sizeof who, "map %s", wish);
-        snprintf(n->scheme, sizeof n->scheme, "%s", who);
+        snprintf(n->naming, sizeof n->naming, "%s", who);
         return apply_map(n, st, maps[i].text, strlen(maps[i].text), who, true, e);
     }
-    return use_file(n, st, wish, e);
+    return use_map_file(n, st, wish, e);
 }
 
 /* ---- by content ---- */
 
-/* The shipped map that covers st, one without a `maybe` before those that have some; two alike: refused. */
-static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
+/* Finds the map of maps/ that covers st, one without a `maybe` before those that have some; two alike are refused. */
+static vt_status find_covering_map(vt_names *n, const vt_tensors *st, vt_err *e) {
     for (int i = 0; i < MAPS; i++) {
         char who[80];
         vt_rename *m;
         snprintf(who, sizeof who, "map %s", maps[i].name);
-        VT_TRY(parse(n, &m, maps[i].text, strlen(maps[i].text), who, e));
+        VT_TRY(parse_map(n, &m, maps[i].text, strlen(maps[i].text), who, e));
         bool better = n->map && !m->inexact && n->map->inexact, worse = n->map && m->inexact && !n->map->inexact;
         if (worse || !vt_rename_covers(m, st)) {
             vt_rename_free(m);
@@ -198,13 +203,13 @@ static vt_status find_map(vt_names *n, const vt_tensors *st, vt_err *e) {
             return s;
         } else {
             vt_rename_free(n->map), n->map = m, n->own_map = maps[i].name;
-            snprintf(n->scheme, sizeof n->scheme, "map %.40s, whose patterns cover the file", maps[i].name);
+            snprintf(n->naming, sizeof n->naming, "map %.40s, whose patterns cover the file", maps[i].name);
         }
     }
     return VT_OK;
 }
 
-/* A classifier that was saved alone: a matrix, and vectors that belong to it. */
+/* Is it a classifier that was saved alone: a matrix, and vectors that belong to it? */
 static bool is_head_alone(const vt_tensors *st) {
     int matrices = 0, n = vt_tensors_count(st);
     for (int i = 0; i < n; i++) {
@@ -249,7 +254,7 @@ bool vt_names_linear(const vt_names *n) {
 vt_status vt_names_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e) {
     vt_names n = {.beside = beside ? "beside." : NULL};
     *out = VT_FIT_NONE;
-    vt_status s = find_map(&n, st, e);
+    vt_status s = find_covering_map(&n, st, e);
     if (n.map) *out = VT_FIT_WHOLE;
     vt_names_close(&n);
     if (s == VT_E_MEMORY) return s;
@@ -262,16 +267,16 @@ vt_status vt_names_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e
 static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));
-    bool by_map = wish && !vt_names_def_named(wish); /* it may say anything of what stands beside a prefix */
+    bool by_map = wish && !vt_names_def_named(wish); /* which may have lines for what stands beside a prefix */
     vt_status s = vt_unwrap_prefix(st, &n->beside, by_map ? NULL : e);
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory", vt_tensors_path(st));
     if (by_map) n->beside = NULL;
     if (s != VT_OK && !by_map) return s;
-    if (wish) return use_wish(n, st, wish, e);
-    VT_TRY(find_map(n, st, e));
+    if (wish) return use_named_map(n, st, wish, e);
+    VT_TRY(find_covering_map(n, st, e));
     if (n->map) return apply_map(n, st, NULL, 0, NULL, false, e);
     const vt_names_def *d = vt_names_def_of(st);
-    return d ? use_def(n, st, d, e) : fail_unknown_naming(st, e);
+    return d ? use_library(n, st, d, e) : fail_unknown_naming(st, e);
 }
 
 vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e) {

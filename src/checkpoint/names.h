@@ -23,8 +23,8 @@ const vt_names_def *vt_names_defs(int *n);
 /* The library whose names the file uses, or that is called so; NULL: none. */
 const vt_names_def *vt_names_def_of(const vt_tensors *st);
 const vt_names_def *vt_names_def_named(const char *name);
-/* Lines of a map for this file, malloc'ed (NULL: no memory). What `set` says there counts less than metadata and
- * config.json. */
+/* Lines of a map for this file, malloc'ed (NULL: no memory). Its `set` lines count less than metadata and config.json.
+ */
 char *vt_names_known_map(const vt_tensors *st, const vt_names_def *d);
 /* A sentence if it is a model of this library that vitrine does not compute. */
 vt_status vt_names_refuse(const vt_tensors *st, const vt_names_def *d, vt_err *e);
@@ -37,16 +37,16 @@ const vt_names_map *vt_names_maps(int *n);
 
 /* What was done to a state dict. */
 typedef struct vt_names {
-    char scheme[80];         /* for people: "timm", "map vit-postnorm (its patterns cover the file exactly)" */
-    bool asked;              /* by name or file: what the map sets wins over metadata and config.json */
+    char naming[80];         /* "timm", "map vit-postnorm, whose patterns cover the file": for messages */
+    bool asked;              /* an option names it: what the map sets wins over metadata and config.json */
     const vt_names_def *def; /* NULL: a map alone */
     vt_rename *map;
     vt_names_row *rows; /* of the tensors as the file had them, in memory of the vt_tensors */
     int n_rows;
-    const char *own_map; /* the shipped map that applied unasked, or NULL */
+    const char *own_map; /* the map of maps/ that was recognised, not named by an option; or NULL */
     const char *order;   /* of a Linear patch embedding by an option, or NULL */
     const char *beside;  /* what a classifier beside the prefix of all other names begins with ("fc."), or NULL */
-    char assumed[72];    /* what no tensor tells of the head as it was read, or "" (checkpoint/steps.h) */
+    char assumed[72];    /* how the head was read without proof by tensors, or "" (vt_head_settle) */
 } vt_names;
 
 /* Recognises the names of st and rewrites them to timm's. `wish`: NULL, a library's name, the name of a map that is

@@ -190,7 +190,7 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
     memcpy(m->transform, provenance.transform, sizeof provenance.transform);
     memcpy(m->unread, provenance.unread, sizeof provenance.unread);
     m->part_asked = o && o->part;
-    snprintf(m->naming, sizeof m->naming, "%s", names->scheme);
+    snprintf(m->naming, sizeof m->naming, "%s", names->naming);
     snprintf(m->own_map, sizeof m->own_map, "%s", names->own_map ? names->own_map : "");
     vt_status s = check_tensors(m, st, names, e);
     if (s == VT_OK && weights) s = vt_model_take(m, e);

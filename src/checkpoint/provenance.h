@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The values of a network's configuration that nobody told: what was assumed and what is left open, in words and as
- * options. checkpoint/resolve marks them; code that shows results asks here first (cli/known). */
+/* The provenance of settings: explicit, assumed (a convention) or open. checkpoint/resolve marks them; here they become
+ * sentences and options. Commands that show results refuse open ones (cli/known). */
 #pragma once
 
 #include "checkpoint/names.h"
 #include "models/forms.h"
 
-/* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: nobody
- * says), and the names of the outputs as in vt_model, malloc'ed (NULL: none). */
+/* Where every value of a configuration comes from, and how sure it is; of preprocessing its text too (empty: none
+ * known), and the names of the outputs as in vt_model, malloc'ed (NULL: none). */
 typedef struct vt_provenance {
     vt_source source;
     vt_certainty certainty[VT_FIELD_COUNT];

@@ -10,7 +10,7 @@
 
 enum { MAX_TEXT = 1 << 20, MAX_LINES = 10000, MAX_WORDS = 2 * VT_RENAME_PARTS + 1, VALUE_MAX = 63 };
 
-/* Left out whatever the scheme: what PyTorch and timm keep beside the weights, and SpecFormer's vectors of MSVP. */
+/* Lines that every map has: what PyTorch and timm keep beside the weights, and SpecFormer's vectors of MSVP. */
 static const char standing[] = "drop *.num_batches_tracked      counts the batches of a BatchNorm\n"
                                "drop *.relative_position_index  follows from the window\n"
                                "drop *.attn_mask                follows from image and window\n"
@@ -33,7 +33,7 @@ static const char *const keys[][2] = {
 
 /* A line being read: which, and how errors call it. */
 typedef struct line {
-    int number; /* 0: of the standing ones */
+    int number; /* 0: of those that every map has */
     char who[120];
 } line;
 
@@ -165,7 +165,7 @@ static char *strip_comment_and_blanks(char *text) {
     return text;
 }
 
-/* What vitrine map left open. */
+/* Refuses a blank that vitrine map left. */
 static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *e) {
     bool set = !strcmp(words[0], "set") || !strcmp(words[0], "is");
     int i = 0;

@@ -99,8 +99,8 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixel
     return VT_OK;
 }
 
-/* Columns of flattened patches as ours, channels outermost; which way the patch was flattened no shape says. einops'
- * way is the guess where nobody does, and checkpoint/resolve marks it as one. */
+/* Puts the columns of flattened patches in our order, channels outermost. No shape tells how the patch was flattened:
+ * einops' way is the default, which checkpoint/resolve marks as a guess. */
 static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns, int64_t *side) {
     const char *order = w->m->patch_order ? w->m->patch_order : vt_rename_value(w->m, "patch_order");
     *side = llround(sqrt((double)columns / 3));

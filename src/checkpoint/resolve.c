@@ -10,17 +10,17 @@
 #include "models/forms.h"
 #include "models/vit.h"
 
-/* The preset named by an option, or else the one whose shape is the file's. */
+/* Finds the preset that an option names, or else the one whose shape is the file's. */
 static vt_status find_preset(vt_sources *s, const vt_config *c, vt_err *e) {
     const char *named = s->o->preset;
     if (named) {
         VT_TRY(vt_preset_named(named, &s->preset, e));
         if (strcmp(s->preset->arch, c->arch))
-            return vt_fail(e, VT_E_SHAPE, "%s: is a %s, but preset %s is a %s", vt_tensors_path(s->st), c->arch, named,
+            return vt_fail(e, VT_E_SHAPE, "%s: is a %s, but preset %s is a %s", s->path, c->arch, named,
                            s->preset->arch);
         if (s->preset->dim != c->dim || s->preset->depth != c->depth)
-            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d",
-                           vt_tensors_path(s->st), c->dim, c->depth, named, s->preset->dim, s->preset->depth);
+            return vt_fail(e, VT_E_SHAPE, "%s: width %d and depth %d, but preset %s has %d and %d", s->path, c->dim,
+                           c->depth, named, s->preset->dim, s->preset->depth);
         snprintf(s->preset_why, sizeof s->preset_why, "preset %s", named);
         return VT_OK;
     }
@@ -35,19 +35,21 @@ static vt_status find_preset(vt_sources *s, const vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* vitrine's own metadata, which leave out forms at their default. */
-static bool own_metadata(const vt_sources *s, const vt_config *c) {
+/* Has it vitrine's own metadata? They leave out forms at their default. */
+static bool has_own_metadata(const vt_sources *s, const vt_config *c) {
     const char *arch = vt_tensors_meta(s->st, "architecture");
     return arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale");
 }
 
-/* Who describes the network as a whole: a preset by name, vitrine's own metadata, timm's or transformers' config.json
- * (whose class has one norm order and, unless it says otherwise, one activation) where every key is understood. */
-static const char *whole_of(const vt_sources *s, const vt_config *c) {
+/* Returns the source that describes the network as a whole, or NULL: a preset by name, vitrine's own metadata, timm's
+ * or transformers' config.json (whose class has one norm order and, by default, one activation) if every key is
+ * understood.
+ */
+static const char *find_whole_description(const vt_sources *s, const vt_config *c) {
     static const char *const types[] = {"vit", "deit", "swin"};
     const char *from, *type = json_string_value(vt_hub_get(&s->hub, "model_type", &from));
     if (s->o->preset) return s->preset_why;
-    if (own_metadata(s, c)) return VT_OWN_METADATA;
+    if (has_own_metadata(s, c)) return VT_OWN_METADATA;
     if (*s->t->unread) return NULL;
     if (s->named) return s->named_from;
     for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
@@ -71,10 +73,9 @@ static void guess_heads(vt_config *c, const vt_sources *s, const vt_found *map) 
 static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     const int width = vt_config_attn_dim(c);
-    const char *path = vt_tensors_path(s->st);
     if (*s->t->source[VT_FIELD_HEADS]) { /* by tensors: Swin's tables */
         if (!s->o->heads || s->o->heads == c->heads) return VT_OK;
-        return vt_fail(e, VT_E_USAGE, "%s: @heads %d contradicts the tensors, which say %d", path, s->o->heads,
+        return vt_fail(e, VT_E_USAGE, "%s: @heads %d contradicts the tensors, which say %d", s->path, s->o->heads,
                        c->heads);
     }
     char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];
@@ -89,7 +90,7 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     }
     const double v = vt_text_number(f.text);
     if (!s->o->heads && (!(v >= 1 && v <= width) || v != floor(v)))
-        return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d", path,
+        return vt_fail(e, VT_E_RANGE, "%s: %s says %g heads, must be a whole number between 1 and %d", s->path,
                        vt_option_argument(f.from), v, width);
     c->heads = (int)v;
     vt_sources_mark(s, VT_FIELD_HEADS, f.from, f.certainty);
@@ -98,17 +99,20 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE,
                        "%s: attention is %d wide by the tensors (attn.qkv has 3 x %d rows, the model is %d wide), no "
                        "multiple of %d heads (%s)",
-                       path, width, width, c->dim, c->heads, vt_option_argument(f.from));
-    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", path, c->dim, c->heads,
+                       s->path, width, width, c->dim, c->heads, vt_option_argument(f.from));
+    return vt_fail(e, VT_E_SHAPE, "%s: width %d is not a multiple of %d heads (%s)", s->path, c->dim, c->heads,
                    vt_option_argument(f.from));
 }
 
-/* timm's order and kind of norm; other forms, and timm's CLIP models, have PyTorch's own modules, with their eps. */
-static bool plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
+/* Has it timm's order and kind of norm? Other forms, and timm's CLIP models, have PyTorch's own modules, with their
+ * eps.
+ */
+static bool has_plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
 
-/* Returns the usual eps: timm's if the names are a library's, or else that of PyTorch's own modules. */
-static vt_found usual_ln_eps(vt_config *c, const vt_sources *s) {
-    bool torch = !s->names->def || !plain_norm(c);
+/* Sets the usual eps, and returns its source: timm's if the names are a library's, or else that of PyTorch's own
+ * modules. */
+static vt_found set_usual_ln_eps(vt_config *c, const vt_sources *s) {
+    bool torch = !s->names->def || !has_plain_norm(c);
     const char *from = "default of the architecture";
     if (torch)
         c->ln_eps = 1e-5, from = "default of PyTorch's modules";
@@ -134,11 +138,11 @@ static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     if (f.text)
         c->ln_eps = vt_text_number(f.text);
     else
-        f = usual_ln_eps(c, s);
+        f = set_usual_ln_eps(c, s);
     vt_sources_mark(s, VT_FIELD_LN_EPS, f.from, f.certainty);
 }
 
-/* The scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
+/* Sets the scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
 static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"attn_scale", NULL}, *const hub_keys[] = {"qk_scale", NULL};
     char hub[VT_NUMBER];
@@ -152,13 +156,13 @@ static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
         c->attn_scale = 1 / sqrt((double)c->dim);
     else if (!vt_parse_real(f.text, &c->attn_scale) || !(c->attn_scale > 0))
         return vt_fail(e, VT_E_USAGE, "%s: attention scale is '%s' (%s), must be head, dim or a number above 0",
-                       vt_tensors_path(s->st), f.text, vt_option_argument(f.from));
+                       s->path, f.text, vt_option_argument(f.from));
     vt_sources_mark(s, VT_FIELD_SCALE, f.from, f.certainty);
     return VT_OK;
 }
 
-/* timm's mean is over the patches unless pool_include_prefix is true. */
-static const char *mean_of(const vt_sources *s, const char *pool) {
+/* Returns "all" for timm's mean over all tokens (pool_include_prefix), else `pool`. */
+static const char *apply_pool_prefix(const vt_sources *s, const char *pool) {
     const char *from;
     const bool all = json_is_true(vt_hub_get(&s->hub, "pool_include_prefix", &from));
     return all && !strcmp(pool, "avg") ? "all" : pool;
@@ -170,7 +174,7 @@ static const char *find_form_in_hub(const vt_sources *s, const vt_form *f, char 
     char name[80];
     if (!v && f->field == VT_FIELD_ACT) v = vt_hub_get(&s->hub, "hidden_act", from); /* transformers */
     const char *text = v ? vt_hub_word(v, buf, VT_FORM_VALUE) : NULL;
-    if (text) return f->field == VT_FIELD_POOL ? mean_of(s, text) : text;
+    if (text) return f->field == VT_FIELD_POOL ? apply_pool_prefix(s, text) : text;
     return !v && f->field == VT_FIELD_ACT && vt_hub_architecture(&s->hub, name, sizeof name, from) ? vt_hub_act(name)
                                                                                                    : NULL;
 }
@@ -180,7 +184,7 @@ typedef struct form_texts {
     char given[VT_FORM_VALUE], hub[VT_FORM_VALUE], preset[VT_FORM_VALUE];
 } form_texts;
 
-/* preset: the network of the preset that an option names, or NULL. */
+/* Finds one form. preset: the network of the preset that an option names, or NULL. */
 static vt_found find_form(const vt_sources *s, const vt_form *f, const vt_config *preset, form_texts *t) {
     const char *const keys[] = {f->opt.key, NULL};
     vt_setting k = {VT_OPTION "form", vt_form_given(s->o, f->opt.key, t->given), .keys = keys};
@@ -199,25 +203,25 @@ static vt_status resolve_form(vt_config *c, const vt_sources *s, const vt_form *
     char who[600], is[64], wanted[64];
     const vt_found found = find_form(s, f, preset, &texts);
     if (!found.text) return VT_OK;
-    /* which tokens are pooled, and before or after the norm, no tensor says */
-    bool known =
+    /* tensors do not prove which tokens are pooled, and whether before or after the norm */
+    bool proven =
         !strcmp(s->t->source[f->field], "tensors") && f->field != VT_FIELD_POOL && f->field != VT_FIELD_NORM_FIRST;
     vt_config wish = *c;
-    snprintf(who, sizeof who, "%.500s (%s)", vt_tensors_path(s->st), vt_option_argument(found.from));
+    snprintf(who, sizeof who, "%.500s (%s)", s->path, vt_option_argument(found.from));
     VT_TRY(vt_form_set(&wish, f, found.text, who, e));
     vt_form_text(c, f, is, sizeof is), vt_form_text(&wish, f, wanted, sizeof wanted);
     bool insists =
         vt_form_given(s->o, f->opt.key, texts.given) || (s->names->asked && vt_rename_value(s->names->map, f->opt.key));
-    if (known && insists && strcmp(is, wanted))
-        return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", vt_tensors_path(s->st),
+    if (proven && insists && strcmp(is, wanted))
+        return vt_fail(e, VT_E_USAGE, "%s: %s %s=%s contradicts the tensors, which say %s", s->path,
                        vt_option_argument(found.from), f->opt.key, wanted, is);
-    if (known && (!vt_provenance_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
+    if (proven && (!vt_provenance_suggested(f->field) || strcmp(is, wanted))) return VT_OK;
     *c = wish;
     vt_sources_mark(s, f->field, found.from, found.certainty);
     return VT_OK;
 }
 
-/* Forms that tensors do not tell. A preset counts if an option names it: the same shape says nothing of them. */
+/* Sets the forms that tensors leave open. A preset counts if an option names it: a shape does not fix them. */
 static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     vt_config preset, unused = {0};
     const vt_overrides *o = s->o;
@@ -230,7 +234,7 @@ static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* How the columns of a Linear patch embedding were read; a convolution has been marked as proven by tensors. */
+/* Marks how the columns of a Linear patch embedding were read; a convolution has been marked as proven by tensors. */
 static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *e) {
     const char *read = s->names->map->patch_order;
     if (!vt_names_linear(s->names)) return VT_OK;
@@ -241,7 +245,7 @@ static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *
     }
     if (c->patch_order != VT_PATCH_CONV) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: its patch embedding is a Linear: patch_order is conv (%s), must be chw or hwc",
-                   vt_tensors_path(s->st), s->t->source[VT_FIELD_PATCH_ORDER]);
+                   s->path, s->t->source[VT_FIELD_PATCH_ORDER]);
 }
 
 static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
@@ -252,14 +256,13 @@ static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
     vt_attn_spec spec;
     vt_err why = {0};
     if (vt_attn_parse(&spec, f.text, &why) != VT_OK)
-        return vt_fail(e, why.code, "%s: %s (%s)", vt_tensors_path(s->st), why.text, vt_option_argument(f.from));
+        return vt_fail(e, why.code, "%s: %s (%s)", s->path, why.text, vt_option_argument(f.from));
     snprintf(c->attn, sizeof c->attn, "%s", spec.text);
     vt_sources_mark(s, VT_FIELD_ATTN, f.from, f.certainty);
     return VT_OK;
 }
 
-/* Where positions and register tokens allow two grids: takes the other one, if that is the grid of images of this side.
- */
+/* If positions and register tokens allow two grids: takes the other one, if images of this side have that. */
 static bool try_other_grid(const vt_tensors *st, vt_config *c, int side) {
     const vt_tensor *pos = vt_tensors_find(st, "pos_embed");
     if (strcmp(c->arch, "vit") || !pos || pos->ndim != 3 || !c->registers || c->patch < 1 || side % c->patch)
@@ -275,7 +278,7 @@ static bool try_other_grid(const vt_tensors *st, vt_config *c, int side) {
     return false;
 }
 
-/* The stride below the patch at which such images have as many patches as there are positions; 0: there is none. */
+/* Returns the stride below the patch at which images of this side have as many patches as there are positions, or 0. */
 static int overlapping_stride(const vt_config *c, int side) {
     if (strcmp(c->arch, "vit") || c->positions || c->conv_stem || c->patch < 2 || side <= c->patch) return 0;
     const int steps = c->image / c->patch - 1, stride = steps > 2 ? (side - c->patch) / steps : 0;
@@ -301,25 +304,25 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
                        "overlap "
                        "at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval @oracle` "
                        "evaluates such a network where it runs, say in PyTorch",
-                       vt_tensors_path(s->st), c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
+                       s->path, c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
                        overlapping_stride(c, at_hand), at_hand, at_hand);
     const double v = f.text && !f.by_map && (said || k.given) ? vt_text_number(f.text) : 0;
     if (v == 0 || v == c->image) return VT_OK;
     if (!said)
-        return vt_fail(e, VT_E_USAGE, "%s: @image-size %d contradicts the tensors, which say %d",
-                       vt_tensors_path(s->st), s->o->image, c->image);
+        return vt_fail(e, VT_E_USAGE, "%s: @image-size %d contradicts the tensors, which say %d", s->path, s->o->image,
+                       c->image);
     if (!(v >= c->patch && v <= 4096) || fmod(v, c->patch) != 0)
         return vt_fail(e, VT_E_RANGE,
                        "%s: %s says images of %g pixels a side, must be a multiple of the patch, %d, up to 4096",
-                       vt_tensors_path(s->st), vt_option_argument(f.from), v, c->patch);
+                       s->path, vt_option_argument(f.from), v, c->patch);
     c->pos_grid = c->image / c->patch, c->image = (int)v;
     vt_sources_mark(s, VT_FIELD_POS_GRID, "tensors", VT_KNOWN);
     vt_sources_mark(s, VT_FIELD_IMAGE, f.from, VT_KNOWN);
     return VT_OK;
 }
 
-/* The side of the input if tensors leave it open (in a ViT: without stored positions); c->image is then a guess, or 0.
- */
+/* Sets the side of the input if tensors leave it open (in a ViT: without stored positions); c->image is then a guess,
+ * or 0. */
 static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
     if (*s->t->source[VT_FIELD_IMAGE]) return resolve_grid(c, s, e);
     char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];
@@ -338,12 +341,12 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        "%s: the side of the input image cannot be read off the tensors: give @image-size, @preset, a "
                        "map with a line 'set image N' (@names), or a config.json beside the file",
-                       vt_tensors_path(s->st));
+                       s->path);
     const double v = vt_text_number(f.text);
     if (!(v >= 1 && v <= 4096) || v != floor(v))
         return vt_fail(e, VT_E_RANGE,
-                       "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096",
-                       vt_tensors_path(s->st), vt_option_argument(f.from), v);
+                       "%s: %s says images of %g pixels a side, must be a whole number between 1 and 4096", s->path,
+                       vt_option_argument(f.from), v);
     c->image = (int)v;
     vt_sources_mark(s, VT_FIELD_IMAGE, f.from, f.certainty);
     return VT_OK;
@@ -351,16 +354,16 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
 
 static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     char name[80];
-    VT_TRY(vt_hub_open(&s->hub, vt_tensors_path(s->st), vt_tensors_args(s->st), e));
+    VT_TRY(vt_hub_open(&s->hub, s->path, vt_tensors_args(s->st), e));
     VT_TRY(find_preset(s, c, e));
     const vt_preset *named = NULL;
     if (vt_hub_architecture(&s->hub, name, sizeof name, &s->named_from)) named = vt_preset_find(name);
     if (named && !strcmp(named->arch, c->arch)) s->named = named;
-    if (!own_metadata(s, c)) {
-        VT_TRY(vt_hub_computed(&s->hub, vt_tensors_path(s->st), e));
+    if (!has_own_metadata(s, c)) {
+        VT_TRY(vt_hub_computed(&s->hub, s->path, e));
         vt_hub_unread(&s->hub, s->t->unread, sizeof s->t->unread);
     }
-    s->whole = whole_of(s, c);
+    s->whole = find_whole_description(s, c);
     if (!vt_names_linear(s->names)) vt_sources_mark(s, VT_FIELD_PATCH_ORDER, "tensors", VT_KNOWN);
     VT_TRY(resolve_image(c, s, e));
     VT_TRY(resolve_heads(c, s, e));
@@ -371,23 +374,23 @@ static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     VT_TRY(resolve_attn(c, s, e));
     vt_resolve_pixels(c, s);
     VT_TRY(vt_hub_labels(&s->hub, c->classes, vt_tensors_meta(s->st, "labels"), &s->t->labels, e));
-    VT_TRY(vt_args_agree(&s->hub, c, s->t, vt_tensors_path(s->st), e));
-    return vt_hub_check(&s->hub, c, vt_tensors_path(s->st), e);
+    VT_TRY(vt_args_agree(&s->hub, c, s->t, s->path, e));
+    return vt_hub_check(&s->hub, c, s->path, e);
 }
 
 vt_status vt_config_resolve(vt_config *c, vt_provenance *t, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e) {
     static const vt_overrides none = {0};
-    vt_sources s = {.st = st, .o = o ? o : &none, .names = names, .t = t};
+    vt_sources s = {.st = st, .path = vt_tensors_path(st), .o = o ? o : &none, .names = names, .t = t};
     vt_status status = resolve_all(c, &s, e);
     const bool classifies = vt_hub_classifies(&s.hub);
     vt_hub_close(&s.hub);
     if (status != VT_OK) return status;
-    if (c->pool == VT_POOL_TOKEN) c->norm_first = false; /* of one token there is no mean */
+    if (c->pool == VT_POOL_TOKEN) c->norm_first = false;                                     /* one token has no mean */
     if (c->pool == VT_POOL_TOKENS) c->head_layers = c->head_layers ? c->head_layers + 1 : 2; /* in the mean's place */
     if (c->patch > 0 && c->pos_grid == c->image / c->patch) c->pos_grid = 0;
     if (!c->pos_grid) c->pos_filter = VT_POS_FILTER_BICUBIC; /* nothing to resize */
-    VT_TRY(vt_config_check(c, vt_tensors_path(st), e));
+    VT_TRY(vt_config_check(c, s.path, e));
     vt_provenance_defaults(c, t, names, s.whole);
     vt_provenance_assumed(t, vt_tensors_meta(st, "assumed"), vt_tensors_meta(st, "unread"));
     if (!classifies) vt_provenance_left_out(t, names);

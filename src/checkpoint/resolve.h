@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What tensors cannot tell (heads, norm order, activation, LayerNorm eps, attention scale, mean, std): where it is
- * looked for, and how sure it is. */
+/* Settings that tensors do not hold (heads, norm order, activation, LayerNorm eps, attention scale, mean, std): where
+ * it is looked for, and how sure it is. */
 #pragma once
 
 #include "checkpoint/hub.h"
 #include "checkpoint/provenance.h"
 
-/* c and provenance->source hold what the tensors say; fills the rest. A value without a source is set to the likeliest
+/* c and provenance->source hold what tensors prove; fills the rest. A value without a source is set to the likeliest
  * one and marked in provenance->certainty; contradictions and values out of range fail. */
 vt_status vt_config_resolve(vt_config *c, vt_provenance *provenance, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e);
@@ -15,6 +15,7 @@ vt_status vt_config_resolve(vt_config *c, vt_provenance *provenance, const vt_te
 
 typedef struct vt_sources {
     const vt_tensors *st;
+    const char *path; /* of st */
     const vt_overrides *o;
     const vt_names *names;
     vt_hub hub;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model into a file that needs no options to be opened again: the metadata hold what tensors do not tell. */
+/* A model into a file that needs no options to be opened again: the metadata hold what tensors do not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +11,21 @@
 
 enum { OWN_PAIRS = 8, OTHERS = 4 /* transform, labels, assumed, unread */, MOST_FORMS = 40 + OTHERS };
 
-/* What the tensors of a saved file will say of the pool (arch_vit's detection). */
-static vt_pool told_pool(const vt_config *c) {
+/* Returns the pool that detection will read off the tensors of a saved file (arch_vit). */
+static vt_pool detected_pool(const vt_config *c) {
     if (vt_readout_wide(c)) return VT_POOL_TOKEN_AVG; /* by the head's width */
     bool after = c->pool != VT_POOL_TOKEN && !c->norm_first && c->final_norm != VT_NORM_NONE;
     return after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
 }
 
-/* Forms that are not at their default, so that files of timm's ViT stay as they have always been. */
+/* Adds the forms that are not at their default, so that files of timm's ViT stay as they have always been. */
 static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
     int count, n = 0;
     const vt_form *forms = vt_forms(&count);
     for (int i = 0; i < count && n < MOST_FORMS - OTHERS; i++) {
         const vt_form *f = &forms[i];
         if (vt_form_of_file(f)) continue; /* what is written is in timm's order */
-        if (f->field == VT_FIELD_POOL ? c->pool == told_pool(c) : vt_form_is_default(c, f)) continue;
+        if (f->field == VT_FIELD_POOL ? c->pool == detected_pool(c) : vt_form_is_default(c, f)) continue;
         vt_form_text(c, f, text[n], sizeof text[n]);
         meta[2 * n] = f->opt.key, meta[2 * n + 1] = text[n], n++;
     }

@@ -41,7 +41,7 @@ static const char *find_metadata(const vt_sources *s, const char *key, const cha
             return s->o->pairs[2 * i + 1];
         }
     const char *set = s->names->asked ? vt_rename_value(s->names->map, key) : NULL;
-    *from = !set ? name_metadata(s->st, key) : s->names->def ? s->names->map->who : s->names->scheme;
+    *from = !set ? name_metadata(s->st, key) : s->names->def ? s->names->map->who : s->names->naming;
     return set ? set : vt_tensors_meta(s->st, key);
 }
 

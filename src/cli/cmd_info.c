@@ -78,14 +78,14 @@ static vt_status explain(const char *path, const vt_overrides *o, bool unknown_a
     vt_names n;
     VT_TRY(vt_weights_open(&st, path, o->part, e));
     vt_status s = vt_names_apply(&n, st, o->names, NULL, e);
-    const char *scheme = *n.scheme ? n.scheme : "not known";
+    const char *scheme = *n.naming ? n.naming : "not known";
     int count = n.n_rows ? n.n_rows : vt_tensors_count(st);
     if (!unknown_alone) {
         printf("\n%s, %d tensors, names: %s\n", vt_tensors_format(st), count, scheme);
         print_notes(st);
         for (int i = 0; i < n.n_rows; i++) print_tensor(&n.rows[i]);
         if (!n.n_rows) print_unknown(st);
-    } else if (s != VT_OK && !*n.scheme && !vt_unsupported_network(st, NULL, 0)) {
+    } else if (s != VT_OK && !*n.naming && !vt_unsupported_network(st, NULL, 0)) {
         printf("%s, %d tensors, names: %s\n", vt_tensors_format(st), vt_tensors_count(st), scheme);
         print_unknown(st);
     }

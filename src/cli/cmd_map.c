@@ -21,7 +21,7 @@ static vt_status write_map(const char *path, const char *part, vt_err *e) {
         s = vt_fail(e, VT_E_FORMAT,
                     "%s: its names are known (%s), so no map is needed: options tell what its tensors do not (vitrine "
                     "info FILE shows it)",
-                    path, names.scheme);
+                    path, names.naming);
     if (known_as) s = vt_fail(e, VT_E_FORMAT, "%s: is %s; " VT_READS, path, known_as);
     if (s == VT_OK) s = vt_map_template(stdout, fresh, e);
     vt_tensors_close(fresh);

@@ -40,8 +40,8 @@ static void test_schemes(void **state) {
         if (files[k].map) write_text(at("home.map"), files[k].map);
         if (vt_names_apply(&n, a, files[k].map ? at("home.map") : NULL, NULL, &e) != VT_OK) fail_msg("%s", e.text);
         assert_int_equal(vt_names_apply(&m, b, NULL, NULL, &e), VT_OK);
-        assert_string_equal(n.scheme, files[k].scheme);
-        assert_string_equal(m.scheme, "timm");
+        assert_string_equal(n.naming, files[k].scheme);
+        assert_string_equal(m.naming, "timm");
         assert_int_equal(n.asked, files[k].map != NULL);
         same_tensors(a, b, files[k].file);
         for (int i = 0; i < n.n_rows; i++) assert_true(!n.rows[i].became == !!n.rows[i].why);

@@ -238,7 +238,7 @@ static void test_named(void **state) {
         }
         if (s != VT_OK) fail_msg("%s: %s", named[i].scheme, e.text);
         if (vt_names_apply(&b, plain, NULL, NULL, &e) != VT_OK) fail_msg("%s", e.text);
-        if (strncmp(a.scheme, named[i].scheme, strlen(named[i].scheme))) fail_msg("read as %s", a.scheme);
+        if (strncmp(a.naming, named[i].scheme, strlen(named[i].scheme))) fail_msg("read as %s", a.naming);
         same_but_for(st, plain, 2, named[i].scheme);
         vt_names_close(&a), vt_names_close(&b);
         vt_tensors_close(st), vt_tensors_close(plain);

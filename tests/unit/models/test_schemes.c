@@ -53,7 +53,7 @@ static void test_schemes(void **state) {
         vt_names n;
         vt_err e = {0};
         if (vt_names_apply(&n, st, NULL, NULL, &e) != VT_OK) fail_msg("%s: %s", rows[i].scheme, e.text);
-        if (strncmp(n.scheme, rows[i].scheme, strlen(rows[i].scheme))) fail_msg("read as %s", n.scheme);
+        if (strncmp(n.naming, rows[i].scheme, strlen(rows[i].scheme))) fail_msg("read as %s", n.naming);
         if (!vt_tensors_find(st, rows[i].becomes)) fail_msg("%s: no %s", rows[i].scheme, rows[i].becomes);
         vt_names_close(&n), vt_tensors_close(st);
     }
