@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text_stream.h"
 #include "models/model.h"
 
 #define MAX_BYTES ((size_t)16 << 20) /* id2label of ImageNet-21k takes 1 MB */
@@ -210,44 +211,41 @@ int vt_hub_image(const vt_hub *h, const char **from) {
 
 /* ---- the names of the outputs ---- */
 
-/* Name of output k in a list, or in an object whose keys are numbers. */
-static const char *name_at(const json_t *names, int k) {
+/* Returns the name of output k in a list, or in an object whose keys are numbers. */
+static const char *find_label(const json_t *names, int k) {
     char key[16];
     snprintf(key, sizeof key, "%d", k);
     return json_string_value(json_is_array(names) ? json_array_get(names, (size_t)k) : json_object_get(names, key));
 }
 
-/* One name after another, each as one line, with `end` after it. */
-static char *put_name(char *at, const char *name, char end) {
-    for (; *name; name++) *at++ = (unsigned char)*name < ' ' ? ' ' : *name;
-    *at = end;
-    return at + 1;
+/* Writes a name as one line, with `end` after it. */
+static void write_name(FILE *f, const char *name, char end) {
+    for (; *name; name++) fputc((unsigned char)*name < ' ' ? ' ' : *name, f);
+    fputc(end, f);
 }
 
 vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **out, vt_err *e) {
     const json_t *names = json_object_get(h->config, "id2label"),
                  *more = find_json_value(h->config, "label_descriptions");
-    size_t room = own ? strlen(own) + 1 : 1;
-    if (!names) names = find_json_value(h->config, "label_names");
+    vt_text_stream w;
     int lines = 0;
+    if (!names) names = find_json_value(h->config, "label_names");
     *out = NULL;
     for (const char *c = own; c && *c; c++) lines += *c == '\n';
     if (own && lines != classes) return VT_OK; /* of another head */
     for (int k = 0; !own && k < classes; k++) {
-        const char *name = name_at(names, k), *word = name ? json_string_value(json_object_get(more, name)) : NULL;
+        const char *name = find_label(names, k);
         if (!name || !*name || !strncmp(name, "LABEL_", 6)) return VT_OK;
-        room += strlen(name) + 2 + (word ? strlen(word) : 0);
     }
-    if (!(*out = malloc(room))) return vt_fail(e, VT_E_MEMORY, "no memory for the names of %d classes", classes);
-    char *at = *out;
-    if (own) memcpy(at, own, room);
-    for (int k = 0; !own && k < classes; k++) {
-        const char *name = name_at(names, k), *word = json_string_value(json_object_get(more, name));
-        at = put_name(at, name, word ? '\t' : '\n');
-        if (word) at = put_name(at, word, '\n');
+    FILE *f = vt_text_stream_open(&w);
+    if (f && own) fputs(own, f);
+    for (int k = 0; f && !own && k < classes; k++) {
+        const char *name = find_label(names, k), *word = json_string_value(json_object_get(more, name));
+        write_name(f, name, word ? '\t' : '\n');
+        if (word) write_name(f, word, '\n');
     }
-    if (!own) *at = 0;
-    return VT_OK;
+    *out = vt_text_stream_close(&w);
+    return *out ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the names of %d classes", classes);
 }
 
 /* ---- does it describe these weights? ---- */

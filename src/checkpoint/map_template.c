@@ -56,7 +56,7 @@ static vt_status take_rows(table *s, FILE *f, const vt_tensors *st, vt_err *e) {
             fprintf(f, "# a name that no map can hold (blanks, signs of maps, or too long): %s\n", strange);
         }
     }
-    vt_rename_free(standing);
+    free(standing);
     return s->rows ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its names", vt_tensors_path(st));
 }
 

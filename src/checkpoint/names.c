@@ -24,14 +24,14 @@ const vt_names_map *vt_names_maps(int *n) {
 }
 
 void vt_names_close(vt_names *n) {
-    vt_rename_free(n->map);
+    free(n->map);
     n->map = NULL;
 }
 
 /* Adds what a map that an option names sets to the metadata: detection looks there (no_embed_class). */
 static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) {
     for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
-        const char *key = n->map->pairs[2 * i], *value = n->map->pairs[2 * i + 1];
+        const char *key = n->map->pairs[i].key, *value = n->map->pairs[i].value;
         if (vt_tensors_meta(st, key)) continue;
         const char *k = vt_tensors_text(st, e, "%s", key), *v = vt_tensors_text(st, e, "%s", value);
         if (!k || !v) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
@@ -195,14 +195,14 @@ static vt_status find_covering_map(vt_names *n, const vt_tensors *st, vt_err *e)
         VT_TRY(parse_map(n, &m, maps[i].text, strlen(maps[i].text), who, e));
         bool better = n->map && !m->inexact && n->map->inexact, worse = n->map && m->inexact && !n->map->inexact;
         if (worse || !vt_rename_covers(m, st)) {
-            vt_rename_free(m);
+            free(m);
         } else if (n->map && !better) {
             vt_status s = vt_fail(e, VT_E_FORMAT, "%s: %s and %s both cover its tensors: name one with @names",
                                   vt_tensors_path(st), n->map->who, who);
-            vt_rename_free(m);
+            free(m);
             return s;
         } else {
-            vt_rename_free(n->map), n->map = m, n->own_map = maps[i].name;
+            free(n->map), n->map = m, n->own_map = maps[i].name;
             snprintf(n->naming, sizeof n->naming, "map %.40s, whose patterns cover the file", maps[i].name);
         }
     }

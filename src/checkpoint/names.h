@@ -67,6 +67,10 @@ const char *vt_unsupported_network(const vt_tensors *st, const vt_names_row *row
     "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval " VT_OPTION                                         \
     "oracle` evaluates any other network where it runs, say in PyTorch"
 
+/* Puts rows that stand in another order in the file than in timm's (m->config: qkv_rows, class_last, embed_scale) into
+ * timm's, in m->w. */
+vt_status vt_model_reorder(vt_model *m, vt_err *e);
+
 /* Writes a name map to fill in: a line for every tensor of a state dict as it was read, with its shape and ? for its
  * name, and a line for every value that tensors do not hold. vt_rename_parse refuses it while a ? is left. */
 enum { VT_MAP_TEMPLATE_MOST = 4096 }; /* tensors; looking for what repeats takes their square */

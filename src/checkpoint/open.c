@@ -11,7 +11,6 @@
 #include "models/arch.h"
 #include "models/detect.h"
 #include "checkpoint/names.h"
-#include "checkpoint/reorder.h"
 #include "checkpoint/resolve.h"
 #include "models/forms.h"
 

@@ -82,9 +82,9 @@ static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_e
     if (vt_rename_value(m, key)) return vt_fail(e, VT_E_FORMAT, "%s: sets %s a second time", l->who, key);
     vt_config unused = {0};
     VT_TRY(form ? vt_form_set(&unused, form, value, l->who, e) : check_value(key, value, l, e));
-    m->proven[m->n_pairs] = !strcmp(words[0], "is");
-    m->proves = m->proves || m->proven[m->n_pairs];
-    m->pairs[2 * m->n_pairs] = key, m->pairs[2 * m->n_pairs++ + 1] = value;
+    const bool proven = !strcmp(words[0], "is");
+    m->pairs[m->n_pairs++] = (vt_rename_pair){key, value, proven};
+    m->proves = m->proves || proven;
     return VT_OK;
 }
 
@@ -206,12 +206,6 @@ static vt_status read_lines(vt_rename *m, char *text, bool numbered, vt_err *e) 
     return VT_OK;
 }
 
-void vt_rename_free(vt_rename *m) {
-    if (!m) return;
-    free(m->who), free(m->text), free(m->rules), free(m->pairs), free(m->proven);
-    free(m);
-}
-
 vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e) {
     *out = NULL;
     size_t lines = 16;
@@ -222,43 +216,37 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
     if (n > MAX_TEXT || lines > MAX_LINES)
         return vt_fail(e, VT_E_FORMAT, "%s: has %zu bytes in %zu lines, at most %d in %d are read", who, n, lines - 15,
                        MAX_TEXT, MAX_LINES - 16);
-    vt_rename *m = calloc(1, sizeof *m);
-    if (m) {
-        m->who = strdup(who);
-        m->text = malloc(sizeof standing + n + 1);
-        m->rules = calloc(lines, sizeof *m->rules);
-        m->pairs = calloc(2 * lines, sizeof *m->pairs);
-        m->proven = calloc(lines, sizeof *m->proven);
-    }
-    if (!m || !m->who || !m->text || !m->rules || !m->pairs || !m->proven) {
-        vt_rename_free(m);
-        return vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
-    }
-    memcpy(m->text, standing, sizeof standing);
-    memcpy(m->text + sizeof standing, text, n);
-    m->text[sizeof standing + n] = 0;
-    vt_status s = read_lines(m, m->text, false, e);
-    if (s == VT_OK) s = read_lines(m, m->text + sizeof standing, true, e);
+    const size_t names = strlen(who) + 1, pairs = lines * sizeof(vt_rename_pair),
+                 rules = lines * sizeof(vt_rename_rule);
+    vt_rename *m = calloc(1, sizeof *m + rules + pairs + names + sizeof standing + n + 1);
+    if (!m) return vt_fail(e, VT_E_MEMORY, "%s: no memory", who);
+    m->rules = (vt_rename_rule *)(m + 1);
+    m->pairs = (vt_rename_pair *)(m->rules + lines);
+    m->who = memcpy(m->pairs + lines, who, names);
+    char *text_of_all = memcpy((char *)(m->pairs + lines) + names, standing, sizeof standing),
+         *own = memcpy(text_of_all + sizeof standing, text, n);
+    vt_status s = read_lines(m, text_of_all, false, e);
+    if (s == VT_OK) s = read_lines(m, own, true, e);
     if (s != VT_OK) {
-        vt_rename_free(m);
+        free(m);
         return s;
     }
     *out = m;
     return VT_OK;
 }
 
-static int pair_of(const vt_rename *m, const char *key) {
+static const vt_rename_pair *find_pair(const vt_rename *m, const char *key) {
     for (int i = 0; i < m->n_pairs; i++)
-        if (!strcmp(m->pairs[2 * i], key)) return i;
-    return -1;
+        if (!strcmp(m->pairs[i].key, key)) return &m->pairs[i];
+    return NULL;
 }
 
 const char *vt_rename_value(const vt_rename *m, const char *key) {
-    int i = pair_of(m, key);
-    return i < 0 ? NULL : m->pairs[2 * i + 1];
+    const vt_rename_pair *p = find_pair(m, key);
+    return p ? p->value : NULL;
 }
 
 bool vt_rename_proven(const vt_rename *m, const char *key) {
-    int i = pair_of(m, key);
-    return i >= 0 && m->proven[i];
+    const vt_rename_pair *p = find_pair(m, key);
+    return p && p->proven;
 }

@@ -51,14 +51,19 @@ typedef struct vt_rename_rule {
     bool maybe;      /* no tensor need fit */
 } vt_rename_rule;
 
+/* A line "set heads 4", a setting that tensors do not hold (`keys` in rename.c), or "is patch_order hwc", the same if
+ * the names themselves prove it: their class has no other value. */
+typedef struct vt_rename_pair {
+    const char *key, *value;
+    bool proven; /* it was an is line */
+} vt_rename_pair;
+
+/* One block of memory, for free(). */
 typedef struct vt_rename {
-    char *who, *text; /* "map my.map"; the lines, cut into words */
+    const char *who; /* "map my.map" */
     vt_rename_rule *rules;
     int count;
-    /* Lines "set heads 4", a setting that tensors do not hold (`keys` in rename.c), and "is patch_order hwc", the same
-     * if the names themselves prove it: their class has no other value. */
-    const char **pairs; /* key, value, ... */
-    bool *proven;       /* [n_pairs] it was an is line */
+    vt_rename_pair *pairs;
     int n_pairs;
     bool proves, inexact;    /* has an is line; has a maybe line */
     const char *patch_order; /* of a Linear patch embedding by a source that wins over set lines; or NULL */
@@ -74,7 +79,6 @@ typedef struct vt_names_row {
 
 /* `who` names the map in errors. */
 vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e);
-void vt_rename_free(vt_rename *m); /* accepts NULL */
 /* The value of a set or is line, or NULL; was it an is? */
 const char *vt_rename_value(const vt_rename *m, const char *key);
 bool vt_rename_proven(const vt_rename *m, const char *key);

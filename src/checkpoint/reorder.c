@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "checkpoint/reorder.h"
+/* Tensors whose rows stand in another order in the file than in timm's. */
+#include "checkpoint/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Where row `r` of timm's q, k, v (of `parts` matrices, `width` rows each) stands in the file. */
-static size_t row_of(size_t r, size_t parts, size_t width, const vt_config *c) {
+/* Returns where row `r` of timm's q, k, v (`parts` matrices of `width` rows) stands in the file. */
+static size_t find_row(size_t r, size_t parts, size_t width, const vt_config *c) {
     const size_t part = r / width, d = width / (size_t)c->heads, head = r % width / d, j = r % d;
     return c->qkv_rows == VT_QKV_HEADS ? (head * parts + part) * d + j : (head * d + j) * parts + part;
 }
@@ -13,10 +14,10 @@ static size_t row_of(size_t r, size_t parts, size_t width, const vt_config *c) {
 static void reorder_qkv_rows(float *to, const float *from, const vt_param *p, const vt_config *c) {
     const size_t width = (size_t)vt_config_attn_dim(c), rows = (size_t)p->shape[0], columns = p->numel / rows;
     for (size_t r = 0; r < rows; r++)
-        memcpy(to + r * columns, from + row_of(r, rows / width, width, c) * columns, columns * sizeof *to);
+        memcpy(to + r * columns, from + find_row(r, rows / width, width, c) * columns, columns * sizeof *to);
 }
 
-/* The position of the class token, from the end to the front. */
+/* Moves the position of the class token from the end to the front. */
 static void move_class_token_first(float *to, const float *from, const vt_param *p, const vt_config *c) {
     const size_t d = (size_t)c->dim, n = p->numel;
     memcpy(to, from + n - d, d * sizeof *to);

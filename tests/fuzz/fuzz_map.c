@@ -76,6 +76,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         }
         vt_tensors_close(st);
     }
-    vt_rename_free(m);
+    free(m);
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "base/rand.h"
 #include "base/stats.h"
 #include "parallel/threads.h"
-#include "checkpoint/reorder.h"
+#include "checkpoint/names.h"
 #include "nn/loss.h"
 
 /* The chance that a round calls anything better that is not, and the same of worse; shared by its trials (Bonferroni).

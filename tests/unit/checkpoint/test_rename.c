@@ -47,7 +47,7 @@ static void test_apply(void **state) {
     assert_null(vt_rename_value(m, "std"));
     assert_string_equal(vt_rename_value(m, "act"), "relu");
     assert_true(vt_rename_proven(m, "act") && !vt_rename_proven(m, "mean") && !vt_rename_proven(m, "std"));
-    vt_rename_free(m), vt_tensors_close(st);
+    free(m), vt_tensors_close(st);
 }
 
 /* A line that fits nothing, a tensor that no line fits: a shipped map then stays away. */
@@ -73,7 +73,7 @@ static void test_covers(void **state) {
     for (size_t i = 0; i < T_COUNT(rows); i++) {
         vt_rename *m = map_of(rows[i].map);
         if (vt_rename_covers(m, st) != rows[i].covers) fail_msg("row %zu: %s", i, rows[i].map);
-        vt_rename_free(m);
+        free(m);
     }
     vt_tensors_close(st);
 }
@@ -95,7 +95,7 @@ static void test_common_prefix(void **state) {
         const vt_tensor *x = vt_tensors_find(st, "x");
         assert_true(vt_tensors_count(st) == 1 && x && x->numel == 5);
         assert_string_equal(vt_tensors_origin(st, 0), "net.a.w + net.b.w");
-        vt_rename_free(m), vt_tensors_close(st);
+        free(m), vt_tensors_close(st);
     }
 }
 
@@ -129,7 +129,7 @@ static void test_refused_applications(void **state) {
         vt_err e = {0};
         t_says(vt_rename_apply(m, st, true, &r, &n, &e), rows[i].code, &e, rows[i].a, rows[i].b);
         assert_int_equal(n, T_COUNT(items)); /* what explain shows */
-        vt_rename_free(m), vt_tensors_close(st);
+        free(m), vt_tensors_close(st);
     }
 }
 
@@ -246,7 +246,7 @@ static void test_finding_18_join(void **state) {
     assert_int_equal(vt_tensors_parse(&st, bytes, sizeof bytes, "join.safetensors", &e), VT_OK);
     t_says(vt_rename_apply(m, st, true, &rows, &n, &e), VT_E_SHAPE, &e, "join.safetensors: tensors a F32",
            "have more rows together than 9223372036854775807");
-    vt_tensors_close(st), vt_rename_free(m);
+    vt_tensors_close(st), free(m);
 }
 
 int main(void) {
