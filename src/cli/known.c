@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Refuses a checkpoint of which something would be a guess, and prints what was assumed. */
+/* Refuses a checkpoint with an open setting, and prints the assumed ones. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -8,12 +8,13 @@
 
 enum { COMMAND = 1200 };
 
+/* Appends words that end at NULL, quoted as a shell needs. */
 static void add_words(char out[COMMAND], const char *const *words) {
     for (; *words; words++) vt_cli_add_word(out, COMMAND, *words);
 }
 
-/* The command line with the options behind it, before a "--" that would make them operands; without one, vitrine
- * convert, which writes what is given into a copy. */
+/* Appends the command line with the options after it, but before a "--" that would make them operands; without a
+ * command line, vitrine convert, which writes the options into a copy. */
 static void append_command_line(char out[COMMAND], const vt_cli *c, const vt_model *m, const char *options) {
     int i = 0;
     if (!c) add_words(out, (const char *const[]){"vitrine", "convert", m->path, "COPY.safetensors", NULL});
@@ -22,7 +23,7 @@ static void append_command_line(char out[COMMAND], const vt_cli *c, const vt_mod
     for (; c && i < c->argc; i++) vt_cli_add_word(out, COMMAND, c->argv[i]);
 }
 
-/* `vitrine doctor FILE --data DIR` with the options given for the model: it finds the rest. */
+/* Appends `vitrine doctor FILE --data DIR` with the options given for the model: it finds the rest. */
 static void append_doctor_command(char out[COMMAND], const vt_cli *c, const vt_model *m) {
     static const vt_arg shown[] = {
         VT_MODEL_ARGS, VT_ATTACK_AT_ARG, VT_PREPROCESS_ARG, VT_SPLIT_ARG, VT_CLASS_ORDER_ARG, {0},
