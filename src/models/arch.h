@@ -4,7 +4,9 @@
 #pragma once
 
 #include "tensors/safetensors.h"
-#include "models/model.h"
+#include "models/config.h"
+
+struct vt_model;
 
 /* Members marked [may be NULL] fall back on what a ViT does. */
 typedef struct vt_arch {
@@ -22,7 +24,7 @@ typedef struct vt_arch {
     /* Parameter table of a configuration. */
     void (*params)(vt_param_list *l, const vt_config *c);
     /* After the initialisation that the table describes: what it cannot. [may be NULL] */
-    void (*init)(vt_model *m, uint64_t seed);
+    void (*init)(struct vt_model *m, uint64_t seed);
     /* Tokens that the first block sees, for people. [may be NULL] */
     int (*tokens)(const vt_config *c);
     /* Attention blocks: those that vt_model_matrix and branch_open count. [may be NULL: depth] */

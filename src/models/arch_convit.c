@@ -9,12 +9,12 @@
 #include "models/vit.h"
 
 static void gpsa_params(const vt_block_layout *b) {
-    const int64_t d = b->dim, qk = b->c->tied_qk ? d : 2 * d;
-    vt_block_add(b, VT_SLOT_GATING, false, VT_INIT_ONE, "attn.gating_param", b->heads, 0);
-    vt_block_add_linear(b, VT_SLOT_QK_W, b->c->qkv_bias, "attn.qk", qk, d);
-    vt_block_add_linear(b, VT_SLOT_V_W, b->c->qkv_bias, "attn.v", d, d);
-    vt_block_add(b, VT_SLOT_POS_W, false, VT_INIT_TRUNC02, "attn.pos_proj.weight", b->heads, 3);
-    vt_block_add(b, VT_SLOT_POS_B, false, VT_INIT_ZERO, "attn.pos_proj.bias", b->heads, 0);
+    const int64_t d = b->dim, qk = b->c->tied_qk ? d : 2 * d, heads = b->heads;
+    vt_param_add(b->l, VT_SLOT_GATING, false, VT_INIT_ONE, "attn.gating_param", (int64_t[4]){heads});
+    vt_param_add_map(b->l, VT_SLOT_QK_W, true, VT_INIT_LINEAR, b->c->qkv_bias, "attn.qk", (int64_t[4]){qk, d});
+    vt_param_add_map(b->l, VT_SLOT_V_W, true, VT_INIT_LINEAR, b->c->qkv_bias, "attn.v", (int64_t[4]){d, d});
+    vt_param_add(b->l, VT_SLOT_POS_W, false, VT_INIT_TRUNC02, "attn.pos_proj.weight", (int64_t[4]){heads, 3});
+    vt_param_add(b->l, VT_SLOT_POS_B, false, VT_INIT_ZERO, "attn.pos_proj.bias", (int64_t[4]){heads});
 }
 
 static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, gpsa_params); }

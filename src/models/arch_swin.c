@@ -32,27 +32,26 @@ vt_swin_stage vt_swin_stage_of(const vt_config *c, int s) {
 
 static void windowed_params(const vt_block_layout *b) {
     const int64_t side = 2 * (int64_t)b->window - 1;
-    vt_block_add(b, VT_SLOT_BIAS_TABLE, false, VT_INIT_TRUNC02, "attn.relative_position_bias_table", side * side,
-                 b->heads);
+    vt_param_add(b->l, VT_SLOT_BIAS_TABLE, false, VT_INIT_TRUNC02, "attn.relative_position_bias_table",
+                 (int64_t[4]){side * side, b->heads});
     vt_mha_params(b);
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
-    char name[64];
+    vt_block_layout b = vt_block_layout_of(l, c);
     vt_rows_params(l, c);
-    vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, c->norm, "patch_embed.norm", c->dim);
+    vt_param_add_norm(l, VT_ROWS_NORM_OUT, c->norm, "patch_embed.norm", c->dim);
     for (int s = 0; s < c->stages; s++) {
         const vt_swin_stage g = vt_swin_stage_of(c, s);
-        vt_block_layout b = vt_block_layout_of(l, c);
-        const int layer = vt_swin_merge_layer(&g, s);
-        snprintf(name, sizeof name, "layers.%d.downsample.norm", s);
-        if (s) vt_param_add_norm(l, layer, VT_SWIN_MERGE_NORM, c->norm, name, 2 * g.dim);
-        snprintf(name, sizeof name, "layers.%d.downsample.reduction.weight", s);
-        if (s) vt_param_add(l, layer, VT_SWIN_MERGE_W, true, VT_INIT_LINEAR, name, (int64_t[4]){g.dim, 2 * g.dim});
+        if (s) {
+            vt_param_place(l, vt_swin_merge_layer(&g, s), "layers.%d.downsample.", s);
+            vt_param_add_norm(l, VT_SWIN_MERGE_NORM, c->norm, "norm", 2 * g.dim);
+            vt_param_add_map(l, VT_SWIN_MERGE_W, true, VT_INIT_LINEAR, false, "reduction",
+                             (int64_t[4]){g.dim, 2 * g.dim});
+        }
         b.dim = g.dim, b.heads = g.heads, b.hidden = g.hidden, b.window = g.window, b.mixer = windowed_params;
         for (int i = 0; i < g.depth; i++) {
-            b.layer = vt_swin_block_layer(&g, s, i);
-            snprintf(b.prefix, sizeof b.prefix, "layers.%d.blocks.%d.", s, i);
+            vt_param_place(l, vt_swin_block_layer(&g, s, i), "layers.%d.blocks.%d.", s, i);
             vt_block_params(&b);
         }
     }

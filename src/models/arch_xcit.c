@@ -25,59 +25,49 @@ vt_stem vt_stem_of(const vt_config *c) {
 
 static void stem_params(vt_param_list *l, const vt_config *c) {
     vt_stem stem = vt_stem_of(c);
-    vt_param_add(l, 0, VT_STEM_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, c->dim});
+    vt_param_add(l, VT_STEM_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, c->dim});
     for (int k = 0; k < stem.convs; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "patch_embed.proj.%d.0.weight", 2 * k);
-        vt_param_add(l, 0, k * VT_STEM_SLOTS + VT_STEM_W, true, VT_INIT_CONV, name,
-                     (int64_t[4]){stem.widths[k + 1], stem.widths[k], 3, 3});
-        snprintf(name, sizeof name, "patch_embed.proj.%d.1", 2 * k);
-        vt_param_add_norm(l, 0, k * VT_STEM_SLOTS + VT_STEM_NORM, VT_NORM_BATCH, name, stem.widths[k + 1]);
+        vt_param_place(l, 0, "patch_embed.proj.%d.", 2 * k);
+        vt_param_add_map(l, k * VT_STEM_SLOTS + VT_STEM_W, true, VT_INIT_CONV, false, "0",
+                         (int64_t[4]){stem.widths[k + 1], stem.widths[k], 3, 3});
+        vt_param_add_norm(l, k * VT_STEM_SLOTS + VT_STEM_NORM, VT_NORM_BATCH, "1", stem.widths[k + 1]);
     }
     if (c->positions) return;
-    vt_param_add(l, 0, VT_STEM_POS_W, true, VT_INIT_CONV, "pos_embed.token_projection.weight",
-                 (int64_t[4]){c->dim, VT_XCIT_PLACE, 1, 1});
-    vt_param_add(l, 0, VT_STEM_POS_B, false, VT_INIT_CONV, "pos_embed.token_projection.bias", (int64_t[4]){c->dim});
+    vt_param_place(l, 0, "pos_embed.");
+    vt_param_add_map(l, VT_STEM_POS_W, true, VT_INIT_CONV, true, "token_projection",
+                     (int64_t[4]){c->dim, VT_XCIT_PLACE, 1, 1});
 }
 
-static void add_conv(const vt_block_layout *b, int slot, const char *name) {
-    char full[96];
-    snprintf(full, sizeof full, "%slocal_mp.%s.weight", b->prefix, name);
-    vt_param_add(b->l, b->layer, slot, false, VT_INIT_CONV, full, (int64_t[4]){b->dim, 1, 3, 3});
-    snprintf(full, sizeof full, "%slocal_mp.%s.bias", b->prefix, name);
-    vt_param_add(b->l, b->layer, slot + 1, false, VT_INIT_CONV, full, (int64_t[4]){b->dim});
+static void add_linear(const vt_block_layout *b, int slot, bool bias, const char *name, int64_t rows) {
+    vt_param_add_map(b->l, slot, true, VT_INIT_LINEAR, bias, name, (int64_t[4]){rows, b->dim});
 }
 
 static void add_factor(const vt_block_layout *b, int slot, const char *name) {
-    vt_block_add(b, slot, false, VT_INIT_VALUE, name, b->dim, 0);
+    vt_param_add(b->l, slot, false, VT_INIT_VALUE, name, (int64_t[4]){b->dim});
 }
 
 static void xca_params(const vt_block_layout *b) {
-    const int d = b->dim;
-    char name[96];
+    const int64_t kernels[4] = {b->dim, 1, 3, 3};
     add_factor(b, VT_SLOT_FACTOR1, "gamma1"), add_factor(b, VT_LPI_FACTOR, "gamma3");
     add_factor(b, VT_SLOT_FACTOR2, "gamma2");
-    vt_block_add_norm(b, VT_SLOT_NORM1, "norm1");
-    snprintf(name, sizeof name, "%sattn.temperature", b->prefix);
-    vt_param_add(b->l, b->layer, VT_XCA_TAU, false, VT_INIT_ONE, name, (int64_t[4]){b->heads, 1, 1});
-    vt_block_add_linear(b, VT_SLOT_QKV_W, b->c->qkv_bias, "attn.qkv", 3 * d, d);
-    vt_block_add_linear(b, VT_SLOT_PROJ_W, true, "attn.proj", d, d);
-    vt_block_add_norm(b, VT_LPI_NORM, "norm3");
-    add_conv(b, VT_LPI_CONV1_W, "conv1");
-    snprintf(name, sizeof name, "%slocal_mp.bn", b->prefix);
-    vt_param_add_norm(b->l, b->layer, VT_LPI_BN, VT_NORM_BATCH, name, d);
-    add_conv(b, VT_LPI_CONV2_W, "conv2");
+    vt_param_add_norm(b->l, VT_SLOT_NORM1, b->c->norm, "norm1", b->dim);
+    vt_param_add(b->l, VT_XCA_TAU, false, VT_INIT_ONE, "attn.temperature", (int64_t[4]){b->heads, 1, 1});
+    add_linear(b, VT_SLOT_QKV_W, b->c->qkv_bias, "attn.qkv", 3 * b->dim);
+    add_linear(b, VT_SLOT_PROJ_W, true, "attn.proj", b->dim);
+    vt_param_add_norm(b->l, VT_LPI_NORM, b->c->norm, "norm3", b->dim);
+    vt_param_add_map(b->l, VT_LPI_CONV1_W, false, VT_INIT_CONV, true, "local_mp.conv1", kernels);
+    vt_param_add_norm(b->l, VT_LPI_BN, VT_NORM_BATCH, "local_mp.bn", b->dim);
+    vt_param_add_map(b->l, VT_LPI_CONV2_W, false, VT_INIT_CONV, true, "local_mp.conv2", kernels);
     vt_mlp_params(b);
 }
 
 static void class_params(const vt_block_layout *b) {
-    const int d = b->dim;
     add_factor(b, VT_SLOT_FACTOR1, "gamma1"), add_factor(b, VT_SLOT_FACTOR2, "gamma2");
-    vt_block_add_norm(b, VT_SLOT_NORM1, "norm1");
-    vt_block_add_linear(b, VT_CLASS_Q_W, b->c->qkv_bias, "attn.q", d, d);
-    if (!b->c->tied_qk) vt_block_add_linear(b, VT_CLASS_K_W, b->c->qkv_bias, "attn.k", d, d);
-    vt_block_add_linear(b, VT_CLASS_V_W, b->c->qkv_bias, "attn.v", d, d);
-    vt_block_add_linear(b, VT_SLOT_PROJ_W, true, "attn.proj", d, d);
+    vt_param_add_norm(b->l, VT_SLOT_NORM1, b->c->norm, "norm1", b->dim);
+    add_linear(b, VT_CLASS_Q_W, b->c->qkv_bias, "attn.q", b->dim);
+    if (!b->c->tied_qk) add_linear(b, VT_CLASS_K_W, b->c->qkv_bias, "attn.k", b->dim);
+    add_linear(b, VT_CLASS_V_W, b->c->qkv_bias, "attn.v", b->dim);
+    add_linear(b, VT_SLOT_PROJ_W, true, "attn.proj", b->dim);
     vt_mlp_params(b);
 }
 
@@ -88,12 +78,13 @@ static int locate(const vt_config *c, int block, char *prefix, size_t size) {
 }
 
 static void params(vt_param_list *l, const vt_config *c) {
-    vt_block_layout b = vt_block_layout_of(l, c);
-    b.factor_start = c->eta > 0 ? (float)c->eta : 1;
+    const vt_block_layout b = vt_block_layout_of(l, c);
+    l->value = c->eta > 0 ? (float)c->eta : 1;
     stem_params(l, c);
     for (int i = 0; i < c->depth + c->class_blocks; i++) {
-        locate(c, i, b.prefix, sizeof b.prefix);
-        b.layer = 1 + i;
+        char prefix[48];
+        locate(c, i, prefix, sizeof prefix);
+        vt_param_place(l, 1 + i, "%s", prefix);
         (i < c->depth ? xca_params : class_params)(&b);
     }
     vt_readout_params(l, c, vt_xcit_last_layer(c), c->dim, "head");

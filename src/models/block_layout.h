@@ -26,36 +26,22 @@ enum vt_block_slot {
     VT_SLOT_OWN /* the architecture's own, up to VT_MAX_SLOTS */
 };
 
-/* Where a block's tensors go, and what their shapes need beside the configuration. */
+/* Where a block's tensors go (vt_param_place), and what their shapes need beside the configuration. */
 typedef struct vt_block_layout {
     vt_param_list *l;
     const vt_config *c;
-    char prefix[48];        /* of names, "blocks.3." */
-    int layer;              /* of the parameter table */
     int dim, heads, hidden; /* width of the stream, heads, width of the MLP */
     int window;             /* tokens a side, of a block that attends in windows */
-    float factor_start;
     /* Tensors between norm and output projection, at their place; NULL: vt_mha_params. */
     void (*mixer)(const struct vt_block_layout *b);
 } vt_block_layout;
 
-/* What a configuration gives all blocks of a ViT; prefix and layer are left empty. */
+/* What a configuration gives all blocks of a ViT. */
 vt_block_layout vt_block_layout_of(vt_param_list *l, const vt_config *c);
 
-/* Adds the tensors of a block to its layer in timm's order: norm1, the token mixer's, proj, norm2, MLP; then factors.
- */
+/* Adds the tensors of a block in timm's order: norm1, the token mixer's, proj, norm2, MLP; then factors. */
 void vt_block_params(const vt_block_layout *b);
 /* Multi-head attention's: qkv packed, optional q/k norm. */
 void vt_mha_params(const vt_block_layout *b);
 /* norm2 and MLP. */
 void vt_mlp_params(const vt_block_layout *b);
-
-/* ---- for architectures: one of them ---- */
-
-/* [n] or [n, k]; VT_INIT_VALUE: b->factor_start */
-void vt_block_add(const vt_block_layout *b, int slot, bool matrix, vt_init init, const char *name, int64_t n,
-                  int64_t k);
-/* name.weight [n, k] and, if asked for, name.bias [n] */
-void vt_block_add_linear(const vt_block_layout *b, int slot, bool bias, const char *name, int64_t n, int64_t k);
-/* c->norm over the stream's width */
-void vt_block_add_norm(const vt_block_layout *b, int slot, const char *name);

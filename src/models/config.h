@@ -176,6 +176,47 @@ static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c
  * for this one (path names the file, or NULL). */
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e);
 
+/* The values of a configuration: label, and key in metadata, maps, --form and results.json (NULL: a form, whose row in
+ * forms.c has it). */
+// clang-format off
+#define VT_FIELD_LIST(X) \
+    X(ARCH, "architecture", "architecture") X(IMAGE, "image", "image") X(PATCH, "patch", "patch") \
+    X(DIM, "dim", "dim") X(DEPTH, "depth", "depth") X(HEADS, "heads", "heads") X(HIDDEN, "mlp hidden", "mlp_hidden") \
+    X(CLASSES, "classes", "classes") X(QKV_BIAS, "qkv bias", "qkv_bias") \
+    X(DIST, "distillation token", "distillation_token") X(POOL, "pool", NULL) X(ATTN, "attention", "attention") \
+    X(SCALE, "attention scale", "attn_scale") X(LN_EPS, "LayerNorm eps", "ln_eps") X(MEAN, "mean", "mean") \
+    X(STD, "std", "std") X(NORM, "norm", NULL) X(FINAL_NORM, "final norm", NULL) X(ACT, "activation", NULL) \
+    X(POST_NORM, "post-norm", NULL) X(NATIVE, "input side", NULL) X(NATIVE_FILTER, "resize inside", NULL) \
+    X(BGR, "channels", NULL) X(DIST_HEAD, "heads read", NULL) X(NORM_FIRST, "norm before the mean", NULL) \
+    X(NORM_PRE, "norm before blocks", NULL) X(NO_PATCH_BIAS, "no patch bias", NULL) \
+    X(NO_CLS, "no class token", NULL) X(NO_EMBED_CLASS, "no class position", NULL) \
+    X(REGISTERS, "register tokens", NULL) X(PATCH_ORDER, "patch order", NULL) X(QK_NORM, "q/k norm", NULL) \
+    X(TIED_QK, "W_Q = W_K", NULL) X(FACTOR, "branch factors", NULL) X(FACTOR_START, "factors start at", NULL) \
+    X(INIT, "initialisation", NULL) X(NO_EMBED_REG, "no register position", NULL) \
+    X(POS_GRID, "grid of positions", NULL) X(POS_FILTER, "positions resized", NULL) \
+    X(HEAD_LAYERS, "class tokens read", NULL) X(CONV_STEM, "convolutional stem", NULL) \
+    X(PATCH_NORM, "patch norms", NULL) X(ATTN_DIM, "attention width", NULL) X(PROJ, "output projection", NULL) \
+    X(POSITIONS, "positions", NULL) X(QKV_ROWS, "rows of qkv", NULL) X(CLASS_LAST, "class token last", NULL) \
+    X(EMBED_SCALE, "embedding times", NULL) X(LOCAL_BLOCKS, "local blocks", NULL) X(STAGES, "stages", NULL) \
+    X(STAGE_DEPTH, "stage depths", NULL) X(STAGE_HEADS, "stage heads", NULL) X(WINDOW, "window", NULL) \
+    X(NO_SHIFT, "no shift", NULL) X(CLASS_BLOCKS, "class blocks", NULL) X(TOKENS_NORM, "tokens norm", NULL) \
+    X(ETA, "eta", NULL) X(STEM_STRIDE, "stem strides", NULL) X(TRANSFORM, "preprocessing", "transform")
+// clang-format on
+
+typedef enum vt_field {
+#define VT_FIELD_ENUM(id, label, key) VT_FIELD_##id,
+    VT_FIELD_LIST(VT_FIELD_ENUM)
+#undef VT_FIELD_ENUM
+        VT_FIELD_COUNT
+} vt_field;
+
+/* Where each came from, for `vitrine info`: a short phrase, or empty. */
+typedef char vt_source[VT_FIELD_COUNT][72];
+
+/* How sure a value is. KNOWN: tensors, metadata, config.json or the user told it. ASSUMED: nobody did, and a convention
+ * is overwhelming (timm's GELU). OPEN: nobody did, and it may well be otherwise (heads): the value is a guess. */
+typedef enum vt_certainty { VT_KNOWN, VT_ASSUMED, VT_OPEN } vt_certainty;
+
 /* How `vitrine new` initialises a tensor (timm's non-JAX initialisation, init_weights_vit_timm of its
  * vision_transformer.py). LINEAR is TRUNC02 for the weights of linear maps, which the spectral rule treats otherwise;
  * VALUE is vt_param.value; CONV is PyTorch's default of a convolution, whose bias stands right after its weight. */
@@ -199,7 +240,7 @@ typedef struct vt_param {
     size_t t_offset;      /* of the transposed copy, into the block of transposed copies; SIZE_MAX: none */
     int layer, slot;
     vt_init init;
-    float value; /* for VT_INIT_VALUE */
+    float value; /* with VT_INIT_VALUE */
     bool buffer; /* no weight but a statistic (BatchNorm): saved and loaded; no gradient, and no training moves it */
 } vt_param;
 
@@ -207,16 +248,24 @@ typedef struct vt_param {
 
 typedef struct vt_param_list {
     vt_param *items;
-    int count, capacity, layers;
+    int count, layers;
     size_t total, t_total, layer_max; /* reals: all parameters, transposed copies, the largest layer */
+    int layer;                        /* of the tensors to be added next */
+    char prefix[48];                  /* what their names begin with */
+    float value;                      /* theirs, with VT_INIT_VALUE */
     bool failed;                      /* out of memory or over a limit */
 } vt_param_list;
 
+/* Sets layer and prefix of the tensors to be added next. */
+__attribute__((format(printf, 3, 4))) void vt_param_place(vt_param_list *l, int layer, const char *prefix, ...);
 /* Appends a tensor; shape ends at the first 0. matrix: a [out, in] weight that wants a transposed copy. Returns the
- * row, whose value and buffer the caller may set at once, or NULL. */
-vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
-                       const int64_t shape[4]);
+ * row, or NULL. */
+vt_param *vt_param_add(vt_param_list *l, int slot, bool matrix, vt_init init, const char *name, const int64_t shape[4]);
+/* Appends name.weight and, in the next slot, if asked for, name.bias [shape[0]] of a linear map (VT_INIT_LINEAR) or a
+ * convolution (VT_INIT_CONV). */
+void vt_param_add_map(vt_param_list *l, int slot, bool matrix, vt_init init, bool bias, const char *name,
+                      const int64_t shape[4]);
 /* The tensors of a normalisation of d channels, name.weight and so on, in slots slot to slot + VT_NORM_SLOTS - 1. */
 enum { VT_NORM_W, VT_NORM_B, VT_NORM_MEAN, VT_NORM_VAR, VT_NORM_SLOTS };
-void vt_param_add_norm(vt_param_list *l, int layer, int slot, vt_norm_kind kind, const char *name, int d);
+void vt_param_add_norm(vt_param_list *l, int slot, vt_norm_kind kind, const char *name, int d);
 void vt_param_list_free(vt_param_list *l);

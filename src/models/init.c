@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "linalg/svd.h"
 #include "models/arch.h"
+#include "models/model.h"
 
 /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's convolution; a bias takes the fan-in of its weight, the row before. */
 static float conv_bound(const vt_param *p) {

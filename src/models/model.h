@@ -6,46 +6,8 @@
 #include "base/status.h"
 #include "models/config.h"
 
-/* The values of a configuration: label, and key in metadata, maps, --form and results.json (NULL: a form, whose row in
- * forms.c has it). */
-// clang-format off
-#define VT_FIELD_LIST(X) \
-    X(ARCH, "architecture", "architecture") X(IMAGE, "image", "image") X(PATCH, "patch", "patch") \
-    X(DIM, "dim", "dim") X(DEPTH, "depth", "depth") X(HEADS, "heads", "heads") X(HIDDEN, "mlp hidden", "mlp_hidden") \
-    X(CLASSES, "classes", "classes") X(QKV_BIAS, "qkv bias", "qkv_bias") \
-    X(DIST, "distillation token", "distillation_token") X(POOL, "pool", NULL) X(ATTN, "attention", "attention") \
-    X(SCALE, "attention scale", "attn_scale") X(LN_EPS, "LayerNorm eps", "ln_eps") X(MEAN, "mean", "mean") \
-    X(STD, "std", "std") X(NORM, "norm", NULL) X(FINAL_NORM, "final norm", NULL) X(ACT, "activation", NULL) \
-    X(POST_NORM, "post-norm", NULL) X(NATIVE, "input side", NULL) X(NATIVE_FILTER, "resize inside", NULL) \
-    X(BGR, "channels", NULL) X(DIST_HEAD, "heads read", NULL) X(NORM_FIRST, "norm before the mean", NULL) \
-    X(NORM_PRE, "norm before blocks", NULL) X(NO_PATCH_BIAS, "no patch bias", NULL) \
-    X(NO_CLS, "no class token", NULL) X(NO_EMBED_CLASS, "no class position", NULL) \
-    X(REGISTERS, "register tokens", NULL) X(PATCH_ORDER, "patch order", NULL) X(QK_NORM, "q/k norm", NULL) \
-    X(TIED_QK, "W_Q = W_K", NULL) X(FACTOR, "branch factors", NULL) X(FACTOR_START, "factors start at", NULL) \
-    X(INIT, "initialisation", NULL) X(NO_EMBED_REG, "no register position", NULL) \
-    X(POS_GRID, "grid of positions", NULL) X(POS_FILTER, "positions resized", NULL) \
-    X(HEAD_LAYERS, "class tokens read", NULL) X(CONV_STEM, "convolutional stem", NULL) \
-    X(PATCH_NORM, "patch norms", NULL) X(ATTN_DIM, "attention width", NULL) X(PROJ, "output projection", NULL) \
-    X(POSITIONS, "positions", NULL) X(QKV_ROWS, "rows of qkv", NULL) X(CLASS_LAST, "class token last", NULL) \
-    X(EMBED_SCALE, "embedding times", NULL) X(LOCAL_BLOCKS, "local blocks", NULL) X(STAGES, "stages", NULL) \
-    X(STAGE_DEPTH, "stage depths", NULL) X(STAGE_HEADS, "stage heads", NULL) X(WINDOW, "window", NULL) \
-    X(NO_SHIFT, "no shift", NULL) X(CLASS_BLOCKS, "class blocks", NULL) X(TOKENS_NORM, "tokens norm", NULL) \
-    X(ETA, "eta", NULL) X(STEM_STRIDE, "stem strides", NULL) X(TRANSFORM, "preprocessing", "transform")
-// clang-format on
-
-typedef enum vt_field {
-#define VT_FIELD_ENUM(id, label, key) VT_FIELD_##id,
-    VT_FIELD_LIST(VT_FIELD_ENUM)
-#undef VT_FIELD_ENUM
-        VT_FIELD_COUNT
-} vt_field;
-
-/* Where each came from, for `vitrine info`: a short phrase, or empty. */
-typedef char vt_source[VT_FIELD_COUNT][72];
-
-/* How sure a value is. KNOWN: tensors, metadata, config.json or the user told it. ASSUMED: nobody did, and a convention
- * is overwhelming (timm's GELU). OPEN: nobody did, and it may well be otherwise (heads): the value is a guess. */
-typedef enum vt_certainty { VT_KNOWN, VT_ASSUMED, VT_OPEN } vt_certainty;
+/* Which gradients a session can compute; more needs more memory. NONE: forward only. */
+typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_grad_mode;
 
 typedef struct vt_model {
     vt_config config;
@@ -101,7 +63,7 @@ vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o,
 vt_status vt_model_prepare(vt_model *m, vt_err *e);
 /* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
-/* The two halves of vt_model_new, for models/checkpoint: the table of parameters, then their memory. */
+/* The two halves of vt_model_new, for checkpoint: the table of parameters, then their memory. */
 vt_status vt_model_table(vt_model **out, const vt_config *config, vt_err *e);
 vt_status vt_model_take(vt_model *m, vt_err *e);
 /* Builds the parameter table for config and zero weights (vt_model_init fills them). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of a model's parameters: names, shapes and places of all tensors. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,22 +9,21 @@
 #include "models/attn.h"
 #include "models/model.h"
 
-vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_init init, const char *name,
+void vt_param_place(vt_param_list *l, int layer, const char *prefix, ...) {
+    va_list args;
+    va_start(args, prefix);
+    vsnprintf(l->prefix, sizeof l->prefix, prefix, args);
+    va_end(args);
+    l->layer = layer;
+}
+
+vt_param *vt_param_add(vt_param_list *l, int slot, bool matrix, vt_init init, const char *name,
                        const int64_t shape[4]) {
-    if (l->failed) return NULL;
-    if (l->count == l->capacity) {
-        int capacity = l->capacity ? 2 * l->capacity : 64;
-        vt_param *items = realloc(l->items, (size_t)capacity * sizeof *items);
-        if (!items) {
-            l->failed = true;
-            return NULL;
-        }
-        l->items = items, l->capacity = capacity;
-    }
+    if (l->failed || (l->failed = !vt_grow(&l->items, (size_t)l->count, sizeof *l->items))) return NULL;
     vt_param *p = &l->items[l->count];
     memset(p, 0, sizeof *p);
-    if (snprintf(p->name, sizeof p->name, "%s", name) >= (int)sizeof p->name) l->failed = true;
-    p->layer = layer, p->slot = slot, p->init = init, p->numel = 1, p->t_offset = SIZE_MAX;
+    if (snprintf(p->name, sizeof p->name, "%s%s", l->prefix, name) >= (int)sizeof p->name) l->failed = true;
+    p->layer = l->layer, p->slot = slot, p->init = init, p->value = l->value, p->numel = 1, p->t_offset = SIZE_MAX;
     for (; p->ndim < 4 && shape[p->ndim] > 0; p->ndim++) {
         p->shape[p->ndim] = shape[p->ndim];
         if (!vt_mul(p->numel, (size_t)shape[p->ndim], &p->numel)) l->failed = true;
@@ -34,14 +34,24 @@ vt_param *vt_param_add(vt_param_list *l, int layer, int slot, bool matrix, vt_in
     p->offset = l->total, l->total += room;
     if (matrix) p->t_offset = l->t_total, l->t_total += room;
     l->count++;
-    if (layer + 1 > l->layers) l->layers = layer + 1;
+    if (l->layer + 1 > l->layers) l->layers = l->layer + 1;
     size_t sum = 0;
-    for (int i = l->count - 1; i >= 0 && l->items[i].layer == layer; i--) sum += (l->items[i].numel + 15) / 16 * 16;
+    for (int i = l->count - 1; i >= 0 && l->items[i].layer == l->layer; i--) sum += (l->items[i].numel + 15) / 16 * 16;
     if (sum > l->layer_max) l->layer_max = sum;
     return p;
 }
 
-void vt_param_add_norm(vt_param_list *l, int layer, int slot, vt_norm_kind kind, const char *name, int d) {
+void vt_param_add_map(vt_param_list *l, int slot, bool matrix, vt_init init, bool bias, const char *name,
+                      const int64_t shape[4]) {
+    char full[64];
+    snprintf(full, sizeof full, "%s.weight", name);
+    vt_param_add(l, slot, matrix, init, full, shape);
+    snprintf(full, sizeof full, "%s.bias", name);
+    const vt_init of_bias = init == VT_INIT_CONV ? VT_INIT_CONV : VT_INIT_ZERO;
+    if (bias) vt_param_add(l, slot + 1, false, of_bias, full, (int64_t[4]){shape[0]});
+}
+
+void vt_param_add_norm(vt_param_list *l, int slot, vt_norm_kind kind, const char *name, int d) {
     static const struct {
         const char *suffix;
         vt_init init;
@@ -51,9 +61,9 @@ void vt_param_add_norm(vt_param_list *l, int layer, int slot, vt_norm_kind kind,
                               {"running_var", VT_INIT_ONE}};
     int n = kind == VT_NORM_NONE ? 0 : kind == VT_NORM_BATCH ? VT_NORM_SLOTS : VT_NORM_MEAN;
     for (int k = 0; k < n; k++) {
-        char full[96];
+        char full[64];
         snprintf(full, sizeof full, "%s.%s", name, table[k].suffix);
-        vt_param *p = vt_param_add(l, layer, slot + k, false, table[k].init, full, (int64_t[4]){d});
+        vt_param *p = vt_param_add(l, slot + k, false, table[k].init, full, (int64_t[4]){d});
         if (p) p->buffer = k >= VT_NORM_MEAN;
     }
 }

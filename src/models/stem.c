@@ -38,26 +38,19 @@ vt_stem vt_conv_stem_of(const vt_config *c) {
     return s;
 }
 
-/* A convolution of the stem's k-th module: weight and bias. */
-static void add_conv(vt_param_list *l, int slot, int k, int64_t out, int64_t in, int64_t kernel) {
-    char name[64];
-    snprintf(name, sizeof name, "patch_embed.proj.stem.%d.weight", k);
-    vt_param_add(l, 0, slot, true, VT_INIT_CONV, name, (int64_t[4]){out, in, kernel, kernel});
-    snprintf(name, sizeof name, "patch_embed.proj.stem.%d.bias", k);
-    vt_param_add(l, 0, slot + 1, false, VT_INIT_CONV, name, (int64_t[4]){out});
-}
-
 /* The authors' nn.Sequential: convolution, LayerNorm, GELU, and again; then the 1 x 1 convolution. */
 void vt_conv_stem_params(vt_param_list *l, const vt_config *c, int embed_slot) {
     const vt_stem stem = vt_conv_stem_of(c);
-    for (int k = 0; k < stem.convs; k++) {
-        const int slot = stem.slot + k * VT_STEM_SLOTS;
-        char name[64];
-        add_conv(l, slot + VT_STEM_W, 3 * k, stem.widths[k + 1], stem.widths[k], 3);
+    char name[32];
+    for (int k = 0; k <= stem.convs; k++) {
+        const bool last = k == stem.convs;
+        const int slot = stem.slot + k * VT_STEM_SLOTS, kernel = last ? 1 : 3;
+        snprintf(name, sizeof name, "patch_embed.proj.stem.%d", 3 * k);
+        vt_param_add_map(l, last ? embed_slot : slot + VT_STEM_W, true, VT_INIT_CONV, true, name,
+                         (int64_t[4]){last ? c->dim : stem.widths[k + 1], stem.widths[k], kernel, kernel});
         snprintf(name, sizeof name, "patch_embed.proj.stem.%d", 3 * k + 1);
-        vt_param_add_norm(l, 0, slot + VT_STEM_NORM, VT_NORM_LAYER, name, stem.widths[k + 1]);
+        if (!last) vt_param_add_norm(l, slot + VT_STEM_NORM, VT_NORM_LAYER, name, stem.widths[k + 1]);
     }
-    add_conv(l, embed_slot, 3 * stem.convs, c->dim, stem.widths[stem.convs], 1);
 }
 
 vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/vit.h"
 
-#include <stdio.h>
-
 int vt_rows_width(const vt_config *c) {
     if (!c->conv_stem) return 3 * c->patch * c->patch;
     const vt_stem stem = vt_conv_stem_of(c);
@@ -11,55 +9,42 @@ int vt_rows_width(const vt_config *c) {
 
 /* ---- tensors ---- */
 
-static void add_embedding(vt_param_list *l, const vt_config *c) {
-    const int64_t d = c->dim, p = c->patch;
-    if (c->conv_stem) {
-        vt_conv_stem_params(l, c, VT_ROWS_W);
-        return;
-    }
-    vt_param_add(l, 0, VT_ROWS_W, true, VT_INIT_CONV, "patch_embed.proj.weight", (int64_t[4]){d, 3, p, p});
-    if (!c->no_patch_bias) vt_param_add(l, 0, VT_ROWS_B, false, VT_INIT_CONV, "patch_embed.proj.bias", (int64_t[4]){d});
-}
-
 void vt_rows_params(vt_param_list *l, const vt_config *c) {
-    add_embedding(l, c);
-    if (c->patch_gate)
-        vt_param_add(l, 0, VT_ROWS_GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){vt_rows_count(c)});
+    const int64_t patch[4] = {c->dim, 3, c->patch, c->patch};
+    if (c->conv_stem)
+        vt_conv_stem_params(l, c, VT_ROWS_W);
+    else
+        vt_param_add_map(l, VT_ROWS_W, true, VT_INIT_CONV, !c->no_patch_bias, "patch_embed.proj", patch);
+    if (c->patch_gate) vt_param_add(l, VT_ROWS_GATE, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){vt_rows_count(c)});
     if (c->patch_norm & VT_PATCH_NORM_IN)
-        vt_param_add_norm(l, 0, VT_ROWS_NORM_IN, VT_NORM_LAYER, "patch_embed.norm_in", vt_rows_width(c));
+        vt_param_add_norm(l, VT_ROWS_NORM_IN, VT_NORM_LAYER, "patch_embed.norm_in", vt_rows_width(c));
     if (c->patch_norm & VT_PATCH_NORM_OUT)
-        vt_param_add_norm(l, 0, VT_ROWS_NORM_OUT, VT_NORM_LAYER, "patch_embed.norm", c->dim);
+        vt_param_add_norm(l, VT_ROWS_NORM_OUT, VT_NORM_LAYER, "patch_embed.norm", c->dim);
 }
 
 void vt_readout_params(vt_param_list *l, const vt_config *c, int layer, int d, const char *head) {
-    const int64_t k = c->classes, wide = c->dist_token ? d : vt_readout_rows(c) * d;
-    char name[32];
-    vt_param_add_norm(l, layer, VT_READOUT_NORM, c->final_norm,
-                      c->pool != VT_POOL_TOKEN && !c->norm_first ? "fc_norm" : "norm", d);
-    snprintf(name, sizeof name, "%s.weight", head);
-    vt_param_add(l, layer, VT_READOUT_HEAD_W, false, VT_INIT_LINEAR, name, (int64_t[4]){k, wide});
-    snprintf(name, sizeof name, "%s.bias", head);
-    vt_param_add(l, layer, VT_READOUT_HEAD_B, false, VT_INIT_ZERO, name, (int64_t[4]){k});
-    if (!c->dist_token) return;
-    vt_param_add(l, layer, VT_READOUT_HEAD_DIST_W, false, VT_INIT_LINEAR, "head_dist.weight", (int64_t[4]){k, d});
-    vt_param_add(l, layer, VT_READOUT_HEAD_DIST_B, false, VT_INIT_ZERO, "head_dist.bias", (int64_t[4]){k});
+    const int64_t wide = c->dist_token ? d : vt_readout_rows(c) * d, own[4] = {c->classes, d};
+    const bool after = c->pool != VT_POOL_TOKEN && !c->norm_first;
+    vt_param_place(l, layer, "%s", "");
+    vt_param_add_norm(l, VT_READOUT_NORM, c->final_norm, after ? "fc_norm" : "norm", d);
+    vt_param_add_map(l, VT_READOUT_HEAD_W, false, VT_INIT_LINEAR, true, head, (int64_t[4]){c->classes, wide});
+    if (c->dist_token) vt_param_add_map(l, VT_READOUT_HEAD_DIST_W, false, VT_INIT_LINEAR, true, "head_dist", own);
 }
 
 void vt_vit_params(vt_param_list *l, const vt_config *c, void (*local)(const vt_block_layout *b)) {
     int64_t d = c->dim, grid = vt_config_grid(c), placed = grid * grid + vt_config_placed(c);
     const vt_init of_class = local ? VT_INIT_TRUNC02 : VT_INIT_TINY;
-    if (!c->no_cls) vt_param_add(l, 0, VT_VIT_CLS, false, of_class, "cls_token", (int64_t[4]){1, 1, d});
-    if (c->dist_token) vt_param_add(l, 0, VT_VIT_DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
-    if (c->registers)
-        vt_param_add(l, 0, VT_VIT_REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
+    if (!c->no_cls) vt_param_add(l, VT_VIT_CLS, false, of_class, "cls_token", (int64_t[4]){1, 1, d});
+    if (c->dist_token) vt_param_add(l, VT_VIT_DIST, false, VT_INIT_TRUNC02, "dist_token", (int64_t[4]){1, 1, d});
+    if (c->registers) vt_param_add(l, VT_VIT_REG, false, VT_INIT_TINY, "reg_token", (int64_t[4]){1, c->registers, d});
     if (c->positions == VT_POSITIONS_LEARNED)
-        vt_param_add(l, 0, VT_VIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
+        vt_param_add(l, VT_VIT_POS, false, VT_INIT_TRUNC02, "pos_embed", (int64_t[4]){1, placed, d});
     vt_rows_params(l, c);
-    if (c->norm_pre) vt_param_add_norm(l, 0, VT_VIT_NORM_PRE, c->norm, "norm_pre", c->dim);
+    if (c->norm_pre) vt_param_add_norm(l, VT_VIT_NORM_PRE, c->norm, "norm_pre", c->dim);
     vt_block_layout b = vt_block_layout_of(l, c);
     for (int i = 0; i < c->depth; i++) {
-        snprintf(b.prefix, sizeof b.prefix, "blocks.%d.", i);
-        b.layer = 1 + i, b.mixer = i < c->local_blocks ? local : NULL;
+        vt_param_place(l, 1 + i, "blocks.%d.", i);
+        b.mixer = i < c->local_blocks ? local : NULL;
         vt_block_params(&b);
     }
     vt_readout_params(l, c, 1 + c->depth, c->dim, "head");

@@ -7,15 +7,12 @@
 #include <stddef.h>
 #include "nn/nn.h"
 
-#ifndef VT_NN_CONV_SHAPE
-#define VT_NN_CONV_SHAPE
 typedef struct vt_conv_shape {
     int h, w, in, out, stride;
 } vt_conv_shape;
 
 /* Side of the output: floor((n + 2 - 3) / stride) + 1. */
 static inline int vt_conv_side(int n, int stride) { return (n - 1) / stride + 1; }
-#endif
 
 /* Reals of scratch: the patches [rows, 9 in] of a band of output rows, about a megabyte; whole maps would take 9 times
  * their size. */

@@ -67,6 +67,15 @@ void VT_R(vt_patchify_backward)(real *dx, const real *dpatches, const double std
 /* a += b */
 void VT_R(vt_add_to)(real *a, const real *b, size_t n);
 
+/* Long sums are formed in so many parts, which the compiler may vectorise without the reordering of -ffast-math, and
+ * those by halves. */
+enum { VT_SUM_LANES = 32 };
+static inline real VT_R(vt_sum_fold)(real *lane) {
+    for (int w = VT_SUM_LANES / 2; w >= 4; w /= 2)
+        for (int l = 0; l < w; l++) lane[l] += lane[l + w];
+    return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+}
+
 /* <a, b> of short rows, sixteen partial sums at a time. */
 static inline real VT_R(vt_row_dot)(const real *a, const real *b, int n) {
     real lane[16] = {0}, sum = 0;

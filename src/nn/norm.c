@@ -4,7 +4,6 @@
 #include <string.h>
 #include "nn/lanes.h"
 #include "nn/nn.h"
-#include "nn/sums.h"
 
 /* ---- LayerNorm ---- */
 
@@ -13,13 +12,13 @@
 static real sum_of_row(const real *x, int c) {
     real s[VT_SUM_LANES] = {0};
     for (int j = 0; j < c; j++) s[j % VT_SUM_LANES] += x[j];
-    return vt_sum_fold(s);
+    return VT_R(vt_sum_fold)(s);
 }
 
 static real sum_sq(const real *x, real mean, int c) {
     real s[VT_SUM_LANES] = {0};
     for (int j = 0; j < c; j++) s[j % VT_SUM_LANES] += (x[j] - mean) * (x[j] - mean);
-    return vt_sum_fold(s);
+    return VT_R(vt_sum_fold)(s);
 }
 
 static void normalize_row(real *y, const real *x, real mean, real rstd, const real *g, const real *b, int c) {

@@ -6,11 +6,8 @@
 
 #include "base/real.h"
 
-#ifndef VT_NN_WINDOW_SIZES
-#define VT_NN_WINDOW_SIZES
 /* Windows that cover a side; the last one may hang over. */
 static inline int vt_window_across(int side, int window) { return (side + window - 1) / window; }
-#endif
 
 /* from [windows * window^2]: the grid [side, side] rolled by (-shift, -shift), then padded at the right and at the
  * bottom to whole windows, cut into windows row by row, tokens of a window row by row. */

@@ -11,7 +11,7 @@
 #include "base/rand.h"
 #include "linalg/svd.h"
 #include "models/weight_kinds.h"
-#include "nn/sums.h"
+#include "nn/nn.h"
 #include "train/penalty.h"
 
 enum { ROWS, COLUMNS, WHOLE };
@@ -116,7 +116,7 @@ static real dot(const real *a, const real *b, int n) {
     for (; j + VT_SUM_LANES <= n; j += VT_SUM_LANES)
         for (int l = 0; l < VT_SUM_LANES; l++) s[l] += a[j + l] * b[j + l];
     for (; j < n; j++) s[j % VT_SUM_LANES] += a[j] * b[j];
-    return vt_sum_fold(s);
+    return VT_R(vt_sum_fold)(s);
 }
 
 /* v = W^T u: rows are read as they lie, four at a time so that v is touched less often. */

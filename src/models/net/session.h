@@ -9,17 +9,8 @@
 #include "models/net/attention.h"
 #include "models/weight_kinds.h"
 
-#ifndef VT_MODELS_GRAD_MODE
-#define VT_MODELS_GRAD_MODE
-/* What backward can be asked for; more needs more memory. NONE: forward only. */
-typedef enum vt_grad_mode { VT_GRAD_NONE, VT_GRAD_INPUT, VT_GRAD_PARAMS } vt_grad_mode;
-#endif
-
-#ifndef VT_MODELS_BRANCHES
-#define VT_MODELS_BRANCHES
 /* A block's residual branches; XCiT alone has the third. */
 enum { VT_BRANCH_ATTN, VT_BRANCH_MLP, VT_BRANCH_LPI, VT_BRANCHES };
-#endif
 
 /* n numbers of the arena; none, NULL, where n is 0. */
 static inline real *VT_R(vt_reals)(vt_arena *a, size_t n) { return n ? vt_arena_take(a, n, sizeof(real)) : NULL; }
@@ -133,8 +124,6 @@ const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, 
 static inline const VT_R(vt_attn_inject) *VT_R(vt_session_inject)(const VT_R(vt_session) *s, int block) {
     return s->injecting && s->inject[block].key >= 0 ? &s->inject[block] : NULL;
 }
-/* Logits of the last forward again. */
-static inline const real *VT_R(vt_session_logits)(const VT_R(vt_session) *s) { return s->logits; }
 /* Features of image i of the last forward, *len numbers, valid until the next call: the logits are the heads' affine
  * functions of them alone. */
 const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len);

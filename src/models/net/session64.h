@@ -3,7 +3,7 @@
  * float). session.c includes this page in its double copy, so the compiler holds the two declarations together. */
 #pragma once
 
-#include "models/net/session.h"
+#include "models/model.h"
 #include "nn/loss.h"
 
 typedef struct vt_session_f64 vt_session_f64;

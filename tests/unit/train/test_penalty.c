@@ -169,13 +169,14 @@ static void test_ortho_minima(void **state) {
 static vt_model *gated(bool gate) {
     vt_model *m = calloc(1, sizeof *m);
     assert_non_null(m);
-    vt_param_add(&m->params, 0, 0, false, VT_INIT_ONE, "pos_embed", (int64_t[4]){1, 5, 4});
-    if (gate) vt_param_add(&m->params, 0, 1, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){1, 5});
-    vt_param_add(&m->params, 0, 2, true, VT_INIT_ONE, "patch_embed.proj.weight", (int64_t[4]){4, 3, 2, 2});
-    vt_param_add(&m->params, 0, 3, false, VT_INIT_ONE, "patch_embed.proj.bias", (int64_t[4]){4});
-    vt_param_add(&m->params, 0, 4, false, VT_INIT_ONE, "cls_token", (int64_t[4]){1, 1, 4});
-    vt_param_add(&m->params, 0, 5, false, VT_INIT_ONE, "dist_token", (int64_t[4]){1, 1, 4});
-    vt_param_add(&m->params, 1, 0, true, VT_INIT_ONE, "head.weight", (int64_t[4]){3, 4});
+    vt_param_add(&m->params, 0, false, VT_INIT_ONE, "pos_embed", (int64_t[4]){1, 5, 4});
+    if (gate) vt_param_add(&m->params, 1, false, VT_INIT_ONE, "patch_gate", (int64_t[4]){1, 5});
+    vt_param_add(&m->params, 2, true, VT_INIT_ONE, "patch_embed.proj.weight", (int64_t[4]){4, 3, 2, 2});
+    vt_param_add(&m->params, 3, false, VT_INIT_ONE, "patch_embed.proj.bias", (int64_t[4]){4});
+    vt_param_add(&m->params, 4, false, VT_INIT_ONE, "cls_token", (int64_t[4]){1, 1, 4});
+    vt_param_add(&m->params, 5, false, VT_INIT_ONE, "dist_token", (int64_t[4]){1, 1, 4});
+    m->params.layer = 1;
+    vt_param_add(&m->params, 0, true, VT_INIT_ONE, "head.weight", (int64_t[4]){3, 4});
     m->w = calloc(m->params.total, sizeof *m->w);
     assert_non_null(m->w);
     for (int i = 0; i < m->params.count; i++)
@@ -233,8 +234,9 @@ static void test_checks(void **state) {
     refuses("gate", "l1=0.1", m, "gate.l1", "model.patch_gate");
     refuses("msvp", "lambda=1", m, "block 0", "W_Q");
     refuses("ortho", "variant=LA", m, "other", "W_Q");
-    vt_param_add(&m->params, 2, 0, true, VT_INIT_ONE, "blocks.0.attn.qkv.weight", (int64_t[4]){30, 8});
-    vt_param_add(&m->params, 2, 1, true, VT_INIT_ONE, "blocks.0.attn.proj.weight", (int64_t[4]){8, 10});
+    m->params.layer = 2;
+    vt_param_add(&m->params, 0, true, VT_INIT_ONE, "blocks.0.attn.qkv.weight", (int64_t[4]){30, 8});
+    vt_param_add(&m->params, 1, true, VT_INIT_ONE, "blocks.0.attn.proj.weight", (int64_t[4]){8, 10});
     refuses("msvp", "lambda=1", m, "10 x 8", "msvp.split");
     refuses("msvp", "lambda=1;split=columns", m, "10 x 8", "msvp.split");
     refuses("ortho", "variant=LA", m, "W_O", "ortho.la_form");
