@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "linalg/svd.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 #include "models/surgery.h"
 #include "inference/classifier.h"
 

@@ -41,7 +41,7 @@ typedef enum vt_patch_norm {
  * nothing (vit-pytorch with one head as wide as the model). */
 typedef enum vt_proj { VT_PROJ_BIAS, VT_PROJ_PLAIN, VT_PROJ_NONE } vt_proj;
 
-/* Positions of the patches: a tensor, none at all, or computed (models/net/positions). */
+/* Positions of the patches: a tensor, none at all, or computed (models/net/patch_rows). */
 typedef enum vt_positions_kind {
     VT_POSITIONS_LEARNED,
     VT_POSITIONS_NONE,

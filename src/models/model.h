@@ -92,6 +92,32 @@ struct vt_packed;
 vt_status vt_model_pack(struct vt_packed **out, const vt_model *m, vt_err *e);
 size_t vt_model_packed_bytes(const vt_model *m); /* 0: this processor multiplies no bfloat16 */
 
+/* ---- the matrices of each block: W_Q, W_K, W_V, W_O and the two of the MLP, in an architecture's tensors; row-major
+ * [rows, cols] (out x in, as PyTorch stores them) ---- */
+
+typedef enum vt_weight_kind {
+    VT_WEIGHT_Q,
+    VT_WEIGHT_K,
+    VT_WEIGHT_V,
+    VT_WEIGHT_O,
+    VT_WEIGHT_FC1,
+    VT_WEIGHT_FC2,
+    VT_WEIGHT_KINDS
+} vt_weight_kind;
+const char *vt_weight_kind_name(vt_weight_kind r); /* "W_Q", ... "FC2" */
+
+typedef struct vt_matrix {
+    size_t offset;  /* of element [0,0] in reals */
+    int rows, cols; /* contiguous: row stride is cols */
+    int heads;      /* the block's attention heads */
+    bool again;     /* the same numbers as an earlier role's (W_K = W_Q): who sums over roles counts them once */
+} vt_matrix;
+
+/* Attention blocks of the model: those of which vt_model_matrix speaks. */
+int vt_model_blocks(const vt_model *m);
+/* The matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
+bool vt_model_matrix(const vt_model *m, int block, vt_weight_kind kind, vt_matrix *out);
+
 /* Presets: rows of known shapes, by timm name. */
 typedef struct vt_preset {
     const char *name;

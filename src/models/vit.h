@@ -1,10 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* What descriptions and computations of a ViT, and of networks that begin or end like one, share: the slots of those
- * tensors, and what follows from the configuration alone. */
+/* What descriptions and computations of a ViT, and of networks that share its blocks, its beginning or its end, have in
+ * common: names, shapes and first values of those tensors, the slots in which the computation finds them (slots, not
+ * names, tie tensors to their use), and what follows from the configuration alone. */
 #pragma once
 
-#include "models/block_layout.h"
+#include "models/attn.h"
 #include "models/stem.h"
+
+/* ---- blocks ---- */
+
+/* Slots of a block's tensors within its layer. A weight's bias has the next slot. */
+enum vt_block_slot {
+    VT_SLOT_NORM1,                                 /* VT_NORM_SLOTS of them */
+    VT_SLOT_NORM2 = VT_SLOT_NORM1 + VT_NORM_SLOTS, /* likewise */
+    VT_SLOT_QKV_W = VT_SLOT_NORM2 + VT_NORM_SLOTS,
+    VT_SLOT_QKV_B,
+    VT_SLOT_Q_NORM_W,
+    VT_SLOT_Q_NORM_B,
+    VT_SLOT_K_NORM_W,
+    VT_SLOT_K_NORM_B,
+    VT_SLOT_PROJ_W,
+    VT_SLOT_PROJ_B,
+    VT_SLOT_FACTOR1,
+    VT_SLOT_FC1_W,
+    VT_SLOT_FC1_B,
+    VT_SLOT_FC2_W,
+    VT_SLOT_FC2_B,
+    VT_SLOT_FACTOR2,
+    VT_SLOT_OWN /* the architecture's own, up to VT_MAX_SLOTS */
+};
+
+/* Where a block's tensors go (vt_param_place), and what their shapes need beside the configuration. */
+typedef struct vt_block_layout {
+    vt_param_list *l;
+    const vt_config *c;
+    int dim, heads, hidden; /* width of the stream, heads, width of the MLP */
+    int window;             /* tokens a side, of a block that attends in windows */
+    /* Tensors between norm and output projection, at their place; NULL: vt_mha_params. */
+    void (*mixer)(const struct vt_block_layout *b);
+} vt_block_layout;
+
+/* What a configuration gives all blocks of a ViT. */
+vt_block_layout vt_block_layout_of(vt_param_list *l, const vt_config *c);
+
+/* Adds the tensors of a block in timm's order: norm1, the token mixer's, proj, norm2, MLP; then factors. */
+void vt_block_params(const vt_block_layout *b);
+/* Multi-head attention's: qkv packed, optional q/k norm. */
+void vt_mha_params(const vt_block_layout *b);
+/* norm2 and MLP. */
+void vt_mlp_params(const vt_block_layout *b);
+
+/* ---- from the image to the tokens, and from the last block to the logits ---- */
 
 /* Layer 0: from the image to the tokens (a ConvStem's tensors are models/stem.h's), then the tokens that are learned.
  */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "parallel/threads.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 #include "inference/sensors.h"
 #include "selftest/tools.h"
 

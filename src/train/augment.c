@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 #include "models/net/session.h"
-#include "models/weight_kinds.h"
 
 /* Open interval (0,1), 32 bits: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }

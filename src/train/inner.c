@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/mem.h"
 #include "models/net/session.h"
-#include "models/weight_kinds.h"
 
 static size_t work_len(const vt_attack *a, const vt_model *m) {
     vt_task dims = vt_attacker_dims(vt_config_shape(&m->config), m->config.classes, NULL);

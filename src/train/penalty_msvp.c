@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/rand.h"
 #include "linalg/svd.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 #include "nn/nn.h"
 #include "train/penalty.h"
 

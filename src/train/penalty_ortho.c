@@ -5,7 +5,7 @@
  * The paper leaves open how W_Q, W_K, W_V, W_O are concatenated: stack puts them below each other (P^T P = I can be
  * met, and bounds every norm by 1), wide beside each other (P^T P of rank D: at least 3 D), each is a term a matrix. */
 #include "models/arch.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 #include "nn/nn.h"
 #include "train/penalty.h"
 

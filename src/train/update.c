@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "parallel/threads.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 #define PIECE ((size_t)1 << 15) /* weights; a tensor's pieces fit the cache of a core */
 

@@ -9,7 +9,7 @@
 #include "options.h"
 #include "toy.h"
 
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 /* A penalty, a model and its weights in double. */
 typedef struct bench {

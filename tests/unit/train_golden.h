@@ -12,7 +12,6 @@
 
 #include "linalg/gemm.h"
 #include "models/net/session.h"
-#include "models/weight_kinds.h"
 #include "nn/loss.h"
 #include "train/objective.h"
 #include "train/optim.h"

@@ -7,10 +7,10 @@
  *
  * mix is a token mixer: multi-head attention (vt_mha) unless the architecture brings its own (gated positions, windows,
  * channels). An architecture fills a shape, plans caches and scratch, and calls the whole block, its halves, or the
- * smaller parts below. The tensors are models/block_layout.h's. */
+ * smaller parts below. The tensors are models/vit.h's. */
 #pragma once
 
-#include "models/block_layout.h"
+#include "models/vit.h"
 #include "models/net/session.h"
 #include "nn/nn.h"
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 #include "models/net/patch_rows.h"
-#include "models/net/positions.h"
 #include "models/net/readout.h"
 #include "nn/nn.h"
 

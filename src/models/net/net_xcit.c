@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 #include "models/net/class_attention.h"
+#include "models/net/patch_rows.h"
 #include "models/net/readout.h"
-#include "models/net/stem_maps.h"
 #include "nn/nn.h"
 
 enum { PLACE = VT_XCIT_PLACE, WAVES = PLACE / 2 }; /* channels of a place, of a coordinate */

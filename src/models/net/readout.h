@@ -3,7 +3,6 @@
 #pragma once
 
 #include "models/net/block.h"
-#include "models/vit.h"
 
 /* R: tokens of an image that the last block delivers; P: rows of width D of an image that the heads read. */
 typedef struct VT_R(vt_readout) {

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "models/model.h"
 #include "models/net/attention.h"
-#include "models/weight_kinds.h"
 
 /* A block's residual branches; XCiT alone has the third. */
 enum { VT_BRANCH_ATTN, VT_BRANCH_MLP, VT_BRANCH_LPI, VT_BRANCHES };

@@ -13,7 +13,7 @@
 #include "base/markup.h"
 #include "base/mem.h"
 #include "parallel/threads.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 typedef struct params {
     int steps, split;

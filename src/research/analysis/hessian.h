@@ -7,7 +7,7 @@
 #include <signal.h>
 #include "research/numeric/lanczos.h"
 #include "base/progress.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 struct vt_hessian_worker;
 

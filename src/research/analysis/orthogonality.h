@@ -2,7 +2,7 @@
 /* How far matrices are from orthogonal: |W^T W - I|_F^2, and how much of it no weights could remove. */
 #pragma once
 
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 typedef struct vt_gap {
     double loss;  /* |W^T W - I|_F^2 */

@@ -3,7 +3,7 @@
  * by linalg/svd, from the weights as they are (float32, widened). */
 #pragma once
 
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 /* W_Q, W_K, W_V [D, D] in heads, d = D / heads: head h is rows h d .. (h+1) d - 1 in the paper (the outputs that are
  * the head's), but the same range of input columns in its released code. */

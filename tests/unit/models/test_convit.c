@@ -8,7 +8,6 @@
 #include "linalg/gemm.h"
 #include "tensors/safetensors.h"
 #include "models/net/session.h"
-#include "models/weight_kinds.h"
 #include "train/train.h"
 
 enum { DIM = 12, HEADS = 3, DEPTH = 3, LOCAL = 2, CLASSES = 4 };

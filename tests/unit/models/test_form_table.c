@@ -4,7 +4,7 @@
 
 #include "linalg/svd.h"
 #include "models/forms.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 static void test_words(void **state) {
     (void)state;

@@ -7,7 +7,6 @@
 #include "base/files.h"
 #include "models/forms.h"
 #include "models/net/session.h"
-#include "models/weight_kinds.h"
 
 enum { MAX_OUT = 64 };
 

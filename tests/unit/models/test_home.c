@@ -8,7 +8,7 @@
 
 #include "linalg/gemm.h"
 #include "models/model.h"
-#include "models/net/positions.h"
+#include "models/net/patch_rows.h"
 
 #define FOLDER "tests/fixtures/home/"
 

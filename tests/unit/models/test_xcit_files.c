@@ -7,7 +7,7 @@
 
 #include "tensors/safetensors.h"
 #include "models/arch.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 #include "models/xcit.h"
 #include "xcit_fixture.h"
 

@@ -9,7 +9,7 @@
 #include "linalg/gemm.h"
 #include "models/forms.h"
 #include "models/net/session.h"
-#include "models/block_layout.h"
+#include "models/vit.h"
 #include "models/xcit.h"
 #include "train/augment.h"
 

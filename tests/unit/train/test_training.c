@@ -9,7 +9,7 @@
 #include "parallel/threads.h"
 #include "tensors/safetensors.h"
 #include "models/arch.h"
-#include "models/weight_kinds.h"
+#include "models/model.h"
 
 #define BASE                                                                                                           \
     "epochs: 3\nbatch: 16\nmicro_batch: 4\nlr: 0.01\noptimiser: adamw\nmodel: {patch: 8, dim: 16, depth: 2, heads: "   \
