@@ -47,18 +47,19 @@ static void scatter_patches(real *dx, const real *col, const vt_conv_shape *s, i
             }
 }
 
-void VT_R(vt_conv_forward)(real *y, real *col, const real *x, VT_R(vt_linear) l, const vt_conv_shape *s) {
+void VT_R(vt_conv_forward)(real *y, real *col, const real *x, VT_R(vt_linear) l, const vt_conv_shape *s, int images) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
-    for (int at = 0; at < ho; at += step) {
-        int end = at + step < ho ? at + step : ho;
-        gather_patches(col, x, s, at, end);
-        VT_R(vt_linear_forward)(y + (size_t)at * (size_t)wo * (size_t)s->out, NULL, col, l, (end - at) * wo);
-    }
+    for (int i = 0; i < images; i++, x += s->h * s->w * s->in, y += ho * wo * s->out)
+        for (int at = 0; at < ho; at += step) {
+            int end = at + step < ho ? at + step : ho;
+            gather_patches(col, x, s, at, end);
+            VT_R(vt_linear_forward)(y + (size_t)at * (size_t)wo * (size_t)s->out, NULL, col, l, (end - at) * wo);
+        }
 }
 
-/* y = col(x) w^T + b:  dw += dy^T col,  db += the sum of dy,  dx = the transpose of col applied to dy w */
-void VT_R(vt_conv_backward)(real *dx, real *col, const real *dy, const real *x, VT_R(vt_linear) l,
-                            const vt_conv_shape *s) {
+/* y = col(x) w^T + b of one image:  dw += dy^T col,  db += the sum of dy,  dx = the transpose of col applied to dy w */
+static void image_backward(real *dx, real *col, const real *dy, const real *x, VT_R(vt_linear) l,
+                           const vt_conv_shape *s) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
     if (dx) memset(dx, 0, (size_t)s->h * (size_t)s->w * (size_t)s->in * sizeof(real));
     for (int at = 0; at < ho; at += step) {
@@ -72,6 +73,14 @@ void VT_R(vt_conv_backward)(real *dx, real *col, const real *dy, const real *x, 
     }
 }
 
+void VT_R(vt_conv_backward)(real *dx, real *col, const real *dy, const real *x, VT_R(vt_linear) l,
+                            const vt_conv_shape *s, int images) {
+    const size_t in = (size_t)s->h * (size_t)s->w * (size_t)s->in,
+                 out = (size_t)vt_conv_side(s->h, s->stride) * (size_t)vt_conv_side(s->w, s->stride) * (size_t)s->out;
+    for (size_t i = 0; i < (size_t)images; i++)
+        image_backward(dx ? dx + i * in : NULL, col, dy + i * out, x ? x + i * in : NULL, l, s);
+}
+
 /* ---- depthwise ---- */
 
 /* w [c, 9] -> taps [9, c], so that channels are the inner loop; turned: the adjoint's kernel, by 180 degrees. */
@@ -81,24 +90,26 @@ static void transpose_taps(real *taps, const real *w, bool turned, int c) {
 }
 
 /* y = b + the nine shifted maps times their taps */
-static void correlate_depthwise(real *y, const real *taps, const real *x, const real *b, int h, int wd, int c) {
-    for (int py = 0; py < h; py++)
+static void correlate_depthwise(real *y, const real *taps, const real *x, const real *b, int images, int h, int wd,
+                                int c) {
+    for (int row = 0; row < images * h; row++)
         for (int px = 0; px < wd; px++, y += c) {
+            const real *image = x + (size_t)(row / h * h) * (size_t)(wd * c);
             for (int j = 0; j < c; j++) y[j] = b ? b[j] : 0;
             for (int k = 0; k < 9; k++) {
-                ptrdiff_t q = pixel_under_tap(py, px, k, h, wd);
+                ptrdiff_t q = pixel_under_tap(row % h, px, k, h, wd);
                 if (q < 0) continue;
-                for (int j = 0; j < c; j++) y[j] += taps[k * c + j] * x[q * c + j];
+                for (int j = 0; j < c; j++) y[j] += taps[k * c + j] * image[q * c + j];
             }
         }
 }
 
-void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_linear) l, int h, int wd) {
+void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_linear) l, int images, int h, int wd) {
     transpose_taps(taps, l.w, false, l.n);
-    correlate_depthwise(y, taps, x, l.b, h, wd, l.n);
+    correlate_depthwise(y, taps, x, l.b, images, h, wd, l.n);
 }
 
-/* dw [c, 9] += sums over pixels of dy times the shifted map, in taps first */
+/* dw [c, 9] += sums over pixels of one image of dy times the shifted map, in taps first */
 static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, int h, int wd, int c) {
     memset(taps, 0, 9 * (size_t)c * sizeof(real));
     for (int py = 0; py < h; py++)
@@ -112,12 +123,12 @@ static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, in
         for (int k = 0; k < 9; k++) dw[j * 9 + k] += taps[k * c + j];
 }
 
-void VT_R(vt_depthwise_backward)(real *dx, real *taps, const real *dy, const real *x, VT_R(vt_linear) l, int h,
-                                 int wd) {
+void VT_R(vt_depthwise_backward)(real *dx, real *taps, const real *dy, const real *x, VT_R(vt_linear) l, int images,
+                                 int h, int wd) {
     const int c = l.n, n = h * wd;
-    if (x && l.dw) depthwise_dw(l.dw, taps, dy, x, h, wd, c);
-    for (int i = 0; x && l.db && i < n; i++) VT_R(vt_add_to)(l.db, dy + (size_t)i * (size_t)c, (size_t)c);
+    for (int i = 0; x && l.dw && i < images; i++) depthwise_dw(l.dw, taps, dy + i * n * c, x + i * n * c, h, wd, c);
+    for (int i = 0; x && l.db && i < images * n; i++) VT_R(vt_add_to)(l.db, dy + i * c, (size_t)c);
     if (!dx) return;
     transpose_taps(taps, l.w, true, c);
-    correlate_depthwise(dx, taps, dy, NULL, h, wd, c);
+    correlate_depthwise(dx, taps, dy, NULL, images, h, wd, c);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* 3 x 3 convolutions with padding 1, as PyTorch's Conv2d computes them (cross-correlation), over maps whose channels
- * lie innermost: a map [h, w, c] is a matrix of h*w rows, which normalisations and linear maps take as it is. One map a
- * call. */
+ * lie innermost: a map [h, w, c] is a matrix of h*w rows, which normalisations and linear maps take as it is. */
 #pragma once
 
 #include <stddef.h>
@@ -18,14 +17,15 @@ static inline int vt_conv_side(int n, int stride) { return (n - 1) / stride + 1;
  * their size. */
 size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s);
 
-/* y [ho*wo, out] from x [h*w, in]; l: w [out, in, 3, 3] as a matrix; col: scratch. */
-void VT_R(vt_conv_forward)(real *y, real *col, const real *x, VT_R(vt_linear) l, const vt_conv_shape *s);
+/* y [images, ho*wo, out] from x [images, h*w, in]; l: w [out, in, 3, 3] as a matrix; col: scratch. */
+void VT_R(vt_conv_forward)(real *y, real *col, const real *x, VT_R(vt_linear) l, const vt_conv_shape *s, int images);
 /* dx overwritten, or NULL; x NULL: dx alone. */
 void VT_R(vt_conv_backward)(real *dx, real *col, const real *dy, const real *x, VT_R(vt_linear) l,
-                            const vt_conv_shape *s);
+                            const vt_conv_shape *s, int images);
 
-/* Each channel with its own kernel, stride 1: y [h*w, c] from x [h*w, c]; l: w [c, 1, 3, 3], b [c]; taps: 9 c reals of
- * scratch. */
-void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_linear) l, int h, int wd);
+/* Each channel with its own kernel, stride 1: y [images, h*w, c] from x likewise; l: w [c, 1, 3, 3], b [c]; taps: 9 c
+ * reals of scratch. */
+void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_linear) l, int images, int h, int wd);
 /* dx overwritten, or NULL; x NULL: dx alone. */
-void VT_R(vt_depthwise_backward)(real *dx, real *taps, const real *dy, const real *x, VT_R(vt_linear) l, int h, int wd);
+void VT_R(vt_depthwise_backward)(real *dx, real *taps, const real *dy, const real *x, VT_R(vt_linear) l, int images,
+                                 int h, int wd);

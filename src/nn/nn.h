@@ -57,12 +57,12 @@ void VT_R(vt_softmax_forward)(real *p, const real *s, real scale, int m, int n, 
 /* ds[i,:] = scale * p (dp - <p,dp>); ds may be dp. */
 void VT_R(vt_softmax_backward)(real *ds, const real *dp, const real *p, real scale, int m, int n, int ld);
 
-/* Image [3,h,w] in [0,1] -> rows of patches [(h/ps)*(w/ps), 3*ps*ps], normalised (x - mean) / std, channels outermost
+/* Images [3,h,w] in [0,1] -> rows of patches [(h/ps)*(w/ps), 3*ps*ps], normalised (x - mean) / std, channels outermost
  * as a convolution weight [D,3,ps,ps] expects; patches row-major (y outer). */
-void VT_R(vt_patchify_forward)(real *patches, const real *x, const double mean[3], const double std[3], int h, int w,
-                               int ps);
+void VT_R(vt_patchify_forward)(real *patches, const real *x, const double mean[3], const double std[3], int images,
+                               int h, int w, int ps);
 /* dx[c,y,x] = dpatch / std_c */
-void VT_R(vt_patchify_backward)(real *dx, const real *dpatches, const double std[3], int h, int w, int ps);
+void VT_R(vt_patchify_backward)(real *dx, const real *dpatches, const double std[3], int images, int h, int w, int ps);
 
 /* a += b */
 void VT_R(vt_add_to)(real *a, const real *b, size_t n);

@@ -213,51 +213,37 @@ static VT_R(vt_norm) frozen_norm(const VT_R(vt_session) *s) {
     return VT_R(vt_norm_bound)(s, VT_LPI_BN, VT_NORM_BATCH, VT_XCIT_BN_EPS);
 }
 
-/* A depthwise convolution of every image. */
-static void conv_forward(VT_R(vt_session) *s, real *y, const real *x, int slot, const VT_R(vt_block_shape) *sh) {
-    const state *st = s->state;
-    const VT_R(vt_linear) conv = VT_R(vt_linear_bound)(s, slot);
-    const int image = st->tokens * sh->dim;
-    for (int i = 0; i < sh->attn.b; i++)
-        VT_R(vt_depthwise_forward)(y + i * image, st->taps, x + i * image, conv, st->side, st->side);
-}
-
-/* u is its input, or NULL. */
-static void conv_backward(VT_R(vt_session) *s, real *du, const real *dy, const real *u, int slot,
-                          const VT_R(vt_block_shape) *sh) {
-    const state *st = s->state;
-    const VT_R(vt_linear) conv = VT_R(vt_linear_bound)(s, slot);
-    const int image = st->tokens * sh->dim;
-    for (int i = 0; i < sh->attn.b; i++)
-        VT_R(vt_depthwise_backward)(du + i * image, st->taps, dy + i * image, u ? u + i * image : NULL, conv, st->side,
-                                    st->side);
-}
-
 /* k->x -> y [M,D] */
 static void lpi_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_block_shape) *sh) {
-    const VT_R(vt_block_scratch) *t = &((state *)s->state)->scratch;
-    int d = sh->dim, m = sh->attn.b * sh->attn.t;
+    const state *st = s->state;
+    const VT_R(vt_block_scratch) *t = &st->scratch;
+    const VT_R(vt_linear) conv1 = VT_R(vt_linear_bound)(s, VT_LPI_CONV1_W);
+    const VT_R(vt_linear) conv2 = VT_R(vt_linear_bound)(s, VT_LPI_CONV2_W);
+    int d = sh->dim, b = sh->attn.b, m = b * sh->attn.t;
     real *act = k->act ? k->act : t->full, *branch = k->branch ? k->branch : t->full;
     VT_R(vt_norm_forward)(t->norm, k->stat, k->x, norm3(s, sh), m, d);
-    conv_forward(s, t->full, t->norm, VT_LPI_CONV1_W, sh);
+    VT_R(vt_depthwise_forward)(t->full, st->taps, t->norm, conv1, b, st->side, st->side);
     VT_R(vt_act_forward)(sh->act, act, s->kept ? k->slope : NULL, t->full, NULL, m, d);
     VT_R(vt_norm_forward)(t->norm, NULL, act, frozen_norm(s), m, d);
-    conv_forward(s, branch, t->norm, VT_LPI_CONV2_W, sh);
+    VT_R(vt_depthwise_forward)(branch, st->taps, t->norm, conv2, b, st->side, st->side);
     VT_R(vt_branch_scale)(s, y, k->x, branch, VT_LPI_FACTOR, VT_BRANCH_LPI, m, d);
 }
 
 /* dy becomes the gradient of k->x, in place. */
 static void lpi_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(vt_block_shape) *sh) {
-    const VT_R(vt_block_scratch) *t = &((state *)s->state)->scratch;
-    int d = sh->dim, m = sh->attn.b * sh->attn.t;
+    const state *st = s->state;
+    const VT_R(vt_block_scratch) *t = &st->scratch;
+    const VT_R(vt_linear) conv1 = VT_R(vt_linear_bound)(s, VT_LPI_CONV1_W);
+    const VT_R(vt_linear) conv2 = VT_R(vt_linear_bound)(s, VT_LPI_CONV2_W);
+    int d = sh->dim, b = sh->attn.b, m = b * sh->attn.t;
     const real *in = s->grad ? t->norm : NULL;
     VT_R(vt_branch_scale_backward)(s, t->full, dy, k->branch, VT_LPI_FACTOR, VT_BRANCH_LPI, m, d);
     if (in) VT_R(vt_norm_again)(t->norm, NULL, k->act, frozen_norm(s), m, d);
-    conv_backward(s, t->rows, t->full, in, VT_LPI_CONV2_W, sh);
+    VT_R(vt_depthwise_backward)(t->rows, st->taps, t->full, in, conv2, b, st->side, st->side);
     VT_R(vt_norm_backward)(t->rows, NULL, t->rows, k->act, NULL, frozen_norm(s), m, d);
     VT_R(vt_act_backward)(t->rows, t->rows, k->slope, (size_t)m * (size_t)d);
     if (in) VT_R(vt_norm_again)(t->norm, k->stat, k->x, norm3(s, sh), m, d);
-    conv_backward(s, t->full, t->rows, in, VT_LPI_CONV1_W, sh);
+    VT_R(vt_depthwise_backward)(t->full, st->taps, t->rows, in, conv1, b, st->side, st->side);
     VT_R(vt_norm_backward)(dy, dy, t->full, k->x, k->stat, norm3(s, sh), m, d);
 }
 

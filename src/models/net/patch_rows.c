@@ -31,9 +31,7 @@ static void stem_stage_forward(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps)
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
     const VT_R(vt_linear) conv = VT_R(vt_linear_bound)(s, slot + VT_STEM_W);
     real *sum = mp->sums[k] ? mp->sums[k] : to;
-    for (int i = 0; i < b; i++)
-        VT_R(vt_conv_forward)(sum + (size_t)i * vt_stem_map_len(stem, k + 1), mp->col,
-                              mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k), conv, &stem->conv[k]);
+    VT_R(vt_conv_forward)(sum, mp->col, mp->maps[k], conv, &stem->conv[k], b);
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot + VT_STEM_NORM, stem->norm, stem->eps);
     VT_R(vt_norm_forward)(to, mp->stat[k], sum, norm, rows, width);
     if (k < stem->acts) VT_R(vt_act_forward)(stem->act, to, s->kept ? mp->slope[k] : NULL, to, NULL, rows, width);
@@ -42,9 +40,8 @@ static void stem_stage_forward(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps)
 void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps) *mp, const real *x, int b) {
     const vt_config *c = &s->model->config;
     const vt_stem *stem = &mp->stem;
-    for (int i = 0; i < b; i++) /* patches of one pixel: channels come to lie innermost */
-        VT_R(vt_patchify_forward)(mp->maps[0] + (size_t)i * vt_stem_map_len(stem, 0),
-                                  x + (size_t)i * vt_stem_map_len(stem, 0), c->mean, c->std, c->image, c->image, 1);
+    /* patches of one pixel: channels come to lie innermost */
+    VT_R(vt_patchify_forward)(mp->maps[0], x, c->mean, c->std, b, c->image, c->image, 1);
     for (int k = 0; k < stem->convs; k++) stem_stage_forward(s, k < stem->convs - 1 ? mp->maps[k + 1] : y, mp, k, b);
 }
 
@@ -57,24 +54,17 @@ static void stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp
     const VT_R(vt_norm) norm = VT_R(vt_norm_bound)(s, slot + VT_STEM_NORM, stem->norm, stem->eps);
     if (k < stem->acts) VT_R(vt_act_backward)(dy, dy, mp->slope[k], (size_t)rows * (size_t)width);
     VT_R(vt_norm_backward)(dy, NULL, dy, mp->sums[k], mp->stat[k], norm, rows, width);
-    for (int i = 0; i < b; i++)
-        VT_R(vt_conv_backward)(dx ? dx + (size_t)i * vt_stem_map_len(stem, k) : NULL, mp->col,
-                               dy + (size_t)i * vt_stem_map_len(stem, k + 1),
-                               s->grad ? mp->maps[k] + (size_t)i * vt_stem_map_len(stem, k) : NULL, conv,
-                               &stem->conv[k]);
+    VT_R(vt_conv_backward)(dx, mp->col, dy, s->grad ? mp->maps[k] : NULL, conv, &stem->conv[k], b);
 }
 
 void VT_R(vt_stem_maps_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int b) {
     const vt_config *c = &s->model->config;
-    const vt_stem *stem = &mp->stem;
-    for (int k = stem->convs - 1; k >= 0; k--) {
+    for (int k = mp->stem.convs - 1; k >= 0; k--) {
         real *to = k > 0 || dx ? mp->flip[k & 1] : NULL;
         stage_backward(s, to, mp, dy, k, b);
         dy = to;
     }
-    for (int i = 0; i < b && dx; i++)
-        VT_R(vt_patchify_backward)(dx + (size_t)i * vt_stem_map_len(stem, 0), dy + (size_t)i * vt_stem_map_len(stem, 0),
-                                   c->std, c->image, c->image, 1);
+    if (dx) VT_R(vt_patchify_backward)(dx, dy, c->std, b, c->image, c->image, 1);
 }
 
 /* ---- patches ---- */
@@ -100,20 +90,14 @@ static VT_R(vt_norm) norm_before(const VT_R(vt_session) *s) {
     return VT_R(vt_norm_bound)(s, VT_ROWS_NORM_IN, VT_NORM_LAYER, s->model->config.ln_eps);
 }
 
-static void extract_patches(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, const real *x, int b) {
-    const vt_config *c = &s->model->config;
-    const size_t pixels = vt_config_pixels(c);
-    if (c->conv_stem) VT_R(vt_stem_maps_forward)(s, r->patches, &r->stem, x, b);
-    for (size_t i = 0; i < (size_t)b && !c->conv_stem; i++)
-        VT_R(vt_patchify_forward)(r->patches + i * pixels, x + i * pixels, c->mean, c->std, c->image, c->image,
-                                  c->patch);
-}
-
 void VT_R(vt_rows_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_patch_rows) *r, const real *x, int b) {
     const vt_config *c = &s->model->config;
     const int n = vt_rows_count(c), row = vt_rows_width(c), m = b * n;
     VT_R(vt_session_bind)(s, 0);
-    extract_patches(s, r, x, b);
+    if (c->conv_stem)
+        VT_R(vt_stem_maps_forward)(s, r->patches, &r->stem, x, b);
+    else
+        VT_R(vt_patchify_forward)(r->patches, x, c->mean, c->std, b, c->image, c->image, c->patch);
     for (int i = 0; c->patch_gate && i < m; i++)
         for (int j = 0; j < row; j++) r->gated[i * row + j] = s->w[VT_ROWS_GATE][i % n] * r->patches[i * row + j];
     if (r->in != r->gated) VT_R(vt_norm_forward)(r->in, r->in_stat, r->gated, norm_before(s), m, row);
@@ -134,14 +118,6 @@ static void gate_backward(real *dgate, real *dpatches, const real *patches, cons
     }
 }
 
-static void cut_backward(VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, real *dx, int b) {
-    const vt_config *c = &s->model->config;
-    const size_t pixels = vt_config_pixels(c);
-    if (c->conv_stem) VT_R(vt_stem_maps_backward)(s, dx, &r->stem, r->dpatches, b);
-    for (size_t i = 0; i < (size_t)b && dx && !c->conv_stem; i++)
-        VT_R(vt_patchify_backward)(dx + i * pixels, r->dpatches + i * pixels, c->std, c->image, c->image, c->patch);
-}
-
 void VT_R(vt_rows_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_patch_rows) *r, real *dy) {
     const vt_config *c = &s->model->config;
     const int b = s->batch, n = vt_rows_count(c), row = vt_rows_width(c), m = b * n;
@@ -153,7 +129,10 @@ void VT_R(vt_rows_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_patch_rows) *
     if (!further) return;
     if (r->in != r->gated) VT_R(vt_norm_backward)(r->dpatches, NULL, r->dpatches, r->gated, r->in_stat, in, m, row);
     if (c->patch_gate) gate_backward(s->dw[VT_ROWS_GATE], r->dpatches, r->patches, s->w[VT_ROWS_GATE], b, n, row);
-    cut_backward(s, r, dx, b);
+    if (c->conv_stem)
+        VT_R(vt_stem_maps_backward)(s, dx, &r->stem, r->dpatches, b);
+    else if (dx)
+        VT_R(vt_patchify_backward)(dx, r->dpatches, c->std, b, c->image, c->image, c->patch);
 }
 
 /* ---- positions, learned ---- */

@@ -42,7 +42,7 @@ static void conv_case(const vt_conv_shape s, bool bias) {
     t_freeze(x), t_freeze(w), t_freeze(wt), t_freeze(dy);
     naive(want, x, w, b, &s);
     for (int turn = 0; turn < 2; turn++) {
-        vt_conv_forward_f64(y, col, x, (vt_linear_f64){w, turn ? wt : NULL, b, .n = s.out, .k = 9 * s.in}, &s);
+        vt_conv_forward_f64(y, col, x, (vt_linear_f64){w, turn ? wt : NULL, b, .n = s.out, .k = 9 * s.in}, &s, 1);
         t_le(t_max_diff(y, want, ny), tol, "%d x %d x %d, stride %d: forward", s.h, s.w, s.in, s.stride);
     }
     if (bias) t_freeze(b);
@@ -50,7 +50,7 @@ static void conv_case(const vt_conv_shape s, bool bias) {
     for (size_t i = 0; bias && i < ny; i++) constant += b[i % (size_t)s.out] * dy[i];
     /* y - b is linear in x and in w: <dy, y - b> = <dx, x> = <dw, w>, sums of ny terms of size sqrt(9 in) */
     double sum = t_dot(dy, y, ny) - constant, room = tol * sqrt((double)ny) * 10;
-    vt_conv_backward_f64(dx, col, dy, x, (vt_linear_f64){w, .dw = dw, .db = db, .n = s.out, .k = 9 * s.in}, &s);
+    vt_conv_backward_f64(dx, col, dy, x, (vt_linear_f64){w, .dw = dw, .db = db, .n = s.out, .k = 9 * s.in}, &s, 1);
     for (size_t i = 0; i < nw; i++) dw[i] -= was[i];
     t_le(fabs(t_dot(dx, x, nx) - sum), room, "%d x %d x %d, stride %d: adjoint in x", s.h, s.w, s.in, s.stride);
     t_le(fabs(t_dot(dw, w, nw) - sum), room, "%d x %d x %d, stride %d: adjoint in w", s.h, s.w, s.in, s.stride);
@@ -61,10 +61,11 @@ static void conv_case(const vt_conv_shape s, bool bias) {
         t_le(fabs(db[o] - want_b), room, "%d x %d x %d, stride %d: db", s.h, s.w, s.in, s.stride);
     }
     double *other = t_doubles(nx, 0, 0);
-    vt_conv_backward_f64(other, col, dy, NULL, (vt_linear_f64){w, .dw = dw, .db = db, .n = s.out, .k = 9 * s.in}, &s);
+    vt_conv_backward_f64(other, col, dy, NULL, (vt_linear_f64){w, .dw = dw, .db = db, .n = s.out, .k = 9 * s.in}, &s,
+                         1);
     assert_memory_equal(other, dx, nx * sizeof *dx);
     double *start = t_doubles(nw, 4, 1);
-    vt_conv_backward_f64(NULL, col, dy, x, (vt_linear_f64){w, .dw = was, .n = s.out, .k = 9 * s.in}, &s);
+    vt_conv_backward_f64(NULL, col, dy, x, (vt_linear_f64){w, .dw = was, .n = s.out, .k = 9 * s.in}, &s, 1);
     for (size_t i = 0; i < nw; i++) /* the difference above lost what `was` is larger than dw */
         t_le(fabs(was[i] - start[i] - dw[i]), 1e-15 * (10 + fabs(dw[i])), "dw accumulates");
     t_release("conv");
@@ -88,7 +89,7 @@ static void test_each_weight(void **state) {
     enum { NX = 4 * 5 * 2, NW = 9 * 2 * 3, NY = 2 * 3 * 3 };
     double x[NX], w[NW], dy[NY], y[NY], dx[NX], dw[NW] = {0}, *col = malloc(vt_conv_col_len_f64(&s) * sizeof *col);
     t_normals(x, NX, 1, 1), t_normals(w, NW, 2, 1), t_normals(dy, NY, 3, 1);
-    vt_conv_backward_f64(dx, col, dy, x, (vt_linear_f64){w, .dw = dw, .n = s.out, .k = 9 * s.in}, &s);
+    vt_conv_backward_f64(dx, col, dy, x, (vt_linear_f64){w, .dw = dw, .n = s.out, .k = 9 * s.in}, &s, 1);
     for (int i = 0; i < NW; i++) {
         double unit[NW] = {0};
         unit[i] = 1;
@@ -112,8 +113,8 @@ static void depthwise_case(int h, int wd, int c) {
     memset(dw, 0, nw * sizeof *dw), memset(db, 0, (size_t)c * sizeof *db);
     t_freeze(x), t_freeze(w), t_freeze(b), t_freeze(dy);
     const vt_linear_f64 l = {w, NULL, b, .dw = dw, .db = db, .n = c, .k = 9};
-    vt_depthwise_forward_f64(y, taps, x, l, h, wd);
-    vt_depthwise_backward_f64(dx, taps, dy, x, l, h, wd);
+    vt_depthwise_forward_f64(y, taps, x, l, 1, h, wd);
+    vt_depthwise_backward_f64(dx, taps, dy, x, l, 1, h, wd);
     for (int py = 0; py < h; py++)
         for (int px = 0; px < wd; px++)
             for (int j = 0; j < c; j++) {
@@ -135,10 +136,10 @@ static void depthwise_case(int h, int wd, int c) {
             t_le(fabs(dw[j * 9 + k] - sum), 1e-13 * h * wd, "depthwise dw");
         }
     }
-    vt_depthwise_backward_f64(unit, taps, dy, NULL, l, h, wd);
+    vt_depthwise_backward_f64(unit, taps, dy, NULL, l, 1, h, wd);
     assert_memory_equal(unit, dx, n * sizeof *dx);
     memcpy(unit, dw, (nw < n ? nw : n) * sizeof *dw);
-    vt_depthwise_backward_f64(NULL, taps, dy, x, l, h, wd);
+    vt_depthwise_backward_f64(NULL, taps, dy, x, l, 1, h, wd);
     for (size_t i = 0; i < nw && i < n; i++)
         t_le(fabs(dw[i] - 2 * unit[i]), 1e-13 * (1 + fabs(unit[i])), "depthwise dw accumulates");
     t_release("depthwise");

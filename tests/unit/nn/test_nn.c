@@ -189,7 +189,7 @@ static const double mean[3] = {0.4914, 0.4822, 0.4465}, std_[3] = {0.247, 0.2435
 
 static double patches_scalar(void *ctx) {
     patches *l = ctx;
-    vt_patchify_forward_f64(l->rows, l->x, mean, std_, l->h, l->w, l->ps);
+    vt_patchify_forward_f64(l->rows, l->x, mean, std_, 1, l->h, l->w, l->ps);
     return t_dot(l->rows, l->drows, (size_t)(3 * l->h * l->w));
 }
 
@@ -207,7 +207,7 @@ static void patches_case(int h, int w, int ps) {
                 double want = (l.x[(c * h + y) * w + x] - mean[c]) / std_[c];
                 assert_true(l.rows[patch * 3 * ps * ps + at] == want);
             }
-    vt_patchify_backward_f64(dx, l.drows, std_, h, w, ps);
+    vt_patchify_backward_f64(dx, l.drows, std_, 1, h, w, ps);
     t_grad(patches_scalar, &l, l.x, n, dx, "patchify dx");
     t_release("patchify");
 }

@@ -398,7 +398,7 @@ static void test_nan(void **state) {
     float x[3 * 4] = {0}, rows[3 * 4];
     static const double mean[3] = {0, 0, 0}, std[3] = {1, 1, 1};
     x[5] = NAN;
-    vt_patchify_forward_f32(rows, x, mean, std, 2, 2, 2);
+    vt_patchify_forward_f32(rows, x, mean, std, 1, 2, 2, 2);
     for (int i = 0; i < 12; i++) assert_true(isnan(rows[i]) == (i == 5));
 }
 
