@@ -213,8 +213,8 @@ typedef enum vt_field {
 /* Where each came from, for `vitrine info`: a short phrase, or empty. */
 typedef char vt_source[VT_FIELD_COUNT][72];
 
-/* How sure a value is. KNOWN: tensors, metadata, config.json or the user told it. ASSUMED: nobody did, and a convention
- * is overwhelming (timm's GELU). OPEN: nobody did, and it may well be otherwise (heads): the value is a guess. */
+/* How sure a value is. KNOWN: read from tensors, metadata or config.json, or given by the user. ASSUMED: not given, but
+ * a convention is overwhelming (timm's GELU). OPEN: not given, and other values are common (heads): a guess. */
 typedef enum vt_certainty { VT_KNOWN, VT_ASSUMED, VT_OPEN } vt_certainty;
 
 /* How `vitrine new` initialises a tensor (timm's non-JAX initialisation, init_weights_vit_timm of its

@@ -52,9 +52,10 @@ typedef struct vt_overrides {
     const char *names; /* a map file, or a scheme or map that is compiled in (checkpoint/names.h); NULL: recognised */
 } vt_overrides;
 
-/* Reads a checkpoint (tensors/weights.h); a folder means its model.safetensors. `o` may be NULL. What nobody tells is
- * guessed and marked in `certainty`: whoever shows results asks checkpoint/provenance first. Every value is read once:
- * NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the weights themselves. */
+/* Reads a checkpoint (tensors/weights.h); a folder means its model.safetensors. `o` may be NULL. A value that is
+ * not given is guessed and marked in `certainty`: before results are shown, checkpoint/provenance must be consulted.
+ * Every value is read once: NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the
+ * weights themselves. */
 vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
 /* Before many float32 computations: keeps a transposed copy of every matrix, as much memory again, for forward products
  * that take 14 % less time. Without it everything works too; the last bits of logits may be others, as some kernels (of

@@ -68,19 +68,15 @@ static bool copy_tensors(vt_model *out, const vt_model *m, const char *norm) {
     return true;
 }
 
-/* *out NULL: there is no such network. */
+/* Makes a network of m's tensors, ready for computations; *out NULL: there is no such network. */
 static vt_status cut_network(vt_model **out, const vt_model *m, const vt_config *c, const char *norm, vt_err *e) {
     vt_err why = {0};
     *out = NULL;
     if (vt_config_check(c, NULL, &why) != VT_OK) return VT_OK;
     VT_TRY(vt_model_new(out, c, e));
-    if (!copy_tensors(*out, m, norm)) vt_model_close(*out), *out = NULL;
-    return VT_OK;
-}
-
-static vt_status prepare_cut(vt_model **out, vt_err *e) {
-    vt_status s = *out ? vt_model_prepare(*out, e) : VT_OK;
-    if (s != VT_OK) vt_model_close(*out), *out = NULL;
+    const bool copied = copy_tensors(*out, m, norm);
+    vt_status s = copied ? vt_model_prepare(*out, e) : VT_OK;
+    if (!copied || s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;
 }
 
@@ -91,8 +87,7 @@ vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classe
     if (depth < 1 || depth > c.depth || (depth < c.depth && (c.stages || depth <= c.local_blocks))) return VT_OK;
     snprintf(norm, sizeof norm, "blocks.%d.norm1", depth);
     c.depth = depth, c.classes = classes;
-    VT_TRY(cut_network(out, m, &c, depth < m->config.depth && !c.post_norm ? norm : NULL, e));
-    return prepare_cut(out, e);
+    return cut_network(out, m, &c, depth < m->config.depth && !c.post_norm ? norm : NULL, e);
 }
 
 /* ---- points inside ---- */
@@ -135,7 +130,8 @@ vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classe
     VT_TRY(cut_network(out, m, &c, inside ? norm : NULL, e));
     if (*out && !point) zero_branch_weights(*out, 0, "attn.proj");
     if (*out && (!point || point % 2)) zero_branch_weights(*out, c.depth - 1, "mlp.fc2");
-    return prepare_cut(out, e);
+    if (*out) vt_model_refresh(*out);
+    return VT_OK;
 }
 
 /* ---- a twin ---- */

@@ -10,7 +10,7 @@
 #include "base/real.h"
 #include "nn/kinds.h"
 
-/* The tensors of a linear map as whoever holds them binds them: w [n,k] as PyTorch stores it; wt, its transpose [k,n],
+/* The tensors of a linear map: w [n,k] as PyTorch stores it; wt, its transpose [k,n],
  * makes forwards faster; b [n]; wt, b and gradients may be NULL. `by`: how its products are formed. */
 typedef struct VT_R(vt_linear) {
     const real *w, *wt, *b;

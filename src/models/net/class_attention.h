@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks in which the class token alone asks, on sequences of it and N patches (XCiT). */
+/* Blocks whose attention has one query, the class token, on sequences of it and N patches (XCiT). */
 #pragma once
 
 #include "models/net/block.h"

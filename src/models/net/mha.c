@@ -203,13 +203,15 @@ static void observe_attention(const VT_R(vt_session) *s, const VT_R(vt_block_cac
     s->watch(s->watch_ctx, &a);
 }
 
-static bool looked_at(const VT_R(vt_session) *s) { return s->watch || s->ortho > 0; }
+/* Returns whether a hook or the penalty L_AM needs the attention of all queries. */
+static bool needs_all_queries(const VT_R(vt_session) *s) { return s->watch || s->ortho > 0; }
 
 /* The last block's attention where the head reads its first tokens alone and nothing looks at it: an attack's on one
  * image. */
 static bool has_few_queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     bool plain = !sh->attn.pos && !sh->attn.bias && !sh->attn.mask;
-    return sh->attn.b == 1 && !looked_at(s) && plain && vt_attn_may_be_few(&s->model->config, sh->n_read, sh->attn.t);
+    return sh->attn.b == 1 && !needs_all_queries(s) && plain &&
+           vt_attn_may_be_few(&s->model->config, sh->n_read, sh->attn.t);
 }
 
 static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x,
@@ -248,7 +250,7 @@ static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_
                      const real *x, const VT_R(vt_block_shape) *sh) {
     const projections w = projections_of(s, sh);
     const VT_R(vt_attn_inject) *inject = VT_R(vt_session_inject)(s, sh->index);
-    if (k->few && !s->grad && !looked_at(s) && !inject) {
+    if (k->few && !s->grad && !needs_all_queries(s) && !inject) {
         backward_few(dx, t->wide, d_o, t->kept, &w, sh);
         return;
     }

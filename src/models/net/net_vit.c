@@ -273,7 +273,7 @@ static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     VT_R(vt_rows_backward)(s, dx, &st->rows, dtokens);
 }
 
-/* Nothing comes from above block `top`: zeros where its backward reads. */
+/* Returns the output gradient that block `top` reads in its backward, set to zero: no loss lies above it. */
 static real *no_gradient(VT_R(vt_session) *s, int top) {
     const vt_config *c = &s->model->config;
     state *st = s->state;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include "nn/nn.h"
 
-/* Heads that read rows of their own; one reads all rows. */
+/* Returns how many rows of an image lie between two that one head reads: 2 of a distilled model, else 1. */
 static int heads_apart(const vt_config *c) { return 1 + c->dist_token; }
 
 /* The final norm runs over all tokens (a class token alone has nothing to come before). */
