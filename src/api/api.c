@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "attacks/attack.h"
 #include "linalg/gemm.h"
 #include "parallel/threads.h"
 #include "base/version.h"
@@ -46,6 +47,15 @@ vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) {
     vsnprintf(why.text, sizeof why.text, fmt, args);
     va_end(args);
     return vt_api_end(e, VT_E_USAGE, &why);
+}
+
+bool vt_api_missing(const char *who, const char *names, const void *const *given, size_t n, vitrine_err *e) {
+    for (size_t i = 0; i < n; i++, names += strcspn(names, ",") + strlen(", ")) {
+        if (given[i]) continue;
+        vt_api_usage(e, "%s: %.*s is NULL", who, (int)strcspn(names, ","), names);
+        return true;
+    }
+    return false;
 }
 
 void vt_api_say(void *listener, const char *text, bool live) {
@@ -98,11 +108,13 @@ void vt_api_options_free(vt_api_options *o) {
     for (int i = 0; i < VT_CHOICES_MOST; i++) free(o->copies[i]);
 }
 
-vt_status vt_api_threads(int asked, int *threads, vt_err *e) {
+vt_status vt_api_threads(const vitrine_model *m, int asked, int *threads, vt_err *e) {
     *threads = asked;
     if (asked < 0 || asked > VT_THREADS_MOST)
         return vt_fail(e, VT_E_USAGE, "threads is %d, must be 0 (all processors) to %d", asked, VT_THREADS_MOST);
-    return asked ? VT_OK : vt_thread_count(threads, e);
+    if (!asked) VT_TRY(vt_thread_count(threads, e));
+    if (m && (m->subject.remote || (m->subject.own && !m->own.c.parallel))) *threads = 1;
+    return VT_OK;
 }
 
 const char *vt_api_real(char *out, double value) {
@@ -118,3 +130,48 @@ vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e) {
     if (vt_norm_find(name, norm)) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "norm is '%.40s', must be linf, l2, l1 or l0", name);
 }
+
+/* ---- what there is to choose from, for menus and bindings ---- */
+
+int vitrine_list_attack(int i, vitrine_attack_info *out) {
+    int n;
+    const vt_attack_def *const *defs = vt_attack_defs(&n);
+    if (i < 0 || i >= n || !out || out->size != sizeof *out) return 0;
+    const vt_attack_def *d = defs[i];
+    *out = (vitrine_attack_info){.size = sizeof *out,
+                                 .name = d->name,
+                                 .summary = d->summary,
+                                 .reference = d->reference,
+                                 .gradients = d->white_box,
+                                 .surrogate = d->surrogate};
+    for (int k = 0; k <= VT_NORM_COUNT; k++) {
+        size_t at = strlen(out->norms);
+        const char *name = k < VT_NORM_COUNT ? vt_norm_name((vt_norm)k) : "patch"; /* VT_CAN_PATCH is the last bit */
+        if (d->norms & 1u << k) snprintf(out->norms + at, sizeof out->norms - at, "%s%s", at ? " " : "", name);
+    }
+    return 1;
+}
+
+int vitrine_list_option(const char *attack, int k, vitrine_option_info *out) {
+    static const char *const types[] = {[VT_OPT_INT] = "integer",   [VT_OPT_REAL] = "real",     [VT_OPT_BOOL] = "flag",
+                                        [VT_OPT_CHOICE] = "choice", [VT_OPT_TRIPLE] = "triple", [VT_OPT_TEXT] = "text"};
+    const vt_attack_def *d = attack ? vt_attack_find(attack) : NULL;
+    const vt_opt *o = attack ? d ? d->opts : NULL : vt_place_opts;
+    if (!o || k < 0 || !out || out->size != sizeof *out) return 0;
+    for (; k && o->key; k--) o++;
+    void *defaults = o->key ? calloc(1, (d ? d->params_size : sizeof(vt_place)) + 1) : NULL;
+    if (!defaults) return 0;
+    *out = (vitrine_option_info){.size = sizeof *out,
+                                 .name = o->key,
+                                 .help = o->help,
+                                 .type = types[o->type],
+                                 .choices = o->type == VT_OPT_CHOICE ? o->choices : NULL,
+                                 .min = o->type == VT_OPT_TEXT ? 0 : o->min,
+                                 .max = o->type == VT_OPT_TEXT ? 0 : o->max};
+    vt_opt_defaults(d ? d->opts : vt_place_opts, defaults);
+    vt_opt_value(o, defaults, out->preset, sizeof out->preset);
+    free(defaults);
+    return 1;
+}
+
+const char *vitrine_list_norm(int i) { return i < 0 || i >= VT_NORM_COUNT ? NULL : vt_norm_name((vt_norm)i); }

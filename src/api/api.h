@@ -30,9 +30,12 @@ struct vitrine_run {
 /* A status with its sentence, for a caller outside. */
 vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why);
 vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-#define VT_API_NEEDS(thing)                                                                                            \
+/* Is one of n pointers NULL? Then it fails with its name, which is the same place of `names` ("m, x, z"). */
+bool vt_api_missing(const char *who, const char *names, const void *const *given, size_t n, vitrine_err *e);
+#define VT_API_NEEDS(...)                                                                                              \
     do {                                                                                                               \
-        if (!(thing)) return vt_api_usage(e, "%s: %s is NULL", __func__, #thing);                                      \
+        const void *const given_[] = {__VA_ARGS__};                                                                    \
+        if (vt_api_missing(__func__, #__VA_ARGS__, given_, sizeof given_ / sizeof *given_, e)) return VITRINE_E_USAGE; \
     } while (0)
 
 /* A structure of the caller's, or NULL. */
@@ -53,8 +56,8 @@ vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *c
                               vt_err *e);
 void vt_api_options_free(vt_api_options *o);
 
-/* 0: as many as there are. */
-vt_status vt_api_threads(int asked, int *threads, vt_err *e);
+/* *threads: as asked for, or all processors (0); one for a model that takes one call at a time. m: may be NULL. */
+vt_status vt_api_threads(const vitrine_model *m, int asked, int *threads, vt_err *e);
 /* The shortest text that is read as this number again, as a user would have typed it: out [40]. */
 const char *vt_api_real(char *out, double value);
 vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);

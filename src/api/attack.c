@@ -169,18 +169,11 @@ static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitr
     return read_attack(attacks, v->n_attacks, p, v->norm, e);
 }
 
-/* One, of a model that is asked one question at a time. */
-static vt_status pick_threads(int *threads, const vitrine_model *m, int asked, vt_err *e) {
-    VT_TRY(vt_api_threads(asked, threads, e));
-    if (m->subject.remote || (m->subject.own && !m->own.c.parallel)) *threads = 1;
-    return VT_OK;
-}
-
 static vt_status set_pace(vt_eval_options *v, const vitrine_model *m, const vitrine_attack_plan *p, vt_err *e) {
     enum { MOST = 64 };
     bool foreign = m->subject.remote || m->subject.own;
     int takes = m->subject.remote ? vt_remote_usual(m->subject.remote) : vt_subject_takes(&m->subject);
-    VT_TRY(pick_threads(&v->threads, m, p->threads, e));
+    VT_TRY(vt_api_threads(m, p->threads, &v->threads, e));
     v->batch = p->batch ? p->batch : foreign ? (takes < MOST ? takes : MOST) : 1;
     return VT_OK;
 }
@@ -269,11 +262,8 @@ static arrays arrays_of(const vitrine_model *m, const vitrine_attack_plan *plan,
 
 vitrine_status vitrine_attack(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
                               const int32_t *labels, float *x_adv, vitrine_verdict *verdicts, vitrine_err *e) {
-    VT_API_NEEDS(m);
-    VT_API_NEEDS(plan);
-    VT_API_NEEDS(x);
-    VT_API_NEEDS(labels);
-    VT_API_NEEDS(verdicts);
+    VT_API_NEEDS(m, plan);
+    VT_API_NEEDS(x, labels, verdicts);
     VT_API_SIZED(plan, "the plan's size", vitrine_attack_plan);
     if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     VT_API_NEEDS(plan->attack);
@@ -332,7 +322,7 @@ static vt_status judge_all(judging *j, const vitrine_model *m, vt_err *e) {
     vt_dataset none = {.def = &in_memory};
     int threads;
     with.data = &none;
-    VT_TRY(pick_threads(&threads, m, j->plan->threads, e));
+    VT_TRY(vt_api_threads(m, j->plan->threads, &threads, e));
     if ((size_t)threads > j->a->n) threads = (int)j->a->n;
     j->judges = calloc((size_t)threads, sizeof *j->judges);
     vt_status s = j->judges ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);
@@ -357,12 +347,9 @@ static vt_status read_terms(vt_terms *t, const vitrine_attack_plan *p, const vit
 
 vitrine_status vitrine_judge(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
                              const float *x_adv, const int32_t *labels, vitrine_verdict *verdicts, vitrine_err *e) {
-    VT_API_NEEDS(m);
-    VT_API_NEEDS(plan);
-    VT_API_NEEDS(x);
-    VT_API_NEEDS(x_adv);
-    VT_API_NEEDS(labels);
-    VT_API_NEEDS(verdicts);
+    VT_API_NEEDS(m, plan);
+    VT_API_NEEDS(x, x_adv);
+    VT_API_NEEDS(labels, verdicts);
     VT_API_SIZED(plan, "the plan's size", vitrine_attack_plan);
     if (check_plan(__func__, plan, n, e) != VITRINE_OK) return VITRINE_E_USAGE;
     vt_err why = {0};

@@ -105,9 +105,8 @@ static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
 
 vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options, const vitrine_listener *listener,
                                 vitrine_err *e) {
-    VT_API_NEEDS(out);
-    *out = NULL;
-    VT_API_NEEDS(options);
+    if (out) *out = NULL;
+    VT_API_NEEDS(out, options);
     VT_API_SIZED(listener, "the listener's size", vitrine_listener);
     vt_err why = {0};
     job *j = calloc(1, sizeof *j);

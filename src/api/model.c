@@ -70,9 +70,8 @@ static vt_status open_checkpoint(vitrine_model *m, const char *path, const vt_ch
 }
 
 vitrine_status vitrine_open(vitrine_model **out, const char *path, const char *const *options, vitrine_err *e) {
-    VT_API_NEEDS(out);
-    *out = NULL;
-    VT_API_NEEDS(path);
+    if (out) *out = NULL;
+    VT_API_NEEDS(out, path);
     vt_err why = {0};
     vitrine_model *m = new_model(&why);
     vt_api_options *o = m ? malloc(sizeof *o) : NULL;
@@ -84,9 +83,8 @@ vitrine_status vitrine_open(vitrine_model **out, const char *path, const char *c
 }
 
 vitrine_status vitrine_connect(vitrine_model **out, const char *where, double timeout, vitrine_err *e) {
-    VT_API_NEEDS(out);
-    *out = NULL;
-    VT_API_NEEDS(where);
+    if (out) *out = NULL;
+    VT_API_NEEDS(out, where);
     if (!(timeout >= 0.1) || !(timeout <= 1e6))
         return vt_api_usage(e, "%s: timeout is %g, must be seconds, from 0.1 to 1e6", __func__, timeout);
     char text[40];
@@ -113,11 +111,10 @@ static vitrine_status check_shape(vt_shape s, const char *who, vitrine_err *e) {
 
 vitrine_status vitrine_own(vitrine_model **out, const vitrine_classifier *c, vitrine_err *e) {
     enum { CLASSES = 1 << 20, BATCH = 1 << 16 };
-    VT_API_NEEDS(out);
-    *out = NULL;
-    VT_API_NEEDS(c);
+    if (out) *out = NULL;
+    VT_API_NEEDS(out, c);
     VT_API_SIZED(c, "size", vitrine_classifier);
-    VT_API_NEEDS(c->logits);
+    if (!c->logits) return vt_api_usage(e, "%s: c->logits is NULL", __func__);
     if (c->classes < 2 || c->classes > CLASSES)
         return vt_api_usage(e, "%s: classes is %d, must be 2 to %d", __func__, c->classes, CLASSES);
     vitrine_status shaped = check_shape(vt_api_own_shape(c), __func__, e);
@@ -208,8 +205,7 @@ static vt_status run_job(job *j, int threads, vt_err *e) {
     if (!s->own && !s->remote) j->rows = 1;
     if ((size_t)j->rows > j->n) j->rows = (int)j->n;
     size_t parts = (j->n + (size_t)j->rows - 1) / (size_t)j->rows;
-    VT_TRY(vt_api_threads(threads, &threads, e));
-    if (s->remote || (s->own && !j->m->own.c.parallel)) threads = 1;
+    VT_TRY(vt_api_threads(j->m, threads, &threads, e));
     if ((size_t)threads > parts) threads = (int)parts;
     j->engines = calloc((size_t)threads, sizeof *j->engines);
     if (!j->engines) return vt_fail(e, VT_E_MEMORY, "no memory for %d threads", threads);
@@ -234,17 +230,13 @@ static vitrine_status ask(const char *who, job *j, int threads, vitrine_err *e) 
 }
 
 vitrine_status vitrine_logits(const vitrine_model *m, size_t n, const float *x, float *z, int threads, vitrine_err *e) {
-    VT_API_NEEDS(m);
-    VT_API_NEEDS(x);
-    VT_API_NEEDS(z);
+    VT_API_NEEDS(m, x, z);
     return ask(__func__, &(job){.m = m, .n = n, .x = x, .z = z}, threads, e);
 }
 
 vitrine_status vitrine_vjp(const vitrine_model *m, size_t n, const float *x, const float *dz, float *dx, int threads,
                            vitrine_err *e) {
-    VT_API_NEEDS(m);
-    VT_API_NEEDS(x);
-    VT_API_NEEDS(dz);
-    VT_API_NEEDS(dx);
+    VT_API_NEEDS(m, x);
+    VT_API_NEEDS(dz, dx);
     return ask(__func__, &(job){.m = m, .n = n, .x = x, .dz = dz, .dx = dx}, threads, e);
 }

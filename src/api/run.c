@@ -17,9 +17,8 @@ static vt_status read_folder(vitrine_run *r, const char *dir, vt_err *e) {
 }
 
 vitrine_status vitrine_read(vitrine_run **out, const char *dir, vitrine_err *e) {
-    VT_API_NEEDS(out);
-    *out = NULL;
-    VT_API_NEEDS(dir);
+    if (out) *out = NULL;
+    VT_API_NEEDS(out, dir);
     vt_err why = {0};
     vitrine_run *r = calloc(1, sizeof *r);
     vt_status s = r ? read_folder(r, dir, &why) : vt_fail(&why, VT_E_MEMORY, "no memory for a run");
@@ -73,8 +72,7 @@ static void one_image(vitrine_verdict *v, const vt_record *const *lines, size_t 
 }
 
 vitrine_status vitrine_run_verdicts(const vitrine_run *r, int entry, vitrine_verdict *verdicts, vitrine_err *e) {
-    VT_API_NEEDS(r);
-    VT_API_NEEDS(verdicts);
+    VT_API_NEEDS(r, verdicts);
     if (!vitrine_run_entry(r, entry))
         return vt_api_usage(e, "%s: entry is %d, must be 0 to %d", __func__, entry, vitrine_run_entries(r));
     vt_err why = {0};
@@ -89,8 +87,7 @@ vitrine_status vitrine_run_verdicts(const vitrine_run *r, int entry, vitrine_ver
 }
 
 vitrine_status vitrine_run_adversarial(const vitrine_run *r, int entry, int32_t image, float *x_adv, vitrine_err *e) {
-    VT_API_NEEDS(r);
-    VT_API_NEEDS(x_adv);
+    VT_API_NEEDS(r, x_adv);
     vt_err why = {0};
     const vt_record *at = NULL;
     for (size_t i = 0; i < r->ledger->count; i++) {
@@ -104,8 +101,7 @@ vitrine_status vitrine_run_adversarial(const vitrine_run *r, int entry, int32_t 
 }
 
 vitrine_status vitrine_run_json(const vitrine_run *r, char **text, vitrine_err *e) {
-    VT_API_NEEDS(r);
-    VT_API_NEEDS(text);
+    VT_API_NEEDS(r, text);
     vt_err why = {0};
     vt_summary s;
     *text = NULL;

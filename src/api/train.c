@@ -73,7 +73,7 @@ static vt_status run_training(job *j, const char *const *options, const vitrine_
     VT_TRY(vt_api_options_read(&j->options, "vitrine_train", options, known_options, e));
     VT_TRY(vt_chosen_int(&j->options.c, "threads", 0, VT_THREADS_MOST, 0, &asked, e));
     VT_TRY(vt_chosen_int(&j->options.c, "max-steps", 1, INT64_MAX, 0, &steps, e));
-    VT_TRY(vt_api_threads((int)asked, &threads, e));
+    VT_TRY(vt_api_threads(NULL, (int)asked, &threads, e));
     j->listener = l;
     VT_TRY(read_all(j, &out, e));
     const vt_dataset *watched = j->test ? j->test : j->data;

@@ -23,16 +23,9 @@ typedef struct vt_apgd_params {
 
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
 vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d); /* of vt_apgd_restarts */
-/* At x [n]: logits z [K], *value and gradient g [n]. With eot > 1 g is the mean of so many draws, z and *value are the
- * last one's, as in the authors' code. */
-vt_status vt_apgd_gradient(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const float *x, const vt_loss *loss,
-                           float *z, float *value, float *g);
-/* One run: maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken: any iterate was
- * misclassified (wherever it lies: iterates are in the ball by construction). */
+/* One run (in l1: L1-APGD): maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken:
+ * any iterate was misclassified (wherever it lies: iterates are in the ball by construction). */
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                       bool *broken);
-/* The same in l1, which vt_apgd_run calls there: L1-APGD (apgd_l1.c). */
-vt_status vt_apgd_l1_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss,
-                         const vt_rng *rng, bool *broken);
 /* All restarts of an untargeted loss. */
 vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, vt_loss_kind kind);

@@ -355,22 +355,49 @@ vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d) {
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims) {
     size_t own = (size_t)s->def->work.images * dims->n + (size_t)s->def->work.logits * (size_t)dims->classes;
     if (s->def->work_len) own += s->def->work_len(s->params, dims);
-    return own + (s->place ? vt_patch_work_len(dims) : 0);
+    return own + (s->place ? 2 * dims->n + vt_patch_work_len(dims->shape) : 0);
 }
 
-vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+/* Runs a stage in t->ball, whose squares are chosen already. With o->eight_bit it ends in vt_search_rounding, so that
+ * no attack needs to know of 8 bits. */
+static vt_status run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     if (!o->eight_bit) return s->def->run(o, s->params, t);
     VT_TRY(vt_grid8_aim(o->eight_bit, t->ball));
     VT_TRY(s->def->run(o, s->params, t));
     return vt_search_rounding(o, &t->rng, t->x_adv);
 }
 
+/* Chooses squares on t->x and runs the stage at each location until one breaks the image. */
+static vt_status run_at_locations(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
+    float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
+    vt_square all[VT_PATCH_MOST * VT_LOCATIONS_MOST];
+    int n, count = t->patch->count;
+    const vt_patch_task choice = {t->x, t->shape, t->patch, s->place, t->rng, s->def->surrogate};
+    VT_TRY(vt_patch_choose(o, &choice, all, &n, rest));
+    const vt_ball *whole = o->ball;
+    vt_squares here = {.size = t->patch->size};
+    vt_ball ball;
+    vt_task in = *t;
+    in.work = rest, in.ball = &ball, o->ball = &ball;
+    vt_status st = VT_OK;
+    for (int at = 0; at < n && st == VT_OK; at += count) {
+        here.n = n - at < count ? n - at : count;
+        memcpy(here.at, all + at, (size_t)here.n * sizeof *all);
+        vt_ball_squares(&ball, &here, t->shape, t->x, lo, hi);
+        in.rng.purpose = t->rng.purpose + (uint32_t)(at / count) * 0x9E3779B9u; /* draws of its own at every location */
+        st = run_in_ball(o, s, &in);
+        if (st == VT_OK && vt_oracle_may_end(o, false)) break;
+    }
+    o->ball = whole;
+    return st;
+}
+
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
-    if (s->floor > 0) { /* in l2 alone: no places */
+    if (s->floor > 0) { /* in l2 alone: no patches */
         vt_ball ball = *t->ball;
         vt_task in = *t;
         ball.floor = s->floor, in.ball = &ball;
-        return vt_attack_run_in_ball(o, s, &in);
+        return run_in_ball(o, s, &in);
     }
-    return s->place ? vt_patch_run(o, s, t) : vt_attack_run_in_ball(o, s, t);
+    return s->place ? run_at_locations(o, s, t) : run_in_ball(o, s, t);
 }

@@ -128,7 +128,7 @@ const vt_attack_def *vt_attack_find(const char *name); /* NULL: unknown */
 typedef struct vt_attack_stage {
     const vt_attack_def *def;
     void *params;
-    const vt_place *place; /* patch threat: where (behind params); else NULL */
+    const vt_place *place; /* patch threat: where (in params); else NULL */
     double share;          /* of the survivors, drawn at random, that it is run on; 1: all */
     double floor;          /* of the lengths that its steps in l2 divide by; 0: none */
     char id[400];          /* canonical "name:key=value,..."; floor and share are named where they are not 0 and 1 */
@@ -168,8 +168,5 @@ vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d);
 
 /* Floats of task->work that a stage needs. */
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);
-/* A stage on one image: its run(), under the patch threat in chosen squares. */
+/* Runs a stage on one image; under the patch threat at one location after another, until one breaks the image. */
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
-/* The same in t->ball, whose squares are chosen already. With o->eight_bit it ends in vt_search_rounding, so that no
- * attack needs to know of 8 bits. */
-vt_status vt_attack_run_in_ball(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);

@@ -41,7 +41,7 @@ static int64_t draft_calls(const vt_oracle *o, const vt_attack_stage *s, const v
                          .layers = o->model->tokens.layers,
                          .norm = t->norm,
                          .aimed = t->goal != NULL};
-    if (!o->draft.classifier || t->mode == VT_ORACLE_UNJUDGED) return 0;
+    if (!o->draft.classifier || t->mode == VT_ORACLE_NO_VERDICT) return 0;
     vt_passes p = vt_attack_stage_cost(s, dims);
     return (int64_t)((1 - VT_FINISH) * (p.forwards + p.gradients));
 }

@@ -82,7 +82,7 @@ vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind) {
 }
 
 bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
-    return o->mode == VT_ORACLE_UNJUDGED ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
+    return o->mode == VT_ORACLE_NO_VERDICT ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
 }
 
 /* Does the double copy agree, by more than the noise of the float logits? Where there is none, does every repeated
@@ -140,7 +140,7 @@ vt_status vt_oracle_fail_not_finite(vt_oracle *o, const float *x) {
 
 /* o->own.z holds the logits of x. */
 static vt_status judge_point(vt_oracle *o, const float *x) {
-    if (o->mode == VT_ORACLE_UNJUDGED) return VT_OK;
+    if (o->mode == VT_ORACLE_NO_VERDICT) return VT_OK;
     if (!vt_all_finite(o->own.z, o->model->classes)) return vt_oracle_fail_not_finite(o, x);
     if (!vt_oracle_reached(o, o->own.z) || !vt_ball_contains(o->ball, x)) return VT_OK;
     if (o->mode == VT_ORACLE_MIN_DISTANCE) return keep_nearest_point(o, x);
@@ -149,28 +149,57 @@ static vt_status judge_point(vt_oracle *o, const float *x) {
                                                        : vt_oracle_keep(o, x, margin);
 }
 
+/* The classifier that answers the next call: the draft while it has calls left, then the model. */
+static const vt_classifier *next_classifier(const vt_oracle *o) {
+    const vt_draft *d = &o->draft;
+    return d->classifier && o->forwards + o->gradients - d->asked_again < d->calls ? d->classifier : o->model;
+}
+
+/* Can the logits in o->own.z at x lead to a verdict? */
+static bool is_possibly_adversarial(const vt_oracle *o, const float *x) {
+    return vt_oracle_reached(o, o->own.z) && (o->eight_bit || vt_ball_contains(o->ball, x));
+}
+
+static vt_status run_classifier(vt_oracle *o, const vt_classifier *m, const float *x, bool keep) {
+    o->own.by = m;
+    return vt_classifier_logits(m, x, o->own.z, keep, &o->own.why);
+}
+
+/* Sets o->own.z and .by to the answer at x. A point that the draft takes for adversarial is asked again of the model,
+ * whose answer counts, here and for the attack. */
+static vt_status compute_answer(vt_oracle *o, const float *x, bool keep) {
+    VT_TRY(run_classifier(o, next_classifier(o), x, keep));
+    if (o->own.by != o->model && !vt_all_finite(o->own.z, o->model->classes)) {
+        o->draft.calls = 0; /* from here on the model itself */
+        VT_TRY(run_classifier(o, o->model, x, keep));
+    }
+    if (o->own.by == o->model || !is_possibly_adversarial(o, x)) return VT_OK;
+    VT_TRY(vt_classifier_logits(o->model, x, o->own.z, false, &o->own.why));
+    o->forwards++, o->draft.asked_again++;
+    return VT_OK;
+}
+
 vt_status vt_oracle_forward(vt_oracle *o, const float *x, float *z, bool keep) {
     if (o->interrupt && *o->interrupt) return VT_INTERRUPTED;
     o->own.has_x = false;
-    VT_TRY(vt_draft_answer(o, x, keep));
+    VT_TRY(compute_answer(o, x, keep));
     o->own.has_x = keep;
     if (keep) memcpy(o->own.x, x, o->model->pixels * sizeof(float));
     if (z) memcpy(z, o->own.z, (size_t)o->model->classes * sizeof(float));
     return VT_OK;
 }
 
-vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z) {
-    if (o->mode == VT_ORACLE_UNJUDGED && !z) return VT_OK;
-    VT_TRY(vt_oracle_forward(o, x, z, false));
+static vt_status forward_and_judge(vt_oracle *o, const float *x, float *z, bool keep) {
+    VT_TRY(vt_oracle_forward(o, x, z, keep));
     o->forwards++;
     return judge_point(o, x);
 }
 
-vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) {
-    VT_TRY(vt_oracle_forward(o, x, z, true));
-    o->forwards++;
-    return judge_point(o, x);
+vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z) {
+    return o->mode == VT_ORACLE_NO_VERDICT && !z ? VT_OK : forward_and_judge(o, x, z, false);
 }
+
+vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z) { return forward_and_judge(o, x, z, true); }
 
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean) {
     if (!o->gradients_allowed || layer >= o->model->tokens.layers) return VT_E_FORBIDDEN;
@@ -188,7 +217,7 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
 /* The loss whose gradient is given at logits z where `asked` is asked for. */
 static vt_loss effective_loss(vt_oracle *o, const vt_loss *asked, const float *z) {
     bool softmax = asked->kind == VT_LOSS_CE || asked->kind == VT_LOSS_PM || asked->kind == VT_LOSS_PO;
-    if (o->mode == VT_ORACLE_UNJUDGED || !softmax || (asked->attention && asked->attention->alone)) return *asked;
+    if (o->mode == VT_ORACLE_NO_VERDICT || !softmax || (asked->attention && asked->attention->alone)) return *asked;
     vt_loss_eval_f32(o->own.dz, asked, z, o->model->classes);
     for (int k = 0; k < o->model->classes; k++)
         if (!(fabsf(o->own.dz[k]) < VT_VANISHED)) return *asked; /* NaN is not small */
@@ -205,7 +234,7 @@ static vt_status compute_finite_gradient(vt_oracle *o, const vt_classifier *m, c
     float least;
     VT_TRY(vt_classifier_backward(m, loss, value, dx, &o->own.why));
     o->gradients++;
-    if (o->mode == VT_ORACLE_UNJUDGED || loss->attention || vt_all_finite(dx, (int)m->pixels) ||
+    if (o->mode == VT_ORACLE_NO_VERDICT || loss->attention || vt_all_finite(dx, (int)m->pixels) ||
         !vt_all_finite(z, m->classes))
         return VT_OK;
     vt_loss_eval_f32(o->own.dz, loss, z, m->classes);

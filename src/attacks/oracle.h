@@ -3,7 +3,7 @@
  * every query: one that lies in ball and box and is misclassified, in float32 and, by more than VT_CONFIRM_FACTOR times
  * the float noise, in double, ends the image with VT_STOP, which attacks pass on. Logits that are not finite end it
  * with VT_E_NUMERIC, a model that fails with VT_E_MODEL. Of an oracle with a goal "misclassified" means "taken for the
- * goal's class", here and in the attacks. Points of 8 bits: oracle_8bit.c; search by a draft: oracle_draft.c. */
+ * goal's class", here and in the attacks. Points of 8 bits: oracle_8bit.c. */
 #pragma once
 
 #include <signal.h>
@@ -31,7 +31,7 @@ typedef enum vt_oracle_mode {
     VT_ORACLE_EXHAUSTIVE,   /* never: the attack's last point is its answer, though better queries are kept */
     VT_ORACLE_MIN_DISTANCE, /* never: of those that would have ended it the one nearest to the centre is kept (curves)
                              */
-    VT_ORACLE_UNJUDGED /* never, and nothing is kept (training, papers' evaluators): logits that nobody reads are not
+    VT_ORACLE_NO_VERDICT /* never, and nothing is kept (training, papers' evaluators): logits that are not read are not
                           computed */
 } vt_oracle_mode;
 
@@ -76,12 +76,12 @@ typedef struct vt_oracle {
     vt_grid8 *eight_bit;                    /* the 8-bit threat around this image; NULL: any float counts */
     const volatile sig_atomic_t *interrupt; /* nonzero: calls return VT_INTERRUPTED; NULL: never */
     int64_t forwards;                       /* forward passes asked for by themselves */
-    int64_t gradients; /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
-                          the surrogate's and those of what is inside among them */
-    int64_t vanished;  /* of the gradients those that were the margin's, in place of a softmax loss's */
-    float *found;      /* [n] in-ball query misclassified in float32, of the largest margin so far; CLOSEST: the nearest
-                          of those confirmed; eight_bit (SEARCH): the grid point of the largest */
-    double found_value; /* of found: its margin; CLOSEST: its distance in the ball's norm */
+    int64_t gradients;  /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
+                           the surrogate's and those of what is inside among them */
+    int64_t vanished;   /* of the gradients those that were the margin's, in place of a softmax loss's */
+    float *found;       /* [n] in-ball query misclassified in float32, of the largest margin so far; MIN_DISTANCE: the
+                           nearest of those confirmed; eight_bit (SEARCH): the grid point of the largest */
+    double found_value; /* of found: its margin; MIN_DISTANCE: its distance in the ball's norm */
     bool has_found;
     bool not_finite; /* a query's logits were not; found is that query where nothing was found before */
     vt_oracle_own own;
@@ -159,9 +159,6 @@ vt_status vt_search_rounding(vt_oracle *o, const vt_rng *attack, float *x_adv);
 bool vt_all_finite(const float *v, int n);
 /* o->own <- the answer at x, not counted and not judged; z [K] may be NULL. keep: as vt_oracle_levels. */
 vt_status vt_oracle_forward(vt_oracle *o, const float *x, float *z, bool keep);
-/* The draft's part of it: o->own.z and .by. A query that the draft takes for what is looked for is asked again of the
- * model, whose answer is the one that counts, here and for the attack. */
-vt_status vt_draft_answer(vt_oracle *o, const float *x, bool keep);
 /* x is misclassified and lies in the threat. */
 vt_status vt_oracle_keep(vt_oracle *o, const float *x, float margin);
 /* x is misclassified in the float ball: worth a try in 8 bits if it is the best so far. o->own is another point's

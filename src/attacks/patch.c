@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "attacks/attack.h"
 
 /* ---- the threat ---- */
 
@@ -79,9 +78,9 @@ int vt_patch_token(const vt_tokens *t, vt_square s, int size, vt_shape shape) {
 
 /* map [h, w]: what a pixel is worth: its gradient (the surrogate's, for attacks that have one) in normalised units, or
  * the attention that its token gets. */
-static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surrogate, float *map, float *scratch) {
+static vt_status pixel_map(vt_oracle *o, const vt_patch_task *t, float *map, float *scratch) {
     size_t area = vt_shape_plane(t->shape);
-    if (where == VT_WHERE_ATTENTION) {
+    if (t->place->where == VT_WHERE_ATTENTION) {
         const vt_tokens *tokens = &o->model->tokens;
         VT_TRY(vt_oracle_attention(o, t->x, vt_patch_layer(tokens), scratch));
         for (int y = 0; y < t->shape.height; y++)
@@ -91,13 +90,13 @@ static vt_status pixel_map(vt_oracle *o, const vt_task *t, int where, bool surro
     }
     float value;
     vt_loss ce = vt_oracle_loss(o, VT_LOSS_CE);
-    const vt_classifier *asked = surrogate ? o->surrogate : o->model;
-    if (surrogate)
+    const vt_classifier *asked = t->surrogate ? o->surrogate : o->model;
+    if (t->surrogate)
         VT_TRY(vt_oracle_surrogate_gradient(o, t->x, &ce, &value, scratch));
     else
         VT_TRY(vt_oracle_gradient(o, t->x, &ce, NULL, &value, scratch));
     memset(map, 0, area * sizeof *map);
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < vt_shape_values(t->shape); i++) {
         double std = asked->tokens.layers ? asked->std[i / area] : 1;
         map[i % area] += (float)std * fabsf(scratch[i]);
     }
@@ -121,7 +120,8 @@ static void box_sums(float *score, const float *map, float *rows, int h, int w, 
 }
 
 /* score [h, w] without looking at the model. */
-static void fixed_scores(float *score, const vt_task *t, int where, int size) {
+static void fixed_scores(float *score, const vt_patch_task *t) {
+    int where = t->place->where, size = t->patch->size;
     vt_rng rng = t->rng;
     rng.purpose = vt_rng_purpose("patch place");
     for (int y = 0; y < t->shape.height; y++)
@@ -138,11 +138,11 @@ static bool is_overlapping(vt_square a, vt_square b, int size) {
     return abs(a.y - b.y) < size && abs(a.x - b.x) < size;
 }
 
-/* The best squares of the grid that overlap none before them, the first among equals; returns how many, at most `most`.
- */
-static int best_squares(vt_square *out, int most, const float *score, const vt_task *t, const vt_patch *p) {
+/* Takes the best squares of the grid that overlap none taken before, the first among equals; returns how many. */
+static int best_squares(vt_square *out, const float *score, const vt_patch_task *t) {
+    const vt_patch *p = t->patch;
     int n = 0;
-    for (; n < most; n++) {
+    for (; n < t->place->places * p->count; n++) {
         bool found = false;
         for (int y = 0; y + p->size <= t->shape.height; y += p->grid)
             for (int x = 0; x + p->size <= t->shape.width; x += p->grid) {
@@ -159,46 +159,17 @@ static int best_squares(vt_square *out, int most, const float *score, const vt_t
     return n;
 }
 
-/* work: the image and three planes */
-static vt_status choose_squares(vt_oracle *o, const vt_attack_stage *s, const vt_task *t, vt_square *out, int *n,
-                                float *work) {
-    const vt_place *place = s->place;
+size_t vt_patch_work_len(vt_shape shape) { return vt_shape_values(shape) + 3 * vt_shape_plane(shape); }
+
+vt_status vt_patch_choose(vt_oracle *o, const vt_patch_task *t, vt_square *out, int *n, float *work) {
     size_t area = vt_shape_plane(t->shape);
-    float *scratch = work, *map = work + t->n, *rows = map + area, *score = rows + area;
-    if (place->where == VT_WHERE_ATTENTION || place->where == VT_WHERE_SALIENCY) {
-        VT_TRY(pixel_map(o, t, place->where, s->def->surrogate, map, scratch));
+    float *map = work + vt_shape_values(t->shape), *rows = map + area, *score = rows + area;
+    if (t->place->where == VT_WHERE_ATTENTION || t->place->where == VT_WHERE_SALIENCY) {
+        VT_TRY(pixel_map(o, t, map, work));
         box_sums(score, map, rows, t->shape.height, t->shape.width, t->patch->size);
     } else {
-        fixed_scores(score, t, place->where, t->patch->size);
+        fixed_scores(score, t);
     }
-    *n = best_squares(out, place->places * t->patch->count, score, t, t->patch);
+    *n = best_squares(out, score, t);
     return VT_OK;
-}
-
-/* ---- a stage ---- */
-
-/* The box, then what `choose` needs, which comes before what the attack does. */
-size_t vt_patch_work_len(const vt_task *dims) { return 3 * dims->n + 3 * vt_shape_plane(dims->shape); }
-
-vt_status vt_patch_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
-    float *lo = t->work, *hi = lo + t->n, *rest = hi + t->n;
-    vt_square all[VT_PATCH_MOST * VT_LOCATIONS_MOST];
-    int n, count = t->patch->count;
-    VT_TRY(choose_squares(o, s, t, all, &n, rest));
-    const vt_ball *whole = o->ball;
-    vt_squares here = {.size = t->patch->size};
-    vt_ball ball;
-    vt_task in = *t;
-    in.work = rest, in.ball = &ball, o->ball = &ball;
-    vt_status st = VT_OK;
-    for (int at = 0; at < n && st == VT_OK; at += count) {
-        here.n = n - at < count ? n - at : count;
-        memcpy(here.at, all + at, (size_t)here.n * sizeof *all);
-        vt_ball_squares(&ball, &here, t->shape, t->x, lo, hi);
-        in.rng.purpose = t->rng.purpose + (uint32_t)(at / count) * 0x9E3779B9u; /* draws of its own in every place */
-        st = vt_attack_run_in_ball(o, s, &in);
-        if (st == VT_OK && vt_oracle_may_end(o, false)) break;
-    }
-    o->ball = whole;
-    return st;
 }

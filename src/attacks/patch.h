@@ -55,9 +55,17 @@ int vt_patch_layer(const vt_tokens *t);
 /* The patch token under the middle of a square. */
 int vt_patch_token(const vt_tokens *t, vt_square s, int size, vt_shape shape);
 
-struct vt_attack_stage;
-struct vt_task;
-/* Floats beyond the attack's own. */
-size_t vt_patch_work_len(const struct vt_task *dims);
-/* Chooses squares on t->x and runs the stage in each place until one breaks the image. */
-vt_status vt_patch_run(vt_oracle *o, const struct vt_attack_stage *s, const struct vt_task *t);
+/* One image, and the rule by which its squares are chosen. */
+typedef struct vt_patch_task {
+    const float *x; /* [values of shape] */
+    vt_shape shape;
+    const vt_patch *patch;
+    const vt_place *place;
+    vt_rng rng;     /* the attack's, for where=random */
+    bool surrogate; /* saliency is the surrogate's */
+} vt_patch_task;
+
+size_t vt_patch_work_len(vt_shape shape); /* floats of scratch that the choice takes */
+/* Chooses squares for all locations by the rule, the best first, none over another; *n: how many, at most the number of
+ * locations times patch->count. One forward for attention, one gradient for saliency. */
+vt_status vt_patch_choose(vt_oracle *o, const vt_patch_task *t, vt_square *out, int *n, float *work);

@@ -85,7 +85,7 @@ static vt_status open_search(bench_thread *l, const vt_subject *s, vt_err *e) {
     VT_TRY(vt_subject_draft_engine(&n, s, 1, e));
     VT_TRY(vt_classifier_of(&l->draft, &n, e));
     VT_TRY(vt_oracle_open(&l->search, &l->draft, e));
-    l->search.mode = VT_ORACLE_UNJUDGED;
+    l->search.mode = VT_ORACLE_NO_VERDICT;
     vt_oracle_reset(&l->search, &l->ball, 0, true);
     return VT_OK;
 }

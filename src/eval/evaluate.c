@@ -175,7 +175,7 @@ static vt_status check_attack_status(vt_status s, const vt_oracle *o, int32_t im
 /* How an entry of the run searches: for the nearest point, as a paper's evaluator, to the end, or until it is found. */
 static vt_oracle_mode mode_of(const vt_eval_options *v, int entry) {
     if (v->radii && isinf(v->radii[entry - 1].eps)) return VT_ORACLE_MIN_DISTANCE;
-    if (v->attacks[entry - 1].scoring == VT_SCORE_PUBLISHED) return VT_ORACLE_UNJUDGED;
+    if (v->attacks[entry - 1].scoring == VT_SCORE_PUBLISHED) return VT_ORACLE_NO_VERDICT;
     return v->exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
 }
 

@@ -9,7 +9,6 @@
 #include "models/arch.h"
 #include "models/net/session.h"
 #include "models/net/session64.h"
-#include "inference/restrict.h"
 
 /* ---- what it takes ---- */
 

@@ -10,7 +10,6 @@
 #include "base/opt.h"
 #include "eval/args.h"
 #include "models/arch.h"
-#include "inference/restrict.h"
 
 /* ---- a model in another process ---- */
 

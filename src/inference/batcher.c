@@ -222,9 +222,7 @@ static vt_status open_alone(vt_classifier *c, const vt_model *m, bool judged, vt
 
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) { return open_alone(c, m, true, e); }
 
-vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e) {
-    return open_alone(c, m, false, e);
-}
+vt_status vt_classifier_open_f32(vt_classifier *c, const vt_model *m, vt_err *e) { return open_alone(c, m, false, e); }
 
 void vt_classifier_close(vt_classifier *c) {
     if (c->close) c->close(c->self);

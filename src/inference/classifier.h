@@ -39,7 +39,7 @@ VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c
 VT_MUST_LOOK static inline vt_status vt_classifier_alone(const vt_classifier *c, const float *x, float *z, vt_err *e) {
     return c->alone ? c->alone(c->self, x, z, e) : c->logits(c->self, x, z, false, e);
 }
-/* Rows of the next: what whoever calls it has room for. */
+/* Returns the rows of z that vt_classifier_logits64 writes. */
 static inline int vt_classifier_votes(const vt_classifier *c) { return c->votes > 1 ? c->votes : 1; }
 /* The same in double, z [classes], for verdicts; the stored float x is what is judged. Of a model without a double copy
  * z [votes, classes]: what it says when it is asked again. */
@@ -59,6 +59,11 @@ static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng
 
 /* A float session with input gradients and a forward-only double session on m (which must outlive it). */
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
-/* The same without the double copy, for training, where nothing is judged. */
-vt_status vt_classifier_open_unjudged(vt_classifier *c, const vt_model *m, vt_err *e);
+/* The same without the double copy, for training, which needs no verdicts. */
+vt_status vt_classifier_open_f32(vt_classifier *c, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
+
+/* restrict.c: wraps *c, which it then owns, as a head of fewer classes: output k is output head[k], n of them (head
+ * must outlive it). Loss, arg-max and margins are those of a network whose head has only these rows. On failure *c is
+ * as it was. */
+vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_err *e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "inference/restrict.h"
-
+/* A classifier with some of the outputs of another (classifier.h). */
 #include <stdlib.h>
 #include "base/mem.h"
+#include "inference/classifier.h"
 
 typedef struct few {
     vt_classifier all;

@@ -287,7 +287,7 @@ vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const 
     vt_model_close(bare), bare = NULL;
     vt_status st = survey_open(&s, e);
     if (st == VT_OK) st = cut_at_point(&bare, m, point, (int)s.phi, e);
-    if (st == VT_OK) vt_head_set(bare, NULL, NULL, (int)s.phi, s.phi), st = vt_classifier_open_unjudged(&seen, bare, e);
+    if (st == VT_OK) vt_head_set(bare, NULL, NULL, (int)s.phi, s.phi), st = vt_classifier_open_f32(&seen, bare, e);
     if (st == VT_OK) st = collect_features(&s, &seen, images, e);
     if (st == VT_OK) *passes = s.n + s.moved, st = collect_sensors(&s, e);
     vt_classifier_close(&seen), vt_model_close(bare);
@@ -338,7 +338,7 @@ vt_status vt_sensor_sessions_open(vt_sensor_sessions **out, const vt_sensors *s,
     if (o) *o = (vt_sensor_sessions){s, calloc((size_t)s->points + 1, sizeof *o->nets)};
     vt_status st = o && o->nets ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for sensors");
     for (int i = 0; st == VT_OK && i < s->points; i++)
-        if (s->nets[i]) st = vt_classifier_open_unjudged(&o->nets[i], s->nets[i], e);
+        if (s->nets[i]) st = vt_classifier_open_f32(&o->nets[i], s->nets[i], e);
     return st;
 }
 

@@ -9,7 +9,6 @@
 #include "eval/verify.h"
 #include "models/arch.h"
 #include "models/surgery.h"
-#include "inference/restrict.h"
 
 static const char *const specs[VT_TOOL_COUNT] = {
     [VT_TOOL_HALF] = "apgd-ce:steps=25",

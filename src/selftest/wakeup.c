@@ -90,7 +90,7 @@ vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *image
     int passes;
     VT_TRY(vt_sensors_make(&m, scores, v->subject->model, point, &from, &passes, e));
     g->forwards += passes * c.share;
-    vt_status s = m ? vt_classifier_open_unjudged(&c.net, m, e) : VT_OK;
+    vt_status s = m ? vt_classifier_open_f32(&c.net, m, e) : VT_OK;
     for (size_t i = 0; s == VT_OK && m && i < n && (i < scouts || any); i++) {
         found[i].tried = true;
         s = begin(&c, images[i], e);

@@ -27,7 +27,7 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
                         double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e) {
     *in = (vt_inner){.m = m, .how = how, .norm = norm, .goal = goal, .start_sigma = start_sigma, .seed = seed};
     VT_TRY(vt_attack_parse(&in->attack, spec, norm, e));
-    VT_TRY(vt_classifier_open_unjudged(&in->model, m, e));
+    VT_TRY(vt_classifier_open_f32(&in->model, m, e));
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
     const vt_config *c = &m->config;
     size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
@@ -124,7 +124,7 @@ vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *
                  .classes = in->m->config.classes,
                  .norm = in->norm,
                  .eps = eps,
-                 .mode = VT_ORACLE_UNJUDGED};
+                 .mode = VT_ORACLE_NO_VERDICT};
     t.rng = (vt_rng){.seed = in->seed,
                      .purpose = vt_rng_purpose("inner") + (uint32_t)epoch * 2654435761u,
                      .image = (uint32_t)image};

@@ -58,7 +58,7 @@ static void modes(void **state) {
     t.mode = VT_ORACLE_EXHAUSTIVE;
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, st, &t), VT_OK);
     assert_true(s.a.at == s.a.x_adv && s.b.o.has_found && s.b.o.gradients > early);
-    t.mode = VT_ORACLE_UNJUDGED;
+    t.mode = VT_ORACLE_NO_VERDICT;
     assert_int_equal(vt_attacker_run(&s.a, &s.b.o, st, &t), VT_OK);
     assert_true(s.a.at == s.a.x_adv && !s.b.o.has_found && wrong(&s, s.a.at));
     t.mode = VT_ORACLE_MIN_DISTANCE;

@@ -381,7 +381,7 @@ static void counted_towards(const vt_attack_stage *s, vt_norm norm, int classes,
     b.goal = goal;
     assert_true(c.unread >= 0 && c.unread <= c.forwards);
     for (int judged = 0; judged < 2; judged++) {
-        b.o.mode = judged ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_UNJUDGED;
+        b.o.mode = judged ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_NO_VERDICT;
         assert_int_equal(bench_run(&b, s, true), VT_OK);
         assert_false(b.o.has_found);
         double f = s->share * (double)b.o.forwards, g = s->share * (double)b.o.gradients;

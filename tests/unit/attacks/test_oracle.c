@@ -138,7 +138,7 @@ static void test_vanished(void **state) {
         scene s;
         float got[N], want[N], value, margin, z[K];
         scene_open(&s, VT_LINF, 0.1);
-        s.o.surrogate = &s.c, s.o.mode = cases[i].judging ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_UNJUDGED;
+        s.o.surrogate = &s.c, s.o.mode = cases[i].judging ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_NO_VERDICT;
         for (int k = 0; k < N; k++) s.t.w[0][k] = 0.01 * k, s.t.w[1][k] = 0.02 * (k % 3), s.t.w[2][k] = -0.01;
         s.t.b[0] = cases[i].lead, s.t.b[2] = -100;
         vt_loss asked = vt_oracle_loss(&s.o, cases[i].kind), other = vt_oracle_loss(&s.o, VT_LOSS_MARGIN);
@@ -166,7 +166,7 @@ static void test_gradient_beyond_float(void **state) {
         float got[N], value;
         scene_open(&s, VT_LINF, 0.1);
         memset(s.x, 0, sizeof s.x);
-        s.o.mode = judging ? VT_ORACLE_SEARCH : VT_ORACLE_UNJUDGED, s.t.b[0] = 3, s.t.b[1] = 1, s.t.b[2] = -1;
+        s.o.mode = judging ? VT_ORACLE_SEARCH : VT_ORACLE_NO_VERDICT, s.t.b[0] = 3, s.t.b[1] = 1, s.t.b[2] = -1;
         for (int k = 0; k < N; k++) s.t.w[0][k] = k % 2 ? 3e38 : -3e38, s.t.w[1][k] = -s.t.w[0][k];
         vt_loss asked = vt_oracle_loss(&s.o, VT_LOSS_MARGIN);
         assert_int_equal(vt_oracle_gradient(&s.o, s.x, &asked, NULL, &value, got), VT_OK);
@@ -367,7 +367,7 @@ static void test_share(void **state) {
                            .classes = K,
                            .norm = VT_LINF,
                            .eps = 0.1,
-                           .mode = judged ? VT_ORACLE_SEARCH : VT_ORACLE_UNJUDGED};
+                           .mode = judged ? VT_ORACLE_SEARCH : VT_ORACLE_NO_VERDICT};
         assert_int_equal(vt_attacker_run(&w, &c.s.o, &a.stages[0], &t), VT_OK);
         assert_int_equal(c.t.calls, judged ? 95 : 0);
         assert_int_equal(c.s.t.calls, judged ? 6 : 101);

@@ -144,7 +144,7 @@ static void test_reference(void **state) {
     vt_blas_single_thread();
     assert_int_equal(vt_classifier_open(&c, m, NULL), VT_OK);
     assert_int_equal(vt_oracle_open(&o, &c, NULL), VT_OK);
-    o.mode = VT_ORACLE_UNJUDGED;
+    o.mode = VT_ORACLE_NO_VERDICT;
     assert_true(vt_tensors_find(st, "labels")->numel >= 6);
     for (size_t k = 0; k < T_COUNT(cases); k++) check_case(st, &o, cases[k].name, cases[k].spec, cases[k].eps);
     vt_oracle_close(&o);
@@ -204,7 +204,7 @@ static ridge *ridge_open(void (*profile)(double, double *, double *)) {
     bench_open(&r->b, &r->p, 3, true);
     assert_memory_equal(r->b.x, r->x, sizeof r->x);
     bench_ball(&r->b, VT_LINF, 8.0 / 255);
-    r->b.label = 0, r->b.o.mode = VT_ORACLE_UNJUDGED;
+    r->b.label = 0, r->b.o.mode = VT_ORACLE_NO_VERDICT;
     r->p.watch = note, r->p.arg = &r->seen;
     return r;
 }
@@ -323,7 +323,7 @@ static void test_wild_start(void **state) {
     bench b;
     bench_open(&b, &p, 1, false); /* pixels that are 0 and 1 */
     bench_ball(&b, VT_LINF, 8.0 / 255);
-    b.o.mode = VT_ORACLE_UNJUDGED;
+    b.o.mode = VT_ORACLE_NO_VERDICT;
     for (int run = 0; run < 2; run++) {
         float least = 1, most = 0;
         assert_int_equal(run_spec(&b, run ? "pgd-specformer:steps=1" : "pgd-trades:steps=1"), VT_OK);
@@ -351,7 +351,7 @@ static void test_normalised_fgsm(void **state) {
     float work[4 * PIXELS], adv[PIXELS], g[PIXELS];
     vt_task t = {.x = b.x, .n = PIXELS, .shape = {3, SIDE, SIDE}, .classes = 10, .label = b.label, .ball = &b.ball};
     t.work = work, t.x_adv = adv;
-    b.o.mode = VT_ORACLE_UNJUDGED;
+    b.o.mode = VT_ORACLE_NO_VERDICT;
     vt_oracle_reset(&b.o, &b.ball, b.label, true);
     assert_int_equal(vt_attack_stage_run(&b.o, &a.stages[0], &t), VT_OK);
     vt_passes c = vt_attack_cost(&a, &(vt_cost_dims){.classes = 10});

@@ -48,7 +48,7 @@ static vt_status attack(const void *ctx, vt_err *e) {
     vt_status s = parse(&a, def, &t, &patch, e);
     vt_task dims = vt_attacker_dims(vt_config_shape(&model->config), t.classes, t.patch);
     if (s == VT_OK) s = vt_classifier_open(&c, model, e);
-    if (s == VT_OK) s = vt_classifier_open_unjudged(&twin, model, e);
+    if (s == VT_OK) s = vt_classifier_open_f32(&twin, model, e);
     if (s == VT_OK) s = vt_oracle_open(&o, &c, e);
     o.surrogate = &twin;
     if (s == VT_OK) s = vt_attacker_open(&at, dims.shape, vt_attacker_work(&a, &dims), e);

@@ -5,7 +5,6 @@
 #include "run_header.h"
 
 #include "inference/classifier.h"
-#include "inference/restrict.h"
 
 enum { ALL = 9, SOME = 4 };
 static const int head[SOME] = {1, 4, 5, 8};

@@ -4,7 +4,6 @@
 #include "ask.h"
 #include "t.h"
 
-#include "inference/restrict.h"
 #include "inference/wrap.h"
 #include "planted.h"
 #include "toy.h"
