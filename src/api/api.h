@@ -9,7 +9,7 @@
 #include "eval/subject.h"
 #include "vitrine.h"
 
-/* A classifier of the caller's. Calls of one that is not `parallel` wait for each other, whoever makes them. */
+/* A classifier of the caller's. Calls of one that is not `parallel` wait for each other, on any thread. */
 typedef struct vt_own {
     vitrine_classifier c; /* a copy; its name is the description's path */
     pthread_mutex_t lock;
@@ -30,7 +30,7 @@ struct vitrine_run {
 /* A status with its sentence, for a caller outside. */
 vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why);
 vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Is one of n pointers NULL? Then it fails with its name, which is the same place of `names` ("m, x, z"). */
+/* Is one of n pointers NULL? Then it fails with the name at the same position of `names` ("m, x, z"). */
 bool vt_api_missing(const char *who, const char *names, const void *const *given, size_t n, vitrine_err *e);
 #define VT_API_NEEDS(...)                                                                                              \
     do {                                                                                                               \
@@ -71,5 +71,5 @@ vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);
 /* The same, said to a listener (or NULL) as the command says it on stderr. */
 vt_status vt_api_known_say(const vt_model *m, const vitrine_listener *l, vt_err *e);
 
-/* What lines of a ledger say of an image: v is cleared by the clean line, and then told of each stage. */
+/* Adds a ledger line to an image's verdict: the clean line clears it, each stage's line updates it. */
 void vt_api_verdict(vitrine_verdict *v, const vt_record *r);

@@ -145,7 +145,7 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
     return vt_patch_fit(patch, &of->config, of->path, e);
 }
 
-/* Entries of an evaluation: the attack, and behind it the same in 8 bits. */
+/* Parses the entries of an evaluation: the attack, then the same in 8 bits. */
 static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p, vt_norm norm, vt_err *e) {
     for (int k = 0; k < n; k++) {
         vt_attack *a = &out[k];

@@ -168,7 +168,7 @@ typedef struct part {
     const float **x;
     float **z;
     vt_vjp *want;
-    float *scratch; /* [rows, classes] for logits that nobody asked for */
+    float *scratch; /* [rows, classes] for logits that are not wanted */
 } part;
 
 static vt_status compute_part(const job *j, const vt_engine *n, const part *p, size_t from, vt_err *e) {

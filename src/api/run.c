@@ -59,8 +59,8 @@ static vt_status list_sorted_records(const vt_ledger *l, const vt_record ***out,
     return VT_OK;
 }
 
-/* Of the lines of one image [n]: its clean line first, where it has one. What the entry before one of 8 bits did not
- * break is not tried there: its verdict holds. */
+/* Computes one image's verdict at an entry from its n lines, the clean line first. An 8-bit entry has no line for what
+ * the entry before it did not break: that verdict holds. */
 static void one_image(vitrine_verdict *v, const vt_record *const *lines, size_t n, const vt_header *h, int entry) {
     bool any = !entry;
     vt_api_verdict(v, lines[0]);

@@ -43,7 +43,7 @@ void vt_attack_free(vt_attack *a) {
     memset(a, 0, sizeof *a);
 }
 
-/* What other tools call otherwise, or has several meanings. */
+/* Names that other tools give to attacks of this list, or that have several meanings. */
 static const struct {
     const char *words, *answer;
 } elsewhere[] = {
@@ -108,7 +108,7 @@ static vt_status check_threat_support(const vt_attack_def *d, vt_norm norm, vt_e
                    d->norms == VT_CAN_PATCH ? " patch:size=N)" : "");
 }
 
-/* What every stage has besides its own options, behind them in the same memory. */
+/* The options that every stage has besides its own; they follow these in the same memory. */
 typedef struct common {
     double floor, share;
     vt_place place; /* under the patch threat */
@@ -123,14 +123,14 @@ static const vt_opt share_opt =
     VT_OPT_R("share", common, share, "run on this random share of the survivors; the report bounds what it leaves open",
              1, 1e-6, 1);
 
-/* Does it take steps along a gradient by vt_ball_step? */
+/* Does the attack take steps along a gradient by vt_ball_step? */
 static bool has_floor(const vt_attack_def *d, vt_norm norm) {
     return norm == VT_L2 && (d->white_box || d->surrogate || d->inside) && !d->minimum_norm;
 }
 
-/* The definition's options, under the patch threat those of the place; then, unless `given` are given and they are at
- * their defaults (not worth a word in every report), the floor and last the share. Offsets into memory where the common
- * part stands at `at`. */
+/* Lists the definition's options, under the patch threat those of the location; then, unless `given` are given and they
+ * are at their defaults (not worth a word in every report), the floor and last the share. Offsets into memory where the
+ * common part stands at `at`. */
 enum { MOST_OPTS = 40 };
 static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm norm, size_t at, vt_where where,
                         const common *given) {
@@ -147,7 +147,7 @@ static void all_options(vt_opt out[MOST_OPTS], const vt_attack_def *d, vt_norm n
     out[n] = (vt_opt){0};
 }
 
-/* What chooses must be what the attack may see: one that has a surrogate sees that one's saliency. */
+/* Refuses a rule that needs gradients or attention in a black-box attack; one with a surrogate may use its saliency. */
 static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
     bool saliency = s->place->where == VT_WHERE_SALIENCY, looks = saliency || s->place->where == VT_WHERE_ATTENTION;
     if (!looks || s->def->white_box || (saliency && s->def->surrogate)) return VT_OK;
@@ -210,7 +210,7 @@ static void add_name(vt_attack *a, const char *name) {
     snprintf(a->name + at, room, "%s%s", !at ? "" : fits ? "+" : more, fits ? name : "");
 }
 
-/* Appends what one part of a list stands for. */
+/* Appends the stages of one part of a list. */
 static vt_status append_stages(vt_attack *out, const char *part, vt_norm norm, vt_err *e) {
     char name[32];
     const vt_attack_def *def;
@@ -239,7 +239,7 @@ static vt_status append_stages(vt_attack *out, const char *part, vt_norm norm, v
     return VT_OK;
 }
 
-/* What a sample leaves open can be bounded when all that follows is run on the same sample. */
+/* Refuses shares that differ: what a sample leaves open can be bounded only if all later stages run on that sample. */
 static vt_status shares_fit(const vt_attack *a, vt_err *e) {
     for (int k = 1; k < a->n_stages; k++) {
         const vt_attack_stage *before = &a->stages[k - 1], *s = &a->stages[k];
@@ -328,15 +328,15 @@ vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *
 
 /* ---- what it costs ---- */
 
-/* Under the patch threat in every place, and once to choose the places. */
+/* Under the patch threat: at every location, and once to choose the locations. */
 vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d) {
     d.patch = s->place != NULL;
     vt_passes c = s->def->cost(s->params, &d);
     if (!s->place) return c;
-    double places = s->place->places;
-    return (vt_passes){.forwards = places * c.forwards + (s->place->where == VT_WHERE_ATTENTION),
-                       .gradients = places * c.gradients + (s->place->where == VT_WHERE_SALIENCY),
-                       .unread = places * c.unread};
+    double locations = s->place->places;
+    return (vt_passes){.forwards = locations * c.forwards + (s->place->where == VT_WHERE_ATTENTION),
+                       .gradients = locations * c.gradients + (s->place->where == VT_WHERE_SALIENCY),
+                       .unread = locations * c.unread};
 }
 
 vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d) {

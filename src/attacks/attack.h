@@ -25,7 +25,7 @@ enum {
 enum {
     VT_DRAWS_NOTHING = 1,   /* the same whatever the key */
     VT_DRAWS_RESTARTS = 2,  /* the first run is the same whatever the key */
-    VT_SHARES_FORWARDS = 4, /* asks for logits where gradients follow at the same point: its forwards are more than
+    VT_SHARES_FORWARDS = 4, /* computes logits where gradients follow at the same point: its forwards are more than
                                those that the model makes for them */
     VT_ENDS_ITSELF = 8,     /* may end before its budget by a rule of its own */
     VT_LEAVES_BALL = 16,    /* its result may lie outside of the ball, as published */
@@ -60,7 +60,7 @@ typedef struct vt_task {
     float *work;  /* work_len floats */
 } vt_task;
 
-/* What one image is worth: passes that it asks for, counted as the oracle counts them. (A gradient at the point of the
+/* The passes that one image takes, counted as the oracle counts them. (A gradient at the point of the
  * forward before it shares that forward: FAB takes less time than these say.) */
 typedef struct vt_passes {
     double forwards, gradients;
@@ -106,7 +106,7 @@ typedef struct vt_attack_def {
     size_t params_size;
     const vt_opt *opts; /* ends at key NULL */
     struct {
-        int images, logits; /* so many times n and classes floats of task->work */
+        int images, logits; /* floats of task->work: this many times n, and this many times classes */
     } work;
     size_t (*work_len)(const void *params, const vt_task *dims); /* more of it, by options; NULL: none */
     vt_status (*run)(vt_oracle *o, const void *params, const vt_task *t);
@@ -163,7 +163,7 @@ vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *
 /* Passes of an image that stands to the end of all stages; a stage's share counts as the mean of those drawn and not.
  */
 vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d);
-/* Of one stage, whatever its share. */
+/* The same for one stage, without its share. */
 vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d);
 
 /* Floats of task->work that a stage needs. */

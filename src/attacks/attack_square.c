@@ -25,16 +25,11 @@ static double pixel_share(double p_init, int i) {
     return p_init / (double)(1 << k);
 }
 
-static int side_linf(double p, int h, int w) {
-    int s = (int)nearbyint(sqrt(p * h * w)); /* half to even, as Python rounds */
-    int most = h < w ? h : w;
-    return s < 1 ? 1 : s > most ? most : s;
-}
-
-static int side_odd(double p, int h, int w) {
-    int s = (int)nearbyint(sqrt(p * h * w)), most = h < w ? h : w;
-    if (s < 3) s = 3;
-    if (s % 2 == 0) s++;
+/* The side of a square of share p of the pixels, at least `least` (3: an odd one) and at most the image's. */
+static int square_side(double p, int h, int w, int least) {
+    int s = (int)nearbyint(sqrt(p * h * w)), most = h < w ? h : w; /* half to even, as Python rounds */
+    if (s < least) s = least;
+    if (least == 3 && s % 2 == 0) s++;
     return s > most ? most : s;
 }
 
@@ -67,7 +62,7 @@ static void window_linf(const vt_task *t, const vt_rng *r, double p, int *y0, in
     int h = in ? in->size : t->shape.height, w = in ? in->size : t->shape.width;
     vt_square at = {0, 0};
     if (in) at = in->at[vt_rng_bits(r, 2 + (uint64_t)t->shape.channels) % (uint32_t)in->n];
-    *s = side_linf(p, h, w);
+    *s = square_side(p, h, w, 1);
     *y0 = at.y + draw_origin(r, 0, h + (in != NULL), *s), *x0 = at.x + draw_origin(r, 1, w + (in != NULL), *s);
 }
 
@@ -165,7 +160,7 @@ static double window_mass(vt_norm norm, const float *delta, int w, int y0, int x
  * many times its own mass as there are channels, and the projection takes back what is too much) move into window 1. */
 static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
     vt_norm norm = t->ball->norm;
-    int w = t->shape.width, h = t->shape.height, channels = t->shape.channels, s = side_odd(p, h, w);
+    int w = t->shape.width, h = t->shape.height, channels = t->shape.channels, s = square_side(p, h, w, 3);
     int y1 = draw_origin(r, 0, h, s), x1 = draw_origin(r, 1, w, s), y2 = draw_origin(r, 2, h, s),
         x2 = draw_origin(r, 3, w, s);
     make_update_shape(norm, shape, s, vt_rng_uniform(r, 4) > 0.5f);
@@ -181,17 +176,15 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
                n_union = n1 + window_mass(norm, d, w, y2, x2, s, y1, x1, s);
         double q_sum = 0;
         float into = (float)(1 / (1e-12 + norm_of_sum(norm, n1)));
+        float *q = shape + s * s; /* a copy: q reads window 1, and is written after window 2 is cleared */
         for (int y = 0; y < s; y++)
-            for (int i = 0; i < s; i++)
-                q_sum += norm_term(norm, (double)(shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into));
+            for (int i = 0; i < s; i++) {
+                q[y * s + i] = shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into;
+                q_sum += norm_term(norm, (double)q[y * s + i]);
+            }
         double goal = norm_of_sum(norm, (spare > 0 ? spare : 0) / channels + n_union) * (norm == VT_L1 ? channels : 1);
         float scale = (float)(goal / (1e-12 + norm_of_sum(norm, q_sum)));
-        /* q reads window 1, so it is written after window 2 is cleared, from a copy in the order of the authors' code
-         */
-        float *q = shape + s * s;
-        for (int y = 0; y < s; y++)
-            for (int i = 0; i < s; i++)
-                q[y * s + i] = (shape[y * s + i] * sign + d[(y1 + y) * w + x1 + i] * into) * scale;
+        for (int i = 0; i < s * s; i++) q[i] *= scale;
         for (int y = 0; y < s; y++) memset(d + (y2 + y) * w + x2, 0, (size_t)s * sizeof(float));
         for (int y = 0; y < s; y++) memcpy(d + (y1 + y) * w + x1, q + y * s, (size_t)s * sizeof(float));
     }

@@ -35,7 +35,8 @@ size_t vt_attacker_work(const vt_attack *a, const vt_task *dims) {
     return most;
 }
 
-/* How many calls of an image that stands to the end the draft answers; none where nobody would ask again. */
+/* Returns how many calls of an image that no attack breaks the draft answers; none without verdicts, where its points
+ * would not be confirmed. */
 static int64_t draft_calls(const vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     vt_cost_dims dims = {.classes = t->classes,
                          .layers = o->model->tokens.layers,

@@ -45,7 +45,7 @@ void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n
     }
 }
 
-/* One more entry of length d in a norm's sum. */
+/* Returns the norm's running sum after one more entry of length d. */
 static inline double add_to_norm(vt_norm norm, double sum, double d) {
     if (norm == VT_L2) return sum + d * d;
     if (norm == VT_L1) return sum + fabs(d);
@@ -93,7 +93,7 @@ static void project_l2(const vt_ball *b, float *x) {
     }
 }
 
-/* How many values differ from the centre by more than this. */
+/* Returns how many values differ from the centre by more than `size`. */
 static size_t count_beyond(const vt_ball *b, const float *x, double size) {
     size_t n = 0;
     for (size_t i = 0; i < b->n; i++) n += fabs((double)x[i] - (double)b->x[i]) > size;
@@ -157,7 +157,7 @@ static void project_offset(const vt_ball *b, float *out, double f) {
     vt_ball_project(b, out);
 }
 
-/* Of a box that is wider than the image is far from its border: uniform in it. */
+/* Draws a point uniformly in the box lo to hi. */
 static void start_in_box(const vt_ball *b, const vt_rng *r, float *out) {
     vt_rng_uniforms(r, out, b->n);
     for (size_t i = 0; i < b->n; i++) out[i] = b->lo[i] + out[i] * (b->hi[i] - b->lo[i]);

@@ -85,8 +85,8 @@ bool vt_oracle_may_end(const vt_oracle *o, bool broken) {
     return o->mode == VT_ORACLE_NO_VERDICT ? broken : o->mode == VT_ORACLE_EXHAUSTIVE && o->has_found;
 }
 
-/* Does the double copy agree, by more than the noise of the float logits? Where there is none, does every repeated
- * query, by more than any two of them differ? Of a model that draws, so many that chance would not. */
+/* Does the double copy agree, by more than the noise of the float logits? Without a copy: does every repeated query, by
+ * more than any two of them differ? For a model that draws: do more of them than chance explains? */
 static vt_status confirm_adversarial(bool *yes, vt_oracle *o, const float *x) {
     int k = o->model->classes, rows = vt_classifier_votes(o->model), wrong = 0;
     double noise = 0, least = INFINITY;
@@ -104,7 +104,8 @@ static vt_status confirm_adversarial(bool *yes, vt_oracle *o, const float *x) {
     return VT_OK;
 }
 
-/* x is misclassified in float32 and lies in the ball. */
+/* Keeps x, which is misclassified in float32 and lies in the ball, if it is confirmed and nearer than the point kept.
+ */
 static vt_status keep_nearest_point(vt_oracle *o, const float *x) {
     double d = vt_distance(o->ball->norm, x, o->ball->x, o->model->pixels);
     bool yes;
@@ -138,7 +139,7 @@ vt_status vt_oracle_fail_not_finite(vt_oracle *o, const float *x) {
     return VT_E_NUMERIC;
 }
 
-/* o->own.z holds the logits of x. */
+/* Judges x, whose logits are in o->own.z: VT_STOP if it ends the image. */
 static vt_status judge_point(vt_oracle *o, const float *x) {
     if (o->mode == VT_ORACLE_NO_VERDICT) return VT_OK;
     if (!vt_all_finite(o->own.z, o->model->classes)) return vt_oracle_fail_not_finite(o, x);
@@ -214,7 +215,8 @@ vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *me
     return VT_OK;
 }
 
-/* The loss whose gradient is given at logits z where `asked` is asked for. */
+/* Returns the loss whose gradient stands for that of `asked` at logits z: the margin, if a softmax loss has vanished.
+ */
 static vt_loss effective_loss(vt_oracle *o, const vt_loss *asked, const float *z) {
     bool softmax = asked->kind == VT_LOSS_CE || asked->kind == VT_LOSS_PM || asked->kind == VT_LOSS_PO;
     if (o->mode == VT_ORACLE_NO_VERDICT || !softmax || (asked->attention && asked->attention->alone)) return *asked;
@@ -227,8 +229,8 @@ static vt_loss effective_loss(vt_oracle *o, const vt_loss *asked, const float *z
     return margin;
 }
 
-/* dx of a loss at finite logits z; where it leaves float's range, of a loss 2^100 times smaller: no attack asks for its
- * length. */
+/* Computes dx of a loss at finite logits z; if it leaves float's range, of a loss 2^100 times smaller: no attack uses
+ * its length. */
 static vt_status compute_finite_gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z,
                                          float *value, float *dx) {
     float least;

@@ -65,7 +65,7 @@ void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const floa
 const vt_opt vt_place_opts[] = {
     VT_OPT_C("where", vt_place, where, "patch threat: what chooses the squares",
              "saliency|attention|random|centre|corner", 0),
-    VT_OPT_I("places", vt_place, places, "patch threat: places tried one after the other", 1, 1, VT_LOCATIONS_MOST),
+    VT_OPT_I("places", vt_place, places, "patch threat: locations tried one after the other", 1, 1, VT_LOCATIONS_MOST),
     VT_OPT_END,
 };
 
@@ -76,8 +76,8 @@ int vt_patch_token(const vt_tokens *t, vt_square s, int size, vt_shape shape) {
     return y * t->side + x;
 }
 
-/* map [h, w]: what a pixel is worth: its gradient (the surrogate's, for attacks that have one) in normalised units, or
- * the attention that its token gets. */
+/* Computes map [h, w], the worth of each pixel: its gradient (the surrogate's, for attacks that have one) in normalised
+ * units, or the attention that its token gets. */
 static vt_status pixel_map(vt_oracle *o, const vt_patch_task *t, float *map, float *scratch) {
     size_t area = vt_shape_plane(t->shape);
     if (t->place->where == VT_WHERE_ATTENTION) {
@@ -103,7 +103,7 @@ static vt_status pixel_map(vt_oracle *o, const vt_patch_task *t, float *map, flo
     return VT_OK;
 }
 
-/* score [h, w] of the square that begins at each pixel: the sum of the map inside it. */
+/* Computes score [h, w] of the square that begins at each pixel: the sum of the map inside it. */
 static void box_sums(float *score, const float *map, float *rows, int h, int w, int size) {
     for (int y = 0; y < h; y++)
         for (int x = 0; x + size <= w; x++) {
@@ -119,7 +119,7 @@ static void box_sums(float *score, const float *map, float *rows, int h, int w, 
         }
 }
 
-/* score [h, w] without looking at the model. */
+/* Computes score [h, w] from positions or draws alone, without the model. */
 static void fixed_scores(float *score, const vt_patch_task *t) {
     int where = t->place->where, size = t->patch->size;
     vt_rng rng = t->rng;

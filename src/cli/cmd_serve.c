@@ -40,7 +40,7 @@ static vt_status fill_handshake(vt_handshake *h, const vt_model *m, int batch, b
 
 static vt_status one_talk(const vt_model *m, const vt_handshake *h, int in, int out, vt_err *e) {
     vt_engine n;
-    VT_TRY(vt_engine_open(&n, m, h->batch, h->logits64, e));
+    VT_TRY(vt_engine_open(&n, m, h->batch, h->logits64, NULL, e));
     vt_serve s = {.handshake = h, .engine = &n, .in = in, .out = out};
     vt_status st = vt_serve_run(&s, e);
     vt_engine_close(&n);

@@ -116,7 +116,7 @@ vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *o
                        "'%.600s' "
                        "(a command out of a file is not run unasked)",
                        s->model->path);
-    return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, judged, e);
+    return r ? vt_remote_engine(n, r, rows, e) : vt_engine_open(n, other ? other : s->model, rows, judged, NULL, e);
 }
 
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e) {
@@ -129,7 +129,7 @@ vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, const vt_
 
 vt_status vt_subject_draft_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e) {
     const vt_products by = {.native = s->search == VT_PRODUCTS_BF16, .packed = s->packed};
-    return vt_engine_open_by(n, s->model, rows, false, &by, e);
+    return vt_engine_open(n, s->model, rows, false, &by, e);
 }
 
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,

@@ -7,11 +7,11 @@
 
 typedef enum kind { NOTHING, FORWARD, VJP, ALONE, FORWARD64 } kind;
 
-/* What one slot asks, and what it needs for that. */
+/* The call that one slot waits for, and what the slot needs for it. */
 typedef struct seat {
     vt_batcher *g;
     int row;
-    kind asks;
+    kind waits_for;
     const float *x;
     float *z;
     double *z64;
@@ -26,7 +26,7 @@ typedef struct seat {
 struct vt_batcher {
     vt_engine n;
     vt_fiber_pool *pool;
-    /* one batch: what each row asks with; NULL: nothing */
+    /* one batch: the arguments of each row; NULL: none */
     const float **x;
     float **z;
     double **z64;
@@ -39,8 +39,8 @@ struct vt_batcher {
 static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *why) {
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
-        if (at->asks != k) continue;
-        at->asks = NOTHING;
+        if (at->waits_for != k) continue;
+        at->waits_for = NOTHING;
         at->status = s == VT_OK ? VT_OK : vt_fail(at->why, s, "%s", why->text);
         if (g->pool) vt_fiber_wake(g->pool, i);
     }
@@ -53,36 +53,36 @@ static vt_status forward_batch(vt_batcher *g, bool keep, vt_err *e) {
     return s;
 }
 
-/* A gradient whose forward another one has overwritten meanwhile: that forward again, at the same point. */
+/* Repeats the forwards of waiting gradients, at the same points, if another forward has overwritten one. */
 static vt_status restore_kept_forward(vt_batcher *g, vt_err *e) {
     bool any = false;
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
-        const bool asks = at->asks == VJP;
-        any = any || (asks && !at->kept);
-        g->x[i] = asks ? at->x_kept : NULL, g->z[i] = asks ? at->z_kept : NULL;
+        const bool waits = at->waits_for == VJP;
+        any = any || (waits && !at->kept);
+        g->x[i] = waits ? at->x_kept : NULL, g->z[i] = waits ? at->z_kept : NULL;
     }
     return any ? forward_batch(g, true, e) : VT_OK;
 }
 
 static vt_status serve_vjps(vt_batcher *g, vt_err *e) {
     VT_TRY(restore_kept_forward(g, e));
-    for (int i = 0; i < g->n.capacity; i++) g->vjp[i] = g->seat[i].asks == VJP ? g->seat[i].vjp : (vt_vjp){0};
+    for (int i = 0; i < g->n.capacity; i++) g->vjp[i] = g->seat[i].waits_for == VJP ? g->seat[i].vjp : (vt_vjp){0};
     VT_TRY(vt_engine_vjp(&g->n, g->vjp, e));
     for (int i = 0; i < g->n.capacity; i++)
-        if (g->seat[i].asks == VJP) g->seat[i].vjp = g->vjp[i];
+        if (g->seat[i].waits_for == VJP) g->seat[i].vjp = g->vjp[i];
     return VT_OK;
 }
 
-/* What the seats ask of one kind, as one batch; false: nothing. */
+/* Runs all waiting calls of one kind as one batch; false: there are none. */
 static bool serve_kind(vt_batcher *g, kind k) {
     bool keep = false, any = false;
     vt_err why = {0};
     for (int i = 0; i < g->n.capacity; i++) {
         const seat *at = &g->seat[i];
-        const bool asks = at->asks == k;
-        g->x[i] = asks ? at->x : NULL, g->z[i] = asks ? at->z : NULL, g->z64[i] = asks ? at->z64 : NULL;
-        keep = keep || (asks && at->keep), any = any || asks;
+        const bool waits = at->waits_for == k;
+        g->x[i] = waits ? at->x : NULL, g->z[i] = waits ? at->z : NULL, g->z64[i] = waits ? at->z64 : NULL;
+        keep = keep || (waits && at->keep), any = any || waits;
     }
     if (!any) return false;
     vt_status s = k == VJP       ? serve_vjps(g, &why)
@@ -100,10 +100,10 @@ void vt_batchers_serve(vt_batcher *const *g, int n) {
     for (int i = 0; !any && i < n; i++) serve_kind(g[i], FORWARD);
 }
 
-/* ---- repeated query ---- */
+/* ---- calls of a classifier ---- */
 
 static vt_status request_and_wait(seat *at, kind k, vt_err *e) {
-    at->asks = k, at->why = e;
+    at->waits_for = k, at->why = e;
     if (at->g->pool)
         vt_fiber_sleep(at->g->pool);
     else
@@ -213,15 +213,14 @@ vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status open_alone(vt_classifier *c, const vt_model *m, bool judged, vt_err *e) {
+static vt_status open_alone(vt_classifier *c, const vt_model *m, bool f64, vt_err *e) {
     vt_engine n;
     *c = (vt_classifier){0};
-    VT_TRY(vt_engine_open(&n, m, 1, judged, e));
+    VT_TRY(vt_engine_open(&n, m, 1, f64, NULL, e));
     return vt_classifier_of(c, &n, e);
 }
 
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e) { return open_alone(c, m, true, e); }
-
 vt_status vt_classifier_open_f32(vt_classifier *c, const vt_model *m, vt_err *e) { return open_alone(c, m, false, e); }
 
 void vt_classifier_close(vt_classifier *c) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A batcher: one engine seen as several classifiers, one for each row of its batch. A classifier's call sleeps in its
- * pool's fiber until all fibers of the pool wait; then what they ask of one kind is one batch of the engine. So an
+ * pool's fiber until all fibers of the pool wait; then their calls of one kind are one batch of the engine. So an
  * attack is straight-line code for one image, and the model still sees batches. Gradients and double logits come first,
- * so that no forward overwrites what a gradient is still wanted of; forwards are asked for when nobody wants anything
- * else, which keeps the fibers in step. */
+ * so that no forward overwrites what a gradient still needs; forwards run when no other calls wait, which keeps the
+ * fibers in step. */
 #pragma once
 
 #include "parallel/fibers.h"
@@ -20,5 +20,5 @@ void vt_batcher_close(vt_batcher *g); /* accepts NULL */
 vt_classifier vt_batcher_classifier(vt_batcher *g, int slot);
 /* An engine of capacity 1 as a classifier, which takes over what *n holds (also on failure). */
 vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e);
-/* For the pool's job: answers what the fibers asleep asked of these. */
+/* For the pool's job: answers the calls for which its fibers sleep. */
 void vt_batchers_serve(vt_batcher *const *g, int n);

@@ -35,14 +35,14 @@ VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c
                                                           vt_err *e) {
     return c->logits(c->self, x, z, keep, e);
 }
-/* The same for verdicts: asked in a batch of its own, whatever the pool does meanwhile. */
+/* The same for verdicts: computed in a batch of its own, whatever the pool does meanwhile. */
 VT_MUST_LOOK static inline vt_status vt_classifier_alone(const vt_classifier *c, const float *x, float *z, vt_err *e) {
     return c->alone ? c->alone(c->self, x, z, e) : c->logits(c->self, x, z, false, e);
 }
 /* Returns the rows of z that vt_classifier_logits64 writes. */
 static inline int vt_classifier_votes(const vt_classifier *c) { return c->votes > 1 ? c->votes : 1; }
 /* The same in double, z [classes], for verdicts; the stored float x is what is judged. Of a model without a double copy
- * z [votes, classes]: what it says when it is asked again. */
+ * z [votes, classes]: the answers to repeated queries. */
 VT_MUST_LOOK static inline vt_status vt_classifier_logits64(const vt_classifier *c, const float *x, double *z,
                                                             vt_err *e) {
     return c->logits64(c->self, x, z, e);

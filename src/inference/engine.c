@@ -15,7 +15,7 @@ typedef struct row {
 typedef struct sessions {
     int capacity, classes;
     size_t pixels;
-    vt_session_f64 *f64; /* NULL: none, so nothing is judged */
+    vt_session_f64 *f64; /* NULL: none, so there are no verdicts */
     double *x64;         /* [pixels] */
     row row[];           /* [capacity] */
 } sessions;
@@ -86,25 +86,20 @@ static void close(void *self) {
     free(all);
 }
 
-static vt_status open_all(sessions *all, const vt_model *m, bool judged, const vt_products *by, vt_err *e) {
+static vt_status open_all(sessions *all, const vt_model *m, bool f64, const vt_products *by, vt_err *e) {
     for (int i = 0; i < all->capacity; i++) VT_TRY(vt_session_open_by_f32(&all->row[i].s, m, 1, VT_GRAD_INPUT, by, e));
-    if (!judged) return VT_OK;
+    if (!f64) return VT_OK;
     VT_TRY(vt_session_open_f64(&all->f64, m, 1, VT_GRAD_NONE, e));
     all->x64 = vt_alloc(all->pixels * sizeof *all->x64);
     return all->x64 ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for a network in double");
 }
 
-vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool judged, vt_err *e) {
-    return vt_engine_open_by(n, m, capacity, judged, NULL, e);
-}
-
-vt_status vt_engine_open_by(vt_engine *n, const vt_model *m, int capacity, bool judged, const vt_products *by,
-                            vt_err *e) {
+vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool f64, const vt_products *by, vt_err *e) {
     *n = (vt_engine){0};
     sessions *all = calloc(1, sizeof *all + (size_t)capacity * sizeof all->row[0]);
     if (!all) return vt_fail(e, VT_E_MEMORY, "no memory for a network of %d images", capacity);
     all->capacity = capacity, all->classes = m->config.classes, all->pixels = vt_config_input_pixels(&m->config);
-    vt_status s = open_all(all, m, judged, by, e);
+    vt_status s = open_all(all, m, f64, by, e);
     if (s != VT_OK) {
         close(all);
         return s;
@@ -115,7 +110,7 @@ vt_status vt_engine_open_by(vt_engine *n, const vt_model *m, int capacity, bool 
                      .self = all,
                      .forward = forward,
                      .vjp = vjp,
-                     .forward64 = judged ? forward64 : NULL,
+                     .forward64 = f64 ? forward64 : NULL,
                      .tokens = tokens,
                      .close = close};
     for (int k = 0; k < 3; k++) {

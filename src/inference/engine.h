@@ -25,7 +25,7 @@ enum { VT_VOTES_MOST = 32 };
 
 /* One row's vjp: dx [pixels] = J^T dz, overwritten. */
 typedef struct vt_vjp {
-    float *dx;       /* NULL: nobody asks for this row */
+    float *dx;       /* NULL: this row is not wanted */
     const float *dz; /* [classes]; NULL: of `attention` alone */
     const unsigned char
         *open; /* [blocks] 0: no gradient through the block's attention branch (vt_loss.open); NULL: all */
@@ -33,16 +33,16 @@ typedef struct vt_vjp {
     float attention_value;         /* out: the value of that loss */
 } vt_vjp;
 
-/* A batch has `capacity` rows, whoever asks: a row that nobody asks for holds NULL, and what stands in a row never
+/* A batch has `capacity` rows, wanted or not: a row that is not wanted holds NULL, and what stands in a row never
  * changes another row's answer. */
 typedef struct vt_engine {
     int classes, capacity;
     size_t pixels; /* floats of one image */
     double mean[3],
-        std[3]; /* of the normalisation inside, for each plane of x; std 0: there is none, or nobody knows */
-    /* What forward64 gives of a row: one answer in double (0 says the same); or, where the model has no double copy, so
-     * many repeated queries of the model as it is, one after another, [votes, classes]. random: it draws when it is
-     * asked. */
+        std[3]; /* of the normalisation inside, for each plane of x; std 0: there is none, or it is unknown */
+    /* What forward64 gives of a row: one answer in double (0 says the same); or, where the model has no double copy,
+     * this many repeated queries of the model as it is, one after another, [votes, classes]. random: each query draws.
+     */
     int votes; /* at most VT_VOTES_MOST */
     bool random;
     bool finite; /* its gradients must be: no self-test will look at it */
@@ -64,13 +64,11 @@ typedef struct vt_engine_source {
     vt_status (*open)(void *ctx, vt_engine *n, int capacity, vt_err *e);
 } vt_engine_source;
 
-/* Float sessions with input gradients on m, which must outlive the engine; judged: and a double one. An image's answers
+/* Float sessions with input gradients on m, which must outlive the engine; f64: and a double one. by: how it
+ * forms products in float (linalg/products.h); NULL: float32. An image's answers
  * have the same bits alone, in any batch and at any row of it: the images of a batch are computed one by one (on a
  * processor a product of many images is no faster than one after the other). Memory: that of `capacity` sessions. */
-vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool judged, vt_err *e);
-/* The same with products formed in another way (linalg/products.h) where it computes in float; NULL: float32. */
-vt_status vt_engine_open_by(vt_engine *n, const vt_model *m, int capacity, bool judged, const vt_products *by,
-                            vt_err *e);
+vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool f64, const vt_products *by, vt_err *e);
 void vt_engine_close(vt_engine *n); /* accepts a zeroed one */
 
 /* z[i] [classes] of the images x[i] [pixels] in [0,1], i < capacity, where x[i] is not NULL; keep: vjps of this batch

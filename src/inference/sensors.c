@@ -37,6 +37,13 @@ typedef struct survey {
 
 /* ---- one candidate ---- */
 
+/* Returns w . f, both [n]. */
+static double dot(const double *w, const float *f, size_t n) {
+    double v = 0;
+    for (size_t k = 0; k < n; k++) v += w[k] * (double)f[k];
+    return v;
+}
+
 /* Movements and deviation of w [half] on the class token's half (0) or the patches' (1); false: noise. */
 static bool measure_candidate(const survey *s, sensor *c, const double *w, int part) {
     size_t from = (size_t)part * s->half;
@@ -44,15 +51,13 @@ static bool measure_candidate(const survey *s, sensor *c, const double *w, int p
     for (size_t k = 0; k < s->half; k++) size += w[k] * w[k];
     double noise = s->least * sqrt(size);
     for (int i = 0; i < s->n; i++) {
-        double v = 0;
-        for (size_t k = 0; k < s->half; k++) v += w[k] * (double)s->clean[(size_t)i * s->phi + from + k];
+        double v = dot(w, s->clean + (size_t)i * s->phi + from, s->half);
         s1 += v, s2 += v * v;
     }
     c->mean = s1 / s->n;
     c->deviation = sqrt(fmax(s2 / s->n - c->mean * c->mean, 0) + noise * noise);
     for (int i = 0; i < s->moved; i++) {
-        double v = 0;
-        for (size_t k = 0; k < s->half; k++) v += w[k] * (double)s->moves[(size_t)i * s->phi + from + k];
+        double v = dot(w, s->moves + (size_t)i * s->phi + from, s->half);
         c->print[i] = v, length += v * v;
     }
     length = sqrt(length);
@@ -68,8 +73,8 @@ static bool are_alike(const survey *s, const sensor *a, const sensor *b) {
     return fabs(same) > ALIKE;
 }
 
-/* Of a kind that has the places from `first` on, `most` of them and `count` taken: the better is kept of two that are
- * alike, and the worst leaves. */
+/* Adds w to a kind that has `most` entries of `kept` from `first` on, `count` in use: the better of two that are alike
+ * stays, and the worst is dropped. */
 static void keep_if_better(survey *s, const double *w, int part, int first, int most, int *count) {
     sensor c = {0};
     if (!measure_candidate(s, &c, w, part)) return;
@@ -98,7 +103,7 @@ static void keep_if_better(survey *s, const double *w, int part, int first, int 
 
 static int part_count(const survey *s) { return (int)(s->phi / s->half); }
 
-/* Pre-activations of the block's hidden units, behind its attention. */
+/* Adds pre-activations of the block's hidden units, after its attention; returns how many. */
 static int add_hidden_units(survey *s, int first) {
     vt_matrix a;
     int count = 0;
@@ -170,12 +175,8 @@ static vt_status turned_part(survey *s, int part, double *c, double *again, doub
         VT_TRY(vt_solve_positive(solved + (size_t)i * d, again, (int)d, e));
     }
     for (int i = 0; i < s->moved; i++)
-        for (int j = 0; j < s->moved; j++) {
-            double v = 0;
-            for (size_t k = 0; k < d; k++)
-                v += (double)s->moves[(size_t)i * s->phi + (size_t)part * d + k] * solved[(size_t)j * d + k];
-            gram[i * s->moved + j] = v;
-        }
+        for (int j = 0; j < s->moved; j++)
+            gram[i * s->moved + j] = dot(solved + (size_t)j * d, s->moves + (size_t)i * s->phi + (size_t)part * d, d);
     VT_TRY(vt_eigen_symmetric(values, vectors, gram, s->moved, e));
     for (int r = 0; r < TURNED && r < s->moved && values[r] > 0; r++) {
         memset(s->row, 0, d * sizeof *s->row);
@@ -257,7 +258,7 @@ static vt_status build_sensor_model(vt_model **out, survey *s, vt_err *e) {
     return st;
 }
 
-/* Kinds stand at places of their own while they are collected; then the first of each kind, the second of each, ...: a
+/* Each kind has entries of its own while it is collected; then the first of each kind, the second of each, ...: a
  * kind whose numbers are larger must not hide another. */
 static vt_status collect_sensors(survey *s, vt_err *e) {
     const int first[] = {0, UNITS, UNITS + SCORES};

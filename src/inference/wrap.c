@@ -24,11 +24,9 @@ const vt_wrap_def *vt_wrap_find(const char *name) {
 }
 
 static vt_status fail_unknown_wrap(const char *name, vt_err *e) {
-    const char *names[COUNT], *near;
+    const char *names[COUNT];
     for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
-    near = vt_nearest(name, names, COUNT);
-    if (near) return vt_fail(e, VT_E_USAGE, "unknown wrap '%s'; did you mean %s?", name, near);
-    return vt_fail(e, VT_E_USAGE, "unknown wrap '%s'; vitrine list wraps shows them", name);
+    return vt_fail_unknown("wrap", name, names, COUNT, "vitrine list wraps", e);
 }
 
 vt_status vt_wrap_parse(vt_wrap *out, const char *spec, vt_err *e) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Known cheats, to test whoever judges: a wrap is one file wrap_*.c that makes a checkpoint look robust without making
+/* Known cheats, to test the self-test: a wrap is one file wrap_*.c that makes a checkpoint look robust without making
  * it so. It alters the network before sessions are opened, or stands around a classifier, or both. */
 #pragma once
 

@@ -51,7 +51,7 @@ static const char *name_in_sentence(const vt_remote *r, char buf[120]) {
     return buf;
 }
 
-/* Ends it: "the model NAME ...". */
+/* Ends the conversation with the sentence "the model NAME ...". */
 __attribute__((format(printf, 3, 4))) static vt_status end_conversation(conversation *l, vt_err *e, const char *format,
                                                                         ...) {
     char name[120], text[1200];
@@ -84,7 +84,7 @@ static vt_status take_result(conversation *l, vt_io how, vt_err *e) {
     return end_conversation(l, e, "cannot be reached %s: the connection failed", l->when);
 }
 
-/* What came in place of a head: the first bytes of it, where they are text. */
+/* Ends the conversation because the answer begins with no head: quotes its first bytes, if they are text. */
 static vt_status no_protocol(conversation *l, const void *bytes, size_t n, vt_err *e) {
     char text[60];
     const unsigned char *b = bytes;
@@ -110,7 +110,7 @@ static vt_status read_bytes(conversation *l, void *bytes, size_t n, vt_err *e) {
     return take_result(l, how, e);
 }
 
-/* The other side's own words. */
+/* Ends the conversation with the sentence that the model sent. */
 static vt_status report_model_error(conversation *l, const vt_wire_head *a, vt_err *e) {
     char text[601];
     size_t n = a->bytes < sizeof text - 1 ? (size_t)a->bytes : sizeof text - 1;
@@ -130,7 +130,7 @@ static vt_status read_message_head(conversation *l, vt_wire_head *a, vt_err *e) 
     return no_protocol(l, a, first + got, e);
 }
 
-/* The head of the answer to q, with exactly so many bytes behind it (most > 0: up to so many). */
+/* Reads the head of the answer to q, which exactly `bytes` bytes must follow (most > 0: at most `most`). */
 static vt_status read_answer_head(conversation *l, const vt_wire_head *q, vt_wire_head *a, size_t bytes, size_t most,
                                   vt_err *e) {
     VT_TRY(read_message_head(l, a, e));
@@ -145,7 +145,7 @@ static vt_status read_answer_head(conversation *l, const vt_wire_head *q, vt_wir
     return VT_OK;
 }
 
-/* From now on the clock runs. */
+/* Returns the head of a new question, and starts the clock of its answer. */
 static vt_wire_head begin_question(conversation *l, const char *when, vt_wire_op op, int rows, unsigned flags) {
     l->until = vt_now() + l->r->timeout, l->when = when;
     return (vt_wire_head){.magic = VT_WIRE_MAGIC, .op = op, .id = ++l->id, .rows = (uint32_t)rows, .flags = flags};
@@ -153,7 +153,7 @@ static vt_wire_head begin_question(conversation *l, const char *when, vt_wire_op
 
 /* ---- a conversation begins ---- */
 
-/* measure: the other side says which batch suits it. */
+/* Exchanges greetings. measure: the model is asked to measure which batch suits it. */
 static vt_status greet(conversation *l, bool measure, vt_handshake *handshake, vt_err *e) {
     char text[200];
     vt_wire_head a, q = begin_question(l, "when it was greeted", VT_WIRE_HANDSHAKE, 0, 0);
@@ -204,8 +204,7 @@ static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshak
     return s;
 }
 
-/* Shared memory for so many rows. What does not understand, a socket that leads to another machine for one, goes on in
- * plain bytes. */
+/* Shares memory for `rows` rows. A model that refuses, as over a socket to another machine, gets plain bytes. */
 static vt_status share_memory(conversation *l, int rows, vt_err *e) {
     int fd;
     vt_err why = {0};
@@ -253,7 +252,7 @@ static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const 
     for (int i = 0; i < rows; i++) asked += mask[i] = in[i] != NULL;
     vt_wire_head a, q = begin_question(l, whens[op], op, rows, keep ? VT_WIRE_KEEP : 0);
     q.bytes = vt_wire_question_bytes(h, &q, asked, shared);
-    for (int i = 0; shared && i < rows; i++) /* nobody asks for zeros: what a neighbour left cannot matter */
+    for (int i = 0; shared && i < rows; i++) /* rows not wanted hold zeros: what an earlier one left cannot matter */
         if (in[i])
             memcpy(shared_row(l, op, false, i), in[i], in_bytes);
         else
@@ -301,7 +300,7 @@ typedef struct engine {
 
 static size_t class_count(const engine *n) { return (size_t)n->r->handshake.classes; }
 
-/* An independent model is asked in a batch that ends with the last row that somebody asks for. */
+/* Returns the rows of a batch: for an independent model it ends with the last row that is wanted. */
 static int rows_of(const engine *n, const void *const *in) {
     int rows = n->capacity;
     while (n->r->handshake.independent && rows > 1 && !in[rows - 1]) rows--;
@@ -321,7 +320,7 @@ static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
     return ask(n->l, VT_WIRE_VJP, n->capacity, false, n->in, n->out, e);
 }
 
-/* One image, the last of a batch with so many neighbours. */
+/* Computes one image as the last of a batch, after `beside` neighbours. */
 static vt_status ask_single_image(engine *n, vt_wire_op op, const float *x, int beside, void *out, vt_err *e) {
     size_t pixels = vt_handshake_pixels(&n->r->handshake);
     const void *in[VT_REMOTE_NEIGHBOURS + 1];
@@ -381,7 +380,7 @@ static void close_engine(void *self) {
     free(n->neighbours), free(n->in), free(n->out), free(n);
 }
 
-/* It is the same model that greets again. */
+/* Takes a conversation from the pool, or opens one and checks that the same model greets again. */
 static vt_status take_line(engine *n, vt_err *e) {
     vt_handshake again;
     char name[120];

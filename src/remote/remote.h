@@ -11,10 +11,10 @@
 
 typedef struct vt_remote vt_remote;
 
-#define VT_REMOTE_TIMEOUT 600.0 /* seconds for one answer, the greeting too, unless told otherwise */
+#define VT_REMOTE_TIMEOUT 600.0 /* seconds for one answer, the greeting too, by default */
 enum {
     VT_REMOTE_NEIGHBOURS = 3, /* images beside one that is asked again in another batch */
-    VT_REMOTE_VOTES = 20      /* repeated queries of a model that says it is random */
+    VT_REMOTE_VOTES = 20      /* repeated queries of a model that reports to be random */
 };
 
 /* where: an address (parallel/child.h), else a command; kept. Starts or reaches it once, and reads its greeting. A
@@ -26,18 +26,18 @@ vt_status vt_remote_over(vt_remote **r, int fd, double timeout, vt_err *e);
 void vt_remote_close(vt_remote *r); /* accepts NULL; its engines are closed before */
 const vt_handshake *vt_remote_handshake(const vt_remote *r);
 const char *vt_remote_where(const vt_remote *r);
-/* A flag that ends every waiting, or NULL. Set while nobody asks. */
+/* A flag that ends every waiting, or NULL. Set while no call runs. */
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt);
 /* How many images to ask about at a time, at most 64: measured by the model where it can do that, which takes seconds.
  */
 vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e);
 int vt_remote_usual(const vt_remote *r); /* the same without measuring */
-/* Seconds that all threads together have waited for it; bytes that a conversation of so many rows takes here. */
+/* Seconds that all threads together have waited for it; bytes that a conversation of `rows` rows takes here. */
 double vt_remote_waited(vt_remote *r);
 size_t vt_remote_bytes(const vt_remote *r, int rows);
 
 /* VT_E_RANGE: capacity is above what the model greeted with. forward and vjp are batches of exactly `capacity` rows,
- * whoever asks (of an independent model, of those that ask), alone batches of one. forward64: the model in double where
- * it can; else, as there is none, n->votes repeated queries in float: alone once more, and as the last of a batch of
- * VT_REMOTE_NEIGHBOURS + 1 (of 1 where it takes no more); of a random model VT_REMOTE_VOTES times alone. */
+ * wanted or not (for an independent model, of the wanted ones), alone batches of one. forward64: the model in double
+ * where it can; else, as there is none, n->votes repeated queries in float: alone once more, and as the last of a batch
+ * of VT_REMOTE_NEIGHBOURS + 1 (of 1 where it takes no more); of a random model VT_REMOTE_VOTES times alone. */
 vt_status vt_remote_engine(vt_engine *n, vt_remote *r, int capacity, vt_err *e);

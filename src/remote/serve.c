@@ -28,7 +28,7 @@ typedef struct talk {
 
 /* ---- bytes ---- */
 
-/* *closed: the other side has gone, in place of a message. */
+/* Reads n bytes. *closed: the other side has closed before the first of them. */
 static vt_status read_bytes(talk *t, void *to, size_t n, int *fd, bool *closed, vt_err *e) {
     size_t got;
     vt_io how = vt_child_read(t->s->in, to, n, INFINITY, t->s->interrupt, fd, &got);
@@ -44,14 +44,18 @@ static vt_status write_bytes(talk *t, const void *from, size_t n, vt_err *e) {
     return how == VT_IO_DONE ? VT_OK : vt_fail(e, VT_E_IO, "the conversation ended in the middle of an answer");
 }
 
+static vt_status send_head(talk *t, const vt_wire_head *q, vt_wire_op op, unsigned flags, size_t bytes, vt_err *e) {
+    vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = op, .id = q->id, .rows = q->rows, .flags = flags, .bytes = bytes};
+    return write_bytes(t, &a, sizeof a, e);
+}
+
 static vt_status send_reply(talk *t, const vt_wire_head *q, vt_wire_op op, unsigned flags, const void *bytes, size_t n,
                             vt_err *e) {
-    vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = op, .id = q->id, .rows = q->rows, .flags = flags, .bytes = n};
-    VT_TRY(write_bytes(t, &a, sizeof a, e));
+    VT_TRY(send_head(t, q, op, flags, n, e));
     return n ? write_bytes(t, bytes, n, e) : VT_OK;
 }
 
-/* The sentence goes to both. */
+/* Sends the sentence to the other side, and fails with it. */
 static vt_status send_error(talk *t, const vt_wire_head *q, vt_status s, const char *text, vt_err *e) {
     char said[600];
     snprintf(said, sizeof said, "%s", text);
@@ -117,11 +121,9 @@ static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, 
 static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *e) {
     const vt_handshake *h = t->s->handshake;
     size_t all = vt_wire_answer_bytes(h, q, asked, t->shared != NULL);
-    size_t each = vt_wire_answer_bytes(h, q, 1, false);
-    vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = q->op, .id = q->id, .rows = q->rows, .bytes = all};
-    VT_TRY(write_bytes(t, &a, sizeof a, e));
+    VT_TRY(send_head(t, q, q->op, 0, all, e));
     for (int i = 0; all && i < (int)q->rows; i++)
-        if (t->mask[i]) VT_TRY(write_bytes(t, row_at(t, q, true, i), each, e));
+        if (t->mask[i]) VT_TRY(write_bytes(t, row_at(t, q, true, i), vt_wire_row_bytes(h, q->op, true), e));
     return VT_OK;
 }
 
@@ -144,7 +146,7 @@ static vt_status restore_kept_forward(talk *t, vt_err *e) {
     for (int i = 0; i < t->rows; i++) {
         bool was = i < t->kept && t->kept_mask[i];
         t->in[i] = was ? t->kept_x + (size_t)i * t->pixels : NULL;
-        t->out[i] = was ? t->spare : NULL; /* nobody reads them */
+        t->out[i] = was ? t->spare : NULL; /* not read */
     }
     t->overwritten = false;
     return vt_engine_forward(t->s->engine, t->out, t->in, true, e);

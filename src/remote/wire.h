@@ -34,7 +34,7 @@ typedef struct vt_wire_head {
     uint64_t bytes; /* what follows */
 } vt_wire_head;
 
-/* What a model says of itself. */
+/* What a model reports of itself. */
 typedef struct vt_handshake {
     char name[100], sha256[65]; /* as it claims; "" where it claims none */
     char precision[24];         /* of its logits: "float32" */
@@ -61,10 +61,10 @@ typedef struct vt_wire_parts {
 } vt_wire_parts;
 vt_wire_parts vt_wire_layout(const vt_handshake *h, int rows);
 
-/* Of one row of a question, or of its answer: bytes, and where the first one lies in shared memory. */
+/* Bytes of one row of a question or of its answer, and the offset of the first row in shared memory. */
 size_t vt_wire_row_bytes(const vt_handshake *h, vt_wire_op op, bool answer);
 size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer);
-/* What follows the head of a question that asks for so many rows, or of its answer, plainly or in shared memory. */
+/* Bytes after the head of a question that wants `asked` rows, or of its answer, plainly or in shared memory. */
 size_t vt_wire_question_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
 size_t vt_wire_answer_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
 /* NULL: a good question; else what is wrong with it. */

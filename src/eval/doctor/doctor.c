@@ -165,7 +165,7 @@ static vt_status run_trial(vt_doctor *d, vt_trial *t, vt_err *e) {
     if (s == VT_OK && !d->remote) s = vt_doctor_variant(&m.variant, d->model, e);
     for (size_t i = 0; i < threads && s == VT_OK; i++)
         s = d->remote ? vt_remote_engine(&m.engines[i], d->remote, (int)m.capacity, e)
-                      : vt_engine_open(&m.engines[i], &m.variant, 1, false, e);
+                      : vt_engine_open(&m.engines[i], &m.variant, 1, false, NULL, e);
     if (s == VT_OK) s = vt_for_each((d->n_images + m.capacity - 1) / m.capacity, (int)threads, one_batch, &m, e);
     if (s == VT_OK) count_right(d, t, m.z);
     for (size_t i = 0; m.engines && i < threads; i++) vt_engine_close(&m.engines[i]);

@@ -85,8 +85,8 @@ static void same_bits(const vt_products *by) {
         vt_engine one, many;
         vt_err e = {0};
         float z[BATCH * CLASSES], want[BATCH][CLASSES];
-        assert_int_equal(vt_engine_open_by(&one, m, 1, false, by, &e), VT_OK);
-        assert_int_equal(vt_engine_open_by(&many, m, BATCH, false, by, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&one, m, 1, false, by, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&many, m, BATCH, false, by, &e), VT_OK);
         for (int i = 0; i < BATCH; i++) ask(&one, &i, 1, want[i], &(float *){alone[i]});
         assert_true(memcmp(want[0], want[1], sizeof want[0]) != 0 && memcmp(alone[0], alone[1], sizeof alone[0]) != 0);
         for (size_t o = 0; o < T_COUNT(orders); o++)
@@ -125,8 +125,8 @@ static void rounded(void **state) {
         vt_err e = {0};
         float z[CLASSES], want[CLASSES], again[CLASSES];
         const int image = 1;
-        assert_int_equal(vt_engine_open(&exact, m, 1, false, &e), VT_OK);
-        assert_int_equal(vt_engine_open_by(&coarse, m, 1, false, &rounding, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&exact, m, 1, false, NULL, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&coarse, m, 1, false, &rounding, &e), VT_OK);
         ask(&exact, &image, 1, want, &(float *){alone[0]});
         ask(&coarse, &image, 1, z, &(float *){dx[0]});
         ask(&exact, &image, 1, again, &(float *){alone[1]});
@@ -156,7 +156,7 @@ static void session_batch(void **state) {
         vt_engine one;
         vt_err e = {0};
         float want[CLASSES], z[BATCH * CLASSES];
-        assert_int_equal(vt_engine_open(&one, m, 1, false, &e), VT_OK);
+        assert_int_equal(vt_engine_open(&one, m, 1, false, NULL, &e), VT_OK);
         assert_int_equal(vt_session_open_f32(&s, m, BATCH, VT_GRAD_INPUT, &e), VT_OK);
         memcpy(z, vt_session_forward_f32(s, x[0], BATCH, true), sizeof z);
         vt_session_backward_f32(s, cot, dx[0], NULL);
@@ -192,7 +192,7 @@ static void extras(void **state) {
     vt_vjp asked[] = {{.dx = dx[0], .dz = cot},
                       {.dx = dx[1], .dz = cot, .open = open},
                       {.dx = dx[2], .dz = cot, .attention = &a}};
-    assert_int_equal(vt_engine_open(&n, m, 3, false, &e), VT_OK);
+    assert_int_equal(vt_engine_open(&n, m, 3, false, NULL, &e), VT_OK);
     assert_int_equal(vt_classifier_open(&c, m, &e), VT_OK);
     assert_int_equal(vt_engine_tokens(&n, 2).layers, DEPTH);
     float *to[] = {z[0], z[1], z[2]};
@@ -221,8 +221,8 @@ static void doubles(void **state) {
     double z64[2][CLASSES], want[CLASSES];
     float z[CLASSES];
     const float *at[] = {NULL, x[1]};
-    assert_int_equal(vt_engine_open(&n, m, 2, true, &e), VT_OK);
-    assert_int_equal(vt_engine_open(&unjudged, m, 2, false, &e), VT_OK);
+    assert_int_equal(vt_engine_open(&n, m, 2, true, NULL, &e), VT_OK);
+    assert_int_equal(vt_engine_open(&unjudged, m, 2, false, NULL, &e), VT_OK);
     assert_int_equal(vt_classifier_open(&c, m, &e), VT_OK);
     assert_int_equal(vt_engine_forward(&n, (float *[]){NULL, z}, at, true, &e), VT_OK);
     assert_int_equal(vt_engine_forward64(&n, (double *[]){NULL, z64[1]}, at, &e), VT_OK);
@@ -244,8 +244,8 @@ static void refusals(void **state) {
     const vt_attn_loss a = {.last = 0, .weight = 1};
     vt_vjp plain[] = {{.dx = dx[0], .dz = cot}, {0}}, other[] = {{0}, {.dx = dx[1], .dz = cot}},
            look[] = {{.dx = dx[0], .dz = cot, .attention = &a}, {0}};
-    assert_int_equal(vt_engine_open(&n, m, 2, false, NULL), VT_OK);
-    assert_int_equal(vt_engine_open(&swin, blind, 2, false, NULL), VT_OK);
+    assert_int_equal(vt_engine_open(&n, m, 2, false, NULL, NULL), VT_OK);
+    assert_int_equal(vt_engine_open(&swin, blind, 2, false, NULL, NULL), VT_OK);
     assert_int_equal(vt_engine_vjp(&n, plain, NULL), VT_E_FORBIDDEN);
     assert_int_equal(vt_engine_forward(&n, to, both, true, NULL), VT_OK);
     assert_int_equal(vt_engine_vjp(&n, look, NULL), VT_OK);

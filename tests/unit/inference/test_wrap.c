@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* models/wrap: each cheat does what it says and nothing else, and stands between classifier and attack in both
+/* inference/wrap: each cheat does what it says and nothing else, and stands between classifier and attack in both
  * precisions. On planted linear models, whose logits and gradients are known. */
 #include "ask.h"
 #include "t.h"
@@ -60,8 +60,8 @@ static void test_names(void **state) {
     assert_int_equal(vt_wrap_parse(&w, "quantise:gradient=through,levels=16", &e), VT_OK);
     assert_string_equal(w.id, "quantise:levels=16,gradient=through");
     vt_wrap_free(&w);
-    t_says(vt_wrap_parse(&w, "quantize", &e), VT_E_USAGE, &e, "unknown wrap 'quantize'", "quantise");
-    t_says(vt_wrap_parse(&w, "zzzzzzzzzz", &e), VT_E_USAGE, &e, "unknown wrap", "list wraps");
+    t_says(vt_wrap_parse(&w, "quantize", &e), VT_E_UNKNOWN, &e, "unknown wrap 'quantize'", "quantise");
+    t_says(vt_wrap_parse(&w, "zzzzzzzzzz", &e), VT_E_UNKNOWN, &e, "unknown wrap", "list wraps");
     t_says(vt_wrap_parse(&w, "noise:sigma=0", &e), VT_E_USAGE, &e, "sigma", "wrap noise");
     t_says(vt_wrap_parse(&w, "noise:levels=4", &e), VT_E_UNKNOWN, &e, "levels", "wrap noise");
     t_says(vt_wrap_parse(&w, "quantise:levels=1", &e), VT_E_USAGE, &e, "levels", "2");

@@ -47,7 +47,7 @@ static pid_t serve(const char *address, const vt_handshake *h) {
         for (;;) {
             vt_engine n;
             int talk = accept(fd, NULL, NULL);
-            if (vt_engine_open(&n, model, ROWS, h->logits64, NULL) != VT_OK) _exit(1);
+            if (vt_engine_open(&n, model, ROWS, h->logits64, NULL, NULL) != VT_OK) _exit(1);
             vt_serve_run(&(vt_serve){.handshake = h, .engine = &n, .in = talk, .out = talk}, NULL);
             vt_engine_close(&n);
             close(talk);
@@ -109,7 +109,7 @@ static void same_bits(void **state) {
         vt_err e = {0};
         if (vt_remote_open(&r, text, 10, &e) != VT_OK) fail_msg("%s", e.text);
         assert_memory_equal(vt_remote_handshake(r), &h, sizeof h);
-        assert_int_equal(vt_engine_open(&here, model, ROWS, true, NULL), VT_OK);
+        assert_int_equal(vt_engine_open(&here, model, ROWS, true, NULL, NULL), VT_OK);
         if (vt_remote_engine(&there, r, ROWS, &e) != VT_OK) fail_msg("%s", e.text);
         assert_int_equal(there.votes, 1);
         same_answers(&here, &there);
