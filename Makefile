@@ -110,6 +110,10 @@ GEN += $(OUT)/gen/wnids.inc
 $(OUT)/gen/page.inc: src/eval/report/page.css
 	@mkdir -p $(@D); sed 's/^ *//; /^\/\*.*\*\/$$/d; /^\/\*/,/\*\/$$/d; /^$$/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $< >$@
 GEN += $(OUT)/gen/page.inc
+# The shells' completions, each a row {"bash", "its lines"}.
+$(OUT)/gen/completion.inc: $(wildcard src/cli/completion.*)
+	@mkdir -p $(@D); for x in $^; do echo "{\"$${x##*.}\","; sed '/^# SPDX/d; s/[\\"]/\\&/g; s/.*/"&\\n"/' $$x; echo '},'; done >$@
+GEN += $(OUT)/gen/completion.inc
 FORCE:
 
 # A changed compiler, mode or flag rebuilds everything.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What `make install` puts where: the command, its manual pages and completions (printed by the command itself), recipes
+# What `make install` puts where: the command, its manual pages (made of its help) and completions (printed by itself), recipes
 # and the Python file by which a model is served; the library (libvitrine.a, libvitrine.so.0), which lies in FOLDER; and
 # vitrine-mpi where it was made (make MPI=1).
 # Usage: tools/install.sh [--remove] [--library FOLDER] [--libdir LIBDIR] [--private LIBS] [--mpi PROGRAM] COMMAND PREFIX [DESTDIR]
@@ -31,23 +31,24 @@ trap 'rm -f "$made"' EXIT
 put() {
     if [ $remove = 1 ]; then rm -f "$3"; else install -D -m "$1" "$2" "$3"; fi
 }
-# print TO WORDS...: what the command prints, as a file; one that it cannot print ends the installation
+# print TO PROGRAM WORDS...: what the program prints, as a file; one that it cannot print ends the installation
 print() {
     target=$1
     shift
-    [ $remove = 1 ] || "$command" "$@" >"$made"
+    [ $remove = 1 ] || "$@" >"$made"
     put 644 "$made" "$target"
 }
+man=$here/tools/man.sh
 
 names=$("$command" help | sed -n '/^Commands:/,/^Examples:/s/^  \([a-z]*\)  *[a-z].*/\1/p')
 for name in $names; do
-    [ "$name" = help ] || print "$share/man/man1/vitrine-$name.1" help --man "$name"
+    [ "$name" = help ] || print "$share/man/man1/vitrine-$name.1" "$man" "$command" "$name"
 done
-print "$share/man/man1/vitrine.1" help --man
-print "$share/man/man5/vitrine-recipe.5" help --man recipe
-print "$share/bash-completion/completions/vitrine" completion bash
-print "$share/zsh/site-functions/_vitrine" completion zsh
-print "$share/fish/vendor_completions.d/vitrine.fish" completion fish
+print "$share/man/man1/vitrine.1" "$man" "$command"
+print "$share/man/man5/vitrine-recipe.5" "$man" "$command" recipe
+print "$share/bash-completion/completions/vitrine" "$command" completion bash
+print "$share/zsh/site-functions/_vitrine" "$command" completion zsh
+print "$share/fish/vendor_completions.d/vitrine.fish" "$command" completion fish
 (cd "$here" && find recipes -type f && find python -maxdepth 2 -path 'python/vitrine*.py') | while read -r file; do
     put 644 "$here/$file" "$share/vitrine/$file"
 done

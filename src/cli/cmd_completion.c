@@ -61,7 +61,7 @@ static void print_help_topics(FILE *f) {
     int n;
     const vt_command *const *all = vt_commands(&n);
     for (int i = 0; i < n; i++) fprintf(f, " %s", all[i]->name);
-    fputs(" recipe --man", f);
+    fputs(" recipe", f);
 }
 
 /* Values, by the first word of their description in a row or usage line, that name something of a registry. Several
@@ -127,7 +127,7 @@ static void offer_commands(FILE *f, const char *current) {
 static void offer_options(FILE *f, const char *current, const vt_command *c) {
     for (const vt_arg *a = c->args; a && a->name; a++)
         offer(f, current, strlen(a->name) == 1 ? "-" : "--", a->name, a->help);
-    offer(f, current, "", c == &help ? "--man" : "--help", c == &help ? "as a manual page" : "what it takes");
+    offer(f, current, "", "--help", "what it takes");
 }
 
 /* Of a list the words before the last one stay; `before` ("--attack=") too. */
@@ -182,77 +182,14 @@ static vt_status answer(const char *command, const char *previous, const char *c
     return s;
 }
 
-/* ---- scripts ---- */
-
-static const char bash[] =
-    "_vitrine() {\n"
-    "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} all\n"
-    "    if [ \"$COMP_CWORD\" -eq 1 ]; then command='' previous=''; fi\n"
-    "    if [ \"$COMP_CWORD\" -gt 2 ]; then\n"
-    "        # --name=value comes as three words\n"
-    "        if [ \"$current\" = = ]; then current=''; elif [ \"$previous\" = = ]; then "
-    "previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-    "    fi\n"
-    "    mapfile -t all < <(\"${COMP_WORDS[0]}\" completion words -- \"$command\" \"$previous\" \"$current\" "
-    "2>/dev/null)\n"
-    "    case ${all[0]-} in\n"
-    "    files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$current\") ;;\n"
-    "    folders) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
-    "    *) all=(\"${all[@]:1}\"); COMPREPLY=(\"${all[@]%%$'\\t'*}\") ;;\n"
-    "    esac\n"
-    "    if [[ ${COMPREPLY[0]-} == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
-    "}\n"
-    "complete -F _vitrine vitrine\n";
-
-static const char zsh[] =
-    "_vitrine() {\n"
-    "    local command='' previous='' line\n"
-    "    local -a all keys plain shown\n"
-    "    (( CURRENT > 2 )) && command=$words[2] previous=$words[CURRENT-1]\n"
-    "    all=(\"${(@f)$($words[1] completion words -- \"$command\" \"$previous\" \"${(Q)PREFIX}\" 2>/dev/null)}\")\n"
-    "    case $all[1] in\n"
-    "    (files) _files; return ;;\n"
-    "    (folders) _files -/; return ;;\n"
-    "    esac\n"
-    "    for line in $all[2,-1]; do\n"
-    "        case ${line%%$'\\t'*} in\n"
-    "        (*=) keys+=(${line%%$'\\t'*}) ;;\n"
-    "        (*) plain+=(${line%%$'\\t'*}) shown+=(${${line/$'\\t'/ -- }% -- }) ;;\n"
-    "        esac\n"
-    "    done\n"
-    "    (( $#keys )) && compadd -S '' -- $keys\n"
-    "    (( $#plain )) && if [[ \"$shown\" == *' -- '* ]]; then compadd -l -d shown -- $plain; else compadd -- $plain; "
-    "fi\n"
-    "}\n"
-    "if [[ ${funcstack[1]-} == _vitrine ]]; then _vitrine \"$@\"; else compdef _vitrine vitrine; fi\n";
-
-static const char fish[] =
-    "function __vitrine\n"
-    "    set -l words (commandline -opc)\n"
-    "    set -l current (commandline -ct)\n"
-    "    set -l command ''\n"
-    "    set -l previous ''\n"
-    "    if test (count $words) -ge 2\n"
-    "        set command $words[2]\n"
-    "        set previous $words[-1]\n"
-    "    end\n"
-    "    set -l all ($words[1] completion words -- \"$command\" \"$previous\" \"$current\" 2>/dev/null)\n"
-    "    switch \"$all[1]\"\n"
-    "        case files\n"
-    "            __fish_complete_path $current\n"
-    "        case folders\n"
-    "            __fish_complete_directories $current\n"
-    "        case '*'\n"
-    "            string join \\n -- $all[2..]\n"
-    "    end\n"
-    "end\n"
-    "complete -c vitrine -f -a '(__vitrine)'\n";
-
 /* ---- the command ---- */
 
+/* src/cli/completion.bash and so on. */
 static const struct {
-    const char *name, *script, *first;
-} shells[] = {{"bash", bash, "#"}, {"zsh", zsh, "#compdef vitrine\n#"}, {"fish", fish, "#"}};
+    const char *name, *script;
+} shells[] = {
+#include "completion.inc"
+};
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *name = c->positional[0];
@@ -262,8 +199,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "vitrine completion: unexpected operand '%s'", c->positional[1]);
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
         if (!strcmp(name, shells[i].name)) {
-            printf("%s completion of vitrine " VT_VERSION " for %s, written by `vitrine completion %s`\n%s",
-                   shells[i].first, name, name, shells[i].script);
+            printf("%s# completion of vitrine " VT_VERSION " for %s, written by `vitrine completion %s`\n%s",
+                   strcmp(name, "zsh") ? "" : "#compdef vitrine\n", name, name, shells[i].script);
             return VT_OK;
         }
     return vt_fail(e, VT_E_USAGE, "vitrine completion: '%s' is not one of bash, zsh, fish", name);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/eval_many.h"
-#include "cli/help.h"
 #include "cli/hint.h"
 #include "cli/run_args.h"
 #include "cli/script.h"

@@ -5,7 +5,7 @@
 #include "cli/streams.h"
 #include "base/version.h"
 
-const char *const vt_help_titles[VT_ABOUTS] = {"Run", "Model", "Data", "Threat", "Attack", "Output"};
+static const char *const titles[VT_ABOUTS] = {"Run", "Model", "Data", "Threat", "Attack", "Output"};
 
 /* What people use most comes first; commands without a place here are for developers. */
 static const struct {
@@ -41,8 +41,7 @@ void vt_help_all(FILE *f) {
     for (int i = 0; i < n; i++)
         if (!has_place(all[i])) print_command(f, all[i]);
     fputs("  help        this page; 'vitrine help COMMAND' for one command,\n"
-          "              'vitrine help recipe' for the keys of a recipe;\n"
-          "              --man before either: the same as a manual page\n\n"
+          "              'vitrine help recipe' for the keys of a recipe\n\n"
           "Examples:\n"
           "  vitrine info weights/shapes10-vit\n"
           "  vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50 \\\n"
@@ -67,7 +66,7 @@ static void print_options(FILE *f, const vt_command *c) {
         bool begun = false;
         for (const vt_arg *a = c->args; a && a->name; a++) {
             if ((int)a->about != i % VT_ABOUTS) continue;
-            if (!begun) fprintf(f, "\n%s:\n", vt_help_titles[a->about]);
+            if (!begun) fprintf(f, "\n%s:\n", titles[a->about]);
             print_option(f, a), begun = true;
         }
     }
@@ -95,13 +94,18 @@ static void print_example(FILE *f, const char *line) {
     fprintf(f, "%s%s\n", left < MOST ? "    " : "  ", line);
 }
 
+/* Follows the details of a command with `ranks`. */
+static const char ranks[] =
+    "Several processes can share the work, on one machine or many: mpirun -n N vitrine-mpi with the same words "
+    "(docs/cluster.md).";
+
 void vt_help_command(FILE *f, const vt_command *c) {
     vt_streams_wrap();
     fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "", c->summary);
     print_options(f, c);
     if (c->details) fputc('\n', f), print_paragraphs(f, c->details);
-    if (c->ranks) fputc('\n', f), print_paragraphs(f, VT_HELP_RANKS);
+    if (c->ranks) fputc('\n', f), print_paragraphs(f, ranks);
     if (c->examples[0]) fputs("\nExamples:\n", f);
     for (int i = 0; c->examples[i]; i++) print_example(f, c->examples[i]);
 }

@@ -186,14 +186,9 @@ int main(int argc, char **argv) {
         vt_help_all(stdout);
         return end_program(&c, VT_OK, &e);
     }
-    bool man = help && !strcmp(argv[2], "--man");
-    if (help) name = argv[2 + man]; /* NULL behind --man: the whole program's page */
-    if (help && (!name || !strcmp(name, "recipe"))) {
-        if (man && name) return end_program(&c, vt_man_recipe(stdout, &e), &e);
-        if (man)
-            vt_man_all(stdout);
-        else
-            vt_streams_wrap(), vt_recipe_help(stdout);
+    if (help) name = argv[2];
+    if (help && !strcmp(name, "recipe")) {
+        vt_streams_wrap(), vt_recipe_help(stdout);
         return end_program(&c, VT_OK, &e);
     }
     const vt_command *command = vt_command_find(name);
@@ -201,10 +196,7 @@ int main(int argc, char **argv) {
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {
-        if (man)
-            vt_man_command(stdout, command);
-        else
-            vt_help_command(stdout, command);
+        vt_help_command(stdout, command);
         return end_program(&c, VT_OK, &e);
     }
     c.command = command, c.argc = argc, c.argv = argv;

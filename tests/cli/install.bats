@@ -2,6 +2,9 @@
 # Manual pages, completion and make install: that they name what the program takes, and land where they are looked for.
 load helpers
 
+# page [NAME]: a manual page.
+page() { "$ROOT/tools/man.sh" "$VITRINE" "$@"; }
+
 commands() { "$VITRINE" help | sed -n '/^Commands:/,/^Examples:/s/^  \([a-z]*\)  *[a-z].*/\1/p' | grep -vx help; }
 
 # options COMMAND: its options as help prints them.
@@ -9,25 +12,25 @@ options() { "$VITRINE" help "$1" | sed -n '/^Examples:/q; s/^  \(--*[a-zA-Z0-9-]
 
 @test "a manual page has every option of its command, and every key of a recipe" {
     for c in $(commands); do
-        good help --man "$c"
+        run page "$c"
         says ".Nm vitrine-$c" ".Sh SYNOPSIS" ".Sh EXIT STATUS" ".Sh EXAMPLES"
         for o in $(options "$c"); do
-            grep -qE "^\.It Fl( Fl)? $(sed 's/^--*//; s/-/\\\\-/g' <<<"$o")( |$)" <<<"$output" || fail "help --man $c lacks $o"
+            grep -qE "^\.It Fl( Fl)? $(sed 's/^--*//; s/-/\\\\-/g' <<<"$o")( |$)" <<<"$output" || fail "the page of $c lacks $o"
         done
     done
-    good help --man
-    for c in $(commands); do says ".It Cm $c" ".Xr vitrine-$c 1"; done
-    good help --man recipe
-    says ".It Cm attack.eps" ".It Cm epochs" ".It Cm msvp.lambda" ".Pq 0 to 10; default 0.0001"
-    bad 2 "unknown command 'evil'; did you mean 'eval'?" -- help --man evil
+    run page
+    for c in $(commands); do says ".It Cm $c"; done
+    run page recipe
+    says ".It Cm attack.eps" ".It Cm epochs" ".It Cm msvp.lambda" "0.0001]"
+    bad 2 "unknown command 'evil'; did you mean 'eval'?" -- help evil
 }
 
 @test "mandoc finds nothing wrong with any manual page" {
     here mandoc
     mkdir man1 man5
-    for c in $(commands); do "$VITRINE" help --man "$c" >"man1/vitrine-$c.1"; done
-    "$VITRINE" help --man >man1/vitrine.1
-    "$VITRINE" help --man recipe >man5/vitrine-recipe.5
+    for c in $(commands); do page "$c" >"man1/vitrine-$c.1"; done
+    page >man1/vitrine.1
+    page recipe >man5/vitrine-recipe.5
     mandoc -T lint -W all man?/* | grep -v 'referenced manual not found' >found || true
     [ ! -s found ] || fail "$(head found)"
     # what a reader sees: an option's dashes are those that a shell takes, examples are whole
@@ -140,9 +143,9 @@ Z
     "$ROOT/tools/install.sh" "$VITRINE" /usr "$PWD/there"
     cmp "$VITRINE" there/usr/bin/vitrine
     [ -x there/usr/bin/vitrine ]
-    for c in $(commands); do cmp <("$VITRINE" help --man "$c") "there/usr/share/man/man1/vitrine-$c.1"; done
-    cmp <("$VITRINE" help --man) there/usr/share/man/man1/vitrine.1
-    cmp <("$VITRINE" help --man recipe) there/usr/share/man/man5/vitrine-recipe.5
+    for c in $(commands); do cmp <(page "$c") "there/usr/share/man/man1/vitrine-$c.1"; done
+    cmp <(page) there/usr/share/man/man1/vitrine.1
+    cmp <(page recipe) there/usr/share/man/man5/vitrine-recipe.5
     cmp <("$VITRINE" completion bash) there/usr/share/bash-completion/completions/vitrine
     cmp <("$VITRINE" completion zsh) there/usr/share/zsh/site-functions/_vitrine
     cmp <("$VITRINE" completion fish) there/usr/share/fish/vendor_completions.d/vitrine.fish
