@@ -68,7 +68,7 @@ END {
         if (line[i] ~ /^Exit status /) continue
         if (line[i] !~ /^ / && line[i + 1] ~ /^ / && line[i - 1] == "") { flush(); title(line[i]); continue }
         if (literal) { s = escaped(substr(line[i], 3)); print (s ~ /^[.\047]/ ? "\\&" : "") s; continue }
-        if (line[i] ~ /^  [^ ]/) {
+        if (line[i] ~ /^  -/ || line[i] ~ /^  [^ ]+  +[^ ]/) {
             flush()
             if (!list) print ".Bl -tag -width Ds"
             list = 1; s = substr(line[i], 3); item = ""
