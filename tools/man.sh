@@ -25,7 +25,7 @@ function prose(s,   word, n, i, line) {
 function flush() {
     if (term != "") { print ".It " term; prose(item) }
     else if (paragraph != "") {
-        if (after_list) { print ".Ss Notes"; after_list = 0 } else if (spaced) print ".Pp"
+        if (after_list && name != "recipe") { print ".Ss Notes"; after_list = 0 } else if (spaced || after_list) print ".Pp"
         prose(paragraph); spaced = 1
     }
     term = paragraph = item = ""
@@ -66,7 +66,7 @@ END {
     for (i = first; i <= NR; i++) {
         if (line[i] == "") { end_list(); continue }
         if (line[i] ~ /^Exit status /) continue
-        if (line[i] !~ /^ / && line[i + 1] ~ /^ / && line[i - 1] == "") { flush(); title(line[i]); continue }
+        if (name != "recipe" && line[i] !~ /^ / && line[i + 1] ~ /^ / && line[i - 1] == "") { flush(); title(line[i]); continue }
         if (literal) { s = escaped(substr(line[i], 3)); print (s ~ /^[.\047]/ ? "\\&" : "") s; continue }
         if (line[i] ~ /^  -/ || line[i] ~ /^  [^ ]+  +[^ ]/) {
             flush()
