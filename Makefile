@@ -12,7 +12,7 @@ endif
 # internal error where it vectorises a sum that a condition steers, so there it vectorises no loops (nn/lanes.h does).
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)-$(shell $(CC) -dumpversion 2>/dev/null)
 # LEVEL=x86-64-v2, -v3 or -v4: for any processor of that level instead; the lowest runs the others that lie beside it
-# (src/cli/levels.h).
+# (src/cli/early.c).
 LEVEL ?=
 LEVEL_BASE := x86-64-v2
 LEVEL_FLAGS := $(if $(LEVEL),-DVT_LEVEL='"$(LEVEL)"' $(if $(filter $(LEVEL_BASE),$(LEVEL)),-DVT_LEVEL_BASE))

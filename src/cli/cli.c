@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "cli/script.h"
 #include "cli/streams.h"
 #include "parallel/fibers.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/opt.h"
 #include "parallel/threads.h"
 #include "eval/prepare.h"
@@ -104,9 +104,37 @@ const volatile sig_atomic_t *vt_cli_interruptible(void) {
     return &interrupted;
 }
 
+/* ---- output ---- */
+
+static FILE *document;
+static bool quiet;
+static size_t at_begin; /* requests that jansson was refused before the command began */
+
+bool vt_script_quiet(void) { return quiet; }
+FILE *vt_script_stream(void) { return document; }
+
+vt_status vt_script_begin(const vt_cli *c, vt_err *e) {
+    const char *json = NULL; /* verify's is a file's name, - for standard output */
+    for (int i = 0; i < c->given.n; i++)
+        if (!strcmp(c->given.list[i].name, "json")) json = c->row[i]->value ? c->given.list[i].value : "-";
+    quiet = vt_cli_has(c, "quiet");
+    at_begin = vt_json_refused();
+    bool wanted = json && !strcmp(json, "-");
+    FILE *before = wanted || quiet ? vt_streams_mute() : stdout;
+    if (!before) return vt_fail(e, VT_E_MEMORY, "no memory to be silent");
+    if (wanted) document = before;
+    return VT_OK;
+}
+
+vt_status vt_script_print(json_t *o, vt_err *e) {
+    bool good = vt_json_refused() == at_begin && (!document || vt_json_write(document, o, JSON_INDENT(1)));
+    json_decref(o);
+    return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the document");
+}
+
 void vt_cli_show(void *ctx, const char *text, bool live) {
     (void)ctx;
-    if (!vt_script_quiet()) vt_streams_live(text, !live);
+    if (!quiet) vt_streams_live(text, !live);
 }
 
 vt_progress vt_cli_progress(void) { return (vt_progress){.show = vt_cli_show, .live = isatty(STDERR_FILENO)}; }

@@ -3,11 +3,13 @@
  * argument table. Only this room prints or exits. */
 #pragma once
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/opt.h"
 #include "base/columns.h"
+#include "base/files.h"
 #include "base/progress.h"
 #include "base/status.h"
 #include "parallel/team.h"
@@ -74,6 +76,9 @@ void vt_cli_add_word(char *out, size_t size, const char *word);
  * threat's radius, as far as the command `to` takes them; quoted for a shell. */
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to);
 
+/* The path of this program's file; false: unknown. */
+bool vt_cli_own_path(char out[VT_PATH_MAX]);
+
 /* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
 /* A mapped file that is cut while it is read ends the command with "FILE: was cut while it was read" and status 1. */
@@ -86,6 +91,26 @@ vt_progress vt_cli_progress(void);
 vt_look vt_cli_look(const vt_cli *c);
 #define VT_VERBOSE_ARG                                                                                                 \
     { "verbose", NULL, "every column of the tables, however wide", VT_OF_OUTPUT }
+
+/* ---- what scripts rely on ---- */
+
+#define VT_QUIET_ARG                                                                                                   \
+    { "quiet", NULL, "print no table and no progress", VT_OF_OUTPUT }
+#define VT_DRY_RUN_ARG                                                                                                 \
+    { "dry-run", NULL, "print work, hours here and memory; run and write nothing", VT_OF_RUN }
+#define VT_JSON_ARG                                                                                                    \
+    { "json", NULL, "print one JSON document (docs/formats.md) and nothing else", VT_OF_OUTPUT }
+
+/* After the command line is read: --json and --quiet drop what is printed to standard output. */
+vt_status vt_script_begin(const vt_cli *c, vt_err *e);
+/* Was --quiet given, so that no progress is shown? */
+bool vt_script_quiet(void);
+/* The stream of the one JSON document that --json prints; NULL: no document is asked for. */
+FILE *vt_script_stream(void);
+/* Prints o there and frees it; o NULL (no memory) only matters if a document is asked for. */
+vt_status vt_script_print(json_t *o, vt_err *e);
+
+/* ---- models ---- */
 
 /* Before a command computes with a checkpoint: refuses a model of which something is open (checkpoint/provenance) in
  * one sentence with everything that is missing and the values it may have, the doctor's command line, which finds them,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/script.h"
+#include "cli/cli.h"
 #include "eval/report/compare.h"
 #include "base/files.h"
 #include "base/opt.h"

@@ -5,15 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/hint.h"
 #include "cli/run_args.h"
-#include "cli/script.h"
-#include "cli/selftest.h"
 #include "base/chart.h"
 #include "base/files.h"
 #include "base/opt.h"
 #include "eval/report/curve.h"
 #include "eval/report/checksums.h"
+#include "eval/report/summary.h"
 #include "eval/cost.h"
 #include "eval/evaluate.h"
 #include "eval/run_folder.h"

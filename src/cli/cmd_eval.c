@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/eval_many.h"
-#include "cli/hint.h"
 #include "cli/run_args.h"
-#include "cli/script.h"
-#include "cli/selftest.h"
 #include "base/files.h"
 #include "linalg/gemm.h"
 #include "eval/cost.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
-#include "cli/script.h"
 #include "linalg/gemm.h"
 #include "base/text.h"
 #include "models/arch.h"

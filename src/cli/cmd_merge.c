@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/script.h"
 #include "base/columns.h"
 #include "base/files.h"
 #include "base/json.h"

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/run_args.h"
-#include "cli/script.h"
-#include "cli/selftest.h"
 #include "base/files.h"
 #include "base/json.h"
 

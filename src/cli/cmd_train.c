@@ -5,10 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
-#include "cli/hint.h"
 #include "cli/plot_training.h"
 #include "cli/run_args.h"
-#include "cli/script.h"
 #include "base/hash.h"
 #include "eval/cost.h"
 #include "tensors/safetensors.h"

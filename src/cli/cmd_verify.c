@@ -6,7 +6,6 @@
 #include <string.h>
 #include "cli/run_args.h"
 #include "eval/run_folder.h"
-#include "cli/script.h"
 #include "base/json.h"
 #include "base/opt.h"
 #include "base/text.h"

@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/script.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/markup.h"
 #include "base/opt.h"
 #include "eval/report/checksums.h"
-#include "eval/report/summary.h"
 #include "data/folders.h"
 
 enum { MOST_SEEDS = 64, MOST_NAMES = 256 };
@@ -63,6 +61,37 @@ static vt_status run_one(many *m, int run, const char *folder, const char *const
     }
     vt_ledger_close(l);
     return st;
+}
+
+/* ---- --fail-under ---- */
+
+static const vt_opt floors[] = {
+    VT_OPT_R("clean", vt_floor, clean, "without perturbation", 0, 0, 100),
+    VT_OPT_R("robust", vt_floor, robust, "under every attack", 0, 0, 100),
+    VT_OPT_END,
+};
+
+vt_status vt_floor_parse(vt_floor *f, const vt_cli *c, bool attacked, vt_err *e) {
+    const char *list;
+    *f = (vt_floor){NAN, NAN};
+    for (int i = 0; (list = vt_cli_nth(c, "fail-under", i)); i++)
+        VT_TRY(vt_opt_parse(floors, f, *list ? list : ",", "--fail-under", e));
+    if (!isnan(f->robust) && !attacked)
+        return vt_fail(e, VT_E_USAGE, "--fail-under robust=%g needs an attack: without one, clean=%g is what is meant",
+                       f->robust, f->robust);
+    return VT_OK;
+}
+
+static vt_status check_share(const char *key, int64_t right, int64_t total, double floor, vt_err *e) {
+    double percent = 100 * (double)right;
+    if (!(percent < floor * (double)total)) return VT_OK; /* both times the images */
+    return vt_fail(e, VT_E_RANGE, "%s accuracy is %.2f %% (%lld of %lld images), below --fail-under %s=%g", key,
+                   percent / (double)total, (long long)right, (long long)total, key, floor);
+}
+
+vt_status vt_floor_check(const vt_floor *f, const vt_summary *s, vt_err *e) {
+    VT_TRY(check_share("clean", s->correct, s->total, f->clean, e));
+    return check_share("robust", s->worst_robust, s->total, f->robust, e);
 }
 
 /* ---- seeds ---- */

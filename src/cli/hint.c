@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/hint.h"
+/* vt_cli_hint: is the model read as it was made? A look at a few images before a long computation. */
+#include "cli/run_args.h"
 
 #include <stdio.h>
 #include "eval/doctor/doctor.h"

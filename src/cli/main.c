@@ -10,7 +10,6 @@
 #include "cli/cli.h"
 #include "cli/help.h"
 #include "cli/ranks.h"
-#include "cli/script.h"
 #include "cli/streams.h"
 #include "linalg/gemm.h"
 #include "base/opt.h"
@@ -29,13 +28,10 @@ const vt_command *const *vt_commands(int *n) {
 
 const vt_command *vt_command_find(const char *name) { return named(name); }
 
-static vt_status unknown_command(const char *name, vt_err *e) {
-    const char *names[32];
-    size_t n = 0;
-    for (int i = 0; i < COUNT && n < 32; i++) names[n++] = defs[i]->name;
-    const char *near = vt_nearest(name, names, n);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown command '%s'%s%s%s", name,
-                   near ? "; did you mean '" : " (see 'vitrine help')", near ? near : "", near ? "'?" : "");
+static vt_status fail_unknown_command(const char *name, vt_err *e) {
+    const char *names[COUNT];
+    for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
+    return vt_fail_unknown("command", name, names, COUNT, "vitrine help", e);
 }
 
 static const vt_arg *find_arg(const vt_command *c, const char *name, size_t len) {
@@ -105,12 +101,8 @@ static void prefer_good_libraries(char **argv) {
     setenv("OMP_WAIT_POLICY", "passive", 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("VITRINE_RESTARTED", "1", 1);
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n > 0) {
-        self[n] = 0;
-        execv(self, argv);
-    }
+    char self[VT_PATH_MAX];
+    if (vt_cli_own_path(self)) execv(self, argv);
     if (better) unsetenv("OPENBLAS_CORETYPE"); /* exec failed: go on as it is */
 }
 
@@ -192,7 +184,7 @@ int main(int argc, char **argv) {
         return end_program(&c, VT_OK, &e);
     }
     const vt_command *command = vt_command_find(name);
-    if (!command) return end_program(&c, unknown_command(name, &e), &e);
+    if (!command) return end_program(&c, fail_unknown_command(name, &e), &e);
     for (int i = 2; i < argc && !help && strcmp(argv[i], "--"); i++)
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
     if (help) {

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/run_args.h"
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include "cli/cli.h"
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/files.h"
+#include "base/json.h"
 #include "data/image_list.h"
+#include "eval/report/checksums.h"
+#include "linalg/gemm.h"
+
+extern const vt_command vt_command_eval;
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e) { return vt_norm_parse(vt_cli_get(c, "norm"), out, e); }
 
@@ -91,4 +100,104 @@ json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s) {
     if (!text) return NULL;
     return json_pack("{s:s,s:s,s:s}", "asked", text, "used", vt_precision_name(s->search), "processor",
                      by ? by : "no bfloat16");
+}
+
+/* ---- run.json ---- */
+
+static void cpu_name(char *out, size_t size) {
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    snprintf(out, size, "unknown");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(out, size, "%s", strchr(line, ':') + 2);
+            break;
+        }
+    if (f) fclose(f);
+}
+
+vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, const json_t *more,
+                          vt_err *e) {
+    char cpu[200], host[128] = "", stamp[32], kernels[128];
+    vt_gemm_kernels(kernels, sizeof kernels);
+    cpu_name(cpu, sizeof cpu);
+    gethostname(host, sizeof host - 1);
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    char cwd[VT_PATH_MAX];
+    size_t before = vt_json_refused();
+    json_t *argv = json_array();
+    for (int i = 0; i < c->argc; i++) json_array_append_new(argv, json_string(c->argv[i]));
+    json_t *o = json_pack("{s:o,s:s,s:f,s:f,s:i,s:s,s:s,s:s,s:s,s:s,s:I}", "command", argv, "finished", stamp,
+                          "seconds", seconds, "cpu_seconds",
+                          (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                              1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec),
+                          "threads", threads, "host", host, "cpu", cpu, "cpu_isa", vt_cpu_isa(), "blas",
+                          vt_blas_config(), "kernels", kernels, "peak_resident_kb", (json_int_t)u.ru_maxrss);
+    vt_file f;
+    if (o && more) json_object_update(o, (json_t *)more);
+    if (o && getcwd(cwd, sizeof cwd)) json_object_set_new(o, "directory", json_string(cwd));
+    if (!(o = vt_json_whole(o, before))) return vt_fail(e, VT_E_MEMORY, "no memory for run.json");
+    vt_status s = vt_file_begin(&f, dir, "run.json", e);
+    if (s == VT_OK) {
+        s = vt_checksums_json(o, f.stream, e);
+        if (s == VT_OK)
+            s = vt_file_commit(&f, e);
+        else
+            vt_file_abandon(&f);
+    }
+    json_decref(o);
+    return s;
+}
+
+/* ---- folders of finished runs ---- */
+
+/* A run.json without "subject": its command line is read once more, whatever command made the run: its options of the
+ * same name mean the same. */
+static bool parse_command(vt_run_folder *r) {
+    static vt_cli cli; /* large, and its texts are r->document's */
+    char *argv[1024];
+    const json_t *list = json_object_get(r->document, "command");
+    const char *name = json_string_value(json_array_get(list, 1));
+    size_t n = json_array_size(list), k = 0;
+    cli = (vt_cli){.command = vt_command_find(name ? name : "")};
+    if (!cli.command) cli.command = &vt_command_eval;
+    for (size_t i = 2; i < n && k < sizeof argv / sizeof *argv; i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        argv[k++] = (char *)(uintptr_t)(word ? word : "");
+    }
+    if (!k || cli.command->max_operands < 1 || vt_cli_parse(&cli, (int)k, argv, NULL) != VT_OK) return false;
+    r->weights = cli.n_positional ? cli.positional[0] : NULL;
+    for (int i = 0; i < cli.given.n; i++) vt_run_folder_choose(r, cli.given.list[i].name, cli.given.list[i].value);
+    return true;
+}
+
+static vt_status read_run(vt_run_folder *r, const char *dir, bool known, vt_err *e) {
+    VT_TRY(vt_run_folder_read(r, dir, known, e));
+    if (json_object_get(r->document, "subject") || parse_command(r) || known) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s/run.json: does not hold the command of an evaluation: give --weights and --data",
+                   dir);
+}
+
+vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err *e) {
+    VT_TRY(vt_run_has_tensors(dir, e));
+    if (!r->ledger) VT_TRY(vt_ledger_open(&r->ledger, dir, e)); /* what is no run is said to be none */
+    VT_TRY(read_run(r, dir, (vt_cli_has(c, "weights") || vt_cli_has(c, "oracle")) && vt_cli_has(c, "data"), e));
+    return vt_run_folder_open(r, dir, &c->given, e);
+}
+
+vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e) {
+    vt_run_folder r = {0};
+    vt_err why = {0};
+    const char *path = vt_cli_get(c, "weights");
+    vt_status s = path ? VT_OK : read_run(&r, dir, false, &why);
+    if (!path && s == VT_OK) path = r.weights;
+    *out = 0;
+    if (path) vt_model_nickname(path, out);
+    vt_run_folder_close(&r);
+    return s == VT_E_MEMORY ? vt_fail(e, s, "%s", why.text) : VT_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading the options that describe a run on images: shared by eval and what follows it. */
+/* What commands that run on images, or read a finished run, share: their options, run.json, the self-test. */
 #pragma once
 
 #include "attacks/ball.h"
@@ -7,7 +7,10 @@
 #include "eval/evaluate.h"
 #include "eval/prepare.h"
 #include "eval/options.h"
+#include "eval/run_folder.h"
 #include "data/dataset.h"
+#include "models/model.h"
+#include "selftest/selftest.h"
 
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
 /* --data, --split, --corruption, --severity, --preprocess */
@@ -38,3 +41,28 @@ json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
 /* DIR/run.json: the command line, and what depends on the machine and the moment, kept out of the deterministic files.
  * more: further keys, or NULL. */
 vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double seconds, const json_t *more, vt_err *e);
+
+/* Before hours go into a wrongly read model: accuracy on up to 64 of the images (NULL: of the whole split), spread
+ * evenly, and a hint on stderr if it is low. Changes no result; what cannot be tried is left out. */
+void vt_cli_hint(const vt_model *m, const vt_dataset *data, const int32_t *images, size_t n, int threads);
+
+/* The self-test's verdict on the terminal and, with --out, in selftest.json. ledger: a finished run of v, or NULL.
+ * points_only: tests the gradients alone, not what attacks find. */
+vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v, const vt_attack *attack, const vt_ledger *ledger,
+                          bool points_only, vt_err *e);
+
+/* ---- folders of finished runs ---- */
+
+/* vt_run_folder_read and _open, with the options of VT_RUN_ARGS that c gives; also of runs whose run.json holds only
+ * the command line. */
+vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err *e);
+/* The short name of a run's checkpoint, from --weights or run.json; "": neither names it. */
+vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e);
+
+// clang-format off
+#define VT_RUN_ARGS                                                                                                    \
+    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says", VT_OF_MODEL}, VT_ORACLE_ARGS,    \
+    {"data", "FOLDER", "the data; of a run, where they are not as run.json says", VT_OF_DATA},                         \
+    {"split", "test|train|val", "which split", VT_OF_DATA}, VT_CLASS_ORDER_ARG,                                        \
+    {"preprocess", "TEXT", "as in vitrine eval", VT_OF_DATA}, VT_ATTACK_AT_ARG, VT_RESTRICT_ARG
+// clang-format on

@@ -191,12 +191,13 @@ END
 @test "--fail-under: what is no share is refused before anything runs" {
     A="--images 0:2 --eps 4/255 --attack fgsm"
     for value in abc 1e400 nan -1 100.5 "" 3O; do
-        bad 2 "--fail-under: robust is '$value'" "0 to 100" -- eval "$W" --data "$D" $A --out r --fail-under "robust=$value"
+        bad 2 "--fail-under: option robust" "$value" -- eval "$W" --data "$D" $A --out r --fail-under "robust=$value"
     done
-    bad 2 "unknown share 'robus'; did you mean 'robust'?" -- eval "$W" --data "$D" $A --out r --fail-under robus=3
-    bad 2 "unknown share 'speed'; there are: clean, robust" -- eval "$W" --data "$D" $A --out r --fail-under clean=3,speed=3
-    bad 2 "must be like robust=30" -- eval "$W" --data "$D" $A --out r --fail-under 30
-    bad 2 "must be like robust=30" -- eval "$W" --data "$D" $A --out r --fail-under clean=3,
+    bad 2 "--fail-under has no option 'robus'; did you mean 'robust'?" -- eval "$W" --data "$D" $A --out r --fail-under robus=3
+    bad 2 "--fail-under has no option 'speed'; its options are: clean, robust" -- eval "$W" --data "$D" $A --out r --fail-under clean=3,speed=3
+    bad 2 "'30' is not of the form key=value" -- eval "$W" --data "$D" $A --out r --fail-under 30
+    bad 2 "is not a list key=value,key=value" -- eval "$W" --data "$D" $A --out r --fail-under ""
+    bad 2 "'clean=3,' ends in a comma" -- eval "$W" --data "$D" $A --out r --fail-under clean=3,
     bad 2 "needs an attack" -- eval "$W" --data "$D" --images 0:2 --out r --fail-under robust=30
     [ ! -e r ]
 }

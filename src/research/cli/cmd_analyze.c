@@ -6,7 +6,6 @@
 #include "research/cli/result_dir.h"
 #include "research/cli/plugin_options.h"
 #include "cli/run_args.h"
-#include "cli/script.h"
 #include "models/arch.h"
 #include "research/analysis/analyze.h"
 

@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "research/cli/result_dir.h"
 #include "research/cli/plugin_options.h"
-#include "cli/script.h"
 #include "research/lab/lab.h"
 
 typedef struct job {

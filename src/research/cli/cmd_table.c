@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include "cli/cli.h"
 #include "research/cli/plot_table.h"
-#include "cli/script.h"
 #include "research/cli/spawn.h"
 #include "linalg/gemm.h"
 #include "base/progress.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/run_args.h"
-#include "cli/script.h"
 #include "base/json.h"
 #include "tensors/npy.h"
 

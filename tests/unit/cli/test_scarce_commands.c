@@ -15,7 +15,6 @@
 #include <openssl/rand.h>
 #include <time.h>
 #include "cli/cli.h"
-#include "cli/script.h"
 #include "base/files.h"
 #include "linalg/gemm.h"
 #include "tools/draw.h"
