@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/json.h"
-#include "base/text_stream.h"
+#include "base/text.h"
 #include "models/model.h"
 
 #define MAX_BYTES ((size_t)16 << 20) /* id2label of ImageNet-21k takes 1 MB */

@@ -11,10 +11,11 @@
 #include "eval/result_index.h"
 #include "eval/header.h"
 #include "base/stats.h"
+#include "eval/report/curve.h"
 #include "eval/report/show.h"
 #include "selftest/selftest.h"
 
-enum { RUNS = 16, POINTS = 4096, CURVE_MOST = 1 << 24 };
+enum { RUNS = 16, POINTS = 4096 };
 
 typedef struct job {
     vt_run_folder first;
@@ -27,7 +28,7 @@ typedef struct job {
     double unit; /* of the x axis: 255 for linf, whose radii are spoken of as k/255 */
 } job;
 
-/* Only what can be drawn: a curve.csv may hold any number. */
+/* Adds a point of accuracy (percent) and its 95 % interval if it can be drawn: a ledger may hold any eps. */
 static void add_mark(job *j, const char *series, double eps, double percent, double low, double high) {
     double x = eps * j->unit;
     bool known = low >= 0 && low <= high && high <= 100;
@@ -36,44 +37,16 @@ static void add_mark(job *j, const char *series, double eps, double percent, dou
             (vt_mark){.series = series, .x = x, .y = percent, .low = known ? low : 1, .high = known ? high : 0};
 }
 
-/* ---- curve.csv: columns by name, in any order ---- */
-
-static char *next_field(char **rest) {
-    char *word = *rest, *end = word ? strchr(word, ',') : NULL;
-    *rest = end ? end + 1 : NULL;
-    if (end) *end = 0;
-    return word;
+static vt_status add_curve(job *j, const vt_ledger *l, const char *series, vt_err *e) {
+    vt_curve c;
+    VT_TRY(vt_curve_make(&c, l, e));
+    for (size_t i = 0; i < c.n_points && c.n; i++) {
+        const vt_curve_point *p = &c.points[i];
+        add_mark(j, series, p->eps, 100 * (double)p->robust / (double)c.n, p->low, p->high);
+    }
+    vt_curve_free(&c);
+    return VT_OK;
 }
-
-static bool read_row(job *j, const char *series, char *line, int row, int column[4]) {
-    static const char *const names[] = {"eps", "percent", "low95", "high95"};
-    double v[4] = {NAN, NAN, 1, 0};
-    char *rest = line, *word;
-    line[strcspn(line, "\r")] = 0;
-    for (int i = 0; (word = next_field(&rest)); i++)
-        for (int k = 0; k < 4; k++) {
-            if (row == 0 && !strcmp(word, names[k])) column[k] = i;
-            if (row > 0 && column[k] == i) v[k] = strtod(word, NULL);
-        }
-    if (row > 0) add_mark(j, series, v[0], v[1], v[2], v[3]);
-    return column[0] >= 0 && column[1] >= 0;
-}
-
-static vt_status read_curve(job *j, const char *dir, const char *series, vt_err *e) {
-    char path[VT_PATH_MAX], *text;
-    int column[4] = {-1, -1, -1, -1}, row = 0;
-    size_t n;
-    if (!vt_path(path, dir, "curve.csv") || access(path, F_OK) != 0) return VT_OK;
-    VT_TRY(vt_file_read(path, CURVE_MOST, &text, &n, e));
-    vt_status s = VT_OK;
-    for (char *line, *rest = text; s == VT_OK && (line = strsep(&rest, "\n"));)
-        if (*line && !read_row(j, series, line, row++, column))
-            s = vt_fail(e, VT_E_FORMAT, "%s: has no columns eps and percent", path);
-    free(text);
-    return s;
-}
-
-/* ---- what the runs say together ---- */
 
 static int by_series(const void *a, const void *b) {
     const vt_mark *x = a, *y = b;
@@ -130,11 +103,9 @@ static vt_status collect_marks(job *j, const vt_cli *c, vt_err *e) {
         if (e->code != VT_OK) return e->code;
         if (same == i) { /* the first of its line gives the name, and the accuracy at eps 0 */
             name_series(j, c, i);
-            vt_row r;
-            vt_summary_row(s, 0, &r);
-            add_mark(j, j->series[i], 0, r.percent, r.low, r.high);
+            add_mark(j, j->series[i], 0, s->rows[0].percent, s->rows[0].low, s->rows[0].high);
         }
-        VT_TRY(read_curve(j, c->positional[i], j->series[same], e));
+        if (s->header->curve) VT_TRY(add_curve(j, j->runs[i], j->series[same], e));
         if (!s->n_entries || !(eps > 0) || s->header->curve) continue; /* a curve's eps is the whole box */
         double percent = s->total ? 100 * (double)s->worst_robust / (double)s->total : 0;
         vt_wilson(s->worst_robust, s->total, &low, &high);
@@ -223,8 +194,8 @@ const vt_command vt_command_show = {
     .args = args,
     .details =
         "Table, survivors and cost of each stage, margins, the self-test's verdict, and the broken images with their\n"
-        "perturbation, without network or script. More RUNs (other eps, other checkpoints), and a curve.csv in any of\n"
-        "them, give the curve of accuracy over eps; all else is of the first.",
+        "perturbation, without network or script. More RUNs (other eps, other checkpoints, curves) give the\n"
+        "curve of accuracy over eps; all else is of the first.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
          "vitrine show run", "vitrine show run --pictures 4 --out page.html"},

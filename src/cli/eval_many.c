@@ -27,13 +27,9 @@ static const vt_row *row_at(const many *m, int run, int row) {
 }
 
 static vt_status collect_rows(many *m, int run, const vt_summary *s, vt_err *e) {
-    vt_row r;
-    if (!m->rows) {
-        while (vt_summary_row(s, m->n_rows, &r)) m->n_rows++;
-        m->rows = calloc((size_t)m->runs * (size_t)m->n_rows + 1, sizeof *m->rows);
-    }
+    if (!m->rows) m->n_rows = s->n_rows, m->rows = calloc((size_t)m->runs * (size_t)s->n_rows + 1, sizeof *m->rows);
     if (!m->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %d evaluations", m->runs);
-    for (int i = 0; i < m->n_rows; i++) vt_summary_row(s, i, (vt_row *)(uintptr_t)row_at(m, run, i));
+    memcpy(&m->rows[(size_t)run * (size_t)m->n_rows], s->rows, (size_t)m->n_rows * sizeof *m->rows);
     return VT_OK;
 }
 
@@ -283,11 +279,10 @@ static vt_status parse_corruptions(sweep *s, const vt_cli *c, vt_err *e) {
 
 /* A run's table on one line of the terminal. */
 static vt_status print_run(void *title, const vt_ledger *l, const vt_summary *s, vt_err *e) {
-    vt_row r;
     (void)l, (void)e;
     printf("%s:", (const char *)title);
-    for (int i = 0; vt_summary_row(s, i, &r); i++)
-        if (!r.level) printf("%s %s %.2f %%", i ? "," : "", r.label, r.percent);
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++)
+        if (!r->level) printf("%s %s %.2f %%", r > s->rows ? "," : "", r->label, r->percent);
     printf("\n");
     return VT_OK;
 }

@@ -22,27 +22,6 @@ none() {
     [ -z "$found" ] || fail "there is: ${found:0:500}"
 }
 
-@test "finding 2: show ends on a curve.csv with an eps that has no place on an axis" {
-    foreign
-    printf 'eps,percent\n0.01,50\n1e307,40\n0.02,45\n' >foreign/curve.csv
-    brief show foreign --pictures 0
-    [ "$status" = 0 ] && [ "$(stat -c %s foreign/show.html)" -lt 100000 ] || fail "status $status: $stderr"
-    none -E '="[^"]*(inf|nan)' foreign/show.html
-    printf 'eps,percent,low95,high95\n0.01,50,-1e308,1e308\n0.015,1e300,0,1\n-3,5,0,1\n0.02,45,40,50\n' >foreign/curve.csv
-    brief show foreign --pictures 0
-    [ "$status" = 0 ]
-    none -E '(c?[xy][12]?|points|width|height)="[^"]*[0-9]{12}' foreign/show.html
-}
-
-@test "finding 2: show ends on a curve over an eps as large as a number gets" {
-    foreign
-    sed -i 's/"norm":"linf"/"norm":"l2"/' foreign/ledger.jsonl
-    seal foreign
-    printf 'eps,percent\n0.01,50\n1.7976931348e308,40\n0.02,45\n' >foreign/curve.csv
-    brief show foreign --pictures 0
-    [ "$status" = 0 ] || fail "status $status: $stderr"
-}
-
 @test "finding 2: show ends on a margin as large as a number gets" {
     for margin in -1.79e308 1.79e308; do
         foreign "f$margin"

@@ -60,7 +60,7 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
     ! grep -q '<img ' none.html
 }
 
-@test "several runs, or a curve.csv, give the curve over eps" {
+@test "several runs give the curve over eps" {
     good show "$R" --out one.html
     never grep -q "Accuracy over eps" one.html
     good show "$R" "$R-1" --out two.html
@@ -68,13 +68,6 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
     grep -q "Accuracy over eps" two.html
     a=$(jq .worst_case.percent "$R/results.json") b=$(jq .worst_case.percent "$R-1/results.json") c=$(jq .clean.percent "$R/results.json")
     [ "$(marks two.html | cut -d, -f1 | xargs -d '\n')" = "$(printf '0: %.2f %% 1: %.2f %% 4: %.2f %%' "$c" "$b" "$a")" ]
-    cp -r "$R" r
-    printf 'robust,eps,percent,attack\n9,0.00392156862745098,50,x\n4,0.00784313725490196,25,y\n' >r/curve.csv
-    good show r --out curve.html
-    grep -q '<title>2: 25.00 %' curve.html
-    printf 'a,b\n1,2\n' >r/curve.csv
-    bad 1 "curve.csv" "no columns eps and percent" -- show r --out bad.html
-    [ ! -e bad.html ]
 }
 
 @test "a curve's page: its confirmed eps and its attacks, no verdict at the eps of the whole box" {

@@ -35,24 +35,8 @@ int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledge
 vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e);
 void vt_pairs_free(vt_pair *rows, int n);
 
-/* ---- what both kinds share ---- */
-
-/* What became of a run's images under one row. */
-typedef struct vt_side {
-    const vt_ledger *ledger;
-    const int32_t *images; /* [n] ascending */
-    uint8_t *state;        /* [n] 0: not judged, 1: wrong or broken, 2: right */
-    size_t n;
-} vt_side;
-/* Moves *i and *k on to the next image that both have; false: there is none. */
-bool vt_sides_meet(const vt_side *a, const vt_side *b, size_t *i, size_t *k);
-/* VT_E_USAGE unless both judged the same images; that they share none is for the caller to say. */
-vt_status vt_sides_agree(const vt_side *a, const vt_side *b, vt_err *e);
 /* Is it the same attack, with the same options, judged by the same? */
 bool vt_compare_same(const vt_header_attack *a, const vt_header_attack *b);
-void vt_pair_count(vt_pair *p, const vt_side *a, const vt_side *b);
-vt_status vt_compare_curves(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common,
-                            vt_err *e);
 
 /* Holm's correction over all rows of a comparison, and the verdicts on "B is better" at level alpha. */
 void vt_compare_adjust(vt_pair *rows, int n, double alpha);

@@ -13,19 +13,18 @@ static void run_columns(FILE *f, const vt_header *h) {
 }
 
 static void write(FILE *f, const vt_summary *s) {
-    vt_row r;
     vt_shape at = s->header->shape;
     bool searched = *s->header->search; /* in float32 no column: the table is as it was before there was a choice */
     fprintf(f,
             "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
             "norm,eps,seed,attacked_at%s\n",
             searched ? ",search" : "");
-    for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        vt_csv(f, r.label);
-        fprintf(f, ",%d,%lld,%lld,%.4f,%.4f,%.4f,", r.level, (long long)r.count, (long long)r.total, r.percent, r.low,
-                r.high);
-        if (r.has_attack)
-            fprintf(f, "%lld,%lld,%lld,", (long long)r.borderline, (long long)r.gradients, (long long)r.forwards);
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
+        vt_csv(f, r->label);
+        fprintf(f, ",%d,%lld,%lld,%.4f,%.4f,%.4f,", r->level, (long long)r->count, (long long)r->total, r->percent,
+                r->low, r->high);
+        if (r->has_attack)
+            fprintf(f, "%lld,%lld,%lld,", (long long)r->borderline, (long long)r->gradients, (long long)r->forwards);
         else
             fprintf(f, ",,,");
         run_columns(f, s->header);

@@ -24,18 +24,17 @@ static void write_published_table(FILE *f, const vt_summary *s) {
 }
 
 static void write(FILE *f, const vt_summary *s) {
-    vt_row r;
     char threat[120], name[140];
     const vt_header *h = s->header;
     fprintf(f, "| | right / all | %% | 95 %% interval | borderline | gradients | forwards "
                "|\n|---|---:|---:|---:|---:|---:|---:|\n");
-    for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        fputs(r.level ? "| &nbsp;&nbsp;" : "| ", f), vt_md(f, r.label);
-        fprintf(f, " | %lld / %lld | %.2f | [%.2f, %.2f] |", (long long)r.count, (long long)r.total, r.percent, r.low,
-                r.high);
-        if (r.has_attack)
-            fprintf(f, " %lld | %lld | %lld |\n", (long long)r.borderline, (long long)r.gradients,
-                    (long long)r.forwards);
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
+        fputs(r->level ? "| &nbsp;&nbsp;" : "| ", f), vt_md(f, r->label);
+        fprintf(f, " | %lld / %lld | %.2f | [%.2f, %.2f] |", (long long)r->count, (long long)r->total, r->percent,
+                r->low, r->high);
+        if (r->has_attack)
+            fprintf(f, " %lld | %lld | %lld |\n", (long long)r->borderline, (long long)r->gradients,
+                    (long long)r->forwards);
         else
             fprintf(f, " | | |\n");
     }

@@ -63,9 +63,8 @@ static void add_row(vt_columns *t, const vt_row *r) {
 
 static void write_table(FILE *f, const vt_summary *s) {
     vt_columns t;
-    vt_row r;
     vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
-    for (int i = 0; vt_summary_row(s, i, &r); i++) add_row(&t, &r);
+    for (int i = 0; i < s->n_rows; i++) add_row(&t, &s->rows[i]);
     vt_columns_end(&t, f, &s->look);
 }
 

@@ -27,7 +27,6 @@ static void write_caption(FILE *f, const vt_summary *s, const char *name) {
 }
 
 static void write(FILE *f, const vt_summary *s) {
-    vt_row r;
     char name[140], text[600];
     write_comment(f, "\\usepackage{booktabs}");
     snprintf(text, sizeof text, "vitrine %.40s, weights %s (%.64s)", s->header->version,
@@ -41,11 +40,11 @@ static void write(FILE *f, const vt_summary *s) {
     fputs("\\begin{table}\n\\centering\n", f);
     write_caption(f, s, name);
     fprintf(f, "\\begin{tabular}{lrrr}\n\\toprule\n & right / all & \\%% & 95\\,\\%% interval \\\\\n\\midrule\n");
-    for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        fputs(r.level ? "\\quad " : "", f);
-        vt_tex(f, r.label);
-        fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r.count, (long long)r.total, r.percent,
-                r.low, r.high);
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
+        fputs(r->level ? "\\quad " : "", f);
+        vt_tex(f, r->label);
+        fprintf(f, " & %lld / %lld & %.2f & [%.2f, %.2f] \\\\\n", (long long)r->count, (long long)r->total, r->percent,
+                r->low, r->high);
     }
     fprintf(f, "\\bottomrule\n\\end{tabular}\n\\end{table}\n");
 }

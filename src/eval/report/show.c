@@ -3,12 +3,15 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/markup.h"
 #include "base/stats.h"
 #include "eval/header.h"
 #include "eval/report/curve.h"
 #include "eval/report/page.h"
 #include "eval/result_index.h"
+#include "data/classes.h"
+#include "data/image.h"
 
 /* ---- head ---- */
 
@@ -100,18 +103,17 @@ static void begin_table(FILE *f, const char *title, const char *id, const char *
 
 static void write_results_table(FILE *f, const vt_summary *s) {
     static const char *const columns[] = {"attack", "right / all", "%", "95 % interval", NULL};
-    vt_row r;
     int64_t left = s->correct; /* of the images that came into this row */
     begin_table(f, "Results", " id=\"results\"",
                 "<span><i class=\"key full\"></i>still right</span><span><i class=\"key lost\"></i>broken here</span>",
                 columns, true);
-    for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        row_head(f, &r, i && !r.has_attack);
-        fprintf(f, "<td>%lld / %lld</td><td>%.2f</td><td>%.2f to %.2f</td>", (long long)r.count, (long long)r.total,
-                r.percent, r.low, r.high);
-        if (!r.level) left = s->correct;
-        vt_chart_bar(f, (double)r.count, (double)(left - r.count), (double)r.total);
-        if (r.level) left = r.count;
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
+        row_head(f, r, r > s->rows && !r->has_attack);
+        fprintf(f, "<td>%lld / %lld</td><td>%.2f</td><td>%.2f to %.2f</td>", (long long)r->count, (long long)r->total,
+                r->percent, r->low, r->high);
+        if (!r->level) left = s->correct;
+        vt_chart_bar(f, (double)r->count, (double)(left - r->count), (double)r->total);
+        if (r->level) left = r->count;
         fputs("</tr>\n", f);
     }
     fputs("</tbody></table>\n", f);
@@ -121,21 +123,20 @@ static void write_results_table(FILE *f, const vt_summary *s) {
 
 static void write_cost_table(FILE *f, const vt_summary *s) {
     static const char *const columns[] = {"attack", "gradients", "forwards", "borderline", NULL};
-    vt_row r;
     double most = 0;
-    for (int i = 0; vt_summary_row(s, i, &r); i++)
-        if (r.has_attack) most = fmax(most, (double)r.gradients + (double)r.forwards);
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++)
+        if (r->has_attack) most = fmax(most, (double)r->gradients + (double)r->forwards);
     if (!s->n_entries) return;
     begin_table(f, "Cost", " id=\"cost\"",
                 "<span><i class=\"key full\"></i>gradients</span><span><i class=\"key lost\"></i>forwards</span>"
                 "<span>borderline: verdicts within float noise</span>",
                 columns, true);
-    for (int i = 0; vt_summary_row(s, i, &r); i++) {
-        if (!r.has_attack) continue;
-        row_head(f, &r, false);
-        fprintf(f, "<td>%lld</td><td>%lld</td><td>%lld</td>", (long long)r.gradients, (long long)r.forwards,
-                (long long)r.borderline);
-        vt_chart_bar(f, (double)r.gradients, (double)r.forwards, most);
+    for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
+        if (!r->has_attack) continue;
+        row_head(f, r, false);
+        fprintf(f, "<td>%lld</td><td>%lld</td><td>%lld</td>", (long long)r->gradients, (long long)r->forwards,
+                (long long)r->borderline);
+        vt_chart_bar(f, (double)r->gradients, (double)r->forwards, most);
         fputs("</tr>\n", f);
     }
     fputs("</tbody></table></section>\n", f);
@@ -233,6 +234,119 @@ static vt_status write_margin_histogram(FILE *f, const vt_ledger *l, vt_err *e) 
     return s;
 }
 
+/* ---- pictures ---- */
+
+/* Buffers of one figure. */
+typedef struct canvas {
+    float *clean, *adv;
+    vt_image im;
+    vt_shape shape;
+    size_t pixels; /* values of one image */
+} canvas;
+
+/* x, or where there is a gain its difference from the clean image around grey. */
+static vt_status put_png(FILE *f, canvas *c, const char *alt, const float *x, double gain, vt_err *e) {
+    for (size_t i = 0; i < c->pixels; i++) {
+        double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];
+        c->im.rgb[i] = (uint8_t)lrint(fmin(fmax(v, 0), 1) * 255);
+    }
+    vt_picture_spread(&c->im, c->shape);
+    fprintf(f, "<img alt=\"%s\" src=\"", alt);
+    VT_TRY(vt_page_picture(f, &c->im, e));
+    fputs("\"/>", f);
+    return VT_OK;
+}
+
+/* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
+ * whole box, the largest difference does. */
+static double gain_of(const canvas *c, const vt_header *h) {
+    double most = 0;
+    for (size_t i = 0; i < c->pixels; i++) most = fmax(most, fabs((double)c->adv[i] - (double)c->clean[i]));
+    if (!strcmp(h->norm_name, "linf") && !h->curve && h->eps >= most) most = h->eps;
+    return most > 0 ? 0.5 / most : 1;
+}
+
+static vt_status write_figure(FILE *f, const vt_show *s, canvas *c, const vt_record *clean, const vt_record *adv,
+                              vt_err *e) {
+    vt_image im;
+    int label;
+    char right[48], wrong[48];
+    const vt_header_attack *attack = vt_header_entry(s->summary->header, adv->entry);
+    VT_TRY(vt_dataset_read_as(s->data, adv->image, c->shape, &im, &label, e));
+    for (size_t i = 0; i < c->pixels; i++) c->clean[i] = vt_image_at(&im, i);
+    vt_image_free(&im);
+    VT_TRY(vt_ledger_read_adv(s->ledger, adv, c->adv, e));
+    double gain = gain_of(c, s->summary->header);
+    vt_dataset_class_name(s->data, clean->pred, right, sizeof right);
+    vt_dataset_class_name(s->data, adv->pred, wrong, sizeof wrong);
+    fputs("<figure><div class=\"three\">", f);
+    VT_TRY(put_png(f, c, "clean", c->clean, 0, e));
+    VT_TRY(put_png(f, c, "adversarial", c->adv, 0, e));
+    VT_TRY(put_png(f, c, "difference", c->adv, gain, e));
+    fprintf(f, "</div><figcaption><b>%d</b>", adv->image);
+    vt_html_parts(f, " ", right, " <span class=\"faint\">→</span> <em>", wrong, "</em><br/><span class=\"faint\">",
+                  NULL);
+    fprintf(f, "lead %.2f → %.2f, difference × %.3g", -clean->margin, -adv->margin, gain);
+    char by[56];
+    vt_html_parts(f, ", ", vt_attack_label(attack, by, sizeof by), "</span></figcaption></figure>\n", NULL);
+    return VT_OK;
+}
+
+static int by_image(const void *a, const void *b) {
+    const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
+    if (x->image != y->image) return x->image < y->image ? -1 : 1;
+    return (x->margin < y->margin) - (x->margin > y->margin); /* the strongest first */
+}
+
+/* The strongest stored point of each broken image, and the clean line of every image. */
+static size_t choose_broken_records(const vt_ledger *l, const vt_record **broken) {
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].entry && l->records[i].adv >= 0 && vt_record_fails(l, &l->records[i]))
+            broken[n++] = &l->records[i];
+    qsort(broken, n, sizeof *broken, by_image);
+    for (size_t i = 0; i < n; i++)
+        if (!kept || broken[kept - 1]->image != broken[i]->image) broken[kept++] = broken[i];
+    return kept;
+}
+
+static const vt_record *clean_line(const vt_ledger *l, int32_t image) {
+    for (size_t i = 0; i < l->count; i++)
+        if (l->records[i].entry == VT_ENTRY_CLEAN && l->records[i].image == image) return &l->records[i];
+    return NULL;
+}
+
+/* Clean image, perturbed image and their difference of each broken image. */
+static vt_status write_picture_grid(FILE *f, const vt_show *s, vt_err *e) {
+    const vt_ledger *l = s->ledger;
+    canvas c = {.shape = l->header->shape, .pixels = l->pixels};
+    if (!vt_picture_is(c.shape)) {
+        fprintf(f, "<p class=\"faint\">Images of %d channels are not drawn: a picture has 3, or 1 in grey.</p>\n",
+                c.shape.channels);
+        return VT_OK;
+    }
+    VT_TRY(vt_picture_open(&c.im, c.shape, "the page", e));
+    const vt_record **broken = calloc(l->count + 1, sizeof *broken);
+    c.clean = calloc(c.pixels, sizeof(float)), c.adv = calloc(c.pixels, sizeof(float));
+    vt_status st = broken && c.clean && c.adv ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for pictures");
+    size_t n = st == VT_OK ? choose_broken_records(l, broken) : 0, most = (size_t)s->pictures;
+    if (n)
+        fputs("<section><h2>Broken images</h2>\n<p class=\"faint\">Without perturbation, with it, and the difference "
+              "around grey. The lead is the logit of the true class over the best other one: below 0 the image is "
+              "misclassified.</p>\n<div class=\"pictures\">\n",
+              f);
+    for (size_t i = 0; i < n && i < most && st == VT_OK; i++) {
+        const vt_record *r = broken[n > most ? i * n / most : i], *clean = clean_line(l, r->image);
+        if (clean) st = write_figure(f, s, &c, clean, r, e);
+    }
+    if (n)
+        fprintf(f, "</div>\n%s</section>\n",
+                n > most ? "<p class=\"faint\">An even selection; see " VT_OPTION "pictures.</p>\n" : "");
+    vt_image_free(&c.im);
+    free(c.clean), free(c.adv), free(broken);
+    return st;
+}
+
 /* ---- proof ---- */
 
 static void write_definition_entry(FILE *f, const char *name, const char *text) {
@@ -274,7 +388,7 @@ vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     VT_TRY(write_margin_histogram(f, s->ledger, e));
     if (!curve && !two) write_cost_table(f, s->summary);
     fputs("</div>\n", f);
-    if (s->data && s->pictures > 0) VT_TRY(vt_show_grid(f, s, e));
+    if (s->data && s->pictures > 0) VT_TRY(write_picture_grid(f, s, e));
     if (!curve && two) write_cost_table(f, s->summary);
     write_proof_section(f, s);
     vt_page_end(f);

@@ -20,6 +20,3 @@ typedef struct vt_show {
 } vt_show;
 
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e);
-
-/* show_grid.c: the grid of clean, adversarial and magnified difference images. */
-vt_status vt_show_grid(FILE *f, const vt_show *s, vt_err *e);

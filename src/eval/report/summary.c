@@ -182,12 +182,6 @@ static vt_status make_rows(vt_summary *s, vt_err *e) {
     return VT_OK;
 }
 
-bool vt_summary_row(const vt_summary *s, int i, vt_row *r) {
-    if (i >= s->n_rows) return false;
-    *r = s->rows[i];
-    return true;
-}
-
 /* ---- from the ledger ---- */
 
 static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result_index *b, int64_t images, vt_err *e) {

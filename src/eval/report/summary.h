@@ -60,7 +60,9 @@ typedef struct vt_summary {
     double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
     vt_entry_summary *entries;
     int n_entries;
-    vt_row *rows; /* [n_rows] of all tables */
+    /* Rows of all tables [n_rows]: clean; each entry, followed by its stages if it has several; the worst case if there
+     * are several entries. */
+    vt_row *rows;
     int n_rows;
     vt_look look; /* of the terminal's table; set by who prints it */
 } vt_summary;
@@ -85,10 +87,6 @@ const vt_report_def *vt_report_find(const char *name); /* NULL: unknown */
 vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s, vt_err *e);
 /* Every report that has a file, into dir; the terminal one to `terminal` (NULL: not). */
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e);
-
-/* Row i of the tables: clean; then each entry, followed by its stages when it has several; then the worst case when
- * there are several entries. false past the end. */
-bool vt_summary_row(const vt_summary *s, int i, vt_row *r);
 
 /* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
 bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);

@@ -17,7 +17,7 @@ static const planted rows[] = {{0, 0, 0},      {1, 0, 0.3},   {2, 0.1, 0.2}, {3,
 enum { N = sizeof rows / sizeof *rows };
 
 static json_t *attack(const char *name, const char *id, const char *eps, double value) {
-    json_t *a = json_pack("{s:s,s:s}", "name", name, "id", id);
+    json_t *a = json_pack("{s:s,s:s,s:[{s:s,s:s}]}", "name", name, "id", id, "stages", "name", name, "id", id);
     if (eps) json_object_set_new(a, "at", json_pack("{s:s,s:f}", "eps", eps, "value", value));
     return a;
 }
