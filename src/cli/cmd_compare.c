@@ -36,17 +36,13 @@ static void print_row(vt_columns *t, const vt_pair *r) {
         {[VT_CLAIM_UNDECIDED] = VT_STYLE_NONE, [VT_CLAIM_HELD] = VT_STYLE_GOOD, [VT_CLAIM_NOT] = VT_STYLE_BAD};
     double of = (double)r->images;
     vt_columns_cell(t, "%s", r->name);
-    vt_columns_cell(t, "%lld", (long long)r->images);
-    vt_columns_cell(t, "%.2f", 100 * (double)r->right_a / of);
-    vt_columns_cell(t, "%.2f", 100 * (double)r->right_b / of);
-    vt_columns_cell(t, "%+.2f", 100 * (double)(r->only_b - r->only_a) / of);
-    vt_columns_cell(t, "%lld", (long long)r->only_a);
-    vt_columns_cell(t, "%lld", (long long)r->only_b);
-    vt_columns_cell(t, "%.3g", r->test.two_sided);
-    vt_columns_cell(t, "%.3g", r->adjusted);
+    vt_columns_cells(t, "%lld\t%.2f\t%.2f\t%+.2f\t%lld\t%lld\t%.3g\t%.3g", (long long)r->images,
+                     100 * (double)r->right_a / of, 100 * (double)r->right_b / of,
+                     100 * (double)(r->only_b - r->only_a) / of, (long long)r->only_a, (long long)r->only_b,
+                     r->test.two_sided, r->adjusted);
     vt_columns_styled(t, styles[r->b_better], "%s", verdict_text(r));
-    vt_columns_cell(t, "[%+.2f, %+.2f]", 100 * r->low, 100 * r->high);
-    vt_columns_cell(t, "%.2f", 100 - 100 * (double)(r->only_a + r->only_b) / of);
+    vt_columns_cells(t, "[%+.2f, %+.2f]\t%.2f", 100 * r->low, 100 * r->high,
+                     100 - 100 * (double)(r->only_a + r->only_b) / of);
 }
 
 /* Where a run was searched in another precision than float32, its name says so. */
@@ -104,13 +100,10 @@ static json_t *row_json(const vt_pair *r) {
                   "images", (json_int_t)r->images, "only_a", (json_int_t)r->only_a, "only_b", (json_int_t)r->only_b,
                   "p", real_or_null(r->test.two_sided), "p_holm", real_or_null(r->adjusted), "b_better",
                   vt_claim_name(r->b_better), "interval95", 100 * r->low, 100 * r->high);
-    if (r->norms) {
-        json_object_set_new(o, "median_a", real_or_null(r->median_a)),
-            json_object_set_new(o, "median_b", real_or_null(r->median_b));
-    } else {
-        json_object_set_new(o, "right_a", json_integer((json_int_t)r->right_a));
-        json_object_set_new(o, "right_b", json_integer((json_int_t)r->right_b));
-    }
+    json_object_update_new(o, r->norms ? json_pack("{s:o,s:o}", "median_a", real_or_null(r->median_a), "median_b",
+                                                   real_or_null(r->median_b))
+                                       : json_pack("{s:I,s:I}", "right_a", (json_int_t)r->right_a, "right_b",
+                                                   (json_int_t)r->right_b));
     if (r->remark) json_object_set_new(o, "remark", json_string(r->remark));
     return o;
 }

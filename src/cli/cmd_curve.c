@@ -154,11 +154,9 @@ static void print_row(vt_columns *t, const vt_curve *c, const char *name, double
     int64_t robust = vt_curve_robust(c, eps);
     vt_wilson(robust, (int64_t)c->n, &low, &high);
     vt_columns_cell(t, "%s", name);
-    vt_columns_cell(t, "%lld / %zu", (long long)robust, c->n);
-    vt_columns_cell(t, "%.2f", 100 * (double)robust / (double)c->n);
-    vt_columns_cell(t, "[%.2f, %.2f]", low, high);
-    vt_columns_cell(t, "%lld", (long long)vt_curve_unconfirmed(c, eps));
-    vt_columns_cell(t, "%s", confirmed ? "confirmed" : "");
+    vt_columns_cells(t, "%lld / %zu\t%.2f\t[%.2f, %.2f]\t%lld\t%s", (long long)robust, c->n,
+                     100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps),
+                     confirmed ? "confirmed" : "");
 }
 
 static void print_attacks(const vt_curve *c, const vt_look *look) {
@@ -174,20 +172,11 @@ static void print_attacks(const vt_curve *c, const vt_look *look) {
         const vt_curve_entry *a = &c->entries[k];
         norm_text(c, isinf(a->eps) ? vt_curve_median(c, k) : INFINITY, median);
         vt_columns_cell(&t, "%s", a->name);
-        vt_columns_cell(&t, "%lld/%lld", (long long)a->found, (long long)a->tried);
-        vt_columns_cell(&t, "%s", isinf(a->eps) ? median : "");
-        vt_columns_cell(&t, "%lld", (long long)a->gradients);
-        vt_columns_cell(&t, "%lld", (long long)a->forwards);
+        vt_columns_cells(&t, "%lld/%lld\t%s\t%lld\t%lld", (long long)a->found, (long long)a->tried,
+                         isinf(a->eps) ? median : "", (long long)a->gradients, (long long)a->forwards);
     }
     vt_columns_end(&t, stdout, look);
 }
-
-static const vt_column columns[] = {{"eps", true, 0},
-                                    {"robust", false, 0},
-                                    {"%", false, 0},
-                                    {"95 %", false, 0},
-                                    {"by minimum norm alone", false, 0},
-                                    {"", true, 0}};
 
 static void print_all(const vt_curve *c, const vt_look *look) {
     static const vt_radius linf[] = {{1 / 255., "1/255"}, {2 / 255., "2/255"},   {4 / 255., "4/255"},
@@ -206,7 +195,7 @@ static void print_all(const vt_curve *c, const vt_look *look) {
             printf("NOTE: %s\n", text);
     }
     printf("\n");
-    vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));
+    vt_columns_titles(&t, "-eps\trobust\t%%\t95 %%\tby minimum norm alone\t-");
     print_row(&t, c, "0", 0, false);
     const vt_curve_point *p = c->points, *end = p + c->n_points;
     for (;;) { /* the grid and the confirmed eps, merged */
@@ -251,7 +240,7 @@ static void draw_curve(vt_figure *f, const void *data) {
 
 static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
     char path[VT_PATH_MAX], name[100], title[200];
-    if (!vt_path(path, dir, "curve.svg")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(path, dir, "curve.svg", e));
     const vt_remote *r = j->v.subject->remote;
     vt_model_nickname(r ? vt_remote_handshake(r)->name : cli->positional[0], name);
     snprintf(title, sizeof title, "%s: robust accuracy over eps, %s, %zu images", name, vt_norm_name(c->norm), c->n);
@@ -298,9 +287,7 @@ static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
     VT_TRY(open_ledger(j, c, e));
     j->v.progress = vt_cli_progress();
-    bool tell =
-        !vt_team_rank(c->team) && !j->ledger->count && !*j->v.subject->data->corruption.name && !j->v.subject->remote;
-    if (tell) vt_cli_hint(j->v.subject->model, j->v.subject->data, j->v.images, j->v.n_images, j->v.threads);
+    if (!j->ledger->count) vt_cli_hint_run(c, &j->v);
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);

@@ -179,10 +179,7 @@ static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
     VT_TRY(open_ledger(j, c, e));
     j->v.progress = vt_cli_progress();
-    bool tell =
-        !vt_team_rank(c->team) && !j->ledger->count && !*j->v.subject->data->corruption.name && !j->v.subject->remote;
-    if (tell) /* corrupted images are meant to be hard */
-        vt_cli_hint(j->v.subject->model, j->v.subject->data, j->v.images, j->v.n_images, j->v.threads);
+    if (!j->ledger->count) vt_cli_hint_run(c, &j->v);
     j->v.interrupt = vt_cli_interruptible();
     double began = vt_now();
     vt_status s = vt_eval_run(&j->v, j->ledger, e);

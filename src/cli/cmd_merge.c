@@ -12,6 +12,7 @@
 #include "base/stats.h"
 #include "eval/ledger.h"
 #include "eval/report/checksums.h"
+#include "eval/result_index.h"
 #include "eval/header.h"
 #include "eval/report/summary.h"
 #include "eval/report/union.h"
@@ -46,20 +47,6 @@ static vt_status check_disjoint(vt_ledger *const *parts, int n, vt_err *e) {
             s = vt_fail(e, VT_E_USAGE, "image %d is in two of the runs: parts must not overlap", images[i]);
     free(images);
     return s;
-}
-
-/* Before anything is written: is every image through all of its stages? */
-static vt_status check_complete(vt_ledger *const *parts, int n, vt_err *e) {
-    for (int i = 0; i < n; i++) {
-        vt_summary s;
-        VT_TRY(vt_summary_make(&s, parts[i], 0, e));
-        long long pending = (long long)s.pending;
-        vt_summary_free(&s);
-        if (pending)
-            return vt_fail(e, VT_E_USAGE, "%s is incomplete: %lld image-stages are missing; finish it with --resume",
-                           parts[i]->dir, pending);
-    }
-    return VT_OK;
 }
 
 /* What is joined is sealed anew: a part whose files are not as they were when it ended is not. */
@@ -99,6 +86,7 @@ static vt_status finish_merged_run(vt_ledger *l, const char *out, vt_look look, 
 
 static vt_status merge_runs(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float **x, vt_err *e) {
     char names[200];
+    int64_t images;
     const char *out = vt_cli_get(c, "out");
     if (!out) return vt_fail(e, VT_E_USAGE, "vitrine merge needs --out DIR");
     for (int i = 0; i < c->n_positional; i++) {
@@ -109,7 +97,7 @@ static vt_status merge_runs(const vt_cli *c, vt_ledger **parts, vt_ledger **to, 
                            names, strstr(names, "blas") ? " (--allow-mixed accepts another BLAS kernel)" : "");
     }
     VT_TRY(check_disjoint(parts, c->n_positional, e));
-    VT_TRY(check_complete(parts, c->n_positional, e));
+    for (int i = 0; i < c->n_positional; i++) VT_TRY(vt_result_index_finished(parts[i], &images, e));
     for (int i = 0; i < c->n_positional; i++) VT_TRY(check_checksums(parts[i], e));
     VT_TRY(check_out_unused(out, e));
     *x = vt_alloc(parts[0]->pixels * sizeof(float));
@@ -133,9 +121,8 @@ static void print_union(const vt_union *u, const vt_look *look) {
         vt_wilson(right, u->images, &low, &high);
         vt_columns_cell(&t, "%s", r ? (r->name ? r->name : r->ledger->dir) : k < 0 ? "clean" : "union");
         vt_columns_cell(&t, "%s", r ? r->threat : k < 0 ? "" : "any of these");
-        vt_columns_cell(&t, "%lld / %lld", (long long)right, (long long)u->images);
-        vt_columns_cell(&t, "%.2f", 100 * (double)right / (double)u->images);
-        vt_columns_cell(&t, "[%.2f, %.2f]", low, high);
+        vt_columns_cells(&t, "%lld / %lld\t%.2f\t[%.2f, %.2f]", (long long)right, (long long)u->images,
+                         100 * (double)right / (double)u->images, low, high);
         if (r)
             vt_columns_cell(&t, "%lld", (long long)r->alone);
         else

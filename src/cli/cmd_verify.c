@@ -7,6 +7,7 @@
 #include "cli/run_args.h"
 #include "eval/run_folder.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/opt.h"
 #include "base/text.h"
 #include "eval/external.h"
@@ -98,13 +99,9 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
 
 /* ---- tensors of any tool ---- */
 
-static vt_status add_number(int64_t **out, int64_t *n, int64_t *room, int64_t v, vt_err *e) {
-    if (*n == *room) {
-        *room = *room ? 2 * *room : 256;
-        int64_t *more = realloc(*out, (size_t)*room * sizeof **out);
-        if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %lld image numbers", (long long)*room);
-        *out = more;
-    }
+static vt_status add_number(int64_t **out, int64_t *n, int64_t v, vt_err *e) {
+    if (!vt_grow(out, (size_t)*n, sizeof **out))
+        return vt_fail(e, VT_E_MEMORY, "no memory for more than %lld image numbers", (long long)*n);
     (*out)[(*n)++] = v;
     return VT_OK;
 }
@@ -126,14 +123,13 @@ static vt_status parse_index(vt_image_paths *paths, const char *word, int64_t *i
 static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **out, int64_t *n, vt_err *e) {
     char *words = NULL, *rest, *word;
     vt_image_paths paths = {.d = d};
-    int64_t room = 0;
     long long a, b;
     vt_status s = VT_OK;
     if (vt_image_range(text, &a, &b)) {
         if (a < 0 || b <= a || b - a > INT32_MAX)
             return vt_fail(e, VT_E_USAGE, "--indices is '%s': A must be at least 0 and below B (images A to B-1)",
                            text);
-        for (; a < b; a++) VT_TRY(add_number(out, n, &room, a, e));
+        for (; a < b; a++) VT_TRY(add_number(out, n, a, e));
         return VT_OK;
     }
     bool list = strspn(text, "0123456789,") == strlen(text) && *text;
@@ -150,7 +146,7 @@ static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **
     for (word = strtok_r(words, ",\n\r\t ", &rest); word && s == VT_OK; word = strtok_r(NULL, ",\n\r\t ", &rest)) {
         int64_t image;
         s = parse_index(&paths, word, &image, e);
-        if (s == VT_OK) s = add_number(out, n, &room, image, e);
+        if (s == VT_OK) s = add_number(out, n, image, e);
     }
     free(words), vt_image_paths_free(&paths);
     return s;
@@ -160,7 +156,7 @@ static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **
 static vt_status read_image_numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, int64_t **out,
                                     const char **from, vt_err *e) {
     const char *indices = vt_cli_get(c, "indices"), *file = vt_cli_get(c, "adv");
-    int64_t n = 0, room = 0;
+    int64_t n = 0;
     if (indices && vt_cli_has(c, "images")) return vt_fail(e, VT_E_USAGE, "give --indices or --images, not both");
     if (indices) {
         *from = "--indices";
@@ -171,7 +167,7 @@ static vt_status read_image_numbers(const vt_cli *c, const vt_dataset *d, vt_adv
         *from = vt_cli_has(c, "images") ? "--images" : "the whole split";
         VT_TRY(vt_cli_images(c, d, &list, &count, e));
         vt_status s = VT_OK;
-        for (size_t i = 0; i < count && s == VT_OK; i++) s = add_number(out, &n, &room, list[i], e);
+        for (size_t i = 0; i < count && s == VT_OK; i++) s = add_number(out, &n, list[i], e);
         free(list);
         VT_TRY(s);
     } else if (p->index) {
@@ -219,16 +215,14 @@ static vt_status parse_allowance(const vt_cli *c, double *out, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status write_csv(const char *path, const vt_external *f, vt_err *e) {
+static vt_status write_files(const vt_cli *c, const vt_external *f, vt_err *e) {
+    const char *csv = vt_cli_get(c, "csv"), *path = vt_cli_get(c, "json");
     vt_file out;
-    if (!path) return VT_OK;
-    VT_TRY(vt_file_begin_path(&out, path, e));
-    vt_external_csv(out.stream, f);
-    return vt_file_commit(&out, e);
-}
-
-static vt_status write_json(const char *path, const vt_external *f, vt_err *e) {
-    vt_file out;
+    if (csv) {
+        VT_TRY(vt_file_begin_path(&out, csv, e));
+        vt_external_csv(out.stream, f);
+        VT_TRY(vt_file_commit(&out, e));
+    }
     if (vt_script_stream()) return vt_script_print(vt_external_json(f), e);
     if (!path) return VT_OK;
     VT_TRY(vt_file_begin_path(&out, path, e));
@@ -279,8 +273,7 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     f->subject = &j->subject, f->points = &j->points, f->images = j->images;
     f->progress = vt_cli_progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_external_run(f, e));
-    VT_TRY(write_csv(vt_cli_get(c, "csv"), f, e));
-    VT_TRY(write_json(vt_cli_get(c, "json"), f, e));
+    VT_TRY(write_files(c, f, e));
     printf("%s%s%s, %s, values %.6g to %.6g; images by %s\n\n", file, *j->points.name ? ": " : "", j->points.name,
            vt_dtype_name(j->points.dtype), j->points.low, j->points.high, from);
     vt_external_table(stdout, f, SHOWN);

@@ -42,7 +42,7 @@ static vt_status run_one(many *m, int run, const char *folder, const char *const
     char out[VT_PATH_MAX];
     vt_ledger *l;
     vt_summary s;
-    if (!vt_path(out, m->out, folder)) return vt_fail(e, VT_E_USAGE, "%s: path is too long", m->out);
+    VT_TRY(vt_path_in(out, m->out, folder, e));
     one = *m->c;
     bool set = vt_cli_set(&one, "out", out);
     for (; *with; with += 2) set = vt_cli_set(&one, with[0], with[1]) && set;

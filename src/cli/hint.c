@@ -52,3 +52,9 @@ void vt_cli_hint(const vt_model *m, const vt_dataset *data, const int32_t *image
         print_hint(&d, &present); /* no aspects: the present setting alone */
     vt_doctor_free(&d);
 }
+
+void vt_cli_hint_run(const vt_cli *c, const vt_eval_options *v) {
+    const vt_subject *s = v->subject;
+    if (vt_team_rank(c->team) || s->remote || *s->data->corruption.name) return; /* corrupted images are hard anyway */
+    vt_cli_hint(s->model, s->data, v->images, v->n_images, v->threads);
+}

@@ -45,6 +45,8 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
 /* Before hours go into a wrongly read model: accuracy on up to 64 of the images (NULL: of the whole split), spread
  * evenly, and a hint on stderr if it is low. Changes no result; what cannot be tried is left out. */
 void vt_cli_hint(const vt_model *m, const vt_dataset *data, const int32_t *images, size_t n, int threads);
+/* The same for a run that begins; by rank 0 alone, and not of an external model or of corrupted images. */
+void vt_cli_hint_run(const vt_cli *c, const vt_eval_options *v);
 
 /* The self-test's verdict on the terminal and, with --out, in selftest.json. ledger: a finished run of v, or NULL.
  * points_only: tests the gradients alone, not what attacks find. */

@@ -344,7 +344,7 @@ foreign() {
     refuse 2 a d "made with another attacks" -- merge a d
     fast --images 8:20 --out e
     sed -i '$d' e/ledger.jsonl
-    refuse 2 "e is incomplete" "1 image-stages are missing" -- merge a e
+    refuse 2 "e is not finished" "1 image-stages are missing" -- merge a e
     refuse 1 "nowhere/ledger.jsonl" "No such file" -- merge a nowhere
     printf '{"format":"vitrine ledger 2"}\n' >e/ledger.jsonl
     refuse 1 e/ledger.jsonl "image size" -- merge a e

@@ -23,7 +23,7 @@ static const char zeros[] = "000000000000000000000000000000000000000000000000000
 static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], hex[DIGITS + 1];
     struct stat s;
-    if (!vt_path(path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(path, dir, name, e));
     if (lstat(path, &s) || !S_ISREG(s.st_mode)) return VT_OK;
     VT_TRY(vt_sha_file(path, hex, e));
     fprintf(out, "%s  %s\n", hex, name);
@@ -158,7 +158,7 @@ vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e) {
     char path[VT_PATH_MAX], *now, *then;
     size_t n;
     vt_err why = {0};
-    if (!vt_path(path, dir, SUMS)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(path, dir, SUMS, e));
     vt_status s = vt_file_read(path, TEXT_MOST, &then, &n, &why);
     if (s != VT_OK) return report_unreadable_file(s, &why, found, e);
     s = sums_text(&now, dir, e);

@@ -118,7 +118,7 @@ static void make_tensors(vt_tensor t[PARTS], const vt_export *x) {
 static vt_status write_picture(vt_image *im, const vt_export *x, int64_t k, const char *dir, char name[32], vt_err *e) {
     char path[VT_PATH_MAX];
     snprintf(name, 32, "%05lld.png", (long long)x->indices[k]);
-    if (!vt_path(path, dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(path, dir, name, e));
     vt_picture_fill(im, x->x_adv + (size_t)k * x->pixels, x->shape);
     return vt_png_write(path, im, e);
 }
@@ -136,7 +136,7 @@ static vt_status write_npy(const vt_export *x, const char *path, vt_err *e) {
     VT_TRY(vt_make_dir(path, e));
     for (int i = 0; i < PARTS; i++) {
         snprintf(name, sizeof name, "%s.npy", t[i].name);
-        if (!vt_path(file, path, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", path);
+        VT_TRY(vt_path_in(file, path, name, e));
         VT_TRY(vt_npy_write(file, &t[i], e));
     }
     return VT_OK;
@@ -229,7 +229,7 @@ static vt_status save_pictures(const vt_ledger *l, const vt_export *g, vt_err *e
     char dir[VT_PATH_MAX], below[80], name[32];
     vt_image im;
     snprintf(below, sizeof below, "adv/%s", g->name);
-    if (!vt_path(dir, l->dir, below)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    VT_TRY(vt_path_in(dir, l->dir, below, e));
     if (g->n) VT_TRY(vt_make_dir_in(l->dir, below, e));
     VT_TRY(vt_picture_open(&im, g->shape, dir, e));
     vt_status s = VT_OK;
@@ -251,8 +251,7 @@ static vt_status save_all(const vt_ledger *l, const vt_export *groups, size_t n,
         }
         if (vt_picture_is(l->header->shape)) s = save_pictures(l, &groups[g], e);
     }
-    if (s == VT_OK && !vt_path(path, l->dir, "adv.safetensors"))
-        s = vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+    if (s == VT_OK) s = vt_path_in(path, l->dir, "adv.safetensors", e);
     if (s == VT_OK) s = vt_tensors_write(path, t, (int)(PARTS * n), NULL, 0, e);
     free(labels), free(t);
     return s;
@@ -266,7 +265,7 @@ static vt_status save_npz(const vt_ledger *l, const vt_export *groups, size_t n,
         vt_tensor t[PARTS];
         for (int p = 0; p < PARTS; p++) t[p] = tensor_of(&groups[k], p, names[p]);
         snprintf(name, sizeof name, "adv/%s.npz", groups[k].name);
-        if (!vt_path(path, l->dir, name)) return vt_fail(e, VT_E_IO, "%s: path is too long", l->dir);
+        VT_TRY(vt_path_in(path, l->dir, name, e));
         VT_TRY(vt_npz_write(path, t, PARTS, e));
     }
     return VT_OK;
