@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Part 3, the active test (Zimmermann et al. 2022, "Increasing confidence in adversarial robustness evaluations"): a
+/* The active test (Zimmermann et al. 2022, "Increasing confidence in adversarial robustness evaluations"): a
  * two-class head for each image, such that a point of the ball is known to be misclassified, in the logits' original
  * range. The attack under test runs on it with its own settings. Inner points 0.95 eps, one planted corner, closeness
  * 0.999, adaptive rescale. */
@@ -168,25 +168,26 @@ static bool planted_counts(vt_selftest_worker *g) {
     return good && d.pred == 0;
 }
 
-vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_active_bits *bits, vt_err *e) {
+vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     const vt_attack *a = g->t->attack;
     double bias[2];
-    *bits = (vt_active_bits){0};
+    bool surface, corner = false, found = false;
     VT_TRY(vt_selftest_worker_take(g, image, "selftest active", e));
     vt_classifier_begin(&g->features.c, &g->key);
     vt_classifier_begin(&g->two.c, &g->key);
     make_points(g);
     if (!make_head(g, g->fit, bias)) return VT_OK;
     vt_head_set(g->two.own, g->fit, bias, 2, g->phi);
-    if (!planted_counts(g)) return VT_OK;
-    bits->setup = true;
-    VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, false, &bits->surface));
-    if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, true, &bits->corner));
-    for (int k = 0; k < a->n_stages && !bits->found; k++) {
+    if (!planted_counts(g)) return VT_OK; /* says nothing: what is not tested is no evidence */
+    VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, false, &surface));
+    if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, true, &corner));
+    vt_note_flag(f, VT_FLAG_SURFACE, surface), vt_note_flag(f, VT_FLAG_CORNER, corner);
+    for (int k = 0; k < a->n_stages && !found; k++) {
         if (!a->stages[k].def->white_box) continue;
         vt_attack_trial t = {&g->two, &g->two.c, v->eps, 0, a->stages[k].def->name, false};
-        VT_TRY(vt_try_attack(g, &a->stages[k], &t, &bits->found, e));
+        VT_TRY(vt_try_attack(g, &a->stages[k], &t, &found, e));
     }
+    vt_note(f, VT_CHECK_ACTIVE, !found);
     return VT_OK;
 }

@@ -27,8 +27,8 @@ static bool all_zero(const float *v, size_t n) {
     return true;
 }
 
-/* Which losses have a gradient of zero in every pixel at the point of the last kept forward. */
-static void zero_losses(vt_selftest_worker *g, vt_direct *d) {
+/* Notes which losses have a gradient of zero in every pixel at the point of the last kept forward. */
+static void note_zero_losses(vt_selftest_worker *g, vt_evidence *f) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
     int other = vt_runner_up(g->z, g->classes, g->label);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -36,7 +36,7 @@ static void zero_losses(vt_selftest_worker *g, vt_direct *d) {
         vt_loss loss = {.kind = kinds[i], .target = g->model.o.own.label, .other = other};
         vt_selftest_worker_backward(g, &g->model.c, &loss, &value, g->dy);
         g->gradients += 0.5; /* the forward is there already */
-        d->zero[kinds[i]] = all_zero(g->dy, g->pixels);
+        vt_note_flag(f, VT_FLAG_ZERO + (int)kinds[i], all_zero(g->dy, g->pixels));
     }
 }
 
@@ -58,14 +58,12 @@ static bool is_gradient_wrong(vt_selftest_worker *g, float m0, const float *dx, 
 
 /* Is the median row of attention one-hot to float32, in the network as it is? */
 static bool is_attention_saturated(vt_selftest_worker *g) {
-    const vt_arch_ops_f32 *ops = g->look ? g->look->ops : NULL;
     int64_t rows = 0, one_hot = 0;
-    if (!ops) return false;
     vt_session_forward_f32(g->look, g->x, 1, true);
     g->forwards++;
     for (int block = 0; block < vt_model_blocks(g->t->v->subject->model); block++) {
         vt_attn_view_f32 view;
-        ops->view(g->look, block, &view);
+        g->look->ops->view(g->look, block, &view);
         for (int row = 0; row < view.heads * view.t; row++) {
             const float *p = view.p + (size_t)row * (size_t)vt_attn_ldp(view.t);
             float most = 0;
@@ -76,15 +74,16 @@ static bool is_attention_saturated(vt_selftest_worker *g) {
     return 2 * one_hot > rows;
 }
 
-/* Of the losses that the attacks under test follow: the margin, which stands in for cross-entropy where that underflows
- * (attacks/oracle.h), and the ratio if one of them has it. */
-static bool zero_gradient(const vt_selftest_worker *g, const vt_direct *d) {
+/* Is the gradient of a loss zero that the attacks under test follow: the margin, which stands in for cross-entropy
+ * where that underflows (attacks/oracle.h), and the ratio if one of them has it? */
+static bool zero_gradient(const vt_selftest_worker *g, const vt_evidence *f) {
+    const uint32_t margin = 1u << VT_LOSS_MARGIN, ratios = 1u << VT_LOSS_DLR | 1u << VT_LOSS_DLR_T;
     bool ratio = false;
     for (int i = 0; i < g->t->attack->n_stages; i++) {
         int least = g->t->attack->stages[i].def->dlr_classes;
         ratio = ratio || (least && g->classes >= least);
     }
-    return d->zero[VT_LOSS_MARGIN] || (ratio && (d->zero[VT_LOSS_DLR] || d->zero[VT_LOSS_DLR_T]));
+    return f->flags & (ratio ? margin | ratios : margin);
 }
 
 /* Are the logits a distribution already? As AutoAttack's check_range_output. */
@@ -152,46 +151,37 @@ static bool is_input_clipped(vt_selftest_worker *g) {
     return !memcmp(g->z, again, (size_t)g->classes * sizeof *again);
 }
 
-static void test_claims(vt_selftest_worker *g, vt_direct *d) {
+static void test_claims(vt_selftest_worker *g, vt_evidence *f) {
     vt_selftest_worker_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
-    d->claims = true;
-    if (!(derivative_error(g, g->label, vt_runner_up(g->z, g->classes, g->label)) <= OFF))
-        d->bits |= 1u << VT_CHECK_DERIVATIVE;
-    d->again = vt_classifier_votes(&g->model.c) == 2;
-    if (d->again && !(max_repeat_difference(g) <= APART)) d->bits |= 1u << VT_CHECK_BATCH;
-    d->clips = is_input_clipped(g);
+    double error = derivative_error(g, g->label, vt_runner_up(g->z, g->classes, g->label));
+    vt_note(f, VT_CHECK_DERIVATIVE, !(error <= OFF));
+    if (vt_classifier_votes(&g->model.c) == 2) vt_note(f, VT_CHECK_BATCH, !(max_repeat_difference(g) <= APART));
+    vt_note_flag(f, VT_FLAG_CLIPS, is_input_clipped(g));
 }
 
-/* ---- the part ---- */
-
-static void set_check_bit(vt_direct *d, vt_check_id id, bool against) {
-    if (against) d->bits |= 1u << id;
-}
-
-vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e) {
+vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     const vt_classifier *m = &g->model.c;
     size_t bytes = (size_t)g->classes * sizeof(float);
     float *again = g->z + g->classes + 1;
     VT_TRY(vt_selftest_worker_take(g, image, "selftest direct", e));
-    *d = (vt_direct){0};
     vt_selftest_worker_logits(g, m, g->x, g->z, false);
     vt_selftest_worker_logits(g, m, g->x, again, false);
-    set_check_bit(d, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
+    vt_note(f, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
     vt_random_step(g, g->key, TINY);
     vt_selftest_worker_logits(g, m, g->y, again, false);
-    set_check_bit(d, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
-    d->softmax = is_distribution(g->z, g->classes);
-    d->saturated = fabsf(vt_margin_f32(g->z, g->label, g->classes)) > UNDERFLOW;
-    set_check_bit(d, VT_CHECK_ATTENTION, is_attention_saturated(g));
+    vt_note(f, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
+    vt_note_flag(f, VT_FLAG_SOFTMAX, is_distribution(g->z, g->classes));
+    vt_note_flag(f, VT_FLAG_SATURATED, fabsf(vt_margin_f32(g->z, g->label, g->classes)) > UNDERFLOW);
+    if (g->look) vt_note(f, VT_CHECK_ATTENTION, is_attention_saturated(g));
     float m0 = margin_gradient(g, g->x, g->dx);
-    zero_losses(g, d);
-    set_check_bit(d, VT_CHECK_ZERO, zero_gradient(g, d));
+    note_zero_losses(g, f);
+    vt_note(f, VT_CHECK_ZERO, zero_gradient(g, f));
     double each = v->eps / vt_box_diameter(v->norm, g->pixels);
-    set_check_bit(d, VT_CHECK_WRONG, is_gradient_wrong(g, m0, g->dx, fmin(each / 10, STEP)));
+    vt_note(f, VT_CHECK_WRONG, is_gradient_wrong(g, m0, g->dx, fmin(each / 10, STEP)));
     vt_random_step(g, g->key, 1 / 255.0);
     margin_gradient(g, g->y, g->dy);
-    set_check_bit(d, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
-    if (v->subject->remote) test_claims(g, d);
+    vt_note(f, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
+    if (v->subject->remote) test_claims(g, f);
     return VT_OK;
 }

@@ -10,16 +10,22 @@ static vt_status try_tool(vt_selftest_worker *g, vt_tool tool, vt_selftest_net *
     return vt_try_attack(g, &g->tools[tool].stages[0], &t, broken, e);
 }
 
-vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, bool witness, vt_strength *f, vt_err *e) {
+vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
     double eps = g->t->v->eps, whole = vt_box_diameter(g->t->v->norm, g->pixels);
     vt_selftest_net *m = &g->model;
-    *f = (vt_strength){.whole_tried = witness};
+    bool half, brief, white, anywhere;
     VT_TRY(vt_selftest_worker_take(g, image, NULL, e));
-    VT_TRY(try_tool(g, VT_TOOL_HALF, m, eps / 2, "selftest half", &f->half, e));
-    VT_TRY(try_tool(g, VT_TOOL_BRIEF, m, eps, "selftest brief", &f->brief, e));
-    VT_TRY(try_tool(g, VT_TOOL_CE, m, eps, "selftest ce", &f->white, e));
-    if (!f->white) VT_TRY(try_tool(g, VT_TOOL_T, m, eps, "selftest t", &f->white, e));
-    return witness ? try_tool(g, VT_TOOL_WHOLE, m, whole, "selftest whole", &f->whole, e) : VT_OK;
+    VT_TRY(try_tool(g, VT_TOOL_HALF, m, eps / 2, "selftest half", &half, e));
+    VT_TRY(try_tool(g, VT_TOOL_BRIEF, m, eps, "selftest brief", &brief, e));
+    VT_TRY(try_tool(g, VT_TOOL_CE, m, eps, "selftest ce", &white, e));
+    if (!white) VT_TRY(try_tool(g, VT_TOOL_T, m, eps, "selftest t", &white, e));
+    vt_note_flag(f, VT_FLAG_BROKEN, white);
+    if (brief != white) vt_note(f, VT_CHECK_STEPS, brief);
+    if (half != white) vt_note(f, VT_CHECK_RADIUS, half);
+    if (!g->witness) return VT_OK;
+    VT_TRY(try_tool(g, VT_TOOL_WHOLE, m, whole, "selftest whole", &anywhere, e));
+    vt_note(f, VT_CHECK_WHOLE, !anywhere);
+    return VT_OK;
 }
 
 /* How far the logits move from x to x_adv, as a share of what they span at x; of classes that the fitted head knows,
@@ -41,39 +47,51 @@ static double relative_logit_change(vt_selftest_worker *g, const vt_classifier *
 
 /* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
  * moves that head by a tenth at least, does it move the model's? */
-static void compare_heads(vt_selftest_worker *g, vt_ways *w) {
+static void compare_heads(vt_selftest_worker *g, vt_evidence *f) {
     double fitted = relative_logit_change(g, &g->probe[0].c, true);
-    w->head_tried = isfinite(fitted) && fitted >= 0.1;
-    if (w->head_tried) w->head = 1 - relative_logit_change(g, &g->model.c, false) / fitted;
+    if (isfinite(fitted) && fitted >= 0.1)
+        vt_note_value(f, VT_CHECK_HEAD, 1 - relative_logit_change(g, &g->model.c, false) / fitted);
 }
 
-vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e) {
+vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
     double eps = g->t->v->eps;
-    *w = (vt_ways){0};
+    bool noise, twin, probe = false, smooth;
     VT_TRY(vt_selftest_worker_take(g, image, "selftest noise", e));
-    VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, false, &w->noise));
-    if (!w->noise) VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, true, &w->noise));
-    if (g->twin.c.self) VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->twin, eps, "selftest twin", &w->twin, e));
-    for (int i = 0; i < VT_PROBES && !w->probe; i++) {
-        if (!g->probe[i].c.self) continue;
-        VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->probe[i], eps, "selftest probe", &w->probe, e));
-        if (!i) compare_heads(g, w);
+    VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, false, &noise));
+    if (!noise) VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, true, &noise));
+    vt_note(f, VT_CHECK_NOISE, noise);
+    if (g->twin.c.self) {
+        VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->twin, eps, "selftest twin", &twin, e));
+        vt_note(f, VT_CHECK_TWIN, twin);
     }
-    return try_tool(g, VT_TOOL_SMOOTH, &g->model, eps, "selftest smooth", &w->smooth, e);
+    for (int i = 0; i < VT_PROBES && !probe; i++) {
+        if (!g->probe[i].c.self) continue;
+        VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->probe[i], eps, "selftest probe", &probe, e));
+        if (!i) compare_heads(g, f);
+    }
+    if (!g->t->v->subject->remote) vt_note(f, VT_CHECK_PROBE, probe);
+    VT_TRY(try_tool(g, VT_TOOL_SMOOTH, &g->model, eps, "selftest smooth", &smooth, e));
+    vt_note(f, VT_CHECK_SMOOTH, smooth);
+    return VT_OK;
 }
 
-vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e) {
+vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+    bool broken;
     VT_TRY(vt_selftest_worker_take(g, image, NULL, e));
-    return try_tool(g, VT_TOOL_SQUARE, &g->model, g->t->v->eps, "selftest square", &w->square, e);
+    VT_TRY(try_tool(g, VT_TOOL_SQUARE, &g->model, g->t->v->eps, "selftest square", &broken, e));
+    vt_note(f, VT_CHECK_SQUARE, broken);
+    return VT_OK;
 }
 
 /* Survivors of everything: the margin's ascent from three starts on the twin, a long random search. */
-vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e) {
+vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
     static const char *const starts[] = {"selftest again 1", "selftest again 2", "selftest again 3"};
     double eps = g->t->v->eps;
+    bool broken = f->against != 0;
     VT_TRY(vt_selftest_worker_take(g, image, NULL, e));
-    w->again = w->noise || w->square || w->twin || w->probe || w->smooth;
-    for (int i = 0; i < 3 && g->twin.c.self && !w->again; i++)
-        VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->twin, eps, starts[i], &w->again, e));
-    return w->again ? VT_OK : try_tool(g, VT_TOOL_LONG, &g->model, eps, "selftest again", &w->again, e);
+    for (int i = 0; i < 3 && g->twin.c.self && !broken; i++)
+        VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->twin, eps, starts[i], &broken, e));
+    if (!broken) VT_TRY(try_tool(g, VT_TOOL_LONG, &g->model, eps, "selftest again", &broken, e));
+    vt_note_flag(f, VT_FLAG_BROKEN, broken);
+    return VT_OK;
 }

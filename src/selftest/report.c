@@ -153,14 +153,16 @@ static json_t *active_json(const vt_active *a) {
                      "wilson95", a->low, a->high, "passed", a->attacked ? json_boolean(a->passed) : json_null());
 }
 
-static json_t *flags_json(const vt_flags *f) {
+static json_t *flags_json(const vt_selftest *t) {
+    const int64_t *f = t->flags;
     json_t *zero = json_object();
     for (int k = 0; k < VT_LOSS_COUNT; k++)
-        if (f->zero[k]) json_object_set_new(zero, vt_loss_names_f32[k], json_integer((json_int_t)f->zero[k]));
-    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)f->looked, "zero_gradient", zero,
-                     "saturated_logits", (json_int_t)f->saturated, "probabilities", (json_int_t)f->softmax, "random",
-                     (json_int_t)f->random, "clips_input", (json_int_t)f->clips, "square_alone", (json_int_t)f->square,
-                     "images", (json_int_t)f->images);
+        if (f[k]) json_object_set_new(zero, vt_loss_names_f32[k], json_integer((json_int_t)f[k]));
+    return json_pack("{s:I,s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "looked_at", (json_int_t)t->direct, "zero_gradient", zero,
+                     "saturated_logits", (json_int_t)f[VT_FLAG_SATURATED], "probabilities",
+                     (json_int_t)f[VT_FLAG_SOFTMAX], "random", (json_int_t)t->checks[VT_CHECK_RANDOM].hits,
+                     "clips_input", (json_int_t)f[VT_FLAG_CLIPS], "square_alone", (json_int_t)t->square_broken,
+                     "images", (json_int_t)t->run_images);
 }
 
 static json_t *untested_json(const vt_selftest *t) {
@@ -192,7 +194,7 @@ json_t *vt_selftest_json(const vt_selftest *t) {
         (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples",
         "gradients", (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks", (json_int_t)t->attacked,
         "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other, "checks", checks, "flags",
-        flags_json(&t->flags), "active", active_json(&t->active), "escalation", "made", t->escalated, "images",
+        flags_json(t), "active", active_json(&t->active), "escalation", "made", t->escalated, "images",
         (json_int_t)t->escalated_images, "further_broken", (json_int_t)t->further, "cost", cost_json(t));
     if (o && t->v->subject->wrap.def) json_object_set_new(o, "wrap", json_string(t->v->subject->wrap.id));
     return vt_json_whole(o, before);
@@ -311,31 +313,33 @@ static void print_active(FILE *f, const vt_active *a) {
 
 /* Warnings as AutoAttack prints them: they call for another attack, whatever the verdict. */
 static void print_flags(FILE *f, const vt_selftest *t) {
-    const vt_flags *g = &t->flags;
+    const int64_t *flags = t->flags;
+    const long long looked = (long long)t->direct;
     for (int k = 0; k < VT_LOSS_COUNT; k++)
-        if (g->zero[k])
+        if (flags[k])
             fprintf(f, "  warning: the gradient of %s is zero in every pixel on %lld of %lld images\n",
-                    vt_loss_names_f32[k], (long long)g->zero[k], (long long)g->looked);
-    if (g->saturated)
+                    vt_loss_names_f32[k], (long long)flags[k], looked);
+    if (flags[VT_FLAG_SATURATED])
         fprintf(f,
                 "  warning: cross-entropy underflows on %lld of %lld images (logits further apart than 87.3), where "
                 "attacks follow the margin's gradient\n",
-                (long long)g->saturated, (long long)g->looked);
-    if (g->softmax && g->softmax == g->looked)
+                (long long)flags[VT_FLAG_SATURATED], looked);
+    if (looked && flags[VT_FLAG_SOFTMAX] == looked)
         fprintf(f, "  warning: the logits are probabilities: a softmax at the network's end hides gradients\n");
-    if (g->random)
+    if (t->checks[VT_CHECK_RANDOM].hits)
         fprintf(f, "  warning: the model is random: " VT_OPTION
                    "attack autoattack:version=rand averages over its draws\n");
-    if (g->clips)
+    if (flags[VT_FLAG_CLIPS])
         fprintf(f,
                 "  note: on %lld of %lld images values outside of [0,1] are answered as the nearest inside: the model "
                 "clips its input, which at the box's faces may hide gradients\n",
-                (long long)g->clips, (long long)g->looked);
-    if (500 * g->square > g->images)
+                (long long)flags[VT_FLAG_CLIPS], looked);
+    if (500 * t->square_broken > t->run_images)
         fprintf(f,
                 "  warning: Square alone lowers robust accuracy by %.2f points (%lld of %lld images); more than 0.2 "
                 "points point at gradients that mislead\n",
-                100 * (double)g->square / (double)g->images, (long long)g->square, (long long)g->images);
+                100 * (double)t->square_broken / (double)t->run_images, (long long)t->square_broken,
+                (long long)t->run_images);
 }
 
 static void print_cost(FILE *f, const vt_selftest *t) {

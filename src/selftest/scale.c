@@ -126,7 +126,7 @@ static double backward_error(vt_selftest_worker *g, int a, int b) {
     return f == 0 && d == 0 ? 0 : fmax(1 - both / sqrt(f * d), signs / n);
 }
 
-vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e) {
+vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     double each = vt_box_diameter(v->norm, g->pixels);
     vt_ball ball;
@@ -134,7 +134,7 @@ vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, 
     int b;
     float *y = g->planted;
     VT_TRY(vt_selftest_worker_take(g, image, "selftest scale", e));
-    VT_TRY(vt_subject_image(v->subject, partner, y, &b, e));
+    VT_TRY(vt_subject_image(v->subject, g->partner, y, &b, e));
     const int label = g->label;
     vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->attacker.lo,
                  g->attacker.hi);
@@ -142,14 +142,13 @@ vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, 
     b = vt_argmax_f32(g->z, g->classes);
     if (b == label) b = vt_runner_up(g->z, g->classes, label);
     sample_segment(&w, g, y, label, b);
-    s->value[VT_SCALE_SEGMENT] = largest_jump(&w, g, y, label, b);
-    s->value[VT_SCALE_PATH] = path_error(&w);
+    vt_note_value(f, VT_CHECK_SEGMENT, largest_jump(&w, g, y, label, b));
+    vt_note_value(f, VT_CHECK_PATH, path_error(&w));
     vt_logit_difference(g, g->x, 0, 1, NULL);
     b = vt_runner_up(g->z, g->classes, label);
     double f0 = vt_logit_difference(g, g->x, label, b, g->dx);
-    s->value[VT_SCALE_STEP] = scale_error(g, &ball, label, b, f0);
-    s->value[VT_SCALE_ROUGH] = gradient_roughness(g, &ball, label, b, g->key);
-    s->backward = g->look64 != NULL;
-    if (s->backward) s->value[VT_SCALE_BACKWARD] = backward_error(g, label, b);
+    vt_note_value(f, VT_CHECK_SCALE, scale_error(g, &ball, label, b, f0));
+    vt_note_value(f, VT_CHECK_ROUGH, gradient_roughness(g, &ball, label, b, g->key));
+    if (g->look64) vt_note_value(f, VT_CHECK_BACKWARD, backward_error(g, label, b));
     return VT_OK;
 }

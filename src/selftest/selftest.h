@@ -18,7 +18,7 @@ typedef enum vt_check_id {
     VT_CHECK_WRONG,
     VT_CHECK_DERIVATIVE, /* two of a model in another process */
     VT_CHECK_BATCH,
-    VT_CHECK_SEGMENT, /* five of scale.c, in the order of its values */
+    VT_CHECK_SEGMENT,
     VT_CHECK_PATH,
     VT_CHECK_SCALE,
     VT_CHECK_ROUGH,
@@ -60,7 +60,7 @@ const char *vt_grade_name(vt_grade g);
 
 /* What the self-test may cost, as a share of the attack under test; an escalation comes on top. */
 #define VT_SELFTEST_SHARE 0.10
-/* ... or so many forwards for each image of the run, if that is more. */
+/* ... or this many forwards for each image of the run, if that is more. */
 #define VT_SELFTEST_LEAST 200
 
 /* The active test's account. */
@@ -72,17 +72,18 @@ typedef struct vt_active {
     bool passed;                           /* low >= 0.95, random <= 0.5, setup failures <= 5 % */
 } vt_active;
 
-/* AutoAttack's own warnings (its checks.py), and what our attacks do about two of them: they say that a number needs
+/* What else is true of an image. The first are AutoAttack's own warnings (its checks.py): they say that a number needs
  * another attack, not that a model is masked. */
-typedef struct vt_flags {
-    int64_t looked;              /* images */
-    int64_t zero[VT_LOSS_COUNT]; /* where the gradient of a loss is zero in every pixel */
-    int64_t saturated;           /* where the logits are further apart than cross-entropy can tell in float32 */
-    int64_t softmax;             /* where the logits are probabilities */
-    int64_t random;              /* where two forwards differ */
-    int64_t clips;          /* where values outside of [0,1] are answered as the nearest inside (another process) */
-    int64_t square, images; /* broken by the run's random search alone; of so many images of the run */
-} vt_flags;
+typedef enum vt_flag {
+    VT_FLAG_ZERO,                      /* the gradient of loss 0 is zero in every pixel; the next: of loss 1, ... */
+    VT_FLAG_SATURATED = VT_LOSS_COUNT, /* the logits are further apart than cross-entropy can tell in float32 */
+    VT_FLAG_SOFTMAX,                   /* the logits are probabilities */
+    VT_FLAG_CLIPS,                     /* values outside of [0,1] are answered as the nearest inside (remote models) */
+    VT_FLAG_BROKEN,                    /* an attack of the self-test broke it */
+    VT_FLAG_SURFACE,                   /* active test: random search found an adversarial point too, on the surface */
+    VT_FLAG_CORNER,                    /* the same in a corner */
+    VT_FLAG_COUNT
+} vt_flag;
 
 typedef struct vt_selftest {
     const vt_eval_options *v; /* model, wrap, data, images, threat, seed, threads; with a ledger its attacks */
@@ -92,8 +93,9 @@ typedef struct vt_selftest {
     const char *command;      /* what `vitrine eval ` begins with for advice: model, data and norm without the radius */
     /* what was found */
     vt_check checks[VT_CHECK_COUNT];
-    unsigned untested; /* 1u << vt_check_id: left out for want of budget, or by points_only */
-    vt_flags flags;
+    unsigned untested;                 /* 1u << vt_check_id: left out for want of budget, or by points_only */
+    int64_t flags[VT_FLAG_COUNT];      /* images with the flag */
+    int64_t square_broken, run_images; /* images that the run's random search alone broke; of how many */
     vt_active active;
     vt_grade grade;
     char nothing[120]; /* why nothing could be tested; "": something was */
@@ -106,7 +108,7 @@ typedef struct vt_selftest {
     int64_t escalated_images, further;       /* survivors tried again when doubtful, broken then */
     double ratio;                            /* forwards that a gradient costs */
     double cost, escalation_cost, reference; /* forward-equivalents; reference: of the attack on all images */
-    double allowance;                        /* a tenth of the reference, or 100 forwards an image if that is more */
+    double allowance;       /* VT_SELFTEST_SHARE of the reference, or VT_SELFTEST_LEAST forwards an image if more */
     double reference_tenth; /* estimated: of the attack if it left a tenth of the right images; 0: measured */
     bool reference_measured;
     double forecast, escalation_forecast; /* forward-equivalents, as said before the test and the escalation began */

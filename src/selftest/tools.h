@@ -70,7 +70,9 @@ typedef struct vt_selftest_worker {
     size_t pixels, phi;     /* phi: features */
     vt_attack tools[VT_TOOL_COUNT];
     vt_attacker attacker;
-    int32_t image; /* under test, with its label, its pixels x, and the draws of its part */
+    int32_t partner; /* another image of the data, best of another predicted class */
+    bool witness;    /* images of several predicted classes are known */
+    int32_t image;   /* under test, with its label, its pixels x, and the draws of its part */
     int label;
     vt_rng key;
     float *x, *y, *z, *dx, *dy, *planted; /* one block: [pixels], z [3, classes + 2] */
@@ -132,57 +134,38 @@ vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label,
 
 enum { VT_PART_MOST = 96 }; /* images of a part, at most */
 
-/* Part 1: single points of one image. */
-typedef struct vt_direct {
-    unsigned bits; /* 1u << vt_check_id */
-    bool zero[VT_LOSS_COUNT];
-    bool softmax;              /* the logits are probabilities: a softmax too many */
-    bool saturated;            /* a logit gap beyond which cross-entropy underflows */
-    bool claims, again, clips; /* of a model in another process: looked at; asked in another batch; clips its input */
-} vt_direct;
-vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_direct *d, vt_err *e);
+/* What the checks found on one image. */
+typedef struct vt_evidence {
+    uint32_t tried, against;      /* bits of vt_check_id: tested on it; it speaks against the null hypothesis */
+    uint32_t flags;               /* bits of vt_flag */
+    double value[VT_CHECK_COUNT]; /* of tested checks with a bound: it speaks against the hypothesis if it exceeds it */
+} vt_evidence;
 
-/* Part 2: gradients at the scale of the ball. value: the larger the worse. */
-enum { VT_SCALE_SEGMENT, VT_SCALE_PATH, VT_SCALE_STEP, VT_SCALE_ROUGH, VT_SCALE_BACKWARD, VT_SCALE_COUNT };
-typedef struct vt_scale {
-    double value[VT_SCALE_COUNT];
-    bool backward; /* whether that was made */
-} vt_scale;
-/* partner: another image of the data, best of another predicted class. */
-vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, int32_t partner, vt_scale *s, vt_err *e);
+static inline void vt_note(vt_evidence *f, vt_check_id id, bool against) {
+    f->tried |= 1u << id, f->against |= (uint32_t)against << id;
+}
+static inline void vt_note_value(vt_evidence *f, vt_check_id id, double value) {
+    f->tried |= 1u << id, f->value[id] = value;
+}
+static inline void vt_note_flag(vt_evidence *f, int flag, bool set) { f->flags |= (uint32_t)set << flag; }
 
-/* Part 3: which of the white-box attacks broke one image. */
-typedef struct vt_strength {
-    bool half, brief, white, whole, whole_tried;
-} vt_strength;
-vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, bool witness, vt_strength *f, vt_err *e);
+/* Each tests one image and adds to *f: gradients at single points; at the scale of the ball, with g->partner; white-box
+ * attacks of several strengths, with g->witness over the whole box too; other ways to what white-box attacks left;
+ * Square on the same; the same survivors once more, with more of everything; the active test. */
+vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 }; /* points of an image of the active test */
 
-/* Part 4: which other ways lead to an image that white-box attacks left. */
-typedef struct vt_ways {
-    bool noise, twin, probe, smooth, square, again;
-    bool head_tried;
-    double head; /* 1 - (how far the model's logits move) / (how far the fitted head's do), as shares of their span */
-} vt_ways;
-vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e);
-vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e);
-/* The same survivors once more, with more of everything. */
-vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_ways *w, vt_err *e);
-
-/* Wakes what sleeps at one point inside the network, on the first `scouts` of n survivors; where one of these falls, on
- * the others. found [n]. */
-typedef struct vt_wakeup {
-    bool tried, broken;
-} vt_wakeup;
+/* Wake-up at one point inside the network, on the first `scouts` of n survivors; if one of these falls, on the others.
+ * found [n]. */
 vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
-                          vt_wakeup *found, vt_err *e);
+                          vt_evidence *found, vt_err *e);
 double vt_wakeup_cost(const vt_selftest *t, size_t scouts); /* of all points, in forward-equivalents */
-
-/* Part 5: one image of the active test. */
-enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 };
-typedef struct vt_active_bits {
-    bool setup, found, surface, corner; /* without a set-up the others say nothing */
-} vt_active_bits;
-vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_active_bits *bits, vt_err *e);
 
 /* Mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise among
  * such values, which takes no part in a head that is fitted. How many do. */
@@ -191,17 +174,11 @@ size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size
  * x [n, d] rows; scratch [n * n + 4 n + 2 d]. false: not separated. */
 bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *scratch);
 
-/* ---- evidence: what the parts found, as hits and trials of each check ---- */
+/* ---- from evidence to a verdict ---- */
 
 /* Bounds and null rates of all checks. */
 void vt_selftest_rates(vt_selftest *t);
-void vt_count_direct(vt_selftest *t, const vt_direct *d, const int32_t *images, size_t n);
-void vt_count_scale(vt_selftest *t, const vt_scale *s, const int32_t *images, size_t n);
-void vt_count_strength(vt_selftest *t, const vt_strength *f, const int32_t *images, size_t n);
-/* The first `searched` of the n were searched by Square too. */
-void vt_count_ways(vt_selftest *t, const vt_ways *w, const int32_t *images, size_t n, size_t searched);
-/* w [points, n] */
-void vt_count_wakeup(vt_selftest *t, const vt_wakeup *w, int points, const int32_t *images, size_t n);
+/* Adds what was found on n images to the hits and trials of the checks, their medians and the flags. */
+void vt_count(vt_selftest *t, const vt_evidence *found, const int32_t *images, size_t n);
 /* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few. */
 bool vt_count_square(vt_selftest *t, vt_standing *s);
-void vt_count_active(vt_selftest *t, const vt_active_bits *b, const int32_t *images, size_t n);

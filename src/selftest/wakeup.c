@@ -80,7 +80,7 @@ static vt_status try_sensors(climber *c, bool (*opens)[2], bool scout, bool *bro
 }
 
 vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
-                          vt_wakeup *found, vt_err *e) {
+                          vt_evidence *found, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     vt_sensor_images from = vt_subject_pictures(v->subject, v->seed);
     climber c = {.g = g, .share = vt_sensor_share(v->subject->model, point)};
@@ -92,9 +92,10 @@ vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *image
     g->forwards += passes * c.share;
     vt_status s = m ? vt_classifier_open_f32(&c.net, m, e) : VT_OK;
     for (size_t i = 0; s == VT_OK && m && i < n && (i < scouts || any); i++) {
-        found[i].tried = true;
+        bool broken = false;
         s = begin(&c, images[i], e);
-        if (s == VT_OK) s = try_sensors(&c, opens, i < scouts, &found[i].broken, &any, e);
+        if (s == VT_OK) s = try_sensors(&c, opens, i < scouts, &broken, &any, e);
+        vt_note(&found[i], VT_CHECK_WAKEUP, broken);
     }
     vt_classifier_close(&c.net);
     vt_model_close(m);

@@ -30,31 +30,33 @@ enum { AGAIN_MOST = 16, GLANCE_MOST = 9, SCOUTS_MOST = 3, WOKEN_MOST = 16, LEAST
 #define COST_ACTIVE(ratio) (COST_SETUP + VT_ACTIVE_RANDOM + 60 * (ratio))
 
 typedef enum kind { CLEAN, GLANCE, DIRECT, SCALE, STRENGTH, WAKEUP, OTHER, SEARCH, ACTIVE, AGAIN } kind;
-static const unsigned needs[] = {[DIRECT] = VT_NEED_LOOK,
-                                 [SCALE] = VT_NEED_DOUBLE,
-                                 [OTHER] = VT_NEED_TWIN | VT_NEED_PROBES,
-                                 [ACTIVE] = VT_NEED_ACTIVE,
-                                 [AGAIN] = VT_NEED_TWIN};
-static const char *const names[] =
-    {[CLEAN] = "self-test: clean",      [GLANCE] = "self-test: logits",    [DIRECT] = "self-test: points",
-     [SCALE] = "self-test: scale",      [STRENGTH] = "self-test: attacks", [WAKEUP] = "self-test: wake-up",
-     [OTHER] = "self-test: other ways", [SEARCH] = "self-test: square",    [ACTIVE] = "self-test: active",
-     [AGAIN] = "self-test: harder"};
+static const struct {
+    const char *name;
+    unsigned needs;
+    vt_status (*check)(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e); /* NULL: see check_item */
+} kinds[] = {
+    [CLEAN] = {"self-test: clean", 0, NULL},
+    [GLANCE] = {"self-test: logits", 0, NULL},
+    [DIRECT] = {"self-test: points", VT_NEED_LOOK, vt_direct_image},
+    [SCALE] = {"self-test: scale", VT_NEED_DOUBLE, vt_scale_image},
+    [STRENGTH] = {"self-test: attacks", 0, vt_strength_image},
+    [WAKEUP] = {"self-test: wake-up", 0, NULL},
+    [OTHER] = {"self-test: other ways", VT_NEED_TWIN | VT_NEED_PROBES, vt_ways_image},
+    [SEARCH] = {"self-test: square", 0, vt_square_image},
+    [ACTIVE] = {"self-test: active", VT_NEED_ACTIVE, vt_active_image},
+    [AGAIN] = {"self-test: harder", VT_NEED_TWIN, vt_again_image},
+};
 
 typedef struct part {
     vt_selftest *t;
     vt_selftest_worker *workers;
     const int32_t *images;
     bool witness;
-    vt_standing *standing; /* of t->v->images */
-    float *glance;         /* [GLANCE_MOST, classes] */
-    vt_direct direct[DIRECT_MOST];
-    vt_scale scale[SCALE_MOST];
-    vt_strength strength[ATTACKED_MOST];
-    size_t strength_from; /* of those that are made now */
-    vt_ways ways[OTHER_MOST];
-    vt_active_bits active[ACTIVE_MOST];
-    vt_wakeup *wakeup; /* [points inside the network, woken] */
+    vt_standing *standing;                                  /* of t->v->images */
+    float *glance;                                          /* [GLANCE_MOST, classes] */
+    vt_evidence found[VT_PART_MOST];                        /* by the part that runs now, or ran last */
+    vt_evidence strength[VT_PART_MOST], ways[VT_PART_MOST]; /* what several runs of parts add to */
+    vt_evidence *into;                                      /* one of these, for the images of the part that runs now */
     size_t woken, scouts;
     int32_t *survivors; /* left by the run, or by part 3 */
     size_t n_survivors;
@@ -83,23 +85,30 @@ static vt_status glance_image(part *p, vt_selftest_worker *g, int32_t image, siz
     return VT_OK;
 }
 
-static vt_status one_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
-    if (p->kind == CLEAN) return clean_image(g, image, &p->standing[i], e);
-    if (p->kind == GLANCE) return glance_image(p, g, image, i, e);
-    if (p->kind == DIRECT) return vt_direct_image(g, image, &p->direct[i], e);
-    if (p->kind == SCALE) return vt_scale_image(g, image, vt_partner(p->t, p->standing, image), &p->scale[i], e);
-    if (p->kind == STRENGTH) return vt_strength_image(g, image, p->witness, &p->strength[p->strength_from + i], e);
-    if (p->kind == WAKEUP) /* an item is a point, not an image */
-        return vt_wakeup_point(g, (int)image, p->survivors, p->woken, p->scouts, p->wakeup + i * p->woken, e);
-    if (p->kind == OTHER) return vt_ways_image(g, image, &p->ways[i], e);
-    if (p->kind == SEARCH) return vt_square_image(g, image, &p->ways[i], e);
-    return p->kind == ACTIVE ? vt_active_image(g, image, &p->active[i], e) : vt_again_image(g, image, &p->ways[i], e);
+/* Wake-up at one point of the network: adds what it found on the survivors. */
+static vt_status wake_point(part *p, vt_selftest_worker *g, int point, vt_err *e) {
+    vt_evidence found[WOKEN_MOST] = {{0}};
+    VT_TRY(vt_wakeup_point(g, point, p->survivors, p->woken, p->scouts, found, e));
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->woken; i++) p->into[i].tried |= found[i].tried, p->into[i].against |= found[i].against;
+    pthread_mutex_unlock(&p->lock);
+    return VT_OK;
+}
+
+/* Item i: an image, or for wake-up a point of the network. */
+static vt_status check_item(part *p, vt_selftest_worker *g, size_t i, vt_err *e) {
+    int32_t item = p->images[i];
+    if (p->kind == CLEAN) return clean_image(g, item, &p->standing[i], e);
+    if (p->kind == GLANCE) return glance_image(p, g, item, i, e);
+    if (p->kind == WAKEUP) return wake_point(p, g, (int)item, e);
+    g->partner = vt_partner(p->t, p->standing, item), g->witness = p->witness;
+    return kinds[p->kind].check(g, item, &p->into[i], e);
 }
 
 static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
     part *p = ctx;
     if (p->t->v->interrupt && *p->t->v->interrupt) return VT_INTERRUPTED;
-    VT_TRY(one_image(p, &p->workers[thread], p->images[i], i, e));
+    VT_TRY(check_item(p, &p->workers[thread], i, e));
     VT_TRY(vt_selftest_worker_said(&p->workers[thread], e));
     pthread_mutex_lock(&p->lock);
     vt_progress_step(&p->progress, ++p->done, NULL);
@@ -107,18 +116,22 @@ static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* Runs a part over n images; its cost in forward-equivalents is added to *cost. */
-static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, double *cost, vt_err *e) {
+/* Runs a part over n images and adds to into [n] (NULL: p->found, anew); adds its cost in forward-equivalents to *cost.
+ */
+static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, vt_evidence *into, double *cost,
+                          vt_err *e) {
     const vt_eval_options *v = p->t->v;
     int threads = (size_t)v->threads < n ? v->threads : (int)n;
     vt_status s = VT_OK;
+    if (!into) memset(p->found, 0, sizeof p->found);
     if (!n) return VT_OK;
+    p->into = into ? into : p->found;
     p->workers = calloc((size_t)threads, sizeof *p->workers);
     if (!p->workers) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     p->kind = what, p->images = images, p->done = 0, p->progress = v->progress;
     for (int i = 0; s == VT_OK && i < threads; i++)
-        s = vt_selftest_worker_open(&p->workers[i], p->t, i ? &p->workers[0] : NULL, needs[what], e);
-    vt_progress_begin(&p->progress, names[what], 0, n);
+        s = vt_selftest_worker_open(&p->workers[i], p->t, i ? &p->workers[0] : NULL, kinds[what].needs, e);
+    vt_progress_begin(&p->progress, kinds[what].name, 0, n);
     if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
     vt_progress_end(&p->progress, NULL);
     p->seconds += vt_now() - p->progress.began;
@@ -174,7 +187,7 @@ static vt_status find_right(part *p, vt_err *e) {
     if (t->ledger)
         vt_standings(t, p->standing, &t->reference);
     else
-        VT_TRY(run_part(p, CLEAN, t->v->images, n, &ignored, e));
+        VT_TRY(run_part(p, CLEAN, t->v->images, n, NULL, &ignored, e));
     t->reference_measured = t->ledger != NULL;
     for (size_t i = 0; i < n; i++) {
         p->witness |= p->standing[i].pred != p->standing[0].pred;
@@ -197,7 +210,7 @@ static vt_status find_nothing(part *p, vt_err *e) {
     if (!t->correct) return VT_OK;
     for (size_t i = 0; i < n; i++) images[i] = t->v->images[i * run / n];
     images[n] = images[0];
-    VT_TRY(run_part(p, GLANCE, images, n + 1, &t->cost, e));
+    VT_TRY(run_part(p, GLANCE, images, n + 1, NULL, &t->cost, e));
     for (size_t i = 1; i <= n; i++) constant = constant && !memcmp(p->glance, (const char *)p->glance + i * row, row);
     if (constant)
         snprintf(t->nothing, sizeof t->nothing, "the logits are constant");
@@ -252,8 +265,9 @@ static vt_status run_point_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
                                  (size_t)t->correct, true);
-    VT_TRY(run_part(p, DIRECT, images, n, &t->cost, e));
-    vt_count_direct(t, p->direct, images, n);
+    VT_TRY(run_part(p, DIRECT, images, n, NULL, &t->cost, e));
+    vt_count(t, p->found, images, n);
+    t->direct = (int64_t)n;
     return VT_OK;
 }
 
@@ -262,16 +276,19 @@ static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.33 * remaining_allowance(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST,
                                  (size_t)t->correct, true);
-    VT_TRY(run_part(p, SCALE, images, n, &t->cost, e));
-    vt_count_scale(t, p->scale, images, n);
+    VT_TRY(run_part(p, SCALE, images, n, NULL, &t->cost, e));
+    vt_count(t, p->found, images, n);
+    t->scaled = (int64_t)n;
     return VT_OK;
 }
 
 /* White-box attacks on n more images of part 3. */
 static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e) {
-    size_t done = p->strength_from = (size_t)p->t->attacked;
-    VT_TRY(run_part(p, STRENGTH, images + done, n, &p->t->cost, e));
-    vt_count_strength(p->t, p->strength + done, images + done, n);
+    vt_selftest *t = p->t;
+    size_t done = (size_t)t->attacked;
+    VT_TRY(run_part(p, STRENGTH, images + done, n, p->strength + done, &t->cost, e));
+    vt_count(t, p->strength + done, images + done, n);
+    t->attacked += (int64_t)n, t->survivors = t->attacked - t->flags[VT_FLAG_BROKEN];
     return VT_OK;
 }
 
@@ -305,8 +322,9 @@ static vt_status attack_for_survivors(part *p, const int32_t *images, vt_err *e)
                        affordable_images(0.4 * t->allowance - t->cost, each, 0, need < most ? need : most, most, false),
                        e));
     for (size_t i = 0; i < (size_t)t->attacked; i++) {
-        vt_standing_of(t, p->standing, images[i])->broken = p->strength[i].white;
-        if (!p->strength[i].white) p->survivors[p->n_survivors++] = images[i];
+        bool broken = p->strength[i].flags >> VT_FLAG_BROKEN & 1;
+        vt_standing_of(t, p->standing, images[i])->broken = broken;
+        if (!broken) p->survivors[p->n_survivors++] = images[i];
     }
     t->reference = estimate_attack_cost(t, (double)t->survivors / (double)t->attacked);
     set_allowance(t, t->reference);
@@ -322,12 +340,11 @@ static vt_status run_wakeup_check(part *p, vt_err *e) {
     while (p->scouts && vt_wakeup_cost(t, p->scouts) > pays) p->scouts--;
     if (!p->scouts) return VT_OK;
     p->woken = p->n_survivors < WOKEN_MOST ? p->n_survivors : WOKEN_MOST;
-    p->wakeup = calloc((size_t)points * p->woken, sizeof *p->wakeup);
     int32_t *items = calloc((size_t)points, sizeof *items);
-    vt_status s = p->wakeup && items ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
-    for (int i = 0; items && i < points; i++) items[i] = i;
-    if (s == VT_OK) s = run_part(p, WAKEUP, items, (size_t)points, &t->cost, e);
-    if (s == VT_OK) vt_count_wakeup(t, p->wakeup, points, p->survivors, p->woken);
+    if (!items) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
+    for (int i = 0; i < points; i++) items[i] = i;
+    vt_status s = run_part(p, WAKEUP, items, (size_t)points, NULL, &t->cost, e);
+    if (s == VT_OK) vt_count(t, p->found, p->survivors, p->woken);
     free(items);
     return s;
 }
@@ -337,13 +354,13 @@ static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.6 * remaining_allowance(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST,
                                  p->n_survivors, true);
-    VT_TRY(run_part(p, OTHER, p->survivors, n, &t->cost, e));
+    VT_TRY(run_part(p, OTHER, p->survivors, n, p->ways, &t->cost, e));
     size_t searched = vt_count_square(t, p->standing)
                           ? 0
                           : affordable_images(0.5 * remaining_allowance(t), COST_SQUARE, LEAST, OTHER_MOST, n, false);
-    VT_TRY(run_part(p, SEARCH, p->survivors, searched, &t->cost, e));
+    VT_TRY(run_part(p, SEARCH, p->survivors, searched, p->ways, &t->cost, e));
     t->other = (int64_t)n;
-    vt_count_ways(t, p->ways, p->survivors, n, searched);
+    vt_count(t, p->ways, p->survivors, n);
     return VT_OK;
 }
 
@@ -355,8 +372,15 @@ static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     size_t n = affordable_images(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct,
                                  !t->ledger && t->survivors);
     if ((t->ledger && !t->left) || t->v->subject->remote) n = 0; /* no head to replace */
-    VT_TRY(run_part(p, ACTIVE, images, n, &t->cost, e));
-    vt_count_active(t, p->active, images, n);
+    VT_TRY(run_part(p, ACTIVE, images, n, NULL, &t->cost, e));
+    vt_count(t, p->found, images, n);
+    int64_t attacked = t->checks[VT_CHECK_ACTIVE].trials;
+    t->active = (vt_active){.images = (int64_t)n,
+                            .setup_failed = (int64_t)n - attacked,
+                            .attacked = attacked,
+                            .found = attacked - t->checks[VT_CHECK_ACTIVE].hits,
+                            .random_surface = t->flags[VT_FLAG_SURFACE],
+                            .random_corner = t->flags[VT_FLAG_CORNER]};
     return VT_OK;
 }
 
@@ -370,8 +394,8 @@ static vt_status retry_survivors(part *p, vt_err *e) {
     t->escalation_forecast = 1.1 * (double)n * COST_AGAIN(t->ratio);
     snprintf(what, sizeof what, "in doubt, %zu survivor%s once more: ", n, n == 1 ? "" : "s");
     show_progress_line(p, what, t->escalation_forecast, false);
-    VT_TRY(run_part(p, AGAIN, p->survivors, n, &t->escalation_cost, e));
-    for (size_t i = 0; i < n; i++) t->further += p->ways[i].again;
+    VT_TRY(run_part(p, AGAIN, p->survivors, n, p->ways, &t->escalation_cost, e));
+    for (size_t i = 0; i < n; i++) t->further += p->ways[i].flags >> VT_FLAG_BROKEN & 1;
     return VT_OK;
 }
 
@@ -434,6 +458,6 @@ vt_status vt_selftest_run(vt_selftest *t, vt_err *e) {
     vt_status s = p.standing && p.survivors && p.glance ? run_all(&p, p.survivors + n, p.survivors + 2 * n, e)
                                                         : vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     pthread_mutex_destroy(&p.lock);
-    free(p.standing), free(p.survivors), free(p.glance), free(p.wakeup);
+    free(p.standing), free(p.survivors), free(p.glance);
     return s;
 }
