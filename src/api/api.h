@@ -69,7 +69,7 @@ vt_shape vt_api_own_shape(const vitrine_classifier *c);
 /* Why a model would be a guess; *text: what was assumed of it. */
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);
 /* The same, said to a listener (or NULL) as the command says it on stderr. */
-vt_status vt_api_known_say(const vt_model *m, const vitrine_listener *l, vt_err *e);
+vt_status vt_api_known_say(void *listener, const vt_model *m, bool other, vt_err *e);
 
 /* Adds a ledger line to an image's verdict: the clean line clears it, each stage's line updates it. */
 void vt_api_verdict(vitrine_verdict *v, const vt_record *r);

@@ -20,11 +20,6 @@ typedef struct job {
     vitrine_run *run;
 } job;
 
-static vt_status report_assumptions(void *ctx, const vt_model *m, bool other, vt_err *e) {
-    (void)other;
-    return vt_api_known_say(m, ctx, e);
-}
-
 static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const vitrine_listener *l = ctx;
     vitrine_verdict v = {.clean = -1};
@@ -66,7 +61,7 @@ static vt_status open_evaluation(job *j, vt_err *e) {
     vt_eval_options *v = &j->v;
     const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
     if (!weights == !oracle) return vt_fail(e, VT_E_USAGE, "vitrine_evaluate needs the option weights, or oracle");
-    v->choices = &j->options.c, v->known = report_assumptions, v->known_ctx = (void *)(uintptr_t)j->listener;
+    v->choices = &j->options.c, v->known = vt_api_known_say, v->known_ctx = (void *)(uintptr_t)j->listener;
     if (j->listener) v->interrupt = j->listener->interrupt;
     VT_TRY(vt_eval_options_read(v, e));
     return vt_eval_options_open(v, weights, e);

@@ -33,7 +33,9 @@ vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_api_known_say(const vt_model *m, const vitrine_listener *l, vt_err *e) {
+vt_status vt_api_known_say(void *listener, const vt_model *m, bool other, vt_err *e) {
+    const vitrine_listener *l = listener;
+    (void)other;
     char text[1000], line[1500];
     VT_TRY(vt_api_known(m, text, sizeof text, e));
     snprintf(line, sizeof line, "%.400s: assumed, not in the file: %s", m->path, text);

@@ -1,122 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine train: opens what a recipe names, trains, and writes checkpoints and log. */
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "cli/plot_training.h"
 #include "cli/run_args.h"
-#include "base/hash.h"
 #include "eval/cost.h"
-#include "tensors/safetensors.h"
 #include "train/train.h"
 
-/* Everything a run holds; freed in one place. */
-typedef struct job {
-    vt_recipe *recipe;
-    vt_dataset *data, *test;
-    vt_extra extra;
-    vt_model *init, *model;
-    vt_train t;
-    bool tty;
-} job;
+typedef vt_train_job job;
 
-/* The recipe inside a checkpoint's metadata. */
-static vt_status recipe_of(vt_recipe *r, const char *path, vt_err *e) {
-    vt_tensors *st;
-    VT_TRY(vt_tensors_open(&st, path, e));
-    const char *text = vt_tensors_meta(st, "recipe");
-    vt_status s = text ? vt_recipe_parse(r, text, strlen(text), path, e)
-                       : vt_fail(e, VT_E_FORMAT, "%s: holds no recipe (it was not made by vitrine train)", path);
-    vt_tensors_close(st);
-    return s;
-}
-
-static vt_status read_recipe(job *j, const vt_cli *c, vt_err *e) {
-    const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL, *set;
-    if (!file == !from)
-        return vt_fail(e, VT_E_USAGE, "vitrine train needs a RECIPE.yaml, or --from CHECKPOINT%s",
-                       file ? ", not both" : "");
-    VT_TRY(vt_recipe_new(&j->recipe, e));
-    VT_TRY(file ? vt_recipe_read(j->recipe, file, e) : recipe_of(j->recipe, from, e));
-    for (int i = 0; (set = vt_cli_nth(c, "set", i)); i++) VT_TRY(vt_recipe_set(j->recipe, set, e));
-    return VT_OK;
-}
-
-/* Without --init the recipe's section model says what these options say of a checkpoint. */
-static vt_status no_overrides(const vt_cli *c, vt_err *e) {
-    static const vt_arg model_args[] = {VT_MODEL_ARGS, {0}};
-    for (const vt_arg *a = model_args; a->name; a++)
-        if (vt_cli_has(c, a->name))
-            return vt_fail(e, VT_E_USAGE,
-                           "--%s says how the checkpoint of --init is read, and there is no --init: a model from "
-                           "scratch is described by the recipe (--set model.KEY=VALUE)",
-                           a->name);
-    return VT_OK;
-}
-
-/* Which state dict of the checkpoint: --part or the recipe's init.part, which then say the same. */
-static vt_status read_part(job *j, vt_overrides *o, vt_err *e) {
-    char set[300];
-    const char *pinned = j->recipe->init.part;
-    if (o->part && *pinned && strcmp(o->part, pinned))
-        return vt_fail(e, VT_E_USAGE, "--part is '%s', but the recipe's init.part is '%s'", o->part, pinned);
-    if (!o->part) {
-        o->part = *pinned ? pinned : NULL;
-        return VT_OK;
-    }
-    snprintf(set, sizeof set, "init.part=%s", o->part);
-    return vt_recipe_set(j->recipe, set, e);
-}
-
-/* --set model.preset must be the checkpoint's; a recipe's is for a model from scratch. */
-static vt_status check_preset(const job *j, const vt_cli *c, vt_err *e) {
-    const char *set;
-    vt_err why = {0};
-    bool asked = false;
-    for (int i = 0; (set = vt_cli_nth(c, "set", i)); i++) asked |= !strncmp(set, "model.preset=", 13);
-    vt_status s = vt_train_check_preset(j->recipe, j->init, &why);
-    if (s == VT_OK) return VT_OK;
-    if (asked) return vt_fail(e, s, "%s", why.text);
-    fprintf(stderr, "vitrine: %s; the checkpoint's shape is taken\n", why.text);
-    return VT_OK;
-}
-
-/* --init: the checkpoint, whose hash stands in the recipe from now on. */
-static vt_status read_init(job *j, const vt_cli *c, vt_err *e) {
-    const char *init = vt_cli_get(c, "init");
-    char *pinned = j->recipe->init.sha256;
-    if (!init && *pinned)
-        return vt_fail(e, VT_E_USAGE, "the recipe starts from the checkpoint with sha256 %s: name it with --init",
-                       pinned);
-    if (!init && *j->recipe->init.part)
-        return vt_fail(e, VT_E_USAGE, "init.part is '%s', and there is no --init", j->recipe->init.part);
-    if (!init) return no_overrides(c, e);
-    vt_overrides o;
-    VT_TRY(vt_cli_overrides(c, &o, e));
-    VT_TRY(read_part(j, &o, e));
-    VT_TRY(vt_model_open(&j->init, init, &o, e));
-    VT_TRY(vt_cli_known(c, j->init, e));
-    VT_TRY(vt_train_check_hash(j->recipe, j->init, e));
-    VT_TRY(check_preset(j, c, e));
-    snprintf(pinned, sizeof j->recipe->init.sha256, "%s", j->init->sha256);
-    return VT_OK;
-}
-
-static vt_status open_data(job *j, const vt_cli *c, vt_err *e) {
-    const char *path = vt_cli_get(c, "data");
-    if (!path)
-        return vt_fail(e, VT_E_USAGE, "vitrine train needs --data FOLDER (CIFAR binary folder, or folders of PNGs)");
-    VT_TRY(vt_dataset_open(&j->data, path, VT_SPLIT_TRAIN, e));
-    if (j->recipe->probe.images && j->recipe->probe.split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
-    vt_cli_say_data(c, j->data, NULL, 0);
-    return vt_extra_open_chosen(&j->extra, &c->given, j->recipe, j->data, e);
-}
-
-/* TRADES and MART take the loss with a batch's own statistics; here nothing moves them, and whoever trains a model that
- * has some should know. */
-static void frozen_statistics(const job *j) {
+/* Notes that BatchNorm's statistics stay as they are: TRADES and MART take the loss with a batch's own. */
+static void note_frozen_statistics(const job *j) {
     bool any = false;
     for (int i = 0; i < j->model->params.count; i++)
         any = any || strstr(j->model->params.items[i].name, "running_mean");
@@ -125,38 +23,34 @@ static void frozen_statistics(const job *j) {
                 j->init ? "the checkpoint has them" : "they start, mean 0 and variance 1");
 }
 
+static vt_status check_model_known(void *c, const vt_model *m, bool other, vt_err *e) {
+    (void)other;
+    return vt_cli_known(c, m, e);
+}
+
 static vt_status prepare_training(job *j, const vt_cli *c, vt_err *e) {
-    long long threads, steps;
+    static bool tty;
+    long long threads;
+    const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL;
     VT_TRY(vt_cli_threads(c, &threads, e));
-    VT_TRY(vt_cli_int(c, "max-steps", 1, INT64_MAX, 0, &steps, e));
-    VT_TRY(read_recipe(j, c, e));
+    if (!file == !from)
+        return vt_fail(e, VT_E_USAGE, "vitrine train needs a RECIPE.yaml, or --from CHECKPOINT%s",
+                       file ? ", not both" : "");
     if (!vt_cli_has(c, "out") && !vt_cli_has(c, "dry-run"))
         return vt_fail(e, VT_E_USAGE, "vitrine train needs --out FOLDER (or --dry-run)");
-    VT_TRY(read_init(j, c, e));
-    VT_TRY(vt_recipe_resolve(j->recipe, e));
-    VT_TRY(open_data(j, c, e));
-    VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
-    frozen_statistics(j);
-    bool begins = j->init && !vt_cli_has(c, "resume") && !vt_team_rank(c->team);
+    if (!vt_cli_has(c, "data"))
+        return vt_fail(e, VT_E_USAGE, "vitrine train needs --data FOLDER (CIFAR binary folder, or folders of PNGs)");
+    VT_TRY(vt_train_open(j, &c->given, file, from, check_model_known, (void *)(uintptr_t)c, e));
+    if (*j->note) fprintf(stderr, "vitrine: %s\n", j->note);
+    vt_cli_say_data(c, j->data, NULL, 0);
+    note_frozen_statistics(j);
+    bool begins = j->init && !j->t.resume && !vt_team_rank(c->team);
     if (begins && j->init->config.classes == j->data->classes) vt_cli_hint(j->init, j->data, NULL, 0, (int)threads);
     vt_model_close(j->init);
     j->init = NULL;
-    j->tty = isatty(STDERR_FILENO);
-    j->t = (vt_train){.recipe = j->recipe,
-                      .model = j->model,
-                      .data = j->data,
-                      .extra = &j->extra,
-                      .watch_data = !j->recipe->probe.images ? NULL
-                                    : j->test                ? j->test
-                                                             : j->data,
-                      .out = vt_cli_get(c, "out"),
-                      .threads = (int)threads,
-                      .team = c->team,
-                      .resume = vt_cli_has(c, "resume"),
-                      .max_steps = steps,
-                      .say = vt_cli_show,
-                      .say_ctx = &j->tty,
-                      .live = j->tty};
+    tty = isatty(STDERR_FILENO);
+    j->t.threads = (int)threads, j->t.team = c->team;
+    j->t.say = vt_cli_show, j->t.say_ctx = &tty, j->t.live = tty;
     return VT_OK;
 }
 
@@ -232,9 +126,7 @@ static vt_status run_training(job *j, const vt_cli *c, vt_err *e) {
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_status s = run_training(&j, c, e);
-    vt_model_close(j.model), vt_model_close(j.init);
-    vt_dataset_close(j.data), vt_dataset_close(j.test), vt_extra_close(&j.extra);
-    vt_recipe_free(j.recipe);
+    vt_train_close(&j);
     return s;
 }
 

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include "parallel/team.h"
 #include "data/dataset.h"
+#include "eval/options.h"
 #include "models/model.h"
 #include "train/recipe.h"
 #include "train/sampler.h"
@@ -78,3 +79,21 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e);
 
 /* VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: the guard rails gave up. */
 vt_status vt_train_run(const vt_train *t, vt_err *e);
+
+/* ---- a training by its options ---- */
+
+/* Everything that a training holds. */
+typedef struct vt_train_job {
+    vt_recipe *recipe;
+    vt_dataset *data, *test; /* test: of probe.split, or NULL */
+    vt_extra extra;
+    vt_model *init, *model; /* init: the checkpoint that model was made from, or NULL */
+    char note[460];         /* what the user should know of init, or "" */
+    vt_train t;
+} vt_train_job;
+
+/* Opens what the options name (those of VT_TRAIN_ARGS; `data` must be chosen) into a zeroed job, and fills j->t but for
+ * threads, team, say and interrupt. The recipe is a file, or where that is NULL the one in the checkpoint `from`. */
+vt_status vt_train_open(vt_train_job *j, const vt_choices *c, const char *recipe, const char *from, vt_known_fn known,
+                        void *ctx, vt_err *e);
+void vt_train_close(vt_train_job *j); /* accepts a zeroed one */
