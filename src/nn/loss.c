@@ -17,21 +17,14 @@ int VT_R(vt_argmax)(const real *z, int classes) {
     return best;
 }
 
-static int best_other(const real *z, int y, int classes) {
+int VT_R(vt_best_other)(const real *z, int y, int classes) {
     int best = y == 0 ? 1 : 0;
     for (int k = best + 1; k < classes; k++)
         if (k != y && z[k] > z[best]) best = k;
     return best;
 }
 
-real VT_R(vt_margin)(const real *z, int y, int classes) { return z[best_other(z, y, classes)] - z[y]; }
-
-static int label_of(const float *target, int classes) {
-    int y = 0;
-    for (int k = 1; k < classes; k++)
-        if (target[k] > target[y]) y = k;
-    return y;
-}
+real VT_R(vt_margin)(const real *z, int y, int classes) { return z[VT_R(vt_best_other)(z, y, classes)] - z[y]; }
 
 /* Indices of the four largest logits (fewer when there are fewer classes), descending. */
 static void find_four_largest(int idx[4], const real *z, int classes) {
@@ -85,7 +78,7 @@ static real logit_ratio_loss(real *dz, const real *z, int y, int m, int a, int b
  * dz_j = p_m ([j = m] - p_j) - w p_y ([j = y] - p_j). In double as ce is, and 1 - p is the sum of the other entries:
  * of a confident image p_y rounds to 1. */
 static real probability_margin_loss(real *dz, const real *z, int y, int classes, double w) {
-    int m = best_other(z, y, classes);
+    int m = VT_R(vt_best_other)(z, y, classes);
     double top = (double)z[VT_R(vt_argmax)(z, classes)], sum = 0, rest = 0;
     for (int k = 0; k < classes; k++) sum += exp((double)z[k] - top);
     double pm = exp((double)z[m] - top) / sum, py = exp((double)z[y] - top) / sum;
@@ -111,18 +104,18 @@ static real loss_before_sign(real *dz, const vt_loss *loss, const real *z, int c
         }
         return s;
     }
-    int y = label_of(loss->target, classes), pi[4] = {0};
+    int y = vt_target_label(loss->target, classes), pi[4] = {0};
     find_four_largest(pi, z, classes);
     switch (loss->kind) {
     case VT_LOSS_DLR:
-        return logit_ratio_loss(dz, z, y, best_other(z, y, classes), classes >= 3 ? pi[0] : -1, pi[2], pi[2]);
+        return logit_ratio_loss(dz, z, y, VT_R(vt_best_other)(z, y, classes), classes >= 3 ? pi[0] : -1, pi[2], pi[2]);
     case VT_LOSS_DLR_T:
         return logit_ratio_loss(dz, z, y, loss->other, classes >= 4 ? pi[0] : -1, pi[2], pi[3]);
     case VT_LOSS_PM:
     case VT_LOSS_PO:
         return probability_margin_loss(dz, z, y, classes, loss->kind == VT_LOSS_PM ? 1 : 0);
     default:
-        return logit_ratio_loss(dz, z, y, best_other(z, y, classes), -1, 0, 0);
+        return logit_ratio_loss(dz, z, y, VT_R(vt_best_other)(z, y, classes), -1, 0, 0);
     }
 }
 

@@ -42,5 +42,14 @@ real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classe
 
 /* Class of the largest entry, the lowest index among equals. */
 int VT_R(vt_argmax)(const real *z, int classes);
+/* The same of a target, which is float in both precisions: its label. */
+static inline int vt_target_label(const float *target, int classes) {
+    int y = 0;
+    for (int k = 1; k < classes; k++)
+        if (target[k] > target[y]) y = k;
+    return y;
+}
+/* Class of the largest entry but that of y. */
+int VT_R(vt_best_other)(const real *z, int y, int classes);
 /* max_{j != y} z_j - z_y */
 real VT_R(vt_margin)(const real *z, int y, int classes);

@@ -30,7 +30,7 @@ static bool all_zero(const float *v, size_t n) {
 /* Notes which losses have a gradient of zero in every pixel at the point of the last kept forward. */
 static void note_zero_losses(vt_selftest_worker *g, vt_evidence *f) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
-    int other = vt_runner_up(g->z, g->classes, g->label);
+    int other = vt_best_other_f32(g->z, g->label, g->classes);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
         vt_loss loss = {.kind = kinds[i], .target = g->model.o.own.label, .other = other};
@@ -153,7 +153,7 @@ static bool is_input_clipped(vt_selftest_worker *g) {
 
 static void test_claims(vt_selftest_worker *g, vt_evidence *f) {
     vt_selftest_worker_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
-    double error = derivative_error(g, g->label, vt_runner_up(g->z, g->classes, g->label));
+    double error = derivative_error(g, g->label, vt_best_other_f32(g->z, g->label, g->classes));
     vt_note(f, VT_CHECK_DERIVATIVE, !(error <= OFF));
     if (vt_classifier_votes(&g->model.c) == 2) vt_note(f, VT_CHECK_BATCH, !(max_repeat_difference(g) <= APART));
     vt_note_flag(f, VT_FLAG_CLIPS, is_input_clipped(g));

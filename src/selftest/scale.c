@@ -140,12 +140,12 @@ vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, v
                  g->attacker.hi);
     vt_logit_difference(g, y, 0, 1, NULL);
     b = vt_argmax_f32(g->z, g->classes);
-    if (b == label) b = vt_runner_up(g->z, g->classes, label);
+    if (b == label) b = vt_best_other_f32(g->z, label, g->classes);
     sample_segment(&w, g, y, label, b);
     vt_note_value(f, VT_CHECK_SEGMENT, largest_jump(&w, g, y, label, b));
     vt_note_value(f, VT_CHECK_PATH, path_error(&w));
     vt_logit_difference(g, g->x, 0, 1, NULL);
-    b = vt_runner_up(g->z, g->classes, label);
+    b = vt_best_other_f32(g->z, label, g->classes);
     double f0 = vt_logit_difference(g, g->x, label, b, g->dx);
     vt_note_value(f, VT_CHECK_SCALE, scale_error(g, &ball, label, b, f0));
     vt_note_value(f, VT_CHECK_ROUGH, gradient_roughness(g, &ball, label, b, g->key));

@@ -228,13 +228,6 @@ vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image)
 
 /* ---- measures that several parts take ---- */
 
-int vt_runner_up(const float *z, int classes, int than) {
-    int best = than ? 0 : 1;
-    for (int k = 0; k < classes; k++)
-        if (k != than && z[k] > z[best]) best = k;
-    return best;
-}
-
 double vt_box_diameter(vt_norm norm, size_t n) {
     return norm == VT_LINF ? 1 : norm == VT_L2 ? sqrt((double)n) : (double)n;
 }

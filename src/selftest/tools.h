@@ -98,8 +98,6 @@ void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, co
 void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
                                  float *dx);
 vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e);
-/* The largest of the logits z [classes], that of `than` left out. */
-int vt_runner_up(const float *z, int classes, int than);
 /* The radius at which a ball holds all pictures of n values, wherever it lies. */
 double vt_box_diameter(vt_norm norm, size_t n);
 /* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */

@@ -20,14 +20,6 @@ typedef struct vt_step_sums {
     double loss, ortho; /* objective; ||A^T A - I||^2 over heads and blocks */
     int64_t images, right_adv, clean_images, right_clean;
 } vt_step_sums;
-
-/* The label of a target distribution: its arg-max. */
-static inline int vt_target_label(const float *target, int classes) {
-    int y = 0;
-    for (int k = 1; k < classes; k++)
-        if (target[k] > target[y]) y = k;
-    return y;
-}
 #endif
 
 /* log sum_k exp(z_k), so that log p_k = z_k - this; in double for both precisions: differences of probabilities near 0

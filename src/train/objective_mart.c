@@ -16,14 +16,6 @@ static const vt_opt opts[] = {
 
 static const double ROOM = 1.0001, FLOOR = 1e-12, FULL = 1.0000001;
 
-/* The most likely class besides y. */
-static int likeliest_other_class(const real *z, int y, int classes) {
-    int best = y == 0 ? 1 : 0;
-    for (int k = best + 1; k < classes; k++)
-        if (k != y && z[k] > z[best]) best = k;
-    return best;
-}
-
 /* With p = softmax(z_adv), n = softmax(z_clean), r the rival of y under p:
  * loss = - log p_y - log m + beta w D;  m = 1.0001 - p_r + 1e-12, w = 1.0000001 - n_y,
  *        D = sum_k n_k l_k, l_k = log n_k - log(p_k + 1e-12)
@@ -33,7 +25,7 @@ static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *
                  const void *params_) {
     double beta = ((const params *)params_)->beta, kl = 0, h = 0;
     double at_clean = VT_R(vt_logsumexp)(z_clean, classes), at_adv = VT_R(vt_logsumexp)(z_adv, classes);
-    int y = vt_target_label(target, classes), r = likeliest_other_class(z_adv, y, classes);
+    int y = vt_target_label(target, classes), r = VT_R(vt_best_other)(z_adv, y, classes);
     for (int k = 0; k < classes; k++) {
         double ln = (double)z_clean[k] - at_clean, n = exp(ln), p = exp((double)z_adv[k] - at_adv);
         kl += n * (ln - log(p + FLOOR));
