@@ -14,7 +14,7 @@
 #include "inference/wrap.h"
 #include "research/analysis/analyze.h"
 #include "research/lab/lab.h"
-#include "train/recipe_keys.h"
+#include "train/recipe.h"
 
 /* ---- what a value may be ---- */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine selftest: the self-test of an evaluation, without the evaluation. */
-#include <stdlib.h>
 #include <string.h>
 #include "cli/run_args.h"
 #include "base/files.h"
@@ -34,41 +33,28 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_a
 
 /* ---- the command ---- */
 
-typedef struct job {
-    vt_eval_options v;
-    vt_subject subject;
-    int32_t *images;
-    vt_attack attack;
-} job;
-
-static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
-    const char *spec = vt_cli_get(c, "attack");
-    long long seed;
-    VT_TRY(vt_cli_norm(c, &j->v.norm, e));
-    VT_TRY(vt_eps_parse(vt_cli_get(c, "eps"), j->v.norm, &j->v.eps, e));
-    VT_TRY(vt_attack_parse(&j->attack, spec ? spec : "autoattack", j->v.norm, e));
-    if (j->attack.scoring != VT_SCORE_BALL)
+static vt_status parse(vt_eval_options *v, const vt_cli *c, vt_err *e) {
+    static vt_named_attack preset = {"autoattack", "autoattack", 0};
+    const char *weights;
+    vt_cli_eval_options(v, c);
+    if (!vt_cli_has(c, "attack")) v->named = &preset, v->n_named = 1;
+    VT_TRY(vt_eval_options_read(v, e));
+    const vt_attack *a = &v->attacks[v->n_attacks - 1];
+    if (a->scoring != VT_SCORE_BALL)
         return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
-                       j->attack.name);
-    j->v.eps_text = vt_cli_get(c, "eps");
-    VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
-    j->v.seed = (uint64_t)seed;
-    VT_TRY(vt_cli_data(c, &j->subject.data, e));
-    VT_TRY(vt_cli_images(c, j->subject.data, &j->images, &j->v.n_images, e));
-    VT_TRY(vt_cli_subject(c, &j->subject, j->images[0], e));
-    vt_cli_say_data(c, j->subject.data, j->images, j->v.n_images);
-    VT_TRY(vt_threads_parse(&c->given, &j->subject, &j->v.threads, e));
-    j->v.subject = &j->subject, j->v.images = j->images;
-    return vt_eval_check(&j->v, e);
+                       a->name);
+    VT_TRY(vt_cli_has_data(c, e));
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_eval_options_open(v, weights, e));
+    vt_cli_say_data(c, v->subject->data, v->images, v->n_images);
+    return VT_OK;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    static job j;
-    vt_status s = parse(&j, c, e);
-    if (s == VT_OK) s = vt_cli_selftest(c, &j.v, &j.attack, NULL, false, e);
-    vt_attack_free(&j.attack);
-    free(j.images);
-    vt_subject_close(&j.subject);
+    static vt_eval_options v;
+    vt_status s = parse(&v, c, e);
+    if (s == VT_OK) s = vt_cli_selftest(c, &v, &v.attacks[v.n_attacks - 1], NULL, false, e);
+    vt_eval_options_close(&v);
     return s;
 }
 

@@ -99,12 +99,12 @@ bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *
 #define ETA 0.95
 #define CLOSENESS 0.999
 
-static void compute_features(vt_selftest_worker *g, const float *x, int point) {
-    vt_selftest_worker_logits(g, &g->features.c, x, g->points + (size_t)point * g->phi, false);
+static void compute_features(vt_tester *g, const float *x, int point) {
+    vt_tester_logits(g, &g->features.c, x, g->points + (size_t)point * g->phi, false);
 }
 
 /* Rows 0: x, 1..INNER: inner points, last: the planted one, kept in g->planted. */
-static void make_points(vt_selftest_worker *g) {
+static void make_points(vt_tester *g) {
     const vt_eval_options *v = g->t->v;
     vt_ball inner, ball;
     vt_rng r = vt_selftest_key(g->t, "selftest inner", g->image);
@@ -124,11 +124,11 @@ static void make_points(vt_selftest_worker *g) {
 }
 
 /* Largest and smallest logit of the model itself on the clean and the planted point. */
-static void original_range(vt_selftest_worker *g, double *low, double *range) {
+static void original_range(vt_tester *g, double *low, double *range) {
     double high = -INFINITY;
     *low = INFINITY;
     for (int i = 0; i < 2; i++) {
-        vt_selftest_worker_logits(g, &g->model.c, i ? g->planted : g->x, g->z, false);
+        vt_tester_logits(g, &g->model.c, i ? g->planted : g->x, g->z, false);
         for (int k = 0; k < g->classes; k++) *low = fmin(*low, (double)g->z[k]), high = fmax(high, (double)g->z[k]);
     }
     *range = high - *low;
@@ -137,7 +137,7 @@ static void original_range(vt_selftest_worker *g, double *low, double *range) {
 /* Logits -(w.f + b), +(w.f + b); then the plane is moved to just inside the planted point, and both logits are brought
  * into the original range (the binarisation test of Zimmermann et al. 2022; closeness and range as in their released
  * code). head [2 phi], bias [2]. */
-static bool make_head(vt_selftest_worker *g, double *head, double bias[2]) {
+static bool make_head(vt_tester *g, double *head, double bias[2]) {
     int n = VT_ACTIVE_INNER + 2;
     double *w = head + 2 * g->phi, b, most = 0, planted = 0, low, range;
     if (!vt_separate(w, &b, g->points, n, g->phi, w + g->phi)) return false;
@@ -157,7 +157,7 @@ static bool make_head(vt_selftest_worker *g, double *head, double bias[2]) {
 }
 
 /* The planted point must count by the same rules as any other: inside, misclassified in both precisions; and x not. */
-static bool planted_counts(vt_selftest_worker *g) {
+static bool planted_counts(vt_tester *g) {
     vt_verdict d;
     bool unsure;
     const vt_eval_options *v = g->t->v;
@@ -168,12 +168,12 @@ static bool planted_counts(vt_selftest_worker *g) {
     return good && d.pred == 0;
 }
 
-vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_active_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     const vt_attack *a = g->t->attack;
     double bias[2];
     bool surface, corner = false, found = false;
-    VT_TRY(vt_selftest_worker_take(g, image, "selftest active", e));
+    VT_TRY(vt_tester_load(g, image, "selftest active", e));
     vt_classifier_begin(&g->features.c, &g->key);
     vt_classifier_begin(&g->two.c, &g->key);
     make_points(g);

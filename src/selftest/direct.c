@@ -11,12 +11,12 @@
 #define DIRECTIONS 3
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
-static float margin_gradient(vt_selftest_worker *g, const float *x, float *dx) {
+static float margin_gradient(vt_tester *g, const float *x, float *dx) {
     float value, *target = g->model.o.own.label;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[g->label] = 1;
-    vt_selftest_worker_logits(g, &g->model.c, x, g->z, true);
-    vt_selftest_worker_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = target}, &value, dx);
+    vt_tester_logits(g, &g->model.c, x, g->z, true);
+    vt_tester_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_MARGIN, .target = target}, &value, dx);
     g->gradients++;
     return value;
 }
@@ -28,13 +28,13 @@ static bool all_zero(const float *v, size_t n) {
 }
 
 /* Notes which losses have a gradient of zero in every pixel at the point of the last kept forward. */
-static void note_zero_losses(vt_selftest_worker *g, vt_evidence *f) {
+static void note_zero_losses(vt_tester *g, vt_evidence *f) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_DLR_T};
     int other = vt_best_other_f32(g->z, g->label, g->classes);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         float value;
         vt_loss loss = {.kind = kinds[i], .target = g->model.o.own.label, .other = other};
-        vt_selftest_worker_backward(g, &g->model.c, &loss, &value, g->dy);
+        vt_tester_backward(g, &g->model.c, &loss, &value, g->dy);
         g->gradients += 0.5; /* the forward is there already */
         vt_note_flag(f, VT_FLAG_ZERO + (int)kinds[i], all_zero(g->dy, g->pixels));
     }
@@ -42,13 +42,13 @@ static void note_zero_losses(vt_selftest_worker *g, vt_evidence *f) {
 
 /* Does the gradient dx at x (margin m0) say more of the margin at x + h d than "no change"? Over random directions: the
  * sum of squared errors against the sum of squared changes. */
-static bool is_gradient_wrong(vt_selftest_worker *g, float m0, const float *dx, double h) {
+static bool is_gradient_wrong(vt_tester *g, float m0, const float *dx, double h) {
     vt_rng r = vt_selftest_key(g->t, "selftest direction", g->image);
     double error = 0, change = 0;
     for (int k = 0; k < DIRECTIONS; k++) {
         r.step = (uint32_t)k;
         vt_random_step(g, r, h);
-        vt_selftest_worker_logits(g, &g->model.c, g->y, g->z, false);
+        vt_tester_logits(g, &g->model.c, g->y, g->z, false);
         double promised = vt_promised(g, dx, g->y);
         double real_change = (double)vt_margin_f32(g->z, g->label, g->classes) - (double)m0;
         error += (real_change - promised) * (real_change - promised), change += real_change * real_change;
@@ -57,7 +57,7 @@ static bool is_gradient_wrong(vt_selftest_worker *g, float m0, const float *dx, 
 }
 
 /* Is the median row of attention one-hot to float32, in the network as it is? */
-static bool is_attention_saturated(vt_selftest_worker *g) {
+static bool is_attention_saturated(vt_tester *g) {
     int64_t rows = 0, one_hot = 0;
     vt_session_forward_f32(g->look, g->x, 1, true);
     g->forwards++;
@@ -76,7 +76,7 @@ static bool is_attention_saturated(vt_selftest_worker *g) {
 
 /* Is the gradient of a loss zero that the attacks under test follow: the margin, which stands in for cross-entropy
  * where that underflows (attacks/oracle.h), and the ratio if one of them has it? */
-static bool zero_gradient(const vt_selftest_worker *g, const vt_evidence *f) {
+static bool zero_gradient(const vt_tester *g, const vt_evidence *f) {
     const uint32_t margin = 1u << VT_LOSS_MARGIN, ratios = 1u << VT_LOSS_DLR | 1u << VT_LOSS_DLR_T;
     bool ratio = false;
     for (int i = 0; i < g->t->attack->n_stages; i++) {
@@ -108,7 +108,7 @@ static const double claim_steps[CLAIM_STEPS] = {1 / 510.0, 1 / 2550.0};
 #define OUTSIDE 0.2 /* beyond the box */
 
 /* By how much the claimed derivative misses the logits' changes, as a share of these, at the better of the steps. */
-static double derivative_error(vt_selftest_worker *g, int a, int b) {
+static double derivative_error(vt_tester *g, int a, int b) {
     vt_rng r = vt_selftest_key(g->t, "selftest claims", g->image);
     double best = INFINITY, f0 = vt_logit_difference(g, g->x, a, b, g->dx);
     for (int s = 0; s < CLAIM_STEPS; s++) {
@@ -126,7 +126,7 @@ static double derivative_error(vt_selftest_worker *g, int a, int b) {
 }
 
 /* The largest difference between repeated queries, alone and beside others, as a share of what the logits span. */
-static double max_repeat_difference(vt_selftest_worker *g) {
+static double max_repeat_difference(vt_tester *g) {
     int rows = vt_classifier_votes(&g->model.c), n = g->classes;
     double most = 0, low = INFINITY, high = -INFINITY;
     if (!g->failed.code && vt_classifier_logits64(&g->model.c, g->x, g->z64, &g->failed) != VT_OK) return 0;
@@ -139,37 +139,37 @@ static double max_repeat_difference(vt_selftest_worker *g) {
 }
 
 /* Are points outside of the box answered as the nearest inside? */
-static bool is_input_clipped(vt_selftest_worker *g) {
+static bool is_input_clipped(vt_tester *g) {
     float *again = g->z + g->classes + 1;
     for (int out = 0; out < 2; out++) {
         for (size_t i = 0; i < g->pixels; i++) {
             bool bright = g->x[i] >= 0.5f;
             g->y[i] = bright ? 1.0f + (out ? (float)OUTSIDE : 0) : 0.0f - (out ? (float)OUTSIDE : 0);
         }
-        vt_selftest_worker_logits(g, &g->model.c, g->y, out ? again : g->z, false);
+        vt_tester_logits(g, &g->model.c, g->y, out ? again : g->z, false);
     }
     return !memcmp(g->z, again, (size_t)g->classes * sizeof *again);
 }
 
-static void test_claims(vt_selftest_worker *g, vt_evidence *f) {
-    vt_selftest_worker_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
+static void test_claims(vt_tester *g, vt_evidence *f) {
+    vt_tester_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
     double error = derivative_error(g, g->label, vt_best_other_f32(g->z, g->label, g->classes));
     vt_note(f, VT_CHECK_DERIVATIVE, !(error <= OFF));
     if (vt_classifier_votes(&g->model.c) == 2) vt_note(f, VT_CHECK_BATCH, !(max_repeat_difference(g) <= APART));
     vt_note_flag(f, VT_FLAG_CLIPS, is_input_clipped(g));
 }
 
-vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_direct_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     const vt_classifier *m = &g->model.c;
     size_t bytes = (size_t)g->classes * sizeof(float);
     float *again = g->z + g->classes + 1;
-    VT_TRY(vt_selftest_worker_take(g, image, "selftest direct", e));
-    vt_selftest_worker_logits(g, m, g->x, g->z, false);
-    vt_selftest_worker_logits(g, m, g->x, again, false);
+    VT_TRY(vt_tester_load(g, image, "selftest direct", e));
+    vt_tester_logits(g, m, g->x, g->z, false);
+    vt_tester_logits(g, m, g->x, again, false);
     vt_note(f, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
     vt_random_step(g, g->key, TINY);
-    vt_selftest_worker_logits(g, m, g->y, again, false);
+    vt_tester_logits(g, m, g->y, again, false);
     vt_note(f, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
     vt_note_flag(f, VT_FLAG_SOFTMAX, is_distribution(g->z, g->classes));
     vt_note_flag(f, VT_FLAG_SATURATED, fabsf(vt_margin_f32(g->z, g->label, g->classes)) > UNDERFLOW);

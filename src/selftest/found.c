@@ -4,17 +4,17 @@
 #include "selftest/tools.h"
 
 /* A tool on the model, or along another network's gradients. */
-static vt_status try_tool(vt_selftest_worker *g, vt_tool tool, vt_selftest_net *net, double eps, const char *purpose,
-                          bool *broken, vt_err *e) {
+static vt_status try_tool(vt_tester *g, vt_tool tool, vt_tested_net *net, double eps, const char *purpose, bool *broken,
+                          vt_err *e) {
     vt_attack_trial t = {net, &g->model.c, eps, g->label, purpose, net != &g->model};
     return vt_try_attack(g, &g->tools[tool].stages[0], &t, broken, e);
 }
 
-vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_strength_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     double eps = g->t->v->eps, whole = vt_box_diameter(g->t->v->norm, g->pixels);
-    vt_selftest_net *m = &g->model;
+    vt_tested_net *m = &g->model;
     bool half, brief, white, anywhere;
-    VT_TRY(vt_selftest_worker_take(g, image, NULL, e));
+    VT_TRY(vt_tester_load(g, image, NULL, e));
     VT_TRY(try_tool(g, VT_TOOL_HALF, m, eps / 2, "selftest half", &half, e));
     VT_TRY(try_tool(g, VT_TOOL_BRIEF, m, eps, "selftest brief", &brief, e));
     VT_TRY(try_tool(g, VT_TOOL_CE, m, eps, "selftest ce", &white, e));
@@ -31,11 +31,11 @@ vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, vt_evidence *f
 /* How far the logits move from x to x_adv, as a share of what they span at x; of classes that the fitted head knows,
  * which are those that it moves (g->z64 marks them): an honest network may hold one that it never gives far below all
  * others, and then nothing else moves by much of the span. */
-static double relative_logit_change(vt_selftest_worker *g, const vt_classifier *c, bool fitted) {
+static double relative_logit_change(vt_tester *g, const vt_classifier *c, bool fitted) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
-    vt_selftest_worker_logits(g, c, g->x, z, false);
-    vt_selftest_worker_logits(g, c, g->attacker.x_adv, to, false);
+    vt_tester_logits(g, c, g->x, z, false);
+    vt_tester_logits(g, c, g->attacker.x_adv, to, false);
     for (int k = 0; k < g->classes; k++) {
         if (fitted) g->z64[k] = z[k] != to[k];
         if (g->z64[k] == 0) continue;
@@ -47,16 +47,16 @@ static double relative_logit_change(vt_selftest_worker *g, const vt_classifier *
 
 /* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
  * moves that head by a tenth at least, does it move the model's? */
-static void compare_heads(vt_selftest_worker *g, vt_evidence *f) {
+static void compare_heads(vt_tester *g, vt_evidence *f) {
     double fitted = relative_logit_change(g, &g->probe[0].c, true);
     if (isfinite(fitted) && fitted >= 0.1)
         vt_note_value(f, VT_CHECK_HEAD, 1 - relative_logit_change(g, &g->model.c, false) / fitted);
 }
 
-vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_ways_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     double eps = g->t->v->eps;
     bool noise, twin, probe = false, smooth;
-    VT_TRY(vt_selftest_worker_take(g, image, "selftest noise", e));
+    VT_TRY(vt_tester_load(g, image, "selftest noise", e));
     VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, false, &noise));
     if (!noise) VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, true, &noise));
     vt_note(f, VT_CHECK_NOISE, noise);
@@ -75,20 +75,20 @@ vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt
     return VT_OK;
 }
 
-vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_square_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     bool broken;
-    VT_TRY(vt_selftest_worker_take(g, image, NULL, e));
+    VT_TRY(vt_tester_load(g, image, NULL, e));
     VT_TRY(try_tool(g, VT_TOOL_SQUARE, &g->model, g->t->v->eps, "selftest square", &broken, e));
     vt_note(f, VT_CHECK_SQUARE, broken);
     return VT_OK;
 }
 
 /* Survivors of everything: the margin's ascent from three starts on the twin, a long random search. */
-vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_again_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     static const char *const starts[] = {"selftest again 1", "selftest again 2", "selftest again 3"};
     double eps = g->t->v->eps;
     bool broken = f->against != 0;
-    VT_TRY(vt_selftest_worker_take(g, image, NULL, e));
+    VT_TRY(vt_tester_load(g, image, NULL, e));
     for (int i = 0; i < 3 && g->twin.c.self && !broken; i++)
         VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->twin, eps, starts[i], &broken, e));
     if (!broken) VT_TRY(try_tool(g, VT_TOOL_LONG, &g->model, eps, "selftest again", &broken, e));

@@ -33,7 +33,7 @@ typedef enum kind { CLEAN, GLANCE, DIRECT, SCALE, STRENGTH, WAKEUP, OTHER, SEARC
 static const struct {
     const char *name;
     unsigned needs;
-    vt_status (*check)(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e); /* NULL: see check_item */
+    vt_status (*check)(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e); /* NULL: see check_item */
 } kinds[] = {
     [CLEAN] = {"self-test: clean", 0, NULL},
     [GLANCE] = {"self-test: logits", 0, NULL},
@@ -49,7 +49,7 @@ static const struct {
 
 typedef struct part {
     vt_selftest *t;
-    vt_selftest_worker *workers;
+    vt_tester *workers;
     const int32_t *images;
     bool witness;
     vt_standing *standing;                                  /* of t->v->images */
@@ -67,9 +67,9 @@ typedef struct part {
     double seconds, spent; /* of all parts so far, and the forward-equivalents that they took */
 } part;
 
-static vt_status clean_image(vt_selftest_worker *g, int32_t image, vt_standing *s, vt_err *e) {
-    VT_TRY(vt_selftest_worker_take(g, image, "clean", e));
-    vt_selftest_worker_logits(g, &g->model.c, g->x, g->z, false);
+static vt_status clean_image(vt_tester *g, int32_t image, vt_standing *s, vt_err *e) {
+    VT_TRY(vt_tester_load(g, image, "clean", e));
+    vt_tester_logits(g, &g->model.c, g->x, g->z, false);
     for (int k = 0; k < g->classes; k++)
         if (!isfinite(g->z[k])) return vt_fail(e, VT_E_NUMERIC, "image %d: the model's logits are not finite", image);
     s->pred = vt_argmax_f32(g->z, g->classes);
@@ -78,15 +78,15 @@ static vt_status clean_image(vt_selftest_worker *g, int32_t image, vt_standing *
 }
 
 /* The logits of an image of the run; the last of the part's n is a picture of noise. */
-static vt_status glance_image(part *p, vt_selftest_worker *g, int32_t image, size_t i, vt_err *e) {
-    VT_TRY(vt_selftest_worker_take(g, image, "selftest glance", e));
+static vt_status glance_image(part *p, vt_tester *g, int32_t image, size_t i, vt_err *e) {
+    VT_TRY(vt_tester_load(g, image, "selftest glance", e));
     if (i + 1 == p->progress.total) vt_rng_uniforms(&g->key, g->x, g->pixels);
-    vt_selftest_worker_logits(g, &g->model.c, g->x, p->glance + i * (size_t)g->classes, false);
+    vt_tester_logits(g, &g->model.c, g->x, p->glance + i * (size_t)g->classes, false);
     return VT_OK;
 }
 
 /* Wake-up at one point of the network: adds what it found on the survivors. */
-static vt_status wake_point(part *p, vt_selftest_worker *g, int point, vt_err *e) {
+static vt_status wake_point(part *p, vt_tester *g, int point, vt_err *e) {
     vt_evidence found[WOKEN_MOST] = {{0}};
     VT_TRY(vt_wakeup_point(g, point, p->survivors, p->woken, p->scouts, found, e));
     pthread_mutex_lock(&p->lock);
@@ -96,7 +96,7 @@ static vt_status wake_point(part *p, vt_selftest_worker *g, int point, vt_err *e
 }
 
 /* Item i: an image, or for wake-up a point of the network. */
-static vt_status check_item(part *p, vt_selftest_worker *g, size_t i, vt_err *e) {
+static vt_status check_item(part *p, vt_tester *g, size_t i, vt_err *e) {
     int32_t item = p->images[i];
     if (p->kind == CLEAN) return clean_image(g, item, &p->standing[i], e);
     if (p->kind == GLANCE) return glance_image(p, g, item, i, e);
@@ -109,7 +109,7 @@ static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
     part *p = ctx;
     if (p->t->v->interrupt && *p->t->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(check_item(p, &p->workers[thread], i, e));
-    VT_TRY(vt_selftest_worker_said(&p->workers[thread], e));
+    VT_TRY(vt_tester_failure(&p->workers[thread], e));
     pthread_mutex_lock(&p->lock);
     vt_progress_step(&p->progress, ++p->done, NULL);
     pthread_mutex_unlock(&p->lock);
@@ -130,7 +130,7 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, v
     if (!p->workers) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     p->kind = what, p->images = images, p->done = 0, p->progress = v->progress;
     for (int i = 0; s == VT_OK && i < threads; i++)
-        s = vt_selftest_worker_open(&p->workers[i], p->t, i ? &p->workers[0] : NULL, kinds[what].needs, e);
+        s = vt_tester_open(&p->workers[i], p->t, i ? &p->workers[0] : NULL, kinds[what].needs, e);
     vt_progress_begin(&p->progress, kinds[what].name, 0, n);
     if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
     vt_progress_end(&p->progress, NULL);
@@ -138,7 +138,7 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, v
     double forwards = 0, gradients = 0; /* sums of halves: the same for any number of threads */
     for (int i = threads; i-- > 0;) {
         forwards += p->workers[i].forwards, gradients += p->workers[i].gradients;
-        vt_selftest_worker_close(&p->workers[i]);
+        vt_tester_close(&p->workers[i]);
     }
     free(p->workers);
     *cost += forwards + p->t->ratio * gradients, p->spent += forwards + p->t->ratio * gradients;

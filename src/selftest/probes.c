@@ -42,7 +42,7 @@ static vt_status fit_open(fit **out, size_t pixels, size_t phi, int classes, vt_
 
 /* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
  * looked at. */
-static vt_status gather_samples(fit *f, vt_selftest_worker *g, vt_err *e) {
+static vt_status gather_samples(fit *f, vt_tester *g, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     int ignored, images = v->subject->data->count < IMAGES ? (int)v->subject->data->count : IMAGES;
     size_t n = g->pixels;
@@ -55,7 +55,7 @@ static vt_status gather_samples(fit *f, vt_selftest_worker *g, vt_err *e) {
         for (size_t k = 0; k < n; k++) f->x[(size_t)i * n + k] = (a[k] + b[k]) / 2;
     }
     for (int i = 0; i < f->n; i++) {
-        vt_selftest_worker_logits(g, &g->model.c, f->x + (size_t)i * n, g->z, false);
+        vt_tester_logits(g, &g->model.c, f->x + (size_t)i * n, g->z, false);
         f->answer[i] = vt_argmax_f32(g->z, g->classes);
     }
     return VT_OK;
@@ -97,39 +97,37 @@ static vt_status fit_ridge_head(fit *f, size_t phi, vt_err *e) {
     return VT_OK;
 }
 
-/* *out: the network behind block `depth` with a head fitted to what `bare`, the same without a head, gives. */
-static vt_status fit_probe(vt_model **out, fit *f, vt_selftest_worker *g, int depth, const vt_model *bare, vt_err *e) {
-    const vt_model *m = g->t->v->subject->model;
+/* f->features: what `bare`, the network up to block `depth` without a head, makes of the samples. */
+static vt_status gather_features(fit *f, vt_tester *g, int depth, const vt_model *bare, vt_err *e) {
     vt_classifier seen = {0};
-    size_t phi = vt_feature_count(m);
     vt_status s = vt_classifier_open(&seen, bare, e);
     for (int i = 0; s == VT_OK && i < f->n; i++) {
-        s = vt_classifier_logits(&seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false, e);
-        g->forwards += (double)depth / m->config.depth;
+        s = vt_classifier_logits(&seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * g->phi, false, e);
+        g->forwards += (double)depth / g->t->v->subject->model->config.depth;
     }
     vt_classifier_close(&seen);
-    VT_TRY(s);
-    standardise_features(f, phi);
-    VT_TRY(fit_ridge_head(f, phi, e));
-    VT_TRY(vt_cut_behind(out, m, depth, f->classes, e));
-    vt_head_set(*out, f->head, f->bias, f->classes, phi);
-    return VT_OK;
-}
-
-/* *out: NULL where the network cannot be cut there. */
-static vt_status make_probe(vt_model **out, fit *f, vt_selftest_worker *g, int depth, vt_err *e) {
-    vt_model *bare;
-    size_t phi = g->phi;
-    *out = NULL;
-    VT_TRY(vt_cut_behind(&bare, g->t->v->subject->model, depth, (int)phi, e));
-    if (!bare) return VT_OK;
-    vt_head_set(bare, NULL, NULL, (int)phi, phi);
-    vt_status s = fit_probe(out, f, g, depth, bare, e);
-    vt_model_close(bare);
     return s;
 }
 
-vt_status vt_probes_make(vt_selftest_worker *g, vt_err *e) {
+/* *out: the network up to block `depth` with a fitted head; NULL if it cannot be cut there. */
+static vt_status make_probe(vt_model **out, fit *f, vt_tester *g, int depth, vt_err *e) {
+    const vt_model *m = g->t->v->subject->model;
+    vt_model *bare;
+    *out = NULL;
+    VT_TRY(vt_cut_behind(&bare, m, depth, (int)g->phi, e));
+    if (!bare) return VT_OK;
+    vt_head_set(bare, NULL, NULL, (int)g->phi, g->phi);
+    vt_status s = gather_features(f, g, depth, bare, e);
+    vt_model_close(bare);
+    VT_TRY(s);
+    standardise_features(f, g->phi);
+    VT_TRY(fit_ridge_head(f, g->phi, e));
+    VT_TRY(vt_cut_behind(out, m, depth, f->classes, e));
+    vt_head_set(*out, f->head, f->bias, f->classes, g->phi);
+    return VT_OK;
+}
+
+vt_status vt_probes_make(vt_tester *g, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
     fit *f;
@@ -141,5 +139,5 @@ vt_status vt_probes_make(vt_selftest_worker *g, vt_err *e) {
         last = cut;
     }
     fit_free(f);
-    return s == VT_OK ? vt_selftest_worker_said(g, e) : s;
+    return s == VT_OK ? vt_tester_failure(g, e) : s;
 }

@@ -257,7 +257,7 @@ vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *
     char path[VT_PATH_MAX], *whole = NULL;
     json_t *o = NULL;
     *text = 0;
-    if (!vt_path(path, dir, "selftest.json")) return vt_fail(e, VT_E_IO, "%s: path is too long", dir);
+    VT_TRY(vt_path_in(path, dir, "selftest.json", e));
     if (access(path, F_OK) != 0) return VT_OK;
     VT_TRY(vt_json_file(&o, path, SELFTEST_MOST, e));
     vt_status s = grade_of(o) >= 0

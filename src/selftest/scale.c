@@ -20,7 +20,7 @@ static double dot(const float *a, const float *b, size_t n) {
 }
 
 /* to = x + t (y - x) */
-static const float *point_on_segment(const vt_selftest_worker *g, const float *y, double t, float *to) {
+static const float *point_on_segment(const vt_tester *g, const float *y, double t, float *to) {
     for (size_t i = 0; i < g->pixels; i++) to[i] = (float)((double)g->x[i] + t * ((double)y[i] - (double)g->x[i]));
     return to;
 }
@@ -30,7 +30,7 @@ typedef struct walk {
     double f[POINTS], slope[POINTS];
 } walk;
 
-static void sample_segment(walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
+static void sample_segment(walk *w, vt_tester *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
         w->f[i] = vt_logit_difference(g, point_on_segment(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
         w->slope[i] = vt_promised(g, g->dx, y);
@@ -51,7 +51,7 @@ static double path_error(const walk *w) {
 
 /* The largest step, halved five times, always to the half that changes more: what 1/1024 of the segment changes, as a
  * share of all. Of a slope little is left, of a jump everything. */
-static double largest_jump(const walk *w, vt_selftest_worker *g, const float *y, int a, int b) {
+static double largest_jump(const walk *w, vt_tester *g, const float *y, int a, int b) {
     double sum = 0;
     int most = 1;
     for (int i = 1; i < POINTS; i++) {
@@ -72,7 +72,7 @@ static double largest_jump(const walk *w, vt_selftest_worker *g, const float *y,
 
 /* Steps of 1/16, 1/4 and 1 of eps against the gradient: the change as a share of what was promised, by how much it lies
  * outside of [least, most] (above 1: outside). */
-static double scale_error(vt_selftest_worker *g, const vt_ball *ball, int a, int b, double f0) {
+static double scale_error(vt_tester *g, const vt_ball *ball, int a, int b, double f0) {
     static const double least[SCALES] = {0.4, 0.1, 0}, most[SCALES] = {2.5, 6, 10};
     double worst = 0;
     for (int k = 0; k < SCALES; k++) {
@@ -88,7 +88,7 @@ static double scale_error(vt_selftest_worker *g, const vt_ball *ball, int a, int
 
 /* The gradient at x beside those at random points 1/16, 1/4 and 1 of eps away: by how much the cosine falls below its
  * bound (above 1: below). */
-static double gradient_roughness(vt_selftest_worker *g, vt_ball *ball, int a, int b, vt_rng r) {
+static double gradient_roughness(vt_tester *g, vt_ball *ball, int a, int b, vt_rng r) {
     static const double least[SCALES] = {0.7, 0.5, 0.1};
     double worst = 0, length = sqrt(dot(g->dx, g->dx, g->pixels)), eps = ball->eps;
     for (int k = 0; k < SCALES; k++) {
@@ -109,7 +109,7 @@ static double gradient_roughness(vt_selftest_worker *g, vt_ball *ball, int a, in
 
 /* One minus the cosine of the float32 and the double gradient, or the share of pixels on whose sign they differ if that
  * is more. */
-static double backward_error(vt_selftest_worker *g, int a, int b) {
+static double backward_error(vt_tester *g, int a, int b) {
     const vt_dataset *data = g->t->v->subject->data;
     double *dz = g->z64, both = 0, f = 0, d = 0, signs = 0, n = (double)g->pixels;
     for (size_t i = 0; i < g->pixels; i++) g->wide[i] = (double)g->x[i];
@@ -126,14 +126,14 @@ static double backward_error(vt_selftest_worker *g, int a, int b) {
     return f == 0 && d == 0 ? 0 : fmax(1 - both / sqrt(f * d), signs / n);
 }
 
-vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e) {
+vt_status vt_scale_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     double each = vt_box_diameter(v->norm, g->pixels);
     vt_ball ball;
     walk w;
     int b;
     float *y = g->planted;
-    VT_TRY(vt_selftest_worker_take(g, image, "selftest scale", e));
+    VT_TRY(vt_tester_load(g, image, "selftest scale", e));
     VT_TRY(vt_subject_image(v->subject, g->partner, y, &b, e));
     const int label = g->label;
     vt_ball_init(&ball, v->norm, fmin(fmax(v->eps, NEAREST * each), FURTHEST * each), g->x, g->pixels, g->attacker.lo,

@@ -95,7 +95,7 @@ int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image) {
 /* ---- worker ---- */
 
 /* The tools, and an attacker with scratch for the hungriest of them and of the attack under test. */
-static vt_status open_attacker(vt_selftest_worker *g, vt_err *e) {
+static vt_status open_attacker(vt_tester *g, vt_err *e) {
     vt_task dims = vt_attacker_dims(vt_subject_shape(g->t->v->subject), g->classes, NULL);
     size_t most = g->t->attack ? vt_attacker_work(g->t->attack, &dims) : 1;
     for (int i = 0; i < VT_TOOL_COUNT; i++) {
@@ -106,13 +106,13 @@ static vt_status open_attacker(vt_selftest_worker *g, vt_err *e) {
     return vt_attacker_open(&g->attacker, dims.shape, most, e);
 }
 
-static vt_status open_oracle(vt_selftest_net *net, const vt_selftest *t, vt_err *e) {
+static vt_status open_oracle(vt_tested_net *net, const vt_selftest *t, vt_err *e) {
     VT_TRY(vt_oracle_open(&net->o, &net->c, e));
     net->o.interrupt = t->v->interrupt;
     return VT_OK;
 }
 
-static vt_status open_active(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
+static vt_status open_active(vt_tester *g, const vt_tester *first, vt_err *e) {
     const vt_subject *s = g->t->v->subject;
     size_t n = VT_ACTIVE_INNER + 2;
     if (!g->phi)
@@ -132,7 +132,7 @@ static vt_status open_active(vt_selftest_worker *g, const vt_selftest_worker *fi
     return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
 }
 
-static vt_status allocate_buffers(vt_selftest_worker *g, vt_err *e) {
+static vt_status allocate_buffers(vt_tester *g, vt_err *e) {
     size_t n = g->pixels, k = (size_t)g->t->v->subject->model->config.classes + 2;
     g->x = vt_alloc((5 * n + 3 * k) * sizeof *g->x);
     g->wide = vt_alloc((n + (size_t)vt_classifier_votes(&g->model.c) * k) * sizeof *g->wide);
@@ -142,7 +142,7 @@ static vt_status allocate_buffers(vt_selftest_worker *g, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status open_probes(vt_selftest_worker *g, const vt_selftest_worker *first, vt_err *e) {
+static vt_status open_probes(vt_tester *g, const vt_tester *first, vt_err *e) {
     if (!first) VT_TRY(vt_probes_make(g, e));
     for (int i = 0; i < VT_PROBES; i++) {
         const vt_model *m = first ? first->probe[i].own : g->probe[i].own;
@@ -153,11 +153,10 @@ static vt_status open_probes(vt_selftest_worker *g, const vt_selftest_worker *fi
     return VT_OK;
 }
 
-vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
-                                  unsigned needs, vt_err *e) {
+vt_status vt_tester_open(vt_tester *g, const vt_selftest *t, const vt_tester *first, unsigned needs, vt_err *e) {
     const vt_subject *s = t->v->subject;
     if (s->remote) needs = 0; /* it shows neither attention nor weights */
-    *g = (vt_selftest_worker){.t = t, .pixels = vt_subject_pixels(s), .phi = vt_feature_count(s->model)};
+    *g = (vt_tester){.t = t, .pixels = vt_subject_pixels(s), .phi = vt_feature_count(s->model)};
     g->classes = vt_subject_classes(s);
     VT_TRY(open_attacker(g, e));
     VT_TRY(vt_subject_classifier(&g->model.c, s, NULL, e));
@@ -177,13 +176,13 @@ vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, c
     return needs & VT_NEED_ACTIVE ? open_active(g, first, e) : VT_OK;
 }
 
-static void close_net(vt_selftest_net *net) {
+static void close_net(vt_tested_net *net) {
     vt_oracle_close(&net->o);
     vt_classifier_close(&net->c);
     vt_model_close(net->own);
 }
 
-void vt_selftest_worker_close(vt_selftest_worker *g) {
+void vt_tester_close(vt_tester *g) {
     vt_attacker_close(&g->attacker);
     for (int i = 0; i < VT_TOOL_COUNT; i++) vt_attack_free(&g->tools[i]);
     for (int i = 0; i < VT_PROBES; i++) close_net(&g->probe[i]);
@@ -191,10 +190,10 @@ void vt_selftest_worker_close(vt_selftest_worker *g) {
     vt_session_close_f32(g->look);
     vt_session_close_f64(g->look64);
     free(g->x), free(g->wide), free(g->points), free(g->fit);
-    *g = (vt_selftest_worker){0};
+    *g = (vt_tester){0};
 }
 
-vt_status vt_selftest_worker_take(vt_selftest_worker *g, int32_t image, const char *purpose, vt_err *e) {
+vt_status vt_tester_load(vt_tester *g, int32_t image, const char *purpose, vt_err *e) {
     VT_TRY(vt_subject_image(g->t->v->subject, image, g->x, &g->label, e));
     g->image = image;
     if (!purpose) return VT_OK;
@@ -203,19 +202,18 @@ vt_status vt_selftest_worker_take(vt_selftest_worker *g, int32_t image, const ch
     return VT_OK;
 }
 
-void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep) {
+void vt_tester_logits(vt_tester *g, const vt_classifier *c, const float *x, float *z, bool keep) {
     g->forwards += !keep;
     if (!g->failed.code && vt_classifier_logits(c, x, z, keep, &g->failed) == VT_OK) return;
     memset(z, 0, (size_t)c->classes * sizeof *z);
 }
 
-void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
-                                 float *dx) {
+void vt_tester_backward(vt_tester *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx) {
     if (!g->failed.code && vt_classifier_backward(c, loss, value, dx, &g->failed) == VT_OK) return;
     *value = 0, memset(dx, 0, c->pixels * sizeof *dx);
 }
 
-vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e) {
+vt_status vt_tester_failure(vt_tester *g, vt_err *e) {
     vt_status s = g->failed.code;
     if (s != VT_OK && e && e->code == VT_OK) *e = g->failed;
     g->failed = (vt_err){0};
@@ -232,33 +230,32 @@ double vt_box_diameter(vt_norm norm, size_t n) {
     return norm == VT_LINF ? 1 : norm == VT_L2 ? sqrt((double)n) : (double)n;
 }
 
-double vt_logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx) {
-    vt_selftest_worker_logits(g, &g->model.c, x, g->z, dx != NULL);
+double vt_logit_difference(vt_tester *g, const float *x, int a, int b, float *dx) {
+    vt_tester_logits(g, &g->model.c, x, g->z, dx != NULL);
     double d = (double)g->z[a] - (double)g->z[b];
     if (!dx) return d;
     float value, *target = g->model.o.own.label;
     memset(target, 0, (size_t)g->classes * sizeof *target);
     target[a] = 1, target[b] = -1;
-    vt_selftest_worker_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
+    vt_tester_backward(g, &g->model.c, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = target}, &value, dx);
     g->gradients++;
     return d;
 }
 
-double vt_promised(const vt_selftest_worker *g, const float *dx, const float *y) {
+double vt_promised(const vt_tester *g, const float *dx, const float *y) {
     double sum = 0;
     for (size_t i = 0; i < g->pixels; i++) sum += (double)dx[i] * ((double)y[i] - (double)g->x[i]);
     return sum;
 }
 
-void vt_random_step(vt_selftest_worker *g, vt_rng r, double h) {
+void vt_random_step(vt_tester *g, vt_rng r, double h) {
     for (size_t i = 0; i < g->pixels; i++)
         g->y[i] = (float)fmin(fmax((double)g->x[i] + (vt_rng_bits(&r, i) >> 31 ? h : -h), 0), 1);
 }
 
 /* ---- attacks ---- */
 
-vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
-                        vt_err *e) {
+vt_status vt_try_attack(vt_tester *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken, vt_err *e) {
     vt_norm norm = g->t->v->norm;
     vt_oracle *o = &t->net->o;
     vt_task a = {.clean = g->x, .label = t->label, .classes = t->judge->classes, .norm = norm, .eps = t->eps};
@@ -287,7 +284,7 @@ void vt_draw_corner(const vt_ball *b, const vt_rng *r, float *out) {
         vt_ball_start_surface(b, r, out);
 }
 
-vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int q, bool corners, bool *broken) {
+vt_status vt_try_noise(vt_tester *g, const vt_classifier *c, int label, int q, bool corners, bool *broken) {
     const vt_eval_options *v = g->t->v;
     vt_ball ball;
     vt_ball_init(&ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
@@ -297,7 +294,7 @@ vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label,
         if (v->interrupt && *v->interrupt) return VT_INTERRUPTED;
         r.step = (uint32_t)i + 1;
         (corners ? vt_draw_corner : vt_ball_start_surface)(&ball, &r, g->y);
-        vt_selftest_worker_logits(g, c, g->y, g->z, false);
+        vt_tester_logits(g, c, g->y, g->z, false);
         *broken = vt_argmax_f32(g->z, c->classes) != label;
     }
     return VT_OK;

@@ -55,16 +55,16 @@ typedef enum vt_tool {
 } vt_tool;
 
 /* A network and its oracle. own: made for the self-test; the first thread's serves all. */
-typedef struct vt_selftest_net {
+typedef struct vt_tested_net {
     vt_model *own;
     vt_classifier c;
     vt_oracle o;
-} vt_selftest_net;
+} vt_tested_net;
 
-typedef struct vt_selftest_worker {
+typedef struct vt_tester {
     const vt_selftest *t;
     int classes;
-    vt_selftest_net model, twin, features, two, probe[VT_PROBES]; /* two: with a head of two classes */
+    vt_tested_net model, twin, features, two, probe[VT_PROBES]; /* two: with a head of two classes */
     vt_session_f32 *look;   /* to see the attention of the network itself; NULL: its architecture does not show it */
     vt_session_f64 *look64; /* its gradients in double; NULL where a wrap stands around it */
     size_t pixels, phi;     /* phi: features */
@@ -81,52 +81,49 @@ typedef struct vt_selftest_worker {
     float *points;
     double *fit;
     double forwards, gradients;
-    vt_err failed; /* the first failure of a model since vt_selftest_worker_said */
-} vt_selftest_worker;
+    vt_err failed; /* the first failure of a model since vt_tester_failure */
+} vt_tester;
 
 /* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
  * one), which must be closed last. */
-vt_status vt_selftest_worker_open(vt_selftest_worker *g, const vt_selftest *t, const vt_selftest_worker *first,
-                                  unsigned needs, vt_err *e);
-void vt_selftest_worker_close(vt_selftest_worker *g); /* accepts a zeroed one */
+vt_status vt_tester_open(vt_tester *g, const vt_selftest *t, const vt_tester *first, unsigned needs, vt_err *e);
+void vt_tester_close(vt_tester *g); /* accepts a zeroed one */
 /* Reads an image; with a purpose the model begins on it by the key of that purpose. */
-vt_status vt_selftest_worker_take(vt_selftest_worker *g, int32_t image, const char *purpose, vt_err *e);
+vt_status vt_tester_load(vt_tester *g, int32_t image, const char *purpose, vt_err *e);
 /* vt_classifier_logits and _backward of one of the worker's networks. After a failure, which g->failed keeps, all
- * answers are zero; a part asks vt_selftest_worker_said at its end. A forward that is not kept for a gradient, which
+ * answers are zero; a part asks vt_tester_failure at its end. A forward that is not kept for a gradient, which
  * has its own price, is counted. */
-void vt_selftest_worker_logits(vt_selftest_worker *g, const vt_classifier *c, const float *x, float *z, bool keep);
-void vt_selftest_worker_backward(vt_selftest_worker *g, const vt_classifier *c, const vt_loss *loss, float *value,
-                                 float *dx);
-vt_status vt_selftest_worker_said(vt_selftest_worker *g, vt_err *e);
+void vt_tester_logits(vt_tester *g, const vt_classifier *c, const float *x, float *z, bool keep);
+void vt_tester_backward(vt_tester *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx);
+vt_status vt_tester_failure(vt_tester *g, vt_err *e);
 /* The radius at which a ball holds all pictures of n values, wherever it lies. */
 double vt_box_diameter(vt_norm norm, size_t n);
 /* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
-double vt_logit_difference(vt_selftest_worker *g, const float *x, int a, int b, float *dx);
+double vt_logit_difference(vt_tester *g, const float *x, int a, int b, float *dx);
 /* What the gradient dx promises of the way from g->x to y. */
-double vt_promised(const vt_selftest_worker *g, const float *dx, const float *y);
+double vt_promised(const vt_tester *g, const float *dx, const float *y);
 /* g->y: x + h in a direction of random signs, in the box. (Along a gradient a part of it would look like all of it.) */
-void vt_random_step(vt_selftest_worker *g, vt_rng r, double h);
+void vt_random_step(vt_tester *g, vt_rng r, double h);
 /* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; own
  * is NULL where it cannot be cut. */
-vt_status vt_probes_make(vt_selftest_worker *g, vt_err *e);
+vt_status vt_probes_make(vt_tester *g, vt_err *e);
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
 
 /* Runs a stage on the image against net's oracle, which may be another network's than `judge`, by which the separate
  * code judges the point. It stays in g->attacker.x_adv where it runs to the end. */
 typedef struct vt_attack_trial {
-    vt_selftest_net *net;
+    vt_tested_net *net;
     const vt_classifier *judge;
     double eps;
     int label;
     const char *purpose;
     bool to_the_end; /* never leave early: what counts is the last point */
 } vt_attack_trial;
-vt_status vt_try_attack(vt_selftest_worker *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken,
-                        vt_err *e);
+vt_status vt_try_attack(vt_tester *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken, vt_err *e);
 /* A corner of the ball in linf, else a point of its surface. */
 void vt_draw_corner(const vt_ball *b, const vt_rng *r, float *out);
 /* Is one of q points on the ball's surface, or in its corners, misclassified? */
-vt_status vt_try_noise(vt_selftest_worker *g, const vt_classifier *c, int label, int q, bool corners, bool *broken);
+vt_status vt_try_noise(vt_tester *g, const vt_classifier *c, int label, int q, bool corners, bool *broken);
 
 /* ---- parts ---- */
 
@@ -150,19 +147,19 @@ static inline void vt_note_flag(vt_evidence *f, int flag, bool set) { f->flags |
 /* Each tests one image and adds to *f: gradients at single points; at the scale of the ball, with g->partner; white-box
  * attacks of several strengths, with g->witness over the whole box too; other ways to what white-box attacks left;
  * Square on the same; the same survivors once more, with more of everything; the active test. */
-vt_status vt_direct_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
-vt_status vt_scale_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
-vt_status vt_strength_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
-vt_status vt_ways_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
-vt_status vt_square_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
-vt_status vt_again_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
-vt_status vt_active_image(vt_selftest_worker *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_direct_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_scale_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_strength_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_ways_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_square_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_again_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+vt_status vt_active_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 }; /* points of an image of the active test */
 
 /* Wake-up at one point inside the network, on the first `scouts` of n survivors; if one of these falls, on the others.
  * found [n]. */
-vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
-                          vt_evidence *found, vt_err *e);
+vt_status vt_wakeup_point(vt_tester *g, int point, const int32_t *images, size_t n, size_t scouts, vt_evidence *found,
+                          vt_err *e);
 double vt_wakeup_cost(const vt_selftest *t, size_t scouts); /* of all points, in forward-equivalents */
 
 /* Mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise among

@@ -13,7 +13,7 @@ enum { CLIMBED = 10, STEPS = 3 };
 static const double lengths[STEPS] = {1, 0.5, 0.25}; /* of eps: a linear sensor is at its end after the first */
 
 typedef struct climber {
-    vt_selftest_worker *g;
+    vt_tester *g;
     vt_classifier net;
     vt_ball ball;
     double share; /* of a forward of the model that the net takes */
@@ -25,15 +25,15 @@ static void sensor_gradient(climber *c, int k, float sign, float *dx) {
     float value;
     memset(c->target, 0, sizeof c->target);
     c->target[k] = sign;
-    vt_selftest_worker_backward(c->g, &c->net, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = c->target}, &value, dx);
+    vt_tester_backward(c->g, &c->net, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = c->target}, &value, dx);
 }
 
 /* Is the point g->y misclassified, by the rules that count? */
 static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
-    vt_selftest_worker *g = c->g;
+    vt_tester *g = c->g;
     const vt_eval_options *v = g->t->v;
     vt_verdict d;
-    vt_selftest_worker_logits(g, &g->model.c, g->y, g->z, false);
+    vt_tester_logits(g, &g->model.c, g->y, g->z, false);
     *broken = false;
     if (g->failed.code || vt_argmax_f32(g->z, g->classes) == g->label) return VT_OK;
     VT_TRY(vt_verify(&d, &g->model.c, g->x, g->y, g->label, v->norm, v->eps, g->z, g->z64, e));
@@ -43,12 +43,12 @@ static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
 }
 
 static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_err *e) {
-    vt_selftest_worker *g = c->g;
+    vt_tester *g = c->g;
     memcpy(g->y, g->x, g->pixels * sizeof *g->y);
     *broken = false;
     for (int i = 0; i < STEPS && !*broken; i++) {
         if (g->t->v->interrupt && *g->t->v->interrupt) return VT_INTERRUPTED;
-        vt_selftest_worker_logits(g, &c->net, g->y, c->z, true);
+        vt_tester_logits(g, &c->net, g->y, c->z, true);
         sensor_gradient(c, k, sign, g->dx);
         g->gradients += c->share;
         vt_ball_step(&c->ball, g->dy, g->dx, lengths[i] * c->ball.eps);
@@ -59,16 +59,14 @@ static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_er
     return VT_OK;
 }
 
-static vt_status begin(climber *c, int32_t image, vt_err *e) {
-    vt_selftest_worker *g = c->g;
-    const vt_eval_options *v = g->t->v;
-    VT_TRY(vt_selftest_worker_take(g, image, "selftest wake-up", e));
-    vt_ball_init(&c->ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
-    return VT_OK;
-}
-
 /* A scout tries all and notes in opens [CLIMBED, 2] which climbs broke it, and whether any did; others try these. */
-static vt_status try_sensors(climber *c, bool (*opens)[2], bool scout, bool *broken, bool *any, vt_err *e) {
+static vt_status try_sensors(climber *c, int32_t image, bool (*opens)[2], bool scout, bool *broken, bool *any,
+                             vt_err *e) {
+    vt_tester *g = c->g;
+    const vt_eval_options *v = g->t->v;
+    VT_TRY(vt_tester_load(g, image, "selftest wake-up", e));
+    vt_ball_init(&c->ball, v->norm, v->eps, g->x, g->pixels, g->attacker.lo, g->attacker.hi);
+    *broken = false;
     for (int k = 0; k < CLIMBED && k < c->net.classes; k++)
         for (int down = 0; down < 2; down++) {
             bool open;
@@ -79,8 +77,8 @@ static vt_status try_sensors(climber *c, bool (*opens)[2], bool scout, bool *bro
     return VT_OK;
 }
 
-vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *images, size_t n, size_t scouts,
-                          vt_evidence *found, vt_err *e) {
+vt_status vt_wakeup_point(vt_tester *g, int point, const int32_t *images, size_t n, size_t scouts, vt_evidence *found,
+                          vt_err *e) {
     const vt_eval_options *v = g->t->v;
     vt_sensor_images from = vt_subject_pictures(v->subject, v->seed);
     climber c = {.g = g, .share = vt_sensor_share(v->subject->model, point)};
@@ -92,10 +90,9 @@ vt_status vt_wakeup_point(vt_selftest_worker *g, int point, const int32_t *image
     g->forwards += passes * c.share;
     vt_status s = m ? vt_classifier_open_f32(&c.net, m, e) : VT_OK;
     for (size_t i = 0; s == VT_OK && m && i < n && (i < scouts || any); i++) {
-        bool broken = false;
-        s = begin(&c, images[i], e);
-        if (s == VT_OK) s = try_sensors(&c, opens, i < scouts, &broken, &any, e);
-        vt_note(&found[i], VT_CHECK_WAKEUP, broken);
+        bool broken;
+        s = try_sensors(&c, images[i], opens, i < scouts, &broken, &any, e);
+        if (s == VT_OK) vt_note(&found[i], VT_CHECK_WAKEUP, broken);
     }
     vt_classifier_close(&c.net);
     vt_model_close(m);

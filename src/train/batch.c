@@ -17,7 +17,7 @@ const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void
     const vt_penalty_def_f32 *const *all = vt_penalty_defs_f32(&n);
     while (*i < n) {
         const vt_penalty_def_f32 *p = all[(*i)++];
-        *params = vt_recipe_penalty(r, p->name);
+        *params = vt_recipe_params(r, VT_RECIPE_PENALTY, p->name);
         if (p->active(*params)) return p;
     }
     return NULL;
@@ -71,7 +71,7 @@ vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, cons
     b->threads = worker_count(r, threads, vt_team_size(team));
     VT_TRY(open_team(b, e));
     b->objective = vt_objective_find_f32(r->top.objective);
-    b->objective_params = vt_recipe_objective(r, r->top.objective);
+    b->objective_params = vt_recipe_params(r, VT_RECIPE_OBJECTIVE, r->top.objective);
     const vt_penalty_def_f32 *p;
     const void *params;
     for (int i = 0; (p = vt_next_penalty(r, &i, &params));)

@@ -89,7 +89,7 @@ vt_status vt_train_open(vt_train_job *j, const vt_choices *c, const char *recipe
     const vt_recipe_probe *probe = &j->recipe->probe;
     VT_TRY(vt_dataset_open(&j->data, path, VT_SPLIT_TRAIN, e));
     if (probe->images && probe->split) VT_TRY(vt_dataset_open(&j->test, path, VT_SPLIT_TEST, e));
-    VT_TRY(vt_extra_open_chosen(&j->extra, c, j->recipe, j->data, e));
+    VT_TRY(vt_extra_open(&j->extra, c, j->recipe, j->data, e));
     VT_TRY(vt_train_model(&j->model, j->recipe, j->data, j->init, e));
     j->t = (vt_train){.recipe = j->recipe,
                       .model = j->model,

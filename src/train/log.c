@@ -37,8 +37,8 @@ static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
 
 vt_status vt_log_open(vt_run *run, vt_err *e) {
     char path[VT_PATH_MAX];
-    if (!vt_path(path, run->t->out, "log.jsonl")) return vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
     int fd;
+    VT_TRY(vt_path_in(path, run->t->out, "log.jsonl", e));
     VT_TRY(vt_file_open(&fd, NULL, path, O_RDWR | O_CREAT, e)); /* nothing is cut before it is locked */
     run->log = fdopen(fd, "r+");
     if (!run->log) {

@@ -84,8 +84,17 @@ typedef struct vt_recipe {
     } groups[VT_RECIPE_GROUPS];
     int n_groups, n_drops, n_extra;
     double drops[VT_RECIPE_DROPS], extra[VT_RECIPE_EXTRA]; /* schedule.drops and top.extra, parsed */
-    max_align_t plugins[]; /* parameters of every plug-in, in the order of their sections (recipe_keys.h) */
+    max_align_t plugins[]; /* parameters of every plug-in, in the order of their sections */
 } vt_recipe;
+
+/* Where a section comes from. */
+typedef enum vt_recipe_family {
+    VT_RECIPE_OWN,
+    VT_RECIPE_OBJECTIVE,
+    VT_RECIPE_OPTIM,
+    VT_RECIPE_PENALTY,
+    VT_RECIPE_FAMILIES
+} vt_recipe_family;
 
 /* All defaults. */
 vt_status vt_recipe_new(vt_recipe **out, vt_err *e);
@@ -109,10 +118,8 @@ void vt_recipe_diff(const char *before, const char *now, char *out, size_t size)
 /* Every key with its default, range and meaning: `vitrine help recipe`. */
 void vt_recipe_help(FILE *f);
 
-/* Parameters of a plug-in by registry name; NULL: unknown. */
-const void *vt_recipe_objective(const vt_recipe *r, const char *name);
-const void *vt_recipe_optim(const vt_recipe *r, const char *name);
-const void *vt_recipe_penalty(const vt_recipe *r, const char *name);
+/* Parameters of a plug-in by registry name; NULL: the family has none of that name. */
+const void *vt_recipe_params(const vt_recipe *r, vt_recipe_family family, const char *name);
 /* Weight decay of a tensor by its name. */
 double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor);
 /* Learning rate at a share t in [0,1] of the training: lr; lr times factor for every drop at or before t; or min_lr +
@@ -120,3 +127,39 @@ double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor);
  * to 1. onecycle (Smith and Topin 2018, as torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to lr at
  * warmup, half a cosine down to min_lr at 1. */
 double vt_recipe_lr(const vt_recipe *r, double t);
+
+/* ---- the keys: sections as tables of options ---- */
+
+#define VT_RECIPE_NONE "none" /* of a number whose preset does nothing */
+
+typedef struct vt_recipe_section {
+    const char *name; /* "attack"; "": the keys at the top */
+    const char *intro, *reference;
+    const vt_opt *opts; /* NULL: no keys */
+    void *params;       /* what the offsets of opts are into; NULL without a recipe */
+    size_t params_size; /* of plug-ins */
+    vt_recipe_family family;
+} vt_recipe_section;
+
+enum { VT_RECIPE_KEY_MAX = 96, VT_RECIPE_VALUE_MAX = 256 }; /* bytes, with the end */
+
+/* Section i = 0, 1, ...; false beyond the last. r may be NULL. */
+bool vt_recipe_section_at(const vt_recipe *r, int i, vt_recipe_section *out);
+bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_section *out);
+/* Is it the name of a section, or "groups"? */
+bool vt_recipe_is_section(const char *name);
+/* Does it change what the recipe does? */
+bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s);
+/* "attack.eps" from "attack" and "eps", "epochs" from "" and "epochs"; false: too long. */
+bool vt_recipe_full_key(char out[VT_RECIPE_KEY_MAX], const char *section, const char *key);
+/* The row of a full key; NULL: unknown. */
+const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_section *of);
+/* Several numbers, which YAML may also give as a sequence. */
+bool vt_recipe_takes_list(const vt_opt *o);
+/* Several words with blanks between them, likewise. */
+bool vt_recipe_takes_words(const vt_opt *o);
+/* What it may be, "0 to 1; " or "head|dim; ", in buf, which is returned; "" for a text. */
+const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o);
+/* Sets a full key; where ("file:3", "set") begins the sentence of a refusal. */
+vt_status vt_recipe_apply(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e);
+vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e);

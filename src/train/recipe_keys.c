@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of a recipe as tables, and the way from a key's name to its place. */
-#include "train/recipe_keys.h"
+#include "train/recipe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -209,18 +209,12 @@ vt_status vt_recipe_new(vt_recipe **out, vt_err *e) {
 
 void vt_recipe_free(vt_recipe *r) { free(r); }
 
-static const void *params_of(const vt_recipe *r, vt_recipe_family family, const char *name) {
+const void *vt_recipe_params(const vt_recipe *r, vt_recipe_family family, const char *name) {
     vt_recipe_section s;
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
         if (s.family == family && !strcmp(s.name, name)) return s.params;
     return NULL;
 }
-
-const void *vt_recipe_objective(const vt_recipe *r, const char *name) {
-    return params_of(r, VT_RECIPE_OBJECTIVE, name);
-}
-const void *vt_recipe_optim(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_OPTIM, name); }
-const void *vt_recipe_penalty(const vt_recipe *r, const char *name) { return params_of(r, VT_RECIPE_PENALTY, name); }
 
 bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_section *out) {
     for (int i = 0; vt_recipe_section_at(r, i, out); i++)
@@ -273,9 +267,10 @@ bool vt_recipe_takes_list(const vt_opt *o) {
 
 /* ---- unknown keys ---- */
 
-enum { KEYS_MAX = 256, SHOWN = 4 };
+enum { KEYS_MAX = 256 };
 
-static vt_status known_keys(const char *key, const char *where, vt_err *e) {
+/* Fails: an unknown key, with all keys of its section. */
+static vt_status fail_with_keys(const char *key, const char *where, vt_err *e) {
     char section[VT_RECIPE_KEY_MAX], list[400] = "";
     vt_recipe_section s;
     snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
@@ -298,9 +293,9 @@ vt_status vt_recipe_no_section(const char *name, const char *where, vt_err *e) {
                    near ? "; did you mean '" : " (see 'vitrine help recipe')", near ? near : "", near ? "'?" : "");
 }
 
-/* Suggests what ends in the same word, the likelier slip; of several the most similar, or all; else any similar key. */
+/* Fails: an unknown key. Suggests the most similar key of those that end in the same word, or of all. */
 static vt_status no_key(const char *key, const char *where, vt_err *e) {
-    char text[KEYS_MAX][VT_RECIPE_KEY_MAX], list[300] = "";
+    char text[KEYS_MAX][VT_RECIPE_KEY_MAX];
     const char *all[KEYS_MAX], *same[KEYS_MAX], *dot = strrchr(key, '.');
     size_t n = 0, n_same = 0;
     vt_recipe_section s;
@@ -312,14 +307,10 @@ static vt_status no_key(const char *key, const char *where, vt_err *e) {
             if (!strcmp(o->key, dot ? dot + 1 : key)) same[n_same++] = text[n];
             all[n] = text[n], n++;
         }
-    const char *near = n_same == 1 ? same[0] : vt_nearest(key, n_same ? same : all, n_same ? n_same : n);
-    if (near) return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; did you mean '%s'?", where, key, near);
-    if (!n_same) return known_keys(key, where, e);
-    for (size_t i = 0; i < n_same && i < SHOWN; i++) {
-        const char *before = !i ? "" : i + 1 < n_same ? ", " : " or ";
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", before, same[i]);
-    }
-    return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; did you mean %s?", where, key, list);
+    const char *near = vt_nearest(key, n_same ? same : all, n_same ? n_same : n);
+    if (!near && n_same) near = same[0];
+    if (!near) return fail_with_keys(key, where, e);
+    return vt_fail(e, VT_E_UNKNOWN, "%s: there is no key '%.80s'; did you mean '%s'?", where, key, near);
 }
 
 /* ---- setting ---- */

@@ -11,7 +11,6 @@
 #include "models/model.h"
 #include "models/net/session.h"
 #include "train/objective.h"
-#include "train/recipe_keys.h"
 
 vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
     char key[VT_RECIPE_KEY_MAX];

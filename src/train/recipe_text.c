@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/files.h"
 #include "train/objective.h"
-#include "train/recipe_keys.h"
+#include "train/recipe.h"
 
 /* ---- canonical text ---- */
 

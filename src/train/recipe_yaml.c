@@ -2,8 +2,9 @@
 /* Recipes from YAML: one map of scalars, or of maps of scalars; several numbers or words may be a list. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/files.h"
 #include "base/yaml.h"
-#include "train/recipe_keys.h"
+#include "train/recipe.h"
 
 enum { DEPTH = 4 }; /* one more than a recipe has, to name the key that is nested too deeply */
 
@@ -11,15 +12,12 @@ typedef struct reader {
     vt_recipe *r;
     const vt_yaml_node *root;
     const char *path;
-    char where[240];
+    char where[VT_PATH_MAX + 16];
 } reader;
 
-/* "FILE:LINE", where a refusal begins; of a long path its end. */
+/* "FILE:LINE", with which a refusal begins. */
 static const char *place(reader *d, int line) {
-    enum { MOST = 199 };
-    size_t n = strlen(d->path);
-    snprintf(d->where, sizeof d->where, "%s%s:%d", n > MOST ? "..." : "", d->path + (n > MOST ? n - MOST + 3 : 0),
-             line);
+    snprintf(d->where, sizeof d->where, "%s:%d", d->path, line);
     return d->where;
 }
 

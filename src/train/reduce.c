@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "train/reduce.h"
+#include "train/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ void vt_reduce_put(vt_reduce *r, int own, const float *grad) {
     memcpy(r->out + (size_t)own * r->total, grad, r->total * sizeof *grad);
 }
 
-/* Every rank's slice of every micro-batch to that rank. */
-static void hand_out(vt_reduce *r) {
+/* Sends every rank its slice of this rank's micro-batches, and receives this rank's slice of all. */
+static void exchange_slices(vt_reduce *r) {
     vt_team *t = r->team;
     int own = vt_reduce_own(t->rank, t->size, r->micros);
     vt_message *out = r->messages, *in = out;
@@ -51,8 +51,8 @@ static void hand_out(vt_reduce *r) {
     t->ops->exchange(t->ctx, out, n, in, (size_t)r->micros);
 }
 
-/* The sum of this rank's slice to all others, and theirs here. */
-static void hand_round(vt_reduce *r, float *grad) {
+/* Sends the sum of this rank's slice to all others, and receives theirs. */
+static void share_sums(vt_reduce *r, float *grad) {
     vt_team *t = r->team;
     vt_message *out = r->messages, *in = out + t->size;
     size_t n = 0;
@@ -67,9 +67,9 @@ static void hand_round(vt_reduce *r, float *grad) {
 void vt_reduce_sum(vt_reduce *r, float *grad) {
     size_t n = slice_len(r, r->team->rank);
     float *to = grad + slice_at(r, r->team->rank);
-    hand_out(r);
+    exchange_slices(r);
     memcpy(to, r->in, n * sizeof *to);
     for (int m = 1; m < r->micros; m++)
         for (size_t i = 0; i < n; i++) to[i] += r->in[(size_t)m * n + i];
-    hand_round(r, grad);
+    share_sums(r, grad);
 }

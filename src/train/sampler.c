@@ -8,15 +8,16 @@
 #include "train/augment.h"
 #include "train/validation.h"
 
-vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_recipe *r, const vt_dataset *base,
-                        vt_err *e) {
+vt_status vt_extra_open(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e) {
+    int n = 0;
+    while (vt_chosen_nth(c, "extra", n)) n++;
     if (n != r->n_extra)
         return vt_fail(e, VT_E_USAGE,
                        "the recipe's key extra has %d share%s ('%s') for %d further data set%s: one for each (@set "
                        "extra=0.5)",
                        r->n_extra, r->n_extra == 1 ? "" : "s", r->top.extra, n, n == 1 ? "" : "s");
     for (int i = 0; i < n; i++) {
-        VT_TRY(vt_dataset_open(&x->sets[i], paths[i], VT_SPLIT_TRAIN, e));
+        VT_TRY(vt_dataset_open(&x->sets[i], vt_chosen_nth(c, "extra", i), VT_SPLIT_TRAIN, e));
         x->n = i + 1;
         const vt_dataset *d = x->sets[i];
         if (d->classes > base->classes || (d->classes < base->classes && !d->classes_open))
@@ -24,14 +25,6 @@ vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_r
                            base->classes);
     }
     return VT_OK;
-}
-
-vt_status vt_extra_open_chosen(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base,
-                               vt_err *e) {
-    const char *paths[VT_RECIPE_EXTRA + 1];
-    int n = 0;
-    while (n <= VT_RECIPE_EXTRA && (paths[n] = vt_chosen_nth(c, "extra", n))) n++;
-    return vt_extra_open(x, paths, n, r, base, e);
 }
 
 void vt_extra_close(vt_extra *x) {

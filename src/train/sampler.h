@@ -15,11 +15,9 @@ typedef struct vt_extra {
     int n;
 } vt_extra;
 
-/* paths [n]: one for each share of the recipe, of as many classes as `base`; else a sentence. The second takes the
- * paths from the option `extra`. */
-vt_status vt_extra_open(vt_extra *x, const char *const *paths, int n, const vt_recipe *r, const vt_dataset *base,
-                        vt_err *e);
-vt_status vt_extra_open_chosen(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e);
+/* The data sets of the choices `extra`: one for each share of the recipe, of as many classes as `base`; else a
+ * sentence. */
+vt_status vt_extra_open(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e);
 void vt_extra_close(vt_extra *x);
 /* Images of a batch that come from further set k. */
 int vt_extra_take(const vt_recipe *r, int k);

@@ -139,20 +139,22 @@ static bool freeze_word(vt_model *m, const char *word) {
 /* The same of any word: "blocks.0-5" stands for blocks.0 to blocks.5, each of which must be there. */
 static bool freeze_words(vt_model *m, const char *word) {
     const char *dot = strrchr(word, '.');
-    if (!dot || dot[1] < '0' || dot[1] > '9' || strpbrk(word, "*?[")) return freeze_word(m, word);
-    char *end, one[sizeof((vt_recipe_top *)0)->freeze + 24];
-    long first = strtol(dot + 1, &end, 10), last = first;
-    if (*end == '-' && end[1] >= '0' && end[1] <= '9') last = strtol(end + 1, &end, 10);
-    if (*end) return freeze_word(m, word);
+    char one[sizeof((vt_recipe_top *)0)->freeze + 24];
+    int first, last, n = 0;
+    if (!dot || sscanf(dot, ".%d-%d%n", &first, &last, &n) < 2 || dot[n]) return freeze_word(m, word);
     bool all = first <= last;
-    for (long k = first; k <= last && all; k++) {
-        snprintf(one, sizeof one, "%.*s.%ld", (int)(dot - word), word, k);
+    for (int k = first; k <= last && all; k++) {
+        snprintf(one, sizeof one, "%.*s.%d", (int)(dot - word), word, k);
         all = freeze_word(m, one);
     }
     return all;
 }
 
-vt_status vt_train_freeze(vt_model *m, const vt_recipe *r, vt_err *e) {
+/* Marks the tensors of recipe.freeze as such that no training moves: they have no gradient, no optimiser's state and no
+ * part in the clipped norm. Words, separated by commas: embed (what comes before the blocks), the beginning of names up
+ * to a dot (blocks, head), with numbers (blocks.3, blocks.0-5), or a pattern (fnmatch: *.bias). A word that no tensor
+ * fits, and a recipe that freezes all, are refused. */
+static vt_status freeze_tensors(vt_model *m, const vt_recipe *r, vt_err *e) {
     char words[sizeof r->top.freeze], *save = NULL;
     int left = 0;
     snprintf(words, sizeof words, "%s", r->top.freeze);
@@ -175,7 +177,7 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     if (s != VT_OK && !init) vt_fail(e, s, "no memory for the first weights");
     if (s == VT_OK) s = name_outputs(*out, data, init, e);
     if (s == VT_OK) s = vt_model_prepare(*out, e);
-    if (s == VT_OK) s = vt_train_freeze(*out, r, e);
+    if (s == VT_OK) s = freeze_tensors(*out, r, e);
     if (s != VT_OK) {
         vt_model_close(*out);
         *out = NULL;

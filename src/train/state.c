@@ -80,10 +80,6 @@ static void model_text(char *out, size_t size, const vt_config *c) {
              n ? "\n" : "");
 }
 
-static vt_status run_path(char path[VT_PATH_MAX], const vt_run *run, const char *name, vt_err *e) {
-    return vt_path(path, run->t->out, name) ? VT_OK : vt_fail(e, VT_E_IO, "%s: path is too long", run->t->out);
-}
-
 /* The images that best.safetensors is chosen on. */
 static const char *watch_data_hash(const vt_run *run) { return run->t->watch_data ? run->t->watch_data->hash : "none"; }
 
@@ -110,7 +106,7 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
                           "vitrine",      VT_VERSION,
                           VT_ST_FILE,     NULL};
     memcpy(meta + 2 * n, more, sizeof more);
-    VT_TRY(run_path(path, run, STATE, e));
+    VT_TRY(vt_path_in(path, run->t->out, STATE, e));
     VT_TRY(list_entries(&l, run, e));
     vt_status s = vt_tensors_write(path, l.t, l.n, meta, n + (int)(sizeof more / sizeof *more) / 2, e);
     free(l.t);
@@ -134,7 +130,7 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
         char path[VT_PATH_MAX];
         if (!begun && has_file(run, names[i]))
             return vt_fail(e, VT_E_USAGE, "%s holds %s and no training run: choose another @out", out, names[i]);
-        VT_TRY(run_path(path, run, names[i], e));
+        VT_TRY(vt_path_in(path, run->t->out, names[i], e));
         VT_TRY(vt_file_place(path, e));
     }
     return VT_OK;
@@ -210,7 +206,7 @@ static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
 vt_status vt_state_load(vt_run *run, vt_err *e) {
     char path[VT_PATH_MAX];
     vt_tensors *st;
-    VT_TRY(run_path(path, run, STATE, e));
+    VT_TRY(vt_path_in(path, run->t->out, STATE, e));
     VT_TRY(vt_tensors_open(&st, path, e));
     vt_status s = load_state(run, st, e);
     if (s == VT_OK) s = vt_tensors_check(st, e); /* of before: without it, or of tensors alone */
@@ -282,7 +278,7 @@ vt_status vt_state_compare(vt_run *run, vt_err *e) {
 
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], steps[64];
-    VT_TRY(run_path(path, run, name, e));
+    VT_TRY(vt_path_in(path, run->t->out, name, e));
     snprintf(steps, sizeof steps, "%lld of %lld", (long long)run->step, (long long)run->steps);
     const char *extra[] = {"recipe",       run->text, "steps",    steps,      "data_sha256",
                            run->data_hash, "vitrine", VT_VERSION, VT_ST_FILE, NULL};

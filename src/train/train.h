@@ -52,12 +52,6 @@ vt_status vt_train_check_hash(const vt_recipe *r, const vt_model *init, vt_err *
 /* Refuses a model.preset of another architecture or size than the checkpoint `init`, whose shape the training takes. */
 vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err *e);
 
-/* Marks the tensors of recipe.freeze as such that no training moves: they have no gradient, no optimiser's state and no
- * part in the clipped norm. Words, separated by commas: embed (what comes before the blocks), the beginning of names up
- * to a dot (blocks, head), with numbers (blocks.3, blocks.0-5), or a pattern (fnmatch: *.bias). A word that no tensor
- * fits, and a recipe that freezes all, are refused. */
-vt_status vt_train_freeze(vt_model *m, const vt_recipe *r, vt_err *e);
-
 /* The shape of that model, where the images themselves need not be there: preset or given checkpoint, then what the
  * recipe says, then what the data say. */
 typedef struct vt_train_images {

@@ -29,7 +29,7 @@ static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_rec
     return (vt_tensor_rule){.def = def,
                             .rows = rows,
                             .cols = rows ? (int)(p->numel / (size_t)rows) : 0,
-                            .params = vt_recipe_optim(r, name),
+                            .params = vt_recipe_params(r, VT_RECIPE_OPTIM, name),
                             .weight_decay = vt_recipe_weight_decay(r, p->name),
                             .lr_scale = (attention ? r->top.attention_lr_scale : 1) *
                                         pow(r->top.layer_decay, m->params.layers - 1 - p->layer)};
@@ -240,31 +240,25 @@ void vt_update_swap_ema(vt_update *u) {
 
 bool vt_awp_active(const vt_recipe *r, double share) { return r->awp.gamma > 0 && share >= r->awp.warmup; }
 
-typedef struct climb {
-    vt_update *u;
-    const float *grad;
-    double gamma;
-} climb;
-
-/* Tensor `item`: w += gamma ||w|| / (||g|| + 1e-20) g */
+/* Tensor `item`: w += factor ||w|| / (||g|| + 1e-20) g */
 static vt_status perturb_weights(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
-    const climb *a = ctx;
+    const pass *a = ctx;
     vt_model *m = a->u->m;
     const vt_param *p = &m->params.items[item];
     if (p->buffer || p->ndim < 2 || !strstr(p->name, "weight")) return VT_OK;
     float *w = m->w + p->offset;
-    const float *g = a->grad + p->offset;
+    const float *g = a->grad_read + p->offset;
     double ww = 0, gg = 0;
     for (size_t i = 0; i < p->numel; i++) ww += (double)w[i] * (double)w[i], gg += (double)g[i] * (double)g[i];
-    double scale = a->gamma * sqrt(ww) / (sqrt(gg) + 1e-20);
+    double scale = a->factor * sqrt(ww) / (sqrt(gg) + 1e-20);
     for (size_t i = 0; i < p->numel; i++) w[i] = (float)((double)w[i] + scale * (double)g[i]);
     vt_model_refresh_param(m, (int)item);
     return VT_OK;
 }
 
 vt_status vt_awp_gradient(vt_batch *b, vt_update *u, vt_err *e) {
-    climb a = {.u = u, .grad = b->grad, .gamma = b->r->awp.gamma};
+    pass a = {.u = u, .grad_read = b->grad, .factor = b->r->awp.gamma};
     size_t bytes = u->m->params.total * sizeof(float);
     memcpy(u->before, u->m->w, bytes);
     vt_for_each((size_t)u->m->params.count, u->threads, perturb_weights, &a, NULL);

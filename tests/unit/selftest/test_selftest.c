@@ -251,24 +251,24 @@ static void test_cut(void **state) {
 static void test_failed_gear(void **state) {
     (void)state;
     planted p;
-    vt_selftest_worker g = {0};
+    vt_tester g = {0};
     vt_err e = {0};
     assert_true(planted_linear(&p, 3, 4, 4, 1));
     float x[48] = {0.5f}, z[3], dx[48], value, target[3] = {1, 0, 0};
     const vt_loss ce = {.kind = VT_LOSS_CE, .target = target};
-    vt_selftest_worker_logits(&g, &p.c, x, z, true);
-    vt_selftest_worker_backward(&g, &p.c, &ce, &value, dx);
+    vt_tester_logits(&g, &p.c, x, z, true);
+    vt_tester_backward(&g, &p.c, &ce, &value, dx);
     assert_true(z[0] != 0 && dx[0] != 0 && value > 0);
-    assert_int_equal(vt_selftest_worker_said(&g, &e), VT_OK);
+    assert_int_equal(vt_tester_failure(&g, &e), VT_OK);
     p.fail_after = 1;
-    vt_selftest_worker_logits(&g, &p.c, x, z, true);
+    vt_tester_logits(&g, &p.c, x, z, true);
     p.fail_after = 0;
     assert_true(z[0] == 0 && z[1] == 0 && z[2] == 0);
-    vt_selftest_worker_backward(&g, &p.c, &ce, &value, dx);
+    vt_tester_backward(&g, &p.c, &ce, &value, dx);
     assert_true(dx[0] == 0 && value == 0 && p.backwards == 1);
-    assert_int_equal(vt_selftest_worker_said(&g, &e), VT_E_MODEL);
+    assert_int_equal(vt_tester_failure(&g, &e), VT_E_MODEL);
     assert_string_equal(e.text, "call 2 is one too many");
-    vt_selftest_worker_logits(&g, &p.c, x, z, true); /* said: the worker serves again */
+    vt_tester_logits(&g, &p.c, x, z, true); /* said: the worker serves again */
     assert_true(z[0] != 0);
     planted_free(&p);
 }

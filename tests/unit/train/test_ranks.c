@@ -6,7 +6,7 @@
 
 #include "base/rand.h"
 #include "train/penalty.h"
-#include "train/reduce.h"
+#include "train/batch.h"
 
 /* ---- the sum ---- */
 

@@ -5,7 +5,7 @@
 #include <glob.h>
 #include <unistd.h>
 #include "attacks/ball.h"
-#include "train/recipe_keys.h"
+#include "train/recipe.h"
 
 /* ---- defaults and values ---- */
 
@@ -64,12 +64,12 @@ static void test_values(void **state) {
     assert_true(r->n_drops == 2 && r->drops[0] == 0.25 && r->drops[1] == 0.5);
     assert_true(r->probe.eps == 8.0 / 255); /* filled in */
     assert_string_equal(r->attack.spec, "pgd:steps=10,alpha=eps/4");
-    const double *lambda = vt_recipe_penalty(r, "msvp"); /* its first field */
+    const double *lambda = vt_recipe_params(r, VT_RECIPE_PENALTY, "msvp"); /* its first field */
     assert_true(lambda[0] == 1e-5 && lambda[1] == 2e-5 && lambda[2] == 0);
-    assert_null(vt_recipe_penalty(r, "sgd"));
-    assert_null(vt_recipe_objective(r, "msvp"));
-    assert_non_null(vt_recipe_objective(r, "at"));
-    assert_true(*(const double *)vt_recipe_optim(r, "sgd") == 0.9);
+    assert_null(vt_recipe_params(r, VT_RECIPE_PENALTY, "sgd"));
+    assert_null(vt_recipe_params(r, VT_RECIPE_OBJECTIVE, "msvp"));
+    assert_non_null(vt_recipe_params(r, VT_RECIPE_OBJECTIVE, "at"));
+    assert_true(*(const double *)vt_recipe_params(r, VT_RECIPE_OPTIM, "sgd") == 0.9);
     set(r, "epochs=5");
     set(r, "epochs=6"); /* the later one counts */
     set(r, "msvp.lambda=1e-3, 1e-4, 1e-5");
@@ -383,7 +383,7 @@ static void test_published(void **state) {
     r = fresh();
     assert_int_equal(vt_recipe_read(r, "recipes/specformer_at_cifar10.yaml", &e), VT_OK);
     assert_int_equal(vt_recipe_resolve(r, &e), VT_OK);
-    const double *lambda = vt_recipe_penalty(r, "msvp");
+    const double *lambda = vt_recipe_params(r, VT_RECIPE_PENALTY, "msvp");
     assert_true(lambda[0] == 1e-5 && lambda[1] == 1e-5 && lambda[2] == 1e-5);
     t_le(fabs(vt_recipe_lr(r, 1) - 1e-4), LR_TOL, "the end of the cosine");
     vt_recipe_free(r);

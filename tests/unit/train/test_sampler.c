@@ -79,7 +79,9 @@ static void test_three(void **state) {
     vt_extra x = {0};
     vt_sampler s;
     vt_err e = {0};
-    assert_int_equal(vt_extra_open(&x, (const char *const[]){path[1], path[2]}, 2, r, d, &e), VT_OK);
+    assert_int_equal(vt_extra_open(&x, &(vt_choices){.list = {{"extra", path[1]}, {"extra", path[2]}}, .n = 2}, r, d,
+                                   &e),
+                     VT_OK);
     assert_int_equal(vt_sampler_open(&s, r, d, 0, &x, &e), VT_OK);
     int seen[3][40] = {{0}}, same = 0;
     int32_t before[30];
@@ -125,7 +127,7 @@ static void test_gradient(void **state) {
     vt_model *m;
     vt_sampler s;
     vt_batch all, one;
-    assert_int_equal(vt_extra_open(&x, (const char *const[]){path[2]}, 1, r, d, &e), VT_OK);
+    assert_int_equal(vt_extra_open(&x, &(vt_choices){.list = {{"extra", path[2]}}, .n = 1}, r, d, &e), VT_OK);
     assert_int_equal(vt_train_model(&m, r, d, NULL, &e), VT_OK);
     assert_int_equal(vt_sampler_open(&s, r, d, 0, &x, &e), VT_OK);
     vt_sampler_step(&s, 7); /* three steps a pass of the further set: its third pass, the other's first */
@@ -163,9 +165,9 @@ static void test_refused(void **state) {
     vt_extra x = {0};
     vt_sampler s;
     vt_err e = {0};
-    t_says(vt_extra_open(&x, NULL, 0, r, d, &e), VT_E_USAGE, &e, "extra has 1 share ('0.5')",
+    t_says(vt_extra_open(&x, &(vt_choices){0}, r, d, &e), VT_E_USAGE, &e, "extra has 1 share ('0.5')",
            "for 0 further data sets");
-    assert_int_equal(vt_extra_open(&x, (const char *const[]){path[1]}, 1, r, d, &e), VT_OK);
+    assert_int_equal(vt_extra_open(&x, &(vt_choices){.list = {{"extra", path[1]}}, .n = 1}, r, d, &e), VT_OK);
     t_says(vt_sampler_open(&s, r, d, 0, &x, &e), VT_E_USAGE, &e, "has 30 images", "fewer than the 32");
     vt_sampler_close(&s);
     vt_extra_close(&x);
