@@ -45,7 +45,7 @@ bool vt_api_missing(const char *who, const char *names, const void *const *given
             return vt_api_usage(e, "%s: " what " is %zu, must be sizeof(" #type "), %zu", __func__, (thing)->size,     \
                                 sizeof(type));                                                                         \
     } while (0)
-void vt_api_say(void *listener, const char *text, bool live); /* vt_progress_fn and vt_say_fn of one that listens */
+void vt_api_say(void *listener, const char *text, bool live); /* vt_progress_fn of a listener */
 
 /* "name=value" pairs as choices; `known`: the table of those that may be there. */
 typedef struct vt_api_options {

@@ -26,7 +26,7 @@ static vt_status run_training(vt_train_job *j, vt_api_options *options, const vi
     if (*j->note && l && l->say) l->say(l->ctx, j->note);
     VT_TRY(vt_api_threads(NULL, (int)asked, &t->threads, e));
     t->interrupt = l ? l->interrupt : NULL;
-    if (l && l->say) t->say = vt_api_say, t->say_ctx = (void *)(uintptr_t)l, t->live = true;
+    if (l && l->say) t->progress = (vt_progress){.show = vt_api_say, .ctx = (void *)(uintptr_t)l, .live = true};
     vt_status s = vt_train_run(t, e);
     return s == VT_INTERRUPTED && !(t->interrupt && *t->interrupt) ? VT_OK : s; /* max-steps: as it was asked */
 }

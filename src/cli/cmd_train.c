@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "cli/cli.h"
 #include "cli/plot_training.h"
 #include "cli/run_args.h"
@@ -29,7 +28,6 @@ static vt_status check_model_known(void *c, const vt_model *m, bool other, vt_er
 }
 
 static vt_status prepare_training(job *j, const vt_cli *c, vt_err *e) {
-    static bool tty;
     long long threads;
     const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL;
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -48,9 +46,7 @@ static vt_status prepare_training(job *j, const vt_cli *c, vt_err *e) {
     if (begins && j->init->config.classes == j->data->classes) vt_cli_hint(j->init, j->data, NULL, 0, (int)threads);
     vt_model_close(j->init);
     j->init = NULL;
-    tty = isatty(STDERR_FILENO);
-    j->t.threads = (int)threads, j->t.team = c->team;
-    j->t.say = vt_cli_show, j->t.say_ctx = &tty, j->t.live = tty;
+    j->t.threads = (int)threads, j->t.team = c->team, j->t.progress = vt_cli_progress();
     return VT_OK;
 }
 

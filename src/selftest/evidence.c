@@ -75,12 +75,6 @@ bool vt_selftest_guesses(int64_t right, int64_t images, int classes) {
     return mid_p > VT_ALPHA_GUESS * (1 + 1e-9); /* 1 of 1 of 10 classes is 0.05 up to rounding */
 }
 
-int vt_selftest_made(const vt_selftest *t) {
-    int made = 0;
-    for (int i = 0; i < VT_CHECK_COUNT; i++) made += t->checks[i].trials > 0;
-    return made;
-}
-
 static void judge_active(vt_active *a) {
     int64_t valid = a->attacked, random = a->random_corner;
     if (a->random_surface > random) random = a->random_surface;

@@ -149,18 +149,13 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, v
 
 /* ---- what the attack under test costs ---- */
 
-/* Of one image that stands to the end, in forward-equivalents. */
-static double full_cost(const vt_selftest *t, int classes) {
-    vt_cost_dims d = {.classes = classes, .layers = vt_model_blocks(t->v->subject->model), .norm = t->v->norm};
-    vt_passes p = vt_attack_cost(t->attack, &d);
-    return p.forwards + t->ratio * p.gradients;
-}
-
-/* What the attack under test would cost on all right images if that share of them stood to the end. */
+/* Forward-equivalents of the attack under test on all right images, if the share `stand` of them stood to the end. */
 static double estimate_attack_cost(const vt_selftest *t, double stand) {
-    int classes = vt_subject_classes(t->v->subject);
-    double right = (double)t->correct;
-    return right * (stand * full_cost(t, classes) + (1 - stand) * COST_FALLEN(t->ratio) / 2);
+    const vt_subject *s = t->v->subject;
+    vt_cost_dims d = {.classes = vt_subject_classes(s), .layers = vt_model_blocks(s->model), .norm = t->v->norm};
+    vt_passes p = vt_attack_cost(t->attack, &d);
+    double full = p.forwards + t->ratio * p.gradients;
+    return (double)t->correct * (stand * full + (1 - stand) * COST_FALLEN(t->ratio) / 2);
 }
 
 static void set_allowance(vt_selftest *t, double reference) {

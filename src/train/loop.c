@@ -15,7 +15,7 @@
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
 
 static void report_message(const vt_run *run, bool live, const char *text) {
-    if (run->t->say) run->t->say(run->t->say_ctx, text, live);
+    if (run->t->progress.show) run->t->progress.show(run->t->progress.ctx, text, live);
 }
 
 /* Said, and in the log as a part of step `step`. */
@@ -140,7 +140,7 @@ static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double l
 
 static void show_progress(vt_run *run, bool now) {
     double t = vt_now();
-    if (!run->t->say || (!now && t - run->shown_at < (run->t->live ? 0.1 : 30))) return;
+    if (!run->t->progress.show || (!now && t - run->shown_at < (run->t->progress.live ? 0.1 : 30))) return;
     run->shown_at = t;
     const vt_run_numbers *n = &run->n;
     char text[300], robust[32] = "", time[24];
@@ -158,7 +158,7 @@ static void show_progress(vt_run *run, bool now) {
     for (int i = 0; i < run->n_penalties && now && at < (int)sizeof text - 40; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, ", %s %.3g", run->penalties[i].def->name,
                        run->penalties[i].last);
-    report_message(run, run->t->live && !now, text);
+    report_message(run, run->t->progress.live && !now, text);
 }
 
 static vt_status one_step(vt_run *run, double *lr, vt_err *e) {

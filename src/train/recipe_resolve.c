@@ -12,17 +12,6 @@
 #include "models/net/session.h"
 #include "train/objective.h"
 
-vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e) {
-    char key[VT_RECIPE_KEY_MAX];
-    size_t n = strcspn(assignment, "=");
-    if (!assignment[n] || !n) return vt_fail(e, VT_E_USAGE, "@set '%.80s' is not of the form KEY=VALUE", assignment);
-    if (n >= sizeof key)
-        return vt_fail(e, VT_E_UNKNOWN, "@set: the key '%.40s...' has %zu bytes, must have at most %zu", assignment, n,
-                       sizeof key - 1);
-    snprintf(key, sizeof key, "%.*s", (int)n, assignment);
-    return vt_recipe_apply(r, key, assignment + n + 1, vt_argument("set"), e);
-}
-
 /* ---- what training asks ---- */
 
 double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor) {

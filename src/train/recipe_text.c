@@ -8,7 +8,7 @@
 
 /* ---- canonical text ---- */
 
-/* Double-quoted; what is stored holds no control characters (vt_recipe_apply). */
+/* Double-quoted; what is stored holds no control characters (vt_recipe_set). */
 static void write_quoted(FILE *f, const char *text) {
     fputc('"', f);
     for (const char *p = text; *p; p++) {
@@ -130,8 +130,8 @@ void vt_recipe_diff(const char *before, const char *now, char *out, size_t size)
 
 enum { WIDTH = 110, INDENT = 27 };
 
-/* Words of text from column `column` on; further lines are indented. Returns the column behind it. */
-static int write_wrapped(FILE *f, const char *text, int column, int indent) {
+/* Writes words of text from column `column` on; further lines are indented. */
+static void write_wrapped(FILE *f, const char *text, int column, int indent) {
     while (*text) {
         int blanks = (int)strspn(text, " "), n = (int)strcspn(text + blanks, " ");
         if (column + blanks + n > WIDTH && column > indent) {
@@ -141,7 +141,6 @@ static int write_wrapped(FILE *f, const char *text, int column, int indent) {
         fprintf(f, "%.*s", blanks + n, text);
         column += blanks + n, text += blanks + n;
     }
-    return column;
 }
 
 const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o) {

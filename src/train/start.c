@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/text_stream.h"
 #include "models/arch.h"
 #include "models/forms.h"
 #include "train/batch.h"
@@ -106,20 +107,23 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
 }
 
-/* The model's names of its outputs: those of the class folders, else those of the weights that it starts from. */
-static vt_status name_outputs(vt_model *m, const vt_dataset *d, const vt_model *init, vt_err *e) {
-    size_t bytes = 1, at = 0;
-    bool kept = !d->names && init && init->labels && init->config.classes == m->config.classes;
-    if (!kept && (!d->names || d->classes != m->config.classes)) return VT_OK;
-    for (int k = 0; !kept && k < d->classes; k++) bytes += strlen(d->names[k]) + 1;
-    m->labels = kept ? strdup(init->labels) : malloc(bytes);
-    if (!m->labels) return vt_fail(e, VT_E_MEMORY, "no memory for the names of %d classes", m->config.classes);
-    for (int k = 0; !kept && k < d->classes; k++) {
-        for (const char *c = d->names[k]; *c; c++) m->labels[at++] = (unsigned char)*c < ' ' ? ' ' : *c;
-        m->labels[at++] = '\n';
+/* The names of the class folders, a line each. */
+static void write_class_names(FILE *f, const void *dataset) {
+    const vt_dataset *d = dataset;
+    for (int k = 0; k < d->classes; k++) {
+        for (const char *c = d->names[k]; *c; c++) fputc((unsigned char)*c < ' ' ? ' ' : *c, f);
+        fputc('\n', f);
     }
-    if (!kept) m->labels[at] = 0;
-    return VT_OK;
+}
+
+/* Sets the model's names of its outputs: those of the class folders, else those of the weights that it starts from. */
+static vt_status name_outputs(vt_model *m, const vt_dataset *d, const vt_model *init, vt_err *e) {
+    int classes = m->config.classes;
+    if (d->names)
+        return d->classes == classes ? vt_text_of(&m->labels, write_class_names, d, "the class names", e) : VT_OK;
+    if (!init || !init->labels || init->config.classes != classes) return VT_OK;
+    m->labels = strdup(init->labels);
+    return m->labels ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the names of %d classes", classes);
 }
 
 /* Freezes the tensors that a word without numbers names; false: there are none. */

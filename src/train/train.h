@@ -4,15 +4,13 @@
 #pragma once
 
 #include <signal.h>
+#include "base/progress.h"
 #include "parallel/team.h"
 #include "data/dataset.h"
 #include "eval/options.h"
 #include "models/model.h"
 #include "train/recipe.h"
 #include "train/sampler.h"
-
-/* A line for the user; live: the next one may overwrite it. */
-typedef void (*vt_say_fn)(void *ctx, const char *text, bool live);
 
 typedef struct vt_train {
     const vt_recipe *recipe;      /* resolved */
@@ -24,10 +22,8 @@ typedef struct vt_train {
     int threads;
     vt_team *team;     /* ranks that train together, with the same of all this; rank 0 alone has files. NULL: alone */
     bool resume;       /* go on where state.safetensors is, if there is one */
-    int64_t max_steps; /* stop (with a checkpoint) after so many steps of this call; 0: none */
-    vt_say_fn say;     /* NULL: silent */
-    void *say_ctx;
-    bool live; /* a terminal: a line ten times a second instead of every 30 s */
+    int64_t max_steps; /* stop (with a checkpoint) after this many steps of this call; 0: none */
+    vt_progress progress;
     const volatile sig_atomic_t *interrupt;
 } vt_train;
 

@@ -51,8 +51,7 @@ static inline vt_status train(const char *text, const char *set, const char *out
                   .threads = o.threads ? o.threads : 1,
                   .max_steps = o.max_steps,
                   .resume = o.resume,
-                  .say = o.heard ? listen : NULL,
-                  .say_ctx = o.heard};
+                  .progress = {.show = o.heard ? listen : NULL, .ctx = o.heard}};
     vt_status s = vt_train_run(&t, e);
     vt_model_close(m);
     vt_dataset_close(data), vt_dataset_close(test);

@@ -95,12 +95,13 @@ static void test_keys(void **state) {
         if (other.intro != s.intro || other.family != s.family) fail_msg("two sections are named %s", s.name);
         assert_string_not_equal(s.name, "groups");
         for (const vt_opt *o = s.opts; o && o->key; o++, keys++) {
-            char key[VT_RECIPE_KEY_MAX], value[256], again[256];
+            char key[VT_RECIPE_KEY_MAX], value[256], again[256], set[400];
             assert_true(vt_recipe_full_key(key, s.name, o->key));
             if (vt_recipe_key(r, key, &other) != o) fail_msg("%s is hidden", key);
             if (!*s.name && vt_recipe_section_named(r, key, &other)) fail_msg("%s is a key and a section", key);
             vt_opt_value(o, s.params, value, sizeof value);
-            if (vt_recipe_apply(r, key, value, "test", &e) != VT_OK) fail_msg("default of %s: %s", key, e.text);
+            snprintf(set, sizeof set, "%s=%s", key, value);
+            if (vt_recipe_set(r, set, &e) != VT_OK) fail_msg("default of %s: %s", key, e.text);
             vt_opt_value(o, s.params, again, sizeof again);
             assert_string_equal(value, again);
         }
