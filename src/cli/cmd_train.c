@@ -10,10 +10,8 @@
 #include "eval/cost.h"
 #include "train/train.h"
 
-typedef vt_train_job job;
-
 /* Notes that BatchNorm's statistics stay as they are: TRADES and MART take the loss with a batch's own. */
-static void note_frozen_statistics(const job *j) {
+static void note_frozen_statistics(const vt_train_job *j) {
     bool any = false;
     for (int i = 0; i < j->model->params.count; i++)
         any = any || strstr(j->model->params.items[i].name, "running_mean");
@@ -27,7 +25,7 @@ static vt_status check_model_known(void *c, const vt_model *m, bool other, vt_er
     return vt_cli_known(c, m, e);
 }
 
-static vt_status prepare_training(job *j, const vt_cli *c, vt_err *e) {
+static vt_status prepare_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
     long long threads;
     const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL;
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -50,7 +48,7 @@ static vt_status prepare_training(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status dry_run(const job *j, vt_err *e) {
+static vt_status dry_run(const vt_train_job *j, vt_err *e) {
     vt_train_plan p;
     double before = vt_resident_mb(), hours;
     char time[32];
@@ -82,7 +80,7 @@ static vt_status dry_run(const job *j, vt_err *e) {
 }
 
 /* "cifar10-at: vit, width 128, depth 4; objective at, linf eps 8/255" */
-static void plot_title(const job *j, char *out, size_t size) {
+static void plot_title(const vt_train_job *j, char *out, size_t size) {
     const vt_config *m = &j->model->config;
     const vt_recipe *r = j->recipe;
     double unit = r->attack.norm == VT_LINF ? 255 : 1;
@@ -93,7 +91,7 @@ static void plot_title(const job *j, char *out, size_t size) {
                  unit * r->attack.eps, unit > 1 ? "/255" : "");
 }
 
-static void plot_curves(const job *j) {
+static void plot_curves(const vt_train_job *j) {
     char log[4096], svg[4096], title[200];
     vt_err why = {0};
     snprintf(log, sizeof log, "%s/log.jsonl", j->t.out), snprintf(svg, sizeof svg, "%s/curves.svg", j->t.out);
@@ -102,7 +100,7 @@ static void plot_curves(const job *j) {
         fprintf(stderr, "no plot of the log is drawn: %s\n", why.text);
 }
 
-static vt_status run_training(job *j, const vt_cli *c, vt_err *e) {
+static vt_status run_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(prepare_training(j, c, e));
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);
     j->t.interrupt = vt_cli_interruptible();
@@ -120,7 +118,7 @@ static vt_status run_training(job *j, const vt_cli *c, vt_err *e) {
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    static job j;
+    static vt_train_job j;
     vt_status s = run_training(&j, c, e);
     vt_train_close(&j);
     return s;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The parts of the self-test in their order, on how many images each runs, and what it may cost. */
 #include "selftest/selftest.h"
 
 #include <math.h>
@@ -52,11 +53,10 @@ typedef struct part {
     vt_tester *workers;
     const int32_t *images;
     bool witness;
-    vt_standing *standing;                                  /* of t->v->images */
-    float *glance;                                          /* [GLANCE_MOST, classes] */
-    vt_evidence found[VT_PART_MOST];                        /* by the part that runs now, or ran last */
-    vt_evidence strength[VT_PART_MOST], ways[VT_PART_MOST]; /* what several runs of parts add to */
-    vt_evidence *into;                                      /* one of these, for the images of the part that runs now */
+    vt_standing *standing;                      /* of t->v->images */
+    float *glance;                              /* [GLANCE_MOST, classes] */
+    vt_evidence found[AGAIN + 1][VT_PART_MOST]; /* by kind; of WAKEUP on the survivors */
+    size_t from;                                /* the place of the first image in found */
     size_t woken, scouts;
     int32_t *survivors; /* left by the run, or by part 3 */
     size_t n_survivors;
@@ -90,7 +90,8 @@ static vt_status wake_point(part *p, vt_tester *g, int point, vt_err *e) {
     vt_evidence found[WOKEN_MOST] = {{0}};
     VT_TRY(vt_wakeup_point(g, point, p->survivors, p->woken, p->scouts, found, e));
     pthread_mutex_lock(&p->lock);
-    for (size_t i = 0; i < p->woken; i++) p->into[i].tried |= found[i].tried, p->into[i].against |= found[i].against;
+    for (size_t i = 0; i < p->woken; i++)
+        p->found[WAKEUP][i].tried |= found[i].tried, p->found[WAKEUP][i].against |= found[i].against;
     pthread_mutex_unlock(&p->lock);
     return VT_OK;
 }
@@ -102,7 +103,7 @@ static vt_status check_item(part *p, vt_tester *g, size_t i, vt_err *e) {
     if (p->kind == GLANCE) return glance_image(p, g, item, i, e);
     if (p->kind == WAKEUP) return wake_point(p, g, (int)item, e);
     g->partner = vt_partner(p->t, p->standing, item), g->witness = p->witness;
-    return kinds[p->kind].check(g, item, &p->into[i], e);
+    return kinds[p->kind].check(g, item, &p->found[p->kind][p->from + i], e);
 }
 
 static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
@@ -116,16 +117,14 @@ static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* Runs a part over n images and adds to into [n] (NULL: p->found, anew); adds its cost in forward-equivalents to *cost.
- */
-static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, vt_evidence *into, double *cost,
-                          vt_err *e) {
+/* Runs a part over n images (of STRENGTH, n more) and counts what it finds; its cost in forward-equivalents is added to
+ * *cost. */
+static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, double *cost, vt_err *e) {
     const vt_eval_options *v = p->t->v;
     int threads = (size_t)v->threads < n ? v->threads : (int)n;
     vt_status s = VT_OK;
-    if (!into) memset(p->found, 0, sizeof p->found);
     if (!n) return VT_OK;
-    p->into = into ? into : p->found;
+    p->from = what == STRENGTH ? (size_t)p->t->attacked : 0;
     p->workers = calloc((size_t)threads, sizeof *p->workers);
     if (!p->workers) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     p->kind = what, p->images = images, p->done = 0, p->progress = v->progress;
@@ -142,7 +141,9 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, v
     }
     free(p->workers);
     *cost += forwards + p->t->ratio * gradients, p->spent += forwards + p->t->ratio * gradients;
-    if (what == WAKEUP) images = p->survivors, n = p->scouts < p->woken ? p->scouts : p->woken;
+    if (what == WAKEUP) images = p->survivors, n = p->woken;
+    if (what > GLANCE) vt_count(p->t, p->found[what] + p->from, images, n);
+    if (what == WAKEUP && p->scouts < n) n = p->scouts;
     for (size_t i = 0; i < n && what > GLANCE; i++) vt_standing_of(p->t, p->standing, images[i])->looked = true;
     return s;
 }
@@ -182,7 +183,7 @@ static vt_status find_right(part *p, vt_err *e) {
     if (t->ledger)
         vt_standings(t, p->standing, &t->reference);
     else
-        VT_TRY(run_part(p, CLEAN, t->v->images, n, NULL, &ignored, e));
+        VT_TRY(run_part(p, CLEAN, t->v->images, n, &ignored, e));
     t->reference_measured = t->ledger != NULL;
     for (size_t i = 0; i < n; i++) {
         p->witness |= p->standing[i].pred != p->standing[0].pred;
@@ -205,7 +206,7 @@ static vt_status find_nothing(part *p, vt_err *e) {
     if (!t->correct) return VT_OK;
     for (size_t i = 0; i < n; i++) images[i] = t->v->images[i * run / n];
     images[n] = images[0];
-    VT_TRY(run_part(p, GLANCE, images, n + 1, NULL, &t->cost, e));
+    VT_TRY(run_part(p, GLANCE, images, n + 1, &t->cost, e));
     for (size_t i = 1; i <= n; i++) constant = constant && !memcmp(p->glance, (const char *)p->glance + i * row, row);
     if (constant)
         snprintf(t->nothing, sizeof t->nothing, "the logits are constant");
@@ -260,8 +261,7 @@ static vt_status run_point_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
                                  (size_t)t->correct, true);
-    VT_TRY(run_part(p, DIRECT, images, n, NULL, &t->cost, e));
-    vt_count(t, p->found, images, n);
+    VT_TRY(run_part(p, DIRECT, images, n, &t->cost, e));
     t->direct = (int64_t)n;
     return VT_OK;
 }
@@ -271,8 +271,7 @@ static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.33 * remaining_allowance(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST,
                                  (size_t)t->correct, true);
-    VT_TRY(run_part(p, SCALE, images, n, NULL, &t->cost, e));
-    vt_count(t, p->found, images, n);
+    VT_TRY(run_part(p, SCALE, images, n, &t->cost, e));
     t->scaled = (int64_t)n;
     return VT_OK;
 }
@@ -281,8 +280,7 @@ static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
 static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e) {
     vt_selftest *t = p->t;
     size_t done = (size_t)t->attacked;
-    VT_TRY(run_part(p, STRENGTH, images + done, n, p->strength + done, &t->cost, e));
-    vt_count(t, p->strength + done, images + done, n);
+    VT_TRY(run_part(p, STRENGTH, images + done, n, &t->cost, e));
     t->attacked += (int64_t)n, t->survivors = t->attacked - t->flags[VT_FLAG_BROKEN];
     return VT_OK;
 }
@@ -293,11 +291,8 @@ static vt_status run_strength_checks(part *p, const int32_t *images, vt_err *e) 
     size_t right = (size_t)t->correct;
     double stand = right ? (double)t->left / (double)right : 0;
     double each = stand * COST_SURVIVOR(t->ratio) + (1 - stand) * COST_FALLEN(t->ratio);
-    return attack_more(p, images,
-                       t->left
-                           ? affordable_images(0.3 * remaining_allowance(t), each, LEAST, ATTACKED_MOST, right, false)
-                           : 0,
-                       e);
+    size_t n = affordable_images(0.3 * remaining_allowance(t), each, LEAST, ATTACKED_MOST, right, false);
+    return attack_more(p, images, t->left ? n : 0, e);
 }
 
 /* Without a run: an eighth of the right images, then as many as, at the rate at which these stood, leave enough
@@ -317,7 +312,7 @@ static vt_status attack_for_survivors(part *p, const int32_t *images, vt_err *e)
                        affordable_images(0.4 * t->allowance - t->cost, each, 0, need < most ? need : most, most, false),
                        e));
     for (size_t i = 0; i < (size_t)t->attacked; i++) {
-        bool broken = p->strength[i].flags >> VT_FLAG_BROKEN & 1;
+        bool broken = p->found[STRENGTH][i].flags >> VT_FLAG_BROKEN & 1;
         vt_standing_of(t, p->standing, images[i])->broken = broken;
         if (!broken) p->survivors[p->n_survivors++] = images[i];
     }
@@ -338,8 +333,7 @@ static vt_status run_wakeup_check(part *p, vt_err *e) {
     int32_t *items = calloc((size_t)points, sizeof *items);
     if (!items) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     for (int i = 0; i < points; i++) items[i] = i;
-    vt_status s = run_part(p, WAKEUP, items, (size_t)points, NULL, &t->cost, e);
-    if (s == VT_OK) vt_count(t, p->found, p->survivors, p->woken);
+    vt_status s = run_part(p, WAKEUP, items, (size_t)points, &t->cost, e);
     free(items);
     return s;
 }
@@ -349,13 +343,12 @@ static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.6 * remaining_allowance(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST,
                                  p->n_survivors, true);
-    VT_TRY(run_part(p, OTHER, p->survivors, n, p->ways, &t->cost, e));
+    VT_TRY(run_part(p, OTHER, p->survivors, n, &t->cost, e));
     size_t searched = vt_count_square(t, p->standing)
                           ? 0
                           : affordable_images(0.5 * remaining_allowance(t), COST_SQUARE, LEAST, OTHER_MOST, n, false);
-    VT_TRY(run_part(p, SEARCH, p->survivors, searched, p->ways, &t->cost, e));
+    VT_TRY(run_part(p, SEARCH, p->survivors, searched, &t->cost, e));
     t->other = (int64_t)n;
-    vt_count(t, p->ways, p->survivors, n);
     return VT_OK;
 }
 
@@ -367,8 +360,7 @@ static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     size_t n = affordable_images(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct,
                                  !t->ledger && t->survivors);
     if ((t->ledger && !t->left) || t->v->subject->remote) n = 0; /* no head to replace */
-    VT_TRY(run_part(p, ACTIVE, images, n, NULL, &t->cost, e));
-    vt_count(t, p->found, images, n);
+    VT_TRY(run_part(p, ACTIVE, images, n, &t->cost, e));
     int64_t attacked = t->checks[VT_CHECK_ACTIVE].trials;
     t->active = (vt_active){.images = (int64_t)n,
                             .setup_failed = (int64_t)n - attacked,
@@ -386,11 +378,14 @@ static vt_status retry_survivors(part *p, vt_err *e) {
     char what[60];
     if (!n) return VT_OK;
     t->escalated = true, t->escalated_images = (int64_t)n;
+    for (size_t i = 0; i < n; i++)
+        p->found[AGAIN][i].against = p->found[OTHER][i].against | p->found[SEARCH][i].against;
+    int64_t broken = t->flags[VT_FLAG_BROKEN];
     t->escalation_forecast = 1.1 * (double)n * COST_AGAIN(t->ratio);
     snprintf(what, sizeof what, "in doubt, %zu survivor%s once more: ", n, n == 1 ? "" : "s");
     show_progress_line(p, what, t->escalation_forecast, false);
-    VT_TRY(run_part(p, AGAIN, p->survivors, n, p->ways, &t->escalation_cost, e));
-    for (size_t i = 0; i < n; i++) t->further += p->ways[i].flags >> VT_FLAG_BROKEN & 1;
+    VT_TRY(run_part(p, AGAIN, p->survivors, n, &t->escalation_cost, e));
+    t->further = t->flags[VT_FLAG_BROKEN] - broken;
     return VT_OK;
 }
 

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/mem.h"
 #include "linalg/svd.h"
 #include "selftest/tools.h"
 
@@ -17,27 +16,19 @@ typedef struct fit {
     int n, classes;
     int answer[SAMPLES]; /* [n] the network's prediction */
     double gram[SAMPLES * SAMPLES], work[SAMPLES * SAMPLES], target[SAMPLES];
-    float *x, *features;                  /* one block: [n, pixels], [n, phi] */
-    double *head, *bias, *mean, *inverse; /* one block: [classes, phi], [classes], [phi], [phi] */
+    double *head, *bias, *mean, *inverse; /* [classes, phi], [classes], [phi], [phi] */
+    float *x, *features;                  /* [n, pixels], [n, phi] */
+    double block[];                       /* of all these */
 } fit;
 
-static void fit_free(fit *f) {
-    if (f) free(f->x), free(f->head);
-    free(f);
-}
-
-static vt_status fit_open(fit **out, size_t pixels, size_t phi, int classes, vt_err *e) {
+static fit *fit_new(size_t pixels, size_t phi, int classes) {
     size_t n = SAMPLES, k = (size_t)classes;
-    fit *f = *out = calloc(1, sizeof *f);
-    if (f) {
-        f->classes = classes;
-        f->x = vt_alloc(n * (pixels + phi) * sizeof *f->x),
-        f->head = vt_alloc((k * phi + k + 2 * phi) * sizeof *f->head);
-    }
-    if (!f || !f->x || !f->head) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test's probes");
-    f->features = f->x + n * pixels;
-    f->bias = f->head + k * phi, f->mean = f->bias + k, f->inverse = f->mean + phi;
-    return VT_OK;
+    fit *f = calloc(1, sizeof *f + (k * phi + k + 2 * phi) * sizeof *f->block + n * (pixels + phi) * sizeof *f->x);
+    if (!f) return NULL;
+    f->classes = classes;
+    f->head = f->block, f->bias = f->head + k * phi, f->mean = f->bias + k, f->inverse = f->mean + phi;
+    f->x = (float *)(f->inverse + phi), f->features = f->x + n * pixels;
+    return f;
 }
 
 /* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
@@ -130,14 +121,14 @@ static vt_status make_probe(vt_model **out, fit *f, vt_tester *g, int depth, vt_
 vt_status vt_probes_make(vt_tester *g, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
-    fit *f;
-    vt_status s = fit_open(&f, g->pixels, vt_feature_count(m), g->classes, e);
-    if (s == VT_OK) s = gather_samples(f, g, e);
+    fit *f = fit_new(g->pixels, g->phi, g->classes);
+    if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test's probes");
+    vt_status s = gather_samples(f, g, e);
     for (int i = 0; s == VT_OK && i < VT_PROBES; i++) { /* from the last block down, evenly */
         int cut = depth - i * depth / VT_PROBES;
         if (cut != last) s = make_probe(&g->probe[i].own, f, g, cut, e);
         last = cut;
     }
-    fit_free(f);
+    free(f);
     return s == VT_OK ? vt_tester_failure(g, e) : s;
 }

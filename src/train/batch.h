@@ -11,7 +11,7 @@
 #include "train/penalty.h"
 #include "train/sampler.h"
 
-/* ---- the sum over ranks (reduce.c) ----
+/* ---- the sum over ranks ----
  * The gradients of a step's micro-batches, summed over the ranks of a team in the order of micro-batches: the same bits
  * as one process forms, for any number of ranks (MPI_Allreduce promises no order). Micro-batch m is computed by rank
  * m mod size. Every rank sums one slice of the weights, which the others send it, and sends the sum to all: each sends

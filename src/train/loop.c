@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The training loop: steps, epochs, checkpoints, and what is reported of them. */
 #include "train/train.h"
 
 #include <math.h>

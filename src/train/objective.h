@@ -9,8 +9,6 @@
 #include "base/real.h"
 #include "models/net/session.h"
 
-#ifndef VT_TRAIN_OBJECTIVE_ONCE
-#define VT_TRAIN_OBJECTIVE_ONCE
 /* What the inner attack maximises: nothing (no attack), the cross entropy against the image's (mixed) label, or the
  * divergence from the prediction at the clean image (TRADES). */
 typedef enum vt_inner_goal { VT_INNER_NONE, VT_INNER_LABEL, VT_INNER_PREDICTION } vt_inner_goal;
@@ -20,7 +18,6 @@ typedef struct vt_step_sums {
     double loss, ortho; /* objective; ||A^T A - I||^2 over heads and blocks */
     int64_t images, right_adv, clean_images, right_clean;
 } vt_step_sums;
-#endif
 
 /* log sum_k exp(z_k), so that log p_k = z_k - this; in double for both precisions: differences of probabilities near 0
  * and 1 cancel in float. */

@@ -92,8 +92,7 @@ typedef enum vt_recipe_family {
     VT_RECIPE_OWN,
     VT_RECIPE_OBJECTIVE,
     VT_RECIPE_OPTIM,
-    VT_RECIPE_PENALTY,
-    VT_RECIPE_FAMILIES
+    VT_RECIPE_PENALTY
 } vt_recipe_family;
 
 /* All defaults. */

@@ -153,46 +153,40 @@ static const struct {
 };
 enum { OWN = sizeof own / sizeof *own };
 
-#define PLUGIN(family)                                                                                                 \
-    static bool family##_at(int i, vt_recipe_section *out) {                                                           \
-        int n;                                                                                                         \
-        const VT_R(vt_##family##_def) *const *defs = VT_R(vt_##family##_defs)(&n);                                     \
-        if (i >= n) return false;                                                                                      \
-        out->name = defs[i]->name, out->intro = defs[i]->summary, out->reference = defs[i]->reference;                 \
-        out->opts = defs[i]->opts, out->params_size = defs[i]->params_size;                                            \
-        return true;                                                                                                   \
-    }
-PLUGIN(objective)
-PLUGIN(optim)
-PLUGIN(penalty)
-
-/* Plug-in i of a family; false beyond the last. */
-static bool plugin_at(vt_recipe_family family, int i, vt_recipe_section *out) {
-    static bool (*const at[VT_RECIPE_FAMILIES])(int, vt_recipe_section *) =
-        {[VT_RECIPE_OBJECTIVE] = objective_at, [VT_RECIPE_OPTIM] = optim_at, [VT_RECIPE_PENALTY] = penalty_at};
-    *out = (vt_recipe_section){.family = family};
-    return at[family](i, out);
-}
-
-/* What its parameters take of vt_recipe.plugins. */
+/* What a plug-in's parameters take of vt_recipe.plugins. */
 static size_t room_of(const vt_recipe_section *s) {
     return (s->params_size + sizeof(max_align_t) - 1) / sizeof(max_align_t);
 }
 
+/* In vt_recipe_section_at: returns the section of a family's plug-in i, or counts its plug-ins off i. */
+#define FIND_PLUGIN(kind, family)                                                                                      \
+    do {                                                                                                               \
+        const VT_R(vt_##kind##_def) *const *defs = VT_R(vt_##kind##_defs)(&n);                                         \
+        for (int k = 0; k < n; k++, i--) {                                                                             \
+            *out = (vt_recipe_section){defs[k]->name,                                                                  \
+                                       defs[k]->summary,                                                               \
+                                       defs[k]->reference,                                                             \
+                                       defs[k]->opts,                                                                  \
+                                       r ? (void *)&r->plugins[used] : NULL,                                           \
+                                       defs[k]->params_size,                                                           \
+                                       family};                                                                        \
+            if (!i) return true;                                                                                       \
+            used += room_of(out);                                                                                      \
+        }                                                                                                              \
+    } while (0)
+
 bool vt_recipe_section_at(const vt_recipe *r, int i, vt_recipe_section *out) {
     size_t used = 0;
+    int n;
     if (i < OWN) {
         *out =
             (vt_recipe_section){.name = own[i].name, .intro = own[i].intro, .opts = own[i].opts, .params = (void *)r};
         return true;
     }
     i -= OWN;
-    for (int f = VT_RECIPE_OBJECTIVE; f < VT_RECIPE_FAMILIES; f++)
-        for (int k = 0; plugin_at(f, k, out); k++, i--) {
-            if (r) out->params = (void *)&r->plugins[used];
-            if (!i) return true;
-            used += room_of(out);
-        }
+    FIND_PLUGIN(objective, VT_RECIPE_OBJECTIVE);
+    FIND_PLUGIN(optim, VT_RECIPE_OPTIM);
+    FIND_PLUGIN(penalty, VT_RECIPE_PENALTY);
     return false;
 }
 

@@ -23,10 +23,7 @@ double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor) {
 enum { CONSTANT, STEP, COSINE, ONECYCLE }; /* schedule.kind */
 
 /* Half a cosine from a at t = 0 to b at t = 1. */
-static double half_cosine(double a, double b, double t) {
-    static const double pi = 3.14159265358979323846;
-    return b + (a - b) * (1 + cos(pi * t)) / 2;
-}
+static double half_cosine(double a, double b, double t) { return b + (a - b) * (1 + cos(M_PI * t)) / 2; }
 
 double vt_recipe_lr(const vt_recipe *r, double t) {
     static const double first = 1e-3, one_cycle_first = 1.0 / 25;

@@ -194,14 +194,12 @@ void vt_recipe_help(FILE *f) {
         fputc('\n', f);
         for (const vt_opt *o = s.opts; o && o->key; o++) key_help(f, &s, o);
     }
-    vt_recipe_free(r);
-    static const vt_opt group = {.key = "PATTERN",
-                                 .help = "weight decay of the tensors whose names fit this shell pattern, such as "
-                                         "\"*.bias\"; the first that fits counts",
-                                 .type = VT_OPT_REAL,
-                                 .max = 10,
-                                 .preset_text = "weight_decay"};
-    const double decay = 0;
+    static const vt_opt group = VT_OPT_R_OR("PATTERN", vt_recipe, groups[0].weight_decay,
+                                            "weight decay of the tensors whose names fit this shell pattern, such as "
+                                            "\"*.bias\"; the first that "
+                                            "fits counts",
+                                            "weight_decay", 0, 0, 10);
     fputs("\ngroups: weight decay by tensor\n", f);
-    key_help(f, &(vt_recipe_section){.name = "groups", .params = (void *)&decay}, &group);
+    key_help(f, &(vt_recipe_section){.name = "groups", .params = r}, &group);
+    vt_recipe_free(r);
 }
