@@ -8,21 +8,15 @@
 
 static const vt_arg known_options[] = {{"recipe", "FILE", "the recipe", VT_OF_RUN}, VT_TRAIN_ARGS, {0}};
 
-static vt_status get_required_option(const vt_choices *c, const char *name, const char **out, vt_err *e) {
-    *out = vt_chosen(c, name);
-    return *out ? VT_OK : vt_fail(e, VT_E_USAGE, "vitrine_train needs the option %s", name);
-}
-
 static vt_status run_training(vt_train_job *j, vt_api_options *options, const vitrine_listener *l, vt_err *e) {
     const vt_choices *c = &options->c;
-    const char *recipe, *needed;
+    static const char *const needed[] = {"recipe", "data", "out"};
     long long asked;
     vt_train *t = &j->t;
     VT_TRY(vt_chosen_int(c, "threads", 0, VT_THREADS_MOST, 0, &asked, e));
-    VT_TRY(get_required_option(c, "recipe", &recipe, e));
-    VT_TRY(get_required_option(c, "data", &needed, e));
-    VT_TRY(get_required_option(c, "out", &needed, e));
-    VT_TRY(vt_train_open(j, c, recipe, NULL, vt_api_known_say, (void *)(uintptr_t)l, e));
+    for (int i = 0; i < 3; i++)
+        if (!vt_is_chosen(c, needed[i])) return vt_fail(e, VT_E_USAGE, "vitrine_train needs the option %s", needed[i]);
+    VT_TRY(vt_train_open(j, c, vt_chosen(c, "recipe"), NULL, vt_api_known_say, (void *)(uintptr_t)l, e));
     if (*j->note && l && l->say) l->say(l->ctx, j->note);
     VT_TRY(vt_api_threads(NULL, (int)asked, &t->threads, e));
     t->interrupt = l ? l->interrupt : NULL;

@@ -9,16 +9,9 @@
 
 extern const vt_command vt_command_eval;
 
-static vt_status write_json(const vt_selftest *t, const char *dir, vt_err *e) {
-    json_t *o = vt_selftest_json(t);
-    vt_status s = vt_make_dir(dir, e);
-    if (s == VT_OK) s = vt_json_save(dir, "selftest.json", o, JSON_INDENT(1), e);
-    json_decref(o);
-    return s;
-}
-
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e) {
+    const char *dir = vt_cli_get(c, "out");
     char text[2000];
     vt_eval_options v = *v_;
     v.progress = vt_cli_progress();
@@ -28,7 +21,12 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_a
     VT_TRY(vt_selftest_run(&t, e));
     VT_TRY(vt_selftest_print(stdout, &t, e));
     if (!strcmp(c->command->name, "selftest")) VT_TRY(vt_script_print(vt_selftest_json(&t), e));
-    return vt_cli_has(c, "out") ? write_json(&t, vt_cli_get(c, "out"), e) : VT_OK;
+    if (!dir) return VT_OK;
+    VT_TRY(vt_make_dir(dir, e));
+    json_t *o = vt_selftest_json(&t);
+    vt_status s = vt_json_save(dir, "selftest.json", o, JSON_INDENT(1), e);
+    json_decref(o);
+    return s;
 }
 
 /* ---- the command ---- */

@@ -20,11 +20,6 @@ static void note_frozen_statistics(const vt_train_job *j) {
                 j->init ? "the checkpoint has them" : "they start, mean 0 and variance 1");
 }
 
-static vt_status check_model_known(void *c, const vt_model *m, bool other, vt_err *e) {
-    (void)other;
-    return vt_cli_known(c, m, e);
-}
-
 static vt_status prepare_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
     long long threads;
     const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL;
@@ -36,7 +31,7 @@ static vt_status prepare_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "vitrine train needs --out FOLDER (or --dry-run)");
     if (!vt_cli_has(c, "data"))
         return vt_fail(e, VT_E_USAGE, "vitrine train needs --data FOLDER (CIFAR binary folder, or folders of PNGs)");
-    VT_TRY(vt_train_open(j, &c->given, file, from, check_model_known, (void *)(uintptr_t)c, e));
+    VT_TRY(vt_train_open(j, &c->given, file, from, vt_cli_check_known, (void *)(uintptr_t)c, e));
     if (*j->note) fprintf(stderr, "vitrine: %s\n", j->note);
     vt_cli_say_data(c, j->data, NULL, 0);
     note_frozen_statistics(j);

@@ -33,14 +33,14 @@ vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status check_model_known(void *ctx, const vt_model *m, bool other, vt_err *e) {
+vt_status vt_cli_check_known(void *ctx, const vt_model *m, bool other, vt_err *e) {
     return vt_cli_known(other ? NULL : ctx, m, e);
 }
 
 void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c) {
     bool waits = vt_cli_has(c, "oracle") || vt_cli_has(c, "surrogate-oracle");
     *v = (vt_eval_options){.choices = &c->given,
-                           .known = check_model_known,
+                           .known = vt_cli_check_known,
                            .known_ctx = (void *)(uintptr_t)c,
                            .interrupt = waits ? vt_cli_interruptible() : NULL,
                            .shared = c->team != NULL};

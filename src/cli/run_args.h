@@ -27,6 +27,8 @@ void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images
 vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
 /* The subject that these name, fit to the first image; nothing of it is a guess. s->data is open. */
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
+/* vt_cli_known as a vt_known_fn, of a command line. */
+vt_status vt_cli_check_known(void *c, const vt_model *m, bool other, vt_err *e);
 /* Options that are to be read from this command line. If it may wait for another process, signals set its flag from
  * here on. */
 void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c);

@@ -179,7 +179,7 @@ vt_status vt_active_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e
     make_points(g);
     if (!make_head(g, g->fit, bias)) return VT_OK;
     vt_head_set(g->two.own, g->fit, bias, 2, g->phi);
-    if (!planted_counts(g)) return VT_OK; /* says nothing: what is not tested is no evidence */
+    if (!planted_counts(g)) return VT_OK; /* not tested: no evidence */
     VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, false, &surface));
     if (v->norm == VT_LINF) VT_TRY(vt_try_noise(g, &g->two.c, 0, VT_ACTIVE_RANDOM / 2, true, &corner));
     vt_note_flag(f, VT_FLAG_SURFACE, surface), vt_note_flag(f, VT_FLAG_CORNER, corner);

@@ -165,7 +165,7 @@ static void set_allowance(vt_selftest *t, double reference) {
 
 /* ---- the parts: how many images each takes ---- */
 
-/* What so many forward-equivalents pay for, at `each` an image; fewer than `least` are not worth it unless needed. */
+/* Returns how many images `pays` forward-equivalents pay for, at `each` an image; fewer than `least` only if needed. */
 static size_t affordable_images(double pays, double each, size_t least, size_t most, size_t available, bool needed) {
     size_t n = pays > 0 ? (size_t)fmin(pays / each, 1e9) : 0;
     if (n < least) n = needed ? least : 0;
@@ -175,7 +175,7 @@ static size_t affordable_images(double pays, double each, size_t least, size_t m
 
 static double remaining_allowance(const vt_selftest *t) { return t->allowance - t->cost; }
 
-/* Who is right, and whether predictions are not all of one class. */
+/* Finds the images that the model has right, and whether its predictions are of several classes. */
 static vt_status find_right(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = t->v->n_images;
@@ -193,9 +193,8 @@ static vt_status find_right(part *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Why nothing can be tested, into t->nothing: there is no answer that gradients could mislead
- * about. Logits are constant if they are the same to the bit on images of the run and on noise;
- * images of several predicted classes say enough. */
+/* Writes into t->nothing why nothing can be tested, if so: no image is right, the logits are constant (equal to the bit
+ * on images of the run and on noise, all of one predicted class), or accuracy is that of chance. */
 static vt_status find_nothing(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     int32_t images[GLANCE_MOST];
@@ -217,11 +216,10 @@ static vt_status find_nothing(part *p, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- what the self-test itself may cost, said before it begins ---- */
+/* ---- the cost estimate that is shown before the self-test begins ---- */
 
-/* The most that the parts take by their sizes; their least samples or shares, and within these the
- * allowance. Without a run the allowance hangs on what stands: all may. The costs of an image are
- * means: a tenth on top. */
+/* Estimated forward-equivalents of all parts: the allowance, between their least and their largest samples. Without a
+ * run the allowance assumes that no image falls. The costs of an image are means: a tenth on top. */
 static double forecast_cost(const part *p) {
     const vt_selftest *t = p->t;
     double r = t->ratio, right = (double)t->correct, left = t->ledger ? (double)t->left : right;
@@ -241,8 +239,7 @@ static double forecast_cost(const part *p) {
     return 1.1 * fmin(most, fmax(least, allowance));
 }
 
-/* One line of progress, of at most 80 columns; `forwards` last as long as those of the parts before
- * did. */
+/* Shows one line of at most 80 columns; its time assumes that forwards last as long as in the parts before. */
 static void show_progress_line(const part *p, const char *what, double forwards, bool first) {
     const vt_selftest *t = p->t;
     const vt_progress *to = &t->v->progress;
@@ -285,7 +282,7 @@ static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e
     return VT_OK;
 }
 
-/* After a run: at several strengths, on a sample of right images. */
+/* After a run: white-box attacks of several strengths on a sample of right images. */
 static vt_status run_strength_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right = (size_t)t->correct;
@@ -321,7 +318,7 @@ static vt_status attack_for_survivors(part *p, const int32_t *images, vt_err *e)
     return VT_OK;
 }
 
-/* What sleeps inside, by points of the network; a few survivors are the scouts. */
+/* Runs wake-up at each point of the network on survivors, of which the first few are the scouts. */
 static vt_status run_wakeup_check(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     int points = t->v->subject->remote ? 0 : vt_sensor_points(t->v->subject->model);
@@ -338,7 +335,7 @@ static vt_status run_wakeup_check(part *p, vt_err *e) {
     return s;
 }
 
-/* Ways to a survivor that ask nothing of the model's gradients, or not at a point. */
+/* Runs attacks on survivors that use no gradient of the model, or not one at a point. */
 static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.6 * remaining_allowance(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST,
@@ -352,7 +349,7 @@ static vt_status other_ways(part *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Where nothing of a sample stood, a tenth of all may still: what that would pay for is spent. */
+/* If no image of the sample survived, a tenth of all may still: the budget is what that would allow. */
 static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     double pays = remaining_allowance(t);
@@ -371,7 +368,7 @@ static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     return VT_OK;
 }
 
-/* Doubtful: survivors are tried again, harder. */
+/* Attacks survivors again, harder, if the verdict is doubtful or worse. */
 static vt_status retry_survivors(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = (size_t)t->other < AGAIN_MOST ? (size_t)t->other : AGAIN_MOST;
@@ -393,7 +390,7 @@ static void leave_out(vt_selftest *t, vt_check_id first, vt_check_id last) {
     for (int i = first; i <= (int)last; i++) t->untested |= 1u << i;
 }
 
-/* What was not made although something stands: a verdict names it. */
+/* Finds the checks that were not made although images survived: the verdict names them. */
 static void find_untested(part *p) {
     vt_selftest *t = p->t;
     if (t->points_only) leave_out(t, VT_CHECK_STEPS, VT_CHECK_ACTIVE);

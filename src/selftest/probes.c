@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes: the network cut off behind some of its blocks, each with a linear head fitted to the network's own answers
+/* Probes: the network cut off after some of its blocks, each with a linear head fitted to the network's own answers
  * (ridge regression on its predictions; Alain and Bengio 2017 for the idea). A mask that was put on top of a working
  * network leaves that network inside: what is found on a probe and breaks the model too did not need the model's
  * gradients. */
@@ -60,7 +60,7 @@ static void standardise_features(fit *f, size_t phi) {
 }
 
 /* head, bias: ridge regression of (is it class c?) - 1/classes on the standardised features, in its dual form; a class
- * that is nobody's answer stays below all others. */
+ * that is never predicted stays below all others. */
 static vt_status fit_ridge_head(fit *f, size_t phi, vt_err *e) {
     int n = f->n;
     for (int i = 0; i < n; i++)

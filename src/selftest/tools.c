@@ -51,14 +51,14 @@ void vt_standings(const vt_selftest *t, vt_standing *s, double *cost) {
 }
 
 typedef struct ticket {
-    bool behind;
+    bool last;
     uint64_t draw;
     int32_t image;
 } ticket;
 
 static int by_draw(const void *a_, const void *b_) {
     const ticket *a = a_, *b = b_;
-    if (a->behind != b->behind) return a->behind - b->behind;
+    if (a->last != b->last) return a->last - b->last;
     return a->draw != b->draw ? (a->draw > b->draw ? 1 : -1) : (a->image > b->image) - (a->image < b->image);
 }
 
@@ -265,7 +265,7 @@ vt_status vt_try_attack(vt_tester *g, const vt_attack_stage *stage, const vt_att
     g->forwards += (double)o->forwards, g->gradients += (double)o->gradients;
     if (s == VT_INTERRUPTED) return s;
     *broken = false;
-    if (s == VT_E_NUMERIC) return VT_OK; /* beyond float's range: says nothing of gradients */
+    if (s == VT_E_NUMERIC) return VT_OK; /* beyond float's range: no evidence about gradients */
     if (s != VT_OK)
         return vt_fail(e, s, "image %d: %s failed in the self-test: %.1800s", g->image, stage->def->name,
                        vt_attacker_why(o, s));

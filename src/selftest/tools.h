@@ -81,7 +81,7 @@ typedef struct vt_tester {
     float *points;
     double *fit;
     double forwards, gradients;
-    vt_err failed; /* the first failure of a model since vt_tester_failure */
+    vt_err failed; /* the first failure of a model since vt_tester_failure was called */
 } vt_tester;
 
 /* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
@@ -91,11 +91,11 @@ void vt_tester_close(vt_tester *g); /* accepts a zeroed one */
 /* Reads an image; with a purpose the model begins on it by the key of that purpose. */
 vt_status vt_tester_load(vt_tester *g, int32_t image, const char *purpose, vt_err *e);
 /* vt_classifier_logits and _backward of one of the worker's networks. After a failure, which g->failed keeps, all
- * answers are zero; a part asks vt_tester_failure at its end. A forward that is not kept for a gradient, which
+ * answers are zero; a part calls vt_tester_failure at its end. A forward that is not kept for a gradient, which
  * has its own price, is counted. */
 void vt_tester_logits(vt_tester *g, const vt_classifier *c, const float *x, float *z, bool keep);
 void vt_tester_backward(vt_tester *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx);
-vt_status vt_tester_failure(vt_tester *g, vt_err *e);
+vt_status vt_tester_failure(vt_tester *g, vt_err *e); /* returns g->failed and forgets it */
 /* The radius at which a ball holds all pictures of n values, wherever it lies. */
 double vt_box_diameter(vt_norm norm, size_t n);
 /* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
@@ -104,7 +104,7 @@ double vt_logit_difference(vt_tester *g, const float *x, int a, int b, float *dx
 double vt_promised(const vt_tester *g, const float *dx, const float *y);
 /* g->y: x + h in a direction of random signs, in the box. (Along a gradient a part of it would look like all of it.) */
 void vt_random_step(vt_tester *g, vt_rng r, double h);
-/* Probes of the model (g is open): networks behind some of its blocks with fitted heads, from the last block down; own
+/* Probes of the model (g is open): networks up to some of its blocks with fitted heads, from the last block down; own
  * is NULL where it cannot be cut. */
 vt_status vt_probes_make(vt_tester *g, vt_err *e);
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The wake-up check: sensors inside the network (inference/sensors.h) are climbed one by one, up and down, as far as
- * the ball allows, and the model is asked at every step. What sleeps on all pictures, and a hidden path that only a
- * secret pattern opens, has no gradient at the logits; the sensor before it has. One to three survivors show which
- * sensors open something; those alone are tried on the others. */
+/* The wake-up check: sensors inside the network (inference/sensors.h) are maximised and minimised one by one as far as
+ * the ball allows, and the model classifies the point of every step. A hidden path that only a secret pattern opens has
+ * no gradient at the logits; the sensor before it has. One to three survivors show which sensors open something; only
+ * those are tried on the others. */
 #include <math.h>
 #include <string.h>
 #include "eval/verify.h"
@@ -17,16 +17,8 @@ typedef struct climber {
     vt_classifier net;
     vt_ball ball;
     double share; /* of a forward of the model that the net takes */
-    float z[VT_SENSORS_MOST], target[VT_SENSORS_MOST];
+    float z[VT_SENSORS_MOST];
 } climber;
-
-/* dx <- the gradient of sensor k at the point of the last kept forward, upwards or (sign -1) down. */
-static void sensor_gradient(climber *c, int k, float sign, float *dx) {
-    float value;
-    memset(c->target, 0, sizeof c->target);
-    c->target[k] = sign;
-    vt_tester_backward(c->g, &c->net, &(vt_loss){.kind = VT_LOSS_LINEAR, .target = c->target}, &value, dx);
-}
 
 /* Is the point g->y misclassified, by the rules that count? */
 static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
@@ -42,14 +34,18 @@ static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     return VT_OK;
 }
 
+/* Climbs sensor k upwards, or (sign -1) down. */
 static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_err *e) {
     vt_tester *g = c->g;
+    float value, target[VT_SENSORS_MOST] = {0};
+    const vt_loss up = {.kind = VT_LOSS_LINEAR, .target = target};
+    target[k] = sign;
     memcpy(g->y, g->x, g->pixels * sizeof *g->y);
     *broken = false;
     for (int i = 0; i < STEPS && !*broken; i++) {
         if (g->t->v->interrupt && *g->t->v->interrupt) return VT_INTERRUPTED;
         vt_tester_logits(g, &c->net, g->y, c->z, true);
-        sensor_gradient(c, k, sign, g->dx);
+        vt_tester_backward(g, &c->net, &up, &value, g->dx);
         g->gradients += c->share;
         vt_ball_step(&c->ball, g->dy, g->dx, lengths[i] * c->ball.eps);
         vt_ball_move(&c->ball, g->y, g->dy);

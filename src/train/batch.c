@@ -98,14 +98,14 @@ const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void
 
 static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch; }
 
-/* The most that one of `size` ranks computes. */
+/* The most micro-batches that one of `size` ranks computes. */
 static int most_own(const vt_recipe *r, int size) { return vt_reduce_own(0, size, micro_batches(r)); }
 
 static int worker_count(const vt_recipe *r, int threads, int size) {
     return threads < most_own(r, size) ? threads : most_own(r, size);
 }
 
-/* Of the adversarial images that a step keeps for its second gradient. */
+/* Bytes of the adversarial images that a step keeps for its second gradient. */
 static size_t kept_bytes(const vt_recipe *r, const vt_model *m) {
     bool kept = r->awp.gamma > 0 && vt_objective_find_f32(r->top.objective)->inner != VT_INNER_NONE;
     return kept ? (size_t)r->top.batch * vt_config_input_pixels(&m->config) * sizeof(float) : 0;

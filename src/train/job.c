@@ -7,7 +7,7 @@
 #include "tensors/safetensors.h"
 #include "train/train.h"
 
-/* The recipe inside a checkpoint's metadata. */
+/* Reads the recipe in a checkpoint's metadata. */
 static vt_status recipe_of_checkpoint(vt_recipe *r, const char *path, vt_err *e) {
     vt_tensors *st;
     VT_TRY(vt_tensors_open(&st, path, e));
@@ -18,7 +18,7 @@ static vt_status recipe_of_checkpoint(vt_recipe *r, const char *path, vt_err *e)
     return s;
 }
 
-/* Without `init` the recipe's section model says what these options say of a checkpoint. */
+/* Refuses options that describe a checkpoint: without `init` the recipe's section model describes the network. */
 static vt_status refuse_model_options(const vt_choices *c, vt_err *e) {
     static const vt_arg model_args[] = {VT_MODEL_ARGS, {0}};
     for (const vt_arg *a = model_args; a->name; a++)
@@ -30,7 +30,7 @@ static vt_status refuse_model_options(const vt_choices *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Which state dict of the checkpoint: the option `part` or the recipe's init.part, which then say the same. */
+/* Sets the state dict to read from the option `part` or the recipe's init.part, and refuses two different ones. */
 static vt_status read_part(vt_recipe *r, vt_overrides *o, vt_err *e) {
     char set[300];
     const char *pinned = r->init.part;
@@ -42,7 +42,7 @@ static vt_status read_part(vt_recipe *r, vt_overrides *o, vt_err *e) {
     return vt_recipe_set(r, set, e);
 }
 
-/* A model.preset that was set must be the checkpoint's; a recipe's is for a model from scratch. */
+/* Refuses a model.preset set by an option that is not the checkpoint's; notes it if the recipe has it. */
 static vt_status check_preset(vt_train_job *j, const vt_choices *c, vt_err *e) {
     const char *set;
     vt_err why = {0};
@@ -55,7 +55,7 @@ static vt_status check_preset(vt_train_job *j, const vt_choices *c, vt_err *e) {
     return VT_OK;
 }
 
-/* The checkpoint of `init`, whose hash stands in the recipe from now on. */
+/* Opens the checkpoint of `init` and writes its hash into the recipe. */
 static vt_status open_init(vt_train_job *j, const vt_choices *c, vt_known_fn known, void *ctx, vt_err *e) {
     const char *path = vt_chosen(c, "init");
     char *pinned = j->recipe->init.sha256;

@@ -19,13 +19,13 @@ static void report_message(const vt_run *run, bool live, const char *text) {
     if (run->t->progress.show) run->t->progress.show(run->t->progress.ctx, text, live);
 }
 
-/* Said, and in the log as a part of step `step`. */
+/* Shows an event and logs it as part of step `step`. */
 static vt_status report_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e) {
     report_message(run, false, text);
     return vt_log_event(run, kind, step, text, e);
 }
 
-/* Of ranks the first alone reads and writes the run's folder. */
+/* Does this process read and write the run's folder? Of several ranks only the first does. */
 static bool has_files(const vt_run *run) { return !vt_team_rank(run->t->team); }
 
 /* ---- open and close ---- */
@@ -255,8 +255,9 @@ static vt_status check_finite_logits(bool *yes, const vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-/* Shall the run stop (whoever was asked to), is a checkpoint due (by rank 0's clock)? The same answers on all ranks. */
-static void look_up(const vt_run *run, bool *stop, bool *due) {
+/* Sets whether the run stops (any rank was interrupted) and whether a checkpoint is due (by rank 0's clock), the same
+ * on all ranks. */
+static void agree_on_stop(const vt_run *run, bool *stop, bool *due) {
     const vt_train *t = run->t;
     *stop = (t->interrupt && *t->interrupt) || (t->max_steps && run->step - run->began_step >= t->max_steps);
     *due = vt_now() - run->saved_at > CHECKPOINT_SECONDS;
@@ -275,7 +276,7 @@ static vt_status run_training_loop(vt_run *run, vt_err *e) {
     while (run->step < run->steps) {
         bool end, stop, due;
         VT_TRY(vt_team_agree(t->team, one_step(run, &lr, e), e));
-        look_up(run, &stop, &due);
+        agree_on_stop(run, &stop, &due);
         end = run->step % run->per_epoch == 0, due = due || end || stop;
         if (due) VT_TRY(vt_state_compare(run, e));
         if (run->sound && due) VT_TRY(check_finite_logits(&run->sound, run, e));

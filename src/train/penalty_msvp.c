@@ -103,7 +103,7 @@ static size_t state_len(const void *params_, const vt_model *m) {
 
 enum { SIGMA = sizeof(double) / sizeof(real) }; /* of the scratch, for one sigma */
 
-/* Scratch of each matrix as large as its state, for its draws and for W v of a part; behind it the sigmas. */
+/* Scratch of each matrix as large as its state, for its draws and for W v of a part; after it the sigmas. */
 static size_t work_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
     while (next_matrix(&i, m, params_)) continue;
@@ -180,7 +180,7 @@ static double sigma_by_power_iteration(real *u, real *v, real *work, const real 
     return size * size / (size + TINY);
 }
 
-/* The same by LAPACK, for those who want to know what the iteration leaves out; NaN when it fails. */
+/* The same, exactly, by LAPACK; NaN if it fails. */
 static double sigma_by_svd(real *u, real *v, const real *w, const cut *c) {
     size_t rows = (size_t)c->rows, cols = (size_t)c->cols;
     double sigma = NAN, *a = malloc((rows * cols + rows + cols) * sizeof *a);

@@ -12,7 +12,7 @@
 #include "models/net/session.h"
 #include "train/objective.h"
 
-/* ---- what training asks ---- */
+/* ---- values that training reads ---- */
 
 double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor) {
     for (int i = 0; i < r->n_groups; i++)
@@ -39,7 +39,7 @@ double vt_recipe_lr(const vt_recipe *r, double t) {
 
 /* ---- resolve: each check fills in or refuses ---- */
 
-/* The name of a plug-in, given as the value of key. */
+/* Refuses the value of `key` if it is neither `also` (NULL: none) nor a plug-in of the family. */
 static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_family family, const char *also,
                                    vt_err *e) {
     const char *names[64];
@@ -60,7 +60,7 @@ static vt_status check_names(vt_recipe *r, vt_err *e) {
     return check_plugin_name("attention_optimiser", t->attention_optimiser, VT_RECIPE_OPTIM, "same", e);
 }
 
-/* How often a form is named in "key=value key=value". */
+/* Returns how often a key occurs in "key=value key=value". */
 static int times_given(const char *text, const char *key) {
     int times = 0;
     for (const char *p = text + strspn(text, " "); *p; p += strcspn(p, " "), p += strspn(p, " "))
@@ -68,7 +68,7 @@ static int times_given(const char *text, const char *key) {
     return times;
 }
 
-/* model.forms in the order and words of the table; what has a key of its own moves there. */
+/* Rewrites model.forms in the order and words of the forms' table; moves what has a key of its own to that key. */
 static vt_status check_forms(vt_recipe_model *m, vt_err *e) {
     vt_config c = {.pool = VT_POOL_TOKEN};
     char given[sizeof m->forms], value[64];
@@ -162,9 +162,9 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
     bool inner = o->inner != VT_INNER_NONE;
-    const char *asked = a->noise > 0 ? "noise" : a->ard ? "ard" : a->prm ? "prm" : NULL;
-    if (!inner && asked)
-        return vt_fail(e, VT_E_USAGE, "attack.%s is %g, must be 0: objective %s has no inner attack", asked,
+    const char *key = a->noise > 0 ? "noise" : a->ard ? "ard" : a->prm ? "prm" : NULL;
+    if (!inner && key)
+        return vt_fail(e, VT_E_USAGE, "attack.%s is %g, must be 0: objective %s has no inner attack", key,
                        a->noise > 0 ? a->noise : 1, o->name);
     if (inner && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,
@@ -176,12 +176,11 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     return check_radius("attack.eps", a->eps, a->norm, e);
 }
 
-/* What else training asks of an attack. */
 typedef struct vt_stage_facts {
     bool follows_steps, random_start;
 } vt_stage_facts;
 
-/* Training and probe run one stage, with the model's gradients, in this norm. */
+/* Refuses an attack of several stages or without gradients; *facts: what else training needs to know of its stage. */
 static vt_status check_spec(const char *key, const char *spec, int norm, vt_stage_facts *facts, vt_err *e) {
     vt_attack a;
     vt_err why = {0};

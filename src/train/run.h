@@ -60,11 +60,11 @@ typedef struct vt_run {
 vt_status vt_state_save(vt_run *run, vt_err *e);
 /* VT_OK and run->step set; or a sentence: no file, other recipe, other data. */
 vt_status vt_state_load(vt_run *run, vt_err *e);
-/* Of ranks: refuses one whose recipe, images, options, version or product kernels are not rank 0's; then all have rank
- * 0's state. Agrees. */
+/* Several ranks: refuses one whose recipe, images, options, version or product kernels are not rank 0's; then all have
+ * rank 0's state. Agrees. */
 vt_status vt_state_share(vt_run *run, vt_err *e);
-/* Of ranks: refuses to go on where weights are no longer the same bits on all (two machines whose arithmetic differs).
- * Agrees. */
+/* Several ranks: refuses to continue if weights are no longer the same bits on all (two machines whose arithmetic
+ * differs). Agrees. */
 vt_status vt_state_compare(vt_run *run, vt_err *e);
 /* Is there a state to go on from? A folder that may not be written to is refused: one that holds a run when run->t does
  * not resume, one that holds weights of other origin, one with links where files are to be written. */

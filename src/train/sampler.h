@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Which images a step takes. The recipe's data set comes in passes, each in an order of its own, whose rest below a
- * batch is left out; so does every further set (recipe.extra: generated images, say), with its share of each batch: its
- * images stand at the end of the batch. An epoch is as many images as the first set has (Gowal et al. 2021 and Wang et
- * al. 2023 count it so). */
+ * batch is left out; so does every further set (recipe.extra: for example generated images), with its share of each
+ * batch: its images stand at the end of the batch. An epoch is as many images as the first set has (Gowal et al. 2021
+ * and Wang et al. 2023 count it so). */
 #pragma once
 
 #include "base/opt.h"
@@ -45,6 +45,6 @@ void vt_sampler_close(vt_sampler *s);
 void vt_sampler_step(vt_sampler *s, int64_t step);
 /* The set that position `at` of the batch comes from. */
 const vt_sampled *vt_sampler_set(const vt_sampler *s, int at);
-/* Of all its sets: data->hash, or the SHA-256 of the hashes, one a line, when there are several. */
+/* SHA-256 of the images of all sets: data->hash, or the SHA-256 of the hashes, one a line, when there are several. */
 void vt_sampler_hash(char out[65], const vt_dataset *data, const vt_extra *x);
 size_t vt_sampler_bytes(int64_t images, const vt_extra *x);

@@ -28,7 +28,7 @@ static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
     return s;
 }
 
-/* The images are the model's, or it resizes them itself (model.native, or a checkpoint that does). */
+/* Sets the sides of the model's input: those of the images, unless the model resizes them itself (model.native). */
 static vt_status input_side(vt_config *c, const vt_recipe_model *m, const vt_train_images *d, vt_err *e) {
     bool resizes = m->native > 0 || (m->native < 0 && c->native);
     int side = d->side, wanted = m->native > 0 ? m->native : resizes ? 0 : m->image;
@@ -96,7 +96,7 @@ vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err
                    init->path, c->arch, c->dim, c->depth, c->hidden, p->name, p->arch, p->dim, p->depth, p->hidden);
 }
 
-/* What was open in model.* is what the model has: the stored recipe says it all. */
+/* Copies the model's shape into the recipe, so that the stored recipe is complete. */
 static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     if (init) *m->preset = 0; /* it decided nothing */
     snprintf(m->attn, sizeof m->attn, "%s", c->attn);
@@ -191,7 +191,7 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     return s;
 }
 
-/* Does every penalty that is used fit the model? Adds what they take to *bytes. */
+/* Refuses penalties that do not fit the model; adds the bytes that they take to *bytes. */
 static vt_status check_penalties(size_t *bytes, const vt_recipe *r, const vt_model *m, vt_err *e) {
     const vt_penalty_def_f32 *p;
     const void *params;
@@ -203,7 +203,7 @@ static vt_status check_penalties(size_t *bytes, const vt_recipe *r, const vt_mod
     return VT_OK;
 }
 
-/* Keys that only a model can judge: a group without a tensor is a typing error, a mask must fit the image. */
+/* Refuses groups that name no tensor of the model, and PRM patches that do not divide the image. */
 static vt_status check_keys(const vt_recipe *r, const vt_model *m, vt_err *e) {
     for (int i = 0; i < r->n_groups; i++) {
         bool fits = false;

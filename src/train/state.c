@@ -61,7 +61,7 @@ static vt_status list_entries(entries *l, vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-/* Its numbers likewise. */
+/* Every number of the state: its key in the file, and where it lives in memory. */
 typedef struct number {
     const char *key;
     double *at;
@@ -76,7 +76,7 @@ static int list_numbers(number out[NUMBERS_MOST], vt_run *run) {
     return n;
 }
 
-/* What the recipe does not say of the model: options that changed how the starting checkpoint was read. */
+/* Writes the settings of the model that are not in the recipe: options that changed how its checkpoint was read. */
 static void model_text(char *out, size_t size, const vt_config *c) {
     char forms[1000];
     int n = vt_forms_text(c, forms, sizeof forms);
@@ -292,8 +292,7 @@ vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {
 
 /* ---- log.jsonl: one JSON object a line. Times stand here and nowhere else. ---- */
 
-/* Does the line tell of something after step `done`? A line that is no JSON was cut by a kill; *short_of: there was no
- * memory to tell. */
+/* Does the line describe something after step `done`, or was it cut short (no JSON)? *short_of: there was no memory. */
 static bool is_after_step(const char *line, int64_t done, int64_t per_epoch, bool *short_of) {
     json_error_t why;
     json_t *o = vt_json(line, strlen(line), &why);
@@ -305,7 +304,7 @@ static bool is_after_step(const char *line, int64_t done, int64_t per_epoch, boo
     return is;
 }
 
-/* -1: no memory, so that nothing may be cut. */
+/* Returns the bytes of the log's lines up to step `done`; -1: no memory, so that nothing may be cut. */
 static int64_t lines_until(FILE *f, int64_t done, int64_t per_epoch) {
     char *line = NULL;
     size_t room = 0;
@@ -349,7 +348,7 @@ static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json
 static json_t *ratio_or_null(double right, double of) { return real_or_null(right / of); }
 static json_t *nonnegative_or_null(double v) { return v >= 0 ? real_or_null(v) : json_null(); }
 
-/* Of the last step, or the mean over the epoch's steps. */
+/* Adds each penalty's value at the last step, or its mean over the epoch's steps. */
 static void put_penalties(json_t *o, const vt_run *run, bool mean) {
     for (int i = 0; i < run->n_penalties; i++)
         json_object_set_new(o, run->penalties[i].key,

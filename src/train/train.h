@@ -28,8 +28,7 @@ typedef struct vt_train {
 } vt_train;
 
 /* The model that a recipe describes, before the first step: from scratch (timm's initialisation, seeded) or fitted from
- * the checkpoint `init` (NULL: none). What was left open in r->model is
- * filled in. */
+ * the checkpoint `init` (NULL: none). What was left open in r->model is filled in. */
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
 /* How a checkpoint is carried over to a model of another input size, patch or class count. Fills `to` (weights
@@ -55,7 +54,7 @@ typedef struct vt_train_images {
     int side, classes;
 } vt_train_images;
 vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_images *d, const vt_model *init, vt_err *e);
-/* Of the matrix products of one step, inner attack included. */
+/* Floating-point operations of one step's matrix products, inner attack included. */
 vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e);
 
 /* What a run will take; refuses what cannot work (a batch larger than the set, a penalty that does not fit the model).
@@ -83,7 +82,8 @@ typedef struct vt_train_job {
 } vt_train_job;
 
 /* Opens what the options name (those of VT_TRAIN_ARGS; `data` must be chosen) into a zeroed job, and fills j->t but for
- * threads, team, say and interrupt. The recipe is a file, or where that is NULL the one in the checkpoint `from`. */
+ * threads, team, progress and interrupt. The recipe is a file, or where that is NULL the one in the checkpoint `from`.
+ */
 vt_status vt_train_open(vt_train_job *j, const vt_choices *c, const char *recipe, const char *from, vt_known_fn known,
                         void *ctx, vt_err *e);
 void vt_train_close(vt_train_job *j); /* accepts a zeroed one */

@@ -46,8 +46,7 @@ void *vt_update_slot(const vt_update *u, int param, int slot);
 /* Global L2 norm of grad [params.total], in double. */
 double vt_update_norm(vt_update *u, const float *grad);
 /* One step t = 1, 2, ...; grad is scaled by `factor` first (clipping), in place. Weights and their transposes are
- * renewed. false: a new weight was not finite, and all weights are as before, like the
- * optimiser's state: the step was not taken. */
+ * renewed. false: a new weight was not finite; weights and the optimiser's state are as before. */
 bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t);
 /* Renews what the model keeps of its weights (transposes), by u's threads. */
 void vt_update_refresh(vt_update *u);
