@@ -49,9 +49,9 @@ static bool is_gradient_wrong(vt_tester *g, float m0, const float *dx, double h)
         r.step = (uint32_t)k;
         vt_random_step(g, r, h);
         vt_tester_logits(g, &g->model.c, g->y, g->z, false);
-        double promised = vt_promised(g, dx, g->y);
-        double real_change = (double)vt_margin_f32(g->z, g->label, g->classes) - (double)m0;
-        error += (real_change - promised) * (real_change - promised), change += real_change * real_change;
+        double predicted = vt_predicted_change(g, dx, g->y);
+        double actual = (double)vt_margin_f32(g->z, g->label, g->classes) - (double)m0;
+        error += (actual - predicted) * (actual - predicted), change += actual * actual;
     }
     return !(error < change);
 }
@@ -103,7 +103,7 @@ static bool is_distribution(const float *z, int classes) {
 /* Half a grey level and a tenth: kinks show in the longer, float's noise in the shorter; one of them must do. */
 enum { CLAIM_STEPS = 2, CLAIM_DIRECTIONS = 6 };
 static const double claim_steps[CLAIM_STEPS] = {1 / 510.0, 1 / 2550.0};
-#define OFF 0.15    /* of the change: what is promised may differ by so much */
+#define OFF 0.15    /* of the change: what is predicted may differ by so much */
 #define APART 1e-3  /* of the logits' span: batches of another size round otherwise, by 1e-6 */
 #define OUTSIDE 0.2 /* beyond the box */
 
@@ -116,9 +116,10 @@ static double derivative_error(vt_tester *g, int a, int b) {
         for (int k = 0; k < CLAIM_DIRECTIONS; k++) {
             r.step = (uint32_t)k;
             vt_random_step(g, r, claim_steps[s]);
-            double promised = vt_promised(g, g->dx, g->y), real_change = vt_logit_difference(g, g->y, a, b, NULL) - f0;
-            error += (real_change - promised) * (real_change - promised);
-            change += fmax(real_change * real_change, promised * promised);
+            double predicted = vt_predicted_change(g, g->dx, g->y),
+                   actual = vt_logit_difference(g, g->y, a, b, NULL) - f0;
+            error += (actual - predicted) * (actual - predicted);
+            change += fmax(actual * actual, predicted * predicted);
         }
         best = fmin(best, sqrt(error / change)); /* NaN, of no change at all, is none that the next leaves */
     }
@@ -151,7 +152,7 @@ static bool is_input_clipped(vt_tester *g) {
     return !memcmp(g->z, again, (size_t)g->classes * sizeof *again);
 }
 
-static void test_claims(vt_tester *g, vt_evidence *f) {
+static void test_remote_claims(vt_tester *g, vt_evidence *f) {
     vt_tester_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
     double error = derivative_error(g, g->label, vt_best_other_f32(g->z, g->label, g->classes));
     vt_note(f, VT_CHECK_DERIVATIVE, !(error <= OFF));
@@ -182,6 +183,6 @@ vt_status vt_direct_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e
     vt_random_step(g, g->key, 1 / 255.0);
     margin_gradient(g, g->y, g->dy);
     vt_note(f, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
-    if (v->subject->remote) test_claims(g, f);
+    if (v->subject->remote) test_remote_claims(g, f);
     return VT_OK;
 }

@@ -31,17 +31,17 @@ void vt_count(vt_selftest *t, const vt_evidence *found, const int32_t *images, s
         for (int k = 0; k < VT_FLAG_COUNT; k++) t->flags[k] += found[i].flags >> k & 1;
 }
 
-static bool searched_alone(const vt_standing *s) { return s->right && s->random && !s->white; }
+static bool left_to_random_search(const vt_standing *s) { return s->right && s->random && !s->white; }
 
 bool vt_count_square(vt_selftest *t, vt_standing *s) {
     vt_check c = {.rate = 0.02};
     for (size_t i = 0; t->ledger && i < t->v->n_images; i++)
-        if (searched_alone(&s[i])) count_trial(&c, s[i].random_broke, t->v->images[i]);
+        if (left_to_random_search(&s[i])) count_trial(&c, s[i].random_broke, t->v->images[i]);
     t->square_broken = c.hits, t->run_images = t->ledger ? (int64_t)t->v->n_images : 0;
     if (c.trials < 4) return false;
     c.p = c.adjusted = 1;
     t->checks[VT_CHECK_SQUARE] = c;
-    for (size_t i = 0; i < t->v->n_images; i++) s[i].looked |= searched_alone(&s[i]);
+    for (size_t i = 0; i < t->v->n_images; i++) s[i].looked |= left_to_random_search(&s[i]);
     return true;
 }
 

@@ -67,7 +67,7 @@ typedef struct part {
     double seconds, spent; /* of all parts so far, and the forward-equivalents that they took */
 } part;
 
-static vt_status clean_image(vt_tester *g, int32_t image, vt_standing *s, vt_err *e) {
+static vt_status predict_clean_image(vt_tester *g, int32_t image, vt_standing *s, vt_err *e) {
     VT_TRY(vt_tester_load(g, image, "clean", e));
     vt_tester_logits(g, &g->model.c, g->x, g->z, false);
     for (int k = 0; k < g->classes; k++)
@@ -99,14 +99,14 @@ static vt_status wake_point(part *p, vt_tester *g, int point, vt_err *e) {
 /* Item i: an image, or for wake-up a point of the network. */
 static vt_status check_item(part *p, vt_tester *g, size_t i, vt_err *e) {
     int32_t item = p->images[i];
-    if (p->kind == CLEAN) return clean_image(g, item, &p->standing[i], e);
+    if (p->kind == CLEAN) return predict_clean_image(g, item, &p->standing[i], e);
     if (p->kind == GLANCE) return glance_image(p, g, item, i, e);
     if (p->kind == WAKEUP) return wake_point(p, g, (int)item, e);
     g->partner = vt_partner(p->t, p->standing, item), g->witness = p->witness;
     return kinds[p->kind].check(g, item, &p->found[p->kind][p->from + i], e);
 }
 
-static vt_status one_item(void *ctx, int thread, size_t i, vt_err *e) {
+static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     part *p = ctx;
     if (p->t->v->interrupt && *p->t->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(check_item(p, &p->workers[thread], i, e));
@@ -131,7 +131,7 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
     for (int i = 0; s == VT_OK && i < threads; i++)
         s = vt_tester_open(&p->workers[i], p->t, i ? &p->workers[0] : NULL, kinds[what].needs, e);
     vt_progress_begin(&p->progress, kinds[what].name, 0, n);
-    if (s == VT_OK) s = vt_for_each(n, threads, one_item, p, e);
+    if (s == VT_OK) s = vt_for_each(n, threads, run_item, p, e);
     vt_progress_end(&p->progress, NULL);
     p->seconds += vt_now() - p->progress.began;
     double forwards = 0, gradients = 0; /* sums of halves: the same for any number of threads */
@@ -386,24 +386,24 @@ static vt_status retry_survivors(part *p, vt_err *e) {
     return VT_OK;
 }
 
-static void leave_out(vt_selftest *t, vt_check_id first, vt_check_id last) {
+static void mark_untested(vt_selftest *t, vt_check_id first, vt_check_id last) {
     for (int i = first; i <= (int)last; i++) t->untested |= 1u << i;
 }
 
 /* Finds the checks that were not made although images survived: the verdict names them. */
 static void find_untested(part *p) {
     vt_selftest *t = p->t;
-    if (t->points_only) leave_out(t, VT_CHECK_STEPS, VT_CHECK_ACTIVE);
-    if (t->v->subject->remote) leave_out(t, VT_CHECK_TWIN, VT_CHECK_HEAD);
+    if (t->points_only) mark_untested(t, VT_CHECK_STEPS, VT_CHECK_ACTIVE);
+    if (t->v->subject->remote) mark_untested(t, VT_CHECK_TWIN, VT_CHECK_HEAD);
     if (t->points_only || (!p->n_survivors && (t->ledger || t->attacked))) return;
-    if (!t->attacked) leave_out(t, VT_CHECK_STEPS, p->witness ? VT_CHECK_WHOLE : VT_CHECK_RADIUS);
-    if (!t->checks[VT_CHECK_WAKEUP].trials) leave_out(t, VT_CHECK_WAKEUP, VT_CHECK_WAKEUP);
-    if (!t->other) leave_out(t, VT_CHECK_NOISE, VT_CHECK_SQUARE);
-    if (!t->checks[VT_CHECK_SQUARE].trials) leave_out(t, VT_CHECK_SQUARE, VT_CHECK_SQUARE);
-    if (!t->active.attacked) leave_out(t, VT_CHECK_ACTIVE, VT_CHECK_ACTIVE);
+    if (!t->attacked) mark_untested(t, VT_CHECK_STEPS, p->witness ? VT_CHECK_WHOLE : VT_CHECK_RADIUS);
+    if (!t->checks[VT_CHECK_WAKEUP].trials) mark_untested(t, VT_CHECK_WAKEUP, VT_CHECK_WAKEUP);
+    if (!t->other) mark_untested(t, VT_CHECK_NOISE, VT_CHECK_SQUARE);
+    if (!t->checks[VT_CHECK_SQUARE].trials) mark_untested(t, VT_CHECK_SQUARE, VT_CHECK_SQUARE);
+    if (!t->active.attacked) mark_untested(t, VT_CHECK_ACTIVE, VT_CHECK_ACTIVE);
 }
 
-static vt_status run_all(part *p, int32_t *images, int32_t *first, vt_err *e) {
+static vt_status run_all_parts(part *p, int32_t *images, int32_t *first, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right;
     VT_TRY(find_right(p, e));
@@ -442,7 +442,7 @@ vt_status vt_selftest_run(vt_selftest *t, vt_err *e) {
     part p = {.t = t, .standing = calloc(n, sizeof *p.standing), .survivors = calloc(3 * n, sizeof *p.survivors)};
     p.glance = calloc(GLANCE_MOST * (size_t)vt_subject_classes(t->v->subject), sizeof *p.glance);
     pthread_mutex_init(&p.lock, NULL);
-    vt_status s = p.standing && p.survivors && p.glance ? run_all(&p, p.survivors + n, p.survivors + 2 * n, e)
+    vt_status s = p.standing && p.survivors && p.glance ? run_all_parts(&p, p.survivors + n, p.survivors + 2 * n, e)
                                                         : vt_fail(e, VT_E_MEMORY, "no memory for the self-test");
     pthread_mutex_destroy(&p.lock);
     free(p.standing), free(p.survivors), free(p.glance);

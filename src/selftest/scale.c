@@ -33,7 +33,7 @@ typedef struct walk {
 static void sample_segment(walk *w, vt_tester *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
         w->f[i] = vt_logit_difference(g, point_on_segment(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
-        w->slope[i] = vt_promised(g, g->dx, y);
+        w->slope[i] = vt_predicted_change(g, g->dx, y);
     }
 }
 
@@ -79,7 +79,7 @@ static double scale_error(vt_tester *g, const vt_ball *ball, int a, int b, doubl
         float *to = g->attacker.x_adv;
         vt_ball_step(ball, to, g->dx, scales[k] * ball->eps);
         for (size_t i = 0; i < g->pixels; i++) to[i] = (float)fmin(fmax((double)g->x[i] - (double)to[i], 0), 1);
-        double ratio = (vt_logit_difference(g, to, a, b, NULL) - f0) / vt_promised(g, g->dx, to);
+        double ratio = (vt_logit_difference(g, to, a, b, NULL) - f0) / vt_predicted_change(g, g->dx, to);
         double off = fmax((1 - ratio) / (1 - least[k]), (ratio - 1) / (most[k] - 1));
         worst = off <= worst ? worst : off; /* NaN stays */
     }

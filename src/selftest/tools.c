@@ -9,6 +9,7 @@
 #include "eval/verify.h"
 #include "models/arch.h"
 #include "models/surgery.h"
+#include "inference/restrict.h"
 
 static const char *const specs[VT_TOOL_COUNT] = {
     [VT_TOOL_HALF] = "apgd-ce:steps=25",
@@ -56,7 +57,7 @@ typedef struct ticket {
     int32_t image;
 } ticket;
 
-static int by_draw(const void *a_, const void *b_) {
+static int compare_tickets(const void *a_, const void *b_) {
     const ticket *a = a_, *b = b_;
     if (a->last != b->last) return a->last - b->last;
     return a->draw != b->draw ? (a->draw > b->draw ? 1 : -1) : (a->image > b->image) - (a->image < b->image);
@@ -72,7 +73,7 @@ vt_status vt_sample(const vt_selftest *t, const vt_standing *s, bool survivors_f
         uint64_t draw = (uint64_t)vt_rng_bits(&r, 0) << 32 | vt_rng_bits(&r, 1);
         if (s[i].right) tickets[(*n)++] = (ticket){survivors_first && s[i].broken, draw, t->v->images[i]};
     }
-    qsort(tickets, *n, sizeof *tickets, by_draw);
+    qsort(tickets, *n, sizeof *tickets, compare_tickets);
     for (size_t i = 0; i < *n; i++) images[i] = tickets[i].image;
     free(tickets);
     return VT_OK;
@@ -242,7 +243,7 @@ double vt_logit_difference(vt_tester *g, const float *x, int a, int b, float *dx
     return d;
 }
 
-double vt_promised(const vt_tester *g, const float *dx, const float *y) {
+double vt_predicted_change(const vt_tester *g, const float *dx, const float *y) {
     double sum = 0;
     for (size_t i = 0; i < g->pixels; i++) sum += (double)dx[i] * ((double)y[i] - (double)g->x[i]);
     return sum;

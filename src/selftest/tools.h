@@ -24,9 +24,9 @@ void vt_standings(const vt_selftest *t, vt_standing *s, double *cost);
  * that no attack broke come first with `survivors_first`. *n: how many. */
 vt_status vt_sample(const vt_selftest *t, const vt_standing *s, bool survivors_first, int32_t *images, size_t *n,
                     vt_err *e);
-/* That of one of the run's images. */
+/* Returns the standing of one of the run's images. */
 vt_standing *vt_standing_of(const vt_selftest *t, vt_standing *s, int32_t image);
-/* Another image for `image`, of another predicted class where there is one. */
+/* Returns another image of the run, of another predicted class than `image` if there is one. */
 int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image);
 
 /* ---- one thread ---- */
@@ -96,12 +96,12 @@ vt_status vt_tester_load(vt_tester *g, int32_t image, const char *purpose, vt_er
 void vt_tester_logits(vt_tester *g, const vt_classifier *c, const float *x, float *z, bool keep);
 void vt_tester_backward(vt_tester *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx);
 vt_status vt_tester_failure(vt_tester *g, vt_err *e); /* returns g->failed and forgets it */
-/* The radius at which a ball holds all pictures of n values, wherever it lies. */
+/* Returns the radius at which a ball around any picture of n values holds all pictures. */
 double vt_box_diameter(vt_norm norm, size_t n);
-/* The logit of class a minus that of b, which has no kinks, at x; with dx its gradient. */
+/* Returns the logit of class a minus that of b (a difference without kinks) at x; dx: its gradient, or NULL. */
 double vt_logit_difference(vt_tester *g, const float *x, int a, int b, float *dx);
-/* What the gradient dx promises of the way from g->x to y. */
-double vt_promised(const vt_tester *g, const float *dx, const float *y);
+/* Returns the change from g->x to y that the gradient dx at g->x predicts. */
+double vt_predicted_change(const vt_tester *g, const float *dx, const float *y);
 /* g->y: x + h in a direction of random signs, in the box. (Along a gradient a part of it would look like all of it.) */
 void vt_random_step(vt_tester *g, vt_rng r, double h);
 /* Probes of the model (g is open): networks up to some of its blocks with fitted heads, from the last block down; own

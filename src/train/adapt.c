@@ -22,13 +22,13 @@ static const vt_opt fixed[] = {
     VT_OPT_B("distillation token", vt_config, dist_token, NULL, 0),
 };
 
-static const char *path_of(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
+static const char *checkpoint_path(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
 
 static vt_status report_difference(const vt_model *from, const char *what, const char *had, const char *wanted,
                                    vt_err *e) {
     return vt_fail(e, VT_E_SHAPE,
                    "%s: %s is %s, but the model to train has %s; only image size, patch and classes may differ",
-                   path_of(from), what, had, wanted);
+                   checkpoint_path(from), what, had, wanted);
 }
 
 /* Pool, norms, tokens and the like; how new weights start may differ, and the input with what goes by it. */
@@ -49,7 +49,7 @@ static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e)
     return VT_OK;
 }
 
-static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
+static vt_status check_compatible(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     const vt_config *a = &from->config, *b = &to->config;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         char had[VT_ATTN_TEXT], wanted[VT_ATTN_TEXT];
@@ -61,15 +61,15 @@ static vt_status check(const vt_model *to, const vt_model *from, const vt_recipe
     if (a->patch % b->patch)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: patch is %d, but the model to train has %d; kernels can only shrink, to a divisor",
-                       path_of(from), a->patch, b->patch);
+                       checkpoint_path(from), a->patch, b->patch);
     if (a->classes != b->classes && how->head != VT_HEAD_FRESH)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: classes are %d, but the model to train has %d; init.head: fresh draws a new head instead "
                        "of keeping it",
-                       path_of(from), a->classes, b->classes);
+                       checkpoint_path(from), a->classes, b->classes);
     for (int i = 0; i < from->params.count; i++)
         if (!vt_model_param(to, from->params.items[i].name))
-            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has no place in the model to train", path_of(from),
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has no place in the model to train", checkpoint_path(from),
                            from->params.items[i].name);
     return VT_OK;
 }
@@ -161,15 +161,15 @@ static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt
         char had[96], wanted[96];
         if (!q || same_shape(p, q) || (is_head(p->name) && how->head == VT_HEAD_FRESH)) continue;
         if (!can_resize(p->name))
-            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s", path_of(from),
-                           p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
+            return vt_fail(e, VT_E_SHAPE, "%s: tensor %s has shape %s, the model to train wants %s",
+                           checkpoint_path(from), p->name, vt_shape_text(had, sizeof had, q->shape, q->ndim),
                            vt_shape_text(wanted, sizeof wanted, p->shape, p->ndim));
     }
     return VT_OK;
 }
 
 vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how, uint64_t seed, vt_err *e) {
-    VT_TRY(check(to, from, how, e));
+    VT_TRY(check_compatible(to, from, how, e));
     VT_TRY(check_shapes(to, from, how, e));
     if (vt_model_init(to, seed) != VT_OK) return vt_fail(e, VT_E_MEMORY, "no memory for the first weights");
     for (int i = 0; i < to->params.count; i++) {

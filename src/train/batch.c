@@ -111,7 +111,7 @@ static size_t kept_bytes(const vt_recipe *r, const vt_model *m) {
     return kept ? (size_t)r->top.batch * vt_config_input_pixels(&m->config) * sizeof(float) : 0;
 }
 
-static vt_status worker_open(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
+static vt_status open_worker(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int views = vt_views_f32(o);
     size_t n = (size_t)b->r->top.micro_batch, k = (size_t)b->m->config.classes,
@@ -154,7 +154,7 @@ vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, cons
         return vt_fail(e, VT_E_MEMORY, "no memory for a step's adversarial images (%zu bytes)", kept_bytes(r, m));
     b->workers = calloc((size_t)b->threads, sizeof *b->workers);
     if (!b->grad || !b->workers) return vt_fail(e, VT_E_MEMORY, "no memory for training");
-    for (int i = 0; i < b->threads; i++) VT_TRY(worker_open(&b->workers[i], b, e));
+    for (int i = 0; i < b->threads; i++) VT_TRY(open_worker(&b->workers[i], b, e));
     return VT_OK;
 }
 
@@ -217,7 +217,7 @@ static const float *draw_depth(vt_batch *b, vt_batch_worker *w, int first, int n
     return w->drop;
 }
 
-static vt_status micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     vt_batch *b = ctx;
     vt_batch_worker *w = &b->workers[thread];
     const vt_objective_def_f32 *o = b->objective;
@@ -255,7 +255,7 @@ static void add_sums(vt_step_sums *to, const vt_step_sums *of) {
     to->clean_images += of->clean_images, to->right_clean += of->right_clean;
 }
 
-static void add_worker_result(void *ctx, int thread, size_t item) {
+static void add_gradient(void *ctx, int thread, size_t item) {
     vt_batch *b = ctx;
     const vt_batch_worker *w = &b->workers[thread];
     const float *from = w->grad;
@@ -268,35 +268,35 @@ static void add_worker_result(void *ctx, int thread, size_t item) {
 }
 
 /* Number `item` of this rank's micro-batches. */
-static vt_status own_micro_batch(void *ctx, int thread, size_t item, vt_err *e) {
+static vt_status own_micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     vt_batch *b = ctx;
-    VT_TRY(micro_batch(b, thread, item * (size_t)b->team->size + (size_t)b->team->rank, e));
+    VT_TRY(micro_gradient(b, thread, item * (size_t)b->team->size + (size_t)b->team->rank, e));
     vt_reduce_put(&b->reduce, (int)item, b->workers[thread].grad);
     b->all_sums[item] = b->workers[thread].sums;
     return VT_OK;
 }
 
-static vt_status by_ranks(vt_batch *b, vt_err *e) {
+static vt_status gradient_of_ranks(vt_batch *b, vt_err *e) {
     vt_team *t = b->team;
     int micros = micro_batches(b->r), most = most_own(b->r, t->size);
     size_t own = (size_t)vt_reduce_own(t->rank, t->size, micros);
     vt_step_sums *all = b->all_sums + most;
-    VT_TRY(vt_team_agree(t, vt_for_each(own, b->threads, own_micro_batch, b, e), e));
+    VT_TRY(vt_team_agree(t, vt_for_each(own, b->threads, own_micro_gradient, b, e), e));
     vt_reduce_sum(&b->reduce, b->grad);
     t->ops->gather(t->ctx, b->all_sums, (size_t)most * sizeof *all, all);
     for (int m = 0; m < micros; m++) add_sums(&b->sums, &all[m % t->size * most + m / t->size]);
     return VT_OK;
 }
 
-static vt_status run(vt_batch *b, vt_err *e) {
-    if (b->team) return by_ranks(b, e);
-    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_batch, add_worker_result, b, e);
+static vt_status sum_micro_batches(vt_batch *b, vt_err *e) {
+    if (b->team) return gradient_of_ranks(b, e);
+    return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_gradient, add_gradient, b, e);
 }
 
 vt_status vt_batch_again(vt_batch *b, vt_err *e) {
     vt_step_sums sums = b->sums;
     b->again = true;
-    vt_status s = run(b, e);
+    vt_status s = sum_micro_batches(b, e);
     b->again = false, b->sums = sums;
     return s;
 }
@@ -305,5 +305,5 @@ vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t 
     b->ids = ids, b->epoch = epoch, b->step = step, b->share = share;
     b->mix = vt_mix_draw(&b->r->augment, (uint64_t)b->r->top.seed, step, vt_config_input(&b->m->config));
     b->sums = (vt_step_sums){0};
-    return run(b, e);
+    return sum_micro_batches(b, e);
 }

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "models/net/session.h"
 
-static size_t work_len(const vt_attack *a, const vt_model *m) {
+static size_t attack_scratch_floats(const vt_attack *a, const vt_model *m) {
     vt_task dims = vt_attacker_dims(vt_config_shape(&m->config), m->config.classes, NULL);
     return vt_attacker_work(a, &dims);
 }
@@ -16,7 +16,7 @@ size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm) {
     vt_attack a;
     size_t work = 0, n = vt_config_input_pixels(&m->config);
     if (vt_attack_parse(&a, spec, norm, NULL) == VT_OK) {
-        work = work_len(&a, m);
+        work = attack_scratch_floats(&a, m);
         vt_attack_free(&a);
     }
     /* the session; the ball, start, centre (twice), the oracle's two images and the classifier's (in double); masks */
@@ -31,7 +31,7 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
     VT_TRY(vt_oracle_open(&in->oracle, &in->model, e));
     const vt_config *c = &m->config;
     size_t n = vt_config_input_pixels(&m->config), k = (size_t)c->classes;
-    VT_TRY(vt_attacker_open(&in->attacker, vt_config_shape(&m->config), work_len(&in->attack, m), e));
+    VT_TRY(vt_attacker_open(&in->attacker, vt_config_shape(&m->config), attack_scratch_floats(&in->attack, m), e));
     in->start = vt_alloc((2 * n + 2 * k) * sizeof(float)), in->mask = vt_alloc(n + (size_t)vt_model_blocks(m));
     if (!in->start || !in->mask) return vt_fail(e, VT_E_MEMORY, "no memory for the inner attack");
     in->centre = in->start + n, in->z = in->centre + n, in->target = in->z + k, in->open = in->mask + n;

@@ -107,7 +107,7 @@ static vt_status add_penalties(vt_run *run, double *total, vt_err *e) {
     return VT_OK;
 }
 
-static void count_step(vt_run *run) {
+static void add_step_to_epoch(vt_run *run) {
     const vt_step_sums *s = &run->batch.sums;
     run->n.loss += s->loss, run->n.images += (double)s->images, run->n.right_adv += (double)s->right_adv;
     run->n.clean_images += (double)s->clean_images, run->n.right_clean += (double)s->right_clean;
@@ -115,7 +115,7 @@ static void count_step(vt_run *run) {
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum += run->penalties[i].last;
 }
 
-static void forget_epoch(vt_run *run) {
+static void reset_epoch_sums(vt_run *run) {
     vt_run_numbers *n = &run->n;
     n->loss = n->images = n->right_adv = n->clean_images = n->right_clean = n->steps = 0;
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = 0;
@@ -178,7 +178,7 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     run->sound = isfinite(loss) && isfinite(norm) &&
                  vt_update_step(&run->update, run->batch.grad, factor, *lr, (int64_t)run->n.taken + 1);
     if (run->sound)
-        count_step(run);
+        add_step_to_epoch(run);
     else
         VT_TRY(handle_nonfinite_step(run, ids, loss, norm, e));
     run->step++;
@@ -229,7 +229,7 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
         run->n.best = score, run->n.best_epoch = epoch;
         if (has_files(run)) VT_TRY(vt_state_export(run, "best.safetensors", e));
     }
-    forget_epoch(run);
+    reset_epoch_sums(run);
     return VT_OK;
 }
 

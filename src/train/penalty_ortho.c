@@ -66,7 +66,7 @@ static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_mode
     return n;
 }
 
-static int side_of(const group *g, int k) { return g->left ? g->w[k].rows : g->w[k].cols; }
+static int gram_side(const group *g, int k) { return g->left ? g->w[k].rows : g->w[k].cols; }
 
 static bool active(const void *params_) {
     const params *p = params_;
@@ -91,7 +91,7 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
         int n = collect_groups(g, p, m, b);
         for (int i = 0; i < n; i++)
             for (int k = 1; k < g[i].n; k++)
-                if (side_of(&g[i], k) != side_of(&g[i], 0))
+                if (gram_side(&g[i], k) != gram_side(&g[i], 0))
                     return vt_fail(e, VT_E_SHAPE,
                                    "ortho: %s of block %d is %d x %d, which does not fit W_Q, %d x %d; set "
                                    "ortho.la_form to each",
@@ -108,7 +108,7 @@ static size_t work_len(const void *params_, const vt_model *m) {
         group g[MOST_GROUPS];
         int n = collect_groups(g, params_, m, b);
         for (int i = 0; i < n; i++)
-            if ((size_t)side_of(&g[i], 0) > most) most = (size_t)side_of(&g[i], 0);
+            if ((size_t)gram_side(&g[i], 0) > most) most = (size_t)gram_side(&g[i], 0);
     }
     return most * most;
 }
@@ -116,7 +116,7 @@ static size_t work_len(const void *params_, const vt_model *m) {
 /* ||P^T P - I||^2 of the group; left: = ||P P^T - I||^2 + cols - rows (all columns side by side).
  * With S = sum_j W_j^T W_j - I:  d/dW_k = 4 W_k S;  left, with S = sum_j W_j W_j^T - I:  d/dW_k = 4 S W_k. */
 static double add_group_term(real *grad, real *s, const real *w, const group *g, double lambda) {
-    int side = side_of(g, 0), other = 0;
+    int side = gram_side(g, 0), other = 0;
     for (int k = 0; k < g->n; k++) {
         const vt_matrix *a = &g->w[k];
         int inner = g->left ? a->cols : a->rows;

@@ -23,7 +23,7 @@ static bool is_word(const char *text) {
     return strspn(text, letters + 12) && !text[strspn(text, letters)];
 }
 
-static void section_text(FILE *f, const vt_recipe_section *s) {
+static void write_section(FILE *f, const vt_recipe_section *s) {
     char value[VT_RECIPE_VALUE_MAX];
     if (*s->name && s->opts && s->opts->key) fprintf(f, "%s:\n", s->name);
     for (const vt_opt *o = s->opts; o && o->key; o++) {
@@ -39,7 +39,7 @@ static void section_text(FILE *f, const vt_recipe_section *s) {
     }
 }
 
-static void groups_text(FILE *f, const vt_recipe *r) {
+static void write_groups(FILE *f, const vt_recipe *r) {
     static const vt_opt decay = {.type = VT_OPT_REAL};
     if (r->n_groups) fputs("groups:\n", f);
     for (int i = 0; i < r->n_groups; i++) {
@@ -55,8 +55,8 @@ static void write_recipe(FILE *f, const void *recipe) {
     const vt_recipe *r = recipe;
     vt_recipe_section s;
     for (int i = 0; vt_recipe_section_at(r, i, &s); i++)
-        if (vt_recipe_in_use(r, &s)) section_text(f, &s);
-    groups_text(f, r);
+        if (vt_recipe_in_use(r, &s)) write_section(f, &s);
+    write_groups(f, r);
 }
 
 char *vt_recipe_text(const vt_recipe *r) {

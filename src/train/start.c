@@ -12,7 +12,7 @@
 #include "train/update.h"
 #include "train/validation.h"
 
-static vt_status data_side(const vt_dataset *d, int *side, vt_err *e) {
+static vt_status square_image_side(const vt_dataset *d, int *side, vt_err *e) {
     vt_image im = {0};
     int label;
     VT_TRY(vt_dataset_read(d, 0, &im, &label, e));
@@ -173,7 +173,7 @@ static vt_status freeze_tensors(vt_model *m, const vt_recipe *r, vt_err *e) {
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e) {
     vt_config c;
     vt_train_images d = {.path = data->path, .classes = data->classes};
-    VT_TRY(data_side(data, &d.side, e));
+    VT_TRY(square_image_side(data, &d.side, e));
     VT_TRY(vt_train_config(&c, r, &d, init, e));
     VT_TRY(vt_model_new(out, &c, e));
     vt_status s =

@@ -140,7 +140,7 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
+static vt_status check_same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
     const char *path = vt_tensors_path(st), *recipe = vt_tensors_meta(st, "recipe");
     const char *data = vt_tensors_meta(st, "data_sha256"), *version = vt_tensors_meta(st, "vitrine");
     const char *model = vt_tensors_meta(st, "model"), *watched = vt_tensors_meta(st, "watch_sha256"); /* NULL: older */
@@ -190,7 +190,7 @@ static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
 
 static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
     entries l;
-    VT_TRY(same_run(run, st, e));
+    VT_TRY(check_same_run(run, st, e));
     VT_TRY(load_numbers(run, st, e));
     VT_TRY(list_entries(&l, run, e));
     vt_status s = VT_OK;
@@ -230,7 +230,7 @@ static char *identity_text(const vt_run *run) {
     return n < 0 ? NULL : text;
 }
 
-static vt_status other_training(const void *ctx, const char *first, const char *mine, vt_err *e) {
+static vt_status report_other_training(const void *ctx, const char *first, const char *mine, vt_err *e) {
     char changed[300];
     (void)ctx;
     vt_recipe_diff(first, mine, changed, sizeof changed);
@@ -238,9 +238,9 @@ static vt_status other_training(const void *ctx, const char *first, const char *
                    *changed ? changed : "the order of groups");
 }
 
-static vt_status same_training(vt_run *run, vt_err *e) {
+static vt_status check_same_training(vt_run *run, vt_err *e) {
     char *mine = identity_text(run);
-    vt_status s = vt_team_same(run->t->team, mine, other_training, NULL, e);
+    vt_status s = vt_team_same(run->t->team, mine, report_other_training, NULL, e);
     free(mine);
     return s;
 }
@@ -250,7 +250,7 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     entries l = {0};
     number numbers[NUMBERS_MOST];
     if (!t) return VT_OK;
-    VT_TRY(same_training(run, e));
+    VT_TRY(check_same_training(run, e));
     VT_TRY(vt_team_agree(t, list_entries(&l, run, e), e));
     int n = list_numbers(numbers, run);
     for (int i = 0; i < n; i++) t->ops->broadcast(t->ctx, 0, numbers[i].at, sizeof *numbers[i].at);
@@ -264,7 +264,7 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status other_weights(const void *ctx, const char *first, const char *mine, vt_err *e) {
+static vt_status report_other_weights(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run *run = ctx;
     (void)first, (void)mine;
     return vt_fail(e, VT_E_NUMERIC,
@@ -277,7 +277,7 @@ vt_status vt_state_compare(vt_run *run, vt_err *e) {
     char mine[65];
     if (!run->t->team) return VT_OK;
     vt_sha_hex(run->m->w, run->m->params.total * sizeof(float), mine);
-    return vt_team_same(run->t->team, mine, other_weights, run, e);
+    return vt_team_same(run->t->team, mine, report_other_weights, run, e);
 }
 
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e) {

@@ -19,7 +19,7 @@ static bool in_attention(const vt_model *m, const vt_param *p) {
     return false;
 }
 
-static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_recipe *r) {
+static vt_tensor_rule optimiser_rule_of(const vt_model *m, const vt_param *p, const vt_recipe *r) {
     bool attention = in_attention(m, p), own = attention && strcmp(r->top.attention_optimiser, "same");
     const char *name = own ? r->top.attention_optimiser : r->top.optimiser;
     const vt_optim_def_f32 *def = vt_optim_find_f32(name);
@@ -35,10 +35,10 @@ static vt_tensor_rule rule_of(const vt_model *m, const vt_param *p, const vt_rec
                                         pow(r->top.layer_decay, m->params.layers - 1 - p->layer)};
 }
 
-static size_t item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }
+static size_t state_item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }
 
-static size_t rule_bytes(const vt_tensor_rule *t, const vt_param *p) {
-    size_t room = p->buffer ? 0 : (p->numel * item_size(t) + 63) / 64 * 64;
+static size_t state_bytes_of(const vt_tensor_rule *t, const vt_param *p) {
+    size_t room = p->buffer ? 0 : (p->numel * state_item_size(t) + 63) / 64 * 64;
     return room * (size_t)t->def->slots;
 }
 
@@ -47,8 +47,8 @@ static size_t work_len(const vt_tensor_rule *t) { return t->rows ? t->def->work_
 size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads) {
     size_t sum = m->params.total * sizeof(float) * (r->top.ema > 0 ? 2 : 1), work = 0;
     for (int i = 0; i < m->params.count; i++) {
-        vt_tensor_rule t = rule_of(m, &m->params.items[i], r);
-        sum += 2 * rule_bytes(&t, &m->params.items[i]); /* and as it was before a step */
+        vt_tensor_rule t = optimiser_rule_of(m, &m->params.items[i], r);
+        sum += 2 * state_bytes_of(&t, &m->params.items[i]); /* and as it was before a step */
         if (!m->params.items[i].buffer && work_len(&t) > work) work = work_len(&t);
     }
     return sum + work * (size_t)threads * sizeof(float);
@@ -69,7 +69,7 @@ static void split_into_pieces(vt_update *u, vt_piece *out) {
 
 void *vt_update_slot(const vt_update *u, int param, int slot) {
     const vt_tensor_rule *t = &u->rules[param];
-    return u->state + t->at + (size_t)slot * (rule_bytes(t, &u->m->params.items[param]) / (size_t)t->def->slots);
+    return u->state + t->at + (size_t)slot * (state_bytes_of(t, &u->m->params.items[param]) / (size_t)t->def->slots);
 }
 
 vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e) {
@@ -77,9 +77,9 @@ vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int thre
     u->rules = calloc((size_t)m->params.count, sizeof *u->rules);
     if (u->rules) {
         for (int i = 0; i < m->params.count; i++) {
-            u->rules[i] = rule_of(m, &m->params.items[i], r);
+            u->rules[i] = optimiser_rule_of(m, &m->params.items[i], r);
             u->rules[i].at = u->state_bytes;
-            u->state_bytes += rule_bytes(&u->rules[i], &m->params.items[i]);
+            u->state_bytes += state_bytes_of(&u->rules[i], &m->params.items[i]);
             if (!m->params.items[i].buffer && work_len(&u->rules[i]) > u->work_len)
                 u->work_len = work_len(&u->rules[i]);
         }
@@ -174,14 +174,14 @@ static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     const vt_piece *p = &u->pieces[item];
     const vt_tensor_rule *t = &u->rules[p->param];
     float *w = u->m->w + p->offset, *g = a->grad + p->offset, f = (float)a->factor;
-    size_t skip = (p->offset - u->m->params.items[p->param].offset) * item_size(t);
+    size_t skip = (p->offset - u->m->params.items[p->param].offset) * state_item_size(t);
     void *slots[VT_OPTIM_SLOTS] = {0};
     for (int k = 0; k < t->def->slots; k++) slots[k] = (char *)vt_update_slot(u, p->param, k) + skip;
     if (a->factor != 1)
         for (size_t i = 0; i < p->n; i++) g[i] *= f;
     memcpy(u->before + p->offset, w, p->n * sizeof *w);
     for (int k = 0; k < t->def->slots; k++)
-        memcpy(u->state_before + ((char *)slots[k] - u->state), slots[k], p->n * item_size(t));
+        memcpy(u->state_before + ((char *)slots[k] - u->state), slots[k], p->n * state_item_size(t));
     if (t->rows)
         t->def->step_matrix(w, slots, g, t->rows, t->cols, t->params, a->lr * t->lr_scale, t->weight_decay,
                             u->work + (size_t)thread * u->work_len);

@@ -66,7 +66,7 @@ bool vt_validation_collapsed(double single, double single_before, double robust,
            robust_best - robust > 3 * error;
 }
 
-static vt_status watch_image(void *ctx, int thread, size_t own, vt_err *e) {
+static vt_status validate_image(void *ctx, int thread, size_t own, vt_err *e) {
     static const vt_recipe_augment none = {0};
     static const vt_mix unmixed = {.kind = VT_MIX_NONE, .lambda = 1};
     vt_validation *w = ctx;
@@ -104,7 +104,7 @@ vt_status vt_validation_run(vt_validation *w, double *clean, double *robust, vt_
     if (!w->count) return VT_OK;
     int size = vt_team_size(w->team);
     size_t own = (size_t)((w->count - vt_team_rank(w->team) + size - 1) / size);
-    VT_TRY(vt_team_agree(w->team, vt_for_each(own, w->threads, watch_image, w, e), e));
+    VT_TRY(vt_team_agree(w->team, vt_for_each(own, w->threads, validate_image, w, e), e));
     if (w->team) gather_results(w);
     int64_t right = 0, held = 0;
     for (int64_t i = 0; i < w->count; i++) right += w->right[i], held += w->right[w->count + i];
