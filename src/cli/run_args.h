@@ -54,19 +54,3 @@ void vt_cli_hint_run(const vt_cli *c, const vt_eval_options *v);
  * points_only: tests the gradients alone, not what attacks find. */
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e);
-
-/* ---- folders of finished runs ---- */
-
-/* vt_run_folder_read and _open, with the options of VT_RUN_ARGS that c gives; also of runs whose run.json holds only
- * the command line. */
-vt_status vt_run_open(vt_run_folder *r, const char *dir, const vt_cli *c, vt_err *e);
-/* The short name of a run's checkpoint, from --weights or run.json; "": neither names it. */
-vt_status vt_run_model_name(const char *dir, const vt_cli *c, char out[100], vt_err *e);
-
-// clang-format off
-#define VT_RUN_ARGS                                                                                                    \
-    {"weights", "FILE", "the checkpoint; of a run, where it is not as run.json says", VT_OF_MODEL}, VT_ORACLE_ARGS,    \
-    {"data", "FOLDER", "the data; of a run, where they are not as run.json says", VT_OF_DATA},                         \
-    {"split", "test|train|val", "which split", VT_OF_DATA}, VT_CLASS_ORDER_ARG,                                        \
-    {"preprocess", "TEXT", "as in vitrine eval", VT_OF_DATA}, VT_ATTACK_AT_ARG, VT_RESTRICT_ARG
-// clang-format on

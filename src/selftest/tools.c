@@ -8,8 +8,8 @@
 #include "eval/result_index.h"
 #include "eval/verify.h"
 #include "models/arch.h"
+#include "inference/classifier.h"
 #include "models/surgery.h"
-#include "inference/restrict.h"
 
 static const char *const specs[VT_TOOL_COUNT] = {
     [VT_TOOL_HALF] = "apgd-ce:steps=25",

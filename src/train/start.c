@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/text_stream.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "models/arch.h"
 #include "models/forms.h"
 #include "train/batch.h"
