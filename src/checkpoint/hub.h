@@ -12,7 +12,7 @@ typedef struct vt_hub {
     char config_path[512], pre_path[512];
 } vt_hub;
 
-/* Both files of the folder in which the weights are, and the arguments in them (vt_tensors_args): what is not there is
+/* Both files of the folder in which the weights are, and the arguments in them (vt_tensors.args): what is not there is
  * left NULL. */
 vt_status vt_hub_open(vt_hub *h, const char *weights, const char *args, vt_err *e);
 vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *path, vt_err *e);

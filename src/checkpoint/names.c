@@ -229,7 +229,7 @@ static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
                        "%s: is a classifier without its network (%s): save the state_dict of the whole "
                        "model",
                        vt_tensors_path(st), some);
-    const char *parts = *vt_tensors_inside(st) ? vt_tensors_inside(st) : vt_tensors_parts(st);
+    const char *parts = *st->inside ? st->inside : st->parts;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: no known naming scheme fits its tensors (%s%s): %s%s%s%sfor a Vision Transformer `vitrine map "
                    "FILE > my.map` writes a map of them to fill in, for @names MAP; any other network is evaluated "

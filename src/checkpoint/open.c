@@ -7,7 +7,6 @@
 #include <string.h>
 #include "base/opt.h"
 #include "tensors/tensors.h"
-#include "tensors/weights.h"
 #include "models/arch.h"
 #include "models/detect.h"
 #include "checkpoint/names.h"
@@ -197,8 +196,7 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
     if (s == VT_OK && weights) s = vt_model_reorder(m, e);
     const char *recipe = vt_tensors_meta(st, "recipe");
     if (s == VT_OK &&
-        (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(vt_tensors_part(st))) ||
-         !(m->parts = strdup(vt_tensors_parts(st))) ||
+        (!(m->path = strdup(vt_tensors_path(st))) || !(m->part = strdup(st->part)) || !(m->parts = strdup(st->parts)) ||
          (provenance.labels && !(m->labels = strdup(provenance.labels))) || (recipe && !(m->recipe = strdup(recipe)))))
         s = vt_fail(e, VT_E_MEMORY, "no memory");
     if (s != VT_OK) {

@@ -354,7 +354,7 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
 
 static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     char name[80];
-    VT_TRY(vt_hub_open(&s->hub, s->path, vt_tensors_args(s->st), e));
+    VT_TRY(vt_hub_open(&s->hub, s->path, s->st->args, e));
     VT_TRY(find_preset(s, c, e));
     const vt_preset *named = NULL;
     if (vt_hub_architecture(&s->hub, name, sizeof name, &s->named_from)) named = vt_preset_find(name);

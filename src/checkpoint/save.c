@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/arch.h"
 #include "checkpoint/provenance.h"
 #include "models/forms.h"

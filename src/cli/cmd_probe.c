@@ -7,7 +7,7 @@
 #include "cli/run_args.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/net/batch_gradients.h"
 
 typedef struct batch {

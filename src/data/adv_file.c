@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "data/image.h"
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 #include "tensors/zip.h"
 
 /* ---- arrays by name, whatever holds them ---- */
@@ -268,7 +268,7 @@ static vt_status open_arrays(vt_adv_file *p, const char *path, const char *tenso
         vt_zip_close(p->zip);
         p->zip = NULL;
     }
-    if (!p->zip && (p->map.n < 6 || memcmp(p->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_saved_open(&p->st, path, e));
+    if (!p->zip && (p->map.n < 6 || memcmp(p->map.bytes, "\x93NUMPY", 6))) VT_TRY(vt_tensors_open(&p->st, path, e));
     return choose_array(p, path, tensor, e);
 }
 

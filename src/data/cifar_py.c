@@ -7,42 +7,24 @@
 #include "tensors/pickle.h"
 #include "data/records.h"
 
-/* ---- nodes ---- */
-
-static bool is_text(const vt_node *n) { return n && (n->kind == VT_NODE_TEXT || n->kind == VT_NODE_BYTES); }
-
-static bool has_text(const vt_node *n, const char *text) { return is_text(n) && vt_text_is(n->u.text, text); }
-
-/* Item i of a tuple, or NULL. */
-static const vt_node *tuple_item(const vt_node *n, uint32_t i) {
-    bool there = n && (n->kind == VT_NODE_TUPLE || n->kind == VT_NODE_OPAQUE) && i < n->u.list.n;
-    return there ? n->u.list.v[i] : NULL;
-}
-
 /* ---- numpy.core.multiarray._reconstruct(...) with the state (version, shape, dtype, Fortran order, bytes) ---- */
-
-/* dtype("u1", ...) with the state (3, "<", ...). */
-static bool read_dtype(vt_npy *a, const vt_node *dtype) {
-    const vt_node *code = tuple_item(tuple_item(dtype, 0), 0);
-    if (!is_text(code) || !vt_npy_dtype(&a->dtype, code->u.text.s, code->u.text.n)) return false;
-    a->swap = has_text(tuple_item(tuple_item(dtype, 1), 1), ">") && vt_dtype_size(a->dtype) > 1;
-    return true;
-}
 
 static bool read_shape(vt_npy *a, const vt_node *shape) {
     if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
     a->ndim = (int)shape->u.list.n;
     for (int i = 0; i < a->ndim; i++)
-        if (!vt_node_int(tuple_item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
+        if (!vt_node_int(vt_node_item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
     return true;
 }
 
 static bool read_array(vt_npy *a, const vt_node *n) {
     size_t bytes;
-    const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? tuple_item(n, 1) : NULL, *data = tuple_item(state, 4);
-    const vt_node *fortran = tuple_item(state, 3);
+    const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? vt_node_item(n, 1) : NULL, *data = vt_node_item(state, 4);
+    const vt_node *fortran = vt_node_item(state, 3);
     *a = (vt_npy){.ndim = 0};
-    if (!is_text(data) || !read_shape(a, tuple_item(state, 1)) || !read_dtype(a, tuple_item(state, 2))) return false;
+    if (!data || (data->kind != VT_NODE_TEXT && data->kind != VT_NODE_BYTES)) return false;
+    if (!read_shape(a, vt_node_item(state, 1)) || !vt_node_dtype(vt_node_item(state, 2), &a->dtype, &a->swap))
+        return false;
     if (!vt_shape_bytes(a->shape, a->ndim, a->dtype, &a->numel, &bytes) || bytes != data->u.text.n) return false;
     vt_npy_set_strides(a, fortran->kind == VT_NODE_BOOL && fortran->u.i);
     a->data = (const uint8_t *)data->u.text.s;

@@ -13,7 +13,7 @@
 #include "base/opt.h"
 #include "base/text.h"
 #include "data/folders.h"
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 
 #define VT_WHAT 400
 

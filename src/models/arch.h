@@ -3,7 +3,7 @@
  * (models/net/session.h: vt_arch_ops), which a session finds by the same name. */
 #pragma once
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/config.h"
 
 struct vt_model;

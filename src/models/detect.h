@@ -2,7 +2,7 @@
 /* What detection of an architecture (vt_arch's probe and detect) asks a state dict with canonical names. */
 #pragma once
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/model.h"
 
 /* After a sentence about a network that is not computed. */

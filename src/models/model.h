@@ -23,7 +23,7 @@ typedef struct vt_model {
     char transform[64]; /* what is done to a picture first, as data/transform reads it; empty: nobody says */
     char *path;
     char *part,
-        *parts;       /* of a file with several state dicts (tensors/weights.h): which was read, and of which; or "" */
+        *parts;       /* of a file with several state dicts (tensors/tensors.h): which was read, and of which; or "" */
     bool part_asked;  /* an option named it */
     char unread[120]; /* what the file or its configuration holds and nothing here reads; or "" */
     char *labels;     /* its own names of its outputs, one a line (data/dataset.h), or NULL */
@@ -48,11 +48,11 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
-    const char *part;  /* which state dict of several in the file; NULL: the usual one (tensors/weights.h) */
+    const char *part;  /* which state dict of several in the file; NULL: the usual one (tensors/tensors.h) */
     const char *names; /* a map file, or a scheme or map that is compiled in (checkpoint/names.h); NULL: recognised */
 } vt_overrides;
 
-/* Reads a checkpoint (tensors/weights.h); a folder means its model.safetensors. `o` may be NULL. A value that is
+/* Reads a checkpoint (tensors/tensors.h); a folder means its model.safetensors. `o` may be NULL. A value that is
  * not given is guessed and marked in `certainty`: before results are shown, checkpoint/provenance must be consulted.
  * Every value is read once: NaN and Inf are refused. Pages of the file are given back as they are read: the peak is the
  * weights themselves. */

@@ -5,7 +5,7 @@
  * patch_embed.proj, whose last, a 1 x 1 convolution to the width, is the ViT's embedding. */
 #pragma once
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/config.h"
 #include "nn/conv.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "tensors/npy.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
 #include "base/files.h"
-#include "base/mem.h"
+#include "base/json.h"
 #include "tensors/tensors.h"
 
 static const struct {
@@ -35,101 +36,79 @@ void vt_npy_set_strides(vt_npy *a, bool fortran) {
 
 /* ---- the header: a Python dictionary with the keys descr, fortran_order, shape ---- */
 
-typedef struct cursor {
-    const char *p, *end;
-} cursor;
-
-static void skip_space(cursor *c) {
-    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\t' || *c->p == '\r')) c->p++;
-}
-
-static bool accept_token(cursor *c, const char *word) {
-    size_t n = strlen(word);
-    skip_space(c);
-    if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n)) return false;
-    c->p += n;
-    return true;
-}
-
-/* 'text' or "text" of fewer than size characters, without escapes. */
-static bool read_quoted(cursor *c, char *out, size_t size) {
-    skip_space(c);
-    if (c->p == c->end || (*c->p != '\'' && *c->p != '"')) return false;
-    char quote = *c->p++;
-    for (size_t n = 0; c->p < c->end && n < size; n++) {
-        char ch = *c->p++;
-        out[n] = ch == quote ? 0 : ch;
-        if (ch == quote) return true;
+/* Rewrites Python's text as JSON, in place: quotes, words and brackets get JSON's names, the comma before a bracket
+ * goes, and so do parentheses without a comma, which make no tuple: (5) is 5. */
+static void python_to_json(char *text, size_t n) {
+    size_t open = 0, last = 0; /* last: the last character that is no space */
+    bool quoted = false, comma = false;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (c == '\'' || c == '"') quoted = !quoted, text[i] = '"';
+        if (quoted || isspace((unsigned char)c)) continue;
+        if (c == 'T' || c == 'F') text[i] = (char)tolower(c);
+        if (c == 'L') text[i] = ' '; /* a whole number of Python 2 */
+        if (c == '(') open = i, comma = false;
+        comma = comma || c == ',';
+        if ((c == ')' || c == '}') && text[last] == ',') text[last] = ' ';
+        bool tuple = c == ')' && (comma || last == open);
+        if (c == ')') text[open] = tuple ? '[' : ' ', text[i] = tuple ? ']' : ' ';
+        last = i;
     }
-    return false;
 }
 
-static bool read_dimension(cursor *c, int64_t *out) {
-    skip_space(c);
-    if (c->p == c->end || *c->p < '0' || *c->p > '9') return false;
-    for (*out = 0; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++)
-        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *c->p - '0', out)) return false;
-    if (c->p < c->end && *c->p == 'L') c->p++; /* Python 2 */
-    return true;
-}
-
-static vt_status read_shape(vt_npy *a, cursor *c, const char *path, vt_err *e) {
-    bool ok = accept_token(c, "("), comma = false;
-    a->ndim = 0;
-    while (ok && !accept_token(c, ")")) {
-        if (a->ndim == VT_ST_MAX_DIMS)
-            return vt_fail(e, VT_E_FORMAT, "%s: its array has more than %d dimensions", path, VT_ST_MAX_DIMS);
-        ok = (!a->ndim || comma) && read_dimension(c, &a->shape[a->ndim++]);
-        comma = accept_token(c, ",");
+static vt_status read_shape(vt_npy *a, const json_t *shape, const char *path, vt_err *e) {
+    bool ok = json_is_array(shape);
+    if (json_array_size(shape) > VT_ST_MAX_DIMS)
+        return vt_fail(e, VT_E_FORMAT, "%s: its array has more than %d dimensions", path, VT_ST_MAX_DIMS);
+    for (a->ndim = 0; ok && a->ndim < (int)json_array_size(shape); a->ndim++) {
+        const json_t *side = json_array_get(shape, (size_t)a->ndim);
+        a->shape[a->ndim] = json_integer_value(side);
+        ok = json_is_integer(side) && a->shape[a->ndim] >= 0;
     }
-    ok = ok && (a->ndim != 1 || comma); /* (5) is a number, (5,) a shape */
     return ok ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: its header has no shape such as (3, 4) or (5,)", path);
 }
 
-static vt_status read_descr(vt_npy *a, cursor *c, const char *path, vt_err *e) {
-    char text[16] = "";
-    if (accept_token(c, "["))
+static vt_status read_descr(vt_npy *a, const json_t *descr, const char *path, vt_err *e) {
+    const char *text = json_string_value(descr);
+    if (json_is_array(descr))
         return vt_fail(e, VT_E_FORMAT, "%s: holds records of several fields, not an array of numbers", path);
-    if (!read_quoted(c, text, sizeof text))
-        return vt_fail(e, VT_E_FORMAT, "%s: its header has no type such as '<f4'", path);
+    if (!text) return vt_fail(e, VT_E_FORMAT, "%s: its header has no type such as '<f4'", path);
     if (strchr(text, 'O'))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: holds Python objects (a pickle, which would be run to be read), not numbers", path);
     const char *code = *text && strchr("<>|=", *text) ? text + 1 : text;
     if (!vt_npy_dtype(&a->dtype, code, strlen(code)))
-        return vt_fail(e, VT_E_FORMAT, "%s: its type is '%s'; read are f2, f4, f8, i1 to i8, u1 to u8 and b1", path,
+        return vt_fail(e, VT_E_FORMAT, "%s: its type is '%.20s'; read are f2, f4, f8, i1 to i8, u1 to u8 and b1", path,
                        text);
     a->swap = *text == '>' && vt_dtype_size(a->dtype) > 1;
     return VT_OK;
 }
 
-static vt_status read_header(vt_npy *a, bool *fortran, cursor c, const char *path, vt_err *e) {
-    static const char *const keys[] = {"descr", "fortran_order", "shape"};
-    bool seen[3] = {false}, ok = accept_token(&c, "{"), closed = accept_token(&c, "}");
-    while (ok && !closed) {
-        char key[20];
-        int k = 0;
-        ok = read_quoted(&c, key, sizeof key) && accept_token(&c, ":");
-        while (ok && k < 3 && strcmp(key, keys[k])) k++;
-        if (!ok || k == 3 || seen[k])
-            return vt_fail(e, VT_E_FORMAT, "%s: its header is not one that NumPy writes", path);
-        seen[k] = true;
-        if (k == 0) VT_TRY(read_descr(a, &c, path, e));
-        if (k == 1) ok = (*fortran = accept_token(&c, "True")) || accept_token(&c, "False");
-        if (k == 2) VT_TRY(read_shape(a, &c, path, e));
-        bool comma = accept_token(&c, ",");
-        closed = accept_token(&c, "}");
-        ok = ok && (comma || closed);
-    }
-    skip_space(&c);
-    if (ok && c.p == c.end && seen[0] && seen[1] && seen[2]) return VT_OK;
-    return vt_fail(e, VT_E_FORMAT, "%s: its header is not one that NumPy writes", path);
+static vt_status read_header(vt_npy *a, int *fortran, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    json_error_t why = {0};
+    json_t *descr, *shape;
+    char *text = malloc(n + 1);
+    if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
+    memcpy(text, bytes, n);
+    python_to_json(text, n);
+    json_t *root = vt_json(text, n, &why);
+    free(text);
+    vt_status s = root ? VT_OK : vt_json_why(&why);
+    if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory for its header", path);
+    if (s == VT_OK &&
+        json_unpack(root, "{s:o, s:b, s:o!}", "descr", &descr, "fortran_order", fortran, "shape", &shape) != 0)
+        s = VT_E_FORMAT;
+    if (s != VT_OK) vt_fail(e, s, "%s: its header is not one that NumPy writes", path);
+    if (s == VT_OK) s = read_descr(a, descr, path, e);
+    if (s == VT_OK) s = read_shape(a, shape, path, e);
+    json_decref(root);
+    return s;
 }
 
 vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     vt_npy a = {.ndim = 0};
     size_t len, at, size;
-    bool fortran = false;
+    int fortran = 0;
     if (n < 12 || memcmp(bytes, "\x93NUMPY", 6))
         return vt_fail(e, VT_E_FORMAT, "%s: is not a NumPy array (.npy)", path);
     if (bytes[6] < 1 || bytes[6] > 3 || bytes[7])
@@ -140,8 +119,7 @@ vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *
     if (len > n - at)
         return vt_fail(e, VT_E_FORMAT, "%s: claims a header of %zu bytes, but only %zu bytes follow", path, len,
                        n - at);
-    cursor c = {(const char *)bytes + at, (const char *)bytes + at + len};
-    VT_TRY(read_header(&a, &fortran, c, path, e));
+    VT_TRY(read_header(&a, &fortran, bytes + at, len, path, e));
     if (!vt_shape_bytes(a.shape, a.ndim, a.dtype, &a.numel, &size) || size != n - at - len)
         return vt_fail(e, VT_E_FORMAT, "%s: %s %s does not take the %zu bytes that follow its header", path,
                        vt_shape_text((char[200]){0}, 200, a.shape, a.ndim), vt_dtype_name(a.dtype), n - at - len);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 
 typedef struct vt_npy {
     vt_dtype dtype;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define ARENA ((size_t)64 << 10)
-#define MARKS_MAX (1u << 16) /* open at once: one for each level of nesting, which Python ends at some thousands */
 
 vt_status vt_pickle_bad(vt_pickle *u, const char *fmt, ...) {
     char why[400];
@@ -58,11 +57,12 @@ vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n) {
 
 static vt_status push_node(vt_pickle *u, vt_node *n) { return n ? vt_pickle_append(u, &u->stack, n) : u->e->code; }
 
-/* What lies above the last mark is not to be popped by opcodes that take single values. */
-static uint32_t floor_of(const vt_pickle *u) { return u->n_marks ? u->marks[u->n_marks - 1] : 0; }
+/* A mark is a null pointer on the stack, which opcodes that take single values do not pop. */
+static vt_status push_mark(vt_pickle *u) { return vt_pickle_append(u, &u->stack, NULL); }
 
 static vt_status pop_node(vt_pickle *u, vt_node **out) {
-    if (u->stack.n <= floor_of(u)) return vt_pickle_bad(u, "an opcode takes a value where there is none");
+    if (!u->stack.n || !u->stack.v[u->stack.n - 1])
+        return vt_pickle_bad(u, "an opcode takes a value where there is none");
     *out = u->stack.v[--u->stack.n];
     return VT_OK;
 }
@@ -73,26 +73,19 @@ static vt_status peek_node(vt_pickle *u, vt_node **out) {
     return VT_OK;
 }
 
-static vt_status push_mark(vt_pickle *u) {
-    if (u->n_marks == MARKS_MAX) return vt_pickle_bad(u, "more than %u open marks", MARKS_MAX);
-    if (u->n_marks == u->marks_room) {
-        uint32_t room = u->marks_room ? 2 * u->marks_room : 16;
-        uint32_t *more = vt_pickle_take(u, room * sizeof *more);
-        if (!more) return u->e->code;
-        if (u->n_marks) memcpy(more, u->marks, u->n_marks * sizeof *more);
-        u->marks = more, u->marks_room = room;
-    }
-    u->marks[u->n_marks++] = u->stack.n;
-    return VT_OK;
-}
+#define TO_MARK UINT32_MAX
 
-/* The values above the last mark, which goes: *v points into the stack until the next push. */
-static vt_status pop_mark(vt_pickle *u, vt_node ***v, uint32_t *n) {
-    if (!u->n_marks) return vt_pickle_bad(u, "an opcode takes values up to a mark, but there is none");
-    uint32_t from = u->marks[--u->n_marks];
-    *v = u->stack.n ? u->stack.v + from : NULL;
-    *n = u->stack.n - from;
-    u->stack.n = from;
+/* Pops `width` values, or (TO_MARK) those above the last mark and the mark: *v [*n] points into the stack until the
+ * next push. */
+static vt_status pop_nodes(vt_pickle *u, uint32_t width, vt_node ***v, uint32_t *n) {
+    uint32_t count = 0, top = u->stack.n;
+    while (count < width && count < top && u->stack.v[top - 1 - count]) count++;
+    bool marked = count < top && !u->stack.v[top - 1 - count];
+    if (width == TO_MARK ? !marked : count < width)
+        return vt_pickle_bad(u, "an opcode takes %s where there is none",
+                             width == TO_MARK ? "a mark's values" : "a value");
+    *v = u->stack.v + top - count, *n = count;
+    u->stack.n -= count + (width == TO_MARK);
     return VT_OK;
 }
 
@@ -124,21 +117,20 @@ static vt_status read_line(vt_pickle *u, vt_node_text *out) {
     return VT_OK;
 }
 
-static vt_status push_number(vt_pickle *u, vt_node_kind kind, int64_t i, double r) {
+static vt_status push_whole(vt_pickle *u, vt_node_kind kind, int64_t i) {
     vt_node *n = vt_pickle_node(u, kind);
-    if (n && kind == VT_NODE_REAL) n->u.r = r;
-    if (n && kind != VT_NODE_REAL) n->u.i = i;
+    if (n) n->u.i = i;
     return push_node(u, n);
 }
 
 /* ---- opcodes: u->kind and u->width are those of their rows in the table below ---- */
 
-static vt_status push_constant(vt_pickle *u) { return push_number(u, (vt_node_kind)u->kind, (int64_t)u->width, 0); }
+static vt_status push_constant(vt_pickle *u) { return push_whole(u, (vt_node_kind)u->kind, u->width); }
 
 static vt_status push_int(vt_pickle *u) {
     uint64_t v;
     VT_TRY(read_unsigned(u, u->width, &v));
-    return push_number(u, VT_NODE_INT, u->kind ? (int32_t)v : (int64_t)v, 0);
+    return push_whole(u, VT_NODE_INT, u->kind ? (int32_t)v : (int64_t)v);
 }
 
 static vt_status push_text(vt_pickle *u) {
@@ -157,36 +149,27 @@ static vt_status push_long(vt_pickle *u) {
     const uint8_t *p = NULL;
     VT_TRY(read_unsigned(u, u->width, &len));
     VT_TRY(read_bytes(u, len, &p));
-    if (len > 8) return push_number(u, VT_NODE_NONE, 0, 0);
+    if (len > 8) return push_whole(u, VT_NODE_NONE, 0);
     memcpy(&v, p, len);
     if (len && len < 8 && p[len - 1] & 0x80) v |= UINT64_MAX << (8 * len);
-    return push_number(u, (vt_node_kind)u->kind, (int64_t)v, 0);
+    return push_whole(u, (vt_node_kind)u->kind, (int64_t)v);
 }
 
 static vt_status push_real(vt_pickle *u) {
     uint64_t v;
-    double r;
     VT_TRY(read_unsigned(u, u->width, &v));
     v = __builtin_bswap64(v);
-    memcpy(&r, &v, 8);
-    return push_number(u, (vt_node_kind)u->kind, 0, r);
+    vt_node *n = vt_pickle_node(u, (vt_node_kind)u->kind);
+    if (n) memcpy(&n->u.r, &v, sizeof v);
+    return push_node(u, n);
 }
-
-#define TO_MARK UINT32_MAX
 
 /* A container of u->width values, or of what lies above the mark. */
 static vt_status push_container(vt_pickle *u) {
-    uint32_t count = u->width;
+    uint32_t count = 0;
     vt_node **v = NULL, *n = vt_pickle_node(u, (vt_node_kind)u->kind);
     if (!n) return u->e->code;
-    if (count == TO_MARK) {
-        VT_TRY(pop_mark(u, &v, &count));
-    } else {
-        if (u->stack.n - floor_of(u) < count)
-            return vt_pickle_bad(u, "a tuple of %u values, but fewer are there", count);
-        u->stack.n -= count;
-        v = count ? u->stack.v + u->stack.n : NULL;
-    }
+    if (u->width) VT_TRY(pop_nodes(u, u->width, &v, &count));
     if (count && !(n->u.list.v = vt_pickle_take(u, count * sizeof *v))) return u->e->code;
     if (count) memcpy(n->u.list.v, v, count * sizeof *v);
     n->u.list.n = n->u.list.room = count;
@@ -195,16 +178,10 @@ static vt_status push_container(vt_pickle *u) {
 
 /* Into a dictionary or a list: u->width values, or what lies above the mark. */
 static vt_status add_items(vt_pickle *u) {
-    vt_node **v = NULL, *two[2] = {NULL, NULL}, *to = NULL;
-    uint32_t n = u->width;
+    vt_node **v = NULL, *to = NULL;
+    uint32_t n = 0;
     bool pairs = u->kind == VT_NODE_DICT;
-    if (n == TO_MARK) {
-        VT_TRY(pop_mark(u, &v, &n));
-    } else {
-        VT_TRY(pop_node(u, &two[n - 1]));
-        if (pairs) VT_TRY(pop_node(u, &two[0]));
-        v = two;
-    }
+    VT_TRY(pop_nodes(u, u->width, &v, &n));
     VT_TRY(peek_node(u, &to));
     bool fits = pairs ? to->kind == VT_NODE_DICT : to->kind == VT_NODE_LIST || to->kind == VT_NODE_SET;
     if (to->kind == VT_NODE_OPAQUE) return VT_OK; /* items of something that is not looked into */
@@ -364,7 +341,12 @@ vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, si
 bool vt_text_is(vt_node_text t, const char *s) { return t.n == strlen(s) && !memcmp(t.s, s, t.n); }
 
 bool vt_node_is(const vt_node *n, const char *text) {
-    return n && n->kind == VT_NODE_TEXT && vt_text_is(n->u.text, text);
+    return n && (n->kind == VT_NODE_TEXT || n->kind == VT_NODE_BYTES) && vt_text_is(n->u.text, text);
+}
+
+const vt_node *vt_node_item(const vt_node *n, uint32_t i) {
+    bool list = n && (n->kind == VT_NODE_TUPLE || n->kind == VT_NODE_LIST || n->kind == VT_NODE_OPAQUE);
+    return list && i < n->u.list.n ? n->u.list.v[i] : NULL;
 }
 
 bool vt_node_int(const vt_node *n, int64_t *out) {
@@ -376,9 +358,7 @@ bool vt_node_int(const vt_node *n, int64_t *out) {
 vt_node *vt_node_get(const vt_node *dict, const char *key) {
     vt_node *hit = NULL;
     for (uint32_t i = 0; dict->kind == VT_NODE_DICT && i < dict->u.list.n; i += 2) {
-        const vt_node *k = dict->u.list.v[i];
-        bool text = k->kind == VT_NODE_TEXT || k->kind == VT_NODE_BYTES;
-        if (text && vt_text_is(k->u.text, key)) hit = dict->u.list.v[i + 1];
+        if (vt_node_is(dict->u.list.v[i], key)) hit = dict->u.list.v[i + 1];
     }
     return hit;
 }

@@ -73,10 +73,14 @@ vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, si
                          vt_node_list *stores, vt_err *e);
 
 bool vt_text_is(vt_node_text t, const char *s);
-bool vt_node_is(const vt_node *n, const char *text); /* is it this text? */
-bool vt_node_int(const vt_node *n, int64_t *out);    /* false: it is no whole number (or NULL) */
+bool vt_node_is(const vt_node *n, const char *text);       /* is it this text, or these bytes? */
+const vt_node *vt_node_item(const vt_node *n, uint32_t i); /* of a tuple, a list or what made an OPAQUE; else NULL */
+bool vt_node_int(const vt_node *n, int64_t *out);          /* false: it is no whole number (or NULL) */
 /* The value of a text or bytes, of two equal ones the later, as in Python; NULL: there is none, or n is no DICT. */
 vt_node *vt_node_get(const vt_node *n, const char *key);
+/* The type of NumPy's dtype("f4", ...) with the state (3, "<", ...); swap: big-endian. false: it is none that is read.
+ */
+bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap);
 const char *vt_node_name(const vt_node *n); /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
 
 /* ---- from the tree to the tensors of a state dict ---- */
@@ -110,8 +114,6 @@ typedef struct vt_pickle {
     const char *part;
     vt_node_list stack, memo;
     vt_node_list *stores;
-    uint32_t *marks;
-    uint32_t n_marks, marks_room;
     char *arena;
     size_t arena_left;
     vt_err *e;

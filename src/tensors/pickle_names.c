@@ -227,18 +227,23 @@ static vt_status make_opaque(vt_pickle *u, vt_node **out, const vt_node *callee,
     return vt_pickle_append(u, &(*out)->u.list, args);
 }
 
-/* numpy's scalar(dtype, bytes): its value if it is a little-endian number. */
+bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap) {
+    const vt_node *code = vt_node_item(vt_node_item(n, 0), 0);
+    bool text = code && (code->kind == VT_NODE_TEXT || code->kind == VT_NODE_BYTES);
+    if (!text || !vt_npy_dtype(dtype, code->u.text.s, code->u.text.n)) return false;
+    *swap = vt_node_is(vt_node_item(vt_node_item(n, 1), 1), ">") && vt_dtype_size(*dtype) > 1;
+    return true;
+}
+
+/* numpy's scalar(dtype, bytes): its value if it is a number. */
 static vt_status make_numpy_scalar(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
-    vt_node *const *v = args->u.list.v;
+    const vt_node *bytes = vt_node_item(args, 1);
+    vt_npy a = {.numel = 1};
     VT_TRY(make_opaque(u, out, callee, args));
-    if (args->u.list.n != 2 || v[0]->kind != VT_NODE_OPAQUE || v[1]->kind != VT_NODE_BYTES) return VT_OK;
-    const vt_node_list *dtype = &v[0]->u.list; /* ("f8", ...), state (3, "<", ...) */
-    const vt_node *code = dtype->v[0]->u.list.n ? dtype->v[0]->u.list.v[0] : NULL;
-    const vt_node *state = dtype->n > 1 && dtype->v[1]->kind == VT_NODE_TUPLE ? dtype->v[1] : NULL;
-    vt_npy a = {.numel = 1, .data = (const uint8_t *)v[1]->u.text.s};
-    if (!code || code->kind != VT_NODE_TEXT || !vt_npy_dtype(&a.dtype, code->u.text.s, code->u.text.n)) return VT_OK;
-    if (v[1]->u.text.n != vt_dtype_size(a.dtype)) return VT_OK;
-    if (state && state->u.list.n > 1 && vt_node_is(state->u.list.v[1], ">")) return VT_OK;
+    if (!bytes || bytes->kind != VT_NODE_BYTES || !vt_node_dtype(vt_node_item(args, 0), &a.dtype, &a.swap) ||
+        bytes->u.text.n != vt_dtype_size(a.dtype))
+        return VT_OK;
+    a.data = (const uint8_t *)bytes->u.text.s;
     (*out)->kind = vt_npy_is_real(&a) ? VT_NODE_REAL : VT_NODE_INT;
     if (vt_npy_is_real(&a))
         (*out)->u.r = vt_npy_real(&a, 0);

@@ -129,7 +129,7 @@ static vt_status read_tensors(vt_tensors *st, const body *b, vt_tensor *t, vt_er
     qsort(t, (size_t)n, sizeof *t, by_offset);
     VT_TRY(check_cover(b, t, n, e));
     for (int i = 0; i < n; i++) VT_TRY(vt_tensors_add(st, &t[i], e));
-    return vt_tensors_index(st, e);
+    return VT_OK;
 }
 
 vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e) {
@@ -196,23 +196,6 @@ vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
                    "program that kept the metadata: such a program leaves that key out)",
                    st->path, whole ? "is" : "its tensors are", whole ? "as it was written" : "those that were written",
                    whole ? "its" : "their", hex, key, want);
-}
-
-vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
-    vt_tensors *st;
-    *out = NULL;
-    VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
-    vt_status s = vt_tensors_read_safetensors(st, e);
-    if (s != VT_OK) {
-        vt_tensors_close(st);
-        return s;
-    }
-    *out = st;
-    return VT_OK;
-}
-
-vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e) {
-    return vt_tensors_parse(out, NULL, 0, path, e);
 }
 
 /* ---- writing ---- */

@@ -167,13 +167,9 @@ vt_status vt_tensors_index(vt_tensors *st, vt_err *e) {
 
 const char *vt_tensors_path(const vt_tensors *st) { return st->path; }
 const char *vt_tensors_format(const vt_tensors *st) { return st->format; }
-const char *vt_tensors_part(const vt_tensors *st) { return st->part; }
-const char *vt_tensors_parts(const vt_tensors *st) { return st->parts; }
-const char *vt_tensors_inside(const vt_tensors *st) { return st->inside; }
 int vt_tensors_count(const vt_tensors *st) { return st->count; }
 const vt_tensor *vt_tensors_at(const vt_tensors *st, int i) { return i >= 0 && i < st->count ? &st->t[i] : NULL; }
 const char *vt_tensors_origin(const vt_tensors *st, int i) { return i >= 0 && i < st->count ? st->origin[i] : NULL; }
-const char *vt_tensors_args(const vt_tensors *st) { return st->args; }
 const vt_note *vt_tensors_note(const vt_tensors *st, int i) {
     return i >= 0 && i < st->note_count ? &st->notes[i] : NULL;
 }

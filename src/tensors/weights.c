@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kind of weights a file or folder holds, by content. */
-#include "tensors/weights.h"
-
+/* What kind of weights a file or folder holds, by content, and what it is if it holds none. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +14,68 @@
 #define BIN_FILE "pytorch_model.bin"
 #define INDEX ".index.json"
 #define INDEX_MAX 100000000u
+
+/* ---- kinds of files that are named in a refusal, not read ---- */
+
+#define EXPORT "its weights must be saved under names, by torch.save(model.state_dict(), FILE) or as safetensors"
+#define PICKLE "a Python pickle, but not one that torch.save wrote"
+#define PAGE "a web page, not the file that it should have linked to"
+
+#define STARTS(bytes, at, what)                                                                                        \
+    { bytes, sizeof bytes - 1, at, what }
+static const struct {
+    const char *bytes;
+    size_t n, at;
+    const char *what;
+} kinds[] = {
+    STARTS("ustar", 257,
+           "a tar archive (PyTorch before 0.1.10, or a packed folder): unpack it (tar xf) and give what comes out, or "
+           "load and save it again"),
+    STARTS("\x1f\x8b", 0, "compressed by gzip: unpack it first (tar xf, or gunzip) and give what comes out"),
+    STARTS("\375\067zXZ", 0, "compressed by xz: unpack it first (tar xf, or unxz) and give what comes out"),
+    STARTS("BZh", 0, "compressed by bzip2: unpack it first (tar xf, or bunzip2) and give what comes out"),
+    STARTS("\x28\xb5\x2f\xfd", 0, "compressed by zstd: unpack it first (tar xf, or unzstd) and give what comes out"),
+    STARTS("7z\xbc\xaf\x27\x1c", 0, "a 7z archive: unpack it first and give what comes out"),
+    STARTS("Rar!", 0, "a RAR archive: unpack it first and give what comes out"),
+    STARTS("\x89HDF", 0, "an HDF5 file (Keras, MATLAB): not read; " EXPORT),
+    STARTS("MATLAB 5.0 MAT-file", 0,
+           "a MATLAB file: not read; CIFAR's Python and binary versions are, and so are NumPy's arrays"),
+    STARTS("PAR1", 0,
+           "a Parquet table (a data set of the Hugging Face hub): not read; NumPy's arrays and folders of "
+           "pictures are"),
+    STARTS("\x93NUMPY", 0, "a NumPy array, not weights"),
+    STARTS("GGUF", 0, "a GGUF file: not read; " EXPORT),
+    STARTS("TFL3", 4, "a TensorFlow Lite model: not read; " EXPORT),
+    STARTS("\x08\x01\x12", 0, "a TensorFlow SavedModel: not read; " EXPORT),
+    STARTS("\x80\x02", 0, PICKLE),
+    STARTS("\x80\x03", 0, PICKLE),
+    STARTS("\x80\x04", 0, PICKLE),
+    STARTS("\x80\x05", 0, PICKLE),
+    STARTS("version https://git-lfs", 0, "a Git LFS pointer, not the file it stands for: git lfs pull fetches that"),
+    STARTS("<!DOCTYPE", 0, PAGE),
+    STARTS("<html", 0, PAGE),
+};
+
+/* A protocol buffer whose first field is ir_version, a small number, and whose next one is one that a ModelProto may
+ * have there (onnx.proto: producer_name, producer_version, domain, model_version, doc_string, graph, opset_import). */
+static bool is_onnx(const uint8_t *b, size_t n) {
+    static const char next[] = "\x12\x1a\x22\x28\x32\x3a\x42";
+    return n > 3 && b[0] == 0x08 && b[1] >= 2 && b[1] < 32 && memchr(next, b[2], sizeof next - 1);
+}
+
+/* A header length that fits the file, and a header that begins as one. */
+static bool is_safetensors(const uint8_t *b, size_t n) {
+    uint64_t header;
+    return n > 8 && (memcpy(&header, b, 8), header <= n - 8) && b[8] == '{';
+}
+
+const char *vt_unsupported_file(const uint8_t *bytes, size_t n) {
+    if (is_safetensors(bytes, n)) return NULL; /* whatever its length looks like */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (n >= kinds[i].at + kinds[i].n && !memcmp(bytes + kinds[i].at, kinds[i].bytes, kinds[i].n))
+            return kinds[i].what;
+    return is_onnx(bytes, n) ? "an ONNX model: not read; " EXPORT : NULL;
+}
 
 /* ---- one file ---- */
 
@@ -73,8 +133,12 @@ static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t 
     return VT_OK;
 }
 
-vt_status vt_saved_open(vt_tensors **out, const char *path, vt_err *e) {
+vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e) {
     return open_weights(out, path, NULL, 0, vt_state_all, false, e);
+}
+
+vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    return open_weights(out, path, bytes, n, vt_state_all, false, e);
 }
 
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,

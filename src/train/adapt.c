@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/forms.h"
 #include "train/train.h"
 

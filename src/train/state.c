@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/forms.h"
 #include "train/run.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/model.h"
 #include "scratch.h"
 

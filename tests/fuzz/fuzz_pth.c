@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 
 #define MEMORY ((rlim_t)1 << 30) /* of the process; a sanitizer needs more, and watches by itself */
 

@@ -3,8 +3,7 @@
  * the header. The input: which network, how many tensors are changed, three bytes for each of those (tensor, side,
  * value), then two for each word of metadata (key, value). */
 #include <stdint.h>
-#include "tensors/safetensors.h"
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 #include "network.h"
 #include "scratch.h"
 

@@ -19,7 +19,7 @@
 #include "attacks/attack.h"
 #include "linalg/gemm.h"
 #include "data/dataset.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "inference/classifier.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -6,7 +6,7 @@
 #include "golden.h"
 
 #include <unistd.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "checkpoint/provenance.h"
 
 enum { TEST_SET = 10000 };

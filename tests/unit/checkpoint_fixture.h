@@ -8,7 +8,7 @@
 #include "toy.h"
 
 #include <unistd.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 
 static inline void put(const char *path, const char *text) {
     FILE *f = fopen(path, "wb");

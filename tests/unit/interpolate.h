@@ -2,7 +2,7 @@
 /* nn/interpolate against PyTorch (tools/gen_interpolate_fixture.py), in the precision of the including program. */
 #include "t.h"
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "nn/interpolate.h"
 
 #define REFERENCE "tests/fixtures/golden/interpolate.safetensors"

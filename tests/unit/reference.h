@@ -5,7 +5,7 @@
 
 #include "t.h"
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 
 static inline vt_tensors *reference_open(const char *path) {
     vt_tensors *st;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "eval/header.h"
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 #include "research/table/plan.h"
 
 static vt_status fail_mismatch(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {

@@ -16,7 +16,7 @@
 #include "attacks/attack.h"
 #include "linalg/gemm.h"
 #include "data/dataset.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 
 #define WEIGHTS "weights/shapes10-vit/model.safetensors"
 #define FIXTURE "tests/fixtures/golden/attacks_shapes.safetensors"

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "eval/ledger.h"
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 #include "checkpoint/hub.h"
 
 /* "begin", then the item so often that there are `bytes` or more, then "end"; %d in the item counts. */

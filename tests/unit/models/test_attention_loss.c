@@ -7,7 +7,7 @@
 #include "t.h"
 
 #include "linalg/gemm.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/net/attention_loss.h"
 #include "session32.h"
 #include "nn/loss.h"

@@ -6,7 +6,7 @@
 #include "t.h"
 
 #include "linalg/gemm.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/net/session.h"
 #include "train/train.h"
 

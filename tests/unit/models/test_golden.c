@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 #include "linalg/gemm.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/net/batch_gradients.h"
 
 typedef struct golden {

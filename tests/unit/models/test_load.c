@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/model.h"
 #include "models/net/session.h"
 #include "scratch.h"

@@ -5,7 +5,7 @@
 #include "base/real.h"
 #include "t.h"
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/arch.h"
 #include "models/model.h"
 #include "models/xcit.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/hash.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 
 static int files_in(const char *folder) {
     char cmd[500];

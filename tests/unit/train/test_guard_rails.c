@@ -2,7 +2,7 @@
 /* The guard rails of training: losses and weights that are not finite, steps left out, which checkpoints are kept. */
 #include "training_fixture.h"
 
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/net/session.h"
 
 static void number_is(const char *dir, const char *key, double want) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "linalg/svd.h"
 #include "parallel/threads.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "models/arch.h"
 #include "models/model.h"
 
