@@ -11,6 +11,8 @@
 #include "base/opt.h"
 #include "eval/report/checksums.h"
 #include "data/folders.h"
+#include "eval/report/summary.h"
+#include "data/dataset.h"
 
 enum { MOST_SEEDS = 64, MOST_NAMES = 256 };
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "data/folders.h"
 
 /* ---- ImageNet ---- */
 
@@ -40,37 +39,25 @@ int64_t vt_imagenet_val_count(const vt_dataset *d) {
 
 enum { NAMES_MOST = 1 << 16 }; /* bytes of a list of names */
 
-/* Line `at` of a list that has as many lines as there are classes; another one is not of these data. */
-static bool take_line(char *text, int at, int classes, char *out, size_t size) {
-    int n = 0;
-    const char *found = NULL;
-    for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-        line[strcspn(line, "\r")] = 0;
-        if (*line && n++ == at) found = line;
-    }
-    if (!found || n != classes) return false;
-    snprintf(out, size, "%s", found);
-    return true;
-}
-
-/* All of a file of less than NAMES_MOST bytes; takes no memory, so that a name does not depend on how much there is. */
-static bool read_names(const char *path, char text[NAMES_MOST + 1]) {
-    size_t n = vt_file_start(path, text, NAMES_MOST);
-    text[n] = 0;
-    return n > 0 && n < NAMES_MOST;
-}
-
-/* batches.meta.txt or fine_label_names.txt of the official sets: in the folder, or beside the file that was given. */
+/* Name of the label in batches.meta.txt or fine_label_names.txt of the official sets, in the folder or beside the file
+ * that was given; a list of another length is not of these data. Takes no memory, so that a name does not depend on how
+ * much there is. */
 static bool from_list(const vt_dataset *d, int label, char *out, size_t size) {
     static const char *const lists[] = {"batches.meta.txt", "fine_label_names.txt"};
     char folder[VT_PATH_MAX], path[VT_PATH_MAX], text[NAMES_MOST + 1];
     size_t n = vt_is_folder(d->path) ? strlen(d->path) : (size_t)(basename(d->path) - d->path);
-    bool found = false;
+    int lines = 0;
     snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? d->path : ".");
-    for (size_t i = 0; i < 2 && !found; i++)
-        if (vt_path(path, folder, lists[i]) && read_names(path, text))
-            found = take_line(text, label, d->classes, out, size);
-    return found;
+    for (size_t i = 0; i < 2 && lines != d->classes; i++) {
+        n = vt_path(path, folder, lists[i]) ? vt_file_start(path, text, NAMES_MOST) : 0;
+        text[n < NAMES_MOST ? n : 0] = 0;
+        lines = 0;
+        for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+            line[strcspn(line, "\r")] = 0;
+            if (*line && lines++ == label) snprintf(out, size, "%s", line);
+        }
+    }
+    return lines == d->classes;
 }
 
 void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t size) {
@@ -350,14 +337,29 @@ static bool has_wnids(const vt_dataset *d) {
     return true;
 }
 
+/* The first class folder with as many sub-folders as the model has outputs, which may be the data set that was meant:
+ * *out is its path, or "". */
+static void find_nested_set(const vt_dataset *d, int outputs, char out[VT_PATH_MAX]) {
+    bool found = false;
+    *out = 0;
+    for (int k = 0; d->root && !found && k < d->classes; k++) {
+        vt_folders f;
+        found = vt_path(out, d->root, d->names[k]) && vt_folders_list(&f, out, NULL) == VT_OK && f.n == outputs;
+        vt_folders_free(&f);
+    }
+    if (!found) *out = 0;
+}
+
 /* With what may be the reason. */
 static vt_status other_classes(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
-    char why[700] = "", list[200];
-    bool corrupted = d->inside && vt_corruptions_text(d->path, list, sizeof list);
-    if (d->inside)
-        snprintf(why, sizeof why, " (%s%s%sis a folder in it meant, as " VT_OPTION "data %.300s, which has %d?)",
-                 corrupted ? "it holds corruptions: give " VT_OPTION "corruption, one of " : "", corrupted ? list : "",
-                 corrupted ? ", and " VT_OPTION "severity; or " : "", d->inside, d->inside_classes);
+    char why[700] = "", list[200], nested[VT_PATH_MAX];
+    find_nested_set(d, outputs, nested);
+    if (d->names && vt_corruptions_text(d->path, list, sizeof list))
+        snprintf(why, sizeof why,
+                 " (it holds corruptions: give " VT_OPTION "corruption, one of %s, and " VT_OPTION "severity)", list);
+    else if (*nested)
+        snprintf(why, sizeof why, " (is a folder in it meant, as " VT_OPTION "data %.300s, which has %d?)", nested,
+                 outputs);
     else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
         snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
     else if (d->names && d->classes < outputs)
@@ -373,12 +375,14 @@ static vt_status other_classes(const vt_dataset *d, int outputs, const char *mod
 
 /* Are they classes, in an order that is sure? */
 static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
+    char nested[VT_PATH_MAX];
     if (d->order || d->ordered || d->classes != outputs) return VT_OK;
-    if (d->inside_classes == outputs && d->classes > 1)
+    find_nested_set(d, outputs, nested);
+    if (*nested && d->classes > 1)
         return vt_fail(e, VT_E_USAGE,
-                       "%s: its folders (%.60s, %.60s) each hold the same folders, as splits or versions of one data "
-                       "set do: name one, as @data %.300s, or give @class-order text if they are the classes",
-                       d->path, d->names[0], d->names[1], d->inside);
+                       "%s: its folders (%.60s, %.60s) may be splits or versions of one data set, which have %d "
+                       "folders each: name one, as @data %.300s, or give @class-order text if they are the classes",
+                       d->path, d->names[0], d->names[1], outputs, nested);
     for (int k = 0; k < d->classes; k++)
         if (!is_number(d->names[k])) return VT_OK;
     for (int k = 1; k < d->classes; k++)

@@ -9,10 +9,8 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
-#include "base/files.h"
 #include "base/opt.h"
 #include "base/text.h"
-#include "data/folders.h"
 #include "tensors/tensors.h"
 
 #define VT_WHAT 400
@@ -25,11 +23,6 @@
 const vt_dataset_def *const *vt_dataset_defs(int *n) {
     *n = COUNT;
     return defs;
-}
-
-const char *vt_split_name(vt_split s) {
-    static const char *const names[] = {[VT_SPLIT_TEST] = "test", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
-    return names[s];
 }
 
 /* `folder`/`name` into buf; false: too long, or not there. */
@@ -304,6 +297,6 @@ const char *vt_dataset_image_name(const vt_dataset *d, int64_t i) { return d->de
 void vt_dataset_close(vt_dataset *d) {
     if (!d) return;
     if (d->state) d->def->close(d);
-    free(d->head), free(d->order), free(d->inside), free(d->train), free(d->state), free(d->path);
+    free(d->head), free(d->order), free(d->train), free(d->state), free(d->path);
     free(d);
 }

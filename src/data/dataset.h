@@ -7,10 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/status.h"
+#include "data/folders.h"
 #include "data/transform.h"
-
-typedef enum vt_split { VT_SPLIT_TEST, VT_SPLIT_TRAIN, VT_SPLIT_VAL } vt_split;
-const char *vt_split_name(vt_split s); /* "test", "train", "val" */
 
 /* One file of a folder of corrupted test images (CIFAR-10-C: Hendrycks and Dietterich 2019), NAME.npy, and one fifth of
  * it: the severities stand one after another; of ImageNet-C the class folders in NAME/SEVERITY. */
@@ -54,8 +52,7 @@ struct vt_dataset {
     int *order;               /* [classes] by `asked`: the output that is meant by each class; NULL: as they stand */
     int order_lines;          /* classes that its file names */
     char extra[60];           /* the first of them that has no folder, or "" */
-    char *inside;             /* a folder whose folders may be the classes (data/folders.h), or NULL */
-    int inside_classes;       /* how many it has */
+    const char *root;         /* the folder that holds the class folders; NULL: these are none */
     char *train;              /* the class folders of the train split beside this one, one a line, or NULL */
     char said[400];           /* sentences on what was left out or passed over; "" */
     bool floats;              /* images are the floats of the file, not bytes */
@@ -98,6 +95,13 @@ void vt_dataset_close(vt_dataset *d);                              /* accepts NU
 
 /* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);
+
+/* The corruptions that `path` (or the CIFAR-10-C within it) has, sorted: its arrays NAME.npy with labels.npy, or
+ * folders that hold folders 1 to 5 (ImageNet-C). To be freed also after a failure. */
+vt_status vt_corruptions_list(vt_folders *names, const char *path, vt_err *e);
+bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, snow"; false: it has none */
+/* Is d->corruption one of them, and the split test? The name is no path then. */
+vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 
 /* Fits the labels to a model of `outputs` classes: by d->order; else by names, if every class folder is called as one
  * output is (d->labels); else by ImageNet's wnids, if they name the folders and there are 1000 outputs; else class k is

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/text.h"
-#include "data/folders.h"
+#include "data/dataset.h"
 #include "tensors/npy.h"
 #include "tensors/zip.h"
 

@@ -54,11 +54,11 @@ named() {
 }
 judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
 
-@test "folders that hold the same folders each are versions of one data set: one of them is named" {
+@test "folders that hold as many folders as there are classes are versions of one data set: one of them is named" {
     F=$F3
     local c s
     for c in fog snow; do for s in 1 2 3 4 5; do lay C/$c/$s a b c; done; done
-    bad 1 "C has 2 classes, but the model" "it holds corruptions: give --corruption, one of fog, snow, and --severity; or is a folder in it meant, as --data C/fog/1, which has 3?" -- eval "$F/m.safetensors" --data C
+    bad 1 "C has 2 classes, but the model" "it holds corruptions: give --corruption, one of fog, snow, and --severity)" -- eval "$F/m.safetensors" --data C
     bad 1 "C/fog has 5 classes" "as --data C/fog/1" -- eval "$F/m.safetensors" --data C/fog
     good eval "$F/m.safetensors" --data C/snow/5
     says "12 / 12"
@@ -73,11 +73,11 @@ judge_ok() { [ "$status" = 0 ] && says "$@" || fail "$status: $output$stderr"; }
     bad 2 "--corruption is '../C/fog', but C has fog, snow" -- eval "$F/m.safetensors" --data C --corruption ../C/fog --severity 1
     bad 2 "there is no val split" -- eval "$F/m.safetensors" --data C --corruption fog --severity 1 --split val
     lay P/art a b c && lay P/photo a b c && lay P/sketch a b c
-    bad 2 "its folders (art, photo) each hold the same folders" "name one, as --data P/art, or give --class-order text" -- eval "$F/m.safetensors" --data P
+    bad 2 "its folders (art, photo) may be splits or versions of one data set" "name one, as --data P/art, or give --class-order text" -- eval "$F/m.safetensors" --data P
     good eval "$F/m.safetensors" --data P --class-order text
     says "/ 36"
     mkdir Q && cp -r P Q/P && lay Q/P/test a b c
-    bad 1 "Q has 1 classes" "as --data Q/P" -- eval "$F/m.safetensors" --data Q
+    bad 1 "Q has 1 classes" "is a folder in it meant: P?" -- eval "$F/m.safetensors" --data Q
 }
 
 @test "numbers as class folders: as text or as numbers is asked, unless names or both orders agree" {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "data/folders.h"
+#include "data/dataset.h"
 #include "tensors/npy.h"
 #include "tensors/zip.h"
 #include "scratch.h"
