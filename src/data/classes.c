@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "data/classes.h"
+/* The classes of a data set: their names, and which output of the model each of them is: as asked for, by the names of
+ * both, by ImageNet's wnids, else in the order in which the classes stand (vt_dataset_fit_head). */
+#include "data/dataset.h"
 
 #include <ctype.h>
 #include <stdio.h>

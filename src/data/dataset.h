@@ -81,7 +81,7 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
  * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
 /* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: none is
- * asked for; data/classes.h), whose text the caller keeps. */
+ * asked for; classes.c), whose text the caller keeps. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
@@ -103,6 +103,32 @@ bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, sno
 /* Is d->corruption one of them, and the split test? The name is no path then. */
 vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 
+#define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"
+
+/* ---- classes: their names, and which output of the model each of them is (classes.c) ---- */
+
+#define VT_IMAGENET_CLASSES 1000
+
+/* The class index of a wnid ("n01440764" is 0): its place among the 1000 in sorted order, which is how torchvision's
+ * ImageFolder, timm and Hugging Face number the outputs. -1: not one of them. */
+int vt_imagenet_index(const char *wnid);
+/* Is it a file of ImageNet's validation set (its name begins with ILSVRC2012_val_)? */
+bool vt_imagenet_is_val(const char *path);
+/* How many images of the split are; -1: its classes are not named by wnids of ImageNet. In Imagenette's second version,
+ * whose validation folder mixes ImageNet training pictures in, they are the 500 of the first version. */
+int64_t vt_imagenet_val_count(const vt_dataset *d);
+
+/* The name of a label as vt_dataset_read gives it (or of a model's output): a folder's, or of the list that lies beside
+ * CIFAR's files, cut to fit; "class 7" if nothing names it. */
+void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t size);
+
+/* d->asked, "text", "number" or a file with the name of one class a line in the model's order, becomes d->order.
+ * VT_E_USAGE for a file that names a class twice, or not all; one that names more must name all outputs of the model.
+ * d->names are known. */
+vt_status vt_class_order(vt_dataset *d, vt_err *e);
+/* Is d->asked a file that names all of these? */
+vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e);
+
 /* Fits the labels to a model of `outputs` classes: by d->order; else by names, if every class folder is called as one
  * output is (d->labels); else by ImageNet's wnids, if they name the folders and there are 1000 outputs; else class k is
  * output k, if there are as many; else by the class folders of the train split, if these are as many. A source that
@@ -110,5 +136,3 @@ vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
  * taken over all outputs; with `restricted` labels stay and d->head says which outputs are compared. Anything else is
  * VT_E_SHAPE, and VT_E_USAGE if the order is not certain. */
 vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const char *model, vt_err *e);
-
-#define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"

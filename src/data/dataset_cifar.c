@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* CIFAR-10 and CIFAR-100 as their authors publish them (cs.toronto.edu/~kriz/cifar.html). Binary version: a folder with
  * data_batch_1..5.bin and test_batch.bin (CIFAR-10) or train.bin and test.bin (CIFAR-100, fine labels). Python version,
- * which torchvision keeps: the same names without an end (data/records.h). Or one such file. The files may hold any
- * number of records. Pixels are stored as planes, rows first: already the layout of vt_image. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
+ * which torchvision keeps: pickles of the same names without an end. Python 2 wrote the official ones; Python 3 writes
+ * the same again with bytes for its texts. Or one such file. The files may hold any number of records. Pixels are
+ * stored as planes, rows first: already the layout of vt_image. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/files.h"
-#include "base/hash.h"
 #include "data/dataset.h"
 #include "data/records.h"
+#include "tensors/pickle.h"
 
 #define BATCHES 5
-#define CHUNK 256 /* records read at once while the labels are checked */
 
 typedef struct part {
     char path[VT_PATH_MAX];
-    int fd;               /* of a binary file, else -1 */
-    int64_t size;         /* its bytes */
-    vt_cifar_py py;       /* of the Python version */
+    vt_mapped map;        /* a binary file */
+    vt_cifar_py py;       /* else one of the Python version */
     int64_t first, count; /* records, numbered through the split */
 } part;
 
@@ -45,6 +40,100 @@ static const version versions[] = {
     {VT_CIFAR100, true, "CIFAR-100", "train", "test", "cifar-100-python.tar.gz"},
 };
 #define VERSIONS ((int)(sizeof versions / sizeof *versions))
+
+/* ---- numpy.core.multiarray._reconstruct(...) with the state (version, shape, dtype, Fortran order, bytes) ---- */
+
+static bool read_shape(vt_npy *a, const vt_node *shape) {
+    if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
+    a->ndim = (int)shape->u.list.n;
+    for (int i = 0; i < a->ndim; i++)
+        if (!vt_node_int(vt_node_item(shape, (uint32_t)i), &a->shape[i]) || a->shape[i] < 0) return false;
+    return true;
+}
+
+static bool read_array(vt_npy *a, const vt_node *n) {
+    size_t bytes;
+    const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? vt_node_item(n, 1) : NULL, *data = vt_node_item(state, 4);
+    const vt_node *fortran = vt_node_item(state, 3);
+    *a = (vt_npy){.ndim = 0};
+    if (!data || (data->kind != VT_NODE_TEXT && data->kind != VT_NODE_BYTES)) return false;
+    if (!read_shape(a, vt_node_item(state, 1)) || !vt_node_dtype(vt_node_item(state, 2), &a->dtype, &a->swap))
+        return false;
+    if (!vt_shape_bytes(a->shape, a->ndim, a->dtype, &a->numel, &bytes) || bytes != data->u.text.n) return false;
+    vt_npy_set_strides(a, fortran->kind == VT_NODE_BOOL && fortran->u.i);
+    a->data = (const uint8_t *)data->u.text.s;
+    return true;
+}
+
+/* ---- the dictionary ---- */
+
+static uint8_t as_byte(int64_t label) { return label >= 0 && label < 255 ? (uint8_t)label : 255; }
+
+/* A list of whole numbers, or an array, one for each image: into labels[at], labels[at + step], ... */
+static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, size_t at, size_t step, vt_err *e) {
+    vt_npy a;
+    bool array = read_array(&a, n) && a.ndim == 1 && !vt_npy_is_real(&a), list = n && n->kind == VT_NODE_LIST;
+    int64_t count = array ? a.shape[0] : list ? (int64_t)n->u.list.n : -1, v;
+    if (count != b->count)
+        return vt_fail(e, VT_E_FORMAT, "%s: has %lld images, and '%s' is no list of as many numbers", b->st->path,
+                       (long long)b->count, key);
+    for (int64_t i = 0; i < count; i++) {
+        if (array)
+            v = vt_npy_whole(&a, (size_t)i);
+        else if (!vt_node_int(n->u.list.v[i], &v))
+            return vt_fail(e, VT_E_FORMAT, "%s: the label of image %lld in '%s' is %s, not a whole number", b->st->path,
+                           (long long)i, key, vt_node_name(n->u.list.v[i]));
+        b->labels[at + (size_t)i * step] = as_byte(v);
+    }
+    return VT_OK;
+}
+
+static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
+    const char *path = b->st->path;
+    const vt_node *data = vt_node_get(root, "data");
+    if (!data)
+        return vt_fail(e, VT_E_FORMAT, "%s: is a Python pickle, but no batch of CIFAR: it holds no 'data'", path);
+    char shape[200] = "no array";
+    bool array = read_array(&b->pixels, data);
+    if (array) vt_shape_text(shape, sizeof shape, b->pixels.shape, b->pixels.ndim);
+    if (!array || b->pixels.dtype != VT_U8 || b->pixels.ndim != 2 || b->pixels.shape[1] != VT_CIFAR_PIXELS)
+        return vt_fail(e, VT_E_FORMAT, "%s: its 'data' is %s, must be a NumPy array [N,%d] of uint8, all in the file",
+                       path, shape, VT_CIFAR_PIXELS);
+    b->count = b->pixels.shape[0];
+    bool hundred = vt_node_get(root, "fine_labels") != NULL;
+    size_t each = hundred ? 2 : 1;
+    b->record = hundred ? VT_CIFAR100 : VT_CIFAR10;
+    b->labels = calloc((size_t)b->count + 1, each); /* the file holds 3072 bytes for each */
+    if (!b->labels) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its labels", path);
+    if (!b->count) return vt_fail(e, VT_E_FORMAT, "%s: holds no images", path);
+    if (!hundred) return read_labels(b, vt_node_get(root, "labels"), "labels", 0, 1, e);
+    VT_TRY(read_labels(b, vt_node_get(root, "coarse_labels"), "coarse_labels", 0, 2, e));
+    return read_labels(b, vt_node_get(root, "fine_labels"), "fine_labels", 1, 2, e);
+}
+
+vt_status vt_cifar_py_open(vt_cifar_py *b, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
+    vt_node *root;
+    size_t at = 0;
+    vt_err mine = {0};
+    *b = (vt_cifar_py){0};
+    if (!e) e = &mine;
+    VT_TRY(vt_tensors_begin(&b->st, path, bytes, n, e));
+    VT_TRY(vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e));
+    return read_dict(b, root, e);
+}
+
+void vt_cifar_py_close(vt_cifar_py *b) {
+    vt_tensors_close(b->st);
+    free(b->labels);
+}
+
+void vt_cifar_py_read(const vt_cifar_py *b, int64_t i, uint8_t *record) {
+    size_t head = (size_t)b->record - VT_CIFAR_PIXELS, first = (size_t)i * b->pixels.stride[0];
+    memcpy(record, b->labels + (size_t)i * head, head);
+    for (size_t k = 0; k < VT_CIFAR_PIXELS; k++) record[head + k] = b->pixels.data[first + k * b->pixels.stride[1]];
+}
+
+/* ---- finding the files ---- */
 
 static int classes_of(int record) { return record == VT_CIFAR10 ? 10 : 100; }
 
@@ -121,12 +210,10 @@ static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
     part *p = &c->parts[c->n++];
     vt_err why = {0};
     char where[200] = "";
-    p->fd = -1;
     if (v) snprintf(where, sizeof where, " (%s holds it: " VT_CIFAR_URL ")", v->archive);
-    vt_status s = python ? vt_cifar_py_open(&p->py, NULL, 0, p->path, &why)
-                         : vt_file_open(&p->fd, &p->size, p->path, O_RDONLY, &why);
+    vt_status s = python ? vt_cifar_py_open(&p->py, NULL, 0, p->path, &why) : vt_mapped_open(&p->map, p->path, &why);
     if (s != VT_OK) return vt_fail(e, s, "%s%s", why.text, s == VT_E_IO ? where : "");
-    if (!python) return p->size ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
+    if (!python) return p->map.n ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: is empty", p->path);
     if (c->record && p->py.record != c->record)
         return vt_fail(e, VT_E_FORMAT, "%s: holds images of CIFAR-%d, the folder is one of CIFAR-%d", p->path,
                        classes_of(p->py.record), classes_of(c->record));
@@ -161,7 +248,7 @@ static vt_status add_single(cifar *c, const vt_dataset *d, vt_err *e) {
     snprintf(c->parts->path, sizeof c->parts->path, "%s", d->path);
     VT_TRY(open_part(c, python, NULL, e));
     if (python) return VT_OK;
-    long long size = c->parts->size;
+    long long size = (long long)c->parts->map.n;
     bool ten = size % VT_CIFAR10 == 0, hundred = size % VT_CIFAR100 == 0;
     if (ten && hundred)
         return vt_fail(e, VT_E_FORMAT,
@@ -178,44 +265,39 @@ static vt_status add_single(cifar *c, const vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
-/* Bytes of up to n records from number `first` on; fewer than n records only at the end of the file. Thread-safe. */
-static vt_status read_records(const part *p, int record, uint8_t *out, size_t n, int64_t first, size_t *got,
-                              vt_err *e) {
-    size_t bytes = n * (size_t)record;
-    ssize_t k = 1;
-    for (*got = 0; p->fd < 0 && *got < bytes && first < p->py.count; *got += (size_t)record)
-        vt_cifar_py_read(&p->py, first++, out + *got);
-    while (p->fd >= 0 && *got < bytes && k > 0) {
-        k = TEMP_FAILURE_RETRY(pread(p->fd, out + *got, bytes - *got, first * record + (int64_t)*got));
-        if (k < 0) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", p->path, strerror(errno));
-        *got += (size_t)k;
-    }
-    return VT_OK;
+/* ---- reading ---- */
+
+/* Record i as the binary version has it: in the mapped file, or made in buf. Thread-safe. */
+static const uint8_t *record_at(const part *p, int record, int64_t i, uint8_t buf[VT_CIFAR100]) {
+    if (p->map.bytes) return p->map.bytes + (size_t)i * (size_t)record;
+    vt_cifar_py_read(&p->py, i, buf);
+    return buf;
 }
 
 /* One pass: hashes the file and checks its records. */
-static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, uint8_t *buf, vt_err *e) {
-    size_t want = (size_t)CHUNK * (size_t)record, got = want;
-    while (got == want) {
-        VT_TRY(read_records(p, record, buf, CHUNK, p->count, &got, e));
-        VT_TRY(vt_cifar_check(buf, got, record, p->count, p->path, e));
-        vt_sha_update(sha, buf, got);
-        p->count += (int64_t)(got / (size_t)record);
+static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e) {
+    uint8_t buf[VT_CIFAR100];
+    size_t size = (size_t)record, rest = p->map.n % size;
+    p->count = p->map.bytes ? (int64_t)(p->map.n / size) : p->py.count;
+    for (int64_t i = 0; i < p->count; i++) {
+        const uint8_t *r = record_at(p, record, i, buf);
+        VT_TRY(vt_cifar_check(r, size, record, i, p->path, e));
+        vt_sha_update(sha, r, size);
     }
-    return VT_OK;
+    vt_mapped_release(&p->map, 0, p->map.n);
+    return rest ? vt_cifar_check(p->map.bytes + p->map.n - rest, rest, record, p->count, p->path, e) : VT_OK;
 }
 
 static vt_status scan_all(vt_dataset *d, cifar *c, vt_err *e) {
     vt_sha *sha = vt_sha_new();
-    uint8_t *buf = malloc((size_t)CHUNK * (size_t)c->record);
-    vt_status r = sha && buf ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
+    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
+    vt_status r = VT_OK;
     for (int i = 0; r == VT_OK && i < c->n; i++) {
         c->parts[i].first = d->count;
-        r = hash_and_check_part(&c->parts[i], c->record, sha, buf, e);
+        r = hash_and_check_part(&c->parts[i], c->record, sha, e);
         d->count += c->parts[i].count;
     }
-    free(buf);
-    if (sha) vt_sha_end(sha, d->hash);
+    vt_sha_end(sha, d->hash);
     return r;
 }
 
@@ -230,25 +312,22 @@ static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *l
     const cifar *c = d->state;
     const part *p = c->parts;
     uint8_t buf[VT_CIFAR100];
-    size_t got, head = (size_t)c->record - VT_CIFAR_PIXELS;
+    size_t size = (size_t)c->record, head = size - VT_CIFAR_PIXELS;
     while (i >= p->first + p->count) p++;
-    VT_TRY(read_records(p, c->record, buf, 1, i - p->first, &got, e));
-    if (got == 0)
-        return vt_fail(e, VT_E_IO, "%s: record %lld is gone since the file was opened", p->path,
-                       (long long)(i - p->first));
-    VT_TRY(vt_cifar_check(buf, got, c->record, i - p->first, p->path, e)); /* the file may have changed */
+    const uint8_t *r = record_at(p, c->record, i - p->first, buf);
+    VT_TRY(vt_cifar_check(r, size, c->record, i - p->first, p->path, e)); /* the file may have changed */
     uint8_t *rgb = malloc(VT_CIFAR_PIXELS);
     if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", p->path);
-    memcpy(rgb, buf + head, VT_CIFAR_PIXELS);
+    memcpy(rgb, r + head, VT_CIFAR_PIXELS);
     *im = (vt_image){vt_shape_rgb(32), rgb, NULL};
-    *label = buf[head - 1];
+    *label = r[head - 1];
     return VT_OK;
 }
 
 static void cifar_close(vt_dataset *d) {
     cifar *c = d->state;
     for (int i = 0; i < c->n; i++) {
-        if (c->parts[i].fd >= 0) close(c->parts[i].fd);
+        vt_mapped_close(&c->parts[i].map);
         vt_cifar_py_close(&c->parts[i].py);
     }
 }

@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 
 #define MAX_DEPTH 16                      /* below a class folder; ends a circle of links */
 #define ANNOTATIONS "val_annotations.txt" /* of Tiny ImageNet: the labels of the pictures in images/ beside it */

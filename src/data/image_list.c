@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 
 enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
 

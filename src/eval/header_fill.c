@@ -11,7 +11,7 @@
 #include "base/version.h"
 #include "eval/evaluate.h"
 #include "data/image.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 #include "checkpoint/provenance.h"
 #include "models/forms.h"
 #include "models/surgery.h"

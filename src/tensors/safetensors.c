@@ -19,64 +19,58 @@ typedef struct body { /* what follows the header */
     size_t size;
 } body;
 
-static vt_status read_dtype(const body *b, const char *name, const json_t *j, vt_dtype *out, vt_err *e) {
-    if (!json_is_string(j)) return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " has no dtype text", b->path, name);
-    for (int d = 0; d < VT_DTYPE_COUNT; d++)
-        if (!strcmp(vt_dtype_name((vt_dtype)d), json_string_value(j))) {
-            *out = (vt_dtype)d;
-            return VT_OK;
-        }
+static vt_status read_dtype(const body *b, const char *name, const char *text, vt_dtype *out, vt_err *e) {
+    int d = 0;
+    while (d < VT_DTYPE_COUNT && strcmp(vt_dtype_name((vt_dtype)d), text) != 0) d++;
+    *out = (vt_dtype)d;
+    if (d < VT_DTYPE_COUNT) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: tensor " VT_NAME " has dtype %.40s, which is not one of BOOL, U8, I8, F8_E5M2, F8_E4M3, "
                    "I16, U16, F16, BF16, I32, U32, F32, F64, I64, U64",
-                   b->path, name, json_string_value(j));
+                   b->path, name, text);
 }
 
 static vt_status read_shape(const body *b, const json_t *j, vt_tensor *t, vt_err *e) {
-    if (!json_is_array(j)) return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " has no shape", b->path, t->name);
     size_t n = json_array_size(j);
     if (n > VT_ST_MAX_DIMS)
         return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " has %zu dimensions, the limit is %d", b->path, t->name,
                        n, VT_ST_MAX_DIMS);
     t->ndim = (int)n;
+    bool good = json_is_array(j);
     for (size_t i = 0; i < n; i++) {
-        const json_t *dim = json_array_get(j, i);
-        if (!json_is_integer(dim) || json_integer_value(dim) < 0)
-            return vt_fail(e, VT_E_FORMAT, "%s: dimension %zu of tensor " VT_NAME " is not a number of items", b->path,
-                           i, t->name);
-        t->shape[i] = json_integer_value(dim);
+        t->shape[i] = json_integer_value(json_array_get(j, i));
+        good = good && json_is_integer(json_array_get(j, i)) && t->shape[i] >= 0;
     }
-    return VT_OK;
+    if (good) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s: the shape of tensor " VT_NAME " is not a list of numbers of items", b->path,
+                   t->name);
 }
 
-static vt_status read_offsets(const body *b, const json_t *j, vt_tensor *t, size_t bytes, vt_err *e) {
-    const json_t *jb = json_array_get(j, 0), *je = json_array_get(j, 1);
-    if (json_array_size(j) != 2 || !json_is_integer(jb) || !json_is_integer(je) || json_integer_value(jb) < 0 ||
-        json_integer_value(je) < json_integer_value(jb))
-        return vt_fail(e, VT_E_FORMAT, "%s: data_offsets of tensor " VT_NAME " are not two ascending integers", b->path,
-                       t->name);
-    size_t begin = (size_t)json_integer_value(jb), end = (size_t)json_integer_value(je);
-    if (end > b->size)
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " ends at byte %zu but the data is %zu bytes long",
-                       b->path, t->name, end, b->size);
-    if (end - begin != bytes)
-        return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " spans %zu bytes but %s %s takes %zu", b->path, t->name,
-                       end - begin, vt_dtype_name(t->dtype), VT_SHAPE(t), bytes);
-    t->data = b->data + begin;
-    return VT_OK;
-}
-
-static vt_status read_tensor(const body *b, const char *name, const json_t *j, vt_tensor *t, vt_err *e) {
+static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tensor *t, vt_err *e) {
+    const char *dtype;
+    json_t *shape;
+    json_int_t begin = 0, end = 0;
     size_t bytes;
     t->name = name;
-    if (!json_is_object(j))
-        return vt_fail(e, VT_E_FORMAT, "%s: the entry of tensor " VT_NAME " is not an object", b->path, name);
-    VT_TRY(read_dtype(b, name, json_object_get(j, "dtype"), &t->dtype, e));
-    VT_TRY(read_shape(b, json_object_get(j, "shape"), t, e));
+    if (json_unpack(j, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape, "data_offsets", &begin, &end) ||
+        begin < 0 || end < begin)
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: the entry of tensor " VT_NAME " has no dtype, shape and data_offsets of two ascending "
+                       "integers",
+                       b->path, name);
+    VT_TRY(read_dtype(b, name, dtype, &t->dtype, e));
+    VT_TRY(read_shape(b, shape, t, e));
     if (!vt_shape_bytes(t->shape, t->ndim, t->dtype, &t->numel, &bytes))
         return vt_fail(e, VT_E_FORMAT, "%s: shape %s of tensor " VT_NAME " is too large for this machine", b->path,
                        VT_SHAPE(t), name);
-    return read_offsets(b, json_object_get(j, "data_offsets"), t, bytes, e);
+    if ((size_t)end > b->size)
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " ends at byte %lld but the data is %zu bytes long",
+                       b->path, name, (long long)end, b->size);
+    if ((size_t)(end - begin) != bytes)
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " spans %lld bytes but %s %s takes %zu", b->path, name,
+                       (long long)(end - begin), dtype, VT_SHAPE(t), bytes);
+    t->data = b->data + begin;
+    return VT_OK;
 }
 
 static int by_offset(const void *pa, const void *pb) {

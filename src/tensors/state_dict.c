@@ -113,47 +113,40 @@ static int list_states(const vt_node *dict, const char *prefix, char *buf, size_
     return n;
 }
 
-static bool is_key(const vt_node *k, const char *name, size_t n) {
-    return k->kind == VT_NODE_TEXT && k->u.text.n == n && !memcmp(k->u.text.s, name, n);
-}
-
-/* The entry with tensors of the first n characters of a name; of two equal keys the later one counts. */
-static const vt_node *find_entry(const vt_node *dict, const char *name, size_t n) {
-    const vt_node *hit = NULL;
-    for (uint32_t i = 0; i < dict->u.list.n; i += 2)
-        if (is_key(dict->u.list.v[i], name, n) && is_state(dict->u.list.v[i + 1])) hit = dict->u.list.v[i];
+/* The place of the entry with tensors whose key is the first n characters of a name; of two equal keys the later one
+ * counts. -1: none. */
+static int64_t find_entry(const vt_node *dict, const char *name, size_t n) {
+    int64_t hit = -1;
+    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
+        const vt_node *k = dict->u.list.v[i];
+        bool same = k->kind == VT_NODE_TEXT && k->u.text.n == n && !memcmp(k->u.text.s, name, n);
+        if (same && is_state(dict->u.list.v[i + 1])) hit = i;
+    }
     return hit;
 }
 
-/* The one entry that holds tensors, all that there are; NULL: there are several, or tensors beside it. */
-static const vt_node *only_entry_with_tensors(const vt_node *dict) {
-    const vt_node *only = NULL;
+/* The place of the one entry that holds tensors; -1: there are several, or tensors beside it. */
+static int64_t only_entry_with_tensors(const vt_node *dict) {
+    int64_t only = -1;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
-        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
-        if (key->kind != VT_NODE_TEXT || !has_tensors(value, 0)) continue;
-        if (only || value->kind == VT_NODE_TENSOR) return NULL;
-        only = key;
+        vt_node *value = dict->u.list.v[i + 1];
+        if (dict->u.list.v[i]->kind != VT_NODE_TEXT || !has_tensors(value, 0)) continue;
+        if (only >= 0 || value->kind == VT_NODE_TENSOR) return -1;
+        only = i;
     }
     return only;
 }
 
-/* The entry of `dict` to go on with; NULL: dict is the state dict itself. why: for the note. */
-static const vt_node *choose_entry(const vt_node *dict, char *why, size_t size) {
-    int known = WRAPPERS;
+/* The entry of `dict` to go on with; -1: dict is the state dict itself. why: for the note. */
+static int64_t choose_entry(const vt_node *dict, char *why, size_t size) {
     char all[200];
-    for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
-        vt_node *key = dict->u.list.v[i], *value = dict->u.list.v[i + 1];
-        if (key->kind != VT_NODE_TEXT || !is_state(value)) continue;
-        for (int k = 0; k < known; k++)
-            if (vt_node_is(key, wrappers[k])) known = k;
-    }
-    if (known < WRAPPERS) {
-        bool several = list_states(dict, "", all, sizeof all) > 1;
-        snprintf(why, size, several ? "one of several entries with tensors: %s" : "the entry with tensors", all);
-        return find_entry(dict, wrappers[known], strlen(wrappers[known]));
-    }
+    int64_t at = -1;
+    for (int k = 0; k < WRAPPERS && at < 0; k++) at = find_entry(dict, wrappers[k], strlen(wrappers[k]));
     snprintf(why, size, "the only entry with tensors");
-    return only_entry_with_tensors(dict);
+    if (at < 0) return only_entry_with_tensors(dict);
+    bool several = list_states(dict, "", all, sizeof all) > 1;
+    snprintf(why, size, several ? "one of several entries with tensors: %s" : "the entry with tensors", all);
+    return at;
 }
 
 /* Keeps the list of a dictionary's state dicts, if there are several; the first that is kept counts. */
@@ -165,24 +158,20 @@ static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
     return text ? VT_OK : w->e->code;
 }
 
-static vt_status descend_into_entry(walk *w, vt_node **dict, const vt_node *key, const char *why) {
+/* Goes on with the value of entry `at`, whose name joins st->part, and notes the others. */
+static vt_status descend_into_entry(walk *w, vt_node **dict, int64_t at, const char *why) {
     char name[100];
+    const vt_node_list *l = &(*dict)->u.list;
+    const vt_node *key = l->v[at];
     VT_TRY(keep_list(w, &w->st->parts, *dict));
-    if (!(w->st->part = join_dotted_name(w, w->st->part, key))) {
-        w->st->part = "";
-        return w->e->code;
-    }
+    const char *part = join_dotted_name(w, w->st->part, key);
+    if (!part) return w->e->code;
+    w->st->part = part;
     snprintf(name, sizeof name, "%.*s", (int)(key->u.text.n < 90 ? key->u.text.n : 90), key->u.text.s);
     VT_TRY(vt_tensors_add_note(w->st, VT_NOTE_CHOSEN, name, why, w->e));
-    vt_node *inner = NULL;
-    for (uint32_t i = 0; i < (*dict)->u.list.n; i += 2) {
-        vt_node *k = (*dict)->u.list.v[i], *v = (*dict)->u.list.v[i + 1];
-        if (is_key(k, key->u.text.s, key->u.text.n))
-            inner = v;
-        else
-            VT_TRY(add_entry_note(w, "", k, v));
-    }
-    *dict = inner;
+    for (uint32_t i = 0; i < l->n; i += 2)
+        if (i != at) VT_TRY(add_entry_note(w, "", l->v[i], l->v[i + 1]));
+    *dict = l->v[at + 1];
     return VT_OK;
 }
 
@@ -211,13 +200,13 @@ static vt_status follow_entry_path(walk *w, vt_node **dict, const char *want) {
     const vt_node *level = *dict; /* where the rest is missing, if it is */
     for (int depth = 0; depth < MAX_DEPTH; depth++) {
         size_t n = strlen(rest);
-        const vt_node *key = find_entry(*dict, rest, n);
-        while (!key && n)
-            if (rest[--n] == '.') key = find_entry(*dict, rest, n);
-        const char *why = key ? "as asked for" : "the only entry with tensors";
-        bool found = key != NULL;
-        if (!key && !(key = only_entry_with_tensors(*dict))) break;
-        VT_TRY(descend_into_entry(w, dict, key, why));
+        int64_t at = find_entry(*dict, rest, n);
+        while (at < 0 && n)
+            if (rest[--n] == '.') at = find_entry(*dict, rest, n);
+        bool found = at >= 0;
+        if (!found) at = only_entry_with_tensors(*dict);
+        if (at < 0) break;
+        VT_TRY(descend_into_entry(w, dict, at, found ? "as asked for" : "the only entry with tensors"));
         if (found && !rest[n]) return VT_OK;
         if (found) rest += n + 1, level = *dict, part = w->st->part;
     }
@@ -250,12 +239,13 @@ vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, con
     if (want == vt_state_all) return add_all(&w, root, "", 0);
     if (root->kind != VT_NODE_DICT)
         return vt_fail(e, VT_E_FORMAT, "%s: holds %s, not a state dict", st->path, vt_node_name(root));
-    const vt_node *args = vt_node_get(root, "args"), *key;
+    const vt_node *args = vt_node_get(root, "args");
+    int64_t at;
     if (args) VT_TRY(vt_timm_args(st, args, e));
     VT_TRY(vt_pickled_names(st, root, e));
     if (want) VT_TRY(follow_entry_path(&w, &root, want));
-    for (int depth = 0; depth < MAX_DEPTH && (key = choose_entry(root, why, sizeof why)); depth++)
-        VT_TRY(descend_into_entry(&w, &root, key, why));
+    for (int depth = 0; depth < MAX_DEPTH && (at = choose_entry(root, why, sizeof why)) >= 0; depth++)
+        VT_TRY(descend_into_entry(&w, &root, at, why));
     bool tensors = false;
     for (uint32_t i = 0; i < root->u.list.n; i += 2) tensors |= root->u.list.v[i + 1]->kind == VT_NODE_TENSOR;
     if (!tensors) VT_TRY(keep_list(&w, &st->inside, root));

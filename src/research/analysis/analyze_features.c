@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 #include "models/net/session64.h"
 #include "research/analysis/adistance.h"
 #include "research/analysis/analyze.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/opt.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 #include "nn/nn.h"
 
 /* ---- which ---- */

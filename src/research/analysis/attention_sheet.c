@@ -7,7 +7,7 @@
 #include "research/analysis/attention_maps.h"
 #include "base/markup.h"
 #include "eval/report/page.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 
 enum { TILE = 132, GAP = 8, LEFT = 150, TOP = 84, HEAD = 24, SCALE = 20, KEY = 44, FINE = 4 };
 

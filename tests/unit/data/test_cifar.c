@@ -61,8 +61,8 @@ static void test_cifar10(void **state) {
     memcpy(a + n, b, m);
     vt_sha_hex(a, n + m, hex);
     assert_string_equal(d->hash, hex);
-    put_cifar(at("c10/data_batch_2.bin"), VT_CIFAR10, 7, 300, 10, 100); /* cut while it is open */
-    t_says(vt_dataset_read(d, 306, &im, &label, &e), VT_E_FORMAT, &e, "data_batch_2.bin: record 6", "2973 of its 3073");
+    put_cifar(at("c10/data_batch_2.bin"), VT_CIFAR10, 7, 8, 267, 0); /* written anew while it is open */
+    t_says(vt_dataset_read(d, 306, &im, &label, &e), VT_E_RANGE, &e, "data_batch_2.bin: record 6", "label 14");
     vt_dataset_close(d);
     assert_int_equal(vt_dataset_open(&d, at("c10"), VT_SPLIT_TEST, &e), VT_OK);
     assert_int_equal(d->count, 2);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "base/hash.h"
 #include "data/image.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 #include "scratch.h"
 
 #define FIXTURES "tests/fixtures/images/"
