@@ -8,7 +8,7 @@
 #include "eval/report/export.h"
 #include "eval/report/summary.h"
 #include "eval/evaluate.h"
-#include "data/image_list.h"
+#include "data/dataset.h"
 
 static const vt_arg known_options[] = {{"weights", "WEIGHTS", "the checkpoint", VT_OF_MODEL}, VT_EVAL_ARGS, {0}};
 

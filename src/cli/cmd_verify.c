@@ -15,7 +15,7 @@
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
 #include "eval/header.h"
-#include "data/image_list.h"
+#include "data/dataset.h"
 
 enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal; bytes of --indices FILE */
 

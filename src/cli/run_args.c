@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/json.h"
-#include "data/image_list.h"
+#include "cli/cli.h"
+#include "data/dataset.h"
 #include "eval/report/checksums.h"
 #include "linalg/gemm.h"
 

@@ -16,7 +16,7 @@ vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
 /* --data, --split, --corruption, --severity, --preprocess */
 vt_status vt_cli_has_data(const vt_cli *c, vt_err *e); /* VT_E_USAGE: there is no --data */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
-/* --images (data/image_list.h): ascending and distinct. */
+/* --images (data/dataset.h): ascending and distinct. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
 
 /* On stderr what was left out of the data, how their labels were found where that is not plain, and of how many classes

@@ -316,10 +316,8 @@ static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *l
     while (i >= p->first + p->count) p++;
     const uint8_t *r = record_at(p, c->record, i - p->first, buf);
     VT_TRY(vt_cifar_check(r, size, c->record, i - p->first, p->path, e)); /* the file may have changed */
-    uint8_t *rgb = malloc(VT_CIFAR_PIXELS);
-    if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", p->path);
-    memcpy(rgb, r + head, VT_CIFAR_PIXELS);
-    *im = (vt_image){vt_shape_rgb(32), rgb, NULL};
+    VT_TRY(vt_image_make(im, vt_shape_rgb(32), p->path, e));
+    memcpy(im->rgb, r + head, VT_CIFAR_PIXELS);
     *label = r[head - 1];
     return VT_OK;
 }

@@ -132,8 +132,7 @@ static vt_status idx_open(vt_dataset *d, vt_err *e) {
 static vt_status idx_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const pair *p = d->state;
     size_t n = (size_t)p->images.height * (size_t)p->images.width;
-    *im = (vt_image){.shape = {1, p->images.height, p->images.width}, .rgb = malloc(n)};
-    if (!im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
+    VT_TRY(vt_image_make(im, (vt_shape){1, p->images.height, p->images.width}, d->path, e));
     memcpy(im->rgb, p->images.data + (size_t)i * n, n);
     *label = p->labels.data[i];
     return VT_OK;

@@ -342,13 +342,9 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
 
 static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const arrays *a = d->state;
-    size_t n = vt_shape_values(a->shape);
-    *im = (vt_image){.shape = a->shape};
-    if (d->floats)
-        im->f = malloc(n * sizeof *im->f);
-    else
-        im->rgb = malloc(n);
-    if (!im->f && !im->rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
+    if (!d->floats) VT_TRY(vt_image_make(im, a->shape, d->path, e));
+    if (d->floats) *im = (vt_image){.shape = a->shape, .f = malloc(vt_shape_values(a->shape) * sizeof *im->f)};
+    if (d->floats && !im->f) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
     *label = (int)label_of(a, a->first + i);
     vt_status s = read_pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);

@@ -11,6 +11,11 @@
 #define GREY_TOLERANCE 0x1p-23
 #define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
 
+vt_status vt_image_make(vt_image *im, vt_shape s, const char *path, vt_err *e) {
+    *im = (vt_image){.shape = s, .rgb = malloc(vt_shape_values(s))};
+    return im->rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for " VT_CHW " bytes", path, VT_CHW_OF(s));
+}
+
 void vt_image_free(vt_image *im) {
     if (!im) return;
     free(im->rgb), free(im->f);
@@ -48,12 +53,10 @@ vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e)
 }
 
 vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e) {
-    *im = (vt_image){.shape = {3, s.height, s.width}};
     if (!vt_picture_is(s))
         return vt_fail(e, VT_E_USAGE, "%s: an image of %d channels has no picture, which takes 3 of them, or 1 in grey",
                        path, s.channels);
-    im->rgb = malloc(vt_shape_values(im->shape));
-    return im->rgb ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for a picture", path);
+    return vt_image_make(im, (vt_shape){3, s.height, s.width}, path, e);
 }
 
 void vt_picture_spread(vt_image *im, vt_shape s) {

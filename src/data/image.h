@@ -18,7 +18,8 @@ typedef struct vt_image {
     float *f;     /* the same in [0,1], owned; NULL: bytes */
 } vt_image;
 
-void vt_image_free(vt_image *im); /* safe twice */
+vt_status vt_image_make(vt_image *im, vt_shape s, const char *path, vt_err *e); /* room for bytes; path: for errors */
+void vt_image_free(vt_image *im);                                               /* safe twice */
 /* Value i in [0,1]; a byte is float32(u8) / 255, as torchvision's ToTensor has it. */
 static inline float vt_image_at(const vt_image *im, size_t i) { return im->f ? im->f[i] : (float)im->rgb[i] / 255; }
 /* Makes floats bytes, which is what resizes and crops work on. VT_E_SHAPE where a value is no grey level k/255 (up to
@@ -63,7 +64,4 @@ bool vt_is_jpeg(const uint8_t *bytes, size_t n);
 /* 8 bits a sample; 1, 3 or 4 components; baseline, extended or progressive, Huffman or arithmetic coding; ends with
  * EOI. A claim of more pixels than n bytes can hold is refused, so memory is bounded by the file's size. */
 vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
-/* rgb [3,height,width] of a file whose outline is o. */
-vt_status vt_jpeg_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
-                         vt_err *e);
 vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);

@@ -104,8 +104,8 @@ typedef struct jpeg_job {
     jmp_buf back;
     const uint8_t *bytes;
     size_t n;
-    const vt_jpeg_outline *outline; /* what rgb has room for */
-    uint8_t *rgb, *row;
+    vt_image *out; /* of the size that the markers say */
+    uint8_t *row;
     int code; /* of the error */
     char text[JMSG_LENGTH_MAX];
 } jpeg_job;
@@ -143,7 +143,7 @@ static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
     size_t w = j->c.output_width, plane = w * j->c.output_height;
     int k = j->c.output_components;
     for (size_t x = 0; x < w; x++, row += k) {
-        uint8_t *out = j->rgb + y * w + x;
+        uint8_t *out = j->out->rgb + y * w + x;
         for (int c = 0; c < 3; c++) {
             int v = row[k == 1 ? 0 : c];
             if (k == 4) { /* row holds 255 - ink; Pillow: (255 - K) - C (255 - K) / 255 */
@@ -165,9 +165,10 @@ static bool decode_jpeg(jpeg_job *j) {
     int k = j->c.num_components;
     j->c.out_color_space = k == 1 ? JCS_GRAYSCALE : k == 3 ? JCS_RGB : JCS_CMYK;
     jpeg_start_decompress(&j->c);
-    if (j->c.output_width != (unsigned)j->outline->width || j->c.output_height != (unsigned)j->outline->height) {
+    const vt_shape *s = &j->out->shape;
+    if (j->c.output_width != (unsigned)s->width || j->c.output_height != (unsigned)s->height) {
         snprintf(j->text, sizeof j->text, "%u x %u pixels were decoded of %d x %d", j->c.output_width,
-                 j->c.output_height, j->outline->width, j->outline->height);
+                 j->c.output_height, s->width, s->height);
         return false;
     }
     j->row = malloc((size_t)j->c.output_width * (size_t)j->c.output_components);
@@ -180,36 +181,29 @@ static bool decode_jpeg(jpeg_job *j) {
     return true;
 }
 
-vt_status vt_jpeg_decode(uint8_t *rgb, const vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path,
-                         vt_err *e) {
-    jpeg_job *j = calloc(1, sizeof *j);
-    if (!j) return vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path);
-    j->c.err = jpeg_std_error(&j->errors);
-    j->errors.error_exit = on_error;
-    j->errors.emit_message = on_message;
-    j->progress.progress_monitor = on_progress;
-    j->c.client_data = j;
-    j->bytes = bytes, j->n = n, j->outline = o, j->rgb = rgb;
-    vt_status r = VT_OK;
-    if (!decode_jpeg(j))
-        r = j->code == JERR_OUT_OF_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path)
-                                          : vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: %s", path, j->text);
-    jpeg_destroy_decompress(&j->c);
-    free(j->row);
-    free(j);
-    return r;
-}
-
 vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
     vt_jpeg_outline o;
     *out = (vt_image){0};
     VT_TRY(vt_jpeg_inspect(&o, bytes, n, path, e));
-    uint8_t *rgb = malloc(3 * (size_t)o.width * (size_t)o.height);
-    if (!rgb) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, o.width, o.height);
-    vt_status r = vt_jpeg_decode(rgb, &o, bytes, n, path, e);
-    if (r == VT_OK)
-        *out = (vt_image){{3, o.height, o.width}, rgb, NULL};
-    else
-        free(rgb);
+    VT_TRY(vt_image_make(out, (vt_shape){3, o.height, o.width}, path, e));
+    jpeg_job *j = calloc(1, sizeof *j);
+    bool good = false;
+    if (j) {
+        j->c.err = jpeg_std_error(&j->errors);
+        j->errors.error_exit = on_error;
+        j->errors.emit_message = on_message;
+        j->progress.progress_monitor = on_progress;
+        j->c.client_data = j;
+        j->bytes = bytes, j->n = n, j->out = out;
+        good = decode_jpeg(j);
+        jpeg_destroy_decompress(&j->c);
+        free(j->row);
+    }
+    vt_status r = good ? VT_OK
+                  : !j || j->code == JERR_OUT_OF_MEMORY
+                      ? vt_fail(e, VT_E_MEMORY, "%s: no memory to decode it", path)
+                      : vt_fail(e, VT_E_FORMAT, "%s: damaged JPEG: %s", path, j->text);
+    if (!good) vt_image_free(out);
+    free(j);
     return r;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "data/image_list.h"
+/* Which images of a split a text stands for, and of how many classes they are. */
+#include "data/dataset.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,6 @@
 #include "base/files.h"
 #include "base/mem.h"
 #include "base/opt.h"
-#include "data/dataset.h"
 
 enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
 

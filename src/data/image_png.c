@@ -126,20 +126,18 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
     png_job j = {.bytes = bytes, .n = n};
     *out = (vt_image){0};
     VT_TRY(vt_png_inspect(bytes, n, path, &j.width, &j.height, e));
-    j.rgb = malloc(3 * (size_t)j.width * (size_t)j.height);
+    VT_TRY(vt_image_make(out, (vt_shape){3, j.height, j.width}, path, e));
+    j.rgb = out->rgb;
     j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
-    j.no_memory = !j.rgb || !j.info;
+    j.no_memory = !j.info;
     errno = 0;
     bool ok = !j.no_memory && decode_png(&j);
     j.no_memory = j.no_memory || (!ok && errno == ENOMEM); /* libpng has only words for it */
     png_destroy_read_struct(&j.png, &j.info, NULL);
     free(j.raw);
-    if (ok) {
-        *out = (vt_image){{3, j.height, j.width}, j.rgb, NULL};
-        return VT_OK;
-    }
-    free(j.rgb);
+    if (ok) return VT_OK;
+    vt_image_free(out);
     if (j.no_memory) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d x %d", path, j.width, j.height);
     if (j.ended) return vt_fail(e, VT_E_FORMAT, "%s: truncated PNG, it ends at byte %zu", path, n);
     return vt_fail(e, VT_E_FORMAT, "%s: damaged PNG: %s", path, j.text);

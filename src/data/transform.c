@@ -200,50 +200,38 @@ static vt_status parse_side_length(const char *key, const char *value, int *out,
     return VT_OK;
 }
 
-/* Which of a transform's parts have been named. */
-typedef struct given {
-    bool fit, filter, crop;
-} given;
-
-static vt_status give_once(bool *before, const char *what, vt_err *e) {
-    if (*before) return vt_fail(e, VT_E_USAGE, "preprocessing: %s is given twice", what);
-    *before = true;
-    return VT_OK;
-}
-
-static vt_status parse_word(vt_transform *t, given *g, char *word, vt_err *e) {
+/* given: bits of the transform's parts that have been named. */
+static vt_status parse_word(vt_transform *t, unsigned *given, char *word, vt_err *e) {
+    static const char *const parts[] = {"the resize", "the filter", "crop"};
     char *value = strchr(word, ':');
     if (value) *value++ = 0;
-    for (int f = 0; f < VT_FILTER_COUNT && !value; f++) {
-        if (strcmp(word, vt_filter_names[f])) continue;
-        VT_TRY(give_once(&g->filter, "the filter", e));
-        t->filter = (vt_filter)f;
-        return VT_OK;
-    }
-    if (value && !strcmp(word, "crop")) {
-        VT_TRY(give_once(&g->crop, "crop", e));
-        return parse_side_length("crop", value, &t->crop, e);
-    }
-    bool is_short = !strcmp(word, "short");
-    if (value ? !is_short && strcmp(word, "squash") : strcmp(word, "none"))
+    int filter = 0, part = 0;
+    while (filter < VT_FILTER_COUNT && strcmp(word, vt_filter_names[filter])) filter++;
+    bool is_short = !strcmp(word, "short"), fit = is_short || !strcmp(word, "squash");
+    if (!value && filter < VT_FILTER_COUNT)
+        part = 1, t->filter = (vt_filter)filter;
+    else if (value && !strcmp(word, "crop"))
+        part = 2;
+    else if (value ? !fit : strcmp(word, "none") != 0)
         return vt_fail(e, VT_E_USAGE,
                        "preprocessing: '%.40s' is not one of none, short:N, squash:N, crop:N, nearest, lanczos, "
                        "bilinear, bicubic, box, hamming; for example short:248,bicubic,crop:224",
                        word);
-    VT_TRY(give_once(&g->fit, "the resize", e));
+    if (*given & 1u << part) return vt_fail(e, VT_E_USAGE, "preprocessing: %s is given twice", parts[part]);
+    *given |= 1u << part;
     if (!value) return VT_OK;
-    t->fit = is_short ? VT_FIT_SHORT : VT_FIT_SQUASH;
-    return parse_side_length(word, value, &t->size, e);
+    if (fit) t->fit = is_short ? VT_FIT_SHORT : VT_FIT_SQUASH;
+    return parse_side_length(word, value, fit ? &t->size : &t->crop, e);
 }
 
 vt_status vt_transform_parse(vt_transform *t, const char *text, vt_err *e) {
     char copy[128], *rest = copy;
-    given g = {0};
+    unsigned given = 0;
     *t = (vt_transform){.filter = VT_FILTER_BILINEAR};
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
         return vt_fail(e, VT_E_USAGE, "preprocessing: '%.60s...' is too long", text);
-    for (char *word; (word = strsep(&rest, ","));) VT_TRY(parse_word(t, &g, word, e));
-    if (g.filter && t->fit == VT_FIT_NONE)
+    for (char *word; (word = strsep(&rest, ","));) VT_TRY(parse_word(t, &given, word, e));
+    if (given & 2 && t->fit == VT_FIT_NONE)
         return vt_fail(e, VT_E_USAGE, "preprocessing: '%s' names a filter, but no short:N or squash:N to use it", text);
     if (t->fit == VT_FIT_NONE) t->filter = (vt_filter)0;
     return VT_OK;

@@ -8,7 +8,7 @@
 #include "base/opt.h"
 #include "parallel/threads.h"
 #include "eval/prepare.h"
-#include "data/image_list.h"
+#include "data/dataset.h"
 
 /* ---- the threat ---- */
 

@@ -86,13 +86,7 @@ enum { NAMES_NODES = 2000, NAMES_DEPTH = 3, NAMES_MOST = 100000 }; /* that are l
 
 static const char *const keys[] = {"class_to_idx", "idx_to_class", "id2label", "classes", "CLASSES", "class_names"};
 
-/* Puts the name of a class in its place; false: this is no list of names. */
-static bool set_class_name(const vt_node **names, uint32_t n, const vt_node *name, int64_t at) {
-    bool fits = name->kind == VT_NODE_TEXT && name->u.text.n && at >= 0 && at < (int64_t)n && !names[at];
-    if (fits) names[at] = name;
-    return fits;
-}
-
+/* The number that a node or its digits say; -1: none. */
 static int64_t parse_class_number(const vt_node *n) {
     char text[16] = "";
     if (n->kind == VT_NODE_INT) return n->u.i;
@@ -101,43 +95,39 @@ static int64_t parse_class_number(const vt_node *n) {
     return text[strspn(text, "0123456789")] ? -1 : strtol(text, NULL, 10);
 }
 
-/* A list of names, name: number, or number: name; each number once. Returns how many, 0: it is none of these. */
-static uint32_t read_names(const vt_node *v, const vt_node **names) {
-    bool dict = v->kind == VT_NODE_DICT, list = v->kind == VT_NODE_LIST || v->kind == VT_NODE_TUPLE;
-    uint32_t n = dict ? v->u.list.n / 2 : v->u.list.n;
+/* Fills names [n] from a list of names, name: number, or number: name, each number once. false: it is none of these. */
+static bool read_names(const vt_node *v, const vt_node **names, uint32_t n) {
+    bool dict = v->kind == VT_NODE_DICT;
     for (uint32_t i = 0; i < n; i++) {
-        const vt_node *a = v->u.list.v[dict ? 2 * i : i], *b = dict ? v->u.list.v[2 * i + 1] : NULL;
-        bool forth = dict && b->kind == VT_NODE_INT;
-        if (!set_class_name(names, n, dict && !forth ? b : a, !dict ? i : parse_class_number(forth ? b : a))) return 0;
+        const vt_node *a = v->u.list.v[dict ? 2 * i : i], *b = dict ? v->u.list.v[2 * i + 1] : a;
+        const vt_node *name = !dict || b->kind == VT_NODE_INT ? a : b;
+        int64_t at = dict ? parse_class_number(name == a ? b : a) : i;
+        bool fits = name->kind == VT_NODE_TEXT && name->u.text.n && at >= 0 && at < n && !names[at];
+        if (!fits) return false;
+        names[at] = name;
     }
-    return list || dict ? n : 0;
+    return true;
 }
 
-static vt_status store_labels(vt_tensors *st, const vt_node *const *names, uint32_t n, vt_err *e) {
+/* Makes the text "labels" of what v names, if it is names. */
+static vt_status try_names(vt_tensors *st, const vt_node *v, bool *found, vt_err *e) {
+    bool some = v->kind == VT_NODE_DICT || v->kind == VT_NODE_LIST || v->kind == VT_NODE_TUPLE;
+    uint32_t n = some ? v->u.list.n / (v->kind == VT_NODE_DICT ? 2 : 1) : 0;
+    if (n < 2 || n > NAMES_MOST) return VT_OK;
+    const vt_node **names = calloc(n, sizeof *names);
+    if (!names) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the names of its classes", st->path);
+    *found = read_names(v, names, n);
     size_t bytes = 1, at = 0;
-    for (uint32_t i = 0; i < n; i++) bytes += names[i]->u.text.n + 1;
-    char *text = vt_tensors_take(st, bytes, e);
-    if (!text) return e->code;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; *found && i < n; i++) bytes += names[i]->u.text.n + 1;
+    char *text = *found ? vt_tensors_take(st, bytes, e) : NULL;
+    for (uint32_t i = 0; text && i < n; i++) {
         for (size_t k = 0; k < names[i]->u.text.n; k++)
             text[at++] = (unsigned char)names[i]->u.text.s[k] < ' ' ? ' ' : names[i]->u.text.s[k];
         text[at++] = '\n';
     }
-    text[at] = 0;
-    return vt_tensors_add_meta(st, "labels", text, e);
-}
-
-static vt_status try_names(vt_tensors *st, const vt_node *v, bool *found, vt_err *e) {
-    bool some = v->kind == VT_NODE_DICT || v->kind == VT_NODE_LIST || v->kind == VT_NODE_TUPLE;
-    uint32_t n = some ? v->u.list.n : 0;
-    if (n < 2 || n > 2 * NAMES_MOST) return VT_OK;
-    const vt_node **names = calloc(n, sizeof *names);
-    if (!names) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the names of its classes", st->path);
-    n = read_names(v, names);
-    *found = n > 1;
-    vt_status s = *found ? store_labels(st, names, n, e) : VT_OK;
+    if (text) text[at] = 0;
     free(names);
-    return s;
+    return text ? vt_tensors_add_meta(st, "labels", text, e) : *found ? e->code : VT_OK;
 }
 
 static vt_status find_class_names(vt_tensors *st, const vt_node *dict, int depth, int *left, bool *found, vt_err *e) {

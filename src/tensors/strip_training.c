@@ -131,18 +131,16 @@ static vt_status find_normalisation(tidy *t) {
 /* A BatchNorm over the three channels of the input, its running statistics: y = (x - mean) / std once more, after what
  * normalises pixels. PyTorch's eps. Its mean and std go into the metadata, as input_norm. */
 static vt_status find_input_norm(tidy *t) {
-    static const char end[] = ".running_mean";
     static const char *const parts[] = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"};
     vt_tensors *st = t->st;
     for (int i = 0; i < st->count; i++) {
         double v[4][3] = {{0}, {0}, {1, 1, 1}, {0}};
         const vt_tensor *x[5] = {0};
-        char name[320];
-        size_t n = strlen(st->t[i].name), at = 0;
-        bool good = n >= sizeof end && n < 300 && strchr(st->t[i].name, '.') == st->t[i].name + n + 1 - sizeof end &&
-                    !strcmp(st->t[i].name + n + 1 - sizeof end, end);
+        char name[320], text[200];
+        size_t n = strcspn(st->t[i].name, "."), at = 0;
+        bool good = n && n < 280 && !strcmp(st->t[i].name + n, ".running_mean");
         for (int k = 0; k < 5 && good; k++) {
-            snprintf(name, sizeof name, "%.*s.%s", (int)(n + 1 - sizeof end), st->t[i].name, parts[k]);
+            snprintf(name, sizeof name, "%.*s.%s", (int)n, st->t[i].name, parts[k]);
             x[k] = vt_tensors_find(st, name);
             good = k == 4 || (x[k] ? x[k]->numel == 3 && read_rgb_values(st, x[k], v[k]) : k > 1);
         }
@@ -150,13 +148,10 @@ static vt_status find_input_norm(tidy *t) {
         if (vt_tensors_meta(st, "input_norm"))
             return vt_fail(t->e, VT_E_FORMAT,
                            "%s: has two BatchNorms of three channels, one of them is not on its input", st->path);
-        char text[200];
-        for (int f = 0; f < 2; f++)
-            for (int k = 0; k < 3; k++) {
-                double std = sqrt(v[1][k] + 1e-5) / v[2][k];
-                at += (size_t)snprintf(text + at, sizeof text - at, "%.17g%s", f ? std : v[0][k] - v[3][k] * std,
-                                       f && k == 2 ? "" : ",");
-            }
+        for (int f = 0; f < 6; f++) { /* three means, three stds */
+            double std = sqrt(v[1][f % 3] + 1e-5) / v[2][f % 3], mean = v[0][f % 3] - v[3][f % 3] * std;
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%.17g", f ? "," : "", f < 3 ? mean : std);
+        }
         VT_TRY(set_meta(t, "input_norm", text));
         for (int k = 0; k < 5; k++)
             if (x[k]) VT_TRY(leave_out(t, x[k], "the BatchNorm on the input: part of mean and std"));

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "data/image.h"
-#include "data/image_list.h"
+#include "data/dataset.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/opt.h"
-#include "data/image_list.h"
+#include "data/dataset.h"
 #include "models/model.h"
 
 /* ---- data ---- */

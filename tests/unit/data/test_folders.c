@@ -4,7 +4,6 @@
 #include "io_fixture.h"
 
 #include "data/dataset.h"
-#include "data/image_list.h"
 
 /* A picture below tmp, with the folders of its path. */
 static void picture(const char *path) {

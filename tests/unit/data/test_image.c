@@ -249,25 +249,6 @@ static void test_jpeg_refused(void **state) {
     }
 }
 
-/* If the decoder finds other sides than the walk over the markers did, it writes no row. */
-static void test_jpeg_outline(void **state) {
-    (void)state;
-    size_t n;
-    uint8_t *b = get(FIXTURES "420.jpg", &n);
-    vt_jpeg_outline o;
-    vt_err e = {0};
-    assert_int_equal(vt_jpeg_inspect(&o, b, n, "x.jpg", &e), VT_OK);
-    size_t room = 3 * (size_t)o.width * (size_t)o.height;
-    uint8_t *rgb = malloc(room);
-    for (int k = 0; k < 2; k++) {
-        vt_jpeg_outline wrong = {o.width - !k, o.height - k, o.components};
-        memset(rgb, 77, room);
-        t_says(vt_jpeg_decode(rgb, &wrong, b, n, "x.jpg", &e), VT_E_FORMAT, &e, "x.jpg: damaged JPEG: ", "decoded");
-        for (size_t i = 0; i < room; i++) assert_int_equal(rgb[i], 77);
-    }
-    free(rgb), free(b);
-}
-
 /* No prefix is a picture; a changed byte is refused or decoded, and never more is read than there is. */
 static void test_jpeg_damage(void **state) {
     (void)state;
@@ -436,13 +417,13 @@ static void test_imagenet(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resize_rows),     cmocka_unit_test(test_resize_pillow),
-        cmocka_unit_test(test_resize_refused),  cmocka_unit_test(test_transform_torchvision),
-        cmocka_unit_test(test_transform_text),  cmocka_unit_test(test_transform_timm),
-        cmocka_unit_test(test_jpeg_pillow),     cmocka_unit_test(test_jpeg_refused),
-        cmocka_unit_test(test_jpeg_damage),     cmocka_unit_test(test_jpeg_outline),
-        cmocka_unit_test(test_folder_jpeg),     cmocka_unit_test(test_folder_heads),
-        cmocka_unit_test(test_folder_bad_jpeg), cmocka_unit_test(test_imagenet),
+        cmocka_unit_test(test_resize_rows),    cmocka_unit_test(test_resize_pillow),
+        cmocka_unit_test(test_resize_refused), cmocka_unit_test(test_transform_torchvision),
+        cmocka_unit_test(test_transform_text), cmocka_unit_test(test_transform_timm),
+        cmocka_unit_test(test_jpeg_pillow),    cmocka_unit_test(test_jpeg_refused),
+        cmocka_unit_test(test_jpeg_damage),    cmocka_unit_test(test_folder_jpeg),
+        cmocka_unit_test(test_folder_heads),   cmocka_unit_test(test_folder_bad_jpeg),
+        cmocka_unit_test(test_imagenet),
     };
     return cmocka_run_group_tests_name("image", tests, make_tmp, remove_tmp);
 }
