@@ -31,7 +31,7 @@ static bool array_name(const vt_adv_file *f, int64_t i, char out[128]) {
     return true;
 }
 
-static vt_status array_at(const vt_adv_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
+static vt_status read_nth_array(const vt_adv_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
     const uint8_t *bytes = f->map.bytes;
     size_t n = f->map.n;
     if (!f->st) {
@@ -60,14 +60,14 @@ static void drop_unit_axis(vt_npy *a) {
     a->ndim = 4;
 }
 
-/* The only array of four sides: its place; -1: none, -2: several. */
-static int64_t only_images(const vt_adv_file *f, const char *path) {
+/* Index of the only array of four sides; -1: none, -2: several. */
+static int64_t find_only_images(const vt_adv_file *f, const char *path) {
     int64_t at = -1;
     char name[128];
     for (int64_t i = 0; i < count_arrays(f); i++) {
         vt_npy a;
         vt_err ignored = {0};
-        if (!array_name(f, i, name) || array_at(f, i, path, &a, &ignored) != VT_OK) continue;
+        if (!array_name(f, i, name) || read_nth_array(f, i, path, &a, &ignored) != VT_OK) continue;
         drop_unit_axis(&a);
         if (a.ndim != 4) continue;
         if (at >= 0) return -2;
@@ -76,44 +76,45 @@ static int64_t only_images(const vt_adv_file *f, const char *path) {
     return at;
 }
 
-/* What would make images of what torch.save wrote instead. */
-static const char *way_out(const vt_adv_file *f) {
+/* Says how to save images if torch.save wrote no tensor of them; else "". */
+static const char *suggest_saving(const vt_adv_file *f) {
     if (!f->st || strncmp(vt_tensors_format(f->st), "PyTorch", 7) != 0) return "";
     if (!count_arrays(f)) return "; NumPy's arrays in such a file are not read: numpy.save writes them";
     return vt_tensors_at(f->st, 0)->ndim == 3 ? "; torch.stack makes one tensor of a list" : "";
 }
 
-static vt_status no_array(const vt_adv_file *f, const char *path, const char *want, const char *why, vt_err *e) {
+static vt_status refuse_missing_array(const vt_adv_file *f, const char *path, const char *want, const char *why,
+                                      vt_err *e) {
     char name[128], list[300] = "";
     for (int64_t i = 0; i < count_arrays(f) && strlen(list) < 250; i++)
         if (array_name(f, i, name)) vt_text_item(list, sizeof list, ", ", "%.60s", name);
     return vt_fail(e, VT_E_USAGE, "%s has no tensor %s%s (it has: %s%s)", path, want, why, *list ? list : "none",
-                   way_out(f));
+                   suggest_saving(f));
 }
 
 vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e) {
     int64_t at = find_array(p, name);
-    return at < 0 ? no_array(p, path, name, "", e) : array_at(p, at, path, out, e);
+    return at < 0 ? refuse_missing_array(p, path, name, "", e) : read_nth_array(p, at, path, out, e);
 }
 
 static vt_status choose_array(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
     int64_t at = tensor ? find_array(p, tensor) : -1;
     for (size_t k = 0; !tensor && at < 0 && k < sizeof usual / sizeof *usual; k++) at = find_array(p, usual[k]);
-    if (at < 0 && !tensor) at = only_images(p, path);
-    if (at >= 0) return array_name(p, at, p->name) ? array_at(p, at, path, &p->x, e) : VT_E_FORMAT;
-    return no_array(p, path, tensor ? tensor : "x_adv",
-                    tensor     ? ""
-                    : at == -2 ? ", and several that could be images: say which with " VT_OPTION "tensor"
-                               : ", nor one of four sides [N,C,H,W]",
-                    e);
+    if (at < 0 && !tensor) at = find_only_images(p, path);
+    if (at >= 0) return array_name(p, at, p->name) ? read_nth_array(p, at, path, &p->x, e) : VT_E_FORMAT;
+    return refuse_missing_array(p, path, tensor ? tensor : "x_adv",
+                                tensor     ? ""
+                                : at == -2 ? ", and several that could be images: say which with " VT_OPTION "tensor"
+                                           : ", nor one of four sides [N,C,H,W]",
+                                e);
 }
 
 /* ---- checks ---- */
 
 static const char *array_called(const vt_adv_file *p) { return *p->name ? p->name : "the array"; }
 
-static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
+static vt_status check_image_shape(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy *x = &p->x;
     char shape[200];
     vt_shape_text(shape, sizeof shape, x->shape, x->ndim);
@@ -130,7 +131,7 @@ static vt_status check_shape(vt_adv_file *p, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
+static vt_status read_image_numbers(vt_adv_file *p, const char *path, vt_err *e) {
     static const char *const names[] = {"adv_index", "indices", "index"};
     const char *dot = strrchr(p->name, '.');
     char name[160];
@@ -141,7 +142,7 @@ static vt_status read_index(vt_adv_file *p, const char *path, vt_err *e) {
         at = find_array(p, name);
     }
     if (at < 0) return VT_OK;
-    VT_TRY(array_at(p, at, path, &a, e));
+    VT_TRY(read_nth_array(p, at, path, &a, e));
     if (a.ndim != 1 || vt_npy_is_real(&a) || a.dtype == VT_BF16 || a.dtype == VT_BOOL || a.dtype == VT_F8_E4M3 ||
         a.dtype == VT_F8_E5M2)
         return vt_fail(e, VT_E_USAGE, "%s: %s is %s %s, must be whole numbers [N]", path, name, vt_dtype_name(a.dtype),
@@ -172,16 +173,16 @@ typedef struct picture {
     bool alone; /* the number is all of the name */
 } picture;
 
-static int by_name(const void *a, const void *b) {
+static int compare_picture_names(const void *a, const void *b) {
     return strcmp(((const picture *)a)->name, ((const picture *)b)->name);
 }
 
-static int by_number(const void *pa, const void *pb) {
+static int compare_picture_numbers(const void *pa, const void *pb) {
     const picture *a = pa, *b = pb;
-    return a->number != b->number ? (a->number < b->number ? -1 : 1) : by_name(a, b);
+    return a->number != b->number ? (a->number < b->number ? -1 : 1) : compare_picture_names(a, b);
 }
 
-static void read_number(picture *p) {
+static void parse_last_number(picture *p) {
     size_t end = strlen(p->name) - strlen(".png");
     while (end && !isdigit((unsigned char)p->name[end - 1])) end--;
     size_t from = end;
@@ -199,12 +200,12 @@ static int is_png_name(const struct dirent *d) {
  * 1, are those of the images. */
 static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, int n, vt_err *e) {
     bool numbers = true, alone = true;
-    qsort(all, (size_t)n, sizeof *all, by_number);
+    qsort(all, (size_t)n, sizeof *all, compare_picture_numbers);
     for (int i = 0; i < n; i++) {
         numbers = numbers && all[i].number >= 0 && (!i || all[i].number != all[i - 1].number);
         alone = alone && all[i].alone;
     }
-    if (!numbers) qsort(all, (size_t)n, sizeof *all, by_name);
+    if (!numbers) qsort(all, (size_t)n, sizeof *all, compare_picture_names);
     if (!numbers || !alone || (all[0].number == 1 && all[n - 1].number == n)) return VT_OK;
     p->index = calloc((size_t)n, sizeof *p->index);
     if (!p->index) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its image numbers", path);
@@ -236,13 +237,13 @@ static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *
     return VT_OK;
 }
 
-static vt_status open_folder(vt_adv_file *p, const char *path, vt_err *e) {
+static vt_status open_picture_folder(vt_adv_file *p, const char *path, vt_err *e) {
     struct dirent **names = NULL;
     int n = scandir(path, &names, is_png_name, NULL);
     if (n < 0)
         return vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
     picture *all = calloc((size_t)n + 1, sizeof *all);
-    for (int i = 0; all && i < n; i++) all[i].name = names[i]->d_name, read_number(&all[i]);
+    for (int i = 0; all && i < n; i++) all[i].name = names[i]->d_name, parse_last_number(&all[i]);
     vt_status s = all ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", path);
     if (s == VT_OK && !n) s = vt_fail(e, VT_E_USAGE, "%s: holds no .png file of 8-bit images", path);
     if (s == VT_OK) s = sort_pictures(p, path, all, n, e);
@@ -253,18 +254,18 @@ static vt_status open_folder(vt_adv_file *p, const char *path, vt_err *e) {
 }
 
 /* Is the archive torch.save's? */
-static bool is_saved(const vt_zip *z) {
+static bool is_torch_archive(const vt_zip *z) {
     for (int64_t i = 0; i < vt_zip_count(z); i++) {
         if (vt_ends_in(vt_zip_name(z, i), "/data.pkl")) return true;
     }
     return false;
 }
 
-static vt_status open_arrays(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
+static vt_status open_array_file(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     VT_TRY(vt_mapped_open(&p->map, path, e));
     bool zip = p->map.n >= 2 && !memcmp(p->map.bytes, "PK", 2);
     if (zip) VT_TRY(vt_zip_open(&p->zip, p->map.bytes, p->map.n, path, e));
-    if (zip && is_saved(p->zip)) {
+    if (zip && is_torch_archive(p->zip)) {
         vt_zip_close(p->zip);
         p->zip = NULL;
     }
@@ -275,9 +276,9 @@ static vt_status open_arrays(vt_adv_file *p, const char *path, const char *tenso
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     *p = (vt_adv_file){0};
     bool folder = vt_is_folder(path);
-    VT_TRY(folder ? open_folder(p, path, e) : open_arrays(p, path, tensor, e));
-    VT_TRY(check_shape(p, path, e));
-    if (!folder) VT_TRY(read_index(p, path, e));
+    VT_TRY(folder ? open_picture_folder(p, path, e) : open_array_file(p, path, tensor, e));
+    VT_TRY(check_image_shape(p, path, e));
+    if (!folder) VT_TRY(read_image_numbers(p, path, e));
     measure_value_range(p);
     return VT_OK;
 }
@@ -291,8 +292,8 @@ void vt_adv_file_close(vt_adv_file *p) {
 
 static bool is_within_range(const vt_adv_file *p, double low, double high) { return p->low >= low && p->high <= high; }
 
-/* Room around each range for the perturbation itself. */
-static const char *looks_like(const vt_adv_file *p, const double mean[3], const double std[3]) {
+/* Names the likely range of the values and how to undo it; each range has a margin for the perturbation. */
+static const char *describe_value_range(const vt_adv_file *p, const double mean[3], const double std[3]) {
     double low = INFINITY, high = -INFINITY;
     for (int c = 0; c < 3; c++) low = fmin(low, -mean[c] / std[c]), high = fmax(high, (1 - mean[c]) / std[c]);
     if (is_within_range(p, -16, 271) && p->high > 8) return "grey levels 0 to 255: divide by 255";
@@ -303,7 +304,7 @@ static const char *looks_like(const vt_adv_file *p, const double mean[3], const 
     return "no range that is known";
 }
 
-static vt_status other_shape(const vt_adv_file *p, const char *path, vt_shape want, vt_err *e) {
+static vt_status refuse_shape(const vt_adv_file *p, const char *path, vt_shape want, vt_err *e) {
     vt_shape is = p->shape, turned = {is.width, is.channels, is.height};
     if (is.channels == want.channels)
         return vt_fail(e, VT_E_USAGE, "%s: its images are %d x %d pixels, the model's input is %d x %d", path, is.width,
@@ -315,11 +316,11 @@ static vt_status other_shape(const vt_adv_file *p, const char *path, vt_shape wa
 
 vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want, const double mean[3],
                           const double std[3], vt_err *e) {
-    if (!vt_shape_same(p->shape, want)) return other_shape(p, path, want, e);
+    if (!vt_shape_same(p->shape, want)) return refuse_shape(p, path, want, e);
     /* what is out by less is judged point by point */
     if (p->low < -0.5 || p->high > 1.5)
         return vt_fail(e, VT_E_USAGE, "%s: its values run from %.4g to %.4g, must lie in [0,1]; it looks like %s", path,
-                       p->low, p->high, looks_like(p, mean, std));
+                       p->low, p->high, describe_value_range(p, mean, std));
     return VT_OK;
 }
 

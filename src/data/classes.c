@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The classes of a data set: their names, and which output of the model each of them is: as asked for, by the names of
- * both, by ImageNet's wnids, else in the order in which the classes stand (vt_dataset_fit_head). */
+/* The classes of a data set: their names, and the output of the model that stands for each: by --class-order, by the
+ * names of both, by ImageNet's wnids, else by the order of the classes (vt_dataset_fit_head). */
 #include "data/dataset.h"
 
 #include <ctype.h>
@@ -16,10 +16,10 @@ static const char wnids[][10] = {
 };
 _Static_assert(sizeof wnids == 10 * VT_IMAGENET_CLASSES, "1000 wnids");
 
-static int by_wnid(const void *a, const void *b) { return strcmp(a, b); }
+static int compare_wnids(const void *a, const void *b) { return strcmp(a, b); }
 
 int vt_imagenet_index(const char *wnid) {
-    const char(*hit)[10] = bsearch(wnid, wnids, VT_IMAGENET_CLASSES, sizeof *wnids, by_wnid);
+    const char(*hit)[10] = bsearch(wnid, wnids, VT_IMAGENET_CLASSES, sizeof *wnids, compare_wnids);
     return hit ? (int)(hit - wnids) : -1;
 }
 
@@ -44,7 +44,7 @@ enum { NAMES_MOST = 1 << 16 }; /* bytes of a list of names */
 /* Name of the label in batches.meta.txt or fine_label_names.txt of the official sets, in the folder or beside the file
  * that was given; a list of another length is not of these data. Takes no memory, so that a name does not depend on how
  * much there is. */
-static bool from_list(const vt_dataset *d, int label, char *out, size_t size) {
+static bool find_listed_name(const vt_dataset *d, int label, char *out, size_t size) {
     static const char *const lists[] = {"batches.meta.txt", "fine_label_names.txt"};
     char folder[VT_PATH_MAX], path[VT_PATH_MAX], text[NAMES_MOST + 1];
     size_t n = vt_is_folder(d->path) ? strlen(d->path) : (size_t)(basename(d->path) - d->path);
@@ -70,11 +70,11 @@ void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t siz
     bool own = k >= 0 && k < d->classes;
     if (own && d->names)
         snprintf(out, size, "%s", d->names[k]);
-    else if (!own || d->head || !from_list(d, k, out, size))
+    else if (!own || d->head || !find_listed_name(d, k, out, size))
         snprintf(out, size, "class %d", label);
 }
 
-/* ---- the order as asked for ---- */
+/* ---- the order of --class-order ---- */
 
 enum { ORDER_MOST = 1 << 24 }; /* bytes of a class order */
 
@@ -84,10 +84,12 @@ typedef struct named {
     int at;
 } named;
 
-static int by_name(const void *a, const void *b) { return strcmp(((const named *)a)->name, ((const named *)b)->name); }
+static int compare_names(const void *a, const void *b) {
+    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+}
 
 /* Of two texts of digits, as numbers; equal ones as texts. */
-static int by_number(const void *pa, const void *pb) {
+static int compare_numbers(const void *pa, const void *pb) {
     const char *a = ((const named *)pa)->name, *b = ((const named *)pb)->name;
     const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
     size_t n = strlen(x), m = strlen(y);
@@ -99,7 +101,9 @@ static vt_status no_memory(const vt_dataset *d, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
 }
 
-static bool is_file(const char *asked) { return asked && strcasecmp(asked, "text") && strcasecmp(asked, "number"); }
+static bool is_order_file(const char *asked) {
+    return asked && strcasecmp(asked, "text") && strcasecmp(asked, "number");
+}
 
 /* Names in the order of their bytes. */
 typedef struct name_list {
@@ -111,7 +115,7 @@ typedef struct name_list {
 static void free_list(name_list *l) { free(l->v), free(l->text); }
 
 static const named *find_name(const name_list *l, const char *name) {
-    return bsearch(&(named){name, 0}, l->v, (size_t)l->n, sizeof *l->v, by_name);
+    return bsearch(&(named){name, 0}, l->v, (size_t)l->n, sizeof *l->v, compare_names);
 }
 
 /* The lines of the file that hold a name, each with its number. */
@@ -131,14 +135,14 @@ static vt_status read_list(name_list *l, const char *path, vt_err *e) {
         while (k && isspace((unsigned char)line[k - 1])) line[--k] = 0;
         if (k) l->v[l->n] = (named){line, l->n}, l->n++;
     }
-    qsort(l->v, (size_t)l->n, sizeof *l->v, by_name);
+    qsort(l->v, (size_t)l->n, sizeof *l->v, compare_names);
     return VT_OK;
 }
 
 vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e) {
     name_list l = {0};
     *all = false;
-    if (!is_file(d->asked) || !n) return VT_OK;
+    if (!is_order_file(d->asked) || !n) return VT_OK;
     vt_status s = read_list(&l, d->asked, e);
     *all = s == VT_OK;
     for (int i = 0; *all && i < n; i++) *all = find_name(&l, names[i]) != NULL;
@@ -147,10 +151,10 @@ vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, b
 }
 
 /* l: the classes of the file. */
-static vt_status take_list(vt_dataset *d, const name_list *l, vt_err *e) {
+static vt_status order_by_list(vt_dataset *d, const name_list *l, vt_err *e) {
     int k = 0;
     for (int i = 1; i < l->n; i++)
-        if (!by_name(&l->v[i], &l->v[i - 1]))
+        if (!compare_names(&l->v[i], &l->v[i - 1]))
             return vt_fail(e, VT_E_USAGE, "%s: names the class '%.80s' twice", d->asked, l->v[i].name);
     for (k = 0; k < d->classes; k++) {
         const named *hit = find_name(l, d->names[k]);
@@ -169,7 +173,7 @@ static vt_status take_list(vt_dataset *d, const name_list *l, vt_err *e) {
 
 static bool is_number(const char *name) { return *name && !name[strspn(name, "0123456789")]; }
 
-static vt_status take_numbers(vt_dataset *d, vt_err *e) {
+static vt_status order_by_numbers(vt_dataset *d, vt_err *e) {
     int k = 0;
     while (k < d->classes && is_number(d->names[k])) k++;
     if (k < d->classes)
@@ -178,7 +182,7 @@ static vt_status take_numbers(vt_dataset *d, vt_err *e) {
     named *list = calloc((size_t)d->classes + 1, sizeof *list);
     if (!list) return no_memory(d, e);
     for (k = 0; k < d->classes; k++) list[k] = (named){d->names[k], k};
-    qsort(list, (size_t)d->classes, sizeof *list, by_number);
+    qsort(list, (size_t)d->classes, sizeof *list, compare_numbers);
     for (k = 0; k < d->classes; k++) d->order[list[k].at] = k;
     free(list);
     return VT_OK;
@@ -189,10 +193,10 @@ vt_status vt_class_order(vt_dataset *d, vt_err *e) {
     if (!d->asked) return VT_OK;
     if (!(d->order = calloc((size_t)d->classes + 1, sizeof *d->order))) return no_memory(d, e);
     for (int k = 0; k < d->classes; k++) d->order[k] = k;
-    if (!strcasecmp(d->asked, "number")) return take_numbers(d, e);
-    if (!is_file(d->asked)) return VT_OK;
+    if (!strcasecmp(d->asked, "number")) return order_by_numbers(d, e);
+    if (!is_order_file(d->asked)) return VT_OK;
     vt_status s = read_list(&l, d->asked, e);
-    if (s == VT_OK) s = take_list(d, &l, e);
+    if (s == VT_OK) s = order_by_list(d, &l, e);
     free_list(&l);
     return s;
 }
@@ -229,15 +233,15 @@ static vt_status list_labels(name_list *l, const vt_dataset *d, const char *labe
         output += *c == '\n';
         if (!*c) break;
     }
-    qsort(l->v, (size_t)l->n, sizeof *l->v, by_name);
+    qsort(l->v, (size_t)l->n, sizeof *l->v, compare_names);
     return VT_OK;
 }
 
 /* The one output that is called so; -1: none, or several. */
 static int output_called(const name_list *l, const char *name) {
     const named *hit = find_name(l, name), *x = hit;
-    while (hit && x > l->v && !by_name(x - 1, hit)) x--;
-    for (; hit && x < l->v + l->n && !by_name(x, hit); x++)
+    while (hit && x > l->v && !compare_names(x - 1, hit)) x--;
+    for (; hit && x < l->v + l->n && !compare_names(x, hit); x++)
         if (x->at != hit->at) return -1;
     return hit ? hit->at : -1;
 }
@@ -268,14 +272,14 @@ static vt_status match_classes_to_outputs(const vt_dataset *d, const char *label
 }
 
 /* The model's name of an output, as it has it. */
-static const char *label_of(const vt_dataset *d, int output, char buf[60]) {
+static const char *output_name(const vt_dataset *d, int output, char buf[60]) {
     const char *c = d->labels;
     while (output-- && *c) c += strcspn(c, "\n"), c += *c == '\n';
     snprintf(buf, 60, "%.*s", (int)strcspn(c, "\n\t"), c);
     return buf;
 }
 
-/* Names that agree in part, and elsewhere than in the order of the folders. */
+/* Refuses names that agree with the model's in part, and there contradict the order of the folders. */
 static vt_status check_partial_match(const vt_dataset *d, const int *head, const char *model, vt_err *e) {
     char label[60];
     int other = 0, none = 0;
@@ -286,34 +290,34 @@ static vt_status check_partial_match(const vt_dataset *d, const int *head, const
                    "%s: the model %s calls its output %d '%s', which is class folder %d here, but it has no name "
                    "'%.60s': give @class-order FILE, one class folder a line in the model's order (or text: as they "
                    "stand)",
-                   d->path, model, head[other], label_of(d, head[other], label), other, d->names[none]);
+                   d->path, model, head[other], output_name(d, head[other], label), other, d->names[none]);
 }
 
-static bool is_moved(const vt_dataset *d) {
+static bool is_reordered(const vt_dataset *d) {
     int k = 0;
     while (k < d->classes && d->head[k] == k) k++;
     return k < d->classes;
 }
 
-static vt_status by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
+static vt_status assign_by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     int hits = 0;
     char label[60];
     VT_TRY(match_classes_to_outputs(d, d->labels, outputs, d->head, &hits, e));
     d->ordered = hits == d->classes;
-    if (d->ordered && is_moved(d))
+    if (d->ordered && is_reordered(d))
         snprintf(d->how, sizeof d->how, "labels by the model's own class names, not by the order of the folders");
     if (d->ordered || d->classes != outputs) return VT_OK;
     VT_TRY(check_partial_match(d, d->head, model, e));
     if (!hits)
         snprintf(d->how, sizeof d->how,
                  "labels by the order of the folders (%.40s first): the model's own names (%s first) are others",
-                 d->names[0], label_of(d, 0, label));
+                 d->names[0], output_name(d, 0, label));
     for (int k = 0; k < d->classes; k++) d->head[k] = k;
     return VT_OK;
 }
 
-/* Fewer folders than outputs, of which the train split has as many. */
-static vt_status by_train(vt_dataset *d, int outputs, vt_err *e) {
+/* Assigns outputs by the order of the train split's class folders, if these are as many as the outputs. */
+static vt_status assign_by_train_folders(vt_dataset *d, int outputs, vt_err *e) {
     int hits = 0, lines = 0;
     for (const char *c = d->train; *c; c++) lines += *c == '\n';
     if (lines != outputs) return VT_OK;
@@ -327,7 +331,7 @@ static vt_status by_train(vt_dataset *d, int outputs, vt_err *e) {
 /* ---- the head ---- */
 
 /* The index of a folder that is called by a wnid, "n02085620-Chihuahua" too; -1: it is not. */
-static int wnid_of(const char *name) {
+static int imagenet_index_of(const char *name) {
     char wnid[10];
     snprintf(wnid, sizeof wnid, "%s", name);
     return strlen(name) > 9 && isalnum((unsigned char)name[9]) ? -1 : vt_imagenet_index(wnid);
@@ -335,7 +339,7 @@ static int wnid_of(const char *name) {
 
 static bool has_wnids(const vt_dataset *d) {
     for (int k = 0; k < d->classes; k++)
-        if (wnid_of(d->names[k]) < 0) return false;
+        if (imagenet_index_of(d->names[k]) < 0) return false;
     return true;
 }
 
@@ -352,8 +356,8 @@ static void find_nested_set(const vt_dataset *d, int outputs, char out[VT_PATH_M
     if (!found) *out = 0;
 }
 
-/* With what may be the reason. */
-static vt_status other_classes(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
+/* Refuses a data set whose number of classes differs from the model's, with a likely reason. */
+static vt_status refuse_class_count(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
     char why[700] = "", list[200], nested[VT_PATH_MAX];
     find_nested_set(d, outputs, nested);
     if (d->names && vt_corruptions_text(d->path, list, sizeof list))
@@ -375,7 +379,7 @@ static vt_status other_classes(const vt_dataset *d, int outputs, const char *mod
                    why);
 }
 
-/* Are they classes, in an order that is sure? */
+/* Refuses folders that may be no classes, and numbers whose order is not certain. */
 static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
     char nested[VT_PATH_MAX];
     if (d->order || d->ordered || d->classes != outputs) return VT_OK;
@@ -388,7 +392,7 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
     for (int k = 0; k < d->classes; k++)
         if (!is_number(d->names[k])) return VT_OK;
     for (int k = 1; k < d->classes; k++)
-        if (by_number(&(named){d->names[k - 1], 0}, &(named){d->names[k], 0}) > 0)
+        if (compare_numbers(&(named){d->names[k - 1], 0}, &(named){d->names[k], 0}) > 0)
             return vt_fail(e, VT_E_USAGE,
                            "%s: its class folders are numbers, and %.20s stands before %.20s as text: give "
                            "@class-order text (torchvision's ImageFolder) or number, or FILE with one class a line in "
@@ -400,20 +404,21 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
 /* Fills d->head, of which every class has an output, or refuses. */
 static vt_status assign_outputs(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     bool by_id = outputs == VT_IMAGENET_CLASSES && has_wnids(d);
-    for (int k = 0; k < d->classes; k++) d->head[k] = d->order ? d->order[k] : by_id ? wnid_of(d->names[k]) : k;
+    for (int k = 0; k < d->classes; k++)
+        d->head[k] = d->order ? d->order[k] : by_id ? imagenet_index_of(d->names[k]) : k;
     bool as_they_stand = d->order && !strcasecmp(d->asked, "text");
     if (d->order && !as_they_stand)
         snprintf(d->how, sizeof d->how, "class folders in the order of " VT_OPTION "class-order %s",
-                 is_file(d->asked) ? "FILE" : "number");
+                 is_order_file(d->asked) ? "FILE" : "number");
     else if (!d->order && !by_id && d->labels)
-        VT_TRY(by_labels(d, outputs, model, e));
+        VT_TRY(assign_by_labels(d, outputs, model, e));
     d->ordered = d->ordered || by_id || (d->order && *d->extra);
-    if (!d->order && !d->ordered && d->train && d->classes < outputs) VT_TRY(by_train(d, outputs, e));
+    if (!d->order && !d->ordered && d->train && d->classes < outputs) VT_TRY(assign_by_train_folders(d, outputs, e));
     if (d->order && *d->extra && d->order_lines != outputs)
         return vt_fail(e, VT_E_USAGE,
                        "%s: names the class '%s', of which %s has no folder (nor are its %d names the %d of the model)",
                        d->asked, d->extra, d->path, d->order_lines, outputs);
-    if (d->classes > outputs || (d->classes != outputs && !d->ordered)) return other_classes(d, outputs, model, e);
+    if (d->classes > outputs || (d->classes != outputs && !d->ordered)) return refuse_class_count(d, outputs, model, e);
     return check_folders(d, outputs, e);
 }
 
@@ -421,14 +426,14 @@ vt_status vt_dataset_fit_head(vt_dataset *d, int outputs, bool restricted, const
     free(d->head);
     d->head = NULL, d->restricted = d->ordered = false, *d->how = 0;
     if (d->classes_open && d->classes < outputs) d->classes = outputs;
-    if (!d->names) return d->classes == outputs ? VT_OK : other_classes(d, outputs, model, e);
+    if (!d->names) return d->classes == outputs ? VT_OK : refuse_class_count(d, outputs, model, e);
     if (!(d->head = calloc((size_t)d->classes, sizeof *d->head))) return no_memory(d, e);
     vt_status s = assign_outputs(d, outputs, model, e);
     bool few = d->classes != outputs;
     if (s == VT_OK && restricted && few && d->classes < 2)
         s = vt_fail(e, VT_E_USAGE, "%s has one class: restricted to it, every image would be right", d->path);
     d->restricted = s == VT_OK && restricted && few;
-    if (s == VT_OK && (few || is_moved(d))) return VT_OK;
+    if (s == VT_OK && (few || is_reordered(d))) return VT_OK;
     free(d->head);
     d->head = NULL;
     return s;

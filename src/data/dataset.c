@@ -51,7 +51,7 @@ static bool find_packed(const char *path, char name[256]) {
     return found;
 }
 
-static vt_status no_format(const char *path, vt_err *e) {
+static vt_status refuse_format(const char *path, vt_err *e) {
     char list[600] = "", name[256];
     uint8_t bytes[512];
     size_t n = vt_is_folder(path) ? 0 : vt_file_start(path, bytes, sizeof bytes);
@@ -63,15 +63,15 @@ static vt_status no_format(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT, "%s: is not a data set of a known format: %s", path, list);
 }
 
-/* What is not there; CIFAR can be had. */
-static vt_status not_there(const char *path, vt_err *e) {
+/* Fails for a path that does not exist; for CIFAR, says where to get it. */
+static vt_status refuse_missing(const char *path, vt_err *e) {
     bool cifar = !strncasecmp(basename(path), "cifar", 5);
     return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(errno),
                    cifar ? " (" VT_CIFAR_URL " has cifar-10-python.tar.gz and cifar-10-binary.tar.gz: unpack one)"
                          : "");
 }
 
-/* Is it a data set of files that say so, or a folder with a split's folders? */
+/* Is it a data set of a recognised file format, or a folder with split folders? */
 static bool looks_like_set(const char *path) {
     const vt_dataset_def *def = find_def(path);
     if (def && strcmp(def->name, "folder")) return true;
@@ -98,7 +98,7 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
 
 /* ---- opening ---- */
 
-static vt_status no_corruptions(const char *path, vt_err *e) {
+static vt_status refuse_corruption(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_USAGE,
                    "%s: @corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C), or of folders "
                    "NAME/SEVERITY/CLASS (ImageNet-C)",
@@ -114,7 +114,8 @@ static const struct {
              {"CIFAR-10-C", true},           {"CIFAR-100-C", true}};
 
 /* The data set that a folder above it stands for, into buf, or path itself. */
-static vt_status find_root(const char **out, const char *path, bool corrupted, char buf[VT_PATH_MAX], vt_err *e) {
+static vt_status find_unpacked_set(const char **out, const char *path, bool corrupted, char buf[VT_PATH_MAX],
+                                   vt_err *e) {
     const char *first = NULL;
     char full[VT_PATH_MAX];
     const vt_dataset_def *def = vt_is_folder(path) ? find_def(path) : NULL;
@@ -135,12 +136,12 @@ vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split spl
     char root[VT_PATH_MAX];
     bool corrupted = c && *c->name;
     *out = NULL;
-    VT_TRY(find_root(&path, path, corrupted, root, e));
+    VT_TRY(find_unpacked_set(&path, path, corrupted, root, e));
     const vt_dataset_def *def = find_def(path);
     if (!def && errno == ENOMEM) return vt_fail(e, VT_E_MEMORY, "%s: no memory to look at it", path);
-    if (!def && access(path, F_OK)) return not_there(path, e);
-    if (!def) return no_format(path, e);
-    if (corrupted && !def->corruptions) return no_corruptions(path, e);
+    if (!def && access(path, F_OK)) return refuse_missing(path, e);
+    if (!def) return refuse_format(path, e);
+    if (corrupted && !def->corruptions) return refuse_corruption(path, e);
     vt_dataset *d = calloc(1, sizeof *d);
     if (!d) return vt_fail(e, VT_E_MEMORY, "%s: no memory to open it", path);
     d->def = def, d->split = split, d->asked = class_order;
@@ -163,18 +164,18 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
 
 /* ---- corruptions ---- */
 
-static int is_array(const struct dirent *d) {
+static int is_corruption_array(const struct dirent *d) {
     return vt_ends_in(d->d_name, ".npy") && strlen(d->d_name) < VT_CORRUPTION_ROOM + 4 && *d->d_name != '.' &&
            strcmp(d->d_name, "labels.npy");
 }
 
 static int is_severity(const char *name) { return *name >= '1' && *name <= '0' + VT_SEVERITIES && !name[1]; }
 
-static vt_status list_arrays(vt_folders *names, const char *path, vt_err *e) {
+static vt_status list_corruption_arrays(vt_folders *names, const char *path, vt_err *e) {
     char labels[VT_PATH_MAX];
     struct dirent **all = NULL;
     vt_status s = VT_OK;
-    int n = join_existing_path(labels, path, "labels.npy") ? scandir(path, &all, is_array, alphasort) : 0;
+    int n = join_existing_path(labels, path, "labels.npy") ? scandir(path, &all, is_corruption_array, alphasort) : 0;
     for (int i = 0; i < n; i++) {
         all[i]->d_name[strlen(all[i]->d_name) - strlen(".npy")] = 0;
         if (s == VT_OK) s = vt_folders_add(names, all[i]->d_name, path, e);
@@ -185,7 +186,7 @@ static vt_status list_arrays(vt_folders *names, const char *path, vt_err *e) {
 }
 
 /* Folders that hold folders 1 to 5 (ImageNet-C). */
-static vt_status list_trees(vt_folders *names, const char *path, vt_err *e) {
+static vt_status list_corruption_trees(vt_folders *names, const char *path, vt_err *e) {
     char tree[VT_PATH_MAX];
     vt_folders f, g;
     vt_status s = vt_folders_list(&f, path, e);
@@ -204,10 +205,10 @@ static vt_status list_trees(vt_folders *names, const char *path, vt_err *e) {
 vt_status vt_corruptions_list(vt_folders *names, const char *path, vt_err *e) {
     char root[VT_PATH_MAX];
     *names = (vt_folders){0};
-    VT_TRY(find_root(&path, path, true, root, e));
-    VT_TRY(list_arrays(names, path, e));
-    if (!names->n && vt_is_folder(path)) VT_TRY(list_trees(names, path, e));
-    return names->n ? VT_OK : no_corruptions(path, e);
+    VT_TRY(find_unpacked_set(&path, path, true, root, e));
+    VT_TRY(list_corruption_arrays(names, path, e));
+    if (!names->n && vt_is_folder(path)) VT_TRY(list_corruption_trees(names, path, e));
+    return names->n ? VT_OK : refuse_corruption(path, e);
 }
 
 bool vt_corruptions_text(const char *path, char *out, size_t size) {
@@ -264,8 +265,8 @@ void vt_dataset_expect(vt_dataset *d, vt_shape want) {
 }
 
 /* was: before it was transformed; got, which is not `want`, after. */
-static vt_status other_shape(const vt_dataset *d, const char *what, vt_shape was, vt_shape got, vt_shape want,
-                             vt_err *e) {
+static vt_status refuse_shape(const vt_dataset *d, const char *what, vt_shape was, vt_shape got, vt_shape want,
+                              vt_err *e) {
     int side = vt_shape_side(want);
     if (!side || got.channels != 3)
         return vt_fail(e, VT_E_SHAPE, "%s is " VT_CHW ", the model wants " VT_CHW " (channels, height, width)", what,
@@ -287,7 +288,7 @@ vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_i
     vt_shape was = im->shape;
     vt_status s = vt_transform_apply(im, &d->transform, describe_image(d, i, what), e);
     if (s == VT_OK && vt_shape_same(im->shape, want)) return VT_OK;
-    if (s == VT_OK) s = other_shape(d, what, was, im->shape, want, e);
+    if (s == VT_OK) s = refuse_shape(d, what, was, im->shape, want, e);
     vt_image_free(im);
     return s;
 }

@@ -48,7 +48,7 @@ struct vt_dataset {
     int classes;              /* number of classes the source declares (10, 100, or folders) */
     bool classes_open;        /* it declares none: classes is one more than the largest label, a model may have more */
     const char *const *names; /* [classes], or NULL: the source does not name them */
-    const char *asked;        /* --class-order as given, the caller's; NULL: nothing was asked for */
+    const char *asked;        /* --class-order as given, the caller's; NULL: not given */
     int *order;               /* [classes] by `asked`: the output that is meant by each class; NULL: as they stand */
     int order_lines;          /* classes that its file names */
     char extra[60];           /* the first of them that has no folder, or "" */
@@ -57,7 +57,7 @@ struct vt_dataset {
     char said[400];           /* sentences on what was left out or passed over; "" */
     bool floats;              /* images are the floats of the file, not bytes */
     bool jpeg;                /* some images are JPEGs: pixels depend on the decoder */
-    /* Of the caller. transform: done to every image of vt_dataset_read_as. labels: the model's own names of its
+    /* Set by the caller. transform: done to every image of vt_dataset_read_as. labels: the model's own names of its
      * outputs, one a line, with a tab between two names of one; NULL: it has none. */
     vt_transform transform;
     const char *labels;
@@ -80,8 +80,8 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 /* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. A folder that holds one
  * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
-/* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: none is
- * asked for; classes.c), whose text the caller keeps. */
+/* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: not
+ * given; classes.c), whose text must outlive the data set. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
@@ -114,8 +114,8 @@ vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 int vt_imagenet_index(const char *wnid);
 /* Is it a file of ImageNet's validation set (its name begins with ILSVRC2012_val_)? */
 bool vt_imagenet_is_val(const char *path);
-/* How many images of the split are; -1: its classes are not named by wnids of ImageNet. In Imagenette's second version,
- * whose validation folder mixes ImageNet training pictures in, they are the 500 of the first version. */
+/* The number of images of ImageNet's validation set in the split: 500 in Imagenette's second version, whose validation
+ * folder also has ImageNet training pictures. -1: the classes are not named by ImageNet's wnids. */
 int64_t vt_imagenet_val_count(const vt_dataset *d);
 
 /* The name of a label as vt_dataset_read gives it (or of a model's output): a folder's, or of the list that lies beside

@@ -88,7 +88,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
     return VT_OK;
 }
 
-static vt_status read_dict(vt_cifar_py *b, const vt_node *root, vt_err *e) {
+static vt_status read_batch(vt_cifar_py *b, const vt_node *root, vt_err *e) {
     const char *path = b->st->path;
     const vt_node *data = vt_node_get(root, "data");
     if (!data)
@@ -119,7 +119,7 @@ vt_status vt_cifar_py_open(vt_cifar_py *b, const uint8_t *bytes, size_t n, const
     if (!e) e = &mine;
     VT_TRY(vt_tensors_begin(&b->st, path, bytes, n, e));
     VT_TRY(vt_pickle_read(&root, b->st, b->st->bytes, b->st->size, &at, "", NULL, e));
-    return read_dict(b, root, e);
+    return read_batch(b, root, e);
 }
 
 void vt_cifar_py_close(vt_cifar_py *b) {
@@ -221,7 +221,7 @@ static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
+static vt_status open_folder_parts(cifar *c, const vt_dataset *d, vt_err *e) {
     bool train = d->split == VT_SPLIT_TRAIN;
     if (d->split == VT_SPLIT_VAL)
         return vt_fail(e, VT_E_USAGE, "%s: CIFAR has the splits train and test, and no val", d->path);
@@ -243,7 +243,7 @@ static vt_status add_folder(cifar *c, const vt_dataset *d, vt_err *e) {
 }
 
 /* One file is what its size says it is, for either split. */
-static vt_status add_single(cifar *c, const vt_dataset *d, vt_err *e) {
+static vt_status open_single_part(cifar *c, const vt_dataset *d, vt_err *e) {
     bool python = is_python_file(d->path);
     snprintf(c->parts->path, sizeof c->parts->path, "%s", d->path);
     VT_TRY(open_part(c, python, NULL, e));
@@ -288,7 +288,7 @@ static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e
     return rest ? vt_cifar_check(p->map.bytes + p->map.n - rest, rest, record, p->count, p->path, e) : VT_OK;
 }
 
-static vt_status scan_all(vt_dataset *d, cifar *c, vt_err *e) {
+static vt_status hash_and_check_parts(vt_dataset *d, cifar *c, vt_err *e) {
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
     vt_status r = VT_OK;
@@ -303,9 +303,9 @@ static vt_status scan_all(vt_dataset *d, cifar *c, vt_err *e) {
 
 static vt_status cifar_open(vt_dataset *d, vt_err *e) {
     cifar *c = d->state;
-    VT_TRY(vt_is_folder(d->path) ? add_folder(c, d, e) : add_single(c, d, e));
+    VT_TRY(vt_is_folder(d->path) ? open_folder_parts(c, d, e) : open_single_part(c, d, e));
     d->classes = classes_of(c->record);
-    return scan_all(d, c, e);
+    return hash_and_check_parts(d, c, e);
 }
 
 static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {

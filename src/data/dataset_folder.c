@@ -64,7 +64,7 @@ static vt_status no_memory(const folder *f, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", f->root);
 }
 
-static vt_status add_file(folder *f, const char *dir, const char *name, int label, vt_err *e) {
+static vt_status add_picture(folder *f, const char *dir, const char *name, int label, vt_err *e) {
     const char *dot = strrchr(name, '.');
     for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
     if (!vt_is_picture(name)) return VT_OK;
@@ -85,7 +85,7 @@ static vt_status collect_pictures(folder *f, const char *rel, int label, int dep
     vt_status r = VT_OK;
     bool sub;
     for (const char *name; r == VT_OK && (name = read_next_entry(dir, &sub));) {
-        r = sub ? vt_path_in(below, rel, name, e) : add_file(f, rel, name, label, e);
+        r = sub ? vt_path_in(below, rel, name, e) : add_picture(f, rel, name, label, e);
         if (sub && r == VT_OK) r = collect_pictures(f, below, label, depth + 1, e);
     }
     if (r == VT_OK && errno) r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
@@ -94,7 +94,7 @@ static vt_status collect_pictures(folder *f, const char *rel, int label, int dep
 }
 
 /* ImageFolder sorts whole folder paths, then the names in each: "a-b/x" stands before "a/c/x". */
-static int by_place(const void *pa, const void *pb) {
+static int compare_places(const void *pa, const void *pb) {
     const entry *a = pa, *b = pb;
     if (a->label != b->label) return a->label < b->label ? -1 : 1;
     int c = memcmp(a->path, b->path, a->dir < b->dir ? a->dir : b->dir);
@@ -148,11 +148,6 @@ static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
     return s;
 }
 
-/* The splits that stand for each, the first that has labels. */
-static const vt_split stands_for[][2] = {[VT_SPLIT_TEST] = {VT_SPLIT_TEST, VT_SPLIT_VAL},
-                                         [VT_SPLIT_TRAIN] = {VT_SPLIT_TRAIN, VT_SPLIT_TRAIN},
-                                         [VT_SPLIT_VAL] = {VT_SPLIT_VAL, VT_SPLIT_VAL}};
-
 /* The folder of split `want`, with labels; the usual name first. -1: none; *bare: one without labels. */
 static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_split want, int *hit,
                             int *bare, vt_err *e) {
@@ -174,7 +169,7 @@ static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int 
     return VT_OK;
 }
 
-static vt_status no_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
+static vt_status refuse_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
     static const char *const names[] =
         {[VT_SPLIT_TEST] = "test or val", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
     int i = 0;
@@ -188,8 +183,8 @@ static vt_status no_split(const vt_dataset *d, const vt_folders *f, const int *s
                    d->path, names[d->split], vt_split_name(d->split), f->name[i], vt_split_name((vt_split)split[i]));
 }
 
-/* Archives that hold a folder of their own name: training_set/training_set. */
-static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
+/* While root holds nothing but a folder of its own name (training_set/training_set), appends that name. */
+static vt_status enter_equal_name(char root[VT_PATH_MAX], vt_err *e) {
     for (bool same = true; same;) {
         vt_folders f;
         char next[VT_PATH_MAX];
@@ -204,8 +199,8 @@ static vt_status enter_same(char root[VT_PATH_MAX], vt_err *e) {
     return VT_OK;
 }
 
-/* Into d->train the names of the class folders of the train split. */
-static vt_status keep_train(vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
+/* Sets d->train to the names of the train split's class folders, one a line. */
+static vt_status keep_train_classes(vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
     char path[VT_PATH_MAX];
     int hit, bare = -1;
     vt_folders g;
@@ -214,7 +209,7 @@ static vt_status keep_train(vt_dataset *d, const vt_folders *f, const int *split
         return ignored.code == VT_E_MEMORY ? vt_fail(e, VT_E_MEMORY, "%s", ignored.text) : VT_OK;
     if (hit < 0) return VT_OK;
     VT_TRY(vt_path_in(path, d->path, f->name[hit], e));
-    VT_TRY(enter_same(path, e));
+    VT_TRY(enter_equal_name(path, e));
     vt_status s = vt_folders_list(&g, path, e);
     size_t bytes = 1, at = 0;
     for (int i = 0; i < g.n; i++) bytes += strlen(g.name[i]) + 1;
@@ -229,14 +224,15 @@ static vt_status keep_train(vt_dataset *d, const vt_folders *f, const int *split
 static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split,
                                      vt_err *e) {
     int hit = -1, bare = -1, splits = find_splits(f, split);
-    for (int k = 0; hit < 0 && k < 2; k++) VT_TRY(find_split(d, f, split, stands_for[d->split][k], &hit, &bare, e));
+    VT_TRY(find_split(d, f, split, d->split, &hit, &bare, e));
+    if (hit < 0 && d->split == VT_SPLIT_TEST) VT_TRY(find_split(d, f, split, VT_SPLIT_VAL, &hit, &bare, e));
     if (hit >= 0 && bare >= 0)
         vt_text_item(d->said, sizeof d->said, "; ", "%s has no class folders, so %s was read", f->name[bare],
                      f->name[hit]);
     if (hit < 0) hit = bare; /* what it lacks will be said */
-    if (hit >= 0 && d->split != VT_SPLIT_TRAIN) VT_TRY(keep_train(d, f, split, e));
+    if (hit >= 0 && d->split != VT_SPLIT_TRAIN) VT_TRY(keep_train_classes(d, f, split, e));
     if (hit >= 0) return vt_path_in(root, d->path, f->name[hit], e);
-    if (splits || d->split != VT_SPLIT_TEST) return no_split(d, f, split, e);
+    if (splits || d->split != VT_SPLIT_TEST) return refuse_split(d, f, split, e);
     snprintf(root, VT_PATH_MAX, "%s", d->path);
     return VT_OK;
 }
@@ -265,7 +261,7 @@ static vt_status find_class_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *
     if (s == VT_OK && !classes) s = choose_split_folder(root, d, &f, split, e);
     free(split);
     vt_folders_free(&f);
-    return s == VT_OK ? enter_same(root, e) : s;
+    return s == VT_OK ? enter_equal_name(root, e) : s;
 }
 
 /* ---- Tiny ImageNet's val ---- */
@@ -276,10 +272,12 @@ typedef struct line {
     char *name, *class;
 } line;
 
-static int by_class(const void *a, const void *b) { return strcmp(((const line *)a)->class, ((const line *)b)->class); }
+static int compare_classes(const void *a, const void *b) {
+    return strcmp(((const line *)a)->class, ((const line *)b)->class);
+}
 
 /* The lines "NAME<tab>CLASS<tab>...", of which *lines point into *text. */
-static vt_status read_lines(const char *path, char **text, line **lines, size_t *n, vt_err *e) {
+static vt_status read_annotation_lines(const char *path, char **text, line **lines, size_t *n, vt_err *e) {
     size_t room = 1, at = 0;
     *lines = NULL, *n = 0;
     VT_TRY(vt_file_text(path, ANNOTATIONS_MOST, text, e));
@@ -297,7 +295,7 @@ static vt_status read_lines(const char *path, char **text, line **lines, size_t 
 }
 
 /* The classes of the lines, which are sorted by them, and of each line its picture, if it is there. */
-static vt_status add_lines(folder *f, const line *lines, size_t n, vt_err *e) {
+static vt_status add_annotated_pictures(folder *f, const line *lines, size_t n, vt_err *e) {
     char dir[VT_PATH_MAX], path[VT_PATH_MAX + 300];
     vt_status s = VT_OK;
     for (size_t i = 0; s == VT_OK && i < n; i++) {
@@ -305,13 +303,13 @@ static vt_status add_lines(folder *f, const line *lines, size_t n, vt_err *e) {
             VT_TRY(vt_folders_add(&f->classes, lines[i].class, f->root, e));
         snprintf(dir, sizeof dir, "%.200s/images", lines[i].class);
         snprintf(path, sizeof path, "%s/images/%.250s", f->root, lines[i].name);
-        if (access(path, F_OK) == 0) s = add_file(f, dir, lines[i].name, f->classes.n - 1, e);
+        if (access(path, F_OK) == 0) s = add_picture(f, dir, lines[i].name, f->classes.n - 1, e);
     }
     return s;
 }
 
-/* Every picture of images/ has a class. */
-static vt_status check_lines(const folder *f, const char *path, vt_err *e) {
+/* Refuses annotations that do not name every picture of images/. */
+static vt_status check_all_annotated(const folder *f, const char *path, vt_err *e) {
     char images[VT_PATH_MAX];
     vt_folders all;
     VT_TRY(vt_path_in(images, f->root, "images", e));
@@ -328,11 +326,11 @@ static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
     line *lines = NULL;
     size_t n;
     f->annotated = true;
-    vt_status s = read_lines(path, &text, &lines, &n, e);
-    if (s == VT_OK) qsort(lines, n, sizeof *lines, by_class);
-    if (s == VT_OK) s = add_lines(f, lines, n, e);
+    vt_status s = read_annotation_lines(path, &text, &lines, &n, e);
+    if (s == VT_OK) qsort(lines, n, sizeof *lines, compare_classes);
+    if (s == VT_OK) s = add_annotated_pictures(f, lines, n, e);
     free(lines), free(text);
-    return s == VT_OK ? check_lines(f, path, e) : s;
+    return s == VT_OK ? check_all_annotated(f, path, e) : s;
 }
 
 /* ---- opening ---- */
@@ -382,7 +380,7 @@ static vt_status picture_path(char out[VT_PATH_MAX], const folder *f, size_t i, 
     return vt_path_in(out, f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0), e);
 }
 
-static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
+static vt_status hash_pictures(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
     char path[VT_PATH_MAX];
     vt_sha *sha = vt_sha_new();
     if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", f->root);
@@ -399,7 +397,7 @@ static vt_status hash_all(const folder *f, char hex[65], bool *jpeg, vt_err *e) 
     return r;
 }
 
-static vt_status list_all(folder *f, vt_dataset *d, vt_err *e) {
+static vt_status list_pictures(folder *f, vt_dataset *d, vt_err *e) {
     char path[VT_PATH_MAX];
     if (vt_path(path, f->root, ANNOTATIONS) && access(path, F_OK) == 0) return read_annotations(f, path, e);
     VT_TRY(vt_folders_list(&f->classes, f->root, e));
@@ -412,8 +410,8 @@ static vt_status list_all(folder *f, vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
-/* Before the entries are sorted they stand class by class. */
-static void say_all(vt_dataset *d, const folder *f) {
+/* Adds to d->said what was left out: empty class folders, stray pictures, other formats. Entries are not sorted yet. */
+static void note_left_out(vt_dataset *d, const folder *f) {
     char left[200];
     int empty = 0, first = 0;
     size_t at = 0;
@@ -441,15 +439,15 @@ static vt_status folder_open(vt_dataset *d, vt_err *e) {
     folder *f = d->state;
     if (!vt_is_folder(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
     VT_TRY(find_class_root(f->root, d, e));
-    VT_TRY(list_all(f, d, e));
+    VT_TRY(list_pictures(f, d, e));
     if (!f->n) return refuse_empty(f, d->path, e);
-    say_all(d, f);
-    qsort(f->e, f->n, sizeof *f->e, by_place);
+    note_left_out(d, f);
+    qsort(f->e, f->n, sizeof *f->e, compare_places);
     d->count = (int64_t)f->n;
     d->classes = f->classes.n;
     d->names = (const char *const *)f->classes.name;
     VT_TRY(vt_class_order(d, e));
-    return hash_all(f, d->hash, &d->jpeg, e);
+    return hash_pictures(f, d->hash, &d->jpeg, e);
 }
 
 static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {

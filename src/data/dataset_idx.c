@@ -47,12 +47,12 @@ vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic
 
 /* ---- files ---- */
 
-static bool is_images(const char *name) {
+static bool is_images_name(const char *name) {
     size_t n = strlen(name);
     return n >= 17 && (!strcmp(name + n - 17, "images-idx3-ubyte") || !strcmp(name + n - 17, "images.idx3-ubyte"));
 }
 
-static bool of_split(const char *name, vt_split s) {
+static bool is_of_split(const char *name, vt_split s) {
     bool train = strstr(name, "train") != NULL, test = strstr(name, "t10k") || strstr(name, "test");
     return s == VT_SPLIT_TRAIN ? train && !test : test && !train;
 }
@@ -63,7 +63,7 @@ static int count_images(const char *folder, const vt_split *s, char first[VT_PAT
     int n = 0;
     *first = 0;
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (!is_images(d->d_name) || (s && !of_split(d->d_name, *s))) continue;
+        if (!is_images_name(d->d_name) || (s && !is_of_split(d->d_name, *s))) continue;
         if (!n++ || strcmp(d->d_name, first) < 0) snprintf(first, VT_PATH_MAX, "%s", d->d_name);
     }
     if (dir) closedir(dir);
@@ -72,10 +72,10 @@ static int count_images(const char *folder, const vt_split *s, char first[VT_PAT
 
 static bool idx_probe(const char *path) {
     char first[VT_PATH_MAX];
-    return vt_is_folder(path) ? count_images(path, NULL, first) > 0 : is_images(path) && !access(path, F_OK);
+    return vt_is_folder(path) ? count_images(path, NULL, first) > 0 : is_images_name(path) && !access(path, F_OK);
 }
 
-static vt_status find_images(const vt_dataset *d, pair *p, vt_err *e) {
+static vt_status find_images_file(const vt_dataset *d, pair *p, vt_err *e) {
     char name[VT_PATH_MAX];
     if (!vt_is_folder(d->path)) {
         snprintf(p->path[0], VT_PATH_MAX, "%s", d->path);
@@ -114,7 +114,7 @@ static vt_status check_labels(vt_dataset *d, const pair *p, vt_err *e) {
 
 static vt_status idx_open(vt_dataset *d, vt_err *e) {
     pair *p = d->state;
-    VT_TRY(find_images(d, p, e));
+    VT_TRY(find_images_file(d, p, e));
     name_labels(p);
     for (int k = 0; k < 2; k++) {
         VT_TRY(vt_mapped_open(&p->map[k], p->path[k], e));

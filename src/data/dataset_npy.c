@@ -46,7 +46,7 @@ typedef struct arrays {
 } arrays;
 
 /* Of "x.npy,y.npy" the second name, else NULL. */
-static const char *second_of(const char *path) {
+static const char *labels_path(const char *path) {
     const char *comma = strstr(path, ".npy,");
     return comma && vt_ends_in(comma + 5, ".npy") ? comma + 5 : NULL;
 }
@@ -59,7 +59,7 @@ static bool has_array(const char *folder, const vt_zip *zip, const char *name) {
 }
 
 static bool npy_probe(const char *path) {
-    if (access(path, F_OK)) return second_of(path) != NULL;
+    if (access(path, F_OK)) return labels_path(path) != NULL;
     if (!vt_is_folder(path)) return vt_ends_in(path, ".npz") || vt_ends_in(path, ".npy");
     for (size_t i = 0; i < KEYS; i++)
         if (has_array(path, NULL, keys[i].images)) return true;
@@ -85,7 +85,7 @@ static vt_status read_array(vt_npy *out, vt_dataset *d, arrays *a, int k, const 
     return vt_npy_parse(out, bytes, n, path, e);
 }
 
-static vt_status read_two(vt_dataset *d, arrays *a, const char *images, const char *labels, vt_err *e) {
+static vt_status read_images_and_labels(vt_dataset *d, arrays *a, const char *images, const char *labels, vt_err *e) {
     VT_TRY(read_array(&a->images, d, a, 0, images, e));
     return read_array(&a->labels, d, a, 1, labels, e);
 }
@@ -94,7 +94,7 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
         if (has_array(d->path, a->zip, keys[k].images) && has_array(d->path, a->zip, keys[k].labels))
-            return read_two(d, a, keys[k].images, keys[k].labels, e);
+            return read_images_and_labels(d, a, keys[k].images, keys[k].labels, e);
     }
     char all[600] = "";
     if (!a->zip && vt_corruptions_text(d->path, all, sizeof all))
@@ -113,7 +113,7 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
 /* ---- checks ---- */
 
 /* Images [N,C,H,W], or [N,H,W,C]. */
-static void read_as(arrays *a, bool last) {
+static void set_layout(arrays *a, bool last) {
     const vt_npy *x = &a->images;
     const int at[4] = {0, last ? 3 : 1, last ? 1 : 2, last ? 2 : 3}; /* image, channel, row, column */
     for (int k = 0; k < 4; k++) a->step[k] = x->stride[at[k]];
@@ -139,7 +139,7 @@ static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape,
     if (x->shape[1] * x->shape[2] * x->shape[3] > 3 * (int64_t)VT_IMAGE_MAX_PIXELS)
         return vt_fail(e, VT_E_SHAPE, "%s: its images are %s, must have at most %d values each", d->path, shape,
                        3 * VT_IMAGE_MAX_PIXELS);
-    read_as(a, last || (!first && x->shape[3] == 1));
+    set_layout(a, last || (!first && x->shape[3] == 1));
     return VT_OK;
 }
 
@@ -164,7 +164,7 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
 }
 
 /* The label of image i; of a row the place of its 1. -1: a row of other numbers than 0 and a single 1. */
-static int64_t label_of(const arrays *a, int64_t i) {
+static int64_t label_at(const arrays *a, int64_t i) {
     const vt_npy *y = &a->labels;
     int64_t hit = -1;
     if (!a->columns) return vt_npy_whole(y, (size_t)i * y->stride[0]);
@@ -178,10 +178,10 @@ static int64_t label_of(const arrays *a, int64_t i) {
 }
 
 /* Rows of classes: every one has a single 1. */
-static vt_status check_rows(vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
+static vt_status check_one_hot_rows(vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
     a->columns = (int)a->labels.shape[1];
     for (int64_t i = 0; i < d->count; i++)
-        if (label_of(a, i) < 0)
+        if (label_at(a, i) < 0)
             return vt_fail(e, VT_E_SHAPE,
                            "%s: its labels are %s, and row %lld is not one 1 among zeros: with one class for each "
                            "image, save y.argmax(1)",
@@ -199,12 +199,12 @@ static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     if ((!flat && !rows) || y->shape[0] != d->count || (rows && y->shape[1] > MAX_CLASSES))
         return vt_fail(e, VT_E_SHAPE, "%s: its labels are %s, must be [%lld], one for each image", d->path, shape,
                        (long long)d->count);
-    if (rows) return check_rows(d, a, shape, e);
+    if (rows) return check_one_hot_rows(d, a, shape, e);
     if (vt_npy_is_real(y))
         return vt_fail(e, VT_E_FORMAT, "%s: its labels are %s, must be whole numbers: save y.astype('int64')", d->path,
                        vt_dtype_name(y->dtype));
     for (int64_t i = 0; i < d->count; i++) {
-        int64_t label = label_of(a, i);
+        int64_t label = label_at(a, i);
         if (label < 0 || label >= MAX_CLASSES)
             return vt_fail(e, VT_E_RANGE, "%s: label %lld of image %lld is not between 0 and %d", d->path,
                            (long long)label, (long long)i, MAX_CLASSES - 1);
@@ -285,7 +285,7 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     if (!image) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
     vt_status s = VT_OK;
     for (int64_t i = 0; i < d->count && s == VT_OK; i++) {
-        uint8_t label = (uint8_t)label_of(a, a->first + i);
+        uint8_t label = (uint8_t)label_at(a, a->first + i);
         s = read_pixels(d, i, d->floats ? NULL : image, d->floats ? image : NULL, e);
         vt_sha_update(sha, &label, 1);
         vt_sha_update(sha, image, size);
@@ -306,10 +306,10 @@ static vt_status hash_dataset(vt_dataset *d, const arrays *a, vt_err *e) {
 
 static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     char first[VT_PATH_MAX];
-    const char *second = access(d->path, F_OK) ? second_of(d->path) : NULL;
+    const char *second = access(d->path, F_OK) ? labels_path(d->path) : NULL;
     if (*d->corruption.name) {
         VT_TRY(vt_corruption_check(d, e));
-        return read_two(d, a, d->corruption.name, "labels", e);
+        return read_images_and_labels(d, a, d->corruption.name, "labels", e);
     }
     if (second) {
         snprintf(first, sizeof first, "%.*s", (int)(second - 1 - d->path), d->path);
@@ -345,7 +345,7 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     if (!d->floats) VT_TRY(vt_image_make(im, a->shape, d->path, e));
     if (d->floats) *im = (vt_image){.shape = a->shape, .f = malloc(vt_shape_values(a->shape) * sizeof *im->f)};
     if (d->floats && !im->f) return vt_fail(e, VT_E_MEMORY, "%s: no memory for an image", d->path);
-    *label = (int)label_of(a, a->first + i);
+    *label = (int)label_at(a, a->first + i);
     vt_status s = read_pixels(d, i, im->rgb, im->f, e);
     if (s != VT_OK) vt_image_free(im);
     return s;
@@ -354,8 +354,8 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
 static void npy_expect(vt_dataset *d, vt_shape want) {
     arrays *a = d->state;
     if (vt_shape_same(a->shape, want)) return;
-    read_as(a, !a->last);
-    if (!vt_shape_same(a->shape, want)) read_as(a, !a->last);
+    set_layout(a, !a->last);
+    if (!vt_shape_same(a->shape, want)) set_layout(a, !a->last);
 }
 
 static void npy_close(vt_dataset *d) {

@@ -20,7 +20,7 @@ bool vt_is_picture(const char *name) {
     return ends_in(name, ".png") || ends_in(name, ".jpg") || ends_in(name, ".jpeg");
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 vt_status vt_folders_add(vt_folders *f, const char *name, const char *path, vt_err *e) {
     if (!vt_grow(&f->name, (size_t)f->n, sizeof *f->name) || !(f->name[f->n] = strdup(name)))
@@ -43,7 +43,7 @@ vt_status vt_folders_list(vt_folders *f, const char *path, vt_err *e) {
     }
     if (r == VT_OK && errno) r = vt_fail(e, VT_E_IO, "%s: cannot be listed: %s", path, strerror(errno));
     closedir(dir);
-    if (f->n) qsort(f->name, (size_t)f->n, sizeof *f->name, by_text);
+    if (f->n) qsort(f->name, (size_t)f->n, sizeof *f->name, compare_texts);
     return r;
 }
 

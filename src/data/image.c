@@ -96,7 +96,7 @@ static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *pat
     return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG or JPEG file, it begins with byte %d", path, b[0]);
 }
 
-static vt_status parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
+static vt_status parse_picture(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
     *out = (vt_image){0};
     if (is_png(bytes, n)) return vt_png_parse(bytes, n, path, out, e);
     if (vt_is_jpeg(bytes, n)) return vt_jpeg_parse(bytes, n, path, out, e);
@@ -116,7 +116,7 @@ vt_status vt_image_read(const char *path, vt_image *out, vt_err *e) {
     size_t n;
     *out = (vt_image){0};
     VT_TRY(vt_image_load(path, &bytes, &n, e));
-    vt_status r = parse(bytes, n, path, out, e);
+    vt_status r = parse_picture(bytes, n, path, out, e);
     free(bytes);
     return r;
 }

@@ -93,7 +93,7 @@ vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *b, size_t n, const 
 
 /* ---- decoding ---- */
 
-/* Of a progressive file; sensible ones have about ten, and each costs a pass over the picture. */
+/* Limit of a progressive file; usual ones have about ten, and each costs a pass over the picture. */
 #define SCANS_MAX 500
 
 /* Everything decode() touches lives here, not in its locals: longjmp may lose those. */

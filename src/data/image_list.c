@@ -25,7 +25,7 @@ bool vt_image_range(const char *text, long long *first, long long *end) {
     return vt_parse_int(a, first) && vt_parse_int(colon + 1, end);
 }
 
-static vt_status from_range(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+static vt_status list_range(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long first, end;
     if (!vt_image_range(text, &first, &end))
         return vt_fail(e, VT_E_USAGE,
@@ -66,8 +66,8 @@ static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **ha
     return VT_OK;
 }
 
-/* take[c] of n images for each class: one more for all that have another, again and again; what is less than one for
- * each goes to classes that lie evenly among them. */
+/* Sets take[c], the images to take of each class, n together: rounds of one image for each class that has more; a last
+ * round with too few images for all serves evenly spaced classes. */
 static void share_among_classes(int64_t *take, const int64_t *have, int classes, int64_t n) {
     for (int64_t left = n, open = 1; left && open;) {
         open = 0;
@@ -82,7 +82,7 @@ static void share_among_classes(int64_t *take, const int64_t *have, int classes,
     }
 }
 
-/* Of a class with `have` images the `take` that lie evenly among them. */
+/* Writes to out the images to use: take[c] of the have[c] of each class, evenly spaced. seen [classes]: zeros. */
 static void pick_images_evenly(int32_t *out, const vt_dataset *d, const int *class_of, const int64_t *have,
                                const int64_t *take, int64_t *seen) {
     for (int64_t i = 0; i < d->count; i++) {
@@ -92,7 +92,7 @@ static void pick_images_evenly(int32_t *out, const vt_dataset *d, const int *cla
     }
 }
 
-static vt_status from_spread(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+static vt_status list_spread(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long want;
     if (!vt_parse_int(text + strlen(VT_IMAGES_SPREAD), &want) || want < 1 || want > d->count)
         return vt_fail(e, VT_E_USAGE, "@images is '%s', must be spread:N with N from 1 to %lld, the images of %s", text,
@@ -141,7 +141,9 @@ typedef struct place {
     int32_t image;
 } place;
 
-static int by_path(const void *a, const void *b) { return strcmp(((const place *)a)->path, ((const place *)b)->path); }
+static int compare_paths(const void *a, const void *b) {
+    return strcmp(((const place *)a)->path, ((const place *)b)->path);
+}
 
 static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
     const vt_dataset *d = p->d;
@@ -151,7 +153,7 @@ static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
         const char *path = vt_dataset_image_name(d, i);
         all[i] = (place){alone ? basename(path) : path, (int32_t)i};
     }
-    qsort(all, (size_t)d->count, sizeof *all, by_path);
+    qsort(all, (size_t)d->count, sizeof *all, compare_paths);
     p->sorted[alone] = all;
     return VT_OK;
 }
@@ -165,9 +167,9 @@ vt_status vt_image_find(vt_image_paths *p, const char *text, int64_t *image, vt_
     const place *all = p->sorted[alone];
     for (const char *rest = text; rest && (alone || strchr(rest, '/')); rest = alone ? NULL : strchr(rest, '/')) {
         rest += *rest == '/';
-        const place key = {rest, 0}, *hit = bsearch(&key, all, n, sizeof key, by_path);
+        const place key = {rest, 0}, *hit = bsearch(&key, all, n, sizeof key, compare_paths);
         if (!hit) continue;
-        bool twice = (hit > all && !by_path(hit - 1, hit)) || (hit < all + n - 1 && !by_path(hit, hit + 1));
+        bool twice = (hit > all && !compare_paths(hit - 1, hit)) || (hit < all + n - 1 && !compare_paths(hit, hit + 1));
         if (!twice) *image = hit->image;
         return VT_OK;
     }
@@ -184,7 +186,7 @@ typedef struct list {
     size_t n;
 } list;
 
-static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
+static vt_status add_image_line(list *l, int line, const char *text, vt_err *e) {
     long long v;
     int64_t image = -1;
     const vt_dataset *d = l->d;
@@ -204,7 +206,7 @@ static vt_status add_line(list *l, int line, const char *text, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+static vt_status list_from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     char *text;
     list l = {.path = path, .d = d, .paths = {.d = d}};
     vt_err why = {0};
@@ -217,7 +219,7 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
         start += strspn(start, " \t\r");
         char *end = start + strlen(start);
         while (end > start && strchr(" \t\r", end[-1])) *--end = 0;
-        if (*start && *start != '#') s = add_line(&l, line, start, e);
+        if (*start && *start != '#') s = add_image_line(&l, line, start, e);
     }
     free(text), vt_image_paths_free(&l.paths);
     *out = l.image, *n = l.n;
@@ -230,7 +232,7 @@ static vt_status from_file(const char *path, const vt_dataset *d, int32_t **out,
 }
 
 /* The images that make up Imagenette's first validation set: those of ImageNet's own. */
-static vt_status from_imagenet(const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
+static vt_status list_imagenette_v1(const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     int64_t count = vt_imagenet_val_count(d);
     if (count <= 0)
         return vt_fail(e, VT_E_USAGE,
@@ -248,16 +250,16 @@ vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dat
     *out = NULL, *n = 0;
     if (d->count > INT32_MAX)
         return vt_fail(e, VT_E_RANGE, "%s has %lld images, more than 2^31", d->path, (long long)d->count);
-    if (text && !strcmp(text, VT_IMAGENETTE_V1)) return from_imagenet(d, out, n, e);
+    if (text && !strcmp(text, VT_IMAGENETTE_V1)) return list_imagenette_v1(d, out, n, e);
     if (!text) {
         snprintf(all, sizeof all, "0:%lld", (long long)d->count);
         text = all;
     }
-    if (!strncmp(text, VT_IMAGES_SPREAD, strlen(VT_IMAGES_SPREAD))) return from_spread(text, d, out, n, e);
+    if (!strncmp(text, VT_IMAGES_SPREAD, strlen(VT_IMAGES_SPREAD))) return list_spread(text, d, out, n, e);
     const char *colon = strchr(text, ':');
     bool range = colon && strspn(text, "+-0123456789:") == strlen(text);
     bool file = !range && access(text, F_OK) == 0;
-    vt_status s = colon && !file ? from_range(text, d, out, n, e) : from_file(text, d, out, n, e);
+    vt_status s = colon && !file ? list_range(text, d, out, n, e) : list_from_file(text, d, out, n, e);
     if (s != VT_OK) {
         free(*out);
         *out = NULL;

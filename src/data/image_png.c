@@ -23,7 +23,7 @@ typedef struct png_job {
     /* reading */
     const uint8_t *bytes;
     size_t pos, row_bytes;
-    bool ended, no_memory; /* ended: libpng asked for bytes past the end */
+    bool ended, no_memory; /* ended: libpng read past the end */
     png_colorp palette;
     int colors, type, depth, width, height;
     uint8_t *rgb;

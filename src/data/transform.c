@@ -62,10 +62,10 @@ typedef struct taps {
     int room;
 } taps;
 
-static void taps_free(taps *t) { free(t->first), free(t->n), free(t->w); }
+static void free_taps(taps *t) { free(t->first), free(t->n), free(t->w); }
 
 /* Weights of result sample o, normalised to sum 1, then rounded half away from zero to BITS. */
-static void taps_of(taps *t, int o, int in, double scale, double stretch, vt_filter filter, double *k) {
+static void compute_taps(taps *t, int o, int in, double scale, double stretch, vt_filter filter, double *k) {
     double support = filters[filter].support * stretch, ss = 1 / stretch, sum = 0;
     double centre = (o + 0.5) * scale;
     int lo = (int)(centre - support + 0.5), hi = (int)(centre + support + 0.5);
@@ -79,7 +79,7 @@ static void taps_of(taps *t, int o, int in, double scale, double stretch, vt_fil
     }
 }
 
-static bool taps_make(taps *t, int in, int out, vt_filter filter) {
+static bool make_taps(taps *t, int in, int out, vt_filter filter) {
     double scale = (double)in / out, stretch = scale < 1 ? 1 : scale;
     t->room = (int)ceil(filters[filter].support * stretch) * 2 + 1;
     t->first = calloc((size_t)out, sizeof *t->first);
@@ -87,7 +87,7 @@ static bool taps_make(taps *t, int in, int out, vt_filter filter) {
     t->w = calloc((size_t)out * (size_t)t->room, sizeof *t->w); /* about 6 in + out */
     double *k = calloc((size_t)t->room, sizeof *k);
     bool ok = t->first && t->n && t->w && k;
-    for (int o = 0; ok && o < out; o++) taps_of(t, o, in, scale, stretch, filter, k);
+    for (int o = 0; ok && o < out; o++) compute_taps(t, o, in, scale, stretch, filter, k);
     free(k);
     return ok;
 }
@@ -136,9 +136,9 @@ static bool resize_width(vt_image *im, int width, vt_filter filter) {
     size_t rows = 3 * (size_t)im->shape.height;
     taps t = {0};
     uint8_t *rgb = malloc(rows * (size_t)width);
-    bool ok = rgb && taps_make(&t, im->shape.width, width, filter);
+    bool ok = rgb && make_taps(&t, im->shape.width, width, filter);
     if (ok) resample_rows(rgb, im->rgb, &t, rows, im->shape.width, width);
-    taps_free(&t);
+    free_taps(&t);
     return take_pixels(im, rgb, width, im->shape.height, ok);
 }
 
@@ -148,12 +148,12 @@ static bool resize_height(vt_image *im, int height, vt_filter filter) {
     taps t = {0};
     uint8_t *rgb = malloc(3 * w * (size_t)height);
     int *sum = calloc(w, sizeof *sum);
-    bool ok = rgb && sum && taps_make(&t, im->shape.height, height, filter);
+    bool ok = rgb && sum && make_taps(&t, im->shape.height, height, filter);
     for (size_t c = 0; ok && c < 3; c++)
         resample_columns(rgb + c * w * (size_t)height, im->rgb + c * w * (size_t)im->shape.height, &t, im->shape.width,
                          height, sum);
     free(sum);
-    taps_free(&t);
+    free_taps(&t);
     return take_pixels(im, rgb, im->shape.width, height, ok);
 }
 

@@ -196,7 +196,7 @@ vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e) {
 }
 
 /* Adds NAME.npy; head must live until the archive is closed. No time of day: the same arrays give the same bytes. */
-static vt_status add_entry(zip_t *z, const char *path, const vt_tensor *t, char head[512], vt_err *e) {
+static vt_status add_archive_entry(zip_t *z, const char *path, const vt_tensor *t, char head[512], vt_err *e) {
     char name[300];
     size_t n;
     zip_error_t why;
@@ -224,7 +224,7 @@ static vt_status write_archive(const char *temp, const char *path, const vt_tens
     vt_status s = VT_OK;
     zip_t *z = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
     if (!z) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
-    for (int i = 0; i < n && s == VT_OK; i++) s = add_entry(z, path, &t[i], heads[i], e);
+    for (int i = 0; i < n && s == VT_OK; i++) s = add_archive_entry(z, path, &t[i], heads[i], e);
     errno = 0;
     if (s == VT_OK && zip_close(z) == 0) return VT_OK;
     if (s == VT_OK)

@@ -320,7 +320,7 @@ static const struct {
 vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e) {
     vt_pickle u = {.st = st, .p = bytes, .n = n, .at = *at, .op = *at, .part = part, .stores = stores, .e = e};
-    *e = (vt_err){0}; /* its code is asked for */
+    *e = (vt_err){0}; /* the opcodes return its code */
     while (u.at < n) {
         u.op = u.at;
         uint8_t op = bytes[u.at++];

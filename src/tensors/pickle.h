@@ -66,7 +66,7 @@ struct vt_node {
     } u;
 };
 
-/* Reads one pickle from bytes[*at..n) and moves *at behind it. Nodes are taken from st's allowance (vt_tensors_take).
+/* Reads one pickle from bytes[*at..n) and moves *at past it. Nodes are taken from st's allowance (vt_tensors_take).
  * Texts point into `bytes`. `part` says in sentences where the bytes are from ("data.pkl, "). stores (NULL: not wanted)
  * receives every storage in the order in which it is met. */
 vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
@@ -78,8 +78,7 @@ const vt_node *vt_node_item(const vt_node *n, uint32_t i); /* of a tuple, a list
 bool vt_node_int(const vt_node *n, int64_t *out);          /* false: it is no whole number (or NULL) */
 /* The value of a text or bytes, of two equal ones the later, as in Python; NULL: there is none, or n is no DICT. */
 vt_node *vt_node_get(const vt_node *n, const char *key);
-/* The type of NumPy's dtype("f4", ...) with the state (3, "<", ...); swap: big-endian. false: it is none that is read.
- */
+/* The type of NumPy's dtype("f4", ...) with the state (3, "<", ...); swap: big-endian. false: it is not read. */
 bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap);
 const char *vt_node_name(const vt_node *n); /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
 

@@ -110,7 +110,7 @@ typedef struct archive {
     char root[200]; /* the folder inside the archive, with its slash */
 } archive;
 
-static vt_status find_entry(archive *a, const char *name, const uint8_t **bytes, size_t *n, vt_err *e) {
+static vt_status read_entry(archive *a, const char *name, const uint8_t **bytes, size_t *n, vt_err *e) {
     char full[400];
     snprintf(full, sizeof full, "%s%s", a->root, name);
     int64_t i = vt_zip_find(a->zip, full);
@@ -118,13 +118,13 @@ static vt_status find_entry(archive *a, const char *name, const uint8_t **bytes,
     return vt_zip_entry(a->zip, i, bytes, n, e);
 }
 
-static vt_status zip_find(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
+static vt_status find_zip_storage(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
     char name[120];
     snprintf(name, sizeof name, "data/%.*s", (int)s->key.n, s->key.s);
-    return find_entry(ctx, name, bytes, n, e);
+    return read_entry(ctx, name, bytes, n, e);
 }
 
-/* What kind of archive it is, by the names of its entries. */
+/* Sets a->root by the name of data.pkl; refuses other kinds of archives by the names of their entries. */
 static vt_status find_root(archive *a, vt_err *e) {
     int64_t count = vt_zip_count(a->zip), pkl = -1;
     const char *what = "without data.pkl";
@@ -154,17 +154,17 @@ static vt_status read_archive(archive *a, const char *want, vt_err *e) {
     const uint8_t *bytes;
     size_t n, at = 0;
     vt_node *root;
-    vt_stores from = {.find = zip_find, .ctx = a};
+    vt_stores from = {.find = find_zip_storage, .ctx = a};
     VT_TRY(find_root(a, e));
     char order[220];
     snprintf(order, sizeof order, "%sbyteorder", a->root);
     if (vt_zip_find(a->zip, order) >= 0) {
-        VT_TRY(find_entry(a, "byteorder", &bytes, &n, e));
+        VT_TRY(read_entry(a, "byteorder", &bytes, &n, e));
         from.big_endian = n == 3 && !memcmp(bytes, "big", 3);
         if (!from.big_endian && (n != 6 || memcmp(bytes, "little", 6)))
             return vt_fail(e, VT_E_FORMAT, "%s: %s is neither little nor big", a->st->path, order);
     }
-    VT_TRY(find_entry(a, "data.pkl", &bytes, &n, e));
+    VT_TRY(read_entry(a, "data.pkl", &bytes, &n, e));
     VT_TRY(vt_pickle_read(&root, a->st, bytes, n, &at, "data.pkl, ", NULL, e));
     return vt_state_add(a->st, root, &from, want, e);
 }
@@ -193,7 +193,7 @@ typedef struct stream {
     uint32_t n;
 } stream;
 
-static int by_key(const void *pa, const void *pb) {
+static int compare_keys(const void *pa, const void *pb) {
     const vt_node_text *a = &((const place *)pa)->store->key, *b = &((const place *)pb)->store->key;
     int c = memcmp(a->s, b->s, a->n < b->n ? a->n : b->n);
     return c ? c : (a->n > b->n) - (a->n < b->n);
@@ -201,10 +201,10 @@ static int by_key(const void *pa, const void *pb) {
 
 static place *find_place(const stream *s, const vt_node_store *store) {
     place key = {.store = store};
-    return s->n ? bsearch(&key, s->places, s->n, sizeof key, by_key) : NULL;
+    return s->n ? bsearch(&key, s->places, s->n, sizeof key, compare_keys) : NULL;
 }
 
-static vt_status legacy_find(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
+static vt_status find_legacy_storage(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
     const stream *m = ctx;
     const place *p = find_place(m, s);
     if (!p || !p->bytes)
@@ -217,10 +217,10 @@ static vt_status legacy_find(void *ctx, const vt_node_store *s, const uint8_t **
 static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
     if (!(m->places = vt_tensors_take(m->st, (stores->n + (size_t)1) * sizeof *m->places, e))) return e->code;
     for (uint32_t i = 0; i < stores->n; i++) m->places[i] = (place){.store = stores->v[i]->u.store};
-    qsort(m->places, stores->n, sizeof *m->places, by_key);
+    qsort(m->places, stores->n, sizeof *m->places, compare_keys);
     for (uint32_t i = 0; i < stores->n; i++) {
         const vt_node_store *a = m->n ? m->places[m->n - 1].store : NULL, *b = m->places[i].store;
-        if (!a || by_key(&m->places[m->n - 1], &m->places[i])) {
+        if (!a || compare_keys(&m->places[m->n - 1], &m->places[i])) {
             m->places[m->n++] = m->places[i];
         } else if (a->dtype != b->dtype || a->numel != b->numel) {
             return vt_fail(e, VT_E_FORMAT, "%s: storage %.*s is named with two types or lengths", m->st->path,
@@ -253,7 +253,7 @@ static vt_status locate_storages(stream *m, const vt_node *keys, size_t at, vt_e
 
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e) {
     stream m = {.st = st};
-    vt_stores from = {.find = legacy_find, .ctx = &m}; /* always little-endian: THPStorage_writeFileRaw */
+    vt_stores from = {.find = find_legacy_storage, .ctx = &m}; /* always little-endian: THPStorage_writeFileRaw */
     vt_node_list stores = {0};
     vt_node *part, *root;
     size_t at = 0;

@@ -73,7 +73,7 @@ static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tens
     return VT_OK;
 }
 
-static int by_offset(const void *pa, const void *pb) {
+static int compare_offsets(const void *pa, const void *pb) {
     const vt_tensor *a = pa, *b = pb;
     if (a->data != b->data) return (const uint8_t *)a->data < (const uint8_t *)b->data ? -1 : 1;
     size_t na = vt_tensor_bytes(a), nb = vt_tensor_bytes(b);
@@ -120,7 +120,7 @@ static vt_status read_tensors(vt_tensors *st, const body *b, vt_tensor *t, vt_er
         if (!strcmp(name, META)) continue;
         VT_TRY(read_tensor(b, name, j, &t[n++], e));
     }
-    qsort(t, (size_t)n, sizeof *t, by_offset);
+    qsort(t, (size_t)n, sizeof *t, compare_offsets);
     VT_TRY(check_cover(b, t, n, e));
     for (int i = 0; i < n; i++) VT_TRY(vt_tensors_add(st, &t[i], e));
     return VT_OK;
@@ -156,7 +156,7 @@ vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e) {
     return s;
 }
 
-/* Where the header (behind its 8 bytes of length) has the digits of VT_ST_FILE, or NULL: a text or name that holds the
+/* Where the header (after its 8 bytes of length) has the digits of VT_ST_FILE, or NULL: a text or name that holds the
  * pattern has its quotes escaped. */
 static const char *find_digits(const char *header, size_t n) {
     static const char key[] = "\"" VT_ST_FILE "\":\"";
@@ -195,12 +195,12 @@ vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
 /* ---- writing ---- */
 
 /* As the reference writer: larger items first (dtypes stand in its order), then by name. */
-static int by_layout(const void *pa, const void *pb) {
+static int compare_layout(const void *pa, const void *pb) {
     const vt_tensor *a = *(const vt_tensor *const *)pa, *b = *(const vt_tensor *const *)pb;
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-static vt_status meta_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
+static vt_status add_metadata_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
     json_t *j = n ? json_object() : NULL;
     if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
     for (int i = 0; i < n; i++) {
@@ -216,8 +216,8 @@ static vt_status meta_json(const char *path, json_t *root, const char *const *me
     return VT_OK;
 }
 
-/* Adds t's entry, whose data begin at *end, and moves *end behind it. */
-static vt_status tensor_json(const char *path, json_t *root, const vt_tensor *t, size_t *end, vt_err *e) {
+/* Adds t's entry, whose data begin at *end, and moves *end past them. */
+static vt_status add_tensor_json(const char *path, json_t *root, const vt_tensor *t, size_t *end, vt_err *e) {
     size_t numel, bytes, begin = *end;
     bool ok = (unsigned)t->dtype < VT_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= VT_ST_MAX_DIMS;
     for (int i = 0; ok && i < t->ndim; i++) ok = t->shape[i] >= 0;
@@ -281,10 +281,10 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
     vt_status r = VT_OK;
     if (!parts || !order || !root) r = vt_fail(e, VT_E_MEMORY, "%s: no memory to write %d tensors", path, n);
     for (int i = 0; r == VT_OK && i < n; i++) order[i] = &t[i];
-    if (r == VT_OK) qsort(order, (size_t)n, sizeof *order, by_layout);
-    if (r == VT_OK) r = meta_json(path, root, meta, n_meta, e);
+    if (r == VT_OK) qsort(order, (size_t)n, sizeof *order, compare_layout);
+    if (r == VT_OK) r = add_metadata_json(path, root, meta, n_meta, e);
     for (int i = 0; r == VT_OK && i < n; i++) {
-        r = tensor_json(path, root, order[i], &end, e);
+        r = add_tensor_json(path, root, order[i], &end, e);
         parts[i + 1] = (vt_span){order[i]->data, r == VT_OK ? vt_tensor_bytes(order[i]) : 0};
     }
     if (r == VT_OK) r = header_text(path, root, &head, &parts[0].bytes, e);

@@ -98,7 +98,7 @@ static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key,
 
 /* ---- the state dict ---- */
 
-/* "a, b, c": the entries of a dictionary that hold tensors, each behind `prefix` and a dot. Returns how many. */
+/* "a, b, c": the entries of a dictionary that hold tensors, each after `prefix` and a dot. Returns how many. */
 static int list_states(const vt_node *dict, const char *prefix, char *buf, size_t size) {
     int n = 0;
     *buf = 0;

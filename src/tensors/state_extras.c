@@ -11,7 +11,7 @@
 enum { ARGS_NODES = 500, ARGS_DEPTH = 4 }; /* that are looked at: a list may hold one list many times, or itself */
 
 /* One value; NULL: it is None, or nothing plain. */
-static json_t *value_of(const vt_node *n, int depth, int *left) {
+static json_t *node_to_json(const vt_node *n, int depth, int *left) {
     if (depth > ARGS_DEPTH || --*left < 0) return NULL;
     json_t *out = NULL;
     switch (n->kind) {
@@ -27,7 +27,7 @@ static json_t *value_of(const vt_node *n, int depth, int *left) {
     case VT_NODE_LIST:
         out = json_array();
         for (uint32_t i = 0; out && i < n->u.list.n; i++) {
-            json_t *v = value_of(n->u.list.v[i], depth + 1, left);
+            json_t *v = node_to_json(n->u.list.v[i], depth + 1, left);
             if (!v) { /* a list without one of its items is another list */
                 json_decref(out);
                 return NULL;
@@ -41,7 +41,7 @@ static json_t *value_of(const vt_node *n, int depth, int *left) {
             const vt_node *k = n->u.list.v[i];
             char name[64] = "";
             if (k->kind == VT_NODE_TEXT && k->u.text.n < sizeof name) memcpy(name, k->u.text.s, k->u.text.n);
-            json_t *v = *name ? value_of(n->u.list.v[i + 1], depth + 1, left) : NULL;
+            json_t *v = *name ? node_to_json(n->u.list.v[i + 1], depth + 1, left) : NULL;
             if (v) json_object_set_new(out, name, v);
         }
         return out;
@@ -67,7 +67,7 @@ vt_status vt_timm_args(vt_tensors *st, const vt_node *args, vt_err *e) {
     for (uint32_t i = 0; i < state->u.list.n; i += 2)
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             if (!vt_node_is(state->u.list.v[i], keys[k])) continue;
-            json_t *v = value_of(state->u.list.v[i + 1], 0, &left);
+            json_t *v = node_to_json(state->u.list.v[i + 1], 0, &left);
             of_timm |= k < 4 ? 1 << k : 0; /* which timm's parser always sets, if to None */
             if (v) json_object_set_new(all, strcmp(keys[k], "gp") ? keys[k] : "global_pool", v);
         }

@@ -41,8 +41,8 @@ static bool same_numbers(const vt_tensor *a, const vt_tensor *b) {
     return a && a->dtype == b->dtype && a->numel == b->numel && !memcmp(a->data, b->data, vt_tensor_bytes(a));
 }
 
-/* What a LightningModule keeps of its loss, class weights for one: vectors under one of these names. */
-static bool of_loss(const vt_tensor *t) {
+/* Is it a vector of a LightningModule's loss, such as class weights, by its name? */
+static bool is_loss_tensor(const vt_tensor *t) {
     static const char *const names[] = {"criterion.", "loss.", "loss_fn.", "loss_func.", "loss_function."};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(t->name, names[i], strlen(names[i]))) return t->ndim <= 1;
@@ -56,7 +56,7 @@ static vt_status find_copies(tidy *t) {
         const vt_tensor *x = &t->st->t[i];
         char other[300] = "";
         if (!strcmp(x->name, "n_averaged") && x->numel == 1) VT_TRY(leave_out(t, x, "counts the averaged models"));
-        if (of_loss(x)) VT_TRY(leave_out(t, x, "of the loss, which no prediction needs"));
+        if (is_loss_tensor(x)) VT_TRY(leave_out(t, x, "of the loss, which no prediction needs"));
         if (strncmp(x->name, "attacker.", 9)) continue;
         if (!strncmp(x->name + 9, "normalize.", 10)) snprintf(other, sizeof other, "normalizer.%.200s", x->name + 19);
         if (same_numbers(vt_tensors_find(t->st, x->name + 9), x) || same_numbers(vt_tensors_find(t->st, other), x))

@@ -146,7 +146,7 @@ vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *nam
     return VT_OK;
 }
 
-static int by_name(const void *pa, const void *pb) {
+static int compare_names(const void *pa, const void *pb) {
     const vt_tensor *const *a = pa, *const *b = pb;
     return strcmp((*a)->name, (*b)->name);
 }
@@ -156,9 +156,9 @@ vt_status vt_tensors_index(vt_tensors *st, vt_err *e) {
     st->by_name = calloc((size_t)st->count + 1, sizeof *st->by_name);
     if (!st->by_name) return no_memory(st, e);
     for (int i = 0; i < st->count; i++) st->by_name[i] = &st->t[i];
-    qsort(st->by_name, (size_t)st->count, sizeof *st->by_name, by_name);
+    qsort(st->by_name, (size_t)st->count, sizeof *st->by_name, compare_names);
     for (int i = 1; i < st->count; i++)
-        if (!by_name(&st->by_name[i - 1], &st->by_name[i]))
+        if (!compare_names(&st->by_name[i - 1], &st->by_name[i]))
             return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " is there twice", st->path, st->by_name[i]->name);
     return VT_OK;
 }
@@ -177,7 +177,7 @@ const vt_note *vt_tensors_note(const vt_tensors *st, int i) {
 const vt_tensor *vt_tensors_find(const vt_tensors *st, const char *name) {
     vt_tensor key = {.name = name};
     if (!st->count) return NULL; /* bsearch must not be given a null pointer */
-    const vt_tensor *p = &key, **hit = bsearch(&p, st->by_name, (size_t)st->count, sizeof p, by_name);
+    const vt_tensor *p = &key, **hit = bsearch(&p, st->by_name, (size_t)st->count, sizeof p, compare_names);
     return hit ? *hit : NULL;
 }
 
@@ -262,7 +262,7 @@ static vt_status check_real(const vt_tensors *st, const vt_tensor *t, size_t n, 
     return check_convert(st, t, n, ok, "floating-point numbers (F64, F32, F16 or BF16)", e);
 }
 
-/* A tensor made of several: each part's numbers behind those of the one before. The parts' sizes sum up to numel. */
+/* A tensor made of several: each part's numbers follow those of the part before; the sizes add up to numel. */
 #define EACH_PART(convert)                                                                                             \
     for (int i_ = 0; i_ < t->n_parts; out += t->parts[i_++].numel)                                                     \
         VT_TRY(convert(st, &t->parts[i_], out, t->parts[i_].numel, e));                                                \

@@ -118,7 +118,7 @@ static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err 
 static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want,
                               bool whole, vt_err *e) {
     vt_tensors *st;
-    vt_err mine = {0}; /* the readers ask it for their status */
+    vt_err mine = {0}; /* readers return its code */
     if (!e) e = &mine;
     *out = NULL;
     VT_TRY(vt_tensors_begin(&st, path, bytes, n, e));
@@ -247,7 +247,7 @@ static bool is_weight_file(const char *name) {
 }
 
 /* The file of weights that a folder stands for. */
-static vt_status look_into(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
+static vt_status find_weight_file(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
     static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         VT_TRY(vt_path_in(file, folder, usual[i], e));
@@ -276,7 +276,7 @@ vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, 
     char file[VT_PATH_MAX];
     *out = NULL;
     if (vt_is_folder(path)) {
-        VT_TRY(look_into(path, file, e));
+        VT_TRY(find_weight_file(path, file, e));
         path = file;
     }
     return open_weights(out, path, NULL, 0, want, true, e);

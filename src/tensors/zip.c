@@ -118,24 +118,24 @@ const char *vt_zip_name(const vt_zip *z, int64_t i) {
 
 int64_t vt_zip_find(const vt_zip *z, const char *name) { return zip_name_locate(z->zip, name, ZIP_FL_ENC_RAW); }
 
-static vt_status bad_entry(const vt_zip *z, int64_t i, const char *why, vt_err *e) {
+static vt_status refuse_entry(const vt_zip *z, int64_t i, const char *why, vt_err *e) {
     return vt_fail(e, status_of_errno(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
 }
 
 /* Reading one byte shows where the entry begins: a stored entry is a window on the archive. */
-static vt_status in_place(vt_zip *z, int64_t i, entry *en, vt_err *e) {
+static vt_status locate_stored_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     uint8_t first;
     if (!en->n) {
         en->bytes = z->bytes;
         return VT_OK;
     }
     zip_file_t *f = zip_fopen_index(z->zip, (zip_uint64_t)i, ZIP_FL_COMPRESSED);
-    if (!f) return bad_entry(z, i, zip_error_strerror(zip_get_error(z->zip)), e);
+    if (!f) return refuse_entry(z, i, zip_error_strerror(zip_get_error(z->zip)), e);
     bool got = zip_fread(f, &first, 1) == 1;
     size_t at = z->last_read;
     zip_fclose(f);
     if (!got || at >= z->n || z->bytes[at] != first || en->n > z->n - at)
-        return bad_entry(z, i, "its bytes are not all in the file", e);
+        return refuse_entry(z, i, "its bytes are not all in the file", e);
     en->bytes = z->bytes + at;
     return VT_OK;
 }
@@ -147,7 +147,7 @@ static vt_status inflate_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
                        "archive's %zu bytes and %zu MB",
                        z->path, vt_zip_name(z, i), en->n, VT_ZIP_TIMES, z->n, VT_ZIP_SPARE >> 20);
     zip_file_t *f = zip_fopen_index(z->zip, (zip_uint64_t)i, 0);
-    if (!f) return bad_entry(z, i, zip_error_strerror(zip_get_error(z->zip)), e);
+    if (!f) return refuse_entry(z, i, zip_error_strerror(zip_get_error(z->zip)), e);
     uint8_t *p = malloc(en->n + 1);
     size_t got = 0;
     zip_int64_t k = 1;
@@ -160,9 +160,9 @@ static vt_status inflate_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     if (!p)
         r = vt_fail(e, VT_E_MEMORY, "%s: no memory for entry %.160s", z->path, vt_zip_name(z, i));
     else if (k < 0)
-        r = bad_entry(z, i, zip_error_strerror(zip_file_get_error(f)), e);
+        r = refuse_entry(z, i, zip_error_strerror(zip_file_get_error(f)), e);
     else if (got != en->n)
-        r = bad_entry(z, i, "has another length than the archive says", e);
+        r = refuse_entry(z, i, "has another length than the archive says", e);
     zip_fclose(f);
     if (r != VT_OK) {
         free(p);
@@ -180,14 +180,14 @@ vt_status vt_zip_entry(vt_zip *z, int64_t i, const uint8_t **bytes, size_t *n, v
     if (!en->bytes) {
         errno = 0;
         if (zip_stat_index(z->zip, (zip_uint64_t)i, 0, &s) || (s.valid & need) != need)
-            return bad_entry(z, i, "has no readable header", e);
-        if (s.encryption_method != ZIP_EM_NONE) return bad_entry(z, i, "is encrypted", e);
+            return refuse_entry(z, i, "has no readable header", e);
+        if (s.encryption_method != ZIP_EM_NONE) return refuse_entry(z, i, "is encrypted", e);
         if (s.comp_method != ZIP_CM_STORE && s.comp_method != ZIP_CM_DEFLATE)
-            return bad_entry(z, i, "is neither stored nor deflated", e);
+            return refuse_entry(z, i, "is neither stored nor deflated", e);
         bool stored = s.comp_method == ZIP_CM_STORE;
-        if (stored && s.comp_size != s.size) return bad_entry(z, i, "is stored with two different lengths", e);
+        if (stored && s.comp_size != s.size) return refuse_entry(z, i, "is stored with two different lengths", e);
         en->n = (size_t)s.size;
-        VT_TRY(stored ? in_place(z, i, en, e) : inflate_entry(z, i, en, e));
+        VT_TRY(stored ? locate_stored_entry(z, i, en, e) : inflate_entry(z, i, en, e));
     }
     *bytes = en->bytes, *n = en->n;
     return VT_OK;
