@@ -4,7 +4,7 @@
  * mask, ...) need no line. */
 #pragma once
 
-#include "tensors/weights.h"
+#include "tensors/tensors.h"
 
 /* ---- patterns of tensor names (pattern.c) ---- */
 

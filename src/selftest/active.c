@@ -188,6 +188,6 @@ vt_status vt_active_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e
         vt_attack_trial t = {&g->two, &g->two.c, v->eps, 0, a->stages[k].def->name, false};
         VT_TRY(vt_try_attack(g, &a->stages[k], &t, &found, e));
     }
-    vt_note(f, VT_CHECK_ACTIVE, !found);
+    vt_note_evidence(f, VT_CHECK_ACTIVE, !found);
     return VT_OK;
 }

@@ -155,8 +155,9 @@ static bool is_input_clipped(vt_tester *g) {
 static void test_remote_claims(vt_tester *g, vt_evidence *f) {
     vt_tester_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
     double error = derivative_error(g, g->label, vt_best_other_f32(g->z, g->label, g->classes));
-    vt_note(f, VT_CHECK_DERIVATIVE, !(error <= OFF));
-    if (vt_classifier_votes(&g->model.c) == 2) vt_note(f, VT_CHECK_BATCH, !(max_repeat_difference(g) <= APART));
+    vt_note_evidence(f, VT_CHECK_DERIVATIVE, !(error <= OFF));
+    if (vt_classifier_votes(&g->model.c) == 2)
+        vt_note_evidence(f, VT_CHECK_BATCH, !(max_repeat_difference(g) <= APART));
     vt_note_flag(f, VT_FLAG_CLIPS, is_input_clipped(g));
 }
 
@@ -168,21 +169,21 @@ vt_status vt_direct_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e
     VT_TRY(vt_tester_load(g, image, "selftest direct", e));
     vt_tester_logits(g, m, g->x, g->z, false);
     vt_tester_logits(g, m, g->x, again, false);
-    vt_note(f, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
+    vt_note_evidence(f, VT_CHECK_RANDOM, memcmp(g->z, again, bytes) != 0);
     vt_random_step(g, g->key, TINY);
     vt_tester_logits(g, m, g->y, again, false);
-    vt_note(f, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
+    vt_note_evidence(f, VT_CHECK_FLAT, !memcmp(g->z, again, bytes));
     vt_note_flag(f, VT_FLAG_SOFTMAX, is_distribution(g->z, g->classes));
     vt_note_flag(f, VT_FLAG_SATURATED, fabsf(vt_margin_f32(g->z, g->label, g->classes)) > UNDERFLOW);
-    if (g->look) vt_note(f, VT_CHECK_ATTENTION, is_attention_saturated(g));
+    if (g->look) vt_note_evidence(f, VT_CHECK_ATTENTION, is_attention_saturated(g));
     float m0 = margin_gradient(g, g->x, g->dx);
     note_zero_losses(g, f);
-    vt_note(f, VT_CHECK_ZERO, zero_gradient(g, f));
+    vt_note_evidence(f, VT_CHECK_ZERO, zero_gradient(g, f));
     double each = v->eps / vt_box_diameter(v->norm, g->pixels);
-    vt_note(f, VT_CHECK_WRONG, is_gradient_wrong(g, m0, g->dx, fmin(each / 10, STEP)));
+    vt_note_evidence(f, VT_CHECK_WRONG, is_gradient_wrong(g, m0, g->dx, fmin(each / 10, STEP)));
     vt_random_step(g, g->key, 1 / 255.0);
     margin_gradient(g, g->y, g->dy);
-    vt_note(f, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
+    vt_note_evidence(f, VT_CHECK_CONSTANT, !memcmp(g->dx, g->dy, g->pixels * sizeof(float)));
     if (v->subject->remote) test_remote_claims(g, f);
     return VT_OK;
 }

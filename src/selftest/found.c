@@ -20,11 +20,11 @@ vt_status vt_strength_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err 
     VT_TRY(try_tool(g, VT_TOOL_CE, m, eps, "selftest ce", &white, e));
     if (!white) VT_TRY(try_tool(g, VT_TOOL_T, m, eps, "selftest t", &white, e));
     vt_note_flag(f, VT_FLAG_BROKEN, white);
-    if (brief != white) vt_note(f, VT_CHECK_STEPS, brief);
-    if (half != white) vt_note(f, VT_CHECK_RADIUS, half);
+    if (brief != white) vt_note_evidence(f, VT_CHECK_STEPS, brief);
+    if (half != white) vt_note_evidence(f, VT_CHECK_RADIUS, half);
     if (!g->witness) return VT_OK;
     VT_TRY(try_tool(g, VT_TOOL_WHOLE, m, whole, "selftest whole", &anywhere, e));
-    vt_note(f, VT_CHECK_WHOLE, !anywhere);
+    vt_note_evidence(f, VT_CHECK_WHOLE, !anywhere);
     return VT_OK;
 }
 
@@ -59,19 +59,19 @@ vt_status vt_ways_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e) 
     VT_TRY(vt_tester_load(g, image, "selftest noise", e));
     VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, false, &noise));
     if (!noise) VT_TRY(vt_try_noise(g, &g->model.c, g->label, 30, true, &noise));
-    vt_note(f, VT_CHECK_NOISE, noise);
+    vt_note_evidence(f, VT_CHECK_NOISE, noise);
     if (g->twin.c.self) {
         VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->twin, eps, "selftest twin", &twin, e));
-        vt_note(f, VT_CHECK_TWIN, twin);
+        vt_note_evidence(f, VT_CHECK_TWIN, twin);
     }
     for (int i = 0; i < VT_PROBES && !probe; i++) {
         if (!g->probe[i].c.self) continue;
         VT_TRY(try_tool(g, VT_TOOL_TRANSFER, &g->probe[i], eps, "selftest probe", &probe, e));
         if (!i) compare_heads(g, f);
     }
-    if (!g->t->v->subject->remote) vt_note(f, VT_CHECK_PROBE, probe);
+    if (!g->t->v->subject->remote) vt_note_evidence(f, VT_CHECK_PROBE, probe);
     VT_TRY(try_tool(g, VT_TOOL_SMOOTH, &g->model, eps, "selftest smooth", &smooth, e));
-    vt_note(f, VT_CHECK_SMOOTH, smooth);
+    vt_note_evidence(f, VT_CHECK_SMOOTH, smooth);
     return VT_OK;
 }
 
@@ -79,7 +79,7 @@ vt_status vt_square_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e
     bool broken;
     VT_TRY(vt_tester_load(g, image, NULL, e));
     VT_TRY(try_tool(g, VT_TOOL_SQUARE, &g->model, g->t->v->eps, "selftest square", &broken, e));
-    vt_note(f, VT_CHECK_SQUARE, broken);
+    vt_note_evidence(f, VT_CHECK_SQUARE, broken);
     return VT_OK;
 }
 

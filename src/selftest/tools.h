@@ -136,7 +136,7 @@ typedef struct vt_evidence {
     double value[VT_CHECK_COUNT]; /* of tested checks with a bound: it speaks against the hypothesis if it exceeds it */
 } vt_evidence;
 
-static inline void vt_note(vt_evidence *f, vt_check_id id, bool against) {
+static inline void vt_note_evidence(vt_evidence *f, vt_check_id id, bool against) {
     f->tried |= 1u << id, f->against |= (uint32_t)against << id;
 }
 static inline void vt_note_value(vt_evidence *f, vt_check_id id, double value) {

@@ -88,7 +88,7 @@ vt_status vt_wakeup_point(vt_tester *g, int point, const int32_t *images, size_t
     for (size_t i = 0; s == VT_OK && m && i < n && (i < scouts || any); i++) {
         bool broken;
         s = try_sensors(&c, images[i], opens, i < scouts, &broken, &any, e);
-        if (s == VT_OK) vt_note(&found[i], VT_CHECK_WAKEUP, broken);
+        if (s == VT_OK) vt_note_evidence(&found[i], VT_CHECK_WAKEUP, broken);
     }
     vt_classifier_close(&c.net);
     vt_model_close(m);

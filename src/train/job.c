@@ -4,7 +4,7 @@
 #include <string.h>
 #include "eval/args.h"
 #include "eval/prepare.h"
-#include "tensors/safetensors.h"
+#include "tensors/tensors.h"
 #include "train/train.h"
 
 /* Reads the recipe in a checkpoint's metadata. */

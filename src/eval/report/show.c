@@ -10,7 +10,7 @@
 #include "eval/report/curve.h"
 #include "eval/report/page.h"
 #include "eval/result_index.h"
-#include "data/classes.h"
+#include "data/dataset.h"
 #include "data/image.h"
 
 /* ---- head ---- */
