@@ -94,11 +94,14 @@ static vt_status read_header(vt_npy *a, int *fortran, const uint8_t *bytes, size
     json_t *root = vt_json(text, n, &why);
     free(text);
     vt_status s = root ? VT_OK : vt_json_why(&why);
+    const size_t before = vt_json_refused();
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s: no memory for its header", path);
     if (s == VT_OK &&
         json_unpack(root, "{s:o, s:b, s:o!}", "descr", &descr, "fortran_order", fortran, "shape", &shape) != 0)
-        s = VT_E_FORMAT;
-    if (s != VT_OK) vt_fail(e, s, "%s: its header is not one that NumPy writes", path);
+        s = vt_json_refused() != before ? VT_E_MEMORY : VT_E_FORMAT;
+    if (s != VT_OK)
+        vt_fail(e, s, s == VT_E_MEMORY ? "%s: no memory for its header" : "%s: its header is not one that NumPy writes",
+                path);
     if (s == VT_OK) s = read_descr(a, descr, path, e);
     if (s == VT_OK) s = read_shape(a, shape, path, e);
     json_decref(root);

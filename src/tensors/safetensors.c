@@ -50,10 +50,12 @@ static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tens
     const char *dtype;
     json_t *shape;
     json_int_t begin = 0, end = 0;
-    size_t bytes;
+    size_t bytes, before = vt_json_refused();
     t->name = name;
-    if (json_unpack(j, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape, "data_offsets", &begin, &end) ||
-        begin < 0 || end < begin)
+    const bool unpacked =
+        !json_unpack(j, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape, "data_offsets", &begin, &end);
+    if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", b->path);
+    if (!unpacked || begin < 0 || end < begin)
         return vt_fail(e, VT_E_FORMAT,
                        "%s: the entry of tensor " VT_NAME " has no dtype, shape and data_offsets of two ascending "
                        "integers",
