@@ -53,6 +53,7 @@ vt_status vt_image_check_size(int64_t w, int64_t h, const char *path, vt_err *e)
 }
 
 vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e) {
+    *im = (vt_image){0};
     if (!vt_picture_is(s))
         return vt_fail(e, VT_E_USAGE, "%s: an image of %d channels has no picture, which takes 3 of them, or 1 in grey",
                        path, s.channels);
