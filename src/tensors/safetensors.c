@@ -36,12 +36,13 @@ static vt_status read_shape(const body *b, const json_t *j, vt_tensor *t, vt_err
         return vt_fail(e, VT_E_FORMAT, "%s: tensor " VT_NAME " has %zu dimensions, the limit is %d", b->path, t->name,
                        n, VT_ST_MAX_DIMS);
     t->ndim = (int)n;
-    bool good = json_is_array(j);
     for (size_t i = 0; i < n; i++) {
         t->shape[i] = json_integer_value(json_array_get(j, i));
-        good = good && json_is_integer(json_array_get(j, i)) && t->shape[i] >= 0;
+        if (!json_is_integer(json_array_get(j, i)) || t->shape[i] < 0)
+            return vt_fail(e, VT_E_FORMAT, "%s: dimension %zu of tensor " VT_NAME " is not a number of items", b->path,
+                           i, t->name);
     }
-    if (good) return VT_OK;
+    if (json_is_array(j)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT, "%s: the shape of tensor " VT_NAME " is not a list of numbers of items", b->path,
                    t->name);
 }
@@ -55,11 +56,13 @@ static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tens
     const bool unpacked =
         !json_unpack(j, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape, "data_offsets", &begin, &end);
     if (vt_json_refused() != before) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", b->path);
-    if (!unpacked || begin < 0 || end < begin)
+    if (!unpacked)
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: the entry of tensor " VT_NAME " has no dtype, shape and data_offsets of two ascending "
-                       "integers",
+                       "%s: the entry of tensor " VT_NAME " has no dtype, shape and data_offsets of two integers",
                        b->path, name);
+    if (begin < 0 || end < begin)
+        return vt_fail(e, VT_E_FORMAT, "%s: the data_offsets of tensor " VT_NAME " are %lld and %lld, must ascend",
+                       b->path, name, (long long)begin, (long long)end);
     VT_TRY(read_dtype(b, name, dtype, &t->dtype, e));
     VT_TRY(read_shape(b, shape, t, e));
     if (!vt_shape_bytes(t->shape, t->ndim, t->dtype, &t->numel, &bytes))
