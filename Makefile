@@ -48,8 +48,8 @@ override LDLIBS += -lopenblas -ldnnl -ljansson -lpng -ljpeg -lcrypto -lyaml -lzi
 override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
-TWICE := $(wildcard src/nn/*.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c))
-ONCE := $(filter-out $(TWICE),$(foreach room,base linalg parallel tensors data models checkpoint inference remote attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
+TWICE := $(wildcard src/nn/*.c src/graph/op*.c src/graph/run.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c))
+ONCE := $(filter-out $(TWICE),$(foreach room,base linalg parallel tensors data graph models checkpoint inference remote attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
 RESEARCH_CLI := $(wildcard src/research/cli/*.c)
@@ -75,6 +75,7 @@ $(OUT)/gen/$(1).inc: FORCE
 	@{ for x in $(sort $(call plug,$(2)) $(if $(3),$(call plug,$(3)))); do echo "VT_PLUGIN($$$$x)"; done; } >$$@.new; cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
 GEN += $(OUT)/gen/$(1).inc
 endef
+$(eval $(call REGISTRY,ops,src/graph/op_))
 $(eval $(call REGISTRY,attacks,src/attacks/attack_))
 $(eval $(call REGISTRY,attns,src/models/net/attn_))
 $(eval $(call REGISTRY,archs,src/models/arch_))

@@ -10,6 +10,7 @@ parallel: threads, fibers, work queues, child processes, teams of ranks
 tensors: reads and writes safetensors, .pth, .npy and .npz; checks every length and offset
 data: data sets, folders, images: decoding, resizing, classes, splits
 nn: layers and losses, forward and backward in one file
+graph: networks of ONNX files: reader, operators (a file each), forward and backward
 models: what a network is: configuration, parameter table, architectures, presets
 checkpoint: from a file to a model: tensor names, maps, settings and their provenance
 models/net: what a network computes: sessions, blocks, attention variants

@@ -10,6 +10,7 @@
 #include "models/arch.h"
 #include "models/detect.h"
 #include "checkpoint/names.h"
+#include "checkpoint/onnx_file.h"
 #include "checkpoint/resolve.h"
 #include "models/forms.h"
 
@@ -209,6 +210,7 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
 
 static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
+    if (vt_is_onnx(path)) return vt_model_open_onnx(out, path, o, e);
     vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, o ? o->part : NULL, e));
     vt_names names;

@@ -28,7 +28,7 @@ typedef struct point {
 static vt_status value_at(const point *p, vt_loss_kind kind, double t, double *out, vt_err *e) {
     vt_batch_gradients r;
     for (size_t i = 0; i < p->n; i++) p->y[i] = p->x[i] + t * p->u[i];
-    VT_TRY(vt_batch_gradients_run_f64(&r, p->m, p->y, 1, &p->label, &p->target, kind, false, e));
+    VT_TRY(vt_batch_gradients_run_f64(&r, p->m, p->y, 1, &p->label, &p->target, NULL, kind, false, e));
     *out = r.loss[0];
     vt_batch_gradients_free(&r);
     return VT_OK;
@@ -74,8 +74,8 @@ static vt_status directional_error(double *rel, const point *p, const double *dx
 
 static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, uint64_t seed, bool *good, vt_err *e) {
     vt_batch_gradients g64, g32 = {0};
-    VT_TRY(vt_batch_gradients_run_f64(&g64, p->m, p->x, 1, &p->label, &p->target, kind, false, e));
-    vt_status s = vt_batch_gradients_run_f32(&g32, p->m, p->x, 1, &p->label, &p->target, kind, false, e);
+    VT_TRY(vt_batch_gradients_run_f64(&g64, p->m, p->x, 1, &p->label, &p->target, NULL, kind, false, e));
+    vt_status s = vt_batch_gradients_run_f32(&g32, p->m, p->x, 1, &p->label, &p->target, NULL, kind, false, e);
     double rel = INFINITY, now;
     float *z = vt_alloc(p->n * sizeof *z);
     if (s == VT_OK && !z) s = vt_fail(e, VT_E_MEMORY, "no memory");
@@ -100,7 +100,7 @@ static vt_status choose_classes(point *p, vt_err *e) {
     vt_batch_gradients r;
     int k = p->m->config.classes, first = 0, second = -1, third = -1;
     p->label = p->target = 0;
-    VT_TRY(vt_batch_gradients_run_f64(&r, p->m, p->x, 1, &p->label, NULL, VT_LOSS_CE, false, e));
+    VT_TRY(vt_batch_gradients_run_f64(&r, p->m, p->x, 1, &p->label, NULL, NULL, VT_LOSS_CE, false, e));
     for (int i = 0; i < k; i++)
         if (r.logits[i] > r.logits[first]) first = i;
     for (int i = 0; i < k; i++)
@@ -142,7 +142,10 @@ static vt_status check(const vt_cli *c, point *p, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
-    VT_TRY(vt_cli_model(c, &m, e));
+    vt_overrides o;
+    VT_TRY(vt_cli_overrides(c, &o, e));
+    o.onnx = true;
+    VT_TRY(vt_prepare_open(&m, c->positional[0], &o, e));
     vt_status s = vt_cli_known(c, m, e);
     if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, 0, e);
     if (s != VT_OK) {

@@ -14,12 +14,14 @@ typedef struct batch {
     int n;
     double *x;
     int64_t *labels, *targets;
+    double *dz;
 } batch;
 
 static void batch_free(batch *b) {
     free(b->x);
     free(b->labels);
     free(b->targets);
+    free(b->dz);
 }
 
 static vt_status read_integers(const vt_tensors *st, const char *name, int n, int64_t **out, vt_err *e) {
@@ -33,6 +35,16 @@ static vt_status read_integers(const vt_tensors *st, const char *name, int n, in
     return vt_tensor_i64(st, t, *out, (size_t)n, e);
 }
 
+/* Cotangents of the linear loss. */
+static vt_status read_cotangents(batch *b, const vt_tensors *st, int classes, vt_err *e) {
+    const vt_tensor *t = vt_tensors_find(st, "dz");
+    if (!t || t->ndim != 2 || t->shape[0] != b->n || t->shape[1] != classes)
+        return vt_fail(e, VT_E_SHAPE, "%s: --loss linear needs tensor dz [%d,%d]", vt_tensors_path(st), b->n, classes);
+    b->dz = vt_alloc(t->numel * sizeof *b->dz);
+    if (!b->dz) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
+    return vt_tensor_f64(st, t, b->dz, t->numel, e);
+}
+
 /* Of the images in the file; 0: not square, or none (read_batch says so). */
 static int side_of(const vt_tensors *st) {
     const vt_tensor *x = vt_tensors_find(st, "x");
@@ -40,17 +52,18 @@ static int side_of(const vt_tensors *st) {
     return square ? (int)x->shape[2] : 0;
 }
 
-static vt_status read_batch(batch *b, const vt_tensors *st, int side, bool targets, vt_err *e) {
+static vt_status read_batch(batch *b, const vt_tensors *st, vt_shape side, bool targets, vt_err *e) {
     char shape[96];
     const vt_tensor *x = vt_tensors_find(st, "x");
-    if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,3,H,W] is missing", vt_tensors_path(st));
-    if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != 3 || x->shape[2] != side ||
-        x->shape[3] != side)
+    if (!x) return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,C,H,W] is missing", vt_tensors_path(st));
+    if (x->ndim != 4 || x->shape[0] < 1 || x->shape[0] > 1000000 || x->shape[1] != side.channels ||
+        x->shape[2] != side.height || x->shape[3] != side.width)
         return vt_fail(e, VT_E_SHAPE,
-                       "%s: tensor x has shape %s, the model wants [N,3,%d,%d] (a network that resizes its input "
+                       "%s: tensor x has shape %s, the model wants [N,%d,%d,%d] (a network that resizes its input "
                        "itself: "
                        "--attack-at native)",
-                       vt_tensors_path(st), vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side, side);
+                       vt_tensors_path(st), vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side.channels,
+                       side.height, side.width);
     b->n = (int)x->shape[0];
     b->x = vt_alloc(x->numel * sizeof *b->x);
     if (!b->x) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %d images", vt_tensors_path(st), b->n);
@@ -66,7 +79,7 @@ static vt_status read_batch(batch *b, const vt_tensors *st, int side, bool targe
 /* Results as F32 or F64 tensors, under the names that reference files use. */
 static vt_status write_results(const char *path, const vt_batch_gradients *p, const vt_model *m, const char *loss,
                                bool f64, vt_err *e) {
-    int side = vt_config_input(&m->config);
+    const vt_shape side = vt_config_shape(&m->config);
     int count = 3 + (p->dparams ? m->params.count : 0), k = 0;
     vt_tensor *t = calloc((size_t)count, sizeof *t);
     char(*names)[96] = calloc((size_t)count, sizeof *names);
@@ -82,7 +95,8 @@ static vt_status write_results(const char *path, const vt_batch_gradients *p, co
             snprintf(names[k], sizeof *names, "loss_%s", loss);
         } else if (k == 2) {
             snprintf(names[k], sizeof *names, "dx_%s", loss);
-            t[k].ndim = 4, t[k].shape[1] = 3, t[k].shape[2] = t[k].shape[3] = side, t[k].numel *= p->pixels;
+            t[k].ndim = 4, t[k].numel *= p->pixels;
+            t[k].shape[1] = side.channels, t[k].shape[2] = side.height, t[k].shape[3] = side.width;
         } else {
             const vt_param *q = &m->params.items[k - 3];
             snprintf(names[k], sizeof *names, "grad.%s", q->name);
@@ -104,13 +118,13 @@ static vt_status write_results(const char *path, const vt_batch_gradients *p, co
 }
 
 static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
-    for (int k = 0; k < VT_LOSS_LINEAR; k++)
+    for (int k = 0; k < VT_LOSS_COUNT; k++)
         if (!strcmp(vt_loss_names_f32[k], name)) {
             *out = (vt_loss_kind)k;
             return VT_OK;
         }
-    const char *near = vt_nearest(name, vt_loss_names_f32, VT_LOSS_LINEAR);
-    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr, dlr_t, pm or po%s%s%s", name,
+    const char *near = vt_nearest(name, vt_loss_names_f32, VT_LOSS_COUNT);
+    return vt_fail(e, VT_E_UNKNOWN, "unknown loss '%s', must be ce, margin, dlr, dlr_t, pm, po or linear%s%s%s", name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -119,6 +133,7 @@ static vt_status open_model(vt_model **out, const vt_cli *c, const vt_tensors *i
     vt_overrides o;
     const char *at = vt_cli_get(c, "attack-at");
     VT_TRY(vt_cli_overrides(c, &o, e));
+    o.onnx = true;
     if (!at || strcmp(at, "native")) o.shown = side_of(input); /* else the network's side is another */
     return vt_model_open(out, c->positional[0], &o, e);
 }
@@ -142,10 +157,11 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (s == VT_OK) s = open_model(&m, c, st, e);
     if (s == VT_OK) s = vt_cli_known(c, m, e);
     if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, side_of(st), e);
-    if (s == VT_OK) s = read_batch(&b, st, vt_config_input(&m->config), kind == VT_LOSS_DLR_T, e);
+    if (s == VT_OK) s = read_batch(&b, st, vt_config_shape(&m->config), kind == VT_LOSS_DLR_T, e);
+    if (s == VT_OK && kind == VT_LOSS_LINEAR) s = read_cotangents(&b, st, m->config.classes, e);
     if (s == VT_OK)
-        s = (f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, m, b.x, b.n, b.labels, b.targets, kind,
-                                                                            vt_cli_has(c, "param-grads"), e);
+        s = (f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, m, b.x, b.n, b.labels, b.targets, b.dz,
+                                                                            kind, vt_cli_has(c, "param-grads"), e);
     if (s == VT_OK) s = write_results(out, &p, m, loss, f64, e);
     if (s == VT_OK) printf("%s: logits, loss_%s and dx_%s of %d images in %s\n", out, loss, loss, b.n, precision);
     vt_batch_gradients_free(&p);
@@ -156,9 +172,10 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 }
 
 static const vt_arg args[] = {
-    {"input", "FILE", "safetensors with x [N,3,H,W] in [0,1], labels [N], targets [N] for dlr_t", VT_OF_DATA},
+    {"input", "FILE", "safetensors: x [N,C,H,W] in [0,1], labels [N]; targets [N] for dlr_t, dz [N,K] for linear",
+     VT_OF_DATA},
     {"out", "FILE", "safetensors to write: logits, loss_NAME, dx_NAME, grad.TENSOR", VT_OF_OUTPUT},
-    {"loss", "NAME", "ce, margin, dlr or dlr_t (default ce)", VT_OF_RUN},
+    {"loss", "NAME", "ce, margin, dlr, dlr_t, pm, po or linear (default ce)", VT_OF_RUN},
     {"precision", "P", "f32 or f64 (default f32)", VT_OF_RUN},
     {"param-grads", NULL, "also the gradients of the mean loss with respect to every weight", VT_OF_RUN},
     VT_ATTACK_AT_ARG,

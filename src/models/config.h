@@ -140,6 +140,7 @@ typedef struct vt_config {
     /* Images of a model that is no network of ours, of which nothing else is known but `arch` and `classes`; zero: it
      * is one, and takes three square planes. */
     vt_shape foreign;
+    const struct vt_network *network; /* of an ONNX file, the model's own; NULL: none (graph/network.h) */
 } vt_config;
 
 /* The ViT family: patches a side, tokens before the patches, those of them with a position, tokens in the sequence.

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/model.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "linalg/products.h"
+#include "graph/network.h"
 #include "models/arch.h"
 
 #define VT_KIND vt_arch
@@ -58,6 +60,7 @@ vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e) {
 void vt_model_close(vt_model *m) {
     if (!m) return;
     vt_param_list_free(&m->params);
+    vt_network_close((vt_network *)(uintptr_t)m->config.network);
     free(m->w);
     free(m->wt);
     free(m->path);

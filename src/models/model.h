@@ -48,6 +48,7 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
+    bool onnx;         /* a network of an ONNX file will do: the caller needs logits and gradients alone */
     const char *part;  /* which state dict of several in the file; NULL: the usual one (tensors/tensors.h) */
     const char *names; /* a map file, or a scheme or map that is compiled in (checkpoint/names.h); NULL: recognised */
 } vt_overrides;

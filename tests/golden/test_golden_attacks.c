@@ -439,7 +439,7 @@ static int probe_one(const vt_tensors *st, const vt_model *m, vt_loss_kind kind,
     double *dx = doubles(st, name, N * PIXELS), dz = 0, dl = 0;
     vt_batch_gradients p;
     vt_err e = {0};
-    if ((f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, m, x, N, labels, targets, kind, false,
+    if ((f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, m, x, N, labels, targets, NULL, kind, false,
                                                                         &e) != VT_OK)
         fail_msg("%s", e.text);
     for (int i = 0; i < N; i++)

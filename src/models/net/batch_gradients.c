@@ -22,7 +22,8 @@ static vt_status check_class(const vt_model *m, const char *what, int64_t k, int
 /* One image after the other, so that its numbers do not depend on its neighbours. room: an image and its gradient, dz,
  * the parameters' gradients. */
 static vt_status run_images(vt_batch_gradients *p, const vt_model *m, const double *x, const int64_t *labels,
-                            const int64_t *targets, vt_loss_kind kind, real *room, float *target, vt_err *e) {
+                            const int64_t *targets, const double *dz_given, vt_loss_kind kind, real *room,
+                            float *target, vt_err *e) {
     real *xi = room, *dx = xi + p->pixels, *dz = dx + p->pixels, *grad = p->dparams ? dz + p->classes : NULL;
     VT_R(vt_session) *s;
     VT_TRY(VT_R(vt_session_open)(&s, m, 1, grad ? VT_GRAD_PARAMS : VT_GRAD_INPUT, e));
@@ -34,7 +35,11 @@ static vt_status run_images(vt_batch_gradients *p, const vt_model *m, const doub
         for (size_t k = 0; k < p->pixels; k++) xi[k] = (real)x[at + k];
         const real *z = VT_R(vt_session_forward)(s, xi, 1, true);
         for (int k = 0; k < p->classes; k++) p->logits[i * p->classes + k] = (double)z[k];
-        p->loss[i] = (double)VT_R(vt_loss_eval)(dz, &loss, z, p->classes);
+        p->loss[i] = dz_given ? 0 : (double)VT_R(vt_loss_eval)(dz, &loss, z, p->classes);
+        for (int k = 0; dz_given && k < p->classes; k++) {
+            dz[k] = (real)dz_given[i * p->classes + k];
+            p->loss[i] += (double)(dz[k] * z[k]);
+        }
         VT_R(vt_session_backward)(s, dz, dx, grad);
         for (size_t k = 0; k < p->pixels; k++) p->dx[at + k] = (double)dx[k];
     }
@@ -44,8 +49,8 @@ static vt_status run_images(vt_batch_gradients *p, const vt_model *m, const doub
 }
 
 vt_status VT_R(vt_batch_gradients_run)(vt_batch_gradients *out, const vt_model *m, const double *x, int n,
-                                       const int64_t *labels, const int64_t *targets, vt_loss_kind kind,
-                                       bool param_grads, vt_err *e) {
+                                       const int64_t *labels, const int64_t *targets, const double *dz,
+                                       vt_loss_kind kind, bool param_grads, vt_err *e) {
     const size_t classes = (size_t)m->config.classes, pixels = vt_config_input_pixels(&m->config);
     const size_t params = param_grads ? m->params.total : 0;
     size_t images;
@@ -60,7 +65,7 @@ vt_status VT_R(vt_batch_gradients_run)(vt_batch_gradients *out, const vt_model *
     out->logits = vt_alloc((size_t)n * classes * 8), out->loss = vt_alloc((size_t)n * 8);
     out->dx = vt_alloc(images), out->dparams = param_grads ? vt_alloc(params * 8) : NULL;
     const bool good = room && target && out->logits && out->loss && out->dx && (out->dparams || !param_grads);
-    vt_status st = good ? run_images(out, m, x, labels, targets, kind, room, target, e)
+    vt_status st = good ? run_images(out, m, x, labels, targets, dz, kind, room, target, e)
                         : vt_fail(e, VT_E_MEMORY, "no memory for a probe of %d images", n);
     free(room), free(target);
     if (st != VT_OK) vt_batch_gradients_free(out);

@@ -131,7 +131,7 @@ static vt_batch_gradients probe(const golden *g, int kind, bool f64) {
     vt_err e = {0};
     vt_status s =
         (f64 ? vt_batch_gradients_run_f64 : vt_batch_gradients_run_f32)(&p, g->m, g->x, g->n, g->labels,
-                                                                        kind == VT_LOSS_DLR_T ? g->targets : NULL,
+                                                                        kind == VT_LOSS_DLR_T ? g->targets : NULL, NULL,
                                                                         (vt_loss_kind)kind, kind == VT_LOSS_CE, &e);
     if (s != VT_OK) fail_msg("%s: %s", g->name, e.text);
     return p;

@@ -467,13 +467,13 @@ static void test_probe_refuses(void **state) {
     static const int64_t good[2] = {0, 4}, high[2] = {0, 5}, low[2] = {-1, 0};
     vt_batch_gradients p = {0};
     vt_err e = {0};
-    t_says(vt_batch_gradients_run_f64(&p, m, x, 2, high, NULL, VT_LOSS_CE, false, &e), VT_E_RANGE, &e,
+    t_says(vt_batch_gradients_run_f64(&p, m, x, 2, high, NULL, NULL, VT_LOSS_CE, false, &e), VT_E_RANGE, &e,
            "label 5 of image 1", "5 classes");
-    t_says(vt_batch_gradients_run_f64(&p, m, x, 2, low, NULL, VT_LOSS_CE, false, &e), VT_E_RANGE, &e,
+    t_says(vt_batch_gradients_run_f64(&p, m, x, 2, low, NULL, NULL, VT_LOSS_CE, false, &e), VT_E_RANGE, &e,
            "label -1 of image 0", "");
-    t_says(vt_batch_gradients_run_f64(&p, m, x, 2, good, high, VT_LOSS_DLR_T, false, &e), VT_E_RANGE, &e, "target 5",
-           "");
-    assert_int_equal(vt_batch_gradients_run_f64(&p, m, x, 2, good, NULL, VT_LOSS_CE, false, &e), VT_OK);
+    t_says(vt_batch_gradients_run_f64(&p, m, x, 2, good, high, NULL, VT_LOSS_DLR_T, false, &e), VT_E_RANGE, &e,
+           "target 5", "");
+    assert_int_equal(vt_batch_gradients_run_f64(&p, m, x, 2, good, NULL, NULL, VT_LOSS_CE, false, &e), VT_OK);
     assert_null(p.dparams);
     vt_batch_gradients_free(&p), vt_batch_gradients_free(&p);
     vt_model_close(m);

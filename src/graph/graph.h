@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* A network as a graph of operators with fixed shapes, for one image: values, and nodes in the order in which they are
+ * computed. Built by graph/import from an ONNX file; read by graph/run, in float and in double. Values that depend on
+ * the weights alone are constants: nodes that would compute them are gone. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/status.h"
+
+enum { VT_RANK = 8 };
+#define VT_GRAPH_VALUES ((size_t)1 << 28) /* numbers of one value, at most */
+
+typedef struct vt_dims {
+    int rank; /* 0: one number */
+    int64_t d[VT_RANK];
+} vt_dims;
+
+/* Their product; false: a side is negative, or there are more than VT_GRAPH_VALUES. */
+bool vt_dims_count(const vt_dims *d, size_t *n);
+bool vt_dims_equal(const vt_dims *a, const vt_dims *b);
+/* "[1,3,32,32]" */
+const char *vt_dims_text(const vt_dims *d, char *buf, size_t size);
+
+/* Zeroed pieces of memory that are freed together. */
+typedef struct vt_heap {
+    void *last;
+    size_t bytes; /* of all */
+} vt_heap;
+void *vt_heap_take(vt_heap *h, size_t count, size_t item); /* aligned to 64 bytes; NULL: no memory */
+void vt_heap_free(vt_heap *h);
+
+typedef struct vt_value {
+    const char *name; /* in the file, or NULL */
+    vt_dims dims;
+    size_t n;
+    bool integer; /* integers and truth values: constants alone */
+    /* A constant has integers, or reals in double, or an initializer's floats, of which the double copy is exact. */
+    const int64_t *integers;
+    const double *reals;
+    const float *floats;
+    int node;  /* that computes it; -1: a constant, the input or an alias */
+    int alias; /* the same numbers with other sides; -1: it has memory of its own. Nodes read and write no alias */
+    int uses;  /* inputs of nodes that it is */
+} vt_value;
+
+static inline bool vt_value_is_constant(const vt_value *v) { return v->integers || v->reals || v->floats; }
+
+/* What a node computes is its operator's (graph/op.h): y = f(in). */
+typedef struct vt_node {
+    int op;           /* index of its operator */
+    int *in, n_in;    /* values; -1: left out */
+    int out;          /* value */
+    const void *with; /* the operator's parameters, or NULL */
+    const char *name; /* of the file's node that it comes from, for sentences */
+} vt_node;
+
+typedef struct vt_graph {
+    char *path;
+    vt_value *values;
+    vt_node *nodes;
+    int n_values, n_nodes;
+    int input, output; /* values: [1,C,H,W] and [1,K] */
+    vt_heap heap;
+} vt_graph;
+
+void vt_graph_free(vt_graph *g); /* accepts NULL */
+/* A further value, as far as it is known; -1: no memory. */
+int vt_graph_value(vt_graph *g, const vt_value *v);
+/* A further node; false: no memory. */
+bool vt_graph_node(vt_graph *g, const vt_node *n);
+/* Number i of a constant as a double. */
+double vt_value_real(const vt_value *v, size_t i);
+/* Floating-point operations (2 a multiply-add) of the matrix products of a forward and of a gradient step. */
+void vt_graph_flops(const vt_graph *g, double *forward, double *gradient);
+/* Removes nodes whose result nothing reads, and counts the uses of values. */
+void vt_graph_prune(vt_graph *g);

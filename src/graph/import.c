@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/import.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/mem.h"
+#include "graph/op.h"
+
+struct vt_import {
+    vt_onnx *file;
+    vt_graph *g;
+    const vt_import_options *o;
+    json_t *names; /* of the file's values: their numbers in g */
+    const vt_onnx_node *node;
+    int op;
+    int given; /* outputs of the node at hand that are named */
+};
+
+/* ---- sentences ---- */
+
+vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...) {
+    char text[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (!im->node) return vt_fail(e, VT_E_FORMAT, "%s: %s", im->file->path, text);
+    return vt_fail(e, VT_E_FORMAT, "%s: node %.80s (%.40s) %s", im->file->path,
+                   *im->node->name   ? im->node->name
+                   : im->node->n_out ? im->node->out[0]
+                                     : "without a name",
+                   im->node->op, text);
+}
+
+vt_status vt_import_memory(vt_import *im, vt_err *e) {
+    return vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", im->file->path);
+}
+
+/* ---- what operators see ---- */
+
+vt_graph *vt_import_graph(const vt_import *im) { return im->g; }
+const vt_onnx_node *vt_import_node(const vt_import *im) { return im->node; }
+vt_onnx *vt_import_file(const vt_import *im) { return im->file; }
+int64_t vt_import_opset(const vt_import *im) { return im->file->opset; }
+int vt_import_op(const vt_import *im) { return im->op; }
+const vt_value *vt_import_value(const vt_import *im, int v) { return &im->g->values[v]; }
+void *vt_import_take(vt_import *im, size_t count, size_t item) { return vt_heap_take(&im->g->heap, count, item); }
+
+static int find_name(const vt_import *im, const char *name) {
+    const json_t *v = json_object_get(im->names, name);
+    return v ? (int)json_integer_value(v) : -1;
+}
+
+int vt_input(const vt_import *im, int k) {
+    return k >= 0 && k < im->node->n_in && *im->node->in[k] ? find_name(im, im->node->in[k]) : -1;
+}
+
+vt_status vt_real_input(vt_import *im, int k, int *v, vt_err *e) {
+    *v = vt_input(im, k);
+    if (*v < 0) return vt_import_fail(im, e, "has no input %d", k + 1);
+    return im->g->values[*v].integer ? vt_import_fail(im, e, "has integers as input %d, must be reals", k + 1) : VT_OK;
+}
+
+vt_status vt_input_count(vt_import *im, int least, int most, vt_err *e) {
+    int n = im->node->n_in;
+    if (n >= least && n <= most) return VT_OK;
+    return vt_import_fail(im, e, "has %d inputs, must have %d to %d", n, least, most);
+}
+
+vt_status vt_integer_input(vt_import *im, int k, int64_t *out, int most, int *n, bool *has, vt_err *e) {
+    int v = vt_input(im, k);
+    *has = v >= 0, *n = 0;
+    if (!*has) return VT_OK;
+    const vt_value *x = &im->g->values[v];
+    if (!x->integers)
+        return vt_import_fail(im, e,
+                              "has an input %d that is no constant list of integers: sizes that depend on the "
+                              "image are not read",
+                              k + 1);
+    if (x->n > (size_t)most)
+        return vt_import_fail(im, e, "has %zu integers as input %d, must be at most %d", x->n, k + 1, most);
+    if (x->n) memcpy(out, x->integers, x->n * sizeof *out);
+    *n = (int)x->n;
+    return VT_OK;
+}
+
+int64_t vt_attr_int(const vt_import *im, const char *name, int64_t otherwise) {
+    int64_t v;
+    return vt_onnx_int(im->node, name, &v) ? v : otherwise;
+}
+
+double vt_attr_real(const vt_import *im, const char *name, double otherwise) {
+    double v;
+    return vt_onnx_float(im->node, name, &v) ? v : (double)(float)otherwise;
+}
+
+bool vt_attr_is(const vt_import *im, const char *name, const char *text, const char *otherwise) {
+    char v[32];
+    return !strcmp(vt_onnx_text(im->node, name, v, sizeof v) ? v : otherwise, text);
+}
+
+vt_status vt_integers(vt_import *im, const char *name, int k, int64_t *out, int most, int *n, bool *has, vt_err *e) {
+    *has = vt_onnx_ints(im->node, name, out, most, n);
+    if (*has && *n > most) return vt_import_fail(im, e, "has %d integers in %s, must be at most %d", *n, name, most);
+    return *has || k < 0 ? VT_OK : vt_integer_input(im, k, out, most, n, has, e);
+}
+
+vt_status vt_axis(vt_import *im, int64_t axis, int rank, int *out, vt_err *e) {
+    if (axis < -rank || axis >= rank)
+        return vt_import_fail(im, e, "has axis %lld, must be from %d to %d", (long long)axis, -rank, rank - 1);
+    *out = (int)(axis < 0 ? axis + rank : axis);
+    return VT_OK;
+}
+
+vt_status vt_output(vt_import *im, int k, int v, vt_err *e) {
+    if (k >= im->node->n_out || !*im->node->out[k]) return VT_OK;
+    const char *name = im->node->out[k];
+    if (json_object_get(im->names, name)) return vt_import_fail(im, e, "writes %.80s, which is there already", name);
+    if (json_object_set_new_nocheck(im->names, name, json_integer(v))) return vt_import_memory(im, e);
+    if (!im->g->values[v].name) im->g->values[v].name = name;
+    return VT_OK;
+}
+
+/* ---- emission ---- */
+
+static vt_status new_value(vt_import *im, const vt_dims *dims, bool integer, vt_value *v, vt_err *e) {
+    char text[200];
+    *v = (vt_value){.dims = *dims, .integer = integer, .node = -1, .alias = -1};
+    if (vt_dims_count(dims, &v->n)) return VT_OK;
+    return vt_import_fail(im, e, "has a result of sides %s, must be at most 2^28 numbers",
+                          vt_dims_text(dims, text, sizeof text));
+}
+
+static vt_status add_value(vt_import *im, const vt_value *v, int *out, vt_err *e) {
+    *out = vt_graph_value(im->g, v);
+    return *out < 0 ? vt_import_memory(im, e) : VT_OK;
+}
+
+vt_status vt_emit_reals(vt_import *im, const vt_dims *dims, const double *reals, int *y, vt_err *e) {
+    vt_value v;
+    VT_TRY(new_value(im, dims, false, &v, e));
+    v.reals = reals;
+    return add_value(im, &v, y, e);
+}
+
+vt_status vt_emit_integers(vt_import *im, const vt_dims *dims, const int64_t *integers, int *y, vt_err *e) {
+    vt_value v;
+    VT_TRY(new_value(im, dims, true, &v, e));
+    v.integers = integers;
+    return add_value(im, &v, y, e);
+}
+
+vt_status vt_emit_real(vt_import *im, double value, int *y, vt_err *e) {
+    double *p = vt_import_take(im, 1, sizeof *p);
+    if (!p) return vt_import_memory(im, e);
+    *p = value;
+    return vt_emit_reals(im, &(vt_dims){0}, p, y, e);
+}
+
+/* Doubles of a constant: its own, or made. */
+static const double *constant_reals(vt_import *im, int k, double **made) {
+    const vt_value *v = &im->g->values[k];
+    *made = NULL;
+    if (v->reals) return v->reals;
+    double *p = *made = vt_alloc((v->n + 1) * sizeof *p);
+    for (size_t i = 0; p && i < v->n; i++) p[i] = vt_value_real(v, i);
+    return p;
+}
+
+/* Integers that arithmetic made in double: exact below 2^53, as every product and sum of sizes is. */
+static vt_status take_integers(vt_import *im, vt_value *v, const double *y, vt_err *e) {
+    int64_t *out = vt_import_take(im, v->n + 1, sizeof *out);
+    if (!out) return vt_import_memory(im, e);
+    for (size_t i = 0; i < v->n; i++) {
+        if (!(fabs(y[i]) <= 9007199254740992.0))
+            return vt_import_fail(im, e, "computes the integer %g, must be within 2^53", y[i]);
+        out[i] = (int64_t)y[i];
+    }
+    v->integers = out;
+    return VT_OK;
+}
+
+static vt_status fold_node(vt_import *im, const vt_node *n, vt_value *v, vt_err *e) {
+    const double **x = calloc((size_t)n->n_in + 1, sizeof *x);
+    double **made = calloc((size_t)n->n_in + 1, sizeof *made), *y = vt_import_take(im, v->n + 1, sizeof *y);
+    bool good = x && made && y;
+    for (int k = 0; good && k < n->n_in; k++)
+        if (n->in[k] >= 0) good = (x[k] = constant_reals(im, n->in[k], &made[k])) != NULL;
+    int out = -1;
+    vt_status s = good ? add_value(im, v, &out, e) : vt_import_memory(im, e);
+    if (s == VT_OK) {
+        vt_node placed = *n;
+        placed.out = out;
+        s = vt_op_compute_f64(im->g, &placed, x, y) ? VT_OK : vt_import_memory(im, e);
+        im->g->n_values--; /* it was there for its sides alone */
+    }
+    if (s == VT_OK && v->integer) s = take_integers(im, v, y, e);
+    if (s == VT_OK && !v->integer) v->reals = y;
+    for (int k = 0; made && k < n->n_in; k++) free(made[k]);
+    free(made), free(x);
+    return s;
+}
+
+static int root_of(const vt_graph *g, int v) { return v >= 0 && g->values[v].alias >= 0 ? g->values[v].alias : v; }
+
+vt_status vt_emit(vt_import *im, int op, const int *in, int n_in, const vt_dims *dims, bool integer, const void *with,
+                  int *y, vt_err *e) {
+    vt_value v;
+    bool constant = true;
+    vt_node n = {.op = op, .n_in = n_in, .with = with, .name = im->node ? im->node->name : ""};
+    VT_TRY(new_value(im, dims, integer, &v, e));
+    n.in = vt_import_take(im, (size_t)n_in + 1, sizeof *n.in);
+    if (!n.in) return vt_import_memory(im, e);
+    for (int k = 0; k < n_in; k++) {
+        n.in[k] = root_of(im->g, in[k]);
+        constant = constant && (in[k] < 0 || vt_value_is_constant(&im->g->values[in[k]]));
+    }
+    if (constant) {
+        VT_TRY(fold_node(im, &n, &v, e));
+        return add_value(im, &v, y, e);
+    }
+    v.integer = false; /* a truth value that follows the image is 0 or 1 */
+    VT_TRY(add_value(im, &v, y, e));
+    n.out = *y;
+    return vt_graph_node(im->g, &n) ? VT_OK : vt_import_memory(im, e);
+}
+
+vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_err *e) {
+    const vt_value *from = &im->g->values[x];
+    char a[200], b[200];
+    vt_value v;
+    VT_TRY(new_value(im, dims, from->integer, &v, e));
+    if (v.n != from->n)
+        return vt_import_fail(im, e, "makes %s of %s: %zu numbers of %zu", vt_dims_text(dims, a, sizeof a),
+                              vt_dims_text(&from->dims, b, sizeof b), v.n, from->n);
+    v.integers = from->integers, v.reals = from->reals, v.floats = from->floats;
+    if (!vt_value_is_constant(from)) v.alias = root_of(im->g, x);
+    return add_value(im, &v, y, e);
+}
+
+/* ---- constants of the file ---- */
+
+/* Floats are kept as floats: their double copy is made where it is needed (graph/run). */
+static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v, vt_err *e) {
+    const bool narrow = t->type != VT_ONNX_DOUBLE;
+    float *f = narrow ? vt_import_take(im, v->n + 1, sizeof *f) : NULL;
+    double *all = narrow ? vt_alloc((v->n + 1) * sizeof *all) : vt_import_take(im, v->n + 1, sizeof *all);
+    vt_status s = all && (f || !narrow) ? vt_onnx_reals(im->file, t, all, e) : vt_import_memory(im, e);
+    for (size_t i = 0; s == VT_OK && i < v->n; i++) {
+        if (isnan(all[i]))
+            s = vt_fail(e, VT_E_FORMAT, "%s: tensor %s holds NaN at element %zu", im->file->path, t->name, i);
+        if (narrow) f[i] = (float)all[i];
+    }
+    if (narrow)
+        v->floats = f, free(all);
+    else
+        v->reals = all;
+    return s;
+}
+
+static vt_status tensor_value(vt_import *im, const vt_onnx_tensor *t, int *out, vt_err *e) {
+    vt_value v;
+    VT_TRY(new_value(im, &t->dims, !vt_onnx_is_real(t->type), &v, e));
+    if (v.integer) {
+        int64_t *p = vt_import_take(im, v.n + 1, sizeof *p);
+        if (!p) return vt_import_memory(im, e);
+        VT_TRY(vt_onnx_integers(im->file, t, p, e));
+        v.integers = p;
+        return add_value(im, &v, out, e);
+    }
+    VT_TRY(read_reals(im, t, &v, e));
+    return add_value(im, &v, out, e);
+}
+
+vt_status vt_import_constant(vt_import *im, const vt_onnx_tensor *t, int *y, vt_err *e) {
+    return tensor_value(im, t, y, e);
+}
+
+static vt_status name_value(vt_import *im, const char *name, int v, vt_err *e) {
+    if (json_object_get(im->names, name)) return vt_import_fail(im, e, "%.80s is there twice", name);
+    im->g->values[v].name = name;
+    return json_object_set_new_nocheck(im->names, name, json_integer(v)) ? vt_import_memory(im, e) : VT_OK;
+}
+
+static vt_status read_initializers(vt_import *im, vt_err *e) {
+    for (int i = 0, v; i < im->file->n_tensors; i++) {
+        VT_TRY(tensor_value(im, &im->file->tensors[i], &v, e));
+        VT_TRY(name_value(im, im->file->tensors[i].name, v, e));
+    }
+    return VT_OK;
+}
+
+/* ---- the input ---- */
+
+/* What the file asks for: images [N,C,H,W] or [N,H,W,C], or numbers in a row [N, C H W]; a batch of `rows`. */
+typedef struct input_form {
+    int64_t shape[3], rows; /* C, H, W */
+    bool channels_last, flat;
+} input_form;
+
+static vt_status find_form(vt_import *im, const vt_onnx_value *in, input_form *f, vt_err *e) {
+    const vt_dims *d = &in->dims;
+    const int64_t *told = im->o->shape;
+    char text[200];
+    if (!in->shaped || (d->rank != 4 && d->rank != 2))
+        return vt_import_fail(im, e, "input %.80s has sides %s, must be [N,C,H,W], [N,H,W,C] or [N,numbers]", in->name,
+                              in->shaped ? vt_dims_text(d, text, sizeof text) : "that it does not say");
+    if (in->type && !vt_onnx_is_real(in->type))
+        return vt_import_fail(im, e, "input %.80s has data type %d, must be a real one", in->name, in->type);
+    f->rows = d->d[0] > 0 ? d->d[0] : 1;
+    f->flat = d->rank == 2;
+    f->channels_last = !f->flat && d->d[1] != 1 && d->d[1] != 3 && (d->d[3] == 1 || d->d[3] == 3);
+    const int order[3] = {f->channels_last ? 3 : 1, f->channels_last ? 1 : 2, f->channels_last ? 2 : 3};
+    for (int k = 0; k < 3; k++) {
+        const int64_t said = f->flat ? -1 : d->d[order[k]];
+        f->shape[k] = said > 0 ? said : told[k];
+        if (f->shape[k] <= 0)
+            return vt_import_fail(im, e, "input %.80s has sides %s: which image that is, is not said", in->name,
+                                  vt_dims_text(d, text, sizeof text));
+    }
+    size_t n;
+    const vt_dims all = {3, {f->shape[0], f->shape[1], f->shape[2]}};
+    if (!vt_dims_count(&all, &n) || f->rows > 1024 || (f->flat && d->d[1] > 0 && d->d[1] != (int64_t)n))
+        return vt_import_fail(im, e, "input %.80s has sides %s, which %lldx%lldx%lld images do not fit", in->name,
+                              vt_dims_text(d, text, sizeof text), (long long)f->shape[0], (long long)f->shape[1],
+                              (long long)f->shape[2]);
+    return VT_OK;
+}
+
+static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
+    const vt_onnx_value *in = NULL;
+    for (int i = 0; i < im->file->n_inputs; i++) {
+        if (json_object_get(im->names, im->file->inputs[i].name)) continue; /* an initializer */
+        if (in)
+            return vt_import_fail(im, e, "has inputs %.80s and %.80s, must have one", in->name,
+                                  im->file->inputs[i].name);
+        in = &im->file->inputs[i];
+    }
+    if (!in) return vt_import_fail(im, e, "has no input");
+    VT_TRY(find_form(im, in, f, e));
+    vt_value v;
+    const vt_dims one = {4, {1, f->shape[0], f->shape[1], f->shape[2]}};
+    VT_TRY(new_value(im, &one, false, &v, e));
+    VT_TRY(add_value(im, &v, &im->g->input, e));
+    int x = im->g->input;
+    if (f->channels_last) VT_TRY(vt_emit_transpose(im, x, (const int[]){0, 2, 3, 1}, &x, e));
+    if (f->flat) VT_TRY(vt_emit_reshape(im, x, &(vt_dims){2, {1, (int64_t)v.n}}, &x, e));
+    if (f->rows > 1) { /* a file of fixed batch: the image in each row */
+        const vt_dims inner = im->g->values[x].dims;
+        vt_dims rows = inner;
+        rows.d[0] = f->rows;
+        VT_TRY(vt_emit_expand(im, x, &rows, &x, e));
+    }
+    return name_value(im, in->name, x, e);
+}
+
+/* ---- nodes ---- */
+
+static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
+    im->node = n;
+    if (*n->domain && strcmp(n->domain, "ai.onnx"))
+        return vt_import_fail(im, e, "is of the domain '%.60s', which is not read", n->domain);
+    im->op = vt_op_find_f32(n->op);
+    const vt_op_f32 *op = vt_op_at_f32(im->op);
+    if (!op || !op->import) return vt_import_fail(im, e, "is an operator that is not read");
+    if (im->file->opset < op->since)
+        return vt_import_fail(im, e, "is read from opset %d on, the file has %lld", op->since,
+                              (long long)im->file->opset);
+    for (int k = 0; k < n->n_in; k++)
+        if (*n->in[k] && find_name(im, n->in[k]) < 0)
+            return vt_import_fail(im, e, "reads %.80s, which nothing before it writes", n->in[k]);
+    if (!n->n_out) return vt_import_fail(im, e, "has no output");
+    return op->import(im, e);
+}
+
+/* ---- the output ---- */
+
+static vt_status read_output(vt_import *im, const input_form *f, vt_err *e) {
+    const vt_onnx *file = im->file;
+    const vt_onnx_value *out = NULL;
+    char text[200];
+    for (int i = 0; i < file->n_outputs; i++)
+        if (im->o->output ? !strcmp(file->outputs[i].name, im->o->output) : file->n_outputs == 1)
+            out = &file->outputs[i];
+    if (!out)
+        return vt_import_fail(im, e, "has %d outputs, of which '%.60s' must be one", file->n_outputs,
+                              im->o->output ? im->o->output : "");
+    int y = find_name(im, out->name);
+    if (y < 0) return vt_import_fail(im, e, "output %.80s is written by no node", out->name);
+    const vt_value v = im->g->values[y];
+    bool fits = v.dims.rank >= 2 && v.dims.d[0] == f->rows && v.dims.d[1] >= 2 && !vt_value_is_constant(&v);
+    for (int k = 2; k < v.dims.rank; k++) fits = fits && v.dims.d[k] == 1;
+    if (!fits)
+        return vt_import_fail(im, e, "output %.80s has sides %s, must be [%lld,classes] and follow the image",
+                              out->name, vt_dims_text(&v.dims, text, sizeof text), (long long)f->rows);
+    if (f->rows > 1) VT_TRY(vt_emit_slice(im, y, 0, 0, 1, 1, &y, e));
+    VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {1, v.dims.d[1]}}, &y, e));
+    im->g->output = y;
+    return VT_OK;
+}
+
+/* Floats beside the doubles of constants that nodes read. */
+static vt_status round_constants(vt_import *im, vt_err *e) {
+    vt_graph *g = im->g;
+    for (int i = 0; i < g->n_values; i++) {
+        vt_value *v = &g->values[i];
+        if (!v->uses || !vt_value_is_constant(v) || v->floats) continue;
+        float *f = vt_import_take(im, v->n + 1, sizeof *f);
+        if (!f) return vt_import_memory(im, e);
+        for (size_t k = 0; k < v->n; k++) f[k] = (float)vt_value_real(v, k);
+        v->floats = f;
+    }
+    return VT_OK;
+}
+
+static vt_status import_all(vt_import *im, vt_err *e) {
+    input_form f = {0};
+    VT_TRY(read_initializers(im, e));
+    VT_TRY(read_input(im, &f, e));
+    for (int i = 0; i < im->file->n_nodes; i++) VT_TRY(read_node(im, &im->file->nodes[i], e));
+    im->node = NULL;
+    VT_TRY(read_output(im, &f, e));
+    vt_graph_prune(im->g);
+    return round_constants(im, e);
+}
+
+vt_status vt_graph_import(vt_graph **out, vt_onnx *file, const vt_import_options *o, vt_err *e) {
+    static const vt_import_options none;
+    vt_import im = {.file = file, .o = o ? o : &none, .g = calloc(1, sizeof *im.g), .names = json_object()};
+    *out = NULL;
+    vt_status s = im.g && im.names ? VT_OK : vt_import_memory(&im, e);
+    if (s == VT_OK && !(im.g->path = strdup(file->path))) s = vt_import_memory(&im, e);
+    if (s == VT_OK) s = import_all(&im, e);
+    json_decref(im.names);
+    if (s == VT_OK)
+        *out = im.g;
+    else
+        vt_graph_free(im.g);
+    return s;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* From an ONNX file to a graph. Operators (graph/op.h) use the second half: inputs and attributes of the node at hand,
+ * and what they emit. What is emitted with constant inputs is computed at once, in double, and is a constant. */
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/onnx.h"
+
+/* How a file is to be read; zero: as it says itself. */
+typedef struct vt_import_options {
+    int64_t shape[3];   /* C, H, W where the file leaves them open or its input is flat; 0: as the file says */
+    const char *output; /* of several; NULL: the only one */
+} vt_import_options;
+
+/* Reads the graph. The file may be closed only after the graph: initializers stay in it. */
+vt_status vt_graph_import(vt_graph **out, vt_onnx *file, const vt_import_options *o, vt_err *e);
+
+/* ---- for operators ---- */
+
+typedef struct vt_import vt_import;
+
+/* "PATH: node NAME (Op) ..." with the rest of the sentence. */
+__attribute__((format(printf, 3, 4))) vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...);
+vt_graph *vt_import_graph(const vt_import *im);
+const vt_onnx_node *vt_import_node(const vt_import *im);
+vt_onnx *vt_import_file(const vt_import *im);
+int64_t vt_import_opset(const vt_import *im);
+int vt_import_op(const vt_import *im);                          /* the operator at hand */
+void *vt_import_take(vt_import *im, size_t count, size_t item); /* memory of the graph; NULL: there is none */
+vt_status vt_import_memory(vt_import *im, vt_err *e);           /* the sentence for that */
+
+/* Input k; -1: left out. */
+int vt_input(const vt_import *im, int k);
+const vt_value *vt_import_value(const vt_import *im, int v);
+/* The same with a sentence where it is left out, or no real tensor. */
+vt_status vt_real_input(vt_import *im, int k, int *v, vt_err *e);
+/* Between least and most inputs? */
+vt_status vt_input_count(vt_import *im, int least, int most, vt_err *e);
+/* Constant integers of input k, at most so many; *has false: left out. */
+vt_status vt_integer_input(vt_import *im, int k, int64_t *out, int most, int *n, bool *has, vt_err *e);
+int64_t vt_attr_int(const vt_import *im, const char *name, int64_t otherwise);
+double vt_attr_real(const vt_import *im, const char *name, double otherwise);
+bool vt_attr_is(const vt_import *im, const char *name, const char *text, const char *otherwise);
+/* Integers of an attribute, or of input k (-1: none such) where newer opsets have them. */
+vt_status vt_integers(vt_import *im, const char *name, int k, int64_t *out, int most, int *n, bool *has, vt_err *e);
+/* -rank <= axis < rank, as 0 <= *out < rank. */
+vt_status vt_axis(vt_import *im, int64_t axis, int rank, int *out, vt_err *e);
+
+/* y = op(in), of so many sides; integer: its numbers are. with: parameters in the graph's memory, or NULL. */
+vt_status vt_emit(vt_import *im, int op, const int *in, int n_in, const vt_dims *dims, bool integer, const void *with,
+                  int *y, vt_err *e);
+/* The same by name, elementwise with broadcasting: "Add", "Mul", ... and "Exp", ...; b -1: of one input. */
+vt_status vt_emit_binary(vt_import *im, const char *op, int a, int b, int *y, vt_err *e);
+/* n inputs broadcast together, at most VT_SIDES_MOST of graph/elementwise.h. */
+vt_status vt_emit_broadcast(vt_import *im, int op, const int *in, int n, bool integer, int *y, vt_err *e);
+vt_status vt_emit_unary(vt_import *im, const char *op, int x, const double *with, int *y, vt_err *e);
+vt_status vt_emit_real(vt_import *im, double v, int *y, vt_err *e); /* a constant of no side */
+vt_status vt_emit_reals(vt_import *im, const vt_dims *dims, const double *v, int *y, vt_err *e); /* v in its memory */
+vt_status vt_emit_integers(vt_import *im, const vt_dims *dims, const int64_t *v, int *y, vt_err *e);
+/* By the node's attributes; bias -1: none (graph/windows.h). */
+vt_status vt_emit_conv(vt_import *im, int x, int weights, int bias, int *y, vt_err *e);
+/* The same numbers with other sides. */
+vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_err *e);
+/* y has sides dims; its number at (i_0, i_1, ...) is x's at sum of table[d][i_d], or `fill` where one of them is
+ * VT_MOVE_FILL. */
+#define VT_MOVE_FILL INT64_MIN
+vt_status vt_emit_move(vt_import *im, int x, const vt_dims *dims, int64_t *const *table, double fill, int *y,
+                       vt_err *e);
+/* The same by a whole list, y->n long, in the graph's memory; -1: fill. */
+vt_status vt_emit_map(vt_import *im, int x, const vt_dims *dims, int32_t *map, double fill, int *y, vt_err *e);
+vt_status vt_emit_expand(vt_import *im, int x, const vt_dims *dims, int *y, vt_err *e); /* numpy's broadcast_to */
+/* Side k of y is side from[k] of x (-1: none, broadcast); its number i is x's number first[k] + i step[k]. first NULL:
+ * 0, step NULL: 1. */
+vt_status vt_emit_affine(vt_import *im, int x, const vt_dims *dims, const int *from, const int64_t *first,
+                         const int64_t *step, int *y, vt_err *e);
+vt_status vt_emit_transpose(vt_import *im, int x, const int *order, int *y, vt_err *e);
+/* x's numbers along `axis` from `from` on, n of them, by `step`. */
+vt_status vt_emit_slice(vt_import *im, int x, int axis, int64_t from, int64_t n, int64_t step, int *y, vt_err *e);
+/* op(a) op(b) times alpha, with numpy's rules for stacks of matrices. */
+vt_status vt_emit_matmul(vt_import *im, int a, int b, bool ta, bool tb, double alpha, int *y, vt_err *e);
+vt_status vt_emit_concat(vt_import *im, const int *in, int n, int axis, int *y, vt_err *e);
+/* Output k of the node at hand is this value. */
+vt_status vt_output(vt_import *im, int k, int v, vt_err *e);
+
+/* A tensor of the file as a constant. */
+vt_status vt_import_constant(vt_import *im, const vt_onnx_tensor *t, int *y, vt_err *e);
+/* y = what node n computes of x, in double (graph/ops.c); false: no memory. */
+bool vt_op_compute_f64(const vt_graph *g, const vt_node *n, const double *const *x, double *y);
+
+/* Imports of operators that the macros make. */
+vt_status vt_import_unary(vt_import *im, vt_err *e);
+vt_status vt_import_binary(vt_import *im, vt_err *e);
+vt_status vt_import_variadic(vt_import *im, vt_err *e); /* one or more inputs, pair by pair */
+vt_status vt_import_truth(vt_import *im, vt_err *e);    /* of two, with a truth value */

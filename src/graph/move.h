@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Parameters of operators that move numbers (op_move.c, op_concat.c). */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* y[i] = x[map[i]], or fill where map[i] is -1. Runs of `run` numbers lie one after another in both. */
+typedef struct vt_move {
+    int32_t *map;
+    size_t n, run;
+    double fill;
+} vt_move;
+/* Sets run to the largest that fits. */
+void vt_move_runs(vt_move *m);
+
+/* Of each of `outer` pieces of the result the parts, one input each. */
+typedef struct vt_concat {
+    size_t outer, *part;
+} vt_concat;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/network.h"
+
+#include <stdlib.h>
+
+static vt_status read_network(vt_network *n, const char *path, const vt_import_options *o, vt_err *e) {
+    VT_TRY(vt_onnx_open(&n->file, path, e));
+    VT_TRY(vt_graph_import(&n->g, n->file, o, e));
+    for (int k = 0; k < 2; k++) VT_TRY(vt_graph_plan(&n->plan[k], n->g, k == 1, e));
+    const int64_t *d = n->g->values[n->g->input].dims.d, *z = n->g->values[n->g->output].dims.d;
+    n->shape = (vt_shape){(int)d[1], (int)d[2], (int)d[3]};
+    n->classes = (int)z[1];
+    if (vt_shape_values(n->shape) > VT_SHAPE_VALUES || z[1] > 100000)
+        return vt_fail(e, VT_E_FORMAT, "%s: has images of %lldx%lldx%lld and %lld classes, which is too many", path,
+                       (long long)d[1], (long long)d[2], (long long)d[3], (long long)z[1]);
+    return VT_OK;
+}
+
+vt_status vt_network_open(vt_network **out, const char *path, const vt_import_options *o, vt_err *e) {
+    *out = NULL;
+    vt_network *n = calloc(1, sizeof *n);
+    if (!n) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    vt_status s = read_network(n, path, o, e);
+    if (s == VT_OK)
+        *out = n;
+    else
+        vt_network_close(n);
+    return s;
+}
+
+void vt_network_close(vt_network *n) {
+    if (!n) return;
+    vt_graph_free(n->g);
+    vt_onnx_close(n->file);
+    free(n);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Attributes of a node (graph/onnx.h). */
+#include <stdio.h>
+#include <string.h>
+#include "graph/onnx.h"
+#include "graph/wire.h"
+
+static bool find_attribute(const vt_onnx_node *n, const char *name, vt_slice *out) {
+    vt_slice s = n->body;
+    for (vt_wire_field f, k; vt_wire_next(&s, &f);)
+        if (f.number == 5 && f.wire == 2 && vt_wire_find(f.bytes, 1, 2, &k) && k.bytes.n == strlen(name) &&
+            !memcmp(k.bytes.p, name, k.bytes.n)) {
+            *out = f.bytes;
+            return true;
+        }
+    return false;
+}
+
+bool vt_onnx_attribute(const vt_onnx_node *n, int i, char *name, size_t size) {
+    vt_slice s = n->body;
+    for (vt_wire_field f, k; vt_wire_next(&s, &f);) {
+        if (f.number != 5 || f.wire != 2 || i-- > 0) continue;
+        bool has = vt_wire_find(f.bytes, 1, 2, &k);
+        snprintf(name, size, "%.*s", has ? (int)(k.bytes.n < size ? k.bytes.n : size) : 0,
+                 has ? (char *)k.bytes.p : "");
+        return true;
+    }
+    return false;
+}
+
+bool vt_onnx_int(const vt_onnx_node *n, const char *name, int64_t *out) {
+    vt_slice a;
+    vt_wire_field f;
+    if (!find_attribute(n, name, &a) || !vt_wire_find(a, 3, 0, &f)) return false;
+    *out = (int64_t)f.value;
+    return true;
+}
+
+bool vt_onnx_float(const vt_onnx_node *n, const char *name, double *out) {
+    vt_slice a;
+    vt_wire_field f;
+    if (!find_attribute(n, name, &a) || !vt_wire_find(a, 2, 5, &f)) return false;
+    *out = vt_wire_float(f.value);
+    return true;
+}
+
+bool vt_onnx_text(const vt_onnx_node *n, const char *name, char *out, size_t size) {
+    vt_slice a;
+    vt_wire_field f;
+    if (!find_attribute(n, name, &a) || !vt_wire_find(a, 4, 2, &f)) return false;
+    snprintf(out, size, "%.*s", (int)(f.bytes.n < size ? f.bytes.n : size), (const char *)f.bytes.p);
+    return true;
+}
+
+typedef struct list_reader {
+    int64_t *integers;
+    double *reals;
+    int most, *count;
+} list_reader;
+
+static void take_item(void *ctx, size_t i, uint64_t bits) {
+    list_reader *r = ctx;
+    if (i < (size_t)r->most && r->integers) r->integers[i] = (int64_t)bits;
+    if (i < (size_t)r->most && r->reals) r->reals[i] = vt_wire_float(bits);
+    *r->count = i < 1000000 ? (int)i + 1 : 1000000;
+}
+
+bool vt_onnx_ints(const vt_onnx_node *n, const char *name, int64_t *out, int most, int *count) {
+    vt_slice a;
+    *count = 0;
+    return find_attribute(n, name, &a) &&
+           vt_wire_numbers(a, 8, VT_WIRE_VARINTS, take_item,
+                           &(list_reader){.integers = out, .most = most, .count = count});
+}
+
+bool vt_onnx_floats(const vt_onnx_node *n, const char *name, double *out, int most, int *count) {
+    vt_slice a;
+    *count = 0;
+    return find_attribute(n, name, &a) &&
+           vt_wire_numbers(a, 7, VT_WIRE_FLOATS, take_item, &(list_reader){.reals = out, .most = most, .count = count});
+}
+
+vt_status vt_onnx_attribute_tensor(vt_onnx *m, const vt_onnx_node *n, const char *name, vt_onnx_tensor *out, bool *has,
+                                   vt_err *e) {
+    vt_slice a;
+    vt_wire_field f;
+    *has = find_attribute(n, name, &a) && vt_wire_find(a, 5, 2, &f);
+    return *has ? vt_onnx_read_tensor(m, f.bytes, out, e) : VT_OK;
+}

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* a + b. */
+#include "graph/elementwise.h"
+
+VT_BINARY(add, "Add", vt_import_binary, 0, a + b, 1, 1)

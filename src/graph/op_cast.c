@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* x as another type: reals keep their value, constants may become integers. */
+#include <math.h>
+#include "graph/op.h"
+
+static vt_status to_integers(vt_import *im, int x, bool truth, int *y, vt_err *e) {
+    const vt_value v = *vt_import_value(im, x);
+    if (!vt_value_is_constant(&v)) return vt_import_fail(im, e, "makes integers of what follows the image");
+    int64_t *p = vt_import_take(im, v.n + 1, sizeof *p);
+    if (!p) return vt_import_memory(im, e);
+    for (size_t i = 0; i < v.n; i++) {
+        const double r = v.integers ? 0 : vt_value_real(&v, i);
+        if (!(fabs(r) <= 9007199254740992.0)) return vt_import_fail(im, e, "makes an integer of %g", r);
+        p[i] = v.integers ? v.integers[i] : (int64_t)r;
+        if (truth) p[i] = v.integers ? v.integers[i] != 0 : r != 0;
+    }
+    return vt_emit_integers(im, &v.dims, p, y, e);
+}
+
+static vt_status to_reals(vt_import *im, int x, int *y, vt_err *e) {
+    const vt_value v = *vt_import_value(im, x);
+    double *p = vt_import_take(im, v.n + 1, sizeof *p);
+    if (!p) return vt_import_memory(im, e);
+    for (size_t i = 0; i < v.n; i++) p[i] = vt_value_real(&v, i);
+    return vt_emit_reals(im, &v.dims, p, y, e);
+}
+
+static vt_status import(vt_import *im, vt_err *e) {
+    const int64_t to = vt_attr_int(im, "to", 0);
+    int x = vt_input(im, 0), y = x;
+    VT_TRY(vt_input_count(im, 1, 1, e));
+    if (to == VT_ONNX_STRING || to <= 0 || to > VT_ONNX_BFLOAT16)
+        return vt_import_fail(im, e, "makes data type %lld", (long long)to);
+    if (!vt_onnx_is_real((int)to))
+        VT_TRY(to_integers(im, x, to == VT_ONNX_BOOL, &y, e));
+    else if (vt_import_value(im, x)->integers)
+        VT_TRY(to_reals(im, x, &y, e));
+    return vt_output(im, 0, y, e);
+}
+
+VT_OP_EMITS(cast, "Cast", import, .summary = NULL)

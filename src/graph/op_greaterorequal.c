@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a >= b? */
+#include "graph/elementwise.h"
+
+VT_TRUTH(greaterorequal, "GreaterOrEqual", a >= b)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "graph/op.h"
+
+enum { ALIGN = 16 }; /* reals: 64 bytes of floats */
+
+/* Numbers that are needed from one step to another; node i is computed in step i, its backward in step 2n - 1 - i. */
+typedef struct span {
+    int from, to;
+    size_t size, *at;
+} span;
+
+static size_t round_up(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+
+static int by_size(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    if (x->size != y->size) return x->size < y->size ? 1 : -1;
+    return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int by_place(const void *a, const void *b) {
+    const span *const *x = a, *const *y = b;
+    return *(*x)->at < *(*y)->at ? -1 : *(*x)->at > *(*y)->at;
+}
+
+/* Largest first, each at the lowest place that is free while it is needed. Returns the block's size. */
+static size_t place_spans(span *s, size_t n, span **beside) {
+    size_t all = 0;
+    qsort(s, n, sizeof *s, by_size);
+    for (size_t i = 0; i < n; i++) {
+        size_t m = 0, at = 0;
+        for (size_t k = 0; k < i; k++)
+            if (s[k].from <= s[i].to && s[i].from <= s[k].to) beside[m++] = &s[k];
+        qsort(beside, m, sizeof *beside, by_place);
+        for (size_t k = 0; k < m; k++) {
+            if (at + s[i].size <= *beside[k]->at) break;
+            if (*beside[k]->at + beside[k]->size > at) at = *beside[k]->at + beside[k]->size;
+        }
+        *s[i].at = at;
+        if (at + s[i].size > all) all = at + s[i].size;
+    }
+    return all;
+}
+
+static bool passes_back(const vt_node *n) { return vt_op_at_f32(n->op)->backward != NULL; }
+
+/* Until when a value is read. */
+static void last_reads(const vt_graph *g, bool gradient, int *to) {
+    const int n = g->n_nodes;
+    for (int i = 0; i < n; i++) {
+        const vt_node *node = &g->nodes[i];
+        const unsigned keep = gradient && passes_back(node) ? vt_op_at_f32(node->op)->keep : 0;
+        const int back = 2 * n - 1 - i;
+        if (keep & VT_KEEP_Y) to[node->out] = back;
+        if (to[node->out] < i) to[node->out] = i;
+        for (int k = 0; k < node->n_in; k++) {
+            const int v = node->in[k], until = keep & VT_KEEP_X ? back : i;
+            if (v >= 0 && to[v] < until) to[v] = until;
+        }
+    }
+    const int out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
+    if (to[out] < n) to[out] = n;
+}
+
+/* Which backward writes a gradient first, and which add; *from: when. */
+static void order_gradients(const vt_graph *g, vt_plan *p, int *from) {
+    const int n = g->n_nodes, out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
+    for (int i = 0; i < g->n_values; i++) p->first[i] = true, from[i] = -1;
+    p->first[out] = false, from[out] = n;
+    for (int i = n - 1; i >= 0; i--) {
+        const vt_node *node = &g->nodes[i];
+        for (int k = 0; passes_back(node) && k < node->n_in; k++) {
+            const int v = node->in[k];
+            if (v < 0 || vt_value_is_constant(&g->values[v])) continue;
+            p->add[i][k] = !p->first[v];
+            if (p->first[v]) from[v] = 2 * n - 1 - i;
+            p->first[v] = false;
+        }
+    }
+}
+
+static bool take_arrays(vt_plan *p, vt_graph *g) {
+    size_t inputs = 0;
+    for (int i = 0; i < g->n_nodes; i++) inputs += (size_t)g->nodes[i].n_in;
+    bool *add = vt_heap_take(&g->heap, inputs + 1, sizeof *add);
+    p->value = vt_heap_take(&g->heap, (size_t)g->n_values, sizeof *p->value);
+    p->gradient = vt_heap_take(&g->heap, (size_t)g->n_values, sizeof *p->gradient);
+    p->first = vt_heap_take(&g->heap, (size_t)g->n_values, sizeof *p->first);
+    p->add = vt_heap_take(&g->heap, (size_t)g->n_nodes + 1, sizeof *p->add);
+    if (!add || !p->value || !p->gradient || !p->first || !p->add) return false;
+    for (int i = 0; i < g->n_nodes; i++) p->add[i] = add, add += g->nodes[i].n_in;
+    for (int i = 0; i < g->n_values; i++) p->value[i] = p->gradient[i] = SIZE_MAX;
+    return true;
+}
+
+/* Behind the values: what operators work in, and doubles of constants that are floats. */
+static void place_work(vt_plan *p, const vt_graph *g, bool gradient) {
+    size_t work = 0, constants = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const vt_node *n = &g->nodes[i];
+        size_t wide = 0;
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k] >= 0 && vt_value_is_constant(&g->values[n->in[k]]) && !g->values[n->in[k]].reals)
+                wide += round_up(g->values[n->in[k]].n);
+        if (wide > constants) constants = wide;
+        for (int back = 0; back <= gradient && vt_op_at_f32(n->op)->work; back++) {
+            const size_t w = vt_op_at_f32(n->op)->work(g, n, back != 0);
+            if (w > work) work = w;
+        }
+    }
+    p->work = p->reals, p->constants = p->work + round_up(work);
+    p->reals = p->constants, p->reals_double = p->constants + constants;
+}
+
+vt_status vt_graph_plan(vt_plan *p, vt_graph *g, bool gradient, vt_err *e) {
+    const size_t n = (size_t)g->n_values;
+    span *s = calloc(2 * n + 1, sizeof *s), **beside = calloc(2 * n + 1, sizeof *beside);
+    int *to = calloc(n + 1, sizeof *to), *from = calloc(n + 1, sizeof *from);
+    size_t count = 0;
+    *p = (vt_plan){0};
+    bool good = s && beside && to && from && take_arrays(p, g);
+    if (good) {
+        for (size_t i = 0; i < n; i++) to[i] = -1;
+        last_reads(g, gradient, to);
+        order_gradients(g, p, from);
+        for (int i = 0; i < g->n_nodes; i++) {
+            const int v = g->nodes[i].out, back = 2 * g->n_nodes - 1 - i;
+            const size_t size = round_up(g->values[v].n);
+            s[count++] = (span){i, to[v], size, &p->value[v]};
+            if (gradient) s[count++] = (span){p->first[v] ? back : from[v], back, size, &p->gradient[v]};
+        }
+        p->reals = place_spans(s, count, beside);
+        place_work(p, g, gradient);
+    }
+    free(s), free(beside), free(to), free(from);
+    return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", g->path);
+}
