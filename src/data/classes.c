@@ -369,7 +369,8 @@ static vt_status refuse_class_count(const vt_dataset *d, int outputs, const char
     else if (d->names && vt_dataset_inside(d->path, list, sizeof list))
         snprintf(why, sizeof why, " (is a folder in it meant: %s?)", list);
     else if (d->names && d->classes < outputs)
-        snprintf(why, sizeof why, " (%s--class-order FILE with the names of all outputs says which they are)",
+        snprintf(why, sizeof why,
+                 " (%s" VT_OPTION "class-order FILE with the names of all outputs says which they are)",
                  outputs == VT_IMAGENET_CLASSES ? "and its folders are not named by ImageNet's wnids: " : "");
     else if (d->classes_open && d->classes == outputs + 1)
         snprintf(why, sizeof why, " (if its labels count from 1, save y - 1)");

@@ -111,7 +111,9 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
     if (oracle) vt_choose(&r->choices, "oracle", oracle);
     bool known = r->weights || oracle || r->ledger->header->oracle;
     if (known && vt_is_chosen(&r->choices, "data")) return VT_OK;
-    return vt_fail(e, VT_E_USAGE, "%s: give @weights and @data, run.json does not name them", dir);
+    /* a run of one command names them: its run.json was changed */
+    return vt_fail(e, json_object_get(r->document, "command") ? VT_E_FORMAT : VT_E_USAGE,
+                   "%s: give @weights and @data, run.json does not name them", dir);
 }
 
 /* ---- names ---- */
