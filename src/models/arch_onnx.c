@@ -14,6 +14,11 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     return vt_fail(e, VT_E_FORMAT, "%s: is no ONNX file", vt_tensors_path(st));
 }
 
+static vt_status check(const vt_config *c, const char *path, vt_err *e) {
+    (void)c;
+    return vt_fail(e, VT_E_USAGE, "%s: a network of this kind is made from an ONNX file alone", path);
+}
+
 static void params(vt_param_list *l, const vt_config *c) { (void)l, (void)c; }
 static int blocks(const vt_config *c) {
     (void)c;
@@ -31,6 +36,7 @@ const vt_arch vt_arch_onnx = {
     .summary = "any network of an ONNX file",
     .recognises = recognises,
     .detect = detect,
+    .check = check,
     .params = params,
     .blocks = blocks,
     .flops = flops,

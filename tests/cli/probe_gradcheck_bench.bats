@@ -75,7 +75,7 @@ probe() { good probe "$W" --out got.safetensors "$@"; }
     probe_bad() { bad 1 "$@" -- probe "$W" --input b.safetensors --out got.safetensors; }
     batch ok.safetensors 2 "$HALF" 3 7
     st_edit ok.safetensors b.safetensors '.y = .x | del(.x)'
-    probe_bad b.safetensors "tensor x [N,3,H,W] is missing"
+    probe_bad b.safetensors "tensor x [N,C,H,W] is missing"
     st_edit ok.safetensors b.safetensors '.x.shape = [2, 32, 32, 3]'
     probe_bad b.safetensors "tensor x has shape [2,32,32,3]" "[N,3,32,32]"
     st_edit ok.safetensors b.safetensors '.x.shape = [6144]'

@@ -150,7 +150,7 @@ static void test_registry(void **state) {
     int n;
     const vt_arch *const *defs = vt_archs(&n);
     for (int i = 0; i < n; i++) {
-        bool there = false;
+        bool there = !strcmp(defs[i]->name, "onnx"); /* which has no configuration: tests/unit/graph */
         for (size_t k = 0; k < T_COUNT(archs); k++) there |= !strcmp(archs[k].name, defs[i]->name);
         if (!there) fail_msg("architecture %s has no row", defs[i]->name);
         const vt_arch_ops_f64 *ops = vt_arch_ops_find_f64(defs[i]->name);
