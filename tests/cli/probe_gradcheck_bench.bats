@@ -100,7 +100,7 @@ probe() { good probe "$W" --out got.safetensors "$@"; }
     rm b.safetensors
     probe_bad b.safetensors "cannot be opened"
     cp ok.safetensors b.safetensors
-    bad 2 "unknown loss 'dlrt'" "ce, margin, dlr, dlr_t, pm or po" "did you mean 'dlr'?" -- probe "$W" --input b.safetensors --out got.safetensors --loss dlrt
+    bad 2 "unknown loss 'dlrt'" "ce, margin, dlr, dlr_t, pm, po or linear" "did you mean 'dlr'?" -- probe "$W" --input b.safetensors --out got.safetensors --loss dlrt
     bad 2 "--precision is 'f16'" "f32 or f64" -- probe "$W" --input b.safetensors --out got.safetensors --precision f16
     st_edit ok.safetensors b.safetensors '.t = .targets | del(.targets)'
     bad 1 "tensor targets" -- probe "$W" --input b.safetensors --out got.safetensors --loss dlr_t

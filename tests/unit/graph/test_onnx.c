@@ -47,7 +47,7 @@ static void test_against_autograd(void **state) {
             vt_err e = {0};
             size_t n, k;
             snprintf(path, sizeof path, "tests/fixtures/onnx/%s.onnx", nets[i].name);
-            assert_int_equal(vt_model_open(&m, path, NULL, &e), VT_OK);
+            assert_int_equal(vt_model_open(&m, path, &(vt_overrides){.onnx = true}, &e), VT_OK);
             snprintf(path, sizeof path, "tests/fixtures/onnx/%s.safetensors", nets[i].name);
             assert_int_equal(vt_tensors_open(&st, path, &e), VT_OK);
             double *x = read_doubles(st, "x", &n), *dz = read_doubles(st, "dz", &k);
