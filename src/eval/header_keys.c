@@ -349,6 +349,7 @@ vt_status vt_header_publish(vt_header *h, const char *paper, const char *citatio
     static const vt_key keys[] = {GROUP("as_published", published_keys), END};
     size_t before = vt_json_refused();
     h->published.paper = paper, h->published.citation = citation;
+    free(h->published.rows);
     h->published.rows = rows, h->published.n_rows = n;
     vt_keys_write(h->document, h, keys);
     h->published.document = json_object_get(h->document, "as_published");
