@@ -157,9 +157,8 @@ vt_status vt_emit_map(vt_import *im, int x, const vt_dims *dims, int32_t *map, d
         bool fills = false;
         for (size_t i = 0; i < n; i++) fills = fills || map[i] < 0;
         if (!fills || before->fill == fill) {
-            bool filled = false;
             for (size_t i = 0; i < n; i++)
-                if (map[i] >= 0) map[i] = before->map[map[i]], filled = filled || map[i] < 0;
+                if (map[i] >= 0) map[i] = before->map[map[i]];
             return vt_emit_map(im, first->in[0], dims, map, fills ? fill : before->fill, y, e);
         }
     }
@@ -366,4 +365,22 @@ vt_status vt_import_reduce(vt_import *im, vt_err *e) {
     }
     VT_TRY(vt_emit_reduce(im, op->name, x, reduced, vt_attr_int(im, "keepdims", 1) != 0, &y, e));
     return vt_output(im, 0, y, e);
+}
+
+vt_status vt_import_pool_all(vt_import *im, const char *op, vt_err *e) {
+    int x, y;
+    bool reduced[VT_RANK] = {false};
+    VT_TRY(vt_input_count(im, 1, 1, e));
+    VT_TRY(vt_real_input(im, 0, &x, e));
+    const int rank = dims_of(im, x).rank;
+    if (rank < 3) return vt_import_fail(im, e, "has an input of %d sides", rank);
+    for (int k = 2; k < rank; k++) reduced[k] = true;
+    VT_TRY(vt_emit_reduce(im, op, x, reduced, true, &y, e));
+    return vt_output(im, 0, y, e);
+}
+
+vt_status vt_emit_beside_channels(vt_import *im, int v, int rank, int *y, vt_err *e) {
+    vt_dims d = {.rank = rank - 1, .d = {(int64_t)vt_import_value(im, v)->n}};
+    for (int k = 1; k < d.rank; k++) d.d[k] = 1;
+    return vt_emit_reshape(im, v, &d, y, e);
 }

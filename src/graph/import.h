@@ -69,6 +69,8 @@ vt_status vt_emit_move(vt_import *im, int x, const vt_dims *dims, int64_t *const
 /* The same by a whole list, y->n long, in the graph's memory; -1: fill. */
 vt_status vt_emit_map(vt_import *im, int x, const vt_dims *dims, int32_t *map, double fill, int *y, vt_err *e);
 vt_status vt_emit_expand(vt_import *im, int x, const vt_dims *dims, int *y, vt_err *e); /* numpy's broadcast_to */
+/* A list of one number a channel, [C], as [C,1,1,...] beside a value of `rank` sides. */
+vt_status vt_emit_beside_channels(vt_import *im, int v, int rank, int *y, vt_err *e);
 /* Side k of y is side from[k] of x (-1: none, broadcast); its number i is x's number first[k] + i step[k]. first NULL:
  * 0, step NULL: 1. */
 vt_status vt_emit_affine(vt_import *im, int x, const vt_dims *dims, const int *from, const int64_t *first,

@@ -2,13 +2,6 @@
 /* Each channel by its running mean and variance, which are constants. */
 #include "graph/op.h"
 
-/* [C] as [C,1,1,...] beside a value of so many sides. */
-static vt_status beside_channels(vt_import *im, int v, int rank, int *y, vt_err *e) {
-    vt_dims d = {.rank = rank - 1, .d = {(int64_t)vt_import_value(im, v)->n}};
-    for (int k = 1; k < d.rank; k++) d.d[k] = 1;
-    return vt_emit_reshape(im, v, &d, y, e);
-}
-
 static vt_status import(vt_import *im, vt_err *e) {
     int x, y, c[4], eps;
     VT_TRY(vt_input_count(im, 5, 5, e));
@@ -31,8 +24,8 @@ static vt_status import(vt_import *im, vt_err *e) {
     VT_TRY(vt_emit_binary(im, "Div", c[0], f, &f, e));
     VT_TRY(vt_emit_binary(im, "Mul", c[2], f, &t, e));
     VT_TRY(vt_emit_binary(im, "Sub", c[1], t, &t, e));
-    VT_TRY(beside_channels(im, f, d.rank, &f, e));
-    VT_TRY(beside_channels(im, t, d.rank, &t, e));
+    VT_TRY(vt_emit_beside_channels(im, f, d.rank, &f, e));
+    VT_TRY(vt_emit_beside_channels(im, t, d.rank, &t, e));
     VT_TRY(vt_emit_binary(im, "Mul", x, f, &y, e));
     VT_TRY(vt_emit_binary(im, "Add", y, t, &y, e));
     return vt_output(im, 0, y, e);

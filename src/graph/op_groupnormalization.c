@@ -2,13 +2,6 @@
 /* Groups of channels standardised, times scale, plus shift (opset 21: one a channel; 18: one a group). */
 #include "graph/reduce.h"
 
-/* [C] as [C,1,1,...] beside a value of so many sides. */
-static vt_status beside_channels(vt_import *im, int v, int rank, int *y, vt_err *e) {
-    vt_dims d = {.rank = rank - 1, .d = {(int64_t)vt_import_value(im, v)->n}};
-    for (int k = 1; k < d.rank; k++) d.d[k] = 1;
-    return vt_emit_reshape(im, v, &d, y, e);
-}
-
 /* One number a group as one a channel. */
 static vt_status each_channel(vt_import *im, int v, int64_t channels, int *y, vt_err *e) {
     const int64_t n = (int64_t)vt_import_value(im, v)->n;
@@ -32,7 +25,7 @@ static vt_status import(vt_import *im, vt_err *e) {
         return vt_import_fail(im, e, "has %lld groups", (long long)groups);
     for (int k = 0; k < 2; k++) {
         VT_TRY(each_channel(im, vt_input(im, 1 + k), v.dims.d[1], &affine[k], e));
-        VT_TRY(beside_channels(im, affine[k], v.dims.rank, &affine[k], e));
+        VT_TRY(vt_emit_beside_channels(im, affine[k], v.dims.rank, &affine[k], e));
     }
     const int64_t rows = v.dims.d[0] * groups;
     VT_TRY(vt_emit_reshape(im, x, &(vt_dims){2, {rows, rows ? (int64_t)v.n / rows : 0}}, &y, e));

@@ -2,13 +2,6 @@
 /* Each channel standardised, times its scale, plus its shift. */
 #include "graph/reduce.h"
 
-/* [C] as [C,1,1,...] beside a value of so many sides. */
-static vt_status beside_channels(vt_import *im, int v, int rank, int *y, vt_err *e) {
-    vt_dims d = {.rank = rank - 1, .d = {(int64_t)vt_import_value(im, v)->n}};
-    for (int k = 1; k < d.rank; k++) d.d[k] = 1;
-    return vt_emit_reshape(im, v, &d, y, e);
-}
-
 static vt_status import(vt_import *im, vt_err *e) {
     const double eps = vt_attr_real(im, "epsilon", 1e-5);
     int x, y, scale, shift;
@@ -18,8 +11,8 @@ static vt_status import(vt_import *im, vt_err *e) {
     const int rank = vt_import_value(im, x)->dims.rank;
     if (rank < 3) return vt_import_fail(im, e, "has an input of %d sides", rank);
     for (int k = 2; k < rank; k++) reduced[k] = true;
-    VT_TRY(beside_channels(im, vt_input(im, 1), rank, &scale, e));
-    VT_TRY(beside_channels(im, vt_input(im, 2), rank, &shift, e));
+    VT_TRY(vt_emit_beside_channels(im, vt_input(im, 1), rank, &scale, e));
+    VT_TRY(vt_emit_beside_channels(im, vt_input(im, 2), rank, &shift, e));
     VT_TRY(vt_emit_along(im, "(standardise)", x, reduced, &eps, &y, e));
     VT_TRY(vt_emit_binary(im, "Mul", y, scale, &y, e));
     VT_TRY(vt_emit_binary(im, "Add", y, shift, &y, e));

@@ -26,6 +26,8 @@ vt_status vt_emit_reduce(vt_import *im, const char *op, int x, const bool reduce
 /* op along the sides in `reduced`, which turns a row into a row: they are moved last and back. with: eps, or NULL. */
 vt_status vt_emit_along(vt_import *im, const char *op, int x, const bool reduced[VT_RANK], const double *eps, int *y,
                         vt_err *e);
+/* Imports a pool over all pixels of each channel: the reduction op along every side after the second. */
+vt_status vt_import_pool_all(vt_import *im, const char *op, vt_err *e);
 vt_status vt_import_rows(vt_import *im, vt_err *e); /* of Softmax and the like */
 
 /* row: the result of x [n]. rise(dx, dy, x, y, n): adds dy times its gradient to dx [n]. */
