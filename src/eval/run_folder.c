@@ -67,6 +67,7 @@ static vt_status read_run_json(vt_run_folder *r, const char *dir, bool known, vt
                        "@data",
                        path);
     VT_TRY(vt_file_read(path, RUN_JSON_MOST, &text, &bytes, e));
+    r->told = true;
     r->document = vt_json(text, bytes, &why);
     free(text);
     if (!r->document && vt_json_why(&why) == VT_E_MEMORY) return vt_fail(e, VT_E_MEMORY, "%s: no memory for it", path);
@@ -111,9 +112,9 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
     if (oracle) vt_choose(&r->choices, "oracle", oracle);
     bool known = r->weights || oracle || r->ledger->header->oracle;
     if (known && vt_is_chosen(&r->choices, "data")) return VT_OK;
-    /* a run of one command names them: its run.json was changed */
-    return vt_fail(e, json_object_get(r->document, "command") ? VT_E_FORMAT : VT_E_USAGE,
-                   "%s: give @weights and @data, run.json does not name them", dir);
+    /* a run writes both names: the file was changed */
+    return vt_fail(e, r->told ? VT_E_FORMAT : VT_E_USAGE, "%s: give @weights and @data, run.json does not name them",
+                   dir);
 }
 
 /* ---- names ---- */

@@ -11,6 +11,7 @@
 typedef struct vt_run_folder {
     vt_ledger *ledger;
     vt_subject subject;  /* the wrap is the ledger's */
+    bool told;           /* run.json is there */
     json_t *document;    /* run.json; NULL: a merged run, which has none */
     const char *weights; /* the checkpoint, NULL: unknown */
     const char *where;   /* the command of a model in another process, as run.json names it, for a sentence alone */

@@ -50,6 +50,13 @@ reseal() { (cd "$1" && sha256sum $(sed 's/^.\{66\}//' SHA256SUMS) >sums && mv su
             [[ "$output$stderr" == *"$f"* ]] || fail "$f is not named: $output$stderr"
         done
     done
+    for key in subject weights choices data directory command; do # names nothing, or something else, any more
+        rm -rf c && cp -r "$R" c
+        flip c/run.json $(($(grep -bo "\"$key\"" c/run.json | head -n 1 | cut -d: -f1) + 2))
+        vt verify c
+        [ "$status" = 1 ] || fail "$key in run.json: status $status, $stderr"
+        says "run.json is changed"
+    done
     size=$(stat -c %s "$R/SHA256SUMS")
     for at in 3 65 70 $((size - 1)); do
         rm -rf c && cp -r "$R" c
