@@ -211,6 +211,11 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
 static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
     if (vt_is_onnx(path)) return vt_model_open_onnx(out, path, o, e);
+    if (o && (o->shape[0] || o->layout || o->output))
+        return vt_fail(e, VT_E_USAGE, "%s: is no ONNX file: " VT_OPTION "%s goes with one", path,
+                       o->output   ? "output"
+                       : o->layout ? "layout"
+                                   : "image-shape");
     vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, o ? o->part : NULL, e));
     vt_names names;

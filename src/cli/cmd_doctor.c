@@ -269,7 +269,7 @@ static void print_table(const job *j) {
 /* Where even the best is at chance (then what is a little better is noise, or a wrong network that says one class more
  * often), or right on less than two thirds with 95 % confidence, what is better is not yet right. */
 static void print_way(const job *j) {
-    if (j->subject.remote) return;
+    if (vt_doctor_pixels_alone(&j->d)) return;
     printf("no reading that was tried fits, unless PyTorch is right as seldom.\n"
            "--logits FILE.npz proves a reading (vitrine help doctor); where each value came\n"
            "from says vitrine info %s;\n"

@@ -144,7 +144,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
-    o.onnx = true;
+    o.raw = true;
     VT_TRY(vt_prepare_open(&m, c->positional[0], &o, e));
     vt_status s = vt_cli_known(c, m, e);
     if (s == VT_OK) s = vt_prepare_attack_at(&c->given, m, 0, e);

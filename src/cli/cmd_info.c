@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine info: what a checkpoint is and where each value was read. */
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "graph/network.h"
 #include "linalg/gemm.h"
 #include "base/text.h"
 #include "models/arch.h"
@@ -145,10 +147,11 @@ static json_t *model_as_json(const vt_model *m) {
     const vt_config *c = &m->config;
     const vt_form *forms = vt_forms(&n);
     add_sourced_value(o, m, "architecture", VT_FIELD_ARCH, WORD, c->arch);
-    add_sourced_value(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
+    if (!c->network) add_sourced_value(o, m, "attention", VT_FIELD_ATTN, WORD, c->attn);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        add_sourced_value(o, m, rows[i].key, rows[i].field, rows[i].kind, (const char *)c + rows[i].offset);
-    for (int i = 0; i < n; i++) {
+        if (vt_field_shown(m, rows[i].field))
+            add_sourced_value(o, m, rows[i].key, rows[i].field, rows[i].kind, (const char *)c + rows[i].offset);
+    for (int i = 0; i < n && !c->network; i++) {
         if (forms[i].field != VT_FIELD_POOL && vt_form_is_default(c, &forms[i])) continue;
         vt_form_text(c, &forms[i], text, sizeof text);
         add_sourced_value(o, m, forms[i].opt.key, forms[i].field, WORD, text);
@@ -166,7 +169,60 @@ static json_t *info_json(const vt_model *m) {
                   "flop_forward", forward, "flop_gradient", gradient, "model", model_as_json(m));
     if (o) json_object_set_new(o, "checksum", m->seal ? json_string(m->seal) : json_null());
     if (o && *m->part) json_object_set_new(o, "part", json_string(m->part));
+    if (o && m->config.network) json_object_set_new(o, "onnx", vt_network_json(m->config.network));
     return o;
+}
+
+/* ---- ONNX files ---- */
+
+/* Prints "Conv 20, Relu 17, ..." below a row, in lines of at most 80 columns. */
+static void print_counts(const json_t *counts) {
+    char text[80] = "";
+    const char *name;
+    json_t *n;
+    json_object_foreach((json_t *)(uintptr_t)counts, name, n) {
+        char item[60];
+        snprintf(item, sizeof item, "%.40s %lld", name, (long long)json_integer_value(n));
+        if (strlen(text) + strlen(item) > 54) print_row("", text, ""), text[0] = 0;
+        vt_text_item(text, sizeof text, ", ", "%s", item);
+    }
+    print_row("", text, "");
+}
+
+static const char *text_of(const json_t *o, const char *key) {
+    const char *text = json_string_value(json_object_get(o, key));
+    return text && *text ? text : "not said";
+}
+
+static long long number_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+
+/* Prints what an ONNX file is, and what became of it. */
+static void print_network(const json_t *n) {
+    const json_t *in = json_object_get(n, "input"), *out = json_object_get(n, "output"),
+                 *image = json_object_get(n, "image");
+    char text[300];
+    snprintf(text, sizeof text, "%.80s %.60s, opset %lld", text_of(n, "producer"), text_of(n, "producer_version"),
+             number_of(n, "opset"));
+    print_row("producer", text, "");
+    print_row("input", text_of(in, "name"), text_of(in, "layout"));
+    snprintf(text, sizeof text, "%lld x %lld x %lld", json_integer_value(json_array_get(image, 0)),
+             json_integer_value(json_array_get(image, 1)), json_integer_value(json_array_get(image, 2)));
+    print_row("image", text, "channels, height, width");
+    print_row("output", text_of(out, "name"),
+              json_object_get(out, "one_logit") ? "one number: logits are 0 and it" : "");
+    if (json_object_get(out, "left_out")) print_row("left out", text_of(out, "left_out"), "logits are its input");
+    snprintf(text, sizeof text, "%lld in %lld tensors", number_of(n, "parameters"), number_of(n, "tensors"));
+    print_row("parameters", text, "no NaN");
+    snprintf(text, sizeof text, "%lld nodes of the file", number_of(n, "file_nodes"));
+    print_row("operators", text, "");
+    print_counts(json_object_get(n, "file_operators"));
+    snprintf(text, sizeof text, "%lld nodes", number_of(n, "nodes"));
+    print_row("computed", text, "after constants are folded, operators composed");
+    print_counts(json_object_get(n, "operators"));
+    snprintf(text, sizeof text, "%lld values", number_of(n, "cuts"));
+    print_row("cuts", text, "where the self-test looks inside");
+    snprintf(text, sizeof text, "%.1f MB", (double)number_of(n, "bytes_float32") * 1e-6);
+    print_row("memory", text, "one image's gradient step, float32");
 }
 
 /* ---- the command ---- */
@@ -175,6 +231,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     vt_overrides o;
     VT_TRY(vt_cli_overrides(c, &o, e));
+    o.onnx = true;
     vt_status known = vt_model_inspect(&m, c->positional[0], &o, e);
     if (known != VT_OK) { /* what is known of its tensors helps to write a map */
         if (vt_cli_has(c, "explain") || !o.names) (void)explain(c->positional[0], &o, !vt_cli_has(c, "explain"), NULL);
@@ -193,23 +250,27 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     }
     print_row("names", m->naming, "");
     print_config(m);
+    json_t *network = m->config.network ? vt_network_json(m->config.network) : NULL;
+    if (network) print_network(network);
+    json_decref(network);
     if (*m->unread) print_row("not read", m->unread, "");
     char text[64];
     snprintf(text, sizeof text, "%zu in %d tensors", vt_model_param_count(m), m->params.count);
-    print_row("parameters", text, "all finite");
+    if (!m->config.network) print_row("parameters", text, "all finite");
     double fwd, grad;
     vt_arch_find(m->config.arch)->flops(&m->config, true, &fwd, &grad);
     snprintf(text, sizeof text, "%.4g / %.4g GFLOP", fwd * 1e-9, grad * 1e-9);
     print_row("one image", text, "forward / gradient step");
     printf("  %-12s %s\n", "sha256", m->sha256); /* as wide as a terminal bears */
-    print_row("checksum", m->seal ? m->seal : "none in the file",
-              !m->seal                       ? ""
-              : !strcmp(m->seal, VT_ST_FILE) ? "of the whole file: as it was written"
-                                             : "of its tensors: as written; its metadata are held by nothing");
+    if (!m->config.network)
+        print_row("checksum", m->seal ? m->seal : "none in the file",
+                  !m->seal                       ? ""
+                  : !strcmp(m->seal, VT_ST_FILE) ? "of the whole file: as it was written"
+                                                 : "of its tensors: as written; its metadata are held by nothing");
     print_missing(m);
     if (m->recipe)
         printf("\nmade by vitrine train with this recipe (repeat it with vitrine train --from):\n%s", m->recipe);
-    if (vt_cli_has(c, "explain")) known = explain(c->positional[0], &o, false, e);
+    if (vt_cli_has(c, "explain") && !m->config.network) known = explain(c->positional[0], &o, false, e);
     if (vt_cli_has(c, "tensors"))
         for (int i = 0; i < m->params.count; i++) {
             char shape[96] = "";

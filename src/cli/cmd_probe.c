@@ -133,7 +133,7 @@ static vt_status open_model(vt_model **out, const vt_cli *c, const vt_tensors *i
     vt_overrides o;
     const char *at = vt_cli_get(c, "attack-at");
     VT_TRY(vt_cli_overrides(c, &o, e));
-    o.onnx = true;
+    o.onnx = o.raw = true;
     if (!at || strcmp(at, "native")) o.shown = side_of(input); /* else the network's side is another */
     return vt_model_open(out, c->positional[0], &o, e);
 }

@@ -18,11 +18,11 @@
 static vt_status fill_handshake(vt_handshake *h, const vt_model *m, int batch, bool judged, vt_err *e) {
     char kernels[80];
     vt_gemm_kernels(kernels, sizeof kernels);
-    int side = vt_config_input(&m->config);
+    vt_shape shape = vt_config_shape(&m->config);
     *h = (vt_handshake){.classes = m->config.classes,
-                        .channels = 3,
-                        .height = side,
-                        .width = side,
+                        .channels = shape.channels,
+                        .height = shape.height,
+                        .width = shape.width,
                         .batch = batch,
                         .vjp = true,
                         .logits64 = judged,

@@ -18,7 +18,10 @@
     {"attn", "VARIANT", "attention variant", VT_OF_MODEL},                                                             \
     {"form", "FORM=VALUE ...", "norm, act, post_norm, pool, ... (vitrine list models); repeatable", VT_OF_MODEL},      \
     {"names", "MAP", "map file for the tensors' names, or a scheme of vitrine list formats", VT_OF_MODEL},             \
-    {"part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator", VT_OF_MODEL}
+    {"part", "NAME", "which state dict of a .pth file that holds several: ema, model.generator", VT_OF_MODEL},         \
+    {"image-shape", "C,H,W", "of an ONNX file: the image, where the file leaves it open", VT_OF_MODEL},                \
+    {"layout", "nchw|nhwc", "of an ONNX file: order of its input's sides (default: by which is 1 or 3)", VT_OF_MODEL}, \
+    {"output", "NAME", "of an ONNX file with several outputs: the logits", VT_OF_MODEL}
 
 #define VT_ORACLE_ARGS                                                                                                 \
     {"oracle", "COMMAND|ADDRESS", "instead of WEIGHTS: a model in another process (docs/oracle.md)", VT_OF_MODEL},     \

@@ -89,6 +89,8 @@ size_t vt_eval_bytes(const vt_eval_options *v) {
 /* What a model that is no network of this process cannot do: batches beyond its own, a twin of it, a climb. */
 static vt_status check_foreign(const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
+    if (v->patch.aligned && s->model->config.network)
+        return vt_fail(e, VT_E_USAGE, "@threat patch: aligned=1 needs tokens, of which an ONNX file does not tell");
     if (!s->remote && !s->own) return VT_OK;
     if (v->batch > vt_subject_takes(s))
         return vt_fail(e, VT_E_USAGE, "@batch is %d, but the model %.300s takes at most %d images at once", v->batch,

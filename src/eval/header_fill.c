@@ -10,6 +10,7 @@
 #include "linalg/products.h"
 #include "base/version.h"
 #include "eval/evaluate.h"
+#include "graph/network.h"
 #include "data/image.h"
 #include "data/dataset.h"
 #include "checkpoint/provenance.h"
@@ -136,6 +137,22 @@ static void fill_external(vt_header *h, const vt_config *c) {
     h->model.input = "u8/255 in [0,1], as the model in its process takes it";
 }
 
+/* A network of an ONNX file: what its input and output were made to be is said. */
+static void fill_onnx(vt_header *h, const vt_model *m) {
+    const vt_graph *g = m->config.network->g;
+    fill_external(h, &m->config);
+    memcpy(h->model.mean, m->config.mean, sizeof h->model.mean),
+        memcpy(h->model.std, m->config.std, sizeof h->model.std);
+    h->model.input = "u8/255 in [0,1], then (x - mean) / std, then the graph";
+    h->sources = sources_json(m);
+    if (g->pixels == VT_PIXELS_BYTES)
+        add_note(&h->model.notes, "the graph's first nodes expect pixels of [0,255]: std 1/255 makes them");
+    if (g->left_out)
+        add_note(&h->model.notes, "the graph's last %s is left out: attacks and verdicts take its input as logits",
+                 g->left_out);
+    if (g->one_logit) add_note(&h->model.notes, "the graph has one output: logits are 0 and that");
+}
+
 /* What an external model said of itself, and how it is judged (docs/oracle.md). */
 static void fill_handshake(vt_header *h, const vt_handshake *handshake) {
     const char *judged =
@@ -192,6 +209,8 @@ static void fill_model(vt_header *h, texts *t, const vt_subject *s) {
     h->weights = m->sha256;
     if (vt_subject_is_remote(s))
         fill_external(h, &m->config);
+    else if (m->config.network)
+        fill_onnx(h, m);
     else
         fill_network(h, t, m);
     if (s->remote) {

@@ -191,11 +191,11 @@ vt_status vt_search_parse(const vt_choices *c, vt_subject *s, vt_err *e) {
     vt_precision p = VT_PRODUCTS_FLOAT32;
     if (text && !parse_precision(text, &p))
         return vt_fail(e, VT_E_USAGE, "@search is '%.60s', must be float32, auto, bf16 or bf16-emulated", text);
-    bool elsewhere = s->own || vt_subject_is_remote(s), automatic = text && !strcmp(text, "auto");
+    const bool onnx = s->model && s->model->config.network;
+    bool elsewhere = s->own || onnx || vt_subject_is_remote(s), automatic = text && !strcmp(text, "auto");
     if (p && elsewhere && !automatic)
-        return vt_fail(e, VT_E_USAGE,
-                       "@search %s chooses how products are formed here: a model in another process forms its own",
-                       text);
+        return vt_fail(e, VT_E_USAGE, "@search %s chooses how products of a checkpoint are formed: %s forms its own",
+                       text, onnx ? "an ONNX file's graph" : "a model in another process");
     if (p == VT_PRODUCTS_BF16 && !vt_bf16_hardware())
         return vt_fail(e, VT_E_USAGE,
                        "@search bf16: this processor does not multiply bfloat16 (it has neither AVX512-BF16 nor AMX); "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/prepare.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,20 @@ static vt_status take_forms(const vt_choices *c, vt_overrides *o, vt_err *e) {
     return VT_OK;
 }
 
+/* What is said of an ONNX file. */
+static vt_status take_network(const vt_choices *c, vt_overrides *o, vt_err *e) {
+    const char *shape = vt_chosen(c, "image-shape");
+    int end = 0;
+    if (shape &&
+        (sscanf(shape, "%" SCNd64 ",%" SCNd64 ",%" SCNd64 "%n", &o->shape[0], &o->shape[1], &o->shape[2], &end) != 3 ||
+         shape[end] || o->shape[0] < 1 || o->shape[1] < 1 || o->shape[2] < 1))
+        return vt_fail(e, VT_E_USAGE, "@image-shape is '%.60s', must be channels, height and width: 3,32,32", shape);
+    o->layout = vt_chosen(c, "layout"), o->output = vt_chosen(c, "output");
+    if (o->layout && strcmp(o->layout, "nchw") && strcmp(o->layout, "nhwc"))
+        return vt_fail(e, VT_E_USAGE, "@layout is '%.60s', must be nchw or nhwc", o->layout);
+    return VT_OK;
+}
+
 vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e) {
     memset(o, 0, sizeof *o);
     long long heads, image;
@@ -46,11 +61,14 @@ vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e) 
     o->attn = vt_chosen(c, "attn");
     o->names = vt_chosen(c, "names");
     o->part = vt_chosen(c, "part");
+    VT_TRY(take_network(c, o, e));
     return take_forms(c, o, e);
 }
 
-vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e) {
-    VT_TRY(vt_model_open(out, path, o, e));
+vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *given, vt_err *e) {
+    vt_overrides o = *given;
+    o.onnx = true;
+    VT_TRY(vt_model_open(out, path, &o, e));
     vt_status s = vt_model_prepare(*out, e);
     if (s != VT_OK) vt_model_close(*out), *out = NULL;
     return s;
@@ -104,9 +122,12 @@ vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_er
     const char *at = vt_chosen(c, "attack-at");
     if (!at) return VT_OK;
     if (!strcasecmp(at, "model")) {
-        set_native(m, m->config.image);
+        if (!m->config.network) set_native(m, m->config.image);
         return VT_OK;
     }
+    if (m->config.network)
+        return vt_fail(e, VT_E_USAGE, "%s: is an ONNX file, whose input has one size: @attack-at must be model",
+                       m->path);
     if (strcasecmp(at, "native")) return vt_fail(e, VT_E_USAGE, "@attack-at is '%s', must be native or model", at);
     if (!side) side = m->config.native;
     if (!side)
@@ -146,7 +167,7 @@ static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_i
     if (!*m->transform) return VT_OK;
     if (vt_transform_parse(&t, m->transform, &why) != VT_OK)
         return vt_fail(e, VT_E_FORMAT, "%s: %s (%s)", m->path, why.text, m->source[VT_FIELD_TRANSFORM]);
-    int side = vt_config_input(&m->config);
+    int side = vt_shape_side(vt_config_shape(&m->config));
     bool still = (t.fit == VT_FIT_NONE || t.size == side) && (!t.crop || t.crop == side); /* nothing to do if it fits */
     if (vt_transform_is_none(&t)) return VT_OK;
     if (fits) {
@@ -180,7 +201,13 @@ vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int3
     VT_TRY(own_transform(d, m, fits, story, e));
     if (!at || fits || *story->from) return VT_OK;
     snprintf(story->from, sizeof story->from, VT_OPTION "attack-at model");
-    d->transform = (vt_transform){VT_FIT_SQUASH, vt_config_input(&m->config), VT_FILTER_BILINEAR, 0};
+    int side = vt_shape_side(vt_config_shape(&m->config));
+    if (!side)
+        return vt_fail(e, VT_E_SHAPE,
+                       "@attack-at model: %s takes images of %d x %d pixels, and only square ones are "
+                       "made",
+                       m->path, vt_config_shape(&m->config).width, vt_config_shape(&m->config).height);
+    d->transform = (vt_transform){VT_FIT_SQUASH, side, VT_FILTER_BILINEAR, 0};
     return VT_OK;
 }
 

@@ -56,12 +56,22 @@ typedef struct vt_node {
     const char *name; /* of the file's node that it comes from, for sentences */
 } vt_node;
 
+/* Which pixels the first nodes expect, by their constants: of [0,1], where they subtract a mean or the like, or of
+ * [0,255]. */
+typedef enum vt_pixel_scale { VT_PIXELS_OPEN, VT_PIXELS_UNIT, VT_PIXELS_BYTES } vt_pixel_scale;
+
 typedef struct vt_graph {
     char *path;
     vt_value *values;
     vt_node *nodes;
     int n_values, n_nodes;
     int input, output; /* values: [1,C,H,W] and [1,K] */
+    /* What import found. */
+    const char *input_name, *output_name; /* the file's */
+    bool channels_last, flat;             /* the file's input is [N,H,W,C], or [N, C H W] */
+    bool one_logit;                       /* its output is [N,1]; logits are 0 and that */
+    const char *left_out;                 /* the operator before the output that is not computed, or NULL */
+    vt_pixel_scale pixels;
     vt_heap heap;
 } vt_graph;
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "graph/op.h"
+#include "graph/reduce.h"
 
 struct vt_import {
     vt_onnx *file;
@@ -313,14 +315,21 @@ static vt_status find_form(vt_import *im, const vt_onnx_value *in, input_form *f
         return vt_import_fail(im, e, "input %.80s has data type %d, must be a real one", in->name, in->type);
     f->rows = d->d[0] > 0 ? d->d[0] : 1;
     f->flat = d->rank == 2;
-    f->channels_last = !f->flat && d->d[1] != 1 && d->d[1] != 3 && (d->d[3] == 1 || d->d[3] == 3);
+    f->channels_last = !f->flat && (im->o->layout ? !strcmp(im->o->layout, "nhwc")
+                                                  : d->d[1] != 1 && d->d[1] != 3 && (d->d[3] == 1 || d->d[3] == 3));
     const int order[3] = {f->channels_last ? 3 : 1, f->channels_last ? 1 : 2, f->channels_last ? 2 : 3};
     for (int k = 0; k < 3; k++) {
         const int64_t said = f->flat ? -1 : d->d[order[k]];
-        f->shape[k] = said > 0 ? said : told[k];
+        f->shape[k] = said > 0 ? said : told[k] ? told[k] : f->flat ? 0 : im->o->usual[k];
         if (f->shape[k] <= 0)
-            return vt_import_fail(im, e, "input %.80s has sides %s: which image that is, is not said", in->name,
-                                  vt_dims_text(d, text, sizeof text));
+            return vt_import_fail(im, e,
+                                  "input %.80s has sides %s: give the image's with " VT_OPTION "image-shape C,H,W",
+                                  in->name, vt_dims_text(d, text, sizeof text));
+        if (told[k] && told[k] != f->shape[k])
+            return vt_import_fail(im, e,
+                                  "input %.80s has sides %s, which " VT_OPTION "image-shape %lld,%lld,%lld contradicts",
+                                  in->name, vt_dims_text(d, text, sizeof text), (long long)told[0], (long long)told[1],
+                                  (long long)told[2]);
     }
     size_t n;
     const vt_dims all = {3, {f->shape[0], f->shape[1], f->shape[2]}};
@@ -329,6 +338,24 @@ static vt_status find_form(vt_import *im, const vt_onnx_value *in, input_form *f
                               vt_dims_text(d, text, sizeof text), (long long)f->shape[0], (long long)f->shape[1],
                               (long long)f->shape[2]);
     return VT_OK;
+}
+
+/* *x <- op(*x, c), c one number a channel; c holds three, or is of all channels where they are equal. */
+static vt_status scale_channels(vt_import *im, const char *op, const double c[3], double idle, int *x, vt_err *e) {
+    const int64_t n = im->g->values[*x].dims.d[1];
+    double *p = vt_import_take(im, (size_t)n, sizeof *p);
+    const bool same = c[0] == c[1] && c[1] == c[2];
+    int v;
+    if (!p) return vt_import_memory(im, e);
+    if (same && c[0] == idle) return VT_OK;
+    if (!same && n != 3)
+        return vt_import_fail(im, e,
+                              "has images of %lld channels: give one number for all as " VT_OPTION "mean and " VT_OPTION
+                              "std",
+                              (long long)n);
+    for (int64_t k = 0; k < n; k++) p[k] = c[k % 3];
+    VT_TRY(vt_emit_reals(im, &(vt_dims){4, {1, n, 1, 1}}, p, &v, e));
+    return vt_emit_binary(im, op, *x, v, x, e);
 }
 
 static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
@@ -346,7 +373,12 @@ static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
     const vt_dims one = {4, {1, f->shape[0], f->shape[1], f->shape[2]}};
     VT_TRY(new_value(im, &one, false, &v, e));
     VT_TRY(add_value(im, &v, &im->g->input, e));
+    im->g->input_name = in->name, im->g->channels_last = f->channels_last, im->g->flat = f->flat;
     int x = im->g->input;
+    if (im->o->normalise) {
+        VT_TRY(scale_channels(im, "Sub", im->o->mean, 0, &x, e));
+        VT_TRY(scale_channels(im, "Div", im->o->std, 1, &x, e));
+    }
     if (f->channels_last) VT_TRY(vt_emit_transpose(im, x, (const int[]){0, 2, 3, 1}, &x, e));
     if (f->flat) VT_TRY(vt_emit_reshape(im, x, &(vt_dims){2, {1, (int64_t)v.n}}, &x, e));
     if (f->rows > 1) { /* a file of fixed batch: the image in each row */
@@ -377,7 +409,86 @@ static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     return op->import(im, e);
 }
 
+/* ---- what the first nodes do with pixels ---- */
+
+static bool is_op(const vt_graph *g, int i, const char *name) {
+    return !strcmp(vt_op_at_f32(g->nodes[i].op)->name, name);
+}
+
+/* The only node that reads value v, or -1. */
+static int only_reader(const vt_graph *g, int v) {
+    int reader = -1;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i].n_in; k++) {
+            if (g->nodes[i].in[k] != v) continue;
+            if (reader >= 0) return -1;
+            reader = i;
+        }
+    return reader;
+}
+
+/* Follows x -> a x + b from the input, by the mean of each constant: where is it zero, how steep is it? */
+static vt_pixel_scale find_pixels(const vt_graph *g) {
+    double a = 1, b = 0;
+    bool any = false;
+    for (int v = g->input, i; (i = only_reader(g, v)) >= 0; v = g->nodes[i].out) {
+        const vt_node *n = &g->nodes[i];
+        if (is_op(g, i, "(move)")) continue;
+        const int other = n->n_in == 2 ? n->in[n->in[0] == v] : -1;
+        if (other < 0 || !vt_value_is_constant(&g->values[other])) break;
+        const bool product = is_op(g, i, "Mul"), quotient = is_op(g, i, "Div"), sum = is_op(g, i, "Add"),
+                   first = n->in[0] == v;
+        double c = 0;
+        for (size_t k = 0; k < g->values[other].n; k++) c += vt_value_real(&g->values[other], k);
+        c /= (double)g->values[other].n;
+        if (!(product || sum || ((quotient || is_op(g, i, "Sub")) && first))) break;
+        if (product || quotient)
+            a = product ? a * c : a / c, b = product ? b * c : b / c;
+        else
+            b += sum ? c : -c;
+        any = true;
+    }
+    const double zero = -b / a;
+    if (!any) return VT_PIXELS_OPEN;
+    if (fabs(b) > 0)
+        return zero > 0 && zero < 1 ? VT_PIXELS_UNIT : zero >= 2 && zero < 255 ? VT_PIXELS_BYTES : VT_PIXELS_OPEN;
+    return fabs(a) >= 0.5 ? VT_PIXELS_UNIT : fabs(a) <= 1.0 / 64 ? VT_PIXELS_BYTES : VT_PIXELS_OPEN;
+}
+
 /* ---- the output ---- */
+
+/* *y <- the input of what makes probabilities of the logits y [.., K, ..]. */
+static void leave_out(vt_graph *g, int64_t classes, int *y) {
+    static const char *const names[] = {"Softmax", "LogSoftmax", "Sigmoid"};
+    const int i = g->values[root_of(g, *y)].node;
+    for (int k = 0; i >= 0 && k < 3; k++) {
+        const bool rows = k < 2;
+        if (!is_op(g, i, names[k])) continue;
+        if (rows && (int64_t)((const vt_row_size *)g->nodes[i].with)->cols != classes) continue;
+        *y = g->nodes[i].in[0], g->left_out = names[k];
+        return;
+    }
+}
+
+/* "a, b and c" of the outputs' names. */
+static const char *list_outputs(const vt_onnx *file, char *text, size_t size) {
+    text[0] = 0;
+    for (int i = 0; i < file->n_outputs; i++) vt_text_item(text, size, ", ", "%.60s", file->outputs[i].name);
+    return text;
+}
+
+/* Logits [1,K] of y, which has K or, of two classes, one number. */
+static vt_status take_logits(vt_import *im, int y, int64_t classes, vt_err *e) {
+    VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {1, classes}}, &y, e));
+    if (classes == 1) {
+        int32_t *map = vt_import_take(im, 2, sizeof *map);
+        if (!map) return vt_import_memory(im, e);
+        map[0] = -1, im->g->one_logit = true;
+        VT_TRY(vt_emit_map(im, y, &(vt_dims){2, {1, 2}}, map, 0, &y, e));
+    }
+    im->g->output = y;
+    return VT_OK;
+}
 
 static vt_status read_output(vt_import *im, const input_form *f, vt_err *e) {
     const vt_onnx *file = im->file;
@@ -386,21 +497,25 @@ static vt_status read_output(vt_import *im, const input_form *f, vt_err *e) {
     for (int i = 0; i < file->n_outputs; i++)
         if (im->o->output ? !strcmp(file->outputs[i].name, im->o->output) : file->n_outputs == 1)
             out = &file->outputs[i];
+    if (!out && im->o->output)
+        return vt_import_fail(im, e, VT_OPTION "output is '%.60s', must be one of %s", im->o->output,
+                              list_outputs(file, text, sizeof text));
     if (!out)
-        return vt_import_fail(im, e, "has %d outputs, of which '%.60s' must be one", file->n_outputs,
-                              im->o->output ? im->o->output : "");
+        return vt_import_fail(im, e, "has %d outputs: give " VT_OPTION "output NAME, one of %s", file->n_outputs,
+                              list_outputs(file, text, sizeof text));
     int y = find_name(im, out->name);
+    im->g->output_name = out->name;
     if (y < 0) return vt_import_fail(im, e, "output %.80s is written by no node", out->name);
     const vt_value v = im->g->values[y];
-    bool fits = v.dims.rank >= 2 && v.dims.d[0] == f->rows && v.dims.d[1] >= 2 && !vt_value_is_constant(&v);
+    bool fits = v.dims.rank >= 2 && v.dims.d[0] == f->rows && v.dims.d[1] >= 1 && !vt_value_is_constant(&v);
     for (int k = 2; k < v.dims.rank; k++) fits = fits && v.dims.d[k] == 1;
     if (!fits)
         return vt_import_fail(im, e, "output %.80s has sides %s, must be [%lld,classes] and follow the image",
                               out->name, vt_dims_text(&v.dims, text, sizeof text), (long long)f->rows);
+    if (im->o->classifier) leave_out(im->g, v.dims.d[1], &y);
+    VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {f->rows, v.dims.d[1]}}, &y, e));
     if (f->rows > 1) VT_TRY(vt_emit_slice(im, y, 0, 0, 1, 1, &y, e));
-    VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {1, v.dims.d[1]}}, &y, e));
-    im->g->output = y;
-    return VT_OK;
+    return take_logits(im, y, v.dims.d[1], e);
 }
 
 /* Floats beside the doubles of constants that nodes read. */
@@ -425,6 +540,7 @@ static vt_status import_all(vt_import *im, vt_err *e) {
     im->node = NULL;
     VT_TRY(read_output(im, &f, e));
     vt_graph_prune(im->g);
+    im->g->pixels = find_pixels(im->g);
     return round_constants(im, e);
 }
 

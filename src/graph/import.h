@@ -8,8 +8,14 @@
 
 /* How a file is to be read; zero: as it says itself. */
 typedef struct vt_import_options {
-    int64_t shape[3];   /* C, H, W where the file leaves them open or its input is flat; 0: as the file says */
+    /* C, H, W where the file leaves them open or its input is flat: shape must agree with the file, usual stands where
+     * neither says. 0: not told. */
+    int64_t shape[3], usual[3];
     const char *output; /* of several; NULL: the only one */
+    const char *layout; /* "nchw" or "nhwc" of an input of four sides; NULL: by which side is 1 or 3 */
+    bool normalise;     /* the graph's input is (x - mean) / std of images x; mean and std of each channel, or of all */
+    double mean[3], std[3];
+    bool classifier; /* Softmax, LogSoftmax or Sigmoid before the output are left out: logits are wanted */
 } vt_import_options;
 
 /* Reads the graph. The file may be closed only after the graph: initializers stay in it. */

@@ -2,11 +2,26 @@
 #include "graph/network.h"
 
 #include <stdlib.h>
+#include "graph/parts.h"
+
+vt_status vt_network_plan(vt_network *n, vt_err *e) {
+    for (int k = 0; k < 2; k++) VT_TRY(vt_graph_plan(&n->plan[k], n->g, k == 1, e));
+    return VT_OK;
+}
 
 static vt_status read_network(vt_network *n, const char *path, const vt_import_options *o, vt_err *e) {
     VT_TRY(vt_onnx_open(&n->file, path, e));
     VT_TRY(vt_graph_import(&n->g, n->file, o, e));
-    for (int k = 0; k < 2; k++) VT_TRY(vt_graph_plan(&n->plan[k], n->g, k == 1, e));
+    if (o && o->classifier && !o->normalise && n->g->pixels == VT_PIXELS_BYTES) {
+        vt_import_options bytes = *o;
+        bytes.normalise = true;
+        for (int k = 0; k < 3; k++) bytes.mean[k] = 0, bytes.std[k] = 1 / 255.0;
+        vt_graph_free(n->g), n->g = NULL;
+        VT_TRY(vt_graph_import(&n->g, n->file, &bytes, e));
+        n->g->pixels = VT_PIXELS_BYTES;
+    }
+    VT_TRY(vt_network_plan(n, e));
+    VT_TRY(vt_network_find_cuts(n, e));
     const int64_t *d = n->g->values[n->g->input].dims.d, *z = n->g->values[n->g->output].dims.d;
     n->shape = (vt_shape){(int)d[1], (int)d[2], (int)d[3]};
     n->classes = (int)z[1];

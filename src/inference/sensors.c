@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "graph/network.h"
 #include "linalg/svd.h"
 #include "models/model.h"
 #include "models/surgery.h"
@@ -207,6 +208,7 @@ static vt_status cut_at_point(vt_model **out, const vt_model *m, int point, int 
 int vt_sensor_points(const vt_model *m) { return vt_points_inside(m) ? vt_points_inside(m) : m->config.depth; }
 
 double vt_sensor_share(const vt_model *m, int point) {
+    if (m->config.network) return m->config.network->shares[point];
     return vt_points_inside(m) ? vt_point_share(m, point) : (point + 1.0) / m->config.depth;
 }
 

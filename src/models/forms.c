@@ -313,6 +313,8 @@ bool vt_field_shown(const vt_model *m, vt_field f) {
     const vt_form *form = form_of(f);
     const char *from = m->source[f];
     if (f == VT_FIELD_TRANSFORM) return *m->transform != 0;
+    if (m->config.network)
+        return f == VT_FIELD_ARCH || f == VT_FIELD_CLASSES || f == VT_FIELD_MEAN || f == VT_FIELD_STD;
     if (f < VT_FIELD_NORM || !form || f == VT_FIELD_ACT) return true;
     return !vt_form_is_default(&m->config, form) || (*from && strcmp(from, "tensors"));
 }

@@ -48,7 +48,11 @@ typedef struct vt_overrides {
     const char *const *pairs;
     int n_pairs;
     const char *pairs_from;
-    bool onnx;         /* a network of an ONNX file will do: the caller needs logits and gradients alone */
+    /* Of ONNX files. onnx: one will do, as the caller needs logits and gradients alone; raw: input and output are to be
+     * those of the file. */
+    bool onnx, raw;
+    int64_t shape[3]; /* C, H, W of the image; 0: the file's */
+    const char *layout, *output;
     const char *part;  /* which state dict of several in the file; NULL: the usual one (tensors/tensors.h) */
     const char *names; /* a map file, or a scheme or map that is compiled in (checkpoint/names.h); NULL: recognised */
 } vt_overrides;

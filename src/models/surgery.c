@@ -2,16 +2,43 @@
 #include "models/surgery.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/parts.h"
+
+/* ---- of an ONNX file ---- */
+
+/* A model of a network that was made from m's; takes the network. */
+static vt_status wrap_network(vt_model **out, const vt_model *m, vt_network *n, vt_err *e) {
+    vt_model *w = *out = calloc(1, sizeof *w);
+    if (w) w->config = m->config, w->config.network = n, w->config.classes = n->classes;
+    if (w && m->path) w->path = strdup(m->path);
+    if (w && (w->path || !m->path)) return vt_model_prepare(w, e);
+    if (!w) vt_network_close(n);
+    vt_model_close(w), *out = NULL;
+    return vt_fail(e, VT_E_MEMORY, "no memory for a copy of the model");
+}
+
+static vt_status cut_onnx(vt_model **out, const vt_model *m, int cut, int classes, vt_err *e) {
+    vt_network *n;
+    *out = NULL;
+    if (cut < 0 || cut >= m->config.network->n_cuts) return VT_OK;
+    VT_TRY(vt_network_cut(&n, m->config.network, cut, classes, e));
+    return wrap_network(out, m, n, e);
+}
+
+/* ---- heads ---- */
 
 static bool is_head(const vt_param *p) { return !strncmp(p->name, "head", 4); }
 
 size_t vt_feature_count(const vt_model *m) {
+    const vt_network *net = m->config.network;
     size_t n = 0;
+    if (net) return net->head ? net->head->features : net->n_cuts ? vt_network_features(net, net->n_cuts - 1) : 0;
     for (int i = 0; i < m->params.count; i++)
         if (is_head(&m->params.items[i]) && m->params.items[i].ndim == 2) n += (size_t)m->params.items[i].shape[1];
     return n;
@@ -20,6 +47,7 @@ size_t vt_feature_count(const vt_model *m) {
 /* Every other tensor keeps name, order and size. */
 vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *e) {
     vt_config c = m->config;
+    if (c.network) return cut_onnx(out, m, c.network->n_cuts - 1, classes, e);
     c.classes = classes;
     VT_TRY(vt_model_new(out, &c, e));
     for (int i = 0; i < m->params.count; i++) {
@@ -33,6 +61,7 @@ vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *
  * features, since they are what a unit row makes visible. */
 void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t phi) {
     size_t at = 0;
+    if (m->config.network) vt_network_set_head((vt_network *)(uintptr_t)m->config.network, w, b, rows);
     for (int i = 0; i < m->params.count; i++) {
         const vt_param *p = &m->params.items[i];
         if (!is_head(p)) continue;
@@ -83,6 +112,7 @@ static vt_status cut_network(vt_model **out, const vt_model *m, const vt_config 
 vt_status vt_cut_behind(vt_model **out, const vt_model *m, int depth, int classes, vt_err *e) {
     vt_config c = m->config;
     char norm[32];
+    if (c.network) return cut_onnx(out, m, depth - 1, classes, e);
     *out = NULL;
     if (depth < 1 || depth > c.depth || (depth < c.depth && (c.stages || depth <= c.local_blocks))) return VT_OK;
     snprintf(norm, sizeof norm, "blocks.%d.norm1", depth);
@@ -171,6 +201,11 @@ static vt_status copy_with_noise(vt_model *out, const vt_model *m, uint64_t seed
 
 vt_status vt_model_twin(vt_model **out, const vt_model *m, uint64_t seed, vt_err *e) {
     vt_config c = m->config;
+    vt_network *moved;
+    if (c.network) {
+        VT_TRY(vt_network_move_weights(&moved, c.network, VT_TWIN_SHARE, seed, e));
+        return wrap_network(out, m, moved, e);
+    }
     double usual = 1 / sqrt((double)vt_config_attn_dim(&c) / c.heads);
     if (c.attn_scale > 4 * usual) c.attn_scale = usual;
     VT_TRY(vt_model_new(out, &c, e));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Networks made from another one: with a new head, cut off behind a block, or with slightly perturbed weights. Heads
- * are the tensors whose names begin with "head"; the features that they read are numbered one head after the other. */
+ * are the tensors whose names begin with "head"; the features that they read are numbered one head after the other.
+ * What is made from the network of an ONNX file (graph/parts.h; its cuts are its "blocks") must not outlive it. */
 #pragma once
 
 #include "models/model.h"

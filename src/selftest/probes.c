@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "graph/parts.h"
 #include "linalg/svd.h"
 #include "selftest/tools.h"
 
@@ -90,10 +91,11 @@ static vt_status fit_ridge_head(fit *f, size_t phi, vt_err *e) {
 
 /* f->features: what `bare`, the network up to block `depth` without a head, makes of the samples. */
 static vt_status gather_features(fit *f, vt_tester *g, int depth, const vt_model *bare, vt_err *e) {
+    const size_t phi = vt_feature_count(bare);
     vt_classifier seen = {0};
     vt_status s = vt_classifier_open(&seen, bare, e);
     for (int i = 0; s == VT_OK && i < f->n; i++) {
-        s = vt_classifier_logits(&seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * g->phi, false, e);
+        s = vt_classifier_logits(&seen, f->x + (size_t)i * g->pixels, f->features + (size_t)i * phi, false, e);
         g->forwards += (double)depth / g->t->v->subject->model->config.depth;
     }
     vt_classifier_close(&seen);
@@ -105,23 +107,27 @@ static vt_status make_probe(vt_model **out, fit *f, vt_tester *g, int depth, vt_
     const vt_model *m = g->t->v->subject->model;
     vt_model *bare;
     *out = NULL;
-    VT_TRY(vt_cut_behind(&bare, m, depth, (int)g->phi, e));
+    const size_t phi = m->config.network ? vt_network_features(m->config.network, depth - 1) : g->phi;
+    VT_TRY(vt_cut_behind(&bare, m, depth, (int)phi, e));
     if (!bare) return VT_OK;
-    vt_head_set(bare, NULL, NULL, (int)g->phi, g->phi);
+    vt_head_set(bare, NULL, NULL, (int)phi, phi);
     vt_status s = gather_features(f, g, depth, bare, e);
     vt_model_close(bare);
     VT_TRY(s);
-    standardise_features(f, g->phi);
-    VT_TRY(fit_ridge_head(f, g->phi, e));
+    standardise_features(f, phi);
+    VT_TRY(fit_ridge_head(f, phi, e));
     VT_TRY(vt_cut_behind(out, m, depth, f->classes, e));
-    vt_head_set(*out, f->head, f->bias, f->classes, g->phi);
+    vt_head_set(*out, f->head, f->bias, f->classes, phi);
     return VT_OK;
 }
 
 vt_status vt_probes_make(vt_tester *g, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     int depth = m->config.depth, last = 0;
-    fit *f = fit_new(g->pixels, g->phi, g->classes);
+    size_t most = g->phi;
+    for (int k = 0; m->config.network && k < depth; k++)
+        most = vt_network_features(m->config.network, k) > most ? vt_network_features(m->config.network, k) : most;
+    fit *f = fit_new(g->pixels, most, g->classes);
     if (!f) return vt_fail(e, VT_E_MEMORY, "no memory for the self-test's probes");
     vt_status s = gather_samples(f, g, e);
     for (int i = 0; s == VT_OK && i < VT_PROBES; i++) { /* from the last block down, evenly */

@@ -101,13 +101,15 @@ typedef struct measurement {
     float *x, *z;       /* [threads, capacity, pixels]; logits [n_images, classes] */
 } measurement;
 
-/* The pixels that a model in another process is sent: that model does the rest itself. */
-static void prepare_pixels(float *x, const vt_config *c) {
+/* Pixels for a model that normalises by `own`, where its process or graph does not do the rest (std 0), as c says. */
+static void prepare_pixels(float *x, const vt_config *c, const vt_config *own) {
     size_t plane = vt_config_input_pixels(c) / 3;
     for (size_t i = 0; i < plane; i++) {
         const double v[3] = {(double)x[i], (double)x[plane + i], (double)x[2 * plane + i]};
         for (int k = 0; k < 3; k++)
-            x[(size_t)k * plane + i] = (float)((v[c->bgr ? 2 - k : k] - c->mean[k]) / c->std[k]);
+            x[(size_t)k * plane + i] =
+                (float)((v[c->bgr ? 2 - k : k] - c->mean[k]) / c->std[k] * (own->std[k] > 0 ? own->std[k] : 1) +
+                        own->mean[k]);
     }
 }
 
@@ -120,7 +122,7 @@ static vt_status read_image(const measurement *m, size_t at, float *x, vt_err *e
     VT_TRY(vt_dataset_read_as(&m->data, m->d->images[at], vt_config_shape(c), &im, &label, e));
     for (size_t i = 0, n = vt_config_input_pixels(c); i < n; i++) x[i] = vt_image_at(&im, i);
     vt_image_free(&im);
-    if (m->d->remote) prepare_pixels(x, c);
+    if (vt_doctor_pixels_alone(m->d)) prepare_pixels(x, c, &m->d->model->config);
     m->d->labels[at] = label;
     return VT_OK;
 }

@@ -72,6 +72,9 @@ typedef struct vt_doctor {
     int outputs;     /* classes of the model */
 } vt_doctor;
 
+/* Is what is done to pixels all that can be tried: of a model in another process, or of an ONNX file? */
+static inline bool vt_doctor_pixels_alone(const vt_doctor *d) { return d->remote || d->model->config.network; }
+
 /* Tries everything that differs from `present` in one aspect. */
 vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e);
 void vt_doctor_free(vt_doctor *d);

@@ -305,13 +305,15 @@ static void add_network(list *l) {
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most) {
     list l = {.model = d->model,
               .present = present,
-              .remote = d->remote != NULL,
+              .remote = vt_doctor_pixels_alone(d),
               .aspects = d->aspects | 1u << VT_ASPECT_NONE,
               .out = out,
               .most = most};
     add_trial(&l, VT_ASPECT_NONE, "as it is");
     add_norms(&l);
-    vt_setting *s = add_trial(&l, VT_ASPECT_CHANNELS, present->config.bgr ? "red, green, blue" : "blue, green, red");
+    vt_setting *s = d->model->config.network ? NULL
+                                             : add_trial(&l, VT_ASPECT_CHANNELS,
+                                                         present->config.bgr ? "red, green, blue" : "blue, green, red");
     if (s) s->config.bgr = !present->config.bgr;
     add_resizes(&l, width, height);
     if (l.remote) return l.n;
