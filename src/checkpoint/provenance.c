@@ -209,9 +209,11 @@ static void append_missing_field(const vt_model *m, vt_field f, char *what, size
         vt_text_item(what, size, "", "%s hint: ", m->source[f]), append_triple(m, f, what, size);
     else if (f == VT_FIELD_MEAN)
         vt_text_item(what, size, "",
-                     "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none");
+                     "0.4914,0.4822,0.4465 CIFAR-10, 0.485,0.456,0.406 ImageNet, 0.5 timm's ViT, 0 none%s",
+                     m->config.network ? " or bytes" : "");
     else if (f == VT_FIELD_STD)
-        vt_text_item(what, size, "", "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5 or 1 there");
+        vt_text_item(what, size, "", "0.2470,0.2435,0.2616, 0.229,0.224,0.225, 0.5%s there",
+                     m->config.network ? ", 1 or 0.00392156862745098" : " or 1");
     else
         append_form_values(m, f, what, size);
     if (f == VT_FIELD_POOL && vt_readout_wide(&m->config))

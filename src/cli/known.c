@@ -56,7 +56,15 @@ vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e) {
     }
     if (*m->own_map) snprintf(map, sizeof map, " (--names %s takes that map's word)", m->own_map);
     append_doctor_command(doctor, c, m);
-    append_command_line(command, c, m, options);
+    if (m->config.network && !c) /* a surrogate, of which no options of the command speak */
+        snprintf(command, sizeof command, "--surrogate-oracle \"vitrine serve %s%s\"", m->path, options);
+    else
+        append_command_line(command, c, m, options);
+    if (m->config.network)
+        return vt_fail(e, VT_E_USAGE,
+                       "%s: no node of it scales its input, so nothing tells %s: on labelled images `%s` tries them; "
+                       "or give what is true, as in %s",
+                       m->path, what, doctor, command);
     return vt_fail(e, VT_E_USAGE,
                    "%s: neither its tensors nor anything beside them tell %s%s: `vitrine doctor --logits` finds them "
                    "by logits of PyTorch, on labelled images `%s` tries them; or give what is true, as in %s",

@@ -57,7 +57,8 @@ static double node_flops(const vt_graph *g, int i) {
     return op->flops ? op->flops(g, &g->nodes[i]) : 0;
 }
 
-/* Is node i's result all that later nodes read of what was computed so far? open: how many values still have readers. */
+/* Is node i's result all that later nodes read of what was computed so far? open: how many values still have readers.
+ */
 static void choose_cuts(vt_network *n, const int *last, double all, int last_product) {
     const vt_graph *g = n->g;
     int open = last[g->input] >= 0;
@@ -162,7 +163,8 @@ vt_status vt_network_move_weights(vt_network **out, const vt_network *n, double 
     for (int i = 0; s == VT_OK && i < g->n_nodes; i++)
         for (int k = 0; s == VT_OK && node_flops(g, i) > 0 && k < g->nodes[i].n_in; k++) {
             const int v = g->nodes[i].in[k];
-            const bool moved = v >= 0 && vt_value_is_constant(&g->values[v]) && g->values[v].floats != n->g->values[v].floats;
+            const bool moved =
+                v >= 0 && vt_value_is_constant(&g->values[v]) && g->values[v].floats != n->g->values[v].floats;
             if (v >= 0 && vt_value_is_constant(&g->values[v]) && g->values[v].dims.rank >= 2 && !moved)
                 s = move_constant(g, v, share, seed, e);
         }

@@ -6,7 +6,8 @@
 #include "graph/network.h"
 
 /* Finds values through which everything that follows the image passes (between residual blocks, for one): at most
- * VT_CUTS, spread evenly over the work, the last of them before the last product. Sets n->cuts, n->shares, n->n_cuts. */
+ * VT_CUTS, spread evenly over the work, the last of them before the last product. Sets n->cuts, n->shares, n->n_cuts.
+ */
 vt_status vt_network_find_cuts(vt_network *n, vt_err *e);
 /* *out: n up to cut `cut`, and logits z [classes] = w f + b, zero, of its features f. */
 vt_status vt_network_cut(vt_network **out, const vt_network *n, int cut, int classes, vt_err *e);

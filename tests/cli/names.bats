@@ -238,7 +238,7 @@ END
 
 @test "what is no Vision Transformer is named: ONNX, ResNet" {
     printf '\x08\x07\x12\x07pytorch\x1a\x051.13.1:' >model.onnx
-    bad 1 "model.onnx: is an ONNX file" "probe and gradcheck read it" -- eval model.onnx --data "$D" --out r
+    bad 1 "model.onnx: is not a whole ONNX file" -- eval model.onnx --data "$D" --out r
     head -c 12 /dev/zero | st_make resnet.safetensors '{"conv1.weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
         "layer1.0.conv1.weight":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"layer1.0.bn1.weight":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}'
     for command in info map "convert --force"; do
