@@ -36,7 +36,7 @@ row() { sed -n "s/^$1 \+\([0-9]* \/ [0-9]*\).*/\1/p" <<<"$output"; }
     truth r_bare/results.json '.model | .mean.value == [0.5,0.5,0.5] and .std.value == [0.25,0.25,0.25]'
     truth r_bytes/results.json '.model.std.value[0] * 255 - 1 | fabs < 1e-12'
     grep -q "Softmax is left out" r_softmax/table.md
-    grep -q "pixels of \[0,255\]" r_bytes/table.md
+    grep -q "first nodes expect pixels of" r_bytes/table.md
 }
 
 @test "what a file leaves open is asked for, and what contradicts it refused" {
