@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A ResNet-20 for CIFAR-10 (He et al. 2016, section 4.2), trained here for a few minutes, behind vitrine --oracle.
+"""A ResNet-20 for CIFAR-10 (He et al. 2016, section 4.2), trained here for a few minutes, for vitrine --oracle or as an ONNX file.
 
     python3 python/examples/resnet.py train cifar-10-batches-bin resnet20.pt 6        # epochs
+    python3 python/examples/resnet.py export resnet20.pt resnet20.onnx                # then vitrine eval resnet20.onnx, or
     vitrine eval --oracle 'python3 python/examples/resnet.py resnet20.pt' --data cifar-10-batches-bin --images 0:200 \
         --eps 2/255 --attack autoattack
 """
@@ -15,6 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import export_onnx
 import vitrine_oracle
 
 
@@ -73,5 +75,8 @@ if __name__ == "__main__":
         train(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
         net = ResNet20()
-        net.load_state_dict(torch.load(sys.argv[1], map_location="cpu"))
+        net.load_state_dict(torch.load(sys.argv[-2 if sys.argv[1] == "export" else -1], map_location="cpu"))
+    if sys.argv[1] == "export":
+        export_onnx.export(net, sys.argv[3], 32)
+    elif sys.argv[1] != "train":
         vitrine_oracle.serve_torch(net, classes=10, shape=(3, 32, 32), name="resnet20")
