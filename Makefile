@@ -152,6 +152,12 @@ $(OUT)/tools/%.o: tools/%.c $(OUT)/flags
 $(DRAW): $(OUT)/tools/draw_main.o $(DRAW_OBJ) $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# Runs ONNX's own cases through src/graph (tools/onnx_conformance.sh), and prints the table of operators.
+ONNX_CASE := $(dir $(EXE))tools/onnx_case
+$(ONNX_CASE): $(OUT)/tools/onnx_case.o $(OUT)/tools/onnx_case_f64.o $(LIB)
+	@mkdir -p $(@D); echo "  LINK $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+onnx-case: $(ONNX_CASE)
 # MPI=1: a second program, vitrine-mpi, whose ranks do one evaluation, training or table together (docs/cluster.md). All
 # that knows MPI is src/mpi, which the first program is linked without.
 MPICC ?= mpicc
@@ -316,6 +322,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: mpi mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi onnx-case mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

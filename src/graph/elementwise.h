@@ -155,3 +155,9 @@ static inline void VT_R(vt_zero)(const VT_R(vt_call) *c, int k) {
     VT_BINARY_FORWARD(F)                                                                                               \
     extern const VT_R(vt_op) VT_R(vt_op_##id);                                                                         \
     const VT_R(vt_op) VT_R(vt_op_##id) = {.name = name_, .import = vt_import_truth, .forward = forward, __VA_ARGS__};
+
+/* Of constant integers a and b. */
+#define VT_BITS(id, name_, import_, F, ...)                                                                            \
+    VT_BINARY_FORWARD(F)                                                                                               \
+    extern const VT_R(vt_op) VT_R(vt_op_##id);                                                                         \
+    const VT_R(vt_op) VT_R(vt_op_##id) = {.name = name_, .import = import_, .forward = forward, __VA_ARGS__};

@@ -31,6 +31,7 @@ static vt_status common_dims(vt_import *im, const int *in, int n, vt_dims *d, vt
     char a[200], b[200];
     *d = (vt_dims){0};
     for (int k = 0; k < n; k++) {
+        if (in[k] < 0) return vt_import_fail(im, e, "has no input %d", k + 1);
         const vt_dims x = dims_of(im, in[k]), old = *d;
         d->rank = x.rank > old.rank ? x.rank : old.rank;
         for (int i = 0; i < d->rank; i++) {

@@ -36,6 +36,7 @@ typedef struct vt_value {
     vt_dims dims;
     size_t n;
     bool integer; /* integers and truth values: constants alone */
+    int type;     /* of a tensor of the file (vt_onnx_type), else 0 */
     /* A constant has integers, or reals in double, or an initializer's floats, of which the double copy is exact. */
     const int64_t *integers;
     const double *reals;
@@ -84,5 +85,8 @@ bool vt_graph_node(vt_graph *g, const vt_node *n);
 double vt_value_real(const vt_value *v, size_t i);
 /* Floating-point operations (2 a multiply-add) of the matrix products of a forward and of a gradient step. */
 void vt_graph_flops(const vt_graph *g, double *forward, double *gradient);
+/* Its roundings to a grid (quantised files), whose gradient is passed straight through: backward pass differentiable
+ * approximation, Athalye et al. 2018. 0: the gradient is exact. */
+int vt_graph_straight_through(const vt_graph *g);
 /* Removes nodes whose result nothing reads, and counts the uses of values. */
 void vt_graph_prune(vt_graph *g);

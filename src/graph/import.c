@@ -67,8 +67,17 @@ vt_status vt_real_input(vt_import *im, int k, int *v, vt_err *e) {
     return im->g->values[*v].integer ? vt_import_fail(im, e, "has integers as input %d, must be reals", k + 1) : VT_OK;
 }
 
+vt_status vt_constant_input(vt_import *im, int k, int *v, vt_err *e) {
+    *v = vt_input(im, k);
+    if (*v < 0) return vt_import_fail(im, e, "has no input %d", k + 1);
+    if (vt_value_is_constant(&im->g->values[*v])) return VT_OK;
+    return vt_import_fail(im, e, "has an input %d that follows the image, must be a constant", k + 1);
+}
+
 vt_status vt_input_count(vt_import *im, int least, int most, vt_err *e) {
     int n = im->node->n_in;
+    for (int k = 0; k < least && k < n; k++)
+        if (vt_input(im, k) < 0) return vt_import_fail(im, e, "has no input %d", k + 1);
     if (n >= least && n <= most) return VT_OK;
     return vt_import_fail(im, e, "has %d inputs, must have %d to %d", n, least, most);
 }
@@ -239,7 +248,7 @@ vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_
     if (v.n != from->n)
         return vt_import_fail(im, e, "makes %s of %s: %zu numbers of %zu", vt_dims_text(dims, a, sizeof a),
                               vt_dims_text(&from->dims, b, sizeof b), v.n, from->n);
-    v.integers = from->integers, v.reals = from->reals, v.floats = from->floats;
+    v.integers = from->integers, v.reals = from->reals, v.floats = from->floats, v.type = from->type;
     if (!vt_value_is_constant(from)) v.alias = root_of(im->g, x);
     return add_value(im, &v, y, e);
 }
@@ -267,6 +276,7 @@ static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v,
 static vt_status tensor_value(vt_import *im, const vt_onnx_tensor *t, int *out, vt_err *e) {
     vt_value v;
     VT_TRY(new_value(im, &t->dims, !vt_onnx_is_real(t->type), &v, e));
+    v.type = t->type;
     if (v.integer) {
         int64_t *p = vt_import_take(im, v.n + 1, sizeof *p);
         if (!p) return vt_import_memory(im, e);

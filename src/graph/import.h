@@ -40,6 +40,8 @@ int vt_input(const vt_import *im, int k);
 const vt_value *vt_import_value(const vt_import *im, int v);
 /* The same with a sentence where it is left out, or no real tensor. */
 vt_status vt_real_input(vt_import *im, int k, int *v, vt_err *e);
+/* The same where it is left out, or follows the image. */
+vt_status vt_constant_input(vt_import *im, int k, int *v, vt_err *e);
 /* Between least and most inputs? */
 vt_status vt_input_count(vt_import *im, int least, int most, vt_err *e);
 /* Constant integers of input k, at most so many; *has false: left out. */
@@ -86,6 +88,17 @@ vt_status vt_emit_transpose(vt_import *im, int x, const int *order, int *y, vt_e
 vt_status vt_emit_slice(vt_import *im, int x, int axis, int64_t from, int64_t n, int64_t step, int *y, vt_err *e);
 /* op(a) op(b) times alpha, with numpy's rules for stacks of matrices. */
 vt_status vt_emit_matmul(vt_import *im, int a, int b, bool ta, bool tb, double alpha, int *y, vt_err *e);
+/* y's side `axis` is n long: m [n, x's side] times x along it. m in the graph's memory. */
+vt_status vt_emit_matrix(vt_import *im, int x, int axis, const double *m, int64_t n, int *y, vt_err *e);
+/* x with its number at[i] replaced by u's number i, or reduced with it: none, add, mul, max, min. */
+vt_status vt_emit_scatter(vt_import *im, int x, int u, const int32_t *at, const char *reduction, int *y, vt_err *e);
+/* Numbers of x that constant indices k mean along an axis, as GatherElements has them. */
+vt_status vt_import_element_map(vt_import *im, int x, int k, int axis, int32_t **map, vt_err *e);
+/* Numbers of x, or of its slices of *slice numbers, that lists of constant indices k mean, as GatherND has them. */
+vt_status vt_import_place_map(vt_import *im, int x, int k, int batch, int32_t **map, size_t *slice, vt_err *e);
+vt_status vt_import_extreme(vt_import *im, bool least, vt_err *e); /* ArgMax and ArgMin of constants */
+vt_status vt_import_scatter_elements(vt_import *im, vt_err *e);
+vt_status vt_emit_cast(vt_import *im, int x, int type, int *y, vt_err *e);
 vt_status vt_emit_concat(vt_import *im, const int *in, int n, int axis, int *y, vt_err *e);
 /* Output k of the node at hand is this value. */
 vt_status vt_output(vt_import *im, int k, int v, vt_err *e);
@@ -100,3 +113,5 @@ vt_status vt_import_unary(vt_import *im, vt_err *e);
 vt_status vt_import_binary(vt_import *im, vt_err *e);
 vt_status vt_import_variadic(vt_import *im, vt_err *e); /* one or more inputs, pair by pair */
 vt_status vt_import_truth(vt_import *im, vt_err *e);    /* of two, with a truth value */
+vt_status vt_import_bits(vt_import *im, vt_err *e);     /* of two constant integers */
+vt_status vt_import_bits_of(vt_import *im, int a, int b, vt_err *e);

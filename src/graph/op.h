@@ -36,6 +36,7 @@ typedef struct VT_R(vt_op) {
     void (*backward)(const VT_R(vt_call) *c); /* NULL: its result does not follow its inputs' changes */
     size_t (*work)(const vt_graph *g, const vt_node *n, bool backward); /* reals; NULL: none */
     unsigned keep;
+    bool straight_through; /* backward is not its derivative: it passes what a rounding does not (BPDA) */
     double (*flops)(const vt_graph *g, const vt_node *n); /* of its products, forward; NULL: none */
 } VT_R(vt_op);
 

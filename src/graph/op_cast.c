@@ -3,6 +3,7 @@
 #include <math.h>
 #include "graph/op.h"
 
+#ifndef VT_DOUBLE
 static vt_status to_integers(vt_import *im, int x, bool truth, int *y, vt_err *e) {
     const vt_value v = *vt_import_value(im, x);
     if (!vt_value_is_constant(&v)) return vt_import_fail(im, e, "makes integers of what follows the image");
@@ -25,17 +26,21 @@ static vt_status to_reals(vt_import *im, int x, int *y, vt_err *e) {
     return vt_emit_reals(im, &v.dims, p, y, e);
 }
 
+vt_status vt_emit_cast(vt_import *im, int x, int type, int *y, vt_err *e) {
+    *y = x;
+    if (type == VT_ONNX_STRING || type <= 0 || type > VT_ONNX_BFLOAT16)
+        return vt_import_fail(im, e, "makes data type %d", type);
+    if (!vt_onnx_is_real(type)) return to_integers(im, x, type == VT_ONNX_BOOL, y, e);
+    return vt_import_value(im, x)->integers ? to_reals(im, x, y, e) : VT_OK;
+}
+#endif
+
 static vt_status import(vt_import *im, vt_err *e) {
     const int64_t to = vt_attr_int(im, "to", 0);
-    int x = vt_input(im, 0), y = x;
+    int y;
     VT_TRY(vt_input_count(im, 1, 1, e));
-    if (to == VT_ONNX_STRING || to <= 0 || to > VT_ONNX_BFLOAT16)
-        return vt_import_fail(im, e, "makes data type %lld", (long long)to);
-    if (!vt_onnx_is_real((int)to))
-        VT_TRY(to_integers(im, x, to == VT_ONNX_BOOL, &y, e));
-    else if (vt_import_value(im, x)->integers)
-        VT_TRY(to_reals(im, x, &y, e));
+    VT_TRY(vt_emit_cast(im, vt_input(im, 0), to < 64 ? (int)to : 0, &y, e));
     return vt_output(im, 0, y, e);
 }
 
-VT_OP_EMITS(cast, "Cast", import, .summary = NULL)
+VT_OP_EMITS(cast, "Cast", import, .summary = "integers of constants")

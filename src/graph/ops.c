@@ -34,4 +34,10 @@ void vt_graph_flops(const vt_graph *g, double *forward, double *gradient) {
         if (defs[g->nodes[i].op]->flops) *forward += defs[g->nodes[i].op]->flops(g, &g->nodes[i]);
     *gradient = 2 * *forward;
 }
+
+int vt_graph_straight_through(const vt_graph *g) {
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) n += defs[g->nodes[i].op]->straight_through;
+    return n;
+}
 #endif

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+#define VT_DOUBLE
+#include "tools/onnx_case_run.h"
