@@ -103,10 +103,23 @@ vt_status vt_import_unary(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
+/* Opset 6 says from which side of a on b's sides stand beside a's; later ones: the last. */
+static vt_status place_sides(vt_import *im, int a, int *b, vt_err *e) {
+    int64_t named;
+    int axis;
+    if (vt_import_opset(im) >= 7 || !vt_onnx_int(vt_import_node(im), "axis", &named)) return VT_OK;
+    vt_dims d = dims_of(im, *b);
+    const int rank = dims_of(im, a).rank;
+    VT_TRY(vt_axis(im, named, rank, &axis, e));
+    while (d.rank < rank - axis) d.d[d.rank++] = 1;
+    return vt_emit_reshape(im, *b, &d, b, e);
+}
+
 vt_status vt_import_binary(vt_import *im, vt_err *e) {
-    int y;
+    int y, b = vt_input(im, 1);
     VT_TRY(vt_input_count(im, 2, 2, e));
-    VT_TRY(vt_emit_binary(im, vt_op_at_f32(vt_import_op(im))->name, vt_input(im, 0), vt_input(im, 1), &y, e));
+    VT_TRY(place_sides(im, vt_input(im, 0), &b, e));
+    VT_TRY(vt_emit_binary(im, vt_op_at_f32(vt_import_op(im))->name, vt_input(im, 0), b, &y, e));
     return vt_output(im, 0, y, e);
 }
 

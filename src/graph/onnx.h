@@ -73,7 +73,7 @@ typedef struct vt_onnx {
     vt_heap heap;
 } vt_onnx;
 
-enum { VT_ONNX_OPSET_LEAST = 7, VT_ONNX_OPSET_MOST = 23 };
+enum { VT_ONNX_OPSET_LEAST = 6, VT_ONNX_OPSET_MOST = 24 };
 
 /* Does it begin as a ModelProto does (ir_version first)? Of a file's first bytes. */
 bool vt_onnx_begins(const uint8_t *bytes, size_t n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether numbers are infinite, of the signs that count. */
+#include "graph/elementwise.h"
 
 static void forward(const VT_R(vt_call) *c) {
     const size_t n = c->g->values[c->n->out].n;

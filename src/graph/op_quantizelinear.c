@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* x over a scale, rounded half to even, plus a zero point, cut to the type's range. Gradient: straight through within
+ * the range. */
+#include "graph/op.h"
+#include "graph/quantise.h"
+
+static vt_status import(vt_import *im, vt_err *e) {
+    int x, y, axis = 0, scale, zero = vt_input(im, 2), type = (int)(vt_attr_int(im, "output_dtype", 0) & 63);
+    VT_TRY(vt_input_count(im, 2, 3, e));
+    VT_TRY(vt_real_input(im, 0, &x, e));
+    const int64_t block = vt_attr_int(im, "block_size", 0);
+    const vt_dims d = vt_import_value(im, x)->dims;
+    VT_TRY(vt_constant_input(im, 1, &scale, e));
+    if (vt_import_value(im, scale)->n != 1) VT_TRY(vt_axis(im, vt_attr_int(im, "axis", 1), d.rank, &axis, e));
+    VT_TRY(vt_quantise_input(im, 1, &d, axis, block, &scale, e));
+    if (zero >= 0 && vt_import_value(im, zero)->type) type = vt_import_value(im, zero)->type;
+    if (zero >= 0) VT_TRY(vt_quantise_input(im, 2, &d, axis, block, &zero, e));
+    VT_TRY(vt_emit_binary(im, "Div", x, scale, &y, e));
+    VT_TRY(vt_emit_quantised(im, y, zero, type ? type : VT_ONNX_UINT8, &y, e));
+    return vt_output(im, 0, y, e);
+}
+
+VT_OP_EMITS(quantizelinear, "QuantizeLinear", import, .summary = "8 and 16 bits; straight-through gradient",
+            .since = 10)
