@@ -84,8 +84,13 @@ static inline void VT_R(vt_zero)(const VT_R(vt_call) *c, int k) {
         }                                                                                                              \
     }                                                                                                                  \
     extern const VT_R(vt_op) VT_R(vt_op_##id);                                                                         \
-    const VT_R(vt_op) VT_R(vt_op_##id) =                                                                               \
-        {.name = name_, .import = import_, .forward = forward, .backward = backward, .keep = keep_, __VA_ARGS__};
+    const VT_R(vt_op) VT_R(vt_op_##id) = {.name = name_,                                                               \
+                                          .import = import_,                                                           \
+                                          .forward = forward,                                                          \
+                                          .backward = backward,                                                        \
+                                          .keep = keep_,                                                               \
+                                          .each = VT_EACH_ONE,                                                         \
+                                          __VA_ARGS__};
 
 /* Sides are joined, so that an input's numbers of a row lie one after another or are one. */
 #define VT_LOOP_AB(i0, i1, ...)                                                                                        \
@@ -147,14 +152,23 @@ static inline void VT_R(vt_zero)(const VT_R(vt_call) *c, int k) {
         }                                                                                                              \
     }                                                                                                                  \
     extern const VT_R(vt_op) VT_R(vt_op_##id);                                                                         \
-    const VT_R(vt_op) VT_R(vt_op_##id) =                                                                               \
-        {.name = name_, .import = import_, .forward = forward, .backward = backward, .keep = keep_, __VA_ARGS__};
+    const VT_R(vt_op) VT_R(vt_op_##id) = {.name = name_,                                                               \
+                                          .import = import_,                                                           \
+                                          .forward = forward,                                                          \
+                                          .backward = backward,                                                        \
+                                          .keep = keep_,                                                               \
+                                          .each = VT_EACH_BROADCAST,                                                   \
+                                          __VA_ARGS__};
 
 /* Of a and b, a truth value: nothing passes backward. */
 #define VT_TRUTH(id, name_, F, ...)                                                                                    \
     VT_BINARY_FORWARD(F)                                                                                               \
     extern const VT_R(vt_op) VT_R(vt_op_##id);                                                                         \
-    const VT_R(vt_op) VT_R(vt_op_##id) = {.name = name_, .import = vt_import_truth, .forward = forward, __VA_ARGS__};
+    const VT_R(vt_op) VT_R(vt_op_##id) = {.name = name_,                                                               \
+                                          .import = vt_import_truth,                                                   \
+                                          .forward = forward,                                                          \
+                                          .each = VT_EACH_BROADCAST,                                                   \
+                                          __VA_ARGS__};
 
 /* Of constant integers a and b. */
 #define VT_BITS(id, name_, import_, F, ...)                                                                            \

@@ -60,9 +60,19 @@ typedef struct vt_node {
 /* Which pixels the first nodes expect, by their constants: of [0,1], where they subtract a mean or the like, or of
  * [0,255]. */
 typedef enum vt_pixel_scale { VT_PIXELS_OPEN, VT_PIXELS_UNIT, VT_PIXELS_BYTES } vt_pixel_scale;
+/* Nodes that the fusion made, by what they are. */
+typedef enum vt_fused {
+    VT_FUSED_CONV,
+    VT_FUSED_AFFINE,
+    VT_FUSED_NORM,
+    VT_FUSED_GELU,
+    VT_FUSED_LINEAR,
+    VT_FUSED_KINDS
+} vt_fused;
 
 typedef struct vt_graph {
     char *path;
+    int fused[VT_FUSED_KINDS];
     vt_value *values;
     vt_node *nodes;
     int n_values, n_nodes;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/text.h"
+#include "graph/fuse.h"
 #include "graph/op.h"
 #include "graph/reduce.h"
 
@@ -551,7 +552,14 @@ static vt_status import_all(vt_import *im, vt_err *e) {
     VT_TRY(read_output(im, &f, e));
     vt_graph_prune(im->g);
     im->g->pixels = find_pixels(im->g);
-    return round_constants(im, e);
+    if (!im->o->unfused) {
+        if (!vt_graph_fuse(im->g)) return vt_import_memory(im, e);
+        vt_graph_prune(im->g);
+        if (!vt_graph_order(im->g)) return vt_import_memory(im, e);
+        vt_graph_prune(im->g);
+    }
+    VT_TRY(round_constants(im, e));
+    return vt_graph_pack(im->g) ? VT_OK : vt_import_memory(im, e);
 }
 
 vt_status vt_graph_import(vt_graph **out, vt_onnx *file, const vt_import_options *o, vt_err *e) {

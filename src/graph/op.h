@@ -21,6 +21,8 @@ typedef struct VT_R(vt_call) {
 
 /* What backward reads. */
 enum { VT_KEEP_X = 1, VT_KEEP_Y = 2 };
+/* It computes number by number: of one input; or of several, broadcast as its vt_broadcast says. */
+enum { VT_EACH_ONE = 1, VT_EACH_BROADCAST };
 
 typedef struct VT_R(vt_op) {
     const char *name;    /* ONNX's; in parentheses: of no file, other operators' imports emit it */
@@ -37,6 +39,7 @@ typedef struct VT_R(vt_op) {
     size_t (*work)(const vt_graph *g, const vt_node *n, bool backward); /* reals; NULL: none */
     unsigned keep;
     bool straight_through; /* backward is not its derivative: it passes what a rounding does not (BPDA) */
+    int each;                                             /* 0: it is not elementwise */
     double (*flops)(const vt_graph *g, const vt_node *n); /* of its products, forward; NULL: none */
 } VT_R(vt_op);
 

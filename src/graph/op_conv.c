@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolution (cross-correlation) over one to three sides, with constant weights: each group's windows as a matrix,
- * times the weights. */
+ * times the weights; in float by nn/convolve where the fusion brought the weights into its order. */
 #include <limits.h>
 #include <string.h>
+#include "graph/conv.h"
 #include "graph/op.h"
-#include "graph/windows.h"
 #include "linalg/gemm.h"
-
-typedef struct conv {
-    vt_windows w;
-    int64_t groups, out; /* out: channels of the result, of all groups */
-    bool plain;          /* windows are the input as it is */
-} conv;
 
 #ifdef VT_DOUBLE
 #define GEMM vt_gemm_f64
@@ -54,14 +48,56 @@ static void copy_windows(const vt_windows *w, real *x, real *col, bool back) {
     }
 }
 
+/* Where the parts of the workspace begin, in reals; `all`: their sum. */
+typedef struct rooms {
+    size_t weights, x, y, all;
+} rooms;
+
+static rooms rooms_of(const vt_conv *p, const vt_node *n) {
+    const size_t in = (size_t)(p->w.channels / p->groups * p->w.taps), pixels = (size_t)p->w.pixels_out;
+    rooms r = {.weights = p->plain ? 0 : in * pixels};
+    r.x = r.weights + (n->n_in > VT_CONV_SCALE ? (size_t)p->out * in : 0);
+    r.y = r.x + (p->last ? (size_t)(p->w.channels * p->w.pixels_in) : 0);
+    r.all = r.y + (p->last ? (size_t)p->out * pixels : 0);
+    return r;
+}
+
+/* The weights, times the scale of their channel. */
+static const real *scaled_weights(const VT_R(vt_call) *c) {
+    const vt_conv *p = c->n->with;
+    if (c->n->n_in <= VT_CONV_SCALE) return c->x[1];
+    real *to = c->work + rooms_of(p, c->n).weights;
+    const size_t n = (size_t)(p->w.channels / p->groups * p->w.taps);
+    for (size_t o = 0; o < (size_t)p->out; o++)
+        for (size_t i = 0; i < n; i++) to[o * n + i] = c->x[1][o * n + i] * c->x[VT_CONV_SCALE][o];
+    return to;
+}
+
+/* to [cols, rows] = from [rows, cols], or += with add */
+static void transpose(real *to, const real *from, int64_t rows, int64_t cols, bool add) {
+    for (int64_t j = 0; j < cols; j++)
+        for (int64_t i = 0; i < rows; i++)
+            to[j * rows + i] = add ? to[j * rows + i] + from[i * cols + j] : from[i * cols + j];
+}
+
 static void forward(const VT_R(vt_call) *c) {
-    const conv *p = c->n->with;
+    const vt_conv *p = c->n->with;
     const vt_windows *w = &p->w;
     const int64_t in = w->channels / p->groups, out = p->out / p->groups, rows = in * w->taps, pixels = w->pixels_out;
-    const real *bias = c->n->n_in > 2 ? c->x[2] : NULL;
+    const real *bias = c->n->n_in > 2 ? c->x[2] : NULL, *image = c->x[0];
+#ifndef VT_DOUBLE
+    if (p->packed) {
+        vt_convolution_forward(c->y, c->work, image, p->packed, bias, &p->shape);
+        return;
+    }
+#endif
+    const rooms r = rooms_of(p, c->n);
+    const real *all = scaled_weights(c);
+    real *result = p->last ? c->work + r.y : c->y;
+    if (p->last) transpose(c->work + r.x, image, w->pixels_in, w->channels, false), image = c->work + r.x;
     for (int64_t g = 0; g < w->n * p->groups; g++) {
-        const real *x = c->x[0] + g * in * w->pixels_in, *weights = c->x[1] + g % p->groups * out * rows;
-        real *y = c->y + g * out * pixels, *col = c->work;
+        const real *x = image + g * in * w->pixels_in, *weights = all + g % p->groups * out * rows;
+        real *y = result + g * out * pixels, *col = c->work;
         for (int64_t o = 0; o < out; o++)
             for (int64_t i = 0; i < pixels; i++) y[o * pixels + i] = bias ? bias[g % p->groups * out + o] : 0;
         for (int64_t i = 0; !p->plain && i < in; i++)
@@ -69,32 +105,50 @@ static void forward(const VT_R(vt_call) *c) {
         GEMM(false, false, (int)out, (int)pixels, (int)rows, 1, weights, (int)rows, p->plain ? x : col, (int)pixels, 1,
              y, (int)pixels);
     }
+    if (p->last) transpose(c->y, result, p->out, pixels, false);
 }
 
 static void backward(const VT_R(vt_call) *c) {
-    const conv *p = c->n->with;
+    const vt_conv *p = c->n->with;
     const vt_windows *w = &p->w;
     const int64_t in = w->channels / p->groups, out = p->out / p->groups, rows = in * w->taps, pixels = w->pixels_out;
     if (!c->dx[0]) return;
-    if (!c->add[0] && !p->plain) memset(c->dx[0], 0, (size_t)(w->n * w->channels * w->pixels_in) * sizeof(real));
+#ifndef VT_DOUBLE
+    if (p->packed) {
+        vt_convolution_backward(c->dx[0], c->work, c->dy, p->packed, c->add[0], &p->shape);
+        return;
+    }
+#endif
+    const rooms r = rooms_of(p, c->n);
+    const real *all = scaled_weights(c), *given = p->last ? c->work + r.y : c->dy;
+    real *to = p->last ? c->work + r.x : c->dx[0];
+    const bool add = c->add[0] && !p->last;
+    if (p->last) transpose(c->work + r.y, c->dy, pixels, p->out, false);
+    if (!add && !p->plain) memset(to, 0, (size_t)(w->n * w->channels * w->pixels_in) * sizeof(real));
     for (int64_t g = 0; g < w->n * p->groups; g++) {
-        const real *dy = c->dy + g * out * pixels, *weights = c->x[1] + g % p->groups * out * rows;
-        real *dx = c->dx[0] + g * in * w->pixels_in, *col = p->plain ? dx : c->work;
+        const real *dy = given + g * out * pixels, *weights = all + g % p->groups * out * rows;
+        real *dx = to + g * in * w->pixels_in, *col = p->plain ? dx : c->work;
         GEMM(true, false, (int)rows, (int)pixels, (int)out, 1, weights, (int)rows, dy, (int)pixels,
-             p->plain && c->add[0] ? 1 : 0, col, (int)pixels);
+             p->plain && add ? 1 : 0, col, (int)pixels);
         for (int64_t i = 0; !p->plain && i < in; i++)
             copy_windows(w, dx + i * w->pixels_in, col + i * w->taps * pixels, true);
     }
+    if (p->last) transpose(c->dx[0], to, w->channels, w->pixels_in, c->add[0]);
 }
 
+/* Of the float copy and of the double one, which has no packed weights: the plan is for both. */
 static size_t work(const vt_graph *g, const vt_node *n, bool back) {
-    const conv *p = n->with;
+    const vt_conv *p = n->with;
+    const size_t plain = rooms_of(p, n).all;
     (void)g, (void)back;
-    return p->plain ? 0 : (size_t)(p->w.channels / p->groups * p->w.taps * p->w.pixels_out);
+#ifndef VT_DOUBLE
+    if (p->packed && vt_convolution_work(&p->shape) > plain) return vt_convolution_work(&p->shape);
+#endif
+    return plain;
 }
 
 static double flops(const vt_graph *g, const vt_node *n) {
-    const conv *p = n->with;
+    const vt_conv *p = n->with;
     return 2 * (double)g->values[n->out].n * (double)(p->w.channels / p->groups * p->w.taps);
 }
 
@@ -102,7 +156,7 @@ static double flops(const vt_graph *g, const vt_node *n) {
 /* y = conv(x, weights) + bias (-1: none), by the attributes of the node at hand. */
 vt_status vt_emit_conv(vt_import *im, int x, int weights, int bias, int *y, vt_err *e) {
     const int in[3] = {x, weights, bias};
-    conv *p = vt_import_take(im, 1, sizeof *p);
+    vt_conv *p = vt_import_take(im, 1, sizeof *p);
     vt_dims d;
     if (!p) return vt_import_memory(im, e);
     const vt_value v = *vt_import_value(im, x), w = *vt_import_value(im, weights);

@@ -31,5 +31,10 @@ static vt_status import(vt_import *im, vt_err *e) {
 }
 
 extern const VT_R(vt_op) VT_R(vt_op_where);
-const VT_R(vt_op) VT_R(vt_op_where) =
-    {.name = "Where", .since = 9, .import = import, .forward = forward, .backward = backward, .keep = VT_KEEP_X};
+const VT_R(vt_op) VT_R(vt_op_where) = {.name = "Where",
+                                       .since = 9,
+                                       .import = import,
+                                       .forward = forward,
+                                       .backward = backward,
+                                       .keep = VT_KEEP_X,
+                                       .each = VT_EACH_BROADCAST};
