@@ -76,7 +76,12 @@ static inline void VT_R(vt_zero)(const VT_R(vt_call) *c, int k) {
         real *dx = c->dx[0];                                                                                           \
         (void)p, (void)q;                                                                                              \
         if (!dx) return;                                                                                               \
-        if (!c->add[0]) memset(dx, 0, n * sizeof *dx);                                                                 \
+        for (size_t i = 0; !c->add[0] && i < n; i++) {                                                                 \
+            const real v = x[i], w = y[i];                                                                             \
+            (void)v, (void)w;                                                                                          \
+            dx[i] = dy[i] * (DF);                                                                                      \
+        }                                                                                                              \
+        if (!c->add[0]) return;                                                                                        \
         for (size_t i = 0; i < n; i++) {                                                                               \
             const real v = x[i], w = y[i];                                                                             \
             (void)v, (void)w;                                                                                          \

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/fuse.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "graph/conv.h"
 #include "graph/elementwise.h"
+#include "graph/matmul.h"
+#include "graph/move.h"
+#include "graph/reduce.h"
+
+static bool is_op(const vt_node *n, const char *op) { return !strcmp(vt_op_at_f32(n->op)->name, op); }
 
 /* The node that computes v alone for one reader; NULL: another operator, or more readers. */
 static vt_node *maker(const vt_graph *g, int v, const char *op) {
     if (v < 0 || g->values[v].node < 0 || g->values[v].uses != 1) return NULL;
     vt_node *n = &g->nodes[g->values[v].node];
-    return !strcmp(vt_op_at_f32(n->op)->name, op) ? n : NULL;
+    return is_op(n, op) ? n : NULL;
 }
 
 static bool is_constant(const vt_graph *g, int v) { return v >= 0 && vt_value_is_constant(&g->values[v]); }
@@ -50,8 +56,8 @@ static bool replace(vt_graph *g, int i, int op, const int *in, int n_in, const v
 /* conv(x) f, conv(x) + t, of one number a channel: a factor of the weights, a bias. */
 static bool fuse_conv(vt_graph *g, int i, bool *done) {
     vt_node *n = &g->nodes[i];
-    const bool times = !strcmp(vt_op_at_f32(n->op)->name, "Mul");
-    if (!times && strcmp(vt_op_at_f32(n->op)->name, "Add")) return true;
+    const bool times = is_op(n, "Mul");
+    if (!times && !is_op(n, "Add")) return true;
     for (int k = 0; k < 2 && !*done; k++) {
         const vt_node *conv = maker(g, n->in[k], "Conv");
         if (!conv || !is_constant(g, n->in[1 - k])) continue;
@@ -80,8 +86,144 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
     return true;
 }
 
+/* The one number that value v is, or NaN. */
+static double number_of(const vt_graph *g, int v) {
+    return is_constant(g, v) && g->values[v].n == 1 ? vt_value_real(&g->values[v], 0) : NAN;
+}
+
+/* The other input of a node of two inputs of which one is this number; -1: it is none. */
+static int beside_number(const vt_graph *g, const vt_node *n, double number) {
+    for (int k = 0; n && k < 2; k++)
+        if (number_of(g, n->in[k]) == number) return n->in[1 - k];
+    return -1;
+}
+
+/* x (1 + erf(x / s)) / 2, s being about the root of 2. */
+static bool fuse_gelu(vt_graph *g, int i, bool *done) {
+    const int whole = is_op(&g->nodes[i], "Mul") ? beside_number(g, &g->nodes[i], 0.5) : -1;
+    const vt_node *times = maker(g, whole, "Mul");
+    for (int k = 0; times && k < 2 && !*done; k++) {
+        const int x = times->in[k];
+        const vt_node *erf = maker(g, beside_number(g, maker(g, times->in[1 - k], "Add"), 1), "Erf");
+        const vt_node *div = erf ? maker(g, erf->in[0], "Div") : NULL;
+        const double s = div && div->in[0] == x ? number_of(g, div->in[1]) : NAN;
+        if (!(fabs(s - sqrt(2.0)) < 1e-6)) continue;
+        double *with = vt_heap_take(&g->heap, 2, sizeof *with);
+        if (!with) return false;
+        with[0] = s, *done = true, g->fused[VT_FUSED_GELU]++;
+        if (!replace(g, i, vt_op_find_f32("(gelu)"), &x, 1, with)) return false;
+    }
+    return true;
+}
+
+/* d / sqrt(mean(d^2) + eps) of d = x - mean(x). */
+static bool fuse_standardise(vt_graph *g, int i, bool *done) {
+    const vt_node *n = &g->nodes[i];
+    const vt_node *root = is_op(n, "Div") ? maker(g, n->in[1], "Sqrt") : NULL;
+    const vt_node *sum = root ? maker(g, root->in[0], "Add") : NULL;
+    for (int k = 0; sum && k < 2 && !*done; k++) {
+        const double eps = number_of(g, sum->in[1 - k]);
+        const vt_node *mean = maker(g, sum->in[k], "ReduceMean"), *square = mean ? maker(g, mean->in[0], "Pow") : NULL;
+        if (isnan(eps) || !square || number_of(g, square->in[1]) != 2 || square->in[0] != n->in[0]) continue;
+        const int d = n->in[0];
+        const vt_node *less = g->values[d].node >= 0 ? &g->nodes[g->values[d].node] : NULL;
+        const vt_node *centre = less && is_op(less, "Sub") ? maker(g, less->in[1], "ReduceMean") : NULL;
+        if (!centre || centre->in[0] != less->in[0]) continue;
+        const vt_row_size *a = mean->with, *b = centre->with;
+        const vt_broadcast *rows = less->with;
+        if (a->rows != b->rows || a->cols != b->cols || g->values[d].n != a->rows * a->cols) continue;
+        if (rows->stride[1][rows->rank - 1] != 0 || rows->d[rows->rank - 1] != (int64_t)a->cols) continue;
+        vt_row_size *with = vt_heap_take(&g->heap, 1, sizeof *with);
+        if (!with) return false;
+        *with = (vt_row_size){.rows = a->rows, .cols = a->cols, .eps = eps}, *done = true;
+        if (!replace(g, i, vt_op_find_f32("(standardise)"), &less->in[0], 1, with)) return false;
+    }
+    return true;
+}
+
+/* A constant of one number for each of `cols` columns of the rows that node n computes, or -1: its input k is none. */
+static int beside_columns(const vt_graph *g, const vt_node *n, int k, size_t cols) {
+    const vt_broadcast *b = n->with;
+    const int v = n->in[k], last = b->rank - 1;
+    const bool along = b->rank > 0 && b->stride[k][last] == 1 && b->d[last] == (int64_t)cols;
+    return along && is_constant(g, v) && g->values[v].n == cols ? v : -1;
+}
+
+/* Standardised rows, times a scale, plus a shift. */
+static bool fuse_norm(vt_graph *g, int i, bool *done) {
+    const vt_node *n = &g->nodes[i];
+    for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
+        const vt_node *times = maker(g, n->in[k], "Mul");
+        for (int j = 0; times && j < 2 && !*done; j++) {
+            const vt_node *rows = maker(g, times->in[j], "(standardise)");
+            if (!rows) continue;
+            const size_t cols = ((const vt_row_size *)rows->with)->cols;
+            const int in[3] = {rows->in[0], beside_columns(g, times, 1 - j, cols), beside_columns(g, n, 1 - k, cols)};
+            if (in[1] < 0 || in[2] < 0) continue;
+            *done = true, g->fused[VT_FUSED_NORM]++;
+            if (!replace(g, i, vt_op_find_f32("(norm)"), in, 3, rows->with)) return false;
+            n = &g->nodes[i];
+        }
+    }
+    return true;
+}
+
+/* A product with one constant matrix, plus a bias. */
+static bool fuse_linear(vt_graph *g, int i, bool *done) {
+    const vt_node *n = &g->nodes[i];
+    for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
+        const vt_node *product = maker(g, n->in[k], "MatMul");
+        const vt_matmul *p = product ? product->with : NULL;
+        if (!p || product->n_in > 2 || p->count != 1 || p->alpha != 1 || !is_constant(g, product->in[1])) continue;
+        const int in[3] = {product->in[0], product->in[1], beside_columns(g, n, 1 - k, (size_t)p->n)};
+        if (in[2] < 0) continue;
+        *done = true, g->fused[VT_FUSED_LINEAR]++;
+        if (!replace(g, i, product->op, in, 3, p)) return false;
+    }
+    return true;
+}
+
+/* The softmax of a multiple. */
+static bool fuse_softmax(vt_graph *g, int i, bool *done) {
+    const vt_node *n = &g->nodes[i];
+    if (!is_op(n, "Softmax")) return true;
+    const vt_node *times = maker(g, n->in[0], "Mul"), *over = maker(g, n->in[0], "Div"), *one = times ? times : over;
+    for (int k = 0; one && k < (over ? 1 : 2) && !*done; k++) {
+        const double f = number_of(g, one->in[1 - k]), scale = over ? 1 / f : f;
+        if (!isfinite(scale) || scale == 0) continue;
+        vt_row_size *with = vt_heap_take(&g->heap, 1, sizeof *with);
+        if (!with) return false;
+        *with = *(const vt_row_size *)n->with, with->scale = scale, *done = true;
+        if (!replace(g, i, n->op, &one->in[k], 1, with)) return false;
+    }
+    return true;
+}
+
+/* A product whose right matrices were moved number by number, transposed: as they are, of a move of longer runs. */
+static bool fuse_transpose(vt_graph *g, int i, bool *done) {
+    const vt_node *n = &g->nodes[i], *from = is_op(n, "MatMul") ? maker(g, n->in[1], "(move)") : NULL;
+    const vt_move *old = from ? from->with : NULL;
+    const vt_matmul *p = n->with;
+    if (!old || old->run > 1 || p->tb || old->n % ((size_t)p->k * (size_t)p->n)) return true;
+    vt_move *m = vt_heap_take(&g->heap, 1, sizeof *m);
+    vt_matmul *with = vt_heap_take(&g->heap, 1, sizeof *with);
+    if (!m || !with || !(m->map = vt_heap_take(&g->heap, old->n + 1, sizeof *m->map))) return false;
+    m->n = old->n, m->fill = old->fill, *with = *p, with->tb = true;
+    const size_t rows = (size_t)p->k, cols = (size_t)p->n;
+    for (size_t j = 0; j < old->n; j++) {
+        const size_t matrix = j / (rows * cols), c = j / rows % cols, r = j % rows;
+        m->map[j] = old->map[matrix * rows * cols + r * cols + c];
+    }
+    vt_move_runs(m);
+    if (m->run < 8) return true;
+    const int in[2] = {n->in[0], n->in[1]};
+    ((vt_node *)from)->with = m, *done = true;
+    return replace(g, i, n->op, in, 2, with);
+}
+
 bool vt_graph_fuse(vt_graph *g) {
-    static bool (*const ways[])(vt_graph *, int, bool *) = {fuse_conv};
+    static bool (*const ways[])(vt_graph *, int, bool *) = {fuse_conv,   fuse_gelu,    fuse_standardise, fuse_norm,
+                                                            fuse_linear, fuse_softmax, fuse_transpose};
     bool good = true;
     for (int i = 0; good && i < g->n_nodes; i++) {
         bool done = false;

@@ -7,6 +7,7 @@
 #include "graph/conv.h"
 #include "graph/elementwise.h"
 #include "graph/fuse.h"
+#include "graph/matmul.h"
 #include "graph/move.h"
 
 /* A value of the old graph: its numbers are value `at` of the new one, channels last if c is not 0; `other`: the value
@@ -210,17 +211,42 @@ bool vt_graph_order(vt_graph *g) {
     return good && at >= 0;
 }
 
-bool vt_graph_pack(vt_graph *g) {
-    const int op = vt_op_find_f32("Conv");
-    for (int i = 0; i < g->n_nodes; i++) {
-        const vt_node *n = &g->nodes[i];
-        vt_conv *p = (vt_conv *)(uintptr_t)n->with;
-        if (n->op != op || !p->last || !vt_convolution_fits(&p->shape)) continue;
-        float *to = vt_heap_take(&g->heap, vt_convolution_packed(&p->shape), sizeof *to);
-        if (!to) return false;
-        vt_convolution_pack(to, &p->shape, g->values[n->in[1]].floats,
-                            n->n_in > VT_CONV_SCALE ? g->values[n->in[VT_CONV_SCALE]].floats : NULL);
-        p->packed = to;
-    }
+/* A linear map as the convolution of a column of pixels. */
+static bool pack_linear(vt_graph *g, const vt_node *n) {
+    vt_matmul *p = (vt_matmul *)(uintptr_t)n->with;
+    if (p->ta || p->count != 1 || p->alpha != 1 || p->m < 2 || !vt_value_is_constant(&g->values[n->in[1]])) return true;
+    const float *b = g->values[n->in[1]].floats;
+    const size_t k = (size_t)p->k, cols = (size_t)p->n;
+    p->shape = (vt_convolution){.in = p->k, .out = p->n, .groups = 1, .h = p->m, .w = 1, .ho = p->m, .wo = 1};
+    for (int i = 0; i < 2; i++) p->shape.kernel[i] = p->shape.stride[i] = p->shape.step[i] = 1;
+    float *to = vt_heap_take(&g->heap, vt_convolution_packed(&p->shape), sizeof *to);
+    float *turned = p->tb ? NULL : malloc(k * cols * sizeof *turned);
+    const bool good = to && (p->tb || turned);
+    for (size_t i = 0; good && !p->tb && i < k; i++)
+        for (size_t j = 0; j < cols; j++) turned[j * k + i] = b[i * cols + j];
+    if (good) vt_convolution_pack(to, &p->shape, p->tb ? b : turned, NULL);
+    if (good) p->packed = to;
+    free(turned);
+    return good;
+}
+
+static bool pack_conv(vt_graph *g, const vt_node *n) {
+    vt_conv *p = (vt_conv *)(uintptr_t)n->with;
+    if (!p->last || !vt_convolution_fits(&p->shape)) return true;
+    float *to = vt_heap_take(&g->heap, vt_convolution_packed(&p->shape), sizeof *to);
+    if (!to) return false;
+    vt_convolution_pack(to, &p->shape, g->values[n->in[1]].floats,
+                        n->n_in > VT_CONV_SCALE ? g->values[n->in[VT_CONV_SCALE]].floats : NULL);
+    p->packed = to;
     return true;
+}
+
+bool vt_graph_pack(vt_graph *g) {
+    const int conv = vt_op_find_f32("Conv"), matmul = vt_op_find_f32("MatMul");
+    bool good = true;
+    for (int i = 0; good && i < g->n_nodes; i++) {
+        if (g->nodes[i].op == conv) good = pack_conv(g, &g->nodes[i]);
+        if (g->nodes[i].op == matmul) good = pack_linear(g, &g->nodes[i]);
+    }
+    return good;
 }

@@ -2,16 +2,9 @@
 /* Products of stacks of matrices, by numpy's rules; the way that Gemm, Einsum and Attention compute, too. */
 #include <limits.h>
 #include <string.h>
+#include "graph/matmul.h"
 #include "graph/op.h"
 #include "linalg/gemm.h"
-
-/* op(A) [m,k], op(B) [k,n]; a stack of `count`, whose matrix i begins at a[i] and b[i]. */
-typedef struct matmul {
-    bool ta, tb;
-    int m, n, k;
-    double alpha;
-    size_t count, *a, *b;
-} matmul;
 
 #ifdef VT_DOUBLE
 #define GEMM vt_gemm_f64
@@ -20,33 +13,50 @@ typedef struct matmul {
 #endif
 
 static void forward(const VT_R(vt_call) *c) {
-    const matmul *p = c->n->with;
+    const vt_matmul *p = c->n->with;
+    const real *bias = c->n->n_in > 2 ? c->x[2] : NULL;
+#ifndef VT_DOUBLE
+    if (p->packed) {
+        vt_convolution_forward(c->y, NULL, c->x[0], p->packed, bias, &p->shape);
+        return;
+    }
+#endif
+    for (int i = 0; bias && i < p->m; i++) memcpy(c->y + (size_t)i * (size_t)p->n, bias, (size_t)p->n * sizeof *bias);
     for (size_t i = 0; i < p->count; i++)
         GEMM(p->ta, p->tb, p->m, p->n, p->k, (real)p->alpha, c->x[0] + p->a[i], p->ta ? p->m : p->k, c->x[1] + p->b[i],
-             p->tb ? p->k : p->n, 0, c->y + i * (size_t)p->m * (size_t)p->n, p->n);
+             p->tb ? p->k : p->n, bias ? 1 : 0, c->y + i * (size_t)p->m * (size_t)p->n, p->n);
 }
 
 /* dA of C = op(A) op(B): dC op(B)^T, or its transpose. */
 static void backward(const VT_R(vt_call) *c) {
-    const matmul *p = c->n->with;
-    for (int k = 0; k < 2; k++)
-        if (c->dx[k] && !c->add[k]) memset(c->dx[k], 0, c->g->values[c->n->in[k]].n * sizeof(real));
+    const vt_matmul *p = c->n->with;
+#ifndef VT_DOUBLE
+    if (p->packed) {
+        if (c->dx[0]) vt_convolution_backward(c->dx[0], NULL, c->dy, p->packed, c->add[0], &p->shape);
+        return;
+    }
+#endif
+    bool add[2]; /* where each matrix gets one gradient, it is written, not added */
+    for (int k = 0; k < 2; k++) {
+        add[k] = c->add[k] || !p->apart[k];
+        if (c->dx[k] && !c->add[k] && add[k]) memset(c->dx[k], 0, c->g->values[c->n->in[k]].n * sizeof(real));
+    }
     for (size_t i = 0; i < p->count; i++) {
         const real *dy = c->dy + i * (size_t)p->m * (size_t)p->n, *a = c->x[0] + p->a[i], *b = c->x[1] + p->b[i];
         const int lda = p->ta ? p->m : p->k, ldb = p->tb ? p->k : p->n;
         if (c->dx[0] && !p->ta)
-            GEMM(false, !p->tb, p->m, p->k, p->n, (real)p->alpha, dy, p->n, b, ldb, 1, c->dx[0] + p->a[i], lda);
+            GEMM(false, !p->tb, p->m, p->k, p->n, (real)p->alpha, dy, p->n, b, ldb, add[0], c->dx[0] + p->a[i], lda);
         if (c->dx[0] && p->ta)
-            GEMM(p->tb, true, p->k, p->m, p->n, (real)p->alpha, b, ldb, dy, p->n, 1, c->dx[0] + p->a[i], lda);
+            GEMM(p->tb, true, p->k, p->m, p->n, (real)p->alpha, b, ldb, dy, p->n, add[0], c->dx[0] + p->a[i], lda);
         if (c->dx[1] && !p->tb)
-            GEMM(!p->ta, false, p->k, p->n, p->m, (real)p->alpha, a, lda, dy, p->n, 1, c->dx[1] + p->b[i], ldb);
+            GEMM(!p->ta, false, p->k, p->n, p->m, (real)p->alpha, a, lda, dy, p->n, add[1], c->dx[1] + p->b[i], ldb);
         if (c->dx[1] && p->tb)
-            GEMM(true, p->ta, p->n, p->k, p->m, (real)p->alpha, dy, p->n, a, lda, 1, c->dx[1] + p->b[i], ldb);
+            GEMM(true, p->ta, p->n, p->k, p->m, (real)p->alpha, dy, p->n, a, lda, add[1], c->dx[1] + p->b[i], ldb);
     }
 }
 
 static double flops(const vt_graph *g, const vt_node *n) {
-    return 2 * (double)g->values[n->out].n * (double)((const matmul *)n->with)->k;
+    return 2 * (double)g->values[n->out].n * (double)((const vt_matmul *)n->with)->k;
 }
 
 #ifndef VT_DOUBLE
@@ -96,13 +106,15 @@ vt_status vt_emit_matmul(vt_import *im, int a, int b, bool ta, bool tb, double a
     size_t count = 1, all;
     if (!vt_dims_count(&d, &all) || !vt_dims_count(&outer, &count) || m > INT_MAX || n > INT_MAX || k > INT_MAX)
         return vt_import_fail(im, e, "has a result of more than 2^28 numbers");
-    matmul *p = vt_import_take(im, 1, sizeof *p);
+    vt_matmul *p = vt_import_take(im, 1, sizeof *p);
     if (!p || !(p->a = vt_import_take(im, count + 1, sizeof *p->a)) ||
         !(p->b = vt_import_take(im, count + 1, sizeof *p->b)))
         return vt_import_memory(im, e);
     p->ta = ta, p->tb = tb, p->m = (int)m, p->n = (int)n, p->k = (int)k, p->alpha = alpha, p->count = count;
     if (!all || !k) return vt_import_fail(im, e, "multiplies empty matrices");
     stack_offsets(p->a, &outer, &da), stack_offsets(p->b, &outer, &db);
+    p->apart[0] = all / (size_t)n == vt_import_value(im, a)->n / (size_t)k,
+    p->apart[1] = count * (size_t)n * (size_t)k == vt_import_value(im, b)->n;
     bool same = !ta; /* one matrix B, rows of A one after another: one product */
     for (size_t i = 0; i < count; i++) same = same && p->b[i] == 0 && p->a[i] == i * (size_t)m * (size_t)k;
     if (same && (int64_t)count * m <= INT_MAX) p->m = (int)((int64_t)count * m), p->count = 1;

@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* e^x over its sum, along a side (before opset 13: along all sides from the axis on). */
-#include <string.h>
-#include <tgmath.h>
 #include "graph/reduce.h"
+#include "nn/nn.h"
 
 static void forward(const VT_R(vt_call) *c) {
     const vt_row_size *s = c->n->with;
-    for (size_t r = 0; r < s->rows; r++) {
-        const real *x = c->x[0] + r * s->cols;
-        real *y = c->y + r * s->cols, most = x[0], sum = 0;
-        for (size_t i = 1; i < s->cols; i++) most = x[i] > most ? x[i] : most;
-        for (size_t i = 0; i < s->cols; i++) y[i] = exp(x[i] - most), sum += y[i];
-        for (size_t i = 0; i < s->cols; i++) y[i] /= sum;
-    }
+    VT_R(vt_softmax_forward)
+    (c->y, c->x[0], s->scale != 0 ? (real)s->scale : 1, (int)s->rows, (int)s->cols, (int)s->cols);
 }
 
 static void backward(const VT_R(vt_call) *c) {
     const vt_row_size *s = c->n->with;
-    for (size_t r = 0; c->dx[0] && r < s->rows; r++) {
-        const real *y = c->y + r * s->cols, *dy = c->dy + r * s->cols;
-        real dot = 0;
-        for (size_t i = 0; i < s->cols; i++) dot += y[i] * dy[i];
-        for (size_t i = 0; i < s->cols; i++) VT_GIVE(c, 0, r * s->cols + i, y[i] * (dy[i] - dot));
-    }
+    const real scale = s->scale != 0 ? (real)s->scale : 1;
+    real *to = c->add[0] ? c->work : c->dx[0];
+    if (!c->dx[0]) return;
+    VT_R(vt_softmax_backward)(to, c->dy, c->y, scale, (int)s->rows, (int)s->cols, (int)s->cols);
+    if (c->add[0]) VT_R(vt_add_to)(c->dx[0], to, s->rows * s->cols);
 }
+
+static size_t work(const vt_graph *g, const vt_node *n, bool back) { return back ? g->values[n->out].n : 0; }
 
 #ifndef VT_DOUBLE
 vt_status vt_import_rows(vt_import *im, vt_err *e) {
@@ -46,4 +41,5 @@ const VT_R(vt_op) VT_R(vt_op_softmax) = {.name = "Softmax",
                                          .import = vt_import_rows,
                                          .forward = forward,
                                          .backward = backward,
+                                         .work = work,
                                          .keep = VT_KEEP_Y};

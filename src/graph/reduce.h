@@ -11,7 +11,8 @@
 #define VT_GRAPH_ROWS
 typedef struct vt_row_size {
     size_t rows, cols;
-    double eps; /* of normalisations */
+    double eps;   /* of normalisations */
+    double scale; /* of Softmax's input; 0: 1 */
 } vt_row_size;
 #endif
 
