@@ -45,6 +45,8 @@ static inline bool vt_rows_next(vt_rows *r) {
     }
     return false;
 }
+/* Are all inputs one number, whose strides are 0 whatever they have? */
+static inline bool vt_is_one_number(const vt_broadcast *b) { return b->rank == 0 || (b->rank == 1 && b->d[0] == 1); }
 static inline int64_t vt_rows_stride(const vt_rows *r, int k) {
     return r->b->rank ? r->b->stride[k][r->b->rank - 1] : 0;
 }
@@ -127,31 +129,35 @@ static inline void VT_R(vt_zero)(const VT_R(vt_call) *c, int k) {
         }                                                                                                              \
     }
 
-/* F of a, b and `whole` (integers); DA, DB: its derivatives, of a, b (keep X) and w, the result (keep Y). */
+/* F of a, b and `whole` (integers); DA, DB: its derivatives, of a, b (keep X) and w, the result (keep Y). An input
+ * whose gradient is no sum is written, not added to: `set`. */
+#define VT_BINARY_SIDE(d, s, set, D)                                                                                   \
+    if (d && s == 0) {                                                                                                 \
+        real sum = 0;                                                                                                  \
+        VT_LOOPS_AB(const real w = y[i]; (void)w; sum += dy[i] * (D));                                                 \
+        d[0] += sum;                                                                                                   \
+    } else if (d && set)                                                                                               \
+        VT_LOOPS_AB(const real w = y[i]; (void)w; d[i] = dy[i] * (D));                                                 \
+    else if (d)                                                                                                        \
+        VT_LOOPS_AB(const real w = y[i]; (void)w; d[i] += dy[i] * (D));
 #define VT_BINARY(id, name_, import_, keep_, F, DA, DB, ...)                                                           \
     VT_BINARY_FORWARD(F)                                                                                               \
-    static void backward_row(real *d0, real *d1, const real *dy, const real *y, const real *x0, const real *x1,        \
-                             size_t n, int64_t s0, int64_t s1) {                                                       \
+    static void backward_row(real *d0, real *d1, const bool *set, const real *dy, const real *y, const real *x0,       \
+                             const real *x1, size_t n, int64_t s0, int64_t s1) {                                       \
         (void)y;                                                                                                       \
-        if (d0 && s0 == 0) {                                                                                           \
-            real sum = 0;                                                                                              \
-            VT_LOOPS_AB(const real w = y[i]; (void)w; sum += dy[i] * (DA));                                            \
-            d0[0] += sum;                                                                                              \
-        } else if (d0)                                                                                                 \
-            VT_LOOPS_AB(const real w = y[i]; (void)w; d0[i] += dy[i] * (DA));                                          \
-        if (d1 && s1 == 0) {                                                                                           \
-            real sum = 0;                                                                                              \
-            VT_LOOPS_AB(const real w = y[i]; (void)w; sum += dy[i] * (DB));                                            \
-            d1[0] += sum;                                                                                              \
-        } else if (d1)                                                                                                 \
-            VT_LOOPS_AB(const real w = y[i]; (void)w; d1[i] += dy[i] * (DB));                                          \
+        VT_BINARY_SIDE(d0, s0, set[0], DA)                                                                             \
+        VT_BINARY_SIDE(d1, s1, set[1], DB)                                                                             \
     }                                                                                                                  \
     static void backward(const VT_R(vt_call) *c) {                                                                     \
-        VT_R(vt_zero)(c, 0), VT_R(vt_zero)(c, 1);                                                                      \
+        bool set[2];                                                                                                   \
+        for (int k = 0; k < 2; k++) {                                                                                  \
+            set[k] = !c->add[k] && c->g->values[c->n->in[k]].n == c->g->values[c->n->out].n;                           \
+            if (!set[k] || vt_is_one_number(c->n->with)) VT_R(vt_zero)(c, k);                                          \
+        }                                                                                                              \
         for (vt_rows r = vt_rows_of(c->n->with); vt_rows_next(&r);) {                                                  \
             const bool x_kept = (keep_)&VT_KEEP_X;                                                                     \
             const real *dy = c->dy + r.y, *y = (keep_)&VT_KEEP_Y ? c->y + r.y : dy;                                    \
-            backward_row(c->dx[0] ? c->dx[0] + r.at[0] : NULL, c->dx[1] ? c->dx[1] + r.at[1] : NULL, dy, y,            \
+            backward_row(c->dx[0] ? c->dx[0] + r.at[0] : NULL, c->dx[1] ? c->dx[1] + r.at[1] : NULL, set, dy, y,       \
                          x_kept ? c->x[0] + r.at[0] : dy, x_kept ? c->x[1] + r.at[1] : dy, r.n, vt_rows_stride(&r, 0), \
                          vt_rows_stride(&r, 1));                                                                       \
         }                                                                                                              \

@@ -242,11 +242,13 @@ static bool pack_conv(vt_graph *g, const vt_node *n) {
 }
 
 bool vt_graph_pack(vt_graph *g) {
-    const int conv = vt_op_find_f32("Conv"), matmul = vt_op_find_f32("MatMul");
+    const int conv = vt_op_find_f32("Conv"), matmul = vt_op_find_f32("MatMul"), move = vt_op_find_f32("(move)");
     bool good = true;
     for (int i = 0; good && i < g->n_nodes; i++) {
         if (g->nodes[i].op == conv) good = pack_conv(g, &g->nodes[i]);
         if (g->nodes[i].op == matmul) good = pack_linear(g, &g->nodes[i]);
+        if (g->nodes[i].op == move)
+            good = vt_move_look((vt_move *)(uintptr_t)g->nodes[i].with, g->values[g->nodes[i].in[0]].n);
     }
     return good;
 }

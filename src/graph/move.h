@@ -2,6 +2,7 @@
 /* Parameters of operators that move numbers (op_move.c, op_concat.c). */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,9 +11,12 @@ typedef struct vt_move {
     int32_t *map;
     size_t n, run;
     double fill;
+    bool apart; /* each number of x is there once: its gradient is no sum */
 } vt_move;
 /* Sets run to the largest that fits. */
 void vt_move_runs(vt_move *m);
+/* Sets apart, of x of n numbers; false: no memory. */
+bool vt_move_look(vt_move *m, size_t n);
 
 /* Of each of `outer` pieces of the result the parts, one input each. */
 typedef struct vt_concat {

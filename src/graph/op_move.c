@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Each number of the result is one of x's, or a constant: what Transpose, Slice, Gather, Pad and the like become. */
+#include <stdlib.h>
 #include <string.h>
 #include "graph/move.h"
 #include "graph/op.h"
@@ -16,6 +17,18 @@ void vt_move_runs(vt_move *m) {
         }
         if (fits) m->run = runs[k];
     }
+}
+
+bool vt_move_look(vt_move *m, size_t n) {
+    bool *seen = calloc(n + 1, sizeof *seen);
+    if (!seen) return false;
+    m->apart = m->n == n;
+    for (size_t i = 0; m->apart && i < n; i++) {
+        m->apart = m->map[i] >= 0 && !seen[m->map[i]];
+        if (m->apart) seen[m->map[i]] = true;
+    }
+    free(seen);
+    return true;
 }
 #endif
 
@@ -38,6 +51,12 @@ static void backward(const VT_R(vt_call) *c) {
     const vt_move *m = c->n->with;
     real *dx = c->dx[0];
     if (!dx) return;
+    for (size_t i = 0; !c->add[0] && m->apart && i < m->n; i += m->run)
+        if (m->run == 1)
+            dx[m->map[i]] = c->dy[i];
+        else
+            memcpy(dx + m->map[i], c->dy + i, m->run * sizeof *dx);
+    if (!c->add[0] && m->apart) return;
     if (!c->add[0]) memset(dx, 0, c->g->values[c->n->in[0]].n * sizeof *dx);
     for (size_t i = 0; i < m->n; i += m->run)
         for (size_t k = 0; m->map[i] >= 0 && k < m->run; k++) dx[(size_t)m->map[i] + k] += c->dy[i + k];

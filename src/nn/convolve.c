@@ -250,7 +250,7 @@ static bool is_pointwise(const vt_convolution *s) {
            !s->before[1];
 }
 
-enum { BAND = 1 << 16 }; /* floats of windows at a time */
+enum { BAND = 1 << 18 }; /* floats of windows at a time */
 
 static int taps_of(const vt_convolution *s) { return s->kernel[0] * s->kernel[1] * s->in; }
 
