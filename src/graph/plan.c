@@ -82,6 +82,19 @@ static void order_gradients(const vt_graph *g, vt_plan *p, int *from) {
     }
 }
 
+/* The value whose gradient's place v's is: a sum hands its gradient on to an input that nothing else reads. */
+static void find_owners(const vt_graph *g, int *owner) {
+    const int add = vt_op_find_f32("Add");
+    for (int i = 0; i < g->n_values; i++) owner[i] = i;
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        const vt_node *n = &g->nodes[i];
+        for (int k = 0; n->op == add && k < n->n_in; k++) {
+            const vt_value *v = &g->values[n->in[k]];
+            if (v->node >= 0 && v->uses == 1 && v->n == g->values[n->out].n) owner[n->in[k]] = owner[n->out];
+        }
+    }
+}
+
 static bool take_arrays(vt_plan *p, vt_graph *g) {
     size_t inputs = 0;
     for (int i = 0; i < g->n_nodes; i++) inputs += (size_t)g->nodes[i].n_in;
@@ -118,23 +131,32 @@ static void place_work(vt_plan *p, const vt_graph *g, bool gradient) {
 vt_status vt_graph_plan(vt_plan *p, vt_graph *g, bool gradient, vt_err *e) {
     const size_t n = (size_t)g->n_values;
     span *s = calloc(2 * n + 1, sizeof *s), **beside = calloc(2 * n + 1, sizeof *beside);
-    int *to = calloc(n + 1, sizeof *to), *from = calloc(n + 1, sizeof *from);
+    int *to = calloc(n + 1, sizeof *to), *from = calloc(n + 1, sizeof *from), *until = calloc(n + 1, sizeof *until);
+    int *owner = calloc(n + 1, sizeof *owner);
     size_t count = 0;
     *p = (vt_plan){0};
-    bool good = s && beside && to && from && take_arrays(p, g);
+    bool good = s && beside && to && from && until && owner && take_arrays(p, g);
     if (good) {
         for (size_t i = 0; i < n; i++) to[i] = -1;
         last_reads(g, gradient, to);
         order_gradients(g, p, from);
+        find_owners(g, owner);
         for (int i = 0; i < g->n_nodes; i++) {
             const int v = g->nodes[i].out, back = 2 * g->n_nodes - 1 - i;
             const size_t size = round_up(g->values[v].n);
             s[count++] = (span){i, to[v], size, &p->value[v]};
-            if (gradient) s[count++] = (span){p->first[v] ? back : from[v], back, size, &p->gradient[v]};
+            if (!gradient) continue;
+            if (owner[v] != v) { /* it comes later */
+                until[owner[v]] = until[owner[v]] > back ? until[owner[v]] : back;
+                continue;
+            }
+            s[count++] = (span){p->first[v] ? back : from[v], back > until[v] ? back : until[v], size, &p->gradient[v]};
         }
         p->reals = place_spans(s, count, beside);
+        for (int i = 0; gradient && i < g->n_nodes; i++)
+            p->gradient[g->nodes[i].out] = p->gradient[owner[g->nodes[i].out]];
         place_work(p, g, gradient);
     }
-    free(s), free(beside), free(to), free(from);
+    free(s), free(beside), free(to), free(from), free(until), free(owner);
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", g->path);
 }

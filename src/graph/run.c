@@ -70,9 +70,10 @@ void VT_R(vt_graph_backward)(VT_R(vt_graph_run) *r, real *dx, const real *dz, co
         set_inputs(r, n, x);
         for (int k = 0; k < n->n_in; k++) {
             const int v = n->in[k];
-            r->dx[k] = v < 0 || vt_value_is_constant(&g->values[v]) ? NULL
+            real *to = v < 0 || vt_value_is_constant(&g->values[v]) ? NULL
                        : v == g->input                              ? dx
                                                                     : place_of(r, r->plan->gradient[v]);
+            r->dx[k] = to == dy ? NULL : to; /* a sum's gradient, which is its input's (graph/plan) */
         }
         VT_R(vt_op_at)(n->op)->backward(&(VT_R(vt_call)){.g = g,
                                                          .n = n,
