@@ -14,3 +14,5 @@ bool vt_graph_order(vt_graph *g);
 /* Brings the weights of convolutions and linear maps into the order of the float kernels; constants have their floats.
  */
 bool vt_graph_pack(vt_graph *g);
+/* vt_graph_pack of a graph whose nodes' parameters are another graph's: it gets its own. */
+bool vt_graph_repack(vt_graph *g);

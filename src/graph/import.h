@@ -16,7 +16,7 @@ typedef struct vt_import_options {
     bool normalise;     /* the graph's input is (x - mean) / std of images x; mean and std of each channel, or of all */
     double mean[3], std[3];
     bool classifier; /* Softmax, LogSoftmax or Sigmoid before the output are left out: logits are wanted */
-    bool unfused;       /* for tests: nodes as the file has them */
+    bool unfused;    /* for tests: nodes as the file has them */
 } vt_import_options;
 
 /* Reads the graph. The file may be closed only after the graph: initializers stay in it. */

@@ -252,3 +252,15 @@ bool vt_graph_pack(vt_graph *g) {
     }
     return good;
 }
+
+bool vt_graph_repack(vt_graph *g) {
+    const int conv = vt_op_find_f32("Conv"), matmul = vt_op_find_f32("MatMul");
+    for (int i = 0; i < g->n_nodes; i++) {
+        vt_node *n = &g->nodes[i];
+        const size_t size = n->op == conv ? sizeof(vt_conv) : n->op == matmul ? sizeof(vt_matmul) : 0;
+        void *own = size ? vt_heap_take(&g->heap, 1, size) : NULL;
+        if (size && !own) return false;
+        if (own) n->with = memcpy(own, n->with, size);
+    }
+    return vt_graph_pack(g);
+}

@@ -39,7 +39,7 @@ typedef struct VT_R(vt_op) {
     size_t (*work)(const vt_graph *g, const vt_node *n, bool backward); /* reals; NULL: none */
     unsigned keep;
     bool straight_through; /* backward is not its derivative: it passes what a rounding does not (BPDA) */
-    int each;                                             /* 0: it is not elementwise */
+    int each;              /* 0: it is not elementwise */
     double (*flops)(const vt_graph *g, const vt_node *n); /* of its products, forward; NULL: none */
 } VT_R(vt_op);
 

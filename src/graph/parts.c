@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/rand.h"
+#include "graph/fuse.h"
 #include "graph/op.h"
 
 enum { FEATURES_MOST = 1024 };
@@ -168,6 +169,7 @@ vt_status vt_network_move_weights(vt_network **out, const vt_network *n, double 
             if (v >= 0 && vt_value_is_constant(&g->values[v]) && g->values[v].dims.rank >= 2 && !moved)
                 s = move_constant(g, v, share, seed, e);
         }
+    if (s == VT_OK && !vt_graph_repack(g)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for a perturbed copy", g->path);
     if (s == VT_OK) s = vt_network_plan(*out, e);
     if (s != VT_OK) vt_network_close(*out), *out = NULL;
     return s;
