@@ -20,7 +20,7 @@ if [ "$arch" = "$native" ]; then # any compiler that is there will do
 else
     of=":$arch"
 fi
-library="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libjpeg-dev libssl-dev libyaml-dev libzip-dev"
+library="libopenblas-dev libdnnl-dev libjansson-dev libpng-dev libjpeg-dev libssl-dev libyaml-dev libzip-dev zlib1g-dev"
 want="$compile"
 for p in $library; do want="$want $p$of"; done
 browser="chromium python3" # opens pages in tests/cli/pages.bats and tools/picture.sh; both say so where it is missing

@@ -369,6 +369,22 @@ static vt_status scale_channels(vt_import *im, const char *op, const double c[3]
     return vt_emit_binary(im, op, *x, v, x, e);
 }
 
+/* All numbers of the input in a row; a side that is left open is 1. */
+static vt_status read_row(vt_import *im, const vt_onnx_value *in, vt_err *e) {
+    vt_dims d = in->dims;
+    vt_value v;
+    size_t n;
+    for (int k = 0; k < d.rank; k++)
+        if (d.d[k] <= 0) d.d[k] = 1;
+    if (!in->shaped || (in->type && !vt_onnx_is_real(in->type)) || !vt_dims_count(&d, &n))
+        return vt_import_fail(im, e, "input %.80s must be reals of sides that are said, at most 2^28", in->name);
+    VT_TRY(new_value(im, &(vt_dims){4, {1, 1, 1, (int64_t)n}}, false, &v, e));
+    VT_TRY(add_value(im, &v, &im->g->input, e));
+    int x = im->g->input;
+    VT_TRY(vt_emit_reshape(im, x, &d, &x, e));
+    return name_value(im, in->name, x, e);
+}
+
 static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
     const vt_onnx_value *in = NULL;
     for (int i = 0; i < im->file->n_inputs; i++) {
@@ -379,6 +395,7 @@ static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
         in = &im->file->inputs[i];
     }
     if (!in) return vt_import_fail(im, e, "has no input");
+    if (im->o->as_file) return read_row(im, in, e);
     VT_TRY(find_form(im, in, f, e));
     vt_value v;
     const vt_dims one = {4, {1, f->shape[0], f->shape[1], f->shape[2]}};
@@ -520,9 +537,14 @@ static vt_status read_output(vt_import *im, const input_form *f, vt_err *e) {
     const vt_value v = im->g->values[y];
     bool fits = v.dims.rank >= 2 && v.dims.d[0] == f->rows && v.dims.d[1] >= 1 && !vt_value_is_constant(&v);
     for (int k = 2; k < v.dims.rank; k++) fits = fits && v.dims.d[k] == 1;
+    if (im->o->as_file) fits = !v.integer && v.n && !vt_value_is_constant(&v);
     if (!fits)
         return vt_import_fail(im, e, "output %.80s has sides %s, must be [%lld,classes] and follow the image",
                               out->name, vt_dims_text(&v.dims, text, sizeof text), (long long)f->rows);
+    if (im->o->as_file) {
+        im->g->output = y;
+        return vt_emit_reshape(im, y, &(vt_dims){2, {1, (int64_t)v.n}}, &im->g->output, e);
+    }
     if (im->o->classifier) leave_out(im->g, v.dims.d[1], &y);
     VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {f->rows, v.dims.d[1]}}, &y, e));
     if (f->rows > 1) VT_TRY(vt_emit_slice(im, y, 0, 0, 1, 1, &y, e));

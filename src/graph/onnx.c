@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/gzip.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/text.h"
@@ -334,7 +335,7 @@ vt_status vt_onnx_open(vt_onnx **out, const char *path, vt_err *e) {
     vt_onnx *m = calloc(1, sizeof *m);
     if (!m) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
     m->path = path;
-    vt_status s = vt_mapped_open(&m->file, path, e);
+    vt_status s = vt_unpacked_open(&m->file, path, e);
     if (s == VT_OK && m->file.n > MOST_BYTES) s = fail_format(m, "is larger than 2^40 bytes", e);
     if (s == VT_OK) s = read_model(m, e);
     if (s == VT_OK)
