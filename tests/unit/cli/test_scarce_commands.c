@@ -125,6 +125,9 @@ static const struct path {
     {.line = "analyze lipschitz " MODEL " --images 0:1 --eps 8/255 --out o", .anew = true},
     {.line = "analyze orthogonality w.safetensors --threads 1 --out o", .anew = true},
     {.line = "analyze spectrum w.safetensors --threads 1 --out o", .anew = true},
+    {.line = "falsify linear.onnx sat.vnnlib --restarts 2 --threads 1 --out o"},
+    {.line = "falsify linear.onnx unsat.vnnlib --restarts 2 --threads 1"},
+    {.line = "falsify --referee said.csv list.csv --restarts 2 --threads 1"},
     {.line = "lab regions --most 10 --draws 1 --threads 1 --out o", .anew = true},
     {.line = "lab sample-complexity --sizes 20 --steps 10 --runs 1 --test 10 --attack-points 1 --attack-steps 1 "
              "--threads 1 --out o",
@@ -142,6 +145,9 @@ static const struct {
                "8, depth: 1, heads: 2, hidden: 8, patch: 16}\nprobe: {images: 2}\nema: 0.9\nmsvp: {lambda: "
                "1e-3}\northo: {variant: VAR-III, lambda: 1e-3}\n"},
     {"order", "b\na\n"},
+    {"list.csv", "linear.onnx,unsat.vnnlib,9\nlinear.onnx,sat.vnnlib,9\n"},
+    {"said.csv", "k,linear.onnx,unsat.vnnlib,0,unsat,1\nk,linear.onnx,sat.vnnlib,0,sat,1\n"},
+    {"linear_sat.counterexample", "((X_0 -0.25)\n (X_1 0.125)\n (X_2 0.25))"},
     {"paths", "test/b/x.png\na/x.png\n"},
     {"m.yaml", "name: tiny\ntable: 4\ndata:\n  CIFAR-10: {path: data, images: \"0:2\", side: 32, classes: 10, train: "
                "8}\nattacks:\n  clean: {}\nrows:\n  File: {checkpoint: w.safetensors}\n"},
@@ -154,6 +160,9 @@ static const struct {
                 {"lightning.pth", "tests/fixtures/home/lightning.pth"},
                 {"swin.safetensors", "tests/fixtures/names/swin_hf5.safetensors"},
                 {"vit.safetensors", "tests/fixtures/golden/vit_cls.weights.safetensors"},
+                {"linear.onnx", "tests/fixtures/vnnlib/linear.onnx"},
+                {"sat.vnnlib", "tests/fixtures/vnnlib/sat.vnnlib"},
+                {"unsat.vnnlib", "tests/fixtures/vnnlib/unsat.vnnlib"},
                 {"test_batch", "tests/fuzz/corpus/cifar_py/protocol2"},
                 {"photo.jpg", "tests/fixtures/images/420.jpg"},
                 {"golden.safetensors", "tests/fixtures/golden/vit_cls.golden.safetensors"}};
