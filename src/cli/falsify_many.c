@@ -22,7 +22,7 @@ typedef struct job {
 } job;
 
 static vt_status resolve_path(char to[VT_PATH_MAX], const job *j, const char *path, vt_err *e) {
-    return vt_path_in(to, *path == '/' ? "" : j->folder, path, e);
+    return vt_path_in(to, *path == '/' ? "" : j->folder, path + (*path == '/'), e);
 }
 
 /* Folder and name of the list; instances and what is done of them. */
@@ -176,7 +176,8 @@ typedef struct referee {
     char folder[VT_PATH_MAX]; /* of the results: their witnesses lie there, or in the category's folder below */
     double tolerance;
     int attacked, refuted, held, near, wrong, missing, other, unread;
-    vt_columns table;
+    vt_columns table; /* of findings */
+    bool begun;
 } referee;
 
 /* The witness's file; false: there is none. */
@@ -194,6 +195,8 @@ static bool find_witness(const referee *r, const vt_instance *x, const vt_instan
 
 static void add_finding(referee *r, const vt_instance *x, const vt_instance *v, const char *format, double a) {
     char text[300];
+    if (!r->begun) vt_columns_titles(&r->table, "-instance\t-verifier\t-here");
+    r->begun = true;
     snprintf(text, sizeof text, format, a);
     vt_columns_cells(&r->table, "%s\t%s\t%s", x->name, v->verdict, text);
 }
@@ -214,7 +217,8 @@ static vt_status replay_witness(referee *r, const vt_instance *x, const vt_insta
     if (s == VT_OK) s = vt_witness_read(&values, path, p.spec->inputs, &why);
     if (s == VT_OK) s = vt_witness_judge(&w, p.spec, &p.network, values, &why);
     const double miss = fmax(w.violation, w.violation_double);
-    if (s == VT_E_MEMORY) *e = why;
+    const bool stop = s == VT_E_MEMORY || (opened && s == VT_E_IO);
+    if (stop) *e = why;
     if (s == VT_OK && vt_witness_met(&w, 0)) {
         r->held++;
     } else if (s == VT_OK && vt_witness_met(&w, r->tolerance)) {
@@ -225,18 +229,18 @@ static vt_status replay_witness(referee *r, const vt_instance *x, const vt_insta
             add_finding(r, x, v, "its witness leaves the box by %.3g", w.outside);
         else
             add_finding(r, x, v, "its witness misses the condition by %.3g", miss);
-    } else if (s != VT_E_MEMORY && opened) {
+    } else if (!stop && opened) {
         r->wrong++;
         fprintf(stderr, "vitrine: %s\n", why.text);
         add_finding(r, x, v, "its witness cannot be read", 0);
-    } else if (s != VT_E_MEMORY) {
+    } else if (!stop) {
         r->unread++;
         fprintf(stderr, "vitrine: %s\n", why.text);
     }
     vt_witness_free(&w);
     free(values);
     if (opened) vt_spec_pair_close(&p);
-    return s == VT_E_MEMORY ? s : VT_OK;
+    return stop ? s : VT_OK;
 }
 
 static vt_status attack_verdict(referee *r, const vt_instance *x, const vt_instance *v, vt_err *e) {
@@ -274,10 +278,9 @@ static vt_status run_referee(referee *r, const char *results, const char *csv, v
     if (r->j.out) VT_TRY(open_results(&r->j, csv, e));
     snprintf(r->folder, sizeof r->folder, "%.*s", slash ? (int)(slash - results) : 1, slash ? results : ".");
     const vt_look look = vt_cli_look(r->j.c);
-    vt_columns_titles(&r->table, "-instance\t-verifier\t-here");
     s = judge_all(r, e);
     const int found = r->refuted + r->wrong + r->missing;
-    if (s == VT_OK && found) vt_columns_end(&r->table, stdout, &look);
+    if (r->begun) vt_columns_end(&r->table, stdout, &look);
     VT_TRY(s);
     printf("called unsat: %d, of which %d have a witness\n"
            "called sat: %d; witnesses that hold %d, within %g %d, wrong %d, missing %d\n"

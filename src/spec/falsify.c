@@ -104,7 +104,12 @@ static bool look_at_point(search *q, worker *w, const target *t, size_t run, boo
 
 /* ---- a run ---- */
 
-static float clip(float v, float lo, float hi) { return v < lo ? lo : v > hi ? hi : v; }
+/* In double, in which a box that spans all of float32 has a width. What is no number becomes the lower bound. */
+static float clip_to_box(const vt_spec_box *b, int i, double v) {
+    return v > (double)b->far[i] ? b->far[i] : v >= (double)b->near[i] ? (float)v : b->near[i];
+}
+
+static double side_of(const vt_spec_box *b, int i) { return (double)b->far[i] - (double)b->near[i]; }
 
 /* The centre, a corner or a random point of the box. */
 static void start_run(const search *q, const target *t, float *x) {
@@ -115,30 +120,28 @@ static void start_run(const search *q, const target *t, float *x) {
                         .run = (uint32_t)q->round,
                         .step = (uint32_t)t->box};
     for (int i = 0; i < q->s->inputs; i++) {
-        float at = 0.5f;
-        if (q->round) at = vt_rng_uniform(&rng, (uint64_t)i);
-        if (q->round & 1) at = at < 0.5f ? 0 : 1;
-        x[i] = clip(b->near[i] + at * (b->far[i] - b->near[i]), b->near[i], b->far[i]);
+        double at = 0.5;
+        if (q->round) at = (double)vt_rng_uniform(&rng, (uint64_t)i);
+        if (q->round & 1) at = at < 0.5 ? 0 : 1;
+        x[i] = clip_to_box(b, i, (double)b->near[i] + at * side_of(b, i));
     }
 }
 
 static const char *start_name(int round) { return !round ? "the centre" : round & 1 ? "a corner" : "a random point"; }
 
 /* A step of length alpha, in sides of the box, against the sign of the gradient, or (scaled) against the gradient, with
- * a quarter of the last step. false: the gradient is 0. */
-static bool take_step(worker *w, const vt_spec_box *b, int n, float alpha, bool scaled, float momentum) {
-    float most = 0;
+ * a quarter of the last step. false: the gradient is 0 or not
+ * finite. */
+static bool take_step(worker *w, const vt_spec_box *b, int n, double alpha, bool scaled, double momentum) {
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)w->g[i] * side_of(b, i)));
+    if (!(most > 0) || !isfinite(most)) return false;
     for (int i = 0; i < n; i++) {
-        const float side = b->far[i] - b->near[i];
-        most = fmaxf(most, fabsf(w->g[i] * side));
-    }
-    if (!(most > 0)) return false;
-    for (int i = 0; i < n; i++) {
-        const float side = b->far[i] - b->near[i], slope = w->g[i] * side, x = w->x[i];
-        const float along = scaled ? slope / most : (float)((slope > 0) - (slope < 0));
-        const float to = clip(x - alpha * side * along, b->near[i], b->far[i]);
-        const float next = x + (1 - momentum) * (to - x) + momentum * (x - w->prev[i]);
-        w->prev[i] = x, w->x[i] = clip(next, b->near[i], b->far[i]);
+        const double side = side_of(b, i), slope = (double)w->g[i] * side, x = (double)w->x[i];
+        const double along = scaled ? slope / most : (slope > 0) - (slope < 0);
+        const double to = (double)clip_to_box(b, i, x - alpha * side * along);
+        const double next = x + (1 - momentum) * (to - x) + momentum * (x - (double)w->prev[i]);
+        w->prev[i] = w->x[i], w->x[i] = clip_to_box(b, i, next);
     }
     return true;
 }
@@ -146,8 +149,7 @@ static bool take_step(worker *w, const vt_spec_box *b, int n, float alpha, bool 
 /* Steps are halved as in Auto-PGD: where a window of steps brought too little, back at the best point. */
 typedef struct pace {
     int window, left, rising;
-    float alpha;
-    double last, best, best_before;
+    double alpha, last, best, best_before;
     bool halved;
 } pace;
 
@@ -199,7 +201,7 @@ static vt_status run_item(void *ctx, int thread, size_t item, vt_err *e) {
         }
         case_loss(q, &q->s->cases[aim], w->y, sum, w->dy);
         vt_evaluator_gradient_f32(w->v, w->g, w->dy, w->x);
-        if (!take_step(w, b, q->s->inputs, p.alpha, scaled, k ? 0.25f : 0)) return VT_OK;
+        if (!take_step(w, b, q->s->inputs, p.alpha, scaled, k ? 0.25 : 0)) return VT_OK;
     }
     return VT_OK;
 }

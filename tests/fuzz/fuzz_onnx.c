@@ -36,9 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     vt_err e = {0};
     if (!file) file = scratch("net.onnx");
     scratch_write(file, bytes, n);
-    vt_status s = vt_network_open(&net, file, NULL, &e);
-    if ((s == VT_OK) != (net != NULL) || (s != VT_OK && (!e.text[0] || strchr(e.text, '\n')))) abort();
-    if (net) compute(net);
-    vt_network_close(net);
+    for (int as_file = 0; as_file < 2; as_file++) {
+        vt_status s = vt_network_open(&net, file, &(vt_import_options){.as_file = as_file}, &e);
+        if ((s == VT_OK) != (net != NULL) || (s != VT_OK && (!e.text[0] || strchr(e.text, '\n')))) abort();
+        if (net) compute(net);
+        vt_network_close(net);
+    }
     return 0;
 }
