@@ -15,6 +15,7 @@ models: what a network is: configuration, parameter table, architectures, preset
 checkpoint: from a file to a model: tensor names, maps, settings and their provenance
 models/net: what a network computes: sessions, blocks, attention variants
 spec: VNN-LIB specifications of networks: reader, search, witnesses, VNN-COMP's lists
+models/export: native networks as ONNX files
 inference: what surrounds a network: batches, classifiers, known cheats
 remote: external models: the protocol, both of its sides
 attacks: attacks, the oracle, balls, patches, the 8-bit grid

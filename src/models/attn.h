@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What an attention variant is, whatever the precision: its name and options, the first half of a file net/attn_*.c.
- * The second half is what it computes (models/net/attention.h: vt_attn_ops). */
+/* What an attention variant is, whatever the precision: its name, options and ONNX graph, the first half of a file
+ * net/attn_*.c. The second half is what it computes (models/net/attention.h: vt_attn_ops). */
 #pragma once
 
 #include "base/opt.h"
+#include "graph/write.h"
 #include "models/config.h"
 
 /* Room for any variant's option struct. */
@@ -12,10 +13,22 @@ typedef union vt_attn_options {
     char bytes[64];
 } vt_attn_options;
 
+/* Attention's inputs as values of a graph that is written (graph/write.h): q, k, v [..., heads, T, d], of so many
+ * sides.
+ */
+typedef struct vt_put_heads {
+    int q, k, v, rank;
+    double scale;
+} vt_put_heads;
+
 typedef struct vt_attn {
     const char *name, *summary, *reference;
     const vt_opt *opts; /* "name:key=value,..."; ends at key NULL, or NULL; the struct fits vt_attn_options */
     unsigned (*needs)(const void *options); /* VT_ATTN_*; NULL: nothing */
+    /* The same as nodes of a graph: scores [..., heads, T, T] that the softmax takes, without bias and mask; and what P
+     * multiplies (NULL: v). */
+    int (*put_scores)(vt_put *p, const vt_put_heads *h, const void *options);
+    int (*put_values)(vt_put *p, const vt_put_heads *h, const void *options);
     bool dot; /* P = softmax(scale Q K^T) and values v, nothing else: for few queries keys and values can be left out
                  (net/mha.c) */
 } vt_attn;

@@ -21,10 +21,16 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     VT_R(vt_attn_tsoftmax)(tp, p, h->scale, h);
 }
 
+static int put_scores(vt_put *p, const vt_put_heads *h, const void *o) {
+    (void)o;
+    return vt_put_binary(p, "Mul", vt_put_times_transposed(p, h->q, h->k, h->rank), vt_put_real(p, h->scale));
+}
+
 const vt_attn VT_R(vt_attn_is_dot) = {
     .name = "dot",
     .summary = "softmax of scaled dot products",
     .reference = "Vaswani et al. 2017, eq. 1",
+    .put_scores = put_scores,
     .dot = true,
 };
 

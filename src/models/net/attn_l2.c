@@ -103,6 +103,17 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     VT_R(vt_attn_tsoftmax)(tp, p, 2 * h->scale, h);
 }
 
+/* scale (2 <q, k> - |k|^2), the mean key taken out first. */
+static int put_scores(vt_put *p, const vt_put_heads *h, const void *o) {
+    (void)o;
+    const int mean = vt_put_reduce(p, "ReduceMean", h->k, -2), q = vt_put_binary(p, "Sub", h->q, mean);
+    const int k = vt_put_binary(p, "Sub", h->k, mean);
+    int s = vt_put_binary(p, "Mul", vt_put_times_transposed(p, q, k, h->rank), vt_put_real(p, 2));
+    const int norms = vt_put_reduce(p, "ReduceSum", vt_put_binary(p, "Mul", k, k), -1);
+    s = vt_put_binary(p, "Sub", s, vt_put_transpose_last(p, norms, h->rank));
+    return vt_put_binary(p, "Mul", s, vt_put_real(p, h->scale));
+}
+
 /* ---- the full form's values ---- */
 
 void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, const VT_R(vt_attn_shape) *s, int dim) {
@@ -145,6 +156,7 @@ const vt_attn VT_R(vt_attn_is_l2) = {
     .summary = "softmax of minus the scaled squared distances (L2Former)",
     .reference = "Kim et al. 2021, section 3.2",
     .opts = opts,
+    .put_scores = put_scores,
     .needs = needs,
 };
 

@@ -106,10 +106,27 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     VT_R(vt_attn_tsoftmax)(tp, p, h->scale / c, h);
 }
 
+/* |x|_F of a head's rows, or the largest norm of a row: [..., heads, 1, 1] */
+static int put_norm(vt_put *p, int x, bool largest) {
+    x = vt_put_reduce(p, "ReduceSum", vt_put_binary(p, "Mul", x, x), -1);
+    return vt_put_unary(p, "Sqrt", vt_put_reduce(p, largest ? "ReduceMax" : "ReduceSum", x, -2));
+}
+
+static int put_scores(vt_put *p, const vt_put_heads *h, const void *o) {
+    (void)o;
+    const int q = put_norm(p, h->q, false), k = put_norm(p, h->k, true), v = put_norm(p, h->v, true);
+    int c = vt_put_binary(p, "Max", vt_put_binary(p, "Mul", q, k), vt_put_binary(p, "Mul", q, v));
+    c = vt_put_binary(p, "Max", c, vt_put_binary(p, "Mul", k, v));
+    c = vt_put_binary(p, "Add", c, vt_put_real(p, 1e-12));
+    const int s = vt_put_times_transposed(p, h->q, h->k, h->rank);
+    return vt_put_binary(p, "Mul", s, vt_put_binary(p, "Div", vt_put_real(p, h->scale), c));
+}
+
 const vt_attn VT_R(vt_attn_is_lipnorm) = {
     .name = "lipnorm",
     .summary = "softmax of dot products over the largest product of norms (LNFormer)",
     .reference = "Dasoulas et al. 2021; SpecFormer appendix D",
+    .put_scores = put_scores,
 };
 
 const VT_R(vt_attn_ops) VT_R(vt_attn_ops_lipnorm) = {

@@ -140,11 +140,31 @@ static void tvalues(real *tu, const real *saved, const VT_R(vt_attn_head) *h, co
     along_values(tu, h->d, t->v, t->ldv, saved, h);
 }
 
+/* Rows over their norms. max(|x|, 1e-12) is the root of max(|x|^2, 1e-24): a row of zeros keeps a finite gradient. */
+static int put_directions(vt_put *p, int x, const options *o) {
+    int s = vt_put_reduce(p, "ReduceSum", vt_put_binary(p, "Mul", x, x), -1);
+    s = vt_put_binary(p, o->eps > 0 ? "Add" : "Max", s, vt_put_real(p, o->eps > 0 ? o->eps : FLOOR * FLOOR));
+    return vt_put_binary(p, "Div", x, vt_put_unary(p, "Sqrt", s));
+}
+
+static int put_scores(vt_put *p, const vt_put_heads *h, const void *o) {
+    const int q = put_directions(p, h->q, o), k = h->k == h->q ? q : put_directions(p, h->k, o);
+    return vt_put_binary(p, "Mul", vt_put_times_transposed(p, q, k, h->rank),
+                         vt_put_real(p, ((const options *)o)->tau));
+}
+
+static int put_values(vt_put *p, const vt_put_heads *h, const void *o) {
+    const double nu = ((const options *)o)->nu;
+    return nu > 0 ? vt_put_binary(p, "Mul", put_directions(p, h->v, o), vt_put_real(p, nu)) : h->v;
+}
+
 const vt_attn VT_R(vt_attn_is_scsa) = {
     .name = "scsa",
     .summary = "softmax of scaled cosine similarities (LipsFormer)",
     .reference = "Qi et al. 2023, section 3.3; its released code",
     .opts = opts,
+    .put_scores = put_scores,
+    .put_values = put_values,
     .needs = needs,
 };
 

@@ -48,6 +48,7 @@ static const struct path {
     {.line = "info lightning.pth"},
     {.line = "gradcheck w.safetensors --form qkv_rows=heads --form class_last=1"},
     {.line = "convert w.safetensors o/x.safetensors --force", .from = "empty"},
+    {.line = "convert w.safetensors o/x.onnx --force", .from = "empty"},
     {.line = "convert wide.pth o/x.safetensors --heads 2 --mean 0.5 --std 0.5 --form pool=token --force",
      .from = "empty"},
     {.line = "convert swin.safetensors o/x.safetensors --mean 0.5 --std 0.5 --force", .from = "empty"},

@@ -5,6 +5,7 @@
  * `variants`: a registered one without a row fails. */
 #define VT_DOUBLE
 #include "base/real.h"
+#include "export_fixture.h"
 #include "recipe_fixture.h"
 #include "session32.h"
 
@@ -439,6 +440,20 @@ static void test_options(void **state) {
         }
 }
 
+/* ---- the same as an ONNX graph ---- */
+
+static void check_onnx(vt_model *m, const char *name) {
+    double *x = malloc(B * PIXELS * sizeof *x);
+    t_normals(x, B * PIXELS, 1, 0.3);
+    export_check(m, in("a.onnx"), x, B, name);
+    free(x);
+}
+
+static void test_onnx(void **state) {
+    (void)state;
+    each(check_onnx);
+}
+
 /* ---- what a variant asks of its block ---- */
 
 static void test_refusals(void **state) {
@@ -468,7 +483,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry), cmocka_unit_test(test_gradients), cmocka_unit_test(test_features),
         cmocka_unit_test(test_attack),   cmocka_unit_test(test_training),  cmocka_unit_test(test_options),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_onnx),
     };
     return cmocka_run_group_tests_name("combinations", tests, setup, teardown);
 }

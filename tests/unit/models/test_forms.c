@@ -2,6 +2,7 @@
 /* Every form of every architecture, one row each: gradients in double against central differences, float against
  * double, all modes of a session, ARD, save and reload. Then the same forms against what PyTorch computed
  * (tests/fixtures/gen_forms.py). An architecture adds rows here. The table of forms itself: test_form_table.c. */
+#include "export_fixture.h"
 #include "forms_fixture.h"
 
 #include "base/files.h"
@@ -413,6 +414,18 @@ static void test_round_trip(void **state) {
     each(check_round_trip);
 }
 
+/* Written as an ONNX graph and read again. */
+static void check_onnx(vt_model *m, const char *name) {
+    double *x = images(m, B);
+    export_check(m, at("a.onnx"), x, B, name);
+    free(x);
+}
+
+static void test_onnx(void **state) {
+    (void)state;
+    each(check_onnx);
+}
+
 /* ---- against PyTorch ---- */
 
 /* The fixture's shape (tests/fixtures/gen_forms.py) and its weights. */
@@ -449,7 +462,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients),  cmocka_unit_test(test_modes),
         cmocka_unit_test(test_ard),        cmocka_unit_test_teardown(test_torch, close_ref),
-        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_onnx),
     };
     return cmocka_run_group_tests_name("forms", tests, setup, remove_tmp);
 }
