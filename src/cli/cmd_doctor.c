@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "cli/doctor_against.h"
 #include "cli/run_args.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -338,6 +339,7 @@ static vt_status find_best_setting(job *j, vt_err *e) {
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
+    if (vt_cli_has(c, "against")) return vt_cli_doctor_against(c, e);
     if (vt_cli_has(c, "logits")) return run_logits(c, e);
     j = (job){0};
     vt_status s = parse(&j, c, e);
@@ -352,6 +354,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 
 static const vt_arg args[] = {
     {"logits", "FILE.npz", "x and logits as PyTorch gives them (below): finds the reading that gives the same",
+     VT_OF_DATA},
+    {"against", "FILE.onnx", "or: the authors' own export: names the first layer that computes something else",
      VT_OF_DATA},
     {"data", "FOLDER", "or: labelled images that the model should know", VT_OF_DATA},
     {"images", "A:B|spread:N|FILE", "as in eval (default: 128 to 1024 by the model's size, spread evenly)", VT_OF_DATA},
@@ -382,6 +386,8 @@ const vt_command vt_command_doctor = {
                "    numpy.savez('logits.npz', x=x.numpy(), logits=z.numpy())\n\n"
                "vitrine doctor WEIGHTS --logits logits.npz then says whether this reading gives these logits, to\n"
                "rounding, or which options do. Exit status 1: none that it tries.\n\n"
+               "--against compares all layers with an ONNX export of the same weights, in double, on --data or on\n"
+               "random pixels. Exit status 1: a layer differs.\n\n"
                "On labelled images (--data) it says what fits better. Tried, one change at a time and then\n"
                "combined: number of heads, pre- or post-norm and GELU or ReLU (each with each), pooling,\n"
                "LayerNorm eps, attention scale, a distilled model's heads, the file's order of rows (qkv, class\n"

@@ -385,43 +385,49 @@ static bool write_transposed(FILE *to, const put_value *v) {
     return line != NULL;
 }
 
-static vt_status write_pieces(const pieces *f, const vt_put *p, const char *path, vt_err *e) {
-    vt_file file;
+/* false: no memory */
+static bool write_pieces(FILE *to, const pieces *f, const vt_put *p) {
     bool room = true;
-    VT_TRY(vt_file_begin_path(&file, path, e));
-    fwrite(f->front.p, 1, f->front.n, file.stream);
-    fwrite(f->nodes.p, 1, f->nodes.n, file.stream);
+    fwrite(f->front.p, 1, f->front.n, to);
+    fwrite(f->nodes.p, 1, f->nodes.n, to);
     for (int i = 0; i < p->n_values; i++) {
         const put_value *v = &p->values[i];
         const size_t from = i ? f->head[i - 1] : 0;
         if (!v->data) continue;
-        fwrite(f->heads.p + from, 1, f->head[i] - from, file.stream);
+        fwrite(f->heads.p + from, 1, f->head[i] - from, to);
         if (v->transposed)
-            room = write_transposed(file.stream, v) && room;
+            room = write_transposed(to, v) && room;
         else
-            fwrite(v->data, 1, data_bytes(v), file.stream);
+            fwrite(v->data, 1, data_bytes(v), to);
     }
-    fwrite(f->ends.p, 1, f->ends.n, file.stream);
-    fwrite(f->back.p, 1, f->back.n, file.stream);
-    if (room) return vt_file_commit(&file, e);
-    vt_file_abandon(&file);
-    return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    fwrite(f->ends.p, 1, f->ends.n, to);
+    fwrite(f->back.p, 1, f->back.n, to);
+    return room;
 }
 
-vt_status vt_put_file(vt_put *p, const char *graph, const char *path, vt_err *e) {
+vt_status vt_put_stream(const vt_put *p, const char *graph, FILE *to, const char *path, vt_err *e) {
     double size = 0;
     for (int i = 0; i < p->n_values; i++) size += p->values[i].data ? (double)data_bytes(&p->values[i]) : 0;
     pieces f = {.head = calloc((size_t)p->n_values + 1, sizeof *f.head)};
     if (!p->failed && f.head) fill_pieces(&f, p, graph);
     size += (double)(f.front.n + f.nodes.n + f.heads.n + f.ends.n + f.back.n);
-    vt_status s;
-    if (p->failed || !f.head || f.front.failed || f.nodes.failed || f.heads.failed || f.ends.failed || f.back.failed)
-        s = vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
-    else if (size > INT_MAX)
+    bool failed = p->failed || !f.head || f.front.failed || f.nodes.failed || f.heads.failed || f.ends.failed;
+    failed = failed || f.back.failed;
+    vt_status s = VT_OK;
+    if (!failed && size > INT_MAX)
         s = vt_fail(e, VT_E_RANGE, "%s: would have %.0f bytes, an ONNX file without external data has at most %d", path,
                     size, INT_MAX);
-    else
-        s = write_pieces(&f, p, path, e);
+    else if (failed || !write_pieces(to, &f, p))
+        s = vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
     free(f.head), free(f.front.p), free(f.nodes.p), free(f.heads.p), free(f.ends.p), free(f.back.p);
+    return s;
+}
+
+vt_status vt_put_file(const vt_put *p, const char *graph, const char *path, vt_err *e) {
+    vt_file file;
+    VT_TRY(vt_file_begin_path(&file, path, e));
+    vt_status s = vt_put_stream(p, graph, file.stream, path, e);
+    if (s == VT_OK) return vt_file_commit(&file, e);
+    vt_file_abandon(&file);
     return s;
 }

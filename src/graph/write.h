@@ -4,6 +4,7 @@
  * memory runs out, every later call returns -1 and vt_put_file says so. */
 #pragma once
 
+#include <stdio.h>
 #include "graph/graph.h"
 
 typedef struct vt_put vt_put;
@@ -66,6 +67,8 @@ void vt_put_name(vt_put *p, int v, const char *name);
 void vt_put_output(vt_put *p, int v, const char *name, int64_t classes);
 void vt_put_note(vt_put *p, const char *key, const char *value); /* metadata; copied */
 /* Writes it whole or not at all. VT_E_RANGE: protobuf's limit of 2 GB. */
-vt_status vt_put_file(vt_put *p, const char *graph, const char *path, vt_err *e);
+vt_status vt_put_file(const vt_put *p, const char *graph, const char *path, vt_err *e);
+/* The same to a stream, whose own errors are the caller's to look for; path: for sentences. */
+vt_status vt_put_stream(const vt_put *p, const char *graph, FILE *to, const char *path, vt_err *e);
 /* Nodes and numbers of weights so far. */
 void vt_put_size(const vt_put *p, int *nodes, size_t *numbers);

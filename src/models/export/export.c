@@ -63,20 +63,36 @@ static vt_status check_size(const vt_model *m, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-vt_status vt_model_export(const vt_model *m, vt_normalise how, const char *path, vt_export_size *size, vt_err *e) {
-    vt_export x = {.m = m, .c = &m->config};
+/* path: for sentences */
+static vt_status put_network(vt_export *x, const vt_model *m, vt_normalise how, const char *path, vt_err *e) {
     const vt_export_arch *arch = find_arch(m->config.arch);
+    *x = (vt_export){.m = m, .c = &m->config};
     if (!arch)
         return vt_fail(e, VT_E_USAGE, "%s: is no network of vitrine's own architectures (%s): it cannot be written",
                        m->path ? m->path : path, m->config.arch);
     VT_TRY(check_size(m, path, e));
-    VT_TRY(vt_attn_parse(&x.attn, m->config.attn, e));
-    if (!(x.p = vt_put_open())) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
-    const int logits = arch->put(&x, put_input(&x, how));
-    vt_put_output(x.p, logits, "logits", m->config.classes);
-    put_notes(&x, how);
-    vt_put_size(x.p, &size->nodes, &size->numbers);
-    vt_status s = vt_put_file(x.p, m->config.arch, path, e);
+    VT_TRY(vt_attn_parse(&x->attn, m->config.attn, e));
+    if (!(x->p = vt_put_open())) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    const int logits = arch->put(x, put_input(x, how));
+    vt_put_output(x->p, logits, "logits", m->config.classes);
+    put_notes(x, how);
+    return VT_OK;
+}
+
+vt_status vt_model_export(const vt_model *m, vt_normalise how, const char *path, vt_export_size *size, vt_err *e) {
+    vt_export x;
+    vt_status s = put_network(&x, m, how, path, e);
+    if (s == VT_OK) vt_put_size(x.p, &size->nodes, &size->numbers);
+    if (s == VT_OK) s = vt_put_file(x.p, m->config.arch, path, e);
+    vt_put_close(x.p);
+    return s;
+}
+
+vt_status vt_model_export_stream(const vt_model *m, vt_normalise how, FILE *to, vt_err *e) {
+    vt_export x;
+    const char *path = m->path ? m->path : "model";
+    vt_status s = put_network(&x, m, how, path, e);
+    if (s == VT_OK) s = vt_put_stream(x.p, m->config.arch, to, path, e);
     vt_put_close(x.p);
     return s;
 }

@@ -22,6 +22,8 @@ typedef struct vt_export_size {
 
 /* Writes the file, whole or not at all. VT_E_RANGE: the model is larger than ONNX allows. */
 vt_status vt_model_export(const vt_model *m, vt_normalise how, const char *path, vt_export_size *size, vt_err *e);
+/* The same to a stream, whose own errors are the caller's to look for. */
+vt_status vt_model_export_stream(const vt_model *m, vt_normalise how, FILE *to, vt_err *e);
 /* Mean and standard deviation of the input's channels in their order (a model of BGR images reverses them itself). */
 void vt_export_statistics(const vt_config *c, double mean[3], double std[3]);
 

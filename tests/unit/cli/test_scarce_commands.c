@@ -27,6 +27,7 @@
 static const char *const made[] = {
     "new --set dim=8 depth=1 heads=2 patch=16 image=32 classes=10 --seed 3 -o w.safetensors",
     "new --set dim=8 depth=1 heads=2 patch=16 image=32 classes=2 -o two.safetensors",
+    "convert w.safetensors w.onnx",
     "eval " MODEL " " RUN " --out run --save-adv --save-npz",
     "eval " MODEL " --images 17:18 " ATTACKS " --out more",
     "eval " MODEL " --images 4:5 " ATTACKS " --out half",
@@ -52,6 +53,7 @@ static const struct path {
     {.line = "convert wide.pth o/x.safetensors --heads 2 --mean 0.5 --std 0.5 --form pool=token --force",
      .from = "empty"},
     {.line = "convert swin.safetensors o/x.safetensors --mean 0.5 --std 0.5 --force", .from = "empty"},
+    {.line = "doctor w.safetensors --against w.onnx"},
     {.line = "map odd.safetensors"},
     {.line = "new --set dim=8 depth=1 heads=2 patch=16 image=32 classes=10 -o o"},
     {.line = "list attacks"},
