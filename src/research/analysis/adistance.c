@@ -27,6 +27,7 @@ typedef struct job {
     double gradient[VT_ADISTANCE_FOLDS];
 } job;
 
+/* Takes one fold's arrays for 2 n rows of d features from arena a; an arena without base only counts the bytes. */
 static void lay_out_buffers(scratch *g, vt_arena *a, size_t n, size_t d) {
     g->x = vt_arena_take(a, 2 * n * (d + 1), sizeof *g->x);
     g->w = vt_arena_take(a, d + 1, sizeof *g->w);
@@ -48,12 +49,13 @@ typedef struct ticket {
     size_t pair;
 } ticket;
 
+/* qsort order of tickets: ascending draw, then ascending pair. */
 static int by_draw(const void *a_, const void *b_) {
     const ticket *a = a_, *b = b_;
     return a->draw != b->draw ? (a->draw > b->draw ? 1 : -1) : (a->pair > b->pair) - (a->pair < b->pair);
 }
 
-/* Pairs in a drawn order, dealt out: folds differ by one pair at most. */
+/* Sets fold[pair] for n pairs: shuffled by the seed, then dealt in turn, so that fold sizes differ by at most one. */
 static vt_status assign_folds(job *j, vt_err *e) {
     vt_rng r = {.seed = j->o->seed, .purpose = vt_rng_purpose("analyze features folds")};
     ticket *t = calloc(j->n, sizeof *t);
@@ -72,8 +74,10 @@ static vt_status assign_folds(job *j, vt_err *e) {
 
 /* ---- one fold ---- */
 
+/* Returns whether a row of x [2 n, d] is held out in a fold; both rows of a pair share its fold. */
 static bool is_test_row(const job *j, size_t row, int fold) { return j->fold[row % j->n] == fold; }
 
+/* Sets mean and scale [d], 1 / population deviation of the fold's training rows; scale 0 if a feature is constant. */
 static void fit_standardisation(scratch *g, const job *j, int fold) {
     size_t d = j->d, n = 0;
     memset(g->mean, 0, d * sizeof *g->mean), memset(g->scale, 0, d * sizeof *g->scale);
@@ -95,12 +99,13 @@ static void fit_standardisation(scratch *g, const job *j, int fold) {
     }
 }
 
-/* to [d + 1] */
+/* to [d + 1] = (x - mean) * scale, then a 1 for the bias. */
 static void standardise_row(double *to, const scratch *g, const double *x, size_t d) {
     for (size_t k = 0; k < d; k++) to[k] = (x[k] - g->mean[k]) * g->scale[k];
     to[d] = 1;
 }
 
+/* Fits the classifier on rows outside the fold; counts tested and wrong rows of the fold, keeps the fit's gradient. */
 static vt_status train_and_test(scratch *g, job *j, int fold, vt_err *e) {
     size_t d = j->d, n = 0;
     fit_standardisation(g, j, fold);
@@ -118,7 +123,9 @@ static vt_status train_and_test(scratch *g, job *j, int fold, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status one_fold(void *ctx, int thread, size_t item, vt_err *e) {
+/* Work item of vt_for_each: allocates scratch and trains and tests fold `item`; VT_E_MEMORY, or stops on an
+ * interrupt. */
+static vt_status run_fold(void *ctx, int thread, size_t item, vt_err *e) {
     job *j = ctx;
     scratch g;
     vt_arena a = {0};
@@ -135,9 +142,11 @@ static vt_status one_fold(void *ctx, int thread, size_t item, vt_err *e) {
 
 /* ---- all ---- */
 
+/* 2 (1 - 2 wrong / tested) */
 static double distance_from_errors(size_t wrong, size_t tested) { return 2 * (1 - 2 * (double)wrong / (double)tested); }
 
-static void sum_up(job *j) {
+/* Fills the result from the folds' counts: value over all 2 n rows, sample deviation of the folds' distances. */
+static void summarise_folds(job *j) {
     vt_adistance_result *r = j->r;
     int folds = j->o->folds;
     double mean = 0, squares = 0;
@@ -157,8 +166,8 @@ vt_status vt_adistance_run(vt_adistance_result *r, const double *x, size_t n, si
         return vt_fail(e, VT_E_RANGE, "%d folds of %zu pairs; there must be 2 to %d, and a pair for each", o->folds, n,
                        VT_ADISTANCE_FOLDS);
     vt_status s = assign_folds(&j, e);
-    if (s == VT_OK) s = vt_for_each((size_t)o->folds, o->threads, one_fold, &j, e);
-    if (s == VT_OK) sum_up(&j);
+    if (s == VT_OK) s = vt_for_each((size_t)o->folds, o->threads, run_fold, &j, e);
+    if (s == VT_OK) summarise_folds(&j);
     free(j.fold);
     return s;
 }

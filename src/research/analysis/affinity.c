@@ -12,7 +12,8 @@ typedef struct room {
     double k, hk, hdk;       /* spectral norms */
 } room;
 
-static void row_of(double *s, double *a, const double *q, const double *k, int ldk, const vt_affinity_pair *p) {
+/* Scores s [t] = scale K q and probabilities a [t] = softmax(s) of one query q [d] against keys k [t, ldk]. */
+static void attention_row(double *s, double *a, const double *q, const double *k, int ldk, const vt_affinity_pair *p) {
     double most = -INFINITY, sum = 0;
     for (int j = 0; j < p->t; j++) {
         s[j] = p->scale * vt_dot64(q, k + (size_t)j * (size_t)ldk, (size_t)p->d);
@@ -22,7 +23,7 @@ static void row_of(double *s, double *a, const double *q, const double *k, int l
     for (int j = 0; j < p->t; j++) a[j] /= sum;
 }
 
-/* |H (a - b)|, or |a| when nothing is centred; b NULL: 0 */
+/* out: spectral norm of a - b [t, d] (b NULL: of a), with the mean over tokens subtracted first if centred. */
 static vt_status keys_norm(double *out, const room *r, const double *a, int lda, const double *b, int ldb, bool centred,
                            const vt_affinity_pair *p, vt_err *e) {
     for (int c = 0; c < p->d; c++) {
@@ -36,25 +37,26 @@ static vt_status keys_norm(double *out, const room *r, const double *a, int lda,
     return vt_matrix_norm(out, r->keys, p->t, p->d, p->d, e);
 }
 
-/* 0 / 0: nothing moved, and nothing was allowed to. */
+/* *most = max(*most, measured / bound); 0 / 0 counts as 0. */
 static void raise_worst_ratio(double *most, double measured, double bound) {
     double ratio = measured > 0 ? measured / bound : 0;
     if (!(ratio <= *most)) *most = ratio; /* a NaN stays */
 }
 
+/* Adds query i's row to the sums, and raises the largest ratios of its measured change to each bound. */
 static void add_row(vt_affinity *s, const vt_affinity_pair *p, const room *r, int i) {
     const double *q = p->q + (size_t)i * (size_t)p->ldq, *q1 = p->q1 + (size_t)i * (size_t)p->ldq1;
     double eps = 0, fixed = 0, moving = 0, l1 = 0, low = INFINITY, high = -INFINITY;
     for (int c = 0; c < p->d; c++) eps += (q1[c] - q[c]) * (q1[c] - q[c]);
     eps = sqrt(eps);
-    row_of(r->s, r->a, q, p->k, p->ldk, p);
-    row_of(r->s1, r->a1, q1, p->k, p->ldk, p);
+    attention_row(r->s, r->a, q, p->k, p->ldk, p);
+    attention_row(r->s1, r->a1, q1, p->k, p->ldk, p);
     for (int j = 0; j < p->t; j++) {
         double step = r->a1[j] - r->a[j];
         fixed += step * step, l1 += fabs(step);
         low = fmin(low, r->s1[j] - r->s[j]), high = fmax(high, r->s1[j] - r->s[j]);
     }
-    row_of(r->s1, r->a1, q1, p->k1, p->ldk1, p);
+    attention_row(r->s1, r->a1, q1, p->k1, p->ldk1, p);
     for (int j = 0; j < p->t; j++) moving += (r->a1[j] - r->a[j]) * (r->a1[j] - r->a[j]);
     fixed = sqrt(fixed), moving = sqrt(moving);
     double half = p->scale / 2, extended = half * (r->hk * eps + r->hdk * vt_length64(q1, (size_t)p->d));

@@ -92,7 +92,9 @@ void vt_analyze_cell(vt_columns *t, double x) {
 
 /* ---- a run ---- */
 
-static vt_status check(const vt_analysis_def *def, const void *params, const vt_analyze *a, vt_err *e) {
+/* Checks for each checkpoint that its attention can be read and its memory fits, if needed; then the kind's own
+ * check. */
+static vt_status check_needs(const vt_analysis_def *def, const void *params, const vt_analyze *a, vt_err *e) {
     for (int i = 0; i < a->n; i++) {
         const vt_analyzed *s = &a->subjects[i];
         if (def->wants & VT_WANTS_ATTENTION) VT_TRY(vt_layers_check(s->model, e));
@@ -107,6 +109,8 @@ static vt_status check(const vt_analysis_def *def, const void *params, const vt_
     return def->check ? def->check(a, params, e) : VT_OK;
 }
 
+/* Returns the run's document without results (analysis, source, options, seed, weights, data, attack); NULL: no
+ * memory. */
 static json_t *describe_run(const vt_analysis_def *def, const void *params, const vt_analyze *a) {
     char options[1000];
     vt_opt_text(def->opts, params, options, sizeof options);
@@ -131,6 +135,7 @@ static json_t *describe_run(const vt_analysis_def *def, const void *params, cons
     return o;
 }
 
+/* Prints the kind, its source, the seed with the options' text, and the images with their attack. */
 static void print_heading(const vt_analysis_def *def, const vt_analyze *a, const char *options, FILE *out) {
     fprintf(out, "analysis %s: %s\n%s\nseed %" PRIu64 "%s%s\n", def->name, def->summary, def->source, a->seed,
             *options ? ", " : "", options);
@@ -144,7 +149,7 @@ vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const v
     char options[1000];
     size_t before = vt_json_refused();
     *doc = NULL;
-    VT_TRY(check(def, params, a, e));
+    VT_TRY(check_needs(def, params, a, e));
     vt_opt_text(def->opts, params, options, sizeof options);
     print_heading(def, a, options, out);
     *doc = describe_run(def, params, a);

@@ -71,8 +71,9 @@ typedef struct vt_analysis_def {
     vt_status (*run)(const vt_analyze *a, const void *params, FILE *out, json_t *json, vt_err *e);
 } vt_analysis_def;
 
-/* The registry: [n]. */
+/* Returns all kinds of analysis, in the registry's order; *n: how many. Static memory. */
 const vt_analysis_def *const *vt_analysis_defs(int *n);
+/* *out: the kind of that name; VT_E_USAGE with the known names if there is none. */
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e);
 
 /* Checks needs and memory, runs, and puts the whole document of a run into *doc: kind, source, options, weights, data,
@@ -84,18 +85,23 @@ vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const v
 
 /* Stores value (stolen) as what was found of a checkpoint, under its letter; VT_E_MEMORY when value is NULL. */
 vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e);
-json_t *vt_analyze_real(double x); /* null where x is no finite number */
-/* Has `draw` put a figure together and passes it on; does nothing where nobody wants figures. Its title is
- * `what` and the checkpoint; subject -1: all of them. */
+/* A JSON number; null if x is NaN or infinite. The caller owns it; NULL: no memory. */
+json_t *vt_analyze_real(double x);
+/* Draws a figure by `draw` and data and hands it to a->picture as name.svg; does nothing if that is NULL. Its title
+ * is vt_analyze_caption's: `what` and the checkpoint `subject`, or all of them for -1. */
 vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject, vt_figure_draw *draw,
                             const void *data, vt_err *e);
-/* "what: A weights/x, B weights/y"; subject as above. */
+/* Writes "what: A weights/x, B weights/y", of checkpoint `subject` alone, or of all for -1; cut to size. A path
+ * beyond 48 characters keeps its last 45 after "...", and a single checkpoint has no letter. */
 void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char *what, int subject);
-/* "A", "B", ... where there are several checkpoints; the first line of a checkpoint's tables. */
+/* Prints an empty line and the first line of a checkpoint's tables: its letter if there are several, path and
+ * architecture. */
 void vt_analyze_title(FILE *out, const vt_analyze *a, int subject);
-/* At most 10 characters, five digits; "-" for NaN. */
+/* x in at most 10 characters with about five significant digits, in scientific notation below 0.001 and from 1e6; "-"
+ * for NaN. */
 void vt_analyze_number(double x, char out[16]);
-void vt_analyze_cell(vt_columns *t, double x); /* the same as a cell of a table */
+/* Adds x as a cell of a table, written as by vt_analyze_number. */
+void vt_analyze_cell(vt_columns *t, double x);
 
 /* ---- one thread's tools to look at a checkpoint on images: a double session, and a float classifier that attacks ----
  */
@@ -120,14 +126,16 @@ typedef struct vt_analysis_worker {
     bool attacked, broken; /* attacker.x_adv: of the attack, whose point the float network gets wrong */
 } vt_analysis_worker;
 
-size_t vt_analysis_worker_bytes(const vt_analyze *a, const vt_analyzed *s); /* of one */
+/* Bytes of one thread's worker: its session, classifier, attacker and buffers. */
+size_t vt_analysis_worker_bytes(const vt_analyze *a, const vt_analyzed *s);
 
 /* Is called for image i of a->images, read and (with a->attack) attacked; i counts from 0. */
 typedef vt_status (*vt_analysis_image_fn)(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e);
-/* All images of one checkpoint, over a->threads. fn writes to places of image i alone. */
+/* Calls fn for all images of one checkpoint, on a->threads threads, in any order: fn writes only to places of image
+ * i. Stops at the first failure and returns it. */
 vt_status vt_analysis_images(const vt_analyze *a, const vt_analyzed *s, vt_analysis_image_fn fn, void *ctx, vt_err *e);
 
-/* The nearest point that the minimum-norm attack `stage` finds for the image that the bench holds, in norm; *distance
- * INFINITY: none. attacker.x_adv is overwritten. */
+/* *distance: of the nearest point that the minimum-norm attack `stage` finds for the worker's image, in norm;
+ * INFINITY: none. Overwrites attacker.x_adv. VT_E_RANGE if the stage needs more scratch than a worker has. */
 vt_status vt_analysis_worker_nearest(vt_analysis_worker *b, const vt_attack_stage *stage, vt_norm norm,
                                      double *distance, vt_err *e);

@@ -21,7 +21,8 @@ typedef struct place {
     double **q;        /* [depth] attacked q and, behind it, k: [t, a] each */
 } place;
 
-static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
+/* Layer hook of the attacked pass: saves the block's q and k [t, a]. */
+static vt_status save_attacked_keys(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     size_t c = (size_t)l->a, n = (size_t)l->t * c;
     double *q = p->q[l->block] = vt_alloc(2 * n * sizeof *q);
@@ -33,7 +34,9 @@ static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
+/* Layer hook of the clean pass: adds each head's rows against the saved ones; layers that are no plain softmax are
+ * skipped. */
+static vt_status add_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->a;
     for (int h = 0; h < l->heads && l->plain; h++) {
@@ -55,12 +58,13 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
+/* Sums of image i, by layer, into sums [depth]: the attacked pass first, then the clean one. */
 static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.sums = j->sums + i * (size_t)j->depth, .q = calloc((size_t)j->depth, sizeof *p.q)};
     if (!p.q) return vt_fail(e, VT_E_MEMORY, "no memory for %d layers", j->depth);
-    vt_status s = vt_layers_forward(b->session, b->adv64, false, attacked_layer, &p, NULL, e);
-    if (s == VT_OK) s = vt_layers_forward(b->session, b->x64, false, clean_layer, &p, NULL, e);
+    vt_status s = vt_layers_forward(b->session, b->adv64, false, save_attacked_keys, &p, NULL, e);
+    if (s == VT_OK) s = vt_layers_forward(b->session, b->x64, false, add_clean_layer, &p, NULL, e);
     for (int k = 0; k < j->depth; k++) free(p.q[k]);
     free(p.q);
     return s;
@@ -68,15 +72,17 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
 
 /* ---- what comes out ---- */
 
-/* Over images; head and row of all of them. */
-static vt_affinity of_layer(const job *j, int layer) {
+/* A layer's sums over all images, heads and rows. */
+static vt_affinity merge_images(const job *j, int layer) {
     vt_affinity s = {0};
     for (size_t i = 0; i < j->a->n_images; i++) vt_affinity_merge(&s, &j->sums[i * (size_t)j->depth + (size_t)layer]);
     return s;
 }
 
+/* sum / rows; NaN if there are no rows. */
 static double per_row(const vt_affinity *s, double sum) { return s->rows ? sum / (double)s->rows : NAN; }
 
+/* Prints one line of means and largest ratios a layer; a layer without rows gets a sentence instead. */
 static void print_table(const job *j, int subject, FILE *out) {
     vt_columns t;
     vt_analyze_title(out, j->a, subject);
@@ -84,7 +90,7 @@ static void print_table(const job *j, int subject, FILE *out) {
     vt_columns_titles(&t, "layer\tfixed\tcentred/2\tpaper 2\tlargest\tover paper\tover centred\tL1/range\tmoving\t"
                           "extended/2\tover extended");
     for (int l = 0; l < j->depth; l++) {
-        const vt_affinity s = of_layer(j, l);
+        const vt_affinity s = merge_images(j, l);
         if (!s.rows) fprintf(out, "layer %d: attention is no softmax of scaled dot products alone\n", l);
         if (!s.rows) continue;
         vt_columns_cell(&t, "%d", l);
@@ -103,6 +109,7 @@ static void print_table(const job *j, int subject, FILE *out) {
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
+/* JSON of a layer: row count, means a row, largest changes and ratios to the bounds; null if there are no rows. */
 static json_t *describe_layer(const vt_affinity *s, int layer) {
     return json_pack("{s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "layer", layer, "rows",
                      (json_int_t)s->rows, "fixed_mean", vt_analyze_real(per_row(s, s->fixed)), "fixed_largest",
@@ -115,6 +122,7 @@ static json_t *describe_layer(const vt_affinity *s, int layer) {
                      vt_analyze_real(s->extended));
 }
 
+/* Prints a checkpoint's table, adds its three curves (mean a row, by layer) to the figure, and stores its JSON. */
 static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
     json_t *layers = json_array();
     double *moving = vt_lines_add(f, j->a, subject, "measured"),
@@ -122,7 +130,7 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *ou
            *paper = vt_lines_add(f, j->a, subject, "paper, factor 2");
     print_table(j, subject, out);
     for (int l = 0; l < j->depth; l++) {
-        const vt_affinity s = of_layer(j, l);
+        const vt_affinity s = merge_images(j, l);
         moving[l] = per_row(&s, s.fixed), half[l] = per_row(&s, s.sum_centred), paper[l] = per_row(&s, s.sum_paper);
         json_array_append_new(layers, describe_layer(&s, l));
     }
@@ -151,6 +159,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
+/* Saved queries and keys [t, a] of all blocks, one image a thread. */
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;

@@ -49,6 +49,7 @@ typedef struct job {
     vt_maps maps;  /* no images: none are drawn */
 } job;
 
+/* Layer hook: sets norms of each head of a dot-product layer (spectral, Frobenius, p); others keep 0. */
 static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     for (int h = 0; h < l->heads && l->dot; h++) {
@@ -77,7 +78,8 @@ typedef struct place {
     vt_map_pass map; /* maps NULL: of this image none are drawn */
 } place;
 
-static vt_status room_for(seen *s, const vt_layer *l, vt_err *e) {
+/* Allocates x [t, c] and both token lists [heads, t] for the layer, unless that was done. */
+static vt_status allocate_seen(seen *s, const vt_layer *l, vt_err *e) {
     size_t n = (size_t)(l->heads * l->t);
     if (s->x) return VT_OK;
     s->x = vt_alloc((size_t)l->t * (size_t)l->c * sizeof *s->x), s->tokens = calloc(2 * n, sizeof *s->tokens);
@@ -86,8 +88,8 @@ static vt_status room_for(seen *s, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-/* By the probabilities, in which every variant's choice shows; dot products by their scores (vt_selections_of): a
- * saturated softmax rounds different scores to equal probabilities. */
+/* Sets tokens [heads, t], the token that each query attends to most: by probability, or, for dot products, by score
+ * (vt_selections_of fills room): a saturated softmax rounds different scores to equal probabilities. */
 static vt_status select_tokens(int *tokens, const vt_layer *l, vt_selection *room, const job *j, vt_err *e) {
     for (int h = 0; h < l->heads; h++) {
         const double *p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp;
@@ -102,6 +104,7 @@ static vt_status select_tokens(int *tokens, const vt_layer *l, vt_selection *roo
     return VT_OK;
 }
 
+/* max over tokens of |x_t - l->x_t|_2, x [t, c] the attacked input of the layer. */
 static double longest_move(const double *x, const vt_layer *l) {
     double most = 0;
     for (int i = 0; i < l->t; i++) {
@@ -115,6 +118,7 @@ static double longest_move(const double *x, const vt_layer *l) {
     return most;
 }
 
+/* Adds the shape statistics of each head's attention (k tokens' mass) to r's sums, and counts heads and queries. */
 static vt_status add_attention_shapes(row *r, const vt_layer *l, int k, vt_err *e) {
     for (int h = 0; h < l->heads; h++) {
         vt_attention_shape s;
@@ -126,6 +130,7 @@ static vt_status add_attention_shapes(row *r, const vt_layer *l, int k, vt_err *
     return VT_OK;
 }
 
+/* Adds margins, radii, flips and certificates of the layer's queries to r. A flip within the radius is `impossible`. */
 static void add_margins(row *r, const vt_layer *l, const vt_selection *s, const seen *at, const job *j) {
     for (int i = 0; i < l->heads * l->t; i++) {
         const double *n = j->norms + 3 * (size_t)(l->block * j->heads + i / l->t);
@@ -140,13 +145,14 @@ static void add_margins(row *r, const vt_layer *l, const vt_selection *s, const 
     r->margins = l->dot;
 }
 
+/* Layer hook of both passes: the attacked one saves inputs and choices, the clean one, run after it, adds up r. */
 static vt_status measure_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
     seen *s = &p->seen[l->block];
     bool before = s->x != NULL;
     if (p->map.maps) vt_map_layer(&p->map, l);
-    VT_TRY(room_for(s, l, e));
+    VT_TRY(allocate_seen(s, l, e));
     vt_selection *room = calloc((size_t)(l->heads * l->t), sizeof *room);
     if (!room) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's choices");
     vt_status st = select_tokens(p->attack ? s->tokens : s->clean, l, room, p->j, e);
@@ -160,8 +166,8 @@ static vt_status measure_layer(void *ctx, const vt_layer *l, vt_err *e) {
     return st;
 }
 
-/* Token scores -<dL/do_i, v_t>: what raising row i's attention to token t would lower the loss by. Of a query whose o_i
- * nothing reads (the last block's, but for the class token) there are none. */
+/* Backward hook: counts queries whose token has the best score -<dL/do_i, v_t>, by which attention to t lowers the
+ * loss. Queries whose o_i nothing reads (in the last block all but the class token's) are left out. */
 static vt_status count_optimal_choices(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
@@ -181,7 +187,7 @@ static vt_status count_optimal_choices(void *ctx, const vt_layer *l, vt_err *e) 
     return VT_OK;
 }
 
-/* What the network says and looks at, of the image or under attack. */
+/* One pass, of the image or of its attacked copy, with measure_layer; fills its map if one is drawn. *z: logits. */
 static vt_status forward(place *p, vt_analysis_worker *b, size_t i, bool attack, const double **z, vt_err *e) {
     vt_maps *m = &p->j->maps;
     const double *x = attack ? b->adv64 : b->x64;
@@ -198,6 +204,7 @@ static vt_status forward(place *p, vt_analysis_worker *b, size_t i, bool attack,
     return s;
 }
 
+/* Attacked pass (if attacked), clean pass, then the gradient of the clean cross-entropy back through the layers. */
 static vt_status run_passes(place *p, vt_analysis_worker *b, size_t i, vt_err *e) {
     const double *z;
     if (b->attacked) VT_TRY(forward(p, b, i, true, &z, e));
@@ -208,6 +215,7 @@ static vt_status run_passes(place *p, vt_analysis_worker *b, size_t i, vt_err *e
     return vt_layers_backward(b->session, b->z64, count_optimal_choices, p, e);
 }
 
+/* Fills the rows [depth] of image i. */
 static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     place p = {.j = j, .rows = j->rows + i * (size_t)j->depth, .seen = calloc((size_t)j->depth, sizeof *p.seen)};
@@ -220,7 +228,8 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
 
 /* ---- what comes out ---- */
 
-static row of_layer(const job *j, int layer) {
+/* A layer's sums over all images; `moved` is the mean. */
+static row sum_images(const job *j, int layer) {
     row s = {.margins = true};
     for (size_t i = 0; i < j->a->n_images; i++) {
         const row *r = &j->rows[i * (size_t)j->depth + (size_t)layer];
@@ -256,7 +265,7 @@ static const char *const keys[CELLS] = {"entropy",
                                         "certified_share",
                                         "impossible_flips"};
 
-/* Means; shares of queries. */
+/* The table's numbers in the order of keys: means over heads or queries, shares of queries; NaN: not measured. */
 static void compute_cells(double out[CELLS], const row *s) {
     double heads = s->heads, n = s->queries;
     bool attacked = !isnan(s->moved);
@@ -278,6 +287,7 @@ static void compute_cells(double out[CELLS], const row *s) {
     memcpy(out, all, sizeof all);
 }
 
+/* Prints one line of cells for each layer. */
 static void print_table(const job *j, int subject, FILE *out) {
     vt_columns t;
     vt_analyze_title(out, j->a, subject);
@@ -286,7 +296,7 @@ static void print_table(const job *j, int subject, FILE *out) {
                       "optimal\tflips\tcertified\timpossible",
                       j->p->k, j->p->p);
     for (int l = 0; l < j->depth; l++) {
-        const row s = of_layer(j, l);
+        const row s = sum_images(j, l);
         double c[CELLS];
         compute_cells(c, &s);
         vt_columns_cell(&t, "%d", l);
@@ -295,12 +305,13 @@ static void print_table(const job *j, int subject, FILE *out) {
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
+/* Prints a checkpoint's table, adds its curve of effective tokens by layer, and stores layers and maps as JSON. */
 static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *out, json_t *json, vt_err *e) {
     json_t *layers = json_array();
     double *effective = vt_lines_add(f, j->a, subject, "effective tokens");
     print_table(j, subject, out);
     for (int l = 0; l < j->depth; l++) {
-        const row s = of_layer(j, l);
+        const row s = sum_images(j, l);
         double c[CELLS];
         compute_cells(c, &s);
         effective[l] = c[1];
@@ -315,7 +326,8 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *ou
 
 /* ---- maps ---- */
 
-/* maps.svg, maps.npy; maps_A.svg of several checkpoints */
+/* Passes on maps.svg and, if arrays are kept, maps.npy [images passes columns, grid^2]; maps_A with several
+ * checkpoints. */
 static vt_status draw_maps(const job *j, int subject, vt_err *e) {
     const vt_maps *m = &j->maps;
     char name[16] = "maps", what[120] = "Attention", title[300];
@@ -337,6 +349,7 @@ static vt_status draw_maps(const job *j, int subject, vt_err *e) {
     return j->a->array(j->a->array_ctx, name, m->values, rows, (size_t)(m->grid * m->grid), e);
 }
 
+/* Chooses and allocates the maps to draw; without figures, or with --maps 0, there are none. */
 static vt_status open_maps(job *j, int subject, vt_err *e) {
     const vt_config *c = &j->a->subjects[subject].model->config;
     if (!j->a->picture || !j->p->maps) return VT_OK;
@@ -344,11 +357,13 @@ static vt_status open_maps(job *j, int subject, vt_err *e) {
     return vt_maps_open(&j->maps, j->a, c, j->p->maps, e);
 }
 
-static vt_status first_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+/* Image callback: one clean pass that measures the weight norms. */
+static vt_status measure_norms_once(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
     return vt_layers_forward(b->session, b->x64, false, measure_weight_norms, ctx, NULL, e);
 }
 
+/* Allocates and fills norms [depth, heads, 3] by one image and rows [images, depth] by all of them. */
 static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
     size_t depth = (size_t)j->depth;
     j->norms = calloc(depth * (size_t)j->heads * 3, sizeof *j->norms);
@@ -356,7 +371,7 @@ static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
     if (!j->norms || !j->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %zu layers", depth);
     vt_analyze once = *j->a;
     once.n_images = 1, once.attack = NULL, once.progress = NULL;
-    VT_TRY(vt_analysis_images(&once, s, first_image, j, e));
+    VT_TRY(vt_analysis_images(&once, s, measure_norms_once, j, e));
     return vt_analysis_images(j->a, s, measure_image, j, e);
 }
 
@@ -381,7 +396,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
-/* A wrong choice of maps is refused before any work. */
+/* Refuses a wrong choice of maps before any work. */
 static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     const params *p = params_;
     vt_maps m = {0};
@@ -389,6 +404,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     return VT_OK;
 }
 
+/* Saved inputs and choices of all blocks, and one layer's matrices, for each thread. */
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;

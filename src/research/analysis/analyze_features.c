@@ -49,11 +49,12 @@ typedef struct job {
     double share[SHARES]; /* of the first 1, 2, ... components */
 } job;
 
-static size_t points_of(const vt_analyze *a) { return a->n_images * (a->attack ? 2 : 1); }
+/* Images, and as many copies if there is an attack. */
+static size_t count_points(const vt_analyze *a) { return a->n_images * (a->attack ? 2 : 1); }
 
 /* ---- features ---- */
 
-/* Of the image or its copy at x; returns the network's class. */
+/* to [d]: the features that the head reads at x; *class: the predicted class. VT_E_NUMERIC if one is not finite. */
 static vt_status read_features(double *to, int *class, vt_analysis_worker *b, const double *x, vt_err *e) {
     int d, k = b->classes;
     *class = vt_argmax_f64(vt_session_forward_f64(b->session, x, 1, false), k);
@@ -65,6 +66,7 @@ static vt_status read_features(double *to, int *class, vt_analysis_worker *b, co
     return VT_OK;
 }
 
+/* Writes the features of image i and of its attacked copy to x, and its row of predictions and relative movement. */
 static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     row *r = &j->rows[i];
@@ -81,6 +83,7 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
 
 /* ---- the plane ---- */
 
+/* pca [2, points] and the variance shares; VT_E_NUMERIC if all features are equal. */
 static vt_status project_on_components(job *j, vt_err *e) {
     vt_pca p;
     VT_TRY(vt_pca_open(&p, j->x, j->points, j->d, e));
@@ -95,7 +98,8 @@ static vt_status project_on_components(job *j, vt_err *e) {
     return s;
 }
 
-/* The first two components, scaled to a deviation of 1e-4 along the first, as scikit-learn starts. */
+/* tsne [2, points], from the first two components scaled to a deviation of 1e-4 along the first (scikit-learn's
+ * start). */
 static vt_status embed_by_tsne(job *j, vt_err *e) {
     size_t n = j->points;
     double square = 0;
@@ -116,6 +120,7 @@ static vt_status embed_by_tsne(job *j, vt_err *e) {
     return s;
 }
 
+/* A-distance of clean and attacked features; NaN without an attack. */
 static vt_status compute_a_distance(job *j, vt_err *e) {
     const vt_adistance o = {.folds = j->p->folds,
                             .lambda = j->p->lambda,
@@ -128,6 +133,7 @@ static vt_status compute_a_distance(job *j, vt_err *e) {
 
 /* ---- what comes out ---- */
 
+/* Percent of images predicted as labelled, clean or attacked; NaN for attacked if there is no attack. */
 static double accuracy_percent(const job *j, bool attacked) {
     size_t n = 0;
     for (size_t i = 0; i < j->a->n_images; i++)
@@ -135,6 +141,7 @@ static double accuracy_percent(const job *j, bool attacked) {
     return attacked && !j->a->attack ? NAN : 100 * (double)n / (double)j->a->n_images;
 }
 
+/* Mean of |f(x') - f(x)| / |f(x)| over the images where it is known; NaN if there are none. */
 static double mean_moved(const job *j) {
     double sum = 0, n = 0;
     for (size_t i = 0; i < j->a->n_images; i++)
@@ -142,6 +149,7 @@ static double mean_moved(const job *j) {
     return n > 0 ? sum / n : NAN;
 }
 
+/* Prints one line: accuracies, A-distance, movement, variance shares and t-SNE's divergence. */
 static void print_table(const job *j, FILE *out) {
     const double cells[] = {accuracy_percent(j, false),
                             accuracy_percent(j, true),
@@ -163,10 +171,12 @@ static void print_table(const job *j, FILE *out) {
                 j->p->perplexity);
 }
 
+/* [y1, y2] of point i in y [2, points]. */
 static json_t *coordinates_json(const double *y, size_t points, size_t i) {
     return json_pack("[f,f]", y[i], y[points + i]);
 }
 
+/* JSON of image i: predictions and its places in both planes, clean and (with an attack) attacked. */
 static json_t *describe_image(const job *j, size_t i) {
     const row *r = &j->rows[i];
     json_t *o =
@@ -181,6 +191,7 @@ static json_t *describe_image(const job *j, size_t i) {
     return o;
 }
 
+/* JSON of the A-distance: value, spread, error rate, the largest gradient left, and the distance of each fold. */
 static json_t *describe_distance(const job *j) {
     const vt_adistance_result *r = &j->between;
     json_t *folds = json_array();
@@ -190,6 +201,7 @@ static json_t *describe_distance(const job *j) {
                      "folds", folds);
 }
 
+/* Stores the checkpoint's whole JSON; VT_E_MEMORY. */
 static vt_status store_results(const job *j, json_t *json, vt_err *e) {
     json_t *images = json_array(), *shares = json_array(), *o;
     for (size_t i = 0; i < j->a->n_images; i++) json_array_append_new(images, describe_image(j, i));
@@ -212,7 +224,8 @@ typedef struct picture {
     const char *axes[2];
 } picture;
 
-/* A series for each class and copy; of more than ten classes colours return, and no legend tells them. */
+/* Figure: one series of marks for each class, filled for images and hollow for attacked copies; more than ten classes
+ * have no legend. */
 static void draw_points(vt_figure *f, const void *data) {
     const picture *p = data;
     const job *j = p->j;
@@ -231,8 +244,8 @@ static void draw_points(vt_figure *f, const void *data) {
         }
 }
 
-/* "tsne", or "tsne_A" of several checkpoints */
-static const char *file_of(char out[32], const job *j, const char *what) {
+/* Returns out: "tsne", or "tsne_A" if there are several checkpoints. */
+static const char *file_name(char out[32], const job *j, const char *what) {
     if (j->a->n > 1)
         snprintf(out, 32, "%s_%c", what, 'A' + j->subject);
     else
@@ -240,14 +253,16 @@ static const char *file_of(char out[32], const job *j, const char *what) {
     return out;
 }
 
+/* Passes on one scatter figure; `what` and the A-distance are its title. */
 static vt_status draw_scatter(const job *j, const char *name, const char *what, const picture *p, vt_err *e) {
     char file[32], title[120], distance[48] = "";
     if (j->a->attack)
         snprintf(distance, sizeof distance, ", A-distance %.3f +- %.3f", j->between.value, j->between.spread);
     snprintf(title, sizeof title, "%s%s", what, distance);
-    return vt_analyze_figure(j->a, file_of(file, j, name), title, j->subject, draw_points, p, e);
+    return vt_analyze_figure(j->a, file_name(file, j, name), title, j->subject, draw_points, p, e);
 }
 
+/* Both scatter figures, and the features [points, d] as an array if arrays are kept. */
 static vt_status draw_figures(const job *j, vt_err *e) {
     char file[32], axes[2][64];
     for (int k = 0; k < 2; k++)
@@ -257,15 +272,16 @@ static vt_status draw_figures(const job *j, vt_err *e) {
     VT_TRY(draw_scatter(j, "tsne", "t-SNE of features", &tsne, e));
     VT_TRY(draw_scatter(j, "pca", "Principal components of features", &pca, e));
     if (!j->a->array) return VT_OK;
-    return j->a->array(j->a->array_ctx, file_of(file, j, "features"), j->x, j->points, j->d, e);
+    return j->a->array(j->a->array_ctx, file_name(file, j, "features"), j->x, j->points, j->d, e);
 }
 
 /* ---- a run ---- */
 
+/* Sets points and d, allocates all arrays; VT_E_MEMORY. run frees them, also after a failure. */
 static vt_status open_job(job *j, vt_err *e) {
     size_t bytes;
     const vt_analyzed *s = &j->a->subjects[j->subject];
-    j->points = points_of(j->a), j->d = (size_t)vt_session_feature_len_f64(s->model);
+    j->points = count_points(j->a), j->d = (size_t)vt_session_feature_len_f64(s->model);
     j->rows = calloc(j->a->n_images, sizeof *j->rows);
     j->x = vt_mul(j->points, j->d * sizeof *j->x, &bytes) ? vt_alloc(bytes) : NULL;
     j->tsne = vt_alloc(2 * j->points * sizeof *j->tsne), j->pca = vt_alloc(2 * j->points * sizeof *j->pca);
@@ -273,6 +289,7 @@ static vt_status open_job(job *j, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "no memory for %zu features of %zu numbers", j->points, j->d);
 }
 
+/* Measures one checkpoint, computes distance and embeddings, then prints, stores and draws. */
 static vt_status analyze_subject(job *j, FILE *out, json_t *json, vt_err *e) {
     VT_TRY(open_job(j, e));
     VT_TRY(vt_analysis_images(j->a, &j->a->subjects[j->subject], measure_image, j, e));
@@ -294,9 +311,10 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
+/* VT_E_USAGE if the perplexity or the folds need more points than there are. */
 static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     const params *p = params_;
-    size_t points = points_of(a);
+    size_t points = count_points(a);
     if (!(p->perplexity < (double)points - 1))
         return vt_fail(e, VT_E_USAGE,
                        "perplexity %g needs more than %g points, there are %zu (%zu images%s): take more images, or "
@@ -308,10 +326,10 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     return VT_OK;
 }
 
-/* One after the other: the classifiers of the folds, the components, t-SNE. */
+/* Features and planes, and the largest of the classifiers of the folds, the components and t-SNE, which run in turn. */
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     const params *p = params_;
-    size_t n = points_of(a), d = (size_t)vt_session_feature_len_f64(s->model), x;
+    size_t n = count_points(a), d = (size_t)vt_session_feature_len_f64(s->model), x;
     int threads = a->threads < p->folds ? a->threads : p->folds;
     size_t most = vt_tsne_bytes(n), pca = vt_pca_bytes(d), folds = vt_adistance_bytes(a->n_images, d, threads);
     if (pca > most) most = pca;

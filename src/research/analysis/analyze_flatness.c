@@ -61,10 +61,12 @@ typedef struct job {
 
 /* ---- memory ---- */
 
-static vt_lanczos plan(const params *p, uint64_t seed) {
+/* Lanczos parameters from the options; the seed draws the start vector. */
+static vt_lanczos lanczos_params(const params *p, uint64_t seed) {
     return (vt_lanczos){.k = p->k, .most = p->most, .tol = p->tol, .seed = seed};
 }
 
+/* Takes the images, vectors, logits and spectra from r; an arena without base only counts the bytes. */
 static void lay_out_buffers(job *j, vt_arena *r) {
     size_t n = j->a->n_images, k = (size_t)j->p->k, numbers = vt_model_param_count(j->model);
     j->x = vt_arena_take(r, n * j->pixels, sizeof(float));
@@ -77,15 +79,17 @@ static void lay_out_buffers(job *j, vt_arena *r) {
     j->values = vt_arena_take(r, (size_t)LOSSES * 4 * k, sizeof(double));
 }
 
+/* The job's buffers, the Hessian's workers and the Lanczos basis. */
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     job j = {.a = a, .p = params_, .model = s->model, .pixels = vt_config_input_pixels(&s->model->config)};
-    vt_lanczos l = plan(j.p, a->seed);
+    vt_lanczos l = lanczos_params(j.p, a->seed);
     vt_arena r = {0};
     lay_out_buffers(&j, &r);
     return r.used + vt_hessian_bytes(s->model, a->n_images, a->threads) +
            vt_lanczos_bytes(vt_model_param_count(s->model), &l);
 }
 
+/* Allocates *block, which the caller frees, and points the job's arrays and spectra into it; VT_E_MEMORY. */
 static vt_status open_job(job *j, void **block, vt_err *e) {
     vt_arena r = {0};
     lay_out_buffers(j, &r);
@@ -103,6 +107,7 @@ static vt_status open_job(job *j, void **block, vt_err *e) {
 
 /* ---- what is measured ---- */
 
+/* Copies image i, its attacked copy and its label into the job's batch. */
 static vt_status collect_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     (void)e;
@@ -112,20 +117,23 @@ static vt_status collect_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     return VT_OK;
 }
 
+/* The k largest eigenvalues, lowest Ritz value and trace of a; vectors [k, n], or NULL: not kept. */
 static vt_status measure_spectrum(spectrum *out, const vt_symmetric *a, const job *j, double *vectors, vt_err *e) {
-    const vt_lanczos l = plan(j->p, j->a->seed);
+    const vt_lanczos l = lanczos_params(j->p, j->a->seed);
     vt_lanczos_result got = {.values = out->values, .residuals = out->residuals, .vectors = vectors};
     VT_TRY(vt_lanczos_run(&got, a, &l, e));
     out->lowest = got.lowest, out->converged = got.converged, out->products = got.products;
     return vt_hutchinson_trace(&out->trace, &out->error, a, j->p->probes, j->a->seed, e);
 }
 
-/* More gradients than this are not spent. */
-static size_t most_gradients(const job *j) {
+/* The most image gradients that one loss takes, for the progress bar: two a product, for both operators, and four for
+ * checks. */
+static size_t gradient_budget(const job *j) {
     size_t most = j->p->most ? (size_t)j->p->most : 4 * (size_t)j->p->k + 100;
     return 2 * j->a->n_images * (2 * (most + (size_t)j->p->probes) + 4);
 }
 
+/* Loss, both spectra and symmetry checks of the clean, attacked or rescaled loss; logits [images, K], or NULL. */
 static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e) {
     vt_hessian *h = &j->h;
     sharpness *s = &j->s[which];
@@ -135,7 +143,7 @@ static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e)
     char stage[64];
     snprintf(stage, sizeof stage, "Hessian, %s", names[which]);
     h->x = which == ATTACKED ? j->adv : j->x, h->labels = j->labels, h->images = j->a->n_images, h->gradients = 0;
-    if (h->progress) vt_progress_begin(h->progress, stage, 0, most_gradients(j));
+    if (h->progress) vt_progress_begin(h->progress, stage, 0, gradient_budget(j));
     vt_hessian_size(h, j->size);
     VT_TRY(vt_hessian_loss(h, &s->loss, NULL, logits, e));
     VT_TRY(measure_spectrum(&s->raw, &raw, j, j->vectors, e));
@@ -146,6 +154,7 @@ static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e)
     return VT_OK;
 }
 
+/* Rescales W_V and W_O in place and measures again; `moved`: the largest change of a logit over the largest logit. */
 static vt_status measure_rescaled(job *j, vt_err *e) {
     size_t n = j->a->n_images * (size_t)j->model->config.classes;
     double moved = 0, most = 0;
@@ -159,6 +168,7 @@ static vt_status measure_rescaled(job *j, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens the Hessian, then measures the clean, the attacked (with an attack) and the rescaled loss (with --rescale). */
 static vt_status measure_losses(job *j, vt_err *e) {
     const vt_analyze *a = j->a;
     VT_TRY(vt_hessian_open(&j->h, j->model, a->n_images, a->threads, e));
@@ -173,7 +183,8 @@ static vt_status measure_losses(job *j, vt_err *e) {
 enum { SIDES = 2 };
 static const char *const sides[SIDES] = {"", ", relative"};
 
-static const spectrum *side_of(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
+/* The spectrum of the Hessian (0) or of its relative form (1). */
+static const spectrum *spectrum_of_side(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
 
 static double eigenvalue_at(const spectrum *p, int i) { return p->values[i]; }
 static double lowest_eigenvalue(const spectrum *p, int i) {
@@ -202,7 +213,7 @@ static void print_row(const job *j, const char *name, double (*of)(const spectru
     vt_columns_cell(t, "%s", name);
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++) {
-            double x = of(side_of(&j->s[k], q), i);
+            double x = of(spectrum_of_side(&j->s[k], q), i);
             if (whole)
                 vt_columns_cell(t, "%.0f", x);
             else
@@ -210,7 +221,7 @@ static void print_row(const job *j, const char *name, double (*of)(const spectru
         }
 }
 
-/* What is said once of a loss, not of both its operators. */
+/* Adds a row of one number a loss, the double at `offset` of sharpness; the relative column stays empty. */
 static void print_loss_row(const job *j, const char *name, size_t offset, vt_columns *t) {
     vt_columns_cell(t, "%s", name);
     for (int k = 0; k < LOSSES; k++)
@@ -220,7 +231,8 @@ static void print_loss_row(const job *j, const char *name, size_t offset, vt_col
         }
 }
 
-/* A product whose operator is not symmetric, or that another step changes, has met a kink: ReLU, a maximum. */
+/* Prints a warning for products that are not symmetric or change with the step (a kink: ReLU, a maximum), and the
+ * effect of --rescale. */
 static void print_warnings(const job *j, FILE *out) {
     for (int k = 0; k < LOSSES; k++) {
         const vt_hessian_check *c = &j->s[k].check;
@@ -234,6 +246,7 @@ static void print_warnings(const job *j, FILE *out) {
     if (!(j->moved <= 1e-9)) fprintf(out, "rescaled: that is another function; this network looks at the scale of V\n");
 }
 
+/* Prints a column for each loss and side: loss, eigenvalues, trace, products and checks. */
 static void print_table(const job *j, int subject, FILE *out) {
     char name[40], titles[200] = "-";
     vt_columns t;
@@ -265,6 +278,7 @@ static json_t *reals_as_json(const double *v, int n) {
     return a;
 }
 
+/* JSON of one operator's k eigenvalues with residuals, lowest Ritz value and trace. */
 static json_t *spectrum_json(const spectrum *p, int k) {
     return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", reals_as_json(p->values, k), "residuals",
                      reals_as_json(p->residuals, k), "converged", p->converged, "products", p->products, "lowest",
@@ -272,6 +286,7 @@ static json_t *spectrum_json(const spectrum *p, int k) {
                      vt_analyze_real(p->error));
 }
 
+/* Stores the checkpoint's JSON, one object for each loss measured; VT_E_MEMORY. */
 static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *o = json_pack("{s:I}", "parameters", (json_int_t)j->h.n);
     for (int k = 0; k < LOSSES && o; k++) {
@@ -287,15 +302,17 @@ static vt_status store_results(const job *j, json_t *json, int subject, vt_err *
     return vt_analyze_put(json, subject, o, e);
 }
 
+/* Adds each loss's k eigenvalues as a curve to the figures of raw and relative eigenvalues. */
 static void add_figure_lines(const job *j, int subject, vt_lines figures[SIDES]) {
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++)
-            memcpy(vt_lines_add(&figures[q], j->a, subject, names[k]), side_of(&j->s[k], q)->values,
+            memcpy(vt_lines_add(&figures[q], j->a, subject, names[k]), spectrum_of_side(&j->s[k], q)->values,
                    (size_t)j->p->k * sizeof(double));
 }
 
 /* ---- a run ---- */
 
+/* Collects the images of checkpoint i, measures, prints, draws and stores; frees all it allocated. */
 static vt_status analyze_subject(const vt_analyze *a, const params *p, int i, vt_lines figures[SIDES], FILE *out,
                                  json_t *json, vt_err *e) {
     const vt_analyzed *subject = &a->subjects[i];
@@ -325,6 +342,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
+/* VT_E_USAGE if k exceeds --most or the parameters, or --rescale is not possible for a checkpoint. */
 static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     const params *p = params_;
     if (p->most && p->most < p->k)

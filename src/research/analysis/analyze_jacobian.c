@@ -45,6 +45,7 @@ typedef struct job {
 
 /* ---- one image ---- */
 
+/* sigma: largest singular value of j's Jacobian by power iteration; `point` keys its random start. */
 static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_analysis_worker *b,
                          int point, vt_err *e) {
     vt_norm_found f;
@@ -58,6 +59,7 @@ static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const j
     return VT_OK;
 }
 
+/* Sets predicted, and first_order = max(z_label - largest other z, 0) / (sqrt 2 sigma), the radius at slope sigma. */
 static void set_margin_estimate(row *r, const vt_jacobian *j) {
     double next = -INFINITY;
     r->predicted = vt_argmax_f64(j->z, j->classes);
@@ -66,8 +68,8 @@ static void set_margin_estimate(row *r, const vt_jacobian *j) {
     r->first_order = fmax(j->z[r->label] - next, 0) / (sqrt(2) * r->sigma);
 }
 
-/* The attacked point and random ones: each may raise the bound over the ball. */
-static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
+/* Raises r->ball to sigma at the attacked point and at w->p->points random points of the attack's ball. */
+static vt_status raise_over_ball(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_ball ball;
     vt_ball_init(&ball, w->a->norm, w->a->eps, b->x, b->pixels, b->attacker.lo, b->attacker.hi);
     for (int k = 0; k <= w->p->points; k++) {
@@ -86,6 +88,7 @@ static vt_status in_ball(row *r, vt_jacobian *j, const job *w, vt_analysis_worke
     return VT_OK;
 }
 
+/* Measures one attacked or clean image; ddn is 0 if the image is misclassified, NaN without DDN. */
 static vt_status fill_row(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_jacobian_at(j, b->x64);
     VT_TRY(norm_at(&r->sigma, &r->converged, j, w, b, 0, e));
@@ -94,7 +97,7 @@ static vt_status fill_row(row *r, vt_jacobian *j, const job *w, vt_analysis_work
     if (b->attacked) {
         r->length = vt_distance(VT_L2, b->x, b->attacker.x_adv, b->pixels), r->broken = b->broken;
         r->ratio = vt_jacobian_ratio(j, b->adv64, 1), r->small = vt_jacobian_ratio(j, b->adv64, w->p->small);
-        VT_TRY(in_ball(r, j, w, b, e));
+        VT_TRY(raise_over_ball(r, j, w, b, e));
     }
     if (!w->ddn) return VT_OK;
     if (r->predicted != r->label) {
@@ -104,6 +107,7 @@ static vt_status fill_row(row *r, vt_jacobian *j, const job *w, vt_analysis_work
     return vt_analysis_worker_nearest(b, w->ddn, VT_L2, &r->ddn, e);
 }
 
+/* Fills row i, numbers that do not apply stay NaN. */
 static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *w = ctx;
     row *r = &w->rows[i];
@@ -117,7 +121,8 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
 
 /* ---- what comes out ---- */
 
-/* Spearman's: Pearson's correlation of ranks, ties share theirs. Pairs with a NaN or an infinity are left out. */
+/* Rank of v[i], 1 to n, among the v[k] for which both v[k] and other[k] are finite; ties share the mean of their
+ * ranks. */
 static double rank_of_value(const double *v, const double *other, size_t n, size_t i) {
     double below = 0, same = 0;
     for (size_t k = 0; k < n; k++)
@@ -125,6 +130,7 @@ static double rank_of_value(const double *v, const double *other, size_t n, size
     return below + (same + 1) / 2;
 }
 
+/* Pearson's correlation of ranks, over pairs that are both finite; NaN if one side is constant. */
 static double spearman_correlation(const double *a, const double *b, size_t n) {
     double sa = 0, sb = 0, aa = 0, bb = 0, ab = 0, m = 0;
     for (size_t i = 0; i < n; i++) {
@@ -147,17 +153,21 @@ static const struct {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
+/* A row's number in columns[column]. */
 static double value_of_column(const row *r, int column) {
     return *(const double *)((const char *)r + columns[column].offset);
 }
 
-static double mean_of(const job *j, int column) {
+/* Mean over images of a column's finite values; NaN if there are none. */
+static double column_mean(const job *j, int column) {
     double sum = 0, n = 0;
     for (size_t i = 0; i < j->a->n_images; i++)
         if (isfinite(value_of_column(&j->rows[i], column))) sum += value_of_column(&j->rows[i], column), n++;
     return n > 0 ? sum / n : NAN;
 }
 
+/* Rank correlation of the row's double at byte offset `of` with DDN's distance, over correctly classified images;
+ * NaN: none. */
 static double correlation_with_ddn(const job *j, size_t of) {
     size_t n = j->a->n_images;
     double *v = calloc(2 * n, sizeof *v), r = NAN;
@@ -171,6 +181,7 @@ static double correlation_with_ddn(const job *j, size_t of) {
     return r;
 }
 
+/* Prints a line for each image, their means, and the rank correlations with DDN. */
 static void print_table(const job *j, int subject, FILE *out) {
     size_t right = 0, open = 0;
     vt_columns t;
@@ -186,7 +197,7 @@ static void print_table(const job *j, int subject, FILE *out) {
         right += r->predicted == r->label, open += !r->converged;
     }
     vt_columns_cells(&t, "mean\t\t");
-    for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(&t, mean_of(j, c));
+    for (int c = 0; c < COLUMNS; c++) vt_analyze_cell(&t, column_mean(j, c));
     vt_columns_cell(&t, "%s", "");
     vt_columns_end(&t, out, VT_LOOK_PAGE);
     fprintf(out, "%zu of %zu right", right, j->a->n_images);
@@ -199,6 +210,7 @@ static void print_table(const job *j, int subject, FILE *out) {
     fprintf(out, "\n");
 }
 
+/* Stores each image's row and both rank correlations as JSON; VT_E_MEMORY. */
 static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *images = json_array();
     for (size_t i = 0; i < j->a->n_images; i++) {
@@ -223,6 +235,7 @@ typedef struct cloud {
     row *rows[VT_ANALYZE_MOST];
 } cloud;
 
+/* Figure: DDN's distance over sigma (log), a series for each checkpoint, of correctly classified images. */
 static void draw_cloud(vt_figure *f, const void *data) {
     const cloud *c = data;
     vt_figure_panel(f, &(vt_panel){.x = "sigma max of the input-logit Jacobian",
@@ -260,6 +273,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
+/* One Jacobian for each thread. */
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     return (size_t)a->threads * vt_jacobian_bytes(s->model);

@@ -47,7 +47,7 @@ typedef struct job {
     row *rows;          /* [images, depth] */
 } job;
 
-/* The weights' norms, once. */
+/* Layer hook: |W_O| (1 without W_O) and the norms of each head of a dot-product layer. */
 static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     layer_norms *n = &j->norms[l->block];
@@ -70,7 +70,9 @@ typedef struct place {
     bool attacked;
 } place;
 
-static vt_status norm_here(double *out, bool *converged, const place *p, const vt_layer *l, vt_err *e) {
+/* out: spectral norm of the sublayer's Jacobian at the layer's input, by power iteration; *converged: it reached tol.
+ */
+static vt_status jacobian_norm(double *out, bool *converged, const place *p, const vt_layer *l, vt_err *e) {
     vt_layer_map map;
     vt_norm_found f;
     vt_rng key = {.seed = p->j->a->seed,
@@ -85,7 +87,7 @@ static vt_status norm_here(double *out, bool *converged, const place *p, const v
     return s;
 }
 
-/* out [t, c] = concat_h(P_h V_h) W_O^T, without its bias, or without W_O where there is none */
+/* out [t, c] = concat_h(P_h V_h) W_O^T, without its bias, or without W_O if there is none; VT_E_MEMORY. */
 static vt_status compute_output(double *out, const vt_layer *l, vt_err *e) {
     double *o = vt_alloc((size_t)l->t * (size_t)l->a * sizeof *o);
     if (!o) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's output");
@@ -100,6 +102,7 @@ static vt_status compute_output(double *out, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
+/* out = |W_O| sqrt(sum over heads of the pointwise bound^2), at the layer's input. */
 static vt_status layer_pointwise_bound(double *out, const job *j, const vt_layer *l, vt_err *e) {
     double sum = 0, one;
     const layer_norms *n = &j->norms[l->block];
@@ -112,7 +115,8 @@ static vt_status layer_pointwise_bound(double *out, const job *j, const vt_layer
     return VT_OK;
 }
 
-static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
+/* Layer hook of the attacked pass: keeps the input and output [t, c], measures the norm and the bound there. */
+static vt_status save_attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
     size_t n = (size_t)l->t * (size_t)l->c;
@@ -121,14 +125,14 @@ static vt_status attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
     if (!x) return vt_fail(e, VT_E_MEMORY, "no memory for a layer's input");
     p->o[l->block] = x + n;
     memcpy(x, l->x, n * sizeof *x);
-    VT_TRY(norm_here(&r->attacked, &good, p, l, e));
+    VT_TRY(jacobian_norm(&r->attacked, &good, p, l, e));
     r->converged = good;
     if (!l->dot) return VT_OK;
     VT_TRY(layer_pointwise_bound(&r->pointwise_attacked, p->j, l, e));
     return compute_output(x + n, l, e);
 }
 
-/* |F(X_adv) - F(X)| / |X_adv - X| */
+/* r->moved = |F(X_adv) - F(X)| / |X_adv - X|, Frobenius; NaN if the input did not move. */
 static vt_status measure_move(row *r, const place *p, const vt_layer *l, vt_err *e) {
     size_t n = (size_t)l->t * (size_t)l->c;
     double *out = vt_alloc(n * sizeof *out), sum = 0;
@@ -140,7 +144,9 @@ static vt_status measure_move(row *r, const place *p, const vt_layer *l, vt_err 
     return s;
 }
 
-static void closed_forms(row *r, const job *j, const vt_layer *l) {
+/* Sets the corrected closed form and Theorem 4.2's over the ball of r->delta0, and whether the theorem's condition
+ * holds. */
+static void set_closed_forms(row *r, const job *j, const vt_layer *l) {
     const layer_norms *n = &j->norms[l->block];
     double closed = 0, printed = 0, ball = r->frobenius + r->delta0;
     for (int h = 0; h < l->heads; h++) {
@@ -152,7 +158,9 @@ static void closed_forms(row *r, const job *j, const vt_layer *l) {
     r->guaranteed = vt_lipschitz_guaranteed(ball);
 }
 
-static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
+/* Layer hook of the clean pass, after the attacked one: delta0, norm, movement and bounds. --delta0 replaces the
+ * measured radius. */
+static vt_status measure_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
     size_t n = (size_t)l->t * (size_t)l->c;
@@ -161,16 +169,17 @@ static vt_status clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     double sum = 0;
     for (size_t i = 0; adv && i < n; i++) sum += (adv[i] - l->x[i]) * (adv[i] - l->x[i]);
     r->delta0 = adv ? sqrt(sum) : 0;
-    VT_TRY(norm_here(&r->clean, &good, p, l, e));
+    VT_TRY(jacobian_norm(&r->clean, &good, p, l, e));
     r->converged = good && (!adv || r->converged);
     r->longest = vt_longest_row(l->x, l->t, l->c), r->frobenius = vt_length64(l->x, n);
     if (l->dot && adv) VT_TRY(measure_move(r, p, l, e));
     if (p->j->p->delta0 >= 0) r->delta0 = p->j->p->delta0;
     if (!l->dot) return VT_OK;
-    closed_forms(r, p->j, l);
+    set_closed_forms(r, p->j, l);
     return layer_pointwise_bound(&r->pointwise, p->j, l, e);
 }
 
+/* Fills the rows [depth] of image i; numbers that do not apply stay NaN. */
 static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     job *j = ctx;
     size_t depth = (size_t)j->depth;
@@ -180,8 +189,8 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     p.x = calloc(2 * depth, sizeof *p.x), p.o = p.x ? p.x + depth : NULL;
     if (!p.x) return vt_fail(e, VT_E_MEMORY, "no memory for %zu layers", depth);
     vt_status s = VT_OK;
-    if (b->attacked) s = vt_layers_forward(b->session, b->adv64, false, attacked_layer, &p, NULL, e);
-    if (s == VT_OK) s = vt_layers_forward(b->session, b->x64, false, clean_layer, &p, NULL, e);
+    if (b->attacked) s = vt_layers_forward(b->session, b->adv64, false, save_attacked_layer, &p, NULL, e);
+    if (s == VT_OK) s = vt_layers_forward(b->session, b->x64, false, measure_clean_layer, &p, NULL, e);
     for (size_t k = 0; k < depth; k++) free(p.x[k]);
     free(p.x);
     return s;
@@ -189,7 +198,8 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
 
 /* ---- what comes out ---- */
 
-static double mean_of(const job *j, int layer, size_t offset) {
+/* Mean over images of the layer's double at a byte offset of row. */
+static double image_mean(const job *j, int layer, size_t offset) {
     double sum = 0;
     for (size_t i = 0; i < j->a->n_images; i++)
         sum += *(const double *)((const char *)&j->rows[i * (size_t)j->depth + (size_t)layer] + offset);
@@ -209,8 +219,8 @@ static const struct {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* Where a bound does not hold: never, but for Theorem 4.2. Rounding and an iteration that stops early are below 1e-6.
- */
+/* Adds to four counts of images at a layer: theorem's condition not met, pointwise or closed bound exceeded, Theorem
+ * 4.2 exceeded, iteration not converged. Rounding and early stops stay below the tolerance of 1e-6. */
 static void count_violations(const job *j, int layer, int *loose, int *broken, int *printed_broken,
                              int *not_converged) {
     const double most = 1 + 1e-6;
@@ -226,6 +236,7 @@ static void count_violations(const job *j, int layer, int *loose, int *broken, i
     }
 }
 
+/* Prints a line of means for each layer, with remarks, then the counts of violations. */
 static void print_table(const job *j, int subject, FILE *out) {
     int broken = 0, all_broken = 0, open = 0;
     vt_columns t;
@@ -237,7 +248,7 @@ static void print_table(const job *j, int subject, FILE *out) {
         char remark[120] = "";
         vt_columns_cell(&t, "%d", l);
         for (int c = 0; c < COLUMNS; c++)
-            if (columns[c].shown) vt_analyze_cell(&t, mean_of(j, l, columns[c].offset));
+            if (columns[c].shown) vt_analyze_cell(&t, image_mean(j, l, columns[c].offset));
         if (loose)
             snprintf(remark, sizeof remark, "not guaranteed: |X|_F + delta0 < 1 at %d image%s%s", loose,
                      loose == 1 ? "" : "s", printed_broken ? ", " : "");
@@ -253,6 +264,7 @@ static void print_table(const job *j, int subject, FILE *out) {
     if (open) fprintf(out, "%d power iterations had not converged (--steps): 'true' is below the norm there\n", open);
 }
 
+/* Stores a row for each image and layer as JSON; VT_E_MEMORY. */
 static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *images = json_array();
     for (size_t i = 0; i < j->a->n_images; i++) {
@@ -270,6 +282,7 @@ static vt_status store_results(const job *j, json_t *json, int subject, vt_err *
     return vt_analyze_put(json, subject, json_pack("{s:o}", "images", images), e);
 }
 
+/* Adds four curves over layers: the measured norm and three bounds, means over images. */
 static void add_figure_lines(vt_lines *f, const job *j, int subject) {
     static const struct {
         const char *name;
@@ -280,17 +293,19 @@ static void add_figure_lines(vt_lines *f, const job *j, int subject) {
                  {"Theorem 4.2", offsetof(row, specformer)}};
     for (int k = 0; k < 4; k++) {
         double *y = vt_lines_add(f, j->a, subject, lines[k].name);
-        for (int l = 0; l < j->depth; l++) y[l] = mean_of(j, l, lines[k].offset);
+        for (int l = 0; l < j->depth; l++) y[l] = image_mean(j, l, lines[k].offset);
     }
 }
 
 /* ---- a checkpoint ---- */
 
-static vt_status first_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
+/* Image callback: one clean pass that measures the weight norms. */
+static vt_status measure_norms_once(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
     return vt_layers_forward(b->session, b->x64, false, measure_weight_norms, ctx, NULL, e);
 }
 
+/* Allocates norms and rows, which run frees, and fills them by one image and by all images. */
 static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
     size_t depth = (size_t)j->depth, heads = (size_t)j->heads;
     j->norms = calloc(depth, sizeof *j->norms), j->rows = calloc(depth * j->a->n_images, sizeof *j->rows);
@@ -299,7 +314,7 @@ static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
     for (size_t l = 0; st == VT_OK && l < depth; l++) j->norms[l].heads = all + l * heads;
     vt_analyze once = *j->a;
     once.n_images = 1, once.attack = NULL, once.progress = NULL;
-    if (st == VT_OK) st = vt_analysis_images(&once, s, first_image, j, e);
+    if (st == VT_OK) st = vt_analysis_images(&once, s, measure_norms_once, j, e);
     if (st == VT_OK) st = vt_analysis_images(j->a, s, measure_image, j, e);
     free(all);
     return st;
@@ -325,6 +340,7 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
     return s;
 }
 
+/* VT_E_USAGE if neither an attack nor --delta0 gives the radius. */
 static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
     if (a->attack || ((const params *)params_)->delta0 >= 0) return VT_OK;
     return vt_fail(e, VT_E_USAGE,

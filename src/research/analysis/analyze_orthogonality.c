@@ -14,12 +14,14 @@ typedef struct job {
     vt_gap (*gaps)[VT_GAP_COUNT]; /* [blocks] */
 } job;
 
+/* Work item of vt_for_each: the gaps of block i. */
 static vt_status measure_block(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     (void)thread;
     return vt_gaps_of_block(j->gaps[i], j->m, (int)i, e);
 }
 
+/* Prints each block's gaps, their sums, and the floors of the last block (Swin's blocks differ in width). */
 static void print_table(const job *j, int blocks, FILE *out) {
     vt_columns t;
     fprintf(out, "      |W^T W - I|_F^2 less its floor (that of the last block)\n");
@@ -37,6 +39,7 @@ static void print_table(const job *j, int blocks, FILE *out) {
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
+/* Prints a checkpoint's table, adds the curves of stack, FC1 and FC2 over blocks, and stores its JSON. */
 static vt_status report_subject(const job *j, const vt_analyze *a, int subject, vt_lines *f, FILE *out, json_t *json,
                                 vt_err *e) {
     int blocks = vt_model_blocks(j->m);

@@ -50,26 +50,35 @@ typedef struct dense {
     int rows, cols;
 } dense;
 
-static void apply(void *ctx, double *y, const double *x) {
+/* y [rows] = A x [cols] */
+static void apply_dense(void *ctx, double *y, const double *x) {
     const dense *d = ctx;
     vt_gemm_f64(false, false, d->rows, 1, d->cols, 1, d->a, d->cols, x, 1, 0, y, 1);
 }
 
-static void transposed(void *ctx, double *x, const double *y) {
+/* x [cols] = A^T y [rows] */
+static void apply_dense_transposed(void *ctx, double *x, const double *y) {
     const dense *d = ctx;
     vt_gemm_f64(true, false, d->cols, 1, d->rows, 1, d->a, d->cols, y, 1, 0, x, 1);
 }
 
+/* Fills p with the largest singular value of a [x->rows, x->cols] to 1e-9 and its Frobenius norm; i keys the random
+ * start. */
 static vt_status run_power_iteration(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
     vt_norm_found f;
     dense d = {a, x->rows, x->cols};
-    vt_operator op = {.n = (size_t)x->cols, .m = (size_t)x->rows, .apply = apply, .transposed = transposed, .ctx = &d};
+    vt_operator op = {.n = (size_t)x->cols,
+                      .m = (size_t)x->rows,
+                      .apply = apply_dense,
+                      .transposed = apply_dense_transposed,
+                      .ctx = &d};
     vt_rng key = {.seed = j->a->seed, .purpose = vt_rng_purpose("analyze spectrum"), .image = (uint32_t)i};
     VT_TRY(vt_operator_norm(&f, &op, &key, j->p->steps, 1e-9, e));
     *p = (piece){true, f.converged, f.sigma, vt_length64(a, (size_t)x->rows * (size_t)x->cols)};
     return VT_OK;
 }
 
+/* Work item of vt_for_each: fills pieces[i], i = block * kinds + kind; a matrix that the block lacks is skipped. */
 static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_matrix x;
@@ -99,6 +108,7 @@ enum { LARGEST, LARGEST_HEAD, MIDDLE, SMALLEST, RANK, MEASURES };
 static const char *const headings[MEASURES] = {"largest singular value", "largest of a head's", "median", "smallest",
                                                "stable rank |W|_F^2 / sigma_max^2"};
 
+/* One of the measures of a matrix; NaN if the block has none of that kind. */
 static double spectral_measure(const job *j, int block, vt_weight_kind kind, int which) {
     const vt_spectrum_matrix *x = vt_spectrum_at(j->spectrum, block, kind);
     double frobenius = j->pieces[block * VT_WEIGHT_KINDS + (int)kind].frobenius;
@@ -117,6 +127,7 @@ static double spectral_measure(const job *j, int block, vt_weight_kind kind, int
     }
 }
 
+/* Prints a table over layers for each measure, then how far the power iteration was from LAPACK's value. */
 static void print_table(const job *j, int blocks, FILE *out) {
     double off = 0;
     int open = 0;
@@ -147,6 +158,7 @@ static json_t *reals_as_json(const double *v, int n) {
     return a;
 }
 
+/* JSON of one matrix: values, those of its heads, power iteration and Frobenius norm. */
 static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int block, int kind) {
     json_t *heads = json_array();
     for (int h = 0; h < x->heads && x->head_n; h++)
@@ -156,6 +168,7 @@ static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int 
                      p->converged, "frobenius", p->frobenius, "values", reals_as_json(x->values, x->n), "heads", heads);
 }
 
+/* Prints the tables (unless `largest`), adds curves of the largest values and of W_Q's spectra, and stores the JSON. */
 static vt_status report_subject(const job *j, int subject, vt_lines *f, vt_lines *whole, FILE *out, json_t *json,
                                 vt_err *e) {
     int blocks = vt_model_blocks(j->m);
@@ -194,7 +207,7 @@ typedef struct column {
     int head;
 } column;
 
-/* Rows are the layers, then their mean. */
+/* Prints n columns: a row for each layer, then their mean. */
 static void print_columns(FILE *out, const vt_spectrum *s, vt_columns *t, const column *c, int n) {
     for (int b = 0; b <= s->depth; b++) {
         vt_columns_cell(t, b < s->depth ? "%d" : "mean", b);
@@ -204,6 +217,7 @@ static void print_columns(FILE *out, const vt_spectrum *s, vt_columns *t, const 
     vt_columns_end(t, out, VT_LOOK_PAGE);
 }
 
+/* Prints the tables of largest values: whole matrices and the largest head, then eight heads a table. */
 static void print_checkpoint(const shown *v, int i, FILE *out) {
     const vt_spectrum *s = &v->s[i];
     const vt_part split = v->p->split ? VT_PART_COLUMNS : VT_PART_ROWS;
@@ -237,7 +251,7 @@ static void print_checkpoint(const shown *v, int i, FILE *out) {
         }
 }
 
-/* One scale for all, so that layers, matrices and checkpoints compare. */
+/* Largest of W_Q, W_K and W_V of all checkpoints and layers: one scale, so that all figures compare. */
 static double largest_singular_value(const shown *v) {
     double most = 0;
     for (int i = 0; i < v->a->n; i++)
@@ -247,7 +261,7 @@ static double largest_singular_value(const shown *v) {
     return most;
 }
 
-/* After Fig. 2(a): checkpoints side by side. */
+/* Prints bars of '#' for one matrix, a column for each checkpoint (Fig. 2(a)); `full` is the value of a full bar. */
 static void print_bars(const shown *v, vt_weight_kind kind, double full, FILE *out) {
     enum { SIDE_BY_SIDE = 4, NUMBER = 14, MOST = 60 };
     char hashes[MOST + 1], titles[100] = "layer", number[16];
@@ -271,7 +285,8 @@ static void print_bars(const shown *v, vt_weight_kind kind, double full, FILE *o
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
-static void csv_row(FILE *f, const shown *v, int i, int block, const column *c) {
+/* Writes one line of the CSV; nothing if the value is NaN. */
+static void write_csv_row(FILE *f, const shown *v, int i, int block, const column *c) {
     double x = vt_spectrum_get(&v->s[i], block, c->kind, c->part, c->head);
     if (isnan(x)) return;
     vt_csv(f, v->a->subjects[i].path);
@@ -280,7 +295,7 @@ static void csv_row(FILE *f, const shown *v, int i, int block, const column *c) 
     fprintf(f, ",%.17g\n", x);
 }
 
-/* Whole matrices, and the heads by both splits. */
+/* Writes --csv: whole matrices, and the heads by both splits. */
 static vt_status write_csv(const shown *v, vt_err *e) {
     vt_file f;
     VT_TRY(vt_file_begin_path(&f, v->p->csv, e));
@@ -290,11 +305,11 @@ static vt_status write_csv(const shown *v, vt_err *e) {
             for (int r = 0; r < v->kinds; r++)
                 for (int p = 0; p < VT_PART_COUNT; p++)
                     for (int h = 0; h < (p == VT_PART_WHOLE ? 1 : v->s[i].heads); h++)
-                        csv_row(f.stream, v, i, b, &(column){(vt_weight_kind)r, (vt_part)p, h});
+                        write_csv_row(f.stream, v, i, b, &(column){(vt_weight_kind)r, (vt_part)p, h});
     return vt_file_commit(&f, e);
 }
 
-/* Three panels, W_Q, W_K and W_V, on one scale; a line for each checkpoint. */
+/* Figure: three panels, W_Q, W_K and W_V, on one scale; a line for each checkpoint. */
 static void draw_spectra(vt_figure *f, const void *data) {
     const shown *v = data;
     vt_panel panel = {.x = "layer", .y = "largest singular value", .y_to = 1.05 * largest_singular_value(v)};
@@ -309,6 +324,7 @@ static void draw_spectra(vt_figure *f, const void *data) {
     }
 }
 
+/* Prints tables and bars (with `largest`), and writes the files of --csv and --plot, if given. */
 static vt_status report_largest(const shown *v, FILE *out, vt_err *e) {
     for (int i = 0; v->p->largest && i < v->a->n; i++) print_checkpoint(v, i, out);
     for (int r = 0; v->p->largest && r < 3; r++) print_bars(v, (vt_weight_kind)r, largest_singular_value(v), out);
@@ -319,6 +335,7 @@ static vt_status report_largest(const shown *v, FILE *out, vt_err *e) {
 
 /* ---- the analysis ---- */
 
+/* Measures checkpoint i into v->s[i] and reports it. */
 static vt_status analyze_subject(shown *v, int i, vt_lines *f, vt_lines *whole, FILE *out, json_t *json, vt_err *e) {
     job j = {.a = v->a, .p = v->p, .m = v->a->subjects[i].model, .spectrum = &v->s[i]};
     size_t n = (size_t)vt_model_blocks(j.m) * VT_WEIGHT_KINDS;

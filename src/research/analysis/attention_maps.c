@@ -12,6 +12,7 @@
 
 /* ---- which ---- */
 
+/* Appends a map; VT_E_USAGE beyond VT_MAPS_COLUMNS. */
 static vt_status add_column(vt_maps *m, int block, int head, vt_err *e) {
     if (m->columns == VT_MAPS_COLUMNS)
         return vt_fail(e, VT_E_USAGE,
@@ -21,7 +22,8 @@ static vt_status add_column(vt_maps *m, int block, int head, vt_err *e) {
     return VT_OK;
 }
 
-/* The numbers of a list "0,2", "all", and one more word that stands for -1. */
+/* Appends the numbers 0 to count - 1 of a list "0,2" or "all" to out; `word` stands for -1. VT_E_USAGE names
+ * --map-`option`. */
 static vt_status read_list(const char *option, const char *text, const char *word, int count, int *out, int *n,
                            vt_err *e) {
     char copy[VT_MAPS_TEXT], *rest = copy, *item;
@@ -105,9 +107,9 @@ vt_status vt_map_begin(vt_map_pass *p, vt_maps *m, int image, int pass, vt_err *
     return p->rollout ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the attention of %d tokens", m->tokens);
 }
 
-/* Of a matrix [t, ld] over tokens: what the class token's row, or else the mean row of the patches, gives each patch.
- */
-static void row_of(double *to, const vt_maps *m, const double *p, int t, int ld, double weight) {
+/* Adds to `to` [patches] weight times the attention p [t, ld] that patches get from the class token, or from patches
+ * on average. */
+static void add_patch_shares(double *to, const vt_maps *m, const double *p, int t, int ld, double weight) {
     int patches = m->grid * m->grid, prefix = t - patches;
     bool one = prefix > 0 && m->class_query;
     int from = one ? 0 : prefix, queries = one ? 1 : patches;
@@ -115,6 +117,7 @@ static void row_of(double *to, const vt_maps *m, const double *p, int t, int ld,
         for (int k = 0; k < patches; k++) to[k] += weight / queries * p[(size_t)i * (size_t)ld + (size_t)(prefix + k)];
 }
 
+/* Fills the maps of the layer's block, of one head or the mean over heads. */
 static void fill_layer_maps(vt_map_pass *p, const vt_layer *l) {
     const vt_maps *m = p->maps;
     size_t step = (size_t)l->t * (size_t)l->ldp;
@@ -123,11 +126,12 @@ static void fill_layer_maps(vt_map_pass *p, const vt_layer *l) {
         double *to = vt_maps_at(m, p->image, p->pass, c);
         int head = m->column[c].head, from = head < 0 ? 0 : head, heads = head < 0 ? l->heads : 1;
         memset(to, 0, (size_t)(m->grid * m->grid) * sizeof *to);
-        for (int h = from; h < from + heads; h++) row_of(to, m, l->p + (size_t)h * step, l->t, l->ldp, 1.0 / heads);
+        for (int h = from; h < from + heads; h++)
+            add_patch_shares(to, m, l->p + (size_t)h * step, l->t, l->ldp, 1.0 / heads);
     }
 }
 
-/* Tokens that join before the others (ConViT's class token) have looked at themselves alone. */
+/* Grows the rollout to t tokens: the new ones come first (ConViT's class token) and attend to themselves alone. */
 static void extend_rollout(vt_map_pass *p, int t) {
     int new = t - p->t;
     double *from = p->rollout, *to = p->rollout + (size_t)p->maps->tokens * (size_t)p->maps->tokens;
@@ -140,7 +144,7 @@ static void extend_rollout(vt_map_pass *p, int t) {
     p->t = t;
 }
 
-/* R becomes (I + mean over heads of P) / 2 R */
+/* Rollout R becomes (I + mean over heads of P) / 2 R. */
 static void update_rollout(vt_map_pass *p, const vt_layer *l) {
     size_t n = (size_t)p->maps->tokens * (size_t)p->maps->tokens, step = (size_t)l->t * (size_t)l->ldp;
     double *r = p->rollout, *next = r + n, *mean = next + n;
@@ -167,7 +171,7 @@ void vt_map_end(vt_map_pass *p) {
         if (m->column[c].block >= 0) continue;
         double *to = vt_maps_at(m, p->image, p->pass, c);
         memset(to, 0, (size_t)(m->grid * m->grid) * sizeof *to);
-        row_of(to, m, p->rollout, p->t, p->t, 1);
+        add_patch_shares(to, m, p->rollout, p->t, p->t, 1);
     }
     free(p->rollout);
     p->rollout = NULL;
@@ -175,6 +179,7 @@ void vt_map_end(vt_map_pass *p) {
 
 /* ---- in the document ---- */
 
+/* JSON of map image i: its index, label and predictions, with class names. */
 static json_t *image_json(const vt_maps *m, int i, const vt_dataset *data) {
     static const char *const keys[2][2] = {{"predicted", "predicted_name"},
                                            {"attacked_predicted", "attacked_predicted_name"}};

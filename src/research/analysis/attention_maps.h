@@ -30,15 +30,16 @@ typedef struct vt_maps {
     double *values;      /* [images, passes, columns, grid, grid] shares of attention, at most 1 together */
 } vt_maps;
 
-/* The columns that "0,5,rollout" or "all" and "mean,0,2" or "all" choose of a network; VT_E_USAGE with what it has.
- * Blocks
- * "": the first, the middle and the last one, and the rollout. */
+/* Sets m's columns: `blocks` is "all" or "0,5,rollout" ("": first, middle, last and rollout), `heads` "all" or
+ * "mean,0,2". VT_E_USAGE if the network has no such block or head, or for more than VT_MAPS_COLUMNS maps. */
 vt_status vt_maps_choose(vt_maps *m, const vt_config *c, const char *blocks, const char *heads, vt_err *e);
-/* Room for the first images of a's; after vt_maps_choose. */
+/* Allocates maps of the first `images` images of a, at most all; after vt_maps_choose. VT_E_MEMORY frees all. */
 vt_status vt_maps_open(vt_maps *m, const vt_analyze *a, const vt_config *c, int images, vt_err *e);
+/* Frees what vt_maps_open allocated; also after its failure. */
 void vt_maps_close(vt_maps *m);
+/* The map [grid, grid] of an image (index into m->image), pass (0 clean, 1 attacked) and column. */
 double *vt_maps_at(const vt_maps *m, int image, int pass, int column);
-/* "block 3, head 1", "block 3, mean of 4 heads", "rollout" */
+/* Name of a column: "block 3, head 1", "block 3, mean of 4 heads" or "rollout". */
 void vt_maps_name(char out[64], const vt_maps *m, int column);
 
 /* ---- one pass: begin, every layer in order, end ---- */
@@ -49,12 +50,17 @@ typedef struct vt_map_pass {
     int image, pass, t; /* t: tokens so far; 0: none yet */
     double *rollout;    /* 3 [tokens, tokens]: the product, the next one, the layer's mean */
 } vt_map_pass;
+/* Starts the pass of one image, 0 clean or 1 attacked; VT_E_MEMORY. */
 vt_status vt_map_begin(vt_map_pass *p, vt_maps *m, int image, int pass, vt_err *e);
+/* Fills the maps of this layer's block and multiplies its attention into the rollout. */
 void vt_map_layer(vt_map_pass *p, const vt_layer *l);
-void vt_map_end(vt_map_pass *p); /* frees; also after a failure */
+/* Writes the rollout's maps and frees the pass; to be called also after a failure. */
+void vt_map_end(vt_map_pass *p);
 
 /* ---- what comes of it ---- */
 
-/* attention_sheet.c: one SVG, a row for each image and pass, a column for each map, heat over the image in grey. */
+/* attention_sheet.c: writes one SVG, a row for each image and pass, a column for each map, heat over the image in
+ * grey. VT_E_MEMORY, or the failure of a picture; write errors stay in f for the caller to check. */
 vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e);
+/* JSON of columns and images, without the maps' values; the caller owns it. NULL: no memory. */
 json_t *vt_maps_json(const vt_maps *m, const vt_dataset *data);

@@ -11,7 +11,7 @@
 
 enum { TILE = 132, GAP = 8, LEFT = 150, TOP = 84, HEAD = 24, SCALE = 20, KEY = 44, FINE = 4 };
 
-/* Black over violet and red to light yellow: brighter is more, in grey too. */
+/* Colour of v in 0 to 1, cut off: black over violet and red to light yellow, so that grey prints rise too. */
 static void heat_colour(uint8_t rgb[3], double v) {
     static const double stops[][3] = {{4, 4, 16},    {62, 16, 96},   {140, 32, 104},
                                       {212, 64, 62}, {248, 142, 28}, {252, 248, 172}};
@@ -21,7 +21,7 @@ static void heat_colour(uint8_t rgb[3], double v) {
     for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)lrint(stops[k][c] + (at - k) * (stops[k + 1][c] - stops[k][c]));
 }
 
-/* The map between the centres of its patches, linearly. */
+/* Value of map [grid, grid] at (y, x) in units of patches, linear between their centres. */
 static double interpolate_map(const double *map, int grid, double y, double x) {
     y = fmin(fmax(y, 0), grid - 1), x = fmin(fmax(x, 0), grid - 1);
     int i = (int)y, k = (int)x, down = i + 1 < grid ? grid : 0, right = k + 1 < grid;
@@ -30,6 +30,7 @@ static double interpolate_map(const double *map, int grid, double y, double x) {
     return (1 - a) * ((1 - b) * p[0] + b * p[right]) + a * ((1 - b) * p[down] + b * p[down + right]);
 }
 
+/* Paints the map over the whole image; `most` is the brightest value. */
 static void paint_heat_map(vt_image *im, const double *map, int grid, double most) {
     size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     uint8_t rgb[3];
@@ -40,7 +41,7 @@ static void paint_heat_map(vt_image *im, const double *map, int grid, double mos
         }
 }
 
-/* Luma of BT.601, as Pillow's convert("L"), dimmed: brightness is for the map. */
+/* Luma of BT.601, as Pillow's convert("L"), of rgb [3, side, side], dimmed to leave brightness to the map. */
 static void paint_grey_image(vt_image *im, const uint8_t *rgb) {
     size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     for (size_t i = 0; i < plane; i++) {
@@ -49,6 +50,7 @@ static void paint_grey_image(vt_image *im, const uint8_t *rgb) {
     }
 }
 
+/* Writes one tile as an <image> with the picture embedded, at (x, y) in SVG units; `more` holds extra attributes. */
 static vt_status write_image(FILE *f, const vt_image *im, double x, double y, const char *more, vt_err *e) {
     fprintf(f, "<image x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" preserveAspectRatio=\"none\" %s href=\"", x, y,
             TILE, TILE, more);
@@ -57,16 +59,18 @@ static vt_status write_image(FILE *f, const vt_image *im, double x, double y, co
     return VT_OK;
 }
 
+/* Writes escaped words at (x, y) with the CSS class `kind`. */
 static void write_text(FILE *f, double x, double y, const char *kind, const char *words) {
     fprintf(f, "<text x=\"%.0f\" y=\"%.0f\" class=\"%s\">", x, y, kind);
     vt_html(f, words);
     fputs("</text>\n", f);
 }
 
-static double x_of(int column) { return LEFT + (column + 1) * (TILE + GAP); } /* -1: the image */
+/* Left edge of a column's tiles in SVG units; -1 is the image's own. */
+static double column_x(int column) { return LEFT + (column + 1) * (TILE + GAP); } /* -1: the image */
 
-/* One scale for a map's two passes: what is brighter under attack is more. */
-static double most_of(const vt_maps *m, int image, int column) {
+/* Largest value of a map in both passes, which share a scale; 1 if all are 0. */
+static double largest_share(const vt_maps *m, int image, int column) {
     double most = 0;
     for (int pass = 0; pass < m->passes; pass++) {
         const double *v = vt_maps_at(m, image, pass, column);
@@ -75,7 +79,8 @@ static double most_of(const vt_maps *m, int image, int column) {
     return most > 0 ? most : 1;
 }
 
-static void row_label(FILE *f, const vt_maps *m, int i, int pass, double y, const vt_dataset *data) {
+/* Writes "clean" or "attacked", the predicted class, and whether it is right. */
+static void write_row_label(FILE *f, const vt_maps *m, int i, int pass, double y, const vt_dataset *data) {
     const vt_map_image *im = &m->image[i];
     char name[24];
     bool wrong = im->predicted[pass] != im->label;
@@ -85,21 +90,25 @@ static void row_label(FILE *f, const vt_maps *m, int i, int pass, double y, cons
     write_text(f, 12, y + TILE / 2.0 + 22, wrong ? "wrong" : "faint", wrong ? "wrong" : "right");
 }
 
+/* Writes the tiles of image i in one pass: the picture, then grey with heat for each column. room: two scratch
+ * images. */
 static vt_status write_row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
     vt_image own = {.shape = vt_shape_rgb(m->side), .rgb = m->image[i].rgb[pass]};
     const char *crisp = m->side < TILE ? "style=\"image-rendering:pixelated\"" : "";
-    VT_TRY(write_image(f, &own, x_of(-1), y, crisp, e));
+    VT_TRY(write_image(f, &own, column_x(-1), y, crisp, e));
     paint_grey_image(&room[0], own.rgb);
     for (int c = 0; c < m->columns; c++) {
-        VT_TRY(write_image(f, &room[0], x_of(c), y, crisp, e));
-        paint_heat_map(&room[1], vt_maps_at(m, i, pass, c), m->grid, most_of(m, i, c));
-        VT_TRY(write_image(f, &room[1], x_of(c), y, "opacity=\"0.68\"", e));
+        VT_TRY(write_image(f, &room[0], column_x(c), y, crisp, e));
+        paint_heat_map(&room[1], vt_maps_at(m, i, pass, c), m->grid, largest_share(m, i, c));
+        VT_TRY(write_image(f, &room[1], column_x(c), y, "opacity=\"0.68\"", e));
     }
     return VT_OK;
 }
 
+/* Height of one image's rows in SVG units. */
 static double block_height(const vt_maps *m) { return HEAD + m->passes * (TILE + GAP) + SCALE; }
 
+/* Writes the heading, rows and scales of image i. */
 static vt_status write_image_block(FILE *f, const vt_maps *m, int i, const vt_dataset *data, vt_image room[2],
                                    vt_err *e) {
     double y = TOP + i * block_height(m) + HEAD;
@@ -108,27 +117,29 @@ static vt_status write_image_block(FILE *f, const vt_maps *m, int i, const vt_da
     snprintf(words, sizeof words, "image %d: %s", m->image[i].image, name);
     write_text(f, 12, y - 8, "strong", words);
     for (int pass = 0; pass < m->passes; pass++, y += TILE + GAP) {
-        row_label(f, m, i, pass, y, data);
+        write_row_label(f, m, i, pass, y, data);
         VT_TRY(write_row(f, m, i, pass, y, room, e));
     }
     for (int c = 0; c < m->columns; c++) {
-        snprintf(words, sizeof words, "0 to %.3g %%", 100 * most_of(m, i, c));
-        write_text(f, x_of(c), y + 6, "faint", words);
+        snprintf(words, sizeof words, "0 to %.3g %%", 100 * largest_share(m, i, c));
+        write_text(f, column_x(c), y + 6, "faint", words);
     }
     return VT_OK;
 }
 
+/* Writes each column's name, split in two lines at its comma. */
 static void write_column_headings(FILE *f, const vt_maps *m) {
     char name[64];
-    write_text(f, x_of(-1), TOP - 6, "strong", "image");
+    write_text(f, column_x(-1), TOP - 6, "strong", "image");
     for (int c = 0; c < m->columns; c++) {
         vt_maps_name(name, m, c);
         char *comma = strchr(name, ',');
-        if (comma) *comma = 0, write_text(f, x_of(c), TOP + 10, "faint", comma + 2);
-        write_text(f, x_of(c), TOP - 6, "strong", name);
+        if (comma) *comma = 0, write_text(f, column_x(c), TOP + 10, "faint", comma + 2);
+        write_text(f, column_x(c), TOP - 6, "strong", name);
     }
 }
 
+/* Writes the colour scale at height y, with what a value means. */
 static void write_colour_key(FILE *f, const vt_maps *m, double y) {
     uint8_t rgb[3];
     for (int k = 0; k < 64; k++) {
@@ -143,7 +154,7 @@ static void write_colour_key(FILE *f, const vt_maps *m, double y) {
 }
 
 vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_dataset *data, vt_err *e) {
-    double width = fmax(x_of(m->columns), LEFT + 660), height = TOP + m->images * block_height(m) + KEY;
+    double width = fmax(column_x(m->columns), LEFT + 660), height = TOP + m->images * block_height(m) + KEY;
     vt_image room[2] = {{.shape = vt_shape_rgb(m->side)}, {.shape = vt_shape_rgb(FINE * m->grid)}};
     vt_status s = VT_OK;
     for (int i = 0; i < 2; i++)

@@ -42,10 +42,12 @@ typedef struct pass { /* of one pass over the images */
 
 /* ---- memory ---- */
 
+/* min(threads, images), at least 1. */
 static int threads_for(size_t images, int threads) {
     return (size_t)threads < images ? threads : images ? (int)images : 1;
 }
 
+/* Takes weights, moved weights and each thread's buffers from a; an arena without base only counts the bytes. */
 static void lay_out_buffers(vt_hessian *h, vt_arena *a) {
     const vt_config *c = &h->model->config;
     size_t total = h->model->params.total, k = (size_t)c->classes;
@@ -93,6 +95,8 @@ void vt_hessian_close(vt_hessian *h) {
 
 /* ---- a pass over the images ---- */
 
+/* Work item of vt_for_each_in_order: loss and logits of image i at the first point, and its gradients at all points,
+ * each times its factor, summed in the thread's grad. */
 static vt_status evaluate_image(void *ctx, int thread, size_t i, vt_err *e) {
     const pass *p = ctx;
     const vt_hessian *h = p->h;
@@ -115,6 +119,8 @@ static vt_status evaluate_image(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
+/* In image order: adds the thread's gradient to out [n] without the gaps between tensors, counts it, moves the
+ * progress. */
 static void add_image_gradient(void *ctx, int thread, size_t i) {
     const pass *p = ctx;
     vt_hessian *h = p->h;
@@ -146,6 +152,7 @@ vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double 
 
 /* ---- the Hessian ---- */
 
+/* |theta|_2 over all parameters but buffers. */
 static double length_of_weights(const vt_hessian *h) {
     double s = 0;
     for (int i = 0; i < h->model->params.count; i++) {
@@ -155,7 +162,7 @@ static double length_of_weights(const vt_hessian *h) {
     return sqrt(s);
 }
 
-/* moved[0], moved[1] = theta +- t v */
+/* moved[0], moved[1] = theta +- t v, v [n]. */
 static void perturb_weights(vt_hessian *h, const double *v, double t) {
     const vt_param_list *l = &h->model->params;
     for (int k = 0; k < 2; k++) memcpy(h->moved[k], h->theta, l->total * sizeof *h->theta);
@@ -170,6 +177,7 @@ static void perturb_weights(vt_hessian *h, const double *v, double t) {
     }
 }
 
+/* y [n] = H v [n] by central differences; two gradients an image. y = 0 for v = 0. */
 static vt_status hessian_product(void *ctx, const double *v, double *y, vt_err *e) {
     vt_hessian *h = ctx;
     double size = vt_norm2(v, h->n);
@@ -213,8 +221,8 @@ vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double 
 
 /* ---- a change of scale ---- */
 
-/* The bias of a matrix's rows, [rows], or NULL. A matrix may be some rows of a tensor: then so is its bias. */
-static double *bias_of(vt_hessian *h, const vt_matrix *m) {
+/* The bias in theta of a matrix's rows, [rows], or NULL. A matrix may be some rows of a tensor: then so is its bias. */
+static double *find_bias(vt_hessian *h, const vt_matrix *m) {
     const vt_param *p = vt_model_param_at(h->model, m->offset);
     char name[sizeof p->name];
     if (!p || strlen(p->name) < strlen("weight")) return NULL;
@@ -225,8 +233,9 @@ static double *bias_of(vt_hessian *h, const vt_matrix *m) {
     return b ? h->theta + b->offset + (m->offset - p->offset) / (size_t)m->cols : NULL;
 }
 
+/* Multiplies a matrix of theta, and its bias if with_bias, by factor. */
 static void scale_matrix(vt_hessian *h, const vt_matrix *m, bool with_bias, double factor) {
-    double *bias = with_bias ? bias_of(h, m) : NULL;
+    double *bias = with_bias ? find_bias(h, m) : NULL;
     for (size_t i = 0; i < (size_t)m->rows * (size_t)m->cols; i++) h->theta[m->offset + i] *= factor;
     for (int i = 0; i < m->rows && bias; i++) bias[i] *= factor;
 }

@@ -28,28 +28,33 @@ typedef struct vt_hessian {
     double *moved[2]; /* theta + h u, theta - h u */
 } vt_hessian;
 
-/* theta is the model's. At most `images` threads are used. */
+/* Opens sessions on min(threads, images) threads and copies the model's weights to theta; x, labels and images stay
+ * the caller's to set. A failure leaves h closed. */
 vt_status vt_hessian_open(vt_hessian *h, const vt_model *m, size_t images, int threads, vt_err *e);
-void vt_hessian_close(vt_hessian *h); /* accepts a zeroed one */
+/* Frees all that is h's; accepts a zeroed one. */
+void vt_hessian_close(vt_hessian *h);
+/* Bytes that vt_hessian_open allocates with these numbers, sessions included. */
 size_t vt_hessian_bytes(const vt_model *m, size_t images, int threads);
 
-/* Mean cross-entropy; its gradient [n] or NULL; the images' logits [images, K] or NULL. */
+/* *loss: mean cross-entropy in nats; gradient [n] or NULL; the images' logits [images, K] or NULL. */
 vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double *logits, vt_err *e);
-/* y = H v. Two gradients of every image. */
+/* The product y = H v, which takes two gradients of every image; borrows h. */
 vt_symmetric vt_hessian_operator(vt_hessian *h);
-void vt_hessian_size(const vt_hessian *h, double *d); /* d [n] = |theta|, for vt_relative */
+/* d [n] = |theta|, entry by entry, for vt_relative. */
+void vt_hessian_size(const vt_hessian *h, double *d);
 
 /* How good the products are. */
 typedef struct vt_hessian_check {
     double symmetry; /* |u^T H v - v^T H u| / (|u| |H v|), u and v of random signs */
     double halved;   /* |H w - H' w| / |H w|, H' with half the step */
 } vt_hessian_check;
-/* w: along [n], the first eigenvector for choice, where the loss bends most. Four products, 4 n numbers of memory. */
+/* Measures how good the products are; w: along [n], best the first eigenvector, where the loss bends most. Four
+ * products, 4 n numbers of memory. */
 vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double *along, uint64_t seed, vt_err *e);
 
-/* theta of the same function, were it one: every block's matrix `up` (and its bias) times factor, its matrix `down`
- * divided by it (and its bias, unless that is W_O's). VT_WEIGHT_V and VT_WEIGHT_O: o = P v is linear in both;
- * VT_WEIGHT_Q and VT_WEIGHT_K: a score is <q, k>. */
+/* Changes theta in every block that has both matrices: `up` (and its bias) times factor, `down` divided by it (and
+ * its bias, unless that is W_O's). The function stays the same for VT_WEIGHT_V and VT_WEIGHT_O (o = P v is linear in
+ * both) and for VT_WEIGHT_Q and VT_WEIGHT_K (a score is <q, k>). */
 void vt_hessian_rescale(vt_hessian *h, vt_weight_kind up, vt_weight_kind down, double factor);
-/* Refuses a model with a block that has no such two matrices of its own. */
+/* VT_E_USAGE if a block of the model has no such two matrices of its own. */
 vt_status vt_hessian_can_rescale(const vt_model *m, vt_weight_kind up, vt_weight_kind down, vt_err *e);

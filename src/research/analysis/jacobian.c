@@ -10,6 +10,7 @@
 
 enum { MOST_CLASSES = 256, MOST_ROWS = 64 << 20 };
 
+/* Bytes of the dense rows [classes, pixels] in double. */
 static size_t row_bytes(const vt_model *m) {
     return (size_t)m->config.classes * vt_config_input_pixels(&m->config) * sizeof(double);
 }
@@ -56,7 +57,8 @@ void vt_jacobian_at(vt_jacobian *j, const double *x) {
     }
 }
 
-/* J v = (f(x + h v/|v|) - f(x - h v/|v|)) |v| / 2h: an error of h^2 times the third derivative and 2^-53 |f| / h. */
+/* y [classes] = (f(x + h v/|v|) - f(x - h v/|v|)) |v| / 2h = J v: an error of h^2 times the third derivative and
+ * 2^-53 |f| / h. */
 static void central_difference(vt_jacobian *j, double *y, const double *v) {
     const double length = vt_length64(v, j->pixels), h = length > 0 ? 0x1p-14 / length : 0;
     for (int side = 1; side >= -1; side -= 2) {
@@ -66,7 +68,8 @@ static void central_difference(vt_jacobian *j, double *y, const double *v) {
     }
 }
 
-static void apply(void *self, double *y, const double *v) {
+/* y [classes] = J v, v [pixels], from the rows or by a central difference. */
+static void jacobian_product(void *self, double *y, const double *v) {
     vt_jacobian *j = self;
     if (!j->dense) {
         central_difference(j, y, v);
@@ -75,7 +78,8 @@ static void apply(void *self, double *y, const double *v) {
     for (int k = 0; k < j->classes; k++) y[k] = vt_dot64(j->rows + (size_t)k * j->pixels, v, j->pixels);
 }
 
-static void transposed(void *self, double *x, const double *u) {
+/* x [pixels] = J^T u, u [classes], from the rows or by a forward and a backward pass. */
+static void transposed_product(void *self, double *x, const double *u) {
     vt_jacobian *j = self;
     if (j->dense) {
         memset(x, 0, j->pixels * sizeof *x);
@@ -90,7 +94,11 @@ static void transposed(void *self, double *x, const double *u) {
 }
 
 vt_operator vt_jacobian_operator(vt_jacobian *j) {
-    return (vt_operator){.n = j->pixels, .m = (size_t)j->classes, .apply = apply, .transposed = transposed, .ctx = j};
+    return (vt_operator){.n = j->pixels,
+                         .m = (size_t)j->classes,
+                         .apply = jacobian_product,
+                         .transposed = transposed_product,
+                         .ctx = j};
 }
 
 double vt_jacobian_ratio(vt_jacobian *j, const double *to, double t) {

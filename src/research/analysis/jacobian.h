@@ -20,15 +20,19 @@ typedef struct vt_jacobian {
     double *v, *dz; /* [pixels], [classes] scratch */
 } vt_jacobian;
 
-/* Bytes that one takes; dense by vt_jacobian_dense. */
+/* Bytes that vt_jacobian_open allocates for this model, with rows if vt_jacobian_dense. */
 size_t vt_jacobian_bytes(const vt_model *m);
-bool vt_jacobian_dense(const vt_model *m); /* at most 64 MiB of rows, and as many classes as an iteration has steps */
+/* Whether all rows should be kept: at most 64 MiB of rows and 256 classes. */
+bool vt_jacobian_dense(const vt_model *m);
+/* Allocates for a model on its session s, which is borrowed and must give gradients of the input; then
+ * vt_jacobian_at. VT_E_MEMORY. */
 vt_status vt_jacobian_open(vt_jacobian *j, struct vt_session_f64 *s, const vt_model *m, bool dense, vt_err *e);
-void vt_jacobian_close(vt_jacobian *j); /* accepts a zeroed one */
-/* Takes it at x [pixels]. */
+/* Frees the buffers, not the session; accepts a zeroed one. */
+void vt_jacobian_close(vt_jacobian *j);
+/* Moves to x [pixels]: keeps it with its logits z and, if dense, all rows of the Jacobian there. */
 void vt_jacobian_at(vt_jacobian *j, const double *x);
-/* Its two products, y [classes] = J v and x [pixels] = J^T u. */
+/* Its two products, y [classes] = J v and x [pixels] = J^T u; borrows j. */
 vt_operator vt_jacobian_operator(vt_jacobian *j);
 
-/* |f(x + d) - f(x)|_2 / |d|_2 with d = t (to - x): Proposition 1's ratio; 0 when to is x. */
+/* |f(x + d) - f(x)|_2 / |d|_2 with d = t (to - x), x of vt_jacobian_at: Proposition 1's ratio; 0 if to is x. */
 double vt_jacobian_ratio(vt_jacobian *j, const double *to, double t);

@@ -57,6 +57,8 @@ typedef struct watcher {
     bool after; /* in backward */
 } watcher;
 
+/* Session hook: describes a block's attention as a vt_layer and calls the watcher's fn in its direction; nothing
+ * after a failure. */
 static void observe_attention(void *ctx, const vt_attn_record_f64 *a) {
     watcher *w = ctx;
     if (w->status != VT_OK || w->after != (a->d_o != NULL)) return;
@@ -115,6 +117,7 @@ typedef struct room {
     double *q, *k, *v, *o, *score, *mix, *raw, *scrap, *stat, *ones;
 } room;
 
+/* Points r's arrays into base, each a multiple of 8 numbers; NULL: none. Returns the numbers needed. */
 static size_t lay_out(room *r, double *base, const vt_layer *l) {
     const vt_attn_record_f64 *a = l->seen;
     size_t n = (size_t)l->t * (size_t)l->a, mix = a->full ? (size_t)(l->a * l->d) : 0, at = 0;
@@ -161,13 +164,14 @@ static void norm_map(const vt_layer *l, const room *r, double *y, const double *
         for (int j = 0; j < l->d; j++) y[(size_t)i * (size_t)l->d + (size_t)j] *= norm[0][j];
 }
 
-/* The head's columns of o [t, a] as [t, d], or back with zeros elsewhere. */
+/* y [t, d] = the head's columns of o [t, a]. */
 static void take_head(double *y, const double *o, const vt_layer *l, int head) {
     for (int i = 0; i < l->t; i++)
         memcpy(y + (size_t)i * (size_t)l->d, o + (size_t)i * (size_t)l->a + (size_t)(head * l->d),
                (size_t)l->d * sizeof *y);
 }
 
+/* o [t, a] = y [t, d] in the head's columns, zeros elsewhere. */
 static void put_head(double *o, const double *y, const vt_layer *l, int head) {
     memset(o, 0, (size_t)l->t * (size_t)l->a * sizeof *o);
     for (int i = 0; i < l->t; i++)

@@ -34,17 +34,20 @@ typedef struct vt_layer {
 
 typedef vt_status (*vt_layer_fn)(void *ctx, const vt_layer *l, vt_err *e);
 
-/* VT_E_UNKNOWN with the architectures that can, where this one's attention cannot be looked at. */
+/* VT_E_UNKNOWN if the architecture's attention cannot be observed; the message lists those that can. */
 vt_status vt_layers_check(const vt_model *m, vt_err *e);
-int vt_layers_tokens(const vt_model *m); /* the most of any block */
+/* The most tokens of any block, the class token included. */
+int vt_layers_tokens(const vt_model *m);
 
-/* Logits [K] of x [pixels] in *z; fn for every block in order. keep: vt_layers_backward may follow. */
+/* One forward pass of x [pixels]; *z: its logits [K], of the session. Calls fn for every block in order; its first
+ * failure is returned and ends the calls. keep: vt_layers_backward may follow. */
 vt_status vt_layers_forward(struct vt_session_f64 *s, const double *x, bool keep, vt_layer_fn fn, void *ctx,
                             const double **z, vt_err *e);
-/* fn for every block from the last to the first, x NULL, d_o set. */
+/* One backward pass of dlogits [K] after a forward with keep: calls fn for every block from the last to the first,
+ * with d_o set and x NULL. Returns fn's first failure. */
 vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt_layer_fn fn, void *ctx, vt_err *e);
 
-/* One head of a layer whose attention is `dot`. */
+/* One head of a layer whose attention is `dot`, as pointers into the layer. */
 vt_head_at vt_layer_head(const vt_layer *l, int head);
 
 /* ---- the map of a block, its Jacobian at l->x ---- */
@@ -55,8 +58,13 @@ typedef struct vt_layer_map {
     int head;
     double *work;
 } vt_layer_map;
+/* Allocates the scratch of a map of layer l, which is borrowed and must stay valid. VT_E_MEMORY. */
 vt_status vt_layer_map_open(vt_layer_map *m, const vt_layer *l, int head, vt_err *e);
+/* Frees the scratch. */
 void vt_layer_map_close(vt_layer_map *m);
+/* Jacobian-vector product at l->x: tangent tx [t, c] to ty [t, c], or [t, d] of one head. map: a vt_layer_map. */
 void vt_layer_jvp(void *map, double *ty, const double *tx);
+/* Vector-Jacobian product at l->x: dy [t, c], or [t, d] of one head, to dx [t, c]. map: a vt_layer_map. */
 void vt_layer_vjp(void *map, double *dx, const double *dy);
+/* Both products as an operator, which borrows m. */
 vt_operator vt_layer_operator(vt_layer_map *m);

@@ -24,6 +24,7 @@ double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *
     return row;
 }
 
+/* Figure callback: one panel, a series for each line over 0, 1, ..., points - 1. */
 static void draw_lines(vt_figure *f, const void *data) {
     const vt_lines *l = data;
     vt_figure_panel(f, &(vt_panel){.x = l->x, .y = l->y, .kind = l->log ? VT_LOG_Y : 0});

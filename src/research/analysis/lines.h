@@ -14,9 +14,13 @@ typedef struct vt_lines {
     double *values; /* [n, points], NaN: a gap */
 } vt_lines;
 
-/* Up to VT_LINES_MOST lines of NaN; vt_lines_free. */
+/* Allocates up to VT_LINES_MOST lines of `points` NaN each; log: a logarithmic y axis. title and y are borrowed.
+ * VT_E_MEMORY. */
 vt_status vt_lines_open(vt_lines *l, int points, const char *title, const char *y, bool log, vt_err *e);
-/* A new line's values [points]; scratch that is drawn nowhere when there are too many. name: "A true". */
+/* Returns a new line's values [points], named "A true" if there are several checkpoints, else "true". Beyond
+ * VT_LINES_MOST lines: scratch that is not drawn. */
 double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *name);
+/* Hands the figure to vt_analyze_figure as file.svg. */
 vt_status vt_lines_draw(const vt_lines *l, const vt_analyze *a, const char *file, vt_err *e);
+/* Frees the values and zeroes l; accepts a zeroed one. */
 void vt_lines_free(vt_lines *l);

@@ -30,8 +30,8 @@ static void cholesky(double *a, int d) {
     }
 }
 
-/* |W_Q^T W_K|: its square is the largest eigenvalue of W_K^T (W_Q W_Q^T) W_K = W_K^T L L^T W_K, so it is |L^T W_K|,
- * d x c instead of c x c. */
+/* out = scale |W_Q^T W_K|: its square is the largest eigenvalue of W_K^T (W_Q W_Q^T) W_K = W_K^T L L^T W_K, so it is
+ * |L^T W_K|, d x c instead of c x c. */
 static vt_status product_norm(double *out, const vt_head_at *h, vt_err *e) {
     size_t gram = (size_t)h->d * (size_t)h->d, n = (size_t)h->d * (size_t)h->c;
     double *l = vt_alloc((gram + n) * sizeof *l), *a = l ? l + gram : NULL;
@@ -68,7 +68,8 @@ typedef struct room {
     double *sum;        /* [t, t] sum_i P_i */
 } room;
 
-/* vc_j = p_ij (v_j - mean v), kc_j = k_j - mean k:  V^T P_i K = vc^T kc */
+/* out [t, d] = weight_j (a_j - sum_j p_j a_j), weight NULL: 1. V centred with weight p_i and K centred give V^T P_i
+ * K. */
 static void centre_columns(const vt_head_at *h, const double *p, const double *a, int lda, double *out,
                            const double *weight) {
     for (int c = 0; c < h->d; c++) {
@@ -80,7 +81,8 @@ static void centre_columns(const vt_head_at *h, const double *p, const double *a
     }
 }
 
-/* |V^T P_i K W_Q| where it can exceed *most: the Frobenius norm is above the spectral one and cheap. */
+/* Raises *most to scale |V^T P_i K W_Q|, row p of P; the norm is computed only if the cheap Frobenius norm exceeds
+ * *most. */
 static vt_status query_path(double *most, const vt_head_at *h, const double *p, const room *r, vt_err *e) {
     double sigma;
     centre_columns(h, p, h->v, h->ldv, r->vc, p);
@@ -93,7 +95,7 @@ static vt_status query_path(double *most, const vt_head_at *h, const double *p, 
     return VT_OK;
 }
 
-/* |V^T P_i V| |y_i|^2 likewise; r->vc is query_path's. */
+/* Raises *most to |V^T P_i V| |y_i|^2 of query i; r->vc must be as query_path left it. */
 static vt_status key_path(double *most, const vt_head_at *h, int i, const double *p, const room *r, vt_err *e) {
     const double *q = h->q + (size_t)i * (size_t)h->ldq;
     double y2 = 0, trace = 0, sigma;
@@ -111,6 +113,7 @@ static vt_status key_path(double *most, const vt_head_at *h, int i, const double
     return VT_OK;
 }
 
+/* vt_lipschitz_pointwise with scratch r, whose sum starts at zero. */
 static vt_status head_pointwise_bound(double *out, const vt_head_at *h, const vt_head_norms *w, const room *r,
                                       vt_err *e) {
     double query = 0, key = 0, sum, p;

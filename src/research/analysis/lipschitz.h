@@ -22,18 +22,19 @@ typedef struct vt_head_at {
 typedef struct vt_head_norms {
     double q, k, v, qk, bias;
 } vt_head_norms;
+/* Computes the norms by LAPACK; VT_E_MEMORY or VT_E_NUMERIC. */
 vt_status vt_head_norms_of(vt_head_norms *out, const vt_head_at *h, vt_err *e);
 
-/* |J(X)| <= |P| |W_V| + max_i |V^T P_i K W_Q| scale + sqrt(max_i |V^T P_i V| |y_i|^2 * |sum_i P_i|), P_i = diag(p_i) -
- * p_i p_i^T, y_i = scale W_K^T q_i: the value path, the query path (block diagonal) and the key path. */
+/* out = |P| |W_V| + max_i |V^T P_i K W_Q| scale + sqrt(max_i |V^T P_i V| |y_i|^2 * |sum_i P_i|) >= |J(X)|, P_i =
+ * diag(p_i) - p_i p_i^T, y_i = scale W_K^T q_i: the value path, the query path (block diagonal) and the key path. */
 vt_status vt_lipschitz_pointwise(double *out, const vt_head_at *h, const vt_head_norms *w, vt_err *e);
-/* On all points whose tokens have length at most r = max_i |x_i| + delta0, among them the Frobenius ball of radius
- * delta0 about X: |W_V| (sqrt(t) + r^2 |scale W_Q^T W_K| + r (|scale W_Q^T W_K| r + bias) sqrt(t/2)). */
+/* Bound on all points whose tokens have length at most r = max_i |x_i| + delta0, among them the Frobenius ball of
+ * radius delta0 about X: |W_V| (sqrt(t) + r^2 |scale W_Q^T W_K| + r (|scale W_Q^T W_K| r + bias) sqrt(t/2)). */
 double vt_lipschitz_closed(const vt_head_norms *w, int t, double r);
-/* SpecFormer's Theorem 4.2 as printed: t (t + 1) (b + delta0)^2 |W_V| (|W_Q| |W_K| + 1), b >= |X|_F. False where b +
- * delta0 < 1 (vt_lipschitz_guaranteed). */
+/* SpecFormer's Theorem 4.2 as printed: t (t + 1) (b + delta0)^2 |W_V| (|W_Q| |W_K| + 1), b >= |X|_F. It need not hold
+ * if b + delta0 < 1 (vt_lipschitz_guaranteed). */
 double vt_lipschitz_specformer(const vt_head_norms *w, int t, double b_plus_delta0);
 static inline int vt_lipschitz_guaranteed(double b_plus_delta0) { return b_plus_delta0 >= 1; }
 
-/* max_i |x_i|, |x|_F of x [t, c] */
+/* max over the t rows of |x_i|_2, x [t, c]. */
 double vt_longest_row(const double *x, int t, int c);

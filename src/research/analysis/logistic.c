@@ -12,6 +12,7 @@ enum { ROWS = 256, MOST = 200 }; /* rows weighted at a time; steps */
 
 /* log(1 + e^-t) without overflow */
 static double logistic_loss(double t) { return t > 0 ? log1p(exp(-t)) : log1p(exp(t)) - t; }
+/* 1 / (1 + e^-t) without overflow */
 static double sigmoid(double t) { return t > 0 ? 1 / (1 + exp(-t)) : exp(t) / (1 + exp(t)); }
 
 double vt_logistic_objective(double *gradient, double *f, const vt_logistic *l, const double *w) {
@@ -34,6 +35,7 @@ typedef struct fit {
     double *g, *step, *next, *f, *hessian, *rows; /* [m] three times, [n], [m, m], [ROWS, m] */
 } fit;
 
+/* Takes Newton's arrays for n rows of m columns from r; an arena without base only counts the bytes. */
 static void lay_out_buffers(fit *s, vt_arena *r, size_t n, size_t m) {
     s->g = vt_arena_take(r, m, sizeof *s->g), s->step = vt_arena_take(r, m, sizeof *s->step);
     s->next = vt_arena_take(r, m, sizeof *s->next), s->f = vt_arena_take(r, n, sizeof *s->f);
@@ -48,7 +50,8 @@ size_t vt_logistic_bytes(size_t n, size_t m) {
     return r.used;
 }
 
-/* X^T diag(s (1 - s)) X / n + lambda I; f holds s less the answers, as the objective left it. */
+/* hessian [m, m] = X^T diag(s (1 - s)) X / n + lambda I without the bias; f holds s less the answers, as the
+ * objective left it. */
 static void compute_hessian(fit *s, const vt_logistic *l) {
     int m = (int)l->m;
     for (size_t i = 0; i < l->n; i += ROWS) {
@@ -62,6 +65,7 @@ static void compute_hessian(fit *s, const vt_logistic *l) {
     for (size_t k = 0; k + 1 < l->m; k++) s->hessian[k * l->m + k] += l->lambda;
 }
 
+/* max |g_k|; NaN if the last entries are NaN. */
 static double largest_magnitude(const double *g, size_t m) {
     double most = 0;
     for (size_t k = 0; k < m; k++)
@@ -69,7 +73,8 @@ static double largest_magnitude(const double *g, size_t m) {
     return most;
 }
 
-/* Halved until the objective falls (Armijo), up to the rounding of a mean of n losses. */
+/* Moves w along -step, halved until the objective falls (Armijo), up to the rounding of a mean of n losses. False:
+ * never. */
 static bool line_search(fit *s, double *w, double at, const vt_logistic *l) {
     double slope = 0;
     for (size_t k = 0; k < l->m; k++) slope += s->g[k] * s->step[k];
@@ -84,6 +89,8 @@ static bool line_search(fit *s, double *w, double at, const vt_logistic *l) {
     return false;
 }
 
+/* w from 0 to the minimum; *gradient: its largest partial derivative. VT_E_NUMERIC after MOST steps, or if no step
+ * helps. */
 static vt_status run_newton_steps(fit *s, double *w, double *gradient, const vt_logistic *l, vt_err *e) {
     memset(w, 0, l->m * sizeof *w);
     for (int k = 0; k < MOST; k++) {

@@ -18,9 +18,10 @@ typedef struct vt_logistic {
     double lambda; /* > 0 */
 } vt_logistic;
 
+/* Bytes that vt_logistic_fit allocates for n rows of m columns. */
 size_t vt_logistic_bytes(size_t n, size_t m);
-/* w [m] minimises mean_i log(1 + exp(-+ x_i w)) + lambda/2 sum_{k < m - 1} w_k^2, minus for yes. *gradient: what is
- * left of it, at most VT_LOGISTIC_TOL. */
+/* w [m] minimises mean_i log(1 + exp(-+ x_i w)) + lambda/2 sum_{k < m - 1} w_k^2, minus for yes. *gradient: the
+ * largest partial derivative left. VT_E_NUMERIC if it stays above VT_LOGISTIC_TOL. */
 vt_status vt_logistic_fit(double *w, double *gradient, const vt_logistic *l, vt_err *e);
-/* The objective at w and, where wanted, its gradient [m]. f [n]: scratch. */
+/* Returns the objective at w; gradient [m] or NULL. f [n]: left as sigmoid(x_i w) - answer. */
 double vt_logistic_objective(double *gradient, double *f, const vt_logistic *l, const double *w);

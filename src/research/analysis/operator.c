@@ -14,6 +14,7 @@ double vt_dot64(const double *a, const double *b, size_t n) {
 
 double vt_length64(const double *a, size_t n) { return sqrt(vt_dot64(a, a, n)); }
 
+/* v [n]: normals of `key` over their length; draw [n] is scratch. */
 static void draw_unit_vector(double *v, float *draw, size_t n, const vt_rng *key) {
     vt_rng_normals(key, draw, n);
     for (size_t i = 0; i < n; i++) v[i] = (double)draw[i];
@@ -21,8 +22,8 @@ static void draw_unit_vector(double *v, float *draw, size_t n, const vt_rng *key
     for (size_t i = 0; i < n; i++) v[i] /= length;
 }
 
-/* sigma_k = |A v_k| rises; when its changes shrink by a factor r a step, r / (1 - r) of the last one is still to come.
- */
+/* Whether sigma_k = |A v_k|, which rises, is within tol: if its changes shrink by a factor r a step, r / (1 - r) of
+ * the last change is still to come. Updates last and change. */
 static bool has_converged(double now, double *last, double *change, double tol) {
     double step = fabs(now - *last), r = *change > 0 ? step / *change : 1;
     *last = now, *change = step;

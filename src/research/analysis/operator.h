@@ -21,13 +21,15 @@ typedef struct vt_norm_found {
     bool converged;
 } vt_norm_found;
 
-/* Starts at normals of `key`. Ends when the error that the last two changes of sigma foretell (a geometric series) is
- * at most tol sigma, or after `most` steps. */
+/* Power iteration from normals of `key`: out->sigma is never above the norm. Ends when the error that the last two
+ * changes of sigma predict (a geometric series) is at most tol sigma, or after `most` steps, with converged false.
+ * VT_E_NUMERIC if the map gives NaN or infinity. */
 vt_status vt_operator_norm(vt_norm_found *out, const vt_operator *a, const vt_rng *key, int most, double tol,
                            vt_err *e);
 
-/* Largest singular value of a stored matrix [rows, cols], row stride ld (LAPACK). 0 rows or columns: 0. */
+/* Largest singular value of a stored matrix [rows, cols], row stride ld (LAPACK); 0 without rows or columns. */
 vt_status vt_matrix_norm(double *sigma, const double *a, int rows, int cols, int ld, vt_err *e);
-/* sqrt(sum of squares) */
+/* sqrt(sum of squares) of a [n], summed in index order. */
 double vt_length64(const double *a, size_t n);
+/* sum of a_i b_i, summed in index order. */
 double vt_dot64(const double *a, const double *b, size_t n);

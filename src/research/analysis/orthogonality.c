@@ -31,7 +31,7 @@ const char *vt_gap_name(int which) {
     return which == VT_GAP_STACK ? "stack" : which == VT_GAP_WIDE ? "wide" : vt_weight_kind_name((vt_weight_kind)which);
 }
 
-/* W_Q, W_K, W_V, W_O of the block, those of one height and width; a tensor that serves twice once. */
+/* out: W_Q, W_K, W_V, W_O of the block, a shared tensor once; returns how many, 0 if one is missing or sizes differ. */
 static int collect_attention_matrices(vt_matrix out[4], const vt_model *m, int block) {
     int n = 0;
     for (int r = VT_WEIGHT_Q; r <= VT_WEIGHT_O; r++) {
@@ -44,7 +44,7 @@ static int collect_attention_matrices(vt_matrix out[4], const vt_model *m, int b
     return n;
 }
 
-/* below: [sum of rows, cols]; else [rows, sum of cols] */
+/* to: n matrices of one size in double, below each other [n rows, cols], or side by side [rows, n cols]. */
 static void stack_matrices(double *to, const vt_model *m, const vt_matrix *w, int n, bool below) {
     for (int k = 0; k < n; k++)
         for (int i = 0; i < w[k].rows; i++) {
@@ -55,7 +55,8 @@ static void stack_matrices(double *to, const vt_model *m, const vt_matrix *w, in
         }
 }
 
-static vt_status gap_of(vt_gap *out, const vt_model *m, const vt_matrix *w, int n, bool below, vt_err *e) {
+/* vt_gap_of n matrices of a model, below each other or side by side; VT_E_MEMORY. */
+static vt_status gap_of_stack(vt_gap *out, const vt_model *m, const vt_matrix *w, int n, bool below, vt_err *e) {
     double *a = vt_alloc((size_t)n * (size_t)w->rows * (size_t)w->cols * sizeof *a);
     if (!a) return vt_fail(e, VT_E_MEMORY, "no memory for a matrix of %d x %d", w->rows, w->cols);
     stack_matrices(a, m, w, n, below);
@@ -68,9 +69,9 @@ vt_status vt_gaps_of_block(vt_gap out[VT_GAP_COUNT], const vt_model *m, int bloc
     vt_matrix w[4];
     for (int k = 0; k < VT_GAP_COUNT; k++) out[k] = (vt_gap){NAN, NAN, NAN};
     for (int r = 0; r < VT_WEIGHT_KINDS; r++)
-        if (vt_model_matrix(m, block, (vt_weight_kind)r, &w[0])) VT_TRY(gap_of(&out[r], m, w, 1, true, e));
+        if (vt_model_matrix(m, block, (vt_weight_kind)r, &w[0])) VT_TRY(gap_of_stack(&out[r], m, w, 1, true, e));
     int n = collect_attention_matrices(w, m, block);
     if (!n) return VT_OK;
-    VT_TRY(gap_of(&out[VT_GAP_STACK], m, w, n, true, e));
-    return gap_of(&out[VT_GAP_WIDE], m, w, n, false, e);
+    VT_TRY(gap_of_stack(&out[VT_GAP_STACK], m, w, n, true, e));
+    return gap_of_stack(&out[VT_GAP_WIDE], m, w, n, false, e);
 }

@@ -14,6 +14,7 @@ enum { ROWS = 256 }; /* that are centred at a time */
 /* LAPACK's own copy, vectors and workspace: 4 d^2 and little more (linalg/svd). */
 size_t vt_pca_bytes(size_t d) { return (7 * d * d + (ROWS + 16) * d) * sizeof(double); }
 
+/* to [rows, d] = x - mean, row by row. */
 static void centre_rows(double *to, const double *x, const double *mean, size_t rows, size_t d) {
     for (size_t i = 0; i < rows; i++)
         for (size_t k = 0; k < d; k++) to[i * d + k] = x[i * d + k] - mean[k];
@@ -34,7 +35,7 @@ static vt_status compute_covariance(double *cov, const vt_pca *p, const double *
     return VT_OK;
 }
 
-/* LAPACK's sign is nobody's. */
+/* Negates an axis [d] if its largest entry in absolute value is negative: LAPACK leaves the sign open. */
 static void fix_axis_sign(double *axis, size_t d) {
     size_t most = 0;
     for (size_t k = 1; k < d; k++)
@@ -44,6 +45,7 @@ static void fix_axis_sign(double *axis, size_t d) {
     axis[most] = fabs(axis[most]);
 }
 
+/* Fills mean, values and axes from x [n, d]; VT_E_MEMORY, or LAPACK's failure. */
 static vt_status compute_components(vt_pca *p, const double *x, size_t n, vt_err *e) {
     size_t d = p->d;
     for (size_t i = 0; i < n; i++)

@@ -14,6 +14,7 @@ int vt_largest(const double *a, int n) {
     return best;
 }
 
+/* qsort order of doubles, largest first. */
 static int compare_descending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
@@ -47,14 +48,14 @@ vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t,
 
 /* ---- margins and radii ---- */
 
-/* The eps at which b eps + c eps^2 = m, written without the difference of near equals that (-b + sqrt(b^2 + 4cm)) / 2c
- * is when c m is small. */
+/* The eps >= 0 with b eps + c eps^2 = m, INFINITY if b = c = 0; (-b + sqrt(b^2 + 4cm)) / 2c cancels if c m is small. */
 static double positive_root(double b, double c, double m) {
     double s = b + sqrt(b * b + 4 * c * m);
     return s > 0 ? 2 * m / s : INFINITY;
 }
 
-/* keys [t, c]: scale W_Q^T k_t; scores [t] */
+/* Choice of one query by scores [t]; keys [t, c]: scale W_Q^T k_t; query: |scale W_K^T q|; qk as in vt_selections_of.
+ */
 static void select_one(vt_selection *out, const vt_head_at *h, const double *scores, const double *keys, double query,
                        double qk) {
     int best = vt_largest(scores, h->t);

@@ -13,9 +13,11 @@ typedef struct vt_attention_shape {
     double below;     /* share of entries below 1/t */
     double norm, gap; /* |A|_2, |A^T A - I|_F;  |A|_2^2 <= 1 + gap */
 } vt_attention_shape;
+/* Measures attention a [t, ldp] of one head; k tokens a row count for `top`. VT_E_MEMORY, or LAPACK's failure. */
 vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t, int ldp, int k, vt_err *e);
 
-int vt_largest(const double *a, int n); /* index; the first of equal ones */
+/* Index of the largest of a [n], the first of equal ones. */
+int vt_largest(const double *a, int n);
 
 /* Of query i. */
 typedef struct vt_selection {
@@ -24,9 +26,9 @@ typedef struct vt_selection {
     double radius; /* alpha stays while every token moves by less at the layer's input */
 } vt_selection;
 
-/* All queries of a head: out [t]. qk: |scale W_Q^T W_K| (vt_head_norms). The radius solves m = b eps + c eps^2 with b =
- * 2 |scale W_K^T q_i| + |scale W_Q^T (k_alpha - k_t)| and c = 2 qk, for the worst t. */
+/* out [t]: the choices of all queries of a head. qk: |scale W_Q^T W_K| (vt_head_norms). The radius solves m = b eps +
+ * c eps^2 with b = 2 |scale W_K^T q_i| + |scale W_Q^T (k_alpha - k_t)| and c = 2 qk, for the worst t. VT_E_MEMORY. */
 vt_status vt_selections_of(vt_selection *out, const vt_head_at *h, double qk, vt_err *e);
 
-/* ||scale W_Q^T W_K||_p of entries, by which margins are normalised. */
+/* (sum of |entry|^p)^(1/p) of scale W_Q^T W_K [c, c], by which margins are normalised. */
 double vt_merged_norm(const vt_head_at *h, double p);

@@ -23,7 +23,8 @@ typedef struct job {
     vt_spectrum *s;
 } job;
 
-/* One matrix in double, a [rows, cols]; its heads are a matter of Q, K and V. scratch [min(rows, cols)] */
+/* Fills out->values from a [rows, cols] in double: of the matrix, its heads by rows, and the largest of its heads by
+ * columns (NaN if columns do not split). scratch [min(rows, cols)] */
 static vt_status compute_singular_values(vt_spectrum_matrix *out, const vt_matrix *x, const double *a, double *scratch,
                                          vt_err *e) {
     double *head = out->values + out->n, *column = head + out->heads * out->head_n;
@@ -39,7 +40,9 @@ static vt_status compute_singular_values(vt_spectrum_matrix *out, const vt_matri
     return VT_OK;
 }
 
-static vt_status one_matrix(vt_spectrum_matrix *out, const vt_model *m, const vt_matrix *x, bool by_heads, vt_err *e) {
+/* Allocates out->values and computes them; by_heads: also of the heads. VT_E_MEMORY, or LAPACK's failure. */
+static vt_status measure_one_matrix(vt_spectrum_matrix *out, const vt_model *m, const vt_matrix *x, bool by_heads,
+                                    vt_err *e) {
     size_t n = (size_t)x->rows * (size_t)x->cols;
     int least = x->rows < x->cols ? x->rows : x->cols;
     *out = (vt_spectrum_matrix){.n = least, .heads = by_heads ? x->heads : 0};
@@ -53,6 +56,7 @@ static vt_status one_matrix(vt_spectrum_matrix *out, const vt_model *m, const vt
     return s;
 }
 
+/* Work item of vt_for_each: matrix of kind i / depth in block i % depth; a failure names model, matrix and block. */
 static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const job *j = ctx;
@@ -62,12 +66,13 @@ static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     vt_matrix x;
     vt_err why = {0};
     if (!vt_model_matrix(j->m, block, kind, &x)) return VT_OK;
-    vt_status s = one_matrix(out, j->m, &x, kind <= VT_WEIGHT_V, &why);
+    vt_status s = measure_one_matrix(out, j->m, &x, kind <= VT_WEIGHT_V, &why);
     if (s == VT_OK) return VT_OK;
     return vt_fail(e, s, "%s: %s of block %d: %s", j->m->path ? j->m->path : "model", vt_weight_kind_name(kind), block,
                    why.text);
 }
 
+/* The most heads of any block's W_Q, at least 1. */
 static int most_heads(const vt_model *m) {
     int most = 1;
     vt_matrix x;
@@ -94,8 +99,8 @@ void vt_spectrum_free(vt_spectrum *s) {
     *s = (vt_spectrum){0};
 }
 
-/* The largest of one part; NaN: there is none. */
-static double part_of(const vt_spectrum_matrix *x, vt_part part, int head) {
+/* Largest singular value of the whole matrix or of one head; NaN if there is none. */
+static double largest_of_part(const vt_spectrum_matrix *x, vt_part part, int head) {
     if (!x->n || (part != VT_PART_WHOLE && head >= x->heads)) return NAN;
     if (part == VT_PART_WHOLE) return x->values[0];
     if (part == VT_PART_ROWS) return x->head_n ? *vt_spectrum_head(x, head) : NAN;
@@ -114,8 +119,8 @@ double vt_spectrum_get(const vt_spectrum *s, int block, vt_weight_kind kind, vt_
     }
     if (block >= s->depth || head >= (part == VT_PART_WHOLE ? 1 : s->heads)) return NAN;
     const vt_spectrum_matrix *x = vt_spectrum_at(s, block, kind);
-    if (part == VT_PART_WHOLE || head >= 0) return part_of(x, part, head);
+    if (part == VT_PART_WHOLE || head >= 0) return largest_of_part(x, part, head);
     double most = NAN;
-    for (int h = 0; h < s->heads; h++) most = fmax(most, part_of(x, part, h)); /* fmax passes a NaN over */
+    for (int h = 0; h < s->heads; h++) most = fmax(most, largest_of_part(x, part, h)); /* fmax passes a NaN over */
     return most;
 }

@@ -8,7 +8,8 @@
 /* W_Q, W_K, W_V [D, D] in heads, d = D / heads: head h is rows h d .. (h+1) d - 1 in the paper (the outputs that are
  * the head's), but the same range of input columns in its released code. */
 typedef enum vt_part { VT_PART_WHOLE, VT_PART_ROWS, VT_PART_COLUMNS, VT_PART_COUNT } vt_part;
-const char *vt_part_name(vt_part p); /* "whole", "rows", "columns" */
+/* "whole", "rows" or "columns". */
+const char *vt_part_name(vt_part p);
 
 /* One matrix: its values, largest first, and those of its heads. */
 typedef struct vt_spectrum_matrix {
@@ -21,14 +22,16 @@ typedef struct vt_spectrum {
     vt_spectrum_matrix *matrices; /* [depth][VT_WEIGHT_KINDS] */
 } vt_spectrum;
 
-/* W_Q, W_K, W_V whole and by heads; with `all` also W_O, FC1 and FC2 whole. Matrices are shared out over threads; the
- * result does not depend on them. */
+/* Computes W_Q, W_K, W_V whole and by heads; with `all` also W_O, FC1 and FC2 whole. The result does not depend on
+ * threads. A failure, which names the matrix, leaves out empty. */
 vt_status vt_spectrum_measure(vt_spectrum *out, const vt_model *m, bool all, int threads, vt_err *e);
+/* Frees all values and zeroes s; accepts a zeroed one. */
 void vt_spectrum_free(vt_spectrum *s);
+/* A block's matrix of one kind; n 0 if it was not measured. */
 const vt_spectrum_matrix *vt_spectrum_at(const vt_spectrum *s, int block, vt_weight_kind kind);
-/* The values [head_n] of a head by rows. */
+/* The values [head_n] of a head by rows, largest first. */
 const double *vt_spectrum_head(const vt_spectrum_matrix *x, int head);
 
-/* Largest singular value of a matrix or of one head (of VT_PART_WHOLE: head 0); head -1: the largest of all heads.
- * Block -1: the mean over the blocks that have it. NaN when there is none. */
+/* Largest singular value of a matrix or of one head (VT_PART_WHOLE: head 0); head -1: the largest of all heads. Block
+ * -1: the mean over the blocks that have it. NaN if there is none. */
 double vt_spectrum_get(const vt_spectrum *s, int block, vt_weight_kind kind, vt_part part, int head);

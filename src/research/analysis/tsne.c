@@ -15,12 +15,14 @@
 enum { LANES = 8, ROWS = 16 };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 
+/* LANES doubles from p, of any alignment. */
 static inline lanes load_vector(const double *p) {
     lanes v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
+/* The lanes' sum, in their order. */
 static inline double sum_vector(lanes v) {
     double s = 0;
     for (int l = 0; l < LANES; l++) s += v[l];
@@ -37,6 +39,7 @@ typedef struct pass {
     bool *apart;            /* [n] */
 } pass;
 
+/* Work item of vt_for_each: calls s->row for ROWS rows. */
 static vt_status process_row_block(void *ctx, int thread, size_t item, vt_err *e) {
     pass *s = ctx;
     (void)thread, (void)e;
@@ -44,11 +47,13 @@ static vt_status process_row_block(void *ctx, int thread, size_t item, vt_err *e
     return VT_OK;
 }
 
+/* Calls s->row for all n rows, on `threads` threads; it cannot fail. */
 static void over_rows(pass *s, int threads) {
     vt_for_each((s->n + ROWS - 1) / ROWS, threads, process_row_block, s, NULL);
 }
 
-static double in_order(const double *of_row, size_t n) {
+/* The sum of n numbers in index order. */
+static double sum_in_order(const double *of_row, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) s += of_row[i];
     return s;
@@ -56,7 +61,7 @@ static double in_order(const double *of_row, size_t n) {
 
 /* ---- similarities of the points ---- */
 
-/* Of differences, not from a product: an attacked copy lies near its image. */
+/* |a - b|^2 of two rows of d numbers, from differences, not from a product: an attacked copy lies near its image. */
 static double squared_distance(const double *a, const double *b, size_t d) {
     lanes sum = {0};
     size_t k = 0;
@@ -69,8 +74,8 @@ static double squared_distance(const double *a, const double *b, size_t d) {
     return s;
 }
 
-/* Perplexity at sharpness b of row i, whose p [n] holds squared distances less the smallest of them; *sum: the
- * weights'. */
+/* Perplexity at sharpness b of row i, whose p [n] holds squared distances less the smallest of them; *sum: the sum of
+ * exp(-b p_j), j != i. */
 static double perplexity_at(double *sum, double b, const double *p, size_t n, size_t i) {
     double s = 0, t = 0;
     for (size_t j = 0; j < n; j++) {
@@ -81,7 +86,8 @@ static double perplexity_at(double *sum, double b, const double *p, size_t n, si
     return exp(log(s) + b * t / s); /* of the entropy sum_j w_j / s (log s + b p_j) */
 }
 
-/* Squared distances to p_j|i, in place. Relative 1e-9 of the perplexity is far below what anybody sees. */
+/* Turns row i's squared distances p [n] into p_j|i by bisection on the sharpness, to 1e-9 of the perplexity. False:
+ * not reached; p is the nearest found. */
 static bool fit_to_perplexity(double *p, size_t n, size_t i, double perplexity) {
     double least = INFINITY, mean = 0, low = 0, high = INFINITY, sum = 1;
     for (size_t j = 0; j < n; j++)
@@ -89,7 +95,7 @@ static bool fit_to_perplexity(double *p, size_t n, size_t i, double perplexity) 
     for (size_t j = 0; j < n; j++) p[j] = j == i ? 0 : p[j] - least, mean += p[j] / (double)n;
     double b = mean > 0 ? 1 / mean : 1;
     bool found = false;
-    for (int step = 0; step < 200 && !found && isfinite(b); step++) {
+    for (int move_points = 0; move_points < 200 && !found && isfinite(b); move_points++) {
         double at = perplexity_at(&sum, b, p, n, i);
         found = fabs(at - perplexity) <= 1e-9 * perplexity;
         if (found) break;
@@ -104,6 +110,7 @@ static bool fit_to_perplexity(double *p, size_t n, size_t i, double perplexity) 
     return found;
 }
 
+/* Row function: row i of p_j|i from the distances to all points, and whether its perplexity was missed. */
 static void conditional_row(pass *s, size_t i) {
     double *p = s->out + i * s->n;
     for (size_t j = 0; j < s->n; j++) p[j] = squared_distance(s->x + i * s->d, s->x + j * s->d, s->d);
@@ -136,6 +143,7 @@ typedef struct forces {
     lanes q, pull[2], push[2];
 } forces;
 
+/* Adds the forces of LANES points at differences (u, v) with similarities p. */
 static inline void add_forces(forces *f, lanes p, lanes u, lanes v) {
     lanes q = 1 / (1 + u * u + v * v), pq = p * q, qq = q * q;
     f->q += q;
@@ -143,8 +151,8 @@ static inline void add_forces(forces *f, lanes p, lanes u, lanes v) {
     f->push[0] += qq * u, f->push[1] += qq * v;
 }
 
-/* g_i = 4 sum_j (factor p_ij - q_ij / Z) q_ij (y_i - y_j), Z the sum of all q_ij, which is not known yet: what pulls
- * into g, row i's part of Z and what pushes into work. */
+/* g_i = 4 sum_j (factor p_ij - q_ij / Z) q_ij (y_i - y_j), Z the sum of all q_ij, which is not known yet: stores the
+ * pull in g, row i's part of Z and the push in work. */
 static void forces_row(pass *s, size_t i) {
     size_t n = s->n, j = 0;
     const double *p = s->p + i * n, *y0 = s->y, *y1 = s->y + n;
@@ -164,11 +172,12 @@ static void forces_row(pass *s, size_t i) {
 void vt_tsne_gradient(double *g, const double *p, const double *y, size_t n, double factor, int threads, double *work) {
     pass s = {.row = forces_row, .n = n, .p = p, .y = y, .factor = factor, .g = g, .work = work};
     over_rows(&s, threads);
-    double z = in_order(work, n);
+    double z = sum_in_order(work, n);
     for (size_t i = 0; i < 2 * n; i++) g[i] -= work[n + i] / z;
 }
 
-/* p log(p / q) = p log(p (1 + |y_i - y_j|^2)) + p log Z */
+/* work [3, n] of row i: its part of Z, sum_j p log(p (1 + |y_i - y_j|^2)), and sum_j p: p log(p / q) = p log(p (1 +
+ * |y_i - y_j|^2)) + p log Z. */
 static void kl_row(pass *s, size_t i) {
     size_t n = s->n;
     double z = 0, sum = 0, mass = 0;
@@ -183,7 +192,7 @@ static void kl_row(pass *s, size_t i) {
 double vt_tsne_kl(const double *p, const double *y, size_t n, int threads, double *work) {
     pass s = {.row = kl_row, .n = n, .p = p, .y = y, .work = work};
     over_rows(&s, threads);
-    return in_order(work + n, n) + in_order(work + 2 * n, n) * log(in_order(work, n));
+    return sum_in_order(work + n, n) + sum_in_order(work + 2 * n, n) * log(sum_in_order(work, n));
 }
 
 /* ---- descent ---- */
@@ -193,6 +202,7 @@ typedef struct descent {
     double *p, *g, *move, *gain, *work; /* [n, n], [2, n] each, [3, n] */
 } descent;
 
+/* Takes the arrays for n points from r; an arena without base only counts the bytes. */
 static void lay_out_buffers(descent *s, vt_arena *r) {
     size_t n = s->n, square;
     if (!vt_mul(n, n, &square)) square = SIZE_MAX; /* no memory has room for it */
@@ -210,8 +220,9 @@ size_t vt_tsne_bytes(size_t n) {
     return r.used;
 }
 
-/* Gains (Jacobs 1988): up by 0.2 where gradient and last move disagree in sign, times 0.8 where they agree. */
-static void step(descent *s, double *y, double rate, double momentum) {
+/* One step of y [2, n] along -g. Gains (Jacobs 1988): up by 0.2 if gradient and last move disagree in sign, else
+ * times 0.8, at least 0.01. */
+static void move_points(descent *s, double *y, double rate, double momentum) {
     for (size_t i = 0; i < 2 * s->n; i++) {
         double gain = s->move[i] * s->g[i] < 0 ? s->gain[i] + 0.2 : s->gain[i] * 0.8;
         s->gain[i] = gain < 0.01 ? 0.01 : gain;
@@ -220,6 +231,8 @@ static void step(descent *s, double *y, double rate, double momentum) {
     }
 }
 
+/* All steps, the first VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y is not finite;
+ * stops on an interrupt. */
 static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *o, vt_err *e) {
     size_t n = s->n;
     for (int k = 0; k < o->steps; k++) {
@@ -228,15 +241,17 @@ static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *
         if (k == 0 || k == VT_TSNE_EARLY) /* gains and speed begin anew with the objective */
             for (size_t i = 0; i < 2 * n; i++) s->move[i] = 0, s->gain[i] = 1;
         vt_tsne_gradient(s->g, s->p, y, n, early ? o->exaggeration : 1, o->threads, s->work);
-        step(s, y, rate, early ? 0.5 : 0.8);
+        move_points(s, y, rate, early ? 0.5 : 0.8);
         if (!isfinite(y[0]))
-            return vt_fail(e, VT_E_NUMERIC, "t-SNE diverged at step %d, with learning rate %g", k + 1, rate);
+            return vt_fail(e, VT_E_NUMERIC, "t-SNE diverged at move_points %d, with learning rate %g", k + 1, rate);
         if (o->progress) vt_progress_step(o->progress, (size_t)k + 1, NULL);
     }
     return VT_OK;
 }
 
-static vt_status run(descent *s, double *y, vt_tsne_result *r, const double *x, size_t d, const vt_tsne *o, vt_err *e) {
+/* vt_tsne_run with its arrays: similarities, descent, then the divergence and its gradient at the end. */
+static vt_status embed(descent *s, double *y, vt_tsne_result *r, const double *x, size_t d, const vt_tsne *o,
+                       vt_err *e) {
     size_t n = s->n;
     double automatic = (double)n / o->exaggeration / 4;
     r->rate = o->rate > 0 ? o->rate : automatic > 50 ? automatic : 50;
@@ -258,7 +273,7 @@ vt_status vt_tsne_run(double *y, vt_tsne_result *r, const double *x, size_t n, s
     a = (vt_arena){.base = vt_alloc(a.used), .size = a.used};
     if (!a.base) return vt_fail(e, VT_E_MEMORY, "no memory for the %zu x %zu similarities of t-SNE", n, n);
     lay_out_buffers(&s, &a);
-    vt_status st = run(&s, y, r, x, d, o, e);
+    vt_status st = embed(&s, y, r, x, d, o, e);
     free(a.base);
     return st;
 }

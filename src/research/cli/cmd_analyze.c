@@ -19,7 +19,10 @@ typedef struct job {
     vt_result_dir folder;
 } job;
 
-static vt_plugin_options own_of(const vt_analysis_def *d) { return (vt_plugin_options){"analysis", d->name, d->opts}; }
+/* The options of an analysis, for vt_plugin_options. */
+static vt_plugin_options options_of(const vt_analysis_def *d) {
+    return (vt_plugin_options){"analysis", d->name, d->opts};
+}
 
 /* --key of the kind that the operands name. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
@@ -28,13 +31,13 @@ static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e)
         return vt_fail(e, VT_E_USAGE,
                        "vitrine analyze has no option '--%s' of its own: name the kind before its options", name);
     VT_TRY(vt_analysis_find(&d, c->positional[0], e));
-    const vt_plugin_options own = own_of(d);
+    const vt_plugin_options own = options_of(d);
     return vt_plugin_options_find(&own, c, name, out, e);
 }
 
 /* ---- what all kinds share ---- */
 
-/* Options that a kind does not read are refused: they would change nothing. */
+/* VT_E_USAGE for an option of images or attacks that the analysis does not read: it would change nothing. */
 static vt_status refuse_unread(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const of_images[] = {"data", "images", "split", "class-order", "preprocess", "attack-at", NULL};
     static const char *const of_attack[] = {"attack", "eps", "norm", NULL};
@@ -50,6 +53,7 @@ static vt_status refuse_unread(const job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Sets norm, and attack and eps if --eps, --attack or the kind asks for them; the attack defaults to pgd. */
 static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
     const char *spec = vt_cli_get(c, "attack"), *eps = vt_cli_get(c, "eps");
     bool needed = (j->def->wants & VT_WANTS_ATTACK) == VT_WANTS_ATTACK;
@@ -61,7 +65,8 @@ static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Each checkpoint has a view of the data of its own: transform and labels depend on it. */
+/* Opens one checkpoint and, if the kind reads images, its own view of the data: transform and labels depend on the
+ * checkpoint. */
 static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e) {
     vt_overrides o;
     vt_input_provenance story;
@@ -81,6 +86,8 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e
     return VT_OK;
 }
 
+/* Checks that each stage fits each checkpoint and works in the model's ball; VT_E_USAGE for surrogates, attacks
+ * inside the network, and attention that is not shown. */
 static vt_status check_attack(const job *j, vt_err *e) {
     for (int i = 0; i < j->a.n; i++) {
         const vt_config *c = &j->a.subjects[i].model->config;
@@ -102,10 +109,12 @@ static vt_status check_attack(const job *j, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads the analysis, its options, the attack and all checkpoints; what was opened before a failure is counted in
+ * a.n. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed, threads;
     VT_TRY(vt_analysis_find(&j->def, c->positional[0], e));
-    const vt_plugin_options own = own_of(j->def);
+    const vt_plugin_options own = options_of(j->def);
     VT_TRY(vt_plugin_options_parse(&own, c, j->def->params_size, &j->params, e));
     VT_TRY(refuse_unread(j, c, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
@@ -123,6 +132,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return check_attack(j, e);
 }
 
+/* Parses, opens --out, runs, and keeps the document. */
 static vt_status run_analysis(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "analysis.json", e));

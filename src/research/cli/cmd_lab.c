@@ -14,7 +14,8 @@ typedef struct job {
     vt_result_dir folder;
 } job;
 
-static vt_plugin_options own_of(const vt_lab_def *d) { return (vt_plugin_options){"lab", d->name, d->opts}; }
+/* The options of a lab, for vt_plugin_options. */
+static vt_plugin_options options_of(const vt_lab_def *d) { return (vt_plugin_options){"lab", d->name, d->opts}; }
 
 /* --key of the lab that the operands name. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
@@ -23,14 +24,15 @@ static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e)
         return vt_fail(e, VT_E_USAGE, "vitrine lab has no option '--%s' of its own: name the lab before its options",
                        name);
     VT_TRY(vt_lab_find(&d, c->positional[0], e));
-    const vt_plugin_options own = own_of(d);
+    const vt_plugin_options own = options_of(d);
     return vt_plugin_options_find(&own, c, name, out, e);
 }
 
+/* Reads the lab, its options, seed and threads. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed, threads;
     VT_TRY(vt_lab_find(&j->def, c->positional[0], e));
-    const vt_plugin_options own = own_of(j->def);
+    const vt_plugin_options own = options_of(j->def);
     VT_TRY(vt_plugin_options_parse(&own, c, j->def->params_size, &j->params, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -38,6 +40,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Parses, opens --out, runs the lab, prints its time, and keeps the document. */
 static vt_status run_experiment(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
     VT_TRY(vt_result_dir_open(&j->folder, vt_cli_get(c, "out"), "lab.json", e));

@@ -43,6 +43,7 @@ static vt_status show_published(const vt_cli *c, vt_err *e) {
 
 /* ---- options ---- */
 
+/* out: all values of a repeatable option, *n of them; VT_E_USAGE beyond LIST_MOST. */
 static vt_status collect_option_values(const vt_cli *c, const char *name, const char **out, int *n, vt_err *e) {
     const char *value;
     for (*n = 0; (value = vt_cli_nth(c, name, *n)); out[(*n)++] = value)
@@ -50,6 +51,7 @@ static vt_status collect_option_values(const vt_cli *c, const char *name, const 
     return VT_OK;
 }
 
+/* Reads --shard K/N into ask; VT_E_USAGE unless 1 <= K <= N. */
 static vt_status parse_shard(const vt_cli *c, vt_plan_ask *ask, vt_err *e) {
     const char *text = vt_cli_get(c, "shard");
     char end;
@@ -60,6 +62,7 @@ static vt_status parse_shard(const vt_cli *c, vt_plan_ask *ask, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads the options and the manifest, and makes the plan. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!c->n_positional) return vt_fail(e, VT_E_USAGE, "vitrine table needs a MANIFEST.yaml, or --published FILE");
     VT_TRY(vt_cli_threads(c, &j->threads, e));
@@ -80,8 +83,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return vt_plan_make(&j->plan, j->m, &j->ask, e);
 }
 
-/* A checkpoint of which sigma_max is asked must open: what vitrine reads has attention, and no other kind of network is
- * found out in the middle. */
+/* Opens the checkpoint of a cell whose sigma_max is wanted, if it exists: a network without attention fails now, not
+ * in the middle. */
 static vt_status check_attention(const vt_cli *c, const vt_plan_cell *cell, vt_err *e) {
     if (!cell->spectrum || cell->model >= 0 || *cell->lacks) return VT_OK;
     vt_overrides o;
@@ -92,13 +95,15 @@ static vt_status check_attention(const vt_cli *c, const vt_plan_cell *cell, vt_e
     return VT_OK;
 }
 
+/* Whether two word lists are equal. */
 static bool same_words(const vt_words *a, const vt_words *b) {
     int i = 0;
     while (i < a->n && i < b->n && !strcmp(a->word[i], b->word[i])) i++;
     return a->n == b->n && i == a->n;
 }
 
-/* The checkpoint that a row starts from, described as its init_options say; a file is read once for each of these. */
+/* inits[row]: the checkpoint that a row starts from, as its init_options describe it; rows with the same file and
+ * options share one. */
 static vt_status open_init(job *j, const vt_cli *c, int row, const vt_recipe *r, vt_err *e) {
     const vt_manifest_row *rows = j->m->rows;
     vt_overrides o;
@@ -113,7 +118,7 @@ static vt_status open_init(job *j, const vt_cli *c, int row, const vt_recipe *r,
     return vt_cli_known(c, j->inits[row], e);
 }
 
-/* It must be what the recipe says. */
+/* Checks a training cell's initial checkpoint, if its file exists, against the recipe's hash and preset. */
 static vt_status check_init(job *j, const vt_cli *c, const vt_plan_cell *of, vt_err *e) {
     const char *init = j->m->rows[of->row].init;
     vt_recipe *r;
@@ -127,6 +132,7 @@ static vt_status check_init(job *j, const vt_cli *c, const vt_plan_cell *of, vt_
     return s;
 }
 
+/* Closes each of the inits once. */
 static void close_inits(job *j) {
     for (int i = 0; j->m && i < j->m->n_rows; i++) {
         vt_model *m = j->inits[i];
@@ -136,7 +142,8 @@ static void close_inits(job *j) {
     }
 }
 
-/* Options that a manifest passes on are refused before hours are spent, not in the middle. */
+/* Parses a cell's command as its process will, and checks its checkpoints, before hours are spent. The failure names
+ * the cell. */
 static vt_status check_words(job *j, int cell, vt_err *e) {
     static vt_cli cli;
     char **words = vt_plan_command(&j->plan, cell, 1), name[200];
@@ -158,7 +165,7 @@ static vt_status check_words(job *j, int cell, vt_err *e) {
 
 /* ---- dry run ---- */
 
-/* Multiply-adds of a large product on one thread, as vitrine bench measures them: GFLOP/s. */
+/* GFLOP/s of a large float32 product on one thread, as vitrine bench measures them; 0 without memory. */
 static double product_rate(void) {
     enum { SIDE = 512, TIMES = 6 };
     float *a = calloc(3 * SIDE * SIDE, sizeof *a), *b = a + SIDE * SIDE, *c = b + SIDE * SIDE;
@@ -178,6 +185,7 @@ typedef struct sums {
     double training, evaluation, disk; /* TFLOP, bytes */
 } sums;
 
+/* Counts, work and disk of the missing cells of a row, or of all for -1. */
 static sums sum_costs(const vt_plan *p, int row) {
     sums s = {0};
     for (int i = 0; i < p->n; i++) {
@@ -193,7 +201,7 @@ static sums sum_costs(const vt_plan *p, int row) {
 
 enum { LISTED_MOST = 40 }; /* missing cells that are named one by one without --verbose */
 
-/* What is missing: cells, and files and folders that are not here, each once. */
+/* Prints the missing cells (by_name) and, each once, the files and folders that are not here. */
 static void print_missing(const vt_plan *p, bool by_name) {
     char name[200];
     for (int i = 0; i < p->n && by_name; i++)
@@ -205,6 +213,7 @@ static void print_missing(const vt_plan *p, bool by_name) {
         if ((n = vt_plan_lacking(p, i))) printf("not here: %s (%d cell%s)\n", p->cells[i].lacks, n, n == 1 ? "" : "s");
 }
 
+/* Prints what is missing, row by row, with its work, time on this machine and disk. */
 static void dry_run(const job *j, bool verbose) {
     const vt_plan *p = &j->plan;
     sums all = sum_costs(p, -1);
@@ -234,6 +243,7 @@ static void dry_run(const job *j, bool verbose) {
 
 /* ---- runs ---- */
 
+/* vt_runner.say: prints a line to stderr, at most every 30 s if that is no terminal; ctx: when the last was printed. */
 static void print_progress(void *ctx, const char *text) {
     double *shown = ctx;
     bool tty = isatty(STDERR_FILENO);
@@ -243,6 +253,7 @@ static void print_progress(void *ctx, const char *text) {
     fprintf(stderr, "%s\n", text);
 }
 
+/* Takes the finished cells of every --merge folder into --out and prints how many. */
 static vt_status merge_caches(const job *j, const vt_cli *c, vt_err *e) {
     const char *from, *dirs[LIST_MOST];
     int n;
@@ -256,6 +267,7 @@ static vt_status merge_caches(const job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Makes the table from the cache, prints it, and writes its files and --plot. */
 static vt_status report_table(job *j, vt_err *e) {
     VT_TRY(vt_table_make(&j->table, &j->plan, e));
     VT_TRY(vt_table_write(&j->table, j->ask.out, stdout, e));
@@ -263,12 +275,14 @@ static vt_status report_table(job *j, vt_err *e) {
     return j->plot ? vt_plot_table(&j->table, j->plot, e) : VT_OK;
 }
 
+/* check_words for every missing cell; the first failure ends it. */
 static vt_status check_cells(job *j, vt_err *e) {
     for (int i = 0; i < j->plan.n; i++)
         if (vt_plan_needs(&j->plan, i)) VT_TRY(check_words(j, i, e));
     return VT_OK;
 }
 
+/* Checks, then trains and evaluates the missing cells; timed cells are refused with more than one at a time. */
 static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     double shown = vt_now();
     vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = print_progress};
@@ -284,6 +298,7 @@ static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     return vt_schedule(&j->plan, &r, (int)j->jobs, (int)j->threads, e);
 }
 
+/* Merges, lists (--dry-run) or runs the cells, then reports the table; of several ranks only rank 0 reports. */
 static vt_status build_table(job *j, const vt_cli *c, vt_err *e) {
     if (c->team && vt_cli_has(c, "merge"))
         return vt_fail(e, VT_E_USAGE, "--merge is the work of one process, but %d were started: leave mpirun out",

@@ -4,6 +4,6 @@
 
 #include "research/table/result.h"
 
-/* A panel a figure; a row is a point with 95 % intervals of both means over its seeds (of one seed none), rows of one
- * `curve` are joined in the manifest's order. The manifest has figures. */
+/* Writes the manifest's figures, which it must have, as one SVG: a panel for each, a point for each row with 95 %
+ * intervals of both means over its seeds (none for one seed), rows of one `curve` joined in the manifest's order. */
 vt_status vt_plot_table(const vt_table *t, const char *out_svg, vt_err *e);

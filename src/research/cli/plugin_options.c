@@ -5,19 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys are written with _ in tables and may be typed with - on the command line. */
+/* Whether two keys are equal; _ in tables may be typed as - on the command line. */
 static bool same_key(const char *a, const char *b) {
     for (; *a && *b; a++, b++)
         if (*a != *b && !(strchr("-_", *a) && strchr("-_", *b))) return false;
     return *a == *b;
 }
 
+/* The option of that key, with - or _; NULL: none. */
 static const vt_opt *find_opt(const vt_plugin_options *own, const char *key) {
     for (const vt_opt *o = own->opts; o && o->key; o++)
         if (same_key(o->key, key)) return o;
     return NULL;
 }
 
+/* VT_E_UNKNOWN with the nearest of its own and the command's options, and a list of its own. */
 static vt_status fail_unknown_option(const vt_plugin_options *own, const vt_cli *c, const char *key, vt_err *e) {
     enum { MOST = 128 };
     const char *names[MOST];
@@ -41,7 +43,7 @@ vt_status vt_plugin_options_find(const vt_plugin_options *own, const vt_cli *c, 
     return VT_OK;
 }
 
-/* Sets one in params; key with - or _. */
+/* Sets one option in params; key with - or _. VT_E_UNKNOWN, or vt_opt_set's failure. */
 static vt_status set_option(const vt_plugin_options *own, const vt_cli *c, void *params, const char *key,
                             const char *value, vt_err *e) {
     char who[80];
@@ -50,6 +52,7 @@ static vt_status set_option(const vt_plugin_options *own, const vt_cli *c, void 
     return o ? vt_opt_set(own->opts, params, o->key, value, who, e) : fail_unknown_option(own, c, key, e);
 }
 
+/* Sets an option from the key=value of --set; VT_E_USAGE if it is none. */
 static vt_status set_pair(const vt_plugin_options *own, const vt_cli *c, void *params, const char *pair, vt_err *e) {
     char key[64];
     size_t n = strcspn(pair, "=");

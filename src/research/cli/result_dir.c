@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "tensors/npy.h"
 
+/* Cookie write: the terminal gets the text as it is, tables.txt without control characters. */
 static ssize_t write_stdout_and_file(void *cookie, const char *text, size_t n) {
     vt_result_dir *f = cookie;
     size_t done = fwrite(text, 1, n, stdout);
@@ -21,7 +22,8 @@ static ssize_t write_stdout_and_file(void *cookie, const char *text, size_t n) {
     return (ssize_t)done;
 }
 
-static vt_status be_empty(const char *dir, vt_err *e) {
+/* VT_E_USAGE if the folder has files, VT_E_IO if it cannot be read. */
+static vt_status check_empty(const char *dir, vt_err *e) {
     DIR *d = opendir(dir);
     int n = 0;
     if (!d) return vt_fail(e, VT_E_IO, "%s: cannot be read: %s", dir, strerror(errno));
@@ -31,9 +33,10 @@ static vt_status be_empty(const char *dir, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "%s is not an empty folder: choose another one, nothing is overwritten", dir);
 }
 
+/* Makes the folder or checks that it is empty, and begins tables.txt. */
 static vt_status open_dir(vt_result_dir *f, const char *dir, vt_err *e) {
     VT_TRY(vt_make_dir(dir, e));
-    VT_TRY(be_empty(dir, e));
+    VT_TRY(check_empty(dir, e));
     f->dir = dir;
     return vt_file_begin(&f->tables, dir, "tables.txt", e);
 }
@@ -47,6 +50,7 @@ vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *docu
     return VT_OK;
 }
 
+/* Remembers a file for the list of what was written; beyond VT_FOLDER_FILES it is left out. */
 static vt_status keep_name(vt_result_dir *f, const char *file, vt_err *e) {
     if (f->n_files == VT_FOLDER_FILES) return VT_OK;
     if (!(f->files[f->n_files] = strdup(file))) return vt_fail(e, VT_E_MEMORY, "no memory for a file's name");

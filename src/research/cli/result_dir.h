@@ -21,15 +21,16 @@ typedef struct vt_result_dir {
     int n_files;
 } vt_result_dir;
 
-/* dir (NULL: none) is made, or must be empty: figures have names of their own, whatever is there is not ours to
- * replace. */
+/* Opens f->out. dir (NULL: none) is made, or must be empty, so that nothing is overwritten. Call vt_result_dir_close
+ * also after a failure. */
 vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e);
-/* DIR/name.svg, as it is; ctx: a vt_result_dir with a folder. */
+/* Writes DIR/name.svg, as it is; ctx: a vt_result_dir with a folder. VT_E_IO. */
 vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e);
-/* DIR/name.npy, doubles [rows, cols]; ctx: a vt_result_dir with a folder. */
+/* Writes DIR/name.npy, doubles [rows, cols]; ctx: a vt_result_dir with a folder. VT_E_IO. */
 vt_status vt_result_dir_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
-/* Writes what is left to write, the document last: a folder that has it is complete. Does nothing without one. */
+/* Prints the document with --json; with a folder, writes tables.txt, run.json and last the document: a folder that
+ * has it is complete. Prints the files' names. */
 vt_status vt_result_dir_keep(vt_result_dir *f, const vt_cli *c, const json_t *doc, int threads, double seconds,
                              vt_err *e);
-/* done false: what a failed run left is removed. Accepts one that was never opened, zeroed. */
+/* Closes and frees all; done false: removes what a failed run left. Accepts one that was never opened, zeroed. */
 void vt_result_dir_close(vt_result_dir *f, bool done);

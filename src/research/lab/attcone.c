@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/mem.h"
 
+/* Token t [d] of sample i. */
 static const double *token_at(const vt_att *a, int i, int t) {
     return a->x + ((size_t)i * (size_t)a->t + (size_t)t) * (size_t)a->d;
 }
@@ -19,8 +20,8 @@ static double token_margin(const vt_att *a, const double *w, int i, int t, int u
     return m;
 }
 
-/* Largest |(X_it - X_iu) z_i^T| over pairs of tokens, in the norm that bounds <., V - W_mm> (p < 2: by the 2-norm,
- * since Lemma 13 bounds that one there). The norm of an outer product is the product of the norms. */
+/* Largest |(X_it - X_iu) z_i^T|_q over pairs of tokens (the norm of an outer product is the product of the norms); q
+ * is dual to the norm in which W is bounded, 2 for p < 2 by Lemma 13. Uses a->work. */
 static double largest_pair_norm(const vt_att *a, double q) {
     double most = 0, *diff = a->work;
     for (int i = 0; i < a->n; i++)
@@ -33,10 +34,11 @@ static double largest_pair_norm(const vt_att *a, double q) {
     return most;
 }
 
-/* Lemma 20. In the cone, -<grad L, V> = (1/n) sum_i |l'| sum_{t<u} s_t s_u (V's margin of t over u)(gamma_t - gamma_u).
- * Pairs (alpha, t in T): at least s_alpha s_t (1 - delta/2) gap, s_alpha >= 1 / T, s_t >= s_alpha e^{-k (1 + delta/2)},
- * k = a / |W_mm|. All others together at most T^2/2 scores width e^{-k (1 + 3 delta/2)}: less than half of the former
- * once e^{k delta} exceeds what `far` says. l' at the largest score is the smallest. */
+/* Sets far and least (Lemma 20). In the cone, -<grad L, V> = (1/n) sum_i |l'| sum_{t<u} s_t s_u (V's margin of t over
+ * u) (gamma_t - gamma_u). Pairs (alpha, t in T): at least s_alpha s_t (1 - delta/2) gap, s_alpha >= 1 / T, s_t >=
+ * s_alpha e^{-k (1 + delta/2)}, k = a / |W_mm|. All others together at most T^2/2 scores width e^{-k (1 + 3
+ * delta/2)}: less than half of the former once e^{k delta} exceeds what `far` is computed from. l' at the largest
+ * score is the smallest. */
 static void set_lemma20_bounds(vt_cone *c, const vt_att *a, const int *alpha, const double *w_mm) {
     double gap = INFINITY, scores = 0, width = 0, most = 0, tokens = a->t;
     for (int i = 0; i < a->n; i++)
@@ -96,17 +98,18 @@ void vt_cone_member(double *w, const double *w_mm, const double *noise, size_t s
     for (size_t i = 0; i < size; i++) w[i] *= by;
 }
 
-/* D_{psi - eta L}(u, w) = D_psi(u, w) - eta (L(u) - L(w) - <grad L(w), u - w>); g = grad L(w), rise = L(u) - L(w).
- * Lemmas 24 and 25 need it to be >= 0. */
-static double excess_of(const vt_att *a, const double *u, const double *w, const double *g, double rise, double p,
-                        double eta) {
+/* D_{psi - eta L}(u, w) = D_psi(u, w) - eta (L(u) - L(w) - <grad L(w), u - w>), which Lemmas 24 and 25 need >= 0; g =
+ * grad L(w), rise = L(u) - L(w). */
+static double bregman_excess(const vt_att *a, const double *u, const double *w, const double *g, double rise, double p,
+                             double eta) {
     size_t n = (size_t)a->d * (size_t)a->d;
     double along = 0;
     for (size_t i = 0; i < n; i++) along += g[i] * (u[i] - w[i]);
     return vt_lp_bregman(u, w, n, p) - eta * (rise - along);
 }
 
-/* What depends on the direction W_mm. theta: the old and the new, [2][n]. */
+/* Sets what depends on the direction W_mm: gm, moved, pi and bracket. theta [2, n]: grad psi of the old and of the
+ * new W. */
 static void measure_along_direction(vt_onestep *o, const double *g, const double *theta, const double *w_mm, size_t n,
                                     double p, double eta) {
     double norm = vt_lp_norm(w_mm, n, p);
@@ -133,7 +136,7 @@ vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double
     o->next = vt_att_near(a, next, alpha, shift, NULL);
     o->b = vt_lp_norm(next, n, p);
     for (size_t i = 0; i < n; i++) o->gw += g[i] * w[i];
-    o->excess = excess_of(a, next, w, g, o->next - o->loss, p, eta);
+    o->excess = bregman_excess(a, next, w, g, o->next - o->loss, p, eta);
     o->cost = (p - 1) / p * (pow(o->b, p) - pow(o->a, p)) + eta * (o->next - o->loss);
     /* some ten operations on terms of these sizes */
     o->slack = 1e-14 * (pow(o->a, p) + pow(o->b, p) + eta * (fabs(o->loss) + fabs(o->next)) + eta * fabs(o->gw));

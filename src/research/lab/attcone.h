@@ -19,12 +19,14 @@ typedef struct vt_cone {
     bool *held;   /* [n,t] t is in T_i */
 } vt_cone;
 
-/* alpha must be locally optimal (Definition 3), or *least comes out not positive. */
+/* Computes the cone of w_mm [d d]. alpha [n] must be locally optimal (Definition 3), or `least` is not positive.
+ * VT_E_MEMORY; vt_cone_close frees it. */
 vt_status vt_cone_open(vt_cone *c, const vt_att *a, const int *alpha, const double *w_mm, double p, vt_err *e);
+/* Frees and zeroes it; accepts a zeroed one. */
 void vt_cone_close(vt_cone *c);
 
-/* w = far times the direction of w_mm + r noise, r by bisection such that its directional divergence is `mu`. noise
- * [size]: any. */
+/* w = `length` times a unit vector along w_mm / |w_mm|_p + r noise, r in 0 to 1 the largest found by bisection whose
+ * directional divergence is at most mu. noise [size]: any. */
 void vt_cone_member(double *w, const double *w_mm, const double *noise, size_t size, double p, double mu,
                     double length);
 
@@ -40,6 +42,7 @@ typedef struct vt_onestep {
     double slack;         /* what rounding may do to the sides below */
     double cost, bracket; /* Lemma 24: cost <= -eta gw; Lemma 27: moved >= bracket / (1 + pi) */
 } vt_onestep;
-/* From w (left as it is); next [d d]: W(k+1). w_mm may be NULL: gm, moved, pi and bracket are then 0. */
+/* Takes one step from w (left as it is) to next [d d] and measures it. w_mm may be NULL: gm, moved, pi and bracket
+ * are then 0. VT_E_MEMORY. */
 vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double *next, const int *alpha,
                          const double *w_mm, double p, double eta, double shift, vt_err *e);

@@ -8,7 +8,7 @@
 
 /* ---- l_p ---- */
 
-/* The exponents that p = 1.75, 2 and 3 need, without pow: these runs are most of the lab's time. */
+/* sgn(x) |x|^e, 0 at 0. */
 static double sign_pow(double x, double e) { return x != 0 ? copysign(pow(fabs(x), e), x) : 0; }
 
 void vt_lp_power(double *out, const double *x, size_t n, double e) {
@@ -29,6 +29,7 @@ void vt_lp_power(double *out, const double *x, size_t n, double e) {
         for (size_t i = 0; i < n; i++) out[i] = sign_pow(x[i], e);
 }
 
+/* sum_i |x_i scale|^p, without pow for the exponents that the lab's runs use most. */
 static double power_sum(const double *x, size_t n, double scale, double p) {
     double s = 0;
     if (p == 1)
@@ -57,7 +58,7 @@ double vt_lp_norm(const double *x, size_t n, double p) {
     return ldexp(pow(power_sum(x, n, ldexp(1, -k < 1022 ? -k : 1022), p), 1 / p), k > -1022 ? k : -1022);
 }
 
-/* ((1 + r)^p - 1 - p r) / p: by its series where the terms would cancel; the first one left out is 1e-13 of the sum. */
+/* ((1 + r)^p - 1 - p r) / p: by its series if the terms would cancel; the first term left out is 1e-13 of the sum. */
 static double bregman_ratio(double r, double p) {
     if (fabs(r) > 1e-3) return (pow(fabs(1 + r), p) - 1) / p - r;
     double c = (p - 2) * r;
@@ -126,7 +127,7 @@ int vt_att_chosen(const vt_att *a, int i) {
     return best;
 }
 
-/* s_i = X_i W z_i (not yet softmax) and gamma_i; returns the largest of s_i. */
+/* s_i = X_i W z_i (not yet softmax), gamma_i [t]; returns the largest of s_i. */
 static double compute_logits(const vt_att *a, const double *w, int i, double *gamma) {
     const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)a->d, *z = a->z + (size_t)i * (size_t)a->d;
     double *s = a->s + (size_t)i * (size_t)a->t, *wz = a->work + 3 * a->t, most = -INFINITY;
@@ -143,7 +144,7 @@ static double compute_logits(const vt_att *a, const double *w, int i, double *ga
     return most;
 }
 
-/* s_i = softmax(X_i W z_i), gamma_i; returns gamma_i^T s_i. */
+/* s_i = softmax(X_i W z_i), gamma_i [t]; returns gamma_i^T s_i. */
 static double compute_attention(const vt_att *a, const double *w, int i, double *gamma) {
     double *s = a->s + (size_t)i * (size_t)a->t, most = compute_logits(a, w, i, gamma), sum = 0, out = 0;
     for (int t = 0; t < a->t; t++) sum += s[t] = exp(s[t] - most);
@@ -153,6 +154,7 @@ static double compute_attention(const vt_att *a, const double *w, int i, double 
 
 /* log(1 + e^-u) */
 static double logistic_loss(double u) { return u > 0 ? log1p(exp(-u)) : log1p(exp(u)) - u; }
+/* -1 / (1 + e^u), the derivative of log(1 + e^-u) */
 static double logistic_slope(double u) { return -1 / (1 + exp(u)); }
 
 double vt_att_loss(const vt_att *a, const double *w) {
@@ -161,7 +163,7 @@ double vt_att_loss(const vt_att *a, const double *w) {
     return sum / a->n;
 }
 
-/* g = (diag(s) - s s^T) gamma */
+/* g [t] = (diag(s) - s s^T) gamma, mean = s^T gamma; EXACT forms gamma_t - mean from differences of scores. */
 static void through_softmax(const vt_att *a, const double *s, const double *gamma, double mean, vt_att_form form,
                             double *g) {
     for (int t = 0; t < a->t; t++) {
@@ -203,14 +205,14 @@ double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, doubl
     return loss / a->n;
 }
 
-/* e^shift times a sample's loss above its limit: log(1 + e^(less - best)) - log(1 + e^-best), where less e^-shift is
- * best - gamma^T s. */
+/* e^shift (log(1 + e^(real - best)) - log(1 + e^-best)), a sample's loss above its limit; real = less e^-shift = best
+ * - gamma^T s. */
 static double loss_above_limit(double less, double best, double shift) {
     double real = less * exp(-shift), part = 1 / (1 + exp(best));
     return fabs(real) < 1e-12 ? less * part : log1p(expm1(real) * part) * exp(shift);
 }
 
-/* (diag(s) - s s^T) gamma of sample i, times e^shift; *less: gamma_alpha - gamma^T s, times e^shift. */
+/* g [t] = (diag(s) - s s^T) gamma of sample i, times e^shift; *less: gamma_alpha - gamma^T s, times e^shift. */
 static void near_row(const vt_att *a, const double *w, int i, int alpha, double shift, double *gamma, double *g,
                      double *less) {
     double *s = a->s + (size_t)i * (size_t)a->t, most = compute_logits(a, w, i, gamma), sum = 0;

@@ -24,7 +24,8 @@ static const struct {
 
 /* ---- a run ---- */
 
-/* After the gradient of step k, before the step. *top: the norm that counts as the last growth. */
+/* Updates one, tiny, zero and stall by the gradient gw [d d] of step k, before the step. *top: the norm that counts
+ * as the last growth. */
 static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const double *gw, double *top) {
     double norm = vt_lp_norm(gw, D * D, p / (p - 1)), now = vt_lp_norm(o->w, D * D, p);
     for (int i = 0; i < N && !o->one; i++)
@@ -34,6 +35,7 @@ static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const 
     if (!(now <= 1.001 * *top)) *top = now, o->stall = k;
 }
 
+/* All steps of W and v from 0; ws [FIRST, d d] and vs [FIRST, d] get those after each of the first steps. */
 static void run_descent(vt_joint *o, vt_att *a, const vt_attgd_path *path, double floor, vt_att_form form, double *ws,
                         double *vs) {
     vt_mirror m = {.p = path->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = floor};
@@ -52,6 +54,7 @@ static void run_descent(vt_joint *o, vt_att *a, const vt_attgd_path *path, doubl
     memcpy(o->v, a->v, sizeof o->v);
 }
 
+/* Solves both machines for the tokens alpha and measures the ends against them. */
 static vt_status solve_svms(vt_joint *o, const vt_att *a, double p, vt_err *e) {
     double rows[N * D];
     vt_svm w, v;
@@ -65,7 +68,8 @@ static vt_status solve_svms(vt_joint *o, const vt_att *a, double p, vt_err *e) {
     return VT_OK;
 }
 
-/* What the first steps make of attention and of the tokens that are chosen in the end. */
+/* most and right of the first steps: mean of the largest attention, mean probability of the tokens chosen in the end.
+ */
 static void measure_first_steps(vt_joint *o, vt_att *a, const double *ws, const double *vs) {
     for (int k = 0; k < FIRST; k++) {
         memcpy(a->v, vs + k * D, sizeof o->v);
@@ -99,6 +103,7 @@ typedef struct results {
     vt_joint run[FORMS][PATHS];
 } results;
 
+/* "never" for 0, else the number. */
 static void step_text(int k, char out[16]) {
     if (k)
         snprintf(out, 16, "%d", k);
@@ -106,6 +111,7 @@ static void step_text(int k, char out[16]) {
         snprintf(out, 16, "never");
 }
 
+/* Prints the machines, the ends of all runs with when they stall, and the first steps. */
 static void print_all(FILE *f, const results *r) {
     fprintf(f, "\n== joint: 2 samples of 3 tokens in the plane, W and v from 0, nothing random ==\n");
     vt_columns t;
@@ -153,6 +159,7 @@ static void print_all(FILE *f, const results *r) {
     vt_columns_end(&t, f, VT_LOOK_PAGE);
 }
 
+/* Figure: both curves of the first steps, with the constant, for each p. */
 static void draw_attention(vt_figure *f, const void *data) {
     const results *r = data;
     vt_figure_panel(f, &(vt_panel){"largest attention; dashed: probability of the selected token", .x = "step",
@@ -165,6 +172,7 @@ static void draw_attention(vt_figure *f, const void *data) {
         }
 }
 
+/* JSON of a run with denominator k; the curves of the first steps only for k = 0. */
 static json_t *run_json(const vt_joint *o, int k, int p) {
     json_t *x =
         json_pack("{s:s,s:f,s:[ii],s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i}", "denominator", forms[k].name,
@@ -180,6 +188,7 @@ static json_t *run_json(const vt_joint *o, int k, int p) {
     return x;
 }
 
+/* Judges that both reach their machines, and that the experiment shows the limit. */
 static vt_status record_claims(const results *r, vt_lab *lab, vt_err *e) {
     const vt_joint *c = r->run[0], *n = r->run[2];
     double worst = 0;

@@ -23,10 +23,14 @@ typedef struct vt_attgd_path {
 extern const vt_attgd_path vt_attgd_paths[VT_ATTGD_PATHS];
 #define VT_ATTGD_ETA 0.1
 
-vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e);  /* S1: random problems, v fixed */
-vt_status vt_attgd_joint(const vt_attgd_options *o, vt_lab *lab, vt_err *e);  /* S2: two samples, W and v */
-vt_status vt_attgd_margin(const vt_attgd_options *o, vt_lab *lab, vt_err *e); /* S3: linear, Sun et al. */
-vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e);  /* constant steps: Lemmas 29 and 30 */
+/* S1: random problems, v fixed. Prints, stores and judges its results, as every part; a failure stops the lab. */
+vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e);
+/* S2: two samples, W and v descend together; nothing is random. */
+vt_status vt_attgd_joint(const vt_attgd_options *o, vt_lab *lab, vt_err *e);
+/* S3: linear models, Sun et al.; fewer steps if quick. */
+vt_status vt_attgd_margin(const vt_attgd_options *o, vt_lab *lab, vt_err *e);
+/* Constant steps along the gradient itself, Lemmas 20 to 30; fewer steps if quick. */
+vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e);
 
 /* One run of S2: two samples of three tokens in the plane, W and v from 0. floor 0: none, |G|_q alone divides. */
 typedef struct vt_joint {
@@ -38,7 +42,8 @@ typedef struct vt_joint {
     int tiny, zero, stall, one;
     double most[100], right[100]; /* first steps: means of the largest attention, of the selected token's probability */
 } vt_joint;
+/* Runs S2 along a path; floor 0: |G|_q alone divides. VT_E_NUMERIC if a machine cannot be solved. */
 vt_status vt_attgd_joint_run(vt_joint *out, const vt_attgd_path *path, double floor, vt_att_form form, vt_err *e);
 
-/* JSON array of n numbers; not finite ones are null. NULL: no memory. */
+/* JSON array of n numbers; NaN and infinite ones are null. NULL: no memory. */
 json_t *vt_attgd_numbers(const double *x, size_t n);

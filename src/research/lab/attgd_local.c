@@ -28,7 +28,8 @@ typedef struct job {
     size_t done;
 } job;
 
-/* Steps at which curves are kept: the last is the end, the others go down from it by a constant factor. */
+/* Step at which a path's curve is kept, k from 0 to MARKS - 1: the last is the end, the others fall by a constant
+ * factor. */
 static int step_of_mark(int path, int k) {
     double steps = vt_attgd_paths[path].steps;
     return (int)lrint(pow(steps, (k + 1.0) / MARKS));
@@ -36,6 +37,7 @@ static int step_of_mark(int path, int k) {
 
 /* ---- one problem ---- */
 
+/* out [n]: normals of key r at `step`. */
 static void draw_normals(double *out, size_t n, const vt_rng *r, uint32_t step) {
     float f[SAMPLES * TOKENS * WIDTH];
     vt_rng key = *r;
@@ -44,6 +46,7 @@ static void draw_normals(double *out, size_t n, const vt_rng *r, uint32_t step) 
     for (size_t i = 0; i < n; i++) out[i] = (double)f[i];
 }
 
+/* x /= |x|_2 */
 static void normalise_vector(double *x, size_t n) {
     double norm = vt_lp_norm(x, n, 2);
     for (size_t i = 0; i < n; i++) x[i] /= norm;
@@ -58,7 +61,7 @@ static void draw_problem(vt_att *a, const vt_rng *r) {
     normalise_vector(a->v, WIDTH);
 }
 
-/* The whole descent; marks [MARKS][SIZE]. */
+/* The whole descent of a path, to t->w and stall; marks [MARKS, SIZE]: W at the marks. */
 static void run_descent(trial *t, const vt_att *a, int path, const vt_rng *r, double *marks) {
     const vt_attgd_path *s = &vt_attgd_paths[path];
     vt_mirror m = {.p = s->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = VT_ATTGD_FLOOR};
@@ -75,7 +78,8 @@ static void run_descent(trial *t, const vt_att *a, int path, const vt_rng *r, do
     }
 }
 
-/* Definition 3: of the tokens that hold up the machine (margin 1), none scores as high as the chosen one. */
+/* Definition 3 for sample i: the chosen token scores higher than all that support the machine (margin 1). rows:
+ * vt_attsvm_rows. */
 static bool locally_optimal(const vt_att *a, const double *rows, const double *mm, int i, int chosen) {
     for (int t = 0, j = i * (TOKENS - 1); t < TOKENS; t++) {
         double margin = 0;
@@ -88,6 +92,7 @@ static bool locally_optimal(const vt_att *a, const double *rows, const double *m
     return true;
 }
 
+/* Sets most, best and local of a path from its chosen tokens. */
 static void measure_selection(trial *t, const vt_att *a, int path) {
     double rows[SAMPLES * (TOKENS - 1) * SIZE];
     t->most[path] = 0, t->best[path] = t->local[path] = 0;
@@ -102,6 +107,7 @@ static void measure_selection(trial *t, const vt_att *a, int path) {
     }
 }
 
+/* Runs a path, then solves its tokens' machine for each p and measures the divergences to them. */
 static vt_status evaluate_path(trial *t, const vt_att *a, int path, const vt_rng *r, vt_err *e) {
     double marks[MARKS * SIZE] = {0}, mm[SIZE], p = vt_attgd_paths[path].p;
     run_descent(t, a, path, r, marks);
@@ -120,6 +126,7 @@ static vt_status evaluate_path(trial *t, const vt_att *a, int path, const vt_rng
     return VT_OK;
 }
 
+/* Work item of vt_for_each_in_order: problem `item`, keyed by it, along all paths. */
 static vt_status run_trial(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
@@ -138,6 +145,7 @@ static vt_status run_trial(void *ctx, int thread, size_t item, vt_err *e) {
     return s;
 }
 
+/* In order: counts one problem in the progress. */
 static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
@@ -156,7 +164,9 @@ typedef struct summary {
     double agree[PATHS][PATHS]; /* share of tokens that two paths have in common */
 } summary;
 
-static double mean_of(const job *j, double (*value)(const trial *, int, int), int path, int k, double *deviation) {
+/* Mean of a value over problems; *deviation (or NULL): sample standard deviation. */
+static double mean_over_trials(const job *j, double (*value)(const trial *, int, int), int path, int k,
+                               double *deviation) {
     double s = 0, ss = 0, n = j->o->seeds;
     for (int i = 0; i < j->o->seeds; i++) s += value(&j->trials[i], path, k);
     for (int i = 0; i < j->o->seeds; i++) {
@@ -195,25 +205,28 @@ static double get_agree(const trial *t, int path, int k) {
     return n / (double)SAMPLES;
 }
 
+/* Means of all that trials hold; gap is the worst. */
 static void summarise_trials(summary *s, const job *j) {
     *s = (summary){0};
     for (int p = 0; p < PATHS; p++) {
         for (int k = 0; k < PATHS; k++) {
-            s->other.mean[p][k] = mean_of(j, get_other, p, k, &s->other.deviation[p][k]);
-            s->same.mean[p][k] = mean_of(j, get_same, p, k, &s->same.deviation[p][k]);
-            s->agree[p][k] = mean_of(j, get_agree, p, k, NULL);
+            s->other.mean[p][k] = mean_over_trials(j, get_other, p, k, &s->other.deviation[p][k]);
+            s->same.mean[p][k] = mean_over_trials(j, get_same, p, k, &s->same.deviation[p][k]);
+            s->agree[p][k] = mean_over_trials(j, get_agree, p, k, NULL);
             for (int i = 0; i < j->o->seeds; i++)
                 for (int at = 0; at < MARKS; at++) s->curve[p][k][at] += j->trials[i].curve[p][k][at] / j->o->seeds;
         }
-        s->norm[p] = mean_of(j, get_norm, p, 0, NULL), s->most[p] = mean_of(j, get_most, p, 0, NULL);
-        s->best[p] = mean_of(j, get_best, p, 0, NULL), s->local[p] = mean_of(j, get_local, p, 0, NULL);
-        s->stall[p] = mean_of(j, get_stall, p, 0, NULL);
+        s->norm[p] = mean_over_trials(j, get_norm, p, 0, NULL), s->most[p] = mean_over_trials(j, get_most, p, 0, NULL);
+        s->best[p] = mean_over_trials(j, get_best, p, 0, NULL),
+        s->local[p] = mean_over_trials(j, get_local, p, 0, NULL);
+        s->stall[p] = mean_over_trials(j, get_stall, p, 0, NULL);
     }
     for (int i = 0; i < j->o->seeds; i++) s->gap = fmax(s->gap, j->trials[i].gap);
 }
 
 /* ---- what is shown ---- */
 
+/* Whether each row's own machine has the smallest mean. */
 static bool diagonal_least(const table *t) {
     for (int p = 0; p < PATHS; p++)
         for (int k = 0; k < PATHS; k++)
@@ -221,6 +234,7 @@ static bool diagonal_least(const table *t) {
     return true;
 }
 
+/* Prints mean and deviation for each path and machine; * marks the path's own. */
 static void print_table(FILE *f, const char *title, const table *t) {
     char titles[100] = "-descent";
     vt_columns c;
@@ -236,6 +250,7 @@ static void print_table(FILE *f, const char *title, const table *t) {
     vt_columns_end(&c, f, VT_LOOK_PAGE);
 }
 
+/* Prints both tables of divergences, then norms, selections and stalls by path. */
 static void print_all(FILE *f, const summary *s, int seeds) {
     fprintf(f, "\n== local: %d problems of %d samples, %d tokens, width %d; v fixed, W(0) normal ==\n", seeds, SAMPLES,
             TOKENS, WIDTH);
@@ -268,6 +283,7 @@ static void print_all(FILE *f, const summary *s, int seeds) {
             VT_ATTGD_FLOOR, s->gap);
 }
 
+/* Figure: a panel for each path, its divergence from each machine over steps. */
 static void draw_distances(vt_figure *f, const void *data) {
     const summary *s = data;
     vt_panel panel = {"", "step", "D_psi, same tokens", VT_LOG_X | VT_LOG_Y, 1e-3, 2};
@@ -281,6 +297,7 @@ static void draw_distances(vt_figure *f, const void *data) {
     }
 }
 
+/* JSON of one table's means and deviations, [path][machine]. */
 static json_t *table_json(const table *t) {
     json_t *mean = json_array(), *deviation = json_array();
     for (int p = 0; p < PATHS; p++) {
@@ -290,6 +307,7 @@ static json_t *table_json(const table *t) {
     return json_pack("{s:o,s:o}", "mean", mean, "deviation", deviation);
 }
 
+/* JSON of path p's mean divergences from each machine at the marks. */
 static json_t *curve_json(const summary *s, int p) {
     json_t *at = json_array(), *d = json_array();
     for (int k = 0; k < MARKS; k++) json_array_append_new(at, json_integer(step_of_mark(p, k)));
@@ -297,6 +315,7 @@ static json_t *curve_json(const summary *s, int p) {
     return json_pack("{s:f,s:o,s:o}", "p", vt_attgd_paths[p].p, "step", at, "divergence", d);
 }
 
+/* Stores all as "local"; VT_E_MEMORY. */
 static vt_status store_results(const summary *s, vt_lab *lab, int seeds, vt_err *e) {
     json_t *curves = json_array();
     for (int p = 0; p < PATHS; p++) json_array_append_new(curves, curve_json(s, p));
@@ -309,6 +328,7 @@ static vt_status store_results(const summary *s, vt_lab *lab, int seeds, vt_err 
     return vt_lab_put(lab->json, "local", o, e);
 }
 
+/* Judges four claims of the paper by the mean tables. */
 static vt_status record_claims(const summary *s, vt_lab *lab, vt_err *e) {
     const table *t = &s->same;
     double share = 0, least_most = 1, local = 1;

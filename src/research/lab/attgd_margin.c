@@ -27,7 +27,7 @@ typedef struct job {
     size_t done;
 } job;
 
-/* x normal; the teacher sees 5 of 200 coordinates with weights of either sign. */
+/* rows [POINTS, DIM] = y_i x_i: x normal, y the sign of a teacher that sees 5 of 200 coordinates. */
 static void draw_data(job *j) {
     float f[POINTS * DIM];
     float teacher[ACTIVE];
@@ -42,6 +42,7 @@ static void draw_data(job *j) {
     }
 }
 
+/* out [POINTS] = y_i w^T x_i; returns the smallest. */
 static double compute_margins(const job *j, const double *w, double *out) {
     double least = INFINITY;
     for (int i = 0; i < POINTS; i++) {
@@ -53,7 +54,7 @@ static double compute_margins(const job *j, const double *w, double *out) {
     return least;
 }
 
-/* -sum_i a_i y_i x_i */
+/* g [DIM] = -sum_i a_i y_i x_i, the normalised gradient's direction. */
 static void compute_gradient(const job *j, const double *w, double *g) {
     double m[POINTS], least = compute_margins(j, w, m), sum = 0;
     for (int i = 0; i < POINTS; i++) sum += m[i] = exp(least - m[i]);
@@ -62,6 +63,7 @@ static void compute_gradient(const job *j, const double *w, double *g) {
         for (int k = 0; k < DIM; k++) g[k] -= m[i] / sum * j->rows[i * DIM + k];
 }
 
+/* Work item: the whole descent with exponent ps[item], its margins by every exponent, and the machine's margin. */
 static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
@@ -86,6 +88,7 @@ static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* In order: counts one run in the progress. */
 static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
@@ -93,7 +96,7 @@ static void report_progress(void *ctx, int thread, size_t item) {
 }
 
 /* Runs whose own margin is not above every other run's; 0: the ordering holds. */
-static int out_of_order(const job *j) {
+static int count_out_of_order(const job *j) {
     int n = 0;
     for (int k = 0; k < RUNS; k++) {
         bool beaten = false;
@@ -103,6 +106,7 @@ static int out_of_order(const job *j) {
     return n;
 }
 
+/* Prints margins by run and exponent, and what the machines reach. */
 static void print_all(FILE *f, const job *j) {
     char titles[100] = "-descent";
     vt_columns t;
@@ -137,6 +141,7 @@ static void print_all(FILE *f, const job *j) {
     vt_columns_end(&t, f, VT_LOOK_PAGE);
 }
 
+/* Stores all as "margin"; VT_E_MEMORY. */
 static vt_status store_results(const job *j, vt_err *e) {
     json_t *m = json_array();
     for (int i = 0; i < RUNS; i++) json_array_append_new(m, vt_attgd_numbers(j->margin[i], RUNS));
@@ -146,12 +151,13 @@ static vt_status store_results(const job *j, vt_err *e) {
     return vt_lab_put(j->lab->json, "margin", o, e);
 }
 
+/* Judges the ordering of margins and that sparsity falls with p. */
 static vt_status record_claims(const job *j, vt_err *e) {
     double least = 1;
     bool sparser = true;
     for (int k = 0; k < RUNS; k++) least = fmin(least, j->margin[k][k] / j->best[k]);
     for (int k = 1; k < RUNS; k++) sparser = sparser && j->sparsity[k - 1] > j->sparsity[k];
-    int wrong = out_of_order(j);
+    int wrong = count_out_of_order(j);
     VT_TRY(vt_lab_claim(j->lab, wrong ? VT_CONTRADICTED : VT_SUPPORTED,
                         "linear models (Sun et al.): descent with p has the largest l_p margin", e,
                         "%d of %d columns are largest on the diagonal, which reaches at least %.2f %% of the machine's "

@@ -42,6 +42,7 @@ typedef struct job {
 
 /* ---- problems ---- */
 
+/* Allocates problem `draw` and fills it with normals; labels are signs. VT_E_MEMORY. */
 static vt_status open_problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e) {
     float f[SAMPLES * (TOKENS + 1) * WIDTH + SAMPLES + WIDTH], *at = f;
     vt_rng r = {.seed = lab->seed, .purpose = vt_rng_purpose("lab attgd rates"), .image = draw};
@@ -56,16 +57,18 @@ static vt_status open_problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_er
 
 /* ---- whole runs ---- */
 
-/* Lemma 29, without its constant. */
+/* Lemma 29's rate at norm a, without its constant. */
 static double lemma29_rate(double a, double p) {
     return p > 2 ? log(a) / a : p == 2 ? log(a) * log(a) / a : pow(a, 1 - p);
 }
 
+/* Whether k is 1, 10, 100, ... */
 static bool is_power_of_ten(int k) {
     while (k >= 10 && k % 10 == 0) k /= 10;
     return k == 1;
 }
 
+/* The whole run from W = 0 with marks at powers of ten, then its machine and each mark's numbers. */
 static vt_status run_from_zero(job *j, run *r, vt_att *a, double p, vt_err *e) {
     vt_mirror m = {.p = p, .eta = eta};
     double w[SIZE] = {0}, theta[SIZE] = {0}, g[SIZE], mm[SIZE], next[SIZE];
@@ -104,7 +107,8 @@ typedef struct far_run {
     double shift, eta; /* the step size is eta e^shift */
 } far_run;
 
-/* The largest constant step, to a factor of two, for which the first one leaves D_{psi - eta L} >= 0. */
+/* f->eta: the largest constant step, to a factor of two, whose first one leaves D_{psi - eta L} >= 0. VT_E_NUMERIC if
+ * none does. */
 static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
     double next[SIZE], g[SIZE], p = f->c->p;
     vt_onestep o;
@@ -118,7 +122,8 @@ static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
     return vt_fail(e, VT_E_NUMERIC, "lab attgd: no step is small enough at p %g", p);
 }
 
-static void check(deep *d, const far_run *f, const vt_onestep *o, const double *w) {
+/* Adds one step o from w to the counts of steps that breach Lemmas 20, 21, 27 and 28 or are unstable. */
+static void count_breaches(deep *d, const far_run *f, const vt_onestep *o, const double *w) {
     const vt_cone *c = f->c;
     double k = o->a / c->norm, bound = log(c->least) - k * (1 + c->delta / 2) + f->shift;
     d->checked++;
@@ -133,8 +138,8 @@ static void check(deep *d, const far_run *f, const vt_onestep *o, const double *
     d->lemma27 += !(o->moved >= o->bracket / (1 + o->pi) - o->slack);
 }
 
-/* `steps` constant steps from D = mu / 4 and a = length |W_mm|. */
-static vt_status deep_run(job *j, deep *d, far_run *f, const double *noise, double length, vt_err *e) {
+/* d: CONE_STEPS constant steps from D = mu / 4 and |W|_p = length |W_mm|_p, CHECKS of them checked. */
+static vt_status run_in_cone(job *j, deep *d, far_run *f, const double *noise, double length, vt_err *e) {
     const vt_cone *c = f->c;
     double w[SIZE], theta[SIZE], g[SIZE], next[SIZE];
     vt_onestep o;
@@ -149,7 +154,7 @@ static vt_status deep_run(job *j, deep *d, far_run *f, const double *noise, doub
         if (k % (CONE_STEPS / CHECKS) == 0) {
             VT_TRY(vt_lab_alive(j->lab, e));
             VT_TRY(vt_att_onestep(&o, f->a, w, next, f->alpha, f->mm, c->p, f->eta, f->shift, e));
-            check(d, f, &o, w);
+            count_breaches(d, f, &o, w);
         }
         vt_att_near(f->a, w, f->alpha, f->shift, g);
         vt_mirror_step(&m, theta, w, g, SIZE);
@@ -157,7 +162,8 @@ static vt_status deep_run(job *j, deep *d, far_run *f, const double *noise, doub
     return VT_OK;
 }
 
-/* "Far enough" of Lemma 28 has an open constant: doubled from Lemma 20's radius until the run stays in the cone. */
+/* r->cone: the run from Lemma 20's radius, doubled until it stays in the cone ("far enough" of Lemma 28 has an open
+ * constant); r->near: the first. */
 static vt_status find_radius(job *j, run *r, far_run *f, uint32_t draw, vt_err *e) {
     double noise[SIZE];
     float n[SIZE];
@@ -165,15 +171,15 @@ static vt_status find_radius(job *j, run *r, far_run *f, uint32_t draw, vt_err *
     vt_rng_normals(&key, n, SIZE);
     for (int i = 0; i < SIZE; i++) noise[i] = (double)n[i];
     for (double length = f->c->far; length < 1e9; length *= 2) {
-        VT_TRY(deep_run(j, &r->cone, f, noise, length, e));
+        VT_TRY(run_in_cone(j, &r->cone, f, noise, length, e));
         if (length == f->c->far) r->near = r->cone;
         if (!r->cone.outside) return VT_OK;
     }
     return VT_OK; /* the breaches are shown */
 }
 
-/* The tokens of best score, which are locally optimal whatever supports the machine. False in *good: no W separates
- * them, or delta is below a tenth, where the cone is too thin to see. */
+/* Runs in the cone of the tokens of best score, which are locally optimal. *good false, without a run: no W separates
+ * them, or delta is below a tenth, where the cone is too thin. */
 static vt_status try_cone(job *j, run *r, const vt_att *a, double p, uint32_t draw, bool *good, vt_err *e) {
     double mm[SIZE];
     int alpha[SAMPLES] = {0};
@@ -194,6 +200,7 @@ static vt_status try_cone(job *j, run *r, const vt_att *a, double p, uint32_t dr
 
 /* ---- all of it ---- */
 
+/* Work item: exponent ps[item] from zero, then in the cone of the first problem that has a wide one. */
 static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
@@ -213,22 +220,26 @@ static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     return s;
 }
 
+/* In order: counts one exponent in the progress. */
 static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, ++j->done, NULL);
 }
 
+/* Lemma 29's rate as text. */
 static const char *rate_name(double p) { return p > 2 ? "log a / a" : p == 2 ? "(log a)^2 / a" : "a^-(p-1)"; }
 
-/* Slope of log D over log a between two marks; of a over log k. */
+/* Slope of log D over log a between marks i - 1 and i. */
 static double divergence_order(const run *r, int i) {
     return log(r->marks[i].d / r->marks[i - 1].d) / log(r->marks[i].a / r->marks[i - 1].a);
 }
+/* Slope of a over log k between marks i - 1 and i. */
 static double norm_growth(const run *r, int i) {
     return (r->marks[i].a - r->marks[i - 1].a) / log((double)r->marks[i].k / r->marks[i - 1].k);
 }
 
+/* Prints a table of marks for each exponent's run from zero. */
 static void print_whole(FILE *f, const job *j) {
     fprintf(f,
             "\n== rates: constant steps %g along the gradient itself, W(0) = 0; %d samples of %d tokens, width %d ==\n",
@@ -252,6 +263,7 @@ static void print_whole(FILE *f, const job *j) {
     }
 }
 
+/* Prints a line for each exponent's run in the cone: the final one (cone), or that from Lemma 20's radius. */
 static void print_deep(FILE *f, const char *title, const job *j, bool cone) {
     vt_columns t;
     fprintf(f, "%s\n", title);
@@ -265,6 +277,7 @@ static void print_deep(FILE *f, const char *title, const job *j, bool cone) {
     vt_columns_end(&t, f, VT_LOOK_PAGE);
 }
 
+/* Prints both tables of runs in the cone, with what their columns count. */
 static void print_cone(FILE *f, const job *j) {
     fprintf(f,
             "\nruns that begin in a thin cone, at D = mu / 4: %d constant steps, %d of them checked; the last columns "
@@ -278,6 +291,7 @@ static void print_cone(FILE *f, const job *j) {
                "negative\n");
 }
 
+/* Figure: |W|_p over steps, and D with Lemma 29's rate over |W|_p. */
 static void draw_rates(vt_figure *f, const void *data) {
     const job *j = data;
     vt_figure_panel(f, &(vt_panel){"|W(k)|_p", .x = "k", .kind = VT_LOG_X});
@@ -296,6 +310,7 @@ static void draw_rates(vt_figure *f, const void *data) {
         }
 }
 
+/* JSON of one run in the cone. */
 static json_t *deep_json(const deep *d) {
     return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i,s:i,s:i}", "delta", d->delta, "mu", d->mu, "from",
                      d->from, "to", d->to, "log10_eta", d->log_eta, "first_pi", d->first_pi, "last_pi", d->last_pi,
@@ -303,6 +318,7 @@ static json_t *deep_json(const deep *d) {
                      "lemma27_breaches", d->lemma27, "lemma28_breaches", d->outside, "unstable", d->unstable);
 }
 
+/* JSON of one exponent's marks and runs in the cone. */
 static json_t *run_json(const run *r, double p) {
     json_t *marks = json_array();
     for (int k = 0; k < r->n_marks; k++) {
@@ -315,7 +331,7 @@ static json_t *run_json(const run *r, double p) {
                      deep_json(&r->near), "cone", deep_json(&r->cone));
 }
 
-/* The constant of the O(): is D / rate(a), once a thousand steps are done, never above what it was there? */
+/* Whether D / rate(a), after a thousand steps, is never above what it was there: the constant of the O(). */
 static bool has_bounded_ratio(const run *r) {
     double at = 0;
     for (int k = 0; k < r->n_marks; k++) {
@@ -326,6 +342,7 @@ static bool has_bounded_ratio(const run *r) {
     return at > 0;
 }
 
+/* Judges Lemma 29, Lemma 30, and the lemmas in the cone. */
 static vt_status record_claims(const job *j, vt_err *e) {
     int rates = 0, breaches = 0, checked = 0;
     double slowest = INFINITY, ends[RUNS];

@@ -19,7 +19,7 @@ typedef struct dual {
 } dual;
 
 /* |x|^(q-2), which gives both derivatives: phi(x) = x |x|^(q-2), phi'(x) = (q-1) |x|^(q-2). At q < 2 and x = 0 the
- * curvature is infinite; the smallest normal number stands for 0. */
+ * curvature is infinite; 1e-300 stands for 0. */
 static double curvature_at(double x, double q) {
     if (q == 2) return 1;
     x = fabs(x) > 1e-300 ? fabs(x) : 1e-300;
@@ -28,7 +28,8 @@ static double curvature_at(double x, double q) {
     return pow(x, q - 2);
 }
 
-/* Derivative of the dual by lambda_j at lambda_j + t, from the curvatures c there; *bend: minus the second one. */
+/* Derivative of the dual by lambda_j at lambda_j + t, row a [n], from the curvatures c there; *bend: minus the second
+ * derivative. */
 static double dual_slope(const dual *d, const double *a, double t, const double *c, double *bend) {
     double g = 1, h = 0;
     for (int k = 0; k < d->n; k++) g -= a[k] * ((d->u[k] + t * a[k]) * c[k]), h += a[k] * a[k] * c[k];
@@ -36,18 +37,19 @@ static double dual_slope(const dual *d, const double *a, double t, const double 
     return g;
 }
 
-static void bend_at(const dual *d, const double *a, double t, double *c) {
+/* c [n]: the curvatures at u + t a. */
+static void curvatures_at(const dual *d, const double *a, double t, double *c) {
     for (int k = 0; k < d->n; k++) c[k] = curvature_at(d->u[k] + t * a[k], d->q);
 }
 
-/* Moves lambda_j towards its optimum, until the slope is a tenth: the slope falls with t, so that a zero lies between a
- * place where it is positive and one where it is negative; Newton's step where it stays between them, else the middle.
- * Most coordinates rest at 0 with a negative slope, which costs no power: curvatures at u are kept. */
+/* Moves lambda_j towards its optimum, until the slope is a tenth: the slope falls with t, so that a zero lies between
+ * a place of positive slope and one of negative slope; Newton's step if it stays between them, else the middle. Most
+ * coordinates rest at 0 with a negative slope, which costs no power: the curvatures at u are kept. */
 static void ascend_coordinate(dual *d, int j) {
     const double *a = d->a + (size_t)j * (size_t)d->n, least = -d->lambda[j];
     double low = least, high = INFINITY, t = 0, bend, first = 0;
     for (int k = 0; k < 60; k++) {
-        if (k) bend_at(d, a, t, d->next);
+        if (k) curvatures_at(d, a, t, d->next);
         double g = dual_slope(d, a, t, k ? d->next : d->bent, &bend);
         if (k == 0) first = fabs(g);
         if ((k && fabs(g) <= 0.1 * first) || (g <= 0 && t == least) || g == 0) break;
@@ -62,7 +64,7 @@ static void ascend_coordinate(dual *d, int j) {
             to = isinf(high) ? 2 * fabs(t) + d->lambda[j] + 1e-3 : 0.5 * (low + high);
         if (to == t) break;
         t = to;
-        if (k == 59) bend_at(d, a, t, d->next);
+        if (k == 59) curvatures_at(d, a, t, d->next);
     }
     if (t == 0) return;
     d->lambda[j] = t == least ? 0 : fmax(d->lambda[j] + t, 0);
@@ -71,16 +73,16 @@ static void ascend_coordinate(dual *d, int j) {
     d->bent = d->next, d->next = was;
 }
 
-/* u anew from lambda: what sweeps add up in rounding is taken out. */
+/* u = A^T lambda and its curvatures anew: removes the rounding that sweeps add up. */
 static void recompute_u(dual *d) {
     memset(d->u, 0, (size_t)d->n * sizeof *d->u);
     for (int j = 0; j < d->m; j++)
         if (d->lambda[j] != 0)
             for (int k = 0; k < d->n; k++) d->u[k] += d->lambda[j] * d->a[(size_t)j * (size_t)d->n + (size_t)k];
-    bend_at(d, d->u, 0, d->bent);
+    curvatures_at(d, d->u, 0, d->bent);
 }
 
-/* All lambda alike, as large as is best. */
+/* Sets all lambda to the one number that is best for all, and u. */
 static void init_lambda(dual *d) {
     for (int j = 0; j < d->m; j++) d->lambda[j] = 1;
     recompute_u(d);
@@ -91,7 +93,7 @@ static void init_lambda(dual *d) {
     recompute_u(d);
 }
 
-/* The primal point of u, scaled to be feasible when it can be, and how far both sides are apart. */
+/* w: the primal point of u, scaled to be feasible if it can be; margin, norm and gap of out, INFINITY if it cannot. */
 static void measure_gap(const dual *d, double *w, vt_svm *out, double p) {
     double total = 0;
     vt_lp_power(w, d->u, (size_t)d->n, d->q - 1);
@@ -110,6 +112,8 @@ static void measure_gap(const dual *d, double *w, vt_svm *out, double p) {
     out->gap = fabs(primal - below) / primal;
 }
 
+/* Sweeps until the gap is 1e-12, w would be longer than 1e9, or MOST_SWEEPS are spent. VT_E_NUMERIC above a gap of
+ * 1e-6. */
 static vt_status solve_dual(dual *d, double *w, vt_svm *out, double p, vt_err *e) {
     init_lambda(d);
     for (out->sweeps = 0; out->sweeps < MOST_SWEEPS;) {

@@ -20,10 +20,11 @@ typedef struct vt_svm {
     int sweeps;
 } vt_svm;
 
-/* w [n] from rows a [m,n]; lambda [m] or NULL. A w that no sweep makes feasible, or a gap above 1e-6 at the end, is
- * VT_E_NUMERIC. */
+/* w [n] from rows a [m,n]; lambda [m] or NULL. VT_E_NUMERIC if no sweep makes w feasible or the gap ends above 1e-6,
+ * VT_E_RANGE for p outside its bounds, VT_E_MEMORY. */
 vt_status vt_svm_solve(double *w, double *lambda, vt_svm *out, const double *a, int m, int n, double p, vt_err *e);
 
-/* The rows of the attention SVM for the tokens alpha [n]: a [n (t - 1), d d]. */
+/* The rows of the attention SVM for the tokens alpha [n]: a [n (t - 1), d d], (X_i,alpha_i - X_it) z_i^T. */
 void vt_attsvm_rows(double *a, const vt_att *problem, const int *alpha);
+/* Solves the attention SVM of a problem for the tokens alpha [n]: w [d,d]; fails as vt_svm_solve does. */
 vt_status vt_attsvm(double *w, vt_svm *out, const vt_att *problem, const int *alpha, double p, vt_err *e);

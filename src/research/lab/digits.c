@@ -42,16 +42,18 @@ static const point glyphs[10][POINTS] = {
     {{.74, .38}, {.5, .5}, {.28, .4}, {.26, .2}, {.48, .07}, {.7, .15}, {.74, .38}, {.72, .65}, {.6, .92}, END},
 };
 
-static double to_segment(point p, point a, point b) {
+/* Distance of p from the segment a b, in the unit square. */
+static double distance_to_segment(point p, point a, point b) {
     double dx = b.x - a.x, dy = b.y - a.y, l = dx * dx + dy * dy;
     double t = l > 0 ? ((p.x - a.x) * dx + (p.y - a.y) * dy) / l : 0;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
     return hypot(p.x - a.x - t * dx, p.y - a.y - t * dy);
 }
 
+/* Distance of p from the nearest stroke of a glyph. */
 static double distance_to_glyph(const point *g, point p) {
     double least = 10;
-    for (int i = 0; g[i + 1].x > -2; i++) least = fmin(least, to_segment(p, g[i], g[i + 1]));
+    for (int i = 0; g[i + 1].x > -2; i++) least = fmin(least, distance_to_segment(p, g[i], g[i + 1]));
     return least;
 }
 
@@ -59,7 +61,8 @@ typedef struct hand { /* from a picture's point to the glyph's: p -> m (p - cent
     double m[2][2], shift_x, shift_y, half; /* half the thickness */
 } hand;
 
-static hand hand_of(uint64_t seed, int index) {
+/* Turn, slant, stretch, shift and thickness of picture `index`, keyed by seed; index < 0: none. */
+static hand draw_hand(uint64_t seed, int index) {
     hand h = {{{1, 0}, {0, 1}}, 0, 0, 0.075};
     if (index < 0) return h;
     float u[8];
@@ -77,7 +80,7 @@ static hand hand_of(uint64_t seed, int index) {
 
 void vt_digit_draw(float *ink, int s, int label, uint64_t seed, int index) {
     enum { SUB = 4 }; /* each pixel is the mean of 4 x 4 points */
-    hand h = hand_of(seed, index);
+    hand h = draw_hand(seed, index);
     for (int r = 0; r < s; r++)
         for (int c = 0; c < s; c++) {
             int hit = 0;
@@ -107,13 +110,13 @@ typedef struct drawing {
     const vt_dataset *data; /* NULL: digits are drawn */
 } drawing;
 
-/* How much of pixel i lies below pixel k when n pixels become s. */
+/* How much of pixel i, 0 to 1, lies below pixel k when n pixels become s. */
 static double pixel_overlap(int i, int k, int n, int s) {
     double from = (double)k * n / s, to = (double)(k + 1) * n / s;
     return fmax(0, fmin(i + 1, to) - fmax(i, from));
 }
 
-/* A grey image as ink [s, s]: means over areas. */
+/* ink [s, s]: means over areas of a grey image. */
 static void shrink_image(float *ink, int s, const vt_image *im) {
     int h = im->shape.height, w = im->shape.width;
     for (int k = 0; k < s * s; k++) {
@@ -126,6 +129,7 @@ static void shrink_image(float *ink, int s, const vt_image *im) {
     }
 }
 
+/* ink [s, s] and label of a data set's image; VT_E_USAGE unless it has one channel and classes 0 to 9. */
 static vt_status read_digit(float *ink, int s, const vt_dataset *data, int index, int *label, vt_err *e) {
     vt_image im;
     VT_TRY(vt_dataset_read(data, index, &im, label, e));
@@ -139,6 +143,7 @@ static vt_status read_digit(float *ink, int s, const vt_dataset *data, int index
                    data->path, index, VT_CHW_OF(is), *label);
 }
 
+/* Work item of vt_for_each: noise and digit of picture first + i, centred and scaled, and its one-hot label. */
 static vt_status draw_picture(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const drawing *w = ctx;
@@ -160,6 +165,8 @@ static vt_status draw_picture(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
+/* Allocates n pictures and fills them with w; VT_E_RANGE for a digit's side s that is not 1 to min(side, 64). A
+ * failure leaves out closed. */
 static vt_status make_pictures(vt_digits *out, int side, int s, drawing w, int n, int threads, vt_err *e) {
     if (s < 1 || s > side || s > 64)
         return vt_fail(e, VT_E_RANGE, "a digit of %d x %d in a picture of %d x %d; it must be 1 to %d", s, s, side,

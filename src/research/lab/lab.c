@@ -30,6 +30,7 @@ vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e) {
     return vt_fail_unknown("lab", name, names, COUNT, NULL, e);
 }
 
+/* "supports", "weakens", "contradicts" or "does not test". */
 static const char *finding_name(vt_finding f) {
     static const char *const names[VT_FINDING_COUNT] = {"supports", "weakens", "contradicts", "does not test"};
     return names[f];
@@ -67,7 +68,7 @@ vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_fig
 
 /* ---- a run ---- */
 
-/* One line a claim, and last a line that counts them. */
+/* Prints a line for each claim, and last a line that counts the findings. */
 static void print_verdict(const vt_lab *lab) {
     int count[VT_FINDING_COUNT] = {0};
     size_t i;

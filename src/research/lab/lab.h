@@ -46,23 +46,25 @@ typedef struct vt_lab_def {
     vt_status (*run)(const void *params, vt_lab *lab, vt_err *e);
 } vt_lab_def;
 
-/* The registry: [n]. */
+/* Returns all labs, in the registry's order; *n: how many. Static memory. */
 const vt_lab_def *const *vt_lab_defs(int *n);
+/* *out: the lab of that name; VT_E_USAGE with the known names if there is none. */
 vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e);
 
-/* The whole document of a run in *doc: lab, source, seed, options, results and claims. The lab's own part goes to
- * lab->out, and at its end the verdict. params: of params_size. */
+/* Runs a lab and makes *doc, which the caller owns also after a failure: lab, source, seed, options, results and
+ * claims. The lab's tables go to lab->out, and at their end the verdict. params: of params_size. */
 vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, json_t **doc, vt_err *e);
 
 /* ---- for labs ---- */
 
-/* A claim of the paper, and what was found: shown in the verdict, kept in lab.json. */
+/* Adds a claim of the paper with its finding and evidence (printf, at most 499 characters), for verdict and lab.json;
+ * VT_E_MEMORY. */
 vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, const char *evidence, ...)
     __attribute__((format(printf, 5, 6)));
-/* VT_INTERRUPTED with its sentence when the user asked to stop; to be asked between pieces of work. */
+/* VT_INTERRUPTED with its sentence if the user asked to stop; to be called between pieces of work. */
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e);
-/* Has `draw` put a figure together and passes it on; does nothing where nobody wants figures. */
+/* Draws a figure by `draw` and data and hands it to lab->picture as name.svg; does nothing if that is NULL. */
 vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_figure_draw *draw, const void *data,
                         vt_err *e);
-/* Stores value (stolen) under key; VT_E_MEMORY when value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
+/* Stores value (stolen) under key; VT_E_MEMORY if value is NULL. For results: vt_lab_put(lab->json, "x", ...). */
 vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e);

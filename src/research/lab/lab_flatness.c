@@ -49,6 +49,7 @@ typedef struct hessian {
     const vt_lab *lab;
 } hessian;
 
+/* hv = H v of the net's mean loss at theta, all [parameters]; stops on an interrupt. */
 static vt_status multiply_by_hessian(void *ctx, const double *v, double *hv, vt_err *e) {
     hessian *h = ctx;
     VT_TRY(vt_lab_alive(h->lab, e));
@@ -56,6 +57,7 @@ static vt_status multiply_by_hessian(void *ctx, const double *v, double *hv, vt_
     return VT_OK;
 }
 
+/* Takes the vectors and scratch from r; an arena without base only counts the bytes. */
 static void lay_out_buffers(hessian *h, vt_arena *r) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     h->theta = vt_arena_take(r, count, sizeof(double));
@@ -64,6 +66,7 @@ static void lay_out_buffers(hessian *h, vt_arena *r) {
     h->work = vt_arena_take(r, vt_two_layer_work_f64(&h->net, h->n, 1), sizeof(double));
 }
 
+/* Bytes that open_hessian allocates for n samples. */
 static size_t hessian_bytes(const vt_two_layer *net, int n) {
     hessian h = {.net = *net, .n = n};
     vt_arena r = {0};
@@ -71,6 +74,7 @@ static size_t hessian_bytes(const vt_two_layer *net, int n) {
     return r.used;
 }
 
+/* Allocates *block, which the caller frees, and points h's buffers into it; VT_E_MEMORY. */
 static vt_status open_hessian(hessian *h, void **block, vt_err *e) {
     size_t bytes = hessian_bytes(&h->net, h->n);
     *block = vt_alloc(bytes);
@@ -110,6 +114,7 @@ typedef struct job {
     int done;
 } job;
 
+/* Loss, largest and lowest eigenvalue and trace at theta, raw and in relative coordinates. */
 static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double value, residual;
@@ -128,6 +133,7 @@ static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, 
     return vt_hutchinson_trace(&out->relative_trace, &residual, &relative, p->probes, seed, e);
 }
 
+/* values: the k largest eigenvalues; converged: how many reached tol. */
 static vt_status compute_spectrum(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double residuals[MOST_K];
@@ -139,8 +145,8 @@ static vt_status compute_spectrum(trained *out, hessian *h, const params *p, uin
     return VT_OK;
 }
 
-/* theta -> the same function: ReLU is homogeneous, so b1 goes along with what stands before it. Of self-attention only
- * W1 is scaled (the softmax would notice a scale of its weights). */
+/* Scales theta without changing the function: ReLU is homogeneous, so b1 is scaled with what precedes it, W2 by the
+ * inverse. For self-attention only W1 is scaled (the softmax would notice a scale of its weights). */
 static void rescale_parameters(double *theta, const vt_two_layer *n, double front, double w1) {
     size_t at[VT_AT_END + 1];
     for (int t = 0; t <= VT_AT_END; t++) at[t] = vt_two_layer_at(n, (vt_tensor)t);
@@ -150,6 +156,7 @@ static void rescale_parameters(double *theta, const vt_two_layer *n, double fron
     for (size_t i = at[VT_AT_W2]; i < at[VT_AT_B2]; i++) theta[i] /= front * w1;
 }
 
+/* Measures the sharpness for each of the scales, and the largest change of an output; theta is restored. */
 static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     static const double mask[SCALES][2] = {{1, 1}, {0.1, 1}, {1, 0.1}, {10, 1}};
     static const double self[SCALES][2] = {{1, 1}, {1, 0.1}, {1, 0.3}, {1, 10}};
@@ -176,7 +183,7 @@ static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uin
 
 /* ---- training ---- */
 
-/* Trains in float from (seed, run), then measures in double on x, y [samples]. */
+/* Trains in float from (seed, run), then measures in double on x, y [samples]; `first`: also spectrum and scales. */
 static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *x, const double *y, int samples,
                                    bool first, const job *j, vt_err *e) {
     size_t count = vt_two_layer_at(&s->net, VT_AT_END);
@@ -202,7 +209,7 @@ static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *
     return got;
 }
 
-/* Theorem 4 for self-attention: a student of eq. 3 on points of its teacher. */
+/* Theorem 4 for self-attention: trains and measures a student of eq. 3 on points of its teacher. */
 static vt_status self_student(job *j, vt_err *e) {
     enum { TESTS = 1000 };
     int points = j->p->self_points;
@@ -229,6 +236,7 @@ static vt_status self_student(job *j, vt_err *e) {
     return s;
 }
 
+/* Work item: network i % NETS of run i / NETS; the last item is the self-attention student. */
 static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     job *j = ctx;
@@ -249,12 +257,14 @@ static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     return train_and_measure(&j->r[i], &s, j->x, j->y, samples, i < NETS, j, e);
 }
 
+/* In order: counts one network in the progress. */
 static void report_progress(void *ctx, int thread, size_t i) {
     (void)thread, (void)i;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
 }
 
+/* Checks that all fits the memory, draws training and test pictures, and widens the first samples to double. */
 static vt_status prepare_data(job *j, vt_err *e) {
     const params *p = j->p;
     enum { TESTS = 2000 };
@@ -277,6 +287,7 @@ static vt_status prepare_data(job *j, vt_err *e) {
 
 /* ---- tables ---- */
 
+/* Prints chosen eigenvalues of the first run's two spectra. */
 static void print_fig3(const job *j, FILE *out) {
     static const int rows[] = {1, 2, 3, 5, 10, 20, 50, 100, 200, 400};
     fprintf(out, "\nlargest eigenvalues of the Hessian, first run (Fig. 3)\n%6s %12s %12s\n", "i", "baseline",
@@ -287,7 +298,8 @@ static void print_fig3(const job *j, FILE *out) {
             j->r[1].converged, j->p->tol);
 }
 
-static void per_run(const job *j, FILE *out) {
+/* Prints a line of sharpness for each run and network. */
+static void print_runs(const job *j, FILE *out) {
     vt_columns c;
     fprintf(out,
             "\nby run: training loss, test error, largest eigenvalue, the same in relative coordinates, traces "
@@ -303,6 +315,7 @@ static void per_run(const job *j, FILE *out) {
     vt_columns_end(&c, out, VT_LOOK_PAGE);
 }
 
+/* Prints a line for each change of scale: factors, change of outputs, eigenvalues and traces. */
 static void print_theorem4(const trained *t, FILE *out, const char *title, const char *front) {
     vt_columns table;
     fprintf(out, "\n%s\n", title);
@@ -317,6 +330,7 @@ static void print_theorem4(const trained *t, FILE *out, const char *title, const
 
 /* ---- results ---- */
 
+/* JSON array of the changes of scale and what they do. */
 static json_t *scales_json(const trained *t) {
     json_t *a = json_array();
     for (int k = 0; k < SCALES; k++)
@@ -326,6 +340,7 @@ static json_t *scales_json(const trained *t) {
     return a;
 }
 
+/* Stores runs, spectra and changes of scale; VT_E_MEMORY. */
 static vt_status store_results(const job *j, vt_err *e) {
     json_t *runs = json_array(), *spectra = json_object();
     for (int i = 0; i < NETS * j->p->runs; i++) {
@@ -345,6 +360,7 @@ static vt_status store_results(const job *j, vt_err *e) {
     return vt_lab_put(j->lab->json, "self_rescaled", scales_json(&j->self), e);
 }
 
+/* Figure: both spectra of the first run, eigenvalues (log) over their number. */
 static void draw_spectra(vt_figure *f, const void *data) {
     const job *j = data;
     vt_figure_panel(f, &(vt_panel){.x = "number of the eigenvalue", .y = "eigenvalue", .kind = VT_LOG_Y});
@@ -354,7 +370,7 @@ static void draw_spectra(vt_figure *f, const void *data) {
     }
 }
 
-/* Span of the raw values over the changes of scale, and the relative one's largest departure from 1. */
+/* Claim: supported if outputs stay within 1e-9 while the largest raw eigenvalue changes more than twofold. */
 static vt_status claim_theorem4(const trained *t, const char *claim, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0, moved = 0, drift = 0;
     for (int k = 0; k < SCALES; k++) {
@@ -367,6 +383,7 @@ static vt_status claim_theorem4(const trained *t, const char *claim, vt_lab *lab
                         moved, least, most, drift);
 }
 
+/* Judges Fig. 3 (flatter with attention) and Theorem 4 for both networks. */
 static vt_status record_claims(const job *j, vt_err *e) {
     int raw = 0, relative = 0, values = 0, all = j->p->runs;
     for (int i = 0; i < all; i++) {
@@ -384,6 +401,7 @@ static vt_status record_claims(const job *j, vt_err *e) {
     return claim_theorem4(&j->self, "Theorem 4 for self-attention: (alpha W1, W2 / alpha)", j->lab, e);
 }
 
+/* Prints all tables, stores, draws and judges. */
 static vt_status report_results(job *j, vt_err *e) {
     FILE *out = j->lab->out;
     vt_two_layer net = {VT_FRONT_PLAIN, .in = SIDE * SIDE, .hidden = 16, .out = 10};
@@ -393,7 +411,7 @@ static vt_status report_results(job *j, vt_err *e) {
             j->p->s, j->p->s, j->p->steps, j->p->train, j->p->rate,
             j->p->samples < j->p->train ? j->p->samples : j->p->train);
     print_fig3(j, out);
-    per_run(j, out);
+    print_runs(j, out);
     print_theorem4(&j->r[1], out, "Theorem 4, first run with attention: factors of a, W1 (and b1), W2", "a");
     print_theorem4(&j->self, out, "Theorem 4 for self-attention (8 tokens of 8, eq. 3): factors of W1 (and b1), W2",
                    "front");

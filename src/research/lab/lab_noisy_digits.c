@@ -70,13 +70,16 @@ static const struct {
                         {"attention", VT_FRONT_MASK, 0},
                         {"attention L1", VT_FRONT_MASK, 0.05}};
 
+/* Networks on noisy digits, without Fig. 7's students. */
 static int run_count(const plan *j) { return j->n_sizes * j->n_rates * NETS; }
+/* The result of digit size, rate and net, by index. */
 static result *result_at(plan *j, int size, int rate, int net) {
     return &j->r[(size * j->n_rates + rate) * NETS + net];
 }
 
 /* ---- runs ---- */
 
+/* Sets inside, on and off: where the first layer's energy and the mask lie. */
 static void measure_weights(result *out, const float *theta, const vt_two_layer *n, const vt_digits *d) {
     const float *w1 = theta + vt_two_layer_at(n, VT_AT_W1);
     double in = 0, all = 0;
@@ -93,6 +96,7 @@ static void measure_weights(result *out, const float *theta, const vt_two_layer 
     out->inside = in / all;
 }
 
+/* Trains network `item` on its digits' size and rate, with marks, and measures its weights. */
 static vt_status train_network(plan *j, int item, vt_err *e) {
     int net = item % NETS, rate = item / NETS % j->n_rates, size = item / NETS / j->n_rates;
     vt_sgd s = {.net = j->net,
@@ -112,7 +116,8 @@ static vt_status train_network(plan *j, int item, vt_err *e) {
     return got;
 }
 
-static vt_status one_fig7(plan *j, int k, vt_err *e) {
+/* Trains student k of Fig. 7 on 10,000 points of the teacher, with marks. */
+static vt_status train_fig7_student(plan *j, int k, vt_err *e) {
     vt_sgd s = {.net = j->teacher.net,
                 .train = vt_teacher_train(&j->teacher, 10000),
                 .test = vt_teacher_test(&j->teacher),
@@ -130,19 +135,21 @@ static vt_status one_fig7(plan *j, int k, vt_err *e) {
     return got;
 }
 
+/* Work item: a network on noisy digits, or after them a student of Fig. 7. */
 static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     plan *j = ctx;
-    return (int)i < run_count(j) ? train_network(j, (int)i, e) : one_fig7(j, (int)i - run_count(j), e);
+    return (int)i < run_count(j) ? train_network(j, (int)i, e) : train_fig7_student(j, (int)i - run_count(j), e);
 }
 
+/* In order: counts one network in the progress. */
 static void report_progress(void *ctx, int thread, size_t i) {
     (void)thread, (void)i;
     plan *j = ctx;
     vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
 }
 
-/* Training and test pictures with digits of one size. */
+/* Draws or reads the training and test pictures with digits of size k. */
 static vt_status open_pictures(plan *j, int k, vt_err *e) {
     const params *p = j->p;
     vt_digits *train = &j->digits[k], *test = &j->tests[k];
@@ -155,6 +162,7 @@ static vt_status open_pictures(plan *j, int k, vt_err *e) {
     return vt_digits_read(test, p->side, s, p->digits, VT_SPLIT_TEST, p->test, j->lab, j->hash[1], e);
 }
 
+/* Settles sizes, rates and steps from the options, checks that all fits the memory, opens pictures and teacher. */
 static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     static const int sizes[SIZES] = {5, 8, 15};
     *j = (plan){.p = p, .lab = lab, .n_sizes = p->s ? 1 : SIZES, .n_rates = p->rate > 0 ? 1 : RATES};
@@ -177,6 +185,8 @@ static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) 
 
 /* ---- tables ---- */
 
+/* Prints a digit size's test loss and error over steps, a column for each rate and net, then the training's and the
+ * weights' numbers. */
 static void print_curves(plan *j, int size, FILE *out) {
     int s = j->sizes[size];
     char titles[200] = "steps";
@@ -203,6 +213,7 @@ static void print_curves(plan *j, int size, FILE *out) {
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
+/* Prints test errors of Fig. 7's students over steps. */
 static void print_fig7(const plan *j, FILE *out) {
     fprintf(out,
             "\nFig. 7: test error of Table 1's students at n = 10,000 along the training (lab sample-complexity)\n");
@@ -214,6 +225,7 @@ static void print_fig7(const plan *j, FILE *out) {
     }
 }
 
+/* Stores runs, hashes of read digits and Fig. 7's curves; VT_E_MEMORY. */
 static vt_status store_results(plan *j, vt_err *e) {
     json_t *all = json_array();
     for (int i = 0; i < run_count(j); i++) {
@@ -239,7 +251,7 @@ static vt_status store_results(plan *j, vt_err *e) {
     return vt_lab_put(j->lab->json, "fig7", seven, e);
 }
 
-/* A panel for each size of digit, four curves each. */
+/* Figure: test loss over steps, a panel for each size of digit, a curve for each rate and net. */
 static void draw_losses(vt_figure *f, const void *data) {
     const plan *j = data;
     for (int s = 0; s < j->n_sizes; s++) {
@@ -257,10 +269,12 @@ static void draw_losses(vt_figure *f, const void *data) {
 
 /* ---- claims ---- */
 
+/* Finding: supported if all of the settings agree, weakened if some do, contradicted if none does. */
 static vt_finding by_count(int good, int all) {
     return good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
 }
 
+/* Judges the test errors, the losses along the training, what the mask finds, and Fig. 7's order. */
 static vt_status record_claims(plan *j, vt_err *e) {
     int lower = 0, sooner = 0, finds = 0, all = j->n_sizes * j->n_rates;
     double ratio = 0;

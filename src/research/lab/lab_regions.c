@@ -23,15 +23,17 @@ static const vt_opt opts[] = {
 
 /* ---- formulas ---- */
 
-static void power_of_ten(vt_columns *t, double log10_x) {
+/* Adds 10^log10_x as a cell: as a number below 10^9, else as "10^x"; 0 for a negative exponent. */
+static void add_power_cell(vt_columns *t, double log10_x) {
     bool short_enough = log10_x < 9;
     vt_columns_cell(t, short_enough ? "%.0f" : "10^%.1f", log10_x < 0 ? 0 : short_enough ? pow(10, log10_x) : log10_x);
 }
 
 enum { BAR = 40 };
 
-/* Bars of the two lower bounds over n1, on one logarithmic scale; < marks the row that the condition falls into. */
-static void over_units(const params *p, FILE *out) {
+/* Prints both lower bounds and exact maxima over n1 hidden units, with bars on a logarithmic scale; < marks where the
+ * condition begins to hold. */
+static void print_over_units(const params *p, FILE *out) {
     double where = vt_regions_condition(p->p, p->s0), full = vt_regions_most(p->most, p->p);
     vt_columns t;
     fprintf(out, "\nlargest number of regions against n1 hidden units (Fig. 1), s0 = %d and p = %d inputs\n", p->s0,
@@ -45,16 +47,16 @@ static void over_units(const params *p, FILE *out) {
         for (int i = 0; i <= BAR; i++)
             bar[i] = i == (int)lrint(BAR * most_p / full) ? 'p' : i == (int)lrint(BAR * most_s / full) ? 's' : ' ';
         vt_columns_cell(&t, "%d", n);
-        power_of_ten(&t, vt_regions_lower(n, p->s0)), power_of_ten(&t, vt_regions_lower(n, p->p));
-        power_of_ten(&t, most_s), power_of_ten(&t, most_p);
+        add_power_cell(&t, vt_regions_lower(n, p->s0)), add_power_cell(&t, vt_regions_lower(n, p->p));
+        add_power_cell(&t, most_s), add_power_cell(&t, most_p);
         vt_columns_cell(&t, "|%.*s%s", BAR + 1, bar, n >= where && before < where ? "<" : "");
     }
     vt_columns_end(&t, out, VT_LOOK_PAGE);
     fprintf(out, "< the paper's condition, n1 >= exp((p ln p - s0 ln s0) / (p - s0)) = %.1f, begins to hold\n", where);
 }
 
-/* floor(n1 / s)^s rises and falls in s: a lower bound of something that only rises. */
-static void over_inputs(const params *p, FILE *out) {
+/* Prints bound and exact maximum over the number of inputs: floor(n1 / s)^s rises and falls, the maximum only rises. */
+static void print_over_inputs(const params *p, FILE *out) {
     int n = (int)ceil(vt_regions_condition(p->p, p->s0));
     vt_columns t;
     fprintf(out, "\nthe same against the number of inputs s, at n1 = %d\n", n);
@@ -63,12 +65,12 @@ static void over_inputs(const params *p, FILE *out) {
         int s = p->p * k / 10;
         if (s < 1) continue;
         vt_columns_cell(&t, "%d", s);
-        power_of_ten(&t, vt_regions_lower(n, s)), power_of_ten(&t, vt_regions_most(n, s));
+        add_power_cell(&t, vt_regions_lower(n, s)), add_power_cell(&t, vt_regions_most(n, s));
     }
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
-/* The least n1 from which on the floored bound of p inputs is above that of s0, up to 64 p. */
+/* The least n1 from which on, up to 64 p, the floored bound of p inputs is above that of s0; -1: none. */
 static int floored_from(const params *p) {
     int from = -1;
     for (int n = 1; n <= 64 * p->p; n++) {
@@ -85,7 +87,8 @@ typedef struct count {
     long long least, most, other; /* over the draws; other: by cutting polygons, -1 if the two ways ever differ */
 } count;
 
-/* Layers of n1 units on `inputs` inputs of which a mask leaves the first `kept`: normal weights and biases. */
+/* Counts the regions of random layers of n1 units (normal weights and biases) on `inputs` inputs, of which a mask
+ * leaves the first `kept`; for 2 inputs in both ways. */
 static vt_status count_layers(count *out, int n1, int inputs, int kept, const params *p, const vt_lab *lab, vt_err *e) {
     *out = (count){.least = 1LL << 62};
     for (int d = 0; d < p->draws; d++) {
@@ -116,6 +119,7 @@ typedef struct counted {
     bool ways;             /* both ways of counting agree */
 } counted;
 
+/* Prints and stores counts for 1 to 6 units with 2 inputs, 4 masked to 2, and 4; c sums up how they compare. */
 static vt_status count_small_layers(counted *c, const params *p, vt_lab *lab, vt_err *e) {
     json_t *rows = json_array();
     *c = (counted){.ways = true};
@@ -148,6 +152,7 @@ static vt_status count_small_layers(counted *c, const params *p, vt_lab *lab, vt
 
 /* ---- results ---- */
 
+/* Figure: log10 of bounds and maxima over hidden units, and the condition of Theorem 3. */
 static void draw_regions(vt_figure *f, const void *data) {
     const params *p = data;
     const int width[] = {p->s0, p->p};
@@ -169,6 +174,7 @@ static void draw_regions(vt_figure *f, const void *data) {
     vt_figure_point(f, where, 0), vt_figure_point(f, where, vt_regions_most(p->most, p->s0));
 }
 
+/* Judges Theorem 3, its bounds, its condition in Table 1, and the counts. */
 static vt_status record_claims(const params *p, const counted *c, vt_lab *lab, vt_err *e) {
     double where = vt_regions_condition(p->p, p->s0), table1 = vt_regions_condition(256, 32);
     int first = (int)ceil(where), from = floored_from(p), rising = 0;
@@ -198,8 +204,8 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     const params *p = params_;
     counted c;
     if (p->s0 >= p->p) return vt_fail(e, VT_E_USAGE, "s0 = %d must be below p = %d", p->s0, p->p);
-    over_units(p, lab->out);
-    over_inputs(p, lab->out);
+    print_over_units(p, lab->out);
+    print_over_inputs(p, lab->out);
     VT_TRY(count_small_layers(&c, p, lab, e));
     VT_TRY(vt_lab_put(lab->json, "condition", json_real(vt_regions_condition(p->p, p->s0)), e));
     VT_TRY(vt_lab_put(lab->json, "bounds_ordered_from", json_integer(floored_from(p)), e));

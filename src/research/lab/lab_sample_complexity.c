@@ -57,7 +57,8 @@ static const vt_variant self_variants[] = {
 
 enum { MOST = 1000000000 };
 
-/* Numbers from 1 to most, rising, as A+B+...; what: the option, told in the sentence. */
+/* Appends the numbers from 1 to `most`, rising, of "A+B+..." to out; VT_E_USAGE names the option `what` with `as` as
+ * an example. */
 static vt_status read_list(int *out, int *count, const char *text, const char *what, int most, const char *as,
                            vt_err *e) {
     const char *at = text;
@@ -75,6 +76,7 @@ static vt_status read_list(int *out, int *count, const char *text, const char *w
     }
 }
 
+/* r->sizes: those given, or the default of the model and of --full. */
 static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     const char *text = strcmp(p->sizes, "0") ? p->sizes
                        : p->model            ? p->full ? "1000+2000+5000+10000+20000+50000" : "2000+5000+20000"
@@ -83,18 +85,21 @@ static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err
     return read_list(r->sizes, &r->n_sizes, text, "sizes", MOST, "10000+20000", e);
 }
 
+/* r->relevant: the teacher masks' sizes given; for self-attention all inputs. */
 static vt_status read_relevant(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     if (!p->model) return read_list(r->relevant, &r->n_relevant, p->relevant, "relevant", r->teacher.in, "8+16+32", e);
     r->relevant[r->n_relevant++] = r->teacher.in;
     return VT_OK;
 }
 
-/* In the two-minute version a variant that is not of Table 1 runs at the first size alone. */
+/* Whether a variant runs at a size: without --full one that is not of Table 1 runs at the first size alone. */
 static bool runs_at(const vt_complexity_run *r, int size, int variant) {
     return r->variants[variant].every || r->p->full || size == 0;
 }
 
-static vt_status plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
+/* Settles sizes, variants, steps and runs from the options, checks that data fit the memory, and allocates results,
+ * which run frees. */
+static vt_status make_plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     *r = (vt_complexity_run){.p = p, .variants = p->model ? self_variants : mask_variants};
     VT_TRY(read_sizes(r, p, e));
     while (r->variants[r->n_variants].name) r->n_variants++;
@@ -126,9 +131,10 @@ typedef struct job {
     size_t first; /* of its results, and how many students there were before */
 } job;
 
+/* Penalty weight at n points: lambda 10000 / n, or lambda if fixed. */
 static double lambda_at(const vt_complexity *p, int n) { return p->fixed_lambda ? p->lambda : p->lambda * 10000 / n; }
 
-/* Means of |mask| where the teacher's is one and where it is zero. */
+/* Sets mask_on and mask_off: means of |mask| where the teacher's is one and where it is zero. VT_E_MEMORY. */
 static vt_status mask_means(vt_complexity_result *out, const vt_teacher *t, const float *theta, const vt_two_layer *net,
                             vt_err *e) {
     float *m = vt_alloc((size_t)net->in * sizeof *m);
@@ -142,6 +148,7 @@ static vt_status mask_means(vt_complexity_result *out, const vt_teacher *t, cons
     return VT_OK;
 }
 
+/* Trains theta as s says; sets curve, norms, mask means and losses under attack. */
 static vt_status train_and_measure(vt_complexity_result *out, const vt_sgd *s, const job *j, float *theta, vt_err *e) {
     const vt_complexity *p = j->r->p;
     VT_TRY(vt_sgd_run(theta, out->curve, s, j->lab, e));
@@ -155,6 +162,7 @@ static vt_status train_and_measure(vt_complexity_result *out, const vt_sgd *s, c
     return p->model ? VT_OK : vt_teacher_attack(&out->irrelevant, &a, j->t, theta, &s->net, j->lab, e);
 }
 
+/* Work item: trains the item's variant at its size on the teacher's points. */
 static vt_status run_student(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     const job *j = ctx;
@@ -184,14 +192,15 @@ static vt_status run_student(void *ctx, int thread, size_t item, vt_err *e) {
     return got;
 }
 
+/* In order: counts one student in the progress, after those of earlier teachers. */
 static void report_progress(void *ctx, int thread, size_t item) {
     (void)thread, (void)item;
     job *j = ctx;
     vt_progress_step(&j->lab->progress, j->first + (size_t)++j->done, NULL);
 }
 
-/* One teacher and its students. */
-static vt_status one_run(vt_complexity_run *r, int run, int relevant, vt_lab *lab, vt_err *e) {
+/* Makes teacher `run` with the relevant-th mask size and trains its students. */
+static vt_status run_teacher(vt_complexity_run *r, int run, int relevant, vt_lab *lab, vt_err *e) {
     const vt_complexity *p = r->p;
     vt_teacher t;
     double scale = p->scale > 0 ? p->scale : p->model ? 1 : 2;
@@ -207,10 +216,10 @@ static vt_status one_run(vt_complexity_run *r, int run, int relevant, vt_lab *la
 static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
     vt_complexity_run r;
     vt_blas_single_thread();
-    vt_status s = plan(&r, params, e);
+    vt_status s = make_plan(&r, params, e);
     if (s == VT_OK) vt_progress_begin(&lab->progress, "students", 0, (size_t)(r.n_items * r.n_relevant * r.runs));
     for (int i = 0; i < r.runs * r.n_relevant && s == VT_OK; i++)
-        s = one_run(&r, i / r.n_relevant, i % r.n_relevant, lab, e);
+        s = run_teacher(&r, i / r.n_relevant, i % r.n_relevant, lab, e);
     if (s == VT_OK) vt_progress_end(&lab->progress, NULL);
     if (s == VT_OK) s = vt_complexity_report(&r, lab, e);
     if (s == VT_OK) s = vt_complexity_claims(&r, lab, e);

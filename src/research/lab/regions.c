@@ -34,7 +34,8 @@ typedef struct arrangement {
     double row[MOST_N][ROW]; /* w, then b */
 } arrangement;
 
-/* The row scaled to a largest |w| of one; its place, or -1 when w is zero. `size` is what counts as large. */
+/* Scales a row (w [s], b) to a largest |w| of one; returns its place, or -1 if w is below 1e-9 of `size`, which
+ * counts as zero. */
 static int scale_row(double *row, int s, double size) {
     int k = 0;
     for (int j = 1; j < s; j++)
@@ -47,7 +48,8 @@ static int scale_row(double *row, int s, double size) {
 
 static long long count_cells(const arrangement *a);
 
-/* Pieces into which hyperplanes 0 .. i-1 cut hyperplane i, zero if it is one of them or not a hyperplane at all. */
+/* Returns into how many pieces hyperplanes 0 .. i-1 cut hyperplane i; 0 if it equals one of them or is not a
+ * hyperplane. */
 static long long count_pieces(const arrangement *a, int i) {
     arrangement below = {.s = a->s - 1};
     double own[ROW];
@@ -73,6 +75,7 @@ static long long count_pieces(const arrangement *a, int i) {
     return count_cells(&below);
 }
 
+/* Returns the number of cells: 1 and the pieces of each hyperplane. */
 static long long count_cells(const arrangement *a) {
     long long sum = 1;
     for (int i = 0; i < a->n; i++) sum += count_pieces(a, i);
@@ -107,9 +110,10 @@ typedef struct polygon {
     double x[CORNERS][2];
 } polygon;
 
+/* w x + b in the plane: its sign is the side of x. */
 static double side_of_line(const double *w, double b, const double *x) { return w[0] * x[0] + w[1] * x[1] + b; }
 
-/* The part of `in` where sign * (w x + b) > 0; corners within `near` of the line count as on it. */
+/* out: the part of `in` where sign * (w x + b) > 0; corners within `near` of the line count as on it. */
 static void clip_polygon(polygon *out, const polygon *in, const double *w, double b, double sign, double near) {
     out->n = 0;
     for (int i = 0; i < in->n; i++) {

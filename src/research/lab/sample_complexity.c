@@ -21,13 +21,15 @@ static double robust_error(const vt_complexity_result *x) { return x->robust.err
 static double robust_share(const vt_complexity_result *x) { return 100 * x->robust.share; }
 static double irrelevant_error(const vt_complexity_result *x) { return x->irrelevant.error; }
 
-/* Rows go through the sizes of the first s0, then through those of the next. */
+/* Rows of the tables: they go through the sizes of the first s0, then through those of the next. */
 static int row_count(const vt_complexity_run *r) { return r->n_relevant * r->n_sizes; }
 
+/* Result of an item in one run with one s0, by index. */
 static const vt_complexity_result *result_at(const vt_complexity_run *r, int run, int relevant, int item) {
     return &r->results[(size_t)(run * r->n_relevant + relevant) * (size_t)r->n_items + (size_t)item];
 }
 
+/* Mean over runs of `pick` in a table row; NaN if the variant did not run at that size. */
 static double mean_over_runs(const vt_complexity_run *r, int row, int variant, pick_fn pick) {
     for (int i = 0; i < r->n_items; i++) {
         if (r->items[i].size != row % r->n_sizes || r->items[i].variant != variant) continue;
@@ -38,11 +40,12 @@ static double mean_over_runs(const vt_complexity_run *r, int row, int variant, p
     return NAN;
 }
 
-/* Test error over mean |y|^2: what can be compared between teachers. */
+/* Mean test error over mean |y|^2, which can be compared between teachers; NaN if the variant did not run. */
 static double relative_error(const vt_complexity_run *r, int row, int variant) {
     return mean_over_runs(r, row, variant, test_error) / r->power[row / r->n_sizes];
 }
 
+/* Index of the variant of that name; -1: none. */
 static int find_variant(const vt_complexity_run *r, const char *name) {
     for (int v = 0; v < r->n_variants; v++)
         if (!strcmp(r->variants[v].name, name)) return v;
@@ -51,6 +54,7 @@ static int find_variant(const vt_complexity_run *r, const char *name) {
 
 /* ---- tables ---- */
 
+/* Starts a table with the titles `first` (tab-separated) and a column for each variant. */
 static void begin_table(vt_columns *t, const vt_complexity_run *r, const char *first) {
     char titles[300];
     snprintf(titles, sizeof titles, "%s", first);
@@ -59,7 +63,7 @@ static void begin_table(vt_columns *t, const vt_complexity_run *r, const char *f
     vt_columns_titles(t, "%s", titles);
 }
 
-/* pick NULL: the relative test error. */
+/* Prints means for each row and variant, "-" if it did not run; pick NULL: the relative test error. */
 static void print_table(const vt_complexity_run *r, FILE *out, const char *title, pick_fn pick, int decimals) {
     vt_columns t;
     fprintf(out, "\n%s\n", title);
@@ -75,7 +79,7 @@ static void print_table(const vt_complexity_run *r, FILE *out, const char *title
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
-/* Fig. 7: test error along the training at the smallest size, first run. */
+/* Prints test errors along the training at the smallest size, first run (Fig. 7). */
 static void print_curves(const vt_complexity_run *r, FILE *out) {
     vt_columns t;
     fprintf(out, "\ntest error after so many steps, n = %d, first run%s\n", r->sizes[0],
@@ -91,6 +95,7 @@ static void print_curves(const vt_complexity_run *r, FILE *out) {
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
+/* Prints the networks' sizes, the teachers, and how students are trained. */
 static void print_preface(const vt_complexity_run *r, FILE *out) {
     const vt_two_layer *n = &r->teacher;
     vt_two_layer base = *n;
@@ -110,12 +115,14 @@ static void print_preface(const vt_complexity_run *r, FILE *out) {
 
 /* ---- lab.json and figures ---- */
 
+/* JSON array of errors at the marks: 0 train, 1 test. */
 static json_t *curve_json(const vt_complexity_result *x, int which) {
     json_t *a = json_array();
     for (int m = 0; m < VT_COMPLEXITY_MARKS; m++) json_array_append_new(a, json_real(x->curve[m][which].error));
     return a;
 }
 
+/* Stores every student's result, the teachers' power and the steps; VT_E_MEMORY. */
 static vt_status store_results(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     json_t *all = json_array(), *powers = json_array();
     for (int k = 0; k < r->n_relevant; k++) json_array_append_new(powers, json_real(r->power[k]));
@@ -136,7 +143,7 @@ static vt_status store_results(const vt_complexity_run *r, vt_lab *lab, vt_err *
     return vt_lab_put(lab->json, "steps", json_integer(r->steps), e);
 }
 
-/* Over the size of the training set, or s0 at the smallest size; and over the steps at that size. */
+/* Figure: error over the size of the training set, or over s0 at the smallest size; and over the steps at that size. */
 static void draw_errors(vt_figure *f, const void *data) {
     const vt_complexity_run *r = data;
     bool sweep = r->n_relevant > 1;
@@ -195,7 +202,7 @@ static vt_finding by_count(int good, int all) {
     return all == 0 ? VT_NOT_TESTED : good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
 }
 
-/* At how many sizes up to `most` variant a's number is below variant b's; *all: at how many both ran. */
+/* Returns at how many sizes up to `most` variant a's number is below variant b's; *all: at how many both ran. */
 static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn pick, int most, int *all) {
     int good = 0;
     *all = 0;
@@ -207,7 +214,7 @@ static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn p
     return good;
 }
 
-/* How much lower attention's error is: largest and smallest ratio over the sizes. */
+/* Claim: attention's error is 3.8 to 10.8 times lower; judged by the smallest and largest ratio over sizes. */
 static vt_status claim_error_gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0;
     for (int s = 0; s < r->n_sizes; s++) {
@@ -219,13 +226,14 @@ static vt_status claim_error_gain(const vt_complexity_run *r, int attention, vt_
                         "here %.2f to %.2f times", least, most);
 }
 
-/* Error of a network that still learns, or that a penalty holds back, is no sample complexity: where training error is
- * above half of test error, a claim about samples is not tested. */
+/* Whether training error is at most half of test error: else the network still learns, or a penalty holds it back,
+ * and a claim about samples is not tested. True if it did not run. */
 static bool is_trained(const vt_complexity_run *r, int row, int variant) {
     double test = mean_over_runs(r, row, variant, test_error);
     return isnan(test) || mean_over_runs(r, row, variant, train_error) <= test / 2;
 }
 
+/* Claim not tested, because the variant in this row has too large a training error. */
 static vt_status claim_untrained(const vt_complexity_run *r, int row, int variant, const char *claim, vt_lab *lab,
                                  vt_err *e) {
     return vt_lab_claim(lab, VT_NOT_TESTED, claim, e,
@@ -234,7 +242,7 @@ static vt_status claim_untrained(const vt_complexity_run *r, int row, int varian
                         mean_over_runs(r, row, variant, test_error));
 }
 
-/* The least size at which attention does as well as the baseline at the largest. */
+/* Claim judged by the least size at which attention does as well as the baseline at the largest. */
 static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab,
                                      vt_err *e) {
     int last = r->n_sizes - 1, s = 0;
@@ -252,6 +260,8 @@ static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, 
                         mean_over_runs(r, at, attention, test_error), r->sizes[last], base);
 }
 
+/* Claim: variant a's test error is below b's at sizes up to `most`; differences within 2 % at all sizes weaken it
+ * only. */
 static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
                                 vt_err *e) {
     int all, good = count_sizes_below(r, a, b, test_error, most, &all), near = 0;
@@ -263,7 +273,7 @@ static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int mo
                         mean_over_runs(r, 0, a, test_error), mean_over_runs(r, 0, b, test_error));
 }
 
-/* The same of a claim about samples. */
+/* claim_ordering at all sizes, but not tested if a variant is not trained (is_trained) at a size. */
 static vt_status claim_fewer_samples(const vt_complexity_run *r, int a, int b, const char *claim, vt_lab *lab,
                                      vt_err *e) {
     for (int s = 0; s < r->n_sizes; s++) {
@@ -274,7 +284,8 @@ static vt_status claim_fewer_samples(const vt_complexity_run *r, int a, int b, c
     return claim_ordering(r, a, b, 1 << 30, claim, lab, e);
 }
 
-/* Theorem 1 compares classes of equal weight bounds; a mask could win by shifting its burden into W1 and w2. */
+/* Claim: weight norms stay within 1.1 of the baseline's. Theorem 1 compares classes of equal weight bounds; a mask
+ * could win by larger W1 and w2. */
 static vt_status claim_equal_norms(const vt_complexity_run *r, int variant, vt_lab *lab, vt_err *e) {
     double w1 = 0, w2 = 0;
     for (int s = 0; s < r->n_sizes; s++) {
@@ -291,21 +302,21 @@ static vt_status claim_equal_norms(const vt_complexity_run *r, int variant, vt_l
 
 /* ---- the sweep over s0 ---- */
 
-/* The power of s0 by which the relative error at size s grows over the sweep. */
+/* The power of s0 by which the relative error at size s grows from the first s0 to the last. */
 static double error_exponent(const vt_complexity_run *r, int s, int variant) {
     int last = r->n_relevant - 1;
     return log(relative_error(r, last * r->n_sizes + s, variant) / relative_error(r, s, variant)) /
            log((double)r->relevant[last] / r->relevant[0]);
 }
 
-/* The first row in which a variant still learns, or -1. */
+/* The first row in which a variant is not trained (is_trained), or -1. */
 static int first_untrained_row(const vt_complexity_run *r, int variant) {
     for (int row = 0; row < row_count(r); row++)
         if (!is_trained(r, row, variant)) return row;
     return -1;
 }
 
-/* "s0^-0.10, 0.32, 1.16 at n = 1000, 2000, 4000" */
+/* Returns buf: "s0^-0.10, 0.32, 1.16 at n = 1000, 2000, 4000", sizes at which the variant ran. */
 static const char *exponents_text(const vt_complexity_run *r, int variant, char *buf, size_t size) {
     size_t used = (size_t)snprintf(buf, size, "s0^");
     for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
@@ -315,8 +326,8 @@ static const char *exponents_text(const vt_complexity_run *r, int variant, char 
     return buf;
 }
 
-/* Theorem 1 and Proposition 1 have s0^2 where a network without attention has p^2: at a fixed n the bound on the error
- * grows as s0. */
+/* Claim: the relative error grows from each s0 to the next. Theorem 1 and Proposition 1 have s0^2 where a network
+ * without attention has p^2: at a fixed n the bound on the error grows as s0. */
 static vt_status claim_error_growth(const vt_complexity_run *r, int variant, const char *claim, vt_lab *lab,
                                     vt_err *e) {
     int up = 0, all = 0, late = first_untrained_row(r, variant);
@@ -332,7 +343,8 @@ static vt_status claim_error_growth(const vt_complexity_run *r, int variant, con
                         r->relevant[r->n_relevant - 1], exponents_text(r, variant, text, sizeof text));
 }
 
-static vt_status no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
+/* Claim: the baseline's error exponent is below half of attention's at every size. */
+static vt_status claim_no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     static const char claim[] = "Theorem 1: without attention the error does not grow so (p in place of s0)";
     int good = 0, late = first_untrained_row(r, 0), other = first_untrained_row(r, attention);
     if (late >= 0) return claim_untrained(r, late, 0, claim, lab, e);
@@ -347,17 +359,19 @@ static vt_status no_growth(const vt_complexity_run *r, int attention, vt_lab *la
                         exponents_text(r, 0, text, sizeof text));
 }
 
+/* The claims of a sweep over several s0. */
 static vt_status sweep_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     int attention = find_variant(r, "attention");
     VT_TRY(claim_error_growth(r, attention, "Theorem 1: with attention the error at a fixed n grows with s0", lab, e));
     VT_TRY(claim_error_growth(r, find_variant(r, "attention L1"), "the same with L1 on a", lab, e));
     VT_TRY(claim_error_growth(r, find_variant(r, "known mask"), "Proposition 1: so it does where the mask is known",
                               lab, e));
-    return no_growth(r, attention, lab, e);
+    return claim_no_growth(r, attention, lab, e);
 }
 
 /* ---- all ---- */
 
+/* Claim: the networks have the paper's numbers of parameters. */
 static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     vt_two_layer base = r->teacher;
     base.front = VT_FRONT_PLAIN;
@@ -366,7 +380,8 @@ static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab,
                         "Table 1: 34,186 parameters, 34,442 with attention", e, "%zu and %zu", without, with);
 }
 
-static vt_status mask_found(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
+/* Claim: at the largest size, mean |a| off the teacher's mask is below a tenth of that on it. */
+static vt_status claim_mask_found(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     int last = r->n_sizes - 1;
     double off = mean_over_runs(r, last, attention, mask_off) / mean_over_runs(r, last, attention, mask_on);
     return vt_lab_claim(lab,
@@ -377,6 +392,7 @@ static vt_status mask_found(const vt_complexity_run *r, int attention, vt_lab *l
                         "at n = %d mean |a| off the mask is %.2f of that on it", r->sizes[last], off);
 }
 
+/* The claims of Table 1, for one s0. */
 static vt_status mask_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     int attention = find_variant(r, "attention"), l1 = find_variant(r, "attention L1");
     VT_TRY(claim_ordering(r, attention, 0, 1 << 30, "Table 1: attention's test error is below the baseline's", lab, e));
@@ -389,7 +405,7 @@ static vt_status mask_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e)
                                "Proposition 1: a known mask needs fewer samples still", lab, e));
     VT_TRY(claim_equal_norms(r, attention, lab, e));
     VT_TRY(claim_equal_norms(r, l1, lab, e));
-    return mask_found(r, attention, lab, e);
+    return claim_mask_found(r, attention, lab, e);
 }
 
 vt_status vt_complexity_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {

@@ -46,5 +46,7 @@ typedef struct vt_complexity_run {
     double power[VT_COMPLEXITY_SIZES]; /* mean |y|^2 of each s0 */
 } vt_complexity_run;
 
+/* Prints all tables, stores results in lab->json and draws the figure; VT_E_MEMORY, or the figure's failure. */
 vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *e);
+/* Judges the paper's claims by the results; VT_E_MEMORY. */
 vt_status vt_complexity_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e);

@@ -22,6 +22,7 @@ vt_status vt_two_layer_outputs(float *f, const float *x, int points, const float
     return VT_OK;
 }
 
+/* Index of the largest of f [n], the first of equal ones. */
 static int argmax(const float *f, int n) {
     int best = 0;
     for (int j = 1; j < n; j++)
@@ -29,6 +30,7 @@ static int argmax(const float *f, int n) {
     return best;
 }
 
+/* Adds one point's loss and error, outputs f and target y [out], to sum. */
 static void add_loss_and_error(vt_measure *sum, const float *f, const float *y, const vt_two_layer *n) {
     double square = 0, most = -INFINITY, mass = 0;
     for (int j = 0; j < n->out; j++) {
@@ -44,7 +46,7 @@ static void add_loss_and_error(vt_measure *sum, const float *f, const float *y, 
     sum->error += argmax(f, n->out) != argmax(y, n->out);
 }
 
-vt_status vt_two_layer_measure(vt_measure *out, const vt_adv_file *p, const float *theta, const vt_two_layer *n,
+vt_status vt_two_layer_measure(vt_measure *out, const vt_sgd_points *p, const float *theta, const vt_two_layer *n,
                                vt_err *e) {
     *out = (vt_measure){0};
     float *f = vt_alloc((size_t)p->n * (size_t)n->out * sizeof *f);
@@ -73,6 +75,7 @@ typedef struct buffers {
     float *x, *y, *grad, *work;
 } buffers;
 
+/* Takes a batch, gradient and scratch from r; an arena without base only counts the bytes. */
 static void lay_out_buffers(buffers *b, const vt_sgd *s, vt_arena *r) {
     b->x = vt_arena_take(r, (size_t)s->batch * (size_t)s->net.in, sizeof *b->x);
     b->y = vt_arena_take(r, (size_t)s->batch * (size_t)s->net.out, sizeof *b->y);
@@ -80,6 +83,7 @@ static void lay_out_buffers(buffers *b, const vt_sgd *s, vt_arena *r) {
     b->work = vt_arena_take(r, vt_two_layer_work_f32(&s->net, s->batch, 0), sizeof *b->work);
 }
 
+/* Copies the batch of `step`, drawn with replacement by (seed, run, step). */
 static void gather_batch(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     size_t in = (size_t)s->net.in, out = (size_t)s->net.out;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("sgd"), .run = s->run, .step = (uint32_t)step};
@@ -90,6 +94,7 @@ static void gather_batch(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     }
 }
 
+/* Adds the gradient of l1 and l2 on a mask's parameters, and of decay on W1 and W2. */
 static void add_penalty_gradient(float *grad, const float *theta, const vt_sgd *s) {
     bool mask = s->net.front == VT_FRONT_MASK || s->net.front == VT_FRONT_SIMPLEX;
     for (int i = 0; i < s->net.in && mask && (s->l1 != 0 || s->l2 != 0); i++)
@@ -101,13 +106,15 @@ static void add_penalty_gradient(float *grad, const float *theta, const vt_sgd *
     }
 }
 
+/* Measures the first test.n training points and all test points. */
 static vt_status measure_train_and_test(vt_measure (*curve)[2], const float *theta, const vt_sgd *s, vt_err *e) {
-    vt_adv_file head = s->train;
+    vt_sgd_points head = s->train;
     if (head.n > s->test.n) head.n = s->test.n;
     VT_TRY(vt_two_layer_measure(&(*curve)[0], &head, theta, &s->net, e));
     return vt_two_layer_measure(&(*curve)[1], &s->test, theta, &s->net, e);
 }
 
+/* vt_sgd_run with its buffers. */
 static vt_status run_steps(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, buffers *b,
                            vt_err *e) {
     size_t count = vt_two_layer_at(&s->net, VT_AT_END);

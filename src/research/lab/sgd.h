@@ -6,10 +6,10 @@
 #include "research/lab/lab.h"
 #include "research/lab/two_layer.h"
 
-typedef struct vt_adv_file { /* borrowed */
-    const float *x, *y;      /* [n, in], [n, out] */
+typedef struct vt_sgd_points { /* borrowed */
+    const float *x, *y;        /* [n, in], [n, out] */
     int n;
-} vt_adv_file;
+} vt_sgd_points;
 
 /* What one measurement of a curve says: means over the points. */
 typedef struct vt_measure {
@@ -19,7 +19,7 @@ typedef struct vt_measure {
 
 typedef struct vt_sgd {
     vt_two_layer net;
-    vt_adv_file train, test;
+    vt_sgd_points train, test;
     int batch, steps;
     double rate;
     double l1, l2; /* + l1 |a|_1 + l2 / 2 |a|^2 on a mask, its parameters before a softmax */
@@ -28,15 +28,15 @@ typedef struct vt_sgd {
     int marks;     /* measurements on the way; the last is after the last step */
 } vt_sgd;
 
-/* theta [parameters] goes on from where it is. curve [marks][2]: train (its first test.n points) and test; NULL: none.
- * A loss that is not finite ends it with VT_E_NUMERIC. */
+/* Trains theta [parameters] from where it is. curve [marks][2]: train (its first test.n points) and test; NULL: none.
+ * VT_E_NUMERIC if a loss is not finite, VT_E_MEMORY; stops on an interrupt. */
 vt_status vt_sgd_run(float *theta, vt_measure (*curve)[2], const vt_sgd *s, const vt_lab *lab, vt_err *e);
 
-/* VT_E_NUMERIC when the mean loss is not finite. */
-vt_status vt_two_layer_measure(vt_measure *out, const vt_adv_file *p, const float *theta, const vt_two_layer *n,
+/* Mean loss and error of theta on p's points; VT_E_NUMERIC if the mean loss is not finite. */
+vt_status vt_two_layer_measure(vt_measure *out, const vt_sgd_points *p, const float *theta, const vt_two_layer *n,
                                vt_err *e);
-/* f [n, out] of x [n, in]. */
+/* f [points, out] of x [points, in]; VT_E_MEMORY. */
 vt_status vt_two_layer_outputs(float *f, const float *x, int points, const float *theta, const vt_two_layer *n,
                                vt_err *e);
-/* Euclidean norm of one tensor. */
+/* Euclidean norm of one tensor of theta. */
 double vt_two_layer_norm(const float *theta, const vt_two_layer *n, vt_tensor t);

@@ -15,8 +15,8 @@ size_t vt_teacher_bytes(const vt_two_layer *net, int train, int test) {
     return sizeof(float) * (n * (size_t)(net->in + net->out) + vt_two_layer_at(net, VT_AT_END));
 }
 
-/* `relevant` ones among `in` zeros, every place equally likely: the first of a shuffle. */
-static vt_status true_mask(float *a, int in, int relevant, uint64_t seed, uint32_t run, vt_err *e) {
+/* a [in]: `relevant` ones among zeros, every place equally likely (the first of a shuffle), keyed by seed and run. */
+static vt_status draw_true_mask(float *a, int in, int relevant, uint64_t seed, uint32_t run, vt_err *e) {
     int *order = malloc((size_t)in * sizeof *order);
     if (!order) return vt_fail(e, VT_E_MEMORY, "no memory for a mask of %d inputs", in);
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("teacher mask"), .run = run};
@@ -38,6 +38,7 @@ typedef struct drawing {
 
 enum { BLOCK = 1024 }; /* points drawn at once */
 
+/* Work item of vt_for_each: normals x of BLOCK points, each keyed by its index, and their outputs y. */
 static vt_status draw_points(void *ctx, int thread, size_t block, vt_err *e) {
     (void)thread;
     const drawing *d = ctx;
@@ -64,7 +65,7 @@ vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant
         s = vt_fail(e, VT_E_MEMORY, "no memory for %zu points of %d inputs", n, net->in);
     if (s == VT_OK) {
         vt_two_layer_init_f32(out->theta, net, scale, lab->seed, TEACHER + run);
-        if (net->front == VT_FRONT_MASK) s = true_mask(out->theta, net->in, relevant, lab->seed, run, e);
+        if (net->front == VT_FRONT_MASK) s = draw_true_mask(out->theta, net->in, relevant, lab->seed, run, e);
         for (size_t i = 0; i < vt_two_layer_size(net, VT_AT_FRONT) / 3 * 2 && net->front == VT_FRONT_SELF; i++)
             out->theta[i] *= 2; /* W_Q and W_K: scores of deviation 4 instead of 1, else its softmax is nearly flat */
     }
@@ -74,7 +75,7 @@ vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant
         vt_teacher_close(out);
         return s;
     }
-    vt_adv_file p = vt_teacher_test(out);
+    vt_sgd_points p = vt_teacher_test(out);
     for (size_t i = 0; i < (size_t)p.n * (size_t)net->out; i++) out->power += (double)p.y[i] * (double)p.y[i] / p.n;
     return VT_OK;
 }
@@ -86,11 +87,11 @@ void vt_teacher_close(vt_teacher *t) {
     *t = (vt_teacher){0};
 }
 
-vt_adv_file vt_teacher_train(const vt_teacher *t, int n) { return (vt_adv_file){t->x, t->y, n}; }
+vt_sgd_points vt_teacher_train(const vt_teacher *t, int n) { return (vt_sgd_points){t->x, t->y, n}; }
 
-vt_adv_file vt_teacher_test(const vt_teacher *t) {
+vt_sgd_points vt_teacher_test(const vt_teacher *t) {
     size_t at = (size_t)t->train;
-    return (vt_adv_file){t->x + at * (size_t)t->net.in, t->y + at * (size_t)t->net.out, t->test};
+    return (vt_sgd_points){t->x + at * (size_t)t->net.in, t->y + at * (size_t)t->net.out, t->test};
 }
 
 bool vt_teacher_relevant(const vt_teacher *t, int input) {
@@ -99,7 +100,7 @@ bool vt_teacher_relevant(const vt_teacher *t, int input) {
 
 /* ---- PGD ---- */
 
-/* d [in]: inputs that may not move set to zero, then into the ball. */
+/* d [in]: sets inputs that may not move to zero, then projects into the ball. */
 static void project_perturbation(float *d, const vt_robust *r, const vt_teacher *t) {
     double sum = 0;
     for (int i = 0; i < t->net.in; i++) {
@@ -111,7 +112,7 @@ static void project_perturbation(float *d, const vt_robust *r, const vt_teacher 
     for (int i = 0; i < t->net.in; i++) d[i] *= (float)(r->eps / sqrt(sum));
 }
 
-/* d += step g / |g|, or step sign(g); g only where inputs may move. */
+/* d += step g / |g|, or step sign(g); the norm counts only inputs that may move. */
 static void step_along_gradient(float *d, const float *g, double step, const vt_robust *r, const vt_teacher *t) {
     double sum = 0;
     for (int i = 0; i < t->net.in; i++)
@@ -126,6 +127,7 @@ typedef struct attack {
     float *d, *x, *g, *f, *work;
 } attack;
 
+/* Takes the attack's arrays for r->points points; an arena without base only counts the bytes. */
 static void lay_out_buffers(attack *a, const vt_robust *r, const vt_two_layer *net, vt_arena *arena) {
     size_t n = (size_t)r->points, in = (size_t)net->in;
     a->d = vt_arena_take(arena, n * in, sizeof *a->d);
@@ -135,10 +137,11 @@ static void lay_out_buffers(attack *a, const vt_robust *r, const vt_two_layer *n
     a->work = vt_arena_take(arena, vt_two_layer_work_f32(net, r->points, 0), sizeof *a->work);
 }
 
-/* Starts within half of the ball, keyed by the point; 2.5 eps / steps is PGD's usual step. */
+/* d and x [points, in]: the attack's perturbations and points. Starts within half of the ball, keyed by the point;
+ * 2.5 eps / steps is PGD's usual step. */
 static void run_pgd(attack *a, const vt_robust *r, const vt_teacher *t, const float *theta, const vt_two_layer *net,
                     uint64_t seed) {
-    vt_adv_file p = vt_teacher_test(t);
+    vt_sgd_points p = vt_teacher_test(t);
     size_t in = (size_t)net->in;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("teacher attack"), .run = r->run};
     for (int i = 0; i < r->points; i++) {
@@ -169,7 +172,7 @@ vt_status vt_teacher_attack(vt_robust_result *out, const vt_robust *r, const vt_
     if (!arena.base) return vt_fail(e, VT_E_MEMORY, "no memory to attack %d points", r->points);
     lay_out_buffers(&a, r, net, &arena);
     run_pgd(&a, r, t, theta, net, lab->seed);
-    vt_adv_file p = vt_teacher_test(t), moved = {a.x, p.y, r->points};
+    vt_sgd_points p = vt_teacher_test(t), moved = {a.x, p.y, r->points};
     p.n = r->points;
     vt_measure before, after;
     vt_status s = vt_two_layer_measure(&before, &p, theta, net, e);

@@ -16,14 +16,20 @@ typedef struct vt_teacher {
     double power; /* mean over test points of |y|^2 */
 } vt_teacher;
 
-/* The network and train + test points, keyed by (lab->seed, run). vt_teacher_bytes: what that takes. */
+/* Bytes that vt_teacher_open allocates for the network and train + test points. */
 size_t vt_teacher_bytes(const vt_two_layer *net, int train, int test);
+/* Draws the network and train + test points with their outputs, keyed by (lab->seed, run). VT_E_MEMORY leaves out
+ * closed. */
 vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant, double scale, int train, int test,
                           uint32_t run, const vt_lab *lab, vt_err *e);
+/* Frees and zeroes t; accepts a zeroed one. */
 void vt_teacher_close(vt_teacher *t);
 
-vt_adv_file vt_teacher_train(const vt_teacher *t, int n); /* the first n */
-vt_adv_file vt_teacher_test(const vt_teacher *t);
+/* The first n training points, borrowed from t. */
+vt_sgd_points vt_teacher_train(const vt_teacher *t, int n);
+/* All test points, borrowed from t. */
+vt_sgd_points vt_teacher_test(const vt_teacher *t);
+/* Whether the teacher's output depends on an input: its mask is one there; always for self-attention. */
 bool vt_teacher_relevant(const vt_teacher *t, int input);
 
 /* PGD on x against 1/2 |f(x) - y|^2 with y = G*(x) held: a point of the ball, [n, in]. */
@@ -39,5 +45,7 @@ typedef struct vt_robust_result {
     double clean, error; /* mean over points of the sum over outputs of (f - y)^2, before and after */
     double share;        /* of the perturbations' energy on inputs that do not count */
 } vt_robust_result;
+/* Attacks net's theta by PGD on the first test points, against 1/2 |f(x) - y|^2 with y = G*(x) held, and measures
+ * before and after. VT_E_MEMORY, VT_E_NUMERIC if a loss is not finite. */
 vt_status vt_teacher_attack(vt_robust_result *out, const vt_robust *r, const vt_teacher *t, const float *theta,
                             const vt_two_layer *net, const vt_lab *lab, vt_err *e);

@@ -19,6 +19,7 @@ typedef struct side {
     real *dq, *dk, *dv, *ds; /* their gradients; ds of the scores */
 } side;
 
+/* Takes a pass's arrays for `batch` points from r; an arena without base only counts the bytes. */
 static void lay_out_buffers(side *s, const vt_two_layer *n, int batch, vt_arena *r) {
     size_t b = (size_t)batch, hidden = (size_t)n->hidden;
     size_t features = n->front == VT_FRONT_PLAIN ? 0 : (size_t)vt_two_layer_features(n); /* else x is z */
@@ -47,7 +48,7 @@ size_t VT_R(vt_two_layer_work)(const vt_two_layer *n, int batch, int hessian) {
     return r.used / sizeof(real) + 16; /* 64 bytes for alignment */
 }
 
-/* Carves out of work, from its first multiple of 64 bytes on. */
+/* Points s and tangent (or NULL) into work, from its first multiple of 64 bytes on. */
 static void open_sides(side *s, side *tangent, const vt_two_layer *n, int batch, real *work) {
     vt_arena r = {.base = (char *)(((uintptr_t)work + 63) & ~(uintptr_t)63), .size = SIZE_MAX};
     lay_out_buffers(s, n, batch, &r);
@@ -58,6 +59,7 @@ typedef struct tensors {
     const real *front, *w1, *b1, *w2, *b2;
 } tensors;
 
+/* The tensors of theta, as pointers. */
 static tensors split_parameters(const vt_two_layer *n, const real *theta) {
     return (tensors){theta, theta + vt_two_layer_at(n, VT_AT_W1), theta + vt_two_layer_at(n, VT_AT_B1),
                      theta + vt_two_layer_at(n, VT_AT_W2), theta + vt_two_layer_at(n, VT_AT_B2)};
@@ -65,21 +67,26 @@ static tensors split_parameters(const vt_two_layer *n, const real *theta) {
 
 /* ---- products: C (+)= A op(B), dense and row-major ---- */
 
+/* C (+)= A B, [m,k] [k,n] */
 static void multiply_ab(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [k,n] */
     VT_GEMM(NULL, false, false, m, n, k, 1, a, k, b, n, add, c, n);
 }
+/* C (+)= A B^T, [m,k] [n,k]^T */
 static void multiply_abt(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [m,k] [n,k]^T */
     VT_GEMM(NULL, false, true, m, n, k, 1, a, k, b, k, add, c, n);
 }
+/* C (+)= A^T B, [k,m]^T [k,n] */
 static void multiply_atb(real *c, const real *a, const real *b, int m, int n, int k, bool add) { /* [k,m]^T [k,n] */
     VT_GEMM(NULL, true, false, m, n, k, 1, a, m, b, n, add, c, n);
 }
 
+/* Adds b [cols] to every row of y [rows, cols]. */
 static void add_rows(real *y, const real *b, int rows, int cols) {
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < cols; j++) y[(size_t)i * (size_t)cols + (size_t)j] += b[j];
 }
 
+/* out [cols] = the sum of the rows of y [rows, cols]. */
 static void sum_rows(real *out, const real *y, int rows, int cols) {
     for (int j = 0; j < cols; j++) out[j] = 0;
     for (int i = 0; i < rows; i++)
@@ -88,16 +95,19 @@ static void sum_rows(real *out, const real *y, int rows, int cols) {
 
 /* ---- phi ---- */
 
+/* phi(h) */
 static real activation_at(const vt_two_layer *n, real h) {
     if (n->tau == 0) return h > 0 ? h : 0;
     double t = n->tau * (double)h;
     return (real)((t > 0 ? t + log1p(exp(-t)) : log1p(exp(t))) / n->tau);
 }
 
+/* phi'(h); ReLU's is 0 at 0. */
 static real activation_slope_at(const vt_two_layer *n, real h) {
     return n->tau == 0 ? (real)(h > 0) : (real)(1 / (1 + exp(-n->tau * (double)h)));
 }
 
+/* phi''(h); ReLU's is 0. */
 static real activation_curvature_at(const vt_two_layer *n, real h) {
     if (n->tau == 0) return 0;
     double s = 1 / (1 + exp(-n->tau * (double)h));
@@ -117,13 +127,14 @@ void VT_R(vt_two_layer_mask)(real *m, const real *theta, const vt_two_layer *n) 
     for (int i = 0; i < n->in; i++) m[i] = (real)(n->in * exp((double)theta[i] - most) / sum);
 }
 
+/* z [batch, in] = x o m, m [in]. */
 static void apply_mask(real *z, const real *x, const real *m, int batch, int in) {
     for (int b = 0; b < batch; b++)
         for (int i = 0; i < in; i++)
             z[(size_t)b * (size_t)in + (size_t)i] = x[(size_t)b * (size_t)in + (size_t)i] * m[i];
 }
 
-/* dm = sum over rows of x o dz */
+/* dm [in] = sum over rows of x o dz. */
 static void mask_gradient(real *dm, const real *x, const real *dz, int batch, int in) {
     for (int i = 0; i < in; i++) dm[i] = 0;
     for (int b = 0; b < batch; b++)
@@ -131,13 +142,14 @@ static void mask_gradient(real *dm, const real *x, const real *dz, int batch, in
             dm[i] += x[(size_t)b * (size_t)in + (size_t)i] * dz[(size_t)b * (size_t)in + (size_t)i];
 }
 
-/* m = in softmax(s):  ds_i = m_i (dm_i - sum_j (m_j / in) dm_j) */
+/* sum_i (m_i / in) g_i, for the mask m = in softmax(s): ds_i = m_i (dm_i - sum_j (m_j / in) dm_j). */
 static real mean_under(const real *m, const real *g, int in) {
     double sum = 0;
     for (int i = 0; i < in; i++) sum += (double)m[i] * (double)g[i];
     return (real)(sum / in);
 }
 
+/* a [n] = softmax(a), in place. */
 static void softmax_row(real *a, int n) {
     real most = a[0], sum = 0;
     for (int i = 1; i < n; i++) most = a[i] > most ? a[i] : most;
@@ -145,7 +157,8 @@ static void softmax_row(real *a, int n) {
     for (int i = 0; i < n; i++) a[i] /= sum;
 }
 
-/* out = a o (g - sum(a o g)): softmax's derivative, the same forward and back */
+/* out = a o (g - sum(a o g)): the product of softmax's derivative at probabilities a with g, forward and backward
+ * alike. */
 static void softmax_row_times(real *out, const real *a, const real *g, int n) {
     real sum = 0;
     for (int i = 0; i < n; i++) sum += a[i] * g[i];
@@ -158,19 +171,21 @@ typedef struct heads { /* sizes of the self-attention */
     real scale;
 } heads;
 
-static heads heads_of(const vt_two_layer *n, int batch) {
+/* Sizes of the self-attention for a batch. */
+static heads attention_sizes(const vt_two_layer *n, int batch) {
     int width = n->in / n->tokens;
     return (
         heads){n->tokens, width, n->d, batch * n->tokens, (size_t)width * (size_t)n->d, (real)(1 / sqrt((double)n->d))};
 }
 
-/* c = scale q k^T of one sample: [tokens, d] x 2 -> [tokens, tokens] */
+/* c (+)= scale q k^T of one sample: [tokens, d] x 2 -> [tokens, tokens]. */
 static void compute_scores(real *c, const real *q, const real *k, const heads *g, bool add) {
     VT_GEMM(NULL, false, true, g->tokens, g->tokens, g->d, g->scale, q, g->d, k, g->d, add, c, g->tokens);
 }
 
+/* s->q, k, v, a and z = softmax(scale Q K^T) V of every sample; w: W_Q, W_K, W_V. */
 static void self_forward(side *s, const real *x, const real *w, const vt_two_layer *n, int batch) {
-    heads g = heads_of(n, batch);
+    heads g = attention_sizes(n, batch);
     multiply_ab(s->q, x, w, g.rows, g.d, g.width, false);
     multiply_ab(s->k, x, w + g.weights, g.rows, g.d, g.width, false);
     multiply_ab(s->v, x, w + 2 * g.weights, g.rows, g.d, g.width, false);
@@ -183,9 +198,10 @@ static void self_forward(side *s, const real *x, const real *w, const vt_two_lay
     }
 }
 
-/* From dz: dv = A^T dz, dA = dz V^T, ds, dq = scale ds K, dk = scale ds^T Q, and the weights' gradients. */
+/* From s->dz: dv = A^T dz, dA = dz V^T, ds, dq = scale ds K, dk = scale ds^T Q, then the weights' gradients dw and
+ * dx, each if not NULL. */
 static void self_backward(side *s, real *dw, real *dx, const real *x, const real *w, const vt_two_layer *n, int batch) {
-    heads g = heads_of(n, batch);
+    heads g = attention_sizes(n, batch);
     int t = g.tokens, d = g.d;
     for (int b = 0; b < batch; b++) {
         size_t at = (size_t)b * (size_t)(t * d), sq = (size_t)b * (size_t)(t * t);
@@ -204,6 +220,7 @@ static void self_backward(side *s, real *dw, real *dx, const real *x, const real
 
 /* ---- loss ---- */
 
+/* Features, hidden layer and outputs s->u of a batch. */
 static void forward(side *s, const real *x, const real *theta, int batch, const vt_two_layer *n) {
     tensors t = split_parameters(n, theta);
     int features = vt_two_layer_features(n);
@@ -224,7 +241,8 @@ static void forward(side *s, const real *x, const real *theta, int batch, const 
     add_rows(s->u, t.b2, batch, n->out);
 }
 
-/* u: outputs on entry, the derivative of the mean loss on return; of cross-entropy q [batch, out] gets softmax. */
+/* Returns the mean loss; u [batch, out]: outputs on entry, dL/df on return; for cross-entropy q [batch, out] gets
+ * softmax, or NULL. */
 static double loss_and_gradient(real *u, real *q, const real *y, int batch, const vt_two_layer *n) {
     double loss = 0, share = 1.0 / batch;
     for (int b = 0; b < batch; b++) {
@@ -250,7 +268,7 @@ static double loss_and_gradient(real *u, real *q, const real *y, int batch, cons
     return loss;
 }
 
-/* dh = (u W2) o phi'(h) */
+/* s->dh = (u W2) o phi'(h), u = dL/df. */
 static void hidden_backward(side *s, const real *w2, int batch, const vt_two_layer *n) {
     multiply_ab(s->dh, s->u, w2, batch, n->hidden, n->out, false);
     size_t count = (size_t)batch * (size_t)n->hidden;
@@ -260,6 +278,7 @@ static void hidden_backward(side *s, const real *w2, int batch, const vt_two_lay
         for (size_t i = 0; i < count; i++) s->dh[i] *= activation_slope_at(n, s->h[i]);
 }
 
+/* From s->u = dL/df: grad [parameters] and dx [batch, in], each if not NULL. */
 static void backward(side *s, real *grad, real *dx, const real *x, const real *theta, int batch,
                      const vt_two_layer *n) {
     tensors t = split_parameters(n, theta);
@@ -303,8 +322,9 @@ double VT_R(vt_two_layer_loss)(real *grad, real *dx, real *f, const real *x, con
 
 /* ---- the R-operator: every line above once more, differentiated along v. r holds R{.} of what s holds. ---- */
 
+/* R of self_forward: r's q, k, v, a and z for weights moving along v. */
 static void self_forward_r(const side *s, side *r, const real *x, const real *v, const vt_two_layer *n, int batch) {
-    heads g = heads_of(n, batch);
+    heads g = attention_sizes(n, batch);
     int t = g.tokens, d = g.d;
     multiply_ab(r->q, x, v, g.rows, d, g.width, false);
     multiply_ab(r->k, x, v + g.weights, g.rows, d, g.width, false);
@@ -319,16 +339,17 @@ static void self_forward_r(const side *s, side *r, const real *x, const real *v,
     }
 }
 
-/* R{ds} of ds = a o (g - sum(a o g)): Ra o (g - c) + a o (Rg - Rc), c = sum(a o g). g and Rg are what stands in the
- * buffers before ds does, so this comes before s->ds is finished. */
+/* R{ds} of ds = a o (g - sum(a o g)): Ra o (g - c) + a o (Rg - Rc), c = sum(a o g). g and Rg are in the buffers of ds
+ * and Rds, so this comes before s->ds is finished. */
 static void softmax_row_times_r(real *out, const real *a, const real *ra, const real *g, const real *rg, int n) {
     real c = 0, rc = 0;
     for (int i = 0; i < n; i++) c += a[i] * g[i], rc += ra[i] * g[i] + a[i] * rg[i];
     for (int i = 0; i < n; i++) out[i] = ra[i] * (g[i] - c) + a[i] * (rg[i] - rc);
 }
 
+/* R of self_backward: from both sides' dz, hv gets the weights' part of H v. */
 static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_two_layer *n, int batch) {
-    heads g = heads_of(n, batch);
+    heads g = attention_sizes(n, batch);
     int t = g.tokens, d = g.d;
     for (int b = 0; b < batch; b++) {
         size_t at = (size_t)b * (size_t)(t * d), sq = (size_t)b * (size_t)(t * t);
@@ -351,7 +372,7 @@ static void self_backward_r(side *s, side *r, real *hv, const real *x, const vt_
     for (size_t i = 0; i < 3; i++) multiply_atb(hv + i * g.weights, x, grads[i], g.width, d, g.rows, false);
 }
 
-/* Rm of the mask, and Rz = x o Rm. A known one does not move. */
+/* r->m: R of the mask along v (0 for a known one), and r->z = x o r->m. */
 static void mask_forward_r(const side *s, side *r, const real *x, const real *v, const vt_two_layer *n, int batch) {
     real c = n->front == VT_FRONT_SIMPLEX ? mean_under(s->m, v, n->in) : 0;
     for (int i = 0; i < n->in; i++) r->m[i] = n->front == VT_FRONT_SIMPLEX ? s->m[i] * (v[i] - c) : v[i];
@@ -359,6 +380,7 @@ static void mask_forward_r(const side *s, side *r, const real *x, const real *v,
     apply_mask(r->z, x, r->m, batch, n->in);
 }
 
+/* hv [in]: the mask parameters' part of H v, from both sides' dz. */
 static void mask_backward_r(side *s, side *r, real *hv, const real *x, const vt_two_layer *n, int batch) {
     mask_gradient(s->dm, x, s->dz, batch, n->in);
     mask_gradient(r->dm, x, r->dz, batch, n->in);
@@ -368,6 +390,7 @@ static void mask_backward_r(side *s, side *r, real *hv, const real *x, const vt_
     if (n->front == VT_FRONT_KNOWN) memset(hv, 0, (size_t)n->in * sizeof *hv);
 }
 
+/* R of forward: r's features, hidden layer and outputs, for parameters moving along v. */
 static void forward_r(const side *s, side *r, const real *x, const real *theta, const real *v, int batch,
                       const vt_two_layer *n) {
     tensors t = split_parameters(n, theta), dt = split_parameters(n, v);
@@ -386,8 +409,8 @@ static void forward_r(const side *s, side *r, const real *x, const real *theta, 
     add_rows(r->u, dt.b2, batch, n->out);
 }
 
-/* R of dL/df: Rf / B, or q o (Rf - sum(q o Rf)) / B */
-static void judge_r(real *ru, const real *q, int batch, const vt_two_layer *n) {
+/* R of dL/df, in place of Rf: Rf / B, or q o (Rf - sum(q o Rf)) / B for cross-entropy. */
+static void loss_gradient_r(real *ru, const real *q, int batch, const vt_two_layer *n) {
     for (int b = 0; b < batch; b++) {
         real *f = ru + (size_t)b * (size_t)n->out;
         if (n->fit == VT_FIT_CLASSES) softmax_row_times(f, q + (size_t)b * (size_t)n->out, f, n->out);
@@ -395,6 +418,7 @@ static void judge_r(real *ru, const real *q, int batch, const vt_two_layer *n) {
     }
 }
 
+/* r->dh = R of hidden_backward; v2: W2's direction, dp [batch, hidden]: scratch, dL/dp on return. */
 static void hidden_backward_r(const side *s, side *r, const real *w2, const real *v2, int batch, const vt_two_layer *n,
                               real *dp) {
     size_t count = (size_t)batch * (size_t)n->hidden;
@@ -416,7 +440,7 @@ void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const re
     forward(&s, x, theta, batch, n);
     forward_r(&s, &r, x, theta, v, batch, n);
     loss_and_gradient(s.u, s.prob, y, batch, n);
-    judge_r(r.u, s.prob, batch, n);
+    loss_gradient_r(r.u, s.prob, batch, n);
     hidden_backward_r(&s, &r, t.w2, dt.w2, batch, n, s.dh);
     hidden_backward(&s, t.w2, batch, n);
     multiply_atb(hv + vt_two_layer_at(n, VT_AT_W2), r.u, s.p, n->out, n->hidden, batch, false);
@@ -437,6 +461,7 @@ void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const re
 
 /* ---- start ---- */
 
+/* out [n]: scale times normals keyed by (seed, run, tensor). */
 static void draw_normals(real *out, size_t n, double scale, uint64_t seed, uint32_t run, uint32_t tensor) {
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("two-layer"), .run = run, .step = tensor};
     for (size_t i = 0; i < n; i += 256) {

@@ -35,15 +35,17 @@ typedef struct vt_two_layer {
  * W2 [out, hidden], b2, one after the other. */
 typedef enum vt_tensor { VT_AT_FRONT, VT_AT_W1, VT_AT_B1, VT_AT_W2, VT_AT_B2, VT_AT_END } vt_tensor;
 
+/* Whether the front multiplies x by a mask: mask, simplex or known. */
 static inline bool vt_two_layer_masked(const vt_two_layer *n) {
     return n->front == VT_FRONT_MASK || n->front == VT_FRONT_SIMPLEX || n->front == VT_FRONT_KNOWN;
 }
 
+/* Inputs of the first layer: tokens * d for self-attention, else `in`. */
 static inline int vt_two_layer_features(const vt_two_layer *n) {
     return n->front == VT_FRONT_SELF ? n->tokens * n->d : n->in;
 }
 
-/* Where a tensor begins; VT_AT_END: the number of parameters. */
+/* Where a tensor begins in theta, in numbers; VT_AT_END: the number of parameters. */
 static inline size_t vt_two_layer_at(const vt_two_layer *n, vt_tensor t) {
     size_t hidden = (size_t)n->hidden, in = (size_t)n->in, at = 0;
     if (t > VT_AT_FRONT && n->front == VT_FRONT_SELF) at += 3 * in / (size_t)n->tokens * (size_t)n->d;
@@ -55,35 +57,42 @@ static inline size_t vt_two_layer_at(const vt_two_layer *n, vt_tensor t) {
     return at;
 }
 
+/* Numbers in a tensor of theta. */
 static inline size_t vt_two_layer_size(const vt_two_layer *n, vt_tensor t) {
     return vt_two_layer_at(n, (vt_tensor)(t + 1)) - vt_two_layer_at(n, t);
 }
 
-/* He's normals for W1 and W2 (times scale), Glorot's for the self-attention, zero biases, a mask that lets all through;
- * keyed by (seed, run). */
+/* theta [parameters]: He's normals for W1 and W2 (times scale), Glorot's for the self-attention, zero biases, a mask
+ * that lets all through; keyed by (seed, run). */
 void VT_R(vt_two_layer_init)(real *theta, const vt_two_layer *n, double scale, uint64_t seed, uint32_t run);
 
-/* Numbers of scratch for a batch; for products with the Hessian too. */
+/* Numbers of scratch for a batch's loss and gradient; hessian: for vt_two_layer_hessian too. */
 size_t VT_R(vt_two_layer_work)(const vt_two_layer *n, int batch, int hessian);
 
-/* The mean loss of a batch x [batch, in], y [batch, out]; grad [parameters], dx [batch, in] and f [batch, out] are
- * overwritten, or NULL. y NULL: f alone, loss 0. */
+/* Returns the mean loss of a batch x [batch, in], y [batch, out]; overwrites grad [parameters], dx [batch, in] and f
+ * [batch, out], each or NULL. y NULL: f alone, returns 0. work: of vt_two_layer_work. */
 double VT_R(vt_two_layer_loss)(real *grad, real *dx, real *f, const real *x, const real *y, const real *theta,
                                int batch, const vt_two_layer *n, real *work);
 
-/* hv = (Hessian of the mean loss) v, both [parameters]; exact away from kinks (relu'' = 0). */
+/* hv = (Hessian of the mean loss) v, both [parameters]; exact away from kinks (relu'' = 0). work: of
+ * vt_two_layer_work with hessian. */
 void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const real *y, const real *theta, int batch,
                                 const vt_two_layer *n, real *work);
 
-/* The mask that multiplies x, [in]: 1, a, or in softmax(s). Not of `self`. */
+/* m [in]: the mask that multiplies x: 1, a, or in softmax(s). Not for `self`. */
 void VT_R(vt_two_layer_mask)(real *m, const real *theta, const vt_two_layer *n);
 
 /* ---- the double copy, for files that are compiled once ---- */
 
+/* vt_two_layer_init for theta in double: normals, zero biases, an open mask. */
 void vt_two_layer_init_f64(double *theta, const vt_two_layer *n, double scale, uint64_t seed, uint32_t run);
+/* vt_two_layer_work: doubles of scratch for a batch; hessian: for products with the Hessian too. */
 size_t vt_two_layer_work_f64(const vt_two_layer *n, int batch, int hessian);
+/* vt_two_layer_loss in double: the mean loss, and grad, dx and f, each or NULL. */
 double vt_two_layer_loss_f64(double *grad, double *dx, double *f, const double *x, const double *y, const double *theta,
                              int batch, const vt_two_layer *n, double *work);
+/* vt_two_layer_hessian in double: hv = (Hessian of the mean loss) v. */
 void vt_two_layer_hessian_f64(double *hv, const double *v, const double *x, const double *y, const double *theta,
                               int batch, const vt_two_layer *n, double *work);
+/* vt_two_layer_mask in double: m [in], the mask that multiplies x. */
 void vt_two_layer_mask_f64(double *m, const double *theta, const vt_two_layer *n);

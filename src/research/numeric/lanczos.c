@@ -19,11 +19,12 @@ double vt_dot(const double *a, const double *b, size_t n) {
 
 double vt_norm2(const double *a, size_t n) { return sqrt(vt_dot(a, a, n)); }
 
+/* y += c x, both [n]. */
 static void add_scaled(double *y, double c, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += c * x[i];
 }
 
-/* x -= V^T (V x), for the m rows of V. */
+/* x -= V^T (V x) for the m orthonormal rows of V [m, n], twice. */
 static void project_out(double *x, const double *v, int m, size_t n) {
     for (int pass = 0; pass < 2; pass++) /* twice is enough (Parlett, after Kahan) */
         for (int j = 0; j < m; j++) add_scaled(x, -vt_dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);
@@ -40,11 +41,13 @@ typedef struct run {
     double scale;         /* largest |theta| */
 } run;
 
+/* Products allowed: p->most, or 4 k + 100 if that is 0; at most n. */
 static int max_products(size_t n, const vt_lanczos *p) {
     size_t most = p->most ? (size_t)p->most : 4 * (size_t)p->k + 100;
     return (int)(most < n ? most : n);
 }
 
+/* Takes the basis and the tridiagonal's arrays; an arena without base only counts the bytes. */
 static void allocate_from_arena(run *r, size_t n, vt_arena *arena) {
     size_t m = (size_t)r->most;
     r->v = vt_arena_take(arena, m * n, sizeof *r->v);
@@ -62,8 +65,8 @@ size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p) {
     return arena.used;
 }
 
-/* A unit vector of random normals at right angles to the basis: the start, and the way on when the Krylov space is
- * exhausted, which is how a multiple eigenvalue shows. `w` holds it. False: there is no room left. */
+/* w: a unit vector of random normals at right angles to the basis: the start, and the way to continue when the Krylov
+ * space is exhausted, which is how a multiple eigenvalue shows. False: the basis is complete. */
 static bool draw_orthogonal_vector(run *r) {
     size_t n = r->a->n;
     vt_rng key = {.seed = r->p->seed, .purpose = vt_rng_purpose("lanczos"), .step = (uint32_t)r->m};
@@ -82,25 +85,29 @@ static bool draw_orthogonal_vector(run *r) {
     return true;
 }
 
-/* Ritz values and vectors of the first m steps. */
+/* Sets theta (largest first) and s to the Ritz values and vectors of the first m steps, and scale to the largest
+ * |theta|. */
 static vt_status compute_ritz_pairs(run *r, vt_err *e) {
     VT_TRY(vt_eigen_tridiagonal(r->theta, r->s, r->alpha, r->m > 1 ? r->beta : NULL, r->m, e));
     r->scale = fmax(fabs(r->theta[0]), fabs(r->theta[r->m - 1]));
     return VT_OK;
 }
 
+/* |A v - theta v| of Ritz pair i = |beta_m times the last entry of its vector|. */
 static double ritz_residual(const run *r, int i) {
     return fabs(r->beta[r->m - 1] * r->s[(size_t)i * (size_t)r->m + (size_t)r->m - 1]);
 }
 
+/* How many of the first k Ritz values, from the largest on, have a residual of at most tol * scale. */
 static int count_converged(const run *r) {
     int i = 0;
     while (i < r->p->k && i < r->m && ritz_residual(r, i) <= r->p->tol * r->scale) i++;
     return i;
 }
 
-/* One product: alpha of vector m, and in w the next vector, in beta its length before it was made a unit. */
-static vt_status step(run *r, vt_err *e) {
+/* One product: alpha of vector m, in w the next unit vector, in beta its length before; beta 0: the space is
+ * invariant. VT_E_NUMERIC if the product is not finite. */
+static vt_status extend_basis(run *r, vt_err *e) {
     size_t n = r->a->n;
     double *v = r->v + (size_t)r->m * n;
     memcpy(v, r->w, n * sizeof *v);
@@ -118,13 +125,13 @@ static vt_status step(run *r, vt_err *e) {
     return VT_OK;
 }
 
-/* Until all k have converged and no invariant space hides another copy of one, or the products are spent. */
+/* Steps until all k have converged and no invariant space hides another copy of one, or the products are spent. */
 static vt_status iterate_until_converged(run *r, vt_err *e) {
     if (!draw_orthogonal_vector(r)) return VT_OK;
     for (;;) {
-        VT_TRY(step(r, e));
+        VT_TRY(extend_basis(r, e));
         bool full = r->m == r->most, closed = r->beta[r->m - 1] == 0;
-        /* a decomposition costs m^2 to m^3: not at every step */
+        /* a decomposition costs m^2 to m^3: not at every extend_basis */
         if (full || closed || (r->m >= r->p->k && r->m % 10 == 0)) {
             VT_TRY(compute_ritz_pairs(r, e));
             if (full || (!closed && count_converged(r) == r->p->k)) return VT_OK;
@@ -133,6 +140,7 @@ static vt_status iterate_until_converged(run *r, vt_err *e) {
     }
 }
 
+/* out [have, n]: the first Ritz vectors, s's rows times the basis. */
 static void compute_ritz_vectors(const run *r, int have, double *out) {
     size_t n = r->a->n;
     for (int i = 0; i < have; i++) {
@@ -143,6 +151,7 @@ static void compute_ritz_vectors(const run *r, int have, double *out) {
     }
 }
 
+/* VT_E_RANGE unless 1 <= k <= n, most is 0 or at least k, and tol > 0. */
 static vt_status check(const vt_symmetric *a, const vt_lanczos *p, vt_err *e) {
     if (a->n < 1 || p->k < 1 || (size_t)p->k > a->n)
         return vt_fail(e, VT_E_RANGE, "%d eigenvalues of a %zu x %zu operator; there must be 1 to %zu", p->k, a->n,
@@ -205,6 +214,7 @@ vt_status vt_hutchinson_trace(double *trace, double *error, const vt_symmetric *
 
 /* ---- relative coordinates ---- */
 
+/* y = D A D x */
 static vt_status apply_relative_operator(void *ctx, const double *x, double *y, vt_err *e) {
     vt_relative *r = ctx;
     for (size_t i = 0; i < r->inner.n; i++) r->scratch[i] = r->d[i] * x[i];

@@ -31,22 +31,26 @@ typedef struct vt_lanczos_result {
     int converged;              /* how many of the k, from the largest on, reached tol */
 } vt_lanczos_result;
 
-/* Bytes that a run with these numbers allocates: for a caller to compare with the machine's. */
+/* Bytes that vt_lanczos_run allocates for vectors of n numbers. */
 size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p);
 
-/* The caller gives values and residuals [k], and vectors or NULL. Running out of products is no failure: `converged`
- * tells. One start vector sees one direction of a multiple eigenvalue's space; its further copies are found for certain
- * only when the recurrence vanishes and starts again at right angles, as it does when few values are different. */
+/* Fills out's arrays, which the caller gives: values and residuals [k], and vectors [k, n] or NULL. Running out of
+ * products is no failure: see `converged`. One start vector sees one direction of a multiple eigenvalue's space; its
+ * further copies are certain to be found only if the recurrence vanishes and restarts at right angles, as it does if
+ * few values are different. VT_E_RANGE for wrong numbers, VT_E_NUMERIC if a product is not finite; a failure of apply
+ * ends it. */
 vt_status vt_lanczos_run(vt_lanczos_result *out, const vt_symmetric *a, const vt_lanczos *p, vt_err *e);
 
-double vt_dot(const double *a, const double *b, size_t n); /* in one order everywhere */
+/* Sum of a_i b_i by eight partial sums, always in the same order. */
+double vt_dot(const double *a, const double *b, size_t n);
+/* sqrt(vt_dot(a, a, n)) */
 double vt_norm2(const double *a, size_t n);
 
-/* z [n] of +1 and -1, a function of the key. */
+/* z [n] of +1 and -1, a function of the key alone. */
 void vt_random_signs(double *z, size_t n, const vt_rng *key);
 
-/* trace(A) as the mean of z^T A z over `samples` vectors of random signs, and that mean's standard error (NaN for one
- * sample). For a diagonal A both are exact. */
+/* *trace: mean of z^T A z over `samples` vectors of random signs; *error: that mean's standard error (NaN for one
+ * sample). For a diagonal A both are exact. VT_E_RANGE, VT_E_MEMORY, or VT_E_NUMERIC if a product is not finite. */
 vt_status vt_hutchinson_trace(double *trace, double *error, const vt_symmetric *a, int samples, uint64_t seed,
                               vt_err *e);
 
@@ -57,4 +61,5 @@ typedef struct vt_relative {
     const double *d;
     double *scratch;
 } vt_relative;
-vt_symmetric vt_relative_operator(vt_relative *r); /* borrows r */
+/* The product y = D A D x; borrows r. */
+vt_symmetric vt_relative_operator(vt_relative *r);

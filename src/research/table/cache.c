@@ -27,20 +27,22 @@ bool vt_cell_hash(const json_t *key, char hex[65]) {
     return true;
 }
 
+/* Writes DIR/name with sorted keys, replacing it in one step. */
 static vt_status write_json(const char *dir, const char *name, const json_t *o, vt_err *e) {
     return vt_json_save(dir, name, o, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
+/* Whether path exists and is a regular file (links are followed). */
 static bool is_regular_file(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* *out NULL: not there, or damaged. */
+/* Reads at most JSON_MOST bytes of JSON; *out NULL: not there, or damaged. The caller owns it. */
 static vt_status load_json(json_t **out, const char *path, vt_err *e) { return vt_json_file(out, path, JSON_MOST, e); }
 
-/* Keeps others from a folder (LOCK_EX) or from changing it (LOCK_SH). Closing the descriptor lets go, and so does the
- * end of the process, however it comes. -1: it is not held. */
+/* Locks a folder: LOCK_EX keeps others from it, LOCK_SH from changing it. Closing the descriptor releases it, and so
+ * does the end of the process. -1: it is not held, errno says why. */
 static int lock_folder(const char *dir, int how) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || TEMP_FAILURE_RETRY(flock(fd, how)) == 0) return fd;
@@ -50,13 +52,14 @@ static int lock_folder(const char *dir, int how) {
     return -1;
 }
 
-static void let_go(int fd) {
+/* Releases a lock; -1 is none. */
+static void release_lock(int fd) {
     if (fd >= 0) close(fd);
 }
 
 /* ---- the folder ---- */
 
-/* Does it hold anything? */
+/* Whether the folder holds anything; false if it cannot be read. */
 static bool has_entries(const char *dir) {
     DIR *d = opendir(dir);
     bool any = false;
@@ -65,6 +68,7 @@ static bool has_entries(const char *dir) {
     return any;
 }
 
+/* *there: dir is a cache of this version; false if it is absent or empty. VT_E_USAGE for other contents or versions. */
 static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;
@@ -98,10 +102,11 @@ static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
 vt_status vt_cache_look(const char *dir, bool *there, vt_err *e) {
     int lock = lock_folder(dir, LOCK_SH);
     vt_status s = inspect_cache(dir, there, e);
-    let_go(lock);
+    release_lock(lock);
     return s;
 }
 
+/* Writes cache.json, unless it is there, and makes cells/; the folder must exist. */
 static vt_status make_cache(const char *dir, vt_err *e) {
     bool there;
     VT_TRY(inspect_cache(dir, &there, e));
@@ -120,7 +125,7 @@ vt_status vt_cache_make(const char *dir, vt_err *e) {
     VT_TRY(vt_make_dir(dir, e));
     int lock = lock_folder(dir, LOCK_EX);
     vt_status s = make_cache(dir, e);
-    let_go(lock);
+    release_lock(lock);
     return s;
 }
 
@@ -136,7 +141,7 @@ static const char *const counted[] = {"run/ledger.jsonl", "run/log.jsonl", "run/
                                       "run/best.safetensors", "sigma.csv"};
 enum { COUNTED = sizeof counted / sizeof *counted };
 
-/* What the evaluation's own SHA256SUMS says of its ledger. */
+/* hex: the ledger's hash in the evaluation's own SHA256SUMS; false if there is none. */
 static bool read_ledger_checksum(const char *dir, const char *hash, char hex[65]) {
     char path[VT_PATH_MAX], line[VT_PATH_MAX];
     bool found = false;
@@ -149,8 +154,9 @@ static bool read_ledger_checksum(const char *dir, const char *hash, char hex[65]
     return found;
 }
 
-/* Caches of before done.json held hashes are believed as far as they can be checked: a ledger by its run's SHA256SUMS,
- * trained weights by the evaluations that saw them (vt_plan_answers). */
+/* VT_E_FORMAT if a file of a finished cell differs from its hash in `sums`. Caches from before done.json held hashes
+ * (sums NULL) are checked as far as possible: a ledger by its run's SHA256SUMS, trained weights by the evaluations
+ * that used them (vt_plan_answers). */
 static vt_status check_file_unchanged(const char *dir, const char *hash, const json_t *sums, const char *file,
                                       vt_err *e) {
     char path[VT_PATH_MAX], hex[65], then[65] = "";
@@ -171,6 +177,7 @@ static vt_status check_file_unchanged(const char *dir, const char *hash, const j
                    path, hex, *then ? then : "none");
 }
 
+/* VT_E_FORMAT if done.json or a file whose hash it holds is damaged. */
 static vt_status check_finished_cell(const char *dir, const char *hash, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_cell_path(path, dir, hash, "done.json", e));
@@ -183,8 +190,8 @@ static vt_status check_finished_cell(const char *dir, const char *hash, vt_err *
     return s;
 }
 
-/* A cache's folders are its own: what lies elsewhere is neither read nor written to. */
-static vt_status no_links(const char *dir, const char *hash, vt_err *e) {
+/* VT_E_IO if cells/, the cell or its run/ is no folder: a cache reads and writes only within its own folders. */
+static vt_status refuse_links(const char *dir, const char *hash, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;
     for (int i = 0; i < 3; i++) {
@@ -199,7 +206,7 @@ static vt_status no_links(const char *dir, const char *hash, vt_err *e) {
 vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_cell_state *state, vt_err *e) {
     char path[VT_PATH_MAX];
     *state = VT_CELL_MISSING;
-    VT_TRY(no_links(dir, hash, e));
+    VT_TRY(refuse_links(dir, hash, e));
     VT_TRY(vt_cell_path(path, dir, hash, "cell.json", e));
     if (access(path, F_OK) != 0) return VT_OK;
     json_t *o;
@@ -222,7 +229,7 @@ vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, in
     if (*lock < 0 && errno == EWOULDBLOCK)
         return vt_fail(e, VT_E_IO, "%s: another vitrine table is at work on this cell", path);
     vt_status s = write_json(path, "cell.json", key, e);
-    if (s != VT_OK) let_go(*lock);
+    if (s != VT_OK) release_lock(*lock);
     return s;
 }
 
@@ -261,6 +268,7 @@ vt_status vt_cell_sha(const char *dir, const char *hash, const char *file, char 
 
 /* ---- merging ---- */
 
+/* Copies a regular file, replacing `to` in one step; VT_E_IO. */
 static vt_status copy_file(const char *to, const char *from, vt_err *e) {
     char buf[1 << 16];
     vt_file f;
@@ -280,8 +288,8 @@ static vt_status copy_file(const char *to, const char *from, vt_err *e) {
     return s;
 }
 
-/* A file, or a folder with all that is in it; `to` NULL: only looks, at done.json too, which is copied last. What is
- * another's may hold links, pipes and files of any size: *left bytes are taken at most. */
+/* Copies a file, or a folder without done.json, which is copied last; `to` NULL: only checks. VT_E_FORMAT for links,
+ * pipes and more than *left bytes, which it lowers: the cache may be another person's. */
 static vt_status copy_tree(const char *to, const char *from, int depth, int64_t *left, vt_err *e) {
     char a[VT_PATH_MAX], b[VT_PATH_MAX];
     struct stat st;
@@ -309,7 +317,8 @@ static vt_status copy_tree(const char *to, const char *from, int depth, int64_t 
     return s;
 }
 
-/* done.json comes last: a cell whose copy was cut off is not finished. */
+/* Copies a finished cell that `to` has not finished, done.json last, and counts it in n: a copy that was cut off is
+ * not finished. VT_E_FORMAT if its cell.json is not what its hash is of. */
 static vt_status merge_cell(const char *to, const char *from, const char *hash, int *n, vt_err *e) {
     char a[VT_PATH_MAX], b[VT_PATH_MAX];
     vt_cell_state here, there;

@@ -24,14 +24,17 @@ typedef struct seeds {
     double value[SEEDS];
 } seeds;
 
+/* The string under key, "" if there is none. */
 static const char *text_field(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "";
 }
 
+/* The integer under key, 0 if there is none. */
 static int64_t integer_field(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
 
-static seeds seeds_of(const json_t *cell) {
+/* What a cell holds of its seeds that are finished, at most SEEDS. */
+static seeds read_seeds(const json_t *cell) {
     seeds s = {.images = integer_field(cell, "images")};
     const json_t *list = json_object_get(cell, "seeds"), *item;
     for (size_t i = 0; (item = json_array_get(list, i)) && s.n < SEEDS; i++) {
@@ -43,6 +46,7 @@ static seeds seeds_of(const json_t *cell) {
     return s;
 }
 
+/* The cell of a row, data set and attack; NULL: none. */
 static const json_t *cell_at(const check *c, const char *row, const char *data, const char *attack) {
     const json_t *cell;
     for (size_t i = 0; (cell = json_array_get(c->cells, i)); i++)
@@ -52,7 +56,8 @@ static const json_t *cell_at(const check *c, const char *row, const char *data, 
     return NULL;
 }
 
-/* Is the stored number (null: none) the one computed here (NAN: none)? */
+/* Counts a stored number (null: none) against the computed `want` (NaN: none); prints a line and counts it wrong if
+ * they differ. */
 static void check_number(check *c, const json_t *o, const char *key, double want, const char *what) {
     const json_t *stored = json_object_get(o, key);
     double got = json_is_number(stored) ? json_number_value(stored) : NAN;
@@ -62,9 +67,10 @@ static void check_number(check *c, const json_t *o, const char *key, double want
     fprintf(c->out, "%s: %s of %s is %.10g, the seeds give %.10g\n", c->path, key, what, got, want);
 }
 
+/* Checks value and interval of a cell; a cell of times holds no seeds and is skipped. */
 static void check_cell(check *c, const json_t *cell) {
     char what[300];
-    seeds s = seeds_of(cell);
+    seeds s = read_seeds(cell);
     double mean = s.n ? 0 : NAN, low = NAN, high = NAN, p;
     if (!strcmp(text_field(cell, "kind"), "time")) return; /* it holds no seeds */
     for (int i = 0; i < s.n; i++) mean += s.value[i] / s.n;
@@ -80,52 +86,55 @@ static void check_cell(check *c, const json_t *cell) {
 
 /* ---- differences ---- */
 
-static const double *value_at(const seeds *s, int64_t id) {
+/* The value of seed `id`; NULL: none. */
+static const double *seed_value(const seeds *s, int64_t id) {
     for (int i = 0; i < s->n; i++)
         if (s->id[i] == id) return &s->value[i];
     return NULL;
 }
 
-static seeds row_of(const check *c, const json_t *o, const char *row, const char *attack) {
-    return seeds_of(cell_at(c, row, text_field(o, "data"), attack));
+/* Seeds of a row in the data set of ordering o, under an attack. */
+static seeds seeds_of_row(const check *c, const json_t *o, const char *row, const char *attack) {
+    return read_seeds(cell_at(c, row, text_field(o, "data"), attack));
 }
 
-/* Differences of common seeds; 0: there are none. */
+/* points [SEEDS]: differences of the ordering's rows, seed by seed; returns how many seeds are common. */
 static int seed_differences(const check *c, const json_t *o, double *points) {
-    seeds a = row_of(c, o, text_field(o, "above"), text_field(o, "attack")),
-          b = row_of(c, o, text_field(o, "below"), text_field(o, "attack"));
+    seeds a = seeds_of_row(c, o, text_field(o, "above"), text_field(o, "attack")),
+          b = seeds_of_row(c, o, text_field(o, "below"), text_field(o, "attack"));
     int n = 0;
     for (int i = 0; i < a.n; i++)
-        if (value_at(&b, a.id[i])) points[n++] = a.value[i] - *value_at(&b, a.id[i]);
+        if (seed_value(&b, a.id[i])) points[n++] = a.value[i] - *seed_value(&b, a.id[i]);
     return n;
 }
 
-/* To the frontier's lines, at the row's own value in the column `at`. */
-static int to_frontier(const check *c, const json_t *o, const json_t *rows, double *points) {
+/* points [SEEDS]: distance of the row above from the lines through the frontier's rows, at its own value in column
+ * `at`; returns how many seeds all have. */
+static int frontier_differences(const check *c, const json_t *o, const json_t *rows, double *points) {
     const char *attack = text_field(o, "attack"), *at = text_field(o, "at");
-    seeds x = row_of(c, o, text_field(o, "above"), at), y = row_of(c, o, text_field(o, "above"), attack);
+    seeds x = seeds_of_row(c, o, text_field(o, "above"), at), y = seeds_of_row(c, o, text_field(o, "above"), attack);
     int n = 0, count = (int)json_array_size(rows);
     for (int s = 0; s < x.n && count <= ROWS; s++) {
         vt_table_point line[ROWS];
-        bool there = value_at(&y, x.id[s]) != NULL;
+        bool there = seed_value(&y, x.id[s]) != NULL;
         for (int i = 0; i < count && there; i++) {
             const char *row = json_string_value(json_array_get(rows, (size_t)i));
-            seeds u = row_of(c, o, row ? row : "", at), v = row_of(c, o, row ? row : "", attack);
-            there = value_at(&u, x.id[s]) && value_at(&v, x.id[s]);
-            if (there) line[i] = (vt_table_point){*value_at(&u, x.id[s]), *value_at(&v, x.id[s])};
+            seeds u = seeds_of_row(c, o, row ? row : "", at), v = seeds_of_row(c, o, row ? row : "", attack);
+            there = seed_value(&u, x.id[s]) && seed_value(&v, x.id[s]);
+            if (there) line[i] = (vt_table_point){*seed_value(&u, x.id[s]), *seed_value(&v, x.id[s])};
         }
-        if (there) points[n++] = *value_at(&y, x.id[s]) - vt_table_on_lines(line, count, x.value[s]);
+        if (there) points[n++] = *seed_value(&y, x.id[s]) - vt_table_on_lines(line, count, x.value[s]);
     }
     return n;
 }
 
-/* Returns p, for Holm's correction. */
+/* Checks one comparison's difference, interval and p; returns p for Holm's correction, NaN: none. */
 static double check_ordering(check *c, const json_t *o) {
     char what[400];
     double points[SEEDS], mean = NAN, low = NAN, high = NAN, p = NAN;
     const json_t *frontier = json_object_get(o, "frontier");
     int64_t images = integer_field(o, "images");
-    int n = json_array_size(frontier) ? to_frontier(c, o, frontier, points) : seed_differences(c, o, points);
+    int n = json_array_size(frontier) ? frontier_differences(c, o, frontier, points) : seed_differences(c, o, points);
     if (n > 1 || (n && json_array_size(frontier))) {
         vt_mean_interval(points, n, 100.0 / (double)images, &mean, &low, &high, &p);
     } else if (integer_field(o, "seeds")) { /* two networks: what is right under one of them alone decides */
@@ -145,7 +154,7 @@ static double check_ordering(check *c, const json_t *o) {
     return p;
 }
 
-/* Holm's correction over the comparisons that have one, and the words that it decides. */
+/* Checks Holm's correction over the primary comparisons (all, if none is marked), and the verdicts by it. */
 static void check_family(check *c, const json_t *orderings, const double *p) {
     size_t n = json_array_size(orderings), family = 0;
     double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own = adjusted + n;

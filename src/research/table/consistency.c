@@ -9,6 +9,7 @@
 
 /* ---- groups and findings ---- */
 
+/* Whether key is in keys, which ends at NULL. */
 static bool is_listed(const char *const *keys, const char *key) {
     for (; *keys; keys++)
         if (!strcmp(*keys, key)) return true;
@@ -83,6 +84,7 @@ static const char *const row_keys[] = {"table", "backbone", "method", "dataset",
 
 /* ---- an attack that contains or prolongs another leaves no more images right ---- */
 
+/* Whether cell i is under that attack. */
 static bool is_attack(const vt_published *p, int i, const char *attack) {
     return !strcmp(vt_published_at(p, i, "attack"), attack);
 }
@@ -102,14 +104,17 @@ static const order orders[] = {
     {"clean", "*", "clean", 0, "accuracy under an attack is above the clean one"},
 };
 
+/* Whether cell i is one of the order's weaker attack. */
 static bool weaker_cell(const vt_published *p, const order *o, int i) {
     if (strcmp(o->weaker, "*")) return is_attack(p, i, o->weaker);
     return !is_attack(p, i, "clean") && !is_attack(p, i, o->stronger);
 }
+/* Whether cell i is one of the order's stronger attack. */
 static bool stronger_cell(const vt_published *p, const order *o, int i) {
     return strcmp(o->stronger, "*") ? is_attack(p, i, o->stronger) : !is_attack(p, i, "clean");
 }
 
+/* Whether cell i exceeds the lowest weaker cell of its row by more than the order's slack, in points. */
 static bool too_high(const vt_published *p, const order *o, const int *row, int i) {
     double low = INFINITY;
     for (int k = 0; k < p->n; k++)
@@ -117,8 +122,9 @@ static bool too_high(const vt_published *p, const order *o, const int *row, int 
     return p->cells[i].value > low + o->slack + 1e-9;
 }
 
-/* One finding for each block (table, training, backbone) that has any. */
-static bool attack_order(vt_oddities *f, const vt_published *p, const order *o) {
+/* Law: a stronger attack leaves no more accuracy. One finding for each block (table, training, backbone) that breaks
+ * it. */
+static bool check_attack_order(vt_oddities *f, const vt_published *p, const order *o) {
     static const char *const attack[] = {"attack", NULL};
     int rows, blocks;
     char where[160];
@@ -145,13 +151,13 @@ static bool attack_order(vt_oddities *f, const vt_published *p, const order *o) 
 
 /* ---- grains: which number of images makes a number like this ---- */
 
-/* Is it a share of so many images, as printed with two decimals? */
+/* Whether a percentage, as printed with two decimals, is a share of that many images. */
 static bool is_grain(double percent, int images) {
     double k = round(percent * images / 100);
     return fabs(round(1e4 * k / images) / 100 - percent) < 1e-6; /* as printed, two decimals */
 }
 
-/* Cells of one column that are all shares of 128 images: one number in 78 is by chance. */
+/* Law: cells of one column that are all shares of 128 images come from one batch (by chance: one number in 78). */
 static bool check_batches(vt_oddities *f, const vt_published *p) {
     static const char *const column[] = {"table", "training", "backbone", "dataset", "attack", NULL};
     enum { LEAST = 4, SURE = 3 }; /* so many; and so many that 500 images would not explain as well */
@@ -181,8 +187,8 @@ static bool check_batches(vt_oddities *f, const vt_published *p) {
     return ok;
 }
 
-/* A cell that is none of its data set's 500ths, where nearly all others are. */
-static bool odd_grain(vt_oddities *f, const vt_published *p, int i) {
+/* Adds a finding for a cell that is no multiple of 0.2 % though its data set's others are. */
+static bool add_odd_grain(vt_oddities *f, const vt_published *p, int i) {
     static const char *const keys[] = {"table", "backbone", "method", "dataset", "attack", NULL};
     char where[160], other[80] = "no multiple of 1/128 either";
     double v = p->cells[i].value;
@@ -200,6 +206,8 @@ static bool odd_grain(vt_oddities *f, const vt_published *p, int i) {
     return true;
 }
 
+/* Law: if nine tenths of a data set's cells are multiples of 0.2 % (500 images), all are; notes it and the
+ * exceptions. */
 static bool check_granularity(vt_oddities *f, const vt_published *p) {
     static const char *const set[] = {"dataset", NULL};
     int n;
@@ -218,7 +226,7 @@ static bool check_granularity(vt_oddities *f, const vt_published *p) {
                      of500, all, name,
                      !strcmp(name, "Imagenette") ? ", which is version 1's validation set (version 2 has 3,925)" : "");
         for (int i = 0; ok && i < p->n; i++)
-            if (group[i] == g && !is_grain(p->cells[i].value, 500)) ok = odd_grain(f, p, i);
+            if (group[i] == g && !is_grain(p->cells[i].value, 500)) ok = add_odd_grain(f, p, i);
     }
     free(group);
     return ok;
@@ -231,8 +239,8 @@ typedef struct row_facts {
     bool constant;
 } row_facts;
 
-/* The rows of a file: cells that differ in the attack alone. NULL: no memory; free r[0].cells, then r. */
-static row_facts *rows_of(const vt_published *p, int *n) {
+/* The *n rows of a file: cells that differ in the attack alone. NULL: no memory; free r[0].cells, then r. */
+static row_facts *collect_rows(const vt_published *p, int *n) {
     static const char *const attack[] = {"attack", NULL};
     int *row = vt_published_group(p, attack, true, n), *cells = malloc((size_t)(p->n + 1) * sizeof *cells), at = 0;
     row_facts *r = calloc((size_t)p->n + 1, sizeof *r);
@@ -251,8 +259,8 @@ static row_facts *rows_of(const vt_published *p, int *n) {
     return NULL;
 }
 
-/* Cells of two rows that are equal under the same attack, into `same` [2 * a->n] when it is not NULL; *all: how many
- * attacks both have. */
+/* How many cells of two rows are equal under the same attack, and which, into `same` [2 * a->n], or NULL; *all: how
+ * many attacks both have. */
 static int same_cells(const vt_published *p, const row_facts *a, const row_facts *b, int *all, int *same) {
     int n = 0;
     *all = 0;
@@ -268,6 +276,7 @@ static int same_cells(const vt_published *p, const row_facts *a, const row_facts
     return n;
 }
 
+/* Adds a finding for a row whose cells are all equal. */
 static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_facts *r) {
     char where[160];
     vt_oddity *found = vt_oddity_add(f, "collapsed", false);
@@ -279,7 +288,8 @@ static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_f
     return ok;
 }
 
-/* Rows of other methods or backbones. The same system in two tables is one row twice. */
+/* Law: rows of other methods or backbones share fewer than three cells. The same system in two tables is one row
+ * twice. */
 static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_facts *a, const row_facts *b) {
     enum { LEAST = 3, MOST = 32 };
     char one[160], other[160];
@@ -300,9 +310,10 @@ static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_fa
     return ok;
 }
 
+/* Adds findings for rows that are constant and for pairs of rows that are equal. */
 static bool check_rows(vt_oddities *f, const vt_published *p) {
     int n;
-    row_facts *r = rows_of(p, &n);
+    row_facts *r = collect_rows(p, &n);
     bool ok = r != NULL;
     for (int g = 0; ok && g < n; g++)
         if (r[g].n >= 3 && r[g].constant) ok = add_collapsed_row(f, p, &r[g]);
@@ -318,7 +329,8 @@ static bool check_rows(vt_oddities *f, const vt_published *p) {
 vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_published *claims, vt_err *e) {
     bool ok = true, cells = p->unit == VT_PERCENT && vt_published_key(p, "attack") >= 0;
     *f = (vt_oddities){0};
-    for (size_t k = 0; ok && cells && k < sizeof orders / sizeof *orders; k++) ok = attack_order(f, p, &orders[k]);
+    for (size_t k = 0; ok && cells && k < sizeof orders / sizeof *orders; k++)
+        ok = check_attack_order(f, p, &orders[k]);
     if (cells) ok = ok && check_batches(f, p) && check_granularity(f, p) && check_rows(f, p) && vt_check_sweep(f, p);
     if (cells && claims) ok = ok && vt_check_claims(f, p, claims);
     if (p->unit == VT_SCORE) ok = ok && vt_check_scores(f, p, claims);

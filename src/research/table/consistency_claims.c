@@ -6,12 +6,14 @@
 #include <string.h>
 #include "research/table/consistency.h"
 
+/* A cell's value of a key, "" if there is none. */
 static const char *key_text(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
+/* Whether the cell belongs to a sweep of penalties. */
 static bool is_swept(const vt_published *p, int i) {
     return *key_text(p, i, "lambda_q") || *key_text(p, i, "lambda_k") || *key_text(p, i, "lambda_v");
 }
 
-/* Cells of one column: all but the method agrees. */
+/* Whether two cells are in one column: all but the method agrees. */
 static bool column_mates(const vt_published *p, int i, int k) {
     static const char *const keys[] = {"table", "training", "backbone", "dataset", "attack", NULL};
     for (int j = 0; keys[j]; j++)
@@ -19,7 +21,7 @@ static bool column_mates(const vt_published *p, int i, int k) {
     return true;
 }
 
-/* The best of the other methods in cell i's column; NAN: there is none. */
+/* The best value of the other methods in cell i's column; NaN: there is none. */
 static double best_other(const vt_published *p, int i) {
     double best = NAN;
     for (int k = 0; k < p->n; k++)
@@ -28,7 +30,7 @@ static double best_other(const vt_published *p, int i) {
     return best;
 }
 
-/* Is `table` one of "2+3"? */
+/* Whether `table` is one of a list "2+3". */
 static bool in_list(const char *list, const char *table) {
     size_t n = strlen(table);
     for (const char *s = list; *s; s += strcspn(s, "+"), s += *s == '+')
@@ -41,7 +43,7 @@ typedef struct mean {
     int n;
 } mean;
 
-/* Adds the method's lead over the best competitor in the columns of a table and an attack. */
+/* Adds the method's leads over the best competitor, in points, in the columns of the tables ("2+3") and an attack. */
 static void add_leads(mean *m, const vt_published *p, const char *method, const char *training, const char *table,
                       const char *attack) {
     for (int i = 0; i < p->n; i++) {
@@ -54,7 +56,7 @@ static void add_leads(mean *m, const vt_published *p, const char *method, const 
     }
 }
 
-/* The claim's number as a mean with another attack's column in one table: which, or NULL. */
+/* Whether claim i's number is the mean over its two tables if another attack's column is taken in one; text: how. */
 static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *text, size_t size) {
     const char *tables = key_text(c, i, "tables"), *plus = strchr(tables, '+'), *own = key_text(c, i, "attack");
     char first[16], second[16];
@@ -81,7 +83,7 @@ static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *
     return false;
 }
 
-/* The claim's cells: those of the method. */
+/* Adds a finding on claim i, the mean lead of a method: a note if it holds. */
 static bool check_headline(vt_oddities *f, const vt_published *p, const vt_published *c, int i) {
     mean m = {0};
     char more[200] = "";
@@ -99,7 +101,7 @@ static bool check_headline(vt_oddities *f, const vt_published *p, const vt_publi
     return true;
 }
 
-/* "Best among all competitors": in how many columns. */
+/* Adds a finding on "best among all competitors": in how many columns the method is best or equal. */
 static bool check_best(vt_oddities *f, const vt_published *p, const char *method) {
     int all = 0, first = 0;
     for (int i = 0; i < p->n; i++) {
@@ -123,7 +125,7 @@ bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *
 
 /* ---- sweeps of penalties ---- */
 
-/* Cells of the same question in a main table: same training, backbone, data set and attack, of a method. */
+/* A cell outside the sweep with i's training, backbone, data set and attack, of a method (NULL: any); -1: none. */
 static int main_cell(const vt_published *p, int i, const char *method) {
     static const char *const keys[] = {"training", "backbone", "dataset", "attack", NULL};
     for (int k = 0; k < p->n; k++) {
@@ -135,9 +137,10 @@ static int main_cell(const vt_published *p, int i, const char *method) {
     return -1;
 }
 
+/* Whether the cell is not a clean one. */
 static bool is_attacked(const vt_published *p, int i) { return strcmp(key_text(p, i, "attack"), "clean") != 0; }
 
-/* Every swept cell of a training and attack below the row without penalty. */
+/* Adds a finding if all attacked swept cells of a group are below the row without penalty. */
 static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g) {
     int first = -1, n = 0, below = 0, none = -1;
     double least = INFINITY, most = -INFINITY;
@@ -163,6 +166,7 @@ static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g)
     return ok;
 }
 
+/* Whether two cells have the same penalties, table and training. */
 static bool same_triple(const vt_published *p, int i, int k) {
     return !strcmp(key_text(p, i, "lambda_q"), key_text(p, k, "lambda_q")) &&
            !strcmp(key_text(p, i, "lambda_k"), key_text(p, k, "lambda_k")) &&
@@ -171,7 +175,8 @@ static bool same_triple(const vt_published *p, int i, int k) {
            !strcmp(key_text(p, i, "training"), key_text(p, k, "training"));
 }
 
-/* Which swept row the main table shows for a training: every attack of both agrees. */
+/* Adds a finding on which swept row the main table shows for a training (every attack of both agrees), or that none
+ * is. */
 static bool which_triple(vt_oddities *f, const vt_published *p, const char *training) {
     int triples = 0, found = -1, any = -1;
     for (int i = 0; i < p->n; i++) {
@@ -214,6 +219,7 @@ bool vt_check_sweep(vt_oddities *f, const vt_published *p) {
 
 /* ---- running times ---- */
 
+/* The cell of i's method and table under adversarial training; -1: none. */
 static int adversarial_cell(const vt_published *p, int i) {
     for (int k = 0; k < p->n; k++)
         if (!strcmp(key_text(p, k, "training"), "adversarial") &&

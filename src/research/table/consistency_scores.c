@@ -6,7 +6,9 @@
 #include <string.h>
 #include "research/table/consistency.h"
 
+/* A cell's value of a key, "" if there is none. */
 static const char *key_text(const vt_published *p, int i, const char *key) { return vt_published_at(p, i, key); }
+/* Whether a cell's value of a key is `value`. */
 static bool has_value(const vt_published *p, int i, const char *key, const char *value) {
     return !strcmp(key_text(p, i, key), value);
 }
@@ -14,7 +16,7 @@ static bool has_value(const vt_published *p, int i, const char *key, const char 
 static const char *const column_keys[] = {"table", "dataset", "metric", NULL};
 #define PLAIN "Transformer" /* the row that all others are measured by */
 
-/* Cell of a method in cell i's column, -1: none. NULL: the best of all but the plain one. */
+/* The cell of a method in cell i's column, or the best of all but the plain one for NULL; -1: none. */
 static int in_column(const vt_published *p, const int *column, int i, const char *method) {
     int best = -1;
     for (int k = 0; k < p->n; k++) {
@@ -25,7 +27,7 @@ static int in_column(const vt_published *p, const int *column, int i, const char
     return best;
 }
 
-/* "All variants boost": a variant below the plain row of its column. */
+/* Adds a finding for each variant below the plain row of its column ("all variants boost"). */
 static bool below_plain(vt_oddities *f, const vt_published *p, const int *column) {
     char where[160];
     for (int i = 0; i < p->n; i++) {
@@ -40,11 +42,12 @@ static bool below_plain(vt_oddities *f, const vt_published *p, const int *column
     return true;
 }
 
+/* Gain of cell i over cell plain, in percent. */
 static double gain_percent(const vt_published *p, int i, int plain) {
     return 100 * (p->cells[i].value / p->cells[plain].value - 1);
 }
 
-/* Whose gain the stated number is, as printed with one decimal: a cell, or -1. */
+/* The cell in i's column whose gain, as printed with one decimal, is the stated number; -1: none. */
 static int cell_with_gain(const vt_published *p, const int *column, int i, int plain, double stated) {
     for (int k = 0; k < p->n; k++)
         if (column[k] == column[i] && k != plain && fabs(round(10 * gain_percent(p, k, plain)) / 10 - stated) < 1e-9)
@@ -52,8 +55,10 @@ static int cell_with_gain(const vt_published *p, const int *column, int i, int p
     return -1;
 }
 
-/* A gain that the text states for a column, in percent of the plain row. */
-static bool stated_gain(vt_oddities *f, const vt_published *p, const int *column, const vt_published *c, int claim) {
+/* Adds a finding on a gain that the text states for a column, in percent of the plain row: a note if it is the best
+ * one's. */
+static bool check_stated_gain(vt_oddities *f, const vt_published *p, const int *column, const vt_published *c,
+                              int claim) {
     char where[160], other[160] = "";
     int i = 0, j = 0;
     for (; i < p->n; i++) {
@@ -80,7 +85,7 @@ bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *
     int n;
     int *column = vt_published_group(p, column_keys, false, &n);
     bool ok = column && below_plain(f, p, column);
-    for (int i = 0; ok && claims && i < claims->n; i++) ok = stated_gain(f, p, column, claims, i);
+    for (int i = 0; ok && claims && i < claims->n; i++) ok = check_stated_gain(f, p, column, claims, i);
     free(column);
     return ok;
 }
@@ -112,7 +117,8 @@ bool vt_check_errors(vt_oddities *f, const vt_published *p) {
 
 static const char *const network_keys[] = {"table", "model", NULL};
 
-/* The tensor whose printed shape explains why the sum is `over` too large: as a square of its rows it would fit. */
+/* The tensor whose printed shape explains a sum that is `over` too large: as a square of its rows it would fit; -1:
+ * none. */
 static int square_fits(const vt_published *p, const int *network, int g, double over) {
     for (int i = 0; i < p->n; i++) {
         double rows = strtod(key_text(p, i, "rows"), NULL);
@@ -121,8 +127,8 @@ static int square_fits(const vt_published *p, const int *network, int g, double 
     return -1;
 }
 
-/* One network: its tensors and, under `all`, the number that the paper prints. */
-static bool network_adds_up(vt_oddities *f, const vt_published *p, const int *network, int g) {
+/* Adds a finding on one network: the sum of its tensors against the number under `all`; a note if they agree. */
+static bool check_network(vt_oddities *f, const vt_published *p, const int *network, int g) {
     char where[160], why[160] = "";
     double sum = 0;
     int all = -1;
@@ -152,7 +158,7 @@ bool vt_check_parameters(vt_oddities *f, const vt_published *p) {
     int n;
     int *network = vt_published_group(p, network_keys, false, &n);
     bool ok = network != NULL;
-    for (int g = 0; ok && g < n; g++) ok = network_adds_up(f, p, network, g);
+    for (int g = 0; ok && g < n; g++) ok = check_network(f, p, network, g);
     free(network);
     return ok;
 }

@@ -11,12 +11,13 @@ typedef struct pairs {
     int a[PAIRS], b[PAIRS], n; /* numbers of the seeds in each row */
 } pairs;
 
+/* Whether two cells were evaluated on the same images in the same order. */
 static bool same_images(const vt_table_cell *a, const vt_table_cell *b) {
     return a->total == b->total &&
            (a->images == b->images || !memcmp(a->images, b->images, (size_t)a->total * sizeof *a->images));
 }
 
-/* Common seeds; without one (a checkpoint has none of training's) the first of each. */
+/* Pairs of common seeds, by index; without one (a checkpoint has none of training's) the first of each. */
 static pairs match_seeds(const vt_table *t, int a, int b, const vt_table_cell *x, const vt_table_cell *y) {
     const vt_manifest_row *r = &t->m->rows[a], *s = &t->m->rows[b];
     pairs p = {.n = 0};
@@ -27,20 +28,22 @@ static pairs match_seeds(const vt_table *t, int a, int b, const vt_table_cell *x
     return p;
 }
 
+/* Adds the images [n] that only a, or only b, has right. */
 static void count_disagreements(vt_difference *d, const uint8_t *a, const uint8_t *b, int64_t n) {
     for (int64_t i = 0; i < n; i++) d->for_it += a[i] && !b[i], d->other += b[i] && !a[i];
 }
 
-/* One training of each: the images are the sample. */
-static void of_images(vt_difference *d) {
+/* Sets the difference in points, interval and p from one training of each: the images are the sample (McNemar). */
+static void difference_over_images(vt_difference *d) {
     double low, high;
     vt_paired_interval(d->other, d->for_it, d->images, VT_Z_TWO_SIDED, &low, &high);
     d->points = 100.0 * (double)(d->for_it - d->other) / (double)d->images;
     d->low = 100 * low, d->high = 100 * high, d->p = vt_mcnemar_exact(d->for_it, d->other).two_sided;
 }
 
-/* Trainings are the sample. Accuracies are multiples of one image: no spread below that is believed. */
-static void of_seeds(vt_difference *d, const double *points) {
+/* Sets the difference in points, interval and p over trainings: the seeds are the sample. Accuracies are multiples of
+ * one image, so that no smaller spread is believed. */
+static void difference_over_seeds(vt_difference *d, const double *points) {
     vt_mean_interval(points, d->seeds, 100.0 / (double)d->images, &d->points, &d->low, &d->high, &d->p);
 }
 
@@ -56,14 +59,15 @@ vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int
         points[i] = x->value[p.a[i]] - y->value[p.b[i]];
     }
     if (p.n == 1)
-        of_images(&d);
+        difference_over_images(&d);
     else
-        of_seeds(&d, points);
+        difference_over_seeds(&d, points);
     return d;
 }
 
 /* ---- at equal accuracy in another column ---- */
 
+/* qsort order of points: ascending x. */
 static int by_x(const void *a, const void *b) {
     double p = ((const vt_table_point *)a)->x, q = ((const vt_table_point *)b)->x;
     return (p > q) - (p < q);
@@ -77,7 +81,8 @@ double vt_table_on_lines(vt_table_point *p, int n, double x) {
     return run > 0 ? p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / run : (p[i - 1].y + p[i].y) / 2;
 }
 
-static double value_of(const vt_table *t, int row, int data, int attack, uint64_t seed) {
+/* A cell's value of a seed; NaN: not there. */
+static double value_of_seed(const vt_table *t, int row, int data, int attack, uint64_t seed) {
     const vt_table_cell *c = vt_table_at(t, row, data, attack);
     for (int i = 0; i < c->seeds && c->value; i++)
         if (t->m->rows[row].seeds[i] == seed) return c->value[i];
@@ -94,9 +99,10 @@ vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n
     vt_table_point *line = calloc((size_t)n, sizeof *line);
     for (int s = 0; line && s < t->m->rows[a].n_seeds && d.seeds < PAIRS; s++) {
         uint64_t seed = t->m->rows[a].seeds[s];
-        double x = value_of(t, a, data, at, seed), y = value_of(t, a, data, attack, seed);
+        double x = value_of_seed(t, a, data, at, seed), y = value_of_seed(t, a, data, attack, seed);
         for (int i = 0; i < n; i++)
-            line[i] = (vt_table_point){value_of(t, rows[i], data, at, seed), value_of(t, rows[i], data, attack, seed)};
+            line[i] = (vt_table_point){value_of_seed(t, rows[i], data, at, seed),
+                                       value_of_seed(t, rows[i], data, attack, seed)};
         bool there = !isnan(x + y);
         for (int i = 0; i < n; i++) there = there && !isnan(line[i].x + line[i].y);
         if (!there) continue;
@@ -104,6 +110,6 @@ vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n
         d.outside += x < line[0].x || x > line[n - 1].x;
     }
     free(line);
-    if (d.seeds) of_seeds(&d, points);
+    if (d.seeds) difference_over_seeds(&d, points);
     return d;
 }

@@ -8,7 +8,7 @@
 
 /* ---- penalties that did nothing ---- */
 
-/* Is row b row a without the words "msvp..." of its recipe? */
+/* Whether row b is row a without the words "msvp..." of its recipe. */
 static bool without_penalty(const vt_manifest *m, int a, int b) {
     const vt_manifest_row *x = &m->rows[a], *y = &m->rows[b];
     int at = 0, penalties = 0;
@@ -22,7 +22,7 @@ static bool without_penalty(const vt_manifest *m, int a, int b) {
     return penalties && at == y->set.n;
 }
 
-/* Has row a's penalty a weight for this branch (q, k or v)? "msvp.lambda=A" is of all three, "A,B,C" one each. */
+/* Whether row a's penalty has a weight for a branch (q, k or v): "msvp.lambda=A" is for all three, "A,B,C" one each. */
 static bool is_branch_penalised(const vt_manifest_row *a, char branch) {
     const char *list = NULL;
     for (int i = 0; i < a->set.n; i++)
@@ -41,8 +41,8 @@ typedef struct effect {
     char list[400];     /* of the still ones, ", sigma Q by -4.1 %" */
 } effect;
 
-/* Of row a's penalty on one data set, beside the same row b without it. */
-static effect effect_of(const vt_table *t, int a, int b, int d) {
+/* The effect of row a's penalty on its targets (sigma_max columns) on data set d, against row b without it. */
+static effect measure_effect(const vt_table *t, int a, int b, int d) {
     const vt_manifest *m = t->m;
     effect x = {0};
     size_t used = 0;
@@ -59,25 +59,27 @@ static effect effect_of(const vt_table *t, int a, int b, int d) {
     return x;
 }
 
+/* Whether there are targets and their mean change is below LEAST percent. */
 static bool is_idle(const effect *x) { return x->targets && fabs(x->mean) < LEAST; }
 
-static bool idle_row(const vt_table *t, int a, int d) {
+/* Whether row a's penalty is idle on data set d, against any row without it. */
+static bool is_idle_row(const vt_table *t, int a, int d) {
     for (int b = 0; b < t->m->n_rows; b++) {
         effect x = {0};
-        if (b != a && without_penalty(t->m, a, b)) x = effect_of(t, a, b, d);
+        if (b != a && without_penalty(t->m, a, b)) x = measure_effect(t, a, b, d);
         if (is_idle(&x)) return true;
     }
     return false;
 }
 
-/* The k-th sentence on a penalty that left a target where it was. */
+/* buf: the k-th sentence on a penalty that moved a target by less than LEAST percent. False: there are fewer. */
 static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
     const vt_manifest *m = t->m;
     for (int a = 0; a < m->n_rows; a++)
         for (int b = 0; b < m->n_rows; b++)
             for (int d = 0; d < m->n_data && a != b; d++) {
                 effect x = {0};
-                if (without_penalty(m, a, b)) x = effect_of(t, a, b, d);
+                if (without_penalty(m, a, b)) x = measure_effect(t, a, b, d);
                 if ((!x.still && !is_idle(&x)) || k--) continue;
                 if (!is_idle(&x))
                     snprintf(buf, size,
@@ -97,12 +99,15 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
 
 /* ---- calibrations ---- */
 
+/* Values in a calibration's grid. */
 static int grid_size(const vt_manifest_calibration *c) { return c->points.n ? c->points.n : c->n_rows; }
 
+/* Name of the i-th value of a grid. */
 static const char *grid_name(const vt_table *t, const vt_manifest_calibration *c, int i) {
     return c->points.n ? c->points.pair[i].key : t->m->rows[c->rows[i]].name;
 }
 
+/* What was measured at the i-th value of a grid; NaN: not there. */
 static double grid_value(const vt_table *t, const vt_manifest_calibration *c, int i) {
     return c->points.n ? strtod(c->points.pair[i].value, NULL) : vt_table_at(t, c->rows[i], c->data, c->column)->mean;
 }
@@ -120,6 +125,7 @@ vt_best vt_table_best(const vt_table *t, int calibration) {
     return b;
 }
 
+/* Whether the row belongs to a calibration whose best value is at an end of its grid. */
 static bool at_an_edge(const vt_table *t, int row) {
     for (int k = 0; k < t->m->n_calibrations; k++)
         for (int i = 0; i < t->m->calibrations[k].n_rows; i++) {
@@ -129,6 +135,7 @@ static bool at_an_edge(const vt_table *t, int row) {
     return false;
 }
 
+/* buf: calibration k's best value, and whether it is inside its grid. */
 static void calibration_sentence(const vt_table *t, int k, char *buf, size_t size) {
     const vt_manifest_calibration *c = &t->m->calibrations[k];
     vt_best b = vt_table_best(t, k);
@@ -158,9 +165,9 @@ bool vt_table_ground(const vt_table *t, int k, char *buf, size_t size) {
 const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     const int *others = p ? p->rows : &o->below;
-    bool still = idle_row(t, o->above, o->data), edge = at_an_edge(t, o->above);
+    bool still = is_idle_row(t, o->above, o->data), edge = at_an_edge(t, o->above);
     for (int i = 0; i < (p ? p->n_rows : 1); i++) {
-        still = still || idle_row(t, others[i], o->data);
+        still = still || is_idle_row(t, others[i], o->data);
         edge = edge || at_an_edge(t, others[i]);
     }
     return still ? "the penalty did nothing" : edge ? "no calibration" : NULL;
@@ -168,7 +175,7 @@ const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o) {
 
 /* ---- the paper's other cells of the same comparison ---- */
 
-/* Do published cells a and b agree in all keys but these? */
+/* Whether published cells a and b agree in all keys but these. */
 static bool agree_except_keys(const vt_published *p, int a, int b, const char *const *but) {
     for (int k = 0; k < p->n_keys; k++) {
         bool open = false;
@@ -178,12 +185,14 @@ static bool agree_except_keys(const vt_published *p, int a, int b, const char *c
     return true;
 }
 
+/* Whether the list has that word. */
 static bool has_word(const vt_words *w, const char *name) {
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->word[i], name)) return true;
     return false;
 }
 
+/* Adds a value to the range and counts it. */
 static void widen_range(vt_published_range *r, double v) {
     if (!r->n++) r->least = r->most = v;
     r->least = fmin(r->least, v), r->most = fmax(r->most, v);

@@ -109,11 +109,11 @@ vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path);
 }
 
+/* VT_E_USAGE with the manifest's path, the node's line and key, and `what` is wrong. */
 static vt_status fail_at_node(const vt_manifest *m, const vt_yaml_node *x, const char *what, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "%s:%d: %s %s", m->path, x->line, x->key ? x->key : "this", what);
 }
 
-/* A list of words, or one word alone. */
 vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e) {
     int n = x->kind == VT_YAML_LIST ? x->n : 1;
     const vt_yaml_node *items = x->kind == VT_YAML_LIST ? x->items : x;
@@ -127,6 +127,7 @@ vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_nod
     return VT_OK;
 }
 
+/* k: the KEY: VALUE lines of a map; VT_E_USAGE if x is none. */
 static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_node *x, vt_err *e) {
     if (x->kind != VT_YAML_MAP) return fail_at_node(m, x, "takes lines of the form KEY: VALUE", e);
     k->pair = calloc((size_t)x->n + 1, sizeof *k->pair);
@@ -139,6 +140,7 @@ static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_nod
     return VT_OK;
 }
 
+/* *out: a whole number from 1 to 2^31 - 1; VT_E_USAGE. */
 static vt_status read_number(const vt_manifest *m, int64_t *out, const vt_yaml_node *x, vt_err *e) {
     long long v;
     if (x->kind != VT_YAML_SCALAR || !vt_parse_int(x->value, &v) || v < 1 || v > INT32_MAX)
@@ -147,12 +149,14 @@ static vt_status read_number(const vt_manifest *m, int64_t *out, const vt_yaml_n
     return VT_OK;
 }
 
+/* The schema's field of that key; NULL: none. */
 static const field *find_field(const field *fields, const char *key) {
     for (; fields->key; fields++)
         if (!strcmp(fields->key, key)) return fields;
     return NULL;
 }
 
+/* VT_E_USAGE for a key that `of` does not have, with the nearest one. */
 static vt_status fail_unknown_key(const vt_manifest *m, const field *fields, const vt_yaml_node *x, const char *of,
                                   vt_err *e) {
     const char *names[32];
@@ -165,6 +169,7 @@ static vt_status fail_unknown_key(const vt_manifest *m, const field *fields, con
 
 static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e);
 
+/* Reads a map of named records into m's list `which`; VT_E_USAGE if it is none, or for more than 512. */
 static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, vt_err *e) {
     if (x->kind != VT_YAML_MAP || !x->n)
         return fail_at_node(m, x, "takes names, each with its keys indented below it", e);
@@ -186,6 +191,7 @@ static vt_status read_records(vt_manifest *m, int which, const vt_yaml_node *x, 
     return VT_OK;
 }
 
+/* Reads a map's keys by their fields into the struct `to`; VT_E_USAGE for unknown keys and wrong values. */
 static vt_status read_record(vt_manifest *m, const field *fields, void *to, const vt_yaml_node *x, vt_err *e) {
     for (int i = 0; i < x->n; i++) {
         const vt_yaml_node *v = &x->items[i];

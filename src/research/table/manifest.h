@@ -96,28 +96,36 @@ typedef struct vt_manifest {
     int n_joined;
 } vt_manifest;
 
+/* Reads and checks a manifest's file; close it. VT_E_USAGE for all that is wrong with it, with its line, or
+ * VT_E_MEMORY; *out is then NULL. */
 vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e);
+/* Reads and checks a manifest from text [n], of which it keeps no pointers; path is for messages, and relative paths
+ * start at its folder. Fails as vt_manifest_open. */
 vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const char *path, vt_err *e);
-void vt_manifest_close(vt_manifest *m); /* accepts NULL */
+/* Frees it; accepts NULL. */
+void vt_manifest_close(vt_manifest *m);
 
 /* Bytes of the longest row name, 26 at least: the width of a column. */
 int vt_manifest_row_width(const vt_manifest *m);
 typedef enum vt_manifest_kind { VT_MANIFEST_DATA, VT_MANIFEST_ATTACK, VT_MANIFEST_ROW } vt_manifest_kind;
-/* Index of a data set, attack or row; VT_E_USAGE with the nearest name. where begins the sentence: "--only". */
+/* *out (or NULL): index of a data set, attack or row; VT_E_USAGE with the nearest name. where begins the sentence:
+ * "--only". */
 vt_status vt_manifest_named(const vt_manifest *m, vt_manifest_kind kind, const char *name, const char *where, int *out,
                             vt_err *e);
-/* Does the row have a cell there? */
+/* Whether the row has a cell on that data set in that column, by the lists of both. */
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack);
-/* Is the row's seed wanted in the column? */
+/* Whether the row has this seed and the column wants it. */
 bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed);
-/* Is the column an accuracy, clean or under attack? */
+/* Whether the column is an accuracy, clean or under attack. */
 bool vt_manifest_accuracy(const vt_manifest *m, int attack);
-/* "A > B" cut at " > "; false: not of that form. */
+/* Cuts "A > B" at " > " into the names, of at most 79 bytes; false: not of that form. */
 bool vt_ordering_cut(const char *text, char above[80], char below[80]);
 
 /* ---- for manifest*.c and plan.c ---- */
-vt_status vt_manifest_check(vt_manifest *m, vt_err *e); /* after reading; makes paths absolute, names indices */
+/* Checks a manifest that was read, makes paths absolute and names indices; VT_E_USAGE, VT_E_MEMORY. */
+vt_status vt_manifest_check(vt_manifest *m, vt_err *e);
+/* Fails with VT_E_MEMORY and the manifest's path. */
 vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e);
 enum { VT_MANIFEST_MOST = 512 }; /* data sets, attacks, rows */
-/* A list of words, or one word alone. */
+/* w: a list of words, or one word alone, which point into the node; VT_E_USAGE if x is neither. */
 vt_status vt_manifest_words(const vt_manifest *m, vt_words *w, const vt_yaml_node *x, vt_err *e);

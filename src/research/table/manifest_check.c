@@ -8,13 +8,14 @@
 #include "base/files.h"
 #include "base/opt.h"
 
+/* Whether the list has that word. */
 static bool has_word(const vt_words *w, const char *word) {
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->word[i], word)) return true;
     return false;
 }
 
-/* A copy of `text` that lives as long as m. */
+/* *out: a copy of `text` that lives as long as m. */
 static vt_status store_copy(vt_manifest *m, const char **out, const char *text, vt_err *e) {
     char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
     if (!more) return vt_manifest_no_memory(m, e);
@@ -24,24 +25,25 @@ static vt_status store_copy(vt_manifest *m, const char **out, const char *text, 
     return VT_OK;
 }
 
-/* Paths of recipes and published numbers are from where the manifest lies. */
-static vt_status from_here(vt_manifest *m, const char **path, vt_err *e) {
+/* Makes a path (NULL: none) relative to the manifest's folder absolute; VT_E_USAGE if it is too long. */
+static vt_status resolve_path(vt_manifest *m, const char **path, vt_err *e) {
     char buf[VT_PATH_MAX];
     if (!*path || **path == '/') return VT_OK;
     if (!vt_path(buf, m->dir, *path)) return vt_fail(e, VT_E_USAGE, "%s: the path %.80s is too long", m->path, *path);
     return store_copy(m, path, buf, e);
 }
 
-/* names=FILE.map, of options. */
-static vt_status map_from_here(vt_manifest *m, const char **word, vt_err *e) {
+/* Resolves the path of an option names=FILE.map; other words stay. */
+static vt_status resolve_map(vt_manifest *m, const char **word, vt_err *e) {
     char option[VT_PATH_MAX + 8];
     const char *path = *word + 6;
     if (strncmp(*word, "names=", 6) || !strstr(path, ".map")) return VT_OK;
-    VT_TRY(from_here(m, &path, e));
+    VT_TRY(resolve_path(m, &path, e));
     snprintf(option, sizeof option, "names=%.*s", VT_PATH_MAX, path);
     return store_copy(m, word, option, e);
 }
 
+/* r->seeds: the row's own, or the manifest's, or 0; VT_E_USAGE for a seed that is no number or occurs twice. */
 static vt_status read_seeds(const vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     const vt_words *w = r->seed_words.n ? &r->seed_words : &m->seed_words;
     r->seeds = calloc((size_t)w->n + 1, sizeof *r->seeds);
@@ -87,14 +89,16 @@ int vt_manifest_row_width(const vt_manifest *m) {
     return width;
 }
 
-static vt_status all_named(const vt_manifest *m, vt_manifest_kind which, const vt_words *w, const char *where,
-                           vt_err *e) {
+/* VT_E_USAGE unless each of the words names a data set, attack or row. */
+static vt_status check_names(const vt_manifest *m, vt_manifest_kind which, const vt_words *w, const char *where,
+                             vt_err *e) {
     for (int i = 0; i < w->n; i++) VT_TRY(vt_manifest_named(m, which, w->word[i], where, NULL, e));
     return VT_OK;
 }
 
-/* Options pass through to the command that makes a cell, behind its own words, and there the last word counts: one that
- * says again what the manifest or the cell says would make the table say what was not measured. */
+/* VT_E_USAGE for an option that the manifest's own keys decide. Options are passed to the command that makes a cell
+ * after its own words, and the last one counts: one that repeats a key would make the table state what was not
+ * measured. */
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
     static const char taken[] =
         " data extra images split attack profile surrogate as-published eight-bit eps individual targets norm "
@@ -114,6 +118,7 @@ static vt_status check_options(const vt_words *w, const char *where, vt_err *e) 
     return VT_OK;
 }
 
+/* Checks one row's keys against each other and its names, makes its paths absolute, and reads its seeds. */
 static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: row %.60s", m->path, r->name);
@@ -127,8 +132,8 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "%s: weights is '%.40s', must be last or best", where, r->weights);
     VT_TRY(check_options(&r->options, where, e));
     VT_TRY(check_options(&r->init_options, where, e));
-    VT_TRY(all_named(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
-    VT_TRY(all_named(m, VT_MANIFEST_DATA, &r->data, where, e));
+    VT_TRY(check_names(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
+    VT_TRY(check_names(m, VT_MANIFEST_DATA, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
         if (m->attacks[a].steps && (!r->attacks.n || has_word(&r->attacks, m->attacks[a].name)))
             return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
@@ -144,19 +149,21 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
         free(w.word);
         VT_TRY(s);
     }
-    VT_TRY(from_here(m, &r->recipe, e));
-    for (int i = 0; i < r->init_options.n; i++) VT_TRY(map_from_here(m, &r->init_options.word[i], e));
+    VT_TRY(resolve_path(m, &r->recipe, e));
+    for (int i = 0; i < r->init_options.n; i++) VT_TRY(resolve_map(m, &r->init_options.word[i], e));
     return read_seeds(m, r, e);
 }
 
+/* Whether the word is that seed. */
 static bool is_seed(const char *word, uint64_t seed) {
     long long v;
     return vt_parse_int(word, &v) && v >= 0 && (uint64_t)v == seed;
 }
 
+/* Checks that subjects and orderings name rows. */
 static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     char above[80], below[80];
-    VT_TRY(all_named(m, VT_MANIFEST_ROW, &m->subjects, m->path, e));
+    VT_TRY(check_names(m, VT_MANIFEST_ROW, &m->subjects, m->path, e));
     for (int i = 0; i < m->orderings.n; i++) {
         if (!vt_ordering_cut(m->orderings.word[i], above, below))
             return vt_fail(e, VT_E_USAGE, "%s: the ordering '%.80s' is not of the form ROW > ROW", m->path,
@@ -167,6 +174,7 @@ static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     return VT_OK;
 }
 
+/* Checks that a column's keys fit together: an attack, steps, or a spectrum. */
 static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a, vt_err *e) {
     static const char *const of = "spec, eps, norm and images are of attacks";
     bool attack = a->spec || a->norm || a->images;
@@ -184,7 +192,7 @@ static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a,
     return VT_OK;
 }
 
-/* Each seed that a column names is one of some row's, and each row of the column has one. */
+/* VT_E_USAGE unless each seed that a column names is one of some row's, and each row of the column has one. */
 static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e) {
     const vt_manifest_attack *a = &m->attacks[attack];
     for (int i = 0; i < a->seed_words.n; i++) {
@@ -205,7 +213,7 @@ static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e)
     return VT_OK;
 }
 
-/* A row of a primary comparison has its cells, of a seed that the first one has too. */
+/* VT_E_USAGE unless the row has its cells, of a seed that the comparison's first row has too. */
 static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_primary *p, int row, const char *where,
                                    vt_err *e) {
     int common = 0;
@@ -226,12 +234,14 @@ static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_prima
                    m->rows[row].name);
 }
 
+/* *out: index of the column of that name; VT_E_USAGE if it holds no accuracy. */
 static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
     VT_TRY(vt_manifest_named(m, VT_MANIFEST_ATTACK, name, where, out, e));
     if (vt_manifest_accuracy(m, *out)) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s: the column %s holds no accuracy", where, name);
 }
 
+/* Checks a primary comparison and sets its indices and rows. */
 static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: primary %.60s", m->path, p->name);
@@ -261,6 +271,7 @@ static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_
     return VT_OK;
 }
 
+/* Checks a calibration and sets its indices and rows. */
 static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration *c, vt_err *e) {
     char where[400], *end;
     snprintf(where, sizeof where, "%.300s: calibration %.60s", m->path, c->name);
@@ -284,6 +295,7 @@ static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration
     return VT_OK;
 }
 
+/* Checks a figure and sets its indices. */
 static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
@@ -314,13 +326,13 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
             return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
                            a->name);
         VT_TRY(check_column(m, a, e));
-        VT_TRY(all_named(m, VT_MANIFEST_DATA, &a->data, m->path, e));
+        VT_TRY(check_names(m, VT_MANIFEST_DATA, &a->data, m->path, e));
     }
     for (int i = 0; i < m->n_rows; i++) VT_TRY(check_row(m, &m->rows[i], e));
     for (int i = 0; i < m->n_attacks; i++) VT_TRY(check_column_seeds(m, i, e));
     for (int i = 0; i < m->n_primary; i++) VT_TRY(check_primary(m, &m->primary[i], e));
-    VT_TRY(from_here(m, &m->published_file, e));
-    VT_TRY(from_here(m, &m->claims_file, e));
+    VT_TRY(resolve_path(m, &m->published_file, e));
+    VT_TRY(resolve_path(m, &m->claims_file, e));
     for (int i = 0; i < m->n_calibrations; i++) VT_TRY(check_calibration(m, &m->calibrations[i], e));
     for (int i = 0; i < m->n_figures; i++) VT_TRY(check_figure(m, &m->figures[i], e));
     return check_orderings(m, e);

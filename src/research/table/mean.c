@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* P(|T| <= t): odd df 2/pi (a + sin a (cos a + 2/3 cos^3 a + ...)), even sin a (1 + 1/2 cos^2 a + 3/8 cos^4 a + ...),
- * where tan a = t / sqrt(df); the last power is df - 2. */
+/* P(|T| <= t), t >= 0: odd df 2/pi (a + sin a (cos a + 2/3 cos^3 a + ...)), even sin a (1 + 1/2 cos^2 a + 3/8 cos^4 a
+ * + ...), where tan a = t / sqrt(df); the last power is df - 2. */
 static double student_within(double t, int df) {
     double a = atan(t / sqrt(df)), c = cos(a), term = df % 2 ? c : 1, sum = 0;
     for (int power = df % 2; power <= df - 2; power += 2) {

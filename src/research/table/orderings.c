@@ -13,14 +13,15 @@ bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
     return true;
 }
 
-static vt_status no_memory(const vt_table *t, vt_err *e) {
+/* VT_E_MEMORY with the manifest's path. */
+static vt_status fail_memory(const vt_table *t, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", t->m->path);
 }
 
 /* ---- the best of a group ---- */
 
-/* Is row r, whose mean is the highest of its group, better than each other one by the paired test with Holm's
- * correction? */
+/* Whether row r has the highest mean of its group and is better than each other row by the paired test with Holm's
+ * correction. p, adjusted: scratch [rows]. */
 static bool ahead_of_all(const vt_table *t, int r, int data, int attack, double *p, double *adjusted) {
     int n = 0;
     for (int k = 0; k < t->m->n_rows; k++) {
@@ -37,9 +38,10 @@ static bool ahead_of_all(const vt_table *t, int r, int data, int attack, double 
     return n > 0;
 }
 
+/* Sets `best` of each cell of a column. */
 static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
     double *p = calloc(2 * (size_t)t->m->n_rows, sizeof *p);
-    if (!p) return no_memory(t, e);
+    if (!p) return fail_memory(t, e);
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
         c->best = !isnan(c->mean) && ahead_of_all(t, r, data, attack, p, p + t->m->n_rows);
@@ -50,7 +52,7 @@ static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
 
 /* ---- orderings ---- */
 
-/* Is it one that the primary family holds already? */
+/* Whether the primary family already has this comparison, in either direction. */
 static bool is_primary(const vt_table *t, const vt_table_ordering *o) {
     for (int i = 0; i < t->n_orderings; i++) {
         const vt_table_ordering *p = &t->orderings[i];
@@ -61,18 +63,19 @@ static bool is_primary(const vt_table *t, const vt_table_ordering *o) {
     return false;
 }
 
+/* Appends a comparison, unless a cell of it is not wanted or it is in the primary family; VT_E_MEMORY. */
 static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
     if (!vt_table_at(t, o.above, o.data, o.attack)->wanted || !vt_table_at(t, o.below, o.data, o.attack)->wanted)
         return VT_OK;
     if (!o.primary && is_primary(t, &o)) return VT_OK;
     vt_table_ordering *more = realloc(t->orderings, (size_t)(t->n_orderings + 1) * sizeof *more);
-    if (!more) return no_memory(t, e);
+    if (!more) return fail_memory(t, e);
     t->orderings = more;
     more[t->n_orderings++] = o;
     return VT_OK;
 }
 
-/* Published cells of one block: they differ in the method, and in what belongs to it, alone. */
+/* Whether published cells differ only in the method and its lambdas: they are of one block. */
 static bool are_comparable(const vt_published *p, int a, int b) {
     static const char *const own[] = {"method", "lambda_q", "lambda_k", "lambda_v", NULL};
     for (int k = 0; k < p->n_keys; k++) {
@@ -83,8 +86,8 @@ static bool are_comparable(const vt_published *p, int a, int b) {
     return true;
 }
 
-/* A subject against each row that the paper has a number for in the same block, in the paper's direction. */
-static vt_status published_orderings(vt_table *t, int data, int attack, const char *name, vt_err *e) {
+/* Adds a subject against each row that the paper has a number for in the same block, in the paper's direction. */
+static vt_status add_published(vt_table *t, int data, int attack, const char *name, vt_err *e) {
     int subject;
     if (!t->published) return VT_OK;
     VT_TRY(vt_manifest_named(t->m, VT_MANIFEST_ROW, name, t->m->path, &subject, e));
@@ -106,7 +109,8 @@ static vt_status published_orderings(vt_table *t, int data, int attack, const ch
     return VT_OK;
 }
 
-static vt_status asked_orderings(vt_table *t, int data, int attack, vt_err *e) {
+/* Adds the manifest's own orderings in one column. */
+static vt_status add_requested(vt_table *t, int data, int attack, vt_err *e) {
     char above[80], below[80];
     for (int i = 0; i < t->m->orderings.n; i++) {
         vt_table_ordering o = {.data = data, .attack = attack, .gap = NAN};
@@ -118,15 +122,16 @@ static vt_status asked_orderings(vt_table *t, int data, int attack, vt_err *e) {
     return VT_OK;
 }
 
-/* Published points that the row has more than the other; NAN: the paper has no such cells in one block. */
+/* Published points that row `above` has more than `below`; NaN: the paper has no such cells in one block. */
 static double published_gap(const vt_table *t, int above, int below, int data, int attack) {
     int a = vt_table_at(t, above, data, attack)->published, b = vt_table_at(t, below, data, attack)->published;
     if (a < 0 || b < 0 || !are_comparable(t->published, a, b)) return NAN;
     return t->published->cells[a].value - t->published->cells[b].value;
 }
 
-/* The manifest's own few. Against a frontier the published difference is that to the last of its rows which has one. */
-static vt_status primary_orderings(vt_table *t, vt_err *e) {
+/* Adds the manifest's primary comparisons. Against a frontier, the published difference is that to the last of its
+ * rows that has one. */
+static vt_status add_primary(vt_table *t, vt_err *e) {
     for (int i = 0; i < t->m->n_primary; i++) {
         const vt_manifest_primary *p = &t->m->primary[i];
         vt_table_ordering o = {.primary = p,
@@ -146,13 +151,14 @@ static vt_status primary_orderings(vt_table *t, vt_err *e) {
 
 /* ---- verdicts ---- */
 
+/* Sets o->d, to the other row or to the frontier. */
 static void measure_difference(const vt_table *t, vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     o->d = p && p->at >= 0 ? vt_table_frontier(t, p->above, p->rows, p->n_rows, p->data, p->column, p->at)
                            : vt_table_difference(t, o->above, o->below, o->data, o->attack);
 }
 
-/* Fewer seeds than the manifest names are no answer to a comparison that was fixed beforehand. */
+/* Whether a primary comparison has fewer seeds than the manifest names for it: then it is not decided. */
 static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     int wanted = 0;
@@ -165,7 +171,8 @@ static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
     return o->d.seeds < wanted;
 }
 
-static vt_table_verdict verdict_of(const vt_table_ordering *o, bool lacking) {
+/* The verdict by corrected p, direction and published range; lacking: seeds are missing. */
+static vt_table_verdict decide_verdict(const vt_table_ordering *o, bool lacking) {
     bool frontier = o->primary && o->primary->at >= 0, decided = o->adjusted <= VT_TABLE_ALPHA;
     if (!o->d.seeds || lacking) return VT_TABLE_ABSENT;
     if (o->untested) return VT_TABLE_UNTESTED;
@@ -187,10 +194,11 @@ const char *vt_table_verdict_name(vt_table_verdict v) {
     return names[v];
 }
 
-/* The primary family by Holm, the rest as it is; without one all are a family. */
+/* Measures all comparisons and decides them: the primary family with Holm's correction, the others without; without a
+ * primary family all are one family. */
 static vt_status decide_verdicts(vt_table *t, vt_err *e) {
     double *p = calloc(2 * (size_t)t->n_orderings + 1, sizeof *p), *adjusted = p + t->n_orderings;
-    if (!p) return no_memory(t, e);
+    if (!p) return fail_memory(t, e);
     int family = t->m->n_primary ? 0 : t->n_orderings;
     for (int i = 0; i < t->n_orderings; i++) {
         measure_difference(t, &t->orderings[i]);
@@ -205,7 +213,7 @@ static vt_status decide_verdicts(vt_table *t, vt_err *e) {
         o->untested = vt_table_untested(t, o);
         vt_table_ranges(t, o);
         o->smaller = o->gap > 0 && o->d.high < (o->comparable.n ? o->comparable.least : o->gap);
-        o->verdict = verdict_of(o, lacks_seeds(t, o));
+        o->verdict = decide_verdict(o, lacks_seeds(t, o));
     }
     free(p);
     return VT_OK;
@@ -213,14 +221,14 @@ static vt_status decide_verdicts(vt_table *t, vt_err *e) {
 
 vt_status vt_table_decide(vt_table *t, vt_err *e) {
     const vt_manifest *m = t->m;
-    VT_TRY(primary_orderings(t, e));
+    VT_TRY(add_primary(t, e));
     for (int d = 0; d < m->n_data; d++)
         for (int a = 0; a < m->n_attacks; a++) {
             if (!vt_manifest_accuracy(m, a)) continue; /* nothing was right or wrong */
             VT_TRY(mark_best(t, d, a, e));
             if (m->attacks[a].orderings) continue;
-            for (int i = 0; i < m->subjects.n; i++) VT_TRY(published_orderings(t, d, a, m->subjects.word[i], e));
-            VT_TRY(asked_orderings(t, d, a, e));
+            for (int i = 0; i < m->subjects.n; i++) VT_TRY(add_published(t, d, a, m->subjects.word[i], e));
+            VT_TRY(add_requested(t, d, a, e));
         }
     return decide_verdicts(t, e);
 }

@@ -17,7 +17,7 @@
 
 /* ---- data ---- */
 
-/* --data NAME=PATH */
+/* paths[i]: the folder that --data NAME=PATH gives data set i; VT_E_USAGE if the manifest has no such one. */
 static vt_status override_path(const vt_plan *p, const char *word, char **paths, vt_err *e) {
     const char *cut = strchr(word, '=');
     if (!cut || cut == word || !cut[1])
@@ -32,7 +32,8 @@ static vt_status override_path(const vt_plan *p, const char *word, char **paths,
     return vt_fail(e, VT_E_USAGE, "--data %.80s: %s has no such data set", word, p->m->path);
 }
 
-/* Which images, and a text that determines them. of: "images of CIFAR-10". all: of the split, 0: not known. */
+/* Sets first, n and key (a text that determines the images) from x->text (NULL: all). of: "images of CIFAR-10". all:
+ * images of the split, 0: not known. VT_E_USAGE for a wrong range or an unreadable file. */
 static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *of, int64_t all, vt_err *e) {
     long long a, b;
     char hex[65];
@@ -71,7 +72,7 @@ static vt_status choose_images(const vt_plan *p, vt_plan_images *x, const char *
     return VT_OK;
 }
 
-/* A column's own images, or the data set's. */
+/* Chooses data set i's images for each column: the column's own, or the data set's. */
 static vt_status choose_all_images(vt_plan *p, int i, vt_err *e) {
     const vt_manifest_data *d = &p->m->data[i];
     vt_plan_data *x = &p->data[i];
@@ -88,6 +89,7 @@ static vt_status choose_all_images(vt_plan *p, int i, vt_err *e) {
     return VT_OK;
 }
 
+/* Whether a row with a recipe has a cell on the data set. */
 static bool trained_on(const vt_manifest *m, int data) {
     for (int r = 0; r < m->n_rows; r++)
         for (int a = 0; m->rows[r].recipe && a < m->n_attacks; a++)
@@ -95,6 +97,7 @@ static bool trained_on(const vt_manifest *m, int data) {
     return false;
 }
 
+/* Opens data set i's split, and its training split if a row needs it, unless the folder is missing; chooses images. */
 static vt_status open_data(vt_plan *p, int i, vt_err *e) {
     const vt_manifest_data *d = &p->m->data[i];
     vt_plan_data *x = &p->data[i];
@@ -111,6 +114,7 @@ static vt_status open_data(vt_plan *p, int i, vt_err *e) {
     return choose_all_images(p, i, e);
 }
 
+/* Opens all data sets with the paths of --data, and allocates inits; VT_E_MEMORY, VT_E_USAGE. */
 static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
     char *paths[512] = {0};
     vt_status s = VT_OK;
@@ -126,6 +130,7 @@ static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
 
 /* ---- cells ---- */
 
+/* Appends a copy of the cell; NULL: no memory. */
 static vt_plan_cell *add_cell(vt_plan *p, const vt_plan_cell *c) {
     if ((p->n & (p->n - 1)) == 0) { /* room doubles */
         vt_plan_cell *more = realloc(p->cells, (p->n ? 2 * (size_t)p->n : 1) * sizeof *more);
@@ -136,6 +141,7 @@ static vt_plan_cell *add_cell(vt_plan *p, const vt_plan_cell *c) {
     return &p->cells[p->n++];
 }
 
+/* c->lacks: the sentence on the first missing file, with its source if the manifest names one. */
 static void note_missing_file(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path) {
     const char *slash = strrchr(path, '/'), *source = NULL;
     for (int i = 0; i < p->m->sources.n && !source; i++)
@@ -145,27 +151,29 @@ static void note_missing_file(const vt_plan *p, vt_plan_cell *c, const char *wha
                  source ? " (from " : "", source ? source : "", source ? ")" : "");
 }
 
+/* JSON array of the words. */
 static json_t *words_json(const vt_words *w) {
     json_t *list = json_array();
     for (int i = 0; i < w->n; i++) json_array_append_new(list, json_string(w->word[i]));
     return list;
 }
 
-static vt_status file_hash(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path,
+/* hex: SHA-256 of a file; a missing one is noted in c->lacks, and hex is left as it is. */
+static vt_status hash_file(const vt_plan *p, vt_plan_cell *c, const char *what, const char *name, const char *path,
                            char hex[65], vt_err *e) {
     if (access(path, F_OK) == 0) return vt_sha_file(path, hex, e);
     note_missing_file(p, c, what, name, path);
     return VT_OK;
 }
 
-/* Of the key that was put together since. */
-static vt_status key_hash(const vt_plan *p, vt_plan_cell *c, size_t before, vt_err *e) {
+/* c->hash of the key, if JSON has had its memory since `before` (vt_json_refused); VT_E_MEMORY. */
+static vt_status hash_key(const vt_plan *p, vt_plan_cell *c, size_t before, vt_err *e) {
     c->key = vt_json_whole(c->key, before);
     return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : vt_manifest_no_memory(p->m, e);
 }
 
-/* The hash of a row's initial checkpoint; large files that many rows start from are read once. */
-static vt_status init_hash(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_err *e) {
+/* hex: hash of the row's initial checkpoint, "" without one; large files that many rows start from are read once. */
+static vt_status hash_init(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     for (int i = 0; r->init && i < p->n; i++) {
         const char *init = p->m->rows[p->cells[i].row].init;
@@ -174,16 +182,17 @@ static vt_status init_hash(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_e
         snprintf(hex, 65, "%s", known);
         return VT_OK;
     }
-    return r->init ? file_hash(p, c, "initial checkpoint of", r->name, r->init, hex, e) : VT_OK;
+    return r->init ? hash_file(p, c, "initial checkpoint of", r->name, r->init, hex, e) : VT_OK;
 }
 
-/* What determines a training, or a timing (but for the machine, of which no key speaks). */
+/* c->key and hash: what determines a training, or a timing (except the machine, which no key includes). None if a
+ * file is missing. */
 static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_plan_data *d = &p->data[c->data];
     char init[65] = "";
     VT_TRY(vt_plan_recipe(p, c, e));
-    VT_TRY(init_hash(p, c, init, e));
+    VT_TRY(hash_init(p, c, init, e));
     if (!d->train) note_missing_file(p, c, "data", p->m->data[c->data].name, d->path);
     if (*c->lacks) return VT_OK;
     size_t before = vt_json_refused();
@@ -193,18 +202,18 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
         json_object_set_new(c->key, "kind", json_string("time"));
         json_object_set_new(c->key, "steps", json_integer(c->timed));
     }
-    return key_hash(p, c, before, e);
+    return hash_key(p, c, before, e);
 }
 
-/* What determines an evaluation; its model is a training's key (which stands for the weights it will give), or a file.
- */
+/* c->key and hash: what determines an evaluation. Its model is a training's key (which stands for the weights it will
+ * give), or a file. None if a file is missing. */
 static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_manifest_attack *a = &p->m->attacks[c->attack];
     const vt_plan_data *d = &p->data[c->data];
     char weights[65] = "", id[sizeof((vt_attack *)0)->id] = "";
     VT_TRY(vt_plan_evaluation(p, c, e));
-    if (c->model < 0) VT_TRY(file_hash(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
+    if (c->model < 0) VT_TRY(hash_file(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
     if (!d->images) note_missing_file(p, c, "data", p->m->data[c->data].name, d->path);
     vt_norm norm = VT_LINF;
@@ -227,24 +236,26 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
                        d->of[c->attack].key, "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "",
                        "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
                        words_json(&p->m->data[c->data].options));
-    return key_hash(p, c, before, e);
+    return hash_key(p, c, before, e);
 }
 
-/* What determines the singular values of trained weights, or of a checkpoint's. */
+/* c->key and hash: what determines the singular values of trained weights, or of a checkpoint's. None if a file is
+ * missing. */
 static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     char weights[65] = "";
     c->tflop = 0, c->disk = 1e5;
-    if (c->model < 0) VT_TRY(file_hash(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
+    if (c->model < 0) VT_TRY(hash_file(p, c, "checkpoint of", r->name, r->checkpoint, weights, e));
     if (c->model >= 0 && *p->cells[c->model].lacks) snprintf(c->lacks, sizeof c->lacks, "%s", p->cells[c->model].lacks);
     if (*c->lacks) return VT_OK;
     size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:o}", "kind", "spectrum", "weights", weights, "trained",
                        c->model >= 0 ? p->cells[c->model].hash : "", "which",
                        c->model >= 0 && r->weights ? r->weights : "last", "options", words_json(&r->options));
-    return key_hash(p, c, before, e);
+    return hash_key(p, c, before, e);
 }
 
+/* VT_E_USAGE unless each attack's eps is a number above 0. */
 static vt_status check_eps(const vt_manifest *m, vt_err *e) {
     for (int i = 0; i < m->n_attacks; i++) {
         double v;
@@ -256,7 +267,7 @@ static vt_status check_eps(const vt_manifest *m, vt_err *e) {
     return VT_OK;
 }
 
-/* The cells of one row on one data set under one seed. */
+/* Adds the cells of one row on one data set with one seed: the training first, then one for each column. */
 static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err *e) {
     const vt_manifest *m = p->m;
     vt_plan_cell c = {.row = row, .data = data, .attack = -1, .seed = seed, .model = -1, .train = true, .tflop = NAN};
@@ -296,6 +307,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     return VT_OK;
 }
 
+/* Sets the state of each cell that has a key, from the cache --out. */
 static vt_status read_cell_states(vt_plan *p, vt_err *e) {
     bool there = false;
     if (p->out) VT_TRY(vt_cache_look(p->out, &there, e));
@@ -309,6 +321,7 @@ typedef struct chosen {
     bool rows[512], data[512], columns[512];
 } chosen;
 
+/* out [n]: the indices that `only` names, or all if it is empty; VT_E_USAGE names the option. */
 static vt_status choose_names(bool *out, const vt_manifest *m, vt_manifest_kind kind, int n, const char *const *only,
                               int n_only, const char *option, vt_err *e) {
     int at;
@@ -320,7 +333,8 @@ static vt_status choose_names(bool *out, const vt_manifest *m, vt_manifest_kind 
     return VT_OK;
 }
 
-static vt_status read_only(chosen *of_all, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
+/* Reads --only, --only-data and --only-column. */
+static vt_status read_restrictions(chosen *of_all, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
     VT_TRY(choose_names(of_all->rows, m, VT_MANIFEST_ROW, m->n_rows, ask->only, ask->n_only, "--only", e));
     VT_TRY(
         choose_names(of_all->data, m, VT_MANIFEST_DATA, m->n_data, ask->only_data, ask->n_only_data, "--only-data", e));
@@ -328,8 +342,8 @@ static vt_status read_only(chosen *of_all, const vt_manifest *m, const vt_plan_a
                         "--only-column", e);
 }
 
-/* Cells of one training go to one shard: by the training's hash, without one by the evaluation's. Where hashes cannot
- * be known, by row, data and seed. */
+/* Sets `chosen` by the restrictions and --shard. The cells of one training go to one shard: by the training's hash,
+ * without one by the evaluation's; without hashes by row, data and seed. */
 static void choose_cells(vt_plan *p, const vt_plan_ask *ask, const chosen *of_all) {
     for (int i = 0; i < p->n; i++) {
         vt_plan_cell *c = &p->cells[i];
@@ -347,7 +361,7 @@ static void choose_cells(vt_plan *p, const vt_plan_ask *ask, const chosen *of_al
 vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
     chosen of_all;
     *p = (vt_plan){.m = m, .out = ask->out};
-    VT_TRY(read_only(&of_all, m, ask, e));
+    VT_TRY(read_restrictions(&of_all, m, ask, e));
     VT_TRY(check_eps(m, e));
     VT_TRY(open_all(p, ask, e));
     for (int s = 0, more = 1; more; s++) { /* every row's first seed, then their second: rounds, for what is timed */
@@ -388,7 +402,7 @@ bool vt_plan_needs(const vt_plan *p, int cell) {
     return false;
 }
 
-/* What a cell lacks, without whose it is: ": FILE does not exist"; NULL: nothing, or it is not needed. */
+/* What a needed cell lacks, without the name: ": FILE does not exist"; NULL: nothing, or it is not needed. */
 static const char *missing_file(const vt_plan *p, int cell) {
     return vt_plan_needs(p, cell) ? strstr(p->cells[cell].lacks, ": ") : NULL;
 }
@@ -412,6 +426,7 @@ vt_status vt_plan_ready(const vt_plan *p, vt_err *e) {
     return used ? vt_fail(e, VT_E_USAGE, "%s: %s", p->m->path, list) : VT_OK;
 }
 
+/* Whether the cell is finished here, or has done.json in one of the caches. */
 static bool finished_in(const vt_plan_cell *c, const char *const *dirs, int n) {
     char path[VT_PATH_MAX];
     bool done = c->state == VT_CELL_DONE;
@@ -420,9 +435,9 @@ static bool finished_in(const vt_plan_cell *c, const char *const *dirs, int n) {
     return done;
 }
 
-/* Seeds of a row that a column wants and nobody has. */
-static vt_status row_in(const vt_plan *p, const vt_manifest_primary *of, int row, int column, const char *const *dirs,
-                        int n, vt_err *e) {
+/* VT_E_USAGE, with the seeds, if a primary comparison's row lacks cells of a column in the plan's cache and in dirs. */
+static vt_status check_row_in(const vt_plan *p, const vt_manifest_primary *of, int row, int column,
+                              const char *const *dirs, int n, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[row];
     char list[120] = "";
     size_t used = 0;
@@ -443,8 +458,8 @@ vt_status vt_plan_primary_in(const vt_plan *p, const char *const *dirs, int n, v
         const vt_manifest_primary *of = &p->m->primary[i];
         for (int k = -1; k < of->n_rows; k++) {
             int row = k < 0 ? of->above : of->rows[k];
-            VT_TRY(row_in(p, of, row, of->column, dirs, n, e));
-            if (of->at >= 0) VT_TRY(row_in(p, of, row, of->at, dirs, n, e));
+            VT_TRY(check_row_in(p, of, row, of->column, dirs, n, e));
+            if (of->at >= 0) VT_TRY(check_row_in(p, of, row, of->at, dirs, n, e));
         }
     }
     return VT_OK;

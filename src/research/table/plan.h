@@ -62,32 +62,39 @@ typedef struct vt_plan_ask {
     int shard, shards; /* 1 to shards; 0: everything. Cells that share a training stay together */
 } vt_plan_ask;
 
-/* Trainings stand before their evaluations. Reads recipes, data and the cache; writes nothing. */
+/* Makes the cells, trainings before their evaluations, and sets hash, state, cost and choice of each. Reads recipes,
+ * data and the cache; writes nothing. VT_E_USAGE, VT_E_MEMORY or the failure of a file; call vt_plan_free also then. */
 vt_status vt_plan_make(vt_plan *p, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e);
+/* Frees all and zeroes it. */
 void vt_plan_free(vt_plan *p);
-/* The evaluation of a place in the table; NULL: there is none, or not of this seed. */
+/* The evaluation, timing or spectrum of a place in the table and a seed; NULL: there is none. */
 const vt_plan_cell *vt_plan_find(const vt_plan *p, int row, int data, int attack, uint64_t seed);
-/* Must it be run now? A training is needed only by an evaluation that is. */
+/* Whether a cell must be run now: chosen and not done. A training is needed only by an evaluation that is. */
 bool vt_plan_needs(const vt_plan *p, int cell);
 /* How many needed cells lack what this one lacks, if it is the first of them; else 0. */
 int vt_plan_lacking(const vt_plan *p, int cell);
-/* Refuses a plan if a needed cell lacks something; the sentence lists all that is missing. */
+/* VT_E_USAGE if a needed cell lacks something; the sentence lists all that is missing. */
 vt_status vt_plan_ready(const vt_plan *p, vt_err *e);
-/* Refuses caches [n] that, with the plan's own, still lack cells of the manifest's primary comparisons: a mean over
- * other seeds than were fixed beforehand would stand in the table. */
+/* VT_E_USAGE if the caches [n], with the plan's own, still lack cells of the manifest's primary comparisons: the
+ * table would hold a mean over other seeds than were fixed beforehand. */
 vt_status vt_plan_primary_in(const vt_plan *p, const char *const *dirs, int n, vt_err *e);
-/* Refuses a ledger of other weights, data, images [n], seed, norm, eps or attack than the cell asks for, or of more
- * than it asks for: a wrapped model. c->key is there. */
+/* VT_E_FORMAT for a ledger of other weights, data, images [n], seed, norm, eps or attack than the cell, or of more
+ * than the cell has: a wrapped model. c->key is not NULL. */
 vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, const int32_t *images, size_t n,
                           vt_err *e);
-/* The words of the command that makes a cell, "eval", ..., NULL; malloc'ed, each word and the list. NULL: no memory. */
+/* The words of the command that makes a cell, "eval", ..., NULL; vt_plan_command_free frees them. NULL: no memory. */
 char **vt_plan_command(const vt_plan *p, int cell, int threads);
+/* Frees the words and their list; accepts NULL. */
 void vt_plan_command_free(char **words);
-/* "SpecFormer, CIFAR-10, AutoAttack, seed 0" */
+/* out: what a cell does, "evaluate SpecFormer, CIFAR-10, AutoAttack, seed 0"; or train, time, measure. */
 void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
 
 /* ---- for plan*.c ---- */
-vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);     /* text, cost of a training */
-vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e); /* cost of an evaluation */
-/* What of its training's folder an evaluation takes. */
+/* Sets the canonical recipe, the work (TFLOP) and disk (bytes) of a training or timing; the costs stay as they are if
+ * the data's shape is unknown. VT_E_USAGE names row and data. */
+vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);
+/* Sets the work (TFLOP at most) and disk (bytes) of an evaluation; they stay as they are if the model's shape is
+ * unknown. Never fails. */
+vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e);
+/* The file of its training's folder that an evaluation takes: the last or the best model. */
 const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c);

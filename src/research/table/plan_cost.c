@@ -14,18 +14,21 @@
 
 /* ---- training ---- */
 
+/* Sets each of the words ("key=value") in the recipe. */
 static vt_status set_all(vt_recipe *r, const vt_words *w, vt_err *e) {
     for (int i = 0; i < w->n; i++) VT_TRY(vt_recipe_set(r, w->word[i], e));
     return VT_OK;
 }
 
+/* Sets the words of a YAML scalar or list in the recipe; NULL: none. */
 static vt_status set_node(vt_recipe *r, const vt_yaml_node *x, vt_err *e) {
     if (x && x->kind == VT_YAML_SCALAR) return vt_recipe_set(r, x->value, e);
     for (int i = 0; x && i < x->n; i++) VT_TRY(vt_recipe_set(r, x->items[i].value, e));
     return VT_OK;
 }
 
-/* The recipe of a row on a data set: its file, then what data, row, and row on these data say; and the seed. */
+/* r: the recipe of a row on a data set: its file, then the settings of data, row, and row on these data, and the
+ * seed. */
 static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe *r, vt_err *e) {
     const vt_manifest_row *row = &p->m->rows[c->row];
     char seed[40];
@@ -38,8 +41,9 @@ static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe
     return vt_recipe_resolve(r, e);
 }
 
-/* What the manifest declares of the data, or the data themselves say. */
-static bool images_of(const vt_plan *p, int data, vt_train_images *d, int64_t *count) {
+/* d and *count: the training images' shape, classes and number, as the manifest declares or the data have them; false
+ * if one is unknown. */
+static bool training_images(const vt_plan *p, int data, vt_train_images *d, int64_t *count) {
     const vt_manifest_data *m = &p->m->data[data];
     const vt_dataset *t = p->data[data].train;
     *d = (vt_train_images){.path = p->data[data].path,
@@ -53,8 +57,9 @@ static bool images_of(const vt_plan *p, int data, vt_train_images *d, int64_t *c
     return d->side > 0 && d->classes > 0 && *count > 0;
 }
 
-/* Weights, averages and what optimisers keep: state.safetensors, beside model and best. */
-static double disk_of(const vt_config *c) {
+/* Bytes of a training's files: weights, averages and what optimisers keep (state.safetensors), beside model and best.
+ */
+static double checkpoint_bytes(const vt_config *c) {
     enum { COPIES = 6 };
     vt_param_list l = {0};
     double numbers = 0;
@@ -64,8 +69,9 @@ static double disk_of(const vt_config *c) {
     return 4.0 * COPIES * numbers;
 }
 
-/* The checkpoint that a row starts from, if it is there; NULL: none. A file is read once. */
-static vt_status init_of(const vt_plan *p, int row, const vt_model **out, vt_err *e) {
+/* *out: the checkpoint that a row starts from, owned by the plan; NULL if it has none or the file is missing. A file
+ * is read once. */
+static vt_status inspect_init(const vt_plan *p, int row, const vt_model **out, vt_err *e) {
     const char *path = p->m->rows[row].init;
     *out = NULL;
     if (!path || access(path, F_OK) != 0) return VT_OK;
@@ -77,12 +83,12 @@ static vt_status init_of(const vt_plan *p, int row, const vt_model **out, vt_err
     return VT_OK;
 }
 
-/* The shape that a row's recipe trains: that of the checkpoint that it starts from, where no preset says it and the
- * file is there. */
+/* config: the shape that a row's recipe trains: that of the checkpoint that it starts from, if no preset gives it and
+ * the file is there. */
 static vt_status trained_shape(vt_config *config, const vt_plan *p, int row, const vt_recipe *r,
                                const vt_train_images *d, vt_err *e) {
     const vt_model *init = NULL;
-    if (!*r->model.preset) VT_TRY(init_of(p, row, &init, e));
+    if (!*r->model.preset) VT_TRY(inspect_init(p, row, &init, e));
     VT_TRY(vt_train_config(config, r, d, init, e));
     return vt_config_check(config, NULL, e);
 }
@@ -97,13 +103,13 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     VT_TRY(vt_recipe_new(&r, e));
     vt_status s = build_recipe(p, c, r, &why);
     if (s == VT_OK && !(c->recipe = vt_recipe_text(r))) s = VT_E_MEMORY;
-    if (s == VT_OK && images_of(p, c->data, &d, &count)) {
+    if (s == VT_OK && training_images(p, c->data, &d, &count)) {
         s = trained_shape(&config, p, c->row, r, &d, &why);
         if (s == VT_OK) s = vt_train_flops(&step, r, &config, &why);
         if (s == VT_OK) {
             double steps = c->timed ? (double)c->timed + VT_TIME_FIRST : (double)(count / r->top.batch) * r->top.epochs;
             c->tflop = step * steps * 1e-12;
-            c->disk = disk_of(&config);
+            c->disk = checkpoint_bytes(&config);
         }
     }
     vt_recipe_free(r);
@@ -114,8 +120,8 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
 
 /* ---- evaluation ---- */
 
-/* The shape that is evaluated: a training's, or the checkpoint's if it is there. */
-static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config) {
+/* config: the shape that is evaluated, a training's or the checkpoint's; false if it cannot be known. */
+static bool evaluated_shape(const vt_plan *p, const vt_plan_cell *c, vt_config *config) {
     const vt_manifest_row *row = &p->m->rows[c->row];
     vt_train_images d;
     vt_recipe *r;
@@ -123,7 +129,7 @@ static bool shape_of(const vt_plan *p, const vt_plan_cell *c, vt_config *config)
     int64_t count;
     bool ok = false;
     if (row->recipe) {
-        if (!images_of(p, c->data, &d, &count) || vt_recipe_new(&r, NULL) != VT_OK) return false;
+        if (!training_images(p, c->data, &d, &count) || vt_recipe_new(&r, NULL) != VT_OK) return false;
         ok = build_recipe(p, c, r, NULL) == VT_OK && trained_shape(config, p, c->row, r, &d, NULL) == VT_OK;
         vt_recipe_free(r);
         return ok;
@@ -142,7 +148,7 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     vt_norm norm = VT_LINF;
     (void)e;
     int64_t n = p->data[c->data].of[c->attack].n;
-    if (!n || !shape_of(p, c, &config)) return VT_OK;
+    if (!n || !evaluated_shape(p, c, &config)) return VT_OK;
     double forward, gradient, each;
     vt_arch_find(config.arch)->flops(&config, true, &forward, &gradient);
     each = forward;

@@ -7,24 +7,27 @@
 #include "tensors/tensors.h"
 #include "research/table/plan.h"
 
+/* VT_E_FORMAT: the ledger is no answer to its cell, because `what` must be `must` but is `is`. */
 static vt_status fail_mismatch(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT,
                    "%s: is no answer to its cell: %s must be %.100s, the ledger says %.100s: remove the cell's folder",
                    l->dir, what, must, is);
 }
 
+/* fail_mismatch unless two texts are equal. */
 static vt_status check_equal_text(const vt_ledger *l, const char *what, const char *must, const char *is, vt_err *e) {
     return strcmp(must, is) ? fail_mismatch(l, what, must, *is ? is : "nothing", e) : VT_OK;
 }
 
-/* A text of a cell's key; "": it has none. */
+/* The string under a key's field, "" if there is none. */
 static const char *text_field(const json_t *key, const char *of) {
     const char *v = json_string_value(json_object_get(key, of));
     return v ? v : "";
 }
 
-/* What the header says in words, against the cell's key, which the plan has made of manifest, data and checkpoint. */
-static vt_status same_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
+/* Checks the header's data, norm, eps and seed against the cell's key, which the plan has made of manifest, data and
+ * checkpoint. */
+static vt_status check_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const vt_header *h = l->header;
     const char *eps = text_field(c->key, "eps");
     char seed[24], said[24];
@@ -36,8 +39,8 @@ static vt_status same_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e
     return check_equal_text(l, "seed", seed, said, e);
 }
 
-/* The one attack of the column, or none, and nothing that makes it easier or harder. */
-static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
+/* Checks that the ledger has the column's one attack, or none, and nothing that makes it easier or harder. */
+static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const vt_header *h = l->header;
     const struct {
         const char *key;
@@ -54,8 +57,9 @@ static vt_status same_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *
     return h->exhaustive ? fail_mismatch(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
-/* A checkpoint's key holds the hash of a file; of an index of shards a ledger has that of the shards. */
-static vt_status of_shards(const char *path, char hex[65], vt_err *e) {
+/* hex: hash of the shards that an index at path lists. A checkpoint's key holds the hash of the index file, a ledger
+ * that of the shards. */
+static vt_status hash_shards(const char *path, char hex[65], vt_err *e) {
     vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));
     vt_status s = vt_weights_sha(st, hex, e);
@@ -63,14 +67,15 @@ static vt_status of_shards(const char *path, char hex[65], vt_err *e) {
     return s;
 }
 
-static vt_status same_weights(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
+/* Checks the weights' hash against the training's or the checkpoint's; nothing if the training was removed. */
+static vt_status check_weights(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const char *is = l->header->weights;
     const vt_plan_cell *trained = c->model >= 0 ? &p->cells[c->model] : NULL;
     char must[65] = "";
     snprintf(must, sizeof must, "%s", text_field(c->key, "weights"));
     if (trained && trained->state != VT_CELL_DONE) return VT_OK; /* it was removed: there is nothing to compare with */
     if (trained) VT_TRY(vt_cell_sha(p->out, trained->hash, vt_plan_weights(p, c), must, e));
-    if (!trained && strcmp(must, is)) VT_TRY(of_shards(p->m->rows[c->row].checkpoint, must, e));
+    if (!trained && strcmp(must, is)) VT_TRY(hash_shards(p->m->rows[c->row].checkpoint, must, e));
     return check_equal_text(l, "the weights' SHA-256", must, is, e);
 }
 
@@ -78,9 +83,9 @@ vt_status vt_plan_answers(const vt_plan *p, const vt_plan_cell *c, const vt_ledg
                           vt_err *e) {
     const vt_plan_images *d = &p->data[c->data].of[c->attack];
     char is[60] = "none";
-    VT_TRY(same_texts(c, l, e));
-    VT_TRY(same_attack(c, l, e));
-    VT_TRY(same_weights(p, c, l, e));
+    VT_TRY(check_texts(c, l, e));
+    VT_TRY(check_attack(c, l, e));
+    VT_TRY(check_weights(p, c, l, e));
     if (d->first < 0) return VT_OK; /* a list: its hash is in the key */
     if ((int64_t)n == d->n && images[0] == d->first && images[n - 1] == d->first + d->n - 1) return VT_OK;
     if (n) snprintf(is, sizeof is, "%zu of %d:%lld", n, images[0], (long long)images[n - 1] + 1);

@@ -47,6 +47,7 @@ static int split_fields(char *line, char **fields, int most) {
     return most + 1;
 }
 
+/* Reads the key columns and the unit from the first line; VT_E_USAGE. */
 static vt_status parse_header(vt_published *p, char *line, int number, vt_err *e) {
     char *fields[VT_PUBLISHED_KEYS + 1];
     int n = split_fields(line, fields, VT_PUBLISHED_KEYS + 1);
@@ -69,6 +70,7 @@ static vt_status parse_header(vt_published *p, char *line, int number, vt_err *e
                    p->path, number, fields[n - 1]);
 }
 
+/* VT_E_USAGE if another cell has the same keys. */
 static vt_status refuse_duplicate(const vt_published *p, const struct vt_published_cell *c, vt_err *e) {
     for (int i = 0; i < p->n; i++) {
         int k = 0;
@@ -80,6 +82,8 @@ static vt_status refuse_duplicate(const vt_published *p, const struct vt_publish
     return VT_OK;
 }
 
+/* Appends a line's cell; VT_E_USAGE for a wrong number of fields, a number out of its unit's range, a duplicate, or
+ * more than CELLS_MOST. */
 static vt_status parse_cell(vt_published *p, char *line, int number, vt_err *e) {
     char *fields[VT_PUBLISHED_KEYS + 1];
     struct vt_published_cell c = {.line = number};
@@ -104,8 +108,9 @@ static vt_status parse_cell(vt_published *p, char *line, int number, vt_err *e) 
     return VT_OK;
 }
 
-/* A whole table of accuracies within 0 and 1 is one of shares: no paper prints a column where nothing reaches 1 %. */
-static vt_status right_unit(const vt_published *p, vt_err *e) {
+/* VT_E_USAGE if there is no number, or if no accuracy is above 1: then they are shares, since no paper prints a table
+ * in which nothing reaches 1 %. */
+static vt_status check_unit(const vt_published *p, vt_err *e) {
     double most = 0;
     for (int i = 0; i < p->n; i++)
         if (p->cells[i].value > most) most = p->cells[i].value;
@@ -117,6 +122,7 @@ static vt_status right_unit(const vt_published *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Cuts p->text [n] into lines and reads header and cells; VT_E_USAGE for NUL characters and quotes. */
 static vt_status parse(vt_published *p, size_t n, vt_err *e) {
     int number = 0;
     if (memchr(p->text, 0, n)) return vt_fail(e, VT_E_USAGE, "%s: holds a NUL character", p->path);
@@ -131,7 +137,7 @@ static vt_status parse(vt_published *p, size_t n, vt_err *e) {
         }
         line = next;
     }
-    return right_unit(p, e);
+    return check_unit(p, e);
 }
 
 vt_status vt_published_parse(vt_published **out, const char *text, size_t n, const char *path, vt_err *e) {

@@ -34,15 +34,15 @@ typedef struct vt_published {
     int n;
 } vt_published;
 
-/* VT_E_USAGE for what is no such file: another unit (accuracies from 0 to 1), a number out of range, a cell given
- * twice.
- */
+/* Reads a file of published numbers; VT_E_USAGE if it is no such file: another unit (accuracies from 0 to 1), a
+ * number out of range, a cell given twice. *out is then NULL. */
 vt_status vt_published_open(vt_published **out, const char *path, vt_err *e);
-/* The same from text; path names it in errors. */
+/* Reads published numbers from text [n], which is copied; path names it in errors. Fails as vt_published_open. */
 vt_status vt_published_parse(vt_published **out, const char *text, size_t n, const char *path, vt_err *e);
-void vt_published_close(vt_published *p); /* accepts NULL */
+/* Frees it; accepts NULL. */
+void vt_published_close(vt_published *p);
 
-/* Number of a key column, -1: none. */
+/* Index of a key column, -1: none. */
 int vt_published_key(const vt_published *p, const char *key);
 /* Value of cell i under a key; "": there is no such column, or it is empty. */
 const char *vt_published_at(const vt_published *p, int i, const char *key);

@@ -17,6 +17,7 @@ typedef struct view {
     int *first; /* [columns] the block's first cell of each, -1: none */
 } view;
 
+/* out: the cell's key values that are neither in the block's nor in the columns' headings. */
 static void row_label(const view *v, int i, char *out, size_t size) {
     size_t used = 0;
     *out = 0;
@@ -29,7 +30,7 @@ static void row_label(const view *v, int i, char *out, size_t size) {
     }
 }
 
-/* "47.07 [1,3]" */
+/* out: a cell with the numbers of its findings, "47.07 [1,3]". */
 static void cell_text(const view *v, int i, char *out, size_t size) {
     const struct vt_published_cell *c = &v->p->cells[i]; /* percentages as papers print them, 50.00 */
     size_t used = (size_t)(v->p->unit == VT_PERCENT ? snprintf(out, size, "%.2f", c->value)
@@ -43,6 +44,7 @@ static void cell_text(const view *v, int i, char *out, size_t size) {
     if (any) snprintf(out + used, size - used, "]");
 }
 
+/* A cell of a block and row, in a column or (-1) in any; -1: none. */
 static int find_cell(const view *v, int block, int row, int column) {
     for (int i = 0; i < v->p->n; i++)
         if (v->block[i] == block && v->row[i] == row && (column < 0 || v->column[i] == column)) return i;
@@ -51,7 +53,7 @@ static int find_cell(const view *v, int block, int row, int column) {
 
 enum { ROW_WIDTH = 30, WIDTH = 15, COLUMNS = 3 };
 
-/* A line of headings, left out where no column has one. */
+/* Prints the columns' values of a key, left out if no column has one. */
 static void print_heading_line(FILE *out, const view *v, const int *columns, int n, const char *key) {
     bool any = false;
     for (int k = 0; k < n; k++) any = any || *vt_published_at(v->p, v->first[columns[k]], key);
@@ -61,7 +63,7 @@ static void print_heading_line(FILE *out, const view *v, const int *columns, int
     fputc('\n', out);
 }
 
-/* So many columns side by side as fit a terminal; a block with more goes on below. */
+/* Prints n columns of block b with their headings, a line for each row that has cells. */
 static void print_columns(FILE *out, const view *v, int b, const int *columns, int n) {
     char text[80];
     for (int k = 0; column_keys[k]; k++) print_heading_line(out, v, columns, n, column_keys[k]);
@@ -80,6 +82,7 @@ static void print_columns(FILE *out, const view *v, int b, const int *columns, i
     }
 }
 
+/* Prints block b, COLUMNS at a time below each other; columns of one data set are adjacent. columns: scratch. */
 static void print_block(FILE *out, const view *v, int b, int *columns) {
     char where[160];
     int n = 0, i = 0;
@@ -101,7 +104,7 @@ static void print_block(FILE *out, const view *v, int b, int *columns) {
     fputc('\n', out);
 }
 
-/* Does the finding belong to what is shown? One without cells belongs to the file. */
+/* Whether a finding names a cell of the table, or no cell at all, or all tables are shown. */
 static bool is_shown(const vt_published *p, const vt_oddity *f, const char *table) {
     if (!table || !f->n) return true;
     for (int i = 0; i < f->n; i++)
@@ -109,6 +112,7 @@ static bool is_shown(const vt_published *p, const vt_oddity *f, const char *tabl
     return false;
 }
 
+/* Groups the cells into blocks, columns and rows; VT_E_MEMORY. */
 static vt_status open_view(view *v, vt_err *e) {
     v->block = vt_published_group(v->p, block_keys, false, &v->blocks);
     v->column = vt_published_group(v->p, column_keys, false, &v->columns);

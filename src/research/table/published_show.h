@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include "research/table/consistency.h"
 
-/* Only the table of this name, NULL: all. A block for each table, training and backbone, its columns data set and
- * attack; below them every finding, numbered; a cell carries the numbers of those that name it. */
+/* Prints the table of this name, or all for NULL: a block for each table, training and backbone, its columns data set
+ * and attack; below them every finding, numbered; a cell carries the numbers of those that name it. VT_E_USAGE if
+ * there is no such table. */
 vt_status vt_published_show(FILE *out, const vt_published *p, const vt_oddities *f, const char *table, vt_err *e);

@@ -18,6 +18,7 @@ static const form reports[] = {
 
 /* ---- footnotes ---- */
 
+/* notes: the findings, notes excepted, that name a published cell which the table shows. */
 static vt_status collect_footnotes(vt_table_notes *notes, const vt_table *t, vt_err *e) {
     notes->odd = calloc((size_t)t->odd.n + 1, sizeof *notes->odd);
     if (!notes->odd) return vt_fail(e, VT_E_MEMORY, "%s: no memory for footnotes", t->m->path);
@@ -66,7 +67,8 @@ const char *vt_table_interval(const vt_table_cell *c, char buf[60]) {
     return buf;
 }
 
-/* "SpecFormer above TransFormer"; "SpecFormer above the line through A, B and C at equal clean accuracy" */
+/* "SpecFormer above TransFormer", or "SpecFormer above the lines through A, B and C at equal clean accuracy"; returns
+ * snprintf's length. */
 static int comparison_text(const vt_table *t, const vt_table_ordering *o, char *out, size_t size) {
     const vt_manifest_primary *p = o->primary;
     const char *above = t->m->rows[o->above].name;
@@ -83,7 +85,7 @@ static int comparison_text(const vt_table *t, const vt_table_ordering *o, char *
 }
 
 /* "; 5 seeds, 2 of them beyond the lines' ends" or "; right on 12 images where the other is not, against 9, of 500; 1
- * seed" */
+ * seed". */
 static int sample_text(const vt_difference *d, char *out, size_t size) {
     if (d->seeds > 1 && d->outside)
         return snprintf(out, size, "; %d seeds, %d of them beyond the lines' ends", d->seeds, d->outside);
@@ -135,6 +137,7 @@ const char *vt_table_heading(const vt_table *t, int i) {
     return "Orderings; level 0.05 after Holm's correction over all of them";
 }
 
+/* buf: data set i's images, split, number and hash. */
 static void data_sentence(const vt_table *t, int i, char *buf, size_t size) {
     const vt_manifest_data *d = &t->m->data[i];
     const vt_plan_data *x = &t->plan->data[i];
@@ -147,6 +150,7 @@ static void data_sentence(const vt_table *t, int i, char *buf, size_t size) {
              d->split ? d->split : "test", count, hash);
 }
 
+/* buf: what column i measures, with images and seeds of its own. */
 static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
     const vt_manifest_attack *a = &t->m->attacks[i];
     if (a->spectrum && i > 0 && t->m->attacks[i - 1].spectrum)
@@ -189,13 +193,14 @@ static const char *const fixed[] = {
     "unit is the image: Tango's interval, McNemar's exact test. Intervals are of 95 %, not corrected.",
 };
 
+/* Whether a column is an accuracy. */
 static bool has_accuracy(const vt_table *t) {
     for (int a = 0; a < t->m->n_attacks; a++)
         if (vt_manifest_accuracy(t->m, a)) return true;
     return false;
 }
 
-/* "Primary comparisons: of 5, 1 held, 2 contradicted." */
+/* buf: "Primary comparisons: of 5, 1 held, 2 contradicted." */
 static void verdicts_sentence(const vt_table *t, bool primary, char *buf, size_t size) {
     int n[VT_TABLE_VERDICTS] = {0}, all = 0;
     for (int i = 0; i < t->n_orderings; i++)
@@ -209,6 +214,7 @@ static void verdicts_sentence(const vt_table *t, bool primary, char *buf, size_t
     if ((size_t)used < size) snprintf(buf + used, size - (size_t)used, ".");
 }
 
+/* Whether there are primary (or secondary) orderings. */
 static bool has_kind(const vt_table *t, bool primary) {
     for (int i = 0; i < t->n_orderings; i++)
         if ((t->orderings[i].primary != NULL) == primary) return true;
@@ -259,6 +265,7 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
 
 /* ---- files ---- */
 
+/* Writes the JSON form and commits the file. */
 static vt_status write_json(vt_file *f, const vt_table *t, const vt_table_notes *notes, vt_err *e) {
     json_t *o = vt_table_json(t, notes);
     vt_status s = vt_json_commit(f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12), e);
@@ -266,6 +273,7 @@ static vt_status write_json(vt_file *f, const vt_table *t, const vt_table_notes 
     return s;
 }
 
+/* Writes one form as OUT/NAME.suffix. */
 static vt_status write_file(const vt_table *t, const vt_table_notes *notes, const form *r, const char *out, vt_err *e) {
     char name[200];
     vt_file f;

@@ -6,6 +6,7 @@
 #include "base/markup.h"
 #include "research/table/report.h"
 
+/* Writes a comma and v with four decimals, nothing for NaN. */
 static void write_number(FILE *f, double v) {
     fputc(',', f);
     if (!isnan(v)) fprintf(f, "%.4f", v);
@@ -35,9 +36,10 @@ void vt_table_csv(FILE *f, const vt_table *t, const vt_table_notes *notes) {
             }
 }
 
+/* JSON number; null if v is NaN or infinite. */
 static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-/* A seed's images that are right, or its singular value. */
+/* A seed's number of images that are right, or its singular value; null if it is not there. */
 static json_t *seed_json(const vt_table_cell *c, int seed) {
     int64_t right = 0;
     if (c->kind == VT_CELL_SIGMA) return real_or_null(c->value[seed]);
@@ -45,6 +47,7 @@ static json_t *seed_json(const vt_table_cell *c, int seed) {
     return c->right[seed] ? json_integer(right) : json_null();
 }
 
+/* JSON of a cell: place, kind, seeds, mean, interval, published number and footnotes. */
 static json_t *cell_json(const vt_table *t, const vt_table_notes *notes, int r, int d, int a) {
     const vt_table_cell *c = vt_table_at(t, r, d, a);
     json_t *counts = json_array(), *marks = json_array();
@@ -63,11 +66,12 @@ static json_t *cell_json(const vt_table *t, const vt_table_notes *notes, int r, 
                      real_or_null(c->difference), "footnotes", marks);
 }
 
-/* [least, most, backbones], or null */
+/* [least, most, backbones], or null if there is none. */
 static json_t *range_json(const vt_published_range *r) {
     return r->n ? json_pack("[f,f,i]", r->least, r->most, r->n) : json_null();
 }
 
+/* JSON of a comparison: rows, verdict, difference, interval and p. */
 static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     json_t *frontier = json_array();
@@ -89,6 +93,7 @@ static json_t *ordering_json(const vt_table *t, const vt_table_ordering *o) {
     return j;
 }
 
+/* JSON of calibration k's best value and whether it is inside its grid. */
 static json_t *calibration_json(const vt_table *t, int k) {
     vt_best b = vt_table_best(t, k);
     return json_pack("{s:s,s:o,s:o,s:b}", "name", t->m->calibrations[k].name, "best",

@@ -8,6 +8,7 @@
 
 /* ---- LaTeX ---- */
 
+/* Writes a cell's three columns: ours with its interval, published with footnotes, difference. */
 static void tex_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
     char mean[32], marks[40], interval[60];
     fputs(" & ", f);
@@ -25,6 +26,7 @@ static void tex_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, co
     if (c->done && c->published >= 0) fprintf(f, "$%+.2f$", c->difference);
 }
 
+/* Writes data set d's tabular, unless it has no column. */
 static void tex_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
     const vt_manifest *m = t->m;
     int columns = 0;
@@ -71,23 +73,25 @@ void vt_table_tex(FILE *f, const vt_table *t, const vt_table_notes *notes) {
 
 enum { FIRST = 150, COLUMN = 130 }; /* pixels that a row's name and a column want */
 
-static int columns_of(const vt_table *t, int d) {
+/* Columns that data set d has cells in. */
+static int count_columns(const vt_table *t, int d) {
     int n = 0;
     for (int a = 0; a < t->m->n_attacks; a++) n += vt_table_column(t, d, a);
     return n;
 }
 
+/* Writes the page's head, with a width for each data set's table. */
 static void html_begin(FILE *f, const vt_table *t, const char *title) {
     char name[24];
     vt_page_begin(f, title);
     for (int d = 0; d < t->m->n_data; d++) {
         snprintf(name, sizeof name, "data%d", d);
-        vt_page_blocks(f, name, FIRST + COLUMN * columns_of(t, d));
+        vt_page_blocks(f, name, FIRST + COLUMN * count_columns(t, d));
     }
     vt_page_main(f);
 }
 
-/* Ours; its interval and seeds; what the paper says and the difference. */
+/* Writes a cell: ours; its interval and seeds; the published number and the difference. */
 static void html_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, int attack, const vt_table_cell *c) {
     char mean[32], marks[40], interval[60];
     fputs("<td data-of=\"", f), vt_html(f, t->m->attacks[attack].name), fputs("\">", f);
@@ -105,6 +109,7 @@ static void html_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, i
     fputs("</td>", f);
 }
 
+/* Writes data set d's column headings. */
 static void html_head(FILE *f, const vt_table *t, int d) {
     fputs("<thead><tr><td></td>", f);
     for (int a = 0; a < t->m->n_attacks; a++)
@@ -113,9 +118,10 @@ static void html_head(FILE *f, const vt_table *t, int d) {
     fputs("</tr></thead>\n<tbody>\n", f);
 }
 
+/* Writes data set d's section, unless it has no column. */
 static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
     const vt_manifest *m = t->m;
-    if (!columns_of(t, d)) return;
+    if (!count_columns(t, d)) return;
     fputs("<section><h2>", f), vt_html(f, m->data[d].name);
     fprintf(f,
             "</h2>\n<table class=\"data%d\"><caption>ours [interval] {least to most of the seeds}; published, and ours "
@@ -134,6 +140,7 @@ static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, 
     fputs("</tbody></table></section>\n", f);
 }
 
+/* Writes the section of orderings, a list for each heading; nothing if there are none. */
 static void html_orderings(FILE *f, const vt_table *t) {
     char text[700], how[400];
     if (!t->n_orderings) return;

@@ -7,6 +7,7 @@
 #include "base/markup.h"
 #include "research/table/report.h"
 
+/* buf: "40.10 to 41.20" (least to most of several seeds) and " (2 of 3 seeds)" if some are missing; else "". */
 static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
     *buf = 0;
     if (c->done > 1) snprintf(buf, size, c->kind == VT_CELL_SIGMA ? "%.3f to %.3f" : "%.2f to %.2f", c->least, c->most);
@@ -15,6 +16,7 @@ static void seeds_text(const vt_table_cell *c, char *buf, size_t size) {
 
 /* ---- terminal ---- */
 
+/* Adds a row of a column's table: ours, interval, seeds, published, difference. */
 static void term_row(vt_columns *to, const vt_table *t, const vt_table_notes *notes, const char *row,
                      const vt_table_cell *c) {
     char ours[40], mean[32], interval[60], seeds[60], published[90] = "", marks[40], difference[32] = "", num[32];
@@ -30,6 +32,7 @@ static void term_row(vt_columns *to, const vt_table *t, const vt_table_notes *no
     vt_columns_cells(to, "  %s\t%s\t%s\t%s\t%s\t%s", row, ours, interval, seeds, published, difference);
 }
 
+/* Prints the orderings below their headings. */
 static void term_orderings(FILE *f, const vt_table *t) {
     char what[600], how[300];
     for (int i = 0; i < t->n_orderings; i++) {
@@ -66,7 +69,7 @@ void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes) {
 
 /* ---- Markdown ---- */
 
-/* "63.63±0.95 (87.09)": mean, larger side of its interval, what is published. */
+/* Writes "63.63±0.95 (87.09)": mean, larger side of its interval, what is published. */
 static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, const vt_table_cell *c) {
     char mean[32], marks[40];
     if (!c->wanted) {
@@ -86,6 +89,7 @@ static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, con
     fputs(" |", f);
 }
 
+/* Writes data set d's table, unless it has no column. */
 static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
     const vt_manifest *m = t->m;
     int columns = 0;
@@ -111,7 +115,7 @@ static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, in
 /* ---- Markdown's table of orderings: a line a pair of rows, a column an attack ---- */
 
 /* The ordering of i's rows and data under an attack; NULL: there is none in its family (primary or secondary). */
-static const vt_table_ordering *of_pair(const vt_table *t, int i, int attack) {
+static const vt_table_ordering *pair_ordering(const vt_table *t, int i, int attack) {
     const vt_table_ordering *o = &t->orderings[i];
     for (int k = 0; k < t->n_orderings; k++) {
         const vt_table_ordering *x = &t->orderings[k];
@@ -122,13 +126,14 @@ static const vt_table_ordering *of_pair(const vt_table *t, int i, int attack) {
     return NULL;
 }
 
+/* Whether one of the orderings [from, to) is under that attack. */
 static bool has_attack(const vt_table *t, int from, int to, int attack) {
     for (int i = from; i < to; i++)
         if (t->orderings[i].attack == attack) return true;
     return false;
 }
 
-/* "+0.12 [-0.63, +0.87] undecided; -0.27 to +22.22 (+0.27 to +3.64)" */
+/* Writes "+0.12 [-0.63, +0.87] undecided; -0.27 to +22.22 (+0.27 to +3.64)". */
 static void md_ordering(FILE *f, const vt_table_ordering *o) {
     const vt_difference *d = &o->d;
     if (o->verdict != VT_TABLE_ABSENT && o->verdict != VT_TABLE_IDENTICAL)
@@ -142,7 +147,8 @@ static void md_ordering(FILE *f, const vt_table_ordering *o) {
     if (o->comparable.n) fprintf(f, " (%+.2f to %+.2f)", o->comparable.least, o->comparable.most);
 }
 
-/* Orderings [from, to): those of one heading. */
+/* Writes orderings [from, to), those of one heading, as a table: a line for each pair of rows, a column for each
+ * attack. */
 static void md_orderings(FILE *f, const vt_table *t, int from, int to) {
     const vt_manifest *m = t->m;
     fputs("| points above, \\[95 % interval\\]; published |", f);
@@ -155,14 +161,14 @@ static void md_orderings(FILE *f, const vt_table *t, int from, int to) {
     for (int i = from; i < to; i++) {
         const vt_table_ordering *o = &t->orderings[i], *x;
         int first = 0;
-        while (!of_pair(t, i, first)) first++;
-        if (of_pair(t, i, first) != o) continue; /* the pair's line is there */
+        while (!pair_ordering(t, i, first)) first++;
+        if (pair_ordering(t, i, first) != o) continue; /* the pair's line is there */
         fputs("| ", f), vt_md(f, m->rows[o->above].name), fputs(" above ", f), vt_md(f, m->rows[o->below].name);
         if (m->n_data > 1) fputs(", ", f), vt_md(f, m->data[o->data].name);
         fputs(" |", f);
         for (int a = 0; a < m->n_attacks; a++) {
             if (!has_attack(t, from, to, a)) continue;
-            if ((x = of_pair(t, i, a))) md_ordering(f, x);
+            if ((x = pair_ordering(t, i, a))) md_ordering(f, x);
             fputs(" |", f);
         }
         fputc('\n', f);

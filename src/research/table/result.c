@@ -16,13 +16,15 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
     return &t->cells[((size_t)row * (size_t)t->m->n_data + (size_t)data) * (size_t)t->m->n_attacks + (size_t)attack];
 }
 
-static vt_status no_memory(const vt_table *t, vt_err *e) {
+/* VT_E_MEMORY with the manifest's path. */
+static vt_status fail_memory(const vt_table *t, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", t->m->path);
 }
 
 /* ---- what a ledger says ---- */
 
-/* Right under the last entry (the attack, or the clean prediction where there is none), image by image. */
+/* right [n]: whether each image is right under the ledger's last entry (the attack, or the clean prediction without
+ * one); VT_E_FORMAT if one is not finished. */
 static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
     vt_result_index b = {0};
     vt_status s = vt_result_index_open(&b, l->header, images, n, e);
@@ -37,7 +39,7 @@ static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int
     return s;
 }
 
-/* The first seed's images are the cell's. */
+/* Gives the first seed's images [n] to the cell; frees those of later seeds, VT_E_FORMAT if they differ. */
 static vt_status take_images(vt_table_cell *cell, const vt_ledger *l, int32_t *images, size_t n, vt_err *e) {
     if (!cell->images) {
         cell->images = images;
@@ -51,17 +53,19 @@ static vt_status take_images(vt_table_cell *cell, const vt_ledger *l, int32_t *i
                           (long long)cell->total);
 }
 
-static void same_text(char *all, size_t size, const char *one) {
+/* all: the text that every ledger has, or "several". */
+static void merge_text(char *all, size_t size, const char *one) {
     if (!*all)
         snprintf(all, size, "%s", one);
     else if (strcmp(all, one))
         snprintf(all, size, "several");
 }
 
+/* Checks that the ledger answers its cell and sets the seed's right images. */
 static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, const vt_ledger *l,
                              vt_err *e) {
     int32_t *images = calloc(l->count + 1, sizeof *images);
-    if (!images) return no_memory(t, e);
+    if (!images) return fail_memory(t, e);
     size_t n = vt_result_index_images(l, images);
     vt_status s = vt_plan_answers(t->plan, c, l, images, n, e);
     if (s != VT_OK) {
@@ -69,17 +73,18 @@ static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *
         return s;
     }
     VT_TRY(take_images(cell, l, images, n, e));
-    if (!(cell->right[seed] = calloc(n + 1, 1))) return no_memory(t, e);
+    if (!(cell->right[seed] = calloc(n + 1, 1))) return fail_memory(t, e);
     return mark_right_images(cell->right[seed], l, cell->images, n, e);
 }
 
+/* Opens a finished cell's ledger and reads it for one seed. */
 static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, vt_err *e) {
     char run[VT_PATH_MAX];
     vt_ledger *l;
     VT_TRY(vt_cell_path(run, t->plan->out, c->hash, "run", e));
     VT_TRY(vt_ledger_open(&l, run, e));
-    same_text(t->kernels, sizeof t->kernels, l->header->kernels);
-    same_text(t->version, sizeof t->version, l->header->version);
+    merge_text(t->kernels, sizeof t->kernels, l->header->kernels);
+    merge_text(t->version, sizeof t->version, l->header->version);
     vt_status s = read_ledger(t, c, cell, seed, l, e);
     vt_ledger_close(l);
     return s;
@@ -90,7 +95,7 @@ bool vt_table_same_group(const vt_manifest *m, int a, int b) {
     return x && y ? !strcmp(x, y) : x == y;
 }
 
-/* Quartile q of a row's times as a factor of the first row's median, round by round, in order; returns how many. */
+/* f: quartile q of a row's times as a factor of the first row's median, round by round, sorted; returns how many. */
 static int time_factors(double *f, const vt_table_cell *c, const vt_table_cell *by, int q) {
     int n = 0;
     for (int s = 0; s < c->seeds && s < by->seeds; s++)
@@ -99,7 +104,7 @@ static int time_factors(double *f, const vt_table_cell *c, const vt_table_cell *
     return n;
 }
 
-/* Times as factors of those of the group's first row. */
+/* Sets mean, quartiles and range of a timed column's cells: factors of the group's first row. */
 static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_err *e) {
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
@@ -109,7 +114,7 @@ static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_er
         const vt_table_cell *by = vt_table_at(t, first, data, attack);
         if (!c->done || !by->done) continue;
         double *f = calloc((size_t)c->seeds, sizeof *f);
-        if (!f) return no_memory(t, e);
+        if (!f) return fail_memory(t, e);
         int n = time_factors(f, c, by, 1);
         if (n) c->mean = vt_median(f, (size_t)n), c->least = f[0], c->most = f[n - 1];
         if (n)
@@ -121,11 +126,11 @@ static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_er
     return VT_OK;
 }
 
-/* A round of timings for each seed: what is drawn changes no time, what else the machine does may. */
+/* seconds: a round of timings for each seed: the seed changes no time, but the machine's load may. */
 static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
     c->kind = VT_CELL_TIME, c->timed = t->m->attacks[attack].steps;
     c->seconds = calloc((size_t)c->seeds, sizeof *c->seconds);
-    if (!c->seconds) return no_memory(t, e);
+    if (!c->seconds) return fail_memory(t, e);
     for (int s = 0; s < c->seeds; s++) {
         const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, t->m->rows[row].seeds[s]);
         for (int q = 0; q < 3; q++) c->seconds[s][q] = NAN;
@@ -150,6 +155,7 @@ static void summarise_seeds(vt_table_cell *c) {
     if (c->done) c->mean = sum / c->done;
 }
 
+/* value: percent right of each seed; then mean, range and Wilson's interval. */
 static void compute_accuracies(vt_table_cell *c) {
     for (int s = 0; s < c->seeds; s++) {
         int64_t right = 0;
@@ -160,7 +166,7 @@ static void compute_accuracies(vt_table_cell *c) {
     if (c->done) vt_wilson(llround(c->mean / 100 * (double)c->total), c->total, &c->low, &c->high);
 }
 
-/* Singular values of each seed's training. */
+/* value: singular value of each seed's training; then mean, range and Student's interval. */
 static vt_status read_sigmas(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
     double there[64], mean, p;
     int n = 0;
@@ -179,6 +185,7 @@ static vt_status read_sigmas(vt_table *t, int row, int data, int attack, vt_tabl
     return VT_OK;
 }
 
+/* Reads what is finished of one cell, and finds its published number. */
 static vt_status fill_cell(vt_table *t, int row, int data, int attack, vt_err *e) {
     const vt_manifest_row *r = &t->m->rows[row];
     vt_table_cell *c = vt_table_at(t, row, data, attack);
@@ -188,7 +195,7 @@ static vt_status fill_cell(vt_table *t, int row, int data, int attack, vt_err *e
     if (!c->wanted) return VT_OK;
     c->seeds = r->n_seeds;
     c->right = calloc((size_t)c->seeds, sizeof *c->right), c->value = calloc((size_t)c->seeds, sizeof *c->value);
-    if (!c->right || !c->value) return no_memory(t, e);
+    if (!c->right || !c->value) return fail_memory(t, e);
     for (int s = 0; s < c->seeds; s++) c->value[s] = NAN;
     if (t->published) c->published = vt_table_published(t->published, t->m, row, data, attack);
     if (t->m->attacks[attack].steps) return read_times(t, row, data, attack, c, e);
@@ -207,6 +214,7 @@ static vt_status fill_cell(vt_table *t, int row, int data, int attack, vt_err *e
 
 /* ---- published numbers ---- */
 
+/* The value under key; NULL: none. */
 static const char *find_value(const vt_keyed *k, const char *key) {
     for (int i = 0; i < k->n; i++)
         if (!strcmp(k->pair[i].key, key)) return k->pair[i].value;
@@ -233,7 +241,7 @@ int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int
     return -1;
 }
 
-/* The backbones that the manifest calls comparable are the file's. */
+/* VT_E_USAGE unless the backbones that the manifest calls comparable are in the published file. */
 static vt_status check_comparable(const vt_table *t, vt_err *e) {
     for (int i = 0; i < t->m->comparable.n; i++) {
         int k = 0;
@@ -246,6 +254,7 @@ static vt_status check_comparable(const vt_table *t, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens the manifest's published file, if it has one, and checks it with the claims. */
 static vt_status open_published(vt_table *t, vt_err *e) {
     vt_published *claims = NULL;
     if (!t->m->published_file) return VT_OK;
@@ -268,7 +277,7 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     const vt_manifest *m = p->m;
     *t = (vt_table){.plan = p, .m = m};
     t->cells = calloc((size_t)m->n_rows * (size_t)m->n_data * (size_t)m->n_attacks, sizeof *t->cells);
-    if (!t->cells) return no_memory(t, e);
+    if (!t->cells) return fail_memory(t, e);
     VT_TRY(open_published(t, e));
     for (int r = 0; r < m->n_rows; r++)
         for (int d = 0; d < m->n_data; d++)

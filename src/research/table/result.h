@@ -57,7 +57,8 @@ typedef enum vt_table_verdict {
     VT_TABLE_ABSENT,    /* cells are not there */
     VT_TABLE_VERDICTS
 } vt_table_verdict;
-const char *vt_table_verdict_name(vt_table_verdict v); /* "held", "smaller than published", ... */
+/* "held", "smaller than published", ... */
+const char *vt_table_verdict_name(vt_table_verdict v);
 
 /* Differences that the paper has between two methods: one a backbone, all else being the same. */
 typedef struct vt_published_range {
@@ -95,24 +96,32 @@ typedef struct vt_table {
 
 #define VT_TABLE_ALPHA 0.05
 
-/* Can the manifest's published numbers be read? To be asked before anything runs. */
+/* Fails if the manifest's published numbers cannot be read; to be called before anything runs. */
 vt_status vt_table_check_published(const vt_manifest *m, vt_err *e);
+/* Reads all finished cells and decides the orderings. VT_E_MEMORY, or VT_E_FORMAT for a damaged cell; call
+ * vt_table_free also then. */
 vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e);
+/* Frees all and zeroes it; the plan stays the caller's. */
 void vt_table_free(vt_table *t);
+/* The cell of a row, data set and column, by index. */
 vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack);
-/* Published number of a place in the table; -1: none. A key of the file that nobody names must be empty there. */
+/* Index of a place's published number; -1: none. A key of the file that the manifest does not set must be empty
+ * there. */
 int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int data, int attack);
 
 /* ---- for result.c, orderings.c, difference.c, grounds.c ---- */
 
+/* Row a minus row b in one column; seeds is 0 if nothing can be compared. */
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack);
 /* The lines that join the points [n], n >= 2, at x; the points are sorted by x. */
 typedef struct vt_table_point {
     double x, y;
 } vt_table_point;
+/* The value at x of the lines that join the points [n], n >= 2, which are sorted by x here; the first and last line
+ * go on beyond the ends. */
 double vt_table_on_lines(vt_table_point *p, int n, double x);
-/* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the same
- * seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */
+/* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the
+ * same seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */
 vt_difference vt_table_frontier(const vt_table *t, int a, const int *rows, int n, int data, int attack, int at);
 /* Of a calibration: the grid's best value, and whether it is a maximum inside the grid; name NULL: cells are missing.
  */
@@ -121,12 +130,15 @@ typedef struct vt_best {
     double value;
     bool inner;
 } vt_best;
+/* The best of a calibration's grid; name NULL, value NaN: cells are missing. */
 vt_best vt_table_best(const vt_table *t, int calibration);
-/* The k-th sentence on penalties that did nothing and on calibrations; false past the end. */
+/* buf: the k-th sentence on penalties that did nothing and on calibrations; false past the end. */
 bool vt_table_ground(const vt_table *t, int k, char *buf, size_t size);
 /* Why an ordering tests nothing, two or three words; NULL: it does. */
 const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o);
-void vt_table_ranges(const vt_table *t, vt_table_ordering *o); /* needs o->d */
+/* Sets the ranges of published differences and `within`; needs o->d. */
+void vt_table_ranges(const vt_table *t, vt_table_ordering *o);
+/* Whether two rows are compared: the same group, or none. */
 bool vt_table_same_group(const vt_manifest *m, int a, int b);
-/* Marks the best of each group, makes the orderings, decides them. */
+/* Marks the best of each group, makes the orderings, decides them. VT_E_MEMORY, VT_E_USAGE. */
 vt_status vt_table_decide(vt_table *t, vt_err *e);

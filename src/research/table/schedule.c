@@ -26,9 +26,10 @@ typedef struct work {
     slot slots[JOBS_MOST];
 } work;
 
+/* Whether the caller's interrupt is set. */
 static bool asked_to_stop(const work *w) { return w->r->interrupt && *w->r->interrupt; }
 
-/* Two places of a table may be one question: it is asked once. */
+/* Whether a cell of that hash runs here: places of a table with one key are run_all once. */
 static bool is_running(const work *w, const char *hash) {
     for (int i = 0; i < w->running; i++)
         if (!strcmp(w->p->cells[w->slots[i].cell].hash, hash)) return true;
@@ -37,10 +38,10 @@ static bool is_running(const work *w, const char *hash) {
 
 /* ---- ranks ---- */
 
-/* Number n of the shared counters: how many ranks have given up. */
+/* Whether a rank has failed: the last of the shared counters. */
 static bool given_up(const work *w) { return w->r->team && vt_team_add(w->r->team, (size_t)w->p->n, 0) > 0; }
 
-/* A question belongs to the rank that asks the shared counters first, by the first cell that asks it. */
+/* Whether the cell is this rank's: it belongs to the rank that first counts its hash's shared counter. */
 static bool claim_cell(const work *w, int cell) {
     int first = 0;
     if (!w->r->team) return true;
@@ -48,7 +49,7 @@ static bool claim_cell(const work *w, int cell) {
     return vt_team_add(w->r->team, (size_t)first, 1) == 0;
 }
 
-/* Are all needed cells done, as far as the cache tells of those that other ranks have? */
+/* *yes: all needed cells are done, those of other ranks as far as the cache shows; updates their states. */
 static vt_status all_done(const work *w, bool *yes, vt_err *e) {
     *yes = true;
     for (int i = 0; i < w->p->n; i++) {
@@ -60,24 +61,26 @@ static vt_status all_done(const work *w, bool *yes, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status other_cells(const void *ctx, const char *first, const char *mine, vt_err *e) {
+/* Team callback: VT_E_USAGE if a rank's cells are not those of rank 0. */
+static vt_status fail_other_cells(const void *ctx, const char *first, const char *mine, vt_err *e) {
     (void)first, (void)mine;
     return vt_fail(e, VT_E_USAGE, "%s: its cells are not those of rank 0: recipes, checkpoints or images differ",
                    ((const work *)ctx)->p->m->path);
 }
 
-static vt_status same_cells(const work *w, vt_err *e) {
+/* VT_E_USAGE unless all ranks have the same hashes. */
+static vt_status check_same_cells(const work *w, vt_err *e) {
     size_t n = 0, room = 66 * (size_t)w->p->n + 1;
     char *mine = calloc(room, 1);
     for (int i = 0; mine && i < w->p->n; i++) n += (size_t)snprintf(mine + n, room - n, "%s\n", w->p->cells[i].hash);
-    vt_status s = vt_team_same(w->r->team, mine, other_cells, w, e);
+    vt_status s = vt_team_same(w->r->team, mine, fail_other_cells, w, e);
     free(mine);
     return s;
 }
 
-/* Is what rank 0 writes into the cache there for all? The file has a name of its own: another job may look on as well.
- */
-static vt_status one_cache(const work *w, vt_err *e) {
+/* VT_E_USAGE unless a file that rank 0 writes into the cache is there for all. Its name is unique: another job may
+ * use the cache as well. */
+static vt_status check_one_cache(const work *w, vt_err *e) {
     vt_team *t = w->r->team;
     char *name = NULL, made[64], path[VT_PATH_MAX];
     vt_file f;
@@ -95,7 +98,7 @@ static vt_status one_cache(const work *w, vt_err *e) {
     return s;
 }
 
-/* The next cell whose model is there; -1: none now. */
+/* The next cell that is needed, whose model is there, and that this rank has claimed; -1: none now. */
 static int next_cell(const work *w) {
     for (int i = 0; i < w->p->n; i++) {
         const vt_plan_cell *c = &w->p->cells[i];
@@ -107,7 +110,7 @@ static int next_cell(const work *w) {
     return -1;
 }
 
-/* The recipe that a training reads: the text that its key holds. */
+/* Writes recipe.yaml into a training's folder: the text that its key holds. */
 static vt_status write_recipe(const vt_plan *p, const vt_plan_cell *c, vt_err *e) {
     char dir[VT_PATH_MAX];
     vt_file f;
@@ -117,6 +120,7 @@ static vt_status write_recipe(const vt_plan *p, const vt_plan_cell *c, vt_err *e
     return vt_file_commit(&f, e);
 }
 
+/* Reports "3 of 24: train ..." to the caller. */
 static void announce_cell(const work *w, int cell) {
     char text[400];
     int n = snprintf(text, sizeof text, "%d of %d: ", w->done + w->running + 1, w->total);
@@ -124,10 +128,12 @@ static void announce_cell(const work *w, int cell) {
     if (w->r->say) w->r->say(w->r->ctx, text);
 }
 
-static void let_go(const slot *s) {
+/* Closes the slot's lock, if it has one. */
+static void release_lock(const slot *s) {
     if (s->lock >= 0) close(s->lock);
 }
 
+/* Writes the recipe and starts the cell's command; VT_E_MEMORY or the runner's failure. */
 static vt_status launch_command(work *w, slot *s, vt_err *e) {
     const vt_plan_cell *c = &w->p->cells[s->cell];
     char log[VT_PATH_MAX];
@@ -141,6 +147,7 @@ static vt_status launch_command(work *w, slot *s, vt_err *e) {
     return st;
 }
 
+/* Locks and starts a cell in the next slot, unless it is done by now. */
 static vt_status start_cell(work *w, int cell, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[cell];
     slot *s = &w->slots[w->running];
@@ -156,11 +163,11 @@ static vt_status start_cell(work *w, int cell, vt_err *e) {
     if (st == VT_OK)
         w->running++;
     else
-        let_go(s);
+        release_lock(s);
     return st;
 }
 
-/* The last line of a log, from its beginning. */
+/* out: the last line of a log that is not empty, or "no message". */
 static void last_line(const char *path, char *out, size_t size) {
     char *line = NULL;
     size_t room = 0;
@@ -175,6 +182,7 @@ static void last_line(const char *path, char *out, size_t size) {
     if (f) fclose(f);
 }
 
+/* Fails with the cell's name and the last line of its log: VT_E_USAGE for exit code 2, else VT_E_IO. */
 static vt_status fail_with_log(const work *w, int cell, int code, vt_err *e) {
     char name[200], log[VT_PATH_MAX], line[1200];
     vt_plan_name(w->p, cell, name, sizeof name);
@@ -184,6 +192,8 @@ static vt_status fail_with_log(const work *w, int cell, int code, vt_err *e) {
                    w->p->cells[cell].hash, line);
 }
 
+/* Ends a cell by its exit code, and marks all cells of its hash done. A timing's code 1 is a success: it stops
+ * half-way on purpose. */
 static vt_status finish_cell(work *w, const slot *s, int code, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[s->cell];
     double times[3];
@@ -198,12 +208,13 @@ static vt_status finish_cell(work *w, const slot *s, int code, vt_err *e) {
     return VT_OK;
 }
 
+/* Waits for one running cell and finishes it; if waiting fails, all slots are released. */
 static vt_status wait_one(work *w, vt_err *e) {
     long id;
     int code, i = 0;
     vt_status st = w->r->wait(w->r->ctx, &id, &code, e);
     if (st != VT_OK) { /* nor will any later wait tell */
-        while (w->running) let_go(&w->slots[--w->running]);
+        while (w->running) release_lock(&w->slots[--w->running]);
         return st;
     }
     while (i < w->running && w->slots[i].id != id) i++;
@@ -211,11 +222,11 @@ static vt_status wait_one(work *w, vt_err *e) {
     slot s = w->slots[i];
     w->slots[i] = w->slots[--w->running];
     st = finish_cell(w, &s, code, e);
-    let_go(&s);
+    release_lock(&s);
     return st;
 }
 
-/* Nothing to do here now: until a cell that another rank has may have ended. */
+/* Without work here: *over if there is no team, it stops, or all cells are done; else waits 0.2 s for other ranks. */
 static vt_status wait_for_others(const work *w, bool *over, vt_err *e) {
     const struct timespec tick = {.tv_nsec = 200000000};
     *over = !w->r->team || asked_to_stop(w) || given_up(w);
@@ -224,7 +235,8 @@ static vt_status wait_for_others(const work *w, bool *over, vt_err *e) {
     return VT_OK;
 }
 
-static vt_status run(work *w, int jobs, vt_err *e) {
+/* Starts and waits until nothing is left, on failure only waits; VT_INTERRUPTED says how many cells are kept. */
+static vt_status run_all(work *w, int jobs, vt_err *e) {
     vt_status s = VT_OK;
     for (bool over = false; s == VT_OK && !over;) {
         bool may = w->running < jobs && !asked_to_stop(w) && !given_up(w);
@@ -252,10 +264,10 @@ vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_
     if (!w.total && !r->team) return VT_OK;
     w.started = calloc((size_t)p->n, sizeof *w.started);
     if (!w.started) return vt_fail(e, VT_E_MEMORY, "no memory for %d cells", p->n);
-    vt_status s = r->team ? same_cells(&w, e) : VT_OK;
-    if (s == VT_OK && r->team) s = one_cache(&w, e);
+    vt_status s = r->team ? check_same_cells(&w, e) : VT_OK;
+    if (s == VT_OK && r->team) s = check_one_cache(&w, e);
     if (s == VT_OK) s = vt_team_counters(r->team, (size_t)p->n + 1, e);
-    if (s == VT_OK) s = run(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
+    if (s == VT_OK) s = run_all(&w, jobs < JOBS_MOST ? jobs : JOBS_MOST, e);
     free(w.started);
     return vt_team_agree(r->team, s, e);
 }

@@ -20,6 +20,7 @@ typedef struct vt_runner {
     vt_team *team;
 } vt_runner;
 
-/* VT_INTERRUPTED: stopped on request; what has begun can be resumed. A cell that fails ends the run: what its log says
- * last stands in e. Of ranks: refuses plans that differ and caches that are not one folder; agrees. */
+/* Runs the needed cells, `jobs` at a time, which share the threads. VT_INTERRUPTED: stopped on request; what has
+ * begun can be resumed. A cell that fails ends the run with the last line of its log. With ranks: refuses plans that
+ * differ and caches that are not one folder; all return the same status. */
 vt_status vt_schedule(vt_plan *p, const vt_runner *r, int jobs, int threads, vt_err *e);

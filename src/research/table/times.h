@@ -4,5 +4,6 @@
 
 #include "research/table/plan.h"
 
-/* Quartiles of the seconds of c->timed steps after the first VT_TIME_FIRST. VT_E_FORMAT: the log holds fewer. */
+/* Quartiles of the seconds of c->timed steps after the first VT_TIME_FIRST, from the training's log. VT_E_FORMAT: the
+ * log holds fewer; VT_E_MEMORY. */
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e);

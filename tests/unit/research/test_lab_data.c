@@ -98,7 +98,7 @@ static void test_teacher(void **state) {
     for (int i = 0; i < mask.in; i++) relevant += vt_teacher_relevant(&t, i);
     assert_int_equal(relevant, 5);
     /* y depends on inputs that count alone, to the bit */
-    vt_adv_file p = vt_teacher_test(&t);
+    vt_sgd_points p = vt_teacher_test(&t);
     float x[32 * 50], y[3 * 50];
     memcpy(x, p.x, sizeof x);
     for (int i = 0; i < 32 * 50; i++)
@@ -223,7 +223,7 @@ static void test_learning(void **state) {
     s.rate = 5;
     t_says(vt_sgd_run(theta, curve, &s, &lab, &e), VT_E_NUMERIC, &e, "learning rate of 5", "lower");
     again[0] = INFINITY;
-    vt_adv_file test = vt_teacher_test(&t);
+    vt_sgd_points test = vt_teacher_test(&t);
     t_says(vt_two_layer_measure(curve[0], &test, again, &mask, &e), VT_E_NUMERIC, &e, "mean loss of 300", "rate");
     again[0] = 1;
     volatile sig_atomic_t stop = 1;
