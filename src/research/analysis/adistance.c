@@ -123,8 +123,7 @@ static vt_status train_and_test(scratch *g, job *j, int fold, vt_err *e) {
     return VT_OK;
 }
 
-/* Work item of vt_for_each: allocates scratch and trains and tests fold `item`; VT_E_MEMORY, or stops on an
- * interrupt. */
+/* Work item of vt_for_each: allocates scratch, trains and tests fold `item`. VT_E_MEMORY, or an interrupt's status. */
 static vt_status run_fold(void *ctx, int thread, size_t item, vt_err *e) {
     job *j = ctx;
     scratch g;

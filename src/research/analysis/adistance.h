@@ -31,7 +31,6 @@ typedef struct vt_adistance_result {
 size_t vt_adistance_bytes(size_t n, size_t d, int threads);
 /* x [2 n, d]: n points of one cloud, then n of the other; x_i and x_{n+i} are always in the same fold. Logistic
  * regression (analysis/logistic) on features standardised by the training folds; a feature that is constant there has
- * no effect. VT_E_RANGE if folds are not 2 to min(n, VT_ADISTANCE_FOLDS); also fails without memory, or on an
- * interrupt. */
+ * no effect. VT_E_RANGE if folds are not 2 to min(n, VT_ADISTANCE_FOLDS); VT_E_MEMORY. */
 vt_status vt_adistance_run(vt_adistance_result *r, const double *x, size_t n, size_t d, const vt_adistance *o,
                            vt_err *e);

@@ -27,8 +27,7 @@ typedef struct vt_affinity {
     double sum_paper, sum_centred, sum_extended; /* sums of those bounds */
 } vt_affinity;
 
-/* Adds the t rows of one head to s, which starts as zeros. VT_E_MEMORY, or VT_E_NUMERIC if a norm cannot be computed.
- */
+/* Adds the t rows of one head to s, which starts as zeros. VT_E_MEMORY, VT_E_NUMERIC if a norm fails. */
 vt_status vt_affinity_add(vt_affinity *s, const vt_affinity_pair *p, vt_err *e);
 /* Adds another's sums to s and takes the larger of each ratio, as if s had seen its rows too. */
 void vt_affinity_merge(vt_affinity *s, const vt_affinity *other);

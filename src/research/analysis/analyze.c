@@ -92,8 +92,7 @@ void vt_analyze_cell(vt_columns *t, double x) {
 
 /* ---- a run ---- */
 
-/* Checks for each checkpoint that its attention can be read and its memory fits, if needed; then the kind's own
- * check. */
+/* Checks, as the kind needs, that attention can be read and memory suffices; then runs the kind's own check. */
 static vt_status check_needs(const vt_analysis_def *def, const void *params, const vt_analyze *a, vt_err *e) {
     for (int i = 0; i < a->n; i++) {
         const vt_analyzed *s = &a->subjects[i];
@@ -109,8 +108,7 @@ static vt_status check_needs(const vt_analysis_def *def, const void *params, con
     return def->check ? def->check(a, params, e) : VT_OK;
 }
 
-/* Returns the run's document without results (analysis, source, options, seed, weights, data, attack); NULL: no
- * memory. */
+/* Returns the document without results: analysis, options, seed, weights, data, attack. NULL: no memory. */
 static json_t *describe_run(const vt_analysis_def *def, const void *params, const vt_analyze *a) {
     char options[1000];
     vt_opt_text(def->opts, params, options, sizeof options);

@@ -94,11 +94,9 @@ vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *w
 /* Writes "what: A weights/x, B weights/y", of checkpoint `subject` alone, or of all for -1; cut to size. A path
  * beyond 48 characters keeps its last 45 after "...", and a single checkpoint has no letter. */
 void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char *what, int subject);
-/* Prints an empty line and the first line of a checkpoint's tables: its letter if there are several, path and
- * architecture. */
+/* Prints an empty line and the checkpoint's first line: its letter if there are several, path, architecture. */
 void vt_analyze_title(FILE *out, const vt_analyze *a, int subject);
-/* x in at most 10 characters with about five significant digits, in scientific notation below 0.001 and from 1e6; "-"
- * for NaN. */
+/* x in at most 10 characters, about five digits, scientific below 0.001 and from 1e6; "-" for NaN. */
 void vt_analyze_number(double x, char out[16]);
 /* Adds x as a cell of a table, written as by vt_analyze_number. */
 void vt_analyze_cell(vt_columns *t, double x);

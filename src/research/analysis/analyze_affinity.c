@@ -34,8 +34,7 @@ static vt_status save_attacked_keys(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-/* Layer hook of the clean pass: adds each head's rows against the saved ones; layers that are no plain softmax are
- * skipped. */
+/* Layer hook of the clean pass: adds each head's rows against the saved ones; skips layers not plain softmax. */
 static vt_status add_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->a;

@@ -326,8 +326,7 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *ou
 
 /* ---- maps ---- */
 
-/* Passes on maps.svg and, if arrays are kept, maps.npy [images passes columns, grid^2]; maps_A with several
- * checkpoints. */
+/* Passes on maps.svg and, if kept, maps.npy [images passes columns, grid^2]; maps_A with several checkpoints. */
 static vt_status draw_maps(const job *j, int subject, vt_err *e) {
     const vt_maps *m = &j->maps;
     char name[16] = "maps", what[120] = "Attention", title[300];

@@ -98,8 +98,7 @@ static vt_status project_on_components(job *j, vt_err *e) {
     return s;
 }
 
-/* tsne [2, points], from the first two components scaled to a deviation of 1e-4 along the first (scikit-learn's
- * start). */
+/* tsne [2, points], started from the first two components at a deviation of 1e-4, as in scikit-learn. */
 static vt_status embed_by_tsne(job *j, vt_err *e) {
     size_t n = j->points;
     double square = 0;
@@ -224,8 +223,7 @@ typedef struct picture {
     const char *axes[2];
 } picture;
 
-/* Figure: one series of marks for each class, filled for images and hollow for attacked copies; more than ten classes
- * have no legend. */
+/* Figure: marks by class, filled for images, hollow for attacked copies; no legend beyond ten classes. */
 static void draw_points(vt_figure *f, const void *data) {
     const picture *p = data;
     const job *j = p->j;

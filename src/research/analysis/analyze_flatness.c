@@ -126,8 +126,7 @@ static vt_status measure_spectrum(spectrum *out, const vt_symmetric *a, const jo
     return vt_hutchinson_trace(&out->trace, &out->error, a, j->p->probes, j->a->seed, e);
 }
 
-/* The most image gradients that one loss takes, for the progress bar: two a product, for both operators, and four for
- * checks. */
+/* The most image gradients of one loss, for the progress bar: two a product, both operators, four for checks. */
 static size_t gradient_budget(const job *j) {
     size_t most = j->p->most ? (size_t)j->p->most : 4 * (size_t)j->p->k + 100;
     return 2 * j->a->n_images * (2 * (most + (size_t)j->p->probes) + 4);
@@ -231,8 +230,7 @@ static void print_loss_row(const job *j, const char *name, size_t offset, vt_col
         }
 }
 
-/* Prints a warning for products that are not symmetric or change with the step (a kink: ReLU, a maximum), and the
- * effect of --rescale. */
+/* Warns of products that are not symmetric or depend on the step (a kink: ReLU, a maximum); prints --rescale. */
 static void print_warnings(const job *j, FILE *out) {
     for (int k = 0; k < LOSSES; k++) {
         const vt_hessian_check *c = &j->s[k].check;

@@ -121,8 +121,7 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
 
 /* ---- what comes out ---- */
 
-/* Rank of v[i], 1 to n, among the v[k] for which both v[k] and other[k] are finite; ties share the mean of their
- * ranks. */
+/* Rank of v[i], from 1, among the v[k] for which v[k] and other[k] are finite; ties share their mean rank. */
 static double rank_of_value(const double *v, const double *other, size_t n, size_t i) {
     double below = 0, same = 0;
     for (size_t k = 0; k < n; k++)
@@ -166,8 +165,7 @@ static double column_mean(const job *j, int column) {
     return n > 0 ? sum / n : NAN;
 }
 
-/* Rank correlation of the row's double at byte offset `of` with DDN's distance, over correctly classified images;
- * NaN: none. */
+/* Rank correlation with DDN's distance of the row's double at offset `of`, over images predicted right; or NaN. */
 static double correlation_with_ddn(const job *j, size_t of) {
     size_t n = j->a->n_images;
     double *v = calloc(2 * n, sizeof *v), r = NAN;

@@ -70,8 +70,7 @@ typedef struct place {
     bool attacked;
 } place;
 
-/* out: spectral norm of the sublayer's Jacobian at the layer's input, by power iteration; *converged: it reached tol.
- */
+/* out: spectral norm of the sublayer's Jacobian at its input, by power iteration; *converged: it reached tol. */
 static vt_status jacobian_norm(double *out, bool *converged, const place *p, const vt_layer *l, vt_err *e) {
     vt_layer_map map;
     vt_norm_found f;
@@ -144,8 +143,7 @@ static vt_status measure_move(row *r, const place *p, const vt_layer *l, vt_err 
     return s;
 }
 
-/* Sets the corrected closed form and Theorem 4.2's over the ball of r->delta0, and whether the theorem's condition
- * holds. */
+/* Sets both closed forms over the ball of r->delta0, and whether Theorem 4.2's condition holds. */
 static void set_closed_forms(row *r, const job *j, const vt_layer *l) {
     const layer_norms *n = &j->norms[l->block];
     double closed = 0, printed = 0, ball = r->frobenius + r->delta0;
@@ -158,8 +156,7 @@ static void set_closed_forms(row *r, const job *j, const vt_layer *l) {
     r->guaranteed = vt_lipschitz_guaranteed(ball);
 }
 
-/* Layer hook of the clean pass, after the attacked one: delta0, norm, movement and bounds. --delta0 replaces the
- * measured radius. */
+/* Layer hook of the clean pass, after the attacked one: delta0 (--delta0 replaces it), norm, movement, bounds. */
 static vt_status measure_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];

@@ -62,8 +62,7 @@ static void apply_dense_transposed(void *ctx, double *x, const double *y) {
     vt_gemm_f64(true, false, d->cols, 1, d->rows, 1, d->a, d->cols, y, 1, 0, x, 1);
 }
 
-/* Fills p with the largest singular value of a [x->rows, x->cols] to 1e-9 and its Frobenius norm; i keys the random
- * start. */
+/* Fills p with the largest singular value of a [x->rows, x->cols] to 1e-9 and |a|_F; i keys the random start. */
 static vt_status run_power_iteration(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
     vt_norm_found f;
     dense d = {a, x->rows, x->cols};

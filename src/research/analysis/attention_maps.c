@@ -22,8 +22,7 @@ static vt_status add_column(vt_maps *m, int block, int head, vt_err *e) {
     return VT_OK;
 }
 
-/* Appends the numbers 0 to count - 1 of a list "0,2" or "all" to out; `word` stands for -1. VT_E_USAGE names
- * --map-`option`. */
+/* Appends the numbers of a list "0,2" or "all", below count, to out; `word`: -1. VT_E_USAGE names --map-`option`. */
 static vt_status read_list(const char *option, const char *text, const char *word, int count, int *out, int *n,
                            vt_err *e) {
     char copy[VT_MAPS_TEXT], *rest = copy, *item;
@@ -107,8 +106,7 @@ vt_status vt_map_begin(vt_map_pass *p, vt_maps *m, int image, int pass, vt_err *
     return p->rollout ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the attention of %d tokens", m->tokens);
 }
 
-/* Adds to `to` [patches] weight times the attention p [t, ld] that patches get from the class token, or from patches
- * on average. */
+/* to [patches] += weight times the attention p [t, ld] of patches from the class token, or mean over patches. */
 static void add_patch_shares(double *to, const vt_maps *m, const double *p, int t, int ld, double weight) {
     int patches = m->grid * m->grid, prefix = t - patches;
     bool one = prefix > 0 && m->class_query;

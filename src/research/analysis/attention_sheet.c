@@ -90,8 +90,7 @@ static void write_row_label(FILE *f, const vt_maps *m, int i, int pass, double y
     write_text(f, 12, y + TILE / 2.0 + 22, wrong ? "wrong" : "faint", wrong ? "wrong" : "right");
 }
 
-/* Writes the tiles of image i in one pass: the picture, then grey with heat for each column. room: two scratch
- * images. */
+/* Writes the tiles of image i in one pass: the picture, then grey with heat by column. room: two scratch images. */
 static vt_status write_row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
     vt_image own = {.shape = vt_shape_rgb(m->side), .rgb = m->image[i].rgb[pass]};
     const char *crisp = m->side < TILE ? "style=\"image-rendering:pixelated\"" : "";

@@ -119,8 +119,7 @@ static vt_status evaluate_image(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* In image order: adds the thread's gradient to out [n] without the gaps between tensors, counts it, moves the
- * progress. */
+/* In image order: adds the thread's gradient to out [n], without the gaps between tensors; steps the progress. */
 static void add_image_gradient(void *ctx, int thread, size_t i) {
     const pass *p = ctx;
     vt_hessian *h = p->h;

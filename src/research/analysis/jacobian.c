@@ -57,8 +57,7 @@ void vt_jacobian_at(vt_jacobian *j, const double *x) {
     }
 }
 
-/* y [classes] = (f(x + h v/|v|) - f(x - h v/|v|)) |v| / 2h = J v: an error of h^2 times the third derivative and
- * 2^-53 |f| / h. */
+/* y [classes] = (f(x + h v/|v|) - f(x - h v/|v|)) |v| / 2h = J v, to O(h^2) and 2^-53 |f| / h. */
 static void central_difference(vt_jacobian *j, double *y, const double *v) {
     const double length = vt_length64(v, j->pixels), h = length > 0 ? 0x1p-14 / length : 0;
     for (int side = 1; side >= -1; side -= 2) {

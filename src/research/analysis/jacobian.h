@@ -24,8 +24,7 @@ typedef struct vt_jacobian {
 size_t vt_jacobian_bytes(const vt_model *m);
 /* Whether all rows should be kept: at most 64 MiB of rows and 256 classes. */
 bool vt_jacobian_dense(const vt_model *m);
-/* Allocates for a model on its session s, which is borrowed and must give gradients of the input; then
- * vt_jacobian_at. VT_E_MEMORY. */
+/* Allocates for a model and its borrowed session s, which must give input gradients. VT_E_MEMORY. */
 vt_status vt_jacobian_open(vt_jacobian *j, struct vt_session_f64 *s, const vt_model *m, bool dense, vt_err *e);
 /* Frees the buffers, not the session; accepts a zeroed one. */
 void vt_jacobian_close(vt_jacobian *j);

@@ -57,8 +57,7 @@ typedef struct watcher {
     bool after; /* in backward */
 } watcher;
 
-/* Session hook: describes a block's attention as a vt_layer and calls the watcher's fn in its direction; nothing
- * after a failure. */
+/* Session hook: calls fn with the block as a vt_layer, in the watcher's direction; nothing after a failure. */
 static void observe_attention(void *ctx, const vt_attn_record_f64 *a) {
     watcher *w = ctx;
     if (w->status != VT_OK || w->after != (a->d_o != NULL)) return;

@@ -14,8 +14,7 @@ typedef struct vt_lines {
     double *values; /* [n, points], NaN: a gap */
 } vt_lines;
 
-/* Allocates up to VT_LINES_MOST lines of `points` NaN each; log: a logarithmic y axis. title and y are borrowed.
- * VT_E_MEMORY. */
+/* Allocates VT_LINES_MOST lines of `points` NaN each; log: of the y axis. Borrows title and y. VT_E_MEMORY. */
 vt_status vt_lines_open(vt_lines *l, int points, const char *title, const char *y, bool log, vt_err *e);
 /* Returns a new line's values [points], named "A true" if there are several checkpoints, else "true". Beyond
  * VT_LINES_MOST lines: scratch that is not drawn. */

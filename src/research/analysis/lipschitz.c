@@ -68,8 +68,7 @@ typedef struct room {
     double *sum;        /* [t, t] sum_i P_i */
 } room;
 
-/* out [t, d] = weight_j (a_j - sum_j p_j a_j), weight NULL: 1. V centred with weight p_i and K centred give V^T P_i
- * K. */
+/* out [t, d] = weight_j (a_j - sum_j p_j a_j), weight NULL: 1. From V (weight p_i) and K: V^T P_i K. */
 static void centre_columns(const vt_head_at *h, const double *p, const double *a, int lda, double *out,
                            const double *weight) {
     for (int c = 0; c < h->d; c++) {
@@ -81,8 +80,7 @@ static void centre_columns(const vt_head_at *h, const double *p, const double *a
     }
 }
 
-/* Raises *most to scale |V^T P_i K W_Q|, row p of P; the norm is computed only if the cheap Frobenius norm exceeds
- * *most. */
+/* Raises *most to scale |V^T P_i K W_Q|, row p of P; computed only if the cheap Frobenius norm exceeds *most. */
 static vt_status query_path(double *most, const vt_head_at *h, const double *p, const room *r, vt_err *e) {
     double sigma;
     centre_columns(h, p, h->v, h->ldv, r->vc, p);

@@ -50,8 +50,7 @@ size_t vt_logistic_bytes(size_t n, size_t m) {
     return r.used;
 }
 
-/* hessian [m, m] = X^T diag(s (1 - s)) X / n + lambda I without the bias; f holds s less the answers, as the
- * objective left it. */
+/* hessian [m, m] = X^T diag(s (1 - s)) X / n + lambda I (not for the bias); f holds s less the answers. */
 static void compute_hessian(fit *s, const vt_logistic *l) {
     int m = (int)l->m;
     for (size_t i = 0; i < l->n; i += ROWS) {
@@ -73,8 +72,7 @@ static double largest_magnitude(const double *g, size_t m) {
     return most;
 }
 
-/* Moves w along -step, halved until the objective falls (Armijo), up to the rounding of a mean of n losses. False:
- * never. */
+/* w -= t step, t halved until the objective falls (Armijo) or differs by rounding alone. False: it never does. */
 static bool line_search(fit *s, double *w, double at, const vt_logistic *l) {
     double slope = 0;
     for (size_t k = 0; k < l->m; k++) slope += s->g[k] * s->step[k];
@@ -89,8 +87,7 @@ static bool line_search(fit *s, double *w, double at, const vt_logistic *l) {
     return false;
 }
 
-/* w from 0 to the minimum; *gradient: its largest partial derivative. VT_E_NUMERIC after MOST steps, or if no step
- * helps. */
+/* w from 0 to the minimum; *gradient: largest partial derivative left. VT_E_NUMERIC if it does not converge. */
 static vt_status run_newton_steps(fit *s, double *w, double *gradient, const vt_logistic *l, vt_err *e) {
     memset(w, 0, l->m * sizeof *w);
     for (int k = 0; k < MOST; k++) {

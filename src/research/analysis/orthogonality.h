@@ -10,8 +10,7 @@ typedef struct vt_gap {
     double gap;   /* loss - floor: |W W^T - I|_F^2 where W is wide */
 } vt_gap;
 
-/* Gap of a row-major W [m, n]; VT_E_MEMORY. Uses the smaller Gram matrix: |W^T W - I_n|^2 = |W W^T - I_m|^2 + (n -
- * m). */
+/* Gap of a row-major W [m, n]; VT_E_MEMORY. By the smaller Gram matrix: |W^T W - I|^2 = |W W^T - I|^2 + n - m. */
 vt_status vt_gap_of(vt_gap *out, const double *w, int m, int n, vt_err *e);
 
 /* A block's matrices alone, and its W_Q, W_K, W_V, W_O (each tensor once) below each other and side by side. */

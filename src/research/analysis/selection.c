@@ -54,8 +54,7 @@ static double positive_root(double b, double c, double m) {
     return s > 0 ? 2 * m / s : INFINITY;
 }
 
-/* Choice of one query by scores [t]; keys [t, c]: scale W_Q^T k_t; query: |scale W_K^T q|; qk as in vt_selections_of.
- */
+/* One query's choice by scores [t]; keys [t, c]: scale W_Q^T k_t; query: |scale W_K^T q|; qk: vt_selections_of. */
 static void select_one(vt_selection *out, const vt_head_at *h, const double *scores, const double *keys, double query,
                        double qk) {
     int best = vt_largest(scores, h->t);

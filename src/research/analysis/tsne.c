@@ -74,8 +74,7 @@ static double squared_distance(const double *a, const double *b, size_t d) {
     return s;
 }
 
-/* Perplexity at sharpness b of row i, whose p [n] holds squared distances less the smallest of them; *sum: the sum of
- * exp(-b p_j), j != i. */
+/* Perplexity at sharpness b of row i, p [n] squared distances less their least; *sum: of exp(-b p_j), j != i. */
 static double perplexity_at(double *sum, double b, const double *p, size_t n, size_t i) {
     double s = 0, t = 0;
     for (size_t j = 0; j < n; j++) {
@@ -176,8 +175,7 @@ void vt_tsne_gradient(double *g, const double *p, const double *y, size_t n, dou
     for (size_t i = 0; i < 2 * n; i++) g[i] -= work[n + i] / z;
 }
 
-/* work [3, n] of row i: its part of Z, sum_j p log(p (1 + |y_i - y_j|^2)), and sum_j p: p log(p / q) = p log(p (1 +
- * |y_i - y_j|^2)) + p log Z. */
+/* work [3, n] of row i: its part of Z, sum_j p_ij log(p_ij (1 + |y_i - y_j|^2)), and sum_j p_ij. */
 static void kl_row(pass *s, size_t i) {
     size_t n = s->n;
     double z = 0, sum = 0, mass = 0;

@@ -15,8 +15,7 @@ static vt_task task_of_model(const vt_analyzed *s) {
     return vt_attacker_dims(vt_config_shape(&s->model->config), s->model->config.classes, NULL);
 }
 
-/* Floats of scratch for the command's attack and for the minimum-norm attacks of vt_analysis_worker_nearest, which
- * checks that they fit. */
+/* Floats of scratch for the command's attack and, usually enough, for vt_analysis_worker_nearest's. */
 static size_t scratch_length(const vt_analyze *a, const vt_analyzed *s) {
     size_t most = 8 * vt_config_input_pixels(&s->model->config) + 4 * (size_t)s->model->config.classes;
     const vt_task dims = task_of_model(s);
@@ -66,8 +65,7 @@ static vt_status run_stage(vt_analysis_worker *b, const vt_attack_stage *stage, 
     return vt_fail(e, s, "image %d: %s failed: %.1800s", b->image, stage->def->name, vt_attacker_why(&b->oracle, s));
 }
 
-/* Runs the stages in turn, as an evaluation does, until one's point is misclassified; no stage is left early. Sets
- * broken and adv64. */
+/* Runs all stages until one's point is misclassified; no stage is left early. Sets broken and adv64. */
 static vt_status attack_image(vt_analysis_worker *b, vt_err *e) {
     b->attacked = true, b->broken = false;
     for (int k = 0; k < b->a->attack->n_stages && !b->broken; k++) {

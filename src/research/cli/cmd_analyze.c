@@ -65,8 +65,7 @@ static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Opens one checkpoint and, if the kind reads images, its own view of the data: transform and labels depend on the
- * checkpoint. */
+/* Opens one checkpoint and, if images are read, its view of the data (transform and labels depend on it). */
 static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e) {
     vt_overrides o;
     vt_input_provenance story;
@@ -109,8 +108,7 @@ static vt_status check_attack(const job *j, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads the analysis, its options, the attack and all checkpoints; what was opened before a failure is counted in
- * a.n. */
+/* Reads the analysis, options, attack and checkpoints; those opened before a failure are counted in a.n. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long seed, threads;
     VT_TRY(vt_analysis_find(&j->def, c->positional[0], e));

@@ -83,8 +83,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return vt_plan_make(&j->plan, j->m, &j->ask, e);
 }
 
-/* Opens the checkpoint of a cell whose sigma_max is wanted, if it exists: a network without attention fails now, not
- * in the middle. */
+/* Opens the checkpoint of a sigma_max cell, if it exists, so that one without attention fails now. */
 static vt_status check_attention(const vt_cli *c, const vt_plan_cell *cell, vt_err *e) {
     if (!cell->spectrum || cell->model >= 0 || *cell->lacks) return VT_OK;
     vt_overrides o;
@@ -102,8 +101,7 @@ static bool same_words(const vt_words *a, const vt_words *b) {
     return a->n == b->n && i == a->n;
 }
 
-/* inits[row]: the checkpoint that a row starts from, as its init_options describe it; rows with the same file and
- * options share one. */
+/* inits[row]: the checkpoint that a row starts from, read by its init_options; equal rows share one. */
 static vt_status open_init(job *j, const vt_cli *c, int row, const vt_recipe *r, vt_err *e) {
     const vt_manifest_row *rows = j->m->rows;
     vt_overrides o;
@@ -142,8 +140,7 @@ static void close_inits(job *j) {
     }
 }
 
-/* Parses a cell's command as its process will, and checks its checkpoints, before hours are spent. The failure names
- * the cell. */
+/* Parses a cell's command as its process will, and checks its checkpoints; the failure names the cell. */
 static vt_status check_words(job *j, int cell, vt_err *e) {
     static vt_cli cli;
     char **words = vt_plan_command(&j->plan, cell, 1), name[200];

@@ -11,8 +11,7 @@ typedef struct vt_plugin_options {
     const vt_opt *opts;      /* may be NULL */
 } vt_plugin_options;
 
-/* For vt_command.find: *out: --key as an option of the command. VT_E_UNKNOWN suggests the nearest of its own and the
- * command's. */
+/* For vt_command.find: *out: --key as an option; VT_E_UNKNOWN suggests the nearest of its own and the command's. */
 vt_status vt_plugin_options_find(const vt_plugin_options *o, const vt_cli *c, const char *key, vt_arg *out, vt_err *e);
 /* *params: allocated with `size` bytes for the caller to free, also after a failure: the defaults, then what was
  * given as a flag or (if the command has it) by --set key=value, in the order of the command line, so that the last

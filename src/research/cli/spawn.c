@@ -14,8 +14,7 @@
 
 enum { WORDS_MOST = 600 };
 
-/* Becomes `vitrine argv` with output to log, and dies with its parent. Between fork and exec: only what a signal
- * handler may do. */
+/* Becomes `vitrine argv`, output to log; dies with its parent. Only what is safe between fork and exec. */
 static void exec_child(char *const *argv, int log, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* else a killed table's cells would go on, beside those of its next run */
     if (getppid() != parent) _exit(127);

@@ -205,8 +205,7 @@ double vt_att_gradient(const vt_att *a, const double *w, vt_att_form form, doubl
     return loss / a->n;
 }
 
-/* e^shift (log(1 + e^(real - best)) - log(1 + e^-best)), a sample's loss above its limit; real = less e^-shift = best
- * - gamma^T s. */
+/* e^shift (log(1 + e^(x - best)) - log(1 + e^-best)), x = less e^-shift: a sample's loss above its limit. */
 static double loss_above_limit(double less, double best, double shift) {
     double real = less * exp(-shift), part = 1 / (1 + exp(best));
     return fabs(real) < 1e-12 ? less * part : log1p(expm1(real) * part) * exp(shift);

@@ -24,8 +24,7 @@ static const struct {
 
 /* ---- a run ---- */
 
-/* Updates one, tiny, zero and stall by the gradient gw [d d] of step k, before the step. *top: the norm that counts
- * as the last growth. */
+/* Updates one, tiny, zero, stall by step k's gradient gw [d d], before the step. *top: norm at the last growth. */
 static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const double *gw, double *top) {
     double norm = vt_lp_norm(gw, D * D, p / (p - 1)), now = vt_lp_norm(o->w, D * D, p);
     for (int i = 0; i < N && !o->one; i++)
@@ -68,8 +67,7 @@ static vt_status solve_svms(vt_joint *o, const vt_att *a, double p, vt_err *e) {
     return VT_OK;
 }
 
-/* most and right of the first steps: mean of the largest attention, mean probability of the tokens chosen in the end.
- */
+/* most, right: means over samples of the largest attention and of the probability of the tokens chosen in the end. */
 static void measure_first_steps(vt_joint *o, vt_att *a, const double *ws, const double *vs) {
     for (int k = 0; k < FIRST; k++) {
         memcpy(a->v, vs + k * D, sizeof o->v);

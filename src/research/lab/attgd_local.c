@@ -28,8 +28,7 @@ typedef struct job {
     size_t done;
 } job;
 
-/* Step at which a path's curve is kept, k from 0 to MARKS - 1: the last is the end, the others fall by a constant
- * factor. */
+/* Step at which a path's curve is kept, k = 0 to MARKS - 1: geometric, the last is the end. */
 static int step_of_mark(int path, int k) {
     double steps = vt_attgd_paths[path].steps;
     return (int)lrint(pow(steps, (k + 1.0) / MARKS));
@@ -78,8 +77,7 @@ static void run_descent(trial *t, const vt_att *a, int path, const vt_rng *r, do
     }
 }
 
-/* Definition 3 for sample i: the chosen token scores higher than all that support the machine (margin 1). rows:
- * vt_attsvm_rows. */
+/* Definition 3: sample i's chosen token scores higher than all of margin 1. rows: vt_attsvm_rows. */
 static bool locally_optimal(const vt_att *a, const double *rows, const double *mm, int i, int chosen) {
     for (int t = 0, j = i * (TOKENS - 1); t < TOKENS; t++) {
         double margin = 0;

@@ -107,8 +107,7 @@ typedef struct far_run {
     double shift, eta; /* the step size is eta e^shift */
 } far_run;
 
-/* f->eta: the largest constant step, to a factor of two, whose first one leaves D_{psi - eta L} >= 0. VT_E_NUMERIC if
- * none does. */
+/* f->eta: the largest step, to a factor of two, whose first has D_{psi - eta L} >= 0. VT_E_NUMERIC: none. */
 static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
     double next[SIZE], g[SIZE], p = f->c->p;
     vt_onestep o;

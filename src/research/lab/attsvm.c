@@ -28,8 +28,7 @@ static double curvature_at(double x, double q) {
     return pow(x, q - 2);
 }
 
-/* Derivative of the dual by lambda_j at lambda_j + t, row a [n], from the curvatures c there; *bend: minus the second
- * derivative. */
+/* Dual's derivative by lambda_j at lambda_j + t, row a [n], curvatures c there; *bend: minus the second one. */
 static double dual_slope(const dual *d, const double *a, double t, const double *c, double *bend) {
     double g = 1, h = 0;
     for (int k = 0; k < d->n; k++) g -= a[k] * ((d->u[k] + t * a[k]) * c[k]), h += a[k] * a[k] * c[k];
@@ -112,8 +111,7 @@ static void measure_gap(const dual *d, double *w, vt_svm *out, double p) {
     out->gap = fabs(primal - below) / primal;
 }
 
-/* Sweeps until the gap is 1e-12, w would be longer than 1e9, or MOST_SWEEPS are spent. VT_E_NUMERIC above a gap of
- * 1e-6. */
+/* Sweeps until the gap is 1e-12, |w| is above 1e9, or MOST_SWEEPS. VT_E_NUMERIC if the gap stays above 1e-6. */
 static vt_status solve_dual(dual *d, double *w, vt_svm *out, double p, vt_err *e) {
     init_lambda(d);
     for (out->sweeps = 0; out->sweeps < MOST_SWEEPS;) {

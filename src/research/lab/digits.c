@@ -165,8 +165,7 @@ static vt_status draw_picture(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* Allocates n pictures and fills them with w; VT_E_RANGE for a digit's side s that is not 1 to min(side, 64). A
- * failure leaves out closed. */
+/* Allocates and fills n pictures; VT_E_RANGE unless s is 1 to min(side, 64). A failure leaves out closed. */
 static vt_status make_pictures(vt_digits *out, int side, int s, drawing w, int n, int threads, vt_err *e) {
     if (s < 1 || s > side || s > 64)
         return vt_fail(e, VT_E_RANGE, "a digit of %d x %d in a picture of %d x %d; it must be 1 to %d", s, s, side,

@@ -57,8 +57,7 @@ vt_status vt_lab_run(const vt_lab_def *def, const void *params, vt_lab *lab, jso
 
 /* ---- for labs ---- */
 
-/* Adds a claim of the paper with its finding and evidence (printf, at most 499 characters), for verdict and lab.json;
- * VT_E_MEMORY. */
+/* Adds a claim with finding and evidence (printf, up to 499 bytes) to verdict and lab.json; VT_E_MEMORY. */
 vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, const char *evidence, ...)
     __attribute__((format(printf, 5, 6)));
 /* VT_INTERRUPTED with its sentence if the user asked to stop; to be called between pieces of work. */

@@ -185,8 +185,7 @@ static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) 
 
 /* ---- tables ---- */
 
-/* Prints a digit size's test loss and error over steps, a column for each rate and net, then the training's and the
- * weights' numbers. */
+/* Prints a digit size's test loss and error over steps by rate and net, then training loss and weights. */
 static void print_curves(plan *j, int size, FILE *out) {
     int s = j->sizes[size];
     char titles[200] = "steps";

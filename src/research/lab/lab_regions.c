@@ -31,8 +31,7 @@ static void add_power_cell(vt_columns *t, double log10_x) {
 
 enum { BAR = 40 };
 
-/* Prints both lower bounds and exact maxima over n1 hidden units, with bars on a logarithmic scale; < marks where the
- * condition begins to hold. */
+/* Prints bounds and exact maxima over n1 hidden units, with bars (log scale); < marks the condition. */
 static void print_over_units(const params *p, FILE *out) {
     double where = vt_regions_condition(p->p, p->s0), full = vt_regions_most(p->most, p->p);
     vt_columns t;

@@ -57,8 +57,7 @@ static const vt_variant self_variants[] = {
 
 enum { MOST = 1000000000 };
 
-/* Appends the numbers from 1 to `most`, rising, of "A+B+..." to out; VT_E_USAGE names the option `what` with `as` as
- * an example. */
+/* Appends the rising numbers, 1 to `most`, of "A+B" to out; VT_E_USAGE names the option `what`, `as`: example. */
 static vt_status read_list(int *out, int *count, const char *text, const char *what, int most, const char *as,
                            vt_err *e) {
     const char *at = text;
@@ -97,8 +96,7 @@ static bool runs_at(const vt_complexity_run *r, int size, int variant) {
     return r->variants[variant].every || r->p->full || size == 0;
 }
 
-/* Settles sizes, variants, steps and runs from the options, checks that data fit the memory, and allocates results,
- * which run frees. */
+/* Settles sizes, variants, steps and runs, checks memory for the data, and allocates results, which run frees. */
 static vt_status make_plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     *r = (vt_complexity_run){.p = p, .variants = p->model ? self_variants : mask_variants};
     VT_TRY(read_sizes(r, p, e));

@@ -34,8 +34,7 @@ typedef struct arrangement {
     double row[MOST_N][ROW]; /* w, then b */
 } arrangement;
 
-/* Scales a row (w [s], b) to a largest |w| of one; returns its place, or -1 if w is below 1e-9 of `size`, which
- * counts as zero. */
+/* Scales a row (w [s], b) to a largest |w| of one; returns its place, or -1 if w is below 1e-9 `size`, so zero. */
 static int scale_row(double *row, int s, double size) {
     int k = 0;
     for (int j = 1; j < s; j++)
@@ -48,8 +47,7 @@ static int scale_row(double *row, int s, double size) {
 
 static long long count_cells(const arrangement *a);
 
-/* Returns into how many pieces hyperplanes 0 .. i-1 cut hyperplane i; 0 if it equals one of them or is not a
- * hyperplane. */
+/* Pieces into which hyperplanes 0 .. i-1 cut hyperplane i; 0 if it equals one of them or is none. */
 static long long count_pieces(const arrangement *a, int i) {
     arrangement below = {.s = a->s - 1};
     double own[ROW];

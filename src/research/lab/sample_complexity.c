@@ -260,8 +260,7 @@ static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, 
                         mean_over_runs(r, at, attention, test_error), r->sizes[last], base);
 }
 
-/* Claim: variant a's test error is below b's at sizes up to `most`; differences within 2 % at all sizes weaken it
- * only. */
+/* Claim: a's test error is below b's at sizes up to `most`; no difference beyond 2 % only weakens it. */
 static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
                                 vt_err *e) {
     int all, good = count_sizes_below(r, a, b, test_error, most, &all), near = 0;

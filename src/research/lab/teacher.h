@@ -18,8 +18,7 @@ typedef struct vt_teacher {
 
 /* Bytes that vt_teacher_open allocates for the network and train + test points. */
 size_t vt_teacher_bytes(const vt_two_layer *net, int train, int test);
-/* Draws the network and train + test points with their outputs, keyed by (lab->seed, run). VT_E_MEMORY leaves out
- * closed. */
+/* Draws the network and train + test points, keyed by (lab->seed, run). VT_E_MEMORY leaves out closed. */
 vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant, double scale, int train, int test,
                           uint32_t run, const vt_lab *lab, vt_err *e);
 /* Frees and zeroes t; accepts a zeroed one. */

@@ -157,8 +157,7 @@ static void softmax_row(real *a, int n) {
     for (int i = 0; i < n; i++) a[i] /= sum;
 }
 
-/* out = a o (g - sum(a o g)): the product of softmax's derivative at probabilities a with g, forward and backward
- * alike. */
+/* out = a o (g - sum(a o g)): softmax's derivative at probabilities a times g, forward and backward alike. */
 static void softmax_row_times(real *out, const real *a, const real *g, int n) {
     real sum = 0;
     for (int i = 0; i < n; i++) sum += a[i] * g[i];
@@ -198,8 +197,7 @@ static void self_forward(side *s, const real *x, const real *w, const vt_two_lay
     }
 }
 
-/* From s->dz: dv = A^T dz, dA = dz V^T, ds, dq = scale ds K, dk = scale ds^T Q, then the weights' gradients dw and
- * dx, each if not NULL. */
+/* From s->dz: dv = A^T dz, dA = dz V^T, ds, dq = scale ds K, dk = scale ds^T Q; then dw and dx, or NULL. */
 static void self_backward(side *s, real *dw, real *dx, const real *x, const real *w, const vt_two_layer *n, int batch) {
     heads g = attention_sizes(n, batch);
     int t = g.tokens, d = g.d;
@@ -241,8 +239,7 @@ static void forward(side *s, const real *x, const real *theta, int batch, const 
     add_rows(s->u, t.b2, batch, n->out);
 }
 
-/* Returns the mean loss; u [batch, out]: outputs on entry, dL/df on return; for cross-entropy q [batch, out] gets
- * softmax, or NULL. */
+/* Returns the mean loss; u [batch, out]: outputs, then dL/df; q [batch, out] (or NULL): softmax for cross-entropy. */
 static double loss_and_gradient(real *u, real *q, const real *y, int batch, const vt_two_layer *n) {
     double loss = 0, share = 1.0 / batch;
     for (int b = 0; b < batch; b++) {

@@ -74,8 +74,7 @@ size_t VT_R(vt_two_layer_work)(const vt_two_layer *n, int batch, int hessian);
 double VT_R(vt_two_layer_loss)(real *grad, real *dx, real *f, const real *x, const real *y, const real *theta,
                                int batch, const vt_two_layer *n, real *work);
 
-/* hv = (Hessian of the mean loss) v, both [parameters]; exact away from kinks (relu'' = 0). work: of
- * vt_two_layer_work with hessian. */
+/* hv = (Hessian of the mean loss) v, both [parameters]; exact away from kinks. work: with hessian. */
 void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const real *y, const real *theta, int batch,
                                 const vt_two_layer *n, real *work);
 

@@ -85,8 +85,7 @@ static bool draw_orthogonal_vector(run *r) {
     return true;
 }
 
-/* Sets theta (largest first) and s to the Ritz values and vectors of the first m steps, and scale to the largest
- * |theta|. */
+/* Sets theta (largest first) and s, the Ritz values and vectors of m steps, and scale, the largest |theta|. */
 static vt_status compute_ritz_pairs(run *r, vt_err *e) {
     VT_TRY(vt_eigen_tridiagonal(r->theta, r->s, r->alpha, r->m > 1 ? r->beta : NULL, r->m, e));
     r->scale = fmax(fabs(r->theta[0]), fabs(r->theta[r->m - 1]));

@@ -16,8 +16,7 @@ vt_status vt_cache_look(const char *dir, bool *there, vt_err *e);
 /* Makes dir a cache, unless it is one; VT_E_USAGE if it is another version's or holds other things, VT_E_IO. */
 vt_status vt_cache_make(const char *dir, vt_err *e);
 
-/* out [VT_PATH_MAX]: the folder of a cell, or a file in it (file NULL: the folder itself). VT_E_USAGE if it is too
- * long. */
+/* out [VT_PATH_MAX]: a cell's folder, or a file in it (file NULL: the folder). VT_E_USAGE if it is too long. */
 vt_status vt_cell_path(char *out, const char *dir, const char *hash, const char *file, vt_err *e);
 /* *state of the cell with this hash of `key`. VT_E_FORMAT if its cell.json is not `key`, or if it is finished and its
  * files are no longer those it was finished with: what a table reads of them (ledger, log, trained models) has its

@@ -56,8 +56,7 @@ static const json_t *cell_at(const check *c, const char *row, const char *data, 
     return NULL;
 }
 
-/* Counts a stored number (null: none) against the computed `want` (NaN: none); prints a line and counts it wrong if
- * they differ. */
+/* Compares a stored number (null: none) with the computed `want` (NaN: none); prints a line if they differ. */
 static void check_number(check *c, const json_t *o, const char *key, double want, const char *what) {
     const json_t *stored = json_object_get(o, key);
     double got = json_is_number(stored) ? json_number_value(stored) : NAN;

@@ -122,8 +122,7 @@ static bool too_high(const vt_published *p, const order *o, const int *row, int 
     return p->cells[i].value > low + o->slack + 1e-9;
 }
 
-/* Law: a stronger attack leaves no more accuracy. One finding for each block (table, training, backbone) that breaks
- * it. */
+/* Law: a stronger attack leaves no more accuracy; a finding for each block (table, training, backbone). */
 static bool check_attack_order(vt_oddities *f, const vt_published *p, const order *o) {
     static const char *const attack[] = {"attack", NULL};
     int rows, blocks;
@@ -206,8 +205,7 @@ static bool add_odd_grain(vt_oddities *f, const vt_published *p, int i) {
     return true;
 }
 
-/* Law: if nine tenths of a data set's cells are multiples of 0.2 % (500 images), all are; notes it and the
- * exceptions. */
+/* Law: if nine tenths of a data set's cells are multiples of 0.2 % (500 images), all are. Notes exceptions. */
 static bool check_granularity(vt_oddities *f, const vt_published *p) {
     static const char *const set[] = {"dataset", NULL};
     int n;
@@ -288,8 +286,7 @@ static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_f
     return ok;
 }
 
-/* Law: rows of other methods or backbones share fewer than three cells. The same system in two tables is one row
- * twice. */
+/* Law: rows of other methods or backbones share fewer than three cells (a system may be in two tables). */
 static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_facts *a, const row_facts *b) {
     enum { LEAST = 3, MOST = 32 };
     char one[160], other[160];

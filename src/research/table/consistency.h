@@ -47,8 +47,7 @@ bool vt_check_sweep(vt_oddities *f, const vt_published *p);
 /* Adds a finding if a method's time factor is larger under adversarial training. A penalty is computed once for each
  * step, whatever the step's attack: relative to a longer step it weighs less. False: no memory. */
 bool vt_check_times(vt_oddities *f, const vt_published *p);
-/* Adds findings on variants below the plain row and on the gains that the text states (claims, or NULL). False: no
- * memory. */
+/* Adds findings on variants below the plain row and on gains that claims (or NULL) state. False: no memory. */
 bool vt_check_scores(vt_oddities *f, const vt_published *p, const vt_published *claims);
 /* Adds a finding for each network on the sum of its tensors against the printed total. False: no memory. */
 bool vt_check_parameters(vt_oddities *f, const vt_published *p);

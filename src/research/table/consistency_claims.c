@@ -175,8 +175,7 @@ static bool same_triple(const vt_published *p, int i, int k) {
            !strcmp(key_text(p, i, "training"), key_text(p, k, "training"));
 }
 
-/* Adds a finding on which swept row the main table shows for a training (every attack of both agrees), or that none
- * is. */
+/* Adds a finding on which swept row the main table shows for a training, by equal cells, or that none is. */
 static bool which_triple(vt_oddities *f, const vt_published *p, const char *training) {
     int triples = 0, found = -1, any = -1;
     for (int i = 0; i < p->n; i++) {

@@ -55,8 +55,7 @@ static int cell_with_gain(const vt_published *p, const int *column, int i, int p
     return -1;
 }
 
-/* Adds a finding on a gain that the text states for a column, in percent of the plain row: a note if it is the best
- * one's. */
+/* Adds a finding on a gain that the text states for a column, in percent: a note if it is the best one's. */
 static bool check_stated_gain(vt_oddities *f, const vt_published *p, const int *column, const vt_published *c,
                               int claim) {
     char where[160], other[160] = "";
@@ -117,8 +116,7 @@ bool vt_check_errors(vt_oddities *f, const vt_published *p) {
 
 static const char *const network_keys[] = {"table", "model", NULL};
 
-/* The tensor whose printed shape explains a sum that is `over` too large: as a square of its rows it would fit; -1:
- * none. */
+/* The tensor that explains a sum `over` too large: as a square of its rows it would fit; -1: none. */
 static int square_fits(const vt_published *p, const int *network, int g, double over) {
     for (int i = 0; i < p->n; i++) {
         double rows = strtod(key_text(p, i, "rows"), NULL);

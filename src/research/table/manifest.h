@@ -96,8 +96,7 @@ typedef struct vt_manifest {
     int n_joined;
 } vt_manifest;
 
-/* Reads and checks a manifest's file; close it. VT_E_USAGE for all that is wrong with it, with its line, or
- * VT_E_MEMORY; *out is then NULL. */
+/* Reads and checks a manifest; VT_E_USAGE, with the line, for all that is wrong, or VT_E_MEMORY: *out NULL. */
 vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e);
 /* Reads and checks a manifest from text [n], of which it keeps no pointers; path is for messages, and relative paths
  * start at its folder. Fails as vt_manifest_open. */
@@ -108,8 +107,7 @@ void vt_manifest_close(vt_manifest *m);
 /* Bytes of the longest row name, 26 at least: the width of a column. */
 int vt_manifest_row_width(const vt_manifest *m);
 typedef enum vt_manifest_kind { VT_MANIFEST_DATA, VT_MANIFEST_ATTACK, VT_MANIFEST_ROW } vt_manifest_kind;
-/* *out (or NULL): index of a data set, attack or row; VT_E_USAGE with the nearest name. where begins the sentence:
- * "--only". */
+/* *out (or NULL): index of a data set, attack or row; VT_E_USAGE, begun with `where`, has the nearest name. */
 vt_status vt_manifest_named(const vt_manifest *m, vt_manifest_kind kind, const char *name, const char *where, int *out,
                             vt_err *e);
 /* Whether the row has a cell on that data set in that column, by the lists of both. */

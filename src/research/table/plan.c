@@ -239,8 +239,7 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     return hash_key(p, c, before, e);
 }
 
-/* c->key and hash: what determines the singular values of trained weights, or of a checkpoint's. None if a file is
- * missing. */
+/* c->key and hash: what determines the singular values of weights. None if a file is missing. */
 static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     char weights[65] = "";

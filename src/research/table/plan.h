@@ -93,8 +93,7 @@ void vt_plan_name(const vt_plan *p, int cell, char *out, size_t size);
 /* Sets the canonical recipe, the work (TFLOP) and disk (bytes) of a training or timing; the costs stay as they are if
  * the data's shape is unknown. VT_E_USAGE names row and data. */
 vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e);
-/* Sets the work (TFLOP at most) and disk (bytes) of an evaluation; they stay as they are if the model's shape is
- * unknown. Never fails. */
+/* Sets an evaluation's work (TFLOP at most) and disk (bytes), unless the model's shape is unknown. Never fails. */
 vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e);
 /* The file of its training's folder that an evaluation takes: the last or the best model. */
 const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c);

@@ -27,8 +27,7 @@ static vt_status set_node(vt_recipe *r, const vt_yaml_node *x, vt_err *e) {
     return VT_OK;
 }
 
-/* r: the recipe of a row on a data set: its file, then the settings of data, row, and row on these data, and the
- * seed. */
+/* r: a row's recipe on a data set: its file, the settings of data, row, and row on these data, the seed. */
 static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe *r, vt_err *e) {
     const vt_manifest_row *row = &p->m->rows[c->row];
     char seed[40];
@@ -41,8 +40,7 @@ static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe
     return vt_recipe_resolve(r, e);
 }
 
-/* d and *count: the training images' shape, classes and number, as the manifest declares or the data have them; false
- * if one is unknown. */
+/* d, *count: the training images' shape, classes and number, declared or read; false if one is unknown. */
 static bool training_images(const vt_plan *p, int data, vt_train_images *d, int64_t *count) {
     const vt_manifest_data *m = &p->m->data[data];
     const vt_dataset *t = p->data[data].train;
@@ -57,8 +55,7 @@ static bool training_images(const vt_plan *p, int data, vt_train_images *d, int6
     return d->side > 0 && d->classes > 0 && *count > 0;
 }
 
-/* Bytes of a training's files: weights, averages and what optimisers keep (state.safetensors), beside model and best.
- */
+/* Bytes of a training's files: weights, averages and optimiser state, beside model and best. */
 static double checkpoint_bytes(const vt_config *c) {
     enum { COPIES = 6 };
     vt_param_list l = {0};
@@ -69,8 +66,7 @@ static double checkpoint_bytes(const vt_config *c) {
     return 4.0 * COPIES * numbers;
 }
 
-/* *out: the checkpoint that a row starts from, owned by the plan; NULL if it has none or the file is missing. A file
- * is read once. */
+/* *out: the checkpoint that a row starts from, owned by the plan, read once; NULL: none, or missing. */
 static vt_status inspect_init(const vt_plan *p, int row, const vt_model **out, vt_err *e) {
     const char *path = p->m->rows[row].init;
     *out = NULL;
@@ -83,8 +79,7 @@ static vt_status inspect_init(const vt_plan *p, int row, const vt_model **out, v
     return VT_OK;
 }
 
-/* config: the shape that a row's recipe trains: that of the checkpoint that it starts from, if no preset gives it and
- * the file is there. */
+/* config: the shape that a recipe trains: its preset's, or else that of its initial checkpoint. */
 static vt_status trained_shape(vt_config *config, const vt_plan *p, int row, const vt_recipe *r,
                                const vt_train_images *d, vt_err *e) {
     const vt_model *init = NULL;

@@ -25,8 +25,7 @@ static const char *text_field(const json_t *key, const char *of) {
     return v ? v : "";
 }
 
-/* Checks the header's data, norm, eps and seed against the cell's key, which the plan has made of manifest, data and
- * checkpoint. */
+/* Checks the header's data, norm, eps and seed against the cell's key; VT_E_FORMAT. */
 static vt_status check_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const vt_header *h = l->header;
     const char *eps = text_field(c->key, "eps");
@@ -57,8 +56,7 @@ static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err 
     return h->exhaustive ? fail_mismatch(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
-/* hex: hash of the shards that an index at path lists. A checkpoint's key holds the hash of the index file, a ledger
- * that of the shards. */
+/* hex: hash of an index's shards, as ledgers have it. A checkpoint's key holds that of the index file. */
 static vt_status hash_shards(const char *path, char hex[65], vt_err *e) {
     vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));

@@ -82,8 +82,7 @@ static vt_status refuse_duplicate(const vt_published *p, const struct vt_publish
     return VT_OK;
 }
 
-/* Appends a line's cell; VT_E_USAGE for a wrong number of fields, a number out of its unit's range, a duplicate, or
- * more than CELLS_MOST. */
+/* Appends a line's cell; VT_E_USAGE for wrong fields, a number out of range, a duplicate, too many cells. */
 static vt_status parse_cell(vt_published *p, char *line, int number, vt_err *e) {
     char *fields[VT_PUBLISHED_KEYS + 1];
     struct vt_published_cell c = {.line = number};

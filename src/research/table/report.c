@@ -67,8 +67,7 @@ const char *vt_table_interval(const vt_table_cell *c, char buf[60]) {
     return buf;
 }
 
-/* "SpecFormer above TransFormer", or "SpecFormer above the lines through A, B and C at equal clean accuracy"; returns
- * snprintf's length. */
+/* "A above B", or "A above the lines through B, C and D at equal clean accuracy"; returns the length. */
 static int comparison_text(const vt_table *t, const vt_table_ordering *o, char *out, size_t size) {
     const vt_manifest_primary *p = o->primary;
     const char *above = t->m->rows[o->above].name;
@@ -84,8 +83,7 @@ static int comparison_text(const vt_table *t, const vt_table_ordering *o, char *
     return n;
 }
 
-/* "; 5 seeds, 2 of them beyond the lines' ends" or "; right on 12 images where the other is not, against 9, of 500; 1
- * seed". */
+/* "; 5 seeds, 2 of them beyond the lines' ends" or "; right on 12 images where the other is not, ...; 1 seed". */
 static int sample_text(const vt_difference *d, char *out, size_t size) {
     if (d->seeds > 1 && d->outside)
         return snprintf(out, size, "; %d seeds, %d of them beyond the lines' ends", d->seeds, d->outside);

@@ -30,8 +30,7 @@ const char *vt_table_number(double v, char buf[32]);
 const char *vt_table_value(const vt_table_cell *c, char buf[32]);
 /* Returns buf: a cell's interval, "[40.1, 52.9]"; "" if it has none. */
 const char *vt_table_interval(const vt_table_cell *c, char buf[60]);
-/* The heading of the orderings from i on, "Primary ...", "Secondary ..." or "Orderings ..."; NULL: i has the heading
- * of i - 1. */
+/* Heading of the orderings from i on, "Primary ...", "Secondary ..." or "Orderings ..."; NULL: as for i - 1. */
 const char *vt_table_heading(const vt_table *t, int i);
 /* Whether any row has a cell in that column. */
 bool vt_table_column(const vt_table *t, int data, int attack);

@@ -147,8 +147,7 @@ static void md_ordering(FILE *f, const vt_table_ordering *o) {
     if (o->comparable.n) fprintf(f, " (%+.2f to %+.2f)", o->comparable.least, o->comparable.most);
 }
 
-/* Writes orderings [from, to), those of one heading, as a table: a line for each pair of rows, a column for each
- * attack. */
+/* Writes orderings [from, to), of one heading, as a table: a line for each pair, a column for each attack. */
 static void md_orderings(FILE *f, const vt_table *t, int from, int to) {
     const vt_manifest *m = t->m;
     fputs("| points above, \\[95 % interval\\]; published |", f);

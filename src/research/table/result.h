@@ -98,15 +98,13 @@ typedef struct vt_table {
 
 /* Fails if the manifest's published numbers cannot be read; to be called before anything runs. */
 vt_status vt_table_check_published(const vt_manifest *m, vt_err *e);
-/* Reads all finished cells and decides the orderings. VT_E_MEMORY, or VT_E_FORMAT for a damaged cell; call
- * vt_table_free also then. */
+/* Reads all finished cells, decides the orderings. VT_E_MEMORY, VT_E_FORMAT; then too call vt_table_free. */
 vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e);
 /* Frees all and zeroes it; the plan stays the caller's. */
 void vt_table_free(vt_table *t);
 /* The cell of a row, data set and column, by index. */
 vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack);
-/* Index of a place's published number; -1: none. A key of the file that the manifest does not set must be empty
- * there. */
+/* Index of a place's published number; -1: none. Keys that the manifest does not set must be empty there. */
 int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int data, int attack);
 
 /* ---- for result.c, orderings.c, difference.c, grounds.c ---- */

@@ -78,8 +78,7 @@ static vt_status check_same_cells(const work *w, vt_err *e) {
     return s;
 }
 
-/* VT_E_USAGE unless a file that rank 0 writes into the cache is there for all. Its name is unique: another job may
- * use the cache as well. */
+/* VT_E_USAGE unless a file that rank 0 writes into the cache, of a unique name, is there for all ranks. */
 static vt_status check_one_cache(const work *w, vt_err *e) {
     vt_team *t = w->r->team;
     char *name = NULL, made[64], path[VT_PATH_MAX];
@@ -192,8 +191,7 @@ static vt_status fail_with_log(const work *w, int cell, int code, vt_err *e) {
                    w->p->cells[cell].hash, line);
 }
 
-/* Ends a cell by its exit code, and marks all cells of its hash done. A timing's code 1 is a success: it stops
- * half-way on purpose. */
+/* Ends a cell by its exit code, and all cells of its hash. A timing stops half-way, with code 1: a success. */
 static vt_status finish_cell(work *w, const slot *s, int code, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[s->cell];
     double times[3];
