@@ -42,8 +42,6 @@ size_t vt_adistance_bytes(size_t n, size_t d, int threads) {
     return (size_t)threads * (a.used + vt_logistic_bytes(2 * n, d + 1));
 }
 
-/* ---- folds ---- */
-
 typedef struct ticket {
     uint64_t draw;
     size_t pair;
@@ -71,8 +69,6 @@ static vt_status assign_folds(job *j, vt_err *e) {
     free(t);
     return VT_OK;
 }
-
-/* ---- one fold ---- */
 
 /* Returns whether a row of x [2 n, d] is held out in a fold; both rows of a pair share its fold. */
 static bool is_test_row(const job *j, size_t row, int fold) { return j->fold[row % j->n] == fold; }
@@ -138,8 +134,6 @@ static vt_status run_fold(void *ctx, int thread, size_t item, vt_err *e) {
     free(a.base);
     return s;
 }
-
-/* ---- all ---- */
 
 /* 2 (1 - 2 wrong / tested) */
 static double distance_from_errors(size_t wrong, size_t tested) { return 2 * (1 - 2 * (double)wrong / (double)tested); }

@@ -21,17 +21,10 @@ const vt_analysis_def *const *vt_analysis_defs(int *n) {
 
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e) {
     const char *names[COUNT + 1] = {NULL};
-    for (int i = 0; i < COUNT; i++) {
-        if (!strcmp(defs[i]->name, name)) {
-            *out = defs[i];
-            return VT_OK;
-        }
-        names[i] = defs[i]->name;
-    }
+    if ((*out = named(name))) return VT_OK;
+    for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
     return vt_fail_unknown("analysis", name, names, COUNT, NULL, e);
 }
-
-/* ---- for kinds ---- */
 
 vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e) {
     const char key[2] = {(char)('A' + subject), 0};
@@ -40,6 +33,12 @@ vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e)
 }
 
 json_t *vt_analyze_real(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+json_t *vt_analyze_reals(const double *x, int n) {
+    json_t *a = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(a, vt_analyze_real(x[i]));
+    return a;
+}
 
 void vt_analyze_caption(char *out, size_t size, const vt_analyze *a, const char *what, int subject) {
     size_t n = (size_t)snprintf(out, size, "%s", what);
@@ -89,8 +88,6 @@ void vt_analyze_cell(vt_columns *t, double x) {
     vt_analyze_number(x, text);
     vt_columns_cell(t, "%s", text);
 }
-
-/* ---- a run ---- */
 
 /* Checks, as the kind needs, that attention can be read and memory suffices; then runs the kind's own check. */
 static vt_status check_needs(const vt_analysis_def *def, const void *params, const vt_analyze *a, vt_err *e) {

@@ -87,6 +87,8 @@ vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const v
 vt_status vt_analyze_put(json_t *results, int subject, json_t *value, vt_err *e);
 /* A JSON number; null if x is NaN or infinite. The caller owns it; NULL: no memory. */
 json_t *vt_analyze_real(double x);
+/* JSON array of n numbers by vt_analyze_real; the caller owns it. */
+json_t *vt_analyze_reals(const double *x, int n);
 /* Draws a figure by `draw` and data and hands it to a->picture as name.svg; does nothing if that is NULL. Its title
  * is vt_analyze_caption's: `what` and the checkpoint `subject`, or all of them for -1. */
 vt_status vt_analyze_figure(const vt_analyze *a, const char *name, const char *what, int subject, vt_figure_draw *draw,

@@ -69,8 +69,6 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     return s;
 }
 
-/* ---- what comes out ---- */
-
 /* A layer's sums over all images, heads and rows. */
 static vt_affinity merge_images(const job *j, int layer) {
     vt_affinity s = {0};
@@ -139,11 +137,8 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *ou
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     (void)params_;
     vt_lines f;
-    int deepest = 1;
-    for (int i = 0; i < a->n; i++)
-        if (a->subjects[i].model->config.depth > deepest) deepest = a->subjects[i].model->config.depth;
-    VT_TRY(
-        vt_lines_open(&f, deepest, "Rows of attention, keys held fixed", "mean change of a row, and bounds", true, e));
+    VT_TRY(vt_lines_open(&f, vt_lines_deepest(a), "Rows of attention, keys held fixed",
+                         "mean change of a row, and bounds", true, e));
     vt_status s = VT_OK;
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.a = a, .depth = a->subjects[i].model->config.depth};
@@ -162,8 +157,8 @@ static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
-    return (size_t)a->threads * 2 * (size_t)c->depth * (size_t)vt_layers_tokens(s->model) *
-           (size_t)vt_config_attn_dim(c) * sizeof(double);
+    return (size_t)a->threads * 2 * (size_t)c->depth * (size_t)vt_config_tokens(c) * (size_t)vt_config_attn_dim(c) *
+           sizeof(double);
 }
 
 const vt_analysis_def vt_analysis_def_affinity = {

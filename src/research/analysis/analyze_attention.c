@@ -30,14 +30,14 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Sums over the heads and queries of one layer at one image. */
+/* Sums over the heads and queries of one layer at one image: doubles, so that layers add up number by number. */
 typedef struct row {
-    int heads, queries, scored;                /* heads; (head, query) pairs; those the loss asks anything of */
-    vt_attention_shape shape;                  /* sums over heads */
-    double margin, margin_f, margin_p, radius; /* sums over queries */
-    double moved;                              /* max_t |x'_t - x_t|; NaN: no attack */
-    int optimal, flips, certified, impossible; /* queries; impossible: a flip within the radius */
-    bool margins;                              /* what needs plain dot products is there */
+    double heads, queries, scored;                /* heads; (head, query) pairs; those with a gradient of the loss */
+    vt_attention_shape shape;                     /* over heads */
+    double margin, margin_f, margin_p, radius;    /* over queries */
+    double moved;                                 /* max_t |x'_t - x_t|; NaN: no attack */
+    double optimal, flips, certified, impossible; /* queries; impossible: a flip within the radius */
+    bool margins;                                 /* what needs plain dot products is there */
 } row;
 
 typedef struct job {
@@ -61,8 +61,6 @@ static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     }
     return VT_OK;
 }
-
-/* ---- one image ---- */
 
 typedef struct seen {
     double *x;   /* [t, c] input of the attacked pass */
@@ -99,7 +97,7 @@ static vt_status select_tokens(int *tokens, const vt_layer *l, vt_selection *roo
             VT_TRY(vt_selections_of(s, &at, j->norms[3 * (size_t)(l->block * j->heads + h)], e));
         }
         for (int i = 0; i < l->t; i++)
-            tokens[h * l->t + i] = l->dot ? s[i].token : vt_largest(p + (size_t)i * (size_t)l->ldp, l->t);
+            tokens[h * l->t + i] = l->dot ? s[i].token : vt_argmax_f64(p + (size_t)i * (size_t)l->ldp, l->t);
     }
     return VT_OK;
 }
@@ -209,7 +207,7 @@ static vt_status run_passes(place *p, vt_analysis_worker *b, size_t i, vt_err *e
     const double *z;
     if (b->attacked) VT_TRY(forward(p, b, i, true, &z, e));
     VT_TRY(forward(p, b, i, false, &z, e));
-    double most = z[vt_largest(z, b->classes)], sum = 0; /* cross-entropy: dz = softmax(z) - onehot */
+    double most = z[vt_argmax_f64(z, b->classes)], sum = 0; /* cross-entropy: dz = softmax(z) - onehot */
     for (int k = 0; k < b->classes; k++) sum += b->z64[k] = exp(z[k] - most);
     for (int k = 0; k < b->classes; k++) b->z64[k] = b->z64[k] / sum - (k == b->label);
     return vt_layers_backward(b->session, b->z64, count_optimal_choices, p, e);
@@ -226,65 +224,49 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     return s;
 }
 
-/* ---- what comes out ---- */
-
 /* A layer's sums over all images; `moved` is the mean. */
 static row sum_images(const job *j, int layer) {
     row s = {.margins = true};
     for (size_t i = 0; i < j->a->n_images; i++) {
         const row *r = &j->rows[i * (size_t)j->depth + (size_t)layer];
-        double *const to[] = {&s.shape.entropy, &s.shape.effective, &s.shape.top, &s.shape.below,
-                              &s.shape.norm,    &s.shape.gap,       &s.margin,    &s.margin_f,
-                              &s.margin_p,      &s.radius,          &s.moved};
-        const double from[] = {r->shape.entropy, r->shape.effective, r->shape.top, r->shape.below,
-                               r->shape.norm,    r->shape.gap,       r->margin,    r->margin_f,
-                               r->margin_p,      r->radius,          r->moved};
-        for (size_t k = 0; k < sizeof from / sizeof *from; k++) *to[k] += from[k];
-        s.heads += r->heads, s.queries += r->queries, s.scored += r->scored, s.optimal += r->optimal;
-        s.flips += r->flips, s.certified += r->certified, s.impossible += r->impossible;
+        for (size_t k = 0; k < offsetof(row, margins) / sizeof(double); k++)
+            ((double *)&s)[k] += ((const double *)r)[k];
         s.margins = s.margins && r->margins;
     }
     s.moved /= (double)j->a->n_images;
     return s;
 }
 
-enum { CELLS = 15 };
-static const char *const keys[CELLS] = {"entropy",
-                                        "effective_tokens",
-                                        "top_k_mass",
-                                        "share_below_uniform",
-                                        "norm",
-                                        "orthogonality_gap",
-                                        "margin",
-                                        "margin_frobenius",
-                                        "margin_p",
-                                        "radius",
-                                        "moved",
-                                        "optimal_share",
-                                        "flips",
-                                        "certified_share",
-                                        "impossible_flips"};
+#define AT(member) offsetof(row, member)
+static const struct {
+    const char *key;
+    size_t offset, per;   /* a sum of row, and the count by which it is divided (SIZE_MAX: none) */
+    bool margins, attack; /* what it is not measured without */
+} cells[] = {{"entropy", AT(shape.entropy), AT(heads), false, false},
+             {"effective_tokens", AT(shape.effective), AT(heads), false, false},
+             {"top_k_mass", AT(shape.top), AT(heads), false, false},
+             {"share_below_uniform", AT(shape.below), AT(heads), false, false},
+             {"norm", AT(shape.norm), AT(heads), false, false},
+             {"orthogonality_gap", AT(shape.gap), AT(heads), false, false},
+             {"margin", AT(margin), AT(queries), true, false},
+             {"margin_frobenius", AT(margin_f), AT(queries), true, false},
+             {"margin_p", AT(margin_p), AT(queries), true, false},
+             {"radius", AT(radius), AT(queries), true, false},
+             {"moved", AT(moved), SIZE_MAX, false, true},
+             {"optimal_share", AT(optimal), AT(scored), false, false},
+             {"flips", AT(flips), AT(queries), false, true},
+             {"certified_share", AT(certified), AT(queries), true, true},
+             {"impossible_flips", AT(impossible), SIZE_MAX, true, true}};
+enum { CELLS = sizeof cells / sizeof *cells };
 
-/* The table's numbers in the order of keys: means over heads or queries, shares of queries; NaN: not measured. */
+/* The numbers of `cells`: means over heads or queries, shares of queries; NaN: not measured. */
 static void compute_cells(double out[CELLS], const row *s) {
-    double heads = s->heads, n = s->queries;
-    bool attacked = !isnan(s->moved);
-    const double all[CELLS] = {s->shape.entropy / heads,
-                               s->shape.effective / heads,
-                               s->shape.top / heads,
-                               s->shape.below / heads,
-                               s->shape.norm / heads,
-                               s->shape.gap / heads,
-                               s->margins ? s->margin / n : NAN,
-                               s->margins ? s->margin_f / n : NAN,
-                               s->margins ? s->margin_p / n : NAN,
-                               s->margins ? s->radius / n : NAN,
-                               s->moved,
-                               s->scored ? (double)s->optimal / s->scored : NAN,
-                               attacked ? s->flips / n : NAN,
-                               attacked && s->margins ? s->certified / n : NAN,
-                               attacked && s->margins ? s->impossible : NAN};
-    memcpy(out, all, sizeof all);
+    for (int k = 0; k < CELLS; k++) {
+        double sum = *(const double *)((const char *)s + cells[k].offset);
+        double n = cells[k].per == SIZE_MAX ? 1 : *(const double *)((const char *)s + cells[k].per);
+        bool known = n > 0 && (s->margins || !cells[k].margins) && !(cells[k].attack && isnan(s->moved));
+        out[k] = known ? sum / n : NAN;
+    }
 }
 
 /* Prints one line of cells for each layer. */
@@ -315,16 +297,14 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, FILE *ou
         double c[CELLS];
         compute_cells(c, &s);
         effective[l] = c[1];
-        json_t *o = json_pack("{s:i,s:i}", "layer", l, "queries", s.queries);
-        for (int k = 0; k < CELLS; k++) json_object_set_new(o, keys[k], vt_analyze_real(c[k]));
+        json_t *o = json_pack("{s:i,s:i}", "layer", l, "queries", (int)s.queries);
+        for (int k = 0; k < CELLS; k++) json_object_set_new(o, cells[k].key, vt_analyze_real(c[k]));
         json_array_append_new(layers, o);
     }
     json_t *o = json_pack("{s:o}", "layers", layers);
     if (o && j->maps.images) json_object_set_new(o, "maps", vt_maps_json(&j->maps, j->a->subjects[subject].data));
     return vt_analyze_put(json, subject, o, e);
 }
-
-/* ---- maps ---- */
 
 /* Passes on maps.svg and, if kept, maps.npy [images passes columns, grid^2]; maps_A with several checkpoints. */
 static vt_status draw_maps(const job *j, int subject, vt_err *e) {
@@ -376,10 +356,8 @@ static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     vt_lines f;
-    int deepest = 1;
-    for (int i = 0; i < a->n; i++)
-        if (a->subjects[i].model->config.depth > deepest) deepest = a->subjects[i].model->config.depth;
-    VT_TRY(vt_lines_open(&f, deepest, "Attention on clean images", "tokens in use, exp(entropy)", false, e));
+    VT_TRY(
+        vt_lines_open(&f, vt_lines_deepest(a), "Attention on clean images", "tokens in use, exp(entropy)", false, e));
     vt_status s = VT_OK;
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         const vt_config *c = &a->subjects[i].model->config;
@@ -407,7 +385,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
-    size_t t = (size_t)vt_layers_tokens(s->model), d = (size_t)c->dim, h = (size_t)c->heads;
+    size_t t = (size_t)vt_config_tokens(c), d = (size_t)c->dim, h = (size_t)c->heads;
     return (size_t)a->threads * ((size_t)c->depth * (t * d + h * t) + 5 * t * t + 2 * t * d) * sizeof(double);
 }
 

@@ -52,8 +52,6 @@ typedef struct job {
 /* Images, and as many copies if there is an attack. */
 static size_t count_points(const vt_analyze *a) { return a->n_images * (a->attack ? 2 : 1); }
 
-/* ---- features ---- */
-
 /* to [d]: the features that the head reads at x; *class: the predicted class. VT_E_NUMERIC if one is not finite. */
 static vt_status read_features(double *to, int *class, vt_analysis_worker *b, const double *x, vt_err *e) {
     int d, k = b->classes;
@@ -80,8 +78,6 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     if (length > 0) r->moved = sqrt(moved / length);
     return VT_OK;
 }
-
-/* ---- the plane ---- */
 
 /* pca [2, points] and the variance shares; VT_E_NUMERIC if all features are equal. */
 static vt_status project_on_components(job *j, vt_err *e) {
@@ -129,8 +125,6 @@ static vt_status compute_a_distance(job *j, vt_err *e) {
     j->between = (vt_adistance_result){.value = NAN, .spread = NAN, .gradient = NAN};
     return j->a->attack ? vt_adistance_run(&j->between, j->x, j->a->n_images, j->d, &o, e) : VT_OK;
 }
-
-/* ---- what comes out ---- */
 
 /* Percent of images predicted as labelled, clean or attacked; NaN for attacked if there is no attack. */
 static double accuracy_percent(const job *j, bool attacked) {
@@ -193,18 +187,15 @@ static json_t *describe_image(const job *j, size_t i) {
 /* JSON of the A-distance: value, spread, error rate, the largest gradient left, and the distance of each fold. */
 static json_t *describe_distance(const job *j) {
     const vt_adistance_result *r = &j->between;
-    json_t *folds = json_array();
-    for (int f = 0; f < j->p->folds; f++) json_array_append_new(folds, vt_analyze_real(r->of_fold[f]));
     return json_pack("{s:f,s:f,s:f,s:I,s:f,s:o}", "value", r->value, "spread", r->spread, "error",
                      (double)r->wrong / (double)j->points, "wrong", (json_int_t)r->wrong, "gradient_left", r->gradient,
-                     "folds", folds);
+                     "folds", vt_analyze_reals(r->of_fold, j->p->folds));
 }
 
 /* Stores the checkpoint's whole JSON; VT_E_MEMORY. */
 static vt_status store_results(const job *j, json_t *json, vt_err *e) {
-    json_t *images = json_array(), *shares = json_array(), *o;
+    json_t *images = json_array(), *shares = vt_analyze_reals(j->share, SHARES < j->d ? SHARES : (int)j->d), *o;
     for (size_t i = 0; i < j->a->n_images; i++) json_array_append_new(images, describe_image(j, i));
-    for (size_t k = 0; k < SHARES && k < j->d; k++) json_array_append_new(shares, vt_analyze_real(j->share[k]));
     json_t *t = json_pack("{s:f,s:f,s:f,s:I}", "kl", j->t.kl, "gradient", j->t.gradient, "learning_rate", j->t.rate,
                           "without_perplexity", (json_int_t)j->t.apart);
     o = json_pack("{s:I,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "width", (json_int_t)j->d, "points", (json_int_t)j->points,
@@ -214,8 +205,6 @@ static vt_status store_results(const job *j, json_t *json, vt_err *e) {
                   "images", images);
     return vt_analyze_put(json, j->subject, o, e);
 }
-
-/* ---- figures ---- */
 
 typedef struct picture {
     const job *j;
@@ -272,8 +261,6 @@ static vt_status draw_figures(const job *j, vt_err *e) {
     if (!j->a->array) return VT_OK;
     return j->a->array(j->a->array_ctx, file_name(file, j, "features"), j->x, j->points, j->d, e);
 }
-
-/* ---- a run ---- */
 
 /* Sets points and d, allocates all arrays; VT_E_MEMORY. run frees them, also after a failure. */
 static vt_status open_job(job *j, vt_err *e) {

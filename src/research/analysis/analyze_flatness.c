@@ -33,8 +33,7 @@ static const char *const names[LOSSES] = {"clean", "attacked", "rescaled"};
 /* One operator's numbers. */
 typedef struct spectrum {
     double *values, *residuals; /* [k] */
-    double lowest, trace, error;
-    int converged, products;
+    double lowest, trace, error, converged, products;
 } spectrum;
 
 typedef struct sharpness {
@@ -58,8 +57,6 @@ typedef struct job {
     sharpness s[LOSSES];
     double moved; /* by --rescale: largest change of a logit, relative to the largest logit */
 } job;
-
-/* ---- memory ---- */
 
 /* Lanczos parameters from the options; the seed draws the start vector. */
 static vt_lanczos lanczos_params(const params *p, uint64_t seed) {
@@ -104,8 +101,6 @@ static vt_status open_job(job *j, void **block, vt_err *e) {
     }
     return VT_OK;
 }
-
-/* ---- what is measured ---- */
 
 /* Copies image i, its attacked copy and its label into the job's batch. */
 static vt_status collect_image(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
@@ -177,42 +172,20 @@ static vt_status measure_losses(job *j, vt_err *e) {
     return j->p->rescale != 1 ? measure_rescaled(j, e) : VT_OK;
 }
 
-/* ---- what comes out ---- */
-
 enum { SIDES = 2 };
 static const char *const sides[SIDES] = {"", ", relative"};
 
 /* The spectrum of the Hessian (0) or of its relative form (1). */
 static const spectrum *spectrum_of_side(const sharpness *s, int side) { return side ? &s->relative : &s->raw; }
 
-static double eigenvalue_at(const spectrum *p, int i) { return p->values[i]; }
-static double lowest_eigenvalue(const spectrum *p, int i) {
-    (void)i;
-    return p->lowest;
-}
-static double trace_estimate(const spectrum *p, int i) {
-    (void)i;
-    return p->trace;
-}
-static double error_of_trace(const spectrum *p, int i) {
-    (void)i;
-    return p->error;
-}
-static double converged_count(const spectrum *p, int i) {
-    (void)i;
-    return p->converged;
-}
-static double product_count(const spectrum *p, int i) {
-    (void)i;
-    return p->products;
-}
-
-static void print_row(const job *j, const char *name, double (*of)(const spectrum *, int), int i, bool whole,
-                      vt_columns *t) {
+/* Adds a row of one number an operator: eigenvalue i, or for i < 0 the double at `offset` of spectrum; whole: a count.
+ */
+static void print_row(const job *j, const char *name, int i, size_t offset, bool whole, vt_columns *t) {
     vt_columns_cell(t, "%s", name);
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++) {
-            double x = of(spectrum_of_side(&j->s[k], q), i);
+            const spectrum *p = spectrum_of_side(&j->s[k], q);
+            double x = i < 0 ? *(const double *)((const char *)p + offset) : p->values[i];
             if (whole)
                 vt_columns_cell(t, "%.0f", x);
             else
@@ -252,35 +225,29 @@ static void print_table(const job *j, int subject, FILE *out) {
     fprintf(out, "%zu parameters\n", j->h.n);
     for (int k = 0; k < LOSSES; k++)
         for (int q = 0; q < SIDES && j->s[k].there; q++)
-            snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s%s", names[k], sides[q]);
+            vt_text_item(titles, sizeof titles, "\t", "%s%s", names[k], sides[q]);
     vt_columns_titles(&t, "%s", titles);
     print_loss_row(j, "mean cross-entropy", offsetof(sharpness, loss), &t);
     for (int i = 0; i < j->p->k; i++) {
         snprintf(name, sizeof name, "eigenvalue %d", i + 1);
-        print_row(j, name, eigenvalue_at, i, false, &t);
+        print_row(j, name, i, 0, false, &t);
     }
-    print_row(j, "  of them converged", converged_count, 0, true, &t);
-    print_row(j, "lowest Ritz value", lowest_eigenvalue, 0, false, &t);
-    print_row(j, "trace", trace_estimate, 0, false, &t);
-    print_row(j, "  standard error", error_of_trace, 0, false, &t);
-    print_row(j, "Lanczos products", product_count, 0, true, &t);
+    print_row(j, "  of them converged", -1, offsetof(spectrum, converged), true, &t);
+    print_row(j, "lowest Ritz value", -1, offsetof(spectrum, lowest), false, &t);
+    print_row(j, "trace", -1, offsetof(spectrum, trace), false, &t);
+    print_row(j, "  standard error", -1, offsetof(spectrum, error), false, &t);
+    print_row(j, "Lanczos products", -1, offsetof(spectrum, products), true, &t);
     print_loss_row(j, "asymmetry", offsetof(sharpness, check.symmetry), &t);
     print_loss_row(j, "step halved", offsetof(sharpness, check.halved), &t);
     vt_columns_end(&t, out, VT_LOOK_PAGE);
     print_warnings(j, out);
 }
 
-static json_t *reals_as_json(const double *v, int n) {
-    json_t *a = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(a, vt_analyze_real(v[i]));
-    return a;
-}
-
 /* JSON of one operator's k eigenvalues with residuals, lowest Ritz value and trace. */
 static json_t *spectrum_json(const spectrum *p, int k) {
-    return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", reals_as_json(p->values, k), "residuals",
-                     reals_as_json(p->residuals, k), "converged", p->converged, "products", p->products, "lowest",
-                     vt_analyze_real(p->lowest), "trace", vt_analyze_real(p->trace), "trace_error",
+    return json_pack("{s:o,s:o,s:i,s:i,s:o,s:o,s:o}", "eigenvalues", vt_analyze_reals(p->values, k), "residuals",
+                     vt_analyze_reals(p->residuals, k), "converged", (int)p->converged, "products", (int)p->products,
+                     "lowest", vt_analyze_real(p->lowest), "trace", vt_analyze_real(p->trace), "trace_error",
                      vt_analyze_real(p->error));
 }
 
@@ -307,8 +274,6 @@ static void add_figure_lines(const job *j, int subject, vt_lines figures[SIDES])
             memcpy(vt_lines_add(&figures[q], j->a, subject, names[k]), spectrum_of_side(&j->s[k], q)->values,
                    (size_t)j->p->k * sizeof(double));
 }
-
-/* ---- a run ---- */
 
 /* Collects the images of checkpoint i, measures, prints, draws and stores; frees all it allocated. */
 static vt_status analyze_subject(const vt_analyze *a, const params *p, int i, vt_lines figures[SIDES], FILE *out,

@@ -43,8 +43,6 @@ typedef struct job {
     row *rows;
 } job;
 
-/* ---- one image ---- */
-
 /* sigma: largest singular value of j's Jacobian by power iteration; `point` keys its random start. */
 static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_analysis_worker *b,
                          int point, vt_err *e) {
@@ -118,8 +116,6 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     vt_jacobian_close(&j);
     return s;
 }
-
-/* ---- what comes out ---- */
 
 /* Rank of v[i], from 1, among the v[k] for which v[k] and other[k] are finite; ties share their mean rank. */
 static double rank_of_value(const double *v, const double *other, size_t n, size_t i) {

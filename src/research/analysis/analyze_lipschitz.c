@@ -60,8 +60,6 @@ static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- one image ---- */
-
 typedef struct place {
     job *j;
     vt_analysis_worker *b;
@@ -193,8 +191,6 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     return s;
 }
 
-/* ---- what comes out ---- */
-
 /* Mean over images of the layer's double at a byte offset of row. */
 static double image_mean(const job *j, int layer, size_t offset) {
     double sum = 0;
@@ -294,8 +290,6 @@ static void add_figure_lines(vt_lines *f, const job *j, int subject) {
     }
 }
 
-/* ---- a checkpoint ---- */
-
 /* Image callback: one clean pass that measures the weight norms. */
 static vt_status measure_norms_once(void *ctx, vt_analysis_worker *b, size_t i, vt_err *e) {
     (void)i;
@@ -319,11 +313,9 @@ static vt_status measure_subject(job *j, const vt_analyzed *s, vt_err *e) {
 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     vt_lines figure;
-    int deepest = 1;
     vt_status s = VT_OK;
-    for (int i = 0; i < a->n; i++)
-        if (a->subjects[i].model->config.depth > deepest) deepest = a->subjects[i].model->config.depth;
-    VT_TRY(vt_lines_open(&figure, deepest, "Lipschitz constants of attention", "mean over images", true, e));
+    VT_TRY(
+        vt_lines_open(&figure, vt_lines_deepest(a), "Lipschitz constants of attention", "mean over images", true, e));
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         const vt_config *c = &a->subjects[i].model->config;
         job j = {.a = a, .p = params_, .depth = c->depth, .heads = c->heads};
@@ -349,7 +341,7 @@ static vt_status check(const vt_analyze *a, const void *params_, vt_err *e) {
 static size_t bytes(const vt_analyze *a, const vt_analyzed *s, const void *params_) {
     (void)params_;
     const vt_config *c = &s->model->config;
-    size_t n = (size_t)vt_layers_tokens(s->model) * (size_t)c->dim;
+    size_t n = (size_t)vt_config_tokens(c) * (size_t)c->dim;
     return (size_t)a->threads * ((size_t)c->depth * 2 + 12) * n * sizeof(double);
 }
 

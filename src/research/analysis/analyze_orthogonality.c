@@ -66,10 +66,8 @@ static vt_status report_subject(const job *j, const vt_analyze *a, int subject, 
 static vt_status run(const vt_analyze *a, const void *params_, FILE *out, json_t *json, vt_err *e) {
     (void)params_;
     vt_lines f;
-    int deepest = 1;
-    for (int i = 0; i < a->n; i++)
-        if (vt_model_blocks(a->subjects[i].model) > deepest) deepest = vt_model_blocks(a->subjects[i].model);
-    VT_TRY(vt_lines_open(&f, deepest, "Distance from orthogonal, less its floor", "squared Frobenius norm", true, e));
+    VT_TRY(vt_lines_open(&f, vt_lines_deepest(a), "Distance from orthogonal, less its floor", "squared Frobenius norm",
+                         true, e));
     vt_status s = VT_OK;
     for (int i = 0; i < a->n && s == VT_OK; i++) {
         job j = {.m = a->subjects[i].model};

@@ -101,8 +101,6 @@ static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     return s;
 }
 
-/* ---- what comes out ---- */
-
 enum { LARGEST, LARGEST_HEAD, MIDDLE, SMALLEST, RANK, MEASURES };
 static const char *const headings[MEASURES] = {"largest singular value", "largest of a head's", "median", "smallest",
                                                "stable rank |W|_F^2 / sigma_max^2"};
@@ -151,20 +149,15 @@ static void print_table(const job *j, int blocks, FILE *out) {
     if (open) fprintf(out, "; %d matrices had not converged (--steps)\n", open);
 }
 
-static json_t *reals_as_json(const double *v, int n) {
-    json_t *a = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(a, json_real(v[i]));
-    return a;
-}
-
 /* JSON of one matrix: values, those of its heads, power iteration and Frobenius norm. */
 static json_t *describe_matrix(const piece *p, const vt_spectrum_matrix *x, int block, int kind) {
     json_t *heads = json_array();
     for (int h = 0; h < x->heads && x->head_n; h++)
-        json_array_append_new(heads, reals_as_json(vt_spectrum_head(x, h), x->head_n));
+        json_array_append_new(heads, vt_analyze_reals(vt_spectrum_head(x, h), x->head_n));
     return json_pack("{s:i,s:s,s:o,s:b,s:f,s:o,s:o}", "layer", block, "matrix",
                      vt_weight_kind_name((vt_weight_kind)kind), "sigma_power", vt_analyze_real(p->power), "converged",
-                     p->converged, "frobenius", p->frobenius, "values", reals_as_json(x->values, x->n), "heads", heads);
+                     p->converged, "frobenius", p->frobenius, "values", vt_analyze_reals(x->values, x->n), "heads",
+                     heads);
 }
 
 /* Prints the tables (unless `largest`), adds curves of the largest values and of W_Q's spectra, and stores the JSON. */
@@ -190,8 +183,6 @@ static vt_status report_subject(const job *j, int subject, vt_lines *f, vt_lines
     }
     return vt_analyze_put(json, subject, json_pack("{s:o}", "matrices", list), e);
 }
-
-/* ---- the largest values alone ---- */
 
 typedef struct shown {
     const vt_analyze *a;
@@ -230,8 +221,7 @@ static void print_checkpoint(const shown *v, int i, FILE *out) {
         bool whole = k < v->kinds;
         c[k] =
             whole ? (column){(vt_weight_kind)k, VT_PART_WHOLE, 0} : (column){(vt_weight_kind)(k - v->kinds), split, -1};
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s%s", vt_weight_kind_name(c[k].kind),
-                 whole ? "" : ", head");
+        vt_text_item(titles, sizeof titles, "\t", "%s%s", vt_weight_kind_name(c[k].kind), whole ? "" : ", head");
     }
     fprintf(out, "      whole matrices, and the largest of the heads\n");
     vt_columns_titles(&t, "%s", titles);
@@ -242,7 +232,7 @@ static void print_checkpoint(const shown *v, int i, FILE *out) {
             snprintf(titles, sizeof titles, "layer");
             for (int h = 0; h < n; h++) {
                 c[h] = (column){(vt_weight_kind)r, split, from + h};
-                snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%d", from + h);
+                vt_text_item(titles, sizeof titles, "\t", "%d", from + h);
             }
             fprintf(out, "\n      %s by head\n", vt_weight_kind_name((vt_weight_kind)r));
             vt_columns_titles(&t, "%s", titles);
@@ -268,8 +258,7 @@ static void print_bars(const shown *v, vt_weight_kind kind, double full, FILE *o
     vt_columns t;
     if (width > MOST) width = MOST;
     memset(hashes, '#', sizeof hashes);
-    for (int i = 0; i < v->a->n; i++)
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t-%c", 'A' + i);
+    for (int i = 0; i < v->a->n; i++) vt_text_item(titles, sizeof titles, "\t", "-%c", 'A' + i);
     fprintf(out, "\n      largest singular value of %s, a full bar is %.5g\n", vt_weight_kind_name(kind), full);
     vt_columns_titles(&t, "%s", v->a->n > 1 ? titles : "\t-");
     for (int b = 0; b <= v->deepest; b++) {
@@ -331,8 +320,6 @@ static vt_status report_largest(const shown *v, FILE *out, vt_err *e) {
     if (!strcmp(v->p->plot, "none")) return VT_OK;
     return vt_figure_save(v->p->plot, "Largest singular values of W_Q, W_K and W_V by layer", draw_spectra, v, e);
 }
-
-/* ---- the analysis ---- */
 
 /* Measures checkpoint i into v->s[i] and reports it. */
 static vt_status analyze_subject(shown *v, int i, vt_lines *f, vt_lines *whole, FILE *out, json_t *json, vt_err *e) {

@@ -10,8 +10,6 @@
 #include "data/dataset.h"
 #include "nn/nn.h"
 
-/* ---- which ---- */
-
 /* Appends a map; VT_E_USAGE beyond VT_MAPS_COLUMNS. */
 static vt_status add_column(vt_maps *m, int block, int head, vt_err *e) {
     if (m->columns == VT_MAPS_COLUMNS)
@@ -70,8 +68,6 @@ void vt_maps_name(char out[64], const vt_maps *m, int column) {
         snprintf(out, 64, "block %d, mean of %d head%s", c->block, m->heads, m->heads == 1 ? "" : "s");
 }
 
-/* ---- room ---- */
-
 vt_status vt_maps_open(vt_maps *m, const vt_analyze *a, const vt_config *c, int images, vt_err *e) {
     size_t n = (size_t)images < a->n_images ? (size_t)images : a->n_images, pixels = vt_config_input_pixels(c);
     m->images = (int)n, m->passes = a->attack ? 2 : 1;
@@ -97,8 +93,6 @@ double *vt_maps_at(const vt_maps *m, int image, int pass, int column) {
     size_t at = ((size_t)image * (size_t)m->passes + (size_t)pass) * (size_t)m->columns + (size_t)column;
     return m->values + at * (size_t)(m->grid * m->grid);
 }
-
-/* ---- one pass ---- */
 
 vt_status vt_map_begin(vt_map_pass *p, vt_maps *m, int image, int pass, vt_err *e) {
     *p = (vt_map_pass){.maps = m, .image = image, .pass = pass};
@@ -174,8 +168,6 @@ void vt_map_end(vt_map_pass *p) {
     free(p->rollout);
     p->rollout = NULL;
 }
-
-/* ---- in the document ---- */
 
 /* JSON of map image i: its index, label and predictions, with class names. */
 static json_t *image_json(const vt_maps *m, int i, const vt_dataset *data) {

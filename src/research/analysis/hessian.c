@@ -40,8 +40,6 @@ typedef struct pass { /* of one pass over the images */
     double *losses;      /* [images] at the first point, or NULL */
 } pass;
 
-/* ---- memory ---- */
-
 /* min(threads, images), at least 1. */
 static int threads_for(size_t images, int threads) {
     return (size_t)threads < images ? threads : images ? (int)images : 1;
@@ -92,8 +90,6 @@ void vt_hessian_close(vt_hessian *h) {
     free(h->theta); /* the arena's first */
     *h = (vt_hessian){0};
 }
-
-/* ---- a pass over the images ---- */
 
 /* Work item of vt_for_each_in_order: loss and logits of image i at the first point, and its gradients at all points,
  * each times its factor, summed in the thread's grad. */
@@ -148,8 +144,6 @@ vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double 
     free(losses);
     return s;
 }
-
-/* ---- the Hessian ---- */
 
 /* |theta|_2 over all parameters but buffers. */
 static double length_of_weights(const vt_hessian *h) {
@@ -217,8 +211,6 @@ vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double 
     free(u);
     return s;
 }
-
-/* ---- a change of scale ---- */
 
 /* The bias in theta of a matrix's rows, [rows], or NULL. A matrix may be some rows of a tensor: then so is its bias. */
 static double *find_bias(vt_hessian *h, const vt_matrix *m) {

@@ -24,8 +24,6 @@ vt_status vt_layers_check(const vt_model *m, vt_err *e) {
                    m->path ? m->path : "the model", m->config.arch, all);
 }
 
-int vt_layers_tokens(const vt_model *m) { return vt_config_tokens(&m->config); }
-
 vt_head_at vt_layer_head(const vt_layer *l, int h) {
     size_t w = (size_t)(h * l->d) * (size_t)l->c;
     return (vt_head_at){.t = l->t,
@@ -46,8 +44,6 @@ vt_head_at vt_layer_head(const vt_layer *l, int h) {
                         .ldv = l->ldv,
                         .ldp = l->ldp};
 }
-
-/* ---- looking ---- */
 
 typedef struct watcher {
     vt_layer_fn fn;
@@ -107,8 +103,6 @@ vt_status vt_layers_backward(struct vt_session_f64 *s, const double *dlogits, vt
     s->watch = NULL;
     return w.status;
 }
-
-/* ---- the map ---- */
 
 /* Tangents or gradients of q, k, v and of P v [t, a] each; what attention.h wants; of the full form M; of a norm of q
  * and k: its input, its output (not wanted) [t, a], its statistics [t heads, 2], ones [d]. */

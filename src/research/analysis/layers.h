@@ -36,8 +36,6 @@ typedef vt_status (*vt_layer_fn)(void *ctx, const vt_layer *l, vt_err *e);
 
 /* VT_E_UNKNOWN if the architecture's attention cannot be observed; the message lists those that can. */
 vt_status vt_layers_check(const vt_model *m, vt_err *e);
-/* The most tokens of any block, the class token included. */
-int vt_layers_tokens(const vt_model *m);
 
 /* One forward pass of x [pixels]; *z: its logits [K], of the session. Calls fn for every block in order; its first
  * failure is returned and ends the calls. keep: vt_layers_backward may follow. */

@@ -13,6 +13,13 @@ vt_status vt_lines_open(vt_lines *l, int points, const char *title, const char *
     return VT_OK;
 }
 
+int vt_lines_deepest(const vt_analyze *a) {
+    int most = 1;
+    for (int i = 0; i < a->n; i++)
+        if (vt_model_blocks(a->subjects[i].model) > most) most = vt_model_blocks(a->subjects[i].model);
+    return most;
+}
+
 double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *name) {
     double *row = l->values + (size_t)l->n * (size_t)l->points;
     if (l->n == VT_LINES_MOST) return row;

@@ -16,6 +16,8 @@ typedef struct vt_lines {
 
 /* Allocates VT_LINES_MOST lines of `points` NaN each; log: of the y axis. Borrows title and y. VT_E_MEMORY. */
 vt_status vt_lines_open(vt_lines *l, int points, const char *title, const char *y, bool log, vt_err *e);
+/* The most blocks of any checkpoint: the points of a figure over layers. */
+int vt_lines_deepest(const vt_analyze *a);
 /* Returns a new line's values [points], named "A true" if there are several checkpoints, else "true". Beyond
  * VT_LINES_MOST lines: scratch that is not drawn. */
 double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *name);

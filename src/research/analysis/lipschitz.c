@@ -13,8 +13,6 @@ double vt_longest_row(const double *x, int t, int c) {
     return most;
 }
 
-/* ---- the weights ---- */
-
 /* l [d, d] lower with l l^T = a [d, d], which is positive semidefinite; a becomes l. A pivot that is rounding alone
  * leaves a column of zeros: what is lost is 1e-14 of the trace. */
 static void cholesky(double *a, int d) {
@@ -59,8 +57,6 @@ vt_status vt_head_norms_of(vt_head_norms *out, const vt_head_at *h, vt_err *e) {
     out->bias = h->scale * sqrt(sum);
     return VT_OK;
 }
-
-/* ---- pointwise ---- */
 
 typedef struct room {
     double *vc, *kc;    /* [t, d] V and K less their mean under p_i, the former weighted by p_i */
@@ -140,8 +136,6 @@ vt_status vt_lipschitz_pointwise(double *out, const vt_head_at *h, const vt_head
     free(base);
     return s;
 }
-
-/* ---- closed forms ---- */
 
 double vt_lipschitz_closed(const vt_head_norms *w, int t, double r) {
     return w->v * (sqrt(t) + r * r * w->qk + r * (w->qk * r + w->bias) * sqrt(t / 2.0));

@@ -6,13 +6,7 @@
 #include "research/analysis/operator.h"
 #include "linalg/gemm.h"
 #include "base/mem.h"
-
-int vt_largest(const double *a, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (a[i] > a[best]) best = i;
-    return best;
-}
+#include "models/net/session64.h"
 
 /* qsort order of doubles, largest first. */
 static int compare_descending(const void *a, const void *b) {
@@ -46,8 +40,6 @@ vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t,
     return s;
 }
 
-/* ---- margins and radii ---- */
-
 /* The eps >= 0 with b eps + c eps^2 = m, INFINITY if b = c = 0; (-b + sqrt(b^2 + 4cm)) / 2c cancels if c m is small. */
 static double positive_root(double b, double c, double m) {
     double s = b + sqrt(b * b + 4 * c * m);
@@ -57,7 +49,7 @@ static double positive_root(double b, double c, double m) {
 /* One query's choice by scores [t]; keys [t, c]: scale W_Q^T k_t; query: |scale W_K^T q|; qk: vt_selections_of. */
 static void select_one(vt_selection *out, const vt_head_at *h, const double *scores, const double *keys, double query,
                        double qk) {
-    int best = vt_largest(scores, h->t);
+    int best = vt_argmax_f64(scores, h->t);
     *out = (vt_selection){.token = best, .margin = INFINITY, .radius = INFINITY};
     const double *mine = keys + (size_t)best * (size_t)h->c;
     for (int t = 0; t < h->t; t++) {

@@ -16,9 +16,6 @@ typedef struct vt_attention_shape {
 /* Measures attention a [t, ldp] of one head; k tokens a row count for `top`. VT_E_MEMORY, or LAPACK's failure. */
 vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t, int ldp, int k, vt_err *e);
 
-/* Index of the largest of a [n], the first of equal ones. */
-int vt_largest(const double *a, int n);
-
 /* Of query i. */
 typedef struct vt_selection {
     int token;     /* alpha: of the largest score s_it = scale <q_i, k_t> */

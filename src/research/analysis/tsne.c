@@ -59,8 +59,6 @@ static double sum_in_order(const double *of_row, size_t n) {
     return s;
 }
 
-/* ---- similarities of the points ---- */
-
 /* |a - b|^2 of two rows of d numbers, from differences, not from a product: an attacked copy lies near its image. */
 static double squared_distance(const double *a, const double *b, size_t d) {
     lanes sum = {0};
@@ -134,8 +132,6 @@ void vt_tsne_joint(double *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++) p[i * n + j] = p[j * n + i] = (p[i * n + j] + p[j * n + i]) * scale;
 }
-
-/* ---- the plane ---- */
 
 /* What LANES points j do to point i: q = 1 / (1 + |y_i - y_j|^2), pulls p q (y_i - y_j), pushes q^2 (y_i - y_j). */
 typedef struct forces {

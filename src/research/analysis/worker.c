@@ -87,8 +87,6 @@ vt_status vt_analysis_worker_nearest(vt_analysis_worker *b, const vt_attack_stag
     return VT_OK;
 }
 
-/* ---- all images ---- */
-
 typedef struct job {
     vt_analysis_worker *benches;
     const vt_analyze *a;

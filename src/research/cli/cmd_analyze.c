@@ -35,8 +35,6 @@ static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e)
     return vt_plugin_options_find(&own, c, name, out, e);
 }
 
-/* ---- what all kinds share ---- */
-
 /* VT_E_USAGE for an option of images or attacks that the analysis does not read: it would change nothing. */
 static vt_status refuse_unread(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const of_images[] = {"data", "images", "split", "class-order", "preprocess", "attack-at", NULL};

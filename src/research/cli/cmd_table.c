@@ -41,8 +41,6 @@ static vt_status show_published(const vt_cli *c, vt_err *e) {
     return s;
 }
 
-/* ---- options ---- */
-
 /* out: all values of a repeatable option, *n of them; VT_E_USAGE beyond LIST_MOST. */
 static vt_status collect_option_values(const vt_cli *c, const char *name, const char **out, int *n, vt_err *e) {
     const char *value;
@@ -237,8 +235,6 @@ static void dry_run(const job *j, bool verbose) {
     if (all.trainings + all.evaluations > 1)
         printf("several machines: each with --shard K/N and an --out of its own, then --merge DIR for each of them\n");
 }
-
-/* ---- runs ---- */
 
 /* vt_runner.say: prints a line to stderr, at most every 30 s if that is no terminal; ctx: when the last was printed. */
 static void print_progress(void *ctx, const char *text) {

@@ -62,7 +62,7 @@ vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt
     vt_result_dir *f = ctx;
     char path[VT_PATH_MAX], file[100];
     snprintf(file, sizeof file, "%s.svg", name);
-    if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
+    VT_TRY(vt_path_in(path, f->dir, file, e));
     VT_TRY(vt_file_replace(path, &(vt_span){svg, strlen(svg)}, 1, e));
     return keep_name(f, file, e);
 }
@@ -71,7 +71,7 @@ vt_status vt_result_dir_array(void *ctx, const char *name, const double *values,
     vt_result_dir *f = ctx;
     char path[VT_PATH_MAX], file[100];
     snprintf(file, sizeof file, "%s.npy", name);
-    if (!vt_path(path, f->dir, file)) return vt_fail(e, VT_E_IO, "%s: path is too long", f->dir);
+    VT_TRY(vt_path_in(path, f->dir, file, e));
     const vt_tensor t = {.name = name,
                          .dtype = VT_F64,
                          .ndim = 2,

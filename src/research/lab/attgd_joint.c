@@ -22,8 +22,6 @@ static const struct {
                   {"no constant", 0, VT_ATT_PLAIN},
                   {"no constant, exact G", 0, VT_ATT_EXACT}};
 
-/* ---- a run ---- */
-
 /* Updates one, tiny, zero, stall by step k's gradient gw [d d], before the step. *top: norm at the last growth. */
 static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const double *gw, double *top) {
     double norm = vt_lp_norm(gw, D * D, p / (p - 1)), now = vt_lp_norm(o->w, D * D, p);
@@ -95,8 +93,6 @@ vt_status vt_attgd_joint_run(vt_joint *o, const vt_attgd_path *path, double floo
     return s;
 }
 
-/* ---- what is shown ---- */
-
 typedef struct results {
     vt_joint run[FORMS][PATHS];
 } results;
@@ -145,8 +141,7 @@ static void print_all(FILE *f, const results *r) {
     fprintf(f, "\nfirst steps, with the constant; mean of the largest attention, mean probability of the selected "
                "tokens\n");
     char titles[100] = "step";
-    for (int p = 0; p < PATHS; p++)
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\tp = %.3g", vt_attgd_paths[p].p);
+    for (int p = 0; p < PATHS; p++) vt_text_item(titles, sizeof titles, "\t", "p = %.3g", vt_attgd_paths[p].p);
     vt_columns_titles(&t, "%s", titles);
     static const int at[] = {1, 2, 5, 10, 20, 50, 100};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
@@ -172,16 +167,15 @@ static void draw_attention(vt_figure *f, const void *data) {
 
 /* JSON of a run with denominator k; the curves of the first steps only for k = 0. */
 static json_t *run_json(const vt_joint *o, int k, int p) {
-    json_t *x =
-        json_pack("{s:s,s:f,s:[ii],s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i}", "denominator", forms[k].name,
-                  "p", vt_attgd_paths[p].p, "tokens", o->alpha[0], o->alpha[1], "w", vt_attgd_numbers(o->w, 4), "v",
-                  vt_attgd_numbers(o->v, 2), "w_mm", vt_attgd_numbers(o->w_mm, 4), "v_mm", vt_attgd_numbers(o->v_mm, 2),
-                  "divergence_w", o->d_w, "divergence_v", o->d_v, "norm_w", o->norm_w, "norm_v", o->norm_v,
-                  "duality_gap", o->gap, "gradient_below_constant_from", o->tiny, "softmax_one_at", o->one,
-                  "gradient_zero_from", o->zero, "stall", o->stall);
+    json_t *x = json_pack("{s:s,s:f,s:[ii],s:o,s:o,s:o,s:o,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i}", "denominator",
+                          forms[k].name, "p", vt_attgd_paths[p].p, "tokens", o->alpha[0], o->alpha[1], "w",
+                          vt_lab_numbers(o->w, 4), "v", vt_lab_numbers(o->v, 2), "w_mm", vt_lab_numbers(o->w_mm, 4),
+                          "v_mm", vt_lab_numbers(o->v_mm, 2), "divergence_w", o->d_w, "divergence_v", o->d_v, "norm_w",
+                          o->norm_w, "norm_v", o->norm_v, "duality_gap", o->gap, "gradient_below_constant_from",
+                          o->tiny, "softmax_one_at", o->one, "gradient_zero_from", o->zero, "stall", o->stall);
     if (x && k == 0) {
-        json_object_set_new(x, "max_softmax", vt_attgd_numbers(o->most, FIRST));
-        json_object_set_new(x, "probability", vt_attgd_numbers(o->right, FIRST));
+        json_object_set_new(x, "max_softmax", vt_lab_numbers(o->most, FIRST));
+        json_object_set_new(x, "probability", vt_lab_numbers(o->right, FIRST));
     }
     return x;
 }

@@ -44,6 +44,3 @@ typedef struct vt_joint {
 } vt_joint;
 /* Runs S2 along a path; floor 0: |G|_q alone divides. VT_E_NUMERIC if a machine cannot be solved. */
 vt_status vt_attgd_joint_run(vt_joint *out, const vt_attgd_path *path, double floor, vt_att_form form, vt_err *e);
-
-/* JSON array of n numbers; NaN and infinite ones are null. NULL: no memory. */
-json_t *vt_attgd_numbers(const double *x, size_t n);

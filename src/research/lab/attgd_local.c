@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/rand.h"
-#include "parallel/threads.h"
 #include "research/lab/attgd_lab.h"
 #include "research/lab/attsvm.h"
 
@@ -17,7 +16,10 @@ enum { SAMPLES = 6, TOKENS = 8, WIDTH = 10, SIZE = WIDTH * WIDTH, PATHS = VT_ATT
 typedef struct trial {
     double other[PATHS][PATHS], same[PATHS][PATHS], curve[PATHS][PATHS][MARKS];
     double norm[PATHS], most[PATHS], gap; /* |W|_p, mean of the largest attention, worst duality gap */
-    int alpha[PATHS][SAMPLES], best[PATHS], local[PATHS], stall[PATHS];
+    /* shares: of samples whose token has the best score; 1 if all tokens are locally optimal; of samples whose token
+     * two paths share. stall: the first step after which |g|_q stays below the floor */
+    double best[PATHS], local[PATHS], agree[PATHS][PATHS], stall[PATHS];
+    int alpha[PATHS][SAMPLES];
     double w[PATHS][SIZE], mm[PATHS][SIZE]; /* the end; the machine of the path's own p and tokens */
 } trial;
 
@@ -25,7 +27,6 @@ typedef struct job {
     const vt_attgd_options *o;
     vt_lab *lab;
     trial *trials;
-    size_t done;
 } job;
 
 /* Step at which a path's curve is kept, k = 0 to MARKS - 1: geometric, the last is the end. */
@@ -33,8 +34,6 @@ static int step_of_mark(int path, int k) {
     double steps = vt_attgd_paths[path].steps;
     return (int)lrint(pow(steps, (k + 1.0) / MARKS));
 }
-
-/* ---- one problem ---- */
 
 /* out [n]: normals of key r at `step`. */
 static void draw_normals(double *out, size_t n, const vt_rng *r, uint32_t step) {
@@ -93,16 +92,18 @@ static bool locally_optimal(const vt_att *a, const double *rows, const double *m
 /* Sets most, best and local of a path from its chosen tokens. */
 static void measure_selection(trial *t, const vt_att *a, int path) {
     double rows[SAMPLES * (TOKENS - 1) * SIZE];
-    t->most[path] = 0, t->best[path] = t->local[path] = 0;
+    t->most[path] = 0;
+    int tops = 0, optimal = 0;
     vt_attsvm_rows(rows, a, t->alpha[path]);
     for (int i = 0; i < SAMPLES; i++) {
         int c = t->alpha[path][i], best = 0;
         for (int k = 1; k < TOKENS; k++)
             if (vt_att_score(a, i, k) > vt_att_score(a, i, best)) best = k;
-        t->best[path] += best == c;
-        t->local[path] += locally_optimal(a, rows, t->mm[path], i, c);
+        tops += best == c;
+        optimal += locally_optimal(a, rows, t->mm[path], i, c);
         t->most[path] += a->s[i * TOKENS + c] / SAMPLES;
     }
+    t->best[path] = tops / (double)SAMPLES, t->local[path] = optimal == SAMPLES;
 }
 
 /* Runs a path, then solves its tokens' machine for each p and measures the divergences to them. */
@@ -137,20 +138,15 @@ static vt_status run_trial(void *ctx, int thread, size_t item, vt_err *e) {
     vt_status s = VT_OK;
     for (int path = 0; path < PATHS && s == VT_OK; path++) s = evaluate_path(t, &a, path, &r, e);
     for (int path = 0; path < PATHS && s == VT_OK; path++)
-        for (int k = 0; k < PATHS; k++)
+        for (int k = 0; k < PATHS; k++) {
+            int shared = 0;
+            for (int i = 0; i < SAMPLES; i++) shared += t->alpha[path][i] == t->alpha[k][i];
+            t->agree[path][k] = shared / (double)SAMPLES;
             t->other[path][k] = vt_lp_direction(t->mm[k], t->w[path], SIZE, vt_attgd_paths[path].p);
+        }
     vt_att_close(&a);
     return s;
 }
-
-/* In order: counts one problem in the progress. */
-static void report_progress(void *ctx, int thread, size_t item) {
-    (void)thread, (void)item;
-    job *j = ctx;
-    vt_progress_step(&j->lab->progress, ++j->done, NULL);
-}
-
-/* ---- all problems ---- */
 
 typedef struct table {
     double mean[PATHS][PATHS], deviation[PATHS][PATHS];
@@ -162,67 +158,38 @@ typedef struct summary {
     double agree[PATHS][PATHS]; /* share of tokens that two paths have in common */
 } summary;
 
-/* Mean of a value over problems; *deviation (or NULL): sample standard deviation. */
-static double mean_over_trials(const job *j, double (*value)(const trial *, int, int), int path, int k,
-                               double *deviation) {
+/* Mean over problems of a number of trial, `first` that of the first; *deviation (or NULL): sample standard deviation.
+ */
+static double mean_over_trials(const job *j, const double *first, double *deviation) {
     double s = 0, ss = 0, n = j->o->seeds;
-    for (int i = 0; i < j->o->seeds; i++) s += value(&j->trials[i], path, k);
+    for (int i = 0; i < j->o->seeds; i++)
+        s += *(const double *)(const void *)((const char *)first + (size_t)i * sizeof(trial));
     for (int i = 0; i < j->o->seeds; i++) {
-        double d = value(&j->trials[i], path, k) - s / n;
+        double d = *(const double *)(const void *)((const char *)first + (size_t)i * sizeof(trial)) - s / n;
         ss += d * d;
     }
     if (deviation) *deviation = sqrt(ss / (n - 1));
     return s / n;
 }
 
-static double get_other(const trial *t, int path, int k) { return t->other[path][k]; }
-static double get_same(const trial *t, int path, int k) { return t->same[path][k]; }
-static double get_norm(const trial *t, int path, int k) {
-    (void)k;
-    return t->norm[path];
-}
-static double get_most(const trial *t, int path, int k) {
-    (void)k;
-    return t->most[path];
-}
-static double get_best(const trial *t, int path, int k) {
-    (void)k;
-    return t->best[path] / (double)SAMPLES;
-}
-static double get_local(const trial *t, int path, int k) {
-    (void)k;
-    return t->local[path] == SAMPLES;
-}
-static double get_stall(const trial *t, int path, int k) {
-    (void)k;
-    return t->stall[path];
-}
-static double get_agree(const trial *t, int path, int k) {
-    int n = 0;
-    for (int i = 0; i < SAMPLES; i++) n += t->alpha[path][i] == t->alpha[k][i];
-    return n / (double)SAMPLES;
-}
-
 /* Means of all that trials hold; gap is the worst. */
 static void summarise_trials(summary *s, const job *j) {
+    const trial *t = j->trials;
     *s = (summary){0};
     for (int p = 0; p < PATHS; p++) {
         for (int k = 0; k < PATHS; k++) {
-            s->other.mean[p][k] = mean_over_trials(j, get_other, p, k, &s->other.deviation[p][k]);
-            s->same.mean[p][k] = mean_over_trials(j, get_same, p, k, &s->same.deviation[p][k]);
-            s->agree[p][k] = mean_over_trials(j, get_agree, p, k, NULL);
+            s->other.mean[p][k] = mean_over_trials(j, &t->other[p][k], &s->other.deviation[p][k]);
+            s->same.mean[p][k] = mean_over_trials(j, &t->same[p][k], &s->same.deviation[p][k]);
+            s->agree[p][k] = mean_over_trials(j, &t->agree[p][k], NULL);
             for (int i = 0; i < j->o->seeds; i++)
                 for (int at = 0; at < MARKS; at++) s->curve[p][k][at] += j->trials[i].curve[p][k][at] / j->o->seeds;
         }
-        s->norm[p] = mean_over_trials(j, get_norm, p, 0, NULL), s->most[p] = mean_over_trials(j, get_most, p, 0, NULL);
-        s->best[p] = mean_over_trials(j, get_best, p, 0, NULL),
-        s->local[p] = mean_over_trials(j, get_local, p, 0, NULL);
-        s->stall[p] = mean_over_trials(j, get_stall, p, 0, NULL);
+        s->norm[p] = mean_over_trials(j, &t->norm[p], NULL), s->most[p] = mean_over_trials(j, &t->most[p], NULL);
+        s->best[p] = mean_over_trials(j, &t->best[p], NULL), s->local[p] = mean_over_trials(j, &t->local[p], NULL);
+        s->stall[p] = mean_over_trials(j, &t->stall[p], NULL);
     }
     for (int i = 0; i < j->o->seeds; i++) s->gap = fmax(s->gap, j->trials[i].gap);
 }
-
-/* ---- what is shown ---- */
 
 /* Whether each row's own machine has the smallest mean. */
 static bool diagonal_least(const table *t) {
@@ -236,8 +203,7 @@ static bool diagonal_least(const table *t) {
 static void print_table(FILE *f, const char *title, const table *t) {
     char titles[100] = "-descent";
     vt_columns c;
-    for (int k = 0; k < PATHS; k++)
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t-l_%.3g-SVM", vt_attgd_paths[k].p);
+    for (int k = 0; k < PATHS; k++) vt_text_item(titles, sizeof titles, "\t", "-l_%.3g-SVM", vt_attgd_paths[k].p);
     fprintf(f, "\n%s\n", title);
     vt_columns_titles(&c, "%s", titles);
     for (int p = 0; p < PATHS; p++) {
@@ -261,8 +227,7 @@ static void print_all(FILE *f, const summary *s, int seeds) {
     vt_columns t;
     char titles[200] = "-descent\tsteps\t|W|_p\tmax softmax\tbest score\tlocally opt.\tstalls at";
     for (int k = 0; k < PATHS; k++)
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\tshared with p = %.3g",
-                 vt_attgd_paths[k].p);
+        vt_text_item(titles, sizeof titles, "\t", "shared with p = %.3g", vt_attgd_paths[k].p);
     fputc('\n', f);
     vt_columns_titles(&t, "%s", titles);
     for (int p = 0; p < PATHS; p++) {
@@ -299,8 +264,8 @@ static void draw_distances(vt_figure *f, const void *data) {
 static json_t *table_json(const table *t) {
     json_t *mean = json_array(), *deviation = json_array();
     for (int p = 0; p < PATHS; p++) {
-        json_array_append_new(mean, vt_attgd_numbers(t->mean[p], PATHS));
-        json_array_append_new(deviation, vt_attgd_numbers(t->deviation[p], PATHS));
+        json_array_append_new(mean, vt_lab_numbers(t->mean[p], PATHS));
+        json_array_append_new(deviation, vt_lab_numbers(t->deviation[p], PATHS));
     }
     return json_pack("{s:o,s:o}", "mean", mean, "deviation", deviation);
 }
@@ -309,7 +274,7 @@ static json_t *table_json(const table *t) {
 static json_t *curve_json(const summary *s, int p) {
     json_t *at = json_array(), *d = json_array();
     for (int k = 0; k < MARKS; k++) json_array_append_new(at, json_integer(step_of_mark(p, k)));
-    for (int k = 0; k < PATHS; k++) json_array_append_new(d, vt_attgd_numbers(s->curve[p][k], MARKS));
+    for (int k = 0; k < PATHS; k++) json_array_append_new(d, vt_lab_numbers(s->curve[p][k], MARKS));
     return json_pack("{s:f,s:o,s:o}", "p", vt_attgd_paths[p].p, "step", at, "divergence", d);
 }
 
@@ -317,12 +282,11 @@ static json_t *curve_json(const summary *s, int p) {
 static vt_status store_results(const summary *s, vt_lab *lab, int seeds, vt_err *e) {
     json_t *curves = json_array();
     for (int p = 0; p < PATHS; p++) json_array_append_new(curves, curve_json(s, p));
-    json_t *o =
-        json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "problems", seeds, "same_tokens", table_json(&s->same),
-                  "different_tokens", table_json(&s->other), "norm", vt_attgd_numbers(s->norm, PATHS), "max_softmax",
-                  vt_attgd_numbers(s->most, PATHS), "best_score", vt_attgd_numbers(s->best, PATHS), "locally_optimal",
-                  vt_attgd_numbers(s->local, PATHS), "stall", vt_attgd_numbers(s->stall, PATHS), "curves", curves,
-                  "worst_duality_gap", s->gap);
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:f}", "problems", seeds, "same_tokens",
+                          table_json(&s->same), "different_tokens", table_json(&s->other), "norm",
+                          vt_lab_numbers(s->norm, PATHS), "max_softmax", vt_lab_numbers(s->most, PATHS), "best_score",
+                          vt_lab_numbers(s->best, PATHS), "locally_optimal", vt_lab_numbers(s->local, PATHS), "stall",
+                          vt_lab_numbers(s->stall, PATHS), "curves", curves, "worst_duality_gap", s->gap);
     return vt_lab_put(lab->json, "local", o, e);
 }
 
@@ -361,9 +325,7 @@ vt_status vt_attgd_local(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     job j = {.o = o, .lab = lab, .trials = calloc((size_t)o->seeds, sizeof *j.trials)};
     if (!j.trials) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for %d problems", o->seeds);
     summary s;
-    vt_progress_begin(&lab->progress, "local", 0, (size_t)o->seeds);
-    vt_status status = vt_for_each_in_order((size_t)o->seeds, lab->threads, run_trial, report_progress, &j, e);
-    vt_progress_end(&lab->progress, NULL);
+    vt_status status = vt_lab_for_each(lab, "local", (size_t)o->seeds, run_trial, &j, e);
     if (status == VT_OK) {
         summarise_trials(&s, &j);
         print_all(lab->out, &s, o->seeds);

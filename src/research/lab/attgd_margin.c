@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/rand.h"
-#include "parallel/threads.h"
 #include "research/lab/attgd_lab.h"
 #include "research/lab/attsvm.h"
 
@@ -24,7 +23,6 @@ typedef struct job {
     double margin[RUNS][RUNS];    /* [run][margin of exponent] */
     double best[RUNS], gap[RUNS]; /* what the machine reaches */
     double sparsity[RUNS];
-    size_t done;
 } job;
 
 /* rows [POINTS, DIM] = y_i x_i: x normal, y the sign of a teacher that sees 5 of 200 coordinates. */
@@ -88,13 +86,6 @@ static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
-/* In order: counts one run in the progress. */
-static void report_progress(void *ctx, int thread, size_t item) {
-    (void)thread, (void)item;
-    job *j = ctx;
-    vt_progress_step(&j->lab->progress, ++j->done, NULL);
-}
-
 /* Runs whose own margin is not above every other run's; 0: the ordering holds. */
 static int count_out_of_order(const job *j) {
     int n = 0;
@@ -115,7 +106,7 @@ static void print_all(FILE *f, const job *j) {
             "==\n",
             POINTS, DIM, j->steps, eta);
     fprintf(f, "l_p margin min_i y_i w^T x_i / |w|_p; * the largest of its column\n");
-    for (int k = 0; k < RUNS; k++) snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\tl_%.3g", ps[k]);
+    for (int k = 0; k < RUNS; k++) vt_text_item(titles, sizeof titles, "\t", "l_%.3g", ps[k]);
     vt_columns_titles(&t, "%s\tsparsity (Hoyer)", titles);
     for (int i = 0; i < RUNS; i++) {
         vt_columns_cell(&t, "p = %.3g", ps[i]);
@@ -144,10 +135,10 @@ static void print_all(FILE *f, const job *j) {
 /* Stores all as "margin"; VT_E_MEMORY. */
 static vt_status store_results(const job *j, vt_err *e) {
     json_t *m = json_array();
-    for (int i = 0; i < RUNS; i++) json_array_append_new(m, vt_attgd_numbers(j->margin[i], RUNS));
-    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o}", "steps", j->steps, "p", vt_attgd_numbers(ps, RUNS), "margin", m,
-                          "largest_margin", vt_attgd_numbers(j->best, RUNS), "duality_gap",
-                          vt_attgd_numbers(j->gap, RUNS), "sparsity", vt_attgd_numbers(j->sparsity, RUNS));
+    for (int i = 0; i < RUNS; i++) json_array_append_new(m, vt_lab_numbers(j->margin[i], RUNS));
+    json_t *o = json_pack("{s:i,s:o,s:o,s:o,s:o,s:o}", "steps", j->steps, "p", vt_lab_numbers(ps, RUNS), "margin", m,
+                          "largest_margin", vt_lab_numbers(j->best, RUNS), "duality_gap", vt_lab_numbers(j->gap, RUNS),
+                          "sparsity", vt_lab_numbers(j->sparsity, RUNS));
     return vt_lab_put(j->lab->json, "margin", o, e);
 }
 
@@ -173,9 +164,7 @@ vt_status vt_attgd_margin(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     if (!j) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for the margin part");
     j->lab = lab, j->steps = o->quick ? QUICK_STEPS : STEPS;
     draw_data(j);
-    vt_progress_begin(&lab->progress, "margin", 0, RUNS);
-    vt_status s = vt_for_each_in_order(RUNS, lab->threads, run_exponent, report_progress, j, e);
-    vt_progress_end(&lab->progress, NULL);
+    vt_status s = vt_lab_for_each(lab, "margin", RUNS, run_exponent, j, e);
     if (s == VT_OK) print_all(lab->out, j);
     if (s == VT_OK) s = store_results(j, e);
     if (s == VT_OK) s = record_claims(j, e);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/rand.h"
-#include "parallel/threads.h"
 #include "research/lab/attcone.h"
 #include "research/lab/attgd_lab.h"
 #include "research/lab/attsvm.h"
@@ -37,10 +36,7 @@ typedef struct job {
     vt_lab *lab;
     int steps;
     run runs[RUNS];
-    size_t done;
 } job;
-
-/* ---- problems ---- */
 
 /* Allocates problem `draw` and fills it with normals; labels are signs. VT_E_MEMORY. */
 static vt_status open_problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e) {
@@ -54,8 +50,6 @@ static vt_status open_problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_er
     for (int i = 0; i < SAMPLES; i++) a->y[i] = *at++ < 0 ? -1 : 1;
     return VT_OK;
 }
-
-/* ---- whole runs ---- */
 
 /* Lemma 29's rate at norm a, without its constant. */
 static double lemma29_rate(double a, double p) {
@@ -95,8 +89,6 @@ static vt_status run_from_zero(job *j, run *r, vt_att *a, double p, vt_err *e) {
     }
     return VT_OK;
 }
-
-/* ---- in the cone ---- */
 
 /* A run far out: the gradient is e^-(a/|W_mm|) and so must be the step's inverse. Both are kept times e^shift. */
 typedef struct far_run {
@@ -197,8 +189,6 @@ static vt_status try_cone(job *j, run *r, const vt_att *a, double p, uint32_t dr
     return s;
 }
 
-/* ---- all of it ---- */
-
 /* Work item: exponent ps[item] from zero, then in the cone of the first problem that has a wide one. */
 static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
@@ -217,13 +207,6 @@ static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     if (s == VT_OK && !good)
         s = vt_fail(e, VT_E_NUMERIC, "lab attgd: none of %d problems has a cone that is wide enough", MOST_DRAWS);
     return s;
-}
-
-/* In order: counts one exponent in the progress. */
-static void report_progress(void *ctx, int thread, size_t item) {
-    (void)thread, (void)item;
-    job *j = ctx;
-    vt_progress_step(&j->lab->progress, ++j->done, NULL);
 }
 
 /* Lemma 29's rate as text. */
@@ -372,9 +355,7 @@ vt_status vt_attgd_rates(const vt_attgd_options *o, vt_lab *lab, vt_err *e) {
     job *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "lab attgd: no memory for the rates part");
     j->lab = lab, j->steps = o->quick ? QUICK_STEPS : STEPS;
-    vt_progress_begin(&lab->progress, "rates", 0, RUNS);
-    vt_status s = vt_for_each_in_order(RUNS, lab->threads, run_exponent, report_progress, j, e);
-    vt_progress_end(&lab->progress, NULL);
+    vt_status s = vt_lab_for_each(lab, "rates", RUNS, run_exponent, j, e);
     if (s == VT_OK) {
         json_t *list = json_array();
         for (int i = 0; i < RUNS; i++) json_array_append_new(list, run_json(&j->runs[i], ps[i]));

@@ -155,8 +155,6 @@ vt_status vt_svm_solve(double *w, double *lambda, vt_svm *out, const double *a, 
     return s;
 }
 
-/* ---- attention ---- */
-
 void vt_attsvm_rows(double *a, const vt_att *problem, const int *alpha) {
     int d = problem->d;
     for (int i = 0; i < problem->n; i++) {

@@ -99,8 +99,6 @@ int vt_digit_label(uint64_t seed, int index) {
     return (int)vt_rng_below(&key, 0, 10);
 }
 
-/* ---- pictures ---- */
-
 size_t vt_digits_bytes(int side, int n) { return (size_t)n * sizeof(float) * ((size_t)side * (size_t)side + 10); }
 
 typedef struct drawing {

@@ -2,6 +2,7 @@
 #include "research/lab/lab.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,8 @@ const vt_lab_def *const *vt_lab_defs(int *n) {
 
 vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e) {
     const char *names[COUNT + 1] = {NULL};
-    for (int i = 0; i < COUNT; i++) {
-        if (!strcmp(defs[i]->name, name)) {
-            *out = defs[i];
-            return VT_OK;
-        }
-        names[i] = defs[i]->name;
-    }
+    if ((*out = named(name))) return VT_OK;
+    for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
     return vt_fail_unknown("lab", name, names, COUNT, NULL, e);
 }
 
@@ -35,8 +31,6 @@ static const char *finding_name(vt_finding f) {
     static const char *const names[VT_FINDING_COUNT] = {"supports", "weakens", "contradicts", "does not test"};
     return names[f];
 }
-
-/* ---- for labs ---- */
 
 vt_status vt_lab_put(json_t *object, const char *key, json_t *value, vt_err *e) {
     if (json_object_set_new(object, key, value) == 0) return VT_OK;
@@ -56,6 +50,49 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
 
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e) { return vt_check_interrupt(lab->interrupt, "a lab", e); }
 
+typedef struct loop {
+    vt_lab *lab;
+    vt_item_fn fn;
+    void *ctx;
+} loop;
+
+/* Work item of vt_for_each_in_order: the loop's fn. */
+static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
+    const loop *l = ctx;
+    return l->fn(l->ctx, thread, i, e);
+}
+
+/* In order: counts one item in the progress. */
+static void report_progress(void *ctx, int thread, size_t i) {
+    vt_progress *p = &((const loop *)ctx)->lab->progress;
+    (void)thread, (void)i;
+    vt_progress_step(p, p->done + 1, NULL);
+}
+
+vt_status vt_lab_for_each(vt_lab *lab, const char *stage, size_t n, vt_item_fn fn, void *ctx, vt_err *e) {
+    loop l = {lab, fn, ctx};
+    if (stage) vt_progress_begin(&lab->progress, stage, 0, n);
+    VT_TRY(vt_for_each_in_order(n, lab->threads, run_item, report_progress, &l, e));
+    if (stage) vt_progress_end(&lab->progress, NULL);
+    return VT_OK;
+}
+
+json_t *vt_lab_numbers(const double *x, size_t n) {
+    json_t *a = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *v = isfinite(x[i]) ? json_real(x[i]) : json_null();
+        if (json_array_append_new(a, v) != 0) {
+            json_decref(a);
+            return NULL;
+        }
+    }
+    return a;
+}
+
+vt_finding vt_lab_by_count(int good, int all) {
+    return all == 0 ? VT_NOT_TESTED : good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
+}
+
 vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_figure_draw *draw, const void *data,
                         vt_err *e) {
     if (!lab->picture) return VT_OK;
@@ -65,8 +102,6 @@ vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_fig
     free(svg);
     return s;
 }
-
-/* ---- a run ---- */
 
 /* Prints a line for each claim, and last a line that counts the findings. */
 static void print_verdict(const vt_lab *lab) {

@@ -15,6 +15,7 @@
 #include "base/opt.h"
 #include "base/progress.h"
 #include "base/status.h"
+#include "parallel/threads.h"
 
 typedef enum vt_finding {
     VT_SUPPORTED,    /* what was measured here agrees with the claim */
@@ -62,6 +63,13 @@ vt_status vt_lab_claim(vt_lab *lab, vt_finding f, const char *claim, vt_err *e, 
     __attribute__((format(printf, 5, 6)));
 /* VT_INTERRUPTED with its sentence if the user asked to stop; to be called between pieces of work. */
 vt_status vt_lab_alive(const vt_lab *lab, vt_err *e);
+/* Calls fn(ctx, thread, i) for i in [0, n) on the lab's threads and counts each in the progress, in order, under
+ * `stage` (NULL: the caller has begun one). Fails as vt_for_each. */
+vt_status vt_lab_for_each(vt_lab *lab, const char *stage, size_t n, vt_item_fn fn, void *ctx, vt_err *e);
+/* The finding of a claim that holds in `good` of `all` cases: weakened if only in some, not tested if all is 0. */
+vt_finding vt_lab_by_count(int good, int all);
+/* JSON array of n numbers; NaN and infinite ones are null. NULL: no memory. */
+json_t *vt_lab_numbers(const double *x, size_t n);
 /* Draws a figure by `draw` and data and hands it to lab->picture as name.svg; does nothing if that is NULL. */
 vt_status vt_lab_figure(vt_lab *lab, const char *name, const char *title, vt_figure_draw *draw, const void *data,
                         vt_err *e);

@@ -8,18 +8,6 @@
 
 const vt_attgd_path vt_attgd_paths[VT_ATTGD_PATHS] = {{1.75, 1500}, {2, 2000}, {3, 20000}};
 
-json_t *vt_attgd_numbers(const double *x, size_t n) {
-    json_t *a = json_array();
-    for (size_t i = 0; i < n; i++) {
-        json_t *v = isfinite(x[i]) ? json_real(x[i]) : json_null();
-        if (json_array_append_new(a, v) != 0) {
-            json_decref(a);
-            return NULL;
-        }
-    }
-    return a;
-}
-
 static vt_status run(const void *params, vt_lab *lab, vt_err *e) {
     static vt_status (*const parts[])(const vt_attgd_options *, vt_lab *, vt_err *) = {vt_attgd_local, vt_attgd_joint,
                                                                                        vt_attgd_margin, vt_attgd_rates};

@@ -6,7 +6,6 @@
 #include "research/numeric/lanczos.h"
 #include "linalg/gemm.h"
 #include "base/mem.h"
-#include "parallel/threads.h"
 #include "research/lab/digits.h"
 #include "research/lab/teacher.h"
 #include "research/lab/two_layer.h"
@@ -22,7 +21,6 @@ typedef struct params {
     double rate, tol;
 } params;
 
-#define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
     VT_OPT_I("k", params, k, "eigenvalues of Fig. 3", 100, 1, MOST_K),
     VT_OPT_I("runs", params, runs, "starts; Fig. 3's spectrum is the first one's", 3, 1, MOST_RUNS),
@@ -38,8 +36,6 @@ static const vt_opt opts[] = {
     VT_OPT_R("tol", params, tol, "residual of an eigenvalue, relative to the largest", 1e-6, 1e-14, 0.1),
     VT_OPT_END,
 };
-
-/* ---- the Hessian as an operator ---- */
 
 typedef struct hessian {
     vt_two_layer net;
@@ -83,8 +79,6 @@ static vt_status open_hessian(hessian *h, void **block, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- what is measured ---- */
-
 typedef struct sharpness {
     double loss, largest, relative, lowest, trace, trace_error, relative_trace;
     int products;
@@ -111,7 +105,6 @@ typedef struct job {
     double *x, *y; /* of the first samples */
     trained r[MOST_RUNS * NETS];
     trained self;
-    int done;
 } job;
 
 /* Loss, largest and lowest eigenvalue and trace at theta, raw and in relative coordinates. */
@@ -180,8 +173,6 @@ static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uin
     free(f);
     return s;
 }
-
-/* ---- training ---- */
 
 /* Trains in float from (seed, run), then measures in double on x, y [samples]; `first`: also spectrum and scales. */
 static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *x, const double *y, int samples,
@@ -257,13 +248,6 @@ static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     return train_and_measure(&j->r[i], &s, j->x, j->y, samples, i < NETS, j, e);
 }
 
-/* In order: counts one network in the progress. */
-static void report_progress(void *ctx, int thread, size_t i) {
-    (void)thread, (void)i;
-    job *j = ctx;
-    vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
-}
-
 /* Checks that all fits the memory, draws training and test pictures, and widens the first samples to double. */
 static vt_status prepare_data(job *j, vt_err *e) {
     const params *p = j->p;
@@ -284,8 +268,6 @@ static vt_status prepare_data(job *j, vt_err *e) {
     for (size_t i = 0; i < ys; i++) j->y[i] = (double)j->digits.y[i];
     return VT_OK;
 }
-
-/* ---- tables ---- */
 
 /* Prints chosen eigenvalues of the first run's two spectra. */
 static void print_fig3(const job *j, FILE *out) {
@@ -328,8 +310,6 @@ static void print_theorem4(const trained *t, FILE *out, const char *title, const
     vt_columns_end(&table, out, VT_LOOK_PAGE);
 }
 
-/* ---- results ---- */
-
 /* JSON array of the changes of scale and what they do. */
 static json_t *scales_json(const trained *t) {
     json_t *a = json_array();
@@ -350,9 +330,7 @@ static vt_status store_results(const job *j, vt_err *e) {
                                               t->test_error, "largest", t->s.largest, "relative", t->s.relative,
                                               "trace", t->s.trace, "relative_trace", t->s.relative_trace));
         if (i >= NETS) continue;
-        json_t *a = json_array();
-        for (int k = 0; k < j->p->k; k++) json_array_append_new(a, json_real(t->values[k]));
-        json_object_set_new(spectra, i ? "attention" : "baseline", a);
+        json_object_set_new(spectra, i ? "attention" : "baseline", vt_lab_numbers(t->values, (size_t)j->p->k));
     }
     VT_TRY(vt_lab_put(j->lab->json, "runs", runs, e));
     VT_TRY(vt_lab_put(j->lab->json, "spectra", spectra, e));
@@ -426,12 +404,7 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
     j->p = params_, j->lab = lab;
     vt_blas_single_thread();
     vt_status s = prepare_data(j, e);
-    if (s == VT_OK) {
-        size_t count = (size_t)(NETS * j->p->runs + 1);
-        vt_progress_begin(&lab->progress, "networks", 0, count);
-        s = vt_for_each_in_order(count, lab->threads, run_item, report_progress, j, e);
-    }
-    if (s == VT_OK) vt_progress_end(&lab->progress, NULL);
+    if (s == VT_OK) s = vt_lab_for_each(lab, "networks", (size_t)(NETS * j->p->runs + 1), run_item, j, e);
     if (s == VT_OK) s = report_results(j, e);
     vt_digits_close(&j->digits);
     vt_digits_close(&j->tests);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "linalg/gemm.h"
 #include "base/mem.h"
-#include "parallel/threads.h"
 #include "research/lab/digits.h"
 #include "research/lab/teacher.h"
 
@@ -22,7 +21,6 @@ typedef struct params {
     char digits[1024];
 } params;
 
-#define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
     VT_OPT_B("full", params, full,
              "40,000 steps on 20,000 pictures, Fig. 7 with 400,000 steps, instead of the two-minute version", 0),
@@ -58,7 +56,6 @@ typedef struct plan {
     vt_measure fig7_curve[STUDENTS][MARKS][2];
     vt_teacher teacher;
     char hash[2][65]; /* of the digits' training and test split; "": drawn */
-    int done;
 } plan;
 
 static const char *const net_names[NETS] = {"baseline", "attention"};
@@ -76,8 +73,6 @@ static int run_count(const plan *j) { return j->n_sizes * j->n_rates * NETS; }
 static result *result_at(plan *j, int size, int rate, int net) {
     return &j->r[(size * j->n_rates + rate) * NETS + net];
 }
-
-/* ---- runs ---- */
 
 /* Sets inside, on and off: where the first layer's energy and the mask lie. */
 static void measure_weights(result *out, const float *theta, const vt_two_layer *n, const vt_digits *d) {
@@ -142,13 +137,6 @@ static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     return (int)i < run_count(j) ? train_network(j, (int)i, e) : train_fig7_student(j, (int)i - run_count(j), e);
 }
 
-/* In order: counts one network in the progress. */
-static void report_progress(void *ctx, int thread, size_t i) {
-    (void)thread, (void)i;
-    plan *j = ctx;
-    vt_progress_step(&j->lab->progress, (size_t)++j->done, NULL);
-}
-
 /* Draws or reads the training and test pictures with digits of size k. */
 static vt_status open_pictures(plan *j, int k, vt_err *e) {
     const params *p = j->p;
@@ -183,8 +171,6 @@ static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) 
     return j->fig7 < 0 ? VT_OK : vt_teacher_open(&j->teacher, &table1, 32, 2, 10000, 5000, 0, lab, e);
 }
 
-/* ---- tables ---- */
-
 /* Prints a digit size's test loss and error over steps by rate and net, then training loss and weights. */
 static void print_curves(plan *j, int size, FILE *out) {
     int s = j->sizes[size];
@@ -195,8 +181,7 @@ static void print_curves(plan *j, int size, FILE *out) {
     fprintf(out, "last row: share of the first layer's energy on the digit (evenly %.1f %%), mean |a| on it, off it\n",
             100.0 * s * s / (j->p->side * j->p->side));
     for (int r = 0; r < j->n_rates; r++)
-        for (int n = 0; n < NETS; n++)
-            snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s %g", net_names[n], j->rates[r]);
+        for (int n = 0; n < NETS; n++) vt_text_item(titles, sizeof titles, "\t", "%s %g", net_names[n], j->rates[r]);
     vt_columns_titles(&t, "%s", titles);
     for (int m = 0; m < MARKS + 2; m++) {
         vt_columns_cell(&t, m < MARKS ? "%lld" : m == MARKS ? "training" : "", (long long)j->steps * (m + 1) / MARKS);
@@ -266,13 +251,6 @@ static void draw_losses(vt_figure *f, const void *data) {
     }
 }
 
-/* ---- claims ---- */
-
-/* Finding: supported if all of the settings agree, weakened if some do, contradicted if none does. */
-static vt_finding by_count(int good, int all) {
-    return good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
-}
-
 /* Judges the test errors, the losses along the training, what the mask finds, and Fig. 7's order. */
 static vt_status record_claims(plan *j, vt_err *e) {
     int lower = 0, sooner = 0, finds = 0, all = j->n_sizes * j->n_rates;
@@ -288,14 +266,15 @@ static vt_status record_claims(plan *j, vt_err *e) {
             ratio = fmax(ratio, with->on / with->off);
         }
     const result *base = result_at(j, 0, 0, 0), *with = result_at(j, 0, 0, 1);
-    VT_TRY(vt_lab_claim(j->lab, by_count(lower, all), "Figs. 2, 4 to 6: attention ends with the lower test error", e,
+    VT_TRY(vt_lab_claim(j->lab, vt_lab_by_count(lower, all),
+                        "Figs. 2, 4 to 6: attention ends with the lower test error", e,
                         "in %d of %d settings; s = %d, rate %g: %.1f %% against %.1f %%", lower, all, j->sizes[0],
                         j->rates[0], 100 * with->curve[MARKS - 1][1].error, 100 * base->curve[MARKS - 1][1].error));
-    VT_TRY(vt_lab_claim(j->lab, by_count(sooner, all), "Figs. 2, 4 to 6: its test loss is lower all along", e,
+    VT_TRY(vt_lab_claim(j->lab, vt_lab_by_count(sooner, all), "Figs. 2, 4 to 6: its test loss is lower all along", e,
                         "at all %d marks in %d of %d settings", MARKS, sooner, all));
     VT_TRY(
         vt_lab_claim(j->lab,
-                     ratio > 2 ? by_count(finds, all)
+                     ratio > 2 ? vt_lab_by_count(finds, all)
                      : finds   ? VT_WEAKENED
                                : VT_CONTRADICTED,
                      "the mask finds the digit", e,
@@ -307,8 +286,9 @@ static vt_status record_claims(plan *j, vt_err *e) {
     for (int m = 0; m < MARKS; m++)
         good += j->fig7_curve[1][m][1].error < j->fig7_curve[0][m][1].error &&
                 j->fig7_curve[2][m][1].error < j->fig7_curve[1][m][1].error;
-    return vt_lab_claim(j->lab, by_count(good, MARKS), "Fig. 7: baseline, attention, regularised lie in this order", e,
-                        "at %d of %d marks", good, MARKS);
+    return vt_lab_claim(j->lab, vt_lab_by_count(good, MARKS),
+                        "Fig. 7: baseline, attention, regularised lie in this order", e, "at %d of %d marks", good,
+                        MARKS);
 }
 
 static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
@@ -324,11 +304,9 @@ static vt_status run(const void *params_, vt_lab *lab, vt_err *e) {
                 j->net.hidden, vt_two_layer_at(&j->net, VT_AT_END), vt_two_layer_at(&with, VT_AT_END));
         fprintf(lab->out, "SGD, %d steps of %d pictures; %d to train on, %d to test on\n", j->steps, j->p->batch,
                 j->train, j->p->test);
-        vt_progress_begin(&lab->progress, "networks", 0, count);
-        s = vt_for_each_in_order(count, lab->threads, run_item, report_progress, j, e);
+        s = vt_lab_for_each(lab, "networks", count, run_item, j, e);
     }
     if (s == VT_OK) {
-        vt_progress_end(&lab->progress, NULL);
         for (int k = 0; k < j->n_sizes; k++) print_curves(j, k, lab->out);
         if (j->fig7 > 0) print_fig7(j, lab->out);
         s = store_results(j, e);

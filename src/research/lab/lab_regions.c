@@ -12,7 +12,6 @@ typedef struct params {
     int p, s0, most, draws;
 } params;
 
-#define AT(field) offsetof(params, field)
 static const vt_opt opts[] = {
     VT_OPT_I("p", params, p, "inputs of the network without attention", 100, 2, 1000),
     VT_OPT_I("s0", params, s0, "inputs that a mask leaves", 10, 1, 999),
@@ -20,8 +19,6 @@ static const vt_opt opts[] = {
     VT_OPT_I("draws", params, draws, "random layers counted for each size", 20, 1, 10000),
     VT_OPT_END,
 };
-
-/* ---- formulas ---- */
 
 /* Adds 10^log10_x as a cell: as a number below 10^9, else as "10^x"; 0 for a negative exponent. */
 static void add_power_cell(vt_columns *t, double log10_x) {
@@ -79,8 +76,6 @@ static int floored_from(const params *p) {
     }
     return from;
 }
-
-/* ---- counts ---- */
 
 typedef struct count {
     long long least, most, other; /* over the draws; other: by cutting polygons, -1 if the two ways ever differ */
@@ -148,8 +143,6 @@ static vt_status count_small_layers(counted *c, const params *p, vt_lab *lab, vt
     }
     return VT_OK;
 }
-
-/* ---- results ---- */
 
 /* Figure: log10 of bounds and maxima over hidden units, and the condition of Theorem 3. */
 static void draw_regions(vt_figure *f, const void *data) {

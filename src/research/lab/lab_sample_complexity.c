@@ -5,14 +5,12 @@
 #include <string.h>
 #include "linalg/gemm.h"
 #include "base/mem.h"
-#include "parallel/threads.h"
 #include "research/lab/sample_complexity.h"
 
 /* UAM, Table 1 (and 2's twin): test loss against the number of samples, with and without attention. Neither the number
  * of relevant inputs, nor batch, teacher's scale, lambda or the start of a can be read in the paper: they are options
  * here, and docs/labs_uam.md says which values were guessed. */
 
-#define AT(field) offsetof(vt_complexity, field)
 static const vt_opt opts[] = {
     VT_OPT_C("model", vt_complexity, model, "mask: Table 1; self: the twin of Table 2, teacher and student of eq. 3",
              "mask|self", 0),
@@ -40,8 +38,6 @@ static const vt_opt opts[] = {
     VT_OPT_I("attack_points", vt_complexity, attack_points, "test points attacked, the first ones", 500, 1, 1e6),
     VT_OPT_END,
 };
-
-/* ---- what is run ---- */
 
 static const vt_variant mask_variants[] = {
     {"baseline", VT_FRONT_PLAIN, 0, 0, true},      {"attention", VT_FRONT_MASK, 0, 0, true},
@@ -119,14 +115,12 @@ static vt_status make_plan(vt_complexity_run *r, const vt_complexity *p, vt_err 
     return r->results ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the results of %zu runs", students);
 }
 
-/* ---- one student ---- */
-
 typedef struct job {
     vt_complexity_run *r;
     const vt_teacher *t;
     vt_lab *lab;
-    int run, done;
-    size_t first; /* of its results, and how many students there were before */
+    int run;
+    size_t first; /* of its results */
 } job;
 
 /* Penalty weight at n points: lambda 10000 / n, or lambda if fixed. */
@@ -190,13 +184,6 @@ static vt_status run_student(void *ctx, int thread, size_t item, vt_err *e) {
     return got;
 }
 
-/* In order: counts one student in the progress, after those of earlier teachers. */
-static void report_progress(void *ctx, int thread, size_t item) {
-    (void)thread, (void)item;
-    job *j = ctx;
-    vt_progress_step(&j->lab->progress, j->first + (size_t)++j->done, NULL);
-}
-
 /* Makes teacher `run` with the relevant-th mask size and trains its students. */
 static vt_status run_teacher(vt_complexity_run *r, int run, int relevant, vt_lab *lab, vt_err *e) {
     const vt_complexity *p = r->p;
@@ -204,9 +191,9 @@ static vt_status run_teacher(vt_complexity_run *r, int run, int relevant, vt_lab
     double scale = p->scale > 0 ? p->scale : p->model ? 1 : 2;
     VT_TRY(vt_teacher_open(&t, &r->teacher, r->relevant[relevant], scale, r->sizes[r->n_sizes - 1], p->test,
                            (uint32_t)run, lab, e));
-    job j = {r, &t, lab, run, 0, (size_t)(run * r->n_relevant + relevant) * (size_t)r->n_items};
+    job j = {r, &t, lab, run, (size_t)(run * r->n_relevant + relevant) * (size_t)r->n_items};
     r->power[relevant] += t.power / r->runs;
-    vt_status s = vt_for_each_in_order((size_t)r->n_items, lab->threads, run_student, report_progress, &j, e);
+    vt_status s = vt_lab_for_each(lab, NULL, (size_t)r->n_items, run_student, &j, e);
     vt_teacher_close(&t);
     return s;
 }

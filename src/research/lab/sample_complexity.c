@@ -52,14 +52,11 @@ static int find_variant(const vt_complexity_run *r, const char *name) {
     return -1;
 }
 
-/* ---- tables ---- */
-
 /* Starts a table with the titles `first` (tab-separated) and a column for each variant. */
 static void begin_table(vt_columns *t, const vt_complexity_run *r, const char *first) {
     char titles[300];
     snprintf(titles, sizeof titles, "%s", first);
-    for (int v = 0; v < r->n_variants; v++)
-        snprintf(titles + strlen(titles), sizeof titles - strlen(titles), "\t%s", r->variants[v].name);
+    for (int v = 0; v < r->n_variants; v++) vt_text_item(titles, sizeof titles, "\t", "%s", r->variants[v].name);
     vt_columns_titles(t, "%s", titles);
 }
 
@@ -113,8 +110,6 @@ static void print_preface(const vt_complexity_run *r, FILE *out) {
             r->p->test, r->runs, r->runs == 1 ? "" : "s");
 }
 
-/* ---- lab.json and figures ---- */
-
 /* JSON array of errors at the marks: 0 train, 1 test. */
 static json_t *curve_json(const vt_complexity_result *x, int which) {
     json_t *a = json_array();
@@ -124,8 +119,7 @@ static json_t *curve_json(const vt_complexity_result *x, int which) {
 
 /* Stores every student's result, the teachers' power and the steps; VT_E_MEMORY. */
 static vt_status store_results(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
-    json_t *all = json_array(), *powers = json_array();
-    for (int k = 0; k < r->n_relevant; k++) json_array_append_new(powers, json_real(r->power[k]));
+    json_t *all = json_array(), *powers = vt_lab_numbers(r->power, (size_t)r->n_relevant);
     for (int k = 0; k < r->runs * r->n_relevant; k++)
         for (int i = 0; i < r->n_items; i++) {
             const vt_complexity_result *x = result_at(r, k / r->n_relevant, k % r->n_relevant, i);
@@ -196,12 +190,6 @@ vt_status vt_complexity_report(const vt_complexity_run *r, vt_lab *lab, vt_err *
     return vt_lab_figure(lab, "sample-complexity", "Test error over training points and steps", draw_errors, r, e);
 }
 
-/* ---- claims ---- */
-
-static vt_finding by_count(int good, int all) {
-    return all == 0 ? VT_NOT_TESTED : good == all ? VT_SUPPORTED : good ? VT_WEAKENED : VT_CONTRADICTED;
-}
-
 /* Returns at how many sizes up to `most` variant a's number is below variant b's; *all: at how many both ran. */
 static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn pick, int most, int *all) {
     int good = 0;
@@ -266,7 +254,7 @@ static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int mo
     int all, good = count_sizes_below(r, a, b, test_error, most, &all), near = 0;
     for (int s = 0; s < r->n_sizes && r->sizes[s] <= most; s++)
         near += fabs(mean_over_runs(r, s, a, test_error) / mean_over_runs(r, s, b, test_error) - 1) < 0.02;
-    vt_finding f = by_count(good, all);
+    vt_finding f = vt_lab_by_count(good, all);
     if (f == VT_CONTRADICTED && near == all) f = VT_WEAKENED; /* within 2 %: no difference that one run could tell */
     return vt_lab_claim(lab, f, claim, e, "lower at %d of %d sizes; n = %d: %.4f against %.4f", good, all, r->sizes[0],
                         mean_over_runs(r, 0, a, test_error), mean_over_runs(r, 0, b, test_error));
@@ -337,7 +325,7 @@ static vt_status claim_error_growth(const vt_complexity_run *r, int variant, con
         up += now > before, all++;
     }
     char text[200];
-    return vt_lab_claim(lab, by_count(up, all), claim, e,
+    return vt_lab_claim(lab, vt_lab_by_count(up, all), claim, e,
                         "at %d of %d steps; from s0 = %d to %d as %s (the bound: s0^1)", up, all, r->relevant[0],
                         r->relevant[r->n_relevant - 1], exponents_text(r, variant, text, sizeof text));
 }
@@ -353,7 +341,7 @@ static vt_status claim_no_growth(const vt_complexity_run *r, int attention, vt_l
         good += with > 0 && error_exponent(r, s, 0) < with / 2;
     }
     char text[200];
-    return vt_lab_claim(lab, by_count(good, r->n_sizes), claim, e,
+    return vt_lab_claim(lab, vt_lab_by_count(good, r->n_sizes), claim, e,
                         "exponent below half of attention's at %d of %d sizes: %s", good, r->n_sizes,
                         exponents_text(r, 0, text, sizeof text));
 }
@@ -367,8 +355,6 @@ static vt_status sweep_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e
                               lab, e));
     return claim_no_growth(r, attention, lab, e);
 }
-
-/* ---- all ---- */
 
 /* Claim: the networks have the paper's numbers of parameters. */
 static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {

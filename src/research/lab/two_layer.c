@@ -216,8 +216,6 @@ static void self_backward(side *s, real *dw, real *dx, const real *x, const real
     }
 }
 
-/* ---- loss ---- */
-
 /* Features, hidden layer and outputs s->u of a batch. */
 static void forward(side *s, const real *x, const real *theta, int batch, const vt_two_layer *n) {
     tensors t = split_parameters(n, theta);
@@ -455,8 +453,6 @@ void VT_R(vt_two_layer_hessian)(real *hv, const real *v, const real *x, const re
     else
         mask_backward_r(&s, &r, hv, x, n, batch);
 }
-
-/* ---- start ---- */
 
 /* out [n]: scale times normals keyed by (seed, run, tensor). */
 static void draw_normals(real *out, size_t n, double scale, uint64_t seed, uint32_t run, uint32_t tensor) {

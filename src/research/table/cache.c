@@ -52,12 +52,9 @@ static int lock_folder(const char *dir, int how) {
     return -1;
 }
 
-/* Releases a lock; -1 is none. */
-static void release_lock(int fd) {
+void vt_cell_release(int fd) {
     if (fd >= 0) close(fd);
 }
-
-/* ---- the folder ---- */
 
 /* Whether the folder holds anything; false if it cannot be read. */
 static bool has_entries(const char *dir) {
@@ -102,7 +99,7 @@ static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
 vt_status vt_cache_look(const char *dir, bool *there, vt_err *e) {
     int lock = lock_folder(dir, LOCK_SH);
     vt_status s = inspect_cache(dir, there, e);
-    release_lock(lock);
+    vt_cell_release(lock);
     return s;
 }
 
@@ -125,11 +122,9 @@ vt_status vt_cache_make(const char *dir, vt_err *e) {
     VT_TRY(vt_make_dir(dir, e));
     int lock = lock_folder(dir, LOCK_EX);
     vt_status s = make_cache(dir, e);
-    release_lock(lock);
+    vt_cell_release(lock);
     return s;
 }
-
-/* ---- a cell ---- */
 
 vt_status vt_cell_path(char *out, const char *dir, const char *hash, const char *file, vt_err *e) {
     int n = snprintf(out, VT_PATH_MAX, "%s/cells/%s%s%s", dir, hash, file ? "/" : "", file ? file : "");
@@ -229,7 +224,7 @@ vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, in
     if (*lock < 0 && errno == EWOULDBLOCK)
         return vt_fail(e, VT_E_IO, "%s: another vitrine table is at work on this cell", path);
     vt_status s = write_json(path, "cell.json", key, e);
-    if (s != VT_OK) release_lock(*lock);
+    if (s != VT_OK) vt_cell_release(*lock);
     return s;
 }
 

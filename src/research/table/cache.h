@@ -25,6 +25,8 @@ vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_
 /* Before a cell's run: makes its folder and cell.json. *lock keeps other tables from the cell until it is closed; -1:
  * this file system has no locks. VT_E_IO if another holds it. */
 vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, int *lock, vt_err *e);
+/* Releases the lock of vt_cell_begin; -1 is none. */
+void vt_cell_release(int lock);
 /* After a cell's run: writes done.json, with the hashes of its files and the seconds that this last run took. VT_E_IO
  * if the run has left no result. */
 vt_status vt_cell_end(const char *dir, const char *hash, double seconds, vt_err *e);

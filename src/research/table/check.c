@@ -83,8 +83,6 @@ static void check_cell(check *c, const json_t *cell) {
         check_number(c, cell, "high", high, what);
 }
 
-/* ---- differences ---- */
-
 /* The value of seed `id`; NULL: none. */
 static const double *seed_value(const seeds *s, int64_t id) {
     for (int i = 0; i < s->n; i++)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Laws within a row, a column or between two rows of a table. */
 #include "research/table/consistency.h"
+#include "base/mem.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- groups and findings ---- */
 
 /* Whether key is in keys, which ends at NULL. */
 static bool is_listed(const char *const *keys, const char *key) {
@@ -37,18 +36,14 @@ int *vt_published_group(const vt_published *p, const char *const *keys, bool exc
 }
 
 vt_oddity *vt_oddity_add(vt_oddities *f, const char *check, bool note) {
-    vt_oddity *more = realloc(f->items, (size_t)(f->n + 1) * sizeof *more);
-    if (!more) return NULL;
-    f->items = more;
+    if (!vt_grow(&f->items, (size_t)f->n, sizeof *f->items)) return NULL;
     f->items[f->n] = (vt_oddity){.check = check, .note = note};
     return &f->items[f->n++];
 }
 
 bool vt_oddity_cell(vt_oddity *f, int cell) {
     int at = f->n;
-    int *more = realloc(f->cells, (size_t)(f->n + 1) * sizeof *more);
-    if (!more) return false;
-    f->cells = more;
+    if (!vt_grow(&f->cells, (size_t)f->n, sizeof *f->cells)) return false;
     for (; at > 0 && f->cells[at - 1] > cell; at--) f->cells[at] = f->cells[at - 1];
     f->cells[at] = cell;
     f->n++;
@@ -148,8 +143,6 @@ static bool check_attack_order(vt_oddities *f, const vt_published *p, const orde
     return ok;
 }
 
-/* ---- grains: which number of images makes a number like this ---- */
-
 /* Whether a percentage, as printed with two decimals, is a share of that many images. */
 static bool is_grain(double percent, int images) {
     double k = round(percent * images / 100);
@@ -229,8 +222,6 @@ static bool check_granularity(vt_oddities *f, const vt_published *p) {
     free(group);
     return ok;
 }
-
-/* ---- rows ---- */
 
 typedef struct row_facts {
     int *cells, n; /* ascending; into one array */
@@ -320,8 +311,6 @@ static bool check_rows(vt_oddities *f, const vt_published *p) {
     free(r);
     return ok;
 }
-
-/* ---- all ---- */
 
 vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_published *claims, vt_err *e) {
     bool ok = true, cells = p->unit == VT_PERCENT && vt_published_key(p, "attack") >= 0;

@@ -151,8 +151,6 @@ static void calibration_sentence(const vt_table *t, int k, char *buf, size_t siz
                  c->name, b.value, b.name, grid_size(c));
 }
 
-/* ---- both ---- */
-
 bool vt_table_ground(const vt_table *t, int k, char *buf, size_t size) {
     int penalties = 0;
     if (penalty_sentence(t, k, buf, size)) return true;
@@ -185,13 +183,6 @@ static bool agree_except_keys(const vt_published *p, int a, int b, const char *c
     return true;
 }
 
-/* Whether the list has that word. */
-static bool has_word(const vt_words *w, const char *name) {
-    for (int i = 0; i < w->n; i++)
-        if (!strcmp(w->word[i], name)) return true;
-    return false;
-}
-
 /* Adds a value to the range and counts it. */
 static void widen_range(vt_published_range *r, double v) {
     if (!r->n++) r->least = r->most = v;
@@ -210,7 +201,7 @@ void vt_table_ranges(const vt_table *t, vt_table_ordering *o) {
             if (!agree_except_keys(p, k, i, method) || !agree_except_keys(p, k, b, place)) continue;
             double gap = p->cells[i].value - p->cells[k].value;
             widen_range(&o->all, gap);
-            if (!has_word(&t->m->comparable, vt_published_at(p, i, "backbone"))) continue;
+            if (!vt_words_have(&t->m->comparable, vt_published_at(p, i, "backbone"))) continue;
             widen_range(&o->comparable, gap);
             o->within = o->within || (o->d.low <= gap && gap <= o->d.high);
         }

@@ -12,6 +12,8 @@ typedef struct vt_words {
     const char **word;
     int n;
 } vt_words;
+/* Whether the list has that word. */
+bool vt_words_have(const vt_words *w, const char *word);
 
 typedef struct vt_keyed { /* key: value lines */
     struct {

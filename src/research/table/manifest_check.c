@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/files.h"
+#include "base/mem.h"
 #include "base/opt.h"
 
-/* Whether the list has that word. */
-static bool has_word(const vt_words *w, const char *word) {
+bool vt_words_have(const vt_words *w, const char *word) {
     for (int i = 0; i < w->n; i++)
         if (!strcmp(w->word[i], word)) return true;
     return false;
@@ -17,11 +17,9 @@ static bool has_word(const vt_words *w, const char *word) {
 
 /* *out: a copy of `text` that lives as long as m. */
 static vt_status store_copy(vt_manifest *m, const char **out, const char *text, vt_err *e) {
-    char **more = realloc(m->joined, (size_t)(m->n_joined + 1) * sizeof *more);
-    if (!more) return vt_manifest_no_memory(m, e);
-    m->joined = more;
-    if (!(more[m->n_joined] = strdup(text))) return vt_manifest_no_memory(m, e);
-    *out = more[m->n_joined++];
+    if (!vt_grow(&m->joined, (size_t)m->n_joined, sizeof *m->joined)) return vt_manifest_no_memory(m, e);
+    if (!(m->joined[m->n_joined] = strdup(text))) return vt_manifest_no_memory(m, e);
+    *out = m->joined[m->n_joined++];
     return VT_OK;
 }
 
@@ -135,7 +133,7 @@ static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     VT_TRY(check_names(m, VT_MANIFEST_ATTACK, &r->attacks, where, e));
     VT_TRY(check_names(m, VT_MANIFEST_DATA, &r->data, where, e));
     for (int a = 0; r->checkpoint && a < m->n_attacks; a++)
-        if (m->attacks[a].steps && (!r->attacks.n || has_word(&r->attacks, m->attacks[a].name)))
+        if (m->attacks[a].steps && (!r->attacks.n || vt_words_have(&r->attacks, m->attacks[a].name)))
             return vt_fail(e, VT_E_USAGE, "%s is a checkpoint, which has no training steps to time (%s)", where,
                            m->attacks[a].name);
     if (r->set_for && r->set_for->kind != VT_YAML_MAP)
@@ -205,7 +203,7 @@ static vt_status check_column_seeds(const vt_manifest *m, int attack, vt_err *e)
                            a->seed_words.word[i]);
     }
     for (int r = 0; r < m->n_rows; r++) {
-        bool any = m->rows[r].attacks.n && !has_word(&m->rows[r].attacks, a->name);
+        bool any = m->rows[r].attacks.n && !vt_words_have(&m->rows[r].attacks, a->name);
         for (int s = 0; s < m->rows[r].n_seeds; s++) any = any || vt_manifest_seeded(m, r, attack, m->rows[r].seeds[s]);
         if (!any)
             return vt_fail(e, VT_E_USAGE, "%s: row %s has no seed of the column %s", m->path, m->rows[r].name, a->name);
@@ -341,9 +339,9 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
 bool vt_manifest_has(const vt_manifest *m, int row, int data, int attack) {
     const vt_manifest_row *r = &m->rows[row];
     const vt_manifest_attack *a = &m->attacks[attack];
-    return (!r->attacks.n || has_word(&r->attacks, a->name)) &&
-           (!r->data.n || has_word(&r->data, m->data[data].name)) &&
-           (!a->data.n || has_word(&a->data, m->data[data].name));
+    return (!r->attacks.n || vt_words_have(&r->attacks, a->name)) &&
+           (!r->data.n || vt_words_have(&r->data, m->data[data].name)) &&
+           (!a->data.n || vt_words_have(&a->data, m->data[data].name));
 }
 
 bool vt_manifest_seeded(const vt_manifest *m, int row, int attack, uint64_t seed) {

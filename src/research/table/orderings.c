@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "research/table/result.h"
+#include "base/mem.h"
 
 bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
     const char *cut = strstr(text, " > ");
@@ -12,13 +13,6 @@ bool vt_ordering_cut(const char *text, char above[80], char below[80]) {
     snprintf(below, 80, "%s", cut + 3);
     return true;
 }
-
-/* VT_E_MEMORY with the manifest's path. */
-static vt_status fail_memory(const vt_table *t, vt_err *e) {
-    return vt_fail(e, VT_E_MEMORY, "%s: no memory", t->m->path);
-}
-
-/* ---- the best of a group ---- */
 
 /* Whether row r has the highest mean of its group and is better than each other row by the paired test with Holm's
  * correction. p, adjusted: scratch [rows]. */
@@ -41,7 +35,7 @@ static bool ahead_of_all(const vt_table *t, int r, int data, int attack, double 
 /* Sets `best` of each cell of a column. */
 static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
     double *p = calloc(2 * (size_t)t->m->n_rows, sizeof *p);
-    if (!p) return fail_memory(t, e);
+    if (!p) return vt_manifest_no_memory(t->m, e);
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
         c->best = !isnan(c->mean) && ahead_of_all(t, r, data, attack, p, p + t->m->n_rows);
@@ -49,8 +43,6 @@ static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
     free(p);
     return VT_OK;
 }
-
-/* ---- orderings ---- */
 
 /* Whether the primary family already has this comparison, in either direction. */
 static bool is_primary(const vt_table *t, const vt_table_ordering *o) {
@@ -68,10 +60,8 @@ static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
     if (!vt_table_at(t, o.above, o.data, o.attack)->wanted || !vt_table_at(t, o.below, o.data, o.attack)->wanted)
         return VT_OK;
     if (!o.primary && is_primary(t, &o)) return VT_OK;
-    vt_table_ordering *more = realloc(t->orderings, (size_t)(t->n_orderings + 1) * sizeof *more);
-    if (!more) return fail_memory(t, e);
-    t->orderings = more;
-    more[t->n_orderings++] = o;
+    if (!vt_grow(&t->orderings, (size_t)t->n_orderings, sizeof o)) return vt_manifest_no_memory(t->m, e);
+    t->orderings[t->n_orderings++] = o;
     return VT_OK;
 }
 
@@ -149,8 +139,6 @@ static vt_status add_primary(vt_table *t, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- verdicts ---- */
-
 /* Sets o->d, to the other row or to the frontier. */
 static void measure_difference(const vt_table *t, vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
@@ -198,7 +186,7 @@ const char *vt_table_verdict_name(vt_table_verdict v) {
  * primary family all are one family. */
 static vt_status decide_verdicts(vt_table *t, vt_err *e) {
     double *p = calloc(2 * (size_t)t->n_orderings + 1, sizeof *p), *adjusted = p + t->n_orderings;
-    if (!p) return fail_memory(t, e);
+    if (!p) return vt_manifest_no_memory(t->m, e);
     int family = t->m->n_primary ? 0 : t->n_orderings;
     for (int i = 0; i < t->n_orderings; i++) {
         measure_difference(t, &t->orderings[i]);

@@ -11,11 +11,10 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/opt.h"
 #include "data/dataset.h"
 #include "models/model.h"
-
-/* ---- data ---- */
 
 /* paths[i]: the folder that --data NAME=PATH gives data set i; VT_E_USAGE if the manifest has no such one. */
 static vt_status override_path(const vt_plan *p, const char *word, char **paths, vt_err *e) {
@@ -128,17 +127,14 @@ static vt_status open_all(vt_plan *p, const vt_plan_ask *ask, vt_err *e) {
     return s;
 }
 
-/* ---- cells ---- */
-
-/* Appends a copy of the cell; NULL: no memory. */
-static vt_plan_cell *add_cell(vt_plan *p, const vt_plan_cell *c) {
-    if ((p->n & (p->n - 1)) == 0) { /* room doubles */
-        vt_plan_cell *more = realloc(p->cells, (p->n ? 2 * (size_t)p->n : 1) * sizeof *more);
-        if (!more) return NULL;
-        p->cells = more;
+/* Appends a cell; VT_E_MEMORY frees what it owns. */
+static vt_status add_cell(vt_plan *p, const vt_plan_cell *c, vt_err *e) {
+    if (vt_grow(&p->cells, (size_t)p->n, sizeof *c)) {
+        p->cells[p->n++] = *c;
+        return VT_OK;
     }
-    p->cells[p->n] = *c;
-    return &p->cells[p->n++];
+    free(c->recipe), json_decref(c->key);
+    return vt_manifest_no_memory(p->m, e);
 }
 
 /* c->lacks: the sentence on the first missing file, with its source if the manifest names one. */
@@ -277,11 +273,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
     if (m->rows[row].recipe && any) {
         vt_status s = training_key(p, &c, e);
         model = p->n;
-        if (!add_cell(p, &c)) {
-            free(c.recipe);
-            json_decref(c.key);
-            return vt_manifest_no_memory(m, e);
-        }
+        VT_TRY(add_cell(p, &c, e));
         VT_TRY(s);
     }
     for (int a = 0; a < m->n_attacks; a++) {
@@ -296,11 +288,7 @@ static vt_status add_model(vt_plan *p, int row, int data, uint64_t seed, vt_err 
                            .spectrum = m->attacks[a].spectrum != NULL,
                            .tflop = NAN};
         vt_status s = timed ? training_key(p, &c, e) : c.spectrum ? spectrum_key(p, &c, e) : evaluation_key(p, &c, e);
-        if (!add_cell(p, &c)) {
-            free(c.recipe);
-            json_decref(c.key);
-            return vt_manifest_no_memory(m, e);
-        }
+        VT_TRY(add_cell(p, &c, e));
         VT_TRY(s);
     }
     return VT_OK;

@@ -12,8 +12,6 @@
 #include "train/recipe.h"
 #include "train/train.h"
 
-/* ---- training ---- */
-
 /* Sets each of the words ("key=value") in the recipe. */
 static vt_status set_all(vt_recipe *r, const vt_words *w, vt_err *e) {
     for (int i = 0; i < w->n; i++) VT_TRY(vt_recipe_set(r, w->word[i], e));
@@ -112,8 +110,6 @@ vt_status vt_plan_recipe(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     return vt_fail(e, s == VT_E_MEMORY ? s : VT_E_USAGE, "%s: row %s on %s: %s", p->m->path, p->m->rows[c->row].name,
                    p->m->data[c->data].name, *why.text ? why.text : "no memory");
 }
-
-/* ---- evaluation ---- */
 
 /* config: the shape that is evaluated, a training's or the checkpoint's; false if it cannot be known. */
 static bool evaluated_shape(const vt_plan *p, const vt_plan_cell *c, vt_config *config) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/files.h"
+#include "base/mem.h"
 #include "base/opt.h"
 
 /* CELLS: four times what SpecFormer prints; laws compare every row with every other. */
@@ -98,11 +99,7 @@ static vt_status parse_cell(vt_published *p, char *line, int number, vt_err *e) 
                        units[p->unit].name, c.shown, units[p->unit].low, units[p->unit].high);
     VT_TRY(refuse_duplicate(p, &c, e));
     if (p->n == CELLS_MOST) return vt_fail(e, VT_E_USAGE, "%s:%d: more than %d cells", p->path, number, CELLS_MOST);
-    if ((p->n & (p->n - 1)) == 0) { /* room doubles */
-        void *more = realloc(p->cells, (p->n ? 2 * (size_t)p->n : 1) * sizeof *p->cells);
-        if (!more) return vt_fail(e, VT_E_MEMORY, "%s: no memory", p->path);
-        p->cells = more;
-    }
+    if (!vt_grow(&p->cells, (size_t)p->n, sizeof c)) return vt_fail(e, VT_E_MEMORY, "%s: no memory", p->path);
     p->cells[p->n++] = c;
     return VT_OK;
 }

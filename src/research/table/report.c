@@ -42,8 +42,6 @@ const char *vt_table_marks(const vt_table *t, const vt_table_notes *notes, int p
     return buf;
 }
 
-/* ---- words ---- */
-
 const char *vt_table_number(double v, char buf[32]) {
     snprintf(buf, 32, isnan(v) ? "-" : "%.2f", v);
     return buf;
@@ -53,6 +51,18 @@ bool vt_table_column(const vt_table *t, int data, int attack) {
     for (int r = 0; r < t->m->n_rows; r++)
         if (vt_table_at(t, r, data, attack)->wanted) return true;
     return false;
+}
+
+int vt_table_columns(const vt_table *t, int data) {
+    int n = 0;
+    for (int a = 0; a < t->m->n_attacks; a++) n += vt_table_column(t, data, a);
+    return n;
+}
+
+bool vt_table_row(const vt_table *t, int row, int data) {
+    bool any = false;
+    for (int a = 0; a < t->m->n_attacks; a++) any = any || vt_table_at(t, row, data, a)->wanted;
+    return any;
 }
 
 const char *vt_table_value(const vt_table_cell *c, char buf[32]) {
@@ -260,8 +270,6 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
     }
     return false;
 }
-
-/* ---- files ---- */
 
 /* Writes the JSON form and commits the file. */
 static vt_status write_json(vt_file *f, const vt_table *t, const vt_table_notes *notes, vt_err *e) {

@@ -34,6 +34,10 @@ const char *vt_table_interval(const vt_table_cell *c, char buf[60]);
 const char *vt_table_heading(const vt_table *t, int i);
 /* Whether any row has a cell in that column. */
 bool vt_table_column(const vt_table *t, int data, int attack);
+/* How many columns have a cell on that data set. */
+int vt_table_columns(const vt_table *t, int data);
+/* Whether the row has a cell on that data set. */
+bool vt_table_row(const vt_table *t, int row, int data);
 
 /* Writes the terminal's form: a table for each data set and column, orderings, footer, footnotes. */
 void vt_table_term(FILE *f, const vt_table *t, const vt_table_notes *notes);

@@ -29,8 +29,7 @@ static void tex_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, co
 /* Writes data set d's tabular, unless it has no column. */
 static void tex_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
     const vt_manifest *m = t->m;
-    int columns = 0;
-    for (int a = 0; a < m->n_attacks; a++) columns += vt_table_column(t, d, a);
+    int columns = vt_table_columns(t, d);
     if (!columns) return;
     fputs("\\begin{tabular}{l", f);
     for (int k = 0; k < columns; k++) fputs(" rrr", f);
@@ -41,9 +40,7 @@ static void tex_block(FILE *f, const vt_table *t, const vt_table_notes *notes, i
     for (int k = 0; k < columns; k++) fputs(" & ours & published & diff.", f);
     fputs(" \\\\\n\\midrule\n", f);
     for (int r = 0; r < m->n_rows; r++) {
-        bool any = false;
-        for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
-        if (!any) continue;
+        if (!vt_table_row(t, r, d)) continue;
         vt_tex(f, m->rows[r].name);
         for (int a = 0; a < m->n_attacks; a++)
             if (vt_table_column(t, d, a)) tex_cell(f, t, notes, vt_table_at(t, r, d, a));
@@ -73,20 +70,13 @@ void vt_table_tex(FILE *f, const vt_table *t, const vt_table_notes *notes) {
 
 enum { FIRST = 150, COLUMN = 130 }; /* pixels that a row's name and a column want */
 
-/* Columns that data set d has cells in. */
-static int count_columns(const vt_table *t, int d) {
-    int n = 0;
-    for (int a = 0; a < t->m->n_attacks; a++) n += vt_table_column(t, d, a);
-    return n;
-}
-
 /* Writes the page's head, with a width for each data set's table. */
 static void html_begin(FILE *f, const vt_table *t, const char *title) {
     char name[24];
     vt_page_begin(f, title);
     for (int d = 0; d < t->m->n_data; d++) {
         snprintf(name, sizeof name, "data%d", d);
-        vt_page_blocks(f, name, FIRST + COLUMN * count_columns(t, d));
+        vt_page_blocks(f, name, FIRST + COLUMN * vt_table_columns(t, d));
     }
     vt_page_main(f);
 }
@@ -121,7 +111,7 @@ static void html_head(FILE *f, const vt_table *t, int d) {
 /* Writes data set d's section, unless it has no column. */
 static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
     const vt_manifest *m = t->m;
-    if (!count_columns(t, d)) return;
+    if (!vt_table_columns(t, d)) return;
     fputs("<section><h2>", f), vt_html(f, m->data[d].name);
     fprintf(f,
             "</h2>\n<table class=\"data%d\"><caption>ours [interval] {least to most of the seeds}; published, and ours "
@@ -129,9 +119,7 @@ static void html_block(FILE *f, const vt_table *t, const vt_table_notes *notes, 
             d);
     html_head(f, t, d);
     for (int r = 0; r < m->n_rows; r++) {
-        bool any = false;
-        for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
-        if (!any) continue;
+        if (!vt_table_row(t, r, d)) continue;
         fputs("<tr><th scope=\"row\">", f), vt_html(f, m->rows[r].name), fputs("</th>", f);
         for (int a = 0; a < m->n_attacks; a++)
             if (vt_table_column(t, d, a)) html_cell(f, t, notes, a, vt_table_at(t, r, d, a));

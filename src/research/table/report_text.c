@@ -92,8 +92,7 @@ static void md_cell(FILE *f, const vt_table *t, const vt_table_notes *notes, con
 /* Writes data set d's table, unless it has no column. */
 static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, int d) {
     const vt_manifest *m = t->m;
-    int columns = 0;
-    for (int a = 0; a < m->n_attacks; a++) columns += vt_table_column(t, d, a);
+    int columns = vt_table_columns(t, d);
     if (!columns) return;
     fputs("\n| ", f), vt_md(f, m->data[d].name), fputs(" |", f);
     for (int a = 0; a < m->n_attacks; a++)
@@ -102,9 +101,7 @@ static void md_block(FILE *f, const vt_table *t, const vt_table_notes *notes, in
     while (columns--) fputs("---|", f);
     fputc('\n', f);
     for (int r = 0; r < m->n_rows; r++) {
-        bool any = false;
-        for (int a = 0; a < m->n_attacks; a++) any = any || vt_table_at(t, r, d, a)->wanted;
-        if (!any) continue;
+        if (!vt_table_row(t, r, d)) continue;
         fputs("| ", f), vt_md(f, m->rows[r].name), fputs(" |", f);
         for (int a = 0; a < m->n_attacks; a++)
             if (vt_table_column(t, d, a)) md_cell(f, t, notes, vt_table_at(t, r, d, a));

@@ -16,13 +16,6 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
     return &t->cells[((size_t)row * (size_t)t->m->n_data + (size_t)data) * (size_t)t->m->n_attacks + (size_t)attack];
 }
 
-/* VT_E_MEMORY with the manifest's path. */
-static vt_status fail_memory(const vt_table *t, vt_err *e) {
-    return vt_fail(e, VT_E_MEMORY, "%s: no memory", t->m->path);
-}
-
-/* ---- what a ledger says ---- */
-
 /* right [n]: whether each image is right under the ledger's last entry (the attack, or the clean prediction without
  * one); VT_E_FORMAT if one is not finished. */
 static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
@@ -65,7 +58,7 @@ static void merge_text(char *all, size_t size, const char *one) {
 static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, const vt_ledger *l,
                              vt_err *e) {
     int32_t *images = calloc(l->count + 1, sizeof *images);
-    if (!images) return fail_memory(t, e);
+    if (!images) return vt_manifest_no_memory(t->m, e);
     size_t n = vt_result_index_images(l, images);
     vt_status s = vt_plan_answers(t->plan, c, l, images, n, e);
     if (s != VT_OK) {
@@ -73,7 +66,7 @@ static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *
         return s;
     }
     VT_TRY(take_images(cell, l, images, n, e));
-    if (!(cell->right[seed] = calloc(n + 1, 1))) return fail_memory(t, e);
+    if (!(cell->right[seed] = calloc(n + 1, 1))) return vt_manifest_no_memory(t->m, e);
     return mark_right_images(cell->right[seed], l, cell->images, n, e);
 }
 
@@ -114,7 +107,7 @@ static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_er
         const vt_table_cell *by = vt_table_at(t, first, data, attack);
         if (!c->done || !by->done) continue;
         double *f = calloc((size_t)c->seeds, sizeof *f);
-        if (!f) return fail_memory(t, e);
+        if (!f) return vt_manifest_no_memory(t->m, e);
         int n = time_factors(f, c, by, 1);
         if (n) c->mean = vt_median(f, (size_t)n), c->least = f[0], c->most = f[n - 1];
         if (n)
@@ -130,7 +123,7 @@ static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_er
 static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
     c->kind = VT_CELL_TIME, c->timed = t->m->attacks[attack].steps;
     c->seconds = calloc((size_t)c->seeds, sizeof *c->seconds);
-    if (!c->seconds) return fail_memory(t, e);
+    if (!c->seconds) return vt_manifest_no_memory(t->m, e);
     for (int s = 0; s < c->seeds; s++) {
         const vt_plan_cell *of = vt_plan_find(t->plan, row, data, attack, t->m->rows[row].seeds[s]);
         for (int q = 0; q < 3; q++) c->seconds[s][q] = NAN;
@@ -195,7 +188,7 @@ static vt_status fill_cell(vt_table *t, int row, int data, int attack, vt_err *e
     if (!c->wanted) return VT_OK;
     c->seeds = r->n_seeds;
     c->right = calloc((size_t)c->seeds, sizeof *c->right), c->value = calloc((size_t)c->seeds, sizeof *c->value);
-    if (!c->right || !c->value) return fail_memory(t, e);
+    if (!c->right || !c->value) return vt_manifest_no_memory(t->m, e);
     for (int s = 0; s < c->seeds; s++) c->value[s] = NAN;
     if (t->published) c->published = vt_table_published(t->published, t->m, row, data, attack);
     if (t->m->attacks[attack].steps) return read_times(t, row, data, attack, c, e);
@@ -277,7 +270,7 @@ vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e) {
     const vt_manifest *m = p->m;
     *t = (vt_table){.plan = p, .m = m};
     t->cells = calloc((size_t)m->n_rows * (size_t)m->n_data * (size_t)m->n_attacks, sizeof *t->cells);
-    if (!t->cells) return fail_memory(t, e);
+    if (!t->cells) return vt_manifest_no_memory(t->m, e);
     VT_TRY(open_published(t, e));
     for (int r = 0; r < m->n_rows; r++)
         for (int d = 0; d < m->n_data; d++)

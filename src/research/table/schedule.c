@@ -127,11 +127,6 @@ static void announce_cell(const work *w, int cell) {
     if (w->r->say) w->r->say(w->r->ctx, text);
 }
 
-/* Closes the slot's lock, if it has one. */
-static void release_lock(const slot *s) {
-    if (s->lock >= 0) close(s->lock);
-}
-
 /* Writes the recipe and starts the cell's command; VT_E_MEMORY or the runner's failure. */
 static vt_status launch_command(work *w, slot *s, vt_err *e) {
     const vt_plan_cell *c = &w->p->cells[s->cell];
@@ -162,7 +157,7 @@ static vt_status start_cell(work *w, int cell, vt_err *e) {
     if (st == VT_OK)
         w->running++;
     else
-        release_lock(s);
+        vt_cell_release(s->lock);
     return st;
 }
 
@@ -212,7 +207,7 @@ static vt_status wait_one(work *w, vt_err *e) {
     int code, i = 0;
     vt_status st = w->r->wait(w->r->ctx, &id, &code, e);
     if (st != VT_OK) { /* nor will any later wait tell */
-        while (w->running) release_lock(&w->slots[--w->running]);
+        while (w->running) vt_cell_release(w->slots[--w->running].lock);
         return st;
     }
     while (i < w->running && w->slots[i].id != id) i++;
@@ -220,7 +215,7 @@ static vt_status wait_one(work *w, vt_err *e) {
     slot s = w->slots[i];
     w->slots[i] = w->slots[--w->running];
     st = finish_cell(w, &s, code, e);
-    release_lock(&s);
+    vt_cell_release(s.lock);
     return st;
 }
 
