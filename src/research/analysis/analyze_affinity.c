@@ -40,19 +40,10 @@ static vt_status add_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->a;
     for (int h = 0; h < l->heads && l->plain; h++) {
         int at = h * l->d;
-        VT_TRY(vt_affinity_add(&p->sums[l->block],
-                               &(vt_affinity_pair){.t = l->t,
-                                                   .d = l->d,
-                                                   .scale = l->scale,
-                                                   .q = l->q + at,
-                                                   .k = l->k + at,
-                                                   .q1 = q1 + at,
-                                                   .k1 = k1 + at,
-                                                   .ldq = l->ldq,
-                                                   .ldk = l->ldk,
-                                                   .ldq1 = l->a,
-                                                   .ldk1 = l->a},
-                               e));
+        vt_affinity_pair pair = {.t = l->t, .d = l->d, .scale = l->scale, .q1 = q1 + at, .k1 = k1 + at};
+        pair.q = l->q + at, pair.k = l->k + at;
+        pair.ldq = l->ldq, pair.ldk = l->ldk, pair.ldq1 = pair.ldk1 = l->a;
+        VT_TRY(vt_affinity_add(&p->sums[l->block], &pair, e));
     }
     return VT_OK;
 }
@@ -84,8 +75,8 @@ static void print_table(const job *j, int subject, FILE *out) {
     vt_columns t;
     vt_analyze_title(out, j->a, subject);
     fprintf(out, "|A'_i - A_i| with keys held fixed, the largest measured over its bound, and where keys move too\n");
-    vt_columns_titles(&t, "layer\tfixed\tcentred/2\tpaper 2\tlargest\tover paper\tover centred\tL1/range\tmoving\t"
-                          "extended/2\tover extended");
+    vt_columns_titles(&t, "layer\tfixed\tcentred/2\tpaper 2\tlargest\tover paper\tover "
+                          "centred\tL1/range\tmoving\textended/2\tover extended");
     for (int l = 0; l < j->depth; l++) {
         const vt_affinity s = merge_images(j, l);
         if (!s.rows) fprintf(out, "layer %d: attention is no softmax of scaled dot products alone\n", l);

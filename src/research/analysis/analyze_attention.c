@@ -274,8 +274,8 @@ static void print_table(const job *j, int subject, FILE *out) {
     vt_columns t;
     vt_analyze_title(out, j->a, subject);
     vt_columns_titles(&t,
-                      "layer\tentropy\teffective\ttop %d\t< 1/N\t|A|_2\tgap\tmargin\t/|W|F\t/|W|%g\tradius\tmoved\t"
-                      "optimal\tflips\tcertified\timpossible",
+                      "layer\tentropy\teffective\ttop %d\t< "
+                      "1/N\t|A|_2\tgap\tmargin\t/|W|F\t/|W|%g\tradius\tmoved\toptimal\tflips\tcertified\timpossible",
                       j->p->k, j->p->p);
     for (int l = 0; l < j->depth; l++) {
         const row s = sum_images(j, l);

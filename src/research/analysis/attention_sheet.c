@@ -164,8 +164,9 @@ vt_status vt_maps_sheet(FILE *f, const vt_maps *m, const char *title, const vt_d
             "role=\"img\"><title>",
             width, height, width, height);
     vt_html(f, title);
-    fputs("</title>\n<style>text{font:13px Helvetica,Arial,sans-serif;fill:#1d2329}.strong{font-weight:bold}"
-          ".faint{fill:#5c6670}.wrong{fill:#b5472b;font-weight:bold}.title{font-size:16px;font-weight:bold}</style>\n"
+    fputs("</title>\n<style>text{font:13px "
+          "Helvetica,Arial,sans-serif;fill:#1d2329}.strong{font-weight:bold}.faint{fill:#5c6670}.wrong{fill:#b5472b;"
+          "font-weight:bold}.title{font-size:16px;font-weight:bold}</style>\n"
           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
           f);
     write_text(f, 12, 30, "title", title);

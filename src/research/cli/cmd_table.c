@@ -228,8 +228,7 @@ static void dry_run(const job *j, bool verbose) {
     if (all.unknown) printf("%d cells could not be counted: their checkpoint or data are not here\n", all.unknown);
     printf("\nwork: %.4g TFLOP of matrix products at most (an attack ends early on images that it breaks)\n", total);
     printf("time: %.3g hours at the %.0f GFLOP/s that large products reach here on each of %lld threads; smaller ones "
-           "reach "
-           "a third to two thirds of that\n",
+           "reach a third to two thirds of that\n",
            total * 1e3 / (rate * (double)j->threads) / 3600, rate, j->threads);
     printf("disk: %.3g GB\n", all.disk * 1e-9);
     if (all.trainings + all.evaluations > 1)

@@ -118,8 +118,8 @@ static void print_all(FILE *f, const results *r) {
     }
     vt_columns_end(&t, f, VT_LOOK_PAGE);
     fputc('\n', f);
-    vt_columns_titles(&t, "-denominator |G|_q ...\tp\tsteps\tD(W)\tD(v)\t|W|_p\t|v|_p\tW stalls\t|G|<2.2e-16\tG = 0\t"
-                          "softmax is 1");
+    vt_columns_titles(&t, "-denominator |G|_q ...\tp\tsteps\tD(W)\tD(v)\t|W|_p\t|v|_p\tW stalls\t|G|<2.2e-16\tG = "
+                          "0\tsoftmax is 1");
     for (int k = 0; k < FORMS; k++)
         for (int p = 0; p < PATHS; p++) {
             const vt_joint *o = &r->run[k][p];
@@ -193,8 +193,7 @@ static vt_status record_claims(const results *r, vt_lab *lab, vt_err *e) {
     return vt_lab_claim(lab, stalled ? VT_WEAKENED : VT_SUPPORTED, "the joint experiment shows the limit of many steps",
                         e,
                         "with the code's constant W stalls at step %d, %d, %d of %d, %d, %d, at |W|_p %.2f, %.2f, "
-                        "%.2f; "
-                        "without it, with exact G, D(W) is %.5f, %.5f, %.5f",
+                        "%.2f; without it, with exact G, D(W) is %.5f, %.5f, %.5f",
                         c[0].stall, c[1].stall, c[2].stall, vt_attgd_paths[0].steps, vt_attgd_paths[1].steps,
                         vt_attgd_paths[2].steps, c[0].norm_w, c[1].norm_w, c[2].norm_w, n[0].d_w, n[1].d_w, n[2].d_w);
 }

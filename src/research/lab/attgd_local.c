@@ -303,12 +303,11 @@ static vt_status record_claims(const summary *s, vt_lab *lab, vt_err *e) {
                         "W(k) with exponent p tends to the direction of the l_p machine", e,
                         "same tokens, own p: D = %.4f, %.4f, %.4f, %s of its row", t->mean[0][0], t->mean[1][1],
                         t->mean[2][2], diagonal_least(t) ? "each the smallest" : "not each the smallest"));
-    VT_TRY(
-        vt_lab_claim(lab, share < 0.5 ? VT_WEAKENED : VT_SUPPORTED,
-                     "the distance between exponents in the published figure is one of geometry", e,
-                     "with the tokens held fixed %.0f %% of the gap to the own machine is left; the rest is that runs "
-                     "selected other tokens",
-                     100 * share));
+    VT_TRY(vt_lab_claim(lab, share < 0.5 ? VT_WEAKENED : VT_SUPPORTED,
+                        "the distance between exponents in the published figure is one of geometry", e,
+                        "with the tokens held fixed %.0f %% of the gap to the own machine is left; the rest is that "
+                        "runs selected other tokens",
+                        100 * share));
     VT_TRY(vt_lab_claim(lab, least_most > 0.99 ? VT_SUPPORTED : VT_CONTRADICTED, "attention ends on one token a sample",
                         e, "mean of the largest attention is at least %.4f", least_most));
     return vt_lab_claim(lab,

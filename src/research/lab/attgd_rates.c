@@ -263,14 +263,12 @@ static void print_deep(FILE *f, const char *title, const job *j, bool cone) {
 static void print_cone(FILE *f, const job *j) {
     fprintf(f,
             "\nruns that begin in a thin cone, at D = mu / 4: %d constant steps, %d of them checked; the last columns "
-            "count "
-            "breaches\n",
+            "count breaches\n",
             CONE_STEPS, j->runs[0].cone.checked);
     print_deep(f, "from Lemma 20's radius", j, false);
     print_deep(f, "from that radius doubled until the run stays in the cone", j, true);
     fprintf(f, "L. 28: steps outside the cone; D < 0: steps where D_{psi - eta L}(W(k+1), W(k)), which Lemmas 24 to 27 "
-               "need, is "
-               "negative\n");
+               "need, is negative\n");
 }
 
 /* Figure: |W|_p over steps, and D with Lemma 29's rate over |W|_p. */
@@ -337,16 +335,14 @@ static vt_status record_claims(const job *j, vt_err *e) {
     }
     VT_TRY(vt_lab_claim(j->lab, rates == RUNS ? VT_SUPPORTED : VT_CONTRADICTED, "Lemma 29: rates of the direction", e,
                         "from 1000 steps on D / rate(a) does not rise for %d of %d exponents; in the last decade D "
-                        "falls as a "
-                        "to the %.2f, %.2f, %.2f, %.2f",
+                        "falls as a to the %.2f, %.2f, %.2f, %.2f",
                         rates, RUNS, ends[0], ends[1], ends[2], ends[3]));
     VT_TRY(vt_lab_claim(j->lab, slowest > 0.25 ? VT_SUPPORTED : VT_CONTRADICTED, "Lemma 30: |W(k)|_p >= c log k", e,
                         "in the last decade |W|_p gains at least %.2f |W_mm|_p for each unit of log k", slowest));
     return vt_lab_claim(j->lab, breaches ? VT_CONTRADICTED : VT_SUPPORTED,
                         "Lemmas 20, 21, 27, 28: in a cone, far enough out, descent stays", e,
                         "%d breaches in %d steps looked at, from %.0f, %.0f, %.0f, %.0f times |W_mm|_p (constants of "
-                        "our own "
-                        "where the paper's are open); from Lemma 20's radius the cone is left",
+                        "our own where the paper's are open); from Lemma 20's radius the cone is left",
                         breaches, checked, j->runs[0].cone.from, j->runs[1].cone.from, j->runs[2].cone.from,
                         j->runs[3].cone.from);
 }

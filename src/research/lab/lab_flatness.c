@@ -372,8 +372,7 @@ static vt_status record_claims(const job *j, vt_err *e) {
     vt_finding f = raw < (all + 1) / 2 ? VT_CONTRADICTED : raw == all && relative == all ? VT_SUPPORTED : VT_WEAKENED;
     VT_TRY(vt_lab_claim(j->lab, f, "Fig. 3: with attention the minimum is flatter", e,
                         "largest eigenvalue lower in %d of %d runs (first: %.4g against %.4g; %d of %d eigenvalues "
-                        "lower), "
-                        "in relative coordinates in %d of %d",
+                        "lower), in relative coordinates in %d of %d",
                         raw, all, j->r[1].s.largest, j->r[0].s.largest, values, j->p->k, relative, all));
     VT_TRY(claim_theorem4(&j->r[1], "Theorem 4: (a, W1, W2) may be rescaled to any lambda max", j->lab, e));
     return claim_theorem4(&j->self, "Theorem 4 for self-attention: (alpha W1, W2 / alpha)", j->lab, e);

@@ -272,15 +272,14 @@ static vt_status record_claims(plan *j, vt_err *e) {
                         j->rates[0], 100 * with->curve[MARKS - 1][1].error, 100 * base->curve[MARKS - 1][1].error));
     VT_TRY(vt_lab_claim(j->lab, vt_lab_by_count(sooner, all), "Figs. 2, 4 to 6: its test loss is lower all along", e,
                         "at all %d marks in %d of %d settings", MARKS, sooner, all));
-    VT_TRY(
-        vt_lab_claim(j->lab,
-                     ratio > 2 ? vt_lab_by_count(finds, all)
-                     : finds   ? VT_WEAKENED
-                               : VT_CONTRADICTED,
-                     "the mask finds the digit", e,
-                     "more of the first layer's energy on it in %d of %d settings; mean |a| on it at most %.2f times "
-                     "that off it",
-                     finds, all, ratio));
+    VT_TRY(vt_lab_claim(j->lab,
+                        ratio > 2 ? vt_lab_by_count(finds, all)
+                        : finds   ? VT_WEAKENED
+                                  : VT_CONTRADICTED,
+                        "the mask finds the digit", e,
+                        "more of the first layer's energy on it in %d of %d settings; mean |a| on it at most %.2f "
+                        "times that off it",
+                        finds, all, ratio));
     if (j->fig7 < 0) return VT_OK;
     int good = 0;
     for (int m = 0; m < MARKS; m++)

@@ -120,8 +120,7 @@ static vt_status count_small_layers(counted *c, const params *p, vt_lab *lab, vt
     VT_TRY(vt_lab_put(lab->json, "counts", rows, e));
     fprintf(lab->out,
             "\nactivation patterns counted, %d random layers of n1 units: least and most of them\n%6s %10s %8s %12s "
-            "%16s "
-            "%14s %8s\n",
+            "%16s %14s %8s\n",
             p->draws, "n1", "bound, s0", "exact", "2 inputs", "4, mask on 2", "4 inputs", "exact");
     for (int n = 1; n <= 6; n++) {
         count plane, masked, four;

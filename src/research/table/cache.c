@@ -87,8 +87,7 @@ static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
     else if (format != FORMAT || strcmp(version, VT_VERSION))
         st = vt_fail(e, VT_E_USAGE,
                      "%s: this cache was written by vitrine %.40s (format %d), this is vitrine %s (format %d): its "
-                     "cells are "
-                     "not this version's; name another folder",
+                     "cells are not this version's; name another folder",
                      path, version, format, VT_VERSION, FORMAT);
     json_decref(o);
     *there = st == VT_OK;

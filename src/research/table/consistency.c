@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether key is in keys, which ends at NULL. */
-static bool is_listed(const char *const *keys, const char *key) {
-    for (; *keys; keys++)
-        if (!strcmp(*keys, key)) return true;
-    return false;
-}
-
 int *vt_published_group(const vt_published *p, const char *const *keys, bool except, int *count) {
     int *group = calloc((size_t)p->n + 1, sizeof *group), *first = calloc((size_t)p->n + 1, sizeof *first);
     *count = 0;
@@ -23,7 +16,9 @@ int *vt_published_group(const vt_published *p, const char *const *keys, bool exc
         while (g-- > 0) { /* from the newest: files are sorted */
             int k = 0;
             for (; k < p->n_keys; k++)
-                if (is_listed(keys, p->keys[k]) != except && strcmp(p->cells[i].at[k], p->cells[first[g]].at[k])) break;
+                if (vt_published_listed(keys, p->keys[k]) != except &&
+                    strcmp(p->cells[i].at[k], p->cells[first[g]].at[k]))
+                    break;
             if (k == p->n_keys) break;
         }
         if (g < 0) first[g = (*count)++] = i;
@@ -188,13 +183,9 @@ static bool add_odd_grain(vt_oddities *f, const vt_published *p, int i) {
     if (!found || !vt_oddity_cell(found, i)) return false;
     if (is_grain(v, 128)) snprintf(other, sizeof other, "%.0f/128: one batch of 128 images", round(v * 128 / 100));
     snprintf(found->text, sizeof found->text,
-             "%s: %s is no multiple of 0.2 %% as the data set's other cells are, but %s",
-             vt_published_place(p, i, keys, where, sizeof where), p->cells[i].shown, other);
-    if (!is_grain(v, 128)) { /* "but no multiple" reads badly */
-        snprintf(found->text, sizeof found->text,
-                 "%s: %s is no multiple of 0.2 %% as the data set's other cells are, and %s", where, p->cells[i].shown,
-                 other);
-    }
+             "%s: %s is no multiple of 0.2 %% as the data set's other cells are, %s %s",
+             vt_published_place(p, i, keys, where, sizeof where), p->cells[i].shown, is_grain(v, 128) ? "but" : "and",
+             other);
     return true;
 }
 

@@ -249,8 +249,7 @@ bool vt_check_times(vt_oddities *f, const vt_published *p) {
     if (ok)
         snprintf(found->text, sizeof found->text,
                  "%d of %d factors are larger under adversarial training (%s), though what is computed once for each "
-                 "step weighs "
-                 "less there",
+                 "step weighs less there",
                  n / 2, all, text);
     return ok;
 }

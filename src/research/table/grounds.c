@@ -173,16 +173,6 @@ const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o) {
 
 /* ---- the paper's other cells of the same comparison ---- */
 
-/* Whether published cells a and b agree in all keys but these. */
-static bool agree_except_keys(const vt_published *p, int a, int b, const char *const *but) {
-    for (int k = 0; k < p->n_keys; k++) {
-        bool open = false;
-        for (int i = 0; but[i]; i++) open = open || !strcmp(but[i], p->keys[k]);
-        if (!open && strcmp(p->cells[a].at[k], p->cells[b].at[k])) return false;
-    }
-    return true;
-}
-
 /* Adds a value to the range and counts it. */
 static void widen_range(vt_published_range *r, double v) {
     if (!r->n++) r->least = r->most = v;
@@ -196,9 +186,9 @@ void vt_table_ranges(const vt_table *t, vt_table_ordering *o) {
         b = vt_table_at(t, o->below, o->data, o->attack)->published;
     if (!o->published || a < 0 || b < 0) return;
     for (int i = 0; i < p->n; i++) {
-        if (!agree_except_keys(p, i, a, place)) continue;
+        if (!vt_published_agree(p, i, a, place)) continue;
         for (int k = 0; k < p->n; k++) {
-            if (!agree_except_keys(p, k, i, method) || !agree_except_keys(p, k, b, place)) continue;
+            if (!vt_published_agree(p, k, i, method) || !vt_published_agree(p, k, b, place)) continue;
             double gap = p->cells[i].value - p->cells[k].value;
             widen_range(&o->all, gap);
             if (!vt_words_have(&t->m->comparable, vt_published_at(p, i, "backbone"))) continue;

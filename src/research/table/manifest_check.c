@@ -99,18 +99,18 @@ static vt_status check_names(const vt_manifest *m, vt_manifest_kind which, const
  * measured. */
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
     static const char taken[] =
-        " data extra images split attack profile surrogate as-published eight-bit eps individual targets norm "
-        "threat seed seeds wrap out resume threads init from no-selftest verbose set dry-run "
-        "expect-robust skip-not-finite max-steps exhaustive corruption severity json quiet fail-under "
-        "batch oracle oracle-timeout surrogate-oracle search ";
+        " data extra images split attack profile surrogate as-published eight-bit eps individual targets norm threat "
+        "seed seeds wrap out resume threads init from no-selftest verbose set dry-run expect-robust skip-not-finite "
+        "max-steps exhaustive corruption severity json quiet fail-under batch oracle oracle-timeout surrogate-oracle "
+        "search ";
     char word[80];
     for (int i = 0; i < w->n; i++) {
         snprintf(word, sizeof word, " %.70s", w->word[i]);
         word[strcspn(word, "=")] = 0;
         if (strstr(taken, strcat(word, " ")))
             return vt_fail(e, VT_E_USAGE,
-                           "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own "
-                           "keys, options say how a model and its images are read",
+                           "%s: the option '%.60s' is refused: what is asked of a cell is for the manifest's own keys, "
+                           "options say how a model and its images are read",
                            where, w->word[i]);
     }
     return VT_OK;

@@ -68,12 +68,7 @@ static vt_status add_ordering(vt_table *t, vt_table_ordering o, vt_err *e) {
 /* Whether published cells differ only in the method and its lambdas: they are of one block. */
 static bool are_comparable(const vt_published *p, int a, int b) {
     static const char *const own[] = {"method", "lambda_q", "lambda_k", "lambda_v", NULL};
-    for (int k = 0; k < p->n_keys; k++) {
-        bool of_method = false;
-        for (int i = 0; own[i]; i++) of_method = of_method || !strcmp(own[i], p->keys[k]);
-        if (!of_method && strcmp(p->cells[a].at[k], p->cells[b].at[k])) return false;
-    }
-    return true;
+    return vt_published_agree(p, a, b, own);
 }
 
 /* Adds a subject against each row that the paper has a number for in the same block, in the paper's direction. */

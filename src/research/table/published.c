@@ -30,6 +30,18 @@ const char *vt_published_at(const vt_published *p, int i, const char *key) {
     return k < 0 ? "" : p->cells[i].at[k];
 }
 
+bool vt_published_listed(const char *const *keys, const char *key) {
+    for (; *keys; keys++)
+        if (!strcmp(*keys, key)) return true;
+    return false;
+}
+
+bool vt_published_agree(const vt_published *p, int a, int b, const char *const *but) {
+    for (int k = 0; k < p->n_keys; k++)
+        if (!vt_published_listed(but, p->keys[k]) && strcmp(p->cells[a].at[k], p->cells[b].at[k])) return false;
+    return true;
+}
+
 void vt_published_close(vt_published *p) {
     if (!p) return;
     free(p->path), free(p->text), free(p->cells);

@@ -46,3 +46,7 @@ void vt_published_close(vt_published *p);
 int vt_published_key(const vt_published *p, const char *key);
 /* Value of cell i under a key; "": there is no such column, or it is empty. */
 const char *vt_published_at(const vt_published *p, int i, const char *key);
+/* Whether key is in keys, which ends at NULL. */
+bool vt_published_listed(const char *const *keys, const char *key);
+/* Whether cells a and b agree in all keys but those in `but`, which ends at NULL. */
+bool vt_published_agree(const vt_published *p, int a, int b, const char *const *but);

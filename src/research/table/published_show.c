@@ -22,10 +22,8 @@ static void row_label(const view *v, int i, char *out, size_t size) {
     size_t used = 0;
     *out = 0;
     for (int k = 0; k < v->p->n_keys; k++) {
-        bool elsewhere = false;
-        for (int j = 0; not_row[j]; j++) elsewhere = elsewhere || !strcmp(not_row[j], v->p->keys[k]);
         const char *value = v->p->cells[i].at[k];
-        if (!elsewhere && *value && used + 1 < size)
+        if (!vt_published_listed(not_row, v->p->keys[k]) && *value && used + 1 < size)
             used += (size_t)snprintf(out + used, size - used, "%s%s", used ? " " : "", value);
     }
 }

@@ -195,10 +195,8 @@ static const char *const fixed[] = {
     "drawn]; least to most of the seeds: how training varies.",
     "Bold: better than every other row of its group in the column, level 0.05 after Holm's correction within these.",
     "Differences: with two common seeds or more the unit is the seed, a training drawn anew: mean, Student's t "
-    "interval "
-    "and test over the seeds (a spread below one image is taken for one image). With one: these two networks alone, "
-    "the "
-    "unit is the image: Tango's interval, McNemar's exact test. Intervals are of 95 %, not corrected.",
+    "interval and test over the seeds (a spread below one image is taken for one image). With one: these two networks "
+    "alone, the unit is the image: Tango's interval, McNemar's exact test. Intervals are of 95 %, not corrected.",
 };
 
 /* Whether a column is an accuracy. */
