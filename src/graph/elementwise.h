@@ -25,10 +25,12 @@ typedef struct vt_rows {
     bool begun;
 } vt_rows;
 
+/* Starts at the rows of a broadcast result; call vt_rows_next before the first. Each has n numbers. */
 static inline vt_rows vt_rows_of(const vt_broadcast *b) {
     return (vt_rows){.b = b, .n = b->rank ? (size_t)b->d[b->rank - 1] : 1};
 }
 
+/* Moves to the next row: y and at[k] are its first numbers in the result and in input k. False past the last. */
 static inline bool vt_rows_next(vt_rows *r) {
     const vt_broadcast *b = r->b;
     if (!r->begun) {

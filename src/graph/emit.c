@@ -11,9 +11,7 @@
 
 static vt_dims dims_of(const vt_import *im, int v) { return vt_import_value(im, v)->dims; }
 
-/* ---- elementwise ---- */
-
-/* Strides of a value beside sides d, 0 where it is broadcast; false: it does not fit. */
+/* stride: of value x beside sides d, 0 where it is broadcast; false: it does not fit. */
 static bool take_strides(int64_t *stride, const vt_dims *d, const vt_dims *x) {
     int64_t step = 1;
     for (int k = 0; k < d->rank; k++) stride[k] = 0;
@@ -26,7 +24,7 @@ static bool take_strides(int64_t *stride, const vt_dims *d, const vt_dims *x) {
     return true;
 }
 
-/* The sides of values that are broadcast together. */
+/* d: the sides of n values that are broadcast together; VT_E_FORMAT if they do not fit. */
 static vt_status common_dims(vt_import *im, const int *in, int n, vt_dims *d, vt_err *e) {
     char a[200], b[200];
     *d = (vt_dims){0};
@@ -46,7 +44,7 @@ static vt_status common_dims(vt_import *im, const int *in, int n, vt_dims *d, vt
     return VT_OK;
 }
 
-/* Neighbouring sides become one where that is so for every input. */
+/* Joins neighbouring sides that lie one after another in every input, and drops those of length 1. */
 static void join_sides(vt_broadcast *b) {
     int to = 0;
     for (int d = 0; d < b->rank; d++) {
@@ -139,9 +137,7 @@ vt_status vt_import_variadic(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-/* ---- moves ---- */
-
-/* A constant's move, exact for integers too. */
+/* *y: a constant of integers moved by map, exact; VT_E_FORMAT, VT_E_MEMORY. */
 static vt_status move_integers(vt_import *im, const int64_t *x, const vt_dims *dims, const int32_t *map, double fill,
                                int *y, vt_err *e) {
     size_t n;
@@ -206,6 +202,7 @@ typedef struct tables {
     int64_t *block;
 } tables;
 
+/* Allocates an uninitialised table for each side of d; the caller frees t->block. */
 static vt_status take_tables(vt_import *im, tables *t, const vt_dims *d, vt_err *e) {
     size_t n = 1, at = 0;
     for (int k = 0; k < d->rank; k++) n += (size_t)(d->d[k] > 0 ? d->d[k] : 0);
@@ -215,6 +212,7 @@ static vt_status take_tables(vt_import *im, tables *t, const vt_dims *d, vt_err 
     return VT_OK;
 }
 
+/* step: the stride of each side, in numbers. */
 static void steps_of(const vt_dims *d, int64_t step[VT_RANK]) {
     int64_t n = 1;
     for (int k = d->rank - 1; k >= 0; k--) step[k] = n, n *= d->d[k];
@@ -312,8 +310,6 @@ vt_status vt_emit_concat(vt_import *im, const int *in, int n, int axis, int *y, 
     return vt_emit_integers(im, &d, p, y, e);
 }
 
-/* ---- rows ---- */
-
 vt_status vt_emit_last(vt_import *im, int x, const bool reduced[VT_RANK], int *y, vt_err *e) {
     const vt_dims d = dims_of(im, x);
     int order[VT_RANK], n = 0;
@@ -323,7 +319,7 @@ vt_status vt_emit_last(vt_import *im, int x, const bool reduced[VT_RANK], int *y
     return vt_emit_transpose(im, x, order, y, e);
 }
 
-/* Rows and columns where the sides in `reduced` are last. */
+/* Rows and columns if the sides in `reduced` are last. */
 static vt_row_size row_size(const vt_dims *d, const bool reduced[VT_RANK]) {
     vt_row_size s = {.rows = 1, .cols = 1};
     for (int k = 0; k < d->rank; k++) *(reduced[k] ? &s.cols : &s.rows) *= (size_t)d->d[k];

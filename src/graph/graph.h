@@ -19,8 +19,9 @@ typedef struct vt_dims {
 
 /* Their product; false: a side is negative, or there are more than VT_GRAPH_VALUES. */
 bool vt_dims_count(const vt_dims *d, size_t *n);
+/* Whether rank and all sides are equal. */
 bool vt_dims_equal(const vt_dims *a, const vt_dims *b);
-/* "[1,3,32,32]" */
+/* Returns buf: "[1,3,32,32]", cut to size. */
 const char *vt_dims_text(const vt_dims *d, char *buf, size_t size);
 
 /* Zeroed pieces of memory that are freed together. */
@@ -29,6 +30,7 @@ typedef struct vt_heap {
     size_t bytes; /* of all */
 } vt_heap;
 void *vt_heap_take(vt_heap *h, size_t count, size_t item); /* aligned to 64 bytes; NULL: no memory */
+/* Frees all pieces and empties it. */
 void vt_heap_free(vt_heap *h);
 
 typedef struct vt_value {
@@ -46,6 +48,7 @@ typedef struct vt_value {
     int uses;  /* inputs of nodes that it is */
 } vt_value;
 
+/* Whether the value has numbers of its own, which do not follow the image. */
 static inline bool vt_value_is_constant(const vt_value *v) { return v->integers || v->reals || v->floats; }
 
 /* What a node computes is its operator's (graph/op.h): y = f(in). */
@@ -86,12 +89,13 @@ typedef struct vt_graph {
     vt_heap heap;
 } vt_graph;
 
-void vt_graph_free(vt_graph *g); /* accepts NULL */
-/* A further value, as far as it is known; -1: no memory. */
+/* Frees the graph with all its memory; accepts NULL. */
+void vt_graph_free(vt_graph *g);
+/* Appends a copy of v and returns its index; -1: no memory. */
 int vt_graph_value(vt_graph *g, const vt_value *v);
-/* A further node; false: no memory. */
+/* Appends a copy of n and sets `node` of its result; false: no memory. */
 bool vt_graph_node(vt_graph *g, const vt_node *n);
-/* Number i of a constant as a double. */
+/* Number i of a constant as a double, from whichever array it has. */
 double vt_value_real(const vt_value *v, size_t i);
 /* Floating-point operations (2 a multiply-add) of the matrix products of a forward and of a gradient step. */
 void vt_graph_flops(const vt_graph *g, double *forward, double *gradient);

@@ -23,8 +23,6 @@ struct vt_import {
     int given; /* outputs of the node at hand that are named */
 };
 
-/* ---- sentences ---- */
-
 vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...) {
     char text[300];
     va_list args;
@@ -43,8 +41,6 @@ vt_status vt_import_memory(vt_import *im, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", im->file->path);
 }
 
-/* ---- what operators see ---- */
-
 vt_graph *vt_import_graph(const vt_import *im) { return im->g; }
 const vt_onnx_node *vt_import_node(const vt_import *im) { return im->node; }
 vt_onnx *vt_import_file(const vt_import *im) { return im->file; }
@@ -53,6 +49,7 @@ int vt_import_op(const vt_import *im) { return im->op; }
 const vt_value *vt_import_value(const vt_import *im, int v) { return &im->g->values[v]; }
 void *vt_import_take(vt_import *im, size_t count, size_t item) { return vt_heap_take(&im->g->heap, count, item); }
 
+/* Index of the value of that name in the file; -1: none. */
 static int find_name(const vt_import *im, const char *name) {
     const json_t *v = json_object_get(im->names, name);
     return v ? (int)json_integer_value(v) : -1;
@@ -137,8 +134,7 @@ vt_status vt_output(vt_import *im, int k, int v, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- emission ---- */
-
+/* v: a value of these sides, without numbers; VT_E_FORMAT beyond 2^28 numbers. */
 static vt_status new_value(vt_import *im, const vt_dims *dims, bool integer, vt_value *v, vt_err *e) {
     char text[200];
     *v = (vt_value){.dims = *dims, .integer = integer, .node = -1, .alias = -1};
@@ -147,6 +143,7 @@ static vt_status new_value(vt_import *im, const vt_dims *dims, bool integer, vt_
                           vt_dims_text(dims, text, sizeof text));
 }
 
+/* *out: the index of v in the graph; VT_E_MEMORY. */
 static vt_status add_value(vt_import *im, const vt_value *v, int *out, vt_err *e) {
     *out = vt_graph_value(im->g, v);
     return *out < 0 ? vt_import_memory(im, e) : VT_OK;
@@ -173,7 +170,7 @@ vt_status vt_emit_real(vt_import *im, double value, int *y, vt_err *e) {
     return vt_emit_reals(im, &(vt_dims){0}, p, y, e);
 }
 
-/* Doubles of a constant: its own, or made. */
+/* Doubles of constant k: its own, or *made, for the caller to free; NULL: no memory. */
 static const double *constant_reals(vt_import *im, int k, double **made) {
     const vt_value *v = &im->g->values[k];
     *made = NULL;
@@ -183,7 +180,7 @@ static const double *constant_reals(vt_import *im, int k, double **made) {
     return p;
 }
 
-/* Integers that arithmetic made in double: exact below 2^53, as every product and sum of sizes is. */
+/* Sets v's integers from doubles y: exact below 2^53, as every product and sum of sizes is; VT_E_FORMAT beyond. */
 static vt_status take_integers(vt_import *im, vt_value *v, const double *y, vt_err *e) {
     int64_t *out = vt_import_take(im, v->n + 1, sizeof *out);
     if (!out) return vt_import_memory(im, e);
@@ -196,6 +193,7 @@ static vt_status take_integers(vt_import *im, vt_value *v, const double *y, vt_e
     return VT_OK;
 }
 
+/* Computes a node of constant inputs in double and gives v the numbers; the node is not kept. */
 static vt_status fold_node(vt_import *im, const vt_node *n, vt_value *v, vt_err *e) {
     const double **x = calloc((size_t)n->n_in + 1, sizeof *x);
     double **made = calloc((size_t)n->n_in + 1, sizeof *made), *y = vt_import_take(im, v->n + 1, sizeof *y);
@@ -217,6 +215,7 @@ static vt_status fold_node(vt_import *im, const vt_node *n, vt_value *v, vt_err 
     return s;
 }
 
+/* The value whose memory v uses: itself, or what it is an alias of; -1 stays. */
 static int root_of(const vt_graph *g, int v) { return v >= 0 && g->values[v].alias >= 0 ? g->values[v].alias : v; }
 
 vt_status vt_emit(vt_import *im, int op, const int *in, int n_in, const vt_dims *dims, bool integer, const void *with,
@@ -254,9 +253,7 @@ vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_
     return add_value(im, &v, y, e);
 }
 
-/* ---- constants of the file ---- */
-
-/* Floats are kept as floats: their double copy is made where it is needed (graph/run). */
+/* v: a tensor's reals; VT_E_FORMAT for NaN. Floats stay floats: graph/run makes their double copy. */
 static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v, vt_err *e) {
     const bool narrow = t->type != VT_ONNX_DOUBLE;
     float *f = narrow ? vt_import_take(im, v->n + 1, sizeof *f) : NULL;
@@ -274,6 +271,7 @@ static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v,
     return s;
 }
 
+/* *out: a tensor of the file as a constant of reals or integers. */
 static vt_status tensor_value(vt_import *im, const vt_onnx_tensor *t, int *out, vt_err *e) {
     vt_value v;
     VT_TRY(new_value(im, &t->dims, !vt_onnx_is_real(t->type), &v, e));
@@ -293,12 +291,14 @@ vt_status vt_import_constant(vt_import *im, const vt_onnx_tensor *t, int *y, vt_
     return tensor_value(im, t, y, e);
 }
 
+/* Gives value v its name in the file; VT_E_FORMAT if another has it. */
 static vt_status name_value(vt_import *im, const char *name, int v, vt_err *e) {
     if (json_object_get(im->names, name)) return vt_import_fail(im, e, "%.80s is there twice", name);
     im->g->values[v].name = name;
     return json_object_set_new_nocheck(im->names, name, json_integer(v)) ? vt_import_memory(im, e) : VT_OK;
 }
 
+/* Adds all initializers as named constants. */
 static vt_status read_initializers(vt_import *im, vt_err *e) {
     for (int i = 0, v; i < im->file->n_tensors; i++) {
         VT_TRY(tensor_value(im, &im->file->tensors[i], &v, e));
@@ -307,14 +307,14 @@ static vt_status read_initializers(vt_import *im, vt_err *e) {
     return VT_OK;
 }
 
-/* ---- the input ---- */
-
 /* What the file asks for: images [N,C,H,W] or [N,H,W,C], or numbers in a row [N, C H W]; a batch of `rows`. */
 typedef struct input_form {
     int64_t shape[3], rows; /* C, H, W */
     bool channels_last, flat;
 } input_form;
 
+/* f: whether the input is images or rows, channels first or last, and C, H, W, from the file or the options;
+ * VT_E_FORMAT. */
 static vt_status find_form(vt_import *im, const vt_onnx_value *in, input_form *f, vt_err *e) {
     const vt_dims *d = &in->dims;
     const int64_t *told = im->o->shape;
@@ -418,8 +418,7 @@ static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
     return name_value(im, in->name, x, e);
 }
 
-/* ---- nodes ---- */
-
+/* Imports one node by its operator; VT_E_FORMAT if that, its domain or opset is not read. */
 static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     im->node = n;
     if (*n->domain && strcmp(n->domain, "ai.onnx"))
@@ -551,7 +550,7 @@ static vt_status read_output(vt_import *im, const input_form *f, vt_err *e) {
     return take_logits(im, y, v.dims.d[1], e);
 }
 
-/* Floats beside the doubles of constants that nodes read. */
+/* Adds floats to constants that nodes read and that have only doubles or integers. */
 static vt_status round_constants(vt_import *im, vt_err *e) {
     vt_graph *g = im->g;
     for (int i = 0; i < g->n_values; i++) {
@@ -565,6 +564,7 @@ static vt_status round_constants(vt_import *im, vt_err *e) {
     return VT_OK;
 }
 
+/* Initializers, input, nodes, output; then drops unused nodes. */
 static vt_status import_all(vt_import *im, vt_err *e) {
     input_form f = {0};
     VT_TRY(read_initializers(im, e));

@@ -20,63 +20,78 @@ typedef struct vt_import_options {
     bool as_file; /* input and output of any sides, as numbers in a row: [1,1,1,n] and [1,K]; no shape is asked for */
 } vt_import_options;
 
-/* Reads the graph. The file may be closed only after the graph: initializers stay in it. */
+/* Reads the graph of a file, which may be closed only after the graph: names stay in it. o NULL: no options.
+ * VT_E_FORMAT names the node and what is not read; VT_E_MEMORY. *out is then NULL. */
 vt_status vt_graph_import(vt_graph **out, vt_onnx *file, const vt_import_options *o, vt_err *e);
 
 /* ---- for operators ---- */
 
 typedef struct vt_import vt_import;
 
-/* "PATH: node NAME (Op) ..." with the rest of the sentence. */
+/* Fails with VT_E_FORMAT and "PATH: node NAME (Op) " before the formatted sentence; "PATH: " outside a node. */
 __attribute__((format(printf, 3, 4))) vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...);
+/* The graph that is being built. */
 vt_graph *vt_import_graph(const vt_import *im);
+/* The file's node at hand. */
 const vt_onnx_node *vt_import_node(const vt_import *im);
+/* The file that is read. */
 vt_onnx *vt_import_file(const vt_import *im);
+/* Opset of the file's operators. */
 int64_t vt_import_opset(const vt_import *im);
 int vt_import_op(const vt_import *im);                          /* the operator at hand */
 void *vt_import_take(vt_import *im, size_t count, size_t item); /* memory of the graph; NULL: there is none */
 vt_status vt_import_memory(vt_import *im, vt_err *e);           /* the sentence for that */
 
-/* Input k; -1: left out. */
+/* Index of the value that is input k of the node at hand; -1: left out. */
 int vt_input(const vt_import *im, int k);
+/* Value v of the graph; valid until the next value is added. */
 const vt_value *vt_import_value(const vt_import *im, int v);
-/* The same with a sentence where it is left out, or no real tensor. */
+/* *v: index of input k; VT_E_FORMAT if it is left out or holds integers. */
 vt_status vt_real_input(vt_import *im, int k, int *v, vt_err *e);
 /* The same where it is left out, or follows the image. */
 vt_status vt_constant_input(vt_import *im, int k, int *v, vt_err *e);
 /* Between least and most inputs? */
 vt_status vt_input_count(vt_import *im, int least, int most, vt_err *e);
-/* Constant integers of input k, at most so many; *has false: left out. */
+/* out: the constant integers of input k, *n of them; *has false: left out. VT_E_FORMAT for more than `most`, or an
+ * input that is no constant list of integers. */
 vt_status vt_integer_input(vt_import *im, int k, int64_t *out, int most, int *n, bool *has, vt_err *e);
+/* An integer attribute of the node at hand, or `otherwise` without it. */
 int64_t vt_attr_int(const vt_import *im, const char *name, int64_t otherwise);
+/* A real attribute of the node at hand, or `otherwise`, rounded to float as the file's would be. */
 double vt_attr_real(const vt_import *im, const char *name, double otherwise);
+/* Whether a text attribute, by default `otherwise`, is `text`. */
 bool vt_attr_is(const vt_import *im, const char *name, const char *text, const char *otherwise);
-/* Integers of an attribute, or of input k (-1: none such) where newer opsets have them. */
+/* out: the integers of an attribute, or of input k (-1: none such), where newer opsets have them; *n of them, *has
+ * false: neither is there. VT_E_FORMAT for more than `most`. */
 vt_status vt_integers(vt_import *im, const char *name, int k, int64_t *out, int most, int *n, bool *has, vt_err *e);
-/* -rank <= axis < rank, as 0 <= *out < rank. */
+/* *out: axis from the front, 0 <= *out < rank; VT_E_FORMAT unless -rank <= axis < rank. */
 vt_status vt_axis(vt_import *im, int64_t axis, int rank, int *out, vt_err *e);
 
-/* y = op(in), of so many sides; integer: its numbers are. with: parameters in the graph's memory, or NULL. */
+/* *y: the result of op(in), of sides dims; computed at once if all inputs are constant. integer: its numbers are
+ * integers. with: parameters in the graph's memory, or NULL. VT_E_FORMAT, VT_E_MEMORY, as all vt_emit_ functions. */
 vt_status vt_emit(vt_import *im, int op, const int *in, int n_in, const vt_dims *dims, bool integer, const void *with,
                   int *y, vt_err *e);
-/* The same by name, elementwise with broadcasting: "Add", "Mul", ... and "Exp", ...; b -1: of one input. */
+/* *y: op by name of two values, "Add", "Mul", ..., elementwise with broadcasting. */
 vt_status vt_emit_binary(vt_import *im, const char *op, int a, int b, int *y, vt_err *e);
-/* n inputs broadcast together, at most VT_SIDES_MOST of graph/elementwise.h. */
+/* *y: op of n inputs, elementwise, that are broadcast together; at most VT_SIDES_MOST of graph/elementwise.h. */
 vt_status vt_emit_broadcast(vt_import *im, int op, const int *in, int n, bool integer, int *y, vt_err *e);
+/* *y: op by name of one value, "Exp", ..., elementwise; with: its two parameters, copied, or NULL. */
 vt_status vt_emit_unary(vt_import *im, const char *op, int x, const double *with, int *y, vt_err *e);
 vt_status vt_emit_real(vt_import *im, double v, int *y, vt_err *e); /* a constant of no side */
-vt_status vt_emit_reals(vt_import *im, const vt_dims *dims, const double *v, int *y, vt_err *e); /* v in its memory */
+/* *y: a constant of reals v, which stay where they are. */
+vt_status vt_emit_reals(vt_import *im, const vt_dims *dims, const double *v, int *y, vt_err *e);
+/* *y: a constant of integers v, which stay where they are. */
 vt_status vt_emit_integers(vt_import *im, const vt_dims *dims, const int64_t *v, int *y, vt_err *e);
-/* By the node's attributes; bias -1: none (graph/windows.h). */
+/* *y: the convolution of x by the node's attributes (graph/windows.h); bias -1: none. */
 vt_status vt_emit_conv(vt_import *im, int x, int weights, int bias, int *y, vt_err *e);
-/* The same numbers with other sides. */
+/* *y: the same numbers with other sides, an alias of x; VT_E_FORMAT if their counts differ. */
 vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_err *e);
 /* y has sides dims; its number at (i_0, i_1, ...) is x's at sum of table[d][i_d], or `fill` where one of them is
  * VT_MOVE_FILL. */
 #define VT_MOVE_FILL INT64_MIN
 vt_status vt_emit_move(vt_import *im, int x, const vt_dims *dims, int64_t *const *table, double fill, int *y,
                        vt_err *e);
-/* The same by a whole list, y->n long, in the graph's memory; -1: fill. */
+/* *y: x's numbers at the places of map [count of dims], which stays in the graph's memory; -1: fill. */
 vt_status vt_emit_map(vt_import *im, int x, const vt_dims *dims, int32_t *map, double fill, int *y, vt_err *e);
 vt_status vt_emit_expand(vt_import *im, int x, const vt_dims *dims, int *y, vt_err *e); /* numpy's broadcast_to */
 /* A list of one number a channel, [C], as [C,1,1,...] beside a value of `rank` sides. */
@@ -85,6 +100,7 @@ vt_status vt_emit_beside_channels(vt_import *im, int v, int rank, int *y, vt_err
  * 0, step NULL: 1. */
 vt_status vt_emit_affine(vt_import *im, int x, const vt_dims *dims, const int *from, const int64_t *first,
                          const int64_t *step, int *y, vt_err *e);
+/* *y: x with side order[k] as side k. */
 vt_status vt_emit_transpose(vt_import *im, int x, const int *order, int *y, vt_err *e);
 /* x's numbers along `axis` from `from` on, n of them, by `step`. */
 vt_status vt_emit_slice(vt_import *im, int x, int axis, int64_t from, int64_t n, int64_t step, int *y, vt_err *e);
@@ -102,16 +118,17 @@ vt_status vt_import_extreme(vt_import *im, bool least, vt_err *e); /* ArgMax and
 vt_status vt_import_scatter_elements(vt_import *im, vt_err *e);
 vt_status vt_emit_cast(vt_import *im, int x, int type, int *y, vt_err *e);
 vt_status vt_emit_concat(vt_import *im, const int *in, int n, int axis, int *y, vt_err *e);
-/* Output k of the node at hand is this value. */
+/* Makes value v output k of the node at hand; nothing if that is left out, VT_E_FORMAT if its name is taken. */
 vt_status vt_output(vt_import *im, int k, int v, vt_err *e);
 
-/* A tensor of the file as a constant. */
+/* *y: a tensor of the file as a constant; VT_E_FORMAT for NaN or a type that is not read. */
 vt_status vt_import_constant(vt_import *im, const vt_onnx_tensor *t, int *y, vt_err *e);
-/* y = what node n computes of x, in double (graph/ops.c); false: no memory. */
+/* y: what node n computes of x, in double (graph/ops.c); false: no memory. */
 bool vt_op_compute_f64(const vt_graph *g, const vt_node *n, const double *const *x, double *y);
 
-/* Imports of operators that the macros make. */
+/* Imports an elementwise operator of one input, with its real attributes. */
 vt_status vt_import_unary(vt_import *im, vt_err *e);
+/* Imports an elementwise operator of two inputs. */
 vt_status vt_import_binary(vt_import *im, vt_err *e);
 vt_status vt_import_variadic(vt_import *im, vt_err *e); /* one or more inputs, pair by pair */
 vt_status vt_import_truth(vt_import *im, vt_err *e);    /* of two, with a truth value */

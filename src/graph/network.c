@@ -9,6 +9,7 @@ vt_status vt_network_plan(vt_network *n, vt_err *e) {
     return VT_OK;
 }
 
+/* vt_network_open into n, which its caller closes after a failure. */
 static vt_status read_network(vt_network *n, const char *path, const vt_import_options *o, vt_err *e) {
     VT_TRY(vt_onnx_open(&n->file, path, e));
     VT_TRY(vt_graph_import(&n->g, n->file, o, e));

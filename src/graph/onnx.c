@@ -12,13 +12,14 @@
 enum { MOST_NODES = 1000000, MOST_NAME = 4096 };
 #define MOST_BYTES ((size_t)1 << 40)
 
+/* VT_E_FORMAT: "PATH: what". */
 static vt_status fail_format(const vt_onnx *m, const char *what, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT, "%s: %s", m->path, what);
 }
 
 static vt_status no_memory(const vt_onnx *m, vt_err *e) { return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path); }
 
-/* A text of the file as a string: no byte 0, plain (it is printed), not too long. */
+/* *out: a text of the file as a string; VT_E_FORMAT if it holds a byte 0 or control characters, or is too long. */
 static vt_status copy_text(vt_onnx *m, vt_slice s, char **out, vt_err *e) {
     if (s.n > MOST_NAME || memchr(s.p ? (const void *)s.p : "", 0, s.n))
         return fail_format(m, "a name is too long or holds a byte 0", e);
@@ -28,12 +29,14 @@ static vt_status copy_text(vt_onnx *m, vt_slice s, char **out, vt_err *e) {
     return vt_text_is_plain(*out) ? VT_OK : fail_format(m, "a name holds control characters", e);
 }
 
+/* *out: the text of a message's field, "" without it. */
 static vt_status text_field(vt_onnx *m, vt_slice s, uint32_t number, char **out, vt_err *e) {
     vt_wire_field f = {0};
     vt_wire_find(s, number, 2, &f);
     return copy_text(m, f.bytes, out, e);
 }
 
+/* *out: the *n texts of a repeated field. */
 static vt_status text_list(vt_onnx *m, vt_slice s, uint32_t number, char ***out, int *n, vt_err *e) {
     size_t count = vt_wire_count(s, number);
     if (count > MOST_NODES) return fail_format(m, "a node has too many inputs", e);
@@ -45,12 +48,11 @@ static vt_status text_list(vt_onnx *m, vt_slice s, uint32_t number, char ***out,
     return VT_OK;
 }
 
-/* ---- tensors ---- */
-
 bool vt_onnx_is_real(int type) {
     return type == VT_ONNX_FLOAT || type == VT_ONNX_DOUBLE || type == VT_ONNX_FLOAT16 || type == VT_ONNX_BFLOAT16;
 }
 
+/* Bytes of an element of a data type; 0: it is not read. */
 static size_t type_bytes(int type) {
     static const unsigned char bytes[] =
         {[VT_ONNX_FLOAT] = 4,  [VT_ONNX_UINT8] = 1,  [VT_ONNX_INT8] = 1,    [VT_ONNX_UINT16] = 2,  [VT_ONNX_INT16] = 2,
@@ -64,13 +66,14 @@ typedef struct dims_reader {
     size_t count;
 } dims_reader;
 
+/* vt_wire_numbers callback: keeps side i and counts. */
 static void take_dim(void *ctx, size_t i, uint64_t v) {
     dims_reader *r = ctx;
     if (i < VT_RANK) r->dims.d[i] = (int64_t)v;
     r->count = i + 1;
 }
 
-/* Text beside a key in external_data. */
+/* out: the text beside a key in external_data; false: none, or too long. */
 static bool external_entry(vt_slice body, const char *key, char *out, size_t size) {
     for (vt_wire_field f, k, v; vt_wire_next(&body, &f);) {
         if (f.number != 13 || f.wire != 2 || !vt_wire_find(f.bytes, 1, 2, &k) || !vt_wire_find(f.bytes, 2, 2, &v))
@@ -82,7 +85,7 @@ static bool external_entry(vt_slice body, const char *key, char *out, size_t siz
     return false;
 }
 
-/* A file in the model's folder, no deeper: its name has no slash. */
+/* *out: a mapped file beside the model, opened once; VT_E_FORMAT if the name has a slash. */
 static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **out, vt_err *e) {
     char path[VT_PATH_MAX], dir[VT_PATH_MAX];
     for (int i = 0; i < m->n_external; i++)
@@ -104,6 +107,7 @@ static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **o
     return VT_OK;
 }
 
+/* Points t->data into its external file; VT_E_FORMAT if that is too short. */
 static vt_status read_external(vt_onnx *m, vt_onnx_tensor *t, vt_err *e) {
     char name[256], number[32];
     const vt_mapped *file;
@@ -144,6 +148,7 @@ vt_status vt_onnx_read_tensor(vt_onnx *m, vt_slice body, vt_onnx_tensor *t, vt_e
     return VT_OK;
 }
 
+/* The value of a float16's 16 bits. */
 static double from_half(uint64_t bits) {
     int sign = (int)(bits >> 15 & 1), exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
     uint32_t wide = exponent == 31 ? 0x7f800000u | (uint32_t)fraction << 13 : 0;
@@ -153,7 +158,7 @@ static double from_half(uint64_t bits) {
     return sign ? -v : v;
 }
 
-/* One number of raw data, or of a typed field's bits. */
+/* One real of raw data, or of a typed field's bits. */
 static double real_value(int type, uint64_t bits) {
     switch (type) {
     case VT_ONNX_FLOAT:
@@ -167,6 +172,7 @@ static double real_value(int type, uint64_t bits) {
     }
 }
 
+/* One integer of raw data, or of a typed field's bits; bool: 0 or 1. */
 static int64_t integer_value(int type, uint64_t bits) {
     switch (type) {
     case VT_ONNX_INT8:
@@ -195,6 +201,7 @@ typedef struct number_reader {
     size_t count;
 } number_reader;
 
+/* vt_wire_numbers callback: stores element i, ignores those past t->n, and counts. */
 static void take_number(void *ctx, size_t i, uint64_t bits) {
     number_reader *r = ctx;
     r->count = i + 1;
@@ -205,6 +212,7 @@ static void take_number(void *ctx, size_t i, uint64_t bits) {
         r->integers[i] = integer_value(r->t->type, bits);
 }
 
+/* Reads a tensor's elements from raw data or its typed field; VT_E_FORMAT unless there are t->n. */
 static vt_status read_numbers(const vt_onnx *m, number_reader *r, vt_err *e) {
     const vt_onnx_tensor *t = r->t;
     bool good = true;
@@ -242,8 +250,7 @@ vt_status vt_onnx_integers(const vt_onnx *m, const vt_onnx_tensor *t, int64_t *o
     return read_numbers(m, &(number_reader){.t = t, .integers = out}, e);
 }
 
-/* ---- nodes, inputs, outputs ---- */
-
+/* n: a node's operator, name, domain, inputs and outputs. */
 static vt_status read_node(vt_onnx *m, vt_slice body, vt_onnx_node *n, vt_err *e) {
     *n = (vt_onnx_node){.body = body};
     VT_TRY(text_field(m, body, 4, &n->op, e));
@@ -254,6 +261,7 @@ static vt_status read_node(vt_onnx *m, vt_slice body, vt_onnx_node *n, vt_err *e
     return text_list(m, body, 2, &n->out, &n->n_out, e);
 }
 
+/* v: an input's or output's name, type and sides, -1 if the file leaves one open. */
 static vt_status read_value(vt_onnx *m, vt_slice body, vt_onnx_value *v, vt_err *e) {
     vt_wire_field type, tensor, shape, side;
     *v = (vt_onnx_value){0};
@@ -270,7 +278,7 @@ static vt_status read_value(vt_onnx *m, vt_slice body, vt_onnx_value *v, vt_err 
     return VT_OK;
 }
 
-/* Room for what a repeated field of the graph holds. */
+/* Allocates room for the items of a repeated field of the graph; VT_E_FORMAT beyond MOST_NODES. */
 static vt_status take_list(vt_onnx *m, vt_slice graph, uint32_t number, size_t item, void *out, vt_err *e) {
     size_t n = vt_wire_count(graph, number);
     if (n > MOST_NODES)
@@ -281,6 +289,7 @@ static vt_status take_list(vt_onnx *m, vt_slice graph, uint32_t number, size_t i
     return VT_OK;
 }
 
+/* Reads nodes, initializers, inputs and outputs; sparse initializers are refused. */
 static vt_status read_graph(vt_onnx *m, vt_slice graph, vt_err *e) {
     if (!vt_wire_whole(graph)) return fail_format(m, "its graph is malformed", e);
     VT_TRY(take_list(m, graph, 1, sizeof *m->nodes, &m->nodes, e));
@@ -298,6 +307,7 @@ static vt_status read_graph(vt_onnx *m, vt_slice graph, vt_err *e) {
     return VT_OK;
 }
 
+/* Sets m->opset if the entry is of the domain ""; VT_E_FORMAT outside the range that is read. */
 static vt_status read_opset(vt_onnx *m, vt_slice s, vt_err *e) {
     vt_wire_field domain = {0}, version = {0};
     vt_wire_find(s, 1, 2, &domain), vt_wire_find(s, 2, 0, &version);
@@ -308,6 +318,7 @@ static vt_status read_opset(vt_onnx *m, vt_slice s, vt_err *e) {
                    (long long)m->opset, VT_ONNX_OPSET_LEAST, VT_ONNX_OPSET_MOST);
 }
 
+/* Reads the whole file; VT_E_FORMAT for a damaged one, several graphs, or functions of its own. */
 static vt_status read_model(vt_onnx *m, vt_err *e) {
     vt_slice all = {m->file.bytes, m->file.n}, s = all;
     vt_wire_field f, graph;

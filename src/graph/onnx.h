@@ -75,22 +75,25 @@ typedef struct vt_onnx {
 
 enum { VT_ONNX_OPSET_LEAST = 6, VT_ONNX_OPSET_MOST = 24 };
 
-/* Does it begin as a ModelProto does (ir_version first)? Of a file's first bytes. */
+/* Whether a file's first bytes [n] are those of a ModelProto (ir_version first). */
 bool vt_onnx_begins(const uint8_t *bytes, size_t n);
 /* Opens `path`, which must outlive it. External data is read from files beside it alone. VT_E_FORMAT names what is
  * wrong; nothing is left open then. */
 vt_status vt_onnx_open(vt_onnx **out, const char *path, vt_err *e);
 void vt_onnx_close(vt_onnx *m); /* accepts NULL */
-/* Hashes the file and its external data. */
+/* Adds the bytes of the file and of its external data, in the order of their first use, to sha. */
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha);
 
 /* ---- attributes of a node: false where it has none of that name and kind ---- */
 
+/* *out: an integer attribute. */
 bool vt_onnx_int(const vt_onnx_node *n, const char *name, int64_t *out);
+/* *out: a float attribute. */
 bool vt_onnx_float(const vt_onnx_node *n, const char *name, double *out);
 bool vt_onnx_text(const vt_onnx_node *n, const char *name, char *out, size_t size); /* cut at size */
-/* Up to `most` numbers; *count: how many there are. */
+/* out: up to `most` integers of a list attribute; *count: how many there are. */
 bool vt_onnx_ints(const vt_onnx_node *n, const char *name, int64_t *out, int most, int *count);
+/* out: up to `most` floats of a list attribute; *count: how many there are. */
 bool vt_onnx_floats(const vt_onnx_node *n, const char *name, double *out, int most, int *count);
 /* A tensor attribute, with its own checks; *has false: there is none. */
 vt_status vt_onnx_attribute_tensor(vt_onnx *m, const vt_onnx_node *n, const char *name, vt_onnx_tensor *out, bool *has,
@@ -98,10 +101,11 @@ vt_status vt_onnx_attribute_tensor(vt_onnx *m, const vt_onnx_node *n, const char
 /* Name of attribute i, cut at size; false past the last. */
 bool vt_onnx_attribute(const vt_onnx_node *n, int i, char *name, size_t size);
 
-/* Reads a tensor's message and checks it. */
+/* t: a tensor's message, checked; its data point into the file. VT_E_FORMAT. */
 vt_status vt_onnx_read_tensor(vt_onnx *m, vt_slice body, vt_onnx_tensor *t, vt_err *e);
-/* Elements [0, t->n) of a tensor as doubles or as integers (bool: 0, 1); VT_E_FORMAT: its type is another (text), or
- * there are fewer. */
+/* out [t->n]: a real tensor's elements as doubles; VT_E_FORMAT for other types, or another number of elements. */
 vt_status vt_onnx_reals(const vt_onnx *m, const vt_onnx_tensor *t, double *out, vt_err *e);
+/* out [t->n]: an integer tensor's elements (bool: 0, 1); VT_E_FORMAT for reals, or another number of elements. */
 vt_status vt_onnx_integers(const vt_onnx *m, const vt_onnx_tensor *t, int64_t *out, vt_err *e);
+/* Whether a data type is float, double, float16 or bfloat16. */
 bool vt_onnx_is_real(int type);

@@ -5,6 +5,7 @@
 #include "graph/onnx.h"
 #include "graph/wire.h"
 
+/* *out: the message of the node's attribute of that name; false: none. */
 static bool find_attribute(const vt_onnx_node *n, const char *name, vt_slice *out) {
     vt_slice s = n->body;
     for (vt_wire_field f, k; vt_wire_next(&s, &f);)
@@ -58,6 +59,7 @@ typedef struct list_reader {
     int most, *count;
 } list_reader;
 
+/* vt_wire_numbers callback: stores item i, up to `most`, and counts. */
 static void take_item(void *ctx, size_t i, uint64_t bits) {
     list_reader *r = ctx;
     if (i < (size_t)r->most && r->integers) r->integers[i] = (int64_t)bits;

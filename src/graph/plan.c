@@ -15,18 +15,20 @@ typedef struct span {
 
 static size_t round_up(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
 
+/* qsort order of spans: largest first, then by start. */
 static int by_size(const void *a, const void *b) {
     const span *x = a, *y = b;
     if (x->size != y->size) return x->size < y->size ? 1 : -1;
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
 }
 
+/* qsort order of pointers to spans: by place. */
 static int by_place(const void *a, const void *b) {
     const span *const *x = a, *const *y = b;
     return *(*x)->at < *(*y)->at ? -1 : *(*x)->at > *(*y)->at;
 }
 
-/* Largest first, each at the lowest place that is free while it is needed. Returns the block's size. */
+/* Places spans, largest first, each at the lowest place that is free while it is needed. Returns the block's size. */
 static size_t place_spans(span *s, size_t n, span **beside) {
     size_t all = 0;
     qsort(s, n, sizeof *s, by_size);
@@ -47,7 +49,7 @@ static size_t place_spans(span *s, size_t n, span **beside) {
 
 static bool passes_back(const vt_node *n) { return vt_op_at_f32(n->op)->backward != NULL; }
 
-/* Until when a value is read. */
+/* to: the last step in which each value is read. */
 static void last_reads(const vt_graph *g, bool gradient, int *to) {
     const int n = g->n_nodes;
     for (int i = 0; i < n; i++) {
@@ -65,7 +67,7 @@ static void last_reads(const vt_graph *g, bool gradient, int *to) {
     if (to[out] < n) to[out] = n;
 }
 
-/* Which backward writes a gradient first, and which add; *from: when. */
+/* Sets which backward writes a gradient first and which add; *from: the step in which each begins. */
 static void order_gradients(const vt_graph *g, vt_plan *p, int *from) {
     const int n = g->n_nodes, out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
     for (int i = 0; i < g->n_values; i++) p->first[i] = true, from[i] = -1;
@@ -109,7 +111,7 @@ static bool take_arrays(vt_plan *p, vt_graph *g) {
     return true;
 }
 
-/* Behind the values: what operators work in, and doubles of constants that are floats. */
+/* Places, after the values, the operators' work and the doubles of constants that are floats. */
 static void place_work(vt_plan *p, const vt_graph *g, bool gradient) {
     size_t work = 0, constants = 0;
     for (int i = 0; i < g->n_nodes; i++) {

@@ -16,15 +16,15 @@ typedef struct vt_row_size {
 } vt_row_size;
 #endif
 
-/* axes: an attribute until opset `input_since`, then input 1. */
+/* Imports a reduction along `axes`: an attribute, or input 1; none: all sides, or a copy by noop_with_empty_axes. */
 vt_status vt_import_reduce(vt_import *im, vt_err *e);
-/* x with the given sides last: y has `kept` sides, then those. For operators that work along some sides. */
+/* *y: x with the sides in `reduced` last, in their order: for operators that work along some sides. */
 vt_status vt_emit_last(vt_import *im, int x, const bool reduced[VT_RANK], int *y, vt_err *e);
-/* op along the sides in `reduced`; keep: they stay, of length 1. */
+/* *y: op by name along the sides in `reduced`, one number a row; keep: they stay, of length 1. */
 vt_status vt_emit_reduce(vt_import *im, const char *op, int x, const bool reduced[VT_RANK], bool keep, int *y,
                          vt_err *e);
 
-/* op along the sides in `reduced`, which turns a row into a row: they are moved last and back. with: eps, or NULL. */
+/* *y: op by name along the sides in `reduced`, which turns a row into a row: moved last and back. with eps, or NULL. */
 vt_status vt_emit_along(vt_import *im, const char *op, int x, const bool reduced[VT_RANK], const double *eps, int *y,
                         vt_err *e);
 /* Imports a pool over all pixels of each channel: the reduction op along every side after the second. */

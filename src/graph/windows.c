@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/windows.h"
 
+/* out [n]: an integer attribute, or `otherwise` for each; VT_E_FORMAT unless it has n numbers from `least` on. */
 static vt_status take_list(vt_import *im, const char *name, int n, int64_t least, int64_t otherwise, int64_t *out,
                            vt_err *e) {
     int64_t v[6];
@@ -17,7 +18,7 @@ static vt_status take_list(vt_import *im, const char *name, int n, int64_t least
     return VT_OK;
 }
 
-/* Padding by auto_pad, else as given. */
+/* Sets w->before and after [3]: the padding by auto_pad, or else by pads. */
 static vt_status find_padding(vt_import *im, vt_windows *w, int rank, int64_t after[3], vt_err *e) {
     int64_t pads[6] = {0};
     const int first = 3 - rank;
