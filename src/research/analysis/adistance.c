@@ -11,7 +11,7 @@
 #include "base/rand.h"
 #include "parallel/threads.h"
 
-/* One fold's work: its training rows, standardised, with a 1 behind each. */
+/* One fold's work: its training rows, standardised, with a 1 after each. */
 typedef struct scratch {
     double *x, *w, *mean, *scale; /* [2 n, d + 1], [d + 1], [d] twice */
     bool *yes;                    /* [2 n] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The A-distance of two clouds of features (Ben-David et al. 2007, 2010): 2 (1 - 2 err), err the error of a linear
- * classifier told to tell them apart, on points that it was not trained on. 0: it cannot (less, by chance or worse:
+ * classifier that separates them, on points that it was not trained on. 0: it cannot (less, by chance or worse:
  * below 0, to -2); 2: it always can. */
 #pragma once
 

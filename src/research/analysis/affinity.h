@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How far rows of attention A_i = softmax(scale q_i K^T) move when queries, or queries and keys, do (Zhang et al. 2021,
- * Theorem 2.1, and what can be said better). */
+ * Theorem 2.1, and tighter bounds). */
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ typedef struct vt_affinity_pair {
     int ldq, ldk, ldq1, ldk1;
 } vt_affinity_pair;
 
-/* Of many rows. Ratios are measured / bound, the largest; e = |q1_i - q_i|, H = I - 11^T/t. */
+/* Sums and maxima over rows. A ratio is measured / bound, the largest; e = |q1_i - q_i|, H = I - 11^T/t. */
 typedef struct vt_affinity {
     size_t rows;
     double fixed, moving; /* sums of |A1_i - A_i|_2: keys as they were; keys moved too */

@@ -34,7 +34,7 @@ typedef struct vt_analyze {
     int n;
     int32_t *images; /* the same for all checkpoints */
     size_t n_images;
-    const vt_attack *attack; /* or NULL: nobody attacks */
+    const vt_attack *attack; /* or NULL: no attack */
     vt_norm norm;
     double eps;
     const char *eps_text;
@@ -42,15 +42,15 @@ typedef struct vt_analyze {
     int threads;
     const volatile sig_atomic_t *interrupt; /* or NULL */
     vt_progress *progress;                  /* or NULL */
-    /* Keeps a matrix of numbers [rows, cols] as name.npy; NULL: nobody wants it. */
+    /* Keeps a matrix of numbers [rows, cols] as name.npy; NULL: arrays are not kept. */
     vt_status (*array)(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
     void *array_ctx;
-    /* Keeps a figure as name.svg; NULL: nobody wants figures. */
+    /* Keeps a figure as name.svg; NULL: figures are not kept. */
     vt_status (*picture)(void *ctx, const char *name, const char *svg, vt_err *e);
     void *picture_ctx;
 } vt_analyze;
 
-/* What a kind wants. */
+/* What a kind reads. */
 enum {
     VT_WANTS_IMAGES = 1,    /* --data and --images */
     VT_TAKES_ATTACK = 2,    /* --attack and --eps, if they are given */

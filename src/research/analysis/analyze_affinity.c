@@ -18,7 +18,7 @@ typedef struct job {
 
 typedef struct place {
     vt_affinity *sums; /* [depth] */
-    double **q;        /* [depth] attacked q and, behind it, k: [t, a] each */
+    double **q;        /* [depth] attacked q and, after it, k: [t, a] each */
 } place;
 
 /* Layer hook of the attacked pass: saves the block's q and k [t, a]. */

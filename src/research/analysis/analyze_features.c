@@ -13,7 +13,7 @@
 #include "research/analysis/pca.h"
 #include "research/analysis/tsne.h"
 
-enum { SHARES = 10 }; /* principal components whose share of the variance is told */
+enum { SHARES = 10 }; /* principal components whose share of the variance is reported */
 
 typedef struct params {
     double perplexity, exaggeration, rate, lambda;
@@ -33,7 +33,7 @@ static const vt_opt opts[] = {
 };
 
 typedef struct row {
-    int label, predicted, attacked; /* what the network says of the image, and of its attacked copy (-1: none) */
+    int label, predicted, attacked; /* the network's class of the image and of its attacked copy (-1: none) */
     double moved;                   /* |f(x') - f(x)| / |f(x)|; NaN */
 } row;
 
@@ -41,7 +41,7 @@ typedef struct job {
     const vt_analyze *a;
     const params *p;
     int subject;
-    size_t d, points;       /* width of a feature; images, and their copies behind them */
+    size_t d, points;       /* width of a feature; images, and after them their copies */
     double *x, *tsne, *pca; /* [points, d]; [2, points] each */
     row *rows;              /* [images] */
     vt_tsne_result t;

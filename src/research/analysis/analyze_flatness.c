@@ -49,7 +49,7 @@ typedef struct job {
     const params *p;
     const vt_model *model;
     size_t pixels;
-    float *x, *adv; /* [images, pixels]; adv NULL: nobody attacks */
+    float *x, *adv; /* [images, pixels]; adv NULL: no attack */
     int *labels;
     vt_hessian h;
     double *vectors, *size, *scratch, *logits[2]; /* [k, n], [n], [n], [images, K] */

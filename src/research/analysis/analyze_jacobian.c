@@ -28,7 +28,7 @@ static const vt_opt opts[] = {
 /* NaN: not measured. */
 typedef struct row {
     int label, predicted;
-    double sigma, ball;          /* at the image; the largest of all points looked at */
+    double sigma, ball;          /* at the image; the largest of all points measured */
     double length, ratio, small; /* |d|_2 of the attack; Proposition 1's ratios */
     double first_order;          /* margin / (sqrt 2 sigma) */
     double ddn;                  /* INFINITY: nothing found */

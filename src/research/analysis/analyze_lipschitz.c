@@ -26,7 +26,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Of one layer at one image; NaN: does not apply (attention that is no plain dot product; no attack). */
+/* One layer at one image; NaN: does not apply (attention that is no plain dot product; no attack). */
 typedef struct row {
     double delta0, longest, frobenius; /* max_i |x_i| and |X|_F of the clean input */
     double clean, attacked;            /* the Jacobian's norm at both points */

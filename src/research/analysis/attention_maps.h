@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention as pictures: how much each patch of an image is looked at, by chosen heads of chosen blocks and by all
+/* Attention as pictures: how much attention each patch of an image gets, from chosen heads of chosen blocks and by all
  * blocks together (attention rollout), on the image and under attack. */
 #pragma once
 

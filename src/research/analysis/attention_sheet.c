@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The attention maps of a checkpoint as one SVG. Each tile is the image in grey, under a map of as many pixels as make
- * it smooth; whoever shows the picture enlarges both. */
+ * it smooth; the viewer enlarges both. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@
  * together 2^-53 R / t with R = c G + |H||theta|. Trained ViTs (142,026 and 546,186 parameters, |theta| 30 and 50) have
  * L = 0.009 and |H u| = 100 to 700 along the first eigenvector, R = 30 and |H u| = 1 to 5 along random directions: at
  * t = 3e-6 truncation is 2e-8 of |H u| along the one, rounding 1e-9 along the other. Fourth order with t = 3e-5 should,
- * by the same terms, reach 1e-10 along both for twice the gradients; nobody needs that here. */
+ * by the same terms, reach 1e-10 along both for twice the gradients; that is not needed here. */
 #define STEP 1e-7
 
 typedef struct vt_hessian_worker { /* one thread's */

@@ -22,7 +22,7 @@ typedef struct vt_hessian {
     size_t images;
     double step;                            /* of the differences, relative to 1 + |theta| */
     const volatile sig_atomic_t *interrupt; /* or NULL */
-    vt_progress *progress;                  /* or NULL: a step for every image looked at */
+    vt_progress *progress;                  /* or NULL: a step for every gradient */
     size_t gradients;                       /* of single images, spent so far */
     struct vt_hessian_worker *workers;
     double *moved[2]; /* theta + h u, theta - h u */

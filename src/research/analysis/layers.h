@@ -19,7 +19,7 @@ struct vt_session_f64;
 typedef struct vt_layer {
     int block, t, c, a, heads, d;
     double scale;
-    const double *x;                     /* [t, c] its input: behind the norm, where the norm comes first */
+    const double *x;                     /* [t, c] its input: after the norm, if the norm comes first */
     const double *q, *k, *v;             /* [t, a], row strides ldq, ldk, ldv */
     const double *p;                     /* [heads, t, ldp], rows sum to 1 */
     const double *w_q, *w_k, *w_v, *w_o; /* [a, c], w_o [c, a], out x in; q = x w_q^T + b_q; the output is (P v) w_o^T,

@@ -18,7 +18,7 @@ typedef struct vt_head_at {
     int ldq, ldk, ldv, ldp;
 } vt_head_at;
 
-/* Of the weights alone: spectral norms of W_Q, W_K, W_V, of scale W_Q^T W_K, and |scale W_K^T b_Q|. */
+/* Norms of the weights alone: spectral norms of W_Q, W_K, W_V, of scale W_Q^T W_K, and |scale W_K^T b_Q|. */
 typedef struct vt_head_norms {
     double q, k, v, qk, bias;
 } vt_head_norms;

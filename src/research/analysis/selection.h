@@ -16,7 +16,7 @@ typedef struct vt_attention_shape {
 /* Measures attention a [t, ldp] of one head; k tokens a row count for `top`. VT_E_MEMORY, or LAPACK's failure. */
 vt_status vt_attention_shape_of(vt_attention_shape *out, const double *a, int t, int ldp, int k, vt_err *e);
 
-/* Of query i. */
+/* The choice of query i. */
 typedef struct vt_selection {
     int token;     /* alpha: of the largest score s_it = scale <q_i, k_t> */
     double margin; /* min over t of s_i,alpha - s_it; INFINITY for one token */

@@ -13,7 +13,7 @@ const char *vt_part_name(vt_part p);
 
 /* One matrix: its values, largest first, and those of its heads. */
 typedef struct vt_spectrum_matrix {
-    int n, heads, head_n; /* n 0: not there, or not asked for; head_n 0: its rows are not split by heads */
+    int n, heads, head_n; /* n 0: not there, or not measured; head_n 0: its rows are not split by heads */
     double *values; /* [n]; then [heads][head_n] of the heads by rows; then [heads] the largest by columns or NaN */
 } vt_spectrum_matrix;
 

@@ -240,7 +240,7 @@ static void print_progress(void *ctx, const char *text) {
     double *shown = ctx;
     bool tty = isatty(STDERR_FILENO);
     if (vt_script_quiet()) return;
-    if (!tty && vt_now() - *shown < 30) return; /* as every command: a line each 30 s where nobody looks on */
+    if (!tty && vt_now() - *shown < 30) return; /* as every command: a line each 30 s outside a terminal */
     *shown = vt_now();
     fprintf(stderr, "%s\n", text);
 }

@@ -16,7 +16,7 @@ typedef struct vt_result_dir {
     const char *document; /* "lab.json" */
     FILE *out;            /* for tables: the terminal as they come, and tables.txt */
     vt_file tables;
-    vt_text_at at;                /* in tables.txt, which somebody will look at in a terminal */
+    vt_text_at at;                /* in tables.txt, which may be shown in a terminal */
     char *files[VT_FOLDER_FILES]; /* names of figures and arrays that are there */
     int n_files;
 } vt_result_dir;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The cone of arXiv 2410.14581 around the direction of an l_p-AttSVM, in which the paper's lemmas hold, and the sides
  * of those lemmas. Constants that the paper leaves open, or that could not be read, are ones that can be proved; they
- * are said here. With a = |W|_p, V = |W_mm|_p W / a, T_i the tokens of margin 1 ("support"), the rest "outside". */
+ * are given here. With a = |W|_p, V = |W_mm|_p W / a, T_i the tokens of margin 1 ("support"), the rest "outside". */
 #pragma once
 
 #include "research/lab/attgd.h"

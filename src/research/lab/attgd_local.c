@@ -89,7 +89,7 @@ static bool locally_optimal(const vt_att *a, const double *rows, const double *m
     return true;
 }
 
-/* Sets most, best and local of a path from its chosen tokens. */
+/* Sets a path's most and best, means over samples for the chosen token, and local: all are locally optimal. */
 static void measure_selection(trial *t, const vt_att *a, int path) {
     double rows[SAMPLES * (TOKENS - 1) * SIZE];
     t->most[path] = 0;

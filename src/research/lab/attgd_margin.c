@@ -52,7 +52,7 @@ static double compute_margins(const job *j, const double *w, double *out) {
     return least;
 }
 
-/* g [DIM] = -sum_i a_i y_i x_i, the normalised gradient's direction. */
+/* g [DIM] = -sum_i a_i y_i x_i, a = softmax(-y_i w^T x_i): the gradient of the log of the exp loss. */
 static void compute_gradient(const job *j, const double *w, double *g) {
     double m[POINTS], least = compute_margins(j, w, m), sum = 0;
     for (int i = 0; i < POINTS; i++) sum += m[i] = exp(least - m[i]);

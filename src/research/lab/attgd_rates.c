@@ -21,7 +21,7 @@ typedef struct mark {
 } mark;
 
 typedef struct deep {
-    int checked, outside, lemma20, lemma21, lemma27, unstable; /* steps looked at; breaches of each; excess < 0 */
+    int checked, outside, lemma20, lemma21, lemma27, unstable; /* steps checked; breaches of each; excess < 0 */
     double delta, mu, from, to, first_pi, last_pi, log_eta;    /* from, to: |W|_p / |W_mm|_p */
 } deep;
 
@@ -123,7 +123,7 @@ static void count_breaches(deep *d, const far_run *f, const vt_onestep *o, const
     d->outside += !(vt_lp_direction(f->mm, w, SIZE, c->p) <= c->mu);
     /* both W_mm and V are members of the cone */
     d->lemma20 += !(log(-o->gm * c->norm) >= bound && log(-o->gw / k) >= bound);
-    /* a >= R_pi ~ (1/pi) log(1/pi): pi <= log k / k is more than that asks; its constant is open */
+    /* a >= R_pi ~ (1/pi) log(1/pi): pi <= log k / k is a stricter test than that; its constant is open */
     d->lemma21 += !(o->pi <= log(k) / k);
     d->unstable += !(o->excess >= -o->slack);
     d->lemma27 += !(o->moved >= o->bracket / (1 + o->pi) - o->slack);

@@ -15,7 +15,7 @@ typedef struct dual {
     int m, n;
     double q;
     double *u, *lambda;  /* u = A^T lambda */
-    double *bent, *next; /* [n] curvature at u, and at the place that slope looked at last */
+    double *bent, *next; /* [n] curvature at u, and at the last place where the slope was computed */
 } dual;
 
 /* |x|^(q-2), which gives both derivatives: phi(x) = x |x|^(q-2), phi'(x) = (q-1) |x|^(q-2). At q < 2 and x = 0 the
@@ -92,7 +92,8 @@ static void init_lambda(dual *d) {
     recompute_u(d);
 }
 
-/* w: the primal point of u, scaled to be feasible if it can be; margin, norm and gap of out, INFINITY if it cannot. */
+/* w: the primal point of u, scaled to margin 1; sets margin before that, norm and relative gap (INFINITY:
+ * infeasible). */
 static void measure_gap(const dual *d, double *w, vt_svm *out, double p) {
     double total = 0;
     vt_lp_power(w, d->u, (size_t)d->n, d->q - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Experiments of the papers behind vitrine, small enough to run while one waits: `vitrine lab NAME`. A lab is one file
+/* Experiments of the papers behind vitrine, which take seconds to minutes: `vitrine lab NAME`. A lab is one file
  * lab_X.c with a vt_lab_def; it prints tables to a stream that it is handed, fills a JSON object with the same numbers,
- * and states, claim by claim, what its paper says and what was found here. Random numbers are keyed by the seed
+ * and states, claim by claim, what its paper claims and what was found here. Random numbers are keyed by the seed
  * (base/rand), sums are formed in order: what a lab writes never depends on threads. */
 #pragma once
 
@@ -19,7 +19,7 @@
 
 typedef enum vt_finding {
     VT_SUPPORTED,    /* what was measured here agrees with the claim */
-    VT_WEAKENED,     /* it holds, but by less or for less than the paper says */
+    VT_WEAKENED,     /* it holds, but by less or for less than the paper claims */
     VT_CONTRADICTED, /* it does not hold here */
     VT_NOT_TESTED,   /* this run was too small, or had no means, to say */
     VT_FINDING_COUNT
@@ -34,7 +34,7 @@ typedef struct vt_lab {
     json_t *claims;                         /* filled by vt_lab_claim */
     const char *dir;                        /* --out, which exists; NULL: terminal only */
     vt_progress progress;
-    /* Keeps a figure as DIR/name.svg; NULL: nobody wants figures. */
+    /* Keeps a figure as DIR/name.svg; NULL: figures are not kept. */
     vt_status (*picture)(void *ctx, const char *name, const char *svg, vt_err *e);
     void *picture_ctx;
 } vt_lab;

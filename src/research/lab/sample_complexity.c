@@ -236,7 +236,7 @@ static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, 
     int last = r->n_sizes - 1, s = 0;
     double base = mean_over_runs(r, last, 0, test_error);
     while (s < r->n_sizes && !(mean_over_runs(r, s, attention, test_error) <= base)) s++;
-    int at = s < last ? s : last - 1; /* where attention is looked at */
+    int at = s < last ? s : last - 1; /* the size at which attention is judged */
     if (last == 0) return vt_lab_claim(lab, VT_NOT_TESTED, claim, e, "one size only, n = %d", r->sizes[0]);
     if (!is_trained(r, last, 0)) return claim_untrained(r, last, 0, claim, lab, e);
     if (!is_trained(r, at, attention)) return claim_untrained(r, at, attention, claim, lab, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What lab_sample_complexity runs, and what sample_complexity.c says of it. */
+/* What lab_sample_complexity runs, and what sample_complexity.c reports. */
 #pragma once
 
 #include "research/lab/teacher.h"

@@ -11,7 +11,7 @@ typedef struct vt_sgd_points { /* borrowed */
     int n;
 } vt_sgd_points;
 
-/* What one measurement of a curve says: means over the points. */
+/* One measurement of a curve: means over the points. */
 typedef struct vt_measure {
     double loss;  /* of the net's fit */
     double error; /* squares: sum over outputs of (f - y)^2; classes: share of wrong ones */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Regression data of UAM's synthetic experiments: x ~ N(0, I), y = G*(x) without noise, where G* is a two-layer network
- * of lab/two_layer.h behind the true mask a* (`relevant` ones at places of their own, else zeros) or behind
+ * of lab/two_layer.h after the true mask a* (`relevant` ones at random places, else zeros) or after
  * self-attention (eq. 3). Random weights N(0, (scale sqrt(2 / fan-in))^2), no biases.
  * Self-attention's are Glorot's, W_Q and W_K doubled. */
 #pragma once

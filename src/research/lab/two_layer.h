@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The networks of "Understanding Attention Mechanisms" (UAM): two layers behind nothing, a global mask or
+/* The networks of "Understanding Attention Mechanisms" (UAM): two layers, alone or after a global mask or
  * self-attention.
  *     plain     f = W2 phi(W1 x + b1) + b2
  *     mask      x o a in x's place (eq. 1)
  *     simplex   the same with a = in softmax(s): the mask of Corollary 1, ||a||_1 = 1, times the constant `in`, which
  *               Theorem 4 lets W1 swallow; so it starts at x itself, as `mask` does
- *     known     a as in `mask`, but told and held: no gradient reaches it (Proposition 1)
+ *     known     a as in `mask`, but given and fixed: no gradient reaches it (Proposition 1)
  *     self      vec(softmax(Q K^T / sqrt(d)) V) in x's place, Q = X W_Q and so on, X [tokens, in / tokens] (eqs. 2, 3)
  * Biases on both layers: 256-128-10 has the paper's 34,186 parameters, and 34,442 with a mask. Loss, gradient by
  * parameters and inputs, and the Hessian's products by the R-operator (Pearlmutter 1994): finite differences of the

@@ -24,7 +24,7 @@ typedef struct vt_lanczos {
 } vt_lanczos;
 
 typedef struct vt_lanczos_result {
-    double *values, *residuals; /* [k], largest first; |A v - lambda v| of each, as the recurrence tells it */
+    double *values, *residuals; /* [k], largest first; |A v - lambda v| of each, by the recurrence */
     double *vectors;            /* [k][n], unit, or NULL: not wanted */
     double lowest;              /* smallest Ritz value: an upper bound of the smallest eigenvalue */
     int products;               /* spent */

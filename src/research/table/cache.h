@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The cells of tables on disk: OUT/cells/HASH/ with cell.json (what the hash is of), run/ (the training's or
  * evaluation's own folder, resumable), log.txt, and done.json once it is finished. OUT/cache.json says which version
- * wrote it. A cache may come from another machine or person: nothing in it is believed unseen. */
+ * wrote it. A cache may come from another machine or person: all that is read from it is checked. */
 #pragma once
 
 #include <jansson.h>

@@ -125,7 +125,7 @@ static int frontier_differences(const check *c, const json_t *o, const json_t *r
     return n;
 }
 
-/* Checks one comparison's difference, interval and p; returns p for Holm's correction, NaN: none. */
+/* Computes one comparison anew and checks its numbers; returns p for Holm's correction, NaN: none. */
 static double check_ordering(check *c, const json_t *o) {
     char what[400];
     double points[SEEDS], mean = NAN, low = NAN, high = NAN, p = NAN;

@@ -147,7 +147,7 @@ static bool is_grain(double percent, int images) {
 /* Law: cells of one column that are all shares of 128 images come from one batch (by chance: one number in 78). */
 static bool check_batches(vt_oddities *f, const vt_published *p) {
     static const char *const column[] = {"table", "training", "backbone", "dataset", "attack", NULL};
-    enum { LEAST = 4, SURE = 3 }; /* so many; and so many that 500 images would not explain as well */
+    enum { LEAST = 4, SURE = 3 }; /* multiples of 1/128; those that are no multiples of 1/500 */
     int n;
     char where[160];
     int *group = vt_published_group(p, column, false, &n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What published numbers say about themselves: laws that cells of one table must obey, recomputed from the cells. Pure
- * functions; every finding names its cells, so that whoever shows one can add the footnote. */
+ * functions; every finding names its cells, for footnotes. */
 #pragma once
 
 #include "research/table/published.h"

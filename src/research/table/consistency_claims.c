@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a paper's text says of its tables, and laws across tables. */
+/* A paper's text against its tables, and laws across tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

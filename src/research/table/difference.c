@@ -42,7 +42,7 @@ static void difference_over_images(vt_difference *d) {
 }
 
 /* Sets the difference in points, interval and p over trainings: the seeds are the sample. Accuracies are multiples of
- * one image, so that no smaller spread is believed. */
+ * one image, so that a smaller spread is raised to one image. */
 static void difference_over_seeds(vt_difference *d, const double *points) {
     vt_mean_interval(points, d->seeds, 100.0 / (double)d->images, &d->points, &d->low, &d->high, &d->p);
 }

@@ -25,7 +25,7 @@ typedef struct vt_keyed { /* key: value lines */
 /* Images, and what --dry-run may know of them without seeing them. */
 typedef struct vt_manifest_data {
     const char *name, *path, *images, *split, *label; /* label: in the published file; NULL: name */
-    int64_t side, classes, train, test;               /* 0: not said */
+    int64_t side, classes, train, test;               /* 0: not given */
     vt_words set;                                     /* recipe keys of every row trained on it */
     vt_words options;                                 /* of vitrine eval, "preprocess=short:248" */
 } vt_manifest_data;
@@ -36,7 +36,7 @@ typedef struct vt_manifest_attack {
     const char *images;                           /* instead of the data set's */
     vt_words data;                                /* only these data sets; none: all */
     vt_words seed_words;                          /* only these seeds of a row; none: all of them */
-    int64_t steps;         /* instead: the time of so many training steps, relative to the group's first row */
+    int64_t steps;         /* instead: the time of this many training steps, relative to the group's first row */
     const char *orderings; /* "none": not compared; NULL: compared */
     const char *spectrum;  /* instead: sigma_max of W_Q, W_K or W_V ("q", "k", "v"); NULL: no */
 } vt_manifest_attack;
@@ -50,7 +50,7 @@ typedef struct vt_manifest_row {
     vt_words seed_words;
     uint64_t *seeds;
     int n_seeds;
-    vt_keyed published;          /* keys of the published file; method: the row's name unless said */
+    vt_keyed published;          /* keys of the published file; method: the row's name by default */
     const vt_yaml_node *set_for; /* data set: recipe keys; NULL: none */
 } vt_manifest_row;
 

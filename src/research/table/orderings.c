@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which row is above which: the orderings that the paper claims and the manifest asks for, and what the cells say. */
+/* Which row is above which: the orderings of the paper and of the manifest, and the cells' verdicts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -30,7 +30,7 @@ typedef struct vt_plan_cell {
 
 /* Images of a cell. */
 typedef struct vt_plan_images {
-    const char *text; /* as the manifest says; NULL: the whole split */
+    const char *text; /* as in the manifest; NULL: the whole split */
     int64_t n;        /* 0: not known */
     int64_t first;    /* they are first, first + 1, ...; -1: they are listed */
     char key[80];     /* "0:200", "all", or the list's hash */

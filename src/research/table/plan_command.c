@@ -70,7 +70,7 @@ static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     add_options(w, &d->options), add_options(w, &p->m->rows[c->row].options);
 }
 
-/* Whether an option of vitrine eval is about how images are read, not about the weights. */
+/* Whether an option of vitrine eval concerns images (how they are read or saved), not weights: spectrum has none. */
 static bool is_image_option(const char *option) {
     static const char *const all[] = {"preprocess",  "attack-at", "restrict-classes",
                                       "class-order", "save-adv",  "save-npz"};

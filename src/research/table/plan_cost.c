@@ -145,7 +145,7 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     each = forward;
     c->disk = 2000.0 * (double)n; /* a line of the ledger for each stage, and reports */
     if (a->spec) {
-        if (a->norm && !vt_norm_find(a->norm, &norm)) return VT_OK; /* said by who makes the key */
+        if (a->norm && !vt_norm_find(a->norm, &norm)) return VT_OK; /* evaluation_key reports it */
         if (vt_attack_parse(&attack, a->spec, norm, NULL) != VT_OK) return VT_OK;
         vt_cost_dims dims = {.classes = config.classes, .layers = config.depth, .norm = norm};
         vt_passes passes = vt_attack_cost(&attack, &dims);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a finished ledger answer its cell's question? A cache may hold runs that were made by hand, or by someone
- * else. */
+/* Checks that a finished ledger answers its cell: a cache may hold runs made by hand, or another person's. */
 #include <stdio.h>
 #include <string.h>
 #include "eval/header.h"

@@ -2,7 +2,7 @@
 /* Published numbers: a CSV file whose columns are keys (table, training, backbone, method, dataset, attack, ...) and,
  * last, one number: `accuracy` in percent, `points` of accuracy, `relative_time`, a `score` (0 to 100, higher is
  * better), a `gain` in percent, a number of `parameters`, or an `error` (less is better). Lines that begin with # are
- * comments. Facts, never changed: what is odd about them is said beside them (table/consistency.h). */
+ * comments. Facts, never changed: findings about them are listed beside them (table/consistency.h). */
 #pragma once
 
 #include <stdbool.h>

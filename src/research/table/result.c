@@ -136,7 +136,7 @@ static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table
     return VT_OK;
 }
 
-/* Mean, least and most of the seeds that are there. */
+/* Sets mean, least and most of the values that are not NaN, and adds their number to done. */
 static void summarise_seeds(vt_table_cell *c) {
     double sum = 0;
     for (int s = 0; s < c->seeds; s++) {

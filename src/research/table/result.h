@@ -16,7 +16,7 @@ typedef struct vt_table_cell {
     int asked, done;   /* seeds that the column wants; those that are there */
     int64_t total;     /* images, the same for each seed */
     double mean;       /* over the seeds that are there; NAN: none is */
-    /* 95 %. Of an accuracy: Wilson's, of the mean share on so many images (which images were drawn). Of a singular
+    /* 95 %. Of an accuracy: Wilson's, of the mean share on these images (which images were drawn). Of a singular
      * value: Student's, over the seeds (NAN: of one seed) */
     double low, high;
     double least, most; /* over the seeds: how training varies */
@@ -66,7 +66,7 @@ typedef struct vt_published_range {
     double least, most;
 } vt_published_range;
 
-/* A above B, as the paper has it or the manifest asks. */
+/* A above B, as the paper or the manifest has it. */
 typedef struct vt_table_ordering {
     const vt_manifest_primary *primary; /* NULL: secondary, or the manifest has no primary family */
     int above, below, data, attack;     /* below: of a frontier its last row */

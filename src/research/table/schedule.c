@@ -147,7 +147,7 @@ static vt_status start_cell(work *w, int cell, vt_err *e) {
     slot *s = &w->slots[w->running];
     *s = (slot){.cell = cell, .began = vt_now()};
     w->started[cell] = true;
-    VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e)); /* another place may have asked the same */
+    VT_TRY(vt_cell_look(w->p->out, c->hash, c->key, &c->state, e)); /* another place may have the same key */
     if (c->state == VT_CELL_DONE) {
         w->done++;
         return VT_OK;
@@ -219,7 +219,7 @@ static vt_status wait_one(work *w, vt_err *e) {
     return st;
 }
 
-/* Without work here: *over if there is no team, it stops, or all cells are done; else waits 0.2 s for other ranks. */
+/* *over: other ranks can give no more work (no team, an interrupt, a rank gave up, all done); else sleeps 0.2 s. */
 static vt_status wait_for_others(const work *w, bool *over, vt_err *e) {
     const struct timespec tick = {.tv_nsec = 200000000};
     *over = !w->r->team || asked_to_stop(w) || given_up(w);
