@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/rand.h"
-#include "nn/loss.h"
 
 enum { CHUNK = 256 }; /* points in one forward of a measurement */
 
@@ -23,6 +22,14 @@ vt_status vt_two_layer_outputs(float *f, const float *x, int points, const float
     return VT_OK;
 }
 
+/* Index of the largest of f [n], the first of equal ones. */
+static int argmax(const float *f, int n) {
+    int best = 0;
+    for (int j = 1; j < n; j++)
+        if (f[j] > f[best]) best = j;
+    return best;
+}
+
 /* Adds one point's loss and error, outputs f and target y [out], to sum. */
 static void add_loss_and_error(vt_measure *sum, const float *f, const float *y, const vt_two_layer *n) {
     double square = 0, most = -INFINITY, mass = 0;
@@ -36,7 +43,7 @@ static void add_loss_and_error(vt_measure *sum, const float *f, const float *y, 
     }
     for (int j = 0; j < n->out; j++) mass += exp((double)f[j] - most);
     for (int j = 0; j < n->out; j++) sum->loss -= (double)y[j] * ((double)f[j] - most - log(mass));
-    sum->error += vt_argmax_f32(f, n->out) != vt_argmax_f32(y, n->out);
+    sum->error += argmax(f, n->out) != argmax(y, n->out);
 }
 
 vt_status vt_two_layer_measure(vt_measure *out, const vt_sgd_points *p, const float *theta, const vt_two_layer *n,
