@@ -73,7 +73,7 @@ typedef struct vt_analysis_def {
 
 /* Returns all kinds of analysis, in the registry's order; *n: how many. Static memory. */
 const vt_analysis_def *const *vt_analysis_defs(int *n);
-/* *out: the kind of that name; VT_E_USAGE with the known names if there is none. */
+/* *out: the kind of that name; VT_E_UNKNOWN with the nearest or all known names if there is none. */
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e);
 
 /* Checks needs and memory, runs, and puts the whole document of a run into *doc: kind, source, options, weights, data,

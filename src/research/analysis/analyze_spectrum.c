@@ -105,7 +105,7 @@ enum { LARGEST, LARGEST_HEAD, MIDDLE, SMALLEST, RANK, MEASURES };
 static const char *const headings[MEASURES] = {"largest singular value", "largest of a head's", "median", "smallest",
                                                "stable rank |W|_F^2 / sigma_max^2"};
 
-/* One of the measures of a matrix; NaN if the block has none of that kind. */
+/* LARGEST, LARGEST_HEAD, MIDDLE (median), SMALLEST or RANK (stable rank) of a matrix; NaN if there is none. */
 static double spectral_measure(const job *j, int block, vt_weight_kind kind, int which) {
     const vt_spectrum_matrix *x = vt_spectrum_at(j->spectrum, block, kind);
     double frobenius = j->pieces[block * VT_WEIGHT_KINDS + (int)kind].frobenius;

@@ -30,7 +30,7 @@ static double interpolate_map(const double *map, int grid, double y, double x) {
     return (1 - a) * ((1 - b) * p[0] + b * p[right]) + a * ((1 - b) * p[down] + b * p[down + right]);
 }
 
-/* Paints the map over the whole image; `most` is the brightest value. */
+/* Paints the map, interpolated, over the whole image, in heat colours; `most` is the brightest value. */
 static void paint_heat_map(vt_image *im, const double *map, int grid, double most) {
     size_t plane = (size_t)im->shape.width * (size_t)im->shape.height;
     uint8_t rgb[3];
@@ -90,7 +90,7 @@ static void write_row_label(FILE *f, const vt_maps *m, int i, int pass, double y
     write_text(f, 12, y + TILE / 2.0 + 22, wrong ? "wrong" : "faint", wrong ? "wrong" : "right");
 }
 
-/* Writes the tiles of image i in one pass: the picture, then grey with heat by column. room: two scratch images. */
+/* Writes image i's tiles in one pass: the picture, then grey with heat by column. room: two scratch images. */
 static vt_status write_row(FILE *f, const vt_maps *m, int i, int pass, double y, vt_image room[2], vt_err *e) {
     vt_image own = {.shape = vt_shape_rgb(m->side), .rgb = m->image[i].rgb[pass]};
     const char *crisp = m->side < TILE ? "style=\"image-rendering:pixelated\"" : "";
@@ -126,7 +126,7 @@ static vt_status write_image_block(FILE *f, const vt_maps *m, int i, const vt_da
     return VT_OK;
 }
 
-/* Writes each column's name, split in two lines at its comma. */
+/* Writes "image", then each column's name, the part after its comma on a second line. */
 static void write_column_headings(FILE *f, const vt_maps *m) {
     char name[64];
     write_text(f, column_x(-1), TOP - 6, "strong", "image");

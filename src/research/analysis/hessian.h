@@ -28,8 +28,7 @@ typedef struct vt_hessian {
     double *moved[2]; /* theta + h u, theta - h u */
 } vt_hessian;
 
-/* Opens sessions on min(threads, images) threads and copies the model's weights to theta; x, labels and images stay
- * the caller's to set. A failure leaves h closed. */
+/* Opens sessions on min(threads, images) threads; theta: the model's weights; x, labels, images: the caller's. */
 vt_status vt_hessian_open(vt_hessian *h, const vt_model *m, size_t images, int threads, vt_err *e);
 /* Frees all that is h's; accepts a zeroed one. */
 void vt_hessian_close(vt_hessian *h);
@@ -48,8 +47,7 @@ typedef struct vt_hessian_check {
     double symmetry; /* |u^T H v - v^T H u| / (|u| |H v|), u and v of random signs */
     double halved;   /* |H w - H' w| / |H w|, H' with half the step */
 } vt_hessian_check;
-/* Measures how good the products are; w: along [n], best the first eigenvector, where the loss bends most. Four
- * products, 4 n numbers of memory. */
+/* Checks the products; w: along [n], best the first eigenvector. Four products, memory of 4 n numbers. */
 vt_status vt_hessian_examine(vt_hessian_check *out, vt_hessian *h, const double *along, uint64_t seed, vt_err *e);
 
 /* Changes theta in every block that has both matrices: `up` (and its bias) times factor, `down` divided by it (and

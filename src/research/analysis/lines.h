@@ -18,8 +18,7 @@ typedef struct vt_lines {
 vt_status vt_lines_open(vt_lines *l, int points, const char *title, const char *y, bool log, vt_err *e);
 /* The most blocks of any checkpoint: the points of a figure over layers. */
 int vt_lines_deepest(const vt_analyze *a);
-/* Returns a new line's values [points], named "A true" if there are several checkpoints, else "true". Beyond
- * VT_LINES_MOST lines: scratch that is not drawn. */
+/* Returns a new line's values [points], named "A true" of several checkpoints, else "true"; scratch if full. */
 double *vt_lines_add(vt_lines *l, const vt_analyze *a, int subject, const char *name);
 /* Hands the figure to vt_analyze_figure as file.svg. */
 vt_status vt_lines_draw(const vt_lines *l, const vt_analyze *a, const char *file, vt_err *e);

@@ -214,8 +214,7 @@ size_t vt_tsne_bytes(size_t n) {
     return r.used;
 }
 
-/* One step of y [2, n] along -g. Gains (Jacobs 1988): up by 0.2 if gradient and last move disagree in sign, else
- * times 0.8, at least 0.01. */
+/* One step of y [2, n] along -g. Gains (Jacobs 1988): + 0.2 if g opposes the last move, else x 0.8, >= 0.01. */
 static void move_points(descent *s, double *y, double rate, double momentum) {
     for (size_t i = 0; i < 2 * s->n; i++) {
         double gain = s->move[i] * s->g[i] < 0 ? s->gain[i] + 0.2 : s->gain[i] * 0.8;
@@ -225,8 +224,7 @@ static void move_points(descent *s, double *y, double rate, double momentum) {
     }
 }
 
-/* All steps, the first VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y is not finite;
- * stops on an interrupt. */
+/* All steps: VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y diverges, or interrupt. */
 static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *o, vt_err *e) {
     size_t n = s->n;
     for (int k = 0; k < o->steps; k++) {

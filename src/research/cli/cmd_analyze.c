@@ -83,8 +83,7 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e
     return VT_OK;
 }
 
-/* Checks that each stage fits each checkpoint and works in the model's ball; VT_E_USAGE for surrogates, attacks
- * inside the network, and attention that is not shown. */
+/* Checks that each stage fits each checkpoint and stays in the model's ball, on the model itself; VT_E_USAGE. */
 static vt_status check_attack(const job *j, vt_err *e) {
     for (int i = 0; i < j->a.n; i++) {
         const vt_config *c = &j->a.subjects[i].model->config;

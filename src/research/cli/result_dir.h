@@ -21,8 +21,7 @@ typedef struct vt_result_dir {
     int n_files;
 } vt_result_dir;
 
-/* Opens f->out. dir (NULL: none) is made, or must be empty, so that nothing is overwritten. Call vt_result_dir_close
- * also after a failure. */
+/* Opens f->out; dir (NULL: none) is made, or must be empty. Call vt_result_dir_close also after a failure. */
 vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e);
 /* Writes DIR/name.svg, as it is; ctx: a vt_result_dir with a folder. VT_E_IO. */
 vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e);

@@ -13,8 +13,7 @@
 
 /* ---- l_p ---- */
 
-/* out [n] = sgn(x) |x|^e, 0 at 0; in place is allowed. The exponents of p = 1.75, 2 and 3 do without pow: these runs
- * are most of the lab's time. */
+/* out [n] = sgn(x) |x|^e, 0 at 0; in place is allowed. Without pow for the lab's usual exponents. */
 void vt_lp_power(double *out, const double *x, size_t n, double e);
 /* |x|_p of n numbers, without overflow of their powers; NaN if one is NaN. */
 double vt_lp_norm(const double *x, size_t n, double p);

@@ -153,8 +153,7 @@ static vt_status run_in_cone(job *j, deep *d, far_run *f, const double *noise, d
     return VT_OK;
 }
 
-/* r->cone: the run from Lemma 20's radius, doubled until it stays in the cone ("far enough" of Lemma 28 has an open
- * constant); r->near: the first. */
+/* r->cone: the run that stays in the cone, its radius doubled from Lemma 20's (constant open); r->near: the first. */
 static vt_status find_radius(job *j, run *r, far_run *f, uint32_t draw, vt_err *e) {
     double noise[SIZE];
     float n[SIZE];

@@ -18,8 +18,7 @@ typedef struct dual {
     double *bent, *next; /* [n] curvature at u, and at the last place where the slope was computed */
 } dual;
 
-/* |x|^(q-2), which gives both derivatives: phi(x) = x |x|^(q-2), phi'(x) = (q-1) |x|^(q-2). At q < 2 and x = 0 the
- * curvature is infinite; 1e-300 stands for 0. */
+/* |x|^(q-2), for phi(x) = x |x|^(q-2) and phi' = (q-1) |x|^(q-2); for q < 2, 1e-300 stands for x = 0. */
 static double curvature_at(double x, double q) {
     if (q == 2) return 1;
     x = fabs(x) > 1e-300 ? fabs(x) : 1e-300;

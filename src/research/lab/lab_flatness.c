@@ -107,7 +107,7 @@ typedef struct job {
     trained self;
 } job;
 
-/* Loss, largest and lowest eigenvalue and trace at theta, raw and in relative coordinates. */
+/* Sets loss, largest, lowest and trace of the Hessian at theta, and largest and trace in relative coordinates. */
 static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double value, residual;
@@ -174,7 +174,7 @@ static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uin
     return s;
 }
 
-/* Trains in float from (seed, run), then measures in double on x, y [samples]; `first`: also spectrum and scales. */
+/* Trains in float, measures on x, y [samples] in double; first: also spectrum (not self), scales (not plain). */
 static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *x, const double *y, int samples,
                                    bool first, const job *j, vt_err *e) {
     size_t count = vt_two_layer_at(&s->net, VT_AT_END);

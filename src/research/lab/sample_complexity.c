@@ -271,8 +271,7 @@ static vt_status claim_fewer_samples(const vt_complexity_run *r, int a, int b, c
     return claim_ordering(r, a, b, 1 << 30, claim, lab, e);
 }
 
-/* Claim: weight norms stay within 1.1 of the baseline's. Theorem 1 compares classes of equal weight bounds; a mask
- * could win by larger W1 and w2. */
+/* Claim: weight norms are at most 1.1 times the baseline's, as Theorem 1 assumes (equal weight bounds). */
 static vt_status claim_equal_norms(const vt_complexity_run *r, int variant, vt_lab *lab, vt_err *e) {
     double w1 = 0, w2 = 0;
     for (int s = 0; s < r->n_sizes; s++) {

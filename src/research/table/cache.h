@@ -27,8 +27,7 @@ vt_status vt_cell_look(const char *dir, const char *hash, const json_t *key, vt_
 vt_status vt_cell_begin(const char *dir, const char *hash, const json_t *key, int *lock, vt_err *e);
 /* Releases the lock of vt_cell_begin; -1 is none. */
 void vt_cell_release(int lock);
-/* After a cell's run: writes done.json, with the hashes of its files and the seconds that this last run took. VT_E_IO
- * if the run has left no result. */
+/* After a cell's run: writes done.json with its files' hashes and this run's seconds. VT_E_IO without a result. */
 vt_status vt_cell_end(const char *dir, const char *hash, double seconds, vt_err *e);
 /* hex: SHA-256 of a file of a finished cell that vt_cell_look has accepted, from done.json or else computed. */
 vt_status vt_cell_sha(const char *dir, const char *hash, const char *file, char hex[65], vt_err *e);

@@ -105,8 +105,7 @@ static int seed_differences(const check *c, const json_t *o, double *points) {
     return n;
 }
 
-/* points [SEEDS]: distance of the row above from the lines through the frontier's rows, at its own value in column
- * `at`; returns how many seeds all have. */
+/* points [SEEDS]: row above minus the frontier's lines, at its own value in column `at`; returns the count. */
 static int frontier_differences(const check *c, const json_t *o, const json_t *rows, double *points) {
     const char *attack = text_field(o, "attack"), *at = text_field(o, "at");
     seeds x = seeds_of_row(c, o, text_field(o, "above"), at), y = seeds_of_row(c, o, text_field(o, "above"), attack);

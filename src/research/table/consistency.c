@@ -239,8 +239,7 @@ static row_facts *collect_rows(const vt_published *p, int *n) {
     return NULL;
 }
 
-/* How many cells of two rows are equal under the same attack, and which, into `same` [2 * a->n], or NULL; *all: how
- * many attacks both have. */
+/* Returns how many cells two rows share under the same attack; `same` [2 * a->n] or NULL; *all: common attacks. */
 static int same_cells(const vt_published *p, const row_facts *a, const row_facts *b, int *all, int *same) {
     int n = 0;
     *all = 0;

@@ -100,8 +100,7 @@ typedef struct vt_manifest {
 
 /* Reads and checks a manifest; VT_E_USAGE, with the line, for all that is wrong, or VT_E_MEMORY: *out NULL. */
 vt_status vt_manifest_open(vt_manifest **out, const char *path, vt_err *e);
-/* Reads and checks a manifest from text [n], of which it keeps no pointers; path is for messages, and relative paths
- * start at its folder. Fails as vt_manifest_open. */
+/* Reads and checks a manifest from text [n], not kept; path: for messages and relative paths. As vt_manifest_open. */
 vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const char *path, vt_err *e);
 /* Frees it; accepts NULL. */
 void vt_manifest_close(vt_manifest *m);

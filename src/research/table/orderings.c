@@ -114,8 +114,7 @@ static double published_gap(const vt_table *t, int above, int below, int data, i
     return t->published->cells[a].value - t->published->cells[b].value;
 }
 
-/* Adds the manifest's primary comparisons. Against a frontier, the published difference is that to the last of its
- * rows that has one. */
+/* Adds the primary comparisons; against a frontier, the published gap is to the last row that has one. */
 static vt_status add_primary(vt_table *t, vt_err *e) {
     for (int i = 0; i < t->m->n_primary; i++) {
         const vt_manifest_primary *p = &t->m->primary[i];

@@ -181,8 +181,7 @@ static vt_status hash_init(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_e
     return r->init ? hash_file(p, c, "initial checkpoint of", r->name, r->init, hex, e) : VT_OK;
 }
 
-/* c->key and hash: what determines a training, or a timing (except the machine, which no key includes). None if a
- * file is missing. */
+/* c->key and hash: what determines a training or timing, but for the machine. None if a file is missing. */
 static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_plan_data *d = &p->data[c->data];

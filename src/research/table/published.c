@@ -116,8 +116,7 @@ static vt_status parse_cell(vt_published *p, char *line, int number, vt_err *e) 
     return VT_OK;
 }
 
-/* VT_E_USAGE if there is no number, or if no accuracy is above 1: then they are shares, since no paper prints a table
- * in which nothing reaches 1 %. */
+/* VT_E_USAGE if there is no number, or no accuracy above 1: whole tables of those are shares, not percent. */
 static vt_status check_unit(const vt_published *p, vt_err *e) {
     double most = 0;
     for (int i = 0; i < p->n; i++)

@@ -11,8 +11,7 @@ typedef struct vt_table_notes {
     int n;
 } vt_table_notes;
 
-/* Writes each form that is a file as OUT/NAME.suffix (out NULL: none), and the terminal's to `terminal` (NULL: not).
- * VT_E_IO, VT_E_MEMORY. */
+/* Writes OUT/NAME.suffix of each form (out NULL: none) and the terminal's (NULL: not). VT_E_IO, VT_E_MEMORY. */
 vt_status vt_table_write(const vt_table *t, const char *out, FILE *terminal, vt_err *e);
 
 /* ---- parts ---- */

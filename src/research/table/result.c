@@ -16,8 +16,7 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
     return &t->cells[((size_t)row * (size_t)t->m->n_data + (size_t)data) * (size_t)t->m->n_attacks + (size_t)attack];
 }
 
-/* right [n]: whether each image is right under the ledger's last entry (the attack, or the clean prediction without
- * one); VT_E_FORMAT if one is not finished. */
+/* right [n]: which images are right under the ledger's last entry; VT_E_FORMAT if one is not finished. */
 static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
     vt_result_index b = {0};
     vt_status s = vt_result_index_open(&b, l->header, images, n, e);

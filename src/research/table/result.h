@@ -115,8 +115,7 @@ vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int
 typedef struct vt_table_point {
     double x, y;
 } vt_table_point;
-/* The value at x of the lines that join the points [n], n >= 2, which are sorted by x here; the first and last line
- * go on beyond the ends. */
+/* Value at x of the lines through the points [n], n >= 2, sorted by x here; the end lines go on beyond them. */
 double vt_table_on_lines(vt_table_point *p, int n, double x);
 /* Row A minus the value, at A's own accuracy in column `at`, of the lines that join the frontier's rows [n] of the
  * same seed; beyond their ends the last line goes on. Seeds that lack a cell are left out. */

@@ -4,6 +4,5 @@
 
 #include "research/table/plan.h"
 
-/* Quartiles of the seconds of c->timed steps after the first VT_TIME_FIRST, from the training's log. VT_E_FORMAT: the
- * log holds fewer; VT_E_MEMORY. */
+/* Quartiles of the seconds of c->timed steps, from the training's log. VT_E_FORMAT: it has fewer. */
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e);
