@@ -6,7 +6,6 @@
 #include <string.h>
 #include "research/table/consistency.h"
 #include "research/table/manifest.h"
-#include "research/table/published_show.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

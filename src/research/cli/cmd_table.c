@@ -10,7 +10,7 @@
 #include "research/cli/spawn.h"
 #include "linalg/gemm.h"
 #include "base/progress.h"
-#include "research/table/published_show.h"
+#include "research/table/consistency.h"
 #include "research/table/report.h"
 #include "research/table/schedule.h"
 #include "train/train.h"

@@ -3,8 +3,9 @@
  * functions; every finding names its cells, for footnotes. */
 #pragma once
 
-#include "research/table/published.h"
 #include <stddef.h>
+#include <stdio.h>
+#include "research/table/published.h"
 
 typedef struct vt_oddity {
     const char *check; /* its law (docs/tables.md): "autoattack" */
@@ -27,6 +28,11 @@ vt_status vt_published_check(vt_oddities *f, const vt_published *p, const vt_pub
 void vt_oddities_free(vt_oddities *f);
 /* Whether the finding is about this cell. */
 bool vt_oddity_has(const vt_oddity *f, int cell);
+
+/* Prints the table of this name, or all for NULL: a block for each table, training and backbone, its columns data set
+ * and attack; below them every finding, numbered; a cell carries the numbers of those that name it. VT_E_USAGE if
+ * there is no such table. */
+vt_status vt_published_show(FILE *out, const vt_published *p, const vt_oddities *f, const char *table, vt_err *e);
 
 /* ---- what the checks share ---- */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "research/table/published_show.h"
-
+/* Published numbers as text, with the footnotes that they need. */
 #include <stdlib.h>
 #include <string.h>
 #include "research/table/consistency.h"

@@ -9,8 +9,6 @@
 #include "base/stats.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
-#include "research/table/spectra.h"
-#include "research/table/times.h"
 
 vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
     return &t->cells[((size_t)row * (size_t)t->m->n_data + (size_t)data) * (size_t)t->m->n_attacks + (size_t)attack];

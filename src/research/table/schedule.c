@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include "base/files.h"
 #include "base/progress.h"
-#include "research/table/times.h"
 
 enum { JOBS_MOST = 256 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "research/table/spectra.h"
+/* A row's largest singular value, from a finished cell's spectrum. */
+#include "research/table/plan.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "research/table/times.h"
+/* The times of training steps, from a finished cell's log. */
+#include "research/table/plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

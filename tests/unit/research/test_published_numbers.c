@@ -3,7 +3,6 @@
  * a list of findings made by hand and by another program from the paper's tables: the counts below. */
 #include "t.h"
 #include "research/table/consistency.h"
-#include "research/table/published_show.h"
 
 #define TABLES "recipes/published/specformer_tables.csv"
 #define CLAIMS "recipes/published/specformer_claims.csv"
