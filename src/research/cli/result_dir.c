@@ -33,17 +33,14 @@ static vt_status check_empty(const char *dir, vt_err *e) {
     return vt_fail(e, VT_E_USAGE, "%s is not an empty folder: choose another one, nothing is overwritten", dir);
 }
 
-/* Makes the folder or checks that it is empty, and begins tables.txt. */
-static vt_status open_dir(vt_result_dir *f, const char *dir, vt_err *e) {
-    VT_TRY(vt_make_dir(dir, e));
-    VT_TRY(check_empty(dir, e));
-    f->dir = dir;
-    return vt_file_begin(&f->tables, dir, "tables.txt", e);
-}
-
 vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e) {
     *f = (vt_result_dir){.document = document};
-    if (dir) VT_TRY(open_dir(f, dir, e));
+    if (dir) {
+        VT_TRY(vt_make_dir(dir, e));
+        VT_TRY(check_empty(dir, e));
+        f->dir = dir;
+        VT_TRY(vt_file_begin(&f->tables, dir, "tables.txt", e));
+    }
     f->out = fopencookie(f, "w", (cookie_io_functions_t){.write = write_stdout_and_file});
     if (!f->out) return vt_fail(e, VT_E_MEMORY, "no memory for tables");
     setvbuf(f->out, NULL, _IOLBF, BUFSIZ);

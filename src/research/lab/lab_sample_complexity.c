@@ -80,13 +80,6 @@ static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err
     return read_list(r->sizes, &r->n_sizes, text, "sizes", MOST, "10000+20000", e);
 }
 
-/* r->relevant: the teacher masks' sizes given; for self-attention all inputs. */
-static vt_status read_relevant(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
-    if (!p->model) return read_list(r->relevant, &r->n_relevant, p->relevant, "relevant", r->teacher.in, "8+16+32", e);
-    r->relevant[r->n_relevant++] = r->teacher.in;
-    return VT_OK;
-}
-
 /* Whether a variant runs at a size: without --full one that is not of Table 1 runs at the first size alone. */
 static bool runs_at(const vt_complexity_run *r, int size, int variant) {
     return r->variants[variant].every || r->p->full || size == 0;
@@ -101,7 +94,8 @@ static vt_status make_plan(vt_complexity_run *r, const vt_complexity *p, vt_err 
     r->runs = p->runs ? p->runs : p->full ? 5 : 1;
     r->teacher = (vt_two_layer){VT_FRONT_MASK, .in = 256, .hidden = 128, .out = 10};
     if (p->model) r->teacher = (vt_two_layer){VT_FRONT_SELF, .in = 64, .hidden = 128, .out = 10, .tokens = 8, .d = 8};
-    VT_TRY(read_relevant(r, p, e));
+    if (p->model) r->relevant[r->n_relevant++] = r->teacher.in;
+    if (!p->model) VT_TRY(read_list(r->relevant, &r->n_relevant, p->relevant, "relevant", r->teacher.in, "8+16+32", e));
     size_t most = (size_t)r->sizes[r->n_sizes - 1];
     VT_TRY(vt_memory_check("the training and test points",
                            vt_teacher_bytes(&r->teacher, (int)most, p->test) +

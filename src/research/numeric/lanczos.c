@@ -37,7 +37,7 @@ typedef struct run {
     double *v;            /* [most][n] */
     double *w;            /* [n] */
     double *alpha, *beta; /* [most]: beta[j] couples vectors j and j + 1 */
-    double *theta, *s;    /* [most], [most][most]: Ritz values and their vectors in the basis */
+    double *theta, *s;    /* [most], [most][most]: Ritz values, largest first, and their vectors in the basis */
     double scale;         /* largest |theta| */
 } run;
 
@@ -85,13 +85,6 @@ static bool draw_orthogonal_vector(run *r) {
     return true;
 }
 
-/* Sets theta (largest first) and s, the Ritz values and vectors of m steps, and scale, the largest |theta|. */
-static vt_status compute_ritz_pairs(run *r, vt_err *e) {
-    VT_TRY(vt_eigen_tridiagonal(r->theta, r->s, r->alpha, r->m > 1 ? r->beta : NULL, r->m, e));
-    r->scale = fmax(fabs(r->theta[0]), fabs(r->theta[r->m - 1]));
-    return VT_OK;
-}
-
 /* |A v - theta v| of Ritz pair i = |beta_m times the last entry of its vector|. */
 static double ritz_residual(const run *r, int i) {
     return fabs(r->beta[r->m - 1] * r->s[(size_t)i * (size_t)r->m + (size_t)r->m - 1]);
@@ -132,7 +125,8 @@ static vt_status iterate_until_converged(run *r, vt_err *e) {
         bool full = r->m == r->most, closed = r->beta[r->m - 1] == 0;
         /* a decomposition costs m^2 to m^3: not at every extend_basis */
         if (full || closed || (r->m >= r->p->k && r->m % 10 == 0)) {
-            VT_TRY(compute_ritz_pairs(r, e));
+            VT_TRY(vt_eigen_tridiagonal(r->theta, r->s, r->alpha, r->m > 1 ? r->beta : NULL, r->m, e));
+            r->scale = fmax(fabs(r->theta[0]), fabs(r->theta[r->m - 1]));
             if (full || (!closed && count_converged(r) == r->p->k)) return VT_OK;
             if (closed && !draw_orthogonal_vector(r)) return VT_OK;
         }

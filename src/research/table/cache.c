@@ -32,12 +32,6 @@ static vt_status write_json(const char *dir, const char *name, const json_t *o, 
     return vt_json_save(dir, name, o, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
 
-/* Whether path exists and is a regular file (links are followed). */
-static bool is_regular_file(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 /* Reads at most JSON_MOST bytes of JSON; *out NULL: not there, or damaged. The caller owns it. */
 static vt_status load_json(json_t **out, const char *path, vt_err *e) { return vt_json_file(out, path, JSON_MOST, e); }
 
@@ -160,7 +154,8 @@ static vt_status check_file_unchanged(const char *dir, const char *hash, const j
     snprintf(then, sizeof then, "%s", said ? said : "");
     if (!sums && (strcmp(file, counted[0]) || !read_ledger_checksum(dir, hash, then))) return VT_OK;
     if (!there && !*then) return VT_OK;
-    if (!is_regular_file(path))
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return vt_fail(e, VT_E_FORMAT, "%s: is no regular file, though its cell is finished: remove the cell's folder",
                        path);
     VT_TRY(vt_sha_file(path, hex, e));

@@ -13,19 +13,18 @@ static bool is_swept(const vt_published *p, int i) {
     return *key_text(p, i, "lambda_q") || *key_text(p, i, "lambda_k") || *key_text(p, i, "lambda_v");
 }
 
-/* Whether two cells are in one column: all but the method agrees. */
-static bool column_mates(const vt_published *p, int i, int k) {
-    static const char *const keys[] = {"table", "training", "backbone", "dataset", "attack", NULL};
-    for (int j = 0; keys[j]; j++)
-        if (strcmp(key_text(p, i, keys[j]), key_text(p, k, keys[j]))) return false;
-    return true;
+/* Whether two cells agree in these keys, which end at NULL. */
+static bool agree_in(const vt_published *p, int i, int k, const char *const *keys) {
+    while (*keys && !strcmp(key_text(p, i, *keys), key_text(p, k, *keys))) keys++;
+    return !*keys;
 }
 
 /* The best value of the other methods in cell i's column; NaN: there is none. */
 static double best_other(const vt_published *p, int i) {
+    static const char *const column[] = {"table", "training", "backbone", "dataset", "attack", NULL};
     double best = NAN;
     for (int k = 0; k < p->n; k++)
-        if (k != i && column_mates(p, i, k) && strcmp(key_text(p, i, "method"), key_text(p, k, "method")))
+        if (k != i && agree_in(p, i, k, column) && strcmp(key_text(p, i, "method"), key_text(p, k, "method")))
             best = fmax(best, p->cells[k].value);
     return best;
 }
@@ -128,12 +127,9 @@ bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *
 /* A cell outside the sweep with i's training, backbone, data set and attack, of a method (NULL: any); -1: none. */
 static int main_cell(const vt_published *p, int i, const char *method) {
     static const char *const keys[] = {"training", "backbone", "dataset", "attack", NULL};
-    for (int k = 0; k < p->n; k++) {
-        int j = 0;
-        if (is_swept(p, k) || (method ? strcmp(key_text(p, k, "method"), method) : 0)) continue;
-        while (keys[j] && !strcmp(key_text(p, i, keys[j]), key_text(p, k, keys[j]))) j++;
-        if (!keys[j]) return k;
-    }
+    for (int k = 0; k < p->n; k++)
+        if (!is_swept(p, k) && (!method || !strcmp(key_text(p, k, "method"), method)) && agree_in(p, i, k, keys))
+            return k;
     return -1;
 }
 
@@ -166,17 +162,9 @@ static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g)
     return ok;
 }
 
-/* Whether two cells have the same penalties, table and training. */
-static bool same_triple(const vt_published *p, int i, int k) {
-    return !strcmp(key_text(p, i, "lambda_q"), key_text(p, k, "lambda_q")) &&
-           !strcmp(key_text(p, i, "lambda_k"), key_text(p, k, "lambda_k")) &&
-           !strcmp(key_text(p, i, "lambda_v"), key_text(p, k, "lambda_v")) &&
-           !strcmp(key_text(p, i, "table"), key_text(p, k, "table")) &&
-           !strcmp(key_text(p, i, "training"), key_text(p, k, "training"));
-}
-
 /* Adds a finding on which swept row the main table shows for a training, by equal cells, or that none is. */
 static bool which_triple(vt_oddities *f, const vt_published *p, const char *training) {
+    static const char *const triple[] = {"lambda_q", "lambda_k", "lambda_v", "table", "training", NULL};
     int triples = 0, found = -1, any = -1;
     for (int i = 0; i < p->n; i++) {
         if (!is_swept(p, i) || strcmp(key_text(p, i, "training"), training) ||
@@ -185,7 +173,7 @@ static bool which_triple(vt_oddities *f, const vt_published *p, const char *trai
         int same = 0, all = 0;
         triples++, any = i;
         for (int k = 0; k < p->n; k++) {
-            int m = is_swept(p, k) && same_triple(p, i, k) ? main_cell(p, k, key_text(p, k, "method")) : -1;
+            int m = is_swept(p, k) && agree_in(p, i, k, triple) ? main_cell(p, k, key_text(p, k, "method")) : -1;
             if (m >= 0) all++, same += fabs(p->cells[m].value - p->cells[k].value) < 1e-9;
         }
         if (all && same == all) found = i;
@@ -220,11 +208,9 @@ bool vt_check_sweep(vt_oddities *f, const vt_published *p) {
 
 /* The cell of i's method and table under adversarial training; -1: none. */
 static int adversarial_cell(const vt_published *p, int i) {
+    static const char *const keys[] = {"method", "table", NULL};
     for (int k = 0; k < p->n; k++)
-        if (!strcmp(key_text(p, k, "training"), "adversarial") &&
-            !strcmp(key_text(p, k, "method"), key_text(p, i, "method")) &&
-            !strcmp(key_text(p, k, "table"), key_text(p, i, "table")))
-            return k;
+        if (!strcmp(key_text(p, k, "training"), "adversarial") && agree_in(p, i, k, keys)) return k;
     return -1;
 }
 

@@ -28,11 +28,6 @@ static pairs match_seeds(const vt_table *t, int a, int b, const vt_table_cell *x
     return p;
 }
 
-/* Adds the images [n] that only a, or only b, has right. */
-static void count_disagreements(vt_difference *d, const uint8_t *a, const uint8_t *b, int64_t n) {
-    for (int64_t i = 0; i < n; i++) d->for_it += a[i] && !b[i], d->other += b[i] && !a[i];
-}
-
 /* Sets the difference in points, interval and p from one training of each: the images are the sample (McNemar). */
 static void difference_over_images(vt_difference *d) {
     double low, high;
@@ -55,7 +50,8 @@ vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int
     if (!p.n || !same_images(x, y)) return d;
     d.seeds = p.n, d.images = x->total;
     for (int i = 0; i < p.n; i++) {
-        count_disagreements(&d, x->right[p.a[i]], y->right[p.b[i]], x->total);
+        const uint8_t *for_a = x->right[p.a[i]], *for_b = y->right[p.b[i]];
+        for (int64_t k = 0; k < x->total; k++) d.for_it += for_a[k] && !for_b[k], d.other += for_b[k] && !for_a[k];
         points[i] = x->value[p.a[i]] - y->value[p.b[i]];
     }
     if (p.n == 1)

@@ -102,11 +102,6 @@ static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
 /* Values in a calibration's grid. */
 static int grid_size(const vt_manifest_calibration *c) { return c->points.n ? c->points.n : c->n_rows; }
 
-/* Name of the i-th value of a grid. */
-static const char *grid_name(const vt_table *t, const vt_manifest_calibration *c, int i) {
-    return c->points.n ? c->points.pair[i].key : t->m->rows[c->rows[i]].name;
-}
-
 /* What was measured at the i-th value of a grid; NaN: not there. */
 static double grid_value(const vt_table *t, const vt_manifest_calibration *c, int i) {
     return c->points.n ? strtod(c->points.pair[i].value, NULL) : vt_table_at(t, c->rows[i], c->data, c->column)->mean;
@@ -119,7 +114,8 @@ vt_best vt_table_best(const vt_table *t, int calibration) {
     for (int i = 0; i < n; i++) {
         double v = grid_value(t, c, i);
         if (isnan(v)) return (vt_best){.value = NAN};
-        if (v > b.value) b = (vt_best){grid_name(t, c, i), v, i > 0};
+        const char *name = c->points.n ? c->points.pair[i].key : t->m->rows[c->rows[i]].name;
+        if (v > b.value) b = (vt_best){name, v, i > 0};
     }
     b.inner = b.inner && b.value > grid_value(t, c, n - 1); /* nor a plateau that reaches the end */
     return b;

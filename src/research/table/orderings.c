@@ -133,13 +133,6 @@ static vt_status add_primary(vt_table *t, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets o->d, to the other row or to the frontier. */
-static void measure_difference(const vt_table *t, vt_table_ordering *o) {
-    const vt_manifest_primary *p = o->primary;
-    o->d = p && p->at >= 0 ? vt_table_frontier(t, p->above, p->rows, p->n_rows, p->data, p->column, p->at)
-                           : vt_table_difference(t, o->above, o->below, o->data, o->attack);
-}
-
 /* Whether a primary comparison has fewer seeds than the manifest names for it: then it is not decided. */
 static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
@@ -183,8 +176,11 @@ static vt_status decide_verdicts(vt_table *t, vt_err *e) {
     if (!p) return vt_manifest_no_memory(t->m, e);
     int family = t->m->n_primary ? 0 : t->n_orderings;
     for (int i = 0; i < t->n_orderings; i++) {
-        measure_difference(t, &t->orderings[i]);
-        if (t->orderings[i].primary) family = i + 1; /* they stand first */
+        vt_table_ordering *o = &t->orderings[i];
+        const vt_manifest_primary *q = o->primary;
+        o->d = q && q->at >= 0 ? vt_table_frontier(t, q->above, q->rows, q->n_rows, q->data, q->column, q->at)
+                               : vt_table_difference(t, o->above, o->below, o->data, o->attack);
+        if (q) family = i + 1; /* they stand first */
     }
     for (int i = 0; i < family; i++) p[i] = t->orderings[i].d.p;
     vt_holm(adjusted, p, family);

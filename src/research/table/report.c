@@ -269,23 +269,17 @@ bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size) {
     return false;
 }
 
-/* Writes the JSON form and commits the file. */
-static vt_status write_json(vt_file *f, const vt_table *t, const vt_table_notes *notes, vt_err *e) {
-    json_t *o = vt_table_json(t, notes);
-    vt_status s = vt_json_commit(f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12), e);
-    json_decref(o);
-    return s;
-}
-
 /* Writes one form as OUT/NAME.suffix. */
 static vt_status write_file(const vt_table *t, const vt_table_notes *notes, const form *r, const char *out, vt_err *e) {
     char name[200];
     vt_file f;
     snprintf(name, sizeof name, "%.150s%s", t->m->name, r->suffix);
     VT_TRY(vt_file_begin(&f, out, name, e));
-    if (!r->write) return write_json(&f, t, notes, e);
-    r->write(f.stream, t, notes);
-    return vt_file_commit(&f, e);
+    json_t *o = r->write ? NULL : vt_table_json(t, notes);
+    if (r->write) r->write(f.stream, t, notes);
+    vt_status s = r->write ? vt_file_commit(&f, e) : vt_json_commit(&f, o, JSON_INDENT(1) | JSON_REAL_PRECISION(12), e);
+    json_decref(o);
+    return s;
 }
 
 vt_status vt_table_write(const vt_table *t, const char *out, FILE *terminal, vt_err *e) {
