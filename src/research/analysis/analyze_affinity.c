@@ -97,7 +97,7 @@ static void print_table(const job *j, int subject, FILE *out) {
     vt_columns_end(&t, out, VT_LOOK_PAGE);
 }
 
-/* JSON of a layer: row count, means a row, largest changes and ratios to the bounds; null if there are no rows. */
+/* JSON of a layer: row count, means a row (null without rows), largest changes and ratios to the bounds. */
 static json_t *describe_layer(const vt_affinity *s, int layer) {
     return json_pack("{s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "layer", layer, "rows",
                      (json_int_t)s->rows, "fixed_mean", vt_analyze_real(per_row(s, s->fixed)), "fixed_largest",

@@ -175,7 +175,7 @@ static double correlation_with_ddn(const job *j, size_t of) {
     return r;
 }
 
-/* Prints a line for each image, their means, and the rank correlations with DDN. */
+/* Prints a line for each image, their means, how many are right, and the rank correlations with DDN. */
 static void print_table(const job *j, int subject, FILE *out) {
     size_t right = 0, open = 0;
     vt_columns t;

@@ -99,7 +99,7 @@ static vt_status compute_output(double *out, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-/* out = |W_O| sqrt(sum over heads of the pointwise bound^2), at the layer's input. */
+/* out = |W_O| sqrt(sum over heads of vt_lipschitz_pointwise^2), at the layer's input; VT_E_MEMORY, VT_E_NUMERIC. */
 static vt_status layer_pointwise_bound(double *out, const job *j, const vt_layer *l, vt_err *e) {
     double sum = 0, one;
     const layer_norms *n = &j->norms[l->block];

@@ -47,7 +47,7 @@ static int scale_row(double *row, int s, double size) {
 
 static long long count_cells(const arrangement *a);
 
-/* Pieces into which hyperplanes 0 .. i-1 cut hyperplane i; 0 if it equals one of them or is none. */
+/* Pieces into which hyperplanes 0 .. i-1 cut hyperplane i; 0 if it equals one of them or its w is zero. */
 static long long count_pieces(const arrangement *a, int i) {
     arrangement below = {.s = a->s - 1};
     double own[ROW];

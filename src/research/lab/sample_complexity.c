@@ -202,7 +202,7 @@ static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn p
     return good;
 }
 
-/* Claim: attention's error is 3.8 to 10.8 times lower; judged by the smallest and largest ratio over sizes. */
+/* Claim: attention's error is 3.8 times lower at every size, or more; weakened if it is lower at any size. */
 static vt_status claim_error_gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0;
     for (int s = 0; s < r->n_sizes; s++) {
@@ -230,7 +230,7 @@ static vt_status claim_untrained(const vt_complexity_run *r, int row, int varian
                         mean_over_runs(r, row, variant, test_error));
 }
 
-/* Claim judged by the least size at which attention does as well as the baseline at the largest. */
+/* Claim: attention reaches the baseline's error of the largest size at a smaller one; weakened if only there. */
 static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab,
                                      vt_err *e) {
     int last = r->n_sizes - 1, s = 0;
@@ -271,7 +271,7 @@ static vt_status claim_fewer_samples(const vt_complexity_run *r, int a, int b, c
     return claim_ordering(r, a, b, 1 << 30, claim, lab, e);
 }
 
-/* Claim: weight norms are at most 1.1 times the baseline's, as Theorem 1 assumes (equal weight bounds). */
+/* Claim, Theorem 1's premise: |W1| and |w2| within 1.1 of the baseline's; weakened if their product is within 2. */
 static vt_status claim_equal_norms(const vt_complexity_run *r, int variant, vt_lab *lab, vt_err *e) {
     double w1 = 0, w2 = 0;
     for (int s = 0; s < r->n_sizes; s++) {
@@ -329,7 +329,7 @@ static vt_status claim_error_growth(const vt_complexity_run *r, int variant, con
                         r->relevant[r->n_relevant - 1], exponents_text(r, variant, text, sizeof text));
 }
 
-/* Claim: the baseline's error exponent is below half of attention's at every size. */
+/* Claim: the baseline's error exponent is below half of attention's; weakened if not at all sizes. */
 static vt_status claim_no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     static const char claim[] = "Theorem 1: without attention the error does not grow so (p in place of s0)";
     int good = 0, late = first_untrained_row(r, 0), other = first_untrained_row(r, attention);
@@ -364,7 +364,7 @@ static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab,
                         "Table 1: 34,186 parameters, 34,442 with attention", e, "%zu and %zu", without, with);
 }
 
-/* Claim: at the largest size, mean |a| off the teacher's mask is below a tenth of that on it. */
+/* Claim: at the largest size, |a| off the teacher's mask is below 0.1 of that on it; weakened below 0.9. */
 static vt_status claim_mask_found(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     int last = r->n_sizes - 1;
     double off = mean_over_runs(r, last, attention, mask_off) / mean_over_runs(r, last, attention, mask_on);

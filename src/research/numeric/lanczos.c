@@ -24,7 +24,7 @@ static void add_scaled(double *y, double c, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += c * x[i];
 }
 
-/* x -= V^T (V x) for the m orthonormal rows of V [m, n], twice. */
+/* Removes from x the parts along the m orthonormal rows of V [m, n], one by one, twice: x -= V^T (V x). */
 static void project_out(double *x, const double *v, int m, size_t n) {
     for (int pass = 0; pass < 2; pass++) /* twice is enough (Parlett, after Kahan) */
         for (int j = 0; j < m; j++) add_scaled(x, -vt_dot(v + (size_t)j * n, x, n), v + (size_t)j * n, n);
@@ -207,7 +207,7 @@ vt_status vt_hutchinson_trace(double *trace, double *error, const vt_symmetric *
 
 /* ---- relative coordinates ---- */
 
-/* y = D A D x */
+/* vt_symmetric.apply of vt_relative: y = D A D x, both [n]; fails as A's product does. */
 static vt_status apply_relative_operator(void *ctx, const double *x, double *y, vt_err *e) {
     vt_relative *r = ctx;
     for (size_t i = 0; i < r->inner.n; i++) r->scratch[i] = r->d[i] * x[i];

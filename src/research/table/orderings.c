@@ -133,7 +133,7 @@ static vt_status add_primary(vt_table *t, vt_err *e) {
     return VT_OK;
 }
 
-/* Whether a primary comparison has fewer seeds than the manifest names for it: then it is not decided. */
+/* Whether a primary comparison has fewer seeds than the manifest names: then it is not decided. Secondary: false. */
 static bool lacks_seeds(const vt_table *t, const vt_table_ordering *o) {
     const vt_manifest_primary *p = o->primary;
     int wanted = 0;

@@ -158,7 +158,7 @@ static void data_sentence(const vt_table *t, int i, char *buf, size_t size) {
              d->split ? d->split : "test", count, hash);
 }
 
-/* buf: what column i measures, with images and seeds of its own. */
+/* buf: what column i measures (attack, timing, singular value, clean accuracy), its own images and seeds. */
 static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
     const vt_manifest_attack *a = &t->m->attacks[i];
     if (a->spectrum && i > 0 && t->m->attacks[i - 1].spectrum)
