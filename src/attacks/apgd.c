@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include "attacks/l1.h"
 
 /* The schedule's state: windows of length k between checkpoints, counted steps, and what the last checkpoint saw. */
 typedef struct schedule {

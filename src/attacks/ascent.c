@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include "attacks/l1.h"
 
 vt_rng vt_ascent_start(const vt_task *t, int run, bool random) {
     vt_rng rng = t->rng;

@@ -10,6 +10,9 @@
 #define VT_KIND vt_attack_def
 #define VT_KIND_NAME(x) vt_attack_def_##x
 #define VT_KIND_LIST "attacks.inc"
+#define VT_KIND_SAME strcasecmp
+#define VT_KIND_DEFS vt_attack_defs
+#define VT_KIND_FIND vt_attack_find
 #include "base/registry.inc"
 
 static const char *const scorings[] = {
@@ -24,17 +27,6 @@ vt_scoring vt_scoring_find(const char *name) {
     for (int s = 0; s < VT_SCORING_COUNT; s++)
         if (!strcmp(name, scorings[s])) return (vt_scoring)s;
     return VT_SCORE_BALL;
-}
-
-const vt_attack_def *const *vt_attack_defs(int *n) {
-    *n = COUNT;
-    return defs;
-}
-
-const vt_attack_def *vt_attack_find(const char *name) {
-    for (int i = 0; i < COUNT; i++)
-        if (!strcasecmp(defs[i]->name, name)) return defs[i];
-    return NULL;
 }
 
 void vt_attack_free(vt_attack *a) {

@@ -7,7 +7,6 @@
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 #include "attacks/patch.h"
-#include "attacks/scoring.h"
 #include "base/opt.h"
 
 /* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */

@@ -4,7 +4,6 @@
  * decay by a cosine. The last step's point is never looked at, as in the authors' code. */
 #include <float.h>
 #include <math.h>
-#include "attacks/l1.h"
 #include "attacks/min_norm.h"
 
 enum { ONTO_BALL, ONTO_SPHERE };

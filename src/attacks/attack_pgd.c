@@ -4,7 +4,6 @@
  * that breaks the image is the result, else the last iterate of the last restart. */
 #include <math.h>
 #include "attacks/ascent.h"
-#include "attacks/l1.h"
 
 typedef struct params {
     int steps, restarts, loss;

@@ -14,6 +14,18 @@ const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1", "l0" */
 bool vt_norm_find(const char *name, vt_norm *out);
 vt_norm vt_norm_dual(vt_norm n); /* linf and l1 are each other's, l2 is its own; l0 has none, and is given itself */
 
+/* What an entry's verdicts are about: points of the ball; its points of 8 bits (after the same attack's entry in
+ * floats); whatever the point of a paper's evaluator, which is scored as the paper did. */
+#define VT_SCORING_LIST(X) X(BALL, "ball") X(EIGHT_BIT, "8-bit") X(PUBLISHED, "as published")
+typedef enum vt_scoring {
+#define VT_SCORING_ENUM(id, text) VT_SCORE_##id,
+    VT_SCORING_LIST(VT_SCORING_ENUM)
+#undef VT_SCORING_ENUM
+        VT_SCORING_COUNT
+} vt_scoring;
+const char *vt_scoring_name(vt_scoring s);
+vt_scoring vt_scoring_find(const char *name); /* VT_SCORE_BALL for any other text */
+
 typedef struct vt_ball {
     vt_norm norm;
     double eps;
@@ -33,7 +45,7 @@ double vt_length(vt_norm norm, const float *v, size_t n);
 bool vt_ball_contains(const vt_ball *b, const float *x);
 
 /* x <- nearest point by the attacks' convention: linf clamps; l2 scales the difference to length eps, then clips to
- * the box, then removes what rounding to float32 left outside; l1 the nearest point of ball and box (attacks/l1.h); l0
+ * the box, then removes what rounding to float32 left outside; l1 the nearest point of ball and box (vt_l1_project); l0
  * keeps the eps values that differ most (of equal ones the first), clips them, and takes the others back. */
 void vt_ball_project(const vt_ball *b, float *x);
 /* x <- x + step, projected. */
@@ -53,3 +65,25 @@ void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out);
  * sign(g) / k on the k entries of the largest hundredth of |g| (Tramer and Boneh 2019, SLIDE, their 99th percentile);
  * times step. */
 void vt_ball_step(const vt_ball *b, float *out, const float *g, double step);
+
+/* ---- l1: the projection onto ball and box together, and sparse steps ---- */
+
+/* x [n] <- its nearest point (Euclidean) of {|x' - centre|_1 <= eps, 0 <= x' <= 1}; centre [n] in [0,1]. Solved in
+ * double, each value rounded to the nearest float; what the sum then lies above eps is taken off in single units in the
+ * last place. eps is kept by a margin that covers the rounding of a sum of n doubles in any order. Croce and Hein 2021,
+ * "Mind the box", proposition 2.1, solved without sorting. NaN goes to the centre. */
+void vt_l1_project(float *x, const float *centre, size_t n, double eps);
+
+/* out [n] = step sign(g) / k on the `count` (1 to n) entries of largest |g|, more where the last of them are tied, 0
+ * elsewhere; k of them are not 0. */
+void vt_l1_sparse_step(float *out, const float *g, size_t n, size_t count, double step);
+
+/* g [n] <- 0 where a step along sign(g) from x [n] would leave the box at once: else a sparse step spends itself there
+ * again and again. */
+void vt_l1_drop_blocked(float *g, const float *x, size_t n);
+
+/* Entries that differ by more than rounding leaves; the authors' code of L1-APGD counts that too. */
+size_t vt_l1_moved(const float *a, const float *b, size_t n);
+/* How many entries a step changes: of those changed so far, two thirds (Croce and Hein 2021, section 3). Rounded down;
+ * rounded up, as in the authors' code, two entries would stay two for ever. */
+size_t vt_l1_two_thirds(size_t entries);

@@ -166,12 +166,12 @@ vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
     char buf[1 << 16];
     FILE *f;
     VT_TRY(vt_file_stream(&f, path, e));
-    vt_sha *sha = vt_sha_new();
-    for (size_t n; sha && (n = fread(buf, 1, sizeof buf, f)) > 0;) vt_sha_update(sha, buf, n);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    for (size_t n; (n = fread(buf, 1, sizeof buf, f)) > 0;) vt_sha_update(&sha, buf, n);
     bool bad = ferror(f);
     fclose(f);
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
-    vt_sha_end(sha, hex);
+    vt_sha_end(&sha, hex);
     return bad ? vt_fail(e, VT_E_IO, "%s: read error while hashing", path) : VT_OK;
 }
 

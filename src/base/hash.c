@@ -5,34 +5,24 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-struct vt_sha {
-    SHA256_CTX ctx;
-};
+_Static_assert(sizeof(vt_sha) >= sizeof(SHA256_CTX), "a vt_sha holds libcrypto's state");
 
-vt_sha *vt_sha_new(void) {
-    vt_sha *s = calloc(1, sizeof *s);
-    if (s) SHA256_Init(&s->ctx);
-    return s;
-}
+void vt_sha_begin(vt_sha *s) { SHA256_Init((SHA256_CTX *)s); }
 
-void vt_sha_update(vt_sha *s, const void *data, size_t bytes) { SHA256_Update(&s->ctx, data, bytes); }
-
-static void write_hex(char hex[65], const unsigned char digest[SHA256_DIGEST_LENGTH]) {
-    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-}
+void vt_sha_update(vt_sha *s, const void *data, size_t bytes) { SHA256_Update((SHA256_CTX *)s, data, bytes); }
 
 void vt_sha_end(vt_sha *s, char hex[65]) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
-    SHA256_Final(digest, &s->ctx);
-    write_hex(hex, digest);
-    free(s);
+    SHA256_Final(digest, (SHA256_CTX *)s);
+    for (int i = 0; i < SHA256_DIGEST_LENGTH; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }
 
 void vt_sha_hex(const void *data, size_t bytes, char hex[65]) {
-    unsigned char digest[SHA256_DIGEST_LENGTH];
-    write_hex(hex, SHA256(data, bytes, digest));
+    vt_sha s;
+    vt_sha_begin(&s);
+    vt_sha_update(&s, data, bytes);
+    vt_sha_end(&s, hex);
 }
 
 size_t vt_base64(char *out, const void *data, size_t bytes) {

@@ -7,19 +7,6 @@
 
 /* ---- HTML ---- */
 
-/* Returns the length of the UTF-8 sequence at p, 0 if it is none (Unicode 15, table 3-7; the end of the text ends it).
- */
-static size_t utf8_sequence_length(const unsigned char *p) {
-    size_t n = *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 0;
-    if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
-        (*p == 0xF4 && p[1] > 0x8F))
-        return 0;
-    if (*p == 0xEF && p[1] == 0xBF && p[2] >= 0xBE) return 0; /* U+FFFE and U+FFFF, which XML does not have */
-    return n;
-}
-
 void vt_html(FILE *f, const char *text) {
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
         const char *special = *p == '&'    ? "&amp;"
@@ -28,7 +15,7 @@ void vt_html(FILE *f, const char *text) {
                               : *p == '"'  ? "&quot;"
                               : *p == '\'' ? "&#39;"
                                            : NULL;
-        size_t n = *p < 0x80 ? 1 : utf8_sequence_length(p);
+        size_t n = *p < 0x80 ? 1 : vt_utf8_sequence(p);
         if (special)
             fputs(special, f);
         else if (!n || *p < 32 || *p == 127)

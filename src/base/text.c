@@ -51,6 +51,17 @@ bool vt_text_is_plain(const char *text) {
     return true;
 }
 
+size_t vt_utf8_sequence(const unsigned char *p) {
+    size_t n = *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 0;
+    if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
+        (*p == 0xF4 && p[1] > 0x8F))
+        return 0;
+    if (*p == 0xEF && p[1] == 0xBF && p[2] >= 0xBE) return 0; /* U+FFFE and U+FFFF, which XML does not have */
+    return n;
+}
+
 void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...) {
     size_t at = strlen(list);
     va_list ap;

@@ -21,6 +21,10 @@ const char *vt_text_line(char *buf, size_t size, const char *text);
 /* Returns whether it has no control characters. */
 bool vt_text_is_plain(const char *text);
 
+/* Returns the length of the UTF-8 sequence at p; 0: it is none (Unicode 15, table 3-7; the end of the text ends it), or
+ * U+FFFE or U+FFFF, which XML and YAML do not have. */
+size_t vt_utf8_sequence(const unsigned char *p);
+
 /* Puts an item at the end of a list, after `sep` if it is not the first, cut to fit. */
 __attribute__((format(printf, 4, 5))) void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...);
 

@@ -62,10 +62,10 @@ static vt_status fill_model(vt_model *m, const char *path, const vt_overrides *o
     if (!how.shape[0]) how.usual[1] = how.usual[2] = side;
     VT_TRY(vt_network_open(&n, path, &how, e));
     describe(m, n, o);
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
-    vt_onnx_hash(n->file, sha);
-    vt_sha_end(sha, m->sha256);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    vt_onnx_hash(n->file, &sha);
+    vt_sha_end(&sha, m->sha256);
     snprintf(m->naming, sizeof m->naming, "ONNX, opset %lld", (long long)n->file->opset);
     m->path = strdup(path), m->part = strdup(""), m->parts = strdup("");
     return m->path && m->part && m->parts ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);

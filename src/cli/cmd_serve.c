@@ -13,7 +13,7 @@
 #include "linalg/gemm.h"
 #include "base/version.h"
 #include "eval/prepare.h"
-#include "remote/serve.h"
+#include "remote/remote.h"
 
 static vt_status fill_handshake(vt_handshake *h, const vt_model *m, int batch, bool judged, vt_err *e) {
     char kernels[80];

@@ -18,12 +18,8 @@
 #define VT_KIND vt_dataset_def
 #define VT_KIND_NAME(x) vt_dataset_def_##x
 #define VT_KIND_LIST "datasets.inc"
+#define VT_KIND_DEFS vt_dataset_defs
 #include "base/registry.inc"
-
-const vt_dataset_def *const *vt_dataset_defs(int *n) {
-    *n = COUNT;
-    return defs;
-}
 
 /* `folder`/`name` into buf; false: too long, or not there. */
 static bool join_existing_path(char buf[VT_PATH_MAX], const char *folder, const char *name) {

@@ -288,24 +288,18 @@ static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e
     return rest ? vt_cifar_check(p->map.bytes + p->map.n - rest, rest, record, p->count, p->path, e) : VT_OK;
 }
 
-static vt_status hash_and_check_parts(vt_dataset *d, cifar *c, vt_err *e) {
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
-    vt_status r = VT_OK;
-    for (int i = 0; r == VT_OK && i < c->n; i++) {
-        c->parts[i].first = d->count;
-        r = hash_and_check_part(&c->parts[i], c->record, sha, e);
-        d->count += c->parts[i].count;
-    }
-    vt_sha_end(sha, d->hash);
-    return r;
-}
-
 static vt_status cifar_open(vt_dataset *d, vt_err *e) {
     cifar *c = d->state;
+    vt_sha sha;
     VT_TRY(vt_is_folder(d->path) ? open_folder_parts(c, d, e) : open_single_part(c, d, e));
     d->classes = classes_of(c->record);
-    return hash_and_check_parts(d, c, e);
+    vt_sha_begin(&sha);
+    for (int i = 0; i < c->n; d->count += c->parts[i++].count) {
+        c->parts[i].first = d->count;
+        VT_TRY(hash_and_check_part(&c->parts[i], c->record, &sha, e));
+    }
+    vt_sha_end(&sha, d->hash);
+    return VT_OK;
 }
 
 static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {

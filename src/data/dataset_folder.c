@@ -362,16 +362,17 @@ static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
 /* Adds one file to the split's hash. What is wrong with it and can be seen without decoding (another format, a JPEG
  * that ends too early) is refused here, before a long run. */
 static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool *jpeg, vt_err *e) {
-    uint8_t *bytes;
+    char *text;
     size_t n;
-    VT_TRY(vt_image_load(path, &bytes, &n, e));
+    VT_TRY(vt_file_load(path, VT_IMAGE_FILE_MAX, &text, &n, e));
+    const uint8_t *bytes = (uint8_t *)text;
     uint64_t size = n;
     vt_sha_update(sha, rel, strlen(rel) + 1);
     vt_sha_update(sha, &size, sizeof size);
     vt_sha_update(sha, bytes, n);
     *jpeg = *jpeg || vt_is_jpeg(bytes, n);
     vt_status r = vt_image_inspect(bytes, n, path, e);
-    free(bytes);
+    free(text);
     return r;
 }
 
@@ -382,18 +383,18 @@ static vt_status picture_path(char out[VT_PATH_MAX], const folder *f, size_t i, 
 
 static vt_status hash_pictures(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
     char path[VT_PATH_MAX];
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", f->root);
+    vt_sha sha;
+    vt_sha_begin(&sha);
     for (int i = 0; i < f->classes.n; i++) {
-        vt_sha_update(sha, f->classes.name[i], strlen(f->classes.name[i]));
-        vt_sha_update(sha, "/", 2);
+        vt_sha_update(&sha, f->classes.name[i], strlen(f->classes.name[i]));
+        vt_sha_update(&sha, "/", 2);
     }
     vt_status r = VT_OK;
     for (size_t i = 0; r == VT_OK && i < f->n; i++) {
         r = picture_path(path, f, i, e);
-        if (r == VT_OK) r = hash_file(sha, path, f->e[i].path, jpeg, e);
+        if (r == VT_OK) r = hash_file(&sha, path, f->e[i].path, jpeg, e);
     }
-    vt_sha_end(sha, hex);
+    vt_sha_end(&sha, hex);
     return r;
 }
 

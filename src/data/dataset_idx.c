@@ -122,10 +122,10 @@ static vt_status idx_open(vt_dataset *d, vt_err *e) {
                             k ? VT_IDX_LABELS : VT_IDX_IMAGES, p->path[k], e));
     }
     VT_TRY(check_labels(d, p, e));
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
-    for (int k = 0; k < 2; k++) vt_mapped_hash(&p->map[k], 0, sha);
-    vt_sha_end(sha, d->hash);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    for (int k = 0; k < 2; k++) vt_mapped_hash(&p->map[k], 0, &sha);
+    vt_sha_end(&sha, d->hash);
     return VT_OK;
 }
 

@@ -294,16 +294,6 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     return s;
 }
 
-static vt_status hash_dataset(vt_dataset *d, const arrays *a, vt_err *e) {
-    vt_sha *sha = vt_sha_new();
-    vt_status s = VT_OK;
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", d->path);
-    if (*d->corruption.name) s = hash_severity(d, a, sha, e);
-    for (int k = 0; k < 2 && !*d->corruption.name; k++) vt_mapped_hash(&a->map[k], 0, sha);
-    vt_sha_end(sha, d->hash);
-    return s;
-}
-
 static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     char first[VT_PATH_MAX];
     const char *second = access(d->path, F_OK) ? labels_path(d->path) : NULL;
@@ -337,7 +327,12 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
         a->first = (d->corruption.severity - 1) * d->count;
     }
     for (int64_t i = 0; d->floats && i < d->count; i++) VT_TRY(read_pixels(d, i, NULL, NULL, e));
-    return hash_dataset(d, a, e);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    if (*d->corruption.name) VT_TRY(hash_severity(d, a, &sha, e));
+    for (int k = 0; k < 2 && !*d->corruption.name; k++) vt_mapped_hash(&a->map[k], 0, &sha);
+    vt_sha_end(&sha, d->hash);
+    return VT_OK;
 }
 
 static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {

@@ -9,7 +9,6 @@
 
 /* How far float32 can put k/255 from where it belongs: k * (1/255) is rounded twice, each time by 2^-24 at most. */
 #define GREY_TOLERANCE 0x1p-23
-#define FILE_MAX ((size_t)1 << 30) /* twice the raw bytes of the largest picture */
 
 vt_status vt_image_make(vt_image *im, vt_shape s, const char *path, vt_err *e) {
     *im = (vt_image){.shape = s, .rgb = malloc(vt_shape_values(s))};
@@ -70,13 +69,6 @@ void vt_picture_fill(vt_image *im, const float *x, vt_shape s) {
     vt_picture_spread(im, s);
 }
 
-vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e) {
-    char *text;
-    vt_status r = vt_file_load(path, FILE_MAX, &text, n, e);
-    *bytes = (uint8_t *)text;
-    return r;
-}
-
 static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
 
 /* What a file is that is neither, by its first bytes. */
@@ -113,11 +105,11 @@ vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_
 }
 
 vt_status vt_image_read(const char *path, vt_image *out, vt_err *e) {
-    uint8_t *bytes;
+    char *bytes;
     size_t n;
     *out = (vt_image){0};
-    VT_TRY(vt_image_load(path, &bytes, &n, e));
-    vt_status r = parse_picture(bytes, n, path, out, e);
+    VT_TRY(vt_file_load(path, VT_IMAGE_FILE_MAX, &bytes, &n, e));
+    vt_status r = parse_picture((uint8_t *)bytes, n, path, out, e);
     free(bytes);
     return r;
 }

@@ -11,6 +11,7 @@
 
 #define VT_IMAGE_MAX_SIDE 16384 /* larger claims are refused before any memory is taken */
 #define VT_IMAGE_MAX_PIXELS (64 << 20)
+#define VT_IMAGE_FILE_MAX ((size_t)1 << 30) /* bytes of a file: twice the raw bytes of the largest picture */
 
 typedef struct vt_image {
     vt_shape shape;
@@ -32,8 +33,6 @@ vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, v
 vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
 /* What can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
-/* A regular file of at most 1 GiB in memory: *bytes to be freed. */
-vt_status vt_image_load(const char *path, uint8_t **bytes, size_t *n, vt_err *e);
 
 /* A picture of an image [channels,height,width] of values in [0,1]: of three planes, or of one, in grey; VT_E_USAGE of
  * any other, naming `path`. spread: copies the first plane to those that s lacks. */

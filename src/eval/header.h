@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "attacks/ball.h"
-#include "attacks/scoring.h"
 #include "base/shape.h"
 #include "base/status.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "attacks/patch.h"
-#include "attacks/scoring.h"
+#include "attacks/ball.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"
 

@@ -10,18 +10,10 @@
 #define VT_KIND vt_wrap_def
 #define VT_KIND_NAME(x) vt_wrap_def_##x
 #define VT_KIND_LIST "wraps.inc"
+#define VT_KIND_SAME strcasecmp
+#define VT_KIND_DEFS vt_wrap_defs
+#define VT_KIND_FIND vt_wrap_find
 #include "base/registry.inc"
-
-const vt_wrap_def *const *vt_wrap_defs(int *n) {
-    *n = COUNT;
-    return defs;
-}
-
-const vt_wrap_def *vt_wrap_find(const char *name) {
-    for (int i = 0; i < COUNT; i++)
-        if (!strcasecmp(defs[i]->name, name)) return defs[i];
-    return NULL;
-}
 
 static vt_status fail_unknown_wrap(const char *name, vt_err *e) {
     const char *names[COUNT];

@@ -33,21 +33,12 @@ typedef struct plan {
     int *iwork;                    /* [8 k] */
 } plan;
 
+/* Calls LAPACK's dgesdd with the plan; returns its info: 0 on success. */
 static int call_dgesdd(plan *p) {
     int info = 0;
     dgesdd_(p->jobz, &p->m, &p->n, p->a, &p->m, p->s, p->v, &p->m, p->ut, &p->k, p->work, &p->lwork, p->iwork, &info,
             1);
     return info;
-}
-
-static void allocate_from_arena(plan *p, vt_arena *r) {
-    size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k, vectors = *p->jobz == 'S' ? k : 0;
-    p->a = vt_arena_take(r, m * n, sizeof *p->a); /* two ints: no overflow */
-    p->s = vt_arena_take(r, k, sizeof *p->s);
-    p->v = vt_arena_take(r, m * vectors, sizeof *p->v);
-    p->ut = vt_arena_take(r, n * vectors, sizeof *p->ut);
-    p->work = vt_arena_take(r, (size_t)p->lwork, sizeof *p->work);
-    p->iwork = vt_arena_take(r, 8 * k, sizeof *p->iwork);
 }
 
 /* Refuses a matrix with a number that is not finite; reserves memory for the products inside LAPACK. */
@@ -77,18 +68,21 @@ static vt_status query_workspace(plan *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes the singular values of A, with jobz "S" the vectors too; *block: the plan's memory, to be freed. */
-static vt_status run(plan *p, void **block, const char *jobz, const double *a, int rows, int cols, int ld, vt_err *e) {
-    VT_TRY(check(a, rows, cols, ld, e));
+/* Computes the singular values of A, with jobz "S" the vectors too; p->a is the plan's memory, to be freed also after a
+ * failure. */
+static vt_status run(plan *p, const char *jobz, const double *a, int rows, int cols, int ld, vt_err *e) {
     *p = (plan){.jobz = jobz, .m = cols, .n = rows, .k = rows < cols ? rows : cols};
-    VT_TRY(query_workspace(p, e));
-    vt_arena r = {0};
-    allocate_from_arena(p, &r);
-    r = (vt_arena){.base = *block = vt_alloc(r.used), .size = r.used};
-    if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for the singular values of a %d x %d matrix", rows, cols);
-    allocate_from_arena(p, &r);
-    for (int i = 0; i < rows; i++)
-        memcpy(p->a + (size_t)i * (size_t)cols, a + (size_t)i * (size_t)ld, (size_t)cols * sizeof *a);
+    VT_TRY(check(a, rows, cols, ld, e));
+    vt_status s = query_workspace(p, e);
+    p->a = NULL;
+    VT_TRY(s);
+    size_t m = (size_t)cols, n = (size_t)rows, k = (size_t)p->k, vectors = *jobz == 'S' ? k : 0; /* less than A's own */
+    size_t doubles = m * n + k + (m + n) * vectors + (size_t)p->lwork;
+    p->a = vt_alloc(doubles * sizeof *p->a + 8 * k * sizeof *p->iwork);
+    if (!p->a) return vt_fail(e, VT_E_MEMORY, "no memory for the singular values of a %d x %d matrix", rows, cols);
+    p->s = p->a + m * n, p->v = p->s + k, p->ut = p->v + m * vectors, p->work = p->ut + n * vectors;
+    p->iwork = (int *)(void *)(p->a + doubles);
+    for (int i = 0; i < rows; i++) memcpy(p->a + (size_t)i * m, a + (size_t)i * (size_t)ld, m * sizeof *a);
     if (call_dgesdd(p) != 0)
         return vt_fail(e, VT_E_NUMERIC, "the singular values of a %d x %d matrix did not converge", rows, cols);
     return VT_OK;
@@ -96,23 +90,21 @@ static vt_status run(plan *p, void **block, const char *jobz, const double *a, i
 
 vt_status vt_svd_values(double *sigma, const double *a, int rows, int cols, int ld, vt_err *e) {
     plan p;
-    void *block = NULL;
-    vt_status s = run(&p, &block, "N", a, rows, cols, ld, e);
+    vt_status s = run(&p, "N", a, rows, cols, ld, e);
     if (s == VT_OK) memcpy(sigma, p.s, (size_t)p.k * sizeof *sigma);
-    free(block);
+    free(p.a);
     return s;
 }
 
 vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, int rows, int cols, int ld, vt_err *e) {
     plan p;
-    void *block = NULL;
-    vt_status s = run(&p, &block, "S", a, rows, cols, ld, e);
+    vt_status s = run(&p, "S", a, rows, cols, ld, e);
     if (s == VT_OK) {
         *sigma = p.s[0];
         for (int i = 0; i < rows; i++) u[i] = p.ut[(size_t)i * (size_t)p.k]; /* first row of U^T */
         memcpy(v, p.v, (size_t)cols * sizeof *v);                            /* first column of V */
     }
-    free(block);
+    free(p.a);
     return s;
 }
 
@@ -121,70 +113,58 @@ vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, i
 /* The workspace of dsyevd and dstevd, from their manual pages, for n >= 1 and all vectors. */
 typedef struct eigen {
     int n, lwork, liwork;
-    double *a, *d, *b, *work; /* [n][n], [n], [n], [1 + 6 n + 2 n^2] */
+    double *a, *d, *b, *work; /* [n][n], [n], [n], [1 + 6 n + 2 n^2]; a is the block, to be freed (close_eigen) */
     int *iwork;               /* [3 + 5 n] */
 } eigen;
 
-static void split_eigen(eigen *p, vt_arena *r) {
-    size_t n = (size_t)p->n;
-    p->a = vt_arena_take(r, n * n, sizeof *p->a);
-    p->d = vt_arena_take(r, n, sizeof *p->d);
-    p->b = vt_arena_take(r, n, sizeof *p->b);
-    p->work = vt_arena_take(r, (size_t)p->lwork, sizeof *p->work);
-    p->iwork = vt_arena_take(r, (size_t)p->liwork, sizeof *p->iwork);
-}
-
-/* Allocates the workspace for an n x n matrix; *block is to be freed (close_eigen). */
-static vt_status open_eigen(eigen *p, void **block, int n, vt_err *e) {
+/* Allocates the workspace for an n x n matrix. */
+static vt_status open_eigen(eigen *p, int n, vt_err *e) {
     enum { MOST = 20000 }; /* 2 n^2 must fit LAPACK's 32-bit sizes; this is 3 GB of matrix */
     if (n < 1 || n > MOST)
         return vt_fail(e, VT_E_RANGE, "eigenvalues of a %d x %d matrix; the side must be 1 to %d", n, n, MOST);
     *p = (eigen){.n = n, .lwork = 1 + 6 * n + 2 * n * n, .liwork = 3 + 5 * n};
-    vt_arena r = {0};
-    split_eigen(p, &r);
-    r = (vt_arena){.base = *block = vt_alloc(r.used), .size = r.used};
-    if (!r.base) return vt_fail(e, VT_E_MEMORY, "no memory for the eigenvalues of a %d x %d matrix", n, n);
-    split_eigen(p, &r);
+    size_t side = (size_t)n, doubles = side * side + 2 * side + (size_t)p->lwork;
+    p->a = vt_alloc(doubles * sizeof *p->a + (size_t)p->liwork * sizeof *p->iwork);
+    if (!p->a) return vt_fail(e, VT_E_MEMORY, "no memory for the eigenvalues of a %d x %d matrix", n, n);
+    p->d = p->a + side * side, p->b = p->d + side, p->work = p->b + side, p->iwork = (int *)(void *)(p->a + doubles);
     return VT_OK;
 }
 
 /* Copies the results out and frees the workspace. LAPACK's values rise, its vectors are columns in column-major order,
  * which is rows here. */
-static vt_status close_eigen(eigen *p, void *block, int info, double *values, double *vectors, vt_err *e) {
+static vt_status close_eigen(eigen *p, int info, double *values, double *vectors, vt_err *e) {
     size_t n = (size_t)p->n;
     for (size_t i = 0; i < n && info == 0; i++) {
         values[i] = p->d[n - 1 - i];
         if (vectors) memcpy(vectors + i * n, p->a + (n - 1 - i) * n, n * sizeof *vectors);
     }
-    free(block);
+    free(p->a);
     if (info == 0) return VT_OK;
     return vt_fail(e, VT_E_NUMERIC, "the eigenvalues of a %d x %d matrix did not converge", (int)n, (int)n);
 }
 
 vt_status vt_eigen_symmetric(double *values, double *vectors, const double *a, int n, vt_err *e) {
     eigen p;
-    void *block;
     int info = 0;
     if (n > 0) VT_TRY(check(a, n, n, n, e));
-    VT_TRY(open_eigen(&p, &block, n, e));
+    VT_TRY(open_eigen(&p, n, e));
     memcpy(p.a, a, (size_t)n * (size_t)n * sizeof *a);
     /* the row-major lower triangle is the column-major upper one */
     dsyevd_(vectors ? "V" : "N", "U", &p.n, p.a, &p.n, p.d, p.work, &p.lwork, p.iwork, &p.liwork, &info, 1, 1);
-    return close_eigen(&p, block, info, values, vectors, e);
+    return close_eigen(&p, info, values, vectors, e);
 }
 
 vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *diagonal, const double *beside, int n,
                                vt_err *e) {
     eigen p;
-    void *block;
     int info = 0;
     if (n > 0) VT_TRY(check(diagonal, 1, n, n, e));
     if (n > 1) VT_TRY(check(beside, 1, n - 1, n - 1, e));
-    VT_TRY(open_eigen(&p, &block, n, e));
+    VT_TRY(open_eigen(&p, n, e));
     memcpy(p.d, diagonal, (size_t)n * sizeof *diagonal);
     if (n > 1) memcpy(p.b, beside, (size_t)(n - 1) * sizeof *beside);
     dstevd_(vectors ? "V" : "N", &p.n, p.d, p.b, p.a, &p.n, p.work, &p.lwork, p.iwork, &p.liwork, &info, 1);
-    return close_eigen(&p, block, info, values, vectors, e);
+    return close_eigen(&p, info, values, vectors, e);
 }
 
 /* ---- symmetric positive definite systems ---- */

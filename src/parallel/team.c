@@ -64,25 +64,30 @@ static vt_status agree_on_status(vt_team *t, vt_status mine, bool leaves, vt_err
 vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e) { return agree_on_status(t, mine, false, e); }
 vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e) { return agree_on_status(t, mine, true, e); }
 
+/* Collective; agrees: allocates `bytes` into *out on every rank; if one of them has no memory, all fail with *out NULL.
+ */
+static vt_status allocate_on_all(vt_team *t, size_t bytes, char **out, vt_err *e) {
+    *out = malloc(bytes);
+    vt_status s = *out ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu bytes of other ranks", bytes);
+    s = vt_team_agree(t, s, e);
+    if (s != VT_OK) free(*out), *out = NULL;
+    return s;
+}
+
 vt_status vt_team_collect(vt_team *t, const void *mine, size_t bytes, void **all, size_t *sizes, vt_err *e) {
     size_t total = 0, at = 0;
+    char *room;
     *all = NULL;
     VT_TRY(vt_team_agree(t, VT_OK, e));
     if (t) t->ops->gather(t->ctx, &bytes, sizeof bytes, sizes);
     if (!t) sizes[0] = bytes;
     for (int r = 0; r < vt_team_size(t); r++) total += sizes[r];
-    *all = malloc(total + 1);
-    vt_status s = *all ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu bytes of other ranks", total);
-    s = vt_team_agree(t, s, e);
-    if (s != VT_OK) {
-        free(*all);
-        *all = NULL;
-        return s;
-    }
+    VT_TRY(allocate_on_all(t, total + 1, &room, e));
     for (int r = 0; r < vt_team_size(t); at += sizes[r++]) {
-        if (r == vt_team_rank(t) && bytes) memcpy((char *)*all + at, mine, bytes);
-        if (t) t->ops->broadcast(t->ctx, r, (char *)*all + at, sizes[r]);
+        if (r == vt_team_rank(t) && bytes) memcpy(room + at, mine, bytes);
+        if (t) t->ops->broadcast(t->ctx, r, room + at, sizes[r]);
     }
+    *all = room;
     return VT_OK;
 }
 
@@ -91,13 +96,7 @@ vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e) {
     *out = NULL;
     VT_TRY(vt_team_agree(t, VT_OK, e));
     if (t) t->ops->broadcast(t->ctx, 0, &n, sizeof n);
-    *out = malloc(n + 1);
-    vt_status s = vt_team_agree(t, *out ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %zu bytes", n), e);
-    if (s != VT_OK) {
-        free(*out);
-        *out = NULL;
-        return s;
-    }
+    VT_TRY(allocate_on_all(t, n + 1, out, e));
     if (!vt_team_rank(t) && n) memcpy(*out, text, n);
     if (t) t->ops->broadcast(t->ctx, 0, *out, n);
     (*out)[n] = 0;

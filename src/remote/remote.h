@@ -41,3 +41,16 @@ size_t vt_remote_bytes(const vt_remote *r, int rows);
  * where it can; else, as there is none, n->votes repeated queries in float: alone once more, and as the last of a batch
  * of VT_REMOTE_NEIGHBOURS + 1 (of 1 where it takes no more); of a random model VT_REMOTE_VOTES times alone. */
 vt_status vt_remote_engine(vt_engine *n, vt_remote *r, int capacity, vt_err *e);
+
+/* ---- the other side: answers the questions of a conversation out of an engine of this process ---- */
+
+typedef struct vt_serve {
+    const vt_handshake *handshake; /* batch: at most the engine's capacity */
+    const vt_engine *engine;
+    int in, out; /* descriptors: one socket, or two pipes */
+    const volatile sig_atomic_t *interrupt;
+} vt_serve;
+
+/* Until the other side closes: VT_OK. What is no question is answered by a sentence, which is *e's too: VT_E_FORMAT.
+ * VT_INTERRUPTED: by the flag. */
+vt_status vt_serve_run(const vt_serve *s, vt_err *e);

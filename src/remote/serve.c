@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "remote/serve.h"
+/* The other side of a conversation (remote.h): answers its questions out of an engine of this process. */
+#include "remote/remote.h"
 
 #include <math.h>
 #include <stdio.h>

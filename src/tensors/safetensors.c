@@ -184,11 +184,11 @@ vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
     memcpy(&len, st->bytes, 8);
     const char *bytes = (const char *)st->bytes, *digits = whole ? find_digits(bytes + 8, (size_t)len) : NULL;
     size_t from = digits ? (size_t)(digits - bytes) + DIGITS : whole ? 0 : 8 + (size_t)len;
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    if (digits) vt_sha_update(sha, bytes, from - DIGITS), vt_sha_update(sha, zeros, DIGITS);
-    vt_tensors_hash(st, from, sha);
-    vt_sha_end(sha, hex);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    if (digits) vt_sha_update(&sha, bytes, from - DIGITS), vt_sha_update(&sha, zeros, DIGITS);
+    vt_tensors_hash(st, from, &sha);
+    vt_sha_end(&sha, hex);
     if (!strcmp(hex, want)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: %s not %s: %s SHA-256 is %.12s..., its metadata's %s %.12s... (damaged, or changed by a "
@@ -264,16 +264,15 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
     return text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
 }
 
-/* The file's hash into its header, where that has zeros for it. */
-static vt_status insert_file_hash(const char *path, char *head, const vt_span *parts, int n, vt_err *e) {
+/* Writes the SHA-256 of the parts [n] over the zeros that `head`, the first of them, has for it. */
+static void insert_file_hash(char *head, const vt_span *parts, int n) {
     char hex[DIGITS + 1];
     const char *digits = find_digits(head + 8, parts[0].bytes - 8);
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", path);
-    for (int i = 0; i < n; i++) vt_sha_update(sha, parts[i].data, parts[i].bytes);
-    vt_sha_end(sha, hex);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    for (int i = 0; i < n; i++) vt_sha_update(&sha, parts[i].data, parts[i].bytes);
+    vt_sha_end(&sha, hex);
     if (digits) memcpy(head + (digits - head), hex, DIGITS);
-    return VT_OK;
 }
 
 vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta,
@@ -295,7 +294,7 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
     if (r == VT_OK) r = header_text(path, root, &head, &parts[0].bytes, e);
     if (r == VT_OK) parts[0].data = head;
     for (int i = 0; r == VT_OK && i < n_meta; i++)
-        if (!meta[2 * i + 1] && !strcmp(meta[2 * i], VT_ST_FILE)) r = insert_file_hash(path, head, parts, n + 1, e);
+        if (!meta[2 * i + 1] && !strcmp(meta[2 * i], VT_ST_FILE)) insert_file_hash(head, parts, n + 1);
     if (r == VT_OK) r = vt_file_replace(path, parts, n + 1, e);
     free(head), free(order), free(parts);
     json_decref(root);

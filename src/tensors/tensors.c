@@ -198,13 +198,12 @@ void vt_tensors_hash(const vt_tensors *st, size_t from, vt_sha *sha) {
         vt_sha_update(sha, st->bytes + from, st->size - from);
 }
 
-vt_status vt_weights_sha(const vt_tensors *st, char hex[65], vt_err *e) {
-    vt_sha *sha = vt_sha_new();
-    if (!sha) return vt_fail(e, VT_E_MEMORY, "%s: no memory to hash it", st->path);
-    if (!st->shard_count) vt_tensors_hash(st, 0, sha);
-    for (int i = 0; i < st->shard_count; i++) vt_tensors_hash(st->shards[i], 0, sha);
-    vt_sha_end(sha, hex);
-    return VT_OK;
+void vt_weights_sha(const vt_tensors *st, char hex[65]) {
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    if (!st->shard_count) vt_tensors_hash(st, 0, &sha);
+    for (int i = 0; i < st->shard_count; i++) vt_tensors_hash(st->shards[i], 0, &sha);
+    vt_sha_end(&sha, hex);
 }
 
 void vt_tensors_release(const vt_tensors *st, const vt_tensor *t) {

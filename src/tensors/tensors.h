@@ -108,7 +108,7 @@ typedef struct vt_note {
 const vt_note *vt_tensors_note(const vt_tensors *st, int i);
 
 /* SHA-256 of the bytes of the file; of several shards, of one after another in the order of their names. */
-vt_status vt_weights_sha(const vt_tensors *st, char hex[65], vt_err *e);
+void vt_weights_sha(const vt_tensors *st, char hex[65]);
 /* The tensor's pages of the file may leave memory (they come back when looked at again): call it after a large tensor
  * has been converted, and the file and its copy are never in memory together. */
 void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);

@@ -8,14 +8,9 @@
 #define VT_KIND VT_R(vt_objective_def)
 #define VT_KIND_NAME(x) VT_R(vt_objective_def_##x)
 #define VT_KIND_LIST "objectives.inc"
+#define VT_KIND_DEFS VT_R(vt_objective_defs)
+#define VT_KIND_FIND VT_R(vt_objective_find)
 #include "base/registry.inc"
-
-const VT_R(vt_objective_def) *const *VT_R(vt_objective_defs)(int *n) {
-    *n = COUNT;
-    return defs;
-}
-
-const VT_R(vt_objective_def) *VT_R(vt_objective_find)(const char *name) { return named(name); }
 
 real VT_R(vt_objective_adversarial)(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv,
                                     const float *target, int classes, const void *params) {

@@ -7,11 +7,6 @@
 #define VT_KIND VT_R(vt_penalty_def)
 #define VT_KIND_NAME(x) VT_R(vt_penalty_def_##x)
 #define VT_KIND_LIST "penalties.inc"
+#define VT_KIND_DEFS VT_R(vt_penalty_defs)
+#define VT_KIND_FIND VT_R(vt_penalty_find)
 #include "base/registry.inc"
-
-const VT_R(vt_penalty_def) *const *VT_R(vt_penalty_defs)(int *n) {
-    *n = COUNT;
-    return defs;
-}
-
-const VT_R(vt_penalty_def) *VT_R(vt_penalty_find)(const char *name) { return named(name); }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/files.h"
+#include "base/text.h"
 #include "base/yaml.h"
 #include "train/recipe.h"
 
@@ -71,29 +72,18 @@ static vt_status no_key(const char *key, const char *where, vt_err *e) {
 
 /* ---- setting ---- */
 
-/* Length of the UTF-8 character at p, 0 if it is none or may not stand within one line of YAML. */
-static size_t utf8_char_length(const unsigned char *p) {
-    static const struct {
-        unsigned char mask, lead;
-        uint32_t least;
-    } forms[] = {{0x80, 0x00, 0}, {0xE0, 0xC0, 0x80}, {0xF0, 0xE0, 0x800}, {0xF8, 0xF0, 0x10000}};
-    size_t n = 0;
-    while (n < 4 && (*p & forms[n].mask) != forms[n].lead) n++;
-    if (n == 4) return 0;
-    uint32_t c = *p & (unsigned char)~forms[n].mask;
-    for (size_t i = 1; i <= n; i++) {
-        if ((p[i] & 0xC0) != 0x80) return 0;
-        c = c << 6 | (p[i] & 0x3F);
-    }
-    bool control = c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029;
-    bool none = c < forms[n].least || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) || c == 0xFEFF || (c | 1) == 0xFFFF;
-    return control || none ? 0 : n + 1;
+/* Returns the length of the UTF-8 character at p; 0: it is none, or may not stand within one line of YAML. */
+static size_t printable_length(const unsigned char *p) {
+    bool control = *p < 0x20 || *p == 0x7F || (p[0] == 0xC2 && p[1] < 0xA0);
+    bool line_end = p[0] == 0xE2 && p[1] == 0x80 && (p[2] | 1) == 0xA9; /* U+2028, U+2029 */
+    bool mark = p[0] == 0xEF && p[1] == 0xBB && p[2] == 0xBF;           /* of byte order */
+    return control || line_end || mark ? 0 : *p < 0x80 ? 1 : vt_utf8_sequence(p);
 }
 
 static vt_status check_printable(const char *text, const char *key, const char *what, const char *where, vt_err *e) {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t n; *p; p += n)
-        if (!(n = utf8_char_length(p)))
+        if (!(n = printable_length(p)))
             return vt_fail(e, VT_E_USAGE, "%s: %.80s: byte 0x%02x of the %s is not printable UTF-8 text", where, key,
                            *p, what);
     return VT_OK;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/files.h"
+#include "base/yaml.h"
 #include "train/objective.h"
 #include "train/recipe.h"
 
@@ -66,48 +67,22 @@ char *vt_recipe_text(const vt_recipe *r) {
 
 /* ---- difference ---- */
 
-/* Walks over the lines of a canonical text; anything else only gives fewer keys. */
-typedef struct lines {
-    const char *at;
-    char section[VT_RECIPE_KEY_MAX], key[VT_RECIPE_KEY_MAX * 2];
-    const char *value; /* [n], not ended */
-    int n;
-} lines;
+enum { DEPTH = 3 }; /* of a canonical text: sections, keys */
 
-static bool next_line(lines *l) {
-    while (*l->at) {
-        size_t n = strcspn(l->at, "\n"), blanks = strspn(l->at, " ");
-        const char *p = l->at + blanks, *end = l->at + n;
-        l->at = end + (*end == '\n');
-        if (p >= end || *p == '#') continue;
-        /* a key in quotes may hold colons; no number has quotes */
-        const char *colon = *p == '"' ? (const char *)memrchr(p, '"', (size_t)(end - p)) + 1 : p + strcspn(p, ":\n");
-        int k = (int)(colon - p);
-        if (*colon != ':' || (size_t)k >= sizeof l->section) continue;
-        bool inner = blanks && *l->section;
-        snprintf(l->key, sizeof l->key, "%s%s%.*s", inner ? l->section : "", inner ? "." : "", k, p);
-        if (!blanks) snprintf(l->section, sizeof l->section, "%.*s", colon + 1 == end ? k : 0, p);
-        if (!blanks && colon + 1 == end) continue;
-        l->value = colon + 1 + strspn(colon + 1, " ");
-        l->n = l->value < end ? (int)(end - l->value) : 0;
-        return true;
-    }
-    return false;
+/* Returns the value of a key in a section (NULL: at the top) of a canonical text's map; NULL: it is not there. */
+static const char *value_in(const vt_yaml_node *map, const char *section, const char *key) {
+    if (section) map = vt_yaml_get(map, section);
+    const vt_yaml_node *x = map ? vt_yaml_get(map, key) : NULL;
+    return x ? x->value : NULL;
 }
 
-static bool find_key(lines *l, const char *text, const char *key) {
-    *l = (lines){.at = text};
-    while (next_line(l))
-        if (!strcmp(l->key, key)) return true;
-    *l = (lines){.value = "none", .n = 4};
-    return false;
-}
-
-static void append_difference(char *out, size_t size, const lines *key, const lines *a, const lines *b) {
+/* Appends "section.key (was -> is)" to out, a NULL as "none"; "..." once if the item does not fit. */
+static void append_difference(char *out, size_t size, const char *section, const char *key, const char *was,
+                              const char *is) {
     char item[400];
     size_t used = strlen(out), n;
-    snprintf(item, sizeof item, "%s%s (%.*s -> %.*s)", used ? ", " : "", key->key, a->n < 80 ? a->n : 80, a->value,
-             b->n < 80 ? b->n : 80, b->value);
+    snprintf(item, sizeof item, "%s%s%s%.190s (%.80s -> %.80s)", used ? ", " : "", section ? section : "",
+             section ? "." : "", key, was ? was : "none", is ? is : "none");
     n = strlen(item);
     if (used + n + 6 <= size) /* room for what says that there is more */
         memcpy(out + used, item, n + 1);
@@ -115,15 +90,28 @@ static void append_difference(char *out, size_t size, const lines *key, const li
         memcpy(out + used, used ? ", ..." : "...", used ? 6 : 4);
 }
 
+/* Appends the keys of `of` (below `section`, if it is one's map) whose values in `before` and `now` differ; gone: only
+ * those that `now` has not. */
+static void append_differences(char *out, size_t size, const char *section, const vt_yaml_node *of,
+                               const vt_yaml_node *before, const vt_yaml_node *now, bool gone) {
+    for (int i = 0; i < of->n; i++) {
+        const vt_yaml_node *x = &of->items[i];
+        if (!section && x->kind == VT_YAML_MAP) append_differences(out, size, x->key, x, before, now, gone);
+        const char *was = value_in(before, section, x->key), *is = value_in(now, section, x->key);
+        if (gone ? was && !is : is && (!was || strcmp(was, is))) append_difference(out, size, section, x->key, was, is);
+    }
+}
+
 void vt_recipe_diff(const char *before, const char *now, char *out, size_t size) {
-    lines a, b;
+    vt_yaml_node *a = NULL, *b = NULL;
     if (!size) return;
     out[0] = 0;
-    for (b = (lines){.at = now}; next_line(&b);)
-        if (!find_key(&a, before, b.key) || a.n != b.n || memcmp(a.value, b.value, (size_t)a.n))
-            append_difference(out, size, &b, &a, &b);
-    for (a = (lines){.at = before}; next_line(&a);)
-        if (!find_key(&b, now, a.key)) append_difference(out, size, &a, &a, &b);
+    if (vt_yaml_tree(&a, before, strlen(before), "", "recipe", DEPTH, NULL) == VT_OK &&
+        vt_yaml_tree(&b, now, strlen(now), "", "recipe", DEPTH, NULL) == VT_OK) {
+        append_differences(out, size, NULL, b, a, b, false);
+        append_differences(out, size, NULL, a, a, b, true);
+    }
+    vt_yaml_free(a), vt_yaml_free(b);
 }
 
 /* ---- help ---- */

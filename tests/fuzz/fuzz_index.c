@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
         const vt_tensor *t = vt_tensors_at(st, i);
         if (t->numel <= 2 && vt_tensor_f64(st, t, v, t->numel, &e) != VT_OK) abort();
     }
-    if (vt_weights_sha(st, hex, &e) != VT_OK || vt_tensors_check(st, &e) != VT_OK) abort();
+    vt_weights_sha(st, hex);
+    if (vt_tensors_check(st, &e) != VT_OK) abort();
     vt_tensors_close(st);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "remote/serve.h"
+#include "remote/remote.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

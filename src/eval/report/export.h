@@ -3,7 +3,7 @@
  * evaluated image in the order of their numbers, float32 in [0,1], the clean image where nothing broke it. */
 #pragma once
 
-#include "attacks/scoring.h"
+#include "attacks/ball.h"
 #include "eval/ledger.h"
 #include "data/dataset.h"
 #include "models/model.h"

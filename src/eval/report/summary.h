@@ -2,7 +2,7 @@
 /* What a run found, as numbers for reports: a pure function of its ledger. */
 #pragma once
 
-#include "attacks/scoring.h"
+#include "attacks/ball.h"
 #include "base/columns.h"
 #include "eval/header.h"
 #include "eval/ledger.h"

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "attacks/ball.h"
-#include "attacks/l1.h"
 #include "base/rand.h"
 #include "t.h"
 

@@ -440,11 +440,12 @@ static void test_sha(void **state) {
     assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     vt_sha_hex("abc", 3, hex);
     assert_string_equal(hex, abc);
-    vt_sha *s = vt_sha_new();
-    vt_sha_update(s, "a", 1);
-    vt_sha_update(s, "", 0);
-    vt_sha_update(s, "bc", 2);
-    vt_sha_end(s, hex);
+    vt_sha s;
+    vt_sha_begin(&s);
+    vt_sha_update(&s, "a", 1);
+    vt_sha_update(&s, "", 0);
+    vt_sha_update(&s, "bc", 2);
+    vt_sha_end(&s, hex);
     assert_string_equal(hex, abc);
     int fd = mkstemp(path);
     assert_true(fd >= 0);

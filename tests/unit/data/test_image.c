@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/hash.h"
+#include "base/files.h"
 #include "data/image.h"
 #include "data/dataset.h"
 #include "scratch.h"
@@ -14,10 +15,10 @@
 #define FIXTURES "tests/fixtures/images/"
 
 static uint8_t *get(const char *path, size_t *n) {
-    uint8_t *bytes;
+    char *bytes;
     vt_err e = {0};
-    if (vt_image_load(path, &bytes, n, &e) != VT_OK) fail_msg("%s", e.text);
-    return bytes;
+    if (vt_file_load(path, VT_IMAGE_FILE_MAX, &bytes, n, &e) != VT_OK) fail_msg("%s", e.text);
+    return (uint8_t *)bytes;
 }
 
 /* pixels() of gen_images.py, from interleaved to planes */
@@ -36,10 +37,10 @@ static vt_image drawn(uint32_t seed, int width, int height) {
 static void is_sha(const vt_image *im, const char *want, const char *what) {
     size_t plane = vt_shape_plane(im->shape);
     char hex[65];
-    vt_sha *sha = vt_sha_new();
-    assert_non_null(sha);
-    for (size_t i = 0; i < 3 * plane; i++) vt_sha_update(sha, &im->rgb[i % 3 * plane + i / 3], 1);
-    vt_sha_end(sha, hex);
+    vt_sha sha;
+    vt_sha_begin(&sha);
+    for (size_t i = 0; i < 3 * plane; i++) vt_sha_update(&sha, &im->rgb[i % 3 * plane + i / 3], 1);
+    vt_sha_end(&sha, hex);
     if (strcmp(hex, want)) fail_msg("%s: other bytes than Pillow's", what);
 }
 
@@ -395,7 +396,8 @@ static void test_imagenet(void **state) {
     for (size_t i = 0; i < T_COUNT(known); i++) assert_int_equal(vt_imagenet_index(known[i].wnid), known[i].index);
     char wnid[16], hex[65];
     int found = 0;
-    vt_sha *sha = vt_sha_new();
+    vt_sha sha;
+    vt_sha_begin(&sha);
     for (int k = 1000000; k < 16000000; k++) {
         for (int d = 8, rest = k; d > 0; d--, rest /= 10) wnid[d] = (char)('0' + rest % 10);
         wnid[0] = 'n', wnid[9] = '\n', wnid[10] = 0;
@@ -405,9 +407,9 @@ static void test_imagenet(void **state) {
         wnid[9] = keep;
         if (index < 0) continue;
         assert_int_equal(index, found++);
-        vt_sha_update(sha, wnid, 10);
+        vt_sha_update(&sha, wnid, 10);
     }
-    vt_sha_end(sha, hex);
+    vt_sha_end(&sha, hex);
     assert_int_equal(found, VT_IMAGENET_CLASSES);
     /* of timm's imagenet_synsets.txt */
     assert_string_equal(hex, "70002b0ff5de60a3a17a82dbfcff291931f96225ddf941ad2e182fc39e183d15");

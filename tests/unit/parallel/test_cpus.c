@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* src/parallel/cpus.c: how many threads OMP_NUM_THREADS, the affinity mask and a control group's quota leave. */
+/* src/parallel/threads.c: how many threads OMP_NUM_THREADS, the affinity mask and a control group's quota leave. */
 #include "scratch.h"
 #include "t.h"
 

@@ -13,7 +13,6 @@
 #include "base/progress.h"
 #include "inference/batcher.h"
 #include "remote/remote.h"
-#include "remote/serve.h"
 
 enum { ROWS = 4 };
 

@@ -300,7 +300,7 @@ static void test_shards(void **state) {
         assert_int_equal(vt_tensor_f32(st, vt_tensors_find(st, "b"), v, 3, NULL), VT_OK);
         assert_true(v[0] == 2 && v[2] == 4);
         char hex[65], both[65];
-        assert_int_equal(vt_weights_sha(st, hex, NULL), VT_OK);
+        vt_weights_sha(st, hex);
         char cmd[600];
         snprintf(cmd, sizeof cmd, "cat %s/m-1.safetensors %s/m-2.safetensors >%s/cat", dir, dir, tmp);
         assert_int_equal(system(cmd), 0);
