@@ -11,6 +11,7 @@ typedef struct schedule {
     bool reduced_last;
 } schedule;
 
+/* Returns the schedule of step sizes before step 0 of `steps`, whose best loss so far is `loss`. */
 static schedule schedule_new(int steps, float loss) {
     int k = (int)(0.22 * steps), k_min = (int)(0.06 * steps), k_dec = (int)(0.03 * steps);
     return (schedule){.k = k > 1 ? k : 1,

@@ -21,6 +21,8 @@ typedef struct vt_apgd_params {
                  10000),                                                                                               \
         VT_OPT_B("large_eps", vt_apgd_params, large_eps, "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", 1)
 
+/* Returns the floats of scratch that a run takes besides the definition's: the history of losses, and the l1
+ * buffers. */
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
 vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d); /* of vt_apgd_restarts */
 /* One run (in l1: L1-APGD): maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken:

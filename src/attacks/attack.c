@@ -56,6 +56,7 @@ static const struct {
     {"|multi-targeted|mt|mtpgd|", "it is mt-pgd"},
 };
 
+/* Returns what to use for the name that another tool gives an attack, perhaps in buf; NULL: no such name is known. */
 static const char *known_elsewhere(const char *name, char *buf, size_t size) {
     char word[40];
     const char *digits = name + (strncasecmp(name, "pgd", 3) ? 0 : name[3] == '-' ? 4 : 3);
@@ -67,6 +68,7 @@ static const char *known_elsewhere(const char *name, char *buf, size_t size) {
     return buf;
 }
 
+/* Fails: an unknown attack, with its name here, if another tool calls one so, or the nearest name. */
 static vt_status fail_unknown_attack(const char *name, vt_err *e) {
     const char *names[64];
     char buf[60];
@@ -91,6 +93,7 @@ static vt_status split_spec(const char *spec, char name[32], const vt_attack_def
     return VT_OK;
 }
 
+/* Refuses an attack that does not support the norm or the patch threat. */
 static vt_status check_threat_support(const vt_attack_def *d, vt_norm norm, vt_err *e) {
     if (d->norms & 1u << norm) return VT_OK;
     if (norm == VT_NORM_PATCH) return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat patch", d->name);
@@ -147,6 +150,8 @@ static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
                    s->def->surrogate ? "saliency (the surrogate's), " : "");
 }
 
+/* Fills stage s from "name:key=value,..." and the options `extra` after them; `whole` is the attack that has the
+ * stage. */
 static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *extra, const vt_attack_def *whole,
                             vt_norm norm, vt_err *e) {
     char name[32], who[48], options[360];

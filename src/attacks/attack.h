@@ -120,6 +120,7 @@ typedef struct vt_attack_def {
     int dlr_classes; /* fewest classes of its difference-of-logits ratio, 0: it has none; below, there is no ratio */
 } vt_attack_def;
 
+/* Returns all attacks [*n], in the order of their files. */
 const vt_attack_def *const *vt_attack_defs(int *n);
 const vt_attack_def *vt_attack_find(const char *name); /* NULL: unknown */
 
@@ -154,6 +155,7 @@ vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);
 /* Why stage s cannot run as it is set with so few classes, and what it does instead; false: nothing to say. */
 bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, size_t size);
+/* Frees the stages and zeroes *a; accepts a zeroed one. */
 void vt_attack_free(vt_attack *a);
 
 /* Refuses options that do not fit the model: a target class that it does not have. */
@@ -162,10 +164,10 @@ vt_status vt_attack_fits(const vt_attack_stage *s, const vt_task *dims, vt_err *
 /* Passes of an image that stands to the end of all stages; a stage's share counts as the mean of those drawn and not.
  */
 vt_passes vt_attack_cost(const vt_attack *a, const vt_cost_dims *d);
-/* The same for one stage, without its share. */
+/* Passes of one stage on an image that stands to its end, whatever its share. */
 vt_passes vt_attack_stage_cost(const vt_attack_stage *s, vt_cost_dims d);
 
-/* Floats of task->work that a stage needs. */
+/* Returns the floats of task->work that a stage takes. */
 size_t vt_attack_work_len(const vt_attack_stage *s, const vt_task *dims);
 /* Runs a stage on one image; under the patch threat at one location after another, until one breaks the image. */
 vt_status vt_attack_stage_run(vt_oracle *o, const vt_attack_stage *s, const vt_task *t);

@@ -49,6 +49,7 @@ static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int 
     return VT_OK;
 }
 
+/* Returns the attention loss that the options describe, towards patch token `key`. */
 static vt_attn_loss attention_of(const vt_tokens *tokens, const params *p, int key) {
     return (vt_attn_loss){.kind = VT_ATTN_LOSS_SCORE,
                           .patch = key,
@@ -66,6 +67,7 @@ static void update_momentum(float *m, const float *g, double momentum, size_t n)
     for (size_t i = 0; i < n; i++) m[i] = (float)(momentum * (double)m[i] + add * (double)g[i]);
 }
 
+/* Ascends the loss for p->steps from t->x_adv, in place, and asks the model about the last iterate. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss) {
     float *g = t->work, *m = g + t->n, *step = m + t->n, value;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;

@@ -33,6 +33,7 @@ typedef struct search {
     float *u, *y, *z; /* [n], [n], [K] */
 } search;
 
+/* Asks whether x [n] is adversarial, and keeps it if it is the nearest so far; false once the queries are spent. */
 static vt_status query_model(search *s, const float *x, bool *adversarial) {
     *adversarial = false;
     if (!s->left) return VT_OK;
@@ -83,6 +84,7 @@ static void draw_block_noise(search *s, int side) {
     s->r.step++;
 }
 
+/* Draws noise images into s->at until one is adversarial; *found false: the queries ran out first. */
 static vt_status find_start_point(search *s, bool *found) {
     int side = s->t->shape.height / 4 > 0 ? s->t->shape.height / 4 : 1;
     *found = false;
@@ -147,6 +149,7 @@ static vt_status step_along_normal(search *s, double step) {
     return VT_OK;
 }
 
+/* Repeats normal, step and binary search from the boundary point s->at until the queries are spent. */
 static vt_status walk_along_boundary(search *s, const params *p) {
     const vt_task *t = s->t;
     vt_norm norm = t->ball->norm;

@@ -19,6 +19,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Queries the logits z [classes] at x [n]; *out: the oracle's margin there, above 0 if x is adversarial. */
 static vt_status query_margin(vt_oracle *o, const float *x, float *z, float *out) {
     VT_TRY(vt_oracle_logits(o, x, z));
     *out = vt_oracle_margin(o, z);

@@ -29,6 +29,7 @@ static void scale_to_normalised_input(float *g, const vt_task *t, const double *
     for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / vt_shape_plane(t->shape)] : 0;
 }
 
+/* Returns a . b, both [n], summed in double. */
 static double dot(const float *a, const float *b, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
@@ -94,6 +95,7 @@ static void apply_adam_step(const vt_task *t, float *m, float *v, const float *g
     vt_ball_project(t->ball, t->x_adv);
 }
 
+/* Runs Adam for p->steps from t->x_adv, in place, and asks the model about the last iterate. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
     float *m = t->work, *v = m + t->n, *sum = v + t->n, *ce = sum + t->n, *g = ce + t->n;
     double unit = 0;

@@ -27,6 +27,7 @@ static double step_length(double eps, int i, int half, int steps) {
     return 2 * eps * vt_cosine(i > half ? i - half - 1 : i - 1, steps - half);
 }
 
+/* Runs one pass of p->steps (0: lowers p_label, 1: raises the rival) from t->x_adv; z [classes]: its last logits. */
 static vt_status run_pass(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z) {
     float *g = t->work, *step = g + t->n, value;
     int half = p->steps / 2;

@@ -22,6 +22,7 @@ static const vt_opt opts[] = {
 };
 static const vt_loss_kind kinds[] = {VT_LOSS_MARGIN, VT_LOSS_CE, VT_LOSS_DLR};
 
+/* Sets sum [n] to the sum of the loss's gradients at p->draws noisy copies of t->x_adv; r->step counts the draws. */
 static vt_status sum_noisy_gradients(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
     float *u = sum + t->n, *y = u + t->n, *g = y + t->n, value;
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);

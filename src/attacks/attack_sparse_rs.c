@@ -35,16 +35,20 @@ typedef struct search {
     uint64_t drawn;
 } search;
 
+/* Returns the run's next random number in [0, below). */
 static uint32_t draw_below(search *s, size_t below) { return vt_rng_bits(&s->r, s->drawn++) % (uint32_t)below; }
 
+/* Returns the index into an image [n] of channel c of a unit. */
 static size_t value_index(const search *s, uint32_t unit, size_t c) {
     return s->each == 1 ? unit : c * s->plane + unit;
 }
 
+/* Draws 0 or 1 for every value of a unit, into s->to. */
 static void recolour_unit(search *s, uint32_t unit) {
     for (size_t c = 0; c < s->each; c++) s->to[value_index(s, unit, c)] = (float)(draw_below(s, 2));
 }
 
+/* Swaps positions a and b of the order. */
 static void swap_units(search *s, size_t a, size_t b) {
     uint32_t u = s->order[a];
     s->order[a] = s->order[b], s->order[b] = u;
@@ -57,6 +61,7 @@ static void build_candidate(const search *s, float *x) {
         for (size_t c = 0; c < s->each; c++) x[value_index(s, s->order[i], c)] = s->to[value_index(s, s->order[i], c)];
 }
 
+/* Draws the first k units of the order and their colours. */
 static void draw_initial_set(search *s) {
     for (size_t i = 0; i < s->all; i++) s->order[i] = (uint32_t)i;
     for (size_t i = 0; i < s->k; i++) {
@@ -95,6 +100,7 @@ static void propose_exchange(search *s, size_t m) {
     recolour_unit(s, s->recoloured);
 }
 
+/* Undoes propose_exchange(s, m). */
 static void take_back(search *s, size_t m) {
     for (size_t i = 0; i < m; i++) swap_units(s, s->k - 1 - i, s->k + i);
     for (size_t c = 0; c < s->each && !m; c++) s->to[value_index(s, s->recoloured, c)] = s->before[c];

@@ -66,6 +66,7 @@ static void window_linf(const vt_task *t, const vt_rng *r, double p, int *y0, in
     *y0 = at.y + draw_origin(r, 0, h + (in != NULL), *s), *x0 = at.x + draw_origin(r, 1, w + (in != NULL), *s);
 }
 
+/* Adds +-2 eps per channel (a drawn sign) to a drawn square of share p of the pixels of x [n], projected. */
 static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) {
     int w = t->shape.width, h = t->shape.height, y0, x0, s;
     window_linf(t, r, p, &y0, &x0, &s);
@@ -80,6 +81,7 @@ static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) 
 
 /* What one entry adds to a norm: its square in l2, its size in l1; and the norm of the sum. */
 static double norm_term(vt_norm norm, double v) { return norm == VT_L2 ? v * v : fabs(v); }
+/* Returns the norm whose terms (norm_term) add up to `sum`. */
 static double norm_of_sum(vt_norm norm, double sum) { return norm == VT_L2 ? sqrt(sum) : sum; }
 
 /* A pyramid of centred rectangles in [rows, cols] (stride ld), of unit norm; in l1 it is steeper. */

@@ -45,10 +45,12 @@ typedef struct frame {
     int h, w, top, left;
 } frame;
 
+/* Draws a side of 0.9 to 1 times `size` pixels, at position i of the key. */
 static int draw_shrunk_size(const vt_rng *r, uint64_t i, int size) {
     return size - (int)(vt_rng_uniform(r, i) * (float)(size / 10 + 1));
 }
 
+/* Draws how the surrogate sees the image at this step: h 0 (as it is) with probability 1 - diversity. */
 static frame draw_frame(const flight *f, const vt_rng *r) {
     frame d = {0};
     if (!(f->p->diversity > 0) || (double)vt_rng_uniform(r, 0) >= f->p->diversity) return d;
@@ -96,6 +98,7 @@ static void update_momentum(flight *f) {
         f->momentum[i] = (float)(f->p->momentum * (double)f->momentum[i] + scale * (double)f->g[i]);
 }
 
+/* Asks the model about x_adv and copies it to f->best if its margin is the largest so far. */
 static vt_status query_and_keep_best(vt_oracle *o, flight *f) {
     VT_TRY(vt_oracle_logits(o, f->t->x_adv, f->z));
     float margin = vt_oracle_margin(o, f->z);
@@ -105,6 +108,7 @@ static vt_status query_and_keep_best(vt_oracle *o, flight *f) {
     return VT_OK;
 }
 
+/* Ascends on the surrogate for all steps from x_adv, and asks the model at each step or at the last one. */
 static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
     const vt_task *t = f->t;
     double alpha = f->p->alpha > 0 ? f->p->alpha : t->ball->eps / 10;

@@ -19,6 +19,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Climbs sensor k (down: descends it) from the clean image; keeps the point of the largest margin in best and
+ * *margin. */
 static vt_status climb_sensor(vt_oracle *o, const params *p, const vt_task *t, int k, bool down, float *margin) {
     float *g = t->work, *step = g + t->n, *best = step + t->n, *z = best + t->n;
     double length = t->ball->eps;

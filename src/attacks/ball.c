@@ -70,6 +70,7 @@ bool vt_ball_contains(const vt_ball *b, const float *x) {
     return b->norm == VT_LINF || vt_distance(b->norm, x, b->x, b->n) <= b->eps;
 }
 
+/* Clamps x [n] to the ball's box lo to hi. */
 static void clamp_to_box(const vt_ball *b, float *x) {
     for (size_t i = 0; i < b->n; i++) {
         float v = x[i] > b->lo[i] ? x[i] : b->lo[i]; /* NaN goes to lo */
@@ -77,10 +78,13 @@ static void clamp_to_box(const vt_ball *b, float *x) {
     }
 }
 
+/* Sets x [n] to centre + factor (x - centre). */
 static void scale_to(const vt_ball *b, float *x, double factor) {
     for (size_t i = 0; i < b->n; i++) x[i] = (float)((double)b->x[i] + factor * ((double)x[i] - (double)b->x[i]));
 }
 
+/* Scales x [n] to length eps, clips it to the box, and shrinks it until the norm of the stored floats is at most
+ * eps. */
 static void project_l2(const vt_ball *b, float *x) {
     double d = vt_distance(VT_L2, x, b->x, b->n);
     if (d > b->eps) scale_to(b, x, b->eps / d);
@@ -99,6 +103,8 @@ static size_t count_beyond(const vt_ball *b, const float *x, double size) {
     return n;
 }
 
+/* Keeps the eps values of x [n] that differ most from the centre (of equal ones the first); the others go back to
+ * it. */
 static void project_l0(const vt_ball *b, float *x) {
     size_t most = b->eps >= (double)b->n ? b->n : (size_t)b->eps;
     double low = -1, high = 0;

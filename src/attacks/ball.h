@@ -23,6 +23,7 @@ typedef enum vt_scoring {
 #undef VT_SCORING_ENUM
         VT_SCORING_COUNT
 } vt_scoring;
+/* Returns "ball", "8-bit" or "as published"; "?" for any other number. */
 const char *vt_scoring_name(vt_scoring s);
 vt_scoring vt_scoring_find(const char *name); /* VT_SCORE_BALL for any other text */
 
@@ -41,7 +42,9 @@ void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n
 
 /* |a - b| in the norm, in double. */
 double vt_distance(vt_norm norm, const float *a, const float *b, size_t n);
+/* Returns |v|, v [n], in the norm, in double. */
 double vt_length(vt_norm norm, const float *v, size_t n);
+/* Returns whether x [n] lies in the ball and in its box, without tolerance; false for NaN. */
 bool vt_ball_contains(const vt_ball *b, const float *x);
 
 /* x <- nearest point by the attacks' convention: linf clamps; l2 scales the difference to length eps, then clips to

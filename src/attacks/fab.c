@@ -38,6 +38,7 @@ static double reach_above(const float *u, const float *w, double flip, size_t n,
 /* Entries that are this much smaller than the largest stay where they are (l2, l1): the authors' 1e-8, as a share. */
 #define NOTHING 1e-8
 
+/* Returns max |w[i]| of w [n]. */
 static double largest_magnitude(const float *w, size_t n) { return vt_length(VT_LINF, w, n); }
 
 /* l1: entries move all the way in the order of decreasing |w|, the last one as far as is needed; those of nearly

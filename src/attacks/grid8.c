@@ -34,6 +34,7 @@ int64_t vt_grid8_most(vt_norm norm, double eps) {
     return (int64_t)floor(sum * (1 + VT_LEVELS_SLACK));
 }
 
+/* Returns grey level k as data sets make it: float32(k) / 255. */
 static inline float level_to_float(uint8_t k) { return (float)k / 255; }
 
 vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
@@ -53,8 +54,10 @@ vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
 
 /* What an entry at distance d adds to the norm's sum, and what it gives back by one level less. */
 static inline int64_t size_of(vt_norm norm, int64_t d) { return norm == VT_L2 ? d * d : d; }
+/* Returns by how much the norm's sum falls if an entry d levels away from the centre goes one level back. */
 static inline int64_t decrease_per_level(vt_norm norm, int64_t d) { return norm == VT_L2 ? 2 * d - 1 : 1; }
 
+/* Returns the norm's sum of q [n] around the centre: squared levels in l2, levels in l1. */
 static int64_t norm_sum(const vt_grid8 *l, const uint8_t *q) {
     int64_t sum = 0;
     for (size_t i = 0; i < l->n; i++) sum += size_of(l->norm, labs((long)q[i] - (long)l->clean[i]));
@@ -73,10 +76,12 @@ void vt_grid8_floats(const vt_grid8 *l, float *x, const uint8_t *q) {
 
 /* ---- back into the ball: a heap of the moves towards the centre, the cheapest on top ---- */
 
+/* Returns whether move a comes before b: by key, of equal ones by position. */
 static inline bool has_smaller_key(vt_level_move a, vt_level_move b) {
     return a.key != b.key ? a.key < b.key : a.at < b.at;
 }
 
+/* Restores the heap h [n], the smallest key on top, below position i. */
 static void sift_down(vt_level_move *h, size_t n, size_t i) {
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
         if (child + 1 < n && has_smaller_key(h[child + 1], h[child])) child++;
@@ -96,6 +101,7 @@ static vt_level_move move_of(const vt_grid8 *l, const uint8_t *q, const float *s
     return (vt_level_move){.key = (float)(loss / (double)decrease_per_level(l->norm, far)), .at = (uint32_t)i};
 }
 
+/* Moves q back towards the centre, level by level and cheapest first, until it is inside; slope, curved: as move_of. */
 static void move_into_ball(vt_grid8 *l, uint8_t *q, const float *slope, bool curved) {
     int64_t sum = l->norm == VT_LINF ? 0 : norm_sum(l, q);
     if (sum <= l->most) return;
@@ -121,6 +127,7 @@ static void move_into_ball(vt_grid8 *l, uint8_t *q, const float *slope, bool cur
 /* Values this near to a level, in levels, are it: float32 values of [0,1] lie 2^-24 apart, which is 1e-5 levels. */
 #define ON_LEVEL 1e-4
 
+/* Returns v, in levels, as a whole level; clean: the centre's level; rng, i: the draw of VT_ROUND_DRAWN. */
 static double rounded_level(double v, double clean, vt_rounding how, const vt_rng *rng, size_t i) {
     double near = rint(v);
     if (how == VT_ROUND_NEAREST || fabs(v - near) <= ON_LEVEL) return near;
@@ -141,6 +148,7 @@ void vt_grid8_round(vt_grid8 *l, uint8_t *q, const float *x, vt_rounding how, co
 
 /* ---- a step ---- */
 
+/* Compares two moves for qsort: the smaller key first. */
 static int by_size(const void *a, const void *b) {
     const vt_level_move *x = a, *y = b;
     return has_smaller_key(*x, *y) ? -1 : has_smaller_key(*y, *x);

@@ -20,19 +20,20 @@ typedef struct vt_min_norm_point {
     double distance; /* of the nearest point, in the ball's norm; INFINITY: none yet */
 } vt_min_norm_point;
 
-/* x_adv becomes x; takes the first K floats of the task's work. target: of the attack's options, else -1; the oracle's
- * goal goes before. false: there is nothing to do, the image is of the target's class (or the model has no such class,
- * which vt_attack_fits refuses beforehand). */
+/* Begins the search: x_adv becomes x; takes the first K floats of the task's work. target: of the attack's options,
+ * else -1; the oracle's goal goes before. false: there is nothing to do, the image is of the target's class (or the
+ * model has no such class, which vt_attack_fits refuses beforehand). */
 bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target);
 
-/* Is a point of logits z [K] adversarial? */
+/* Returns whether a point of logits z [K] is adversarial: of the target's class, or of any but the label. */
 bool vt_min_norm_hit(const vt_min_norm_point *p, const float *z);
-/* The same; a point that is nearer than any before and lies in the ball becomes x_adv. */
+/* Returns whether x [n], of logits z [K], is adversarial; if it is also nearer to the image than any such point before,
+ * p->distance is its distance, and x_adv becomes x if x lies in the ball. */
 bool vt_min_norm_note(vt_min_norm_point *p, const float *x, const float *z);
-/* Loss of the kind (CE or MARGIN) that rises towards the goal: the label's own, or minus the target's. A margin is
- * above 0 where the point is adversarial. z [K], value and dx [n] as the oracle's. */
+/* Computes the loss of the kind (CE or MARGIN) that rises towards the goal: the label's own, or minus the target's. A
+ * margin is above 0 where the point is adversarial. z [K], value and dx [n] as the oracle's. */
 vt_status vt_min_norm_gradient(vt_min_norm_point *p, vt_oracle *o, vt_loss_kind kind, const float *x, float *z,
                                float *value, float *dx);
 
-/* Norm of the farthest point of [0,1]^n from x: no perturbation is larger. */
+/* Returns the norm of the farthest point of [0,1]^n from x: no perturbation is larger. */
 double vt_box_radius(vt_norm norm, const float *x, size_t n);

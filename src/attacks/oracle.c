@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "models/net/session64.h"
 
+/* Takes the oracle's buffers from the arena, which may only be measuring. */
 static void take_buffers(vt_oracle *o, vt_arena *a) {
     size_t n = o->model->pixels, k = (size_t)o->model->classes;
     float **const images[] = {&o->found, &o->own.x};
@@ -55,12 +56,13 @@ float vt_oracle_margin(const vt_oracle *o, const float *z) {
     return o->goal < 0 ? vt_margin_f32(z, o->label, o->model->classes) : -vt_margin_f32(z, o->goal, o->model->classes);
 }
 
-/* The same of logits in double. */
+/* Returns whether double logits z [classes] are of the goal's class, or without a goal of any class but the label. */
 static bool is_adversarial_f64(const vt_oracle *o, const double *z) {
     int top = vt_argmax_f64(z, o->model->classes);
     return o->goal < 0 ? top != o->label : top == o->goal;
 }
 
+/* Returns the margin of double logits z [classes]: above 0 if the label is beaten, or the goal wins. */
 static double margin_f64(const vt_oracle *o, const double *z) {
     return o->goal < 0 ? vt_margin_f64(z, o->label, o->model->classes) : -vt_margin_f64(z, o->goal, o->model->classes);
 }
@@ -161,6 +163,7 @@ static bool is_possibly_adversarial(const vt_oracle *o, const float *x) {
     return vt_oracle_reached(o, o->own.z) && (o->eight_bit || vt_ball_contains(o->ball, x));
 }
 
+/* Runs classifier m on x [pixels]; the logits are then in o->own.z, and m in o->own.by. */
 static vt_status run_classifier(vt_oracle *o, const vt_classifier *m, const float *x, bool keep) {
     o->own.by = m;
     return vt_classifier_logits(m, x, o->own.z, keep, &o->own.why);
@@ -190,6 +193,7 @@ vt_status vt_oracle_forward(vt_oracle *o, const float *x, float *z, bool keep) {
     return VT_OK;
 }
 
+/* Runs one counted forward at x [pixels], z [classes] or NULL, and judges the point: VT_STOP if it ends the image. */
 static vt_status forward_and_judge(vt_oracle *o, const float *x, float *z, bool keep) {
     VT_TRY(vt_oracle_forward(o, x, z, keep));
     o->forwards++;

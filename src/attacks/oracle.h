@@ -87,82 +87,93 @@ typedef struct vt_oracle {
     vt_oracle_own own;
 } vt_oracle;
 
+/* Allocates an oracle around m, which must outlive it, without a ball yet. */
 vt_status vt_oracle_open(vt_oracle *o, const vt_classifier *m, vt_err *e);
-void vt_oracle_close(vt_oracle *o);
-/* A new image: counters to zero. */
+void vt_oracle_close(vt_oracle *o); /* accepts a zeroed one */
+/* Begins a new image: its ball and label; counters become 0. */
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed);
 
-/* Class `goal` is to be reached: the losses rise towards it, and no other class ends the image. After a reset. */
+/* Makes class `goal` the one to reach: the losses rise towards it, and no other class ends the image. After a reset. */
 void vt_oracle_aim(vt_oracle *o, int goal);
-/* Is a point of logits z [K] what is looked for: of the goal's class, or of any but the label? */
+/* Returns whether a point of logits z [K] is adversarial: of the goal's class, or without a goal of any but the label.
+ */
 bool vt_oracle_reached(const vt_oracle *o, const float *z);
-/* By how much: above 0 where it is. max_{j != y} z_j - z_y, or z_goal - max_{j != goal} z_j. */
+/* Returns by how much a point of logits z [K] is adversarial, above 0 if it is: max_{j != y} z_j - z_y, or z_goal -
+ * max_{j != goal} z_j. */
 float vt_oracle_margin(const vt_oracle *o, const float *z);
 
-/* What vt_oracle_loss aims at from now on, instead of the label's one-hot vector: a distribution [K]. */
+/* Sets what vt_oracle_loss aims at from now on, instead of the label's one-hot vector: a distribution [K]. */
 void vt_oracle_target(vt_oracle *o, const float *target);
 
-/* z [K] (may be NULL) of x [n]; one forward. */
+/* Computes z [K] (may be NULL) of x [n], one forward, and judges the point. VT_STOP: it ends the image, the attack
+ * returns at once; VT_E_NUMERIC: its logits are not finite; VT_E_MODEL: the model failed. So do all queries below. */
 vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
-/* The same, when a gradient at this x is likely to follow: it will then need no second forward. */
+/* As vt_oracle_logits, but keeps the forward, so that a gradient at the same x needs no second one. */
 vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
-/* The next call makes a forward of its own, though it be at the same point: another draw of a randomised model. */
+/* Drops the kept forward: the next call makes one of its own, though it be at the same point: another draw of a
+ * randomised model. */
 void vt_oracle_forget(vt_oracle *o);
-/* z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks.
+/* Computes z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks.
  * Where the loss is of the softmax (ce, pm, po) and has vanished (VT_VANISHED), value and dx are the margin's:
  * below 0 where the image is right, so that of two points the one nearer to falling still has the larger value.
  * (Without a judge everything is as asked for.) */
 vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *z, float *value, float *dx);
 
-/* *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is judged: x is
- * not a query of the model. VT_E_FORBIDDEN without a surrogate, VT_E_NUMERIC where its logits are not finite. */
+/* Computes *value and dx [n] of a loss of the surrogate at x; one gradient, whatever the model allows. Nothing is
+ * judged: x is not a query of the model. VT_E_FORBIDDEN without a surrogate, VT_E_NUMERIC where its logits are not
+ * finite. */
 vt_status vt_oracle_surrogate_gradient(vt_oracle *o, const float *x, const vt_loss *loss, float *value, float *dx);
 
-/* How many quantities inside the model can be climbed, and dx [n], the gradient of one of them at x: one gradient,
- * whatever the model allows. Nothing is judged: x is not a query of the model. */
+/* Returns how many quantities inside the model can be climbed. */
 static inline int vt_oracle_inside_count(const vt_oracle *o) { return o->inside ? o->inside->count : 0; }
+/* Computes dx [n], the gradient of quantity k inside the model at x: one gradient, whatever the model allows. Nothing
+ * is judged: x is not a query of the model. VT_E_FORBIDDEN: there is no such quantity. */
 vt_status vt_oracle_inside_gradient(vt_oracle *o, const float *x, int k, float *dx);
 
-/* mean [side*side]: the attention of a block to every patch at x (vt_tokens.mean). One forward, unless x is the point
- * evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked at. */
+/* Computes mean [side*side]: the attention of a block to every patch at x (vt_tokens.mean). One forward, unless x is
+ * the point evaluated last for a gradient. VT_E_FORBIDDEN for black-box attacks, and where no attention can be looked
+ * at. */
 vt_status vt_oracle_attention(vt_oracle *o, const float *x, int layer, float *mean);
 
-/* A loss that rises away from the true label (or the target set), or towards the goal: minus the loss of its class,
- * and for DLR the targeted one, DLR_T, from the label to the goal (eq. 7: eq. 6 is
- * constant where the goal's logit is the third). */
+/* Returns the loss of a kind that rises away from the true label (or the target set), or towards the goal: minus the
+ * loss of its class, and for DLR the targeted one, DLR_T, from the label to the goal (eq. 7: eq. 6 is constant where
+ * the goal's logit is the third). */
 vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
 
-/* May an attack whose reference ends at a broken point end there? Exhaustive: when the image has been broken in float32
- * inside the ball. Without a judge: when it is `broken` in the attack's own view, which is all there is. Searching it
- * may not: the oracle itself ends the image, when the point is good enough. */
+/* Returns whether an attack whose reference ends at a broken point may end there. Exhaustive: when the image has been
+ * broken in float32 inside the ball. Without a judge: when it is `broken` in the attack's own view, which is all there
+ * is. Searching it may not: the oracle itself ends the image, when the point is good enough. */
 bool vt_oracle_may_end(const vt_oracle *o, bool broken);
 
 /* ---- oracle_8bit.c: with eight_bit a query that would end the image is rounded to 8 bits first, and what ends the
  * image is the rounded point (attacks/grid8.h), by the same rule ---- */
 
-/* One forward at the grid point q [n]; *margin: above 0 it is misclassified. keep: a gradient at the same point is
- * likely to follow. */
+/* Runs one counted forward at the grid point q [n] and judges it; *margin: above 0 it is misclassified. keep: a
+ * gradient at the same point is likely to follow. */
 vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *margin);
 
 enum {
     VT_ROUNDING_DRAWS = 4,     /* roundings drawn */
     VT_ROUNDING_GRADIENTS = 30 /* of all climbs of one repair */
 };
-/* The end of an attack, when a float point is misclassified but its nearest rounding is not: other roundings are tried
- * (away from the clean image, and random ones), and attacks that may see gradients climb from grid point to grid point.
- * All of it counts as the attack's own work; VT_STOP as every query. In the end x_adv [n], the attack's last iterate,
- * is a grid point: the best one met, unless searching its own rounding. attack: its key. */
+/* Ends an attack in 8 bits. If a float point is misclassified but its nearest rounding is not: other roundings are
+ * tried (away from the clean image, and random ones), and attacks that may see gradients climb from grid point to grid
+ * point. All of it counts as the attack's own work; VT_STOP as every query. In the end x_adv [n], the attack's last
+ * iterate, is a grid point: the best one met, unless searching its own rounding. attack: its key. */
 vt_status vt_search_rounding(vt_oracle *o, const vt_rng *attack, float *x_adv);
 
 /* ---- between the oracle's files ---- */
 
+/* Returns whether none of v [n] is NaN or infinite. */
 bool vt_all_finite(const float *v, int n);
-/* o->own <- the answer at x, not counted and not judged; z [K] may be NULL. keep: as vt_oracle_levels. */
+/* Sets o->own to the answer at x, not counted and not judged; z [K] may be NULL. keep: a gradient at the same point is
+ * likely to follow. */
 vt_status vt_oracle_forward(vt_oracle *o, const float *x, float *z, bool keep);
-/* x is misclassified and lies in the threat. */
+/* Keeps x, which is misclassified and lies in the threat, if its margin is the largest so far; searching, VT_STOP if
+ * the double copy confirms it. */
 vt_status vt_oracle_keep(vt_oracle *o, const float *x, float margin);
-/* x is misclassified in the float ball: worth a try in 8 bits if it is the best so far. o->own is another point's
- * afterwards, and nothing is kept. */
+/* Rounds x, which is misclassified in the float ball, and queries that if x is the best so far. o->own is another
+ * point's afterwards, and nothing is kept. */
 vt_status vt_oracle_try_rounded(vt_oracle *o, const float *x, float margin);
 /* Ends the image: no attack knows its way from here. */
 vt_status vt_oracle_fail_not_finite(vt_oracle *o, const float *x);

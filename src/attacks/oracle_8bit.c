@@ -35,6 +35,7 @@ static vt_rng draw_key(const vt_rng *attack, int k) {
     return r;
 }
 
+/* Tries the best query rounded away from the centre, then VT_ROUNDING_DRAWS random roundings of it. */
 static vt_status other_roundings(vt_oracle *o, const vt_rng *attack) {
     vt_grid8 *l = o->eight_bit;
     float margin;

@@ -134,6 +134,7 @@ static void fixed_scores(float *score, const vt_patch_task *t) {
         }
 }
 
+/* Returns whether two squares of side `size` share a pixel. */
 static bool is_overlapping(vt_square a, vt_square b, int size) {
     return abs(a.y - b.y) < size && abs(a.x - b.x) < size;
 }

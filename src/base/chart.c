@@ -17,6 +17,7 @@ static void begin_svg(FILE *f, const char *title, int width, int height) {
     fputs("</title>\n", f);
 }
 
+/* Writes a <text> element at x, y, its content escaped; attributes: markup that begins with a space, or "". */
 __attribute__((format(printf, 5, 6))) static void text(FILE *f, double x, double y, const char *attributes,
                                                        const char *format, ...) {
     char buf[400];
@@ -29,11 +30,13 @@ __attribute__((format(printf, 5, 6))) static void text(FILE *f, double x, double
     fputs("</text>\n", f);
 }
 
+/* Draws a rectangle of CSS class `kind` from its upper left corner x, y; nothing if it is empty. */
 static void draw_rect(FILE *f, const char *kind, double x, double y, double w, double h) {
     if (w > 0 && h > 0)
         fprintf(f, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n", kind, x, y, w, h);
 }
 
+/* Draws a line of CSS class `kind`. */
 static void draw_line(FILE *f, const char *kind, double x1, double y1, double x2, double y2) {
     fprintf(f, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", kind, x1, y1, x2, y2);
 }
@@ -71,9 +74,12 @@ static const frame in_page = {LEFT, TOP, WIDE - LEFT - RIGHT, HIGH - BOTTOM - TO
 static double share_of(double v, double from, double to, bool logarithmic) {
     return logarithmic ? (log10(v) - log10(from)) / (log10(to) - log10(from)) : (v - from) / (to - from);
 }
+/* Returns where x of the data lies in the picture. */
 static double at_x(const frame *a, double x) { return a->left + share_of(x, a->x0, a->x1, a->log_x) * a->width; }
-static double bottom_of(const frame *a) { return a->top + a->height; }
-static double at_y(const frame *a, double y) { return bottom_of(a) - share_of(y, a->y0, a->y1, a->log_y) * a->height; }
+/* Returns where y of the data lies in the picture. */
+static double at_y(const frame *a, double y) {
+    return a->top + a->height - share_of(y, a->y0, a->y1, a->log_y) * a->height;
+}
 
 enum { TICKS = 50 }; /* far more than the steps make */
 
@@ -102,8 +108,9 @@ static int find_ticks(double out[TICKS], double from, double to, bool logarithmi
     return n;
 }
 
+/* Draws grid, ticks and names of both axes; y_name NULL: none. */
 static void draw_axes(FILE *f, const frame *a, const char *x_name, const char *y_name) {
-    double right = a->left + a->width, low = bottom_of(a), ticks[TICKS];
+    double right = a->left + a->width, low = a->top + a->height, ticks[TICKS];
     int n = find_ticks(ticks, a->y0, a->y1, a->log_y, false, 5);
     for (int k = 0; k < n; k++) {
         double y = at_y(a, ticks[k]);
@@ -155,6 +162,7 @@ static void draw_interval_band(FILE *f, const frame *a, const vt_mark *m, size_t
     fputs("\"/>\n", f);
 }
 
+/* Draws a point's intervals as lines, cut to the axes. */
 static void draw_error_bars(FILE *f, const frame *a, const vt_mark *m, const look *l) {
     char bar[16];
     double x = at_x(a, m->x), y = at_y(a, m->y);
@@ -163,6 +171,7 @@ static void draw_error_bars(FILE *f, const frame *a, const vt_mark *m, const loo
     if (m->low < m->high) draw_line(f, bar, x, at_y(a, fmax(m->low, a->y0)), x, at_y(a, fmin(m->high, a->y1)));
 }
 
+/* Draws a series' line, straight or in steps (VT_STEPS), with gaps at points outside the axes. */
 static void draw_path(FILE *f, const frame *a, const vt_mark *m, size_t n, unsigned style, const look *l) {
     bool down = false;
     fprintf(f, "<path class=\"%s line\" stroke-dasharray=\"%s\" d=\"", l->colour, l->dashes);
@@ -179,6 +188,7 @@ static void draw_path(FILE *f, const frame *a, const vt_mark *m, size_t n, unsig
     fputs("\"/>\n", f);
 }
 
+/* Draws a point's marker with a tooltip of its numbers. */
 static void draw_mark(FILE *f, const frame *a, const vt_mark *m, unsigned style, const look *l) {
     fprintf(f, "<path class=\"%s %s\" d=\"M%.2f %.2f%s\"><title>", l->colour, style & VT_HOLLOW ? "open" : "mark",
             at_x(a, m->x), at_y(a, m->y), l->marker);
@@ -269,6 +279,7 @@ static double fill_bins(double bins[BINS], const frame *a, const double *v, size
     return most;
 }
 
+/* Draws a histogram's columns, each half a bin wide and moved right by `shift` bins. */
 static void draw_columns(FILE *f, const frame *a, const double bins[BINS], const char *kind, double shift) {
     double w = (a->x1 - a->x0) / BINS;
     for (int k = 0; k < BINS; k++) {
@@ -344,6 +355,7 @@ void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) {
     f->n_series++;
 }
 
+/* Appends a point to the last series. */
 static void add_point(vt_figure *f, const vt_mark *m) {
     if (!has_room(f, &f->points, f->n_points, sizeof *f->points)) return;
     f->points[f->n_points++] = *m;
@@ -395,17 +407,19 @@ static frame frame_of(const vt_figure *f, size_t which, double left, double top,
     return a;
 }
 
+/* Returns the look of a series in a figure, where the style alone decides on dashes. */
 static look figure_look(const series *s) {
     look l = look_of(s->look, 8);
     l.dashes = s->style & VT_DASHED ? "6 4" : "none"; /* lines differ in their markers */
     return l;
 }
 
+/* Draws panel `which` of the figure into frame a: title, axes and all its series. */
 static void draw_panel(FILE *to, const vt_figure *f, size_t which, const frame *a) {
     const vt_panel *p = &f->panels[which];
     text(to, a->left + a->width / 2, a->top - 10, " text-anchor=\"middle\"", "%s", p->title);
     draw_axes(to, a, p->x ? p->x : "", p->y);
-    draw_line(to, "axis", a->left, a->top, a->left, bottom_of(a));
+    draw_line(to, "axis", a->left, a->top, a->left, a->top + a->height);
     for (const series *s = f->series; s < f->series + f->n_series; s++) {
         const look l = figure_look(s);
         if (s->panel == which) draw_series(to, a, f->points + s->first, s->n, s->style, &l, s->n / 20);
@@ -439,6 +453,7 @@ static double draw_legend(FILE *to, const vt_figure *f, double y) {
     return (n + columns - 1) / columns * ROW;
 }
 
+/* Writes the whole SVG document of a vt_figure: title, panels, legend. */
 static void write_figure(FILE *to, const void *figure) {
     static const char style[] =
         "<style>text{font:13px Helvetica,Arial,sans-serif;fill:#1d2329;stroke:none}text.faint{fill:#5c6670}"

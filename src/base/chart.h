@@ -11,7 +11,7 @@
 
 /* ---- inside a page ---- */
 
-/* A cell of a table: a bar on a scale to `most`, a full part and after it a hatched one. */
+/* Writes a cell of a table: a bar on a scale to `most`, a full part and after it a hatched one. */
 void vt_chart_bar(FILE *f, double full, double lost, double most);
 
 /* Percent over x, a legend and a line for each series; points of a series follow one another, by x. Between two points
@@ -21,13 +21,14 @@ typedef struct vt_mark {
     double x, y, low, high; /* y, low, high in percent; low > high: no interval */
     double x_low, x_high;   /* of a figure, an interval of x; x_low >= x_high: none */
 } vt_mark;
+/* Writes such a chart of marks [n], in percent from 0 to 100; title: for screen readers; axis: the name of x. */
 void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n);
 
-/* Two histograms on one axis; the part left of 0 is marked. */
+/* Writes two histograms, of a [n_a] and b [n_b], on one axis; the part left of 0 is marked. */
 void vt_chart_histogram(FILE *f, const char *title, const char *axis, const double *a, size_t n_a, const double *b,
                         size_t n_b);
 
-/* About `count` round steps that cover [low, high]: 1, 2 or 5 times a power of ten. */
+/* Returns the step of an axis with about `count` ticks over [low, high]: 1, 2 or 5 times a power of ten. */
 double vt_chart_step(double low, double high, int count);
 
 /* ---- figures ---- */
@@ -43,6 +44,7 @@ typedef struct vt_panel {
     unsigned kind;
     double y_from, y_to; /* of the y axis, if y_from < y_to; else from the data. Points outside are left out */
 } vt_panel;
+/* Begins a panel. */
 void vt_figure_panel(vt_figure *f, const vt_panel *p);
 
 /* How a series is drawn. Its name gives it colour and marker, the same in all panels, and a row of the legend. */
@@ -54,14 +56,17 @@ enum {
     VT_HOLLOW = 16,  /* marks that are not filled */
     VT_UNLISTED = 32 /* not in the legend */
 };
+/* Begins a series of the last panel, named by a format; the points that follow are its. */
 void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) __attribute__((format(printf, 3, 4)));
-/* A line has a gap at a point that cannot be shown: not finite, or not positive on a logarithmic axis. */
+/* Adds a point to the last series. A line has a gap at a point that cannot be shown: not finite, or not positive on a
+ * logarithmic axis. */
 void vt_figure_point(vt_figure *f, double x, double y);
-/* A point with intervals: value, low, high; low >= high: none. */
+/* Adds a point with intervals, x and y each as value, low, high; low >= high: none. */
 void vt_figure_interval(vt_figure *f, const double x[3], const double y[3]);
 
 typedef void vt_figure_draw(vt_figure *f, const void *data);
-/* The figure that draw(f, data) puts together, as an SVG document; *svg is the caller's to free. */
+/* *svg: the figure that draw(f, data) puts together, as an SVG document, the caller's to free; VT_E_MEMORY leaves none.
+ */
 vt_status vt_figure_text(char **svg, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);
-/* The same into a file, which appears complete or not at all. */
+/* Writes the figure that draw(f, data) puts together as an SVG file, which appears complete or not at all. */
 vt_status vt_figure_save(const char *path, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);

@@ -33,14 +33,16 @@ typedef struct vt_columns {
     vt_text_stream cells; /* each a byte of style, its text, a zero */
 } vt_columns;
 
+/* Begins a table of n columns (at most VT_COLUMNS_MOST), whose rows must last until vt_columns_end. */
 void vt_columns_begin(vt_columns *t, const vt_column *column, int n);
-/* The same with titles between tabs, all of rank 0; one that begins with '-' is for text. t must not move until the
- * end. */
+/* Begins a table whose columns are the titles that the format gives, separated by tabs, all of rank 0; a '-' before a
+ * title makes its column one of text (left-aligned). t must not move until vt_columns_end. */
 void vt_columns_titles(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Adds the next cell, row by row; "" leaves one empty. */
 #define vt_columns_cell(t, ...) vt_columns_styled(t, VT_STYLE_NONE, __VA_ARGS__)
+/* Adds the next cell, shown in a style if the look has styles. */
 void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Several cells, with tabs between them. */
+/* Adds the cells that the format gives, separated by tabs. */
 void vt_columns_cells(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory it prints a note instead. */
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look);

@@ -162,19 +162,6 @@ vt_status vt_file_stream(FILE **f, const char *path, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", path);
 }
 
-vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
-    char buf[1 << 16];
-    FILE *f;
-    VT_TRY(vt_file_stream(&f, path, e));
-    vt_sha sha;
-    vt_sha_begin(&sha);
-    for (size_t n; (n = fread(buf, 1, sizeof buf, f)) > 0;) vt_sha_update(&sha, buf, n);
-    bool bad = ferror(f);
-    fclose(f);
-    vt_sha_end(&sha, hex);
-    return bad ? vt_fail(e, VT_E_IO, "%s: read error while hashing", path) : VT_OK;
-}
-
 size_t vt_file_start(const char *path, void *bytes, size_t n) {
     int fd;
     if (vt_file_open(&fd, NULL, path, O_RDONLY, NULL) != VT_OK) return 0;
@@ -217,6 +204,17 @@ void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha) {
         vt_sha_update(sha, m->bytes + at, n);
         vt_mapped_release(m, at, n);
     }
+}
+
+vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
+    vt_mapped m;
+    vt_sha sha;
+    VT_TRY(vt_mapped_open(&m, path, e));
+    vt_sha_begin(&sha);
+    vt_mapped_hash(&m, 0, &sha);
+    vt_sha_end(&sha, hex);
+    vt_mapped_close(&m);
+    return VT_OK;
 }
 
 /* ---- writing ---- */
@@ -282,11 +280,13 @@ vt_status vt_file_place(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s: is not a regular file and is not replaced", path);
 }
 
+/* Returns the part of a path after its last '/'. */
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
+/* Writes for a stream of stream_to; returns the bytes written, fewer than n on failure. */
 static ssize_t stream_write(void *fd, const char *data, size_t n) {
     size_t done = 0;
     while (done < n) {

@@ -11,33 +11,34 @@
 
 #define VT_PATH_MAX 4096
 
-bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* false: too long */
-/* The same, with a sentence on failure. */
+bool vt_path(char out[VT_PATH_MAX], const char *dir, const char *name); /* writes dir/name; false: too long */
+/* Writes dir/name; VT_E_IO "DIR: path is too long". */
 vt_status vt_path_in(char out[VT_PATH_MAX], const char *dir, const char *name, vt_err *e);
-bool vt_ends_in(const char *path, const char *end); /* after something else */
+bool vt_ends_in(const char *path, const char *end); /* whether path ends in `end`, after something else */
 bool vt_is_folder(const char *path);                /* links are followed */
-/* Makes dir and its parents. */
+/* Makes dir and its parents, unless they are there; VT_E_IO if it cannot or one is no folder. */
 vt_status vt_make_dir(const char *dir, vt_err *e);
 /* Makes dir, and in it `below` and its parents, of which none may be a link: what is written below dir stays there. */
 vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e);
 
 /* ---- opening and reading ---- */
 
-/* A regular file and nothing else, opened without waiting; how: O_RDONLY, or O_RDWR and what goes with it, which follow
+/* Opens a regular file and nothing else, without waiting; how: O_RDONLY, or O_RDWR and what goes with it, which follow
  * no link. *size: its bytes (may be NULL). On failure *fd is -1. */
 vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e);
-/* The same for reading, as a stream. On failure *f is NULL. */
+/* Opens a regular file for reading, as a stream. On failure *f is NULL. */
 vt_status vt_file_stream(FILE **f, const char *path, vt_err *e);
-/* The SHA-256 of a regular file, as 64 hex digits. */
+/* Writes the SHA-256 of a regular file as 64 hex digits and a 0. */
 vt_status vt_sha_file(const char *path, char hex[65], vt_err *e);
 /* Reads up to the first n bytes; returns how many there were. */
 size_t vt_file_start(const char *path, void *bytes, size_t n);
 
-/* Reads all of a file, malloc'ed, and a 0 after it; more than `most` bytes are refused. */
+/* Reads all of a regular file, malloc'ed, and a 0 after it; more than `most` bytes are refused. */
 vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* The same for a path that may be a pipe, which is read to its end; one without a writer is refused at once. */
+/* Reads all of a file or pipe, malloc'ed, and a 0 after it; more than `most` bytes, and a pipe without a writer, are
+ * refused. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* The same for text: a byte 0, after which nothing would be read, is refused. */
+/* Reads a file or pipe as text, malloc'ed; more than `most` bytes, and a byte 0 in it, are refused. */
 vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
 #define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
 
@@ -48,22 +49,24 @@ typedef struct vt_mapped {
     const uint8_t *bytes; /* of an empty file: NULL */
     size_t n;
 } vt_mapped;
+/* Maps a file; on failure *m is empty. */
 vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e);
 void vt_mapped_close(vt_mapped *m); /* safe twice */
 /* Hashes the bytes from `from` on; pages leave memory as they are done with. */
 void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha);
-/* Bytes [at, at + n) may leave memory until they are looked at again; pages shared with neighbours stay. */
+/* Lets bytes [at, at + n) leave memory until they are looked at again; pages shared with neighbours stay. */
 void vt_mapped_release(const vt_mapped *m, size_t at, size_t n);
 
 /* ---- writing ---- */
 
-/* fsync, repeated when a signal ends it; returns 0 or an errno. A file system without it (EINVAL) counts as 0. */
+/* Runs fsync, again when a signal ends it; returns 0 or an errno. A file system without it (EINVAL) counts as 0. */
 int vt_sync(int fd);
-/* All of data at an offset, or nothing: a partial write (full disk) is cut off again. */
+/* Writes all of data at an offset, or nothing: a partial write (full disk) is cut off again. */
 vt_status vt_write_at(int fd, const void *data, size_t n, int64_t offset, const char *dir, const char *name, vt_err *e);
 /* Locks a file against other writers, until it is closed. false: another process held the lock for a third of a second
  * (after a kill the kernel frees it with a delay). true if the file system has no locks, as some of NFS. */
 bool vt_file_lock(int fd);
+/* Removes dir/name if it is there; reports nothing. */
 void vt_remove_in(const char *dir, const char *name);
 
 /* ---- whole files ---- */
@@ -76,11 +79,15 @@ typedef struct vt_file {
     int folder, fd; /* fd: stream's */
     char path[VT_PATH_MAX], temp[VT_PATH_MAX + 64];
 } vt_file;
+/* Begins the file dir/name; f->stream takes its bytes. On failure there is nothing to abandon. */
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
-vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e); /* the same, for a path in one piece */
+/* Begins the file at path, as vt_file_begin does dir/name. */
+vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e);
 /* For a library that writes (and may replace) `temp` by its name: goes on with what it left there. */
 vt_status vt_file_reopen(vt_file *f, vt_err *e);
+/* Makes what was written durable and gives it its name; ends f in any case. VT_E_IO: the place is as before. */
 vt_status vt_file_commit(vt_file *f, vt_err *e);
+/* Removes what was written; the place is as before. */
 void vt_file_abandon(vt_file *f);
 
 /* The parts, one after another, as a whole file. */
@@ -88,6 +95,7 @@ typedef struct vt_span {
     const void *data;
     size_t bytes;
 } vt_span;
+/* Writes the n parts as the file at path, complete or not at all. */
 vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
 
 /* VT_OK where a whole file may be put: nothing is there, or a regular file. */

@@ -20,6 +20,7 @@ enum { STRING = 48 }; /* besides its own bytes; the comma after it counts for th
 
 static _Thread_local size_t refused;
 
+/* Allocates for jansson and counts what was refused in this thread. */
 static void *malloc_counting_failures(size_t n) {
     void *p = malloc(n);
     refused += p == NULL;
@@ -102,6 +103,7 @@ vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e) {
 
 /* ---- writing ---- */
 
+/* Prints v with so many significant digits; returns the length. */
 static int print_digits(char buf[VT_NUMBER_ROOM], double v, int digits) {
     return snprintf(buf, VT_NUMBER_ROOM, "%.*g", digits, v);
 }

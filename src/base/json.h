@@ -15,6 +15,7 @@
  * it out. vt_json_refused counts the allocations that failed in this thread: code that builds a document takes the
  * number before, and vt_json_whole returns `o` if it has not changed, else frees it and returns NULL. */
 size_t vt_json_refused(void);
+/* Returns o if vt_json_refused() is still `before`; else frees it and returns NULL. */
 json_t *vt_json_whole(json_t *o, size_t before);
 
 /* Bytes of memory that n bytes of text may cost: VT_JSON_SPARE + VT_JSON_TIMES * n. */
@@ -30,13 +31,15 @@ vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e);
 
 /* A finite number as text, an integer without a point. */
 enum { VT_NUMBER_ROOM = 32 };
+/* Writes v into buf; returns the length. */
 int vt_json_number(char buf[VT_NUMBER_ROOM], double v);
-/* As json_dumps, with short numbers; to be freed. NULL: no memory. */
+/* Returns o as json_dumps does, with short numbers; to be freed. NULL: no memory (o NULL is none either). */
 char *vt_json_text(const json_t *o, size_t flags);
-/* The same to a stream, and a line's end. false: no memory (o NULL is none either). */
+/* Writes o as vt_json_text and a line's end to a stream. false: no memory (o NULL is none either). */
 bool vt_json_write(FILE *f, const json_t *o, size_t flags);
-/* The same into a new whole file, and into one that was begun. o NULL fails: there was no memory for it. */
+/* Writes o as vt_json_text to the file dir/name, complete or not at all. o NULL fails: there was no memory for it. */
 vt_status vt_json_save(const char *dir, const char *name, const json_t *o, size_t flags, vt_err *e);
+/* Writes o to a file that was begun and commits it; on failure, and with o NULL (no memory), abandons it. */
 vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e);
 /* The text from which hashes are computed: every number has 17 digits whatever the library's version does, as in
  * earlier runs. */

@@ -7,22 +7,23 @@
 #include <stddef.h>
 #include "base/status.h"
 
-/* *out = a * b (or a + b); false on overflow, *out untouched. */
+/* *out = a * b; false on overflow, *out untouched. */
 bool vt_mul(size_t a, size_t b, size_t *out);
+/* *out = a + b; false on overflow, *out untouched. */
 bool vt_add(size_t a, size_t b, size_t *out);
 
-/* Room for one more item in a malloc'ed array (a pointer to its pointer) of n items, whose room is always the next
- * power of two and at most 2^31. false: no memory, the array is as it was. */
+/* Makes room for one more item in a malloc'ed array (a pointer to its pointer) of n items, whose room is always the
+ * next power of two and at most 2^31. false: no memory, the array is as it was. */
 bool vt_grow(void *array, size_t n, size_t item);
-/* Zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
+/* Returns a zeroed block aligned to 64 bytes, NULL when there is no memory; free() releases it. */
 void *vt_alloc(size_t bytes);
 
 /* Returns whether this process can map that many bytes more now. Limits on addresses (ulimit -v) count, a shortage of
  * the machine's memory does not. */
 bool vt_has_room(size_t bytes);
 
-/* Bytes that this process may ever hold: the machine's memory, its control group's share of it, or its limit on
- * addresses (ulimit -v); 0: unknown. */
+/* Returns the bytes that this process may ever hold: the machine's memory, its control group's share of it, or its
+ * limit on addresses (ulimit -v); 0: unknown. */
 size_t vt_memory(void);
 /* Refuses what needs more bytes than that: "WHAT would need 9.5 GiB of memory, this machine has 7.8 GiB". */
 vt_status vt_memory_check(const char *what, size_t bytes, vt_err *e);
@@ -33,4 +34,5 @@ typedef struct vt_arena {
     char *base;
     size_t used, size, longest; /* longest: items of the longest piece */
 } vt_arena;
+/* Returns the next `count` items of `item` bytes, aligned to 64; NULL while it only measures, or on overflow. */
 void *vt_arena_take(vt_arena *a, size_t count, size_t item);

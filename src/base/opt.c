@@ -125,6 +125,7 @@ static void store_numbers(const vt_opt *o, void *params, const double v[3]) {
         memcpy(at, v, (o->type == VT_OPT_TRIPLE ? 3 : 1) * sizeof *v);
 }
 
+/* Sets an option to its default. */
 static void store_default(const vt_opt *o, void *params) {
     if (o->type == VT_OPT_TEXT)
         snprintf((char *)params + o->offset, (size_t)o->max, "%s", o->preset_text ? o->preset_text : "");
@@ -172,6 +173,7 @@ static bool parse_numbers(const vt_opt *o, const char *text, double v[3], char m
     }
 }
 
+/* Parses a value, checks its range and stores it; `who` begins the sentence of a refusal. */
 static vt_status set_option_value(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
     double v[3];
     char must[300];
@@ -197,6 +199,7 @@ static vt_status set_option_value(const vt_opt *o, void *params, const char *val
     return VT_OK;
 }
 
+/* Fails: an unknown option, with the nearest key or all of them. */
 static vt_status fail_unknown_option(const vt_opt *opts, const char *key, const char *who, vt_err *e) {
     const char *names[32] = {0};
     size_t n = 0;
@@ -208,6 +211,7 @@ static vt_status fail_unknown_option(const vt_opt *opts, const char *key, const 
     return vt_fail(e, VT_E_UNKNOWN, "%s has no option '%s'; its options are: %s", who, key, n ? all : "none");
 }
 
+/* Returns the row of a key, in any case; NULL: there is none. */
 static const vt_opt *find_option(const vt_opt *opts, const char *key) {
     for (; opts && opts->key; opts++)
         if (!strcasecmp(opts->key, key)) return opts;

@@ -50,14 +50,15 @@ typedef struct vt_opt {
 #define VT_OPT_END                                                                                                     \
     { .key = NULL }
 
-/* "A/B" (B > 0) or a decimal number; the whole text must be used and the result finite. */
+/* Parses "A/B" (B > 0) or a decimal number; false unless the whole text is used and the result finite. */
 bool vt_parse_real(const char *text, double *out);
+/* Parses a decimal whole number, with a sign or without; false: the text is none, or out of range. */
 bool vt_parse_int(const char *text, long long *out);
-/* "A,B,C", or one number for all three. */
+/* Parses "A,B,C", or one number for all three, each as vt_parse_real; false: it is neither. */
 bool vt_parse_triple(const char *text, double out[3]);
 
-/* The name in list nearest to word (edit distance, in any case), or NULL if none is near: a third of its letters, at
- * least one and at most three, may be others. */
+/* Returns the name in list [n] nearest to word (edit distance, in any case), or NULL if none is near: a third of its
+ * letters, at least one and at most three, may be others. */
 const char *vt_nearest(const char *word, const char *const *list, size_t n);
 /* Fails: an unknown WHAT, with the nearest name of the list, or else where to look (a command) or, with NULL, the list.
  */
@@ -73,9 +74,9 @@ vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
 /* Returns whether there is an option `key` that is a whole number; *out: its value. */
 bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out);
-/* Canonical text of one option's value. */
+/* Writes the canonical text of one option's value; returns the length that snprintf would. */
 int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);
-/* Canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */
+/* Writes the canonical "key=value,..." of all options, in table order; returns the length that snprintf would. */
 int vt_opt_text(const vt_opt *opts, const void *params, char *buf, size_t size);
 
 /* ---- what a user chose: a command line's options, or the fields of a file ---- */
@@ -109,12 +110,15 @@ typedef struct vt_choices {
     int n;
 } vt_choices;
 
-/* The last value of a name, or NULL; whether there is one; the i-th one. */
+/* Returns the last value of a name; NULL: it was not chosen. */
 const char *vt_chosen(const vt_choices *c, const char *name);
+/* Returns whether a name was chosen. */
 bool vt_is_chosen(const vt_choices *c, const char *name);
+/* Returns the i-th value of a name, i = 0, 1, ...; NULL: there are fewer. */
 const char *vt_chosen_nth(const vt_choices *c, const char *name, int i);
 /* Appends a pair: for vt_chosen it replaces earlier ones of its name. False: there are too many. */
 bool vt_choose(vt_choices *c, const char *name, const char *value);
-/* A value as a whole number within [min, max], or `absent`. */
+/* *out: the last value of a name as a whole number within [min, max], `absent` if it was not chosen; VT_E_USAGE for any
+ * other value. */
 vt_status vt_chosen_int(const vt_choices *c, const char *name, long long min, long long max, long long absent,
                         long long *out, vt_err *e);

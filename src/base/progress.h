@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 double vt_now(void); /* seconds, monotonic */
-/* "40 s", "12 min", "2.6 h"; returns buf. */
+/* Writes a duration as "40 s", "12 min" or "2.6 h"; returns buf. */
 const char *vt_duration(double seconds, char *buf, size_t size);
 
 /* Receives finished text (no newline); live: overwrite the previous one. */
@@ -26,9 +26,12 @@ typedef struct vt_progress {
     double began, shown;
 } vt_progress;
 
+/* Starts the clock of a stage of `total` items, of which `done` are done. */
 void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t total);
-/* `note` is free text ("robust 41"). */
+/* Shows that `done` items are done, at most ten times a second (live) or every 30 s; note: free text ("robust 41") or
+ * NULL. */
 void vt_progress_step(vt_progress *p, size_t done, const char *note);
+/* Shows the stage's last line, if lines were shown or it took 30 s; note as in vt_progress_step. */
 void vt_progress_end(vt_progress *p, const char *note);
 
 /* VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */

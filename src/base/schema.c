@@ -35,6 +35,7 @@ static const char *expected_value(const vt_key *k, char *buf, size_t size) {
     return buf;
 }
 
+/* Fails: "NAMEkey is VALUE, must be ..."; v NULL: it is missing. */
 static vt_status fail_value(const char *name, const vt_key *k, const json_t *v, vt_err *e) {
     char *text = v ? vt_json_text(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL, expected[120];
     vt_fail(e, VT_E_FORMAT, "%s%s is %.60s, must be %s", name, k->key,
@@ -46,26 +47,31 @@ static vt_status fail_value(const char *name, const vt_key *k, const json_t *v, 
     return VT_E_FORMAT;
 }
 
+/* Returns the index of a text in k->names; -1: it is none of them. */
 static int choice_index(const vt_key *k, const char *text) {
     int i = 0;
     while (k->names[i] && strcmp(k->names[i], text) != 0) i++;
     return k->names[i] ? i : -1;
 }
 
+/* Returns whether x is within the row's limits, if it has any. */
 static bool is_in_range(const vt_key *k, double x) { return k->most <= k->least || (x >= k->least && x <= k->most); }
 
+/* Returns whether v is a list of three numbers. */
 static bool is_triple(const json_t *v) {
     bool good = json_array_size(v) == 3;
     for (size_t i = 0; i < 3; i++) good = good && json_is_number(json_array_get(v, i));
     return good;
 }
 
+/* Returns whether v is a list of texts alone. */
 static bool is_texts(const json_t *v) {
     bool good = json_is_array(v);
     for (size_t i = 0; i < json_array_size(v); i++) good = good && json_is_string(json_array_get(v, i));
     return good;
 }
 
+/* Returns whether v has the row's type and lies in its range. */
 static bool is_valid(const vt_key *k, const json_t *v) {
     const char *text = json_string_value(v);
     switch (k->type) {
@@ -94,6 +100,7 @@ static bool is_valid(const vt_key *k, const json_t *v) {
     }
 }
 
+/* Stores a valid value at `at` in the struct. */
 static void store_value(void *at, const vt_key *k, const json_t *v) {
     switch (k->type) {
     case VT_KEY_TEXT:
@@ -125,6 +132,7 @@ static void store_value(void *at, const vt_key *k, const json_t *v) {
     }
 }
 
+/* Reads a list of objects into a new array at k->at, with its count at k->count; refuses more than k->most. */
 static vt_status read_items(void *to, const vt_key *k, const json_t *list, const char *name, vt_err *e) {
     size_t n = json_array_size(list);
     char item[NAME];
@@ -144,6 +152,7 @@ static vt_status read_items(void *to, const vt_key *k, const json_t *list, const
     return VT_OK;
 }
 
+/* Reads the value of one row from o (NULL: absent) into the struct `to`. */
 static vt_status read_key(void *to, const vt_key *k, const json_t *o, const char *name, vt_err *e) {
     void *at = (char *)to + k->at;
     const json_t *v = json_object_get(o, k->key);
@@ -171,6 +180,7 @@ vt_status vt_keys_read(void *to, const json_t *o, const vt_key *keys, const char
 
 /* ---- writing ---- */
 
+/* Returns the list of objects that a row of ITEMS stands for. */
 static json_t *items_json(void *from, const vt_key *k) {
     char *items;
     memcpy(&items, (char *)from + k->at, sizeof items);
@@ -183,6 +193,7 @@ static json_t *items_json(void *from, const vt_key *k) {
     return list;
 }
 
+/* Returns the value of a row for writing; NULL: it is left out. */
 static json_t *value_json(void *from, const vt_key *k) {
     void *at = (char *)from + k->at;
     const double *x = at;

@@ -22,8 +22,11 @@ typedef struct vt_shape {
 static inline vt_shape vt_shape_rgb(int side) { return (vt_shape){3, side, side}; }
 /* The side of such a square; 0: it is none. */
 static inline int vt_shape_side(vt_shape s) { return s.channels == 3 && s.height == s.width ? s.height : 0; }
+/* Returns the pixels of one channel. */
 static inline size_t vt_shape_plane(vt_shape s) { return (size_t)s.height * (size_t)s.width; }
+/* Returns the values of an image, all channels. */
 static inline size_t vt_shape_values(vt_shape s) { return (size_t)s.channels * vt_shape_plane(s); }
+/* Returns whether two shapes are equal. */
 static inline bool vt_shape_same(vt_shape a, vt_shape b) {
     return a.channels == b.channels && a.height == b.height && a.width == b.width;
 }

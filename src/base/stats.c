@@ -33,6 +33,7 @@ void vt_wilson(int64_t count, int64_t total, double *low, double *high) {
 
 /* ---- McNemar ---- */
 
+/* Returns ln Gamma(x), x > 0; thread-safe. */
 static double log_gamma(double x) {
     int sign; /* lgamma would write a global */
     return lgamma_r(x, &sign);

@@ -9,12 +9,13 @@ void vt_sort(double *v, size_t n); /* ascending; none may be NaN */
 /* Returns the middle one of n numbers, or the mean of the two in the middle; NaN of none. Sorts them. */
 double vt_median(double *v, size_t n);
 
-/* Wilson score interval of count / total at normal quantile z, as shares of 1 (Wilson 1927, eq. 5 of Brown et al.
- * 2001). A one-sided bound is one end at VT_Z_ONE_SIDED; not at count 0, where it is too tight. */
+/* Computes the Wilson score interval of count / total at normal quantile z, as shares in [0,1] (Wilson 1927, eq. 5 of
+ * Brown et al. 2001); total 0: [0,1]. A one-sided bound is one end at VT_Z_ONE_SIDED; not at count 0, where it is too
+ * tight. */
 #define VT_Z_TWO_SIDED 1.959963984540054 /* 95 % */
 #define VT_Z_ONE_SIDED 1.644853626951473
 void vt_wilson_at(int64_t count, int64_t total, double z, double *low, double *high);
-/* The two-sided 95 % interval in percent, as tables print it. */
+/* Computes the two-sided 95 % Wilson interval of count / total in percent, as tables print it. */
 void vt_wilson(int64_t count, int64_t total, double *low, double *high);
 
 /* McNemar's exact test of two models (or attacks) on the same images: b images are right under A alone, c under B
@@ -24,24 +25,28 @@ typedef struct vt_mcnemar {
     double a_better;         /* one-sided: P(at least b of b + c | both equally good); small speaks for A */
     double b_better;
 } vt_mcnemar;
+/* Computes the test for counts b and c. */
 vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c);
 
-/* 95 % interval of the difference of two shares on the same n images, B - A: a are right under A alone, b under B
- * alone. The score interval of Tango (1998, "Equivalence test and confidence interval for the difference in proportions
- * for the paired-sample design"), which keeps its level where counts are small and never leaves [-1, 1]. */
+/* Computes the interval, at normal quantile z, of the difference of two shares on the same n images, B - A: a are right
+ * under A alone, b under B alone. The score interval of Tango (1998, "Equivalence test and confidence interval for the
+ * difference in proportions for the paired-sample design"), which keeps its level where counts are small and never
+ * leaves [-1, 1]. */
 void vt_paired_interval(int64_t a, int64_t b, int64_t n, double z, double *low, double *high);
 
-/* Holm's adjusted p [n] of a family of n tests (Holm 1979): rejecting where adjusted <= alpha keeps the chance of any
- * false rejection below alpha under any dependence. A p that is NaN (a test that could not be made) counts as 1. */
+/* Computes Holm's adjusted p [n] of a family of n tests (Holm 1979): rejecting where adjusted <= alpha keeps the chance
+ * of any false rejection below alpha under any dependence. A p that is NaN (a test that could not be made) counts as 1.
+ */
 void vt_holm(double *adjusted, const double *p, int n);
 
 /* A claim "A is better than B": held when the one-sided p for it is at most alpha, not when the one against it is,
  * undecided otherwise (also for NaN). p may be adjusted (vt_holm); alpha below 1/2, so that both cannot be. */
 typedef enum vt_claim_verdict { VT_CLAIM_UNDECIDED, VT_CLAIM_HELD, VT_CLAIM_NOT } vt_claim_verdict;
+/* Returns the verdict on a claim by its two one-sided p. */
 vt_claim_verdict vt_claim(double p_for, double p_against, double alpha);
 const char *vt_claim_name(vt_claim_verdict v); /* "held", "not", "undecided" */
 
-/* Largest number of black balls in an urn of `all` of which `drawn` were drawn without replacement and `black` of them
- * were black, that is not refuted at level alpha: max { K : P(X <= black | K) >= alpha }, X hypergeometric. The exact
- * one-sided upper bound at confidence 1 - alpha. */
+/* Returns the largest number of black balls in an urn of `all` of which `drawn` were drawn without replacement and
+ * `black` of them were black, that is not refuted at level alpha: max { K : P(X <= black | K) >= alpha }, X
+ * hypergeometric. The exact one-sided upper bound at confidence 1 - alpha. */
 int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, double alpha);

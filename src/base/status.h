@@ -32,13 +32,15 @@ typedef struct vt_err {
     char text[2000]; /* room for a command line to paste */
 } vt_err;
 
+/* Returns the status in words, "malformed file". */
 const char *vt_status_name(vt_status s);
 
 /* How sentences spell the arguments that they name. A format of vt_fail says "@eps": the command's user reads it with
  * two dashes, a caller of the library, where vt_bare_arguments is true, without (but for what follows "vitrine ": a
  * command line stays one). Weak: false, unless the public library is linked. */
 bool vt_bare_arguments(void); /* for status.c alone: another user would link the library's */
-/* The same of a name that is not part of a format: vt_argument("eps"), a literal. */
+/* Returns a literal name as sentences spell it, "--eps" or "eps", where it is not part of a format: vt_argument("eps").
+ */
 #define vt_argument(name) vt_option_argument(VT_OPTION name)
 const char *vt_option_argument(const char *option); /* of one that begins with VT_OPTION; any other text as it is */
 /* The dashes, in a text that is a command line for the library's callers too: VT_OPTION "eps 8/255". */

@@ -73,6 +73,7 @@ void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...
 
 /* ---- streams into memory ---- */
 
+/* Writes for a text stream: appends n bytes; returns n, or 0 if there is no memory. */
 static ssize_t append_bytes(void *cookie, const char *data, size_t n) {
     vt_text_stream *w = cookie;
     if (n >= w->room - w->n) {

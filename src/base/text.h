@@ -14,9 +14,10 @@ typedef struct vt_text_at {
     int left;
 } vt_text_at;
 
-/* Control characters become '?', but for those of `keep`. at: the text goes on from there; NULL: this is all of it. */
+/* Replaces control characters in text [n] by '?', but for those of `keep`. at: the text goes on from there; NULL: this
+ * is all of it. */
 void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at);
-/* The same of a copy, as one line, cut to fit; returns buf. */
+/* Copies text into buf, cut to fit, with every control character as '?'; returns buf. */
 const char *vt_text_line(char *buf, size_t size, const char *text);
 /* Returns whether it has no control characters. */
 bool vt_text_is_plain(const char *text);
@@ -25,7 +26,7 @@ bool vt_text_is_plain(const char *text);
  * U+FFFE or U+FFFF, which XML and YAML do not have. */
 size_t vt_utf8_sequence(const unsigned char *p);
 
-/* Puts an item at the end of a list, after `sep` if it is not the first, cut to fit. */
+/* Appends an item to the text `list`, after `sep` if it is not the first, cut to fit. */
 __attribute__((format(printf, 4, 5))) void vt_text_item(char *list, size_t size, const char *sep, const char *fmt, ...);
 
 /* ---- text that is put together by writing to a stream in memory ---- */

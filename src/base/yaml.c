@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/yaml.h"
 
-#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "base/files.h"
 #include "base/mem.h"
 
-enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4095 };
+enum { FILE_MAX = 1 << 20, SCALAR_MAX = 4095, MAP_MOST = 10000 };
 
 typedef struct reader {
     yaml_parser_t parser;
@@ -22,6 +21,7 @@ typedef struct reader {
     vt_err *e;
 } reader;
 
+/* Fails with "PATH:LINE: ...". */
 __attribute__((format(printf, 4, 5))) static vt_status refuse_line(reader *y, int line, vt_status s, const char *format,
                                                                    ...) {
     char what[500];
@@ -67,6 +67,7 @@ static vt_status next_event(reader *y) {
     return VT_OK;
 }
 
+/* Starts the parser on a text of at most FILE_MAX bytes; noun: what sentences call the document. */
 static vt_status open_parser(reader *y, const char *text, size_t n, const char *path, const char *noun, vt_err *e) {
     *y = (reader){.noun = noun, .e = e};
     if (n > FILE_MAX)
@@ -87,6 +88,7 @@ vt_status vt_yaml_file(char **text, size_t *n, const char *path, vt_err *e) {
 
 /* ---- trees ---- */
 
+/* Frees what a node holds, and its children. */
 static void clear_node(vt_yaml_node *x) {
     for (int i = 0; i < x->n; i++) clear_node(&x->items[i]);
     free(x->items), free(x->key), free(x->value);
@@ -116,6 +118,7 @@ static vt_status copy_scalar(reader *y, const char *what, char **out) {
     return *out ? VT_OK : fail_memory(y);
 }
 
+/* Appends an empty node with the current event's line to a list or map. */
 static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
     if (!vt_grow(&to->items, (size_t)to->n, sizeof *to->items)) return fail_memory(y);
     *child = &to->items[to->n++];
@@ -125,6 +128,7 @@ static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
 
 static vt_status read_value(reader *y, vt_yaml_node *x, int depth);
 
+/* Reads a list's items, up to its end, into x. */
 static vt_status read_list(reader *y, vt_yaml_node *x, int depth) {
     vt_yaml_node *child = NULL;
     for (x->kind = VT_YAML_LIST;;) {
@@ -135,39 +139,26 @@ static vt_status read_list(reader *y, vt_yaml_node *x, int depth) {
     }
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(a, b); }
-static void free_nothing(void *key) { (void)key; } /* it is the node's */
-
-/* Refuses a key that the map x has already. seen: the keys so far, a tree of <search.h>. */
-static vt_status add_key(reader *y, const vt_yaml_node *x, const vt_yaml_node *child, void **seen) {
-    const char *key = child->key, *const *in = tsearch(key, seen, by_text);
-    if (!in) return fail_memory(y);
-    if (*in == key) return VT_OK;
-    return refuse_line(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", key,
-                       vt_yaml_get(x, key)->line);
-}
-
-static vt_status read_map_entries(reader *y, vt_yaml_node *x, int depth, void **seen) {
+/* Reads a map, whose start is the current event, up to its end into x; depth: levels that it may still have. Each key
+ * is looked for among those before it: MAP_MOST bounds that. */
+static vt_status read_map(reader *y, vt_yaml_node *x, int depth) {
     vt_yaml_node *child = NULL;
-    for (;;) {
+    for (x->kind = VT_YAML_MAP;;) {
         VT_TRY(next_event(y));
         if (y->event.type == YAML_MAPPING_END_EVENT) return VT_OK;
         if (y->event.type != YAML_SCALAR_EVENT)
             return refuse_line(y, line_of(y), VT_E_FORMAT, "a key must be a word, not a list or mapping");
+        if (x->n == MAP_MOST)
+            return refuse_line(y, line_of(y), VT_E_FORMAT, "a mapping has more than %d keys", MAP_MOST);
         VT_TRY(add_child(y, x, &child));
         VT_TRY(copy_scalar(y, "a key", &child->key));
-        VT_TRY(add_key(y, x, child, seen));
+        const vt_yaml_node *first = vt_yaml_get(x, child->key);
+        if (first != child)
+            return refuse_line(y, child->line, VT_E_USAGE, "%.80s is given twice, first in line %d", child->key,
+                               first->line);
         VT_TRY(next_event(y));
         VT_TRY(read_value(y, child, depth));
     }
-}
-
-static vt_status read_map(reader *y, vt_yaml_node *x, int depth) {
-    void *seen = NULL;
-    x->kind = VT_YAML_MAP;
-    vt_status s = read_map_entries(y, x, depth, &seen);
-    tdestroy(seen, free_nothing);
-    return s;
 }
 
 /* Reads into x what the current event begins. */
@@ -181,6 +172,7 @@ static vt_status read_value(reader *y, vt_yaml_node *x, int depth) {
     return y->event.type == YAML_SEQUENCE_START_EVENT ? read_list(y, x, depth - 1) : read_map(y, x, depth - 1);
 }
 
+/* Reads the one document of the stream, a map or nothing, into root. */
 static vt_status read_document(reader *y, vt_yaml_node *root, int depth) {
     const yaml_event_t *v = &y->event;
     root->kind = VT_YAML_MAP;

@@ -18,6 +18,7 @@
 
 /* ---- arrays by name, whatever holds them ---- */
 
+/* Returns how many arrays the file may hold. */
 static int64_t count_arrays(const vt_adv_file *f) {
     return f->st ? vt_tensors_count(f->st) : f->zip ? vt_zip_count(f->zip) : 1;
 }
@@ -31,6 +32,7 @@ static bool array_name(const vt_adv_file *f, int64_t i, char out[128]) {
     return true;
 }
 
+/* Reads array i of the file, in place. */
 static vt_status read_nth_array(const vt_adv_file *f, int64_t i, const char *path, vt_npy *out, vt_err *e) {
     const uint8_t *bytes = f->map.bytes;
     size_t n = f->map.n;
@@ -45,6 +47,7 @@ static vt_status read_nth_array(const vt_adv_file *f, int64_t i, const char *pat
     return VT_OK;
 }
 
+/* Returns the index of the array of that name; -1: there is none. */
 static int64_t find_array(const vt_adv_file *f, const char *want) {
     char name[128];
     for (int64_t i = 0; i < count_arrays(f); i++)
@@ -83,6 +86,7 @@ static const char *suggest_saving(const vt_adv_file *f) {
     return vt_tensors_at(f->st, 0)->ndim == 3 ? "; torch.stack makes one tensor of a list" : "";
 }
 
+/* Fails: there is no tensor `want`, with `why` and the names of those that there are. */
 static vt_status refuse_missing_array(const vt_adv_file *f, const char *path, const char *want, const char *why,
                                       vt_err *e) {
     char name[128], list[300] = "";
@@ -97,6 +101,7 @@ vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *
     return at < 0 ? refuse_missing_array(p, path, name, "", e) : read_nth_array(p, at, path, out, e);
 }
 
+/* Chooses the array of images: `tensor`, else by the usual names, else the only one of four sides. */
 static vt_status choose_array(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
     int64_t at = tensor ? find_array(p, tensor) : -1;
@@ -112,8 +117,10 @@ static vt_status choose_array(vt_adv_file *p, const char *path, const char *tens
 
 /* ---- checks ---- */
 
+/* Returns what sentences call the array of images. */
 static const char *array_called(const vt_adv_file *p) { return *p->name ? p->name : "the array"; }
 
+/* Refuses images that are not [N,C,H,W] of floats or bytes; sets p->n, p->shape and p->dtype. */
 static vt_status check_image_shape(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy *x = &p->x;
     char shape[200];
@@ -131,6 +138,7 @@ static vt_status check_image_shape(vt_adv_file *p, const char *path, vt_err *e) 
     return VT_OK;
 }
 
+/* Reads the file's image numbers, if it has any, into p->index [p->n_index]. */
 static vt_status read_image_numbers(vt_adv_file *p, const char *path, vt_err *e) {
     static const char *const names[] = {"adv_index", "indices", "index"};
     const char *dot = strrchr(p->name, '.');
@@ -154,6 +162,7 @@ static vt_status read_image_numbers(vt_adv_file *p, const char *path, vt_err *e)
     return VT_OK;
 }
 
+/* Sets p->low and p->high to the least and largest finite value. */
 static void measure_value_range(vt_adv_file *p) {
     const vt_npy *x = &p->x;
     p->low = INFINITY, p->high = -INFINITY;
@@ -177,11 +186,13 @@ static int compare_picture_names(const void *a, const void *b) {
     return strcmp(((const picture *)a)->name, ((const picture *)b)->name);
 }
 
+/* Compares two pictures by number, then by name. */
 static int compare_picture_numbers(const void *pa, const void *pb) {
     const picture *a = pa, *b = pb;
     return a->number != b->number ? (a->number < b->number ? -1 : 1) : compare_picture_names(a, b);
 }
 
+/* Sets the picture's number and whether it is all of its name. */
 static void parse_last_number(picture *p) {
     size_t end = strlen(p->name) - strlen(".png");
     while (end && !isdigit((unsigned char)p->name[end - 1])) end--;
@@ -191,6 +202,7 @@ static void parse_last_number(picture *p) {
     p->number = end > from && end - from < 10 ? strtoll(p->name + from, NULL, 10) : -1;
 }
 
+/* For scandir: takes names that end in .png and are not hidden. */
 static int is_png_name(const struct dirent *d) {
     size_t n = strlen(d->d_name);
     return n > 4 && *d->d_name != '.' && !strcasecmp(d->d_name + n - 4, ".png");
@@ -213,6 +225,7 @@ static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, i
     return VT_OK;
 }
 
+/* Reads all pictures, which must have one size, into p->pixels. */
 static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *all, int n, vt_err *e) {
     vt_npy *x = &p->x;
     for (int i = 0; i < n; i++) {
@@ -237,6 +250,7 @@ static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *
     return VT_OK;
 }
 
+/* Reads a folder of PNG files, in the order of the numbers in their names. */
 static vt_status open_picture_folder(vt_adv_file *p, const char *path, vt_err *e) {
     struct dirent **names = NULL;
     int n = scandir(path, &names, is_png_name, NULL);
@@ -261,6 +275,7 @@ static bool is_torch_archive(const vt_zip *z) {
     return false;
 }
 
+/* Opens a file of arrays by its kind and chooses the one of images. */
 static vt_status open_array_file(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     VT_TRY(vt_mapped_open(&p->map, path, e));
     bool zip = p->map.n >= 2 && !memcmp(p->map.bytes, "PK", 2);
@@ -290,6 +305,7 @@ void vt_adv_file_close(vt_adv_file *p) {
     *p = (vt_adv_file){0};
 }
 
+/* Returns whether all values lie in [low, high]. */
 static bool is_within_range(const vt_adv_file *p, double low, double high) { return p->low >= low && p->high <= high; }
 
 /* Names the likely range of the values and how to undo it; each range has a margin for the perturbation. */
@@ -304,6 +320,7 @@ static const char *describe_value_range(const vt_adv_file *p, const double mean[
     return "no range that is known";
 }
 
+/* Fails: the images have another shape than the model's input; says so if they look like [N,H,W,C]. */
 static vt_status refuse_shape(const vt_adv_file *p, const char *path, vt_shape want, vt_err *e) {
     vt_shape is = p->shape, turned = {is.width, is.channels, is.height};
     if (is.channels == want.channels)

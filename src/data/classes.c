@@ -101,6 +101,7 @@ static vt_status no_memory(const vt_dataset *d, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its classes", d->path);
 }
 
+/* Returns whether --class-order names a file. */
 static bool is_order_file(const char *asked) {
     return asked && strcasecmp(asked, "text") && strcasecmp(asked, "number");
 }
@@ -114,6 +115,7 @@ typedef struct name_list {
 
 static void free_list(name_list *l) { free(l->v), free(l->text); }
 
+/* Returns an entry of that name; NULL: there is none. */
 static const named *find_name(const name_list *l, const char *name) {
     return bsearch(&(named){name, 0}, l->v, (size_t)l->n, sizeof *l->v, compare_names);
 }
@@ -171,8 +173,10 @@ static vt_status order_by_list(vt_dataset *d, const name_list *l, vt_err *e) {
     return VT_OK;
 }
 
+/* Returns whether a name is digits alone. */
 static bool is_number(const char *name) { return *name && !name[strspn(name, "0123456789")]; }
 
+/* Sets d->order by the folders' names as numbers; refuses a name that is none. */
 static vt_status order_by_numbers(vt_dataset *d, vt_err *e) {
     int k = 0;
     while (k < d->classes && is_number(d->names[k])) k++;
@@ -293,12 +297,14 @@ static vt_status check_partial_match(const vt_dataset *d, const int *head, const
                    d->path, model, head[other], output_name(d, head[other], label), other, d->names[none]);
 }
 
+/* Returns whether d->head differs from the order of the folders. */
 static bool is_reordered(const vt_dataset *d) {
     int k = 0;
     while (k < d->classes && d->head[k] == k) k++;
     return k < d->classes;
 }
 
+/* Assigns outputs by the model's own names; with none in common, in the order of the folders. */
 static vt_status assign_by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     int hits = 0;
     char label[60];
@@ -337,6 +343,7 @@ static int imagenet_index_of(const char *name) {
     return strlen(name) > 9 && isalnum((unsigned char)name[9]) ? -1 : vt_imagenet_index(wnid);
 }
 
+/* Returns whether every class folder is named by an ImageNet wnid. */
 static bool has_wnids(const vt_dataset *d) {
     for (int k = 0; k < d->classes; k++)
         if (imagenet_index_of(d->names[k]) < 0) return false;

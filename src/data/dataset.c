@@ -26,6 +26,7 @@ static bool join_existing_path(char buf[VT_PATH_MAX], const char *folder, const 
     return vt_path(buf, folder, name) && !access(buf, F_OK);
 }
 
+/* Returns the format that recognises the path; NULL: none, or no memory to look (errno ENOMEM). */
 static const vt_dataset_def *find_def(const char *path) {
     errno = 0;
     for (int i = 0; i < COUNT && errno != ENOMEM; i++)
@@ -47,6 +48,7 @@ static bool find_packed(const char *path, char name[256]) {
     return found;
 }
 
+/* Fails: the path is no data set, with what it is instead, if that is known. */
 static vt_status refuse_format(const char *path, vt_err *e) {
     char list[600] = "", name[256];
     uint8_t bytes[512];
@@ -94,6 +96,7 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
 
 /* ---- opening ---- */
 
+/* Fails: the path holds no corruptions. */
 static vt_status refuse_corruption(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_USAGE,
                    "%s: @corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C), or of folders "
@@ -160,13 +163,16 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
 
 /* ---- corruptions ---- */
 
+/* For scandir: takes NAME.npy but labels.npy. */
 static int is_corruption_array(const struct dirent *d) {
     return vt_ends_in(d->d_name, ".npy") && strlen(d->d_name) < VT_CORRUPTION_ROOM + 4 && *d->d_name != '.' &&
            strcmp(d->d_name, "labels.npy");
 }
 
+/* Returns whether a folder is named 1 to VT_SEVERITIES. */
 static int is_severity(const char *name) { return *name >= '1' && *name <= '0' + VT_SEVERITIES && !name[1]; }
 
+/* Adds the names of the arrays beside labels.npy (CIFAR-10-C), sorted. */
 static vt_status list_corruption_arrays(vt_folders *names, const char *path, vt_err *e) {
     char labels[VT_PATH_MAX];
     struct dirent **all = NULL;

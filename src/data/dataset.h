@@ -84,11 +84,14 @@ vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt
  * given; classes.c), whose text must outlive the data set. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
+/* Reads image i of the split into *im (allocated), and its label: the class, or by d->head the model's output.
+ * VT_E_RANGE: there is no image i. */
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
 /* Where the layout of the source's arrays is open (channels first or last), the one that gives images of this shape, if
  * one does. Before anything else of it is read. */
 void vt_dataset_expect(vt_dataset *d, vt_shape want);
-/* The same for a model's input: transformed; VT_E_SHAPE unless it has this shape then. */
+/* Reads image i as vt_dataset_read does, and transforms it for a model's input; VT_E_SHAPE unless it is of shape `want`
+ * then. */
 vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e);
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
@@ -155,11 +158,14 @@ typedef struct vt_image_paths {
     const vt_dataset *d;
     void *sorted[2]; /* by path, by the last part: when first asked */
 } vt_image_paths;
+/* *image: the index of the image that text names. VT_E_MEMORY: the paths could not be sorted. */
 vt_status vt_image_find(vt_image_paths *p, const char *text, int64_t *image, vt_err *e);
+/* Frees the sorted paths; accepts a zeroed one. */
 void vt_image_paths_free(vt_image_paths *p);
 /* Indices of d, ascending and distinct, to be freed; text NULL: all. Sentences name --images. */
 vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dataset *d, vt_err *e);
-/* How many classes these images are of, and how many all images are, where that is known without reading them (class
- * folders); else 0. In words, if they are not all: "these 12 images hold 2 of 10 classes". */
+/* Returns how many classes these images [n] are of, and in *all how many all images are; both 0 if that is not known
+ * without reading them. */
 int vt_image_classes(const vt_dataset *d, const int32_t *images, size_t n, int *all);
+/* Writes "these 12 images hold 2 of 10 classes ..."; returns whether these images miss a class. */
 bool vt_image_classes_text(const vt_dataset *d, const int32_t *images, size_t n, char *out, size_t size);

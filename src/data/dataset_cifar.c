@@ -43,6 +43,7 @@ static const version versions[] = {
 
 /* ---- numpy.core.multiarray._reconstruct(...) with the state (version, shape, dtype, Fortran order, bytes) ---- */
 
+/* Reads an array's shape of one or two sides; false: it is none. */
 static bool read_shape(vt_npy *a, const vt_node *shape) {
     if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
     a->ndim = (int)shape->u.list.n;
@@ -51,6 +52,7 @@ static bool read_shape(vt_npy *a, const vt_node *shape) {
     return true;
 }
 
+/* Reads a pickled NumPy array, in place; false: it is none, or not of plain numbers. */
 static bool read_array(vt_npy *a, const vt_node *n) {
     size_t bytes;
     const vt_node *state = n && n->kind == VT_NODE_OPAQUE ? vt_node_item(n, 1) : NULL, *data = vt_node_item(state, 4);
@@ -67,6 +69,7 @@ static bool read_array(vt_npy *a, const vt_node *n) {
 
 /* ---- the dictionary ---- */
 
+/* Returns a label as a byte, 255 if it does not fit. */
 static uint8_t as_byte(int64_t label) { return label >= 0 && label < 255 ? (uint8_t)label : 255; }
 
 /* A list of whole numbers, or an array, one for each image: into labels[at], labels[at + step], ... */
@@ -88,6 +91,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
     return VT_OK;
 }
 
+/* Reads pixels and labels of a batch's dictionary into b. */
 static vt_status read_batch(vt_cifar_py *b, const vt_node *root, vt_err *e) {
     const char *path = b->st->path;
     const vt_node *data = vt_node_get(root, "data");
@@ -221,6 +225,7 @@ static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens the files of d->split in a folder; refuses one that holds two versions. */
 static vt_status open_folder_parts(cifar *c, const vt_dataset *d, vt_err *e) {
     bool train = d->split == VT_SPLIT_TRAIN;
     if (d->split == VT_SPLIT_VAL)

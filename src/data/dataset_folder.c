@@ -64,6 +64,7 @@ static vt_status no_memory(const folder *f, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", f->root);
 }
 
+/* Appends picture dir/name of class `label`, if it is one that is read; counts other formats. */
 static vt_status add_picture(folder *f, const char *dir, const char *name, int label, vt_err *e) {
     const char *dot = strrchr(name, '.');
     for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
@@ -169,6 +170,7 @@ static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int 
     return VT_OK;
 }
 
+/* Fails: there is no folder for the split that is asked for, with a split that there is. */
 static vt_status refuse_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
     static const char *const names[] =
         {[VT_SPLIT_TEST] = "test or val", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
@@ -221,6 +223,7 @@ static vt_status keep_train_classes(vt_dataset *d, const vt_folders *f, const in
     return s;
 }
 
+/* root: the sub-folder of d->split with labels (test: else val's), or d->path if no folder is a split's. */
 static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split,
                                      vt_err *e) {
     int hit = -1, bare = -1, splits = find_splits(f, split);
@@ -321,6 +324,7 @@ static vt_status check_all_annotated(const folder *f, const char *path, vt_err *
                    pictures);
 }
 
+/* Lists the pictures of images/ and their classes by the annotations file. */
 static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
     char *text = NULL;
     line *lines = NULL;
@@ -343,6 +347,7 @@ static bool list_left(const folder *f, char *out, size_t size) {
     return *out;
 }
 
+/* Fails: there are no pictures, with what the folder holds instead. */
 static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
     char list[200];
     if (vt_dataset_inside(f->root, list, sizeof list))
@@ -381,6 +386,7 @@ static vt_status picture_path(char out[VT_PATH_MAX], const folder *f, size_t i, 
     return vt_path_in(out, f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0), e);
 }
 
+/* Hashes class names and pictures into hex; *jpeg: whether one is a JPEG. Refuses files that are damaged. */
 static vt_status hash_pictures(const folder *f, char hex[65], bool *jpeg, vt_err *e) {
     char path[VT_PATH_MAX];
     vt_sha sha;
@@ -398,6 +404,7 @@ static vt_status hash_pictures(const folder *f, char hex[65], bool *jpeg, vt_err
     return r;
 }
 
+/* Lists classes and pictures below f->root, in no order yet. */
 static vt_status list_pictures(folder *f, vt_dataset *d, vt_err *e) {
     char path[VT_PATH_MAX];
     if (vt_path(path, f->root, ANNOTATIONS) && access(path, F_OK) == 0) return read_annotations(f, path, e);

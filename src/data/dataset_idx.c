@@ -47,11 +47,13 @@ vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic
 
 /* ---- files ---- */
 
+/* Returns whether a path ends as MNIST's files of images do. */
 static bool is_images_name(const char *name) {
     size_t n = strlen(name);
     return n >= 17 && (!strcmp(name + n - 17, "images-idx3-ubyte") || !strcmp(name + n - 17, "images.idx3-ubyte"));
 }
 
+/* Returns whether a file's name says that it belongs to the split. */
 static bool is_of_split(const char *name, vt_split s) {
     bool train = strstr(name, "train") != NULL, test = strstr(name, "t10k") || strstr(name, "test");
     return s == VT_SPLIT_TRAIN ? train && !test : test && !train;
@@ -75,6 +77,7 @@ static bool idx_probe(const char *path) {
     return vt_is_folder(path) ? count_images(path, NULL, first) > 0 : is_images_name(path) && !access(path, F_OK);
 }
 
+/* Sets p->path[0] to the file of images: d->path, or the folder's one of d->split. */
 static vt_status find_images_file(const vt_dataset *d, pair *p, vt_err *e) {
     char name[VT_PATH_MAX];
     if (!vt_is_folder(d->path)) {
@@ -101,6 +104,7 @@ static void name_labels(pair *p) {
     end[10] = '1';
 }
 
+/* Refuses another number of labels than images; sets d->count and d->classes. */
 static vt_status check_labels(vt_dataset *d, const pair *p, vt_err *e) {
     if (p->labels.n != p->images.n)
         return vt_fail(e, VT_E_USAGE, "%s: has %lld labels, but %s has %lld images", p->path[1], (long long)p->labels.n,

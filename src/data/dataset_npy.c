@@ -68,6 +68,7 @@ static bool npy_probe(const char *path) {
 
 /* ---- finding the arrays ---- */
 
+/* Maps a .npy file and parses its array, in place. */
 static vt_status read_file(vt_npy *out, vt_mapped *map, const char *path, vt_err *e) {
     VT_TRY(vt_mapped_open(map, path, e));
     return vt_npy_parse(out, map->bytes, map->n, path, e);
@@ -90,6 +91,7 @@ static vt_status read_images_and_labels(vt_dataset *d, arrays *a, const char *im
     return read_array(&a->labels, d, a, 1, labels, e);
 }
 
+/* Finds images and labels by the usual names; fails with the names that there are. */
 static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
@@ -143,6 +145,7 @@ static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape,
     return VT_OK;
 }
 
+/* Refuses images of another shape or type than are read; sets the layout, d->count and d->floats. */
 static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     vt_npy *x = &a->images;
     char shape[200];
@@ -191,6 +194,7 @@ static vt_status check_one_hot_rows(vt_dataset *d, arrays *a, const char *shape,
     return VT_OK;
 }
 
+/* Refuses labels that are not one class for each image; sets d->classes. */
 static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     const vt_npy *y = &a->labels;
     char shape[200];
@@ -294,6 +298,7 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     return s;
 }
 
+/* Reads images and labels: of a corruption, of two files, of an archive or of a folder. */
 static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     char first[VT_PATH_MAX];
     const char *second = access(d->path, F_OK) ? labels_path(d->path) : NULL;
@@ -346,6 +351,7 @@ static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     return s;
 }
 
+/* Turns channels first into last, or back, if that gives images of shape `want`. */
 static void npy_expect(vt_dataset *d, vt_shape want) {
     arrays *a = d->state;
     if (vt_shape_same(a->shape, want)) return;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include "base/mem.h"
 
+/* Returns whether a name ends in `end`, in any case, after something else. */
 static bool ends_in(const char *name, const char *end) {
     size_t n = strlen(name), k = strlen(end);
     return n > k && !strcasecmp(name + n - k, end);

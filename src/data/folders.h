@@ -14,7 +14,9 @@ typedef struct vt_folders {
 
 /* f is to be freed also after a failure. */
 vt_status vt_folders_list(vt_folders *f, const char *path, vt_err *e);
+/* Appends a name; path: whose memory ran out, for the sentence. */
 vt_status vt_folders_add(vt_folders *f, const char *name, const char *path, vt_err *e);
+/* Frees the names and zeroes *f. */
 void vt_folders_free(vt_folders *f);
 
 /* One folder alone, which is called as no class is: images/, of pictures without labels. */

@@ -89,6 +89,7 @@ static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *pat
     return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG or JPEG file, it begins with byte %d", path, b[0]);
 }
 
+/* Decodes a PNG or JPEG in memory, told apart by its first bytes. */
 static vt_status parse_picture(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
     *out = (vt_image){0};
     if (is_png(bytes, n)) return vt_png_parse(bytes, n, path, out, e);

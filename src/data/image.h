@@ -34,11 +34,13 @@ vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
 /* What can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 
-/* A picture of an image [channels,height,width] of values in [0,1]: of three planes, or of one, in grey; VT_E_USAGE of
- * any other, naming `path`. spread: copies the first plane to those that s lacks. */
+/* Returns whether an image of shape s has a picture: of three planes, or of one, in grey. */
 static inline bool vt_picture_is(vt_shape s) { return s.channels == 3 || s.channels == 1; }
+/* Allocates an RGB picture for an image of shape s; VT_E_USAGE if that has neither one channel nor three. */
 vt_status vt_picture_open(vt_image *im, vt_shape s, const char *path, vt_err *e);
+/* Sets the picture's bytes to x [channels,height,width], clipped to [0,1] and rounded to grey levels. */
 void vt_picture_fill(vt_image *im, const float *x, vt_shape s);
+/* Copies the first plane of the picture to those that s lacks. */
 void vt_picture_spread(vt_image *im, vt_shape s);
 
 /* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
@@ -49,7 +51,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
 vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);
 /* 8-bit RGB in memory: *bytes to be freed; path: what errors name. */
 vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e);
-/* The same as a file; all of it or, on failure, nothing (vt_file_replace). */
+/* Writes a picture as a PNG file, complete or not at all (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
 
 /* JPEG, decoded by libjpeg-turbo with Pillow's settings, which gives Pillow's bytes. */
@@ -59,8 +61,10 @@ typedef struct vt_jpeg_outline {
     int width, height;
     int components; /* 1 grey, 3 colour, 4 CMYK or YCCK */
 } vt_jpeg_outline;
+/* Returns whether the bytes begin as a JPEG file does. */
 bool vt_is_jpeg(const uint8_t *bytes, size_t n);
 /* 8 bits a sample; 1, 3 or 4 components; baseline, extended or progressive, Huffman or arithmetic coding; ends with
  * EOI. A claim of more pixels than n bytes can hold is refused, so memory is bounded by the file's size. */
 vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
+/* Decodes a JPEG file into *out (allocated); VT_E_FORMAT for one that is damaged. */
 vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);

@@ -110,6 +110,7 @@ typedef struct jpeg_job {
     char text[JMSG_LENGTH_MAX];
 } jpeg_job;
 
+/* libjpeg's error handler: keeps code and text, and leaves decode_jpeg. */
 _Noreturn static void on_error(j_common_ptr c) {
     jpeg_job *j = c->client_data;
     j->code = c->err->msg_code;
@@ -125,6 +126,7 @@ static void on_message(j_common_ptr c, int level) {
         if (c->err->msg_code == damage[i]) on_error(c);
 }
 
+/* libjpeg's progress monitor: refuses a file of more than SCANS_MAX scans. */
 static void on_progress(j_common_ptr c) {
     jpeg_job *j = c->client_data;
     if (j->c.input_scan_number <= SCANS_MAX) return;

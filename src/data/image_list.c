@@ -25,6 +25,7 @@ bool vt_image_range(const char *text, long long *first, long long *end) {
     return vt_parse_int(a, first) && vt_parse_int(colon + 1, end);
 }
 
+/* Lists the images A to B - 1 of a text "A:B". */
 static vt_status list_range(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long first, end;
     if (!vt_image_range(text, &first, &end))
@@ -92,6 +93,7 @@ static void pick_images_evenly(int32_t *out, const vt_dataset *d, const int *cla
     }
 }
 
+/* Lists N images of a text "spread:N", evenly over the classes. */
 static vt_status list_spread(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long want;
     if (!vt_parse_int(text + strlen(VT_IMAGES_SPREAD), &want) || want < 1 || want > d->count)
@@ -145,6 +147,7 @@ static int compare_paths(const void *a, const void *b) {
     return strcmp(((const place *)a)->path, ((const place *)b)->path);
 }
 
+/* Makes p->sorted[alone]: all images by path, or by the path's last part alone. */
 static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
     const vt_dataset *d = p->d;
     place *all = calloc((size_t)d->count, sizeof *all);
@@ -186,6 +189,7 @@ typedef struct list {
     size_t n;
 } list;
 
+/* Appends the image that a line of a file names, by index or path. */
 static vt_status add_image_line(list *l, int line, const char *text, vt_err *e) {
     long long v;
     int64_t image = -1;
@@ -206,6 +210,7 @@ static vt_status add_image_line(list *l, int line, const char *text, vt_err *e) 
     return VT_OK;
 }
 
+/* Lists the images that a file names, one a line, ascending; refuses one that is there twice. */
 static vt_status list_from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     char *text;
     list l = {.path = path, .d = d, .paths = {.d = d}};

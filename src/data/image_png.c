@@ -33,6 +33,7 @@ typedef struct png_job {
     size_t room;
 } png_job;
 
+/* libpng's error handler: keeps the text, and leaves decode_png or encode_png. */
 _Noreturn static void on_error(png_structp png, png_const_charp text) {
     png_job *j = png_get_error_ptr(png);
     snprintf(j->text, sizeof j->text, "%s", text);
@@ -43,6 +44,7 @@ static void on_warning(png_structp png, png_const_charp text) { (void)png, (void
 
 /* ---- reading ---- */
 
+/* libpng's reader: copies the next n bytes of the file; fails past its end. */
 static void on_read(png_structp png, png_bytep out, size_t n) {
     png_job *j = png_get_io_ptr(png);
     j->ended = n > j->n - j->pos;
@@ -145,6 +147,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
 
 /* ---- writing ---- */
 
+/* libpng's writer: appends n bytes to j->out. */
 static void on_write(png_structp png, png_bytep data, size_t n) {
     png_job *j = png_get_io_ptr(png);
     if (n > j->room - j->n) {
@@ -159,6 +162,7 @@ static void on_write(png_structp png, png_bytep data, size_t n) {
 
 static void on_flush(png_structp png) { (void)png; }
 
+/* Encodes j->im into j->out [j->n]; false on an error, whose text is in j->text. */
 static bool encode_png(png_job *j) {
     if (setjmp(png_jmpbuf(j->png))) return false;
     size_t w = (size_t)j->im->shape.width, h = (size_t)j->im->shape.height;

@@ -12,6 +12,7 @@ const char *const vt_filter_names[] = {"nearest", "lanczos", "bilinear", "bicubi
 /* ---- filters: Pillow's src/libImaging/Resample.c (and, for nearest, Geometry.c) re-expressed in its order of
  * operations, because every bit of a weight counts: not to be compiled with contracted multiply-adds ---- */
 
+/* The filters: the weight of a sample at distance x, in units of the (stretched) pixel. */
 static double box_filter(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
 
 static double bilinear_filter(double x) {
@@ -79,6 +80,7 @@ static void compute_taps(taps *t, int o, int in, double scale, double stretch, v
     }
 }
 
+/* Computes the taps of a resize from `in` to `out` samples; false: no memory. t is to be freed in any case. */
 static bool make_taps(taps *t, int in, int out, vt_filter filter) {
     double scale = (double)in / out, stretch = scale < 1 ? 1 : scale;
     t->room = (int)ceil(filters[filter].support * stretch) * 2 + 1;
@@ -92,6 +94,7 @@ static bool make_taps(taps *t, int in, int out, vt_filter filter) {
     return ok;
 }
 
+/* Returns a sum of weighted samples, scaled by 2^BITS, as a byte, clipped. */
 static uint8_t round_to_byte(int sum) {
     sum >>= BITS; /* arithmetic: towards minus infinity */
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
@@ -131,6 +134,7 @@ static bool take_pixels(vt_image *im, uint8_t *rgb, int width, int height, bool 
     return ok;
 }
 
+/* Resizes the picture to `width`, in place; false: no memory. */
 static bool resize_width(vt_image *im, int width, vt_filter filter) {
     if (width == im->shape.width) return true;
     size_t rows = 3 * (size_t)im->shape.height;
@@ -142,6 +146,7 @@ static bool resize_width(vt_image *im, int width, vt_filter filter) {
     return take_pixels(im, rgb, width, im->shape.height, ok);
 }
 
+/* Resizes the picture to `height`, in place; false: no memory. */
 static bool resize_height(vt_image *im, int height, vt_filter filter) {
     if (height == im->shape.height) return true;
     size_t w = (size_t)im->shape.width;
@@ -165,6 +170,7 @@ static int *nearest_sources(int in, int out) {
     return at;
 }
 
+/* Resizes the picture by nearest pixels, in place; false: no memory. */
 static bool resize_nearest(vt_image *im, int width, int height) {
     size_t w = (size_t)im->shape.width, h = (size_t)im->shape.height;
     int *xs = nearest_sources(im->shape.width, width), *ys = nearest_sources(im->shape.height, height);
@@ -190,6 +196,7 @@ vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter,
 
 /* ---- text ---- */
 
+/* Parses a side of 1 to VT_IMAGE_MAX_SIDE pixels; `key` names it in a refusal. */
 static vt_status parse_side_length(const char *key, const char *value, int *out, vt_err *e) {
     long long v;
     if (!vt_parse_int(value, &v))

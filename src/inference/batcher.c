@@ -36,6 +36,7 @@ struct vt_batcher {
 
 /* ---- answering ---- */
 
+/* Ends all waiting calls of one kind with status s, and wakes their fibers. */
 static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *why) {
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
@@ -46,6 +47,7 @@ static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *wh
     }
 }
 
+/* Runs the batch of rows in g->x and marks the rows whose forward the engine keeps. */
 static vt_status forward_batch(vt_batcher *g, bool keep, vt_err *e) {
     for (int i = 0; i < g->n.capacity; i++) g->seat[i].kept = keep && g->x[i];
     vt_status s = vt_engine_forward(&g->n, g->z, g->x, keep, e);
@@ -65,6 +67,7 @@ static vt_status restore_kept_forward(vt_batcher *g, vt_err *e) {
     return any ? forward_batch(g, true, e) : VT_OK;
 }
 
+/* Computes all waiting gradients as one batch. */
 static vt_status serve_vjps(vt_batcher *g, vt_err *e) {
     VT_TRY(restore_kept_forward(g, e));
     for (int i = 0; i < g->n.capacity; i++) g->vjp[i] = g->seat[i].waits_for == VJP ? g->seat[i].vjp : (vt_vjp){0};
@@ -102,6 +105,7 @@ void vt_batchers_serve(vt_batcher *const *g, int n) {
 
 /* ---- calls of a classifier ---- */
 
+/* Registers a slot's call and sleeps until it is served; without a pool serves it at once. Returns its status. */
 static vt_status request_and_wait(seat *at, kind k, vt_err *e) {
     at->waits_for = k, at->why = e;
     if (at->g->pool)
@@ -146,6 +150,7 @@ static vt_status backward(void *self, const vt_loss *loss, float *value, float *
 
 /* ---- opening ---- */
 
+/* Allocates the buffers of slot i; false: no memory. */
 static bool take_seat(vt_batcher *g, int i) {
     size_t classes = (size_t)g->n.classes * sizeof(float), pixels = g->n.capacity > 1 ? g->n.pixels * sizeof(float) : 1;
     seat *at = &g->seat[i];
@@ -202,6 +207,7 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot) {
 
 /* ---- a network alone ---- */
 
+/* Closes the batcher behind a classifier of its own (vt_classifier_of). */
 static void close_alone(void *self) { vt_batcher_close(((seat *)self)->g); }
 
 vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e) {
@@ -213,6 +219,7 @@ vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens a classifier of one image on m; f64: with a double copy. */
 static vt_status open_alone(vt_classifier *c, const vt_model *m, bool f64, vt_err *e) {
     vt_engine n;
     *c = (vt_classifier){0};

@@ -30,36 +30,37 @@ typedef struct vt_classifier {
 
 #define VT_MUST_LOOK __attribute__((warn_unused_result))
 
-/* z [classes] of x [pixels] in [0,1]; keep: a backward may follow */
+/* Computes z [classes] of x [pixels] in [0,1]; keep: a backward may follow. VT_E_MODEL: the model failed. */
 VT_MUST_LOOK static inline vt_status vt_classifier_logits(const vt_classifier *c, const float *x, float *z, bool keep,
                                                           vt_err *e) {
     return c->logits(c->self, x, z, keep, e);
 }
-/* The same for verdicts: computed in a batch of its own, whatever the pool does meanwhile. */
+/* Computes z [classes] of x [pixels] for verdicts: in a batch of its own, whatever the pool does meanwhile. */
 VT_MUST_LOOK static inline vt_status vt_classifier_alone(const vt_classifier *c, const float *x, float *z, vt_err *e) {
     return c->alone ? c->alone(c->self, x, z, e) : c->logits(c->self, x, z, false, e);
 }
 /* Returns the rows of z that vt_classifier_logits64 writes. */
 static inline int vt_classifier_votes(const vt_classifier *c) { return c->votes > 1 ? c->votes : 1; }
-/* The same in double, z [classes], for verdicts; the stored float x is what is judged. Of a model without a double copy
+/* Computes z [classes] of x [pixels] in double, for verdicts on the stored floats x. Of a model without a double copy
  * z [votes, classes]: the answers to repeated queries. */
 VT_MUST_LOOK static inline vt_status vt_classifier_logits64(const vt_classifier *c, const float *x, double *z,
                                                             vt_err *e) {
     return c->logits64(c->self, x, z, e);
 }
-/* After a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted. */
+/* Computes, after a kept call: *value = loss, dx [pixels] = d loss / dx, as often as wanted. */
 VT_MUST_LOOK static inline vt_status vt_classifier_backward(const vt_classifier *c, const vt_loss *loss, float *value,
                                                             float *dx, vt_err *e) {
     return c->backward(c->self, loss, value, dx, e);
 }
 
+/* Tells a classifier that draws random numbers that a new image begins, with this key. */
 static inline void vt_classifier_begin(const vt_classifier *c, const vt_rng *rng) {
     if (c->begin) c->begin(c->self, rng);
 }
 
-/* A float session with input gradients and a forward-only double session on m (which must outlive it). */
+/* Opens a float session with input gradients and a forward-only double session on m (which must outlive it). */
 vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
-/* The same without the double copy, for training, which needs no verdicts. */
+/* Opens a float session alone, without the double copy: for training, which needs no verdicts. */
 vt_status vt_classifier_open_f32(vt_classifier *c, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
 

@@ -49,6 +49,7 @@ static float attention_loss(void *self, const vt_attn_loss *a) {
     return (float)vt_session_attention_loss_f32(((row *)self)->s, a);
 }
 
+/* Computes one row's cotangent product; VT_E_FORBIDDEN without a kept forward. */
 static vt_status one_vjp(row *r, vt_vjp *want, vt_err *e) {
     if (!r->kept) return vt_fail(e, VT_E_FORBIDDEN, "a gradient without a kept forward");
     if (want->attention && !r->s->ops->view)
@@ -86,6 +87,7 @@ static void close(void *self) {
     free(all);
 }
 
+/* Opens a float session for each row, and with f64 one in double. */
 static vt_status open_all(sessions *all, const vt_model *m, bool f64, const vt_products *by, vt_err *e) {
     for (int i = 0; i < all->capacity; i++) VT_TRY(vt_session_open_by_f32(&all->row[i].s, m, 1, VT_GRAD_INPUT, by, e));
     if (!f64) return VT_OK;

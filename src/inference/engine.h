@@ -71,23 +71,25 @@ typedef struct vt_engine_source {
 vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool f64, const vt_products *by, vt_err *e);
 void vt_engine_close(vt_engine *n); /* accepts a zeroed one */
 
-/* z[i] [classes] of the images x[i] [pixels] in [0,1], i < capacity, where x[i] is not NULL; keep: vjps of this batch
- * may follow. Whatever was kept before is forgotten. VT_E_MODEL: it failed, with the sentence in *e; then nothing is
- * kept. */
+/* Computes z[i] [classes] of the images x[i] [pixels] in [0,1], i < capacity, where x[i] is not NULL; keep: vjps of
+ * this batch may follow. Whatever was kept before is forgotten. VT_E_MODEL: it failed, with the sentence in *e; then
+ * nothing is kept. */
 __attribute__((warn_unused_result)) static inline vt_status
 vt_engine_forward(const vt_engine *n, float *const *z, const float *const *x, bool keep, vt_err *e) {
     return n->forward(n->self, z, x, keep, e);
 }
-/* The same of each row in a batch of its own, for verdicts, of an engine that has it; what is kept stays. */
+/* Computes z[i] of the wanted rows, each in a batch of its own, for verdicts; only if n->alone is set. What is kept
+ * stays. */
 __attribute__((warn_unused_result)) static inline vt_status vt_engine_alone(const vt_engine *n, float *const *z,
                                                                             const float *const *x, vt_err *e) {
     return n->alone(n->self, z, x, e);
 }
-/* After a kept forward, as often as wanted, of the rows [capacity] that it had. */
+/* Computes the vjps of rows [capacity] after a kept forward that had them, as often as wanted. */
 __attribute__((warn_unused_result)) static inline vt_status vt_engine_vjp(const vt_engine *n, vt_vjp *rows, vt_err *e) {
     return n->vjp(n->self, rows, e);
 }
-/* As forward, in double; what is kept stays. VT_E_FORBIDDEN: it has none. */
+/* Computes z[i] of the wanted rows in double, as vt_engine.votes says; what is kept stays. VT_E_FORBIDDEN: there is no
+ * double copy. */
 __attribute__((warn_unused_result)) vt_status vt_engine_forward64(const vt_engine *n, double *const *z,
                                                                   const float *const *x, vt_err *e);
 /* How a row's attention can be looked at after a kept forward. */

@@ -102,6 +102,7 @@ static void keep_if_better(survey *s, const double *w, int part, int first, int 
 
 /* ---- kinds ---- */
 
+/* Returns 2 if class token and patches are apart in the features, else 1. */
 static int part_count(const survey *s) { return (int)(s->phi / s->half); }
 
 /* Adds pre-activations of the block's hidden units, after its attention; returns how many. */
@@ -188,6 +189,7 @@ static vt_status turned_part(survey *s, int part, double *c, double *again, doub
     return VT_OK;
 }
 
+/* Adds the directions that move most in units of the covariance, of every part; *count of them from kept[first] on. */
 static vt_status add_whitened_directions(survey *s, int first, int *count, vt_err *e) {
     size_t d = s->half;
     double *room = vt_alloc((2 * d * d + MOVED * d) * sizeof *room);
@@ -200,6 +202,7 @@ static vt_status add_whitened_directions(survey *s, int first, int *count, vt_er
 
 /* ---- all of a point ---- */
 
+/* *out: a copy of m up to the point with a head of `classes` logits; NULL: it cannot be cut there. */
 static vt_status cut_at_point(vt_model **out, const vt_model *m, int point, int classes, vt_err *e) {
     return vt_points_inside(m) ? vt_cut_inside(out, m, point, classes, e)
                                : vt_cut_behind(out, m, point + 1, classes, e);
@@ -237,6 +240,7 @@ static vt_status collect_features(survey *s, const vt_classifier *c, const vt_se
     return st;
 }
 
+/* Allocates the survey's features and sensors. */
 static vt_status survey_open(survey *s, vt_err *e) {
     s->clean = vt_alloc((size_t)(CLEAN + MOVED) * s->phi * sizeof *s->clean);
     s->row = vt_alloc((1 + VT_SENSORS_MOST) * s->phi * sizeof *s->row);
@@ -302,6 +306,7 @@ vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const 
 
 /* ---- of all points ---- */
 
+/* Compares places: the first logit of every point before the second, ...; then the larger score. */
 static int by_score(const void *a_, const void *b_) {
     const struct vt_sensor_place *a = a_, *b = b_;
     if (a->logit != b->logit) return a->logit - b->logit; /* the first of every point and kind, ... */

@@ -20,8 +20,8 @@ typedef struct vt_sensor_images {
     uint64_t seed;
 } vt_sensor_images;
 
-int vt_sensor_points(const vt_model *m); /* points that may have some; 0: none in this network */
-double vt_sensor_share(const vt_model *m, int point);
+int vt_sensor_points(const vt_model *m);              /* points that may have some; 0: none in this network */
+double vt_sensor_share(const vt_model *m, int point); /* of the model's work that lies before a point, in [0,1] */
 /* *out: the network up to a point with a logit for each sensor there, in turns the next of each kind, of mean 0 and
  * deviation 1 over the images; NULL: none, or it cannot be cut there. *passes: forwards of that network that it took.
  */
@@ -37,11 +37,15 @@ typedef struct vt_sensors {
         double score;
     } * places; /* [count] */
 } vt_sensors;
+/* Makes the sensors of all points of m. To be closed also after a failure. */
 vt_status vt_sensors_open(vt_sensors *s, const vt_model *m, const vt_sensor_images *images, vt_err *e);
 void vt_sensors_close(vt_sensors *s); /* accepts a zeroed one */
 
 /* One thread's sessions on them: the gradient of sensor k at x. */
 typedef struct vt_sensor_sessions vt_sensor_sessions;
+/* Opens one thread's sessions on all points of s. To be closed also after a failure. */
 vt_status vt_sensor_sessions_open(vt_sensor_sessions **out, const vt_sensors *s, vt_err *e);
+/* Computes dx [pixels], the gradient of sensor k (in the order of s->places) at x [pixels]. */
 vt_status vt_sensor_gradient(void *sessions, const float *x, int k, float *dx, vt_err *e);
+/* Closes the sessions; accepts NULL. */
 void vt_sensor_sessions_close(vt_sensor_sessions *s);

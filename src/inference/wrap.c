@@ -15,6 +15,7 @@
 #define VT_KIND_FIND vt_wrap_find
 #include "base/registry.inc"
 
+/* Fails: an unknown wrap, with the nearest name. */
 static vt_status fail_unknown_wrap(const char *name, vt_err *e) {
     const char *names[COUNT];
     for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
@@ -66,6 +67,7 @@ typedef struct cover {
     double params[];      /* a copy */
 } cover;
 
+/* Returns what the network sees in place of x [pixels]: x itself, or c->seen. */
 static const float *seen_image(cover *c, const float *x) {
     if (!c->def->see) return x;
     c->def->see(c->params, &c->key, x, c->seen, c->all.pixels);

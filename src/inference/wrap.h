@@ -21,6 +21,7 @@ typedef struct vt_wrap_def {
     bool (*hides_gradient)(const void *params);
 } vt_wrap_def;
 
+/* Returns all wraps [*n], in the order of their files. */
 const vt_wrap_def *const *vt_wrap_defs(int *n);
 const vt_wrap_def *vt_wrap_find(const char *name); /* NULL: unknown */
 
@@ -36,7 +37,8 @@ vt_status vt_wrap_parse(vt_wrap *out, const char *spec, vt_err *e);
 void vt_wrap_free(vt_wrap *w); /* accepts a zeroed one */
 
 bool vt_wrap_covers(const vt_wrap *w); /* does it stand around a classifier? */
-/* The two halves; w NULL or empty: nothing. The model first, before anything is opened on it. The second stands around
- * *c, which it then owns; on failure *c is as it was. */
+/* Alters the model's configuration, before anything is opened on it; w NULL or empty: not at all. */
 vt_status vt_wrap_model(const vt_wrap *w, vt_model *m, vt_err *e);
+/* Puts the wrap around *c, which it then owns; other_head: its factor on the logits is left out. w NULL or empty:
+ * nothing. On failure *c is as it was. */
 vt_status vt_wrap_classifier(const vt_wrap *w, vt_classifier *c, bool other_head, vt_err *e);

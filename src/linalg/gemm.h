@@ -12,6 +12,7 @@
 /* C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed. */
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                  float beta, float *c, int ldc);
+/* Computes C = alpha op(A) op(B) + beta C in double, as vt_gemm_f32 does in float. */
 void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
                  int ldb, double beta, double *c, int ldc);
 /* Always OpenBLAS: the tests' other side, and one of the ceilings in `vitrine bench`. */

@@ -42,13 +42,17 @@ const char *vt_small_name(vt_small by); /* "avx2", "avx512"; NULL of none */
 /* A product of floats: sums of fused multiply-adds, in an order that the shape alone decides. false: not of that size,
  * or this processor has no such kernels; nothing was written. */
 bool vt_small_product(vt_small by, const vt_product *p, const float *a, const float *b, float *c);
-/* The same of A and B rounded to bfloat16 (linalg/products.h), by AVX512-BF16, in rooms for m x k and k x n floats. */
+/* Computes a product of A and B rounded to bfloat16 (linalg/products.h), by AVX512-BF16; room_a, room_b: scratch for
+ * m x k and k x n floats. false: not of that size, or this processor has no such kernels. */
 bool vt_small_product_bf16(const vt_product *p, const float *a, const float *b, float *c, float *room_a, float *room_b);
 /* to [rows, cols] = x [rows, ld] in bfloat16, by AVX512-BF16; false: this processor has none. */
 bool vt_small_round_bf16(uint16_t *to, const float *x, int rows, int cols, int ld);
 
 /* The two kernels of floats, on x86-64: whether the processor has what they take, and their products. */
 bool vt_small_avx2_here(void);
+/* Computes a product of floats by AVX2; false: not of that size, nothing was written. */
 bool vt_small_avx2(const vt_product *p, const float *a, const float *b, float *c);
+/* Returns whether the processor has the AVX-512 that vt_small_avx512 takes. */
 bool vt_small_avx512_here(void);
+/* Computes a product of floats by AVX-512; false: not of that size, nothing was written. */
 bool vt_small_avx512(const vt_product *p, const float *a, const float *b, float *c);

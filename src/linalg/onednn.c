@@ -31,6 +31,7 @@ typedef struct cache {
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Frees a thread's cache of primitives, when the thread ends. */
 static void cache_free(void *p) {
     cache *c = p;
     for (int k = 0; k < 2; k++)
@@ -97,6 +98,7 @@ typedef const_dnnl_memory_desc_t description;
 
 #endif
 
+/* Returns the data type of a product's inputs. */
 static dnnl_data_type_t type_of(const vt_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
 
 /* *d = a matrix of rows x cols, stored with row stride ld, or transposed; false: no memory. */

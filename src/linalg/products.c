@@ -55,6 +55,7 @@ struct vt_packed {
     item items[]; /* [count], by address */
 };
 
+/* Compares two items by the address of their matrix, then by whether it is transposed. */
 static int by_address(const void *a_, const void *b_) {
     const item *a = a_, *b = b_;
     uintptr_t p = (uintptr_t)a->from.b, q = (uintptr_t)b->from.b;
@@ -120,6 +121,7 @@ static const item *find_packed_matrix(const vt_packed *p, const vt_packed_from *
  * linalg/small if it has kernels for them, else to OpenBLAS with rounded inputs. */
 #define ONEDNN_FROM 1000000.0
 
+/* Stores x [rows, cols] (row stride ld) as bfloat16 in the room of `to`, by the fastest way there is. */
 static void convert_to_bf16(float *to, const float *x, int rows, int cols, int ld) {
     if (!vt_small_round_bf16((uint16_t *)to, x, rows, cols, ld)) vt_bf16_convert((uint16_t *)to, x, rows, cols, ld);
 }

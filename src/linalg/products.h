@@ -42,9 +42,10 @@ typedef struct vt_products {
 void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
                     const float *b, int ldb, float beta, float *c, int ldc);
 
-/* x rounded to the nearest bfloat16, ties to even, as a float; infinities and NaN stay what they are. */
+/* Stores x [rows, cols] (row stride ld) rounded to the nearest bfloat16, ties to even, as a float; infinities and NaN
+ * stay what they are. */
 void vt_bf16_round(float *to, const float *x, int rows, int cols, int ld);
-/* The same as bfloat16: the upper half of each float. */
+/* Stores x [rows, cols] (row stride ld) rounded to bfloat16: the upper half of each rounded float. */
 void vt_bf16_convert(uint16_t *to, const float *x, int rows, int cols, int ld);
 /* What multiplies bfloat16 here: "AMX", "AVX512-BF16"; NULL: nothing does. */
 const char *vt_bf16_hardware(void);

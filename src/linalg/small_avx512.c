@@ -120,6 +120,7 @@ bool vt_small_avx512_here(void) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+/* Returns whether the processor has AVX512-BF16. */
 static bool bf16_here(void) { return vt_small_avx512_here() && __builtin_cpu_supports("avx512bf16"); }
 
 bool vt_small_avx512(const vt_product *p, const float *a, const float *b, float *c) {

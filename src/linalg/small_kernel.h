@@ -169,6 +169,7 @@ TARGET static void pack_rows(float *to, int ldt, const float *b, int ld, int n, 
 /* A class token after a number of others that fills vectors: alone in one it would cost as much as a whole vector. */
 static bool has_single_last_column(const vt_product *p) { return p->tb && !p->ta && p->n > LANES && p->n % LANES == 1; }
 
+/* Returns whether a matrix of k x n floats fits the kernels' buffer on the stack. */
 static bool fits_packed_buffer(int n, int k) { return ((double)n + LANES - 1) * k <= PACKED; }
 
 TARGET static void multiply_floats(const vt_product *p, const float *a, const float *b, float *c) {

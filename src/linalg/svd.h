@@ -6,16 +6,17 @@
 
 #include "base/status.h"
 
-/* All singular values of a row-major A [rows, cols] (row stride ld), largest first: sigma [min(rows, cols)]. A is only
- * read; NaN and Inf in it are refused. */
+/* Computes all singular values of a row-major A [rows, cols] (row stride ld), largest first: sigma [min(rows, cols)]. A
+ * is only read; NaN and Inf in it are refused. */
 vt_status vt_svd_values(double *sigma, const double *a, int rows, int cols, int ld, vt_err *e);
-/* The largest one and its unit vectors, A v = sigma u: u [rows], v [cols], up to a common sign. */
+/* Computes the largest singular value and its unit vectors, A v = sigma u: u [rows], v [cols], up to a common sign. */
 vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, int rows, int cols, int ld, vt_err *e);
 
-/* All eigenvalues of a symmetric A [n, n] (row-major, only read; its lower triangle counts), largest first: values [n].
- * vectors [n, n] or NULL: row i is the unit eigenvector of values[i], up to its sign. */
+/* Computes all eigenvalues of a symmetric A [n, n] (row-major, only read; its lower triangle counts), largest first:
+ * values [n]. vectors [n, n] or NULL: row i is the unit eigenvector of values[i], up to its sign. */
 vt_status vt_eigen_symmetric(double *values, double *vectors, const double *a, int n, vt_err *e);
-/* The same for a tridiagonal matrix: diagonal [n], beside [n - 1] (NULL when n is 1). */
+/* Computes eigenvalues and vectors as vt_eigen_symmetric of a tridiagonal matrix: diagonal [n], beside [n - 1] (NULL if
+ * n is 1). */
 vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *diagonal, const double *beside, int n,
                                vt_err *e);
 

@@ -147,6 +147,7 @@ typedef struct address {
     socklen_t size;
 } address;
 
+/* Parses "unix:PATH" or "tcp:PORT" (of the loopback); VT_E_USAGE if path or port are out of range. */
 static vt_status parse_address(address *a, const char *text, vt_err *e) {
     long long port;
     memset(a, 0, sizeof *a);
@@ -165,6 +166,7 @@ static vt_status parse_address(address *a, const char *text, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens a stream socket of the address's family; -1: errno says why not. */
 static int open_socket(const address *a) {
     int fd = socket(a->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd >= 0 && a->at.any.sa_family == AF_INET) {

@@ -24,6 +24,7 @@ typedef struct vt_child {
 vt_status vt_child_start(vt_child *c, const char *command, vt_err *e);
 /* "unix:PATH", or "tcp:PORT" of this machine's loopback; false: text is neither, and nothing is done. */
 bool vt_child_is_address(const char *text);
+/* Connects to a program that listens at such an address; VT_E_IO if none does. */
 vt_status vt_child_connect(vt_child *c, const char *address, vt_err *e);
 /* Listens at such an address; *fd accepts. A file that is in the way is refused. */
 vt_status vt_child_listen(int *fd, const char *address, vt_err *e);

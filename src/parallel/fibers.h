@@ -26,14 +26,14 @@ typedef struct vt_fiber_job {
     void *ctx;
 } vt_fiber_job;
 
-/* VT_E_RANGE: not 1 to VT_FIBER_MOST fibers. */
+/* Opens a pool of `slots` fibers; VT_E_RANGE: not 1 to VT_FIBER_MOST. */
 vt_status vt_fiber_open(vt_fiber_pool **l, int slots, vt_err *e);
 void vt_fiber_close(vt_fiber_pool *l); /* accepts NULL; not inside vt_fiber_run */
-size_t vt_fiber_bytes(int slots);
+size_t vt_fiber_bytes(int slots);      /* the bytes that a pool takes */
 
 /* Runs items until there is none left. */
 vt_status vt_fiber_run(vt_fiber_pool *l, const vt_fiber_job *j, vt_err *e);
-/* In a fiber: until it is woken. */
+/* Puts the fiber that calls it to sleep until it is woken. */
 void vt_fiber_sleep(vt_fiber_pool *l);
-/* In serve: the fiber's answer is there. */
+/* Wakes a fiber, inside serve: its answer is there. */
 void vt_fiber_wake(vt_fiber_pool *l, int slot);

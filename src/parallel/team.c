@@ -13,6 +13,7 @@ typedef struct word {
 
 enum { LEAVES = 1 << 8 }; /* beside a status: this rank has ended */
 
+/* Returns 0 for VT_OK, 1 for an interruption, 2 for a failure. */
 static int severity_of_status(int32_t s) { return s == VT_OK ? 0 : s == VT_INTERRUPTED ? 1 : 2; }
 
 /* Collective: returns the rank whose status counts; *worst: that status; *odd: a rank that has ended while another has
@@ -50,6 +51,7 @@ static void broadcast_failure(const vt_team *t, int from, vt_status s, vt_err *e
         vt_fail(e, s, "%.1990s", *w.text ? w.text : vt_status_name(s));
 }
 
+/* Collective: returns the worst status of all ranks, with its sentence; leaves: this rank makes its last agreement. */
 static vt_status agree_on_status(vt_team *t, vt_status mine, bool leaves, vt_err *e) {
     if (!t || t->over) return mine;
     vt_status worst;

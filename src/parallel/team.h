@@ -35,14 +35,16 @@ typedef struct vt_team {
     bool over;     /* an agreement was on a failure: no rank may wait for another any more */
 } vt_team;
 
+/* Returns this process's rank; 0 without a team. */
 static inline int vt_team_rank(const vt_team *t) { return t ? t->rank : 0; }
+/* Returns the number of ranks; 1 without a team. */
 static inline int vt_team_size(const vt_team *t) { return t ? t->size : 1; }
 
-/* The worst status of all ranks, with its sentence ("rank 2 on HOST: ..." where it is not this process's own): a
- * failure before VT_INTERRUPTED before VT_OK, of equals the lowest rank's. */
+/* Returns the worst status of all ranks, with its sentence ("rank 2 on HOST: ..." where it is not this process's own):
+ * a failure before VT_INTERRUPTED before VT_OK, of equals the lowest rank's. */
 vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e);
-/* The last agreement; without effect where one was on a failure. VT_E_USAGE for all where others do not leave: they
- * were given other words. */
+/* Makes this rank's last agreement; without effect where one was on a failure. VT_E_USAGE for all where others do not
+ * leave: they were given other words. */
 vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e);
 
 /* Bytes of every rank, one after another, malloc'ed into *all; sizes [size] of each. Agrees. */
@@ -53,9 +55,10 @@ vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e);
 /* Refuses ranks whose text is not rank 0's: differs gives the sentence, or VT_OK where it does not matter after all.
  * mine NULL: there was no memory for it. Agrees. */
 typedef vt_status (*vt_differs_fn)(const void *ctx, const char *first, const char *mine, vt_err *e);
+/* Fails, on all ranks, unless every rank's text is rank 0's. Agrees. */
 vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, const void *ctx, vt_err *e);
 
-/* Makes n shared counters, 0 now, that every rank may add to without the others (not collective). vt_team_add returns a
- * counter's value before. Agrees. */
+/* Makes n shared counters, 0 now, that every rank may add to without the others (not collective). Agrees. */
 vt_status vt_team_counters(vt_team *t, size_t n, vt_err *e);
+/* Adds to shared counter i; returns its value before. Not collective. */
 int64_t vt_team_add(vt_team *t, size_t i, int64_t by);

@@ -102,6 +102,7 @@ static void *thread_entry(void *p) {
     return NULL;
 }
 
+/* Runs run_items on `threads` threads at once, this one among them. */
 static void run_in_parallel(items *a, int threads) {
     part parts[VT_THREADS_MOST];
     for (int k = 1; k < threads; k++) {

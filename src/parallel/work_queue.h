@@ -18,14 +18,15 @@ typedef struct vt_work_queue {
     pthread_mutex_t lock;
 } vt_work_queue;
 
-/* Collective; agrees. threads: of this process. */
+/* Begins a queue of n items; threads: of this process. Collective; agrees. */
 vt_status vt_work_queue_begin(vt_work_queue *d, vt_team *t, size_t n, int threads, vt_err *e);
+/* Frees the queue's lock. */
 void vt_work_queue_end(vt_work_queue *d);
-/* The next item for a thread of this process; false: none is left. */
+/* Takes the next item for a thread of this process; false: none is left. */
 bool vt_work_queue_next(vt_work_queue *d, size_t *item);
-/* An item is finished; returns how many are, of all ranks, as far as is known. */
+/* Counts an item as finished; returns how many are, of all ranks, as far as is known. */
 size_t vt_work_queue_finish(vt_work_queue *d);
-/* No thread gets another item; other ranks stop within half a second of their next. */
+/* Ends the queue: no thread gets another item; other ranks stop within half a second of their next. */
 void vt_work_queue_stop(vt_work_queue *d);
 
 /* Returns range number k of n items for `takers` threads: [*at, *end); false: there is none. */

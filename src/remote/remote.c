@@ -63,6 +63,7 @@ __attribute__((format(printf, 3, 4))) static vt_status end_conversation(conversa
     return vt_fail(e, VT_E_MODEL, "%s", l->broken.text);
 }
 
+/* Ends the conversation because the other side closed, with the exit status or signal of a child that has ended. */
 static vt_status report_disconnect(conversation *l, vt_err *e) {
     vt_child_wait(&l->child, 2);
     if (!l->child.ended) return end_conversation(l, e, "closed the connection %s", l->when);
@@ -71,6 +72,7 @@ static vt_status report_disconnect(conversation *l, vt_err *e) {
                             l->child.how == 127 ? ": there is no such command" : "");
 }
 
+/* Turns the result of a transfer into a status; every failure but an interruption ends the conversation. */
 static vt_status take_result(conversation *l, vt_io how, vt_err *e) {
     if (how == VT_IO_DONE) return VT_OK;
     if (how == VT_IO_CLOSED) return report_disconnect(l, e);
@@ -105,6 +107,7 @@ static vt_status write_bytes(conversation *l, const void *bytes, size_t n, int p
     return take_result(l, n ? vt_child_write(l->child.fd, bytes, n, l->until, l->r->interrupt, pass) : VT_IO_DONE, e);
 }
 
+/* Reads n bytes of the answer; fails, and ends the conversation, if they do not come in time. */
 static vt_status read_bytes(conversation *l, void *bytes, size_t n, vt_err *e) {
     vt_io how = n ? vt_child_read(l->child.fd, bytes, n, l->until, l->r->interrupt, NULL, NULL) : VT_IO_DONE;
     return take_result(l, how, e);
@@ -298,8 +301,6 @@ typedef struct engine {
     void **out;
 } engine;
 
-static size_t class_count(const engine *n) { return (size_t)n->r->handshake.classes; }
-
 /* Returns the rows of a batch: for an independent model it ends with the last row that is wanted. */
 static int rows_of(const engine *n, const void *const *in) {
     int rows = n->capacity;
@@ -342,7 +343,7 @@ static vt_status ask_image_repeatedly(engine *n, const float *x, double *z64, vt
     if (n->votes == 1) return ask_single_image(n, VT_WIRE_LOGITS64, x, 0, z64, e);
     for (int k = 0; k < n->votes; k++) {
         VT_TRY(ask_single_image(n, VT_WIRE_LOGITS, x, k == n->votes - 1 ? n->beside : 0, n->scratch, e));
-        for (size_t i = 0; i < class_count(n); i++) z64[(size_t)k * class_count(n) + i] = (double)n->scratch[i];
+        for (int i = 0; i < n->r->handshake.classes; i++) *z64++ = (double)n->scratch[i];
     }
     return VT_OK;
 }
@@ -356,6 +357,7 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
 
 /* ---- opening and closing ---- */
 
+/* Takes an idle conversation from the pool; NULL: there is none. */
 static conversation *from_pool(vt_remote *r) {
     pthread_mutex_lock(&r->lock);
     conversation *l = r->pool;
@@ -364,12 +366,14 @@ static conversation *from_pool(vt_remote *r) {
     return l;
 }
 
+/* Gives an idle conversation back to the pool. */
 static void to_pool(vt_remote *r, conversation *l) {
     pthread_mutex_lock(&r->lock);
     l->next = r->pool, r->pool = l;
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Closes an engine; its conversation goes back to the pool, unless it is over. */
 static void close_engine(void *self) {
     engine *n = self;
     conversation *l = n->l;
@@ -396,10 +400,11 @@ static vt_status take_line(engine *n, vt_err *e) {
     return share_memory(n->l, most, e);
 }
 
+/* Allocates the engine's rows and draws its neighbour images; false: no memory. */
 static bool take_memory(engine *n) {
     const size_t beside = (size_t)n->beside * vt_handshake_pixels(&n->r->handshake), rows = (size_t)n->capacity;
     vt_rng r = {.purpose = vt_rng_purpose("remote neighbours")};
-    n->neighbours = vt_alloc((beside + class_count(n)) * sizeof *n->neighbours);
+    n->neighbours = vt_alloc((beside + (size_t)n->r->handshake.classes) * sizeof *n->neighbours);
     n->in = calloc(rows, sizeof *n->in), n->out = calloc(rows, sizeof *n->out);
     if (!n->neighbours || !n->in || !n->out) return false;
     n->scratch = n->neighbours + beside;
@@ -436,6 +441,7 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
     return VT_OK;
 }
 
+/* Returns how many images to ask about at a time: what the model reports, or 64, and at most its batch. */
 static int usual_of(const vt_handshake *h) {
     enum { MOST = 64 };
     int usual = h->usual ? h->usual : MOST;
@@ -457,6 +463,7 @@ vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e) {
 
 size_t vt_remote_bytes(const vt_remote *r, int rows) { return vt_wire_layout(&r->handshake, rows).bytes; }
 
+/* Opens a remote at an address or command, or over socket `given` (-1: none), and exchanges the first greeting. */
 static vt_status open_remote(vt_remote **out, const char *where, int given, double timeout, vt_err *e) {
     vt_remote *r = calloc(1, sizeof *r);
     *out = NULL;

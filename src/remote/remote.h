@@ -20,20 +20,23 @@ enum {
 /* where: an address (parallel/child.h), else a command; kept. Starts or reaches it once, and reads its greeting. A
  * greeting that says another thing the next time is refused: it is another model. */
 vt_status vt_remote_open(vt_remote **r, const char *where, double timeout, vt_err *e);
-/* The same over a socket that is there already, which it takes over (also on failure): one engine at a time, and plain
- * bytes. */
+/* Opens a remote over a socket that is there already, which it takes over (also on failure): it serves one engine at a
+ * time, with plain bytes. */
 vt_status vt_remote_over(vt_remote **r, int fd, double timeout, vt_err *e);
 void vt_remote_close(vt_remote *r); /* accepts NULL; its engines are closed before */
 const vt_handshake *vt_remote_handshake(const vt_remote *r);
+/* Returns the address or command, as it was given. */
 const char *vt_remote_where(const vt_remote *r);
 /* A flag that ends every waiting, or NULL. Set while no call runs. */
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt);
 /* How many images to ask about at a time, at most 64: measured by the model where it can do that, which takes seconds.
  */
 vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e);
-int vt_remote_usual(const vt_remote *r); /* the same without measuring */
-/* Seconds that all threads together have waited for it; bytes that a conversation of `rows` rows takes here. */
+/* Returns how many images to ask about at a time, at most 64, without measuring. */
+int vt_remote_usual(const vt_remote *r);
+/* Returns the seconds that all threads together have waited for it. */
 double vt_remote_waited(vt_remote *r);
+/* Returns the bytes of shared memory that a conversation of `rows` rows takes. */
 size_t vt_remote_bytes(const vt_remote *r, int rows);
 
 /* VT_E_RANGE: capacity is above what the model greeted with. forward and vjp are batches of exactly `capacity` rows,

@@ -39,17 +39,20 @@ static vt_status read_bytes(talk *t, void *to, size_t n, int *fd, bool *closed, 
     return vt_fail(e, VT_E_IO, "the conversation ended in the middle of a question");
 }
 
+/* Writes n bytes of an answer; VT_INTERRUPTED, or VT_E_IO if the other side is gone. */
 static vt_status write_bytes(talk *t, const void *from, size_t n, vt_err *e) {
     vt_io how = vt_child_write(t->s->out, from, n, INFINITY, t->s->interrupt, -1);
     if (how == VT_IO_INTERRUPTED) return VT_INTERRUPTED;
     return how == VT_IO_DONE ? VT_OK : vt_fail(e, VT_E_IO, "the conversation ended in the middle of an answer");
 }
 
+/* Sends the head of the answer to q, which `bytes` bytes will follow. */
 static vt_status send_head(talk *t, const vt_wire_head *q, vt_wire_op op, unsigned flags, size_t bytes, vt_err *e) {
     vt_wire_head a = {.magic = VT_WIRE_MAGIC, .op = op, .id = q->id, .rows = q->rows, .flags = flags, .bytes = bytes};
     return write_bytes(t, &a, sizeof a, e);
 }
 
+/* Sends an answer's head and its n bytes. */
 static vt_status send_reply(talk *t, const vt_wire_head *q, vt_wire_op op, unsigned flags, const void *bytes, size_t n,
                             vt_err *e) {
     VT_TRY(send_head(t, q, op, flags, n, e));
@@ -66,6 +69,7 @@ static vt_status send_error(talk *t, const vt_wire_head *q, vt_status s, const c
 
 /* ---- greeting, sharing ---- */
 
+/* Reads the other side's greeting and answers with the handshake as JSON. */
 static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
     char theirs[4096];
     if (q->bytes > sizeof theirs) return send_error(t, q, VT_E_FORMAT, "a greeting of more than 4096 bytes", e);
@@ -119,6 +123,7 @@ static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, 
     return VT_OK;
 }
 
+/* Sends what was computed for the `asked` rows; through shared memory the head alone. */
 static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *e) {
     const vt_handshake *h = t->s->handshake;
     size_t all = vt_wire_answer_bytes(h, q, asked, t->shared != NULL);
@@ -128,6 +133,7 @@ static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *
     return VT_OK;
 }
 
+/* Computes the logits of the rows in t->in, and keeps the batch if the question wants that. */
 static vt_status compute_logits(talk *t, const vt_wire_head *q, vt_err *e) {
     bool keep = q->flags & VT_WIRE_KEEP;
     for (int i = 0; i < t->rows; i++) t->out[i] = t->in[i] ? row_at(t, q, true, i) : NULL;
@@ -163,11 +169,13 @@ static vt_status vjp(talk *t, const vt_wire_head *q, vt_err *e) {
     return vt_engine_vjp(t->s->engine, t->vjp, e);
 }
 
+/* Computes the logits of the rows in t->in in double. */
 static vt_status compute_logits64(talk *t, const vt_wire_head *q, vt_err *e) {
     for (int i = 0; i < t->rows; i++) t->out64[i] = t->in[i] ? row_at(t, q, true, i) : NULL;
     return vt_engine_forward64(t->s->engine, t->out64, t->in, e);
 }
 
+/* Reads, computes and answers one question; a failure is sent to the other side too. */
 static vt_status one_question(talk *t, const vt_wire_head *q, vt_err *e) {
     int asked = 0;
     vt_err why = {0};
@@ -178,6 +186,7 @@ static vt_status one_question(talk *t, const vt_wire_head *q, vt_err *e) {
     return s == VT_OK ? send_answer(t, q, asked, e) : send_error(t, q, s, why.text, e);
 }
 
+/* Answers messages until the other side closes (VT_OK) or one fails. */
 static vt_status serve_until_closed(talk *t, vt_err *e) {
     for (;;) {
         vt_wire_head q;
@@ -197,6 +206,7 @@ static vt_status serve_until_closed(talk *t, vt_err *e) {
     }
 }
 
+/* Allocates the buffers of one conversation; false: no memory. */
 static bool take_memory(talk *t) {
     const size_t rows = (size_t)t->rows, classes = (size_t)t->s->handshake->classes;
     const size_t block = rows * (classes * 2 > t->pixels ? classes * 2 : t->pixels); /* of doubles too */

@@ -47,6 +47,7 @@ typedef struct vt_handshake {
     bool independent; /* an image's answer has the same bits whatever stands beside it: batches need no padding */
 } vt_handshake;
 
+/* Returns the shape of the model's images. */
 vt_shape vt_handshake_shape(const vt_handshake *h);
 size_t vt_handshake_pixels(const vt_handshake *h); /* floats of one image */
 json_t *vt_handshake_json(const vt_handshake *h);
@@ -59,13 +60,16 @@ typedef struct vt_wire_parts {
     size_t x, dx, z, dz, z64; /* offsets: [rows, pixels] twice, [rows, classes] twice, [rows, classes] of double */
     size_t bytes;
 } vt_wire_parts;
+/* Returns where the arrays of `rows` rows lie. */
 vt_wire_parts vt_wire_layout(const vt_handshake *h, int rows);
 
-/* Bytes of one row of a question or of its answer, and the offset of the first row in shared memory. */
+/* Returns the bytes of one row of a question or of its answer. */
 size_t vt_wire_row_bytes(const vt_handshake *h, vt_wire_op op, bool answer);
+/* Returns the offset in shared memory of the first row of a question or of its answer. */
 size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer);
-/* Bytes after the head of a question that wants `asked` rows, or of its answer, plainly or in shared memory. */
+/* Returns the bytes after the head of a question that wants `asked` rows, plainly or in shared memory. */
 size_t vt_wire_question_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
+/* Returns the bytes after the head of the answer to a question that wants `asked` rows; 0 in shared memory. */
 size_t vt_wire_answer_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
 /* NULL: a good question; else what is wrong with it. */
 const char *vt_wire_refuses(const vt_handshake *h, const vt_wire_head *q, bool shared);

@@ -56,6 +56,7 @@ static void python_to_json(char *text, size_t n) {
     }
 }
 
+/* Reads a header's shape, a list of sides, into a->ndim and a->shape. */
 static vt_status read_shape(vt_npy *a, const json_t *shape, const char *path, vt_err *e) {
     bool ok = json_is_array(shape);
     if (json_array_size(shape) > VT_ST_MAX_DIMS)
@@ -68,6 +69,7 @@ static vt_status read_shape(vt_npy *a, const json_t *shape, const char *path, vt
     return ok ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: its header has no shape such as (3, 4) or (5,)", path);
 }
 
+/* Reads a header's type, "<f4", into a->dtype and a->swap; refuses records and Python objects. */
 static vt_status read_descr(vt_npy *a, const json_t *descr, const char *path, vt_err *e) {
     const char *text = json_string_value(descr);
     if (json_is_array(descr))
@@ -84,6 +86,7 @@ static vt_status read_descr(vt_npy *a, const json_t *descr, const char *path, vt
     return VT_OK;
 }
 
+/* Parses the n bytes of a header into type, shape and *fortran. */
 static vt_status read_header(vt_npy *a, int *fortran, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     json_error_t why = {0};
     json_t *descr, *shape;

@@ -16,19 +16,20 @@ typedef struct vt_npy {
     const uint8_t *data;
 } vt_npy;
 
-/* The array that the bytes hold, all of them; they must outlive it. */
+/* Parses a .npy file in memory, whose n bytes must outlive the array. VT_E_FORMAT: it is none, or of a type not read.
+ */
 vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
-bool vt_npy_is_real(const vt_npy *a);           /* f2, f4, f8; else whole numbers */
-double vt_npy_real(const vt_npy *a, size_t at); /* item at sum of index * stride; also of whole numbers */
-int64_t vt_npy_whole(const vt_npy *a, size_t at);
+bool vt_npy_is_real(const vt_npy *a);             /* f2, f4, f8; else whole numbers */
+double vt_npy_real(const vt_npy *a, size_t at);   /* item at sum of index * stride; also of whole numbers */
+int64_t vt_npy_whole(const vt_npy *a, size_t at); /* item at that place, of whole numbers */
 
 bool vt_npy_dtype(vt_dtype *out, const char *code, size_t n); /* "f4", n characters; false: another type */
-/* Strides of an array whose shape is known to fit. */
+/* Sets the strides of an array whose shape is known to fit. */
 void vt_npy_set_strides(vt_npy *a, bool fortran);
-/* [N,H,W] is one channel's images, [N,1,H,W]; other arrays stay as they are. */
+/* Turns [N,H,W] into [N,1,H,W], the images of one channel; other arrays stay as they are. */
 void vt_npy_grey(vt_npy *a);
 
-/* Row-major arrays (any dtype but BF16 and F8): one into `path`, or all into an archive, stored, each under its name.
- * As vt_file_replace: all of the file or nothing. */
+/* Writes a row-major array (any dtype but BF16 and F8) as a .npy file, complete or not at all. */
 vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e);
+/* Writes n such arrays as a .npz archive, stored, each under its name; complete or not at all. */
 vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e);

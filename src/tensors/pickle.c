@@ -55,11 +55,13 @@ vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n) {
     return VT_OK;
 }
 
+/* Pushes a node; NULL: fails with u->e, there was no memory for it. */
 static vt_status push_node(vt_pickle *u, vt_node *n) { return n ? vt_pickle_append(u, &u->stack, n) : u->e->code; }
 
 /* A mark is a null pointer on the stack, which opcodes that take single values do not pop. */
 static vt_status push_mark(vt_pickle *u) { return vt_pickle_append(u, &u->stack, NULL); }
 
+/* Pops the value on top of the stack; fails if there is none above the last mark. */
 static vt_status pop_node(vt_pickle *u, vt_node **out) {
     if (!u->stack.n || !u->stack.v[u->stack.n - 1])
         return vt_pickle_bad(u, "an opcode takes a value where there is none");
@@ -67,6 +69,7 @@ static vt_status pop_node(vt_pickle *u, vt_node **out) {
     return VT_OK;
 }
 
+/* *out: the value on top of the stack, which stays there; fails if there is none above the last mark. */
 static vt_status peek_node(vt_pickle *u, vt_node **out) {
     VT_TRY(pop_node(u, out));
     u->stack.n++;
@@ -91,6 +94,7 @@ static vt_status pop_nodes(vt_pickle *u, uint32_t width, vt_node ***v, uint32_t 
 
 /* ---- arguments ---- */
 
+/* *out: the next n bytes of the pickle, in place; fails if there are fewer. */
 static vt_status read_bytes(vt_pickle *u, size_t n, const uint8_t **out) {
     if (n > u->n - u->at)
         return vt_pickle_bad(u, "an argument of %zu bytes, but only %zu bytes follow", n, u->n - u->at);
@@ -117,6 +121,7 @@ static vt_status read_line(vt_pickle *u, vt_node_text *out) {
     return VT_OK;
 }
 
+/* Pushes a node of that kind with the whole number i. */
 static vt_status push_whole(vt_pickle *u, vt_node_kind kind, int64_t i) {
     vt_node *n = vt_pickle_node(u, kind);
     if (n) n->u.i = i;
@@ -125,14 +130,17 @@ static vt_status push_whole(vt_pickle *u, vt_node_kind kind, int64_t i) {
 
 /* ---- opcodes: u->kind and u->width are those of their rows in the table below ---- */
 
+/* Pushes None, True or False. */
 static vt_status push_constant(vt_pickle *u) { return push_whole(u, (vt_node_kind)u->kind, u->width); }
 
+/* Pushes a whole number of u->width bytes, signed if u->kind is not 0. */
 static vt_status push_int(vt_pickle *u) {
     uint64_t v;
     VT_TRY(read_unsigned(u, u->width, &v));
     return push_whole(u, VT_NODE_INT, u->kind ? (int32_t)v : (int64_t)v);
 }
 
+/* Pushes a text or bytes, whose length stands before them in u->width bytes. */
 static vt_status push_text(vt_pickle *u) {
     uint64_t len;
     const uint8_t *p = NULL;
@@ -155,6 +163,7 @@ static vt_status push_long(vt_pickle *u) {
     return push_whole(u, (vt_node_kind)u->kind, (int64_t)v);
 }
 
+/* Pushes a big-endian double. */
 static vt_status push_real(vt_pickle *u) {
     uint64_t v;
     VT_TRY(read_unsigned(u, u->width, &v));
@@ -203,6 +212,7 @@ static vt_status store_in_memo(vt_pickle *u) {
     return VT_OK;
 }
 
+/* Pushes the memo's entry whose number follows in u->width bytes. */
 static vt_status push_from_memo(vt_pickle *u) {
     uint64_t k;
     VT_TRY(read_unsigned(u, u->width, &k));
@@ -221,6 +231,7 @@ static vt_status set_object_state(vt_pickle *u) {
     return vt_pickle_bad(u, "%s is given a state", vt_node_name(to));
 }
 
+/* Pushes the name that two lines (kind 0) or two texts on the stack spell; refuses names that are not known. */
 static vt_status push_global(vt_pickle *u) {
     vt_node_text module, name;
     vt_node *a = NULL, *b = NULL, *n = NULL;
@@ -237,6 +248,7 @@ static vt_status push_global(vt_pickle *u) {
     return push_node(u, n);
 }
 
+/* Pops arguments and a name, and pushes what the call stands for; nothing is called. */
 static vt_status push_call_result(vt_pickle *u) {
     vt_node *args = NULL, *callee = NULL, *n = NULL;
     VT_TRY(pop_node(u, &args));
@@ -247,6 +259,7 @@ static vt_status push_call_result(vt_pickle *u) {
     return push_node(u, n);
 }
 
+/* Pops a persistent id and pushes its storage. */
 static vt_status push_persistent_object(vt_pickle *u) {
     vt_node *id = NULL, *n = NULL;
     VT_TRY(pop_node(u, &id));
@@ -254,6 +267,7 @@ static vt_status push_persistent_object(vt_pickle *u) {
     return push_node(u, n);
 }
 
+/* Refuses protocols other than 2 to 5. */
 static vt_status check_protocol(vt_pickle *u) {
     uint64_t v;
     VT_TRY(read_unsigned(u, u->width, &v));

@@ -72,6 +72,7 @@ struct vt_node {
 vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e);
 
+/* Returns whether a text is exactly s. */
 bool vt_text_is(vt_node_text t, const char *s);
 bool vt_node_is(const vt_node *n, const char *text);       /* is it this text, or these bytes? */
 const vt_node *vt_node_item(const vt_node *n, uint32_t i); /* of a tuple, a list or what made an OPAQUE; else NULL */
@@ -93,12 +94,6 @@ typedef struct vt_stores {
 
 /* Adds the state dict inside root to st, with notes on the rest; want as in vt_weights_open. */
 vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e);
-/* The dictionary of training arguments, a Namespace's or one itself; NULL: it is neither. */
-const vt_node *vt_state_args(const vt_node *n);
-/* Keeps in st->args what they tell, where they are timm's. */
-vt_status vt_timm_args(vt_tensors *st, const vt_node *args, vt_err *e);
-/* The names of the model's outputs, where the file has them beside the weights: the text "labels", one a line. */
-vt_status vt_pickled_names(vt_tensors *st, const vt_node *root, vt_err *e);
 /* One tensor: in place when it is contiguous and little-endian, else gathered into memory of st. */
 vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
 
@@ -118,12 +113,16 @@ typedef struct vt_pickle {
     vt_err *e;
 } vt_pickle;
 
+/* Fails with VT_E_FORMAT: "PATH: byte N: ...", N being where the opcode at work begins. */
 __attribute__((format(printf, 2, 3))) vt_status vt_pickle_bad(vt_pickle *u, const char *fmt, ...);
 void *vt_pickle_take(vt_pickle *u, size_t bytes); /* zeroed; NULL: u->e says why */
 vt_node *vt_pickle_node(vt_pickle *u, vt_node_kind kind);
+/* Appends a node to a list of the arena. */
 vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n);
 
 /* The three things that a pickle does with names, as far as they are harmless. */
 vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name);
+/* *out: what a call of the name `callee` with a tuple of arguments stands for. */
 vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args);
+/* *out: the storage that a persistent id names. */
 vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id);

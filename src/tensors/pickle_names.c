@@ -151,6 +151,7 @@ vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id) {
 
 /* ---- calls ---- */
 
+/* Reads a tuple of whole numbers from 0 into out [*n], at most VT_ST_MAX_DIMS; `what` names it in sentences. */
 static vt_status read_int_tuple(vt_pickle *u, int64_t *out, int *n, const vt_node *tuple, const char *what) {
     if (tuple->kind != VT_NODE_TUPLE) return vt_pickle_bad(u, "a tensor's %s is %s", what, vt_node_name(tuple));
     if (tuple->u.list.n > VT_ST_MAX_DIMS)
@@ -221,6 +222,7 @@ static vt_status encode_latin1(vt_pickle *u, vt_node **out, vt_node *const *v, u
     return VT_OK;
 }
 
+/* Makes a node that keeps the arguments of a call and is not looked into. */
 static vt_status make_opaque(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
     if (!(*out = vt_pickle_node(u, VT_NODE_OPAQUE))) return u->e->code;
     (*out)->row = callee->row;

@@ -57,6 +57,7 @@ static bool is_contiguous(const vt_node_tensor *t) {
     return true;
 }
 
+/* Copies the numel items of t, by its strides, row-major into out; swap: with their bytes reversed. */
 static void copy_strided(uint8_t *out, const uint8_t *from, const vt_node_tensor *t, size_t numel, bool swap) {
     int64_t at[VT_ST_MAX_DIMS] = {0}, offset = 0;
     size_t item = vt_dtype_size(t->dtype);
@@ -110,6 +111,7 @@ typedef struct archive {
     char root[200]; /* the folder inside the archive, with its slash */
 } archive;
 
+/* *bytes [*n]: the archive's entry `name` below its root. */
 static vt_status read_entry(archive *a, const char *name, const uint8_t **bytes, size_t *n, vt_err *e) {
     char full[400];
     snprintf(full, sizeof full, "%s%s", a->root, name);
@@ -118,6 +120,7 @@ static vt_status read_entry(archive *a, const char *name, const uint8_t **bytes,
     return vt_zip_entry(a->zip, i, bytes, n, e);
 }
 
+/* For vt_stores: finds a storage in the zip archive; ctx: the archive. */
 static vt_status find_zip_storage(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
     char name[120];
     snprintf(name, sizeof name, "data/%.*s", (int)s->key.n, s->key.s);
@@ -150,6 +153,7 @@ static vt_status find_root(archive *a, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads byte order and data.pkl of the archive, and adds its state dict to a->st. */
 static vt_status read_archive(archive *a, const char *want, vt_err *e) {
     const uint8_t *bytes;
     size_t n, at = 0;
@@ -193,17 +197,20 @@ typedef struct stream {
     uint32_t n;
 } stream;
 
+/* Compares two places by their storage's key. */
 static int compare_keys(const void *pa, const void *pb) {
     const vt_node_text *a = &((const place *)pa)->store->key, *b = &((const place *)pb)->store->key;
     int c = memcmp(a->s, b->s, a->n < b->n ? a->n : b->n);
     return c ? c : (a->n > b->n) - (a->n < b->n);
 }
 
+/* Returns the place of a storage's key; NULL: no tensor names it. */
 static place *find_place(const stream *s, const vt_node_store *store) {
     place key = {.store = store};
     return s->n ? bsearch(&key, s->places, s->n, sizeof key, compare_keys) : NULL;
 }
 
+/* For vt_stores: finds a storage in the legacy stream; ctx: the stream. */
 static vt_status find_legacy_storage(void *ctx, const vt_node_store *s, const uint8_t **bytes, size_t *n, vt_err *e) {
     const stream *m = ctx;
     const place *p = find_place(m, s);
@@ -230,6 +237,7 @@ static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
     return VT_OK;
 }
 
+/* Sets the bytes of each storage in the list `keys`, which begin at offset `at` of the file. */
 static vt_status locate_storages(stream *m, const vt_node *keys, size_t at, vt_err *e) {
     if (keys->kind != VT_NODE_LIST)
         return vt_fail(e, VT_E_FORMAT, "%s: byte %zu: the list of storages is %s", m->st->path, at, vt_node_name(keys));

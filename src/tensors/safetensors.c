@@ -19,6 +19,7 @@ typedef struct body { /* what follows the header */
     size_t size;
 } body;
 
+/* Parses a tensor's dtype; fails for one that safetensors has not. */
 static vt_status read_dtype(const body *b, const char *name, const char *text, vt_dtype *out, vt_err *e) {
     int d = 0;
     while (d < VT_DTYPE_COUNT && strcmp(vt_dtype_name((vt_dtype)d), text) != 0) d++;
@@ -30,6 +31,7 @@ static vt_status read_dtype(const body *b, const char *name, const char *text, v
                    b->path, name, text);
 }
 
+/* Reads a tensor's shape from a list of sides. */
 static vt_status read_shape(const body *b, const json_t *j, vt_tensor *t, vt_err *e) {
     size_t n = json_array_size(j);
     if (n > VT_ST_MAX_DIMS)
@@ -47,6 +49,7 @@ static vt_status read_shape(const body *b, const json_t *j, vt_tensor *t, vt_err
                    t->name);
 }
 
+/* Reads a tensor's entry of the header and checks it against the body. */
 static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tensor *t, vt_err *e) {
     const char *dtype;
     json_t *shape;
@@ -78,6 +81,7 @@ static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tens
     return VT_OK;
 }
 
+/* Compares two tensors by offset, then size, then name. */
 static int compare_offsets(const void *pa, const void *pb) {
     const vt_tensor *a = pa, *b = pb;
     if (a->data != b->data) return (const uint8_t *)a->data < (const uint8_t *)b->data ? -1 : 1;
@@ -103,6 +107,7 @@ static vt_status check_cover(const body *b, const vt_tensor *t, int n, vt_err *e
                    b->size);
 }
 
+/* Adds the header's metadata, an object of texts (NULL: none), to st. */
 static vt_status read_meta(vt_tensors *st, json_t *meta, vt_err *e) {
     const char *key;
     json_t *value;
@@ -205,6 +210,7 @@ static int compare_layout(const void *pa, const void *pb) {
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
 }
 
+/* Adds meta [n] pairs of key and value to the header; a NULL value of VT_ST_FILE becomes zeros. */
 static vt_status add_metadata_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
     json_t *j = n ? json_object() : NULL;
     if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);

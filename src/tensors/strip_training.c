@@ -30,6 +30,7 @@ typedef struct tidy {
 
 static size_t tensor_index(const tidy *t, const vt_tensor *x) { return (size_t)(x - t->st->t); }
 
+/* Marks a tensor to be left out, with a note why (NULL: none). */
 static vt_status leave_out(tidy *t, const vt_tensor *x, const char *why) {
     t->gone[tensor_index(t, x)] = t->any = true;
     return why ? vt_tensors_add_note(t->st, VT_NOTE_IGNORED, t->st->origin[tensor_index(t, x)], why, t->e) : VT_OK;
@@ -37,6 +38,7 @@ static vt_status leave_out(tidy *t, const vt_tensor *x, const char *why) {
 
 /* ---- copies and counters ---- */
 
+/* Returns whether two tensors (a may be NULL) have the same type and bytes. */
 static bool same_numbers(const vt_tensor *a, const vt_tensor *b) {
     return a && a->dtype == b->dtype && a->numel == b->numel && !memcmp(a->data, b->data, vt_tensor_bytes(a));
 }
@@ -99,6 +101,8 @@ static vt_status set_meta(tidy *t, const char *key, const char *text) {
     return vt_tensors_add_meta(st, key, value, t->e);
 }
 
+/* Makes mean and std the texts "mean" and "std"; refuses a second layer with other numbers. who: the layer's
+ * tensors. */
 static vt_status set_normalisation(tidy *t, const char *who, const double m[3], const double s[3]) {
     vt_tensors *st = t->st;
     char mean[80], std[80], text[200];
@@ -114,6 +118,7 @@ static vt_status set_normalisation(tidy *t, const char *who, const double m[3], 
     return set_meta(t, "std", std);
 }
 
+/* Finds normalisation layers, keeps their mean and std as texts, and leaves their tensors out. */
 static vt_status find_normalisation(tidy *t) {
     for (int i = 0; i < t->st->count; i++) {
         double m[3], s[3];
@@ -175,6 +180,7 @@ static vt_status find_temperature(tidy *t) {
 
 /* ---- prefixes ---- */
 
+/* Strips the first of `prefixes` that all names have; *changed: whether there was one. */
 static vt_status strip_shared_prefix(tidy *t, bool *changed) {
     vt_tensors *st = t->st;
     for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes && st->count; p++) {
@@ -191,6 +197,7 @@ static vt_status strip_shared_prefix(tidy *t, bool *changed) {
     return VT_OK;
 }
 
+/* Takes off one layer of what training wrapped around the model; *changed: whether there was any. */
 static vt_status run_strip_pass(tidy *t, bool *changed) {
     vt_tensors *st = t->st;
     t->any = false;

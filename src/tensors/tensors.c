@@ -146,6 +146,7 @@ vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *nam
     return VT_OK;
 }
 
+/* Compares two pointers to tensors by name. */
 static int compare_names(const void *pa, const void *pb) {
     const vt_tensor *const *a = pa, *const *b = pb;
     return strcmp((*a)->name, (*b)->name);
@@ -246,6 +247,7 @@ static double real_at(const vt_tensor *t, size_t i) {
     return f; /* BF16: the upper half of a binary32 */
 }
 
+/* Refuses a conversion of another type (ok false; `want` names the right ones) or number of items than n. */
 static vt_status check_convert(const vt_tensors *st, const vt_tensor *t, size_t n, bool ok, const char *want,
                                vt_err *e) {
     if (!ok)
@@ -256,6 +258,7 @@ static vt_status check_convert(const vt_tensors *st, const vt_tensor *t, size_t 
                    VT_SHAPE(t), t->numel, n);
 }
 
+/* Refuses to convert a tensor that has no floating-point numbers, or not n of them. */
 static vt_status check_real(const vt_tensors *st, const vt_tensor *t, size_t n, vt_err *e) {
     bool ok = t->dtype == VT_F64 || t->dtype == VT_F32 || t->dtype == VT_F16 || t->dtype == VT_BF16;
     return check_convert(st, t, n, ok, "floating-point numbers (F64, F32, F16 or BF16)", e);

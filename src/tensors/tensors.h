@@ -28,7 +28,9 @@ typedef enum vt_dtype {
         VT_DTYPE_COUNT
 } vt_dtype;
 
+/* Returns the type's name in safetensors files, "F32"; "?" for any other number. */
 const char *vt_dtype_name(vt_dtype d);
+/* Returns the bytes of one item; 0 for any other number. */
 size_t vt_dtype_size(vt_dtype d);
 
 typedef struct vt_tensor {
@@ -50,7 +52,7 @@ typedef struct vt_tensors vt_tensors;
 /* All tensors of one file under their own names; its kind is recognised by its content. In what torch.save wrote, keys
  * and places in lists are joined by dots ("adv_complete", "0", "a.1"; a tensor alone is ""), whatever holds them. */
 vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e);
-/* The same for bytes in memory, which must outlive the handle; `path` only names them in errors. */
+/* Opens n bytes in memory, which must outlive the handle, as vt_tensors_open does a file; `path` only names them. */
 vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 /* The weights of a model: a file, an index of shards (model.safetensors.index.json), or a folder that holds such files.
  * A wrapper around the state dict ("state_dict", "model", ...) is looked through; `want` (NULL: by the table in
@@ -58,7 +60,7 @@ vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, con
  * have none. Prefixes that all names share ("module.", ...) are stripped, and a normalisation layer becomes the texts
  * "mean" and "std" (vt_tensors_meta). */
 vt_status vt_weights_open(vt_tensors **out, const char *path, const char *want, vt_err *e);
-/* The same for bytes in memory. No index, no folder. */
+/* Opens the weights of a model in n bytes of memory as vt_weights_open does a file; an index of shards is not read. */
 vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, const char *want,
                            vt_err *e);
 void vt_tensors_close(vt_tensors *st); /* accepts NULL */
@@ -69,6 +71,7 @@ const char *vt_unsupported_file(const uint8_t *bytes, size_t n);
 
 /* ---- reading ---- */
 
+/* Returns the path that the handle was opened with. */
 const char *vt_tensors_path(const vt_tensors *st);
 const char *vt_tensors_format(const vt_tensors *st); /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
 int vt_tensors_count(const vt_tensors *st);
@@ -78,10 +81,12 @@ const char *vt_tensors_origin(const vt_tensors *st, int i);         /* tensor i'
 const char *vt_tensors_meta(const vt_tensors *st, const char *key); /* NULL: not there */
 const char *vt_tensors_meta_key(const vt_tensors *st, int i);       /* in the file's order; NULL past the end */
 
-/* Converts F64, F32, F16 or BF16 to float / double; VT_E_FORMAT for other dtypes, naming path and tensor.
- * Integers (I64, I32, I16, I8, U8, U16, U32, BOOL) to int64. `n` must equal numel, else VT_E_SHAPE. */
+/* Converts a tensor of F64, F32, F16 or BF16 to float [n]; VT_E_FORMAT for other dtypes, naming path and tensor;
+ * VT_E_SHAPE unless n is numel. */
 vt_status vt_tensor_f32(const vt_tensors *st, const vt_tensor *t, float *out, size_t n, vt_err *e);
+/* Converts a tensor to double [n], as vt_tensor_f32 does to float. */
 vt_status vt_tensor_f64(const vt_tensors *st, const vt_tensor *t, double *out, size_t n, vt_err *e);
+/* Converts a tensor of I64, I32, I16, I8, U8, U16, U32 or BOOL to int64 [n]; fails as vt_tensor_f32 does. */
 vt_status vt_tensor_i64(const vt_tensors *st, const vt_tensor *t, int64_t *out, size_t n, vt_err *e);
 
 /* "[3,64,64]" into buf; returns buf. */
@@ -105,6 +110,7 @@ typedef struct vt_note {
     vt_note_kind kind;
     const char *name, *text;
 } vt_note;
+/* Returns note i = 0, 1, ...; NULL past the end. */
 const vt_note *vt_tensors_note(const vt_tensors *st, int i);
 
 /* SHA-256 of the bytes of the file; of several shards, of one after another in the order of their names. */
@@ -170,11 +176,14 @@ vt_status vt_tensors_begin(vt_tensors **out, const char *path, const uint8_t *by
 void *vt_tensors_take(vt_tensors *st, size_t bytes, vt_err *e); /* NULL: *e says why */
 /* Calls release(block) when the handle is closed, or at once if this fails. */
 vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), vt_err *e);
+/* Returns a formatted text that lives as long as the handle; NULL: *e says why. */
 __attribute__((format(printf, 3, 4))) const char *vt_tensors_text(vt_tensors *st, vt_err *e, const char *fmt, ...);
 
-/* t->name and t->parts, key and value must live as long as the handle; name and text of a note are copied. */
+/* Adds a tensor. t->name and t->parts must live as long as the handle. */
 vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e);
+/* Adds a pair of metadata. key and value must live as long as the handle. */
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e);
+/* Adds a note; name and text are copied. */
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e);
 /* Removes the tensors that are marked; call vt_tensors_index after it. */
 void vt_tensors_drop(vt_tensors *st, const bool *gone);
@@ -185,13 +194,17 @@ vt_status vt_tensors_index(vt_tensors *st, vt_err *e);
 void vt_tensors_hash(const vt_tensors *st, size_t from, vt_sha *sha);
 /* False when the number of items or of bytes does not fit a size_t. Sides must not be negative. */
 bool vt_shape_bytes(const int64_t *shape, int ndim, vt_dtype d, size_t *numel, size_t *bytes);
+/* Returns the bytes of a tensor's data. */
 size_t vt_tensor_bytes(const vt_tensor *t);
 
 /* Readers: each adds tensors to a handle that vt_tensors_begin made; want as in vt_weights_open, or vt_state_all: all
  * tensors, whatever holds them (vt_tensors_open). */
 extern const char vt_state_all[];
+/* Reads a safetensors file. */
 vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e);
+/* Reads a PyTorch zip archive. */
 vt_status vt_tensors_read_zip(vt_tensors *st, const char *want, vt_err *e);
+/* Reads a PyTorch legacy stream. */
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e);
 /* Common prefixes, normalisation layers, bookkeeping tensors. */
 vt_status vt_tensors_strip_training(vt_tensors *st, vt_err *e);

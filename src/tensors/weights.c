@@ -79,6 +79,7 @@ const char *vt_unsupported_file(const uint8_t *bytes, size_t n) {
 
 /* ---- one file ---- */
 
+/* Returns whether the file has these n bytes at offset `at`. */
 static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size_t at) {
     return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
 }
@@ -89,6 +90,7 @@ static bool is_legacy(const vt_tensors *st) {
     return has_bytes_at(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
 }
 
+/* Returns whether the file begins as a JSON object and not as a safetensors file. */
 static bool is_index(const vt_tensors *st) { /* a safetensors file that begins so would have a header of 8 GB or more */
     return has_bytes_at(st, "{", 1, 0) && memchr(st->bytes, '"', st->size < 64 ? st->size : 64) &&
            !has_bytes_at(st, "\0", 1, 7);
@@ -96,11 +98,13 @@ static bool is_index(const vt_tensors *st) { /* a safetensors file that begins s
 
 static vt_status read_index(vt_tensors *st, vt_err *e);
 
+/* Fails: an entry `want` is asked for, but the file's format has none. */
 static vt_status no_entries(const vt_tensors *st, const char *want, vt_err *e) {
     return vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': %s of tensors alone", st->path, want,
                    st->shard_count ? "an index speaks" : "a safetensors file consists");
 }
 
+/* Reads the file by its kind; want: see open_weights; shard: an index of shards is not taken for one. */
 static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err *e) {
     if (is_index(st) && st->map.bytes && !shard) {
         VT_TRY(read_index(st, e));
@@ -193,6 +197,7 @@ static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *
     return VT_OK;
 }
 
+/* Opens the shards `files` [n] beside the index, and adds their tensors and metadata. */
 static vt_status open_shards(vt_tensors *st, const char *const *files, int n, json_t *map, json_t *seen, vt_err *e) {
     int folder = (int)(basename(st->path) - st->path);
     st->shards = calloc((size_t)n + 1, sizeof *st->shards);
@@ -208,6 +213,7 @@ static vt_status open_shards(vt_tensors *st, const char *const *files, int n, js
     return VT_OK;
 }
 
+/* Reads an index of shards: opens them and checks that they hold exactly its tensors. */
 static vt_status read_index(vt_tensors *st, vt_err *e) {
     json_error_t j;
     if (st->size > INDEX_MAX)
@@ -239,6 +245,7 @@ static vt_status read_index(vt_tensors *st, vt_err *e) {
 
 /* ---- folders ---- */
 
+/* Returns whether a file name has an ending of weights. */
 static bool is_weight_file(const char *name) {
     static const char *const ends[] = {".safetensors", ".pth", ".pt", ".bin"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)

@@ -118,6 +118,7 @@ const char *vt_zip_name(const vt_zip *z, int64_t i) {
 
 int64_t vt_zip_find(const vt_zip *z, const char *name) { return zip_name_locate(z->zip, name, ZIP_FL_ENC_RAW); }
 
+/* Fails: entry i cannot be read, with the reason; VT_E_MEMORY if errno says so. */
 static vt_status refuse_entry(const vt_zip *z, int64_t i, const char *why, vt_err *e) {
     return vt_fail(e, status_of_errno(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
 }
@@ -140,6 +141,7 @@ static vt_status locate_stored_entry(vt_zip *z, int64_t i, entry *en, vt_err *e)
     return VT_OK;
 }
 
+/* Inflates entry i (en->n bytes) into memory, checking its size and checksum against the archive. */
 static vt_status inflate_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     if (en->n > z->left)
         return vt_fail(e, VT_E_FORMAT,

@@ -16,7 +16,9 @@ typedef struct vt_zip vt_zip;
 vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_zip_close(vt_zip *z); /* accepts NULL; frees what was inflated */
 
+/* Returns the number of entries. */
 int64_t vt_zip_count(const vt_zip *z);
+/* Returns the name of entry i; "" if it has none. */
 const char *vt_zip_name(const vt_zip *z, int64_t i);
 int64_t vt_zip_find(const vt_zip *z, const char *name); /* -1: not there */
 /* The entry's content. Checksums are verified of deflated entries alone, as torch.load does for none. */

@@ -22,8 +22,10 @@ static const vt_opt fixed[] = {
     VT_OPT_B("distillation token", vt_config, dist_token, NULL, 0),
 };
 
+/* Returns what sentences call the starting checkpoint. */
 static const char *checkpoint_path(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
 
+/* Fails: the checkpoint's WHAT is `had`, the model to train has `wanted`. */
 static vt_status report_difference(const vt_model *from, const char *what, const char *had, const char *wanted,
                                    vt_err *e) {
     return vt_fail(e, VT_E_SHAPE,
@@ -49,6 +51,7 @@ static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e)
     return VT_OK;
 }
 
+/* Refuses a checkpoint whose architecture, sizes, forms, patch, classes or tensor names do not fit the model `to`. */
 static vt_status check_compatible(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     const vt_config *a = &from->config, *b = &to->config;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
@@ -122,6 +125,7 @@ static void resize_grid(float *out, int t, const float *in, int s, int d, int po
     }
 }
 
+/* Writes b's position embedding from a's: prefix tokens copied, the grid resized. */
 static void adapt_positions(float *out, const float *in, const vt_config *b, const vt_config *a,
                             const vt_recipe_init *how) {
     size_t prefix = (size_t)(vt_config_placed(a) * a->dim);
@@ -152,6 +156,7 @@ static bool same_shape(const vt_param *p, const vt_param *q) {
     return p->ndim == q->ndim && !memcmp(p->shape, q->shape, (size_t)p->ndim * sizeof *p->shape);
 }
 
+/* Returns whether a tensor belongs to a classifier head. */
 static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
 
 /* Before anything is written: can every tensor whose shape differs be resized, or is it a head that is drawn anew? */

@@ -8,6 +8,7 @@
 /* Open interval (0,1), 32 bits: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }
 
+/* Returns true with probability p, at position i of the key. */
 static bool draw_bernoulli(const vt_rng *r, uint64_t i, double p) { return (double)vt_rng_bits(r, i) * 0x1p-32 < p; }
 
 /* Fisher-Yates from the end; position i decides where the last of i + 1 goes. */

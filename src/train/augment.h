@@ -9,7 +9,7 @@
 #include "models/model.h"
 #include "train/recipe.h"
 
-/* The order of an epoch: a permutation of [0, n), the same for the same (seed, epoch). */
+/* Writes the order of an epoch: a permutation of [0, n), the same for the same (seed, epoch). */
 void vt_epoch_order(int32_t *order, int64_t n, uint64_t seed, int epoch);
 
 /* How a step's images are mixed (Mixup or CutMix with the reversed batch, timm's mode "batch"), drawn once per step.
@@ -20,16 +20,19 @@ typedef struct vt_mix {
     double lambda;      /* share of the image itself; CutMix: after correction by the area really cut */
     int y0, y1, x0, x1; /* CutMix: the region [y0,y1) x [x0,x1) taken from the partner */
 } vt_mix;
+/* Draws how step `step` mixes its images of `side` pixels. */
 vt_mix vt_mix_draw(const vt_recipe_augment *a, uint64_t seed, int64_t step, int side);
 
-/* Image `index` of d, cropped and flipped by its own draws, as x [3, side, side] in [0,1]. The random crop pads with
- * pixel 0 (Mo et al. crop before they normalise). VT_E_SHAPE when the image is not side x side. */
+/* Reads image `index` of d, cropped and flipped by its own draws, as x [3, side, side] in [0,1]. The random crop pads
+ * with pixel 0 (Mo et al. crop before they normalise). VT_E_SHAPE when the image is not side x side. */
 vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t index, int side,
                            const vt_recipe_augment *a, uint64_t seed, int epoch, vt_err *e);
 
-/* x <- mix of x and partner xr (not x itself), both [3, side, side], already augmented; values in [0,1] stay there. */
+/* Sets x to the mix of x and partner xr (not x itself), both [3, side, side], already augmented; values in [0,1] stay
+ * there. */
 void vt_mix_images(float *x, const float *xr, const vt_mix *m, int side);
-/* target [classes] of labels y (and the partner's yr), with label smoothing s: off = s/K, on = 1 - s + s/K, mixed. */
+/* Computes target [classes] of labels y (and the partner's yr), with label smoothing s: off = s/K, on = 1 - s + s/K,
+ * mixed. */
 void vt_mix_target(float *target, int y, int yr, const vt_mix *m, double smoothing, int classes);
 
 /* ---- stochastic depth ----
@@ -37,10 +40,10 @@ void vt_mix_target(float *target, int y, int yr, const vt_mix *m, double smoothi
  * else divided by the probability of staying. The rate grows in a line from 0 in the first block to model.drop_path in
  * the last; in XCiT it is the same in all blocks and 0 in class attention (its authors' code). */
 
-/* Factors of one batch of images, for vt_session.drop: floats [params.layers, VT_BRANCHES, images]. */
+/* Returns the length of the factors of a batch, for vt_session.drop: [params.layers, VT_BRANCHES, images]. */
 size_t vt_drop_path_len(const vt_model *m, int images);
-/* Draws image `image` of `images`, shown as number `view` of a step (TRADES shows each twice), keyed by (seed, id,
- * step, view). */
+/* Draws the factors of image `image` of `images`, shown as number `view` of a step (TRADES shows each twice), keyed by
+ * (seed, id, step, view). */
 void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, int images, uint64_t seed, int64_t id,
                        int64_t step, int view);
 
@@ -50,16 +53,18 @@ void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, i
 
 #define VT_RANDAUGMENT_LEVELS 31 /* magnitudes 0 to 30 */
 
-/* One operation with its setting (vt_randaugment_setting), from `in` to `out`, [3, side, side] each, not the same. */
+/* Applies one operation with its setting (vt_randaugment_setting), from `in` to `out`, [3, side, side] each, not the
+ * same. */
 void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting);
-/* The operations by torchvision's names, in its order; NULL after the last. */
+/* Returns the name of operation op = 0, 1, ..., torchvision's, in its order; NULL after the last. */
 const char *vt_randaugment_name(int op);
-/* An operation's setting at a magnitude (0: none, to VT_RANDAUGMENT_LEVELS - 1: its most), which some draw a sign for
+/* Returns an operation's setting at a magnitude (0: none, to VT_RANDAUGMENT_LEVELS - 1: its most), which some draw a
+ * sign for
  * (*has_sign). */
 double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign);
 
-/* x [3, side, side] in [0,1], rounded to 8 bits, after `ops` operations drawn from r. */
+/* Applies `ops` operations drawn from r to x [3, side, side] in [0,1], which is rounded to 8 bits first. */
 vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rng *r, vt_err *e);
-/* With probability p a rectangle of 2 to 33 % of the picture and sides of 0.3 to 3.3 of each other is replaced by
+/* With probability p replaces a rectangle of 2 to 33 % of x [3, side, side], its sides 0.3 to 3.3 of each other, by
  * uniform random pixels. */
 void vt_random_erase(float *x, int side, double p, const vt_rng *r);

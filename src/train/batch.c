@@ -10,7 +10,9 @@
 
 int vt_reduce_own(int rank, int size, int micros) { return (micros - rank + size - 1) / size; }
 
+/* Returns where rank's slice of a gradient [total] begins. */
 static size_t slice_at(const vt_reduce *r, int rank) { return r->total * (size_t)rank / (size_t)r->team->size; }
+/* Returns how many numbers of a gradient rank's slice has. */
 static size_t slice_len(const vt_reduce *r, int rank) { return slice_at(r, rank + 1) - slice_at(r, rank); }
 
 size_t vt_reduce_bytes(int size, size_t total, int micros) {
@@ -96,11 +98,13 @@ const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void
     return NULL;
 }
 
+/* Returns the micro-batches of a step, of all ranks. */
 static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch; }
 
 /* The most micro-batches that one of `size` ranks computes. */
 static int most_own(const vt_recipe *r, int size) { return vt_reduce_own(0, size, micro_batches(r)); }
 
+/* Returns how many of `threads` threads have a micro-batch to compute on one of `size` ranks. */
 static int worker_count(const vt_recipe *r, int threads, int size) {
     return threads < most_own(r, size) ? threads : most_own(r, size);
 }
@@ -111,6 +115,7 @@ static size_t kept_bytes(const vt_recipe *r, const vt_model *m) {
     return kept ? (size_t)r->top.batch * vt_config_input_pixels(&m->config) * sizeof(float) : 0;
 }
 
+/* Opens one thread's session, inner attack and buffers. */
 static vt_status open_worker(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
     const vt_objective_def_f32 *o = b->objective;
     int views = vt_views_f32(o);
@@ -130,6 +135,7 @@ static vt_status open_worker(vt_batch_worker *w, const vt_batch *b, vt_err *e) {
                    vt_batch_bytes(b->r, b->m, 1, 1));
 }
 
+/* Allocates what the sum over ranks needs; nothing without a team. */
 static vt_status open_team(vt_batch *b, vt_err *e) {
     int size = vt_team_size(b->team), most = most_own(b->r, size);
     if (!b->team) return VT_OK;
@@ -202,6 +208,7 @@ static vt_status load_mixed_image(vt_batch *b, vt_batch_worker *w, int at, float
     return VT_OK;
 }
 
+/* Returns how many of `images` rows of logits z have their arg-max at that of target, both [images, k]. */
 static int count_right(const float *z, const float *target, int images, int k) {
     int right = 0;
     for (int i = 0; i < images; i++) right += vt_argmax_f32(z + i * k, k) == vt_argmax_f32(target + i * k, k);
@@ -217,6 +224,7 @@ static const float *draw_depth(vt_batch *b, vt_batch_worker *w, int first, int n
     return w->drop;
 }
 
+/* For vt_for_each: loads, attacks and differentiates micro-batch `item` into worker `thread`'s grad and sums. */
 static vt_status micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     vt_batch *b = ctx;
     vt_batch_worker *w = &b->workers[thread];
@@ -249,12 +257,14 @@ static vt_status micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* Adds the sums of a micro-batch to those of the step. */
 static void add_sums(vt_step_sums *to, const vt_step_sums *of) {
     to->loss += of->loss, to->ortho += of->ortho;
     to->images += of->images, to->right_adv += of->right_adv;
     to->clean_images += of->clean_images, to->right_clean += of->right_clean;
 }
 
+/* For vt_for_each_in_order: adds worker `thread`'s gradient and sums to the step's; item 0 begins the sum. */
 static void add_gradient(void *ctx, int thread, size_t item) {
     vt_batch *b = ctx;
     const vt_batch_worker *w = &b->workers[thread];
@@ -276,6 +286,7 @@ static vt_status own_micro_gradient(void *ctx, int thread, size_t item, vt_err *
     return VT_OK;
 }
 
+/* Computes this rank's micro-batches and sums gradients and sums over all ranks. Collective. */
 static vt_status gradient_of_ranks(vt_batch *b, vt_err *e) {
     vt_team *t = b->team;
     int micros = micro_batches(b->r), most = most_own(b->r, t->size);
@@ -288,6 +299,7 @@ static vt_status gradient_of_ranks(vt_batch *b, vt_err *e) {
     return VT_OK;
 }
 
+/* Computes b->grad and b->sums of the step that b describes, alone or with the other ranks. */
 static vt_status sum_micro_batches(vt_batch *b, vt_err *e) {
     if (b->team) return gradient_of_ranks(b, e);
     return vt_for_each_in_order((size_t)micro_batches(b->r), b->threads, micro_gradient, add_gradient, b, e);

@@ -26,14 +26,16 @@ typedef struct vt_reduce {
     vt_message *messages;
 } vt_reduce;
 
+/* Allocates the buffers of one rank, for gradients of `total` numbers in `micros` micro-batches. */
 vt_status vt_reduce_open(vt_reduce *r, vt_team *t, size_t total, int micros, vt_err *e);
 void vt_reduce_close(vt_reduce *r); /* accepts a zeroed one */
+/* Returns the bytes of the buffers on one of `size` ranks, at most. */
 size_t vt_reduce_bytes(int size, size_t total, int micros);
-/* How many micro-batches rank `rank` of `size` computes. */
+/* Returns how many micro-batches rank `rank` of `size` computes. */
 int vt_reduce_own(int rank, int size, int micros);
 /* Keeps number `own` (0, 1, ...) of this rank's gradients. Different numbers may be kept at the same time. */
 void vt_reduce_put(vt_reduce *r, int own, const float *grad);
-/* grad [total] = the sum, on every rank. To be called after an agreement. */
+/* Sets grad [total] to the sum of all kept gradients, on every rank. Collective, to be called after an agreement. */
 void vt_reduce_sum(vt_reduce *r, float *grad);
 
 /* ---- the step ---- */
@@ -71,18 +73,22 @@ typedef struct vt_batch {
     vt_mix mix;
 } vt_batch;
 
+/* Opens the workers (at most `threads`) and the step's buffers; r, m, data and team must outlive b. To be closed
+ * also after a failure. */
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
                         vt_team *team, vt_err *e);
+/* Frees all that b holds; accepts a zeroed one. */
 void vt_batch_close(vt_batch *b);
-/* b->grad and b->sums for the images ids [batch]; the objective's gradient is that of the mean. share: of the training
- * done. Of ranks, collective; agrees. */
+/* Computes b->grad and b->sums for the images ids [batch]; the objective's gradient is that of the mean. share: of the
+ * training done. Of ranks, collective; agrees. */
 vt_status vt_batch_gradient(vt_batch *b, const int32_t *ids, int epoch, int64_t step, double share, vt_err *e);
-/* The same once more at the weights as they are now: the images of the last call, attacked as they were then. b->sums
- * stay. Where awp.gamma is above 0. */
+/* Computes b->grad once more, at the weights as they are now, for the images of the last vt_batch_gradient, attacked as
+ * they were then. b->sums stay. Only for recipes with awp.gamma above 0. */
 vt_status vt_batch_again(vt_batch *b, vt_err *e);
-/* Bytes that it will take of each of `size` ranks. */
+/* Returns the bytes that a batch takes on each of `size` ranks with that many threads. */
 size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int size);
-/* The next penalty that the recipe uses, from number *i of the registry on, and its parameters; NULL: no more. */
+/* Returns the next penalty that the recipe uses, from number *i of the registry on, and its parameters; NULL: no more.
+ */
 const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void **params);
-/* Radius of the inner attack at a share of the training. */
+/* Returns the radius of the inner attack, in pixel units, at a share in [0,1] of the training. */
 double vt_batch_eps(const vt_recipe *r, double share);

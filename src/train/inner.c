@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "models/net/session.h"
 
+/* Returns the floats of scratch that the attack takes on images of m. */
 static size_t attack_scratch_floats(const vt_attack *a, const vt_model *m) {
     vt_task dims = vt_attacker_dims(vt_config_shape(&m->config), m->config.classes, NULL);
     return vt_attacker_work(a, &dims);
@@ -82,6 +83,7 @@ static void drop_branches(vt_inner *in, int k) {
     for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
 }
 
+/* The attack's hook (vt_task.before_step): PRM and ARD, as the recipe has them. */
 static void before_step(void *ctx, int k, float *x_adv) {
     vt_inner *in = ctx;
     if (in->how->prm) mask_patches(in, k, x_adv);

@@ -27,16 +27,18 @@ typedef struct vt_inner {
     double keep;                        /* their keep rate now */
 } vt_inner;
 
-/* spec: an attack; goal and start_sigma: of the objective. */
+/* Opens an attacker of attack `spec` on m. goal and start_sigma: the objective's; how: masking and noise, or NULL. To
+ * be closed also after a failure. */
 vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_norm norm, vt_inner_goal goal,
                         double start_sigma, const vt_recipe_attack *how, uint64_t seed, vt_err *e);
+/* Frees all that `in` holds; accepts a zeroed one. */
 void vt_inner_close(vt_inner *in);
 
-/* Bytes that one takes. */
+/* Returns the bytes that one takes. */
 size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm);
 
-/* x_adv [pixels] from x with label distribution target [K], in a ball of radius eps: around x, or around x plus noise
- * (attack.noise: de Jorge et al. 2022, "Make some noise", algorithm 1, whose perturbation is not clipped). (image,
- * epoch, step) key the draws; share: of the training done, for the maskings' ramp. */
+/* Attacks one image: x_adv [pixels] from x with label distribution target [K], in a ball of radius eps: around x, or
+ * around x plus noise (attack.noise: de Jorge et al. 2022, "Make some noise", algorithm 1, whose perturbation is not
+ * clipped). (image, epoch, step) key the draws; share: of the training done, for the maskings' ramp. */
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share, vt_err *e);

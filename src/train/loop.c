@@ -15,6 +15,7 @@
 
 #define CHECKPOINT_SECONDS 120 /* at most so much work is lost; when a checkpoint is written changes no result */
 
+/* Shows a message through the caller's progress, if it has any; live: it may be overwritten. */
 static void report_message(const vt_run *run, bool live, const char *text) {
     if (run->t->progress.show) run->t->progress.show(run->t->progress.ctx, text, live);
 }
@@ -30,6 +31,7 @@ static bool has_files(const vt_run *run) { return !vt_team_rank(run->t->team); }
 
 /* ---- open and close ---- */
 
+/* Allocates and starts the state of every penalty that the recipe uses. */
 static vt_status open_penalties(vt_run *run, vt_err *e) {
     const vt_penalty_def_f32 *def;
     const void *params;
@@ -46,6 +48,7 @@ static vt_status open_penalties(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* Checks, allocates and loads everything that a run needs; its folder is made last. */
 static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     *run = (vt_run){.t = t, .r = t->recipe, .m = t->model};
     run->n.lr_scale = 1, run->n.best = -1, run->n.best_epoch = -1, run->n.last_single = -1, run->n.best_watch = -1;
@@ -86,6 +89,7 @@ static void close_run(vt_run *run) {
 
 /* ---- one step ---- */
 
+/* For vt_for_each: advances piece `part` of a penalty's state (vt_penalty_def.advance); ctx: a vt_active_penalty. */
 static vt_status advance_part(void *ctx, int thread, size_t part, vt_err *e) {
     const vt_active_penalty *p = ctx;
     (void)thread, (void)e;
@@ -107,6 +111,7 @@ static vt_status add_penalties(vt_run *run, double *total, vt_err *e) {
     return VT_OK;
 }
 
+/* Adds the last step's sums to those of the epoch. */
 static void add_step_to_epoch(vt_run *run) {
     const vt_step_sums *s = &run->batch.sums;
     run->n.loss += s->loss, run->n.images += (double)s->images, run->n.right_adv += (double)s->right_adv;
@@ -115,6 +120,7 @@ static void add_step_to_epoch(vt_run *run) {
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum += run->penalties[i].last;
 }
 
+/* Sets the epoch's sums to 0. */
 static void reset_epoch_sums(vt_run *run) {
     vt_run_numbers *n = &run->n;
     n->loss = n->images = n->right_adv = n->clean_images = n->right_clean = n->steps = 0;
@@ -139,6 +145,7 @@ static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double l
                    VT_MAX_FAULTS + 1, (long long)run->step + 1, (long long)run->steps, run->t->out, run->r->top.lr);
 }
 
+/* Shows epoch, loss, accuracies and images a second, at most ten times a second; now: always, with the penalties. */
 static void show_progress(vt_run *run, bool now) {
     double t = vt_now();
     if (!run->t->progress.show || (!now && t - run->shown_at < (run->t->progress.live ? 0.1 : 30))) return;
@@ -162,6 +169,7 @@ static void show_progress(vt_run *run, bool now) {
     report_message(run, run->t->progress.live && !now, text);
 }
 
+/* Runs one optimiser step and logs it; *lr: its learning rate. A step that is not finite is left out. */
 static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     int epoch = (int)(run->step / run->per_epoch);
     double share = (double)run->step / (double)run->steps, began = vt_now();
@@ -206,6 +214,8 @@ static vt_status notice_overfitting(vt_run *run, double single, double robust, v
     return VT_OK;
 }
 
+/* Validates with the averaged weights, logs the epoch, and exports best.safetensors if its accuracy is the best so
+ * far. */
 static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     int epoch = (int)(run->step / run->per_epoch);
     double clean, robust, began = vt_now();
@@ -233,6 +243,7 @@ static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     return VT_OK;
 }
 
+/* Writes model.safetensors and state.safetensors, after the log; rank 0 alone. */
 static vt_status write_checkpoint(vt_run *run, vt_err *e) {
     run->saved_at = vt_now();
     if (!has_files(run)) return VT_OK;
@@ -268,6 +279,7 @@ static void agree_on_stop(const vt_run *run, bool *stop, bool *due) {
     for (int r = 0; r < t->team->size; r++) *stop = *stop || (all[r] & 1);
 }
 
+/* Runs all steps that are left, with their checkpoints; VT_INTERRUPTED after a stop on request. */
 static vt_status run_training_loop(vt_run *run, vt_err *e) {
     const vt_train *t = run->t;
     double lr = 0;
@@ -294,6 +306,7 @@ static vt_status run_training_loop(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* Logs a warning if tensors start at zero and mirror descent would keep them there. */
 static vt_status warn_stuck(vt_run *run, vt_err *e) {
     const char *first;
     char text[300];

@@ -48,6 +48,7 @@ typedef struct VT_R(vt_objective_def) {
 real VT_R(vt_objective_adversarial)(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv,
                                     const float *target, int classes, const void *params);
 
+/* Returns all objectives [*n], in the order of their files. */
 const VT_R(vt_objective_def) *const *VT_R(vt_objective_defs)(int *n);
 const VT_R(vt_objective_def) *VT_R(vt_objective_find)(const char *name); /* NULL: unknown */
 

@@ -35,5 +35,6 @@ typedef struct VT_R(vt_optim_def) {
                  double weight_decay, int64_t t);
 } VT_R(vt_optim_def);
 
+/* Returns all optimisers [*n], in the order of their files. */
 const VT_R(vt_optim_def) *const *VT_R(vt_optim_defs)(int *n);
 const VT_R(vt_optim_def) *VT_R(vt_optim_find)(const char *name); /* NULL: unknown */

@@ -33,5 +33,6 @@ typedef struct VT_R(vt_penalty_def) {
     double (*attention)(const void *params, int batch);
 } VT_R(vt_penalty_def);
 
+/* Returns all penalties [*n], in the order of their files. */
 const VT_R(vt_penalty_def) *const *VT_R(vt_penalty_defs)(int *n);
 const VT_R(vt_penalty_def) *VT_R(vt_penalty_find)(const char *name); /* NULL: unknown */

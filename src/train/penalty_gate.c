@@ -32,6 +32,7 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
 /* Tensors with two sides that are no linear map. */
 static const char *const no_matrix[] = {"pos_embed", "cls_token", "dist_token", "patch_gate"};
 
+/* Returns whether a tensor is a linear map: two sides or more, and not one of no_matrix. */
 static bool is_matrix(const vt_param *t) {
     for (size_t i = 0; i < sizeof no_matrix / sizeof *no_matrix; i++)
         if (!strcmp(t->name, no_matrix[i])) return false;

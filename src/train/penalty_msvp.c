@@ -45,6 +45,7 @@ typedef struct cut {
     int parts, rows, cols, ld;
 } cut;
 
+/* Returns how `split` cuts a matrix into parts. */
 static cut cut_of(const vt_matrix *w, int split) {
     cut c = {.offset = w->offset, .parts = split == WHOLE ? 1 : w->heads, .rows = w->rows, .cols = w->cols};
     c.ld = w->cols;
@@ -84,6 +85,7 @@ typedef struct walk {
     cut c;
 } walk;
 
+/* Moves on to the next matrix with a state of its own; false: there is none. */
 static bool next_matrix(walk *i, const vt_model *m, const params *p) {
     i->at += cut_len(&i->c), i->number += (size_t)i->c.parts;
     vt_matrix w;
@@ -110,6 +112,7 @@ static size_t work_len(const void *params_, const vt_model *m) {
     return i.at + SIGMA * i.number;
 }
 
+/* Returns a . b, both [n], in lanes as nn/ sums. */
 static real dot(const real *a, const real *b, int n) {
     real s[VT_SUM_LANES] = {0};
     int j = 0;
@@ -180,7 +183,7 @@ static double sigma_by_power_iteration(real *u, real *v, real *work, const real 
     return size * size / (size + TINY);
 }
 
-/* The same, exactly, by LAPACK; NaN if it fails. */
+/* Returns the largest singular value exactly, by LAPACK, and sets u and v to its vectors; NaN if that fails. */
 static double sigma_by_svd(real *u, real *v, const real *w, const cut *c) {
     size_t rows = (size_t)c->rows, cols = (size_t)c->cols;
     double sigma = NAN, *a = malloc((rows * cols + rows + cols) * sizeof *a);

@@ -66,6 +66,7 @@ static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_mode
     return n;
 }
 
+/* Returns the side of the Gram matrix of the group's matrix k. */
 static int gram_side(const group *g, int k) { return g->left ? g->w[k].rows : g->w[k].cols; }
 
 static bool active(const void *params_) {

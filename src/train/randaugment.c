@@ -26,10 +26,12 @@ static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double
             }
 }
 
+/* Moves row y of the picture by v times its distance from the top, in pixels. */
 static void shear_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, v, 0, 0, 1, 0});
 }
 
+/* Moves column x of the picture by v times its distance from the left, in pixels. */
 static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
 }
@@ -39,6 +41,7 @@ static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, -trunc(v), 0, 1, 0});
 }
 
+/* Moves the picture down by trunc(v) pixels. */
 static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, 0, 1, -trunc(v)});
 }
@@ -54,6 +57,7 @@ static void rotate_image(uint8_t *out, const uint8_t *in, int side, double v) {
 
 /* ---- what becomes of their values ---- */
 
+/* Sets out [area] to table[in]. */
 static void apply_lookup_table(uint8_t *out, const uint8_t *in, int area, const uint8_t table[256]) {
     for (int i = 0; i < area; i++) out[i] = table[in[i]];
 }
@@ -69,23 +73,6 @@ static uint8_t grey_value(const uint8_t *in, int area, int i) {
     return (uint8_t)((19595u * in[i] + 38470u * in[area + i] + 7471u * in[2 * area + i] + 0x8000u) >> 16);
 }
 
-static void change_brightness(uint8_t *out, const uint8_t *in, int side, double v) {
-    for (int i = 0; i < 3 * side * side; i++) out[i] = blend_values(0, in[i], (float)(1 + v));
-}
-
-static void change_colour(uint8_t *out, const uint8_t *in, int side, double v) {
-    int area = side * side;
-    for (int i = 0; i < 3 * area; i++) out[i] = blend_values(grey_value(in, area, i % area), in[i], (float)(1 + v));
-}
-
-static void change_contrast(uint8_t *out, const uint8_t *in, int side, double v) {
-    int area = side * side;
-    double sum = 0;
-    for (int i = 0; i < area; i++) sum += grey_value(in, area, i);
-    uint8_t mean = (uint8_t)(sum / area + 0.5);
-    for (int i = 0; i < 3 * area; i++) out[i] = blend_values(mean, in[i], (float)(1 + v));
-}
-
 /* ImageFilter.SMOOTH: 5 in the middle, 1 around, of 13; the border stays. */
 static uint8_t smoothed_value(const uint8_t *plane, int side, int y, int x) {
     const float weight[2] = {1 / 13.0f, 5 / 13.0f};
@@ -98,22 +85,44 @@ static uint8_t smoothed_value(const uint8_t *plane, int side, int y, int x) {
     return (uint8_t)sum;
 }
 
-static void change_sharpness(uint8_t *out, const uint8_t *in, int side, double v) {
-    for (int c = 0; c < 3; c++, in += side * side)
-        for (int y = 0; y < side; y++)
-            for (int x = 0; x < side; x++)
-                *out++ = blend_values(smoothed_value(in, side, y, x), in[y * side + x], (float)(1 + v));
+/* Which picture an enhancement blends with: black, the greys, their mean, the picture smoothed. */
+typedef enum blend { BLACK, GREYS, MEAN_GREY, SMOOTHED } blend;
+
+/* Multiplies every value's distance from another picture's by 1 + v, cut off at 0 and 255. */
+static void enhance(uint8_t *out, const uint8_t *in, int side, double v, blend with) {
+    int area = side * side;
+    double sum = 0;
+    for (int i = 0; i < area; i++) sum += grey_value(in, area, i);
+    for (int i = 0; i < 3 * area; i++) {
+        uint8_t other = with == BLACK       ? 0
+                        : with == GREYS     ? grey_value(in, area, i % area)
+                        : with == MEAN_GREY ? (uint8_t)(sum / area + 0.5)
+                                            : smoothed_value(in + i / area * area, side, i % area / side, i % side);
+        out[i] = blend_values(other, in[i], (float)(1 + v));
+    }
 }
 
+static void change_brightness(uint8_t *out, const uint8_t *in, int side, double v) { enhance(out, in, side, v, BLACK); }
+static void change_colour(uint8_t *out, const uint8_t *in, int side, double v) { enhance(out, in, side, v, GREYS); }
+static void change_contrast(uint8_t *out, const uint8_t *in, int side, double v) {
+    enhance(out, in, side, v, MEAN_GREY);
+}
+static void change_sharpness(uint8_t *out, const uint8_t *in, int side, double v) {
+    enhance(out, in, side, v, SMOOTHED);
+}
+
+/* Keeps the upper int(bits) bits of every value. */
 static void posterize_image(uint8_t *out, const uint8_t *in, int side, double bits) {
     int mask = ~((1 << (8 - (int)bits)) - 1);
     for (int i = 0; i < 3 * side * side; i++) out[i] = (uint8_t)(in[i] & mask);
 }
 
+/* Inverts the values from `threshold` on. */
 static void solarize_image(uint8_t *out, const uint8_t *in, int side, double threshold) {
     for (int i = 0; i < 3 * side * side; i++) out[i] = in[i] < threshold ? in[i] : (uint8_t)(255 - in[i]);
 }
 
+/* Stretches each channel so that its least value is 0 and its largest 255. */
 static void apply_autocontrast(uint8_t *out, const uint8_t *in, int side, double unused) {
     int area = side * side;
     (void)unused;
@@ -128,6 +137,7 @@ static void apply_autocontrast(uint8_t *out, const uint8_t *in, int side, double
     }
 }
 
+/* Makes each channel's histogram as flat as Pillow's equalize does. */
 static void equalize_histogram(uint8_t *out, const uint8_t *in, int side, double unused) {
     int area = side * side;
     (void)unused;

@@ -95,15 +95,16 @@ typedef enum vt_recipe_family {
     VT_RECIPE_PENALTY
 } vt_recipe_family;
 
-/* All defaults. */
+/* Allocates a recipe of all defaults. */
 vt_status vt_recipe_new(vt_recipe **out, vt_err *e);
 void vt_recipe_free(vt_recipe *r); /* accepts NULL */
-/* Applies a YAML file / text to r (path names it in errors, which give the line): one mapping of scalars, or of
+/* Applies a YAML file to r: one mapping of scalars, or of
  * mappings of scalars; several numbers may be a sequence. Unknown keys are refused with the nearest one, keys given
  * twice too. After a failure r is good for vt_recipe_free alone. */
 vt_status vt_recipe_read(vt_recipe *r, const char *path, vt_err *e);
+/* Applies a YAML text of n bytes to r as vt_recipe_read does a file; path names it in errors. */
 vt_status vt_recipe_parse(vt_recipe *r, const char *text, size_t n, const char *path, vt_err *e);
-/* One --set KEY=VALUE. A key may be set again. */
+/* Applies one KEY=VALUE. A key may be set again. */
 vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e);
 /* After everything is set: fills what depends on other keys (attack.spec from the objective, probe.eps), parses drops,
  * and refuses contradictions in one sentence. Needed before vt_recipe_lr. */
@@ -117,14 +118,14 @@ void vt_recipe_diff(const char *before, const char *now, char *out, size_t size)
 /* Every key with its default, range and meaning: `vitrine help recipe`. */
 void vt_recipe_help(FILE *f);
 
-/* Parameters of a plug-in by registry name; NULL: the family has none of that name. */
+/* Returns the parameters of a plug-in by registry name; NULL: the family has none of that name. */
 const void *vt_recipe_params(const vt_recipe *r, vt_recipe_family family, const char *name);
-/* Weight decay of a tensor by its name. */
+/* Returns the weight decay of a tensor by its name: of the first pattern in groups that fits, else the recipe's. */
 double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor);
-/* Learning rate at a share t in [0,1] of the training: lr; lr times factor for every drop at or before t; or min_lr +
- * (lr - min_lr) (1 + cos(pi t)) / 2. Before warmup times a line from 1/1000 at t = 0 (no step is wasted on rate 0)
- * to 1. onecycle (Smith and Topin 2018, as torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to lr at
- * warmup, half a cosine down to min_lr at 1. */
+/* Returns the learning rate at a share t in [0,1] of the training: lr; lr times factor for every drop at or before t;
+ * or min_lr + (lr - min_lr) (1 + cos(pi t)) / 2. Before warmup times a line from 1/1000 at t = 0 (no step is wasted on
+ * rate 0) to 1. onecycle (Smith and Topin 2018, as torch.optim.lr_scheduler.OneCycleLR): half a cosine from lr / 25 to
+ * lr at warmup, half a cosine down to min_lr at 1. */
 double vt_recipe_lr(const vt_recipe *r, double t);
 
 /* ---- the keys: sections as tables of options ---- */
@@ -142,14 +143,15 @@ typedef struct vt_recipe_section {
 
 enum { VT_RECIPE_KEY_MAX = 96, VT_RECIPE_VALUE_MAX = 256 }; /* bytes, with the end */
 
-/* Section i = 0, 1, ...; false beyond the last. r may be NULL. */
+/* Fills *out with section i = 0, 1, ...; false beyond the last. r may be NULL: then *out has no parameters. */
 bool vt_recipe_section_at(const vt_recipe *r, int i, vt_recipe_section *out);
+/* Fills *out with the section of that name ("": the keys at the top); false: there is none. r may be NULL. */
 bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_section *out);
-/* Does it change what the recipe does? */
+/* Returns whether the section changes what the recipe does. */
 bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s);
-/* "attack.eps" from "attack" and "eps", "epochs" from "" and "epochs"; false: too long. */
+/* Writes "attack.eps" for "attack" and "eps", "epochs" for "" and "epochs"; false: too long. */
 bool vt_recipe_full_key(char out[VT_RECIPE_KEY_MAX], const char *section, const char *key);
-/* The row of a full key; NULL: unknown. */
+/* Returns the row of a full key, and its section in *of; NULL: unknown. */
 const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_section *of);
-/* What it may be, "0 to 1; " or "head|dim; ", in buf, which is returned; "" for a text. */
+/* Writes what an option may be, "0 to 1; " or "head|dim; ", "" for a text; returns buf. */
 const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o);

@@ -53,6 +53,7 @@ static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_
     return vt_fail_unknown(key, name, names, n, NULL, e);
 }
 
+/* Refuses objectives and optimisers that there are not. */
 static vt_status check_names(vt_recipe *r, vt_err *e) {
     const vt_recipe_top *t = &r->top;
     VT_TRY(check_plugin_name("objective", t->objective, VT_RECIPE_OBJECTIVE, NULL, e));
@@ -104,6 +105,8 @@ static vt_status check_forms(vt_recipe_model *m, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses a preset, attention variant or form that there is not; writes their canonical texts, and qkv_bias as 0 or
+ * 1. */
 static vt_status check_model(vt_recipe *r, vt_err *e) {
     vt_recipe_model *m = &r->model;
     const vt_preset *p;
@@ -124,6 +127,7 @@ static vt_status check_model(vt_recipe *r, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses an init.sha256 that is no beginning of a SHA-256. */
 static vt_status check_init(vt_recipe *r, vt_err *e) {
     const char *h = r->init.sha256;
     size_t n = strlen(h);
@@ -132,6 +136,7 @@ static vt_status check_init(vt_recipe *r, vt_err *e) {
                    "init.sha256 is '%s', must be the first 8 to 64 hexadecimal digits in lower case, or empty", h);
 }
 
+/* Refuses a micro-batch above the batch, mixing of an odd batch, and soft labels for objectives of hard ones. */
 static vt_status check_batch(vt_recipe *r, vt_err *e) {
     const vt_recipe_top *t = &r->top;
     const vt_recipe_augment *a = &r->augment;
@@ -158,6 +163,7 @@ static vt_status check_radius(const char *key, double eps, int norm, vt_err *e) 
                    key, eps, eps);
 }
 
+/* Refuses a missing radius, maskings without an inner attack, and a ramp that ends before it begins. */
 static vt_status check_attack(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
@@ -200,6 +206,7 @@ static vt_status check_spec(const char *key, const char *spec, int norm, vt_stag
                  : VT_OK;
 }
 
+/* Fills attack.spec by the objective and probe.eps by attack.eps; refuses attacks that training cannot run. */
 static vt_status check_specs(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     vt_recipe_probe *p = &r->probe;
@@ -269,6 +276,7 @@ static vt_status check_extra(vt_recipe *r, vt_err *e) {
                    r->top.extra, batch);
 }
 
+/* Refuses warm-ups and final rates that do not fit the schedule; parses schedule.drops. */
 static vt_status check_schedule(vt_recipe *r, vt_err *e) {
     const vt_recipe_schedule *s = &r->schedule;
     if (s->kind == ONECYCLE && !(s->warmup > 0 && s->warmup < 1))

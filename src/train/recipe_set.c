@@ -80,6 +80,7 @@ static size_t printable_length(const unsigned char *p) {
     return control || line_end || mark ? 0 : *p < 0x80 ? 1 : vt_utf8_sequence(p);
 }
 
+/* Refuses a text with a byte that is not printable UTF-8; `what` ("key", "value") names it. */
 static vt_status check_printable(const char *text, const char *key, const char *what, const char *where, vt_err *e) {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t n; *p; p += n)
@@ -89,6 +90,7 @@ static vt_status check_printable(const char *text, const char *key, const char *
     return VT_OK;
 }
 
+/* Sets groups.PATTERN to a weight decay, adding the pattern if it is new. */
 static vt_status set_group(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e) {
     const char *pattern = strchr(key, '.') + 1;
     size_t most = sizeof r->groups[0].pattern - 1;
@@ -187,6 +189,7 @@ static vt_status apply_list(reader *d, const char *key, const vt_yaml_node *list
 
 static vt_status apply_map(reader *d, const char *section, const vt_yaml_node *map, vt_err *e);
 
+/* Applies one entry of a recipe's YAML: a value, a list, or at the top a section. */
 static vt_status apply_node(reader *d, const char *section, const char *key, const vt_yaml_node *x, vt_err *e) {
     vt_recipe_section s;
     if (!*section && is_section(key)) {
@@ -210,6 +213,7 @@ static vt_status apply_node(reader *d, const char *section, const char *key, con
     return fail_no_section(key, place(d, x->line), e);
 }
 
+/* Applies all entries of a map, whose keys are below `section` ("": at the top). */
 static vt_status apply_map(reader *d, const char *section, const vt_yaml_node *map, vt_err *e) {
     char key[VT_RECIPE_KEY_MAX];
     for (int i = 0; i < map->n; i++) {

@@ -19,11 +19,13 @@ static void write_quoted(FILE *f, const char *text) {
     fputc('"', f);
 }
 
+/* Returns whether a text may stand in YAML without quotes: letters, digits, "_-", not a digit first. */
 static bool is_word(const char *text) {
     static const char letters[] = "0123456789_-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     return strspn(text, letters + 12) && !text[strspn(text, letters)];
 }
 
+/* Writes a section's keys and values; those at a default that means nothing are left out. */
 static void write_section(FILE *f, const vt_recipe_section *s) {
     char value[VT_RECIPE_VALUE_MAX];
     if (*s->name && s->opts && s->opts->key) fprintf(f, "%s:\n", s->name);
@@ -40,6 +42,7 @@ static void write_section(FILE *f, const vt_recipe_section *s) {
     }
 }
 
+/* Writes the section groups, if it has patterns. */
 static void write_groups(FILE *f, const vt_recipe *r) {
     static const vt_opt decay = {.type = VT_OPT_REAL};
     if (r->n_groups) fputs("groups:\n", f);
@@ -52,6 +55,7 @@ static void write_groups(FILE *f, const vt_recipe *r) {
     }
 }
 
+/* Writes the canonical text of a vt_recipe. */
 static void write_recipe(FILE *f, const void *recipe) {
     const vt_recipe *r = recipe;
     vt_recipe_section s;
@@ -144,6 +148,7 @@ const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o) {
     return buf;
 }
 
+/* Writes a key's line of the reference: its name, meaning, range and default. */
 static void key_help(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
     char key[VT_RECIPE_KEY_MAX], range[200], preset[VT_RECIPE_VALUE_MAX], text[900];
     if (!vt_recipe_full_key(key, s->name, o->key)) return;

@@ -56,9 +56,10 @@ typedef struct vt_run {
     int64_t began_step;
 } vt_run;
 
-/* state.safetensors: everything that a resumed run needs. */
+/* Writes state.safetensors: everything that a resumed run needs. */
 vt_status vt_state_save(vt_run *run, vt_err *e);
-/* VT_OK and run->step set; or a sentence: no file, other recipe, other data. */
+/* Reads state.safetensors into the run and sets run->step; VT_E_USAGE: made with another recipe, other options or data.
+ */
 vt_status vt_state_load(vt_run *run, vt_err *e);
 /* Several ranks: refuses one whose recipe, images, options, version or product kernels are not rank 0's; then all have
  * rank 0's state. Agrees. */
@@ -69,15 +70,17 @@ vt_status vt_state_compare(vt_run *run, vt_err *e);
 /* Is there a state to go on from? A folder that may not be written to is refused: one that holds a run when run->t does
  * not resume, one that holds weights of other origin, one with links where files are to be written. */
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e);
-/* NAME.safetensors for others to load: averaged weights when there are any, recipe in the metadata. */
+/* Writes NAME for others to load: averaged weights when there are any, recipe in the metadata. */
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);
 
-/* log.jsonl, without the lines that lie after run->step; locked, so that a run has one writer. Without it (ranks above
- * 0) no line is written. */
+/* Opens log.jsonl, without the lines that lie after run->step; locked, so that a run has one writer. Without it (ranks
+ * above 0) no line is written. */
 vt_status vt_log_open(vt_run *run, vt_err *e);
+/* Writes the line of the step just done: its mean loss, learning rate, gradient norm and seconds. */
 vt_status vt_log_step(vt_run *run, double lr, double norm, double seconds, vt_err *e);
+/* Writes the line of an epoch's end; accuracies in [0,1], below 0: not measured. */
 vt_status vt_log_epoch(vt_run *run, int epoch, double lr, double clean, double robust, double seconds, vt_err *e);
-/* An event in words, part of step `step` (1, ...): {"event": kind, "step": ..., "text": ...}. */
+/* Writes an event in words, part of step `step` (1, ...): {"event": kind, "step": ..., "text": ...}. */
 vt_status vt_log_event(vt_run *run, const char *kind, int64_t step, const char *text, vt_err *e);
-/* On the disk. */
+/* Makes the log durable (fsync). */
 vt_status vt_log_sync(vt_run *run, vt_err *e);

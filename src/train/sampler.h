@@ -18,8 +18,9 @@ typedef struct vt_extra {
 /* The data sets of the choices `extra`: one for each share of the recipe, of as many classes as `base`; else a
  * sentence. */
 vt_status vt_extra_open(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e);
+/* Closes the further sets; accepts a zeroed one. */
 void vt_extra_close(vt_extra *x);
-/* Images of a batch that come from further set k. */
+/* Returns how many images of a batch come from further set k. */
 int vt_extra_take(const vt_recipe *r, int k);
 
 /* One set's part of the steps. */
@@ -37,14 +38,18 @@ typedef struct vt_sampler {
     int32_t *ids; /* [batch] images of the step, each of its set */
 } vt_sampler;
 
-/* x: NULL, or the further sets. watched: images of data that are held out. */
+/* Allocates the orders of all sets. x: NULL, or the further sets; watched: images of data that are held out.
+ * VT_E_USAGE: a set has fewer images than a step takes of it. To be closed also after a failure. */
 vt_status vt_sampler_open(vt_sampler *s, const vt_recipe *r, const vt_dataset *data, int64_t watched, const vt_extra *x,
                           vt_err *e);
+/* Frees the orders; accepts a zeroed one. The data sets are the caller's. */
 void vt_sampler_close(vt_sampler *s);
 /* Fills ids and the sets' passes for step 0, 1, ... */
 void vt_sampler_step(vt_sampler *s, int64_t step);
-/* The set that position `at` of the batch comes from. */
+/* Returns the set that position `at` of the batch comes from. */
 const vt_sampled *vt_sampler_set(const vt_sampler *s, int at);
-/* SHA-256 of the images of all sets: data->hash, or the SHA-256 of the hashes, one a line, when there are several. */
+/* Writes the SHA-256 of the images of all sets: data->hash, or the SHA-256 of the hashes, one a line, when there are
+ * several. */
 void vt_sampler_hash(char out[65], const vt_dataset *data, const vt_extra *x);
+/* Returns the bytes of the orders of `images` images and of all further sets (x may be NULL). */
 size_t vt_sampler_bytes(int64_t images, const vt_extra *x);

@@ -28,6 +28,7 @@ typedef struct entries {
     int n;
 } entries;
 
+/* Appends tensor "group.name.slot" (slot "": "group.name") of numel floats, or doubles if wide, at `data`. */
 static void add_entry(entries *l, void *data, size_t numel, bool wide, const char *group, const char *name,
                       const char *slot) {
     char *full = l->names[l->n];
@@ -40,6 +41,7 @@ static void add_entry(entries *l, void *data, size_t numel, bool wide, const cha
                                .data = data};
 }
 
+/* Lists every tensor of the run's state: weights, averages, optimiser slots, penalties. l->t is to be freed. */
 static vt_status list_entries(entries *l, vt_run *run, vt_err *e) {
     const vt_param_list *params = &run->m->params;
     size_t most = (size_t)params->count * (2 + VT_OPTIM_SLOTS) + VT_MAX_PENALTIES;
@@ -67,6 +69,7 @@ typedef struct number {
     double *at;
 } number;
 
+/* Lists every number of the run's state; returns how many. */
 static int list_numbers(number out[NUMBERS_MOST], vt_run *run) {
     int n = 0;
 #define NUMBER(field) out[n++] = (number){#field, &run->n.field};
@@ -117,6 +120,7 @@ vt_status vt_state_save(vt_run *run, vt_err *e) {
     return s;
 }
 
+/* Returns whether the run's folder has an entry of that name. */
 static bool has_file(const vt_run *run, const char *name) {
     char path[VT_PATH_MAX];
     return vt_path(path, run->t->out, name) && access(path, F_OK) == 0;
@@ -140,6 +144,7 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses a state made with another recipe, other options, images or version, and says what differs. */
 static vt_status check_same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
     const char *path = vt_tensors_path(st), *recipe = vt_tensors_meta(st, "recipe");
     const char *data = vt_tensors_meta(st, "data_sha256"), *version = vt_tensors_meta(st, "vitrine");
@@ -164,6 +169,7 @@ static vt_status check_same_run(const vt_run *run, const vt_tensors *st, vt_err 
     return vt_fail(e, VT_E_USAGE, "%s was made by vitrine %s, this is %s", path, version, VT_VERSION);
 }
 
+/* Reads a number from the state's metadata; VT_E_FORMAT if it is missing or no number. */
 static vt_status load_number(double *out, const vt_tensors *st, const char *key, vt_err *e) {
     const char *text = vt_tensors_meta(st, key);
     char *end;
@@ -174,6 +180,7 @@ static vt_status load_number(double *out, const vt_tensors *st, const char *key,
     return VT_OK;
 }
 
+/* Reads all numbers, the step and the kernels' names of a state. */
 static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
     number numbers[NUMBERS_MOST];
     int n = list_numbers(numbers, run);
@@ -188,6 +195,7 @@ static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads numbers and tensors of a state that belongs to this run. */
 static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
     entries l;
     VT_TRY(check_same_run(run, st, e));
@@ -230,6 +238,7 @@ static char *identity_text(const vt_run *run) {
     return n < 0 ? NULL : text;
 }
 
+/* For vt_team_same: fails, naming the keys that differ from rank 0's. */
 static vt_status report_other_training(const void *ctx, const char *first, const char *mine, vt_err *e) {
     char changed[300];
     (void)ctx;
@@ -238,6 +247,7 @@ static vt_status report_other_training(const void *ctx, const char *first, const
                    *changed ? changed : "the order of groups");
 }
 
+/* Refuses a rank whose recipe, data, model options, version or kernels are not rank 0's. Collective. */
 static vt_status check_same_training(vt_run *run, vt_err *e) {
     char *mine = identity_text(run);
     vt_status s = vt_team_same(run->t->team, mine, report_other_training, NULL, e);
@@ -264,6 +274,7 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* For vt_team_same: fails, since the weights' bits are not rank 0's; ctx: the run. */
 static vt_status report_other_weights(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run *run = ctx;
     (void)first, (void)mine;
@@ -334,6 +345,7 @@ vt_status vt_log_open(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
+/* Writes o (taken over; NULL: no memory) as one line of log.jsonl. */
 static vt_status write_log_line(vt_run *run, json_t *o, vt_err *e) {
     char *text = o ? vt_json_text(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(o);

@@ -27,8 +27,8 @@ typedef struct vt_train {
     const volatile sig_atomic_t *interrupt;
 } vt_train;
 
-/* The model that a recipe describes, before the first step: from scratch (timm's initialisation, seeded) or fitted from
- * the checkpoint `init` (NULL: none). What was left open in r->model is filled in. */
+/* Makes the model that a recipe describes, before the first step: from scratch (timm's initialisation, seeded) or
+ * fitted from the checkpoint `init` (NULL: none). What was left open in r->model is filled in. */
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
 /* How a checkpoint is carried over to a model of another input size, patch or class count. Fills `to` (weights
@@ -53,8 +53,9 @@ typedef struct vt_train_images {
     const char *path; /* for sentences */
     int side, classes;
 } vt_train_images;
+/* Fills *c with that shape; VT_E_USAGE if recipe and data contradict each other. */
 vt_status vt_train_config(vt_config *c, const vt_recipe *r, const vt_train_images *d, const vt_model *init, vt_err *e);
-/* Floating-point operations of one step's matrix products, inner attack included. */
+/* Computes the floating-point operations of one step's matrix products, inner attack included. */
 vt_status vt_train_flops(double *flops, const vt_recipe *r, const vt_config *c, vt_err *e);
 
 /* What a run will take; refuses what cannot work (a batch larger than the set, a penalty that does not fit the model).
@@ -64,9 +65,11 @@ typedef struct vt_train_plan {
     size_t bytes;
     double flops; /* of matrix products, for one step (inner attack included) */
 } vt_train_plan;
+/* Fills *p for a training t whose recipe, model and data are set. */
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e);
 
-/* VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: the guard rails gave up. */
+/* Runs the training to its end. VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: the guard rails
+ * gave up. */
 vt_status vt_train_run(const vt_train *t, vt_err *e);
 
 /* ---- a training by its options ---- */

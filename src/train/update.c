@@ -19,6 +19,7 @@ static bool in_attention(const vt_model *m, const vt_param *p) {
     return false;
 }
 
+/* Returns tensor p's optimiser, parameters, weight decay and learning-rate factor by the recipe. */
 static vt_tensor_rule optimiser_rule_of(const vt_model *m, const vt_param *p, const vt_recipe *r) {
     bool attention = in_attention(m, p), own = attention && strcmp(r->top.attention_optimiser, "same");
     const char *name = own ? r->top.attention_optimiser : r->top.optimiser;
@@ -35,8 +36,10 @@ static vt_tensor_rule optimiser_rule_of(const vt_model *m, const vt_param *p, co
                                         pow(r->top.layer_decay, m->params.layers - 1 - p->layer)};
 }
 
+/* Returns the bytes of one number of the optimiser's state. */
 static size_t state_item_size(const vt_tensor_rule *t) { return t->def->wide ? sizeof(double) : sizeof(float); }
 
+/* Returns the bytes of all slots of a tensor, each rounded up to 64; 0 of a frozen tensor. */
 static size_t state_bytes_of(const vt_tensor_rule *t, const vt_param *p) {
     size_t room = p->buffer ? 0 : (p->numel * state_item_size(t) + 63) / 64 * 64;
     return room * (size_t)t->def->slots;
@@ -54,6 +57,7 @@ size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads) {
     return sum + work * (size_t)threads * sizeof(float);
 }
 
+/* Counts the pieces of all trained tensors into u->n_pieces and lists them in out, if it is not NULL. */
 static void split_into_pieces(vt_update *u, vt_piece *out) {
     u->n_pieces = 0;
     for (int i = 0; i < u->m->params.count; i++) {
@@ -133,6 +137,7 @@ typedef struct pass {
     int64_t t;
 } pass;
 
+/* For vt_for_each: u->part[item] = the sum of squares of the gradient's piece. */
 static vt_status sum_squares_of_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     pass *a = ctx;
@@ -167,6 +172,7 @@ static double not_finite(const void *numbers, size_t n, bool wide) {
     return (double)bad + worse;
 }
 
+/* For vt_for_each: steps one piece's weights; u->part[item] = 0, or NaN if a weight or its state is not finite. */
 static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)e;
     const pass *a = ctx;
@@ -193,6 +199,7 @@ static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* For vt_for_each: moves one piece of the averaged weights towards the weights. */
 static vt_status update_ema_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const vt_update *u = ((pass *)ctx)->u;
@@ -203,6 +210,7 @@ static vt_status update_ema_piece(void *ctx, int thread, size_t item, vt_err *e)
     return VT_OK;
 }
 
+/* For vt_for_each: renews what the model keeps of tensor `item`; ctx: the vt_update. */
 static vt_status refresh_param(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     vt_model_refresh_param(((vt_update *)ctx)->m, (int)item);

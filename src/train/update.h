@@ -39,22 +39,24 @@ typedef struct vt_update {
     double *part; /* [n_pieces] sums of squares; 0 or NaN: are the new weights finite? */
 } vt_update;
 
+/* Allocates and starts the optimisers' state of all tensors of m by recipe r. To be closed also after a failure. */
 vt_status vt_update_open(vt_update *u, vt_model *m, const vt_recipe *r, int threads, vt_err *e);
+/* Frees all that u holds; accepts a zeroed one. */
 void vt_update_close(vt_update *u);
-/* State of a tensor's slot. */
+/* Returns the state of tensor `param` in slot 0, 1, ..., floats or (vt_optim_def.wide) doubles. */
 void *vt_update_slot(const vt_update *u, int param, int slot);
-/* Global L2 norm of grad [params.total], in double. */
+/* Returns the L2 norm of grad [params.total], in double. */
 double vt_update_norm(vt_update *u, const float *grad);
-/* One step t = 1, 2, ...; grad is scaled by `factor` first (clipping), in place. Weights and their transposes are
+/* Takes step t = 1, 2, ...; grad is scaled by `factor` first (clipping), in place. Weights and their transposes are
  * renewed. false: a new weight was not finite; weights and the optimiser's state are as before. */
 bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t);
 /* Renews what the model keeps of its weights (transposes), by u's threads. */
 void vt_update_refresh(vt_update *u);
 /* The averaged weights take the place of the model's (or, called again, give it back); nothing without ema. */
 void vt_update_swap_ema(vt_update *u);
-/* Bytes that it will take. */
+/* Returns the bytes that an update takes. */
 size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads);
-/* Tensors that are all zero now under an optimiser that never leaves zero: their number, and the first one's name. */
+/* Returns how many tensors are all zero now under an optimiser that never leaves zero; *first: the first one's name. */
 int vt_update_stuck(const vt_update *u, const char **first);
 
 /* ---- adversarial weight perturbation ----
@@ -62,7 +64,7 @@ int vt_update_stuck(const vt_update *u, const char **first);
  * is taken at weights that have gone up the loss, on the same adversarial images. As in the authors' code each "weight"
  * of two sides or more moves, by gamma ||w|| g / (||g|| + 1e-20). */
 
-/* Is it on at this share of the training? */
+/* Returns whether the perturbation is on at this share in [0,1] of the training. */
 bool vt_awp_active(const vt_recipe *r, double share);
 /* After vt_batch_gradient, of the same step: replaces b->grad by the gradient at the perturbed weights; u's weights are
  * as before when it returns. b->sums stay those of the weights themselves. */

@@ -8,6 +8,7 @@
 #include "parallel/threads.h"
 #include "train/augment.h"
 
+/* Returns the floats of one thread's buffer: two images and the targets. */
 static size_t buffer_length(const vt_model *m) {
     return 2 * vt_config_input_pixels(&m->config) + (size_t)m->config.classes;
 }
@@ -66,6 +67,7 @@ bool vt_validation_collapsed(double single, double single_before, double robust,
            robust_best - robust > 3 * error;
 }
 
+/* For vt_for_each: classifies this rank's image number `own`, clean and attacked, into w->right. */
 static vt_status validate_image(void *ctx, int thread, size_t own, vt_err *e) {
     static const vt_recipe_augment none = {0};
     static const vt_mix unmixed = {.kind = VT_MIX_NONE, .lambda = 1};
