@@ -36,7 +36,6 @@ static void draw_rect(FILE *f, const char *kind, double x, double y, double w, d
         fprintf(f, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n", kind, x, y, w, h);
 }
 
-/* Draws a line of CSS class `kind`. */
 static void draw_line(FILE *f, const char *kind, double x1, double y1, double x2, double y2) {
     fprintf(f, "<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", kind, x1, y1, x2, y2);
 }
@@ -74,9 +73,8 @@ static const frame in_page = {LEFT, TOP, WIDE - LEFT - RIGHT, HIGH - BOTTOM - TO
 static double share_of(double v, double from, double to, bool logarithmic) {
     return logarithmic ? (log10(v) - log10(from)) / (log10(to) - log10(from)) : (v - from) / (to - from);
 }
-/* Returns where x of the data lies in the picture. */
+/* Return where x, and y, of the data lies in the picture. */
 static double at_x(const frame *a, double x) { return a->left + share_of(x, a->x0, a->x1, a->log_x) * a->width; }
-/* Returns where y of the data lies in the picture. */
 static double at_y(const frame *a, double y) {
     return a->top + a->height - share_of(y, a->y0, a->y1, a->log_y) * a->height;
 }
@@ -355,7 +353,6 @@ void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) {
     f->n_series++;
 }
 
-/* Appends a point to the last series. */
 static void add_point(vt_figure *f, const vt_mark *m) {
     if (!has_room(f, &f->points, f->n_points, sizeof *f->points)) return;
     f->points[f->n_points++] = *m;

@@ -44,6 +44,8 @@ struct vt_remote {
 
 /* ---- what went wrong, in words ---- */
 
+static vt_status fail_memory(vt_err *e) { return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process"); }
+
 /* "python3 model.py" in a sentence: the beginning of a long command. Returns buf. */
 static const char *name_in_sentence(const vt_remote *r, char buf[120]) {
     snprintf(buf, 120, strlen(r->where) < 100 ? "%s" : "%.96s...", r->where);
@@ -189,7 +191,7 @@ static void close_conversation(conversation *l, double patience) {
 static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshake *handshake, vt_err *e) {
     conversation *l = calloc(1, sizeof *l);
     *out = NULL;
-    if (!l) return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
+    if (!l) return fail_memory(e);
     l->r = r, l->child = (vt_child){.fd = r->given, .lifeline = -1};
     l->may_share = !r->one && (!vt_child_is_address(r->where) || !strncmp(r->where, "unix:", 5));
     vt_status s = VT_OK;
@@ -276,8 +278,6 @@ static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const 
     return VT_OK;
 }
 
-/* ---- what a remote knows ---- */
-
 const vt_handshake *vt_remote_handshake(const vt_remote *r) { return &r->handshake; }
 const char *vt_remote_where(const vt_remote *r) { return r->where; }
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt) { r->interrupt = interrupt; }
@@ -357,7 +357,6 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
 
 /* ---- opening and closing ---- */
 
-/* Takes an idle conversation from the pool; NULL: there is none. */
 static conversation *from_pool(vt_remote *r) {
     pthread_mutex_lock(&r->lock);
     conversation *l = r->pool;
@@ -366,14 +365,12 @@ static conversation *from_pool(vt_remote *r) {
     return l;
 }
 
-/* Gives an idle conversation back to the pool. */
 static void to_pool(vt_remote *r, conversation *l) {
     pthread_mutex_lock(&r->lock);
     l->next = r->pool, r->pool = l;
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Closes an engine; its conversation goes back to the pool, unless it is over. */
 static void close_engine(void *self) {
     engine *n = self;
     conversation *l = n->l;
@@ -416,12 +413,11 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
     const vt_handshake *h = &r->handshake;
     engine *n = calloc(1, sizeof *n);
     *out = (vt_engine){0};
-    if (!n) return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
+    if (!n) return fail_memory(e);
     n->r = r, n->capacity = capacity;
     n->votes = h->random ? VT_REMOTE_VOTES : h->logits64 ? 1 : 2;
     n->beside = n->votes != 2 ? 0 : h->batch > VT_REMOTE_NEIGHBOURS ? VT_REMOTE_NEIGHBOURS : h->batch - 1;
-    vt_status s =
-        take_memory(n) ? take_line(n, e) : vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
+    vt_status s = take_memory(n) ? take_line(n, e) : fail_memory(e);
     if (s != VT_OK) {
         if (n->l && !n->l->broken.code) vt_fail(&n->l->broken, s, "it was not opened");
         close_engine(n);
@@ -443,8 +439,7 @@ vt_status vt_remote_engine(vt_engine *out, vt_remote *r, int capacity, vt_err *e
 
 /* Returns how many images to ask about at a time: what the model reports, or 64, and at most its batch. */
 static int usual_of(const vt_handshake *h) {
-    enum { MOST = 64 };
-    int usual = h->usual ? h->usual : MOST;
+    int usual = h->usual ? h->usual : 64;
     return usual < h->batch ? usual : h->batch;
 }
 
@@ -470,7 +465,7 @@ static vt_status open_remote(vt_remote **out, const char *where, int given, doub
     if (!r || !(r->where = strdup(where))) {
         free(r);
         if (given >= 0) close(given);
-        return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process");
+        return fail_memory(e);
     }
     r->given = given, r->one = given >= 0;
     pthread_mutex_init(&r->lock, NULL);
