@@ -21,8 +21,9 @@ static schedule schedule_new(int steps, float loss) {
                       .reduced_last = true};
 }
 
-/* At a checkpoint after step i (0-based): should the step be halved? hist [steps] starts as zeros, and the comparison
- * before the first entry wraps to hist[steps - 1], still zero at the first checkpoint, as in the authors' code. */
+/* Tells at a checkpoint after step i (0-based) whether the step is to be halved. hist [steps] starts as zeros, and the
+ * comparison before the first entry wraps to hist[steps - 1], still zero at the first checkpoint, as in the authors'
+ * code. */
 static bool should_halve_step(schedule *s, const float *hist, int steps, int i, double rho, float best) {
     int rising = 0;
     for (int c = 0; c < s->k; c++) {
@@ -78,7 +79,7 @@ static vt_status evaluate_iterate(vt_oracle *o, const vt_apgd_params *p, const v
     return VT_OK;
 }
 
-/* next = cur + a (z - cur) + (1 - a)(cur - prev), z = project(cur + eta direction); then projected. */
+/* Computes next = cur + a (z - cur) + (1 - a)(cur - prev), z = project(cur + eta direction); then projected. */
 static void step_with_momentum(const vt_ball *b, float *next, float *z, const float *cur, const float *prev,
                                const float *g, double eta, float a) {
     vt_ball_step(b, z, g, eta);
@@ -91,8 +92,8 @@ static void step_with_momentum(const vt_ball *b, float *next, float *z, const fl
 /* ---- l1: sparse steps of adapted width, projected onto ball and box together; by default first in balls of 3 eps and
  * 2 eps (Croce and Hein 2021, "Mind the box", section 3) ---- */
 
-/* One run inside `ball` from cur = t->work, where it leaves its best point. sparse: the start says how many entries a
- * step shall change, else a fifth of all. */
+/* Makes one run inside `ball` from cur = t->work, where it leaves its best point. sparse: the start says how many
+ * entries a step shall change, else a fifth of all. */
 static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss,
                         const vt_ball *ball, int steps, bool sparse, bool *broken) {
     size_t n = t->n, bytes = n * sizeof(float), old = sparse ? vt_l1_moved(t->work, t->x, n) : n;

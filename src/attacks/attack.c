@@ -177,7 +177,8 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     return VT_OK;
 }
 
-/* "ensemble:version=V" names another ensemble, "ensemble-V". */
+/* Replaces *def and the name by another ensemble's where the options begin with "version=V": "ensemble-V"; refuses a V
+ * that there is not. */
 static vt_status version_of(char name[32], const vt_attack_def **def, const char **options, vt_err *e) {
     static const char key[] = "version=";
     if (!(*def)->stages || !(*def)->stages[1] || strncasecmp(*options, key, sizeof key - 1) != 0) return VT_OK;
@@ -198,7 +199,7 @@ static const vt_attack_def list_def = {.name = "list",
                                        .norms = VT_CAN_ALL,
                                        .white_box = true};
 
-/* The name of a list: "a+b+c", or "a+b+..." where the rest does not fit. */
+/* Writes the name of a list: "a+b+c", or "a+b+..." where the rest does not fit. */
 static void add_name(vt_attack *a, const char *name) {
     static const char more[] = "+...";
     size_t at = strlen(a->name), room = sizeof a->name - at;
@@ -248,7 +249,7 @@ static vt_status shares_fit(const vt_attack *a, vt_err *e) {
     return VT_OK;
 }
 
-/* Where the part at spec ends: at a "+" before a name (1e+5 is a number). */
+/* Returns the length of the part at spec, up to a "+" before a name (1e+5 is a number). */
 static size_t part_length(const char *spec) {
     size_t n = strcspn(spec, "+");
     while (spec[n] && (spec[n + 1] == '.' || (spec[n + 1] >= '0' && spec[n + 1] <= '9')))

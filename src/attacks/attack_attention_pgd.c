@@ -31,7 +31,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* The key token: as asked for, under the patch, or the clean image's most looked-at one. scratch [n] */
+/* Returns the index of the key token: as asked for, under the patch, or the clean image's most looked-at one. scratch
+ * [n] */
 static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int *out, float *scratch) {
     const vt_tokens *tokens = &o->model->tokens;
     const vt_squares *s = t->ball->squares;
@@ -61,7 +62,7 @@ static vt_attn_loss attention_of(const vt_tokens *tokens, const params *p, int k
                           .weight = p->lambda};
 }
 
-/* m <- momentum m + (1 - momentum) g / |g| */
+/* Sets m <- momentum m + (1 - momentum) g / |g| */
 static void update_momentum(float *m, const float *g, double momentum, size_t n) {
     double length = vt_length(VT_L2, g, n), add = length > 0 ? (1 - momentum) / length : 0;
     for (size_t i = 0; i < n; i++) m[i] = (float)(momentum * (double)m[i] + add * (double)g[i]);

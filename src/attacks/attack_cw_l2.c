@@ -32,7 +32,7 @@ typedef struct space {
     float *x1, *g, *z; /* [n], [n], [K] */
 } space;
 
-/* x1 = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0. */
+/* Sets x1 = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0. */
 static double to_pixels(const vt_task *t, const space *s) {
     double sum = 0;
     for (size_t i = 0; i < t->n; i++) {
@@ -44,7 +44,7 @@ static double to_pixels(const vt_task *t, const space *s) {
     return sum;
 }
 
-/* Adam on w at step k (from 1). dL/dw = (2 (x' - x~) - c dmargin/dx) (1 - tanh^2)/2; g holds dmargin/dx. */
+/* Moves w by Adam's step k (from 1). dL/dw = (2 (x' - x~) - c dmargin/dx) (1 - tanh^2)/2; g holds dmargin/dx. */
 static void apply_adam_step(const vt_task *t, const params *p, const space *s, double c, int k) {
     double fix1 = 1 - pow(0.9, k), fix2 = 1 - pow(0.999, k);
     for (size_t i = 0; i < t->n; i++) {
@@ -56,7 +56,7 @@ static void apply_adam_step(const vt_task *t, const params *p, const space *s, d
     }
 }
 
-/* One c. *reached: was any point adversarial by the margin kappa? */
+/* Minimises the objective for one weight c. *reached: was any point adversarial by the margin kappa? */
 static vt_status minimise_for_weight(vt_oracle *o, const params *p, const vt_task *t, vt_min_norm_point *near,
                                      const space *s, double c, bool *reached) {
     int every = (p->steps + 9) / 10;
@@ -81,8 +81,8 @@ static vt_status minimise_for_weight(vt_oracle *o, const params *p, const vt_tas
     return VT_OK;
 }
 
-/* *c: the authors' 1e-3, where the search reaches from there what a linear model of this margin m and gradient g needs
- * (2 |x' - x| = c |g| at |x' - x| = |m| / |g|) with values left to bisect; else a tenth of that. One gradient. */
+/* Sets *c to the authors' 1e-3, where the search reaches from there what a linear model of this margin m and gradient g
+ * needs (2 |x' - x| = c |g| at |x' - x| = |m| / |g|) with values left to bisect; else a tenth of that. One gradient. */
 static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_min_norm_point *near, const space *s, double *c) {
     float margin;
     VT_TRY(vt_min_norm_gradient(near, o, VT_LOSS_MARGIN, t->x, s->z, &margin, s->g));

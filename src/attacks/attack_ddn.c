@@ -18,8 +18,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* x1 + alpha g/|g|, rescaled (up or down) to radius eps around x, clipped to the box, rounded to the grid. A gradient
- * that is zero is replaced by a random direction before it is normalised (foolbox). */
+/* Sets x1 to x1 + alpha g/|g|, rescaled (up or down) to radius eps around x, clipped to the box, rounded to the grid. A
+ * gradient that is zero is replaced by a random direction before it is normalised (foolbox). */
 static void step(const vt_task *t, const params *p, int k, double alpha, double eps, float *x1, float *g) {
     double length = vt_length(VT_L2, g, t->n), sum = 0;
     if (!(length > 0)) {

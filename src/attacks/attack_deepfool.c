@@ -31,7 +31,7 @@ static int count_candidates(const params *p, int classes, bool aimed) {
     return p->candidates >= 2 && p->candidates < classes ? p->candidates : classes;
 }
 
-/* w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
+/* Sets w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
  * *distance to it, INFINITY where no candidate has a gradient. z [K]: the logits of x1, which was just evaluated. */
 static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates, const float *clean, const float *x1,
                                   const float *z, float *cotangent, float *trial, float *w, double *length,
@@ -52,7 +52,7 @@ static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates
     return VT_OK;
 }
 
-/* x1 <- clip(x + (1 + o) path) with path += r, or clip(x1 + (1 + o) r). As in the references 1e-4 is added to the
+/* Sets x1 <- clip(x + (1 + o) path) with path += r, or clip(x1 + (1 + o) r). As in the references 1e-4 is added to the
  * distance, not to the gap; but at most a hundredth of the whole way, which for a boundary nearer than 0.01 is less. */
 static void step(const vt_task *t, const params *p, const float *w, double length, double distance, float *path,
                  float *x1) {

@@ -26,15 +26,15 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Before any adversarial point is known, at distance d: where the linearised margin is zero, and no less than eps and
- * the share by which it grows later. (The authors take the former alone. On a linear classifier it is reached in one
- * step and never crossed; and what the box cuts off the steps keeps d below eps for ever.) */
+/* Returns the radius before any adversarial point is known, at distance d: where the linearised margin is zero, and no
+ * less than eps and the share by which it grows later. (The authors take the former alone. On a linear classifier it is
+ * reached in one step and never crossed; and what the box cuts off the steps keeps d below eps for ever.) */
 static double first_radius(vt_norm norm, double d, double margin, const float *g, size_t n, double eps, double gamma) {
     double length = vt_length(vt_norm_dual(norm), g, n), linear = length > 0 ? d + fabs(margin) / length : DBL_MAX;
     return isinf(eps) ? linear : fmax(linear, eps * (1 + gamma));
 }
 
-/* d [n] <- its projection onto the ball of radius eps around 0 (linf, l2). */
+/* Sets d [n] <- its projection onto the ball of radius eps around 0 (linf, l2). */
 static void project_onto_ball(vt_norm norm, bool sphere, float *d, size_t n, double eps) {
     float e = (float)eps;
     double f = norm == VT_L2 ? eps / fmax(vt_length(VT_L2, d, n), 1e-12) : 1;
@@ -43,8 +43,8 @@ static void project_onto_ball(vt_norm norm, bool sphere, float *d, size_t n, dou
         d[i] = norm == VT_L2 ? (float)(f * (double)d[i]) : d[i] > e ? e : d[i] < -e ? -e : d[i];
 }
 
-/* x1 <- x + clip(project(x1 - x + alpha g/|g|_2)); the box only shrinks any norm, so it comes last. l1: onto ball and
- * box at once, exactly. g is used up. */
+/* Sets x1 <- x + clip(project(x1 - x + alpha g/|g|_2)); the box only shrinks any norm, so it comes last. l1: onto ball
+ * and box at once, exactly. g is used up. */
 static void step(const vt_task *t, const params *p, double alpha, double eps, float *x1, float *g) {
     vt_norm norm = t->ball->norm;
     double length = vt_length(VT_L2, g, t->n), f = length > 0 ? alpha / length : 0;

@@ -43,7 +43,7 @@ static vt_status query_model(search *s, const float *x, bool *adversarial) {
     return VT_OK;
 }
 
-/* y: between the image and x, a share of the way (l2), or no further than that in any pixel (linf). */
+/* Sets y to a point between the image and x, a share of the way (l2), or no further than that in any pixel (linf). */
 static const float *point_between(search *s, const float *x, double share) {
     const vt_task *t = s->t;
     for (size_t i = 0; i < t->n; i++) {
@@ -54,7 +54,7 @@ static const float *point_between(search *s, const float *x, double share) {
     return s->y;
 }
 
-/* s->at, adversarial, comes as near to the image as it stays so. */
+/* Moves s->at, which is adversarial, as near to the image as it stays so. */
 static vt_status to_boundary(search *s) {
     const vt_task *t = s->t;
     bool linf = t->ball->norm == VT_LINF, yes;
@@ -95,7 +95,8 @@ static vt_status find_start_point(search *s, bool *found) {
     return VT_OK;
 }
 
-/* u: a direction of length 1 (normal, or uniform for linf), as it reaches from s->at within the box; y: that point. */
+/* Draws u, a direction of length 1 (normal, or uniform for linf), as it reaches from s->at within the box; y: that
+ * point. */
 static void draw_direction(search *s, double reach) {
     const vt_task *t = s->t;
     if (t->ball->norm == VT_L2)
@@ -111,8 +112,8 @@ static void draw_direction(search *s, double reach) {
     }
 }
 
-/* v = the mean of (side - mean side) u, side 1 where u leads to the other class and -1 where not (section III-C); all
- * on one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
+/* Sets v = the mean of (side - mean side) u, side 1 where u leads to the other class and -1 where not (section III-C);
+ * all on one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
 static vt_status estimate_normal(search *s, int draws, double reach) {
     const vt_task *t = s->t;
     float *sum = s->v, *sided = s->sided;
@@ -136,7 +137,7 @@ static vt_status estimate_normal(search *s, int draws, double reach) {
     return VT_OK;
 }
 
-/* From the boundary along v: dist / sqrt(t), halved until the point is adversarial. */
+/* Goes from the boundary along v: dist / sqrt(t), halved until the point is adversarial. */
 static vt_status step_along_normal(search *s, double step) {
     const vt_task *t = s->t;
     bool yes = false;

@@ -23,7 +23,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* One run from t->x_adv, and the logits z of its last iterate. */
+/* Makes one run from t->x_adv, in place. z [K]: the logits of its last iterate. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss, float *z) {
     float *g = t->work, *step = g + t->n, value;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 5;

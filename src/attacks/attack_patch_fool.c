@@ -23,7 +23,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* g [n] of pixels -> of the normalised input, and nothing outside the squares: there nothing can move. */
+/* Turns a gradient g [n] by pixels into one by the normalised input, and nothing outside the squares: there nothing can
+ * move. */
 static void scale_to_normalised_input(float *g, const vt_task *t, const double *std) {
     const vt_ball *b = t->ball;
     for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / vt_shape_plane(t->shape)] : 0;
@@ -36,23 +37,23 @@ static double dot(const float *a, const float *b, size_t n) {
     return s;
 }
 
-/* sum += factor * (g - beta ce) where g works against ce (PCGrad). paper: beta = <g,ce>/|ce|^2, which removes the part
- * along ce; reference: <g,ce>/|ce| of gradients that are means over a batch. */
+/* Adds to sum [n] p->attention * (g - beta ce), beta not 0 where g works against ce (PCGrad). paper: beta =
+ * <g,ce>/|ce|^2, which removes the part along ce; reference: <g,ce>/|ce| of gradients that are means over a batch. */
 static void add_projected(float *sum, float *g, const float *ce, size_t n, const params *p) {
     double inner = dot(g, ce, n), square = dot(ce, ce, n), beta = 0;
     if (inner < 0) beta = p->beta ? inner / (sqrt(square) * p->batch) : inner / square;
     for (size_t i = 0; i < n; i++) sum[i] += (float)(p->attention * ((double)g[i] - beta * (double)ce[i]));
 }
 
-/* How many blocks' attention counts, from *first on: as the authors' code does, the first half without the first block;
- * where that leaves none, the last. */
+/* Returns how many blocks' attention counts, from *first on: as the authors' code does, the first half without the
+ * first block; where that leaves none, the last. */
 static int attended_blocks(int layers, int *first) {
     int most = layers / 2 - 1;
     *first = most > 0 ? 1 : layers - 1;
     return most > 1 ? most : 1;
 }
 
-/* sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
+/* Sets sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
 static vt_status compute_direction(vt_oracle *o, const params *p, const vt_task *t, float *sum, float *ce, float *g) {
     const vt_tokens *tokens = &o->model->tokens;
     vt_loss loss = vt_oracle_loss(o, VT_LOSS_CE);
@@ -75,14 +76,15 @@ static vt_status compute_direction(vt_oracle *o, const params *p, const vt_task 
     return VT_OK;
 }
 
-/* g /= the largest entry of the run's first gradient that is not zero (*unit, 0 before): Adam's 1e-8 and the squares
- * that it averages are then as small as they look, whatever the size of the logits. */
+/* Divides g by the largest entry of the run's first gradient that is not zero (*unit, 0 before): Adam's 1e-8 and the
+ * squares that it averages are then as small as they look, whatever the size of the logits. */
 static void in_units(float *g, size_t n, double *unit) {
     if (!(*unit > 0)) *unit = vt_length(VT_LINF, g, n);
     for (size_t i = 0; i<n && * unit> 0; i++) g[i] = (float)((double)g[i] / *unit);
 }
 
-/* Adam (Kingma and Ba 2015) upwards, betas 0.9 and 0.999, 1e-8; the step is times std in pixels. */
+/* Moves the image by a step of Adam (Kingma and Ba 2015) upwards, betas 0.9 and 0.999, 1e-8; the step is times std in
+ * pixels. */
 static void apply_adam_step(const vt_task *t, float *m, float *v, const float *g, int step, double lr,
                             const double *std) {
     double c1 = 1 - pow(0.9, step + 1), c2 = 1 - pow(0.999, step + 1);

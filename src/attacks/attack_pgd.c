@@ -22,14 +22,15 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* l1: entries that a step changes at most. SLIDE's hundredth of all; but pixels can move by a half on average, so that
- * a point at eps changes twice eps entries, and steps of far fewer never fill them. */
+/* Returns how many entries a step changes at most (l1). SLIDE's hundredth of all; but pixels can move by a half on
+ * average, so that a point at eps changes twice eps entries, and steps of far fewer never fill them. */
 static size_t max_changed_entries(const vt_task *t) {
     double k = fmax((double)(t->n / 100), ceil(2 * t->ball->eps));
     return k < (double)t->n ? (size_t)k : t->n;
 }
 
-/* last: no other restart will ask whether this one broke the image. */
+/* Makes one run of p->steps steps from t->x_adv, in place. last: no other restart will ask whether this one broke the
+ * image. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool last) {
     float *g = t->work, *step = g + t->n, *z = step + t->n, value;
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};

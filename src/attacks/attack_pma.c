@@ -15,14 +15,14 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* What step i of a pass ascends (the first one descends it: p_label rises). 1 - p_label rises with cross-entropy, in
- * the same direction. */
+/* Returns what step i of a pass ascends (the first one descends it: p_label rises). 1 - p_label rises with
+ * cross-entropy, in the same direction. */
 static vt_loss loss_of_step(const vt_oracle *o, int i, int half, int pass) {
     if (i >= half) return vt_oracle_loss(o, VT_LOSS_PM);
     return vt_oracle_loss(o, pass && i ? VT_LOSS_PO : VT_LOSS_CE);
 }
 
-/* Each half begins with steps of 2 eps and ends near 0. */
+/* Returns the length of step i: each half begins with steps of 2 eps and ends near 0. */
 static double step_length(double eps, int i, int half, int steps) {
     return 2 * eps * vt_cosine(i > half ? i - half - 1 : i - 1, steps - half);
 }

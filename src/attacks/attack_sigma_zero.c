@@ -25,7 +25,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* g: the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; margin's own is in g. */
+/* Sets g to the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; margin's own is in g. */
 static void set_objective_gradient(float *g, const float *d, const vt_task *t, double sigma, bool adversarial) {
     double n = (double)t->n;
     for (size_t i = 0; i < t->n; i++) {
@@ -34,7 +34,8 @@ static void set_objective_gradient(float *g, const float *d, const vt_task *t, d
     }
 }
 
-/* g <- g / |g|, or Adam's step number k for it (Kingma and Ba 2015; betas 0.9 and 0.999, 1e-8); m, v [n]: its means. */
+/* Sets g <- g / |g|, or Adam's step number k for it (Kingma and Ba 2015; betas 0.9 and 0.999, 1e-8); m, v [n]: its
+ * means. */
 static void gradient_to_step(float *g, float *m, float *v, size_t n, int k, bool adam) {
     double most = vt_length(VT_LINF, g, n), f = most > 0 ? 1 / most : 0;
     double c1 = 1 - pow(0.9, k + 1), c2 = 1 - pow(0.999, k + 1);
@@ -45,7 +46,7 @@ static void gradient_to_step(float *g, float *m, float *v, size_t n, int k, bool
     }
 }
 
-/* d <- the box's nearest to d - eta g, values below tau taken back; y = x + d. */
+/* Sets d <- the box's nearest to d - eta g, values below tau taken back; y = x + d. */
 static void step(float *d, float *y, const float *g, const vt_task *t, double eta, double tau) {
     for (size_t i = 0; i < t->n; i++) {
         double x = (double)t->x[i], to = fmin(fmax(x + (double)d[i] - eta * (double)g[i], 0), 1);

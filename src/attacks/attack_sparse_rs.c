@@ -54,7 +54,7 @@ static void swap_units(search *s, size_t a, size_t b) {
     s->order[a] = s->order[b], s->order[b] = u;
 }
 
-/* The first k of the order become what they are changed to. */
+/* Makes the candidate image: the first k of the order become what they are changed to. */
 static void build_candidate(const search *s, float *x) {
     memcpy(x, s->t->x, s->t->n * sizeof *x);
     for (size_t i = 0; i < s->k; i++)
@@ -70,7 +70,8 @@ static void draw_initial_set(search *s) {
     }
 }
 
-/* The share that iteration i of n exchanges: alpha over these, at fixed parts of the way. */
+/* Returns how many of the changed units iteration i exchanges: their number times alpha over `by`, which grows at fixed
+ * parts of the way; at least 1. */
 static size_t exchange_count(const params *p, const search *s, int i) {
     static const struct {
         int until;
@@ -84,7 +85,8 @@ static size_t exchange_count(const params *p, const search *s, int i) {
     return m < rest ? m : rest;
 }
 
-/* m of the changed units for m of the others, which get new colours; where all are changed, one gets a new colour. */
+/* Exchanges m of the changed units for m of the others, which get new colours; where all are changed, one gets a new
+ * colour. */
 static void propose_exchange(search *s, size_t m) {
     for (size_t i = 0; i < m; i++) {
         swap_units(s, s->k - 1 - i, draw_below(s, s->k - i));                 /* to the end of the changed ones */

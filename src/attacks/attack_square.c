@@ -17,7 +17,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Share of pixels at iteration i: halved at fixed iterations, without rescaling to the budget. */
+/* Returns the share of pixels at iteration i: halved at fixed iterations, without rescaling to the budget. */
 static double pixel_share(double p_init, int i) {
     static const int until[] = {10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000};
     int k = 0;
@@ -25,7 +25,7 @@ static double pixel_share(double p_init, int i) {
     return p_init / (double)(1 << k);
 }
 
-/* The side of a square of share p of the pixels, at least `least` (3: an odd one) and at most the image's. */
+/* Returns the side of a square of share p of the pixels, at least `least` (3: an odd one) and at most the image's. */
 static int square_side(double p, int h, int w, int least) {
     int s = (int)nearbyint(sqrt(p * h * w)), most = h < w ? h : w; /* half to even, as Python rounds */
     if (s < least) s = least;
@@ -33,14 +33,14 @@ static int square_side(double p, int h, int w, int least) {
     return s > most ? most : s;
 }
 
-/* Position i of the iteration's draws: 0.. window origins, then signs. */
+/* Draws 1 or -1, each as likely, from position i of the iteration's draws: 0.. window origins, then signs. */
 static float sign_at(const vt_rng *r, int i) { return vt_rng_bits(r, (uint64_t)i) >> 31 ? 1.0f : -1.0f; }
-/* floor(U (size - s)): the last valid origin is never drawn, as in the authors' code. */
+/* Draws floor(U (size - s)): the last valid origin is never drawn, as in the authors' code. */
 static int draw_origin(const vt_rng *r, int i, int size, int s) {
     return (int)(vt_rng_uniform(r, (uint64_t)i) * (float)(size - s));
 }
 
-/* Vertical stripes: one sign for each channel and column. */
+/* Sets x to the start, the image plus or minus eps in vertical stripes: one sign for each channel and column. */
 static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
     int w = t->shape.width, h = t->shape.height;
     float eps = (float)t->ball->eps;
@@ -55,8 +55,8 @@ static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
     vt_ball_project(t->ball, x);
 }
 
-/* Where the window of an iteration may lie: the image, or one of the patch threat's squares, whose last origin is drawn
- * too (in a small square it is too large a share). */
+/* Draws the window of an iteration, of side *s with its first pixel at *y0, *x0. It lies in the image, or one of the
+ * patch threat's squares, whose last origin is drawn too (in a small square it is too large a share). */
 static void window_linf(const vt_task *t, const vt_rng *r, double p, int *y0, int *x0, int *s) {
     const vt_squares *in = t->ball->squares;
     int h = in ? in->size : t->shape.height, w = in ? in->size : t->shape.width;
@@ -79,12 +79,12 @@ static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) 
     vt_ball_project(t->ball, x);
 }
 
-/* What one entry adds to a norm: its square in l2, its size in l1; and the norm of the sum. */
+/* Return what one entry adds to a norm: its square in l2, its size in l1; and the norm of the sum. */
 static double norm_term(vt_norm norm, double v) { return norm == VT_L2 ? v * v : fabs(v); }
 /* Returns the norm whose terms (norm_term) add up to `sum`. */
 static double norm_of_sum(vt_norm norm, double sum) { return norm == VT_L2 ? sqrt(sum) : sum; }
 
-/* A pyramid of centred rectangles in [rows, cols] (stride ld), of unit norm; in l1 it is steeper. */
+/* Writes a pyramid of centred rectangles in [rows, cols] (stride ld), of unit norm; in l1 it is steeper. */
 static void fill_pyramid(vt_norm norm, float *out, int rows, int cols, int ld, float sign) {
     double sum = 0;
     int levels = (rows / 2 > cols / 2 ? rows / 2 : cols / 2) + 1;
@@ -105,7 +105,7 @@ static void fill_pyramid(vt_norm norm, float *out, int rows, int cols, int ld, f
         for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / norm_of_sum(norm, sum));
 }
 
-/* The s x s update shape: a bump above its negative, of unit norm, turned with probability one half. */
+/* Makes the s x s update shape: a bump above its negative, of unit norm, turned with probability one half. */
 static void make_update_shape(vt_norm norm, float *out, int s, bool turned) {
     fill_pyramid(norm, out, s / 2, s, s, 1);
     fill_pyramid(norm, out + (s / 2) * s, s - s / 2, s, s, -1);
@@ -120,8 +120,8 @@ static void make_update_shape(vt_norm norm, float *out, int s, bool turned) {
         }
 }
 
-/* x = x0 + eps delta / |delta|, clipped; in l1 the point nearest to x0 + delta of a ball that is smaller by 1e-6, as
- * the authors' code has it. */
+/* Sets x = x0 + eps delta / |delta|, clipped; in l1 the point nearest to x0 + delta of a ball that is smaller by 1e-6,
+ * as the authors' code has it. */
 static void project_offset(const vt_task *t, float *x, const float *delta) {
     vt_ball b = *t->ball;
     double f = b.norm == VT_L2 ? b.eps / (vt_length(VT_L2, delta, t->n) + 1e-12) : 1;
@@ -149,7 +149,7 @@ static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delt
     project_offset(t, x, delta);
 }
 
-/* Sum of parts in window 0, leaving out what lies in window 1 (s1 = 0: nothing). */
+/* Returns the sum of parts in window 0, leaving out what lies in window 1 (s1 = 0: nothing). */
 static double window_mass(vt_norm norm, const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
     double v = 0;
     for (int y = y0; y < y0 + s; y++)

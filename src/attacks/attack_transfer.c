@@ -60,7 +60,7 @@ static frame draw_frame(const flight *f, const vt_rng *r) {
     return d;
 }
 
-/* out <- the frame of x; back: out += the frame's adjoint at x. */
+/* Sets out [n] to the frame of x; back: to the frame's adjoint at x. */
 static void apply_frame(const vt_task *t, frame d, bool back, float *out, const float *x) {
     memset(out, 0, t->n * sizeof *out);
     for (int c = 0; c < t->shape.channels; c++)
@@ -78,7 +78,7 @@ static void apply_frame(const vt_task *t, frame d, bool back, float *out, const 
 
 /* ---- the attack ---- */
 
-/* g <- gradient of the surrogate's loss at x_adv */
+/* Sets g <- the gradient of the surrogate's loss at x_adv */
 static vt_status surrogate_gradient(vt_oracle *o, flight *f, const vt_rng *r) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
     vt_loss loss = vt_oracle_loss(o, kinds[f->p->loss]);
@@ -91,7 +91,8 @@ static vt_status surrogate_gradient(vt_oracle *o, flight *f, const vt_rng *r) {
     return VT_OK;
 }
 
-/* The sum runs in double: gradients of a confident surrogate are small, and so are products with 1 / |grad|_1. */
+/* Adds a gradient to the momentum. The sum runs in double: gradients of a confident surrogate are small, and so are
+ * products with 1 / |grad|_1. */
 static void update_momentum(flight *f) {
     double length = vt_length(VT_L1, f->g, f->t->n), scale = length > 0 ? 1 / length : 0;
     for (size_t i = 0; i < f->t->n; i++)

@@ -23,7 +23,7 @@ bool vt_norm_find(const char *name, vt_norm *out) {
     return false;
 }
 
-/* The float nearest below (above) the real bound, so that the stored value satisfies it in double. */
+/* Return the float nearest below (above) the real bound, so that the stored value satisfies it in double. */
 static float upper_bound(double x, double eps) {
     float h = (float)(x + eps);
     while ((double)h - x > eps) h = nextafterf(h, -INFINITY);
@@ -146,7 +146,7 @@ void vt_ball_move(const vt_ball *b, float *x, const float *step) {
     vt_ball_project(b, x);
 }
 
-/* t [n]: uniform in [-1,1] in linf, else normal. */
+/* Draws t [n]: uniform in [-1,1] in linf, else normal. */
 static void draw_noise(const vt_ball *b, const vt_rng *r, float *t) {
     if (b->norm != VT_LINF) {
         vt_rng_normals(r, t, b->n);
@@ -156,7 +156,7 @@ static void draw_noise(const vt_ball *b, const vt_rng *r, float *t) {
     for (size_t i = 0; i < b->n; i++) t[i] = 2 * t[i] - 1;
 }
 
-/* out = project(x + f out). */
+/* Sets out = project(x + f out). */
 static void project_offset(const vt_ball *b, float *out, double f) {
     for (size_t i = 0; i < b->n; i++) out[i] = (float)((double)b->x[i] + f * (double)out[i]);
     vt_ball_project(b, out);
@@ -211,15 +211,15 @@ void vt_ball_step(const vt_ball *b, float *out, const float *g, double step) {
 
 /* ---- l1 ---- */
 
-/* The length of the projection's move from the centre in one entry: |y - x| shortened by lambda, at most as long as
- * the box allows. */
+/* Returns the length of the projection's move from the centre in one entry: |y - x| shortened by lambda, at most as
+ * long as the box allows. */
 static inline double shortened_move(float y, float x, double lambda) {
     double left = fabs((double)y - (double)x) - lambda, room = y > x ? 1 - (double)x : (double)x;
     left = left < room ? left : room;
     return left > 0 ? left : 0; /* NaN: 0 */
 }
 
-/* Sum of these lengths, and how many of them still shrink with lambda. */
+/* Returns the sum of the moves' lengths over all entries; *shrinking: how many of them still shrink with lambda. */
 static double sum_of_moves(const float *y, const float *x, size_t n, double lambda, double *shrinking) {
     double sum[4] = {0}, count[4] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -231,8 +231,8 @@ static double sum_of_moves(const float *y, const float *x, size_t n, double lamb
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* The lambda at which the lengths sum to eps. The sum falls piecewise linearly: Newton's steps inside a bracket, which
- * is halved where they leave it and at every fourth step, so that it closes. */
+/* Returns the lambda at which the lengths sum to eps. The sum falls piecewise linearly: Newton's steps inside a
+ * bracket, which is halved where they leave it and at every fourth step, so that it closes. */
 static double solve_for_lambda(const float *y, const float *x, size_t n, double eps) {
     double low = 0, high = 0, lambda = 0, shrinking;
     for (size_t i = 0; i < n; i++) high = fmax(high, fabs((double)y[i] - (double)x[i]));
@@ -279,7 +279,8 @@ void vt_l1_project(float *x, const float *centre, size_t n, double eps) {
     shrink_by_ulps(x, centre, n, eps);
 }
 
-/* The value that would stand at index k if v were sorted (Hoare's selection); reorders v, which holds no NaN. */
+/* Returns the value that would stand at index k if v were sorted (Hoare's selection); reorders v, which holds no
+ * NaN. */
 static float select_value(float *v, size_t n, size_t k) {
     ptrdiff_t first = 0, last = (ptrdiff_t)n - 1, at = (ptrdiff_t)k;
     while (first < last) {

@@ -6,11 +6,11 @@
 #include <string.h>
 #include "attacks/target_order.h"
 
-/* Room to the face of [0,1] in the direction -sign(w). */
+/* Returns the room to the face of [0,1] in the direction -sign(w). */
 static double room_to_face(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
 
-/* How far along the path of lambda the plane value falls, and its slope there:
- * linf: sum |w| min(lambda, r);  l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
+/* Sets *value to how far along the path of lambda the plane value falls, and its slope there: linf: sum |w| min(lambda,
+ * r); l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
 static void decrease_along_path(vt_norm norm, const float *u, const float *w, double flip, size_t n, double lambda,
                                 double *value, double *slope) {
     double v[4] = {0}, s[4] = {0};
@@ -25,7 +25,8 @@ static void decrease_along_path(vt_norm norm, const float *u, const float *w, do
     *slope = (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Sum of |w| r over the entries with |w| above tau: how far the plane value falls when they move all the way. */
+/* Returns the sum of |w| r over the entries with |w| above tau: how far the plane value falls when they move all the
+ * way. */
 static double reach_above(const float *u, const float *w, double flip, size_t n, float tau) {
     double v[4] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -100,9 +101,9 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     }
 }
 
-/* The boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the dual norm;
- * for the oracle's goal its own.
- * z [K] receives the logits of x1; the oracle shares one forward among these calls. */
+/* Computes the boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the
+ * dual norm; for the oracle's goal its own. z [K] receives the logits of x1; the oracle shares one forward among these
+ * calls. */
 static vt_status linearise_boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w,
                                     float *trial, float *cotangent, double *df) {
     double nearest = INFINITY;

@@ -52,7 +52,7 @@ vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
     return VT_OK;
 }
 
-/* What an entry at distance d adds to the norm's sum, and what it gives back by one level less. */
+/* Return what an entry at distance d adds to the norm's sum, and what it gives back by one level less. */
 static inline int64_t size_of(vt_norm norm, int64_t d) { return norm == VT_L2 ? d * d : d; }
 /* Returns by how much the norm's sum falls if an entry d levels away from the centre goes one level back. */
 static inline int64_t decrease_per_level(vt_norm norm, int64_t d) { return norm == VT_L2 ? 2 * d - 1 : 1; }
@@ -91,9 +91,9 @@ static void sift_down(vt_level_move *h, size_t n, size_t i) {
     }
 }
 
-/* What the move towards the centre loses for what it gives back. slope [n]: how the function grows by the entry's
- * level; curved: minus the square of the level besides, so that the function is minus the squared distance to the point
- * slope/2 levels from the centre. */
+/* Returns what the move towards the centre loses for what it gives back. slope [n]: how the function grows by the
+ * entry's level; curved: minus the square of the level besides, so that the function is minus the squared distance to
+ * the point slope/2 levels from the centre. */
 static vt_level_move move_of(const vt_grid8 *l, const uint8_t *q, const float *slope, bool curved, size_t i) {
     long d = (long)q[i] - (long)l->clean[i], far = labs(d);
     double loss = (d > 0 ? 1 : -1) * (double)slope[i];

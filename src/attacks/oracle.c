@@ -152,13 +152,13 @@ static vt_status judge_point(vt_oracle *o, const float *x) {
                                                        : vt_oracle_keep(o, x, margin);
 }
 
-/* The classifier that answers the next call: the draft while it has calls left, then the model. */
+/* Returns the classifier that answers the next call: the draft while it has calls left, then the model. */
 static const vt_classifier *next_classifier(const vt_oracle *o) {
     const vt_draft *d = &o->draft;
     return d->classifier && o->forwards + o->gradients - d->asked_again < d->calls ? d->classifier : o->model;
 }
 
-/* Can the logits in o->own.z at x lead to a verdict? */
+/* Tells whether the logits in o->own.z at x can lead to a verdict. */
 static bool is_possibly_adversarial(const vt_oracle *o, const float *x) {
     return vt_oracle_reached(o, o->own.z) && (o->eight_bit || vt_ball_contains(o->ball, x));
 }

@@ -26,7 +26,7 @@ vt_loss vt_target_difference(const vt_task *t, int k, float *cotangent) {
     return (vt_loss){.kind = VT_LOSS_LINEAR, .target = cotangent};
 }
 
-/* Is k among the candidates: how many wrong classes have a larger logit? */
+/* Tells whether class k is among the candidates, by how many wrong classes have a larger logit. */
 static bool is_candidate(const float *z, int classes, int label, int k) {
     int above = 0;
     for (int j = 0; j < classes; j++) above += j != label && j != k && (z[j] > z[k] || (z[j] == z[k] && j > k));

@@ -85,7 +85,7 @@ vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err
     return vt_fail(e, VT_E_IO, "%s: cannot be %s: %s", path, writes ? "written" : "opened", strerror(why));
 }
 
-/* After a read that would block: waits until there is more; false: errno is another failure. */
+/* Waits after a read that would block until there is more; false: errno is another failure. */
 static bool wait_for_more(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return errno == EINTR || (errno == EAGAIN && (poll(&p, 1, -1) >= 0 || errno == EINTR));
@@ -219,8 +219,8 @@ vt_status vt_sha_file(const char *path, char hex[65], vt_err *e) {
 
 /* ---- writing ---- */
 
-/* RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back here, and taken off the queue, so that the
- * caller sees EFBIG like any other write error. offset < 0: where the file stands. */
+/* Writes up to n bytes. RLIMIT_FSIZE raises SIGXFSZ, whose default ends the process: held back here, and taken off the
+ * queue, so that the caller sees EFBIG like any other write error. offset < 0: where the file stands. */
 static ssize_t write_some(int fd, const char *data, size_t n, int64_t offset) {
     sigset_t xfsz, old;
     sigemptyset(&xfsz);
@@ -297,7 +297,7 @@ static ssize_t stream_write(void *fd, const char *data, size_t n) {
     return (ssize_t)done;
 }
 
-/* A close that a signal interrupts has closed the file all the same. */
+/* Closes a stream's file; a close that a signal interrupts has closed it all the same. */
 static int stream_close(void *fd) { return close((int)(intptr_t)fd) == 0 || errno == EINTR ? 0 : -1; }
 
 /* Returns the stream through which a file is written; NULL: no memory, and fd stays open. */

@@ -10,8 +10,8 @@
 #include <string.h>
 #include "base/text.h"
 
-/* What each character outside of a string stands for, in bytes of jansson 2.14 on 64 bits, rounded up: a table of eight
- * places, an array of eight, a pair and its copy of the key, a number and its place in an array. */
+/* Returns what each character outside of a string stands for, in bytes of jansson 2.14 on 64 bits, rounded up: a table
+ * of eight places, an array of eight, a pair and its copy of the key, a number and its place in an array. */
 static size_t cost(char c) { return c == '{' ? 240 : c == '[' ? 144 : c == ':' ? 112 : c == ',' ? 48 : 0; }
 
 enum { STRING = 48 }; /* besides its own bytes; the comma after it counts for the rest */

@@ -34,7 +34,8 @@ bool vt_has_room(size_t bytes) {
     return p != MAP_FAILED && munmap(p, bytes) == 0;
 }
 
-/* A control group's limit; "max" and absent files leave `most`. */
+/* Returns the smaller of `most` (0: unlimited) and the control group's limit that a file holds, in bytes; "max" and
+ * absent files leave `most`. */
 static size_t group_limit(const char *path, size_t most) {
     FILE *f = fopen(path, "r");
     unsigned long long n;

@@ -12,7 +12,7 @@ enum { NAME = 300 }; /* characters of an object's name */
 
 /* ---- reading ---- */
 
-/* "text", "a whole number from 1 to 4096", "linf, l2, l1 or patch" */
+/* Writes what values are expected: "text", "a whole number from 1 to 4096", "linf, l2, l1 or patch" */
 static const char *expected_value(const vt_key *k, char *buf, size_t size) {
     static const char *const types[] = {
         [VT_KEY_TEXT] = "text",          [VT_KEY_CHARS] = "text of one line",

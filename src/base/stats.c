@@ -45,11 +45,11 @@ static double ln_choose(int64_t n, int64_t k) {
     return log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
 }
 
-/* P(X = k), X ~ Binomial(n, 1/2). Relative error near 2^-53 n log n, of the logarithms: 1e-12 at n =
- * 1000, 2e-8 at 10^7. */
+/* Returns P(X = k), X ~ Binomial(n, 1/2). Relative error near 2^-53 n log n, of the logarithms: 1e-12 at n = 1000, 2e-8
+ * at 10^7. */
 static double binomial_mass(int64_t n, int64_t k) { return exp(ln_choose(n, k) - (double)n * 0.693147180559945309417); }
 
-/* P(X <= k): below the middle from the largest term down, each the last times i / (n - i + 1). */
+/* Returns P(X <= k): below the middle from the largest term down, each the last times i / (n - i + 1). */
 static double at_most(int64_t n, int64_t k) {
     if (k < 0) return 0;
     if (2 * k >= n) return 1 - at_most(n, n - k - 1);
@@ -72,8 +72,9 @@ vt_mcnemar vt_mcnemar_exact(int64_t b, int64_t c) {
 
 /* ---- paired difference ---- */
 
-/* Tango's statistic of the hypothesis B - A = d: (b - a - n d) over its standard deviation at the likeliest shares that
- * have this difference, of which q, right under A alone, solves 2n q^2 + (-a-b + (2n-b+a) d) q - a d (1-d) = 0. */
+/* Returns Tango's statistic of the hypothesis B - A = d: (b - a - n d) over its standard deviation at the likeliest
+ * shares that have this difference, of which q, right under A alone, solves 2n q^2 + (-a-b + (2n-b+a) d) q - a d (1-d)
+ * = 0. */
 static double tango_statistic(double a, double b, double n, double d) {
     double p = (2 * n - b + a) * d - a - b, c = -a * d * (1 - d);
     double root = sqrt(fmax(0, p * p - 8 * n * c));
@@ -128,7 +129,7 @@ const char *vt_claim_name(vt_claim_verdict v) {
     return names[v];
 }
 
-/* P(X <= black): fewer black balls than a draw of `drawn` must hold are impossible and count as nothing. */
+/* Returns P(X <= black): fewer black balls than a draw of `drawn` must hold are impossible and count as nothing. */
 static double hypergeometric_below(int64_t all, int64_t drawn, int64_t black, int64_t k) {
     double p = 0, whole = ln_choose(all, drawn);
     for (int64_t i = 0; i <= black; i++) p += exp(ln_choose(k, i) + ln_choose(all - k, drawn - i) - whole);

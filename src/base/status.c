@@ -22,7 +22,7 @@ const char *vt_option_argument(const char *option) {
     return vt_bare_arguments() && !strncmp(option, VT_OPTION, 2) ? option + 2 : option;
 }
 
-/* The format with its arguments spelt, as much as fits. */
+/* Writes the format with its arguments spelt, as much as fits. */
 static void spell_arguments(char *out, size_t size, const char *fmt) {
     const bool bare = vt_bare_arguments();
     bool command = false; /* after "vitrine ", up to a mark */

@@ -34,7 +34,7 @@ __attribute__((format(printf, 4, 5))) static vt_status refuse_line(reader *y, in
 
 static vt_status fail_memory(reader *y) { return vt_fail(y->e, VT_E_MEMORY, "%s: no memory", y->path); }
 
-/* The line of the current event, from 1 on. */
+/* Returns the line of the current event, from 1 on. */
 static int line_of(const reader *y) { return (int)y->event.start_mark.line + 1; }
 
 /* Fails with the parser's error. */
@@ -106,7 +106,7 @@ const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key) {
     return NULL;
 }
 
-/* *out = a copy of the current event's scalar; what: how sentences call it. */
+/* Sets *out to a copy of the current event's scalar; what: how sentences call it. */
 static vt_status copy_scalar(reader *y, const char *what, char **out) {
     const char *text = (const char *)y->event.data.scalar.value;
     size_t n = y->event.data.scalar.length;

@@ -23,7 +23,7 @@ static int64_t count_arrays(const vt_adv_file *f) {
     return f->st ? vt_tensors_count(f->st) : f->zip ? vt_zip_count(f->zip) : 1;
 }
 
-/* Name of array i without ".npy"; false: it is no array. */
+/* Writes the name of array i without ".npy"; false: it is no array. */
 static bool array_name(const vt_adv_file *f, int64_t i, char out[128]) {
     const char *name = f->st ? vt_tensors_at(f->st, (int)i)->name : f->zip ? vt_zip_name(f->zip, i) : "";
     size_t n = strlen(name) - (f->zip && vt_ends_in(name, ".npy") ? strlen(".npy") : 0);
@@ -55,7 +55,7 @@ static int64_t find_array(const vt_adv_file *f, const char *want) {
     return -1;
 }
 
-/* [1,N,C,H,W] and [N,1,C,H,W] are [N,C,H,W]: of one restart, or one attack. */
+/* Drops the axis of one restart or attack: [1,N,C,H,W] and [N,1,C,H,W] become [N,C,H,W]. */
 static void drop_unit_axis(vt_npy *a) {
     int at = a->ndim == 5 && a->shape[0] == 1 ? 0 : 1;
     if (a->ndim != 5 || a->shape[at] != 1) return;
@@ -63,7 +63,7 @@ static void drop_unit_axis(vt_npy *a) {
     a->ndim = 4;
 }
 
-/* Index of the only array of four sides; -1: none, -2: several. */
+/* Returns the index of the only array of four sides; -1: none, -2: several. */
 static int64_t find_only_images(const vt_adv_file *f, const char *path) {
     int64_t at = -1;
     char name[128];
@@ -208,8 +208,8 @@ static int is_png_name(const struct dirent *d) {
     return n > 4 && *d->d_name != '.' && !strcasecmp(d->d_name + n - 4, ".png");
 }
 
-/* In the order of their numbers, if each has one of its own, else of their names. Numbers alone, which do not run from
- * 1, are those of the images. */
+/* Sorts the pictures in the order of their numbers, if each has one of its own, else of their names. Numbers alone,
+ * which do not run from 1, are those of the images. */
 static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, int n, vt_err *e) {
     bool numbers = true, alone = true;
     qsort(all, (size_t)n, sizeof *all, compare_picture_numbers);
@@ -267,7 +267,7 @@ static vt_status open_picture_folder(vt_adv_file *p, const char *path, vt_err *e
     return s;
 }
 
-/* Is the archive torch.save's? */
+/* Tells whether the archive is torch.save's. */
 static bool is_torch_archive(const vt_zip *z) {
     for (int64_t i = 0; i < vt_zip_count(z); i++) {
         if (vt_ends_in(vt_zip_name(z, i), "/data.pkl")) return true;

@@ -41,9 +41,9 @@ int64_t vt_imagenet_val_count(const vt_dataset *d) {
 
 enum { NAMES_MOST = 1 << 16 }; /* bytes of a list of names */
 
-/* Name of the label in batches.meta.txt or fine_label_names.txt of the official sets, in the folder or beside the file
- * that was given; a list of another length is not of these data. Takes no memory, so that a name does not depend on how
- * much there is. */
+/* Finds the name of the label in batches.meta.txt or fine_label_names.txt of the official sets, in the folder or beside
+ * the file that was given; a list of another length is not of these data. Takes no memory, so that a name does not
+ * depend on how much there is. */
 static bool find_listed_name(const vt_dataset *d, int label, char *out, size_t size) {
     static const char *const lists[] = {"batches.meta.txt", "fine_label_names.txt"};
     char folder[VT_PATH_MAX], path[VT_PATH_MAX], text[NAMES_MOST + 1];
@@ -88,7 +88,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const named *)a)->name, ((const named *)b)->name);
 }
 
-/* Of two texts of digits, as numbers; equal ones as texts. */
+/* Orders two texts of digits, as numbers; equal ones as texts. */
 static int compare_numbers(const void *pa, const void *pb) {
     const char *a = ((const named *)pa)->name, *b = ((const named *)pb)->name;
     const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
@@ -120,7 +120,7 @@ static const named *find_name(const name_list *l, const char *name) {
     return bsearch(&(named){name, 0}, l->v, (size_t)l->n, sizeof *l->v, compare_names);
 }
 
-/* The lines of the file that hold a name, each with its number. */
+/* Reads the lines of the file that hold a name, each with its number. */
 static vt_status read_list(name_list *l, const char *path, vt_err *e) {
     vt_err why = {0};
     vt_status s = vt_file_text(path, ORDER_MOST, &l->text, &why);
@@ -152,7 +152,8 @@ vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, b
     return s;
 }
 
-/* l: the classes of the file. */
+/* Gives the data set's classes the order of l, the classes of the file; refuses a name that occurs twice and a class
+ * folder that l has not. d->extra: the first name without a folder. */
 static vt_status order_by_list(vt_dataset *d, const name_list *l, vt_err *e) {
     int k = 0;
     for (int i = 1; i < l->n; i++)
@@ -241,7 +242,7 @@ static vt_status list_labels(name_list *l, const vt_dataset *d, const char *labe
     return VT_OK;
 }
 
-/* The one output that is called so; -1: none, or several. */
+/* Returns the one output that is called so; -1: none, or several. */
 static int output_called(const name_list *l, const char *name) {
     const named *hit = find_name(l, name), *x = hit;
     while (hit && x > l->v && !compare_names(x - 1, hit)) x--;
@@ -250,7 +251,7 @@ static int output_called(const name_list *l, const char *name) {
     return hit ? hit->at : -1;
 }
 
-/* head[k]: the output that is called as class k, or -1; *hits: how many have one, each its own. */
+/* Sets head[k] to the output that is called as class k, or -1; *hits: how many have one, each its own. */
 static vt_status match_classes_to_outputs(const vt_dataset *d, const char *labels, int outputs, int *head, int *hits,
                                           vt_err *e) {
     vt_status s = VT_OK;
@@ -275,7 +276,7 @@ static vt_status match_classes_to_outputs(const vt_dataset *d, const char *label
     return s;
 }
 
-/* The model's name of an output, as it has it. */
+/* Returns the model's name of an output, as it has it. */
 static const char *output_name(const vt_dataset *d, int output, char buf[60]) {
     const char *c = d->labels;
     while (output-- && *c) c += strcspn(c, "\n"), c += *c == '\n';
@@ -336,7 +337,7 @@ static vt_status assign_by_train_folders(vt_dataset *d, int outputs, vt_err *e) 
 
 /* ---- the head ---- */
 
-/* The index of a folder that is called by a wnid, "n02085620-Chihuahua" too; -1: it is not. */
+/* Returns the index of a folder that is called by a wnid, "n02085620-Chihuahua" too; -1: it is not. */
 static int imagenet_index_of(const char *name) {
     char wnid[10];
     snprintf(wnid, sizeof wnid, "%s", name);
@@ -350,8 +351,8 @@ static bool has_wnids(const vt_dataset *d) {
     return true;
 }
 
-/* The first class folder with as many sub-folders as the model has outputs, which may be the data set that was meant:
- * *out is its path, or "". */
+/* Finds the first class folder with as many sub-folders as the model has outputs, which may be the data set that was
+ * meant: *out is its path, or "". */
 static void find_nested_set(const vt_dataset *d, int outputs, char out[VT_PATH_MAX]) {
     bool found = false;
     *out = 0;

@@ -21,7 +21,7 @@
 #define VT_KIND_DEFS vt_dataset_defs
 #include "base/registry.inc"
 
-/* `folder`/`name` into buf; false: too long, or not there. */
+/* Writes `folder`/`name` into buf if there is such a file; false: too long, or not there. */
 static bool join_existing_path(char buf[VT_PATH_MAX], const char *folder, const char *name) {
     return vt_path(buf, folder, name) && !access(buf, F_OK);
 }
@@ -36,7 +36,7 @@ static const vt_dataset_def *find_def(const char *path) {
 
 /* ---- what was given instead of a data set ---- */
 
-/* The name of something packed in a folder, or false. */
+/* Finds the name of something packed in a folder, or false. */
 static bool find_packed(const char *path, char name[256]) {
     static const char *const ends[] = {".tar.gz", ".tgz", ".tar", ".zip", ".tar.xz", ".gz"};
     DIR *dir = opendir(path);
@@ -69,7 +69,7 @@ static vt_status refuse_missing(const char *path, vt_err *e) {
                          : "");
 }
 
-/* Is it a data set of a recognised file format, or a folder with split folders? */
+/* Tells whether it is a data set of a recognised file format, or a folder with split folders. */
 static bool looks_like_set(const char *path) {
     const vt_dataset_def *def = find_def(path);
     if (def && strcmp(def->name, "folder")) return true;
@@ -112,7 +112,7 @@ static const struct {
              {"cifar-100-python", false},    {"cifar-100-binary", false},
              {"CIFAR-10-C", true},           {"CIFAR-100-C", true}};
 
-/* The data set that a folder above it stands for, into buf, or path itself. */
+/* Returns the data set that a folder above it stands for, into buf, or path itself. */
 static vt_status find_unpacked_set(const char **out, const char *path, bool corrupted, char buf[VT_PATH_MAX],
                                    vt_err *e) {
     const char *first = NULL;
@@ -254,7 +254,7 @@ vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *lab
     return VT_OK;
 }
 
-/* "PATH: image 3 (n01440764/x.JPEG)"; returns what */
+/* Writes "PATH: image 3 (n01440764/x.JPEG)" into what, and returns it. */
 static const char *describe_image(const vt_dataset *d, int64_t i, char what[VT_WHAT]) {
     const char *name = vt_dataset_image_name(d, i);
     snprintf(what, VT_WHAT, "%s: image %lld%s%s%s", d->path, (long long)i, name ? " (" : "", name ? name : "",
@@ -266,7 +266,7 @@ void vt_dataset_expect(vt_dataset *d, vt_shape want) {
     if (d->def->expect) d->def->expect(d, want);
 }
 
-/* was: before it was transformed; got, which is not `want`, after. */
+/* Refuses an image of a wrong shape. was: before it was transformed; got, which is not `want`, after. */
 static vt_status refuse_shape(const vt_dataset *d, const char *what, vt_shape was, vt_shape got, vt_shape want,
                               vt_err *e) {
     int side = vt_shape_side(want);

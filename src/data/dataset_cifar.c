@@ -72,7 +72,7 @@ static bool read_array(vt_npy *a, const vt_node *n) {
 /* Returns a label as a byte, 255 if it does not fit. */
 static uint8_t as_byte(int64_t label) { return label >= 0 && label < 255 ? (uint8_t)label : 255; }
 
-/* A list of whole numbers, or an array, one for each image: into labels[at], labels[at + step], ... */
+/* Reads a list of whole numbers, or an array, one for each image, into labels[at], labels[at + step], ... */
 static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, size_t at, size_t step, vt_err *e) {
     vt_npy a;
     bool array = read_array(&a, n) && a.ndim == 1 && !vt_npy_is_real(&a), list = n && n->kind == VT_NODE_LIST;
@@ -164,7 +164,7 @@ static bool is_pickle(const char *path) {
     return vt_file_start(path, &first, 1) == 1 && first == '\x80';
 }
 
-/* A file of the split, of several the i-th, from 1 on; false: its path is too long. */
+/* Writes the path of a file of the split, of several the i-th, from 1 on; false: its path is too long. */
 static bool file_path(char path[VT_PATH_MAX], const char *folder, const version *v, bool train, int i) {
     char name[32], *star;
     snprintf(name, sizeof name, "%s", train ? v->train : v->test);
@@ -172,7 +172,7 @@ static bool file_path(char path[VT_PATH_MAX], const char *folder, const version 
     return vt_path(path, folder, name);
 }
 
-/* The last of the split's files that is there, from 1 on; 0: none. */
+/* Returns the number of the last of the split's files that is there, from 1 on; 0: none. */
 static int last_file(const char *folder, const version *v, bool train) {
     char path[VT_PATH_MAX];
     int last = 0, n = strchr(train ? v->train : v->test, '*') ? BATCHES : 1;
@@ -181,7 +181,7 @@ static int last_file(const char *folder, const version *v, bool train) {
     return last;
 }
 
-/* The version whose files the folder holds, or NULL; *other: a second one, or NULL. */
+/* Returns the version whose files the folder holds, or NULL; *other: a second one, or NULL. */
 static const version *find_version(const char *folder, const version **other) {
     const version *found = NULL;
     *other = NULL;
@@ -195,7 +195,7 @@ static const version *find_version(const char *folder, const version **other) {
     return found;
 }
 
-/* A single file of the Python version keeps its name. */
+/* Tells by its name, which a single file of the Python version keeps, whether the file is one. */
 static bool is_python_file(const char *path) {
     const char *name = basename(path);
     bool known = !strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") || !strcmp(name, "train") ||
@@ -247,7 +247,7 @@ static vt_status open_folder_parts(cifar *c, const vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
-/* One file is what its size says it is, for either split. */
+/* Opens one file as either split: it is what its size says it is. */
 static vt_status open_single_part(cifar *c, const vt_dataset *d, vt_err *e) {
     bool python = is_python_file(d->path);
     snprintf(c->parts->path, sizeof c->parts->path, "%s", d->path);
@@ -272,7 +272,7 @@ static vt_status open_single_part(cifar *c, const vt_dataset *d, vt_err *e) {
 
 /* ---- reading ---- */
 
-/* Record i as the binary version has it: in the mapped file, or made in buf. Thread-safe. */
+/* Returns record i as the binary version has it: in the mapped file, or made in buf. Thread-safe. */
 static const uint8_t *record_at(const part *p, int record, int64_t i, uint8_t buf[VT_CIFAR100]) {
     if (p->map.bytes) return p->map.bytes + (size_t)i * (size_t)record;
     vt_cifar_py_read(&p->py, i, buf);

@@ -40,7 +40,7 @@ typedef struct folder {
     size_t n, left[ENDINGS]; /* left: files of each of the endings */
 } folder;
 
-/* The next entry that is not hidden, links followed; NULL at the end (errno 0) or on a read error. */
+/* Returns the next entry that is not hidden, links followed; NULL at the end (errno 0) or on a read error. */
 static const char *read_next_entry(DIR *dir, bool *is_folder) {
     struct stat s;
     for (struct dirent *d; errno = 0, (d = readdir(dir));) {
@@ -75,7 +75,7 @@ static vt_status add_picture(folder *f, const char *dir, const char *name, int l
     return VT_OK;
 }
 
-/* All pictures of root/`rel`, in no order yet. */
+/* Lists all pictures of root/`rel`, in no order yet. */
 static vt_status collect_pictures(folder *f, const char *rel, int label, int depth, vt_err *e) {
     char path[VT_PATH_MAX], below[VT_PATH_MAX];
     VT_TRY(vt_path_in(path, f->root, rel, e));
@@ -94,7 +94,7 @@ static vt_status collect_pictures(folder *f, const char *rel, int label, int dep
     return r;
 }
 
-/* ImageFolder sorts whole folder paths, then the names in each: "a-b/x" stands before "a/c/x". */
+/* Orders pictures as ImageFolder sorts whole folder paths, then the names in each: "a-b/x" stands before "a/c/x". */
 static int compare_places(const void *pa, const void *pb) {
     const entry *a = pa, *b = pb;
     if (a->label != b->label) return a->label < b->label ? -1 : 1;
@@ -106,7 +106,7 @@ static int compare_places(const void *pa, const void *pb) {
 
 /* ---- the folder of a split ---- */
 
-/* How many characters all names share at the front (or end), up to a separator. */
+/* Returns how many characters all names share at the front (or end), up to a separator. */
 static size_t common_affix_length(const vt_folders *f, bool end) {
     size_t most = strlen(f->name[0]), hit = 0;
     for (int i = 1; i < f->n; i++) {
@@ -119,7 +119,7 @@ static size_t common_affix_length(const vt_folders *f, bool end) {
     return hit;
 }
 
-/* Which of the folders are splits: by their names, or, if all are, by what tells their names apart ("seg_train",
+/* Finds which of the folders are splits: by their names, or, if all are, by what tells their names apart ("seg_train",
  * "seg_test"). split[i] -1: none. Returns how many. */
 static int find_splits(const vt_folders *f, int *split) {
     char middle[256];
@@ -149,7 +149,8 @@ static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
     return s;
 }
 
-/* The folder of split `want`, with labels; the usual name first. -1: none; *bare: one without labels. */
+/* Sets *hit to the index of the folder of split `want`, with labels, the usual name first; -1: none. *bare: one without
+ * labels. */
 static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_split want, int *hit,
                             int *bare, vt_err *e) {
     char path[VT_PATH_MAX];
@@ -223,7 +224,7 @@ static vt_status keep_train_classes(vt_dataset *d, const vt_folders *f, const in
     return s;
 }
 
-/* root: the sub-folder of d->split with labels (test: else val's), or d->path if no folder is a split's. */
+/* Sets root to the sub-folder of d->split with labels (test: else val's), or d->path if no folder is a split's. */
 static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split,
                                      vt_err *e) {
     int hit = -1, bare = -1, splits = find_splits(f, split);
@@ -240,7 +241,7 @@ static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, cons
     return VT_OK;
 }
 
-/* NAME/SEVERITY of ImageNet-C. */
+/* Sets root to the folder of NAME/SEVERITY of ImageNet-C; fails if it is not there. */
 static vt_status corruption_root(char root[VT_PATH_MAX], const vt_dataset *d, vt_err *e) {
     VT_TRY(vt_corruption_check(d, e));
     int n = snprintf(root, VT_PATH_MAX, "%s/%s/%d", d->path, d->corruption.name, d->corruption.severity);
@@ -250,8 +251,8 @@ static vt_status corruption_root(char root[VT_PATH_MAX], const vt_dataset *d, vt
                    d->corruption.severity);
 }
 
-/* The folder that holds the class folders of d->split: d->path, or a folder of it that a split is called by. What was
- * passed over goes to d->said. */
+/* Finds the folder that holds the class folders of d->split: d->path, or a folder of it that a split is called by. What
+ * was passed over goes to d->said. */
 static vt_status find_class_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e) {
     vt_folders f;
     if (*d->corruption.name) return corruption_root(root, d, e);
@@ -279,7 +280,7 @@ static int compare_classes(const void *a, const void *b) {
     return strcmp(((const line *)a)->class, ((const line *)b)->class);
 }
 
-/* The lines "NAME<tab>CLASS<tab>...", of which *lines point into *text. */
+/* Reads the lines "NAME<tab>CLASS<tab>...", of which *lines point into *text. */
 static vt_status read_annotation_lines(const char *path, char **text, line **lines, size_t *n, vt_err *e) {
     size_t room = 1, at = 0;
     *lines = NULL, *n = 0;
@@ -297,7 +298,7 @@ static vt_status read_annotation_lines(const char *path, char **text, line **lin
     return *n ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: has no lines", path);
 }
 
-/* The classes of the lines, which are sorted by them, and of each line its picture, if it is there. */
+/* Adds the classes of the lines, which are sorted by them, and of each line its picture, if it is there. */
 static vt_status add_annotated_pictures(folder *f, const line *lines, size_t n, vt_err *e) {
     char dir[VT_PATH_MAX], path[VT_PATH_MAX + 300];
     vt_status s = VT_OK;
@@ -339,7 +340,7 @@ static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
 
 /* ---- opening ---- */
 
-/* ".webp 2, .bmp 1", the files that are not read; returns whether there are any. */
+/* Writes ".webp 2, .bmp 1", the files that are not read; returns whether there are any. */
 static bool list_left(const folder *f, char *out, size_t size) {
     *out = 0;
     for (int i = 0; i < ENDINGS; i++)
@@ -381,7 +382,7 @@ static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool 
     return r;
 }
 
-/* Where picture i lies. */
+/* Writes the path of picture i; fails if it is too long. */
 static vt_status picture_path(char out[VT_PATH_MAX], const folder *f, size_t i, vt_err *e) {
     return vt_path_in(out, f->root, f->e[i].path + (f->annotated ? strcspn(f->e[i].path, "/") + 1 : 0), e);
 }

@@ -59,7 +59,7 @@ static bool is_of_split(const char *name, vt_split s) {
     return s == VT_SPLIT_TRAIN ? train && !test : test && !train;
 }
 
-/* How many files of images the folder holds, of one split or of any; the first by name into `first`. */
+/* Returns how many files of images the folder holds, of one split or of any; the first by name into `first`. */
 static int count_images(const char *folder, const vt_split *s, char first[VT_PATH_MAX]) {
     DIR *dir = opendir(folder);
     int n = 0;
@@ -96,7 +96,7 @@ static vt_status find_images_file(const vt_dataset *d, pair *p, vt_err *e) {
     return vt_path_in(p->path[0], d->path, name, e);
 }
 
-/* The labels' name is that of the images with labels for images and 1 for 3. */
+/* Makes the labels' name from that of the images: labels for images, and 1 for 3. */
 static void name_labels(pair *p) {
     memcpy(p->path[1], p->path[0], VT_PATH_MAX);
     char *end = p->path[1] + strlen(p->path[1]) - 17;

@@ -45,7 +45,7 @@ typedef struct arrays {
     size_t step[4]; /* items from an image, a channel, a row, a column to the next */
 } arrays;
 
-/* Of "x.npy,y.npy" the second name, else NULL. */
+/* Returns of "x.npy,y.npy" the second name, else NULL. */
 static const char *labels_path(const char *path) {
     const char *comma = strstr(path, ".npy,");
     return comma && vt_ends_in(comma + 5, ".npy") ? comma + 5 : NULL;
@@ -74,7 +74,7 @@ static vt_status read_file(vt_npy *out, vt_mapped *map, const char *path, vt_err
     return vt_npy_parse(out, map->bytes, map->n, path, e);
 }
 
-/* NAME.npy of the archive, or of the folder into map[k]. */
+/* Reads NAME.npy of the archive, or of the folder into map[k]. */
 static vt_status read_array(vt_npy *out, vt_dataset *d, arrays *a, int k, const char *name, vt_err *e) {
     char file[80], path[VT_PATH_MAX + 100];
     const uint8_t *bytes;
@@ -123,8 +123,8 @@ static void set_layout(arrays *a, bool last) {
     a->last = last;
 }
 
-/* Until a model is known (npy_expect) a side of three is the channels, else a last side of one, else the first. No
- * model tells three equal sides apart. */
+/* Decides which side is the channels, and refuses an array without such a side. Until a model is known (npy_expect) a
+ * side of three is the channels, else a last side of one, else the first. No model tells three equal sides apart. */
 static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
     const vt_npy *x = &a->images;
     bool four = x->ndim == 4, first = four && x->shape[1] == 3, last = four && x->shape[3] == 3;
@@ -166,7 +166,7 @@ static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     return VT_OK;
 }
 
-/* The label of image i; of a row the place of its 1. -1: a row of other numbers than 0 and a single 1. */
+/* Returns the label of image i; of a row the place of its 1. -1: a row of other numbers than 0 and a single 1. */
 static int64_t label_at(const arrays *a, int64_t i) {
     const vt_npy *y = &a->labels;
     int64_t hit = -1;
@@ -218,7 +218,7 @@ static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     return VT_OK;
 }
 
-/* classes.npy, a single whole number, is the number of classes. */
+/* Reads the number of classes from classes.npy, a single whole number, if there is one. */
 static vt_status read_classes(vt_dataset *d, arrays *a, vt_err *e) {
     vt_npy c;
     if (!has_array(d->path, a->zip, "classes")) return VT_OK;
@@ -234,19 +234,19 @@ static vt_status read_classes(vt_dataset *d, arrays *a, vt_err *e) {
 
 /* ---- pixels ---- */
 
-/* Where the value of image i at channel, row and column lies. */
+/* Returns the index in the array of image i's value at channel, row and column. */
 static size_t item_at(const arrays *a, int64_t i, const size_t at[3]) {
     return (size_t)(a->first + i) * a->step[0] + at[0] * a->step[1] + at[1] * a->step[2] + at[2] * a->step[3];
 }
 
-/* The next place of an image, columns first; false: there is none. */
+/* Moves `at` (channel, row, column) to the image's next value, columns first; false: there is none. */
 static bool next_place(const arrays *a, size_t at[3]) {
     if (++at[2] == (size_t)a->shape.width) at[2] = 0, at[1]++;
     if (at[1] == (size_t)a->shape.height) at[1] = 0, at[0]++;
     return at[0] < (size_t)a->shape.channels;
 }
 
-/* What to do with values outside [0,1], by the range of this image. */
+/* Returns what to do with values outside [0,1], by the range of this image. */
 static const char *suggest_conversion(const arrays *a, int64_t i) {
     double low = INFINITY, high = -INFINITY;
     size_t at[3] = {0};
@@ -261,7 +261,8 @@ static const char *suggest_conversion(const arrays *a, int64_t i) {
                : "";
 }
 
-/* Image i as planes [channels,height,width]: into rgb if the file has bytes, else into f (NULL: it is only checked). */
+/* Reads image i as planes [channels,height,width]: into rgb if the file has bytes, else into f (NULL: it is only
+ * checked). */
 static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     size_t at[3] = {0};
@@ -282,7 +283,7 @@ static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float
     return VT_OK;
 }
 
-/* The severity alone, as records: the file of all is five times as long, and a run is of one. */
+/* Hashes the severity alone, as records: the file of all is five times as long, and a run is of one. */
 static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_err *e) {
     size_t n = vt_shape_values(a->shape), size = d->floats ? n * sizeof(float) : n;
     void *image = malloc(size);

@@ -71,7 +71,7 @@ void vt_picture_fill(vt_image *im, const float *x, vt_shape s) {
 
 static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
 
-/* What a file is that is neither, by its first bytes. */
+/* Refuses a file that is neither, and says by its first bytes what it is. */
 static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *path, vt_err *e) {
     static const struct {
         const char *bytes, *what;

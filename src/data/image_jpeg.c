@@ -31,8 +31,8 @@ enum { SOF0 = 0xC0, DHT = 0xC4, RST0 = 0xD0, RST7 = 0xD7, SOI = 0xD8, EOI = 0xD9
 
 bool vt_is_jpeg(const uint8_t *b, size_t n) { return n >= 3 && b[0] == 0xFF && b[1] == SOI && b[2] == 0xFF; }
 
-/* The next marker's code and the position after it, as libjpeg searches it: entropy-coded data, its stuffed zeros and
- * restart markers are passed over. 0 at the end of the bytes. */
+/* Returns the next marker's code and the position after it, as libjpeg searches it: entropy-coded data, its stuffed
+ * zeros and restart markers are passed over. 0 at the end of the bytes. */
 static int next_marker(const uint8_t *b, size_t n, size_t *at) {
     while (*at < n) {
         const uint8_t *ff = memchr(b + *at, 0xFF, n - *at);
@@ -47,7 +47,7 @@ static int next_marker(const uint8_t *b, size_t n, size_t *at) {
     return 0;
 }
 
-/* A start of frame: s [len] from its precision byte on. */
+/* Reads a start of frame: s [len] from its precision byte on. */
 static vt_status read_frame_header(vt_jpeg_outline *o, int code, const uint8_t *s, size_t len, size_t n,
                                    const char *path, vt_err *e) {
     static const char *const kinds[16] =
@@ -134,13 +134,13 @@ static void on_progress(j_common_ptr c) {
     longjmp(j->back, 1);
 }
 
-/* Pillow's MULDIV255: a * b / 255, rounded */
+/* Returns Pillow's MULDIV255: a * b / 255, rounded */
 static int product_over_255(int a, int b) {
     int t = a * b + 128;
     return ((t >> 8) + t) >> 8;
 }
 
-/* Row y, `components` interleaved samples, to the three planes. */
+/* Copies row y, `components` interleaved samples, to the three planes. */
 static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
     size_t w = j->c.output_width, plane = w * j->c.output_height;
     int k = j->c.output_components;
@@ -157,7 +157,7 @@ static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
     }
 }
 
-/* False on an error, whose text is in j->text. */
+/* Decodes a file into planes; false on an error, whose text is in j->text. */
 static bool decode_jpeg(jpeg_job *j) {
     if (setjmp(j->back)) return false;
     jpeg_create_decompress(&j->c);

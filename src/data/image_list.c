@@ -46,7 +46,7 @@ static vt_status list_range(const char *text, const vt_dataset *d, int32_t **out
 
 /* ---- N images, evenly over the classes ---- */
 
-/* The class of every image of d, and how many each of the *classes has. */
+/* Reads the class of every image of d, and how many each of the *classes has. */
 static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **have, int *classes, vt_err *e) {
     vt_image im;
     *classes = 0;
@@ -236,7 +236,7 @@ static vt_status list_from_file(const char *path, const vt_dataset *d, int32_t *
     return VT_OK;
 }
 
-/* The images that make up Imagenette's first validation set: those of ImageNet's own. */
+/* Lists the images that make up Imagenette's first validation set: those of ImageNet's own. */
 static vt_status list_imagenette_v1(const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     int64_t count = vt_imagenet_val_count(d);
     if (count <= 0)

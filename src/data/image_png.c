@@ -53,7 +53,7 @@ static void on_read(png_structp png, png_bytep out, size_t n) {
     j->pos += n;
 }
 
-/* One row of raw samples (bytes; 16-bit ones high byte first) to row y of the three planes. */
+/* Copies one row of raw samples (bytes; 16-bit ones high byte first) to row y of the three planes. */
 static void row_to_planes(const png_job *j, const uint8_t *row, int y) {
     bool grey = !(j->type & PNG_COLOR_MASK_COLOR), wide = j->depth == 16;
     size_t channels = (grey ? 1u : 3u) + !!(j->type & PNG_COLOR_MASK_ALPHA), step = channels << wide;
@@ -91,7 +91,7 @@ static void read_png_header(png_job *j) {
     if (j->type == PNG_COLOR_TYPE_PALETTE) png_get_PLTE(j->png, j->info, &j->palette, &j->colors);
 }
 
-/* False on an error, whose text is in j->text. */
+/* Decodes a file into planes; false on an error, whose text is in j->text. */
 static bool decode_png(png_job *j) {
     if (setjmp(png_jmpbuf(j->png))) return false;
     read_png_header(j);

@@ -12,7 +12,7 @@ const char *const vt_filter_names[] = {"nearest", "lanczos", "bilinear", "bicubi
 /* ---- filters: Pillow's src/libImaging/Resample.c (and, for nearest, Geometry.c) re-expressed in its order of
  * operations, because every bit of a weight counts: not to be compiled with contracted multiply-adds ---- */
 
-/* The filters: the weight of a sample at distance x, in units of the (stretched) pixel. */
+/* The filters return the weight of a sample at distance x, in units of the (stretched) pixel. */
 static double box_filter(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
 
 static double bilinear_filter(double x) {
@@ -100,7 +100,7 @@ static uint8_t round_to_byte(int sum) {
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
 }
 
-/* rows x in samples -> rows x out */
+/* Resamples each of `rows` rows from n_in to n_out samples. */
 static void resample_rows(uint8_t *out, const uint8_t *in, const taps *t, size_t rows, int n_in, int n_out) {
     for (size_t y = 0; y < rows; y++, in += n_in, out += n_out)
         for (int x = 0; x < n_out; x++) {
@@ -112,7 +112,7 @@ static void resample_rows(uint8_t *out, const uint8_t *in, const taps *t, size_t
         }
 }
 
-/* One plane, n_in rows of width samples -> n_out rows. sum [width]: scratch. */
+/* Resamples one plane, rows of width samples, to n_out rows. sum [width]: scratch. */
 static void resample_columns(uint8_t *out, const uint8_t *in, const taps *t, int width, int n_out, int *sum) {
     for (int y = 0; y < n_out; y++, out += width) {
         const int *w = t->w + (size_t)y * (size_t)t->room;
@@ -162,7 +162,8 @@ static bool resize_height(vt_image *im, int height, vt_filter filter) {
     return take_pixels(im, rgb, im->shape.width, height, ok);
 }
 
-/* at[o]: the source of sample o. Pillow adds up the step, it does not multiply; -1 where that runs past the end. */
+/* Returns at [out], to be freed; NULL: no memory. at[o] is the source of sample o. Pillow adds up the step, it does not
+ * multiply; -1 where that runs past the end. */
 static int *nearest_sources(int in, int out) {
     int *at = calloc((size_t)out, sizeof *at);
     double step = (double)in / out, x = step * 0.5;
@@ -262,20 +263,20 @@ vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool
 
 /* ---- pictures ---- */
 
-/* (a - b) / 2, half to even: Python's round */
+/* Returns (a - b) / 2, half to even: Python's round */
 static int half_even(int difference) {
     int half = difference / 2;
     return difference % 2 ? half + half % 2 : half;
 }
 
-/* Where a side of length n begins in the crop (pad), and where the crop begins in it (skip). */
+/* Computes where a side of length n begins in the crop (pad), and where the crop begins in it (skip). */
 static void compute_crop_offsets(int n, int side, int *pad, int *skip) {
     *pad = n < side ? (side - n) / 2 : 0;
     *skip = n > side ? half_even(n - side) : 0;
 }
 
-/* CenterCrop(side): offsets round half to even, as Python does; smaller pictures get black borders first, the odd
- * line of them right and below. */
+/* Makes torchvision's CenterCrop(side): offsets round half to even, as Python does; smaller pictures get black borders
+ * first, the odd line of them right and below. */
 static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e) {
     int left, top, x0, y0;
     if (im->shape.width == side && im->shape.height == side) return VT_OK;

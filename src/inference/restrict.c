@@ -35,7 +35,8 @@ static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
     return VT_OK;
 }
 
-/* The loss is a function of the n outputs alone; its gradient there is the cotangent of all. */
+/* Computes the gradient by the image. The loss is a function of the n outputs alone; its gradient there is the
+ * cotangent of all. */
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     few *f = self;
     float linear;

@@ -67,7 +67,7 @@ static bool measure_candidate(const survey *s, sensor *c, const double *w, int p
     return length > noise * sqrt(s->moved);
 }
 
-/* Do they answer the same pattern? */
+/* Tells whether two sensors answer the same pattern. */
 static bool are_alike(const survey *s, const sensor *a, const sensor *b) {
     double same = 0;
     for (int k = 0; k < s->moved; k++) same += a->print[k] * b->print[k];
@@ -118,7 +118,8 @@ static int add_hidden_units(survey *s, int first) {
     return count;
 }
 
-/* What the class token's mean query of a head looks for, in the patches and in itself: W_K' W_Q f, before its block. */
+/* Adds what the class token's mean query of a head looks for, in the patches and in itself: W_K' W_Q f, before its
+ * block. */
 static int add_query_directions(survey *s, int first) {
     vt_matrix q, k;
     int count = 0;
@@ -143,7 +144,7 @@ static int add_query_directions(survey *s, int first) {
     return count;
 }
 
-/* c [half, half] <- covariance of one part over the images, with a ridge; false: it holds noise alone. */
+/* Sets c [half, half] to the covariance of one part over the images, with a ridge; false: it holds noise alone. */
 static bool compute_covariance(const survey *s, int part, double *c) {
     size_t d = s->half, from = (size_t)part * d;
     double trace = 0;
@@ -202,7 +203,7 @@ static vt_status add_whitened_directions(survey *s, int first, int *count, vt_er
 
 /* ---- all of a point ---- */
 
-/* *out: a copy of m up to the point with a head of `classes` logits; NULL: it cannot be cut there. */
+/* Sets *out to a copy of m up to the point with a head of `classes` logits; NULL: it cannot be cut there. */
 static vt_status cut_at_point(vt_model **out, const vt_model *m, int point, int classes, vt_err *e) {
     return vt_points_inside(m) ? vt_cut_inside(out, m, point, classes, e)
                                : vt_cut_behind(out, m, point + 1, classes, e);
@@ -250,7 +251,7 @@ static vt_status survey_open(survey *s, vt_err *e) {
     return VT_OK;
 }
 
-/* The head that shows those that were kept, in units of their deviation. */
+/* Makes the head that shows those that were kept, in units of their deviation. */
 static vt_status build_sensor_model(vt_model **out, survey *s, vt_err *e) {
     double *w = vt_alloc(VT_SENSORS_MOST * s->phi * sizeof *w), b[VT_SENSORS_MOST];
     vt_status st =
@@ -264,8 +265,8 @@ static vt_status build_sensor_model(vt_model **out, survey *s, vt_err *e) {
     return st;
 }
 
-/* Each kind has entries of its own while it is collected; then the first of each kind, the second of each, ...: a
- * kind whose numbers are larger must not hide another. */
+/* Collects the candidates. Each kind has entries of its own while it is collected; then the first of each kind, the
+ * second of each, ...: a kind whose numbers are larger must not hide another. */
 static vt_status collect_sensors(survey *s, vt_err *e) {
     const int first[] = {0, UNITS, UNITS + SCORES};
     int n[] = {add_hidden_units(s, first[0]), add_query_directions(s, first[1]), 0};

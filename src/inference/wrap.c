@@ -89,7 +89,7 @@ static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     return VT_OK;
 }
 
-/* z = factor u:  du = factor dz */
+/* Computes loss and gradient of z = factor u by dz and u: du = factor dz. */
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     cover *c = self;
     float linear;

@@ -101,13 +101,13 @@ typedef const_dnnl_memory_desc_t description;
 /* Returns the data type of a product's inputs. */
 static dnnl_data_type_t type_of(const vt_product *p) { return p->bf16 ? dnnl_bf16 : dnnl_f32; }
 
-/* *d = a matrix of rows x cols, stored with row stride ld, or transposed; false: no memory. */
+/* Sets *d to a matrix of rows x cols, stored with row stride ld, or transposed; false: no memory. */
 static bool describe_matrix(dnnl_memory_desc_t *d, dnnl_data_type_t type, int rows, int cols, int ld, bool transposed) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
     return describe_strided(d, 2, dims, type, strides) == dnnl_success;
 }
 
-/* *d = the order that oneDNN chooses for B [k, n] in products of `rows` rows; false: it has none. */
+/* Sets *d to the order that oneDNN chooses for B [k, n] in products of `rows` rows; false: it has none. */
 static bool describe_packed_matrix(dnnl_memory_desc_t *d, dnnl_engine_t engine, dnnl_data_type_t type, int rows, int k,
                                    int n) {
     dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
@@ -139,13 +139,15 @@ static bool prepare_matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_
            create_memory(&s->c, engine, SEEN(*out));
 }
 
-/* A row times a matrix, or a matrix times a column, whose numbers do not lie side by side: oneDNN 3.7.2 takes them as
- * if they did (A where m is 1, C where n is 1), and the product is wrong. OpenBLAS does these. */
+/* Tells whether a product is of a row times a matrix, or a matrix times a column, whose numbers do not lie side by
+ * side: oneDNN 3.7.2 takes them as if they did (A where m is 1, C where n is 1), and the product is wrong. OpenBLAS
+ * does these. */
 static bool is_scattered_vector(const vt_product *p) {
     return (p->m == 1 && p->ta && p->lda > 1) || (p->n == 1 && p->ldc > 1);
 }
 
-/* Whether oneDNN multiplies by plain loops, having no kernels for the processor: they are slower than OpenBLAS. */
+/* Tells whether oneDNN multiplies by plain loops, having no kernels for the processor: they are slower than
+ * OpenBLAS. */
 static bool is_reference_loop(dnnl_primitive_desc_t pd) {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
@@ -188,7 +190,7 @@ static slot *find_or_build_slot(cache *c, const vt_product *p) {
     return s;
 }
 
-/* vt_onednn_product, on as many threads as OpenMP has. */
+/* Computes vt_onednn_product's product, on as many threads as OpenMP has. */
 static bool execute_product(const vt_product *p, const void *a, const void *b, float *c) {
     cache *here = thread_cache();
     slot *s = here ? find_or_build_slot(here, p) : NULL;

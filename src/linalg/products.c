@@ -126,8 +126,8 @@ static void convert_to_bf16(float *to, const float *x, int rows, int cols, int l
     if (!vt_small_round_bf16((uint16_t *)to, x, rows, cols, ld)) vt_bf16_convert((uint16_t *)to, x, rows, cols, ld);
 }
 
-/* The product of both inputs rounded, by what multiplies bfloat16; by->a and by->b hold those afterwards. false:
- * neither the processor nor oneDNN does a product of this size; nothing was written. */
+/* Computes the product of both inputs rounded, by what multiplies bfloat16; by->a and by->b hold those afterwards.
+ * false: neither the processor nor oneDNN does a product of this size; nothing was written. */
 static bool multiply_native_bf16(const vt_products *by, const vt_product *p, const float *a, const float *b, float *c) {
     const vt_packed_from want = {.b = b, .k = p->k, .n = p->n, .ld = p->ldb, .transposed = p->tb};
     const item *ready = find_packed_matrix(by->packed, &want);

@@ -28,7 +28,7 @@ INLINE vec multiply_add(vec a, vec b, vec sum, const bool bf16) {
     return bf16 ? _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b) : _mm512_fmadd_ps(a, b, sum);
 }
 
-/* The mask of the first n lanes; n is at least 0. */
+/* Returns the mask of the first n lanes; n is at least 0. */
 INLINE __mmask16 first_lanes(int n) { return n >= LANES ? 0xffff : (__mmask16)((1u << n) - 1); }
 
 INLINE vec load_some(const float *p, int n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
@@ -79,7 +79,7 @@ INLINE void transpose_block(float *to, size_t ldt, const float *from, size_t ld)
     }
 }
 
-/* to [rows, ldt] of x [rows, ld] in bfloat16; ldt is k or k + 1, and then a zero stands after each row. */
+/* Rounds to [rows, ldt] from x [rows, ld] in bfloat16; ldt is k or k + 1, and then a zero stands after each row. */
 TARGET static void round_rows(uint16_t *to, int ldt, const float *x, int rows, int k, int ld) {
     for (int i = 0; i < rows; i++, x += ld, to += ldt) {
         int p = 0;

@@ -251,7 +251,7 @@ static void take_descriptor(struct msghdr *m, int *out) {
     }
 }
 
-/* recv of a socket, read of a pipe (vitrine serve under ssh); *fd_in: as in vt_child_read. */
+/* Receives bytes by recv of a socket, read of a pipe (vitrine serve under ssh); *fd_in: as in vt_child_read. */
 static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     envelope room;
     struct iovec part = {to, n};
@@ -262,7 +262,7 @@ static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     return k;
 }
 
-/* send of a socket, write of a pipe; pass: a descriptor that goes along, or -1. */
+/* Sends bytes by send of a socket, write of a pipe; pass: a descriptor that goes along, or -1. */
 static ssize_t send_bytes(int fd, const void *from, size_t n, int pass) {
     envelope room = {.header = {.cmsg_len = CMSG_LEN(sizeof pass), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec part = {(void *)(uintptr_t)from, n};

@@ -36,7 +36,7 @@ static void fetch_next_range(vt_work_queue *d) {
         d->at = d->end = 0, d->n = 0;
 }
 
-/* At most twice a second: drops the range if another rank has stopped all. */
+/* Drops the range if another rank has stopped all; looks at most twice a second. */
 static void check_for_stop(vt_work_queue *d) {
     double now = vt_now();
     if (now - d->looked < 0.5) return;

@@ -46,7 +46,7 @@ struct vt_remote {
 
 static vt_status fail_memory(vt_err *e) { return vt_fail(e, VT_E_MEMORY, "no memory for a model in another process"); }
 
-/* "python3 model.py" in a sentence: the beginning of a long command. Returns buf. */
+/* Writes how a sentence calls the model, such as "python3 model.py": the beginning of a long command. Returns buf. */
 static const char *name_in_sentence(const vt_remote *r, char buf[120]) {
     snprintf(buf, 120, strlen(r->where) < 100 ? "%s" : "%.96s...", r->where);
     vt_text_plain(buf, strlen(buf), "", NULL);
@@ -104,7 +104,7 @@ static vt_status no_protocol(conversation *l, const void *bytes, size_t n, vt_er
 
 /* ---- messages ---- */
 
-/* pass: a descriptor to go along, -1: none. */
+/* Writes n bytes to the model. pass: a descriptor to go along, -1: none. */
 static vt_status write_bytes(conversation *l, const void *bytes, size_t n, int pass, vt_err *e) {
     return take_result(l, n ? vt_child_write(l->child.fd, bytes, n, l->until, l->r->interrupt, pass) : VT_IO_DONE, e);
 }
@@ -125,7 +125,7 @@ static vt_status report_model_error(conversation *l, const vt_wire_head *a, vt_e
     return end_conversation(l, e, "failed %s: %s", l->when, text);
 }
 
-/* A head, and no more waiting than for its first four bytes where these are not its. */
+/* Reads a message's head; where its first four bytes are no head's, fails without waiting for more. */
 static vt_status read_message_head(conversation *l, vt_wire_head *a, vt_err *e) {
     size_t first = sizeof a->magic, got;
     unsigned char *bytes = (unsigned char *)a;
@@ -180,7 +180,7 @@ static vt_status greet(conversation *l, bool measure, vt_handshake *handshake, v
     return s;
 }
 
-/* patience: seconds that a child has to end by itself. */
+/* Closes a conversation and frees it. patience: seconds that a child has to end by itself. */
 static void close_conversation(conversation *l, double patience) {
     vt_child_end(&l->child, patience);
     vt_shared_close(l->shared, l->bytes);
@@ -234,14 +234,14 @@ static vt_status share_memory(conversation *l, int rows, vt_err *e) {
 
 /* ---- one question ---- */
 
-/* Row i of a question or of its answer in shared memory. */
+/* Returns row i of a question or of its answer in shared memory. */
 static char *shared_row(const conversation *l, vt_wire_op op, bool answer, int i) {
     const vt_wire_parts p = vt_wire_layout(&l->r->handshake, l->rows);
     return (char *)l->shared + vt_wire_place(&p, op, answer) +
            (size_t)i * vt_wire_row_bytes(&l->r->handshake, op, answer);
 }
 
-/* in [rows]: inputs (NULL: not asked for), out: where their answers go. */
+/* Asks one question and waits for its answer. in [rows]: inputs (NULL: not asked for), out: where their answers go. */
 static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const void *const *in, void *const *out,
                      vt_err *e) {
     static const char *const whens[] = {[VT_WIRE_LOGITS] = "when it was asked for logits",
@@ -338,7 +338,7 @@ static vt_status alone(void *self, float *const *z, const float *const *x, vt_er
     return VT_OK;
 }
 
-/* The repeated queries of one image, as doubles. */
+/* Asks the repeated queries of one image, as doubles. */
 static vt_status ask_image_repeatedly(engine *n, const float *x, double *z64, vt_err *e) {
     if (n->votes == 1) return ask_single_image(n, VT_WIRE_LOGITS64, x, 0, z64, e);
     for (int k = 0; k < n->votes; k++) {

@@ -84,7 +84,7 @@ static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
     return s;
 }
 
-/* flags 1: it is mapped. */
+/* Maps the memory whose descriptor *fd came along, and answers: flags 1 if it is mapped. */
 static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_err *e) {
     if (q->bytes || !q->rows || q->rows > VT_WIRE_BATCH) return send_error(t, q, VT_E_FORMAT, "no memory to share", e);
     vt_wire_parts p = vt_wire_layout(t->s->handshake, (int)q->rows);
@@ -96,14 +96,14 @@ static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_e
 
 /* ---- questions ---- */
 
-/* Row i of a question or of its answer. */
+/* Returns row i of a question or of its answer. */
 static void *row_at(const talk *t, const vt_wire_head *q, bool answer, int i) {
     char *plain = (char *)(answer ? t->plain : t->x);
     char *first = t->shared ? t->shared + vt_wire_place(&t->parts, q->op, answer) : plain;
     return first + (size_t)i * vt_wire_row_bytes(t->s->handshake, q->op, answer);
 }
 
-/* The rows of a question: in shared memory where they are, else read. *asked: how many. */
+/* Takes the rows of a question: in shared memory where they are, else read. *asked: how many. */
 static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, vt_err *e) {
     const char *why = vt_wire_refuses(t->s->handshake, q, t->shared != NULL);
     if (!why && t->shared && q->rows > (uint32_t)t->shared_rows) why = "more rows than are shared";
@@ -147,7 +147,7 @@ static vt_status compute_logits(talk *t, const vt_wire_head *q, vt_err *e) {
     return vt_engine_forward(t->s->engine, t->out, t->in, keep, e);
 }
 
-/* The kept batch once more, where something else was computed since. */
+/* Computes the kept batch once more, where something else was computed since. */
 static vt_status restore_kept_forward(talk *t, vt_err *e) {
     if (!t->overwritten) return VT_OK;
     for (int i = 0; i < t->rows; i++) {

@@ -137,7 +137,7 @@ vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *
 
 bool vt_npy_is_real(const vt_npy *a) { return a->dtype == VT_F64 || a->dtype == VT_F32 || a->dtype == VT_F16; }
 
-/* The bits of one item, in the machine's byte order. */
+/* Returns the bits of one item, in the machine's byte order. */
 static uint64_t bits_at(const vt_npy *a, size_t at) {
     size_t size = vt_dtype_size(a->dtype);
     uint64_t v = 0;
@@ -170,7 +170,7 @@ void vt_npy_grey(vt_npy *a) {
 
 /* ---- writing ---- */
 
-/* Version 1.0, padded so that the data begin at a multiple of 64; *n: its length. */
+/* Writes a header of version 1.0, padded so that the data begin at a multiple of 64; *n: its length. */
 static vt_status header_text(char out[512], size_t *n, const char *path, const vt_tensor *t, vt_err *e) {
     const char *code = NULL;
     char shape[256] = "";
@@ -223,7 +223,7 @@ static vt_status add_archive_entry(zip_t *z, const char *path, const vt_tensor *
     return VT_OK;
 }
 
-/* The archive as the file `path`, which libzip replaces by one of its own. */
+/* Writes the archive as the file `path`, which libzip replaces by one of its own. */
 static vt_status write_archive(const char *temp, const char *path, const vt_tensor *t, int n, char (*heads)[512],
                                vt_err *e) {
     int code;

@@ -58,7 +58,7 @@ vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n) {
 /* Pushes a node; NULL: fails with u->e, there was no memory for it. */
 static vt_status push_node(vt_pickle *u, vt_node *n) { return n ? vt_pickle_append(u, &u->stack, n) : u->e->code; }
 
-/* A mark is a null pointer on the stack, which opcodes that take single values do not pop. */
+/* Pushes a mark: a null pointer on the stack, which opcodes that take single values do not pop. */
 static vt_status push_mark(vt_pickle *u) { return vt_pickle_append(u, &u->stack, NULL); }
 
 /* Pops the value on top of the stack; fails if there is none above the last mark. */
@@ -69,7 +69,7 @@ static vt_status pop_node(vt_pickle *u, vt_node **out) {
     return VT_OK;
 }
 
-/* *out: the value on top of the stack, which stays there; fails if there is none above the last mark. */
+/* Sets *out to the value on top of the stack, which stays there; fails if there is none above the last mark. */
 static vt_status peek_node(vt_pickle *u, vt_node **out) {
     VT_TRY(pop_node(u, out));
     u->stack.n++;
@@ -94,7 +94,7 @@ static vt_status pop_nodes(vt_pickle *u, uint32_t width, vt_node ***v, uint32_t 
 
 /* ---- arguments ---- */
 
-/* *out: the next n bytes of the pickle, in place; fails if there are fewer. */
+/* Sets *out to the next n bytes of the pickle, in place; fails if there are fewer. */
 static vt_status read_bytes(vt_pickle *u, size_t n, const uint8_t **out) {
     if (n > u->n - u->at)
         return vt_pickle_bad(u, "an argument of %zu bytes, but only %zu bytes follow", n, u->n - u->at);
@@ -103,7 +103,7 @@ static vt_status read_bytes(vt_pickle *u, size_t n, const uint8_t **out) {
     return VT_OK;
 }
 
-/* An unsigned number of `width` bytes, little-endian. */
+/* Reads an unsigned number of `width` bytes, little-endian. */
 static vt_status read_unsigned(vt_pickle *u, size_t width, uint64_t *out) {
     const uint8_t *p = NULL;
     VT_TRY(read_bytes(u, width, &p));
@@ -112,7 +112,7 @@ static vt_status read_unsigned(vt_pickle *u, size_t width, uint64_t *out) {
     return VT_OK;
 }
 
-/* Up to the next line feed. */
+/* Sets *out to the text up to the next line feed, in place, and moves past that; fails if there is none. */
 static vt_status read_line(vt_pickle *u, vt_node_text *out) {
     const uint8_t *p = u->p + u->at, *end = memchr(p, '\n', u->n - u->at);
     if (!end) return vt_pickle_bad(u, "a name does not end");
@@ -151,7 +151,8 @@ static vt_status push_text(vt_pickle *u) {
     return push_node(u, n);
 }
 
-/* Two's complement of any length; beyond 8 bytes it is no size of anything: opaque, as None. */
+/* Reads a length of u->width bytes, then so many bytes of two's complement, and pushes the number; beyond 8 bytes it is
+ * no size of anything: opaque, as None. */
 static vt_status push_long(vt_pickle *u) {
     uint64_t len, v = 0;
     const uint8_t *p = NULL;
@@ -173,7 +174,7 @@ static vt_status push_real(vt_pickle *u) {
     return push_node(u, n);
 }
 
-/* A container of u->width values, or of what lies above the mark. */
+/* Pushes a container of u->width values, or of what lies above the mark. */
 static vt_status push_container(vt_pickle *u) {
     uint32_t count = 0;
     vt_node **v = NULL, *n = vt_pickle_node(u, (vt_node_kind)u->kind);
@@ -185,7 +186,7 @@ static vt_status push_container(vt_pickle *u) {
     return push_node(u, n);
 }
 
-/* Into a dictionary or a list: u->width values, or what lies above the mark. */
+/* Adds values to a dictionary or a list: u->width values, or what lies above the mark. */
 static vt_status add_items(vt_pickle *u) {
     vt_node **v = NULL, *to = NULL;
     uint32_t n = 0;
@@ -200,7 +201,7 @@ static vt_status add_items(vt_pickle *u) {
     return VT_OK;
 }
 
-/* Width 0: in the next free place. */
+/* Stores the value on top of the stack in the memo, at a place of u->width bytes; width 0: in the next free place. */
 static vt_status store_in_memo(vt_pickle *u) {
     vt_node *n = NULL;
     uint64_t k = u->memo.n;
@@ -221,7 +222,8 @@ static vt_status push_from_memo(vt_pickle *u) {
     return push_node(u, u->memo.v[k]);
 }
 
-/* A dictionary's state (_metadata of a state dict) and a tensor's are of no use here. */
+/* Pops the state of the object below it, and adds it to an opaque one; a dictionary's (_metadata of a state dict) and a
+ * tensor's are of no use here. */
 static vt_status set_object_state(vt_pickle *u) {
     vt_node *state = NULL, *to = NULL;
     VT_TRY(pop_node(u, &state));
@@ -274,7 +276,7 @@ static vt_status check_protocol(vt_pickle *u) {
     return v >= 2 && v <= 5 ? VT_OK : vt_pickle_bad(u, "pickle protocol %d, must be 2 to 5", (int)v);
 }
 
-/* A frame's length is only a hint for readers of streams. */
+/* Skips the length of a frame, only a hint for readers of streams. */
 static vt_status skip_frame(vt_pickle *u) {
     uint64_t ignored;
     return read_unsigned(u, u->width, &ignored);

@@ -117,7 +117,7 @@ const char *vt_node_name(const vt_node *n) {
 
 /* ---- persistent ids: ('storage', type, key, location, numel[, view]) ---- */
 
-/* view: None or (key, offset, numel), of legacy files. */
+/* Applies the view of a legacy file's storage: None or (key, offset, numel). */
 static vt_status read_view(vt_pickle *u, vt_node_store *s, const vt_node *view) {
     s->view = 0, s->view_numel = s->numel;
     if (!view || view->kind == VT_NODE_NONE) return VT_OK;
@@ -163,7 +163,7 @@ static vt_status read_int_tuple(vt_pickle *u, int64_t *out, int *n, const vt_nod
     return VT_OK;
 }
 
-/* (storage, offset, size, stride, requires_grad, hooks[, dtype in version 3, metadata]) */
+/* Makes a tensor of (storage, offset, size, stride, requires_grad, hooks[, dtype in version 3, metadata]) */
 static vt_status make_tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v, uint32_t n) {
     if (n < (v3 ? 7u : 4u) || v[0]->kind != VT_NODE_STORE)
         return vt_pickle_bad(u, "a tensor is not built of (storage, offset, size, stride)");
@@ -185,7 +185,7 @@ static vt_status make_tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *cons
     return VT_OK;
 }
 
-/* dict(), dict([(k, v), ...]), Counter({...}), defaultdict(factory) */
+/* Makes a dictionary: dict(), dict([(k, v), ...]), Counter({...}), defaultdict(factory) */
 static vt_status make_dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
     if (n == 1 && v[0]->kind == VT_NODE_DICT) {
         *out = v[0];
@@ -202,7 +202,7 @@ static vt_status make_dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint3
     return VT_OK;
 }
 
-/* _codecs.encode(text, 'latin1'): each character below 256 is a byte. */
+/* Makes of _codecs.encode(text, 'latin1') its bytes: each character below 256 is one. */
 static vt_status encode_latin1(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
     if (n != 2 || v[0]->kind != VT_NODE_TEXT || !vt_node_is(v[1], "latin1"))
         return vt_pickle_bad(u, "_codecs.encode is used for something else than bytes");
@@ -237,7 +237,7 @@ bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap) {
     return true;
 }
 
-/* numpy's scalar(dtype, bytes): its value if it is a number. */
+/* Makes numpy's scalar(dtype, bytes): its value if it is a number. */
 static vt_status make_numpy_scalar(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
     const vt_node *bytes = vt_node_item(args, 1);
     vt_npy a = {.numel = 1};

@@ -11,8 +11,8 @@
 
 /* ---- tensors ---- */
 
-/* Where the tensor lies in its storage: the part of the storage that is meant begins at byte *base. Its last item fits
- * an int64_t, so that sums of steps, which are smaller, do too. */
+/* Finds where the tensor lies in its storage, and refuses one that reaches beyond it: the part of the storage that is
+ * meant begins at byte *base. Its last item fits an int64_t, so that sums of steps, which are smaller, do too. */
 static vt_status check_span(const vt_tensors *st, const char *name, const vt_node_tensor *t, size_t numel, size_t *base,
                             vt_err *e) {
     const vt_node_store *s = t->store->u.store;
@@ -28,8 +28,9 @@ static vt_status check_span(const vt_tensors *st, const char *name, const vt_nod
     return VT_OK;
 }
 
-/* Could two elements be one item of the storage? Sides in the order of their strides: each has to step over all that
- * the smaller ones reach. No layer has such weights, and a stride of 0 makes gigabytes of a few bytes. */
+/* Refuses a tensor of which two elements could be one item of the storage. Sides in the order of their strides: each
+ * has to step over all that the smaller ones reach. No layer has such weights, and a stride of 0 makes gigabytes of a
+ * few bytes. */
 static vt_status check_apart(const vt_tensors *st, const char *name, const vt_node_tensor *t, vt_err *e) {
     bool done[VT_ST_MAX_DIMS] = {0};
     for (int64_t reach = 0;;) {
@@ -47,7 +48,7 @@ static vt_status check_apart(const vt_tensors *st, const char *name, const vt_no
     }
 }
 
-/* Row-major without gaps? Sides of one item may have any stride. */
+/* Tells whether it is row-major without gaps. Sides of one item may have any stride. */
 static bool is_contiguous(const vt_node_tensor *t) {
     int64_t want = 1;
     for (int i = t->ndim - 1; i >= 0; i--) {
@@ -111,7 +112,7 @@ typedef struct archive {
     char root[200]; /* the folder inside the archive, with its slash */
 } archive;
 
-/* *bytes [*n]: the archive's entry `name` below its root. */
+/* Reads into *bytes [*n] the archive's entry `name` below its root. */
 static vt_status read_entry(archive *a, const char *name, const uint8_t **bytes, size_t *n, vt_err *e) {
     char full[400];
     snprintf(full, sizeof full, "%s%s", a->root, name);
@@ -220,7 +221,7 @@ static vt_status find_legacy_storage(void *ctx, const vt_node_store *s, const ui
     return VT_OK;
 }
 
-/* One place for each storage that the object names. */
+/* Makes one place for each storage that the object names. */
 static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
     if (!(m->places = vt_tensors_take(m->st, (stores->n + (size_t)1) * sizeof *m->places, e))) return e->code;
     for (uint32_t i = 0; i < stores->n; i++) m->places[i] = (place){.store = stores->v[i]->u.store};

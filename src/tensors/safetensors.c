@@ -89,7 +89,7 @@ static int compare_offsets(const void *pa, const void *pb) {
     return na != nb ? (na < nb ? -1 : 1) : strcmp(a->name, b->name); /* empty tensors share an offset */
 }
 
-/* Every data byte belongs to exactly one tensor. */
+/* Refuses a file unless every data byte belongs to exactly one tensor. */
 static vt_status check_cover(const body *b, const vt_tensor *t, int n, vt_err *e) {
     size_t end = 0;
     for (int i = 0; i < n; i++) {
@@ -121,7 +121,7 @@ static vt_status read_meta(vt_tensors *st, json_t *meta, vt_err *e) {
     return VT_OK;
 }
 
-/* t: room for every name of the header. */
+/* Reads the tensors' entries into t, which has room for every name of the header. */
 static vt_status read_tensors(vt_tensors *st, const body *b, vt_tensor *t, vt_err *e) {
     const char *name;
     json_t *j;
@@ -166,8 +166,8 @@ vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e) {
     return s;
 }
 
-/* Where the header (after its 8 bytes of length) has the digits of VT_ST_FILE, or NULL: a text or name that holds the
- * pattern has its quotes escaped. */
+/* Returns where the header (after its 8 bytes of length) has the digits of VT_ST_FILE, or NULL: a text or name that
+ * holds the pattern has its quotes escaped. */
 static const char *find_digits(const char *header, size_t n) {
     static const char key[] = "\"" VT_ST_FILE "\":\"";
     const char *at = memmem(header, n, key, sizeof key - 1);
@@ -204,7 +204,7 @@ vt_status vt_tensors_check(const vt_tensors *st, vt_err *e) {
 
 /* ---- writing ---- */
 
-/* As the reference writer: larger items first (dtypes stand in its order), then by name. */
+/* Orders tensors as the reference writer: larger items first (dtypes stand in its order), then by name. */
 static int compare_layout(const void *pa, const void *pb) {
     const vt_tensor *a = *(const vt_tensor *const *)pa, *b = *(const vt_tensor *const *)pb;
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
@@ -253,7 +253,8 @@ static vt_status add_tensor_json(const char *path, json_t *root, const vt_tensor
     return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
 }
 
-/* Length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be freed. */
+/* Makes the header: length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be
+ * freed. */
 static vt_status header_text(const char *path, const json_t *root, char **out, size_t *bytes, vt_err *e) {
     char *json = vt_json_text(root, JSON_COMPACT);
     size_t n = json ? strlen(json) : 0, padded = (n + 7) / 8 * 8;

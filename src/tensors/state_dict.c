@@ -26,7 +26,7 @@ typedef struct walk {
 /* What a node is, found out once: a pickle may name one dictionary in many places. */
 enum { UNKNOWN, NOTHING, STATE, OPTIMIZER };
 
-/* Is there a tensor in it, under names? An optimiser's state does not count. */
+/* Tells whether there is a tensor in it, under names. An optimiser's state does not count. */
 static bool has_tensors(vt_node *n, int depth) {
     if (n->kind == VT_NODE_TENSOR) return true;
     if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
@@ -48,7 +48,7 @@ static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && has_te
 
 enum { ARGS_NODES = 500, ARGS_DEPTH = 4 }; /* that are looked at: a list may hold one list many times, or itself */
 
-/* One value; NULL: it is None, or nothing plain. */
+/* Returns a value as JSON; NULL: it is None, or nothing plain. */
 static json_t *node_to_json(const vt_node *n, int depth, int *left) {
     if (depth > ARGS_DEPTH || --*left < 0) return NULL;
     json_t *out = NULL;
@@ -127,7 +127,7 @@ enum { NAMES_NODES = 2000, NAMES_DEPTH = 3, NAMES_MOST = 100000 }; /* that are l
 static const char *const name_keys[] = {"class_to_idx", "idx_to_class", "id2label",
                                         "classes",      "CLASSES",      "class_names"};
 
-/* The number that a node or its digits say; -1: none. */
+/* Returns the number that a node or its digits say; -1: none. */
 static int64_t parse_class_number(const vt_node *n) {
     char text[16] = "";
     if (n->kind == VT_NODE_INT) return n->u.i;
@@ -210,7 +210,7 @@ static void format_scalar(const vt_node *n, char *buf, size_t size) {
         snprintf(buf, size, "%s", n->kind == VT_NODE_NONE ? "None" : n->u.i ? "True" : "False");
 }
 
-/* "prefix.key" of a text or whole-number key. */
+/* Writes "prefix.key" of a text or whole-number key. */
 static const char *join_dotted_name(walk *w, const char *prefix, const vt_node *key) {
     char number[32];
     vt_node_text k = {number, 0};
@@ -226,7 +226,7 @@ static const char *join_dotted_name(walk *w, const char *prefix, const vt_node *
     return vt_tensors_text(w->st, w->e, "%s%s%.*s", prefix, *prefix ? "." : "", (int)k.n, k.s);
 }
 
-/* A note on an entry that is no part of the state dict. */
+/* Adds a note on an entry that is no part of the state dict. */
 static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key, vt_node *n) {
     char value[256];
     const char *name = join_dotted_name(w, prefix, key);
@@ -254,7 +254,7 @@ static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key,
 
 /* ---- the state dict ---- */
 
-/* "a, b, c": the entries of a dictionary that hold tensors, each after `prefix` and a dot. Returns how many. */
+/* Writes "a, b, c": the entries of a dictionary that hold tensors, each after `prefix` and a dot. Returns how many. */
 static int list_states(const vt_node *dict, const char *prefix, char *buf, size_t size) {
     int n = 0;
     *buf = 0;
@@ -269,8 +269,8 @@ static int list_states(const vt_node *dict, const char *prefix, char *buf, size_
     return n;
 }
 
-/* The place of the entry with tensors whose key is the first n characters of a name; of two equal keys the later one
- * counts. -1: none. */
+/* Returns the place of the entry with tensors whose key is the first n characters of a name; of two equal keys the
+ * later one counts. -1: none. */
 static int64_t find_entry(const vt_node *dict, const char *name, size_t n) {
     int64_t hit = -1;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
@@ -281,7 +281,7 @@ static int64_t find_entry(const vt_node *dict, const char *name, size_t n) {
     return hit;
 }
 
-/* The place of the one entry that holds tensors; -1: there are several, or tensors beside it. */
+/* Returns the place of the one entry that holds tensors; -1: there are several, or tensors beside it. */
 static int64_t only_entry_with_tensors(const vt_node *dict) {
     int64_t only = -1;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
@@ -293,7 +293,7 @@ static int64_t only_entry_with_tensors(const vt_node *dict) {
     return only;
 }
 
-/* The entry of `dict` to go on with; -1: dict is the state dict itself. why: for the note. */
+/* Returns the entry of `dict` to go on with; -1: dict is the state dict itself. why: for the note. */
 static int64_t choose_entry(const vt_node *dict, char *why, size_t size) {
     char all[200];
     int64_t at = -1;
@@ -374,7 +374,7 @@ static vt_status follow_entry_path(walk *w, vt_node **dict, const char *want) {
 
 const char vt_state_all[] = "*";
 
-/* Every tensor of a tree of dictionaries, lists and tuples, each of which is looked at once. */
+/* Adds every tensor of a tree of dictionaries, lists and tuples, each of which is looked at once. */
 static vt_status add_all(walk *w, vt_node *n, const char *name, int depth) {
     bool dict = n->kind == VT_NODE_DICT;
     if (n->kind == VT_NODE_TENSOR) return vt_state_tensor(w->st, name, n->u.tensor, w->from, w->e);

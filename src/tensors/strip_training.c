@@ -43,7 +43,7 @@ static bool same_numbers(const vt_tensor *a, const vt_tensor *b) {
     return a && a->dtype == b->dtype && a->numel == b->numel && !memcmp(a->data, b->data, vt_tensor_bytes(a));
 }
 
-/* Is it a vector of a LightningModule's loss, such as class weights, by its name? */
+/* Tells by its name whether it is a vector of a LightningModule's loss, such as class weights. */
 static bool is_loss_tensor(const vt_tensor *t) {
     static const char *const names[] = {"criterion.", "loss.", "loss_fn.", "loss_func.", "loss_function."};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -51,8 +51,8 @@ static bool is_loss_tensor(const vt_tensor *t) {
     return false;
 }
 
-/* n_averaged: torch.optim.swa_utils.AveragedModel. attacker.X: the robustness library holds the model a second time,
- * and calls its normaliser by another name there. */
+/* Marks the tensors that hold the model a second time. n_averaged: torch.optim.swa_utils.AveragedModel. attacker.X: the
+ * robustness library's copy, whose normaliser has another name there. */
 static vt_status find_copies(tidy *t) {
     for (int i = 0; i < t->st->count; i++) {
         const vt_tensor *x = &t->st->t[i];
@@ -69,14 +69,14 @@ static vt_status find_copies(tidy *t) {
 
 /* ---- normalisation ---- */
 
-/* Three numbers, or one for all three; false: this is no mean or std of RGB pixels. */
+/* Reads three numbers, or one for all three; false: this is no mean or std of RGB pixels. */
 static bool read_rgb_values(const vt_tensors *st, const vt_tensor *t, double out[3]) {
     if ((t->numel != 3 && t->numel != 1) || vt_tensor_f64(st, t, out, t->numel, NULL) != VT_OK) return false;
     if (t->numel == 1) out[1] = out[2] = out[0];
     return true;
 }
 
-/* The std that belongs to a mean, or NULL. */
+/* Returns the std that belongs to a mean, or NULL. */
 static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name) {
     const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) {
@@ -88,7 +88,8 @@ static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name
     return NULL;
 }
 
-/* If the metadata hold the key too (mean, std), the layer counts: it is what the model does. */
+/* Sets a key of the metadata. If they hold it already (mean, std), the layer's value counts: it is what the model
+ * does. */
 static vt_status set_meta(tidy *t, const char *key, const char *text) {
     vt_tensors *st = t->st;
     const char *value = vt_tensors_text(st, t->e, "%s", text);
@@ -133,8 +134,8 @@ static vt_status find_normalisation(tidy *t) {
     return VT_OK;
 }
 
-/* A BatchNorm over the three channels of the input, its running statistics: y = (x - mean) / std once more, after what
- * normalises pixels. PyTorch's eps. Its mean and std go into the metadata, as input_norm. */
+/* Finds a BatchNorm over the three channels of the input, its running statistics: y = (x - mean) / std once more, after
+ * what normalises pixels. PyTorch's eps. Its mean and std go into the metadata, as input_norm. */
 static vt_status find_input_norm(tidy *t) {
     static const char *const parts[] = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"};
     vt_tensors *st = t->st;
@@ -164,7 +165,7 @@ static vt_status find_input_norm(tidy *t) {
     return VT_OK;
 }
 
-/* One number for all logits beside model.X: temperature scaling (Guo et al. 2017), into the metadata. */
+/* Moves one number for all logits beside model.X, temperature scaling (Guo et al. 2017), into the metadata. */
 static vt_status find_temperature(tidy *t) {
     const vt_tensor *x = vt_tensors_find(t->st, "temperature");
     char text[32];

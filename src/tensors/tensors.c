@@ -217,7 +217,7 @@ void vt_tensors_release(const vt_tensors *st, const vt_tensor *t) {
 
 /* ---- conversion ---- */
 
-/* IEEE binary16 to binary32, exact: subnormals become normal numbers, a NaN keeps its payload. */
+/* Converts IEEE binary16 to binary32, exact: subnormals become normal numbers, a NaN keeps its payload. */
 static float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 1023;
     if (exp == 0) return (sign ? -0x1p-24f : 0x1p-24f) * (float)man; /* -2^-24 * 0 is -0, as it should be */
@@ -227,7 +227,7 @@ static float half_to_float(uint16_t h) {
     return f;
 }
 
-/* Item i of a floating tensor; every source type is exact in double. Data may be unaligned, hence memcpy. */
+/* Returns item i of a floating tensor; every source type is exact in double. Data may be unaligned, hence memcpy. */
 static double real_at(const vt_tensor *t, size_t i) {
     const uint8_t *p = (const uint8_t *)t->data + i * vt_dtype_size(t->dtype);
     uint16_t h;

@@ -56,14 +56,15 @@ static const struct {
     STARTS("<html", 0, PAGE),
 };
 
-/* A protocol buffer whose first field is ir_version, a small number, and whose next one is one that a ModelProto may
- * have there (onnx.proto: producer_name, producer_version, domain, model_version, doc_string, graph, opset_import). */
+/* Tells whether the file begins as a protocol buffer whose first field is ir_version, a small number, and whose next
+ * one is one that a ModelProto may have there (onnx.proto: producer_name, producer_version, domain, model_version,
+ * doc_string, graph, opset_import). */
 static bool is_onnx(const uint8_t *b, size_t n) {
     static const char next[] = "\x12\x1a\x22\x28\x32\x3a\x42";
     return n > 3 && b[0] == 0x08 && b[1] >= 2 && b[1] < 32 && memchr(next, b[2], sizeof next - 1);
 }
 
-/* A header length that fits the file, and a header that begins as one. */
+/* Tells whether there is a header length that fits the file, and a header that begins as one. */
 static bool is_safetensors(const uint8_t *b, size_t n) {
     uint64_t header;
     return n > 8 && (memcpy(&header, b, 8), header <= n - 8) && b[8] == '{';
@@ -84,7 +85,7 @@ static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size
     return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
 }
 
-/* torch.save before 1.6 wrote this number first, as a pickle of its own. */
+/* Tells whether torch.save before 1.6 wrote the file: it wrote this number first, as a pickle of its own. */
 static bool is_legacy(const vt_tensors *st) {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
     return has_bytes_at(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
@@ -118,7 +119,7 @@ static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err 
     return want && want != vt_state_all ? no_entries(st, want, e) : VT_OK;
 }
 
-/* want: as read_file takes it; whole: prefixes are stripped. */
+/* Opens a file of weights of any format. want: as read_file takes it; whole: prefixes are stripped. */
 static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want,
                               bool whole, vt_err *e) {
     vt_tensors *st;
@@ -154,7 +155,7 @@ vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, con
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* The files that the map names, each once, sorted; *out to be freed. */
+/* Lists the files that the index's map names, each once, sorted; *out to be freed, its texts are the map's. */
 static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***out, int *n, vt_err *e) {
     const char *name;
     json_t *file;
@@ -253,7 +254,8 @@ static bool is_weight_file(const char *name) {
     return false;
 }
 
-/* The file of weights that a folder stands for. */
+/* Finds the file of weights that a folder stands for, one of the usual name or the only one; fails if there is none, or
+ * several. */
 static vt_status find_weight_file(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
     static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {

@@ -85,14 +85,16 @@ typedef struct taps {
     double w[4];
 } taps;
 
-/* torch.nn.functional.interpolate, align_corners=False, antialias=False: d of t from a side of s. */
+/* Returns the samples (of a side of s), and their weights, that make sample d of a side of t, as
+ * torch.nn.functional.interpolate does (bilinear, align_corners=False, antialias=False). */
 static taps linear_taps(int d, int s, int t) {
     double at = fmax((d + 0.5) * s / t - 0.5, 0), f = at - floor(at);
     int i = (int)at;
     return (taps){2, {i, i + 1 < s ? i + 1 : s - 1}, {1 - f, f}};
 }
 
-/* Keys' cubic, a = -0.75 as in PyTorch; the coordinate is not clipped, the taps are. */
+/* Returns the samples, and their weights, that make sample d by Keys' cubic (bicubic), a = -0.75 as in PyTorch; the
+ * coordinate is not clipped, the samples are. */
 static taps cubic_taps(int d, int s, int t) {
     const double a = -0.75;
     double at = (d + 0.5) * s / t - 0.5, f = at - floor(at);
@@ -106,7 +108,7 @@ static taps cubic_taps(int d, int s, int t) {
     return r;
 }
 
-/* out [t,t,d] from in [s,s,d], summed in double, rounded once. */
+/* Resizes out [t,t,d] from in [s,s,d], summed in double, rounded once. */
 static void resize_grid(float *out, int t, const float *in, int s, int d, int pos_embed) {
     taps (*const find)(int, int, int) = pos_embed == VT_POS_BICUBIC ? cubic_taps : linear_taps;
     for (int y = 0; y < t; y++) {
@@ -133,8 +135,8 @@ static void adapt_positions(float *out, const float *in, const vt_config *b, con
     resize_grid(out + prefix, vt_config_grid(b), in + prefix, vt_config_grid(a), a->dim, how->pos_embed);
 }
 
-/* w' [o,c,i,j] = sum over u, v < r of w [o,c,ri+u,rj+v]: what the large kernel answers to the image enlarged r times by
- * nearest neighbours (the sum of Mo et al.'s code, in double, rounded once). */
+/* Computes w' [o,c,i,j] = sum over u, v < r of w [o,c,ri+u,rj+v]: what the large kernel answers to the image enlarged r
+ * times by nearest neighbours (the sum of Mo et al.'s code, in double, rounded once). */
 static void adapt_kernel(float *out, const float *in, const vt_config *b, const vt_config *a) {
     int large = a->patch, small = b->patch, r = large / small;
     for (int plane = 0; plane < 3 * a->dim; plane++, in += large * large)
@@ -147,7 +149,7 @@ static void adapt_kernel(float *out, const float *in, const vt_config *b, const 
             }
 }
 
-/* May the shape differ between the two models, as a head's may? */
+/* Tells whether the shape may differ between the two models, as a head's may. */
 static bool can_resize(const char *name) {
     return !strcmp(name, "pos_embed") || !strcmp(name, "patch_embed.proj.weight");
 }
@@ -159,7 +161,8 @@ static bool same_shape(const vt_param *p, const vt_param *q) {
 /* Returns whether a tensor belongs to a classifier head. */
 static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
 
-/* Before anything is written: can every tensor whose shape differs be resized, or is it a head that is drawn anew? */
+/* Refuses, before anything is written, a tensor whose shape differs and that can neither be resized nor is a head that
+ * is drawn anew. */
 static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     for (int i = 0; i < to->params.count; i++) {
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "models/net/session.h"
 
-/* Open interval (0,1), 32 bits: for logarithms. */
+/* Draws from the open interval (0,1), 32 bits: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }
 
 /* Returns true with probability p, at position i of the key. */
@@ -27,9 +27,10 @@ void vt_epoch_order(int32_t *order, int64_t n, uint64_t seed, int epoch) {
 /* Positions 0-3 of a step's key: active, CutMix or Mixup, centre row, centre column; from 4 on, tries of the Beta. */
 enum { AT_ACTIVE, AT_SWITCH, AT_ROW, AT_COLUMN, AT_BETA };
 
-/* Logarithm of a Gamma(alpha, 1) number (Marsaglia and Tsang 2000, figure 1; below 1 their boost: Gamma(alpha) =
- * Gamma(alpha + 1) u^(1 / alpha), as a logarithm because it underflows for small alpha). Four positions a try: two
- * for the normal (Box-Muller), one to accept (19 of 20 tries or more), one for the boost; *at moves past the last. */
+/* Draws the logarithm of a Gamma(alpha, 1) number (Marsaglia and Tsang 2000, figure 1; below 1 their boost:
+ * Gamma(alpha) = Gamma(alpha + 1) u^(1 / alpha), as a logarithm because it underflows for small alpha). Four positions
+ * a try: two for the normal (Box-Muller), one to accept (19 of 20 tries or more), one for the boost; *at moves past the
+ * last. */
 static double log_gamma_draw(const vt_rng *r, uint64_t *at, double alpha) {
     double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / sqrt(9 * d);
     for (;;) {
@@ -43,7 +44,7 @@ static double log_gamma_draw(const vt_rng *r, uint64_t *at, double alpha) {
     }
 }
 
-/* Beta(alpha, alpha) = G / (G + G') of two independent Gamma(alpha). */
+/* Draws Beta(alpha, alpha) = G / (G + G') of two independent Gamma(alpha). */
 static double beta_draw(const vt_rng *r, uint64_t at, double alpha) {
     double g = log_gamma_draw(r, &at, alpha), h = log_gamma_draw(r, &at, alpha);
     return 1 / (1 + exp(h - g));
@@ -51,8 +52,8 @@ static double beta_draw(const vt_rng *r, uint64_t at, double alpha) {
 
 static int clip_to_side(int v, int side) { return v < 0 ? 0 : v > side ? side : v; }
 
-/* timm 0.5.4, rand_bbox: the sides of an area (1 - lambda), halves rounded down, a centre anywhere, clipped; then
- * correct_lam. The region's sides are even before clipping, and it may be empty. */
+/* Draws CutMix's region as timm 0.5.4's rand_bbox: the sides of an area (1 - lambda), halves rounded down, a centre
+ * anywhere, clipped; then correct_lam. The region's sides are even before clipping, and it may be empty. */
 static void draw_cutmix_region(vt_mix *m, const vt_rng *r, int side) {
     int size = (int)(side * sqrt(1 - m->lambda)), half = size / 2;
     int cy = (int)vt_rng_below(r, AT_ROW, (uint32_t)side), cx = (int)vt_rng_below(r, AT_COLUMN, (uint32_t)side);
@@ -103,8 +104,8 @@ void vt_mix_target(float *target, int y, int yr, const vt_mix *m, double smoothi
 /* Positions of an image's key. */
 enum { AT_CROP_ROW, AT_CROP_COLUMN, AT_FLIP };
 
-/* x [3, side, side] = window of the image at (dy, dx) (negative: into the zero padding), mirrored when flip. Pixels are
- * those of evaluation. */
+/* Sets x [3, side, side] = window of the image at (dy, dx) (negative: into the zero padding), mirrored when flip.
+ * Pixels are those of evaluation. */
 static void crop_and_flip(float *x, const vt_image *im, int side, int dy, int dx, bool flip) {
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < side; i++)

@@ -101,7 +101,7 @@ const vt_penalty_def_f32 *vt_next_penalty(const vt_recipe *r, int *i, const void
 /* Returns the micro-batches of a step, of all ranks. */
 static int micro_batches(const vt_recipe *r) { return (r->top.batch + r->top.micro_batch - 1) / r->top.micro_batch; }
 
-/* The most micro-batches that one of `size` ranks computes. */
+/* Returns the most micro-batches that one of `size` ranks computes. */
 static int most_own(const vt_recipe *r, int size) { return vt_reduce_own(0, size, micro_batches(r)); }
 
 /* Returns how many of `threads` threads have a micro-batch to compute on one of `size` ranks. */
@@ -187,14 +187,14 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
 }
 
-/* Image `at` of the batch as it is before mixing. */
+/* Loads image `at` of the batch as it is before mixing. */
 static vt_status load_one(const vt_batch *b, int at, float *x, int *label, vt_err *e) {
     const vt_sampled *set = b->sampler ? vt_sampler_set(b->sampler, at) : NULL;
     return vt_augment_image(x, label, set ? set->data : b->data, b->ids[at], vt_config_input(&b->m->config),
                             &b->r->augment, (uint64_t)b->r->top.seed, set ? set->pass : b->epoch, e);
 }
 
-/* Image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
+/* Loads image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
 static vt_status load_mixed_image(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
     const vt_recipe *r = b->r;
     int y, yr;
@@ -215,7 +215,7 @@ static int count_right(const float *z, const float *target, int images, int k) {
     return right;
 }
 
-/* Stochastic depth's draws for n images from position `first` of the batch on, each in all its views. */
+/* Makes stochastic depth's draws for n images from position `first` of the batch on, each in all its views. */
 static const float *draw_depth(vt_batch *b, vt_batch_worker *w, int first, int n) {
     int views = vt_views_f32(b->objective);
     for (int i = 0; w->drop && i < views * n; i++)
@@ -277,7 +277,7 @@ static void add_gradient(void *ctx, int thread, size_t item) {
     add_sums(&b->sums, &w->sums);
 }
 
-/* Number `item` of this rank's micro-batches. */
+/* Computes gradient and sums of number `item` of this rank's micro-batches. */
 static vt_status own_micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     vt_batch *b = ctx;
     VT_TRY(micro_gradient(b, thread, item * (size_t)b->team->size + (size_t)b->team->rank, e));

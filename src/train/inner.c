@@ -57,8 +57,8 @@ static vt_rng masking_rng(const vt_inner *in, const char *purpose, int k) {
                     .step = (uint32_t)k};
 }
 
-/* PRM (Mo et al. 2022, section 4.2): before every step int(P (1 - keep)) random patches of the perturbation are zeroed,
- * and stay so until a step moves them again. */
+/* Zeroes patches of the perturbation by PRM (Mo et al. 2022, section 4.2): before every step int(P (1 - keep)) random
+ * patches of the perturbation are zeroed, and stay so until a step moves them again. */
 static void mask_patches(vt_inner *in, int k, float *x_adv) {
     const vt_config *cfg = &in->m->config;
     int side = vt_config_input(cfg), ps = in->how->prm_patch ? in->how->prm_patch : cfg->patch * side / cfg->image;
@@ -77,21 +77,22 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
             }
 }
 
-/* ARD (Mo et al. 2022, section 4.1): each block's attention branch passes the gradient with probability keep. */
+/* Drops branches' gradients by ARD (Mo et al. 2022, section 4.1): each block's attention branch passes the gradient
+ * with probability keep. */
 static void drop_branches(vt_inner *in, int k) {
     vt_rng r = masking_rng(in, "ard", k);
     for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
 }
 
-/* The attack's hook (vt_task.before_step): PRM and ARD, as the recipe has them. */
+/* Masks before step k of the attack (its hook, vt_task.before_step): PRM and ARD, as the recipe has them. */
 static void before_step(void *ctx, int k, float *x_adv) {
     vt_inner *in = ctx;
     if (in->how->prm) mask_patches(in, k, x_adv);
     if (in->how->ard) drop_branches(in, k);
 }
 
-/* The distribution whose cross entropy the attack raises: the label's, or the prediction at the clean image (the
- * divergence KL(p || p') of TRADES differs from that cross entropy by a constant). */
+/* Returns the distribution whose cross entropy the attack raises: the label's, or the prediction at the clean image
+ * (the divergence KL(p || p') of TRADES differs from that cross entropy by a constant). */
 static vt_status goal_target(const float **goal, vt_inner *in, const float *x, const float *target, vt_err *e) {
     *goal = target;
     if (in->goal != VT_INNER_PREDICTION) return VT_OK;
@@ -104,7 +105,7 @@ static vt_status goal_target(const float **goal, vt_inner *in, const float *x, c
     return VT_OK;
 }
 
-/* x plus uniform noise of `noise` eps, in the box: the key's draws. */
+/* Returns in->centre [n]: x plus the key's uniform noise of at most `noise` eps, clipped to the box. */
 static const float *add_uniform_noise(vt_inner *in, const float *x, double eps, vt_rng key, size_t n) {
     key.purpose = vt_rng_purpose("noise") + key.purpose;
     for (size_t i = 0; i < n; i++) {

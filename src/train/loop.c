@@ -97,7 +97,7 @@ static vt_status advance_part(void *ctx, int thread, size_t part, vt_err *e) {
     return VT_OK;
 }
 
-/* Once per step, after the objective's gradient: values and gradients of what is active, added to *total. */
+/* Adds, once per step and after the objective's gradient, values and gradients of what is active, added to *total. */
 static vt_status add_penalties(vt_run *run, double *total, vt_err *e) {
     const vt_model *m = run->m;
     for (int i = 0; i < run->n_penalties; i++) {
@@ -127,7 +127,8 @@ static void reset_epoch_sums(vt_run *run) {
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = 0;
 }
 
-/* A loss or gradient that is not finite: the step is left out, the learning rate halved; too often ends the run. */
+/* Handles a loss or gradient that is not finite: the step is left out, the learning rate halved; too often ends the
+ * run. */
 static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
     char text[300];
     run->n.faults++, run->n.lr_scale /= 2;
@@ -197,7 +198,8 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
 
 /* ---- one epoch ---- */
 
-/* Said once a run. */
+/* Says (once a run) that training overfits catastrophically: single, robust are accuracies on its own adversarial
+ * images and on the watched ones. */
 static vt_status notice_overfitting(vt_run *run, double single, double robust, vt_err *e) {
     vt_run_numbers *n = &run->n;
     if (n->overfit == 0 && vt_validation_collapsed(single, n->last_single, robust, n->best_watch, run->watch.count)) {

@@ -19,7 +19,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* sgn(x) |x|^e; 0 at 0 */
+/* Returns sgn(x) |x|^e; 0 at 0 */
 static double signed_power(double x, double e) { return x != 0 ? copysign(exp(e * log(fabs(x))), x) : 0; }
 
 static void start(void *const *state, const real *w, size_t n, const void *params_) {
@@ -37,7 +37,7 @@ static void step(real *w, void *const *state, const real *g, size_t n, const voi
     }
 }
 
-/* p = 1.1: a gradient of 0.01 takes a zero weight to (0.0005)^10 = 1e-33 */
+/* Tells whether a zero weight stays zero for good: with p = 1.1 a gradient of 0.01 takes it to (0.0005)^10 = 1e-33. */
 static bool keeps_zero(const void *params_) { return ((const params *)params_)->p < 2; }
 
 const VT_R(vt_optim_def) VT_R(vt_optim_def_md) = {

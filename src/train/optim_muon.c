@@ -32,7 +32,7 @@ static size_t work_len(int rows, int cols) {
     return 2 * n + 2 * side * side;
 }
 
-/* x [r, c], r <= c, in place; y [r, c], a, b [r, r]: scratch */
+/* Orthogonalises x [r, c], r <= c, in place; y [r, c], a, b [r, r]: scratch */
 static void orthogonalise_matrix(real *x, real *y, real *a, real *b, int r, int c, int steps) {
     const real ka = (real)3.4445, kb = (real)-4.7750, kc = (real)2.0315;
     size_t n = (size_t)r * (size_t)c;

@@ -54,7 +54,7 @@ static cut cut_of(const vt_matrix *w, int split) {
     return c;
 }
 
-/* State of a matrix: u [rows], v [cols] of part 0, of part 1, ... */
+/* Returns the length of the state of a matrix: u [rows], v [cols] of part 0, of part 1, ... */
 static size_t cut_len(const cut *c) { return (size_t)c->parts * (size_t)(c->rows + c->cols); }
 
 static bool active(const void *params_) {
@@ -105,7 +105,8 @@ static size_t state_len(const void *params_, const vt_model *m) {
 
 enum { SIGMA = sizeof(double) / sizeof(real) }; /* of the scratch, for one sigma */
 
-/* Scratch of each matrix as large as its state, for its draws and for W v of a part; after it the sigmas. */
+/* Returns the length of the scratch: as much for each matrix as its state, for its draws and for W v of a part; after
+ * it the sigmas. */
 static size_t work_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
     while (next_matrix(&i, m, params_)) continue;
@@ -122,7 +123,7 @@ static real dot(const real *a, const real *b, int n) {
     return VT_R(vt_sum_fold)(s);
 }
 
-/* v = W^T u: rows are read as they lie, four at a time so that v is touched less often. */
+/* Computes v = W^T u: rows are read as they lie, four at a time so that v is touched less often. */
 static void multiply_by_transpose(real *restrict v, const real *restrict w, const real *restrict u, const cut *c) {
     size_t ld = (size_t)c->ld;
     memset(v, 0, (size_t)c->cols * sizeof *v);
@@ -136,12 +137,12 @@ static void multiply_by_transpose(real *restrict v, const real *restrict w, cons
         for (int j = 0; j < c->cols; j++) v[j] += u[i] * w[(size_t)i * ld + (size_t)j];
 }
 
-/* y = W v */
+/* Computes y = W v */
 static void multiply_by_matrix(real *y, const real *w, const real *v, const cut *c) {
     for (int i = 0; i < c->rows; i++) y[i] = dot(w + (size_t)i * (size_t)c->ld, v, c->cols);
 }
 
-/* x = y / (|y| + 1e-12); returns |y|. A zero y leaves x as it is: from zero no vector would come back. */
+/* Sets x = y / (|y| + 1e-12); returns |y|. A zero y leaves x as it is: from zero no vector would come back. */
 static double normalise_vector(real *x, const real *y, int n) {
     double size = sqrt((double)dot(y, y, n));
     if (size == 0) return 0;
@@ -171,7 +172,8 @@ static void start(real *state, real *work, const real *w, const vt_model *m, con
     }
 }
 
-/* v <- W^T u, u <- W v, each of unit length; returns sigma = u^T W v = |W v|^2 / (|W v| + 1e-12). */
+/* Makes one power iteration: v <- W^T u, u <- W v, each of unit length; returns sigma = u^T W v = |W v|^2 / (|W v| +
+ * 1e-12). */
 static double sigma_by_power_iteration(real *u, real *v, real *work, const real *w, const cut *c, int iterations) {
     double size = 0;
     for (int k = 0; k < iterations; k++) {
@@ -199,7 +201,7 @@ static double sigma_by_svd(real *u, real *v, const real *w, const cut *c) {
     return sigma;
 }
 
-/* d(lambda sigma^2)/dW = 2 lambda sigma u v^T */
+/* Adds the gradient d(lambda sigma^2)/dW = 2 lambda sigma u v^T */
 static void add_outer(real *restrict grad, real scale, const real *restrict u, const real *restrict v, const cut *c) {
     for (int i = 0; i < c->rows; i++) {
         real s = scale * u[i];

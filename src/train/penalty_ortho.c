@@ -46,7 +46,7 @@ static const vt_weight_kind mlp_kinds[] = {VT_WEIGHT_FC1, VT_WEIGHT_FC2};
 
 static group single_matrix_group(vt_matrix w) { return (group){.w = {w}, .n = 1, .left = w.rows < w.cols}; }
 
-/* The groups of a block; 0 of them when the model has not all matrices. */
+/* Collects the groups of a block; 0 of them when the model has not all matrices. */
 static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_model *m, int block) {
     int n = 0;
     group all = {.left = p->la_form == WIDE};
@@ -102,7 +102,7 @@ static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     return VT_OK;
 }
 
-/* The largest Gram matrix. */
+/* Returns the scratch's length, that of the largest Gram matrix. */
 static size_t work_len(const void *params_, const vt_model *m) {
     size_t most = 0;
     for (int b = 0; b < vt_model_blocks(m); b++) {

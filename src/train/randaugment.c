@@ -8,7 +8,7 @@
 
 /* ---- where pixels come from ---- */
 
-/* out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits. */
+/* Computes out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits. */
 static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double m[6]) {
     const double one = 65536;
     int64_t step[2][2];
@@ -36,7 +36,7 @@ static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
 }
 
-/* By whole pixels: torchvision truncates the setting, and moves the picture by it. */
+/* Moves the picture by the setting in whole pixels, truncated as torchvision does. */
 static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, -trunc(v), 0, 1, 0});
 }
@@ -46,7 +46,7 @@ static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, 0, 1, -trunc(v)});
 }
 
-/* Counter-clockwise by v degrees around the centre. */
+/* Turns the picture counter-clockwise by v degrees around the centre. */
 static void rotate_image(uint8_t *out, const uint8_t *in, int side, double v) {
     double angle = -v * (3.14159265358979323846 / 180), centre = side / 2.0;
     double c = round(cos(angle) * 1e15) / 1e15, s = round(sin(angle) * 1e15) / 1e15;
@@ -62,18 +62,18 @@ static void apply_lookup_table(uint8_t *out, const uint8_t *in, int area, const 
     for (int i = 0; i < area; i++) out[i] = table[in[i]];
 }
 
-/* Image.blend: a + factor (b - a), cut off */
+/* Returns Image.blend's a + factor (b - a), cut off */
 static uint8_t blend_values(uint8_t a, uint8_t b, float factor) {
     float v = (float)a + factor * ((float)b - (float)a);
     return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)v;
 }
 
-/* convert("L") */
+/* Returns Pillow's convert("L") of a pixel. */
 static uint8_t grey_value(const uint8_t *in, int area, int i) {
     return (uint8_t)((19595u * in[i] + 38470u * in[area + i] + 7471u * in[2 * area + i] + 0x8000u) >> 16);
 }
 
-/* ImageFilter.SMOOTH: 5 in the middle, 1 around, of 13; the border stays. */
+/* Returns a value of ImageFilter.SMOOTH: 5 in the middle, 1 around, of 13; the border stays. */
 static uint8_t smoothed_value(const uint8_t *plane, int side, int y, int x) {
     const float weight[2] = {1 / 13.0f, 5 / 13.0f};
     if (!y || !x || y == side - 1 || x == side - 1) return plane[y * side + x];

@@ -153,7 +153,7 @@ static const struct {
 };
 enum { OWN = sizeof own / sizeof *own };
 
-/* What a plug-in's parameters take of vt_recipe.plugins. */
+/* Returns how many entries of vt_recipe.plugins a plug-in's parameters take. */
 static size_t room_of(const vt_recipe_section *s) {
     return (s->params_size + sizeof(max_align_t) - 1) / sizeof(max_align_t);
 }
@@ -216,7 +216,7 @@ bool vt_recipe_section_named(const vt_recipe *r, const char *name, vt_recipe_sec
     return false;
 }
 
-/* The optimiser of that name, or what it leaves some tensors to. */
+/* Tells whether the section's keys are those of optimiser `name`, or of the one it leaves some tensors to. */
 static bool in_optimiser(const char *section, const char *name) {
     const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)(name);
     return d && (!strcmp(section, name) || (d->others && !strcmp(section, d->others)));

@@ -22,7 +22,7 @@ double vt_recipe_weight_decay(const vt_recipe *r, const char *tensor) {
 
 enum { CONSTANT, STEP, COSINE, ONECYCLE }; /* schedule.kind */
 
-/* Half a cosine from a at t = 0 to b at t = 1. */
+/* Returns half a cosine from a at t = 0 to b at t = 1. */
 static double half_cosine(double a, double b, double t) { return b + (a - b) * (1 + cos(M_PI * t)) / 2; }
 
 double vt_recipe_lr(const vt_recipe *r, double t) {
@@ -155,7 +155,7 @@ static vt_status check_batch(vt_recipe *r, vt_err *e) {
                    t->objective, a->mix_prob, t->label_smoothing);
 }
 
-/* A radius of the linf ball above 1 is a whole number of grey levels whose "/255" was forgotten. */
+/* Refuses an eps above 1 in linf, and proposes eps/255, as a number of grey levels is what was meant. */
 static vt_status check_radius(const char *key, double eps, int norm, vt_err *e) {
     if (norm != VT_LINF || eps <= 1) return VT_OK;
     return vt_fail(e, VT_E_USAGE,
@@ -260,7 +260,8 @@ static vt_status parse_numbers(double *out, int *n, int most, const char *key, c
     return VT_OK;
 }
 
-/* Each set has an image of every batch at least, the recipe's own too. */
+/* Parses "extra" (shares of a batch, one for each added set), and refuses shares that leave any set, the recipe's own
+ * too, without an image in a batch. */
 static vt_status check_extra(vt_recipe *r, vt_err *e) {
     int batch = r->top.batch, rest = batch;
     VT_TRY(parse_numbers(r->extra, &r->n_extra, VT_RECIPE_EXTRA, "extra", r->top.extra, false, e));

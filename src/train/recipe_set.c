@@ -8,14 +8,14 @@
 #include "base/yaml.h"
 #include "train/recipe.h"
 
-/* Several words with blanks between them. */
+/* Tells whether the key takes several words with blanks between them. */
 static bool takes_words(const vt_opt *o) { return !strcmp(o->key, "forms"); }
-/* Several numbers. */
+/* Tells whether the key takes several numbers. */
 static bool takes_list(const vt_opt *o) {
     return o->type == VT_OPT_TRIPLE || !strcmp(o->key, "drops") || !strcmp(o->key, "extra");
 }
 
-/* Is it the name of a section, or "groups"? */
+/* Tells whether it is the name of a section, or "groups". */
 static bool is_section(const char *name) {
     vt_recipe_section s;
     return !strcmp(name, "groups") || (*name && vt_recipe_section_named(NULL, name, &s));
@@ -157,7 +157,7 @@ typedef struct reader {
     char where[VT_PATH_MAX + 16];
 } reader;
 
-/* "FILE:LINE", with which a refusal begins. */
+/* Returns "FILE:LINE", with which a refusal begins, in d->where. */
 static const char *place(reader *d, int line) {
     snprintf(d->where, sizeof d->where, "%s:%d", d->path, line);
     return d->where;

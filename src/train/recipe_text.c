@@ -9,7 +9,7 @@
 
 /* ---- canonical text ---- */
 
-/* Double-quoted; what is stored holds no control characters (vt_recipe_set). */
+/* Writes a text in double quotes; what is stored holds no control characters (vt_recipe_set). */
 static void write_quoted(FILE *f, const char *text) {
     fputc('"', f);
     for (const char *p = text; *p; p++) {

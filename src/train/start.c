@@ -18,7 +18,7 @@
 #include "train/update.h"
 #include "train/validation.h"
 
-/* *side: the pixels a side of the data set's images, by the first; refuses what is not square or has not three
+/* Sets *side to the pixels a side of the data set's images, by the first; refuses what is not square or has not three
  * channels. */
 static vt_status square_image_side(const vt_dataset *d, int *side, vt_err *e) {
     vt_image im = {0};
@@ -115,7 +115,7 @@ static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     memcpy(m->mean, c->mean, sizeof m->mean), memcpy(m->std, c->std, sizeof m->std);
 }
 
-/* The names of the class folders, a line each. */
+/* Writes the names of the class folders, a line each. */
 static void write_class_names(FILE *f, const void *dataset) {
     const vt_dataset *d = dataset;
     for (int k = 0; k < d->classes; k++) {

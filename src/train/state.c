@@ -87,7 +87,7 @@ static void model_text(char *out, size_t size, const vt_config *c) {
              n ? "\n" : "");
 }
 
-/* The images that best.safetensors is chosen on. */
+/* Returns the hash of the images that best.safetensors is chosen on, or "none". */
 static const char *watch_data_hash(const vt_run *run) { return run->t->watch_data ? run->t->watch_data->hash : "none"; }
 
 /* Numbers are written as hexadecimal floats: exact. */
@@ -228,7 +228,7 @@ vt_status vt_state_load(vt_run *run, vt_err *e) {
 
 /* ---- ranks ---- */
 
-/* What must be the same on every rank, in lines "key: value". */
+/* Returns what must be the same on every rank in lines "key: value", to be freed; NULL: no memory. */
 static char *identity_text(const vt_run *run) {
     char model[MODEL_TEXT], kernels[128], *text;
     model_text(model, sizeof model, &run->m->config);
@@ -355,7 +355,7 @@ static vt_status write_log_line(vt_run *run, json_t *o, vt_err *e) {
     return good ? VT_OK : vt_fail(e, VT_E_IO, "%s/log.jsonl: cannot be written: %s", run->t->out, strerror(errno));
 }
 
-/* JSON has no NaN and no infinity. */
+/* Returns a number, or null if it is not finite: JSON has no NaN and no infinity. */
 static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 static json_t *ratio_or_null(double right, double of) { return real_or_null(right / of); }
 static json_t *nonnegative_or_null(double v) { return v >= 0 ? real_or_null(v) : json_null(); }

@@ -10,7 +10,7 @@
 
 #define PIECE ((size_t)1 << 15) /* weights; a tensor's pieces fit the cache of a core */
 
-/* Is the tensor one of attention's matrices (W_Q, W_K, W_V, W_O)? */
+/* Tells whether the tensor is one of attention's matrices (W_Q, W_K, W_V, W_O). */
 static bool in_attention(const vt_model *m, const vt_param *p) {
     vt_matrix x;
     for (int b = 0; b < vt_model_blocks(m); b++)
@@ -161,7 +161,7 @@ double vt_update_norm(vt_update *u, const float *grad) {
     return sqrt(sum);
 }
 
-/* 0, or NaN when one of n numbers is not finite. */
+/* Returns 0, or NaN when one of n numbers is not finite. */
 static double not_finite(const void *numbers, size_t n, bool wide) {
     const float *f = numbers;
     const double *d = numbers;
@@ -248,7 +248,7 @@ void vt_update_swap_ema(vt_update *u) {
 
 bool vt_awp_active(const vt_recipe *r, double share) { return r->awp.gamma > 0 && share >= r->awp.warmup; }
 
-/* Tensor `item`: w += factor ||w|| / (||g|| + 1e-20) g */
+/* Moves the weights of tensor `item`: w += factor ||w|| / (||g|| + 1e-20) g */
 static vt_status perturb_weights(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const pass *a = ctx;

@@ -90,7 +90,7 @@ static vt_status validate_image(void *ctx, int thread, size_t own, vt_err *e) {
     return VT_OK;
 }
 
-/* What the other ranks found of their images. */
+/* Gathers what the other ranks found of their images. */
 static void gather_results(vt_validation *w) {
     size_t n = 2 * (size_t)w->count;
     int size = w->team->size;
