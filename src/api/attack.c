@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Attacks on arrays of the caller's: the arrays are a data set, and an evaluation without files runs on it. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "api/api.h"
 #include "base/hash.h"
-#include "base/mem.h"
 #include "parallel/threads.h"
 #include "eval/evaluate.h"
 #include "eval/options.h"

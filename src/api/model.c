@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The public handle of a model: a checkpoint, one in another process, or the caller's own; its logits and vjps. */
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,8 +105,8 @@ static vitrine_status check_shape(vt_shape s, const char *who, vitrine_err *e) {
                 s.width >= 1 && s.width <= VT_SHAPE_SIDE && vt_shape_values(s) <= VT_SHAPE_VALUES;
     if (good) return VITRINE_OK;
     return vt_api_usage(e,
-                        "%s: its images are " VT_CHW ", must have 1 to %d channels, sides of 1 to %d and at most %d "
-                        "values",
+                        "%s: its images are " VT_CHW
+                        ", must have 1 to %d channels, sides of 1 to %d and at most %d values",
                         who, VT_CHW_OF(s), VT_SHAPE_CHANNELS, VT_SHAPE_SIDE, VT_SHAPE_VALUES);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The public handle of a run: of an evaluation that was made here, or of a folder. */
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "api/api.h"
 #include "base/json.h"
 #include "eval/report/summary.h"

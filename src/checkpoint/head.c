@@ -291,8 +291,7 @@ static vt_status settle_head(work *w) {
     if (norm && norm->ndim > 1)
         return vt_fail(w->e, VT_E_FORMAT,
                        "%s: the head is an MLP of 2 layers or more (%s is a matrix): vitrine computes a classifier of "
-                       "one "
-                       "matrix; `vitrine eval @oracle` evaluates any head, say in PyTorch",
+                       "one matrix; `vitrine eval @oracle` evaluates any head, say in PyTorch",
                        w->st->path, w->st->origin[norm - w->st->t]);
     char plain[NAME] = "";
     if (!find_layers(w) || !w->n) return VT_OK;

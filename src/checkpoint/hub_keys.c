@@ -32,8 +32,8 @@ static const char of_transformers[] =
     "heads qk_scale torch_dtype dtype transformers_version _name_or_path _commit_hash _attn_implementation "
     "_attn_implementation_autoset attn_implementation _num_labels gradient_checkpointing return_dict torchscript "
     "output_attentions output_hidden_states use_cache use_bfloat16 pruned_heads is_encoder_decoder=0 is_decoder=0 "
-    "rope_theta= rope_scaling= rope_parameters= num_key_value_heads= position_embedding_type=absolute "
-    "num_layers chunk_size_feed_forward architecture num_features global_pool pretrained_cfg model_args label_names "
+    "rope_theta= rope_scaling= rope_parameters= num_key_value_heads= position_embedding_type=absolute num_layers "
+    "chunk_size_feed_forward architecture num_features global_pool pretrained_cfg model_args label_names "
     "label_descriptions do_pooling license language tags library_name";
 
 typedef enum understanding { UNKNOWN, UNDERSTOOD, ANOTHER } understanding;
@@ -110,16 +110,15 @@ vt_status vt_hub_computed(const vt_hub *h, const char *weights, vt_err *e) {
     collect_config_keys(h, ANOTHER, other, sizeof other);
     if (*other)
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: its configuration says %s, which vitrine does not compute (%s evaluates "
-                       "any model in PyTorch)",
+                       "%s: its configuration says %s, which vitrine does not compute (%s evaluates any model in "
+                       "PyTorch)",
                        weights, other, vt_argument("oracle"));
     if (vt_hub_architecture(h, name, sizeof name, &from) && !vt_preset_find(name))
         word = find_unsupported_part(h, name);
     if (!word) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: its architecture is %s (%s): '%s' names what vitrine does not compute (%s evaluates any model "
-                   "in "
-                   "PyTorch)",
+                   "in PyTorch)",
                    weights, name, from, word, vt_argument("oracle"));
 }
 

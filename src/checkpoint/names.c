@@ -120,14 +120,12 @@ static vt_status use_library(vt_names *n, vt_tensors *st, const vt_names_def *d,
     if (!n->beside && !has_head(d, st, NULL))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: is a base model without classifier: save the state_dict of the whole model, or fine-tune "
-                       "it "
-                       "with a classifier first",
+                       "it with a classifier first",
                        vt_tensors_path(st));
     if (n->beside && has_head(d, st, n->beside))
         return vt_fail(e, VT_E_FORMAT,
                        "%s: has a classifier of its own and %s* behind it, an MLP of 2 layers: vitrine computes a "
-                       "classifier "
-                       "of one matrix; " VT_WAY,
+                       "classifier of one matrix; " VT_WAY,
                        vt_tensors_path(st), n->beside);
     bool pooler = vt_detect_any(st, "", "pooler.dense.weight");
     if (n->beside && (d->own_class || pooler))
@@ -226,8 +224,7 @@ static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
         vt_text_item(some, sizeof some, ", ", "%.80s", vt_tensors_at(st, i)->name);
     if (is_head_alone(st))
         return vt_fail(e, VT_E_FORMAT,
-                       "%s: is a classifier without its network (%s): save the state_dict of the whole "
-                       "model",
+                       "%s: is a classifier without its network (%s): save the state_dict of the whole model",
                        vt_tensors_path(st), some);
     const char *parts = *st->inside ? st->inside : st->parts;
     return vt_fail(e, VT_E_FORMAT,

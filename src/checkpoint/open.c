@@ -80,12 +80,11 @@ static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const v
     if (have) near = vt_nearest(name, have, (size_t)vt_tensors_count(st));
     free(have);
     if (!strcmp(name, "pos_embed") && !near)
-        return vt_fail(
-            e, VT_E_FORMAT,
-            "%s: has no positions (pos_embed): rotary and relative ones are not computed here, `vitrine eval "
-            "@oracle` evaluates such a network where it runs, say in PyTorch; of positions that are added to "
-            "the patches and computed, docs/models.md lists the kinds (%s positions=KIND)",
-            vt_tensors_path(st), vt_argument("form"));
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: has no positions (pos_embed): rotary and relative ones are not computed here, `vitrine "
+                       "eval @oracle` evaluates such a network where it runs, say in PyTorch; of positions that are "
+                       "added to the patches and computed, docs/models.md lists the kinds (%s positions=KIND)",
+                       vt_tensors_path(st), vt_argument("form"));
     return vt_fail(e, VT_E_FORMAT, "%s: tensor %s is missing%s%s%s; of a network that has none, " VT_WAY,
                    vt_tensors_path(st), both_names(names, name, both, sizeof both),
                    near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
@@ -164,8 +163,7 @@ static vt_status check_padding(const vt_config *c, const char *path, vt_err *e) 
         if (side % c->window)
             return vt_fail(e, VT_E_SHAPE,
                            "%s: stage %d has %d x %d tokens, no multiple of the window (%d): such a model pads before "
-                           "it "
-                           "shifts windows, vitrine (as timm) afterwards; " VT_WAY,
+                           "it shifts windows, vitrine (as timm) afterwards; " VT_WAY,
                            path, s, side, side, c->window);
     }
     return VT_OK;

@@ -106,8 +106,8 @@ static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns
     *side = llround(sqrt((double)columns / 3));
     if (t->n_parts || *side < 1 || 3 * *side * *side != columns)
         return vt_fail(w->e, VT_E_SHAPE,
-                       "%s: tensor " VT_NAME " has shape %s: as a Linear patch embedding it needs 3 * patch * patch "
-                       "columns",
+                       "%s: tensor " VT_NAME
+                       " has shape %s: as a Linear patch embedding it needs 3 * patch * patch columns",
                        w->st->path, t->name, VT_SHAPE(t));
     return order && !strcmp(order, "chw") ? VT_OK : channels_first(w, t, rows, (size_t)(columns / 3));
 }

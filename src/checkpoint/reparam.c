@@ -131,11 +131,12 @@ static vt_status fold_one_weight(work *w, numbers *n, size_t k) {
 static vt_status refuse_others(const vt_tensors *st, vt_err *e) {
     static const struct {
         const char *part, *says;
-    } rows[] = {{"lora_", "is of a LoRA beside the weights: merge_and_unload() in PEFT before saving"},
-                {".parametrizations.", "is parametrised: torch.nn.utils.parametrize.remove_parametrizations(module, "
-                                       "name) in PyTorch before saving"},
-                {"adapter", "is of an adapter beside the weights: merge it before saving, or evaluate the whole in "
-                            "PyTorch by `vitrine eval " VT_OPTION "oracle`"}};
+    } rows[] =
+        {{"lora_", "is of a LoRA beside the weights: merge_and_unload() in PEFT before saving"},
+         {".parametrizations.",
+          "is parametrised: torch.nn.utils.parametrize.remove_parametrizations(module, name) in PyTorch before saving"},
+         {"adapter", "is of an adapter beside the weights: merge it before saving, or evaluate the whole in PyTorch by "
+                     "`vitrine eval " VT_OPTION "oracle`"}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (int i = 0; i < st->count; i++)
             if (strstr(st->t[i].name, rows[r].part))

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/opt.h"
 #include "models/attn.h"
@@ -301,9 +300,8 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
     if (at_hand && at_hand != c->image && !said && overlapping_stride(c, at_hand))
         return vt_fail(e, VT_E_SHAPE,
                        "%s: %d x %d positions belong to images of %d x %d pixels, or to patches of %d pixels that "
-                       "overlap "
-                       "at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval @oracle` "
-                       "evaluates such a network where it runs, say in PyTorch",
+                       "overlap at a stride of %d on these of %d x %d, which vitrine does not compute: `vitrine eval "
+                       "@oracle` evaluates such a network where it runs, say in PyTorch",
                        s->path, c->image / c->patch, c->image / c->patch, c->image, c->image, c->patch,
                        overlapping_stride(c, at_hand), at_hand, at_hand);
     const double v = f.text && !f.by_map && (said || k.given) ? vt_text_number(f.text) : 0;

@@ -180,8 +180,9 @@ static vt_status check_and_strip_prefix(search *s, const char **head) {
     for (int i = 0; s->beside && i < s->n; i++)
         if (has_prefix(s->all[i].name, s->found) && has_prefix(s->all[i].name + strlen(s->found), s->head))
             return vt_fail(s->e, VT_E_FORMAT,
-                           "%s: has a classifier behind %.100s (" VT_NAME ") and one beside it (%.100s): which of them "
-                           "gives the logits, no name tells; save the state_dict of the model that does",
+                           "%s: has a classifier behind %.100s (" VT_NAME
+                           ") and one beside it (%.100s): which of them gives the logits, no name tells; save the "
+                           "state_dict of the model that does",
                            path, s->found, s->all[i].name, s->head);
     if (*s->other)
         return vt_fail(s->e, VT_E_FORMAT,

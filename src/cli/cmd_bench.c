@@ -228,8 +228,7 @@ const vt_command vt_command_bench = {
     .max_operands = 1,
     .args = args,
     .details = "Timed on the path that attacks use (the oracle, one image a thread). GFLOP counts the matrix products "
-               "that are\n"
-               "really executed: the last block's projection and MLP run on the tokens that the head reads.",
+               "that are really executed: the last block's projection and MLP run on the tokens that the head reads.",
     .examples = {"vitrine bench weights/shapes10-vit --ms 50",
                  "vitrine bench weights/shapes10-vit --ms 50 --threads 1 --train"},
     .run = run,

@@ -19,8 +19,7 @@ static const char *verdict_text(const vt_pair *r) {
 static void print_norms(const vt_pair *r) {
     long long of = (long long)r->images, a = (long long)r->only_a, b = (long long)r->only_b;
     printf("\n%-12s %7lld images: larger under A on %lld, under B on %lld, equal on %lld; median %.5g under A, %.5g "
-           "under "
-           "B\n%20s sign test p %.3g, p (Holm) %.3g, B better: %s; larger under B minus under A, of all: 95 %% "
+           "under B\n%20s sign test p %.3g, p (Holm) %.3g, B better: %s; larger under B minus under A, of all: 95 %% "
            "[%+.2f, %+.2f]\n",
            r->name, of, a, b, of - a - b, r->median_a, r->median_b, "", r->test.two_sided, r->adjusted, verdict_text(r),
            100 * r->low, 100 * r->high);
@@ -196,12 +195,10 @@ const vt_command vt_command_compare = {
     .max_operands = 16,
     .args = args,
     .details = "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
-               "the attacks\n"
-               "that both ran with the same options; the others are named. 'held', 'worse' or 'undecided' answers "
-               "whether B is better.\n"
-               "Curves (vitrine curve) are compared at every eps that one of them was confirmed at, and by the norms "
-               "that the\n"
-               "same minimum-norm attacks found, image by image (exact sign test; a wrong image has norm 0).",
+               "the attacks that both ran with the same options; the others are named. 'held', 'worse' or 'undecided' "
+               "answers whether B is better. Curves (vitrine curve) are compared at every eps that one of them was "
+               "confirmed at, and by the norms that the same minimum-norm attacks found, image by image (exact sign "
+               "test; a wrong image has norm 0).",
     .examples = {"vitrine eval weights/shapes10-plain --data datasets/shapes10 --images 0:20 --eps 2/255 --attack pgd "
                  "--out plain",
                  "vitrine eval weights/shapes10-specformer --data datasets/shapes10 --images 0:20 --eps 2/255 --attack "

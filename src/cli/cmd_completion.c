@@ -213,10 +213,10 @@ const vt_command vt_command_completion = {
     .min_operands = 1,
     .max_operands = 4,
     .details =
-        "bash: source <(vitrine completion bash), or the output as a file in\n"
-        "/usr/share/bash-completion/completions. zsh: the output as the file _vitrine in a folder of fpath. fish:\n"
-        "the output as ~/.config/fish/completions/vitrine.fish. `make install` puts all three where they belong. The\n"
-        "scripts ask the program at each completion: vitrine completion words -- COMMAND PREVIOUS CURRENT.",
+        "bash: source <(vitrine completion bash), or the output as a file in /usr/share/bash-completion/completions. "
+        "zsh: the output as the file _vitrine in a folder of fpath. fish: the output as "
+        "~/.config/fish/completions/vitrine.fish. `make install` puts all three where they belong. The scripts ask the "
+        "program at each completion: vitrine completion words -- COMMAND PREVIOUS CURRENT.",
     .examples = {"vitrine completion bash >vitrine.bash", "vitrine completion fish >vitrine.fish"},
     .run = run,
 };

@@ -88,13 +88,12 @@ const vt_command vt_command_convert = {
     .min_operands = 2,
     .max_operands = 2,
     .args = args,
-    .details =
-        "OUT needs no options: heads, norms, mean, std and the like stand in its metadata. It evaluates to the same "
-        "bits;\nhalf-precision weights become F32. vitrine info --explain shows what each tensor becomes.\n"
-        "OUT.onnx (opset 17, float32) is the same network for other programs: pixels [N,3,H,W] -> logits [N,K]; read "
-        "back by\nvitrine in double, logits and gradients agree to 1e-12. --normalise inside: the graph takes images "
-        "in "
-        "[0,1]; outside: it\ntakes (x - mean) / std, and the last line says both.",
+    .details = "OUT needs no options: heads, norms, mean, std and the like stand in its metadata. It evaluates to the "
+               "same bits; half-precision weights become F32. vitrine info --explain shows what each tensor becomes.\n"
+               "\n"
+               "OUT.onnx (opset 17, float32) is the same network for other programs: pixels [N,3,H,W] -> logits [N,K]; "
+               "read back by vitrine in double, logits and gradients agree to 1e-12. --normalise inside: the graph "
+               "takes images in [0,1]; outside: it takes (x - mean) / std, and the last line says both.",
     .examples = {"vitrine convert weights/shapes10-vit timm.safetensors",
                  "vitrine convert weights/shapes10-vit narrow.safetensors --ln-eps 1e-5 --attn-scale dim",
                  "vitrine convert weights/shapes10-vit network.onnx --normalise outside"},

@@ -70,8 +70,7 @@ static vt_status add_attacks(job *j, const char *option, const char *list, doubl
         } else if (!a->stages[0].def->minimum_norm || a->n_stages > 1) {
             return vt_fail(e, VT_E_USAGE,
                            "--%s takes minimum-norm attacks (fmn, deepfool, ddn, cw-l2, fab), but %s attacks at a "
-                           "fixed "
-                           "eps: give it to --confirm-with",
+                           "fixed eps: give it to --confirm-with",
                            option, a->name);
         }
     }
@@ -338,15 +337,12 @@ const vt_command vt_command_curve = {
     .name = "curve",
     .summary = "robust accuracy over eps, from the smallest perturbation of every image",
     .operands = "WEIGHTS",
-    .min_operands = 0,
     .max_operands = 1,
     .args = args,
-    .details =
-        "Every right image is attacked without a radius; the nearest point that breaks it (confirmed in double, and\n"
-        "measured again by separate code) says at which eps it falls. What a minimum-norm attack misses, attacks of\n"
-        "a fixed eps may find: --confirm runs them on the images that stand at those eps, in ascending order. An "
-        "image\n"
-        "broken at one eps is broken at all larger ones, so the curve never rises.",
+    .details = "Every right image is attacked without a radius; the nearest point that breaks it (confirmed in double, "
+               "and measured again by separate code) says at which eps it falls. What a minimum-norm attack misses, "
+               "attacks of a fixed eps may find: --confirm runs them on the images that stand at those eps, in "
+               "ascending order. An image broken at one eps is broken at all larger ones, so the curve never rises.",
     .examples = {"vitrine curve weights/shapes10-vit --data datasets/shapes10 --images 0:10 --out curve",
                  "vitrine curve weights/shapes10-vit --data datasets/shapes10 --images 0:10 --norm l2 --attacks "
                  "fmn:steps=20,deepfool --confirm 0.25,0.5 --confirm-with pgd --out l2"},

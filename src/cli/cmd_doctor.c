@@ -375,28 +375,27 @@ const vt_command vt_command_doctor = {
     .name = "doctor",
     .summary = "is a checkpoint read as it was made? against logits of PyTorch, or on labelled images",
     .operands = "WEIGHTS",
-    .min_operands = 0,
     .max_operands = 1,
     .args = args,
-    .details = "The sure way is --logits: four lines of Python, in which net(x) takes pixels in [0,1] and does what\n"
-               "you do to them, mean and std included (net = lambda x: model((x - mean) / std)):\n\n"
-               "    import numpy, torch\n"
-               "    model.eval().double(); x = torch.rand(8, 3, 32, 32)      # or images of yours\n"
-               "    with torch.no_grad(): z = net(x.double())\n"
-               "    numpy.savez('logits.npz', x=x.numpy(), logits=z.numpy())\n\n"
-               "vitrine doctor WEIGHTS --logits logits.npz then says whether this reading gives these logits, to\n"
-               "rounding, or which options do. Exit status 1: none that it tries.\n\n"
-               "--against compares all layers with an ONNX export of the same weights, in double, on --data or on\n"
-               "random pixels. Exit status 1: a layer differs.\n\n"
-               "On labelled images (--data) it says what fits better. Tried, one change at a time and then\n"
-               "combined: number of heads, pre- or post-norm and GELU or ReLU (each with each), pooling,\n"
-               "LayerNorm eps, attention scale, a distilled model's heads, the file's order of rows (qkv, class\n"
-               "token); mean and std, pixels 0 to 255,\n"
-               "channel order, resize and crop. Labels are checked for another numbering. 'gained' are images\n"
-               "that are right under this setting alone, 'lost' under the present one alone, p is McNemar's;\n"
-               "'better' and 'worse' hold with 1 % error over the whole table. Of a model in another process "
-               "(--oracle) mean and std, 0 to 255, channels,\n"
-               "resize and labels: what its process would have to take.",
+    .details =
+        "The sure way is --logits: four lines of Python, in which net(x) takes pixels in [0,1] and does what you do to "
+        "them, mean and std included (net = lambda x: model((x - mean) / std)):\n"
+        "\n"
+        "    import numpy, torch\n"
+        "    model.eval().double(); x = torch.rand(8, 3, 32, 32)  # or images of yours\n"
+        "    with torch.no_grad(): z = net(x.double())\n"
+        "    numpy.savez('logits.npz', x=x.numpy(), logits=z.numpy())\n"
+        "\n"
+        "vitrine doctor WEIGHTS --logits logits.npz then says whether this reading gives these logits, to rounding, or "
+        "which options do. Exit status 1: none that it tries.\n"
+        "\n"
+        "On labelled images (--data) it says what fits better. Tried, one change at a time and then combined: number "
+        "of heads, pre- or post-norm and GELU or ReLU (each with each), pooling, LayerNorm eps, attention scale, a "
+        "distilled model's heads, the file's order of rows (qkv, class token); mean and std, pixels 0 to 255, channel "
+        "order, resize and crop. Labels are checked for another numbering. 'gained' are images that are right under "
+        "this setting alone, 'lost' under the present one alone, p is McNemar's; 'better' and 'worse' hold with 1 % "
+        "error over the whole table. Of a model in another process (--oracle) mean and std, 0 to 255, channels, resize "
+        "and labels: what its process would have to take.",
     .examples = {"vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60",
                  "vitrine doctor weights/shapes10-vit --data datasets/shapes10 --images 0:60 --heads 4"},
     .run = run,

@@ -238,12 +238,11 @@ const vt_command vt_command_eval = {
     .name = "eval",
     .summary = "clean and robust accuracy of a checkpoint on real images",
     .operands = "WEIGHTS",
-    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details =
-        "Every image counted as broken was checked again by separate code: norm and box in double on the stored\n"
-        "float32 values, label by a fresh forward in float and in double. 'borderline' counts those whose double\n"
+        "Every image counted as broken was checked again by separate code: norm and box in double on the stored "
+        "float32 values, label by a fresh forward in float and in double. 'borderline' counts those whose double "
         "verdict disagrees or whose margin is below the float noise. 'vitrine list attacks' shows attacks and options.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50",

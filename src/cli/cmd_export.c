@@ -88,11 +88,9 @@ const vt_command vt_command_export = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details =
-        "x_adv [N,C,H,W] float32 in [0,1], labels, indices, preds [N] int64 and status [N] uint8 (1: broken), one row "
-        "for\n"
-        "every evaluated image in the order of their numbers; where nothing broke an image the clean one stands, as\n"
-        "leaderboards want it. tools/check_export.py judges an export again in PyTorch.",
+    .details = "x_adv [N,C,H,W] float32 in [0,1], labels, indices, preds [N] int64 and status [N] uint8 (1: broken), "
+               "one row for every evaluated image in the order of their numbers; where nothing broke an image the "
+               "clean one stands, as leaderboards want it. tools/check_export.py judges an export again in PyTorch.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
          "vitrine export run", "vitrine export run --format png --out pictures"},

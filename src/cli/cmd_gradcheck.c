@@ -176,9 +176,8 @@ const vt_command vt_command_gradcheck = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details =
-        "The double gradient is held against fourth-order central differences along random directions, the float\n"
-        "gradient that attacks use against the double one; exit status 1 if either is off.",
+    .details = "The double gradient is held against fourth-order central differences along random directions, the "
+               "float gradient that attacks use against the double one; exit status 1 if either is off.",
     .examples = {"vitrine gradcheck weights/shapes10-vit",
                  "vitrine gradcheck weights/shapes10-vit --images 1 --directions 4 --seed 3"},
     .run = run,

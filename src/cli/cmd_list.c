@@ -57,15 +57,13 @@ static vt_status list_attacks(vt_err *e) {
     printf("under --threat patch:size=N,count=N every attack that knows patches also takes\n");
     VT_TRY(list_options(vt_place_opts, sizeof(vt_place), e));
     printf("      (where is attention in patch-fool, corner in attention-fool)\n");
-    printf("\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 "
-           "are exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack "
-           "autoattack:version=plus "
-           "is autoattack-plus;\n--individual runs every part on all images.\nEvery attack takes share=P (0 to 1), "
-           "last in a "
-           "list: it is run on that random share of the survivors, and the report\nbounds what the rest may hold. "
-           "Profiles "
-           "(--profile) are quick, standard and paranoid.\nIn l2 those that step along a gradient take floor=F: added "
-           "to the length that a step divides by, 0; authors' code has 1e-12.\n");
+    printf(
+        "\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 are "
+        "exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack autoattack:version=plus "
+        "is autoattack-plus;\n--individual runs every part on all images.\nEvery attack takes share=P (0 to 1), last "
+        "in a list: it is run on that random share of the survivors, and the report\nbounds what the rest may hold. "
+        "Profiles (--profile) are quick, standard and paranoid.\nIn l2 those that step along a gradient take floor=F: "
+        "added to the length that a step divides by, 0; authors' code has 1e-12.\n");
     return VT_OK;
 }
 

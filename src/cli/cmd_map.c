@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vitrine map: a map file for a checkpoint whose tensors have names that nothing knows. */
 #include <stdio.h>
-#include <string.h>
 #include "cli/cli.h"
 #include "checkpoint/names.h"
 
@@ -44,9 +43,9 @@ const vt_command vt_command_map = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details = "A line for every tensor with its shape, what repeats from block to block as one, and ? for timm's\n"
-               "name; then the values that no tensor tells. The names and their shapes stand above. --names refuses\n"
-               "a map while a ? is left.",
+    .details = "A line for every tensor with its shape, what repeats from block to block as one, and ? for timm's "
+               "name; then the values that no tensor tells. The names and their shapes stand above. --names refuses a "
+               "map while a ? is left.",
     .examples = {"vitrine map tests/fixtures/golden/train_model.safetensors > my.map", "vitrine list formats"},
     .run = run,
 };

@@ -196,20 +196,17 @@ const vt_command vt_command_merge = {
     .min_operands = 1,
     .max_operands = 16,
     .args = args,
-    .details =
-        "The runs must agree in weights, data and options; the result is byte-identical to one run over all images.\n\n"
-        "With --worst they agree in model, data and images, and differ in their threat: linf=RUN l2=RUN l1=RUN. The "
-        "last\n"
-        "row counts the images that no attack of any of them broke.",
-    .examples =
-        {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd "
-         "--out first",
-         "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 10:20 --eps 4/255 --attack pgd "
-         "--out second",
-         "vitrine merge first second --out both",
-         "vitrine verify both --weights weights/shapes10-vit --data datasets/shapes10",
-         "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --norm l2 --eps 0.5 --attack pgd "
-         "--out l2",
-         "vitrine merge --worst linf=both l2=l2"},
+    .details = "The runs must agree in weights, data and options; the result is byte-identical to one run over all "
+               "images.\n\nWith --worst they agree in model, data and images, and differ in their threat: linf=RUN "
+               "l2=RUN l1=RUN. The last row counts the images that no attack of any of them broke.",
+    .examples = {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd "
+                 "--out first",
+                 "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 10:20 --eps 4/255 --attack pgd "
+                 "--out second",
+                 "vitrine merge first second --out both",
+                 "vitrine verify both --weights weights/shapes10-vit --data datasets/shapes10",
+                 "vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --norm l2 --eps 0.5 "
+                 "--attack pgd --out l2",
+                 "vitrine merge --worst linf=both l2=l2"},
     .run = run,
 };

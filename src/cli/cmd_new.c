@@ -137,8 +137,7 @@ static const vt_arg args[] = {
     {"o", "FILE", "safetensors file to write", VT_OF_OUTPUT},
     {"seed", "N", "seed of the weights (default 0)", VT_OF_RUN},
     {"set", "K=V",
-     "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, "
-     "distilled, pool, ln_eps",
+     "change the shape: image, patch, dim, depth, heads, hidden, mlp_ratio, classes, qkv_bias, distilled, pool, ln_eps",
      VT_OF_MODEL},
     VT_MODEL_ARGS,
     {0},
@@ -151,8 +150,7 @@ const vt_command vt_command_new = {
     .max_operands = 16,
     .args = args,
     .details = "Without PRESET (or --preset) the shape starts from vit_cifar_dim192_depth9. Initialised as timm does "
-               "(normal, std "
-               "0.02; zero biases).",
+               "(normal, std 0.02; zero biases).",
     .examples = {"vitrine new vit_tiny_patch16_224 -o tiny.safetensors",
                  "vitrine new --set dim=192 depth=9 patch=4 image=32 classes=10 --seed 0 -o small.safetensors"},
     .run = run,

@@ -60,8 +60,7 @@ static vt_status read_batch(batch *b, const vt_tensors *st, vt_shape side, bool 
         x->shape[2] != side.height || x->shape[3] != side.width)
         return vt_fail(e, VT_E_SHAPE,
                        "%s: tensor x has shape %s, the model wants [N,%d,%d,%d] (a network that resizes its input "
-                       "itself: "
-                       "--attack-at native)",
+                       "itself: --attack-at native)",
                        vt_tensors_path(st), vt_shape_text(shape, sizeof shape, x->shape, x->ndim), side.channels,
                        side.height, side.width);
     b->n = (int)x->shape[0];
@@ -192,11 +191,10 @@ const vt_command vt_command_probe = {
     .args = args,
     .details = "dx_NAME is the gradient of the sum over images, grad.TENSOR that of the mean; losses are defined in "
                "src/nn/loss.h.",
-    .examples =
-        {"vitrine probe tests/fixtures/golden/vit_cls.weights.safetensors --heads 2 --mean 0.5 --std 0.5 --input "
-         "tests/fixtures/golden/vit_cls.golden.safetensors --out probe.safetensors",
-         "vitrine probe tests/fixtures/golden/vit_cls.weights.safetensors --heads 2 --mean 0.5 --std 0.5 --input "
-         "tests/fixtures/golden/vit_cls.golden.safetensors --out double.safetensors --loss margin --precision "
-         "f64 --param-grads"},
+    .examples = {"vitrine probe tests/fixtures/golden/vit_cls.weights.safetensors --heads 2 --mean 0.5 --std 0.5 "
+                 "--input tests/fixtures/golden/vit_cls.golden.safetensors --out probe.safetensors",
+                 "vitrine probe tests/fixtures/golden/vit_cls.weights.safetensors --heads 2 --mean 0.5 --std 0.5 "
+                 "--input tests/fixtures/golden/vit_cls.golden.safetensors --out double.safetensors --loss margin "
+                 "--precision f64 --param-grads"},
     .run = run,
 };

@@ -77,20 +77,18 @@ const vt_command vt_command_selftest = {
     .name = "selftest",
     .summary = "may the gradients that an evaluation follows be believed?",
     .operands = "WEIGHTS",
-    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details =
-        "Five parts on samples of the images that are right: what gradients are at single points, and at the scale of\n"
-        "the ball; what white-box attacks of several strengths find; which other ways lead to what they left (random\n"
+        "Five parts on samples of the images that are right: what gradients are at single points, and at the scale of "
+        "the ball; what white-box attacks of several strengths find; which other ways lead to what they left (random "
         "points, a moved copy, probes inside the network, smoothed gradients, Square); and the active test, in which "
-        "an\n"
-        "adversarial image is known to exist. What the budget leaves out is named beside the verdict.\n"
-        "Each check is an exact test of a stated null hypothesis, with Holm's correction over all: a model for which\n"
-        "all hold is called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The\n"
-        "verdict is 'no sign of masking', with the number of checks and images, 'doubtful' or 'gradients are masked';\n"
-        "without a right image, with constant logits or chance-level accuracy nothing can be tested. The exit status\n"
-        "is 0 for each: it is a finding, not a failure. What it may cost is said before it begins.",
+        "an adversarial image is known to exist. What the budget leaves out is named beside the verdict. Each check is "
+        "an exact test of a stated null hypothesis, with Holm's correction over all: a model for which all hold is "
+        "called doubtful with probability at most 0.05, masked with at most 0.01 (docs/selftest.md). The verdict is "
+        "'no sign of masking', with the number of checks and images, 'doubtful' or 'gradients are masked'; without a "
+        "right image, with constant logits or chance-level accuracy nothing can be tested. The exit status is 0 for "
+        "each: it is a finding, not a failure. What it may cost is said before it begins.",
     .examples =
         {"vitrine selftest weights/shapes10-vit --data datasets/shapes10 --images 0:10 --eps 4/255 --attack pgd",
          "vitrine selftest weights/shapes10-vit --data datasets/shapes10 --images 0:10 --norm l2 --eps 0.5 --attack "

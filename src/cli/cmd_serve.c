@@ -135,8 +135,8 @@ const vt_command vt_command_serve = {
     .max_operands = 1,
     .args = args,
     .details = "Answers the protocol of docs/oracle.md on standard input and output, or at an address: logits, "
-               "vector-Jacobian\n"
-               "products, logits in double. The same bits as in one process; also over ssh, from another machine.",
+               "vector-Jacobian products, logits in double. The same bits as in one process; also over ssh, from "
+               "another machine.",
     .examples = {"vitrine eval --oracle 'vitrine serve weights/shapes10-vit' --data datasets/shapes10 --images 0:10 "
                  "--eps 4/255 --attack pgd",
                  "vitrine selftest --oracle 'vitrine serve weights/shapes10-vit --batch 4' --data datasets/shapes10 "

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "cli/run_args.h"
 #include "eval/run_folder.h"
 #include "base/files.h"
@@ -192,10 +191,9 @@ const vt_command vt_command_show = {
     .min_operands = 1,
     .max_operands = RUNS,
     .args = args,
-    .details =
-        "Table, survivors and cost of each stage, margins, the self-test's verdict, and the broken images with their\n"
-        "perturbation, without network or script. More RUNs (other eps, other checkpoints, curves) give the\n"
-        "curve of accuracy over eps; all else is of the first.",
+    .details = "Table, survivors and cost of each stage, margins, the self-test's verdict, and the broken images with "
+               "their perturbation, without network or script. More RUNs (other eps, other checkpoints, curves) give "
+               "the curve of accuracy over eps; all else is of the first.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
          "vitrine show run", "vitrine show run --pictures 4 --out page.html"},

@@ -134,9 +134,8 @@ const vt_command vt_command_train = {
     .max_operands = 1,
     .args = args,
     .details =
-        "'vitrine help recipe' explains every key. DIR gets model.safetensors (the last weights), best.safetensors\n"
-        "(the epoch that was best on the watched images), state.safetensors (for --resume), log.jsonl and "
-        "curves.svg.",
+        "'vitrine help recipe' explains every key. DIR gets model.safetensors (the last weights), best.safetensors "
+        "(the epoch that was best on the watched images), state.safetensors (for --resume), log.jsonl and curves.svg.",
     .examples = {"vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --dry-run",
                  "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 2 --out run",
                  "vitrine train recipes/shapes10_plain.yaml --data datasets/shapes10 --max-steps 4 --out run --resume"},

@@ -175,9 +175,8 @@ static vt_status read_image_numbers(const vt_cli *c, const vt_dataset *d, vt_adv
         *out = p->index, n = p->n_index, p->index = NULL;
     } else {
         return vt_fail(e, VT_E_USAGE,
-                       "%s has %lld images and no tensor adv_index that says which: give --indices A:B "
-                       "(of %lld)",
-                       file, (long long)p->n, (long long)d->count);
+                       "%s has %lld images and no tensor adv_index that says which: give --indices A:B (of %lld)", file,
+                       (long long)p->n, (long long)d->count);
     }
     if (n < p->n)
         return vt_fail(e, VT_E_USAGE, "%s has %lld images, but %s names %lld", file, (long long)p->n, *from,
@@ -333,21 +332,18 @@ const vt_command vt_command_verify = {
     .name = "verify",
     .summary = "check a run's proof again, or the adversarial images of any other tool",
     .operands = "[RUNDIR]",
-    .min_operands = 0,
     .max_operands = 1,
     .args = args,
     .details =
-        "vitrine verify RUNDIR: every clean prediction and every broken image is judged again from the stored tensor,\n"
+        "vitrine verify RUNDIR: every clean prediction and every broken image is judged again from the stored tensor, "
         "with nothing but weights and data (found by run.json, or --weights and --data); hashes tell any changed byte "
-        "of\n"
-        "ledger, tensors, results, weights and data. Exit status 1 when something is not as it was.\n"
-        "vitrine verify --adv FILE --weights W --data D --eps E: label, distance and box of every point of another "
-        "tool;\n"
-        "exit status 1 when a point leaves the ball or [0,1]. The first N image numbers count for N points.",
-    .examples = {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd "
-                 "--save-npz --out run",
-                 "vitrine verify run",
-                 "vitrine verify --adv run/adv/pgd.npz --weights weights/shapes10-vit --data datasets/shapes10 "
-                 "--eps 4/255"},
+        "of ledger, tensors, results, weights and data. Exit status 1 when something is not as it was. vitrine verify "
+        "--adv FILE --weights W --data D --eps E: label, distance and box of every point of another tool; exit status "
+        "1 when a point leaves the ball or [0,1]. The first N image numbers count for N points.",
+    .examples =
+        {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --save-npz "
+         "--out run",
+         "vitrine verify run",
+         "vitrine verify --adv run/adv/pgd.npz --weights weights/shapes10-vit --data datasets/shapes10 --eps 4/255"},
     .run = run,
 };

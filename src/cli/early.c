@@ -102,8 +102,7 @@ static void restart_with_one_thread(char **argv, char **env) {
 
 static void begin(int argc, char **argv, char **env) {
     static const char no[] =
-        "vitrine: no memory for matrix products: OpenBLAS takes 128 MB (a higher limit, ulimit -v, "
-        "would do)\n";
+        "vitrine: no memory for matrix products: OpenBLAS takes 128 MB (a higher limit, ulimit -v, would do)\n";
     struct rlimit most;
     (void)argc;
     start_best_build(argv, env);

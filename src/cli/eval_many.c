@@ -261,8 +261,7 @@ static vt_status parse_corruptions(sweep *s, const vt_cli *c, vt_err *e) {
     long long severity;
     if (!s->m.out)
         return vt_fail(e, VT_E_USAGE,
-                       "--corruption %.60s is more than one evaluation: give --out FOLDER, or one name "
-                       "and --severity",
+                       "--corruption %.60s is more than one evaluation: give --out FOLDER, or one name and --severity",
                        text);
     if (vt_cli_has(c, "seeds")) return vt_fail(e, VT_E_USAGE, "give --seeds or several corruptions, not both");
     if (!data) return vt_fail(e, VT_E_USAGE, "--corruption needs --data FOLDER (CIFAR-10-C)");

@@ -44,8 +44,8 @@ void vt_help_all(FILE *f) {
           "              'vitrine help recipe' for the keys of a recipe\n\n"
           "Examples:\n"
           "  vitrine info weights/shapes10-vit\n"
-          "  vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50 \\\n"
-          "    --eps 4/255 --attack pgd\n"
+          "  vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:50 \\\n    --eps 4/255 --attack "
+          "pgd\n"
           "  vitrine list attacks\n\n"
           "eps and steps are in units of pixels in [0,1].\n"
           "Exit status 0 ok, 1 failed, 2 wrong usage.\n",
@@ -72,17 +72,11 @@ static void print_options(FILE *f, const vt_command *c) {
     }
 }
 
-/* Paragraphs that the source breaks into lines: a single line break is a space. */
-static void print_paragraphs(FILE *f, const char *text) {
-    for (const char *p = text; *p; p++) fputc(*p == '\n' && p[1] != '\n' && (p == text || p[-1] != '\n') ? ' ' : *p, f);
-    fputc('\n', f);
-}
-
-/* Lines that a shell runs as they stand: a long one goes on behind a backslash, before an option where one is near. */
-static void print_example(FILE *f, const char *line) {
-    enum { MOST = 76 };
-    int left = MOST;
-    for (const char *lead = "  "; (int)strlen(line) > left; lead = "    ", left = MOST - 2) {
+/* Prints a command as lines that a shell runs as they stand, each of at most `most` characters before its backslash: a
+ * long one continues after a backslash, before an option if one is near. */
+static void print_example(FILE *f, const char *line, int most) {
+    int left = most;
+    for (const char *lead = "  "; (int)strlen(line) > left + 2; lead = "    ", left = most - 2) {
         int cut = 0, option = 0;
         for (int i = 1; i <= left; i++)
             if (line[i] == ' ') cut = i, option = line[i + 1] == '-' ? i : option;
@@ -91,21 +85,20 @@ static void print_example(FILE *f, const char *line) {
         fprintf(f, "%s%.*s \\\n", lead, cut, line);
         line += cut + 1;
     }
-    fprintf(f, "%s%s\n", left < MOST ? "    " : "  ", line);
+    fprintf(f, "%s%s\n", left < most ? "    " : "  ", line);
 }
 
 /* Follows the details of a command with `ranks`. */
-static const char ranks[] =
-    "Several processes can share the work, on one machine or many: mpirun -n N vitrine-mpi with the same words "
-    "(docs/cluster.md).";
+static const char ranks[] = "Several processes can share the work, on one machine or many: mpirun -n N vitrine-mpi "
+                            "with the same words (docs/cluster.md).";
 
 void vt_help_command(FILE *f, const vt_command *c) {
-    vt_streams_wrap();
+    const int width = vt_streams_wrap();
     fprintf(f, "Usage: vitrine %s%s%s [OPTIONS]\n\n%s\n", c->name, c->operands ? " " : "",
             c->operands ? c->operands : "", c->summary);
     print_options(f, c);
-    if (c->details) fputc('\n', f), print_paragraphs(f, c->details);
-    if (c->ranks) fputc('\n', f), print_paragraphs(f, ranks);
+    if (c->details) fprintf(f, "\n%s\n", c->details);
+    if (c->ranks) fprintf(f, "\n%s\n", ranks);
     if (c->examples[0]) fputs("\nExamples:\n", f);
-    for (int i = 0; c->examples[i]; i++) print_example(f, c->examples[i]);
+    for (int i = 0; c->examples[i]; i++) print_example(f, c->examples[i], width - 6);
 }

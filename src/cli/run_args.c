@@ -58,8 +58,8 @@ vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *
 vt_status vt_cli_has_data(const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "data")) return VT_OK;
     return vt_fail(e, VT_E_USAGE,
-                   "vitrine %s needs --data FOLDER (CIFAR's folder, x.npz or x.npy,y.npy, or folders of PNGs "
-                   "or JPEGs; CIFAR-10 is at " VT_CIFAR_URL ")",
+                   "vitrine %s needs --data FOLDER (CIFAR's folder, x.npz or x.npy,y.npy, or folders of PNGs or JPEGs; "
+                   "CIFAR-10 is at " VT_CIFAR_URL ")",
                    c->command->name);
 }
 

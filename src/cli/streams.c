@@ -181,10 +181,10 @@ int vt_streams_width(void) {
     return w.ws_col < NARROW ? NARROW : w.ws_col;
 }
 
-void vt_streams_wrap(void) {
+int vt_streams_wrap(void) {
     int width = out.tty ? vt_streams_width() : USUAL;
-    out.width = width < USUAL ? width : USUAL;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that no word is cut by a full buffer */
+    return out.width = width < USUAL ? width : USUAL;
 }
 
 /* ---- what a terminal shall obey ---- */

@@ -105,8 +105,7 @@ static vt_status check_foreign(const vt_eval_options *v, vt_err *e) {
                            "wake-up climbs what is inside a network, which a model in another process does not show");
     if (v->patch.aligned)
         return vt_fail(e, VT_E_USAGE,
-                       "@threat patch: aligned=1 needs tokens, of which a model in another process does "
-                       "not tell");
+                       "@threat patch: aligned=1 needs tokens, of which a model in another process does not tell");
     return VT_OK;
 }
 
@@ -136,8 +135,8 @@ static vt_status check_stage(const vt_eval_options *v, const vt_attack_stage *s,
     vt_err why = {0};
     if (s->def->white_box && !vt_subject_differentiable(v->subject))
         return vt_fail(e, VT_E_USAGE,
-                       "attack %s follows gradients, which the model %.300s does not give (vjp is false): take "
-                       "one that needs none, as square",
+                       "attack %s follows gradients, which the model %.300s does not give (vjp is false): take one "
+                       "that needs none, as square",
                        s->def->name, m->path);
     vt_status fits = vt_attack_fits(s, &dims, &why);
     if (fits != VT_OK) return vt_fail(e, fits, "attack %s: %s", s->def->name, why.text);

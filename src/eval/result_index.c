@@ -93,13 +93,12 @@ static vt_status note_line(vt_result_index *b, const char *dir, const vt_record 
     size_t i = vt_image_place(b->images, b->n, r->image);
     if (i == SIZE_MAX)
         return vt_fail(e, VT_E_USAGE,
-                       "%s/ledger.jsonl holds image %d, which @images leaves out: a resumed run may extend the "
-                       "set, not shrink it",
+                       "%s/ledger.jsonl holds image %d, which @images leaves out: a resumed run may extend the set, "
+                       "not shrink it",
                        dir, r->image);
     if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
         return vt_fail(e, VT_E_FORMAT,
-                       "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not "
-                       "have",
+                       "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not have",
                        dir, r->image, r->entry, r->stage);
     uint8_t *at = cell_at(b, r->entry, r->stage, i);
     if (*at != VT_RESULT_NONE)

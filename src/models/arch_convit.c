@@ -91,8 +91,8 @@ static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_er
     if (vt_tensors_find(st, "pos_embed")) VT_TRY(vt_detect_need(st, "pos_embed", 3, &pos, e));
     if (pos && !vt_detect_side(pos->shape[1]))
         return vt_fail(e, VT_E_SHAPE,
-                       "%s: pos_embed has %lld positions, which is no square of patches (ConViT's class "
-                       "token has none)",
+                       "%s: pos_embed has %lld positions, which is no square of patches (ConViT's class token has "
+                       "none)",
                        vt_tensors_path(st), (long long)pos->shape[1]);
     if (pos) VT_TRY(vt_detect_grid(st, c, vt_detect_side(pos->shape[1]), e));
     c->positions = pos ? VT_POSITIONS_LEARNED : VT_POSITIONS_NONE; /* timm's use_pos_embed=False */

@@ -4,7 +4,6 @@
  * learned positions of all tokens or of the patches alone; blocks of any form (net/block.h); and either norm -> head on
  * the class token (distilled: the mean of head and head_dist, as timm evaluates) or a mean over tokens, before the norm
  * (fc_norm, timm's global_pool='avg') or after it (norm). */
-#include <stdio.h>
 #include <string.h>
 #include "models/arch.h"
 #include "models/detect.h"
@@ -61,9 +60,7 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE, "%s: a distillation token and register tokens exclude each other", p);
     if (c->class_last && (c->no_cls || vt_config_placed(c) != 1))
         return vt_fail(e, VT_E_SHAPE,
-                       "%s: class_last is said of a class token with a position and no other before the "
-                       "patches",
-                       p);
+                       "%s: class_last is said of a class token with a position and no other before the patches", p);
     if (c->registers < 0 || c->registers > 1024)
         return vt_fail(e, VT_E_RANGE, "%s: register tokens are %d, must be between 0 and 1024", p, c->registers);
     if (c->norm_pre && c->norm == VT_NORM_NONE)

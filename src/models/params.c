@@ -91,8 +91,7 @@ static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
         return vt_fail(e, VT_E_SHAPE, "%s: attention %s needs W_Q and W_K in one tensor (@form tied_qk=1)", p, c->attn);
     if (a.needs & VT_ATTN_FULL && (c->qkv_bias || c->qk_norm))
         return vt_fail(e, VT_E_SHAPE,
-                       "%s: attention %s multiplies W_Q and W_V: it goes with no bias of q, k, v and with "
-                       "no q/k norm",
+                       "%s: attention %s multiplies W_Q and W_V: it goes with no bias of q, k, v and with no q/k norm",
                        p, c->attn);
     return VT_OK;
 }

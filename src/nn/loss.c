@@ -2,7 +2,6 @@
 #include "nn/loss.h"
 
 #include <math.h>
-#include <stddef.h>
 
 const char *const VT_R(vt_loss_names)[VT_LOSS_COUNT] = {
 #define VT_LOSS_NAME(id, name, text) name,

@@ -3,7 +3,6 @@
  * (ridge regression on its predictions; Alain and Bengio 2017 for the idea). A mask that was put on top of a working
  * network leaves that network inside: what is found on a probe and breaks the model too did not need the model's
  * gradients. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "graph/parts.h"

@@ -188,18 +188,19 @@ json_t *vt_selftest_json(const vt_selftest *t) {
         json_array_append_new(checks, check_json(t, i));
         made += t->checks[i].trials > 0;
     }
-    json_t *o = json_pack(
-        "{s:s,s:s?,s:I,s:I,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:b,s:I,"
-        "s:I},s:o}",
-        "verdict", vt_grade_name(t->grade), "why_not_tested", *t->nothing ? t->nothing : NULL, "checks_made",
-        (json_int_t)made, "images_looked_at", (json_int_t)t->looked, "not_tested", untested_json(t), "attack",
-        t->attack->id, "weights", t->v->subject->model->sha256, "data", t->v->subject->data->hash, "norm",
-        vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct",
-        (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED, "samples",
-        "gradients", (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks", (json_int_t)t->attacked,
-        "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other, "checks", checks, "flags",
-        flags_json(t), "active", active_json(&t->active), "escalation", "made", t->escalated, "images",
-        (json_int_t)t->escalated_images, "further_broken", (json_int_t)t->further, "cost", cost_json(t));
+    json_t *o =
+        json_pack("{s:s,s:s?,s:I,s:I,s:o,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:f,s:f,s:{s:I,s:I,s:I,s:I,s:I},s:o,s:o,s:o,s:{s:"
+                  "b,s:I,s:I},s:o}",
+                  "verdict", vt_grade_name(t->grade), "why_not_tested", *t->nothing ? t->nothing : NULL, "checks_made",
+                  (json_int_t)made, "images_looked_at", (json_int_t)t->looked, "not_tested", untested_json(t), "attack",
+                  t->attack->id, "weights", t->v->subject->model->sha256, "data", t->v->subject->data->hash, "norm",
+                  vt_norm_name(t->v->norm), "eps", t->v->eps_text, "seed", (json_int_t)t->v->seed, "correct",
+                  (json_int_t)t->correct, "alpha_doubtful", VT_ALPHA_DOUBTFUL, "alpha_masked", VT_ALPHA_MASKED,
+                  "samples", "gradients", (json_int_t)t->direct, "scale", (json_int_t)t->scaled, "attacks",
+                  (json_int_t)t->attacked, "survivors", (json_int_t)t->survivors, "other_ways", (json_int_t)t->other,
+                  "checks", checks, "flags", flags_json(t), "active", active_json(&t->active), "escalation", "made",
+                  t->escalated, "images", (json_int_t)t->escalated_images, "further_broken", (json_int_t)t->further,
+                  "cost", cost_json(t));
     if (o && t->v->subject->wrap.def) json_object_set_new(o, "wrap", json_string(t->v->subject->wrap.id));
     return vt_json_whole(o, before);
 }

@@ -3,7 +3,6 @@
  * the ball allows, and the model classifies the point of every step. A hidden path that only a secret pattern opens has
  * no gradient at the logits; the sensor before it has. One to three survivors show which sensors open something; only
  * those are tried on the others. */
-#include <math.h>
 #include <string.h>
 #include "eval/verify.h"
 #include "inference/sensors.h"

@@ -2,7 +2,6 @@
 #include "eval/doctor/doctor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "eval/doctor/doctor.h"
 #include "base/stats.h"
 
@@ -24,8 +23,8 @@ bool vt_doctor_blind(const vt_doctor *d, size_t least, char *text, size_t size) 
         snprintf(text, size, "%zu images are too few to tell one reading from another: %zu are needed", n, least);
     else if (text && narrow)
         snprintf(text, size,
-                 "these %zu images hold %d of %g classes, which tells no reading from another: take them "
-                 "from all classes",
+                 "these %zu images hold %d of %g classes, which tells no reading from another: take them from all "
+                 "classes",
                  n, classes, all);
     return few || narrow;
 }

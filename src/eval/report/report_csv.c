@@ -16,8 +16,8 @@ static void write(FILE *f, const vt_summary *s) {
     vt_shape at = s->header->shape;
     bool searched = *s->header->search; /* in float32 no column: the table is as it was before there was a choice */
     fprintf(f,
-            "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,"
-            "norm,eps,seed,attacked_at%s\n",
+            "row,level,count,total,percent,low95,high95,borderline,gradients,forwards,weights_name,weights,data,norm,"
+            "eps,seed,attacked_at%s\n",
             searched ? ",search" : "");
     for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
         vt_csv(f, r->label);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The table on the terminal. */
-#include <string.h>
 #include "eval/header.h"
 #include "eval/report/published.h"
 

@@ -19,8 +19,8 @@ static void write_accuracy_tile(FILE *f, const char *name, int64_t count, int64_
     double low, high;
     vt_wilson(count, total, &low, &high);
     fprintf(f,
-            "<div class=\"tile\"><span class=\"faint\">%s</span><b>%.2f %%</b>%lld of %lld, "
-            "<span class=\"faint\">95 %%: %.1f to %.1f</span></div>\n",
+            "<div class=\"tile\"><span class=\"faint\">%s</span><b>%.2f %%</b>%lld of %lld, <span class=\"faint\">95 "
+            "%%: %.1f to %.1f</span></div>\n",
             name, total ? 100 * (double)count / (double)total : 0, (long long)count, (long long)total, low, high);
 }
 
@@ -40,8 +40,8 @@ static void write_summary_tiles(FILE *f, const vt_summary *s) {
     fprintf(f,
             "<div class=\"tile\"><span class=\"faint\">Broken</span><b>%lld</b><span class=\"faint\">images, each "
             "judged again in double; %lld borderline verdicts</span></div>\n"
-            "<div class=\"tile\"><span class=\"faint\">Spent</span><b>%lld</b><span class=\"faint\">gradients, "
-            "and %lld forwards</span></div>\n</div>\n",
+            "<div class=\"tile\"><span class=\"faint\">Spent</span><b>%lld</b><span class=\"faint\">gradients, and "
+            "%lld forwards</span></div>\n</div>\n",
             (long long)(s->correct - s->worst_robust), borderline, gradients, forwards);
 }
 
@@ -128,8 +128,8 @@ static void write_cost_table(FILE *f, const vt_summary *s) {
         if (r->has_attack) most = fmax(most, (double)r->gradients + (double)r->forwards);
     if (!s->n_entries) return;
     begin_table(f, "Cost", " id=\"cost\"",
-                "<span><i class=\"key full\"></i>gradients</span><span><i class=\"key lost\"></i>forwards</span>"
-                "<span>borderline: verdicts within float noise</span>",
+                "<span><i class=\"key full\"></i>gradients</span><span><i class=\"key "
+                "lost\"></i>forwards</span><span>borderline: verdicts within float noise</span>",
                 columns, true);
     for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
         if (!r->has_attack) continue;

@@ -230,10 +230,9 @@ static void name_unsure(vt_summary *s, const vt_ledger *l) {
                  "NOTE: the class of %lld clean image%s changes when the model is asked again, alone or in another "
                  "batch (%s%s)%s",
                  (long long)s->unsure, n == 1 ? "" : "s", list, n < s->unsure ? ", ..." : "",
-                 s->header->random
-                     ? ": it draws at random"
-                     : ": is a BatchNorm in train mode, or a dropout? A model that is meant to draw is served with "
-                       "random=True");
+                 s->header->random ? ": it draws at random"
+                                   : ": is a BatchNorm in train mode, or a dropout? A model that is meant to draw is "
+                                     "served with random=True");
 }
 
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e) {

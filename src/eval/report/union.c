@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/report/union.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include "base/json.h"
 #include "base/stats.h"
 #include "eval/result_index.h"

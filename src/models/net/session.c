@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "models/net/session.h"
 #ifdef VT_DOUBLE
-#include "models/net/session64.h"
 #endif
 
 #include <limits.h>

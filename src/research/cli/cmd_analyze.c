@@ -178,10 +178,9 @@ const vt_command vt_command_analyze = {
     .min_operands = 2,
     .max_operands = 1 + VT_ANALYZE_MOST,
     .args = args,
-    .details =
-        "vitrine list analyses shows the kinds and their options, which are flags too: vitrine analyze KIND WEIGHTS\n"
-        "--key value, after the kind. Several checkpoints are compared on the same images. What is written depends on\n"
-        "weights, images, options and seed alone (docs/analysis.md).",
+    .details = "vitrine list analyses shows the kinds and their options, which are flags too: vitrine analyze KIND "
+               "WEIGHTS --key value, after the kind. Several checkpoints are compared on the same images. What is "
+               "written depends on weights, images, options and seed alone (docs/analysis.md).",
     .examples = {"vitrine analyze lipschitz weights/shapes10-vit --data datasets/shapes10 --images 0:4 --eps 4/255",
                  "vitrine analyze spectrum weights/shapes10-vit weights/shapes10-plain --out spectra"},
     .run = run,

@@ -81,13 +81,10 @@ const vt_command vt_command_lab = {
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
-    .details =
-        "vitrine list labs shows the labs and their options, which are flags too: vitrine lab NAME --key value, after "
-        "the\n"
-        "name. A lab prints its tables, then claim by claim what it supports, weakens or contradicts: a finding, not "
-        "a\n"
-        "failure, so the exit status is 0. lab.json and tables.txt depend on seed and options alone; times and the\n"
-        "machine are in run.json (docs/labs.md).",
+    .details = "vitrine list labs shows the labs and their options, which are flags too: vitrine lab NAME --key value, "
+               "after the name. A lab prints its tables, then claim by claim what it supports, weakens or contradicts: "
+               "a finding, not a failure, so the exit status is 0. lab.json and tables.txt depend on seed and options "
+               "alone; times and the machine are in run.json (docs/labs.md).",
     .examples = {"vitrine lab regions --most 50 --draws 2",
                  "vitrine lab attgd --part margin --quick --seed 1 --out margin"},
     .run = run,

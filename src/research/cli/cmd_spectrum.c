@@ -42,11 +42,10 @@ const vt_command vt_command_spectrum = {
     .min_operands = 1,
     .max_operands = 15,
     .args = args,
-    .details =
-        "The same as vitrine analyze spectrum WEIGHTS... --largest; without --largest that shows all singular values.\n"
-        "Several checkpoints are compared side by side, as in Fig. 2(a) of SpecFormer (Hu et al. 2024). Layers and\n"
-        "heads count from 0, as in tensor names. --split rows: head h is the rows of W that make its outputs (the\n"
-        "paper); columns: the same range of input columns (the released code). The CSV holds both.",
+    .details = "The same as vitrine analyze spectrum WEIGHTS... --largest; without --largest that shows all singular "
+               "values. Several checkpoints are compared side by side, as in Fig. 2(a) of SpecFormer (Hu et al. 2024). "
+               "Layers and heads count from 0, as in tensor names. --split rows: head h is the rows of W that make its "
+               "outputs (the paper); columns: the same range of input columns (the released code). The CSV holds both.",
     .examples = {"vitrine spectrum weights/shapes10-vit",
                  "vitrine spectrum weights/shapes10-plain weights/shapes10-specformer --all --csv sigma.csv"},
     .run = run,

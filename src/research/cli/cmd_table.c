@@ -353,11 +353,10 @@ const vt_command vt_command_table = {
     .operands = "[MANIFEST.yaml]",
     .max_operands = 1,
     .args = args,
-    .details = "Trains and evaluates what DIR does not hold yet, each cell in a folder named by the hash of all that "
-               "determines\n"
-               "it, then prints the table and writes it as Markdown, LaTeX, HTML, CSV and JSON. A killed table goes on "
-               "where it\n"
-               "was; a changed recipe reruns its own cells. Manifests: docs/tables.md, recipes/tables/.",
+    .details =
+        "Trains and evaluates what DIR does not hold yet, each cell in a folder named by the hash of all that "
+        "determines it, then prints the table and writes it as Markdown, LaTeX, HTML, CSV and JSON. A killed table "
+        "goes on where it was; a changed recipe reruns its own cells. Manifests: docs/tables.md, recipes/tables/.",
     .examples = {"vitrine table recipes/tables/specformer_table2_small.yaml --dry-run",
                  "vitrine table --published recipes/published/specformer_tables.csv --claims "
                  "recipes/published/specformer_claims.csv --number 2"},
