@@ -24,6 +24,7 @@ typedef struct arrays {
     numbered *order;                 /* [n] ascending by number */
 } arrays;
 
+/* Orders rows for qsort and bsearch by image number. */
 static int by_number(const void *a, const void *b) {
     int32_t x = ((const numbered *)a)->number, y = ((const numbered *)b)->number;
     return (x > y) - (x < y);
@@ -36,6 +37,7 @@ static size_t row_of(const arrays *a, int32_t number) {
     return (size_t)at->row;
 }
 
+/* Reads image number i from the caller's arrays (vt_dataset_def.read). */
 static vt_status read_row(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const arrays *a = d->state;
     size_t row = row_of(a, (int32_t)i);
@@ -49,7 +51,7 @@ static vt_status read_row(const vt_dataset *d, int64_t i, vt_image *im, int *lab
 
 static const vt_dataset_def in_memory = {.name = "arrays", .summary = "the caller's arrays", .read = read_row};
 
-/* Are these images and labels of the model's? */
+/* Refuses (VT_E_RANGE) labels and targets that are no class of the model, and pixels outside of [0,1]. */
 static vt_status check_arrays(const arrays *a, int classes, vt_err *e) {
     for (size_t i = 0; i < a->n; i++) {
         if (a->labels[i] < 0 || a->labels[i] >= classes)
@@ -65,6 +67,7 @@ static vt_status check_arrays(const arrays *a, int classes, vt_err *e) {
     return VT_OK;
 }
 
+/* Sorts the rows by image number (images NULL: 0, 1, ...); VT_E_USAGE: one number twice. */
 static vt_status number_rows(arrays *a, const int32_t *images, vt_err *e) {
     a->order = calloc(a->n, sizeof *a->order);
     if (!a->order) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", a->n);
@@ -115,7 +118,8 @@ typedef struct found {
     int last; /* entry, whose points are the caller's */
 } found;
 
-/* Stages and entries of an image come one after another. */
+/* Stores a ledger line, and its point, in the caller's arrays. Stages and entries of an image come one after another.
+ * */
 static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const found *f = ctx;
     size_t row = row_of(f->a, r->image);
@@ -126,7 +130,7 @@ static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
 
 /* ---- an attack ---- */
 
-/* norm and eps, or a threat in their place. */
+/* Reads norm and eps, or the plan's threat in their place (linf, 1 and squares). */
 static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const vitrine_attack_plan *p,
                              const vitrine_model *m, vt_err *e) {
     const vt_model *of = m->subject.model;
@@ -142,7 +146,7 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
     return vt_patch_fit(patch, &of->config, of->path, e);
 }
 
-/* Parses the entries of an evaluation: the attack, then the same in 8 bits. */
+/* Parses the attack as n entries: itself and, for n 2, the same in 8 bits. */
 static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p, vt_norm norm, vt_err *e) {
     for (int k = 0; k < n; k++) {
         vt_attack *a = &out[k];
@@ -155,6 +159,7 @@ static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p
     return VT_OK;
 }
 
+/* Fills an evaluation's options from a plan, but for images, threads and batch. */
 static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitrine_attack_plan *p,
                             const vitrine_model *m, vt_err *e) {
     VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, p, m, e));
@@ -166,6 +171,7 @@ static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitr
     return read_attack(attacks, v->n_attacks, p, v->norm, e);
 }
 
+/* Sets threads and images of each at a time: as planned, or as the model takes them. */
 static vt_status set_pace(vt_eval_options *v, const vitrine_model *m, const vitrine_attack_plan *p, vt_err *e) {
     enum { MOST = 64 };
     bool foreign = m->subject.remote || m->subject.own;
@@ -175,6 +181,7 @@ static vt_status set_pace(vt_eval_options *v, const vitrine_model *m, const vitr
     return VT_OK;
 }
 
+/* Runs an evaluation in memory; its lines go to f. */
 static vt_status run_on(vt_eval_options *v, const found *f, vt_err *e) {
     vt_ledger *l = NULL;
     char eps[40];
@@ -201,7 +208,7 @@ static vt_status read_targets(vt_targets *t, const arrays *a, const int32_t *tar
     return VT_OK;
 }
 
-/* The caller's arrays as the images of an evaluation that is ready otherwise; *images to be freed. */
+/* Makes the caller's arrays the images of an evaluation that is ready otherwise; *images and t are to be freed. */
 static vt_status attach_arrays(vt_eval_options *v, vt_targets *t, int32_t **images, arrays *a,
                                const vitrine_attack_plan *p, vt_err *e) {
     VT_TRY(check_arrays(a, v->subject->data->classes, e));
@@ -214,6 +221,7 @@ static vt_status attach_arrays(vt_eval_options *v, vt_targets *t, int32_t **imag
     return VT_OK;
 }
 
+/* Attacks the caller's arrays and fills verdicts and points of f. */
 static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan *p, arrays *a, const found *f,
                                vt_err *e) {
     vt_attack attacks[2] = {0};
@@ -240,13 +248,14 @@ static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan
     return st;
 }
 
-/* What both calls ask of a plan and of the number of images. */
+/* Checks what both calls need of a plan, and the number of images. */
 static vitrine_status check_plan(const char *who, const vitrine_attack_plan *p, size_t n, vitrine_err *e) {
     if (!p->norm && !p->threat) return vt_api_usage(e, "%s: plan->norm is NULL", who);
     if (!n || n >= INT32_MAX) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", who, n, INT32_MAX - 1);
     return VITRINE_OK;
 }
 
+/* Returns n images and labels of the caller's as a data set's state, not yet numbered. */
 static arrays arrays_of(const vitrine_model *m, const vitrine_attack_plan *plan, size_t n, const float *x,
                         const int32_t *labels) {
     return (arrays){.n = n,
@@ -284,6 +293,7 @@ typedef struct judging {
     vitrine_verdict *out;
 } judging;
 
+/* Judges point i on its thread's verifier and writes the verdict. */
 static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
     const judging *j = ctx;
     const arrays *a = j->a;
@@ -314,6 +324,7 @@ static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
+/* Judges all points, in parallel. */
 static vt_status judge_all(judging *j, const vitrine_model *m, vt_err *e) {
     vt_subject with = m->subject;
     vt_dataset none = {.def = &in_memory};
@@ -330,7 +341,7 @@ static vt_status judge_all(judging *j, const vitrine_model *m, vt_err *e) {
     return s;
 }
 
-/* eps becomes what points of other programs may lie at. */
+/* Reads the terms of a verdict; eps includes the plan's allowance for rounding in other programs. */
 static vt_status read_terms(vt_terms *t, const vitrine_attack_plan *p, const vitrine_model *m, vt_err *e) {
     if (!(p->allowance >= 0) || !(p->allowance <= VT_ALLOWANCE_MOST))
         return vt_fail(e, VT_E_USAGE, "allowance is %g, must be 0 to %g", p->allowance, VT_ALLOWANCE_MOST);

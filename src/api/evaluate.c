@@ -20,6 +20,7 @@ typedef struct job {
     vitrine_run *run;
 } job;
 
+/* Passes a ledger line on to the listener as a verdict. */
 static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const vitrine_listener *l = ctx;
     vitrine_verdict v = {.clean = -1};
@@ -28,6 +29,7 @@ static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     l->on_verdict(l->ctx, r->entry, &v);
 }
 
+/* Opens the run's ledger: in `out`, resumed if asked for and there, or in memory. */
 static vt_status open_ledger(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *out = vt_chosen(c, "out");
@@ -42,7 +44,7 @@ static vt_status open_ledger(job *j, vt_err *e) {
     return s;
 }
 
-/* The folder as the command leaves it. */
+/* Writes reports, adversarial images and checksums into `out`, as the command does. */
 static vt_status write_reports(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *out = vt_chosen(c, "out");
@@ -57,6 +59,7 @@ static vt_status write_reports(job *j, vt_err *e) {
     return st == VT_OK ? vt_checksums_write(out, e) : st;
 }
 
+/* Reads the options and opens data and model. */
 static vt_status open_evaluation(job *j, vt_err *e) {
     vt_eval_options *v = &j->v;
     const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
@@ -67,7 +70,7 @@ static vt_status open_evaluation(job *j, vt_err *e) {
     return vt_eval_options_open(v, weights, e);
 }
 
-/* What the command says of the data on stderr. */
+/* Tells the listener about the data what the command prints on stderr. */
 static void say_data(const job *j, const vitrine_listener *l) {
     const vt_eval_options *v = &j->v;
     const vt_dataset *d = v->subject->data;
@@ -78,6 +81,7 @@ static void say_data(const job *j, const vitrine_listener *l) {
         l->say(l->ctx, text);
 }
 
+/* Runs an evaluation by its options; the run is j->run. */
 static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));

@@ -17,6 +17,7 @@ typedef struct engine {
     float *x, *dx, *z; /* [capacity, pixels], the same, [capacity, classes]: one call */
 } engine;
 
+/* Calls the caller's logits or vjp on n->x [rows, pixels], a batch at a time; a failure names its return value. */
 static vt_status call_classifier(const engine *n, int rows, bool vjp, vt_err *e) {
     for (int from = 0; from < rows; from += n->c->batch) {
         int k = rows - from < n->c->batch ? rows - from : n->c->batch;
@@ -32,6 +33,7 @@ static vt_status call_classifier(const engine *n, int rows, bool vjp, vt_err *e)
     return VT_OK;
 }
 
+/* Copies the images that are there into n->x and notes their slots. Returns how many. */
 static int gather_images(engine *n, const float *const *x) {
     int rows = 0;
     for (int i = 0; i < n->capacity; i++) {
@@ -75,6 +77,7 @@ static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
     return VT_OK;
 }
 
+/* Computes n->z [classes] of one image in a call of its own. */
 static vt_status asked_alone(engine *n, const float *x, vt_err *e) {
     memcpy(n->x, x, n->pixels * sizeof(float));
     return call_classifier(n, 1, false, e);
@@ -90,7 +93,8 @@ static vt_status alone(void *self, float *const *z, const float *const *x, vt_er
     return VT_OK;
 }
 
-/* There is no double: it is asked again, once, and one that draws as often as one in another process. */
+/* Fills the repeated queries of each image in place of logits in double: asked twice, or as often as votes are taken of
+ * a model that draws. */
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
@@ -107,6 +111,7 @@ static void close_engine(void *self) {
     free(n);
 }
 
+/* Opens an engine of `capacity` images on the caller's classifier (vt_engine_source.open). */
 static vt_status open_engine(void *ctx, vt_engine *out, int capacity, vt_err *e) {
     vt_own *own = ctx;
     const vitrine_classifier *c = &own->c;

@@ -7,6 +7,7 @@
 
 /* ---- opening ---- */
 
+/* Opens the ledger in dir; VT_E_IO: there is none. */
 static vt_status read_folder(vitrine_run *r, const char *dir, vt_err *e) {
     if (!vt_ledger_exists(dir)) return vt_fail(e, VT_E_IO, "%s: holds no run (ledger.jsonl)", dir);
     VT_TRY(vt_ledger_open(&r->ledger, dir, e));
@@ -48,7 +49,7 @@ size_t vitrine_run_images(const vitrine_run *r) {
 
 size_t vitrine_run_pixels(const vitrine_run *r) { return r ? r->ledger->pixels : 0; }
 
-/* Lines by image, entry, stage. */
+/* Returns pointers to the lines, sorted by image, entry, stage; to be freed. */
 static vt_status list_sorted_records(const vt_ledger *l, const vt_record ***out, vt_err *e) {
     const vt_record **all = *out = calloc(l->count ? l->count : 1, sizeof *all);
     if (!all) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);

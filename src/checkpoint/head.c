@@ -32,17 +32,19 @@ typedef struct work {
 
 static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%s: no memory", w->st->path); }
 
+/* Returns tensor "LAYER.PART", or NULL. */
 static const vt_tensor *find_layer_tensor(const vt_tensors *st, const char *layer, const char *part) {
     char name[NAME + 20];
     snprintf(name, sizeof name, "%s.%s", layer, part);
     return vt_tensors_find(st, name);
 }
 
+/* Adds to what was assumed of the head. */
 static void append_assumption(work *w, const char *what) {
     vt_text_item(w->assumed, VT_HEAD_ASSUMED, ", ", "%s", what);
 }
 
-/* Renames "from.part" where it is. */
+/* Renames tensor "FROM.PART" to "TO.PART", if it is there. */
 static vt_status rename_part(work *w, const char *from, const char *to, const char *part) {
     const vt_tensor *t = find_layer_tensor(w->st, from, part);
     if (!t) return VT_OK;
@@ -54,6 +56,7 @@ static vt_status rename_part(work *w, const char *from, const char *to, const ch
     return vt_tensors_index(w->st, w->e);
 }
 
+/* Renames a layer's weight and bias. */
 static vt_status rename_layer(work *w, const char *from, const char *to) {
     if (!strcmp(from, to)) return VT_OK;
     VT_TRY(rename_part(w, from, to, "weight"));
@@ -72,7 +75,7 @@ static vt_status add_bias(work *w, const char *layer, size_t outputs, const floa
 
 /* ---- layers of the head ---- */
 
-/* By numbers where both have one at a place: head.2 before head.10. */
+/* Orders layers for qsort by name, numbers by value: head.2 before head.10. */
 static int in_order(const void *pa, const void *pb) {
     const char *a = ((const part_of_head *)pa)->name, *b = ((const part_of_head *)pb)->name;
     while (*a && *a == *b) a++, b++;
@@ -80,7 +83,8 @@ static int in_order(const void *pa, const void *pb) {
     return x != y ? (x > y) - (x < y) : strcmp(a, b);
 }
 
-/* False: there is a tensor that belongs to none of the layers known here; it is refused by name later. */
+/* Collects the layers below head. in order. false: a tensor belongs to none that is known here; it is refused by name
+ * later. */
 static bool find_layers(work *w) {
     for (int i = 0; i < w->st->count; i++) {
         const vt_tensor *t = &w->st->t[i];
@@ -104,6 +108,7 @@ static bool find_layers(work *w) {
     return true;
 }
 
+/* Refuses a head of several matrices, naming them. */
 static vt_status refuse_mlp(const work *w, int matrices) {
     char names[300] = "";
     for (int i = 0; i < w->n; i++)
@@ -116,6 +121,7 @@ static vt_status refuse_mlp(const work *w, int matrices) {
                    w->st->path, matrices, names);
 }
 
+/* Refuses a norm that no architecture has there. */
 static vt_status refuse_norm(const work *w, const part_of_head *l, const char *what) {
     return vt_fail(w->e, VT_E_FORMAT, "%s: has %s (%s), which vitrine does not compute; " VT_WAY, w->st->path, what,
                    l->name);
@@ -123,6 +129,7 @@ static vt_status refuse_norm(const work *w, const part_of_head *l, const char *w
 
 /* ---- layers multiplied into one ---- */
 
+/* Reads tensor t of n numbers as doubles; false: it is missing or of another size. */
 static bool read_vector(const work *w, const vt_tensor *t, double *out, size_t n) {
     return t && t->numel == n && vt_tensor_f64(w->st, t, out, n, NULL) == VT_OK;
 }
@@ -185,8 +192,9 @@ static vt_status store_layer(work *w, const part_of_head *l, double *all, size_t
     return l->bias ? VT_OK : add_bias(w, l->name, rows, bias);
 }
 
-/* W bn(x) + b = W' x + b' by running statistics. PyTorch's eps, or that of MAE's linear probe, whose BatchNorm has
- * neither weight nor bias (facebookresearch/mae, main_linprobe.py). all: as of read_layer; s: room for four vectors. */
+/* Folds a BatchNorm into the Linear after it: W bn(x) + b = W' x + b', by running statistics; eps is PyTorch's, or that
+ * of MAE's linear probe, whose BatchNorm has neither weight nor bias (facebookresearch/mae, main_linprobe.py). all: as
+ * of read_layer; s: room for four vectors. false: other sizes. */
 static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_t rows, size_t columns, double *all,
                                   double *s) {
     const double eps = norm->weight ? 1e-5 : 1e-6;
@@ -207,7 +215,7 @@ static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_
     return true;
 }
 
-/* Multiplies the BatchNorms before layer `at`, the nearest first, into that. */
+/* Folds the BatchNorms before layer `at`, the nearest first, into it. */
 static vt_status fold_norms(work *w, int at) {
     const part_of_head l = w->layers[at];
     size_t rows, columns;
@@ -226,7 +234,7 @@ static vt_status fold_norms(work *w, int at) {
                    w->st->path, l.name);
 }
 
-/* head.0, head.1, ..., each a Linear that reads the one before: nothing stands between them. */
+/* Are the layers head.0, head.1, ..., each a Linear that reads the one before, with nothing between them? */
 static bool is_chain(const work *w) {
     for (int i = 0; i < w->n; i++) {
         const part_of_head *l = &w->layers[i];
@@ -274,7 +282,7 @@ static bool has_gap(const work *w, int at) {
     return dot && dot[1] >= '0' && dot[1] <= '9' && strtol(dot + 1, NULL, 10) > at;
 }
 
-/* Where the one matrix is, or a refusal. */
+/* Finds the layer of the one matrix, *at (left alone: none); refuses several, and a norm after it. */
 static vt_status one_matrix(const work *w, int *at) {
     int matrices = 0;
     for (int i = 0; i < w->n; i++)
@@ -284,6 +292,7 @@ static vt_status one_matrix(const work *w, int *at) {
     return VT_OK;
 }
 
+/* Makes the layers below head. one classifier, or refuses them. */
 static vt_status settle_head(work *w) {
     int at = -1, norms = 0;
     const vt_tensor *norm =
@@ -325,7 +334,7 @@ static vt_status settle_head(work *w) {
 
 /* ---- one output ---- */
 
-/* A row of zeros before the one that is there: sigmoid(z) is the softmax of 0 and z. */
+/* Puts a row of zeros before the one that is there: sigmoid(z) is the softmax of 0 and z. */
 static vt_status put_zero_row(work *w, const char *layer, const char *part) {
     const vt_tensor *t = find_layer_tensor(w->st, layer, part);
     if (!t || t->n_parts || t->ndim < 1 || t->shape[0] != 1) return VT_OK;
@@ -340,6 +349,7 @@ static vt_status put_zero_row(work *w, const char *layer, const char *part) {
     return VT_OK;
 }
 
+/* Makes a head of one output one of two logits. */
 static vt_status settle_one_output(work *w) {
     const vt_tensor *t = find_layer_tensor(w->st, w->root, "weight");
     const char *const layers[] = {w->root, "head_dist"};

@@ -25,6 +25,7 @@ vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *pa
     return vt_fail(e, VT_E_FORMAT, "%s: is not a JSON object", path);
 }
 
+/* Reads a JSON object; *out NULL: there is no such file. */
 static vt_status read_file(json_t **out, const char *path, vt_err *e) {
     char *bytes;
     size_t n;
@@ -58,6 +59,7 @@ void vt_hub_close(vt_hub *h) {
     h->config = h->pre = h->args = NULL;
 }
 
+/* Returns the value of a key in one of timm's groups, else at the top; NULL: none, or null. */
 static const json_t *find_json_value(const json_t *of, const char *key) {
     static const char *const groups[] = {"model_args", "model_kwargs", "pretrained_cfg", "default_cfg",
                                          "vision_config"};
@@ -115,7 +117,7 @@ bool vt_hub_triple(const json_t *v, double out[3]) {
     return true;
 }
 
-/* Is this word of preprocessor_config.json false, or absent and false by default? */
+/* Returns a truth value of preprocessor_config.json, or `absent` if it is not there. */
 static bool is_on(const vt_hub *h, const char *key, bool absent) {
     const json_t *v = json_object_get(h->pre, key);
     return json_is_boolean(v) ? json_is_true(v) : absent;
@@ -140,13 +142,14 @@ bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from) 
     return true;
 }
 
+/* Reads a side in pixels, 1 to 65535; false: no such number. */
 static bool side_of(const json_t *v, double *out) {
     if (!json_is_number(v)) return false;
     *out = json_number_value(v);
     return *out >= 1 && *out <= 65535 && *out == floor(*out);
 }
 
-/* A number, or {"height": n, "width": n}. */
+/* Reads the side of a square: a number, or {"height": n, "width": n}. */
 static bool square_of(const json_t *v, double *out) {
     double w;
     if (!json_is_object(v)) return side_of(v, out);
@@ -155,7 +158,8 @@ static bool square_of(const json_t *v, double *out) {
 
 static const char *const filters[] = {"nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"}; /* Pillow's */
 
-/* Hugging Face: ViT's, DeiT's and Swin's processors take `size` as a square; shortest_edge keeps the aspect. */
+/* Writes the transform of Hugging Face's processor: ViT's, DeiT's and Swin's take `size` as a square; shortest_edge
+ * keeps the aspect. false: nothing, or nothing of that form. */
 static bool transform_hf(const vt_hub *h, char *out, size_t size) {
     const json_t *s = json_object_get(h->pre, "size"), *r = json_object_get(h->pre, "resample");
     double side = 0, crop = 0;
@@ -169,7 +173,8 @@ static bool transform_hf(const vt_hub *h, char *out, size_t size) {
     return n > 0;
 }
 
-/* timm: floor(size / crop_pct) of the shorter side, or of both, then the centre. Its defaults: timm/data/config.py. */
+/* Writes timm's transform: floor(size / crop_pct) of the shorter side, or of both, then the centre. Its defaults:
+ * timm/data/config.py. */
 static bool transform_timm(const vt_hub *h, char *out, size_t size) {
     const char *from, *wish = json_string_value(vt_hub_get(h, "interpolation", &from));
     const char *mode = json_string_value(vt_hub_get(h, "crop_mode", &from));
@@ -194,6 +199,7 @@ bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from
     return json_is_number(find_json_value(h->args, "crop_pct")) && transform_timm(h, out, size);
 }
 
+/* Finds the side of square images by the keys of timm and Hugging Face. */
 static bool side_in(const json_t *of, double *side) {
     const json_t *input = find_json_value(of, "input_size"); /* [3, height, width] */
     double width;
@@ -250,6 +256,7 @@ vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **ou
 
 /* ---- does it describe these weights? ---- */
 
+/* Fails for a key that says otherwise than the tensors. */
 static vt_status fail_contradiction(const char *who, const char *key, const json_t *v, int is, const char *weights,
                                     vt_err *e) {
     return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", who, key,

@@ -38,6 +38,7 @@ static const char of_transformers[] =
 
 typedef enum understanding { UNKNOWN, UNDERSTOOD, ANOTHER } understanding;
 
+/* Returns whether the words list the key with this value (NULL: any), with another value alone, or not. */
 static understanding classify_key(const char *words, const char *key, const char *value) {
     const size_t n = strlen(key);
     understanding u = UNKNOWN;
@@ -69,6 +70,7 @@ static void append_keys(const json_t *of, const char *words, understanding wante
     }
 }
 
+/* Writes the keys of timm's and transformers' configurations of that kind, "a, b". */
 static void collect_config_keys(const vt_hub *h, understanding wanted, char *buf, size_t size) {
     *buf = 0;
     append_keys(json_object_get(h->config, "model_args"), of_timm, wanted, buf, size);

@@ -25,14 +25,14 @@ typedef struct table {
 
 /* ---- which tensors ---- */
 
-/* Has a name nothing that a map gives a meaning to, or ends a word with? */
+/* Can a map hold this name: no sign, word or length that a map gives a meaning to? */
 static bool is_writable_name(const char *name) {
     size_t n = strlen(name);
     return n && n <= NAME_MOST && n == strcspn(name, " \t\r\n#+*{}?") && vt_text_is_plain(name) && strcmp(name, "->") &&
            strcmp(name, "set") && strcmp(name, "drop") && strcmp(name, "maybe");
 }
 
-/* Does every map leave it out? */
+/* Does every map leave this tensor out? */
 static bool is_always_dropped(const vt_rename *standing, const char *name) {
     vt_binding b;
     for (int i = 0; i < standing->count; i++)
@@ -40,6 +40,7 @@ static bool is_always_dropped(const vt_rename *standing, const char *name) {
     return false;
 }
 
+/* Collects the tensors that need a line; names that no map can hold become comments in f. */
 static vt_status take_rows(table *s, FILE *f, const vt_tensors *st, vt_err *e) {
     vt_rename *standing;
     char strange[64];
@@ -62,7 +63,7 @@ static vt_status take_rows(table *s, FILE *f, const vt_tensors *st, vt_err *e) {
 
 /* ---- what repeats ---- */
 
-/* A whole number that ends where no digit follows: its end, or NULL. */
+/* Reads a whole number without leading zero of at most DIGITS digits. Returns its end, or NULL. */
 static const char *read_number(const char *p, int *out) {
     char *end;
     if (!isdigit((unsigned char)*p) || (*p == '0' && isdigit((unsigned char)p[1]))) return NULL;
@@ -72,12 +73,13 @@ static const char *read_number(const char *p, int *out) {
     return end;
 }
 
-/* What follows `stem` [n] and a number; NULL: the row has another name. */
+/* Returns what follows `stem` [n] and a number, *v, in a row's name; NULL: the row has another name. */
 static const char *rest_after_number(const row *r, const char *stem, size_t n, int *v) {
     return strncmp(r->name, stem, n) ? NULL : read_number(r->name + n, v);
 }
 
-/* How many tensors are `stem`, a number and a rest, where every number has the same rests, as blocks have; else 0. */
+/* Returns how many tensors are `stem` [n], a number and a rest, if every number has the same rests, as blocks have;
+ * else 0. *first: the smallest number. */
 static int count_block_tensors(const table *s, const char *stem, size_t n, int *first) {
     int all = 0, numbers = 0, rests = 0, v, w;
     *first = INT_MAX;
@@ -95,6 +97,7 @@ static int count_block_tensors(const table *s, const char *stem, size_t n, int *
     return rests >= LEAST && rests * numbers == all ? all : 0;
 }
 
+/* Replaces the number at byte n of a row's name by {i}, or {i+FIRST}. */
 static void replace_block_number(row *r, size_t n, int first) {
     int v;
     char name[sizeof r->name], plus[16] = "";
@@ -103,8 +106,8 @@ static void replace_block_number(row *r, size_t n, int first) {
     memcpy(r->name, name, sizeof name);
 }
 
-/* The stem that the most tensors share as blocks. Each new place of a number is looked at once: a name whose beginning
- * the one before has too is of the same family. */
+/* Writes {i} for the block's number after the stem that the most tensors share. Each new place of a number is looked at
+ * once: a name whose beginning the one before has too is of the same family. */
 static void find_blocks(table *s) {
     char stem[256] = "";
     int best = 0, start = 0, first, v;
@@ -124,7 +127,7 @@ static void find_blocks(table *s) {
             replace_block_number(&s->rows[i], strlen(stem), start);
 }
 
-/* Is it one of a weight and a bias that have their beginning, up to the dot, for themselves? */
+/* Is it a weight or bias whose stem, up to the last dot, has these two tensors alone? */
 static bool is_pair(const table *s, const char *name) {
     const char *dot = strrchr(name, '.');
     const size_t n = dot ? (size_t)(dot + 1 - name) : 0;
@@ -140,6 +143,7 @@ static bool is_pair(const table *s, const char *name) {
 
 /* ---- writing ---- */
 
+/* Writes a line "NAME -> ?   # SHAPE" for each kind of tensor. */
 static void put_rows(FILE *f, const table *s) {
     for (int i = 0; i < s->n; i++) {
         const row *r = &s->rows[i];

@@ -100,7 +100,7 @@ static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t
     return add_map_metadata(n, st, e);
 }
 
-/* Has it a classifier, without counting names that begin with `beside`? */
+/* Has the state dict a classifier by that library's pattern, names that begin with `beside` (or NULL) apart? */
 static bool has_head(const vt_names_def *d, const vt_tensors *st, const char *beside) {
     vt_binding b;
     for (int i = 0; i < vt_tensors_count(st); i++) {
@@ -218,6 +218,7 @@ static bool is_head_alone(const vt_tensors *st) {
     return matrices == 1 && n <= 6;
 }
 
+/* Refuses names that nothing knows, with what to do. */
 static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
     char some[300] = "";
     for (int i = 0; i < vt_tensors_count(st) && i < 3; i++)
@@ -261,6 +262,7 @@ vt_status vt_names_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e
     return VT_OK;
 }
 
+/* Strips wrappers and prefixes and renames by the map that `wish` names, or that fits. */
 static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));

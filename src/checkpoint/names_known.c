@@ -103,12 +103,14 @@ static size_t expand_prefix(char *out, const char *text, const char *prefix) {
     return n;
 }
 
+/* Returns the tensor of that name with the variant's prefix for @, or NULL. */
 static const vt_tensor *find_tensor(const vt_tensors *st, const struct variant *v, const char *name) {
     char full[120];
     full[expand_prefix(full, name, v->prefix)] = 0;
     return vt_tensors_find(st, full);
 }
 
+/* Does a state dict have the tensors of this variant? */
 static bool fits(const struct variant *v, const vt_tensors *st) {
     const vt_tensor *cls = v->width ? vt_tensors_find(st, "backbone.cls_token") : NULL;
     return find_tensor(st, v, v->has) && (!v->also || find_tensor(st, v, v->also)) && !find_tensor(st, v, v->lacks) &&
@@ -167,6 +169,7 @@ static const struct {
 #include "networks.inc"
 };
 
+/* Does a tensor, or a row's original name, match the pattern? */
 static bool has_matching_name(const char *pattern, const vt_tensors *st, const vt_names_row *rows, int n) {
     vt_binding b;
     for (int i = 0; i < (n ? n : vt_tensors_count(st)); i++)

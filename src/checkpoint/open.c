@@ -14,7 +14,7 @@
 #include "checkpoint/resolve.h"
 #include "models/forms.h"
 
-/* Names in the file that the model does not have: named, with the nearest one it has. */
+/* Refuses a tensor that the model does not have, with the nearest name that it has. */
 static vt_status extra_tensors(const vt_tensors *st, const vt_model *m, vt_err *e) {
     const char **known = calloc((size_t)m->params.count + 1, sizeof *known);
     if (!known) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
@@ -33,8 +33,8 @@ static vt_status extra_tensors(const vt_tensors *st, const vt_model *m, vt_err *
     return s;
 }
 
-/* Every value once, in pieces that stay in cache: converted into w (NULL: only looked at), finite, and not negative if
- * it is a variance. */
+/* Converts a tensor's values into w (NULL: only checks them), in pieces that stay in cache. VT_E_NUMERIC: not finite,
+ * or negative for a variance. */
 static vt_status read_values(float *w, const vt_tensors *st, const vt_tensor *t, bool variance, vt_err *e) {
     float buf[4096];
     for (int i = 0; i < t->n_parts; w = w ? w + t->parts[i].numel : w, i++)
@@ -61,7 +61,7 @@ static vt_status read_values(float *w, const vt_tensors *st, const vt_tensor *t,
     return VT_OK;
 }
 
-/* A tensor under its name here, and in brackets what the file calls it. */
+/* Writes a tensor's name and, in brackets, what the file calls it. Returns buf. */
 static const char *both_names(const vt_names *names, const char *name, char *buf, size_t size) {
     char theirs[400];
     bool other = vt_rename_theirs(names->map, name, theirs, sizeof theirs);
@@ -69,6 +69,7 @@ static const char *both_names(const vt_names *names, const char *name, char *buf
     return buf;
 }
 
+/* Refuses a file without tensor `name`, with the nearest unknown name in it. */
 static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const vt_names *names, const char *name,
                                 vt_err *e) {
     char both[500];
@@ -90,7 +91,7 @@ static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const v
                    near ? " (the file has the unknown name " : "", near ? near : "", near ? ")" : "");
 }
 
-/* Equal, sides of 1 aside: those change no element's place. */
+/* Are the shapes equal but for sides of 1, which change no element's place? */
 static bool same_shape(const vt_tensor *t, const vt_param *p) {
     int i = 0, k = 0;
     for (;; i++, k++) {
@@ -101,7 +102,7 @@ static bool same_shape(const vt_tensor *t, const vt_param *p) {
     }
 }
 
-/* All tensors are there, in their shapes, and no others: what the parameters take is then what the file holds. */
+/* Checks that all tensors are there, in their shapes, and no others. */
 static vt_status check_tensors(const vt_model *m, const vt_tensors *st, const vt_names *names, vt_err *e) {
     char a[96], b[96], both[500];
     for (int i = 0; i < m->params.count; i++) {
@@ -116,13 +117,14 @@ static vt_status check_tensors(const vt_model *m, const vt_tensors *st, const vt
     return extra_tensors(st, m, e);
 }
 
+/* Reads parameter p into m->w, or only checks it if m has no weights. */
 static vt_status read_tensor(vt_model *m, const vt_tensors *st, const vt_param *p, vt_err *e) {
     const char *end = strrchr(p->name, '.');
     return read_values(m->w ? m->w + p->offset : NULL, st, vt_tensors_find(st, p->name),
                        p->buffer && end && !strcmp(end, ".running_var"), e);
 }
 
-/* The architecture and its configuration, by canonical names and what was said besides. */
+/* Recognises the architecture and finds its configuration, by canonical names and what was said besides. */
 static vt_status detect_config(vt_config *c, vt_provenance *provenance, const vt_tensors *st, const vt_names *names,
                                const vt_overrides *o, vt_err *e) {
     const vt_arch *arch = NULL;
@@ -142,8 +144,8 @@ static vt_status detect_config(vt_config *c, vt_provenance *provenance, const vt
     return vt_config_resolve(c, provenance, st, names, o, e);
 }
 
-/* The last norm is timm's fc_norm after a mean and norm elsewhere, whatever the file calls it (vit-pytorch's maps; a
- * home-made mean with a norm after it). */
+/* Renames the last norm to timm's: fc_norm after a mean, norm elsewhere, whatever the file calls it (vit-pytorch's
+ * maps; a home-made mean with a norm after it). */
 static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
     const bool after = c->pool != VT_POOL_TOKEN && !c->norm_first;
     if (strcmp(c->arch, "vit") || vt_tensors_find(st, after ? "fc_norm.weight" : "norm.weight")) return VT_OK;
@@ -169,6 +171,7 @@ static vt_status check_padding(const vt_config *c, const char *path, vt_err *e) 
     return VT_OK;
 }
 
+/* Makes a model of canonical tensors; weights false: checks them without keeping them. */
 static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
                             vt_err *e) {
     vt_config c;
@@ -206,6 +209,7 @@ static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *name
     return VT_OK;
 }
 
+/* Opens a checkpoint of any format; weights false: without keeping its weights. */
 static vt_status open_file(vt_model **out, const char *path, const vt_overrides *o, bool weights, vt_err *e) {
     *out = NULL;
     if (vt_is_onnx(path)) return vt_model_open_onnx(out, path, o, e);

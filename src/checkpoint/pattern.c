@@ -14,14 +14,14 @@ typedef struct linear {
     int letter; /* 0: 'a' */
 } linear;
 
-/* Up to MAX_DIGITS digits; the end of them, or NULL: none, or more. */
+/* Reads 1 to MAX_DIGITS digits. Returns their end, or NULL. */
 static const char *read_number(const char *p, int64_t *out) {
     int n = 0;
     for (*out = 0; isdigit((unsigned char)*p) && n <= MAX_DIGITS; n++) *out = 10 * *out + (*p++ - '0');
     return n && n <= MAX_DIGITS ? p : NULL;
 }
 
-/* What stands at "{": its end, or NULL when it is malformed. */
+/* Reads "{2i+1}" at p. Returns its end, or NULL if it is malformed. */
 static const char *read_linear(const char *p, linear *x) {
     *x = (linear){.a = 1};
     if (isdigit((unsigned char)*++p) && !(p = read_number(p, &x->a))) return NULL;
@@ -55,7 +55,7 @@ vt_status vt_pattern_check(const char *pattern, const char *who, uint32_t *lette
     return VT_OK;
 }
 
-/* The number at *s, all its digits, is a i + c; binds i or finds it bound so. */
+/* Reads a whole number at *s that is a i + c; binds i, or checks that it is bound so. false: it is not. */
 static bool take_number(const char **s, const linear *x, vt_binding *b) {
     int64_t v;
     const char *end = read_number(*s, &v);
@@ -68,6 +68,7 @@ static bool take_number(const char **s, const linear *x, vt_binding *b) {
     return true;
 }
 
+/* Matches the rest of a pattern with the rest of a name; binds letters and stars in b. */
 static bool match_pattern(const char *p, const char *s, vt_binding *b) {
     while (*p && *p != '*') {
         linear x;

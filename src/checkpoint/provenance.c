@@ -9,14 +9,14 @@
 
 /* ---- marks ---- */
 
-/* Would the other norm order be another network? XCiT has one, and without norms there is none. */
+/* Would the other norm order be another network? XCiT has one alone, and without norms there is none. */
 static bool has_norm_order(const vt_config *c) {
     vt_config other = *c;
     other.post_norm = !c->post_norm;
     return vt_config_check(&other, "", NULL) == VT_OK;
 }
 
-/* Is q, k and v one tensor of the file, and none of nn.MultiheadAttention, whose rows are known? */
+/* Are q, k and v one tensor of the file, other than nn.MultiheadAttention's, whose rows are known? */
 static bool has_fused_qkv(const vt_names *n) {
     for (int i = 0; i < n->n_rows; i++)
         if (n->rows[i].became && !strcmp(n->rows[i].became, "blocks.0.attn.qkv.weight"))
@@ -24,7 +24,7 @@ static bool has_fused_qkv(const vt_names *n) {
     return false;
 }
 
-/* May it be otherwise in a network with these tensors? */
+/* Can a network with these tensors have another value of field f? */
 static bool is_undetermined_field(const vt_config *c, const vt_names *names, vt_field f) {
     /* where names prove some forms of a class, what they do not set is at its default */
     const bool vit = !strcmp(c->arch, "vit"), open = vit && !names->map->proves;
@@ -57,8 +57,8 @@ static bool is_undetermined_field(const vt_config *c, const vt_names *names, vt_
     }
 }
 
-/* Is no reading usual: a head of several widths, two thirds of the rows of qkv, a mean and a norm in a home-made model;
- * activation and norm order of a shipped map that no option asked for? */
+/* Is no value of field f usual: a head of several widths, two thirds of the rows of qkv, a mean and a norm in a home-
+ * made model, activation and norm order of a shipped map that no option named? */
 static bool has_no_usual_value(const vt_config *c, const vt_names *names, vt_field f) {
     return (f == VT_FIELD_POOL && vt_readout_wide(c)) || f == VT_FIELD_TIED_QK ||
            (f == VT_FIELD_NORM_FIRST && !names->def && c->norm_first) ||
@@ -69,6 +69,7 @@ bool vt_provenance_suggested(vt_field f) {
     return f == VT_FIELD_POOL || f == VT_FIELD_NORM_FIRST || f == VT_FIELD_POSITIONS || f == VT_FIELD_TIED_QK;
 }
 
+/* Sets where field f is from and how sure it is. */
 static void set_field_source(vt_provenance *t, vt_field f, const char *from, vt_certainty d) {
     char source[sizeof t->source[f]] = "";
     snprintf(source, sizeof source, "%s", from); /* which may be the place itself */
@@ -158,8 +159,8 @@ static void append_heads(const vt_model *m, char *buf, size_t size) {
     append_alternatives(buf, size, all);
 }
 
-/* Tensors exclude it: a Linear is no convolution, a norm after a mean no norm of the class token, a head of one width
- * reads no two rows (token_avg, avg_token, tokens), and fewer rows than three of qkv are no three. */
+/* Do tensors exclude this value: a Linear is no convolution, a norm after a mean no norm of the class token, a head of
+ * one width reads no two rows (token_avg, avg_token, tokens), and fewer rows than three of qkv are no three. */
 static bool is_excluded_by_tensors(const vt_config *c, vt_field f, const char *word) {
     const bool mean = c->pool != VT_POOL_TOKEN && !c->norm_first, wide = strlen(word) > strlen("token");
     return (f == VT_FIELD_PATCH_ORDER && !strcmp(word, "conv")) || (f == VT_FIELD_TIED_QK && *word == '0') ||

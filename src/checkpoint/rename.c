@@ -39,6 +39,7 @@ typedef struct line {
 
 /* ---- set ---- */
 
+/* Refuses a set line's key, with the nearest one. */
 static vt_status unknown_key(const char *key, const line *l, vt_err *e) {
     const char *known[64];
     size_t n = 0;
@@ -51,6 +52,7 @@ static vt_status unknown_key(const char *key, const line *l, vt_err *e) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* Refuses a value that a key other than a form cannot have. */
 static vt_status check_value(const char *key, const char *value, const line *l, vt_err *e) {
     double v[3];
     long long n;
@@ -70,7 +72,7 @@ static vt_status check_value(const char *key, const char *value, const line *l, 
     return good ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: %s is '%.60s', must be %s", l->who, key, value, must);
 }
 
-/* words: set key value [more of the value] */
+/* Reads a line of n words: set KEY VALUE [more of the value]. */
 static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
     if (n < 3) return vt_fail(e, VT_E_FORMAT, "%s: must be of the form %s KEY VALUE", l->who, words[0]);
     char *key = words[1], *value = words[2];
@@ -90,7 +92,7 @@ static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_e
 
 /* ---- names ---- */
 
-/* "a + b + c", n words: every other one is a plus. */
+/* Reads n words "a + b + c" into out; *count: names. */
 static vt_status read_sum(const char **out, int *count, char **words, int n, const line *l, vt_err *e) {
     for (int i = 0; i < n; i++)
         if ((i % 2 == 1) != !strcmp(words[i], "+") || (i == n - 1 && i % 2))
@@ -103,8 +105,8 @@ static vt_status read_sum(const char **out, int *count, char **words, int n, con
 
 bool vt_rename_zero(const vt_rename_rule *r, int part) { return part && !strcmp(r->theirs[part], "0"); }
 
-/* Every name on the left has the same letters and stars, and the right side no others: each binding is then known from
- * any one of the tensors. */
+/* Checks a rule's names: every name on the left has the same letters and stars, and the right side no others, so that
+ * each binding is known from any one of the tensors. */
 static vt_status check_patterns(const vt_rename_rule *r, const line *l, vt_err *e) {
     uint32_t letters, first = 0;
     int stars, most = 0;
@@ -125,6 +127,7 @@ static vt_status check_patterns(const vt_rename_rule *r, const line *l, vt_err *
     return VT_OK;
 }
 
+/* Reads a line of n words: theirs -> timm. */
 static vt_status read_rule(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
     vt_rename_rule *r = &m->rules[m->count++];
     int arrow = 0;
@@ -140,7 +143,7 @@ static vt_status read_rule(vt_rename *m, char **words, int n, const line *l, vt_
     return check_patterns(r, l, e);
 }
 
-/* drop PATTERN why, or without why */
+/* Reads the rest of a line: drop PATTERN [why]. */
 static vt_status read_drop(vt_rename *m, char *text, const line *l, vt_err *e) {
     vt_rename_rule *r = &m->rules[m->count++];
     text += strspn(text, " \t");
@@ -155,6 +158,7 @@ static vt_status read_drop(vt_rename *m, char *text, const line *l, vt_err *e) {
 
 /* ---- lines ---- */
 
+/* Cuts a comment and the blanks around a line. Returns its beginning. */
 static char *strip_comment_and_blanks(char *text) {
     char *hash = text;
     while ((hash = strchr(hash, '#')) && hash > text && hash[-1] != ' ' && hash[-1] != '\t') hash++;
@@ -175,6 +179,7 @@ static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *
                    words[set ? 1 : 0], set ? "a value" : "timm's name, or drop the tensor,");
 }
 
+/* Reads one line of a map. */
 static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     char *words[2 * MAX_WORDS + 2] = {text}, *save = NULL;
     int n = 0;
@@ -193,7 +198,7 @@ static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     return read_rule(m, words + maybe, n - maybe, l, e);
 }
 
-/* `text` is cut up. */
+/* Reads all lines of text, which is cut up; numbered: they count from 1, else they are those that every map has. */
 static vt_status read_lines(vt_rename *m, char *text, bool numbered, vt_err *e) {
     for (int i = 1; text; i++) {
         char *next = strchr(text, '\n');
@@ -235,6 +240,7 @@ vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const cha
     return VT_OK;
 }
 
+/* Returns the set or is line of a key, or NULL. */
 static const vt_rename_pair *find_pair(const vt_rename *m, const char *key) {
     for (int i = 0; i < m->n_pairs; i++)
         if (!strcmp(m->pairs[i].key, key)) return &m->pairs[i];

@@ -37,7 +37,8 @@ static vt_status no_memory(const work *w) { return vt_fail(w->e, VT_E_MEMORY, "%
 /* Returns the error of vt_tensors_take. */
 static vt_status allocation_error(const work *w) { return w->e ? w->e->code : VT_E_MEMORY; }
 
-/* Lines may be written with or without what all names of the file begin with ("net."). */
+/* Finds the first line, and which of its names, that fits tensor t, with or without the prefix that all names of the
+ * file have ("net."). false: none. */
 static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {
     for (int i = 0; i < m->count; i++)
         for (int k = 0; k < m->rules[i].from; k++)
@@ -50,7 +51,7 @@ static bool find_fit(const vt_rename *m, const vt_tensors *st, int t, fit *f) {
     return false;
 }
 
-/* The other tensors that a line joins with this one; NULL: one is missing, its name into `missing`. */
+/* Returns tensor k of those that a line joins with this one; NULL: it is missing, its name in `missing`. */
 static const vt_tensor *find_joined_part(const vt_tensors *st, const fit *f, int k, char missing[VT_NAME_MAX + 1]) {
     if (!vt_pattern_expand(f->rule->theirs[k], &f->b, missing)) return NULL;
     const vt_tensor *t = vt_tensors_find(st, missing);
@@ -76,7 +77,7 @@ bool vt_rename_covers(const vt_rename *m, const vt_tensors *st) {
 
 /* ---- shapes that tell canonical tensors apart ---- */
 
-/* Leading sides of 1 until there are three: [D] and [1,D] of a class token, [N,D] of positions. */
+/* Makes a tensor three-dimensional by leading sides of 1: [D] and [1,D] of a class token, [N,D] of positions. */
 static void to_three(vt_tensor *t) {
     while (t->ndim > 3 && t->shape[0] == 1) memmove(t->shape, t->shape + 1, (size_t)--t->ndim * sizeof *t->shape);
     for (; t->ndim < 3; t->ndim++) {
@@ -85,7 +86,7 @@ static void to_three(vt_tensor *t) {
     }
 }
 
-/* `rows` rows of p p 3 numbers, row by row, pixel by pixel, channels last, to [3, p, p]. */
+/* Reorders rows of p p 3 numbers (row by row, pixel by pixel, channels last) to [3, p, p]. */
 static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixels) {
     size_t item = vt_dtype_size(t->dtype);
     const char *from = t->data;
@@ -99,8 +100,8 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixel
     return VT_OK;
 }
 
-/* Puts the columns of flattened patches in our order, channels outermost. No shape tells how the patch was flattened:
- * einops' way is the default, which checkpoint/resolve marks as a guess. */
+/* Puts the columns of flattened patches in our order, channels outermost; *side: of a patch. No shape tells how a patch
+ * was flattened: einops' way is the default, which checkpoint/resolve marks as a guess. */
 static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns, int64_t *side) {
     const char *order = w->m->patch_order ? w->m->patch_order : vt_rename_value(w->m, "patch_order");
     *side = llround(sqrt((double)columns / 3));
@@ -112,7 +113,7 @@ static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns
     return order && !strcmp(order, "chw") ? VT_OK : channels_first(w, t, rows, (size_t)(columns / 3));
 }
 
-/* A Linear over the flattened patch is the convolution timm has. */
+/* Makes a Linear over the flattened patch the convolution that timm has. */
 static vt_status to_convolution(work *w, vt_tensor *t) {
     int64_t side;
     VT_TRY(order_patch(w, t, (size_t)t->shape[0], t->shape[1], &side));
@@ -121,7 +122,7 @@ static vt_status to_convolution(work *w, vt_tensor *t) {
     return VT_OK;
 }
 
-/* A norm in front of that Linear runs as its columns do. */
+/* Reorders a norm before that Linear as its columns. */
 static vt_status order_norms(work *w) {
     int64_t side;
     for (size_t i = 0; w->linear && i < w->count; i++) {
@@ -132,6 +133,7 @@ static vt_status order_norms(work *w) {
     return VT_OK;
 }
 
+/* Gives tokens, positions and patch embedding the shape that timm has. */
 static vt_status to_canonical_shape(work *w, vt_tensor *t) {
     static const char *const three[] = {"cls_token", "dist_token", "reg_token", "pos_embed"};
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
@@ -150,6 +152,7 @@ static vt_status to_canonical_shape(work *w, vt_tensor *t) {
         if (!((out) = vt_tensors_text(w->st, w->e, __VA_ARGS__))) return allocation_error(w);                          \
     } while (0)
 
+/* Adds t under name `item` of a line's right side. */
 static vt_status add_renamed_tensor(work *w, vt_tensor *t, const fit *f, int item, const char *origin) {
     char name[VT_NAME_MAX + 1];
     if (!vt_pattern_expand(f->rule->ours[item], &f->b, name) || !*name)
@@ -162,12 +165,13 @@ static vt_status add_renamed_tensor(work *w, vt_tensor *t, const fit *f, int ite
     return VT_OK;
 }
 
+/* Have both the same type and the same sides but the first? */
 static bool same_columns(const vt_tensor *a, const vt_tensor *b) {
     return a->dtype == b->dtype && a->ndim >= 1 && a->ndim == b->ndim &&
            !memcmp(a->shape + 1, b->shape + 1, (size_t)(a->ndim - 1) * sizeof *a->shape);
 }
 
-/* Rows of zeros, as many as this tensor has. */
+/* Makes *out a tensor of zeros of the same type and shape. */
 static vt_status zeros_like(work *w, const vt_tensor *t, vt_tensor *out) {
     void *data = vt_tensors_take(w->st, vt_tensor_bytes(t), w->e);
     if (!data) return allocation_error(w);
@@ -177,7 +181,7 @@ static vt_status zeros_like(work *w, const vt_tensor *t, vt_tensor *out) {
     return VT_OK;
 }
 
-/* The first of several that are joined stands for all; the others only find it. */
+/* Joins the rows of several tensors. The first of them stands for all; the others only find it. */
 static vt_status join_tensors(work *w, const fit *f, vt_names_row *row) {
     char name[VT_NAME_MAX + 1], origin[600] = "";
     vt_tensor whole = {0}, *parts = NULL;
@@ -217,7 +221,7 @@ static vt_status join_tensors(work *w, const fit *f, vt_names_row *row) {
     return add_renamed_tensor(w, &whole, f, 0, text);
 }
 
-/* One tensor becomes itself, or equal parts of its rows. */
+/* Renames a tensor, or splits its rows into equal parts. */
 static vt_status split_tensor(work *w, const fit *f, vt_names_row *row) {
     int n = f->rule->to;
     vt_tensor t = row->was;
@@ -242,12 +246,14 @@ static vt_status split_tensor(work *w, const fit *f, vt_names_row *row) {
 
 /* ---- all of them ---- */
 
+/* Orders new tensors for qsort by name, then by place. */
 static int by_name(const void *pa, const void *pb) {
     const struct made *const *a = pa, *const *b = pb;
     int c = strcmp((*a)->t.name, (*b)->t.name);
     return c ? c : *a < *b ? -1 : *a > *b;
 }
 
+/* Refuses two tensors that become one name. */
 static vt_status find_twins(const work *w) {
     const struct made **order = calloc(w->count + 1, sizeof *order);
     if (!order) return no_memory(w);
@@ -266,7 +272,7 @@ static vt_status find_twins(const work *w) {
     return s;
 }
 
-/* The new tensors in place of the old ones. */
+/* Puts the new tensors in place of the old ones. */
 static vt_status replace_tensors(work *w) {
     w->st->count = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -276,7 +282,7 @@ static vt_status replace_tensors(work *w) {
     return vt_tensors_index(w->st, w->e);
 }
 
-/* Lines of the map that nothing fits are typing errors. */
+/* Refuses a line of the map that fits no tensor: a typing error. */
 static vt_status find_idle(const work *w, const bool *used) {
     for (int i = 0; i < w->m->count; i++) {
         const vt_rename_rule *r = &w->m->rules[i];
@@ -288,7 +294,7 @@ static vt_status find_idle(const work *w, const bool *used) {
     return VT_OK;
 }
 
-/* A tensor that no line fits is remembered: explain shows all, the error names one. */
+/* Renames all tensors; one that no line fits is remembered: explain shows all, the error names one. */
 static vt_status rename_each_tensor(work *w, bool *used, const char **unmatched, int *unmatched_count) {
     for (int i = 0; i < w->st->count; i++) {
         vt_names_row *row = &w->rows[i];
@@ -307,6 +313,7 @@ static vt_status rename_each_tensor(work *w, bool *used, const char **unmatched,
     return VT_OK;
 }
 
+/* Applies all lines; all_lines: each must fit a tensor. */
 static vt_status apply_rules(work *w, bool *used, bool all_lines) {
     const char *unmatched = NULL;
     char more[40] = "";

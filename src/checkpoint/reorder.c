@@ -11,6 +11,7 @@ static size_t find_row(size_t r, size_t parts, size_t width, const vt_config *c)
     return c->qkv_rows == VT_QKV_HEADS ? (head * parts + part) * d + j : (head * d + j) * parts + part;
 }
 
+/* Copies the rows of qkv from the file's order to q, k, v. */
 static void reorder_qkv_rows(float *to, const float *from, const vt_param *p, const vt_config *c) {
     const size_t width = (size_t)vt_config_attn_dim(c), rows = (size_t)p->shape[0], columns = p->numel / rows;
     for (size_t r = 0; r < rows; r++)

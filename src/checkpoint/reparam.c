@@ -16,7 +16,8 @@ typedef struct numbers {
     double *x[PARTS];
 } numbers;
 
-/* g v / ||v||, a length for each index of the one side that g has (dim 0 unless it was chosen), or one for all. */
+/* Computes g v / ||v||, a length for each index of the one side that g has (dim 0 unless it was chosen), or one for
+ * all. false: shapes do not fit. */
 static bool weight_norm(numbers *n) {
     const vt_tensor *g = n->t[0], *v = n->t[1];
     size_t inner = 1, sides = 1;
@@ -38,7 +39,7 @@ static bool weight_norm(numbers *n) {
     return true;
 }
 
-/* W / (u^T W v), as in eval mode: u and v are the file's. */
+/* Computes W / (u^T W v), as in eval mode: u and v are the file's. false: shapes do not fit. */
 static bool spectral_norm(numbers *n) {
     const vt_tensor *u = n->t[0], *w = n->t[1], *v = n->t[2];
     double sigma = 0;
@@ -49,6 +50,7 @@ static bool spectral_norm(numbers *n) {
     return true;
 }
 
+/* Multiplies a weight by its mask. false: shapes do not fit. */
 static bool apply_pruning_mask(numbers *n) {
     if (n->t[0]->numel != n->t[1]->numel) return false;
     for (size_t i = 0; i < n->t[1]->numel; i++) n->x[1][i] *= n->x[0][i];
@@ -80,7 +82,7 @@ typedef struct work {
 
 /* ---- one weight ---- */
 
-/* All parts of form k of the tensor t, which is its second; false: it is none. */
+/* Finds all parts of form k of the weight whose second part is t; false: it is none. */
 static bool find_parts(const vt_tensors *st, const vt_tensor *t, size_t k, numbers *n) {
     size_t len = strlen(t->name), end = strlen(forms[k].parts[1]);
     if (len < end || len >= NAME || strcmp(t->name + len - end, forms[k].parts[1])) return false;
@@ -92,6 +94,7 @@ static bool find_parts(const vt_tensors *st, const vt_tensor *t, size_t k, numbe
     return true;
 }
 
+/* Reads the parts' numbers as doubles, malloc'ed. */
 static vt_status read_parts(const vt_tensors *st, numbers *n, vt_err *e) {
     for (int i = 0; i < PARTS && n->t[i]; i++) {
         n->x[i] = malloc(n->t[i]->numel * sizeof **n->x);
@@ -101,7 +104,7 @@ static vt_status read_parts(const vt_tensors *st, numbers *n, vt_err *e) {
     return VT_OK;
 }
 
-/* The product in place of the second part, in float32. Its name changes when all have been looked up. */
+/* Stores the product in place of the second part, in float32. Its name changes when all have been looked up. */
 static vt_status store_product(work *w, const numbers *n, size_t k) {
     vt_tensors *st = w->st;
     size_t place = (size_t)(n->t[1] - st->t), stem = strlen(n->t[1]->name) - strlen(forms[k].parts[1]);
@@ -115,6 +118,7 @@ static vt_status store_product(work *w, const numbers *n, size_t k) {
     return VT_OK;
 }
 
+/* Multiplies out one weight of form k. */
 static vt_status fold_one_weight(work *w, numbers *n, size_t k) {
     vt_status s = read_parts(w->st, n, w->e);
     if (s == VT_OK && !forms[k].fold(n))
@@ -128,6 +132,7 @@ static vt_status fold_one_weight(work *w, numbers *n, size_t k) {
 
 /* ---- all of them ---- */
 
+/* Refuses parts that are not multiplied out, with what to do in PyTorch. */
 static vt_status refuse_others(const vt_tensors *st, vt_err *e) {
     static const struct {
         const char *part, *says;
@@ -144,6 +149,7 @@ static vt_status refuse_others(const vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
+/* Multiplies out all weights and notes how many of each form. */
 static vt_status fold_all(work *w) {
     char text[60];
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
@@ -160,6 +166,7 @@ static vt_status fold_all(work *w) {
     return VT_OK;
 }
 
+/* Renames the products and drops the other parts. */
 static vt_status drop_folded_tensors(work *w) {
     for (int i = 0; i < w->st->count; i++)
         if (w->becomes[i]) w->st->t[i].name = w->becomes[i];

@@ -34,7 +34,7 @@ static vt_status find_preset(vt_sources *s, const vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Has it vitrine's own metadata? They leave out forms at their default. */
+/* Has the file vitrine's own metadata? They leave out forms at their default. */
 static bool has_own_metadata(const vt_sources *s, const vt_config *c) {
     const char *arch = vt_tensors_meta(s->st, "architecture");
     return arch && !strcmp(arch, c->arch) && vt_tensors_meta(s->st, "attn") && vt_tensors_meta(s->st, "attn_scale");
@@ -69,6 +69,7 @@ static void guess_heads(vt_config *c, const vt_sources *s, const vt_found *map) 
     vt_sources_mark(s, VT_FIELD_HEADS, who, VT_OPEN);
 }
 
+/* Sets the number of heads, or checks it if tensors prove it. */
 static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     const int width = vt_config_attn_dim(c);
@@ -104,8 +105,7 @@ static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
 }
 
 /* Has it timm's order and kind of norm? Other forms, and timm's CLIP models, have PyTorch's own modules, with their
- * eps.
- */
+ * eps. */
 static bool has_plain_norm(const vt_config *c) { return c->norm == VT_NORM_LAYER && !c->post_norm && !c->norm_pre; }
 
 /* Sets the usual eps, and returns its source: timm's if the names are a library's, or else that of PyTorch's own
@@ -122,6 +122,7 @@ static vt_found set_usual_ln_eps(vt_config *c, const vt_sources *s) {
     return vt_sources_default(s, NULL, from);
 }
 
+/* Sets LayerNorm's eps by its source, or the usual one. */
 static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     static const char *const keys[] = {"ln_eps", "layer_norm_eps", NULL};
     char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];
@@ -247,6 +248,7 @@ static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *
                    s->path, s->t->source[VT_FIELD_PATCH_ORDER]);
 }
 
+/* Sets the attention variant, dot by default. */
 static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"attn", NULL};
     const vt_setting k = {VT_OPTION "attn", s->o->attn, .keys = keys, .preset = s->o->preset ? s->preset->attn : NULL};
@@ -261,7 +263,8 @@ static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* If positions and register tokens allow two grids: takes the other one, if images of this side have that. */
+/* Takes the other grid of patches, if positions and register tokens allow two and images of this side have it. false:
+ * unchanged. */
 static bool try_other_grid(const vt_tensors *st, vt_config *c, int side) {
     const vt_tensor *pos = vt_tensors_find(st, "pos_embed");
     if (strcmp(c->arch, "vit") || !pos || pos->ndim != 3 || !c->registers || c->patch < 1 || side % c->patch)
@@ -350,6 +353,7 @@ static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
     return VT_OK;
 }
 
+/* Resolves all settings in their order, then checks them against the files beside the weights. */
 static vt_status resolve_all(vt_config *c, vt_sources *s, vt_err *e) {
     char name[80];
     VT_TRY(vt_hub_open(&s->hub, s->path, s->st->args, e));

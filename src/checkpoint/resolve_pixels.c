@@ -6,12 +6,13 @@
 #include "base/opt.h"
 #include "checkpoint/resolve.h"
 
-/* Without a source: what a data set of small, or of large, images usually has. */
+/* Returns what a data set of small, or of large, images usually has for mean or std. */
 static const char *guess_triple(const vt_config *c, bool is_std) {
     if (c->image <= 64) return is_std ? "0.2470,0.2435,0.2616" : "0.4914,0.4822,0.4465";
     return is_std ? "0.229,0.224,0.225" : "0.485,0.456,0.406";
 }
 
+/* Writes three numbers with commas between them; returns buf. */
 static const char *triple_text(char buf[100], const double v[3]) {
     snprintf(buf, 100, "%.17g,%.17g,%.17g", v[0], v[1], v[2]);
     return buf;
@@ -83,6 +84,7 @@ static void add_input_norm(vt_config *c, const vt_sources *s) {
                             VT_ASSUMED);
 }
 
+/* Sets the preprocessing that a source names, if one does. */
 static void resolve_transform(const vt_sources *s) {
     static const char *const keys[] = {"transform", NULL};
     char hub[sizeof s->t->transform];

@@ -76,7 +76,7 @@ vt_found vt_sources_default(const vt_sources *s, const char *text, const char *f
 
 /* ---- do two files agree? ---- */
 
-/* Is it from a file? An option overrides files knowingly. */
+/* Is the field's value from a file? An option overrides files knowingly. */
 static bool is_from_file(const vt_provenance *t, vt_field f) {
     static const char *const files[] = {"config.json", "preprocessor_config.json", "architecture in config.json",
                                         "model_type in config.json", "normalisation layer in the file"};
@@ -92,12 +92,14 @@ typedef struct two {
     const char *weights;
 } two;
 
+/* Fails for a field that timm's arguments set to another value. */
 static vt_status fail_disagreement(const two *w, vt_field f, const char *is, const char *said, vt_err *e) {
     const char *key = vt_field_key(f);
     return vt_fail(e, VT_E_USAGE, "%s: %s is %s (%s), but %s says %s: say which is true with @%s", w->weights,
                    vt_field_label(f), is, w->t->source[f], w->h->args_from, said, vt_form_find(key) ? "form" : key);
 }
 
+/* Refuses a mean or std other than that of timm's arguments. */
 static vt_status check_mean_or_std(const two *w, const vt_config *c, vt_field f, vt_err *e) {
     const bool std = f == VT_FIELD_STD;
     const double *v = std ? c->std : c->mean;
@@ -112,6 +114,7 @@ static vt_status check_mean_or_std(const two *w, const vt_config *c, vt_field f,
     return fail_disagreement(w, f, is, said, e);
 }
 
+/* Refuses a form's value other than that of timm's arguments. */
 static vt_status check_form(const two *w, const vt_config *c, const vt_form *f, vt_err *e) {
     char word[VT_FORM_VALUE], is[64], said[64];
     const json_t *v = f->json ? vt_hub_args(w->h, f->json) : NULL;

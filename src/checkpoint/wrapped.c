@@ -21,7 +21,7 @@ static vt_status no_memory(const vt_tensors *st, vt_err *e) {
 static const char *const words[] = {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
                                     "_forward_module.", "module."};
 
-/* Takes a word out of a name wherever it is a whole part of it; false: it is not there. */
+/* Takes a word out of a name where it is a whole part of it; false: it is not there. */
 static bool remove_word(char *name, const char *word) {
     bool found = false;
     size_t n = strlen(word);
@@ -34,6 +34,7 @@ static bool remove_word(char *name, const char *word) {
     return found;
 }
 
+/* Takes a wrapper's word out of all names and notes how many. */
 static vt_status cut_word(vt_tensors *st, const char *word, vt_err *e) {
     char name[600], text[60];
     int with = 0;
@@ -48,7 +49,7 @@ static vt_status cut_word(vt_tensors *st, const char *word, vt_err *e) {
     return with ? vt_tensors_add_note(st, VT_NOTE_RENAMED, word, text, e) : VT_OK;
 }
 
-/* The states of torchmetrics, which Lightning saves beside a model: numbers and vectors under these names. */
+/* Is it a state of torchmetrics, which Lightning saves beside a model: a number or vector of such a name? */
 static bool is_metric_state(const vt_tensors *st, const vt_tensor *t) {
     static const char *const names[] = {"tp",         "fp",      "tn",        "fn",        "confmat",  "total",
                                         "mean_value", "correct", "sum_value", "max_value", "min_value"};
@@ -89,12 +90,13 @@ typedef struct search {
     vt_err *e;
 } search;
 
+/* Does the name begin with the prefix and go on after it? */
 static bool has_prefix(const char *name, const char *prefix) {
     size_t n = strlen(prefix);
     return !strncmp(name, prefix, n) && name[n];
 }
 
-/* Leaves st the tensors with the prefix alone, without it. */
+/* Leaves the state dict the tensors with the prefix alone, without it. */
 static vt_status select_by_prefix(search *s, const char *prefix) {
     vt_tensors *st = s->st;
     int n = 0;
@@ -107,7 +109,7 @@ static vt_status select_by_prefix(search *s, const char *prefix) {
     return vt_tensors_index(st, s->e);
 }
 
-/* Is it a usual name of a classifier? head: what it begins with, to the first dot. */
+/* Is it a usual name of a classifier? head: its beginning up to the first dot. */
 static bool is_of_classifier(const char *name, char head[PREFIX]) {
     static const char *const of_one[] = {"head", "fc", "classif", "cls", "linear", "logit", "out", "last_layer", NULL};
     static const char *const of_other[] = {"proj", "decod",    "neck", "bn",  "norm",   "token",

@@ -52,6 +52,7 @@ vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e) {
 
 /* ---- command lines to be copied ---- */
 
+/* Appends the first n bytes of text to the string in out [size], cut to fit. */
 static void append_text(char *out, size_t size, const char *text, size_t n) {
     size_t used = strlen(out);
     snprintf(out + used, size - used, "%.*s", (int)n, text);

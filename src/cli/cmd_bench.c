@@ -50,6 +50,7 @@ static void close_thread(bench_thread *l) {
     free(l->x), free(l->lo), free(l->hi), free(l->dx), free(l->a), free(l->b), free(l->c);
 }
 
+/* Opens a session for micro-batches of MICRO random images and random cotangents of their logits. */
 static vt_status open_training(bench_thread *l, const vt_model *m, int index, vt_err *e) {
     size_t scores = MICRO * (size_t)m->config.classes, pixels = MICRO * l->model.pixels;
     VT_TRY(vt_session_open_f32(&l->session, m, MICRO, VT_GRAD_PARAMS, e));
@@ -62,6 +63,7 @@ static vt_status open_training(bench_thread *l, const vt_model *m, int index, vt
     return VT_OK;
 }
 
+/* Opens the model with an oracle, a random image in an linf ball of 8/255, and two random SIDE x SIDE matrices. */
 static vt_status open_thread(bench_thread *l, const vt_model *m, int index, vt_err *e) {
     VT_TRY(vt_classifier_open(&l->model, m, e));
     VT_TRY(vt_oracle_open(&l->oracle, &l->model, e));
@@ -80,6 +82,7 @@ static vt_status open_thread(bench_thread *l, const vt_model *m, int index, vt_e
     return VT_OK;
 }
 
+/* Opens an oracle on the products that --search names. */
 static vt_status open_search(bench_thread *l, const vt_subject *s, vt_err *e) {
     vt_engine n;
     VT_TRY(vt_subject_draft_engine(&n, s, 1, e));
@@ -90,6 +93,7 @@ static vt_status open_search(bench_thread *l, const vt_subject *s, vt_err *e) {
     return VT_OK;
 }
 
+/* Makes call i of one kind of work: a matrix product, a forward, a gradient or a training pass. */
 static vt_status run_work_once(bench_thread *l, work what, int i) {
     float value;
     vt_loss ce = vt_oracle_loss(&l->oracle, VT_LOSS_CE);
@@ -116,6 +120,7 @@ static vt_status run_work_once(bench_thread *l, work what, int i) {
     return VT_OK;
 }
 
+/* Repeats the work on one thread for b->seconds and stores its calls a second in b->rate[thread]. */
 static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
     bench *b = ctx;
     (void)item, (void)e;
@@ -130,6 +135,7 @@ static vt_status measure_lane(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* Measures the calls a second of all threads together; 0 for work that was not asked for. */
 static vt_status measure_rate(bench *b, work what, double *rate, vt_err *e) {
     *rate = 0, b->what = what;
     if (b->left_out[what]) return VT_OK;
@@ -139,8 +145,8 @@ static vt_status measure_rate(bench *b, work what, double *rate, vt_err *e) {
     return VT_OK;
 }
 
-/* Rounds interleave everything, so that a machine that slows down slows all of it. The ceiling of a round is the faster
- * of the two libraries at a large square product. */
+/* Measures all kinds of work ROUNDS times, interleaved, so that a machine that slows down slows all of them, and prints
+ * the medians as a table. The ceiling of a round is the faster of two libraries at a large square product. */
 static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     double rate[WORKS][ROUNDS], share[WORKS][ROUNDS], flop[WORKS], warm, in_batch, unused;
     flop[CEILING] = flop[CEILING_OPENBLAS] = 2.0 * SIDE * SIDE * SIDE;
@@ -175,6 +181,7 @@ static vt_status measure_all(bench *b, const vt_model *m, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads --search into b->subject and, for bfloat16 in hardware, packs the model's matrices into *packed. */
 static vt_status prepare_search(bench *b, vt_packed **packed, const vt_cli *c, vt_model *m, vt_err *e) {
     b->subject.model = m;
     VT_TRY(vt_search_parse(&c->given, &b->subject, e));

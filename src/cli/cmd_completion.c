@@ -31,18 +31,21 @@ NAMES(wraps, vt_wrap_def, vt_wrap_defs)
 NAMES(lab_names, vt_lab_def, vt_lab_defs)
 NAMES(analyses, vt_analysis_def, vt_analysis_defs)
 
+/* Prints " NAME" for each preset. */
 static void print_preset_names(FILE *f) {
     int n;
     const vt_preset *p = vt_presets(&n);
     for (int i = 0; i < n; i++) fprintf(f, " %s", p[i].name);
 }
 
+/* Prints " KEY=" for each form. */
 static void print_form_keys(FILE *f) {
     int n;
     const vt_form *form = vt_forms(&n);
     for (int i = 0; i < n; i++) fprintf(f, " %s=", form[i].opt.key);
 }
 
+/* Prints " NAME" for each naming scheme of a library and each name map. */
 static void print_naming_maps(FILE *f) {
     int n;
     const vt_names_def *known = vt_names_defs(&n);
@@ -51,12 +54,14 @@ static void print_naming_maps(FILE *f) {
     for (int i = 0; i < n; i++) fprintf(f, " %s", map[i].name);
 }
 
+/* Prints " SECTION.KEY=" for each key of a recipe. */
 static void recipe_keys(FILE *f) {
     vt_recipe_section s;
     for (int i = 0; vt_recipe_section_at(NULL, i, &s); i++)
         for (const vt_opt *o = s.opts; o && o->key; o++) fprintf(f, " %s%s%s=", s.name, *s.name ? "." : "", o->key);
 }
 
+/* Prints " TOPIC" for each command, and recipe. */
 static void print_help_topics(FILE *f) {
     int n;
     const vt_command *const *all = vt_commands(&n);
@@ -99,7 +104,7 @@ static void print_words(FILE *f, const char *value) {
     }
 }
 
-/* What else it may be. */
+/* Returns what else a value may be: "files", "folders", or "words" (nothing else). */
 static const char *paths_of(const char *value) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strstr(value, files[i])) return "files";
@@ -110,12 +115,14 @@ static const char *paths_of(const char *value) {
 
 static const vt_command help = {.name = "help", .summary = "what a command takes", .operands = "TOPIC"};
 
+/* Prints "BEFOREWORD<tab>WHAT" if that begins with what stands at the cursor. */
 static void offer(FILE *f, const char *current, const char *before, const char *word, const char *what) {
     char whole[1200];
     snprintf(whole, sizeof whole, "%s%s", before, word);
     if (!strncmp(whole, current, strlen(current))) fprintf(f, "%s\t%s\n", whole, what);
 }
 
+/* Offers the commands, with their summaries. */
 static void offer_commands(FILE *f, const char *current) {
     int n;
     const vt_command *const *all = vt_commands(&n);
@@ -124,13 +131,15 @@ static void offer_commands(FILE *f, const char *current) {
     offer(f, current, "", "--help", "the commands"), offer(f, current, "", "--version", "the version");
 }
 
+/* Offers the options of a command, with their help. */
 static void offer_options(FILE *f, const char *current, const vt_command *c) {
     for (const vt_arg *a = c->args; a && a->name; a++)
         offer(f, current, strlen(a->name) == 1 ? "-" : "--", a->name, a->help);
     offer(f, current, "", "--help", "what it takes");
 }
 
-/* Of a list the words before the last one stay; `before` ("--attack=") too. */
+/* Offers the words that a value may be. Of a list (a+b,c) the words before the last one stay, as do the first `before`
+ * bytes of current ("--attack="). */
 static vt_status offer_values(FILE *f, const char *current, size_t before, const char *value, vt_err *e) {
     vt_text_stream w;
     FILE *words = vt_text_stream_open(&w);
@@ -147,7 +156,8 @@ static vt_status offer_values(FILE *f, const char *current, size_t before, const
     return VT_OK;
 }
 
-/* The option whose value stands at the cursor, behind it or behind "=" in the same word; *before: bytes up to there. */
+/* Returns the option whose value stands at the cursor, after it or after "=" in the same word, or NULL; *before: bytes
+ * of current up to the value. */
 static const vt_arg *find_option(const vt_command *c, const char *previous, const char *current, size_t *before) {
     for (const vt_arg *a = c->args; a && a->name; a++) {
         char dashed[80];
@@ -160,7 +170,8 @@ static const vt_arg *find_option(const vt_command *c, const char *previous, cons
     return NULL;
 }
 
-/* Line 1: files or folders where paths are meant, else words; then the words, each with what it is behind a tab. */
+/* Prints what may stand at the cursor. Line 1: "files", "folders" or "words" (no paths); then the words, each with what
+ * it is after a tab. */
 static vt_status answer(const char *command, const char *previous, const char *current, vt_err *e) {
     const vt_command *c = strcmp(command, help.name) ? vt_command_find(command) : &help;
     vt_text_stream w;

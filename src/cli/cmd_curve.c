@@ -25,9 +25,7 @@ typedef struct job {
     vt_attack attacks[MOST];
     vt_radius radii[MOST];
     char *texts; /* --confirm, cut into pieces */
-    vt_run_place place;
-    vt_ledger *ledger;
-    vt_header *header;
+    vt_cli_run r;
 } job;
 
 /* ---- options ---- */
@@ -48,7 +46,8 @@ static bool next_spec(const char **list, char out[200]) {
     return true;
 }
 
-/* One entry for every attack of the list, at that radius (text NULL: the minimum-norm attacks). */
+/* Adds an entry for every attack of the list, at radius eps as typed in text (NULL: minimum-norm attacks, without a
+ * radius). */
 static vt_status add_attacks(job *j, const char *option, const char *list, double eps, const char *text, vt_err *e) {
     char spec[200];
     while (next_spec(&list, spec)) {
@@ -77,11 +76,13 @@ static vt_status add_attacks(job *j, const char *option, const char *list, doubl
     return VT_OK;
 }
 
+/* Orders radii for qsort, ascending. */
 static int by_eps(const void *a, const void *b) {
     double x = ((const vt_radius *)a)->eps, y = ((const vt_radius *)b)->eps;
     return (x > y) - (x < y);
 }
 
+/* Reads --attacks, --confirm and --confirm-with into the entries of the curve and their radii, ascending. */
 static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     const char *attacks = vt_cli_get(c, "attacks"), *with = vt_cli_get(c, "confirm-with");
     const char *confirm = vt_cli_get(c, "confirm");
@@ -112,6 +113,7 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads all options, opens data and model, and makes the ledger's header. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *weights;
     long long seed;
@@ -127,18 +129,12 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_weights(c, &weights, e));
     VT_TRY(vt_eval_options_open(&j->v, weights, e));
     vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
-    return vt_eval_header(&j->header, &j->v, e);
-}
-
-static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
-    vt_cli_place(&j->place, c, &j->v);
-    if (c->team) j->v.place = &j->place;
-    return vt_parts_open(&j->ledger, &j->place, j->header, vt_subject_pixels(j->v.subject), e);
+    return vt_eval_header(&j->r.header, &j->v, e);
 }
 
 /* ---- terminal ---- */
 
-/* "0.00412 (1.05/255)"; "none". */
+/* Writes a norm as "0.00412 (1.05/255)" (linf), "0.00412", or "none" if it is infinite. */
 static void norm_text(const vt_curve *c, double d, char out[40]) {
     if (!isfinite(d))
         snprintf(out, 40, "none");
@@ -148,6 +144,7 @@ static void norm_text(const vt_curve *c, double d, char out[40]) {
         snprintf(out, 40, "%.5f", d);
 }
 
+/* Adds the row of one eps: images right within it by all attacks, with interval, and by minimum norms alone. */
 static void print_row(vt_columns *t, const vt_curve *c, const char *name, double eps, bool confirmed) {
     double low, high;
     int64_t robust = vt_curve_robust(c, eps);
@@ -158,6 +155,7 @@ static void print_row(vt_columns *t, const vt_curve *c, const char *name, double
                      confirmed ? "confirmed" : "");
 }
 
+/* Prints a table of the attacks: images broken of those tried, median norm, cost. */
 static void print_attacks(const vt_curve *c, const vt_look *look) {
     static const vt_column columns[] = {{"attack", true, 0},
                                         {"broken", false, 0},
@@ -177,6 +175,7 @@ static void print_attacks(const vt_curve *c, const vt_look *look) {
     vt_columns_end(&t, stdout, look);
 }
 
+/* Prints both tables of a curve; rows are a fixed grid of eps and the confirmed ones, ascending. */
 static void print_all(const vt_curve *c, const vt_look *look) {
     static const vt_radius linf[] = {{1 / 255., "1/255"}, {2 / 255., "2/255"},   {4 / 255., "4/255"},
                                      {8 / 255., "8/255"}, {16 / 255., "16/255"}, {0, NULL}};
@@ -214,7 +213,8 @@ static void print_all(const vt_curve *c, const vt_look *look) {
 
 /* ---- picture ---- */
 
-/* What the minimum-norm attacks say alone is drawn where attacks at chosen eps said more. */
+/* Draws robust accuracy over eps as steps with 95 % intervals and, if some eps were confirmed, the curve of the
+ * minimum-norm attacks alone and marks at those eps. */
 static void draw_curve(vt_figure *f, const void *data) {
     const vt_curve *c = data;
     double unit = c->norm == VT_LINF ? 255 : 1, percent = 100 / (double)c->n;
@@ -237,6 +237,7 @@ static void draw_curve(vt_figure *f, const void *data) {
         if (p->confirmed) vt_figure_point(f, unit * p->eps, percent * (double)p->robust);
 }
 
+/* Writes dir/curve.svg. */
 static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, const char *dir, vt_err *e) {
     char path[VT_PATH_MAX], name[100], title[200];
     VT_TRY(vt_path_in(path, dir, "curve.svg", e));
@@ -248,59 +249,50 @@ static vt_status plot_curve(const job *j, const vt_curve *c, const vt_cli *cli, 
 
 /* ---- the command ---- */
 
-/* The self-test's first parts, at the scale of a usual ball: a curve has no eps of its own. */
+/* Runs the self-test's first parts at the scale of a usual ball, as a curve has no eps of its own; not in l0 or with
+ * --no-selftest. */
 static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
     vt_eval_options v = j->v;
     if (vt_cli_has(c, "no-selftest") || !v.n_attacks || v.norm == VT_L0) return VT_OK;
     v.eps_text = usual[v.norm], v.radii = NULL;
     VT_TRY(vt_eps_parse(v.eps_text, v.norm, &v.eps, e));
-    return vt_cli_selftest(c, &v, &j->attacks[0], j->ledger, true, e);
+    return vt_cli_selftest(c, &v, &j->attacks[0], j->r.ledger, true, e);
 }
 
-static vt_status report_curve(job *j, const vt_cli *cli, double seconds, vt_err *e) {
+/* Prints the finished curve and writes its files: curve.csv, curve.json, curve.svg, selftest.json, run.json, checksums.
+ * */
+static vt_status report_curve(job *j, const vt_cli *cli, vt_err *e) {
     vt_curve c;
     const char *out = vt_cli_get(cli, "out");
-    VT_TRY(vt_ledger_finish(j->ledger, e));
-    VT_TRY(vt_curve_make(&c, j->ledger, e));
+    VT_TRY(vt_ledger_finish(j->r.ledger, e));
+    VT_TRY(vt_curve_make(&c, j->r.ledger, e));
     vt_look look = vt_cli_look(cli);
     print_all(&c, &look);
     vt_status s = vt_curve_write(&c, out, e);
     if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
     if (s == VT_OK) s = plot_curve(j, &c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
-    json_t *more =
-        json_pack("{s:o}", "subject", vt_subject_json(cli->n_positional ? cli->positional[0] : NULL, &cli->given));
-    if (vt_cli_has(cli, "search")) json_object_set_new(more, "search", vt_cli_search_json(cli, j->v.subject));
-    if (s == VT_OK) s = vt_cli_run_json(cli, out, j->v.threads, seconds, more, e);
-    json_decref(more);
+    if (s == VT_OK) s = vt_cli_eval_json(cli, out, &j->v, j->r.seconds, NAN, e);
     if (s == VT_OK) s = vt_checksums_write(out, e);
     if (s == VT_OK) putchar('\n'), vt_checksums_list(stdout, out);
     vt_curve_free(&c);
     return s;
 }
 
+/* Runs the curve of a command line; VT_INTERRUPTED names how many ledger lines are kept. */
 static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
-    vt_cli_say_search(c, j->v.subject);
-    if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
-    VT_TRY(open_ledger(j, c, e));
-    j->v.progress = vt_cli_progress();
-    if (!j->ledger->count) vt_cli_hint_run(c, &j->v);
-    j->v.interrupt = vt_cli_interruptible();
-    double began = vt_now();
-    vt_status s = vt_eval_run(&j->v, j->ledger, e);
-    if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
-    if (s == VT_INTERRUPTED)
-        return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->ledger->count);
-    return s == VT_OK ? report_curve(j, c, vt_now() - began, e) : s;
+    vt_status s = vt_cli_evaluate(c, &j->r, &j->v, e);
+    if (s == VT_INTERRUPTED && !vt_team_rank(c->team))
+        return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->r.ledger->count);
+    return j->r.complete ? report_curve(j, c, e) : s;
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_status s = measure_curve(&j, c, e);
-    vt_ledger_close(j.ledger);
-    vt_header_free(j.header);
+    vt_cli_run_close(&j.r);
     for (int i = 0; i < j.v.n_attacks; i++) vt_attack_free(&j.attacks[i]);
     free(j.texts);
     vt_eval_options_close(&j.v);

@@ -45,6 +45,7 @@ static vt_status open_for(logits_job *j, const char *part, vt_err *e) {
                    j->model->config.classes);
 }
 
+/* Opens the checkpoint's part (NULL: the usual one) and searches the reading that gives the saved logits, into j->r. */
 static vt_status match_logits(logits_job *j, const char *part, vt_err *e) {
     static bool tty;
     static vt_doctor d;
@@ -59,7 +60,8 @@ static vt_status match_logits(logits_job *j, const char *part, vt_err *e) {
     return vt_doctor_logits(&j->r, &d, &j->saved, &present, e);
 }
 
-/* Of a file with several state dicts another may be meant: timm's scripts evaluate the average. */
+/* Tries the other state dicts of a file that holds several, as timm's scripts evaluate the average; *j becomes the
+ * first whose logits are equal. */
 static vt_status match_others(logits_job *j, vt_err *e) {
     char list[400], *save = NULL;
     snprintf(list, sizeof list, "%s", j->model->parts);
@@ -78,6 +80,7 @@ static vt_status match_others(logits_job *j, vt_err *e) {
     return VT_OK;
 }
 
+/* Fails with VT_E_NUMERIC and a sentence that says how near the nearest reading came. */
 static vt_status no_reading(const logits_job *j, vt_err *e) {
     const vt_logits_match *r = &j->r;
     bool rounded = !j->saved.precise && r->difference < 0.02 * j->saved.span;
@@ -89,6 +92,7 @@ static vt_status no_reading(const logits_job *j, vt_err *e) {
                    rounded ? " (half precision or TF32 may explain it: save from model.eval().double())" : "");
 }
 
+/* Prints which reading gives the saved logits and the options that select it. VT_E_NUMERIC: none does. */
 static vt_status print_match(const logits_job *j, vt_err *e) {
     const vt_saved_logits *s = &j->saved;
     const vt_logits_match *r = &j->r;
@@ -163,6 +167,7 @@ typedef struct job {
     bool tty, verbose;
 } job;
 
+/* Reads the options, opens data and model, and chooses the sample of images. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     long long threads, seed;
     VT_TRY(vt_cli_threads(c, &threads, e));
@@ -207,6 +212,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
 
 /* ---- what is printed ---- */
 
+/* Prints the present setting and how many images are tried. */
 static void print_setting(const job *j) {
     const vt_config *c = &j->first.config;
     char text[64];
@@ -252,6 +258,7 @@ static bool is_worth_showing(const vt_trial *t) {
            (t->only_here > t->only_there && t->mcnemar <= 0.05);
 }
 
+/* Prints the trials that are worth showing (--verbose: all) and how many are left out. */
 static void print_table(const job *j) {
     int left_out = 0;
     bool open = false;
@@ -267,8 +274,8 @@ static void print_table(const job *j) {
     if (open) printf("undecided or as good: more images may tell (--images)\n");
 }
 
-/* Where even the best is at chance (then what is a little better is noise, or a wrong network that says one class more
- * often), or right on less than two thirds with 95 % confidence, what is better is not yet right. */
+/* Prints what to do if even the best reading is doubtful: at chance, where a small gain is noise, or right on less than
+ * two thirds with 95 % confidence. */
 static void print_way(const job *j) {
     if (vt_doctor_pixels_alone(&j->d)) return;
     printf("no reading that was tried fits, unless PyTorch is right as seldom.\n"
@@ -278,6 +285,8 @@ static void print_way(const job *j) {
            j->subject.model->path);
 }
 
+/* Prints the doctor's conclusion: renumbered labels, chance level, or the setting `now` that was found and its options.
+ * */
 static void print_end(const job *j, const vt_setting *now) {
     char options[700], labels[400];
     const vt_trial *t = vt_doctor_present(&j->d);
@@ -309,8 +318,8 @@ static void print_end(const job *j, const vt_setting *now) {
 
 /* ---- rounds ---- */
 
-/* One change after the other, the best first, until nothing is clearly better; an aspect is changed once, but for
- * the network, of which a later round may tell more. */
+/* Applies one change after the other, the best first, until none is clearly better, and prints each round; an aspect is
+ * changed once, except the network, of which a later round may tell more. */
 static vt_status find_best_setting(job *j, vt_err *e) {
     vt_setting now = j->first;
     char why[200];

@@ -22,9 +22,7 @@ extern const vt_command vt_command_selftest;
 /* Everything a run holds; freed in one place. */
 typedef struct job {
     vt_eval_options v;
-    vt_run_place place;
-    vt_ledger *ledger;
-    vt_header *header;
+    vt_cli_run r;
     vt_floor floor;
     const vt_paper *paper;                            /* --as-published, or NULL */
     vt_named_attack published[2 * VT_PUBLISHED_ROWS]; /* its rows, each as published and corrected */
@@ -61,6 +59,7 @@ static vt_status paper_alone(const job *j, const vt_cli *c, vt_err *e) {
                    vt_cli_get(c, "as-published"));
 }
 
+/* Reads all options, opens data and model, and makes the ledger's header. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     const char *weights;
     vt_cli_eval_options(&j->v, c);
@@ -72,54 +71,43 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(vt_cli_weights(c, &weights, e));
     VT_TRY(vt_eval_options_open(&j->v, weights, e));
     vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
-    VT_TRY(vt_eval_header(&j->header, &j->v, e));
-    return j->paper ? vt_published_describe(j->header, j->paper, j->published, e) : VT_OK;
+    VT_TRY(vt_eval_header(&j->r.header, &j->v, e));
+    return j->paper ? vt_published_describe(j->r.header, j->paper, j->published, e) : VT_OK;
 }
 
-static vt_status open_ledger(job *j, const vt_cli *c, vt_err *e) {
-    size_t pixels = vt_subject_pixels(j->v.subject);
-    vt_cli_place(&j->place, c, &j->v);
-    if (!j->place.out) return vt_ledger_memory(&j->ledger, j->header, pixels, e);
-    if (c->team) j->v.place = &j->place;
-    return vt_parts_open(&j->ledger, &j->place, j->header, pixels, e);
-}
-
-static vt_status report_results(job *j, const vt_cli *c, double seconds, vt_err *e) {
+/* Prints the table and writes reports, adversarial images and run.json into --out. */
+static vt_status report_results(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     vt_summary s;
-    if (out) VT_TRY(vt_ledger_finish(j->ledger, e));
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    if (out) VT_TRY(vt_ledger_finish(j->r.ledger, e));
+    VT_TRY(vt_summary_make(&s, j->r.ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, out, j->brief ? NULL : stdout, e);
     if (st == VT_OK && vt_script_stream() && !vt_cli_has(c, "seeds"))
         st = vt_report_write(vt_report_find("json"), vt_script_stream(), &s, e);
-    if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->ledger, false, e);
-    if (st == VT_OK && out && vt_cli_has(c, "save-adv") && !vt_picture_is(j->ledger->header->shape))
+    if (st == VT_OK && out && vt_cli_has(c, "save-adv")) st = vt_save_adv(j->r.ledger, false, e);
+    if (st == VT_OK && out && vt_cli_has(c, "save-adv") && !vt_picture_is(j->r.ledger->header->shape))
         fprintf(stderr, "vitrine: images of %d channels are not drawn: %s has adv.safetensors, and no pictures\n",
-                j->ledger->header->shape.channels, out);
-    if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->ledger, true, e);
+                j->r.ledger->header->shape.channels, out);
+    if (st == VT_OK && out && vt_cli_has(c, "save-npz")) st = vt_save_adv(j->r.ledger, true, e);
     vt_seconds measured;
     double cost = NAN; /* profiles count in forwards: is their ratio that of this machine? */
     for (int i = 0; i < j->v.n_attacks && isnan(cost); i++)
         if (j->v.attacks[i].def->profile && !j->v.subject->remote &&
             vt_measure_seconds(&measured, j->v.subject->model, 1, NULL) == VT_OK)
             cost = measured.gradient / measured.forward;
-    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
-    if (isfinite(cost)) json_object_set_new(more, "gradient_cost_measured", json_real(cost));
-    if (vt_cli_has(c, "search")) json_object_set_new(more, "search", vt_cli_search_json(c, j->v.subject));
-    if (st == VT_OK && out) st = vt_cli_run_json(c, out, j->v.threads, seconds, more, e);
-    json_decref(more);
+    if (st == VT_OK && out) st = vt_cli_eval_json(c, out, &j->v, j->r.seconds, cost, e);
     vt_summary_free(&s);
     if (st != VT_OK || j->brief) return st;
     char kernels[128];
     vt_gemm_kernels(kernels, sizeof kernels);
     if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
-    printf("\n%.1f s, %d thread%s, %s on %s\n", seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
+    printf("\n%.1f s, %d thread%s, %s on %s\n", j->r.seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
     return VT_OK;
 }
 
-/* The first entry whose survivors would be reported as robust (vt_attack_def.tested), or NULL. */
+/* Returns the first entry whose survivors would be reported as robust (vt_attack_def.tested), or NULL. */
 static const vt_attack *to_be_tested(const job *j) {
     for (int i = 0; i < j->v.n_attacks; i++)
         for (int k = 0; k < j->v.attacks[i].n_stages; k++)
@@ -143,7 +131,7 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
                    "--targets\n");
         return VT_OK;
     }
-    if (a) return vt_cli_selftest(c, &j->v, a, j->ledger, j->v.patch.size > 0, e);
+    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size > 0, e);
     if (j->brief) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
     if (j->v.patch.size)
@@ -153,54 +141,48 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* What is done so far, on the terminal alone: the ledger goes on from here. */
+/* Prints the table of what is done so far, and fails with VT_INTERRUPTED; the ledger can be continued. */
 static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
     vt_summary s;
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->r.ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
     vt_status st = vt_reports_write(&s, NULL, stdout, e);
     vt_summary_free(&s);
     if (st != VT_OK) return st;
-    return vt_fail(e, VT_INTERRUPTED, "interrupted; %zu ledger lines are %s", j->ledger->count,
+    return vt_fail(e, VT_INTERRUPTED, "interrupted; %zu ledger lines are %s", j->r.ledger->count,
                    vt_cli_has(c, "out") ? "kept: continue with --resume" : "lost, since no --out was given");
 }
 
+/* Checks the run's accuracies against --fail-under; VT_E_RANGE: one is below. */
 static vt_status check_floor(const job *j, vt_err *e) {
     vt_summary s;
-    VT_TRY(vt_summary_make(&s, j->ledger, (int64_t)j->v.n_images, e));
+    VT_TRY(vt_summary_make(&s, j->r.ledger, (int64_t)j->v.n_images, e));
     vt_status st = vt_floor_check(&j->floor, &s, e);
     vt_summary_free(&s);
     return st;
 }
 
+/* Runs one evaluation from its options to reports, self-test and checksums. */
 static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
-    vt_cli_say_search(c, j->v.subject);
-    if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, &j->v, e);
-    VT_TRY(open_ledger(j, c, e));
-    j->v.progress = vt_cli_progress();
-    if (!j->ledger->count) vt_cli_hint_run(c, &j->v);
-    j->v.interrupt = vt_cli_interruptible();
-    double began = vt_now();
-    vt_status s = vt_eval_run(&j->v, j->ledger, e);
-    if (vt_team_rank(c->team)) return s; /* the rest is rank 0's */
-    if (s == VT_INTERRUPTED) return report_partial(j, c, e);
-    VT_TRY(s);
-    VT_TRY(report_results(j, c, vt_now() - began, e));
+    vt_status s = vt_cli_evaluate(c, &j->r, &j->v, e);
+    if (s == VT_INTERRUPTED && !vt_team_rank(c->team)) return report_partial(j, c, e);
+    if (!j->r.complete) return s;
+    VT_TRY(report_results(j, c, e));
     VT_TRY(test_itself(j, c, e));
     const char *out = vt_cli_get(c, "out");
     if (out) VT_TRY(vt_checksums_write(out, e)); /* after the last file */
     if (out) putchar('\n'), vt_checksums_list(stdout, out);
-    if (vt_cli_has(c, "expect-robust")) VT_TRY(vt_expect_robust(j->ledger, e));
+    if (vt_cli_has(c, "expect-robust")) VT_TRY(vt_expect_robust(j->r.ledger, e));
     return vt_cli_has(c, "seeds") ? VT_OK : check_floor(j, e); /* of several seeds each is judged when all are done */
 }
 
+/* Runs one evaluation and frees it; brief: one of many, whose table goes into files alone. */
 static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
     static job j;
     j = (job){.brief = brief};
     vt_status s = run_evaluation(&j, c, e);
-    vt_ledger_close(j.ledger);
-    vt_header_free(j.header);
+    vt_cli_run_close(&j.r);
     vt_eval_options_close(&j.v);
     return s;
 }

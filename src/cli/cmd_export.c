@@ -10,13 +10,15 @@
 #include "eval/report/export.h"
 #include "eval/header.h"
 
+/* Finds the format that --format names, npz by default. */
 static vt_status format_of(const vt_cli *c, const vt_export_format **out, vt_err *e) {
     const char *name = vt_cli_get(c, "format");
     *out = vt_export_find(name ? name : "npz");
     return *out ? VT_OK : vt_fail(e, VT_E_USAGE, "--format is '%s', must be npz, npy, safetensors or png", name);
 }
 
-/* Number of the attack of that name and scoring; 0: none asked for. */
+/* Finds the entry that --attack names (name or id) among those of this scoring: 1, 2, ...; *entry 0: no --attack, so
+ * all of them. */
 static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scoring, int *entry, vt_err *e) {
     const char *want = vt_cli_get(c, "attack"), *names[64];
     size_t n = l->header->n_attacks < 64 ? (size_t)l->header->n_attacks : 64, scored = 0;
@@ -36,6 +38,7 @@ static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scorin
                    near ? near : "", near ? "'?" : "");
 }
 
+/* Opens the run, collects its adversarial images and writes them in the chosen format. */
 static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_err *e) {
     char path[VT_PATH_MAX];
     const char *dir = c->positional[0], *out = vt_cli_get(c, "out");

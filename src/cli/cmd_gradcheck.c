@@ -25,6 +25,7 @@ typedef struct point {
     int64_t label, target;
 } point;
 
+/* Computes the loss in double at x + t u. */
 static vt_status value_at(const point *p, vt_loss_kind kind, double t, double *out, vt_err *e) {
     vt_batch_gradients r;
     for (size_t i = 0; i < p->n; i++) p->y[i] = p->x[i] + t * p->u[i];
@@ -34,7 +35,8 @@ static vt_status value_at(const point *p, vt_loss_kind kind, double t, double *o
     return VT_OK;
 }
 
-/* Derivative along u by (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. */
+/* Computes the loss's derivative along u by central differences of fourth order with step h: (8 (f(h) - f(-h)) - (f(2h)
+ * - f(-2h))) / 12h. */
 static vt_status numeric_derivative(const point *p, vt_loss_kind kind, double h, double *out, vt_err *e) {
     double f[4];
     static const double at[4] = {1, -1, 2, -2};
@@ -43,6 +45,7 @@ static vt_status numeric_derivative(const point *p, vt_loss_kind kind, double h,
     return VT_OK;
 }
 
+/* Returns the largest difference of a from b, as a share of the largest element of b; INFINITY if b is 0. */
 static double float_error(const double *a, const double *b, size_t n) {
     double worst = 0, top = 0;
     for (size_t i = 0; i < n; i++) {
@@ -72,6 +75,7 @@ static vt_status directional_error(double *rel, const point *p, const double *dx
     return VT_OK;
 }
 
+/* Checks the input gradient of one loss in double and in float, prints both errors, and clears *good if one is off. */
 static vt_status check_loss(const point *p, vt_loss_kind kind, int directions, uint64_t seed, bool *good, vt_err *e) {
     vt_batch_gradients g64, g32 = {0};
     VT_TRY(vt_batch_gradients_run_f64(&g64, p->m, p->x, 1, &p->label, &p->target, NULL, kind, false, e));
@@ -112,6 +116,7 @@ static vt_status choose_classes(point *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Checks the gradients of three losses at random images. VT_E_NUMERIC: one is off. */
 static vt_status check(const vt_cli *c, point *p, vt_err *e) {
     long long seed, images, directions;
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));

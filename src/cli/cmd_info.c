@@ -13,13 +13,14 @@
 #include "checkpoint/names.h"
 #include "models/forms.h"
 
+/* Prints "  KEY VALUE (FROM)"; the texts come from the file and are made safe to show. */
 static void print_row(const char *key, const char *value, const char *from) {
     char a[400], b[400]; /* parts and preprocessing are the file's own words: no line of ours is theirs to write */
     from = from ? vt_text_line(b, sizeof b, from) : "";
     printf("  %-20s %-40s %s%s%s\n", key, vt_text_line(a, sizeof a, value), *from ? "(" : "", from, *from ? ")" : "");
 }
 
-/* A value that nobody told is not shown as if somebody had. */
+/* Prints a setting with its source, marked as assumed or not told if it is. */
 static void print_field(const vt_model *m, vt_field f) {
     static const char *const how[] = {[VT_KNOWN] = "", [VT_ASSUMED] = "assumed: ", [VT_OPEN] = "not told: "};
     char value[64], from[100];
@@ -28,11 +29,13 @@ static void print_field(const vt_model *m, vt_field f) {
     print_row(vt_field_label(f), value, from);
 }
 
+/* Prints all settings that the architecture has. */
 static void print_config(const vt_model *m) {
     for (int f = 0; f < VT_FIELD_COUNT; f++)
         if (vt_field_shown(m, (vt_field)f)) print_field(m, (vt_field)f);
 }
 
+/* Prints the open settings and the options that commands ask for. */
 static void print_missing(const vt_model *m) {
     char what[1000], options[300];
     if (vt_model_missing(m, what, sizeof what, options, sizeof options))
@@ -41,6 +44,7 @@ static void print_missing(const vt_model *m) {
 
 /* ---- --explain: what became of every tensor of a file, and why ---- */
 
+/* Prints what became of a tensor: "NAME DTYPE SHAPE -> CANONICAL", or why it was ignored. */
 static void print_tensor(const vt_names_row *r) {
     char shape[200], what[240], origin[300], became[300];
     const char *to = r->became ? r->became : r->why ? r->why : "not looked at"; /* an error before it */
@@ -53,6 +57,7 @@ static void print_tensor(const vt_names_row *r) {
            vt_text_line(became, sizeof became, to));
 }
 
+/* Prints the notes of reading: prefixes, ignored entries, normalisation layers, values. */
 static void print_notes(const vt_tensors *st) {
     static const char *const kinds[] = {[VT_NOTE_CHOSEN] = "chosen",
                                         [VT_NOTE_IGNORED] = "ignored",
@@ -66,6 +71,7 @@ static void print_notes(const vt_tensors *st) {
                vt_text_line(text, sizeof text, n->text));
 }
 
+/* Prints the tensors of a file whose names fit no scheme. */
 static void print_unknown(const vt_tensors *st) {
     for (int i = 0; i < vt_tensors_count(st); i++)
         print_tensor(
@@ -118,6 +124,7 @@ static const struct {
             {"mean", VT_FIELD_MEAN, THREE, offsetof(vt_config, mean)},
             {"std", VT_FIELD_STD, THREE, offsetof(vt_config, std)}};
 
+/* Returns the value of that kind at an address of vt_config. */
 static json_t *value_as_json(kind k, const void *at) {
     const double *v = at;
     switch (k) {
@@ -135,11 +142,12 @@ static json_t *value_as_json(kind k, const void *at) {
     return json_pack("[f,f,f]", v[0], v[1], v[2]);
 }
 
+/* Sets key to {"value", "source"} of a field. */
 static void add_sourced_value(json_t *o, const vt_model *m, const char *key, vt_field field, kind k, const void *at) {
     json_object_set_new(o, key, json_pack("{s:o,s:s}", "value", value_as_json(k, at), "source", m->source[field]));
 }
 
-/* Those of timm's ViT always, other forms where the model has them. */
+/* Returns the settings, each as {"value", "source"}: those of timm's ViT always, other forms if the model has them. */
 static json_t *model_as_json(const vt_model *m) {
     int n;
     char text[64];
@@ -160,6 +168,7 @@ static json_t *model_as_json(const vt_model *m) {
     return o;
 }
 
+/* Returns the document of --json (docs/formats.md). */
 static json_t *info_json(const vt_model *m) {
     double forward, gradient;
     vt_arch_find(m->config.arch)->flops(&m->config, true, &forward, &gradient);

@@ -15,6 +15,7 @@
 #include "research/analysis/analyze.h"
 #include "research/lab/lab.h"
 
+/* Prints an option with its range or choices and its default. */
 static void list_option(const vt_opt *o, const void *defaults) {
     char text[600];
     vt_opt_value(o, defaults, text, sizeof text);
@@ -26,6 +27,7 @@ static void list_option(const vt_opt *o, const void *defaults) {
     printf(" (default %s)\n", text);
 }
 
+/* Prints all options of a plug-in; params_size: bytes of its parameters. */
 static vt_status list_options(const vt_opt *opts, size_t params_size, vt_err *e) {
     void *defaults = calloc(1, params_size + 1);
     if (!defaults) return vt_fail(e, VT_E_MEMORY, "no memory");
@@ -35,6 +37,7 @@ static vt_status list_options(const vt_opt *opts, size_t params_size, vt_err *e)
     return VT_OK;
 }
 
+/* Prints every attack with its norms, access to the model, stages and options. */
 static vt_status list_attacks(vt_err *e) {
     int n;
     const vt_attack_def *const *defs = vt_attack_defs(&n);
@@ -67,6 +70,7 @@ static vt_status list_attacks(vt_err *e) {
     return VT_OK;
 }
 
+/* Prints architectures, attention variants, presets and forms. */
 static vt_status list_models(vt_err *e) {
     int n;
     printf("architectures\n");
@@ -93,6 +97,7 @@ static vt_status list_models(vt_err *e) {
     return VT_OK;
 }
 
+/* Prints naming schemes, name maps, data sources and report formats. */
 static vt_status list_formats(vt_err *e) {
     (void)e;
     int n;

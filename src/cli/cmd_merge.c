@@ -17,6 +17,7 @@
 #include "eval/report/summary.h"
 #include "eval/report/union.h"
 
+/* Appends all lines of a part, with their points, to the merged ledger; x [pixels]: scratch. */
 static vt_status add_part(vt_ledger *to, const vt_ledger *part, float *x, vt_err *e) {
     for (size_t i = 0; i < part->count; i++) {
         vt_record r = part->records[i];
@@ -71,6 +72,7 @@ static vt_status check_out_unused(const char *out, vt_err *e) {
                          : " that did not end (no SHA256SUMS; if an interrupted merge left it, it can be removed)");
 }
 
+/* Finishes the merged ledger, prints its table and writes reports and checksums into out. */
 static vt_status finish_merged_run(vt_ledger *l, const char *out, vt_look look, vt_err *e) {
     vt_summary s;
     VT_TRY(vt_ledger_finish(l, e));
@@ -84,6 +86,7 @@ static vt_status finish_merged_run(vt_ledger *l, const char *out, vt_look look, 
     return st;
 }
 
+/* Joins runs over different images into --out; what it opens is the caller's to close. */
 static vt_status merge_runs(const vt_cli *c, vt_ledger **parts, vt_ledger **to, float **x, vt_err *e) {
     char names[200];
     int64_t images;
@@ -109,6 +112,7 @@ static vt_status merge_runs(const vt_cli *c, vt_ledger **parts, vt_ledger **to, 
 
 /* ---- the union of threats ---- */
 
+/* Prints the table of a union: clean, each run, images that stand in all runs. */
 static void print_union(const vt_union *u, const vt_look *look) {
     static const vt_column columns[] = {{"", true, 0},   {"threat", true, 0}, {"right / all", false, 0},
                                         {"%", false, 0}, {"95 %", false, 1},  {"falls here alone", false, 0}};
@@ -131,6 +135,7 @@ static void print_union(const vt_union *u, const vt_look *look) {
     vt_columns_end(&t, stdout, look);
 }
 
+/* Writes both files of a union into dir. */
 static vt_status write_union(const vt_union *u, const char *dir, vt_err *e) {
     vt_file f;
     VT_TRY(vt_make_dir(dir, e));
@@ -143,7 +148,8 @@ static vt_status write_union(const vt_union *u, const char *dir, vt_err *e) {
     return s;
 }
 
-/* Operands are folders, or NAME=FOLDER where there is no folder of that whole name. */
+/* Prints the union of threats of all operands and writes it to --out. An operand is a folder, or NAME=FOLDER if no
+ * folder has that whole name. */
 static vt_status report_worst_case(const vt_cli *c, vt_ledger **parts, char names[][64], vt_err *e) {
     vt_union u = {.n = c->n_positional};
     vt_look look = vt_cli_look(c);

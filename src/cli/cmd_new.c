@@ -33,7 +33,8 @@ static const vt_opt keys[] = {
     VT_OPT_END,
 };
 
-/* Heads of a width that is not the preset's. */
+/* Returns the number of heads for a width that is not the preset's: dim / 64 if that is whole, else the preset's or 1.
+ * */
 static int usual_heads(int dim, int preset_heads) {
     if (dim >= 64 && dim % 64 == 0) return dim / 64;
     return dim % preset_heads == 0 ? preset_heads : 1;
@@ -52,7 +53,7 @@ static void complete_shape(shape *s, const vt_config *preset, const vt_overrides
     c->attn_scale = 1 / sqrt((double)c->dim / c->heads);
 }
 
-/* "vitrine new PRESET --set a=1 b=2": what follows a --set without dashes belongs to it. */
+/* Reads the --set pairs into *s; operands from first_operand on belong to the --set before them ("--set a=1 b=2"). */
 static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err *e) {
     const char *text;
     s->c.image = s->c.heads = s->c.hidden = 0, s->c.ln_eps = 0, s->c.pool = (vt_pool)POOL_UNSET;
@@ -61,12 +62,13 @@ static vt_status read_shape(const vt_cli *c, shape *s, int first_operand, vt_err
     return VT_OK;
 }
 
-/* An option and a --set that name one thing. */
+/* Refuses an option and a --set key that name one thing with different values; 0: not given. */
 static vt_status check_same_value(const char *option, double a, const char *key, double b, vt_err *e) {
     if (!(a > 0 && b > 0) || a == b) return VT_OK;
     return vt_fail(e, VT_E_USAGE, "%s is %g, but --set says %s=%g: give one of them", option, a, key, b);
 }
 
+/* Completes the shape by preset and model options; refuses options that only describe how a file is read. */
 static vt_status apply_options(const vt_cli *c, shape *s, const vt_config *preset, vt_err *e) {
     vt_overrides o;
     vt_config *config = &s->c;
@@ -101,7 +103,7 @@ static vt_status apply_options(const vt_cli *c, shape *s, const vt_config *prese
     return VT_OK;
 }
 
-/* The preset by its name, as operand or as option. */
+/* Finds the preset that the operand or --preset names, or the default one. */
 static vt_status find_preset(const vt_cli *c, bool named, const vt_preset **out, vt_err *e) {
     const char *operand = named ? c->positional[0] : NULL, *option = vt_cli_get(c, "preset");
     if (operand && option && strcmp(operand, option))

@@ -24,6 +24,7 @@ static void batch_free(batch *b) {
     free(b->dz);
 }
 
+/* Reads the int64 tensor `name` of n values into *out, malloc'ed. */
 static vt_status read_integers(const vt_tensors *st, const char *name, int n, int64_t **out, vt_err *e) {
     const vt_tensor *t = vt_tensors_find(st, name);
     if (!t) return vt_fail(e, VT_E_FORMAT, "%s: tensor %s [N] (int64) is missing", vt_tensors_path(st), name);
@@ -35,7 +36,7 @@ static vt_status read_integers(const vt_tensors *st, const char *name, int n, in
     return vt_tensor_i64(st, t, *out, (size_t)n, e);
 }
 
-/* Cotangents of the linear loss. */
+/* Reads the cotangents of the linear loss, tensor dz [n, classes]. */
 static vt_status read_cotangents(batch *b, const vt_tensors *st, int classes, vt_err *e) {
     const vt_tensor *t = vt_tensors_find(st, "dz");
     if (!t || t->ndim != 2 || t->shape[0] != b->n || t->shape[1] != classes)
@@ -45,13 +46,14 @@ static vt_status read_cotangents(batch *b, const vt_tensors *st, int classes, vt
     return vt_tensor_f64(st, t, b->dz, t->numel, e);
 }
 
-/* Of the images in the file; 0: not square, or none (read_batch says so). */
+/* Returns the side of the square images in tensor x; 0: not square or none (read_batch refuses that). */
 static int side_of(const vt_tensors *st) {
     const vt_tensor *x = vt_tensors_find(st, "x");
     bool square = x && x->ndim == 4 && x->shape[2] == x->shape[3] && x->shape[2] > 0 && x->shape[2] <= 4096;
     return square ? (int)x->shape[2] : 0;
 }
 
+/* Reads x [n, side], checked to lie in [0,1], labels [n] and, if wanted, targets [n]. */
 static vt_status read_batch(batch *b, const vt_tensors *st, vt_shape side, bool targets, vt_err *e) {
     char shape[96];
     const vt_tensor *x = vt_tensors_find(st, "x");
@@ -75,7 +77,7 @@ static vt_status read_batch(batch *b, const vt_tensors *st, vt_shape side, bool 
     return targets ? read_integers(st, "targets", b->n, &b->targets, e) : VT_OK;
 }
 
-/* Results as F32 or F64 tensors, under the names that reference files use. */
+/* Writes logits, losses and gradients as F32 or F64 tensors, under the names that reference files use. */
 static vt_status write_results(const char *path, const vt_batch_gradients *p, const vt_model *m, const char *loss,
                                bool f64, vt_err *e) {
     const vt_shape side = vt_config_shape(&m->config);
@@ -116,6 +118,7 @@ static vt_status write_results(const char *path, const vt_batch_gradients *p, co
     return st;
 }
 
+/* Finds a loss by its name; VT_E_UNKNOWN with the nearest name. */
 static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
     for (int k = 0; k < VT_LOSS_COUNT; k++)
         if (!strcmp(vt_loss_names_f32[k], name)) {
@@ -127,7 +130,7 @@ static vt_status loss_kind(const char *name, vt_loss_kind *out, vt_err *e) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Where neither tensors nor options nor metadata tell the side of the input, the images do. */
+/* Opens the checkpoint; the images' side counts if nothing else tells the side of the input. */
 static vt_status open_model(vt_model **out, const vt_cli *c, const vt_tensors *input, vt_err *e) {
     vt_overrides o;
     const char *at = vt_cli_get(c, "attack-at");

@@ -31,6 +31,7 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_a
 
 /* ---- the command ---- */
 
+/* Reads all options and opens data and model; without --attack, AutoAttack is tested. */
 static vt_status parse(vt_eval_options *v, const vt_cli *c, vt_err *e) {
     static vt_named_attack preset = {"autoattack", "autoattack", 0};
     const char *weights;

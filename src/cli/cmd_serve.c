@@ -15,6 +15,7 @@
 #include "eval/prepare.h"
 #include "remote/remote.h"
 
+/* Fills the greeting of a checkpoint; judged: it offers logits in double. VT_E_RANGE: the batch is too large. */
 static vt_status fill_handshake(vt_handshake *h, const vt_model *m, int batch, bool judged, vt_err *e) {
     char kernels[80];
     vt_gemm_kernels(kernels, sizeof kernels);
@@ -38,6 +39,7 @@ static vt_status fill_handshake(vt_handshake *h, const vt_model *m, int batch, b
                                  : VT_OK;
 }
 
+/* Answers questions from descriptor `in` on `out` until the caller closes the conversation. */
 static vt_status one_talk(const vt_model *m, const vt_handshake *h, int in, int out, vt_err *e) {
     vt_engine n;
     VT_TRY(vt_engine_open(&n, m, h->batch, h->logits64, NULL, e));
@@ -47,7 +49,7 @@ static vt_status one_talk(const vt_model *m, const vt_handshake *h, int in, int 
     return st;
 }
 
-/* Standard input and output are the connection; what anybody prints goes to standard error. */
+/* Serves one conversation on standard input and output; what is printed goes to standard error. */
 static vt_status serve_here(const vt_model *m, const vt_handshake *h, vt_err *e) {
     int in = dup(0), out = dup(1);
     if (in < 0 || out < 0 || dup2(2, 1) < 0) return vt_fail(e, VT_E_IO, "standard output: %s", strerror(errno));
@@ -56,7 +58,7 @@ static vt_status serve_here(const vt_model *m, const vt_handshake *h, vt_err *e)
     return s;
 }
 
-/* A process for each conversation, until a signal. */
+/* Listens at an address and forks a process for each conversation, until a signal. */
 static vt_status serve_at(const char *address, const vt_model *m, const vt_handshake *h, vt_err *e) {
     int fd;
     vt_status s = VT_OK;

@@ -36,6 +36,7 @@ static void add_mark(job *j, const char *series, double eps, double percent, dou
             (vt_mark){.series = series, .x = x, .y = percent, .low = known ? low : 1, .high = known ? high : 0};
 }
 
+/* Adds the points of a curve's ledger to a series. */
 static vt_status add_curve(job *j, const vt_ledger *l, const char *series, vt_err *e) {
     vt_curve c;
     VT_TRY(vt_curve_make(&c, l, e));
@@ -47,13 +48,14 @@ static vt_status add_curve(job *j, const vt_ledger *l, const char *series, vt_er
     return VT_OK;
 }
 
+/* Orders marks for qsort: by series, then eps ascending, then accuracy descending. */
 static int by_series(const void *a, const void *b) {
     const vt_mark *x = a, *y = b;
     if (x->series != y->series) return x->series < y->series ? -1 : 1;
     return x->x != y->x ? (x->x < y->x ? -1 : 1) : (x->y < y->y) - (x->y > y->y);
 }
 
-/* Have both runs seen the same images? */
+/* Have both runs the same images? Without memory false, with e set. */
 static bool same_images(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     int32_t *x = calloc(a->count + b->count + 1, sizeof *x), *y = x + a->count;
     if (!x) {
@@ -66,9 +68,9 @@ static bool same_images(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     return same;
 }
 
-/* May the runs' points be joined by a line? Only if they are of one model (a wrap makes another of the same weights),
- * one threat and the same images: else a line would rise or fall by the images alone. A curve, which knows every eps,
- * is a line of its own. */
+/* May the runs' points be joined by a line? Only for one model (a wrap makes another of the same weights), one threat
+ * and the same images: else the line would rise or fall by the images alone. A curve, which knows every eps, is a line
+ * of its own. */
 static bool same_line(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     static const char *const keys[] = {"weights", "model", "wrap", "data", "norm", "threat", "curve"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -77,7 +79,7 @@ static bool same_line(const vt_ledger *a, const vt_ledger *b, vt_err *e) {
     return a == b || same_images(a, b, e);
 }
 
-/* After the folder of its first run; a name that stands already gets the images, or a number. */
+/* Names the series of run i after its folder; a name that is taken gets a number. */
 static void name_series(job *j, const vt_cli *c, int i) {
     const char *path = c->positional[i], *slash = strrchr(path, '/');
     const char *wrap = j->summary[i].header->wrap;
@@ -92,7 +94,7 @@ static void name_series(job *j, const vt_cli *c, int i) {
     }
 }
 
-/* A line for each checkpoint and set of images, through its runs and its curve. */
+/* Collects the points of the chart: a series for each checkpoint and set of images, from its runs and its curve. */
 static vt_status collect_marks(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; i < j->n; i++) {
         int same = 0;
@@ -114,6 +116,7 @@ static vt_status collect_marks(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens all operands and summarises them; runs of different norms are refused. */
 static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
     for (int i = 0; i < c->n_positional; i++, j->n++) {
         VT_TRY(vt_run_has_tensors(c->positional[i], e));
@@ -133,6 +136,7 @@ static vt_status open_runs(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Writes the HTML page of the first run, with the accuracy over eps of all. */
 static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
     char path[VT_PATH_MAX], name[100], verdict[VT_VERDICT_ROOM];
     const char *out = vt_cli_get(c, "out");

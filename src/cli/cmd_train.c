@@ -20,6 +20,7 @@ static void note_frozen_statistics(const vt_train_job *j) {
                 j->init ? "the checkpoint has them" : "they start, mean 0 and variance 1");
 }
 
+/* Reads the options, opens recipe, data and initial checkpoint, and prints what was assumed. */
 static vt_status prepare_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
     long long threads;
     const char *from = vt_cli_get(c, "from"), *file = c->n_positional ? c->positional[0] : NULL;
@@ -43,6 +44,7 @@ static vt_status prepare_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Prints the resolved recipe and, as comments, steps, work, hours on this machine and memory. */
 static vt_status dry_run(const vt_train_job *j, vt_err *e) {
     vt_train_plan p;
     double before = vt_resident_mb(), hours;
@@ -74,7 +76,7 @@ static vt_status dry_run(const vt_train_job *j, vt_err *e) {
     return VT_OK;
 }
 
-/* "cifar10-at: vit, width 128, depth 4; objective at, linf eps 8/255" */
+/* Writes the figure's title: "cifar10-at: vit, width 128, depth 4; objective at, linf eps 8/255". */
 static void plot_title(const vt_train_job *j, char *out, size_t size) {
     const vt_config *m = &j->model->config;
     const vt_recipe *r = j->recipe;
@@ -86,6 +88,7 @@ static void plot_title(const vt_train_job *j, char *out, size_t size) {
                  unit * r->attack.eps, unit > 1 ? "/255" : "");
 }
 
+/* Draws OUT/curves.svg from OUT/log.jsonl; a failure is a line on stderr. */
 static void plot_curves(const vt_train_job *j) {
     char log[4096], svg[4096], title[200];
     vt_err why = {0};
@@ -95,6 +98,7 @@ static void plot_curves(const vt_train_job *j) {
         fprintf(stderr, "no plot of the log is drawn: %s\n", why.text);
 }
 
+/* Runs the training of a command line; a stop at --max-steps is no failure. */
 static vt_status run_training(vt_train_job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(prepare_training(j, c, e));
     if (vt_cli_has(c, "dry-run")) return dry_run(j, e);

@@ -21,13 +21,14 @@ enum { SHOWN = 100, LIST_MOST = 1 << 26 }; /* points or findings on the terminal
 
 /* ---- a run of ours ---- */
 
+/* Prints the findings from number `from` on. */
 static void show_findings(const vt_findings *f, size_t from) {
     for (size_t i = from; i < f->n && i < VT_FINDINGS_KEPT && f->text[i]; i++)
         printf("not as it was: %s\n", f->text[i]);
     if (f->n > VT_FINDINGS_KEPT && from < f->n) printf("... and %zu more\n", f->n - VT_FINDINGS_KEPT);
 }
 
-/* A model in another process that answers with other bits: what it says of itself otherwise than then. */
+/* Writes why an external model answers with other bits than at the run: what it says of itself that has changed. */
 static const char *why_moved(const vt_run_verifier *r, char text[300]) {
     const vt_handshake *now = vt_remote_handshake(r->subject->remote);
     const vt_header *then = r->ledger->header;
@@ -43,6 +44,7 @@ static const char *why_moved(const vt_run_verifier *r, char text[300]) {
     return text;
 }
 
+/* Returns how closely margins were compared with the ledger's, and why; text: room for it. */
 static const char *describe_margins(const vt_run_verifier *r, char text[300]) {
     if (r->exact) return "to the last bit (the same build and product kernels)";
     if (!r->subject->remote) return "within float noise (another build or other product kernels)";
@@ -50,6 +52,7 @@ static const char *describe_margins(const vt_run_verifier *r, char text[300]) {
     return r->moved ? why_moved(r, text) : "to the last bit (the model answers as it did then)";
 }
 
+/* Prints what was judged again: threat, hashes, counts of predictions and points. */
 static void show_checked(const vt_run_verifier *r) {
     const vt_header *h = r->ledger->header;
     char threat[120], text[300];
@@ -65,6 +68,7 @@ static void show_checked(const vt_run_verifier *r) {
     printf("margins                        %s\n", describe_margins(r, text));
 }
 
+/* Checks a run's hashes, judges all its points again and prints the findings. VT_E_FORMAT: there are some. */
 static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *found, vt_err *e) {
     static const char *const foreign[] = {"tensor",  "eps",       "norm", "threat", "images",
                                           "indices", "allowance", "csv",  "json"};
@@ -99,6 +103,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
 
 /* ---- tensors of any tool ---- */
 
+/* Appends v to the list *out of *n numbers. */
 static vt_status add_number(int64_t **out, int64_t *n, int64_t v, vt_err *e) {
     if (!vt_grow(out, (size_t)*n, sizeof **out))
         return vt_fail(e, VT_E_MEMORY, "no memory for more than %lld image numbers", (long long)*n);
@@ -106,7 +111,7 @@ static vt_status add_number(int64_t **out, int64_t *n, int64_t v, vt_err *e) {
     return VT_OK;
 }
 
-/* A number, or a path of an image. */
+/* Reads an image's number, or finds it by the image's path. */
 static vt_status parse_index(vt_image_paths *paths, const char *word, int64_t *image, vt_err *e) {
     long long number;
     bool whole = vt_parse_int(word, &number);
@@ -119,7 +124,7 @@ static vt_status parse_index(vt_image_paths *paths, const char *word, int64_t *i
                    paths->d->path);
 }
 
-/* --indices: A:B, "3,1,4", or a file with one a line, also paths; unlike --images in the order given. */
+/* Reads --indices into *out [*n], in the order given: A:B, "3,1,4", or a file with a number or path a line. */
 static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **out, int64_t *n, vt_err *e) {
     char *words = NULL, *rest, *word;
     vt_image_paths paths = {.d = d};
@@ -152,7 +157,7 @@ static vt_status parse_indices(const char *text, const vt_dataset *d, int64_t **
     return s;
 }
 
-/* Which image each point belongs to; *from says who told. */
+/* Finds which image each point belongs to, *out [points]; *from: the option or file that said so. */
 static vt_status read_image_numbers(const vt_cli *c, const vt_dataset *d, vt_adv_file *p, int64_t **out,
                                     const char **from, vt_err *e) {
     const char *indices = vt_cli_get(c, "indices"), *file = vt_cli_get(c, "adv");
@@ -194,6 +199,7 @@ static int compare_int64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Refuses two points of one image. */
 static vt_status check_distinct(const int64_t *images, int64_t n, const char *file, vt_err *e) {
     int64_t twice = -1, *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its image numbers", file);
@@ -205,6 +211,7 @@ static vt_status check_distinct(const int64_t *images, int64_t n, const char *fi
     return twice < 0 ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: image %lld has two points", file, (long long)twice);
 }
 
+/* Reads --allowance, rounding of another tool in units of a pixel value; 2^-24 by default. */
 static vt_status parse_allowance(const vt_cli *c, double *out, vt_err *e) {
     const char *text = vt_cli_get(c, "allowance");
     *out = VT_ALLOWANCE;
@@ -214,6 +221,7 @@ static vt_status parse_allowance(const vt_cli *c, double *out, vt_err *e) {
     return VT_OK;
 }
 
+/* Writes the judged points to --csv and --json, if given. */
 static vt_status write_files(const vt_cli *c, const vt_external *f, vt_err *e) {
     const char *csv = vt_cli_get(c, "csv"), *path = vt_cli_get(c, "json");
     vt_file out;
@@ -238,6 +246,7 @@ typedef struct job {
     vt_external f;
 } job;
 
+/* Reads the options, opens data, points and model, and fits the points to the model's input. */
 static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     const char *file = vt_cli_get(c, "adv");
     vt_external *f = &j->f;
@@ -265,6 +274,7 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     return vt_adv_file_fit(&j->points, file, vt_config_shape(m), m->mean, m->std, e);
 }
 
+/* Judges the points of another tool and prints them. VT_E_RANGE: some violate the threat model. */
 static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     const char *from = "", *file = vt_cli_get(c, "adv");
     vt_external *f = &j->f;

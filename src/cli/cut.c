@@ -15,7 +15,8 @@ typedef struct line {
     vt_text_at at;
 } line;
 
-/* One more byte; what belongs to the path of the mapping that holds `address` is written. */
+/* Reads one more byte of /proc/self/maps; writes it to stderr if it belongs to the path of the mapping that holds
+ * `address`, and then sets *found. */
 static void scan_map_byte(line *l, char c, uintptr_t address, bool *found) {
     if (c == '\n') {
         *l = (line){0};
@@ -37,7 +38,7 @@ static void write_stderr(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0) _exit(1);
 }
 
-/* Calls nothing that a signal handler may not. */
+/* Handles SIGBUS: prints which mapped file was cut and ends with status 1. Calls only what a signal handler may. */
 static void on_cut(int number, siginfo_t *why, void *context) {
     (void)number, (void)context;
     char piece[512];

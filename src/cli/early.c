@@ -26,6 +26,7 @@ bool vt_cli_own_path(char out[VT_PATH_MAX]) {
 
 #if defined VT_LEVEL_BASE && defined __x86_64__
 
+/* Can this processor run code built for that level of x86-64? */
 static bool cpu_supports_level(const char *level) {
     __builtin_cpu_init();
     if (!strcmp(level, "x86-64-v4")) return __builtin_cpu_supports("x86-64-v4");
@@ -33,6 +34,7 @@ static bool cpu_supports_level(const char *level) {
     return !strcmp(level, VT_LEVEL);
 }
 
+/* Returns the value of VITRINE_LEVEL, or NULL; getenv is not ready yet. */
 static const char *requested_level(char **env) {
     static const char name[] = "VITRINE_LEVEL=";
     for (; *env; env++)
@@ -49,6 +51,7 @@ static bool find_level_binary(char *out, size_t size, const char *level) {
     return k > 0 && (size_t)k < size && access(out, X_OK) == 0;
 }
 
+/* Refuses a VITRINE_LEVEL that cannot be run, with status 2. */
 static void exit_bad_level(const char *level) {
     char text[300];
     int n = snprintf(text, sizeof text,
@@ -83,12 +86,14 @@ static void start_best_build(char **argv, char **env) { (void)argv, (void)env; }
 
 #define ALONE "OPENBLAS_NUM_THREADS=1"
 
+/* Does the environment limit OpenBLAS to one thread? */
 static bool has_one_blas_thread(char **env) {
     for (; *env; env++)
         if (!strncmp(*env, ALONE, strlen(ALONE) - 1)) return !strcmp(*env, ALONE);
     return false;
 }
 
+/* Starts this program again with OpenBLAS limited to one thread; returns if that fails. */
 static void restart_with_one_thread(char **argv, char **env) {
     size_t n = 0;
     while (env[n]) n++;
@@ -100,6 +105,7 @@ static void restart_with_one_thread(char **argv, char **env) {
     free(with);
 }
 
+/* Runs before main and the libraries: chooses the build, then checks that a memory limit leaves room for OpenBLAS. */
 static void begin(int argc, char **argv, char **env) {
     static const char no[] =
         "vitrine: no memory for matrix products: OpenBLAS takes 128 MB (a higher limit, ulimit -v, would do)\n";

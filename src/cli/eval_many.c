@@ -24,10 +24,12 @@ typedef struct many {
     vt_row *rows; /* [runs][n_rows] of the runs' tables */
 } many;
 
+/* Returns row `row` of run `run`'s table. */
 static const vt_row *row_at(const many *m, int run, int row) {
     return &m->rows[(size_t)run * (size_t)m->n_rows + (size_t)row];
 }
 
+/* Copies a run's table into m->rows. */
 static vt_status collect_rows(many *m, int run, const vt_summary *s, vt_err *e) {
     if (!m->rows) m->n_rows = s->n_rows, m->rows = calloc((size_t)m->runs * (size_t)s->n_rows + 1, sizeof *m->rows);
     if (!m->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %d evaluations", m->runs);
@@ -35,8 +37,8 @@ static vt_status collect_rows(many *m, int run, const vt_summary *s, vt_err *e) 
     return VT_OK;
 }
 
-/* Evaluates into OUT/folder with these options, pairs that end in NULL, in place of the command's own; look: at what it
- * found. */
+/* Runs one evaluation into OUT/folder with the options `with` (pairs that end at NULL) in place of the command's own;
+ * then calls look with its ledger and summary. */
 static vt_status run_one(many *m, int run, const char *folder, const char *const *with,
                          vt_status (*look)(void *ctx, const vt_ledger *l, const vt_summary *s, vt_err *e), void *ctx,
                          vt_err *e) {
@@ -80,6 +82,7 @@ vt_status vt_floor_parse(vt_floor *f, const vt_cli *c, bool attacked, vt_err *e)
     return VT_OK;
 }
 
+/* Refuses (VT_E_RANGE) a share of right images below `floor` percent, computed without rounding. */
 static vt_status check_share(const char *key, int64_t right, int64_t total, double floor, vt_err *e) {
     double percent = 100 * (double)right;
     if (!(percent < floor * (double)total)) return VT_OK; /* both times the images */
@@ -105,6 +108,7 @@ typedef struct seeds {
     uint8_t *seen, *broken;        /* [images]; under how many seeds it is broken or wrong, 255: not evaluated */
 } seeds;
 
+/* Reads "0,1,2" into s->seed; VT_E_USAGE: fewer than two, or one twice. */
 static vt_status parse_seeds(seeds *s, const char *text, vt_err *e) {
     char buf[1024], *rest;
     if (snprintf(buf, sizeof buf, "%s", text) >= (int)sizeof buf)
@@ -122,6 +126,7 @@ static vt_status parse_seeds(seeds *s, const char *text, vt_err *e) {
     return s->n > 1 ? VT_OK : vt_fail(e, VT_E_USAGE, "--seeds is '%s', must name at least two seeds", text);
 }
 
+/* Counts for each image under how many seeds it is broken or wrong; keeps the run's counts. */
 static vt_status count_broken(void *ctx, const vt_ledger *l, const vt_summary *sum, vt_err *e) {
     seeds *s = ctx;
     s->counts[s->done++] =
@@ -144,6 +149,7 @@ static vt_status count_broken(void *ctx, const vt_ledger *l, const vt_summary *s
     return VT_OK;
 }
 
+/* Prints mean and range of every row over the seeds, and writes OUT/seeds.json. */
 static vt_status report_seeds(const seeds *s, vt_look look, vt_err *e) {
     int64_t depends = 0, robust = 0;
     for (size_t i = 0; i < s->images; i++) {
@@ -184,6 +190,7 @@ static vt_status report_seeds(const seeds *s, vt_look look, vt_err *e) {
     return st;
 }
 
+/* Evaluates once with each seed, reports all and checks --fail-under for each. */
 static vt_status run_seeds(seeds *s, vt_err *e) {
     char folder[40];
     VT_TRY(parse_seeds(s, vt_cli_get(s->m.c, "seeds"), e));
@@ -234,16 +241,19 @@ bool vt_eval_many_corruptions(const vt_cli *c) {
     return name && (!vt_cli_has(c, "severity") || !strcmp(name, "all") || strchr(name, ','));
 }
 
+/* Returns row `row` of the run on one corruption and severity. */
 static const vt_row *cell_at(const sweep *s, int name, int severity, int row) {
     return row_at(&s->m, name * (s->to - s->from + 1) + severity - s->from, row);
 }
 
+/* Refuses a corruption that the data do not have, with the nearest name. */
 static vt_status fail_unknown_corruption(const char *name, const sweep *s, const char *data, vt_err *e) {
     const char *near = vt_nearest(name, (const char *const *)s->known.name, (size_t)s->known.n);
     return vt_fail(e, VT_E_USAGE, "--corruption names '%.60s', but %s has no %.60s.npy%s%s%s", name, data, name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* Adds a corruption to the sweep; refuses one that is unknown or named twice. */
 static vt_status add_name(sweep *s, const char *name, const char *data, vt_err *e) {
     int k = 0;
     while (k < s->known.n && strcmp(s->known.name[k], name)) k++;
@@ -255,6 +265,7 @@ static vt_status add_name(sweep *s, const char *name, const char *data, vt_err *
     return VT_OK;
 }
 
+/* Reads --corruption (names or all) and --severity (default: all five). */
 static vt_status parse_corruptions(sweep *s, const vt_cli *c, vt_err *e) {
     const char *text = vt_cli_get(c, "corruption"), *data = vt_cli_get(c, "data");
     char buf[4096], *rest;
@@ -278,7 +289,7 @@ static vt_status parse_corruptions(sweep *s, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* A run's table on one line of the terminal. */
+/* Prints a run's table on one line: "fog, severity 3: clean 61.20 %, ...". */
 static vt_status print_run(void *title, const vt_ledger *l, const vt_summary *s, vt_err *e) {
     (void)l, (void)e;
     printf("%s:", (const char *)title);
@@ -294,14 +305,15 @@ static bool in_benchmark(const char *name) {
     return false;
 }
 
-/* Are there all of the benchmark's corruptions, and others? */
+/* Are there all of the benchmark's corruptions and others, so that both means are shown? */
 static bool has_more(const sweep *s) {
     int of = 0;
     for (int i = 0; i < s->n; i++) of += in_benchmark(s->names[i]);
     return of == BENCHMARK && s->n > BENCHMARK;
 }
 
-/* Mean percentage over corruptions (name -1: all; -2: the benchmark's) and severities (0: all). */
+/* Returns the mean percentage of a row over corruptions (name -1: all; -2: the benchmark's) and severities (0: all);
+ * NaN: none. */
 static double mean_percent(const sweep *s, int name, int severity, int row) {
     double sum = 0;
     int n = 0;
@@ -313,6 +325,7 @@ static double mean_percent(const sweep *s, int name, int severity, int row) {
     return n ? sum / n : NAN;
 }
 
+/* Prints one row of all runs as a table: corruptions down, severities across. */
 static void print_table(const sweep *s, int row) {
     vt_columns t;
     bool mean = s->from < s->to;
@@ -328,6 +341,7 @@ static void print_table(const sweep *s, int row) {
     vt_columns_end(&t, stdout, VT_LOOK_PAGE);
 }
 
+/* Returns one row of all runs as an object with counts, percentages and means. */
 static json_t *row_json(const sweep *s, int row) {
     json_t *o = json_object(), *by = json_array(), *all = json_object();
     for (int k = s->from; k <= s->to; k++) json_array_append_new(by, json_real(mean_percent(s, -1, k, row)));
@@ -350,6 +364,7 @@ static json_t *row_json(const sweep *s, int row) {
     return o;
 }
 
+/* Writes OUT/corruptions.json. */
 static vt_status write_json(const sweep *s, vt_err *e) {
     size_t before = vt_json_refused();
     json_t *o = json_object(), *rows = json_array(), *list = json_array();
@@ -364,6 +379,7 @@ static vt_status write_json(const sweep *s, vt_err *e) {
     return st;
 }
 
+/* Writes OUT/corruptions.csv, a line for each corruption, severity and row. */
 static vt_status write_csv(const sweep *s, vt_err *e) {
     vt_file f;
     VT_TRY(vt_file_begin(&f, s->m.out, "corruptions.csv", e));
@@ -381,6 +397,7 @@ static vt_status write_csv(const sweep *s, vt_err *e) {
     return vt_file_commit(&f, e);
 }
 
+/* Evaluates on each corruption and severity, and reports all. */
 static vt_status run_corruptions(sweep *s, vt_err *e) {
     char severity[8], folder[80], title[100];
     int last = 0, run = 0;

@@ -18,6 +18,7 @@ static const struct {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
+/* Is the command listed in one of the sections? */
 static bool has_place(const vt_command *c) {
     for (int s = 0; s < SECTIONS; s++)
         for (int i = 0; sections[s].names[i]; i++)
@@ -52,7 +53,7 @@ void vt_help_all(FILE *f) {
           f);
 }
 
-/* The option with its value, then what it does; both in one line where the first part is short. */
+/* Prints the option with its value, then its help: on the same line if the first part is short. */
 static void print_option(FILE *f, const vt_arg *a) {
     enum { LEFT = 26 };
     int n = fprintf(f, "  %s%s%s%s", strlen(a->name) == 1 ? "-" : "--", a->name, a->value ? " " : "",
@@ -61,6 +62,7 @@ static void print_option(FILE *f, const vt_arg *a) {
     fprintf(f, "%*s%s\n", LEFT + 2 - n, "", a->help);
 }
 
+/* Prints the command's options, grouped by what they are about, run options last. */
 static void print_options(FILE *f, const vt_command *c) {
     for (int i = 1; i <= VT_ABOUTS; i++) {
         bool begun = false;

@@ -8,13 +8,14 @@
 enum { LOOK = 64, CHANCE = 20 /* fewer say nothing */, CAUSE = 50 /* fewer name no cause */ };
 #define BELOW 0.60 /* above this accuracy nothing is gross */
 
-/* Tries mean and std, pixel range and channel order; which of them is named. */
+/* Tries mean and std, pixel range and channel order. Returns the trial that is clearly better, or NULL. */
 static const vt_trial *find_cause(vt_doctor *d, const vt_setting *present) {
     vt_err why = {0};
     d->aspects = 1u << VT_ASPECT_NORM | 1u << VT_ASPECT_RANGE | 1u << VT_ASPECT_CHANNELS;
     return vt_doctor_round(d, present, &why) == VT_OK ? vt_doctor_better(d) : NULL;
 }
 
+/* Prints a hint if few images are right under the present setting, which the doctor has tried. */
 static void print_hint(vt_doctor *d, const vt_setting *present) {
     const vt_trial *now = vt_doctor_present(d);
     char options[300];

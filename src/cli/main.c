@@ -28,19 +28,21 @@ const vt_command *const *vt_commands(int *n) {
 
 const vt_command *vt_command_find(const char *name) { return named(name); }
 
+/* Refuses an unknown command, with the nearest name. */
 static vt_status fail_unknown_command(const char *name, vt_err *e) {
     const char *names[COUNT];
     for (int i = 0; i < COUNT; i++) names[i] = defs[i]->name;
     return vt_fail_unknown("command", name, names, COUNT, "vitrine help", e);
 }
 
+/* Returns the row of the option `name` [len], in any case, or NULL. */
 static const vt_arg *find_arg(const vt_command *c, const char *name, size_t len) {
     for (const vt_arg *a = c->args; a && a->name; a++)
         if (strlen(a->name) == len && !strncasecmp(a->name, name, len)) return a;
     return NULL;
 }
 
-/* An option that the command itself must find; kept in c->more, so that c->given may point at it. */
+/* Finds an option that only the command itself knows (its `find`); the row is kept in c->more. */
 static vt_status find_more(vt_cli *c, const char *given, size_t len, const vt_arg **out, vt_err *e) {
     char name[64];
     vt_arg *a = &c->more[c->n_more];
@@ -106,6 +108,7 @@ static void prefer_good_libraries(char **argv) {
     if (better) unsetenv("OPENBLAS_CORETYPE"); /* exec failed: go on as it is */
 }
 
+/* Prints the error, flushes the output and returns the exit status; unwritable output is an error. */
 static int report_status(vt_status s, const vt_err *e) {
     if (s != VT_OK) fprintf(stderr, "vitrine: %s\n", e->text[0] ? e->text : vt_status_name(s));
     FILE *f = vt_script_stream() ? vt_script_stream() : stdout;
@@ -116,7 +119,7 @@ static int report_status(vt_status s, const vt_err *e) {
     return vt_exit_code(s);
 }
 
-/* What ranks must all have been told, and no later comparison would find. */
+/* Writes command and options that all ranks must share and that no later comparison would find. */
 static void describe_invocation(const vt_cli *c, char *out, size_t size) {
     static const char *const options[] = {"max-steps", "only", "shard"};
     size_t n = (size_t)snprintf(out, size, "%s", c->command->name);
@@ -125,17 +128,20 @@ static void describe_invocation(const vt_cli *c, char *out, size_t size) {
             n += (size_t)snprintf(out + n, size - n, " --%s %s", options[k], vt_cli_nth(c, options[k], i));
 }
 
+/* Fails for a rank whose command line differs from rank 0's (vt_team_same). */
 static vt_status other_words(const void *ctx, const char *first, const char *mine, vt_err *e) {
     (void)ctx;
     return vt_fail(e, VT_E_USAGE, "was started to %s, rank 0 to %s: all ranks need the same words", mine, first);
 }
 
+/* Checks that all ranks were started with the same command and options. */
 static vt_status same_words(const vt_cli *c, vt_err *e) {
     char mine[600];
     describe_invocation(c, mine, sizeof mine);
     return vt_team_same(c->team, mine, other_words, NULL, e);
 }
 
+/* Runs the command; refuses several ranks if it is the work of one process. */
 static vt_status run_command(const vt_cli *c, vt_err *e) {
     if (c->team) VT_TRY(same_words(c, e));
     if (c->team && !c->command->ranks)
@@ -145,7 +151,7 @@ static vt_status run_command(const vt_cli *c, vt_err *e) {
     return c->command->run(c, e);
 }
 
-/* Ranks end together, those that only print help too. */
+/* Ends together with the other ranks, if there are any. Returns the exit status. */
 static int end_program(const vt_cli *c, vt_status s, vt_err *e) {
     s = vt_team_leave(c->team, s, e);
     int code = report_status(s, e);

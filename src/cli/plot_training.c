@@ -37,6 +37,7 @@ typedef struct training_log {
     size_t count[CURVES];
 } training_log;
 
+/* Adds a log line's values to the curves that have both keys. */
 static void add_points(training_log *l, const json_t *line) {
     for (int c = 0; c < CURVES; c++) {
         const json_t *x = json_object_get(line, curves[c].x), *y = json_object_get(line, curves[c].y);
@@ -46,6 +47,7 @@ static void add_points(training_log *l, const json_t *line) {
     }
 }
 
+/* Reads a log of n bytes, one JSON object a line; a last line without newline may be cut. */
 static vt_status parse(training_log *l, const char *text, size_t n, const char *path, vt_err *e) {
     size_t number = 1;
     for (const char *p = text, *end = text + n, *next; p < end; p = next, number++) {
@@ -63,6 +65,7 @@ static vt_status parse(training_log *l, const char *text, size_t n, const char *
     return VT_OK;
 }
 
+/* Reads the file and allocates room for a point a line in each curve. */
 static vt_status read_log(training_log *l, const char *path, vt_err *e) {
     char *text;
     size_t n, lines = 1, bytes;
@@ -78,6 +81,7 @@ static vt_status read_log(training_log *l, const char *path, vt_err *e) {
 /* A year of steps is drawn with two thousand points; first and last are among them. */
 enum { MOST_POINTS = 2000 };
 
+/* Draws loss, accuracies and learning rate in a panel each. */
 static void draw_log(vt_figure *f, const void *data) {
     const training_log *l = data;
     for (int p = 0; p < PANELS; p++) {
@@ -94,6 +98,7 @@ static void draw_log(vt_figure *f, const void *data) {
     }
 }
 
+/* Writes the figure; VT_E_FORMAT: the log holds nothing to plot. */
 static vt_status plot_log(const training_log *l, const char *log_jsonl, const char *title, const char *out_svg,
                           vt_err *e) {
     size_t points = 0;

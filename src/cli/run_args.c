@@ -2,6 +2,7 @@
 #include "cli/run_args.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "data/dataset.h"
+#include "eval/cost.h"
 #include "eval/report/checksums.h"
 #include "linalg/gemm.h"
 
@@ -77,16 +79,8 @@ void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images
         fprintf(stderr, "vitrine: %s\n", text);
 }
 
-void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval_options *v) {
-    *p = (vt_run_place){.out = vt_cli_get(c, "out"),
-                        .resume = vt_cli_has(c, "resume"),
-                        .allow_mixed = vt_cli_has(c, "allow-mixed"),
-                        .team = c->team,
-                        .images = v->images,
-                        .n_images = v->n_images};
-}
-
-void vt_cli_say_search(const vt_cli *c, const vt_subject *s) {
+/* Says on stderr what --search auto chose. */
+static void say_search(const vt_cli *c, const vt_subject *s) {
     const char *text = vt_cli_get(c, "search"), *by = vt_bf16_hardware();
     if (!text || strcmp(text, "auto") != 0) return;
     fprintf(stderr, "vitrine: --search auto: %s, as %s%s\n", vt_precision_name(s->search),
@@ -96,15 +90,43 @@ void vt_cli_say_search(const vt_cli *c, const vt_subject *s) {
             s->search ? by : "");
 }
 
-json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s) {
-    const char *text = vt_cli_get(c, "search"), *by = vt_bf16_hardware();
-    if (!text) return NULL;
-    return json_pack("{s:s,s:s,s:s}", "asked", text, "used", vt_precision_name(s->search), "processor",
-                     by ? by : "no bfloat16");
+/* Opens the ledger of an evaluation: in --out, by the ranks together if there are several, else in memory. */
+static vt_status open_ledger(const vt_cli *c, vt_cli_run *r, vt_eval_options *v, vt_err *e) {
+    size_t pixels = vt_subject_pixels(v->subject);
+    r->place = (vt_run_place){.out = vt_cli_get(c, "out"),
+                              .resume = vt_cli_has(c, "resume"),
+                              .allow_mixed = vt_cli_has(c, "allow-mixed"),
+                              .team = c->team,
+                              .images = v->images,
+                              .n_images = v->n_images};
+    if (!r->place.out) return vt_ledger_memory(&r->ledger, r->header, pixels, e);
+    if (c->team) v->place = &r->place;
+    return vt_parts_open(&r->ledger, &r->place, r->header, pixels, e);
+}
+
+vt_status vt_cli_evaluate(const vt_cli *c, vt_cli_run *r, vt_eval_options *v, vt_err *e) {
+    r->complete = false;
+    say_search(c, v->subject);
+    if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, v, e);
+    VT_TRY(open_ledger(c, r, v, e));
+    v->progress = vt_cli_progress();
+    if (!r->ledger->count) vt_cli_hint_run(c, v);
+    v->interrupt = vt_cli_interruptible();
+    double began = vt_now();
+    vt_status s = vt_eval_run(v, r->ledger, e);
+    r->seconds = vt_now() - began;
+    r->complete = s == VT_OK && !vt_team_rank(c->team); /* the rest is rank 0's */
+    return s;
+}
+
+void vt_cli_run_close(vt_cli_run *r) {
+    vt_ledger_close(r->ledger);
+    vt_header_free(r->header);
 }
 
 /* ---- run.json ---- */
 
+/* Writes the processor's model name from /proc/cpuinfo, or "unknown". */
 static void cpu_name(char *out, size_t size) {
     FILE *f = fopen("/proc/cpuinfo", "r");
     char line[256];
@@ -152,5 +174,19 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
             vt_file_abandon(&f);
     }
     json_decref(o);
+    return s;
+}
+
+vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_options *v, double seconds,
+                           double gradient_cost, vt_err *e) {
+    const char *search = vt_cli_get(c, "search"), *by = vt_bf16_hardware();
+    json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
+    if (isfinite(gradient_cost)) json_object_set_new(more, "gradient_cost_measured", json_real(gradient_cost));
+    if (search)
+        json_object_set_new(more, "search",
+                            json_pack("{s:s,s:s,s:s}", "asked", search, "used", vt_precision_name(v->subject->search),
+                                      "processor", by ? by : "no bfloat16"));
+    vt_status s = vt_cli_run_json(c, dir, v->threads, seconds, more, e);
+    json_decref(more);
     return s;
 }

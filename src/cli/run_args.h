@@ -32,13 +32,24 @@ vt_status vt_cli_check_known(void *c, const vt_model *m, bool other, vt_err *e);
 /* Options that are to be read from this command line. If it may wait for another process, signals set its flag from
  * here on. */
 void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c);
-/* --out, --resume, --allow-mixed, who writes there, and of which images. */
-void vt_cli_place(vt_run_place *p, const vt_cli *c, const vt_eval_options *v);
 
-/* On stderr what --search auto chose; and for run.json what was asked for, what was used, what the processor has: NULL
- * without the option. */
-void vt_cli_say_search(const vt_cli *c, const vt_subject *s);
-json_t *vt_cli_search_json(const vt_cli *c, const vt_subject *s);
+/* An evaluation or curve that a command runs. */
+typedef struct vt_cli_run {
+    vt_header *header; /* set before vt_cli_evaluate */
+    vt_run_place place;
+    vt_ledger *ledger; /* NULL: not opened (--dry-run) */
+    double seconds;    /* of the run */
+    bool complete;     /* it ended, and this process reports it (rank 0, no --dry-run) */
+} vt_cli_run;
+/* Runs the evaluation v, which is ready otherwise: opens the ledger in --out (else in memory), prints what --search
+ * auto chose and a hint on stderr, and attacks. With --dry-run prints the cost alone. VT_INTERRUPTED: the ledger holds
+ * what is done. */
+vt_status vt_cli_evaluate(const vt_cli *c, vt_cli_run *r, vt_eval_options *v, vt_err *e);
+void vt_cli_run_close(vt_cli_run *r); /* accepts a zeroed one */
+/* Writes DIR/run.json of that evaluation (vt_cli_run_json) with its subject, what --search asked for and used, and the
+ * measured cost of a gradient in forwards (NaN: left out). */
+vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_options *v, double seconds,
+                           double gradient_cost, vt_err *e);
 
 /* DIR/run.json: the command line, and what depends on the machine and the moment, kept out of the deterministic files.
  * more: further keys, or NULL. */

@@ -29,6 +29,7 @@ typedef struct sink {
 static sink out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
 static int live; /* characters of the line of progress that stands on the terminal */
 
+/* Writes n bytes, again after interrupts. Returns how many were written. */
 static size_t write_all(int fd, const char *text, size_t n) {
     size_t done = 0;
     while (done < n) {
@@ -39,6 +40,7 @@ static size_t write_all(int fd, const char *text, size_t n) {
     return done;
 }
 
+/* Writes out the buffered piece; false: not all of it. */
 static bool flush_sink(sink *s) {
     bool whole = write_all(s->fd, s->piece, s->n) == s->n;
     s->n = 0;
@@ -47,6 +49,7 @@ static bool flush_sink(sink *s) {
 
 /* ---- lines that end before the terminal's right edge ---- */
 
+/* Appends bytes to the sink's buffer. */
 static bool write_buffered(sink *s, const char *text, size_t n) {
     if (s->n + n > sizeof s->piece && !flush_sink(s)) return false;
     if (n > sizeof s->piece) return write_all(s->fd, text, n) == n;
@@ -55,6 +58,7 @@ static bool write_buffered(sink *s, const char *text, size_t n) {
     return true;
 }
 
+/* Appends n spaces and moves the column. */
 static bool write_spaces(sink *s, int n) {
     bool good = true;
     for (int i = 0; i < n && good; i++) good = write_buffered(s, " ", 1);
@@ -62,19 +66,21 @@ static bool write_spaces(sink *s, int n) {
     return good;
 }
 
+/* Ends the line. */
 static bool write_newline(sink *s) {
     s->col = s->gap = 0, s->last = 0;
     return write_buffered(s, "\n", 1);
 }
 
-/* Bytes of UTF-8 that begin a character. */
+/* Returns the columns of n bytes of UTF-8: those bytes that begin a character. */
 static int text_width(const char *text, size_t n) {
     int width = 0;
     for (size_t i = 0; i < n; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
     return width;
 }
 
-/* What follows two spaces near the left, as in a list of terms, is where the line goes on; else its first word is. */
+/* Sets the column at which this line would continue: at its indent, or, as in a list of terms, after two spaces near
+ * the left. */
 static void set_hang(sink *s) {
     if (!s->col)
         s->hang = s->gap;
@@ -83,6 +89,7 @@ static void set_hang(sink *s) {
     if (s->hang > s->width / 2) s->hang = s->width / 2;
 }
 
+/* Appends a word after the pending spaces, on a new line if it does not fit. */
 static bool write_word(sink *s, const char *text, size_t n) {
     bool good = true;
     if (s->col + s->gap + text_width(text, n) > s->width - 2 * s->command && s->col > s->hang)
@@ -94,7 +101,7 @@ static bool write_word(sink *s, const char *text, size_t n) {
     return good && write_buffered(s, text, n);
 }
 
-/* A word that no line could hold is broken behind its commas. */
+/* Appends a word; one that no line could hold is broken after its commas. */
 static bool break_and_write_word(sink *s, const char *text, size_t n) {
     set_hang(s);
     bool whole = s->command || text_width(text, n) <= s->width - s->hang;
@@ -120,6 +127,7 @@ static bool begins_command(const sink *s, const char *text, size_t n) {
            !strstr(line, ", ") && !strchr(line, ';');
 }
 
+/* Appends text broken between words at the sink's width, and flushes it. */
 static bool write_wrapped(sink *s, const char *text, size_t n) {
     bool good = true;
     for (size_t i = 0, k; i < n && good; i += k) {
@@ -140,11 +148,12 @@ static bool write_wrapped(sink *s, const char *text, size_t n) {
 
 /* ---- the two streams ---- */
 
-/* A line of progress that stands ends before anything else is said on its terminal. */
+/* Ends a standing line of progress before anything else is printed on its terminal. */
 static void end_live(const sink *s) {
     if (live && s->tty) write_all(STDERR_FILENO, "\n", 1), live = 0;
 }
 
+/* Writes text to a stream's sink, without control characters (fopencookie's write). */
 static ssize_t write_to_sink(void *cookie, const char *text, size_t n) {
     sink *s = cookie;
     char piece[4096];
@@ -158,7 +167,8 @@ static ssize_t write_to_sink(void *cookie, const char *text, size_t n) {
     return (ssize_t)n;
 }
 
-/* In place of `before`, which has printed nothing yet. */
+/* Returns a stream that writes through the sink, in place of `before`, which has printed nothing yet; without memory,
+ * `before`. */
 static FILE *open_sink_stream(sink *s, FILE *before) {
     FILE *f = fopencookie(s, "w", (cookie_io_functions_t){.write = write_to_sink});
     s->tty = isatty(s->fd) && !vt_ranks_launched(); /* mpirun's own is between, which passes everything on */

@@ -14,8 +14,8 @@
 void vt_streams_open(void);
 /* Columns of the terminal; 80 where there is none. */
 int vt_streams_width(void);
-/* From here on lines of standard output are broken between words at 80 columns, or the terminal's width if that is less,
- * in a pipe too: for text that is only read. Returns the columns. */
+/* From here on lines of standard output are broken between words at 80 columns, or the terminal's width if that is
+ * less, in a pipe too: for text that is only read. Returns the columns. */
 int vt_streams_wrap(void);
 
 /* What follows is set so, where f is a terminal's standard output that may show it: not under NO_COLOR or in a pipe. */

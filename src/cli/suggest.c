@@ -52,6 +52,7 @@ static bool list_contains_word(const char *list, const char *word) {
     return strcasestr(list, key) != NULL;
 }
 
+/* Does row i of the answers fit this word, given to this command? */
 static bool suggestion_applies(const vt_command *c, size_t i, const char *word) {
     bool operand = answers[i].command || answers[i].option || !list_contains_word(answers[i].words, "weights") ||
                    (c->operands && strstr(c->operands, "WEIGHTS")); /* a command that takes one */

@@ -29,6 +29,7 @@ static void bench_close(bench *b) {
     free(b->x), free(b->dx), free(b->z), free(b->target), free(b->z64);
 }
 
+/* Opens a classifier with buffers for one grey image; close it after a failure too. */
 static vt_status bench_open(bench *b, const vt_model *m, vt_err *e) {
     *b = (bench){0};
     VT_TRY(vt_classifier_open(&b->c, m, e));
@@ -42,14 +43,15 @@ static vt_status bench_open(bench *b, const vt_model *m, vt_err *e) {
     return VT_OK;
 }
 
-/* Of this thread's own computing: what else the machine does is left out. */
+/* Returns the processor time of this thread in seconds, so that other work of the machine is left out. */
 static double thread_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A forward alone, then a gradient, then a verdict. */
+/* Times a forward, a gradient (a kept forward and a backward) and a verdict (forwards in float and double), in seconds.
+ * */
 static vt_status one_round(bench *b, vt_err *e) {
     vt_loss loss = {.kind = VT_LOSS_CE, .target = b->target};
     float value;
@@ -64,6 +66,7 @@ static vt_status one_round(bench *b, vt_err *e) {
     return VT_OK;
 }
 
+/* Repeats rounds on bench `item` for SECONDS, within the limits of their number. */
 static vt_status run_rounds(void *benches, int thread, size_t item, vt_err *e) {
     bench *b = (bench *)benches + item;
     (void)thread;
@@ -122,6 +125,7 @@ double vt_libraries_mb(const vt_model *m, int threads) {
 
 /* ---- an evaluation at most ---- */
 
+/* Returns the forwards and gradients of a stage on one image, at most. */
 static vt_passes stage_passes(const vt_eval_options *v, const vt_attack_stage *s) {
     vt_cost_dims d = {.classes = vt_subject_classes(v->subject),
                       .layers = v->subject->model->config.depth,
@@ -135,6 +139,7 @@ typedef struct work {
     double forwards, gradients, verdicts;
 } work;
 
+/* Adds the calls of a stage on all its images. */
 static void add_stage(work *w, const vt_eval_options *v, const vt_attack_stage *s) {
     vt_passes p = stage_passes(v, s);
     double images = s->share * (double)v->n_images;
@@ -147,6 +152,7 @@ typedef struct estimate {
     vt_seconds s;
 } estimate;
 
+/* Adds a row of the estimate: images, forwards, gradients, TFLOP, time on this machine. */
 static void add_row(estimate *x, const char *label, const char *scoring, double images, const work *w) {
     double forward, gradient;
     char time[32], tflop[16] = "?";
@@ -159,7 +165,7 @@ static void add_row(estimate *x, const char *label, const char *scoring, double 
                      w->forwards, w->gradients, tflop, vt_hours_text(time, seconds / v->threads / 3600));
 }
 
-/* An entry and, of several stages, each of them. */
+/* Adds the rows of an entry and, if it has several, of its stages; *all: the sum over entries. */
 static void add_attack(estimate *x, const vt_attack *a, work *all) {
     work whole = {0};
     double images = (double)x->v->n_images;

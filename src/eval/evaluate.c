@@ -45,6 +45,7 @@ static void worker_close(worker *w) {
     memset(w, 0, sizeof *w);
 }
 
+/* Opens slot `slot` of the thread's batchers with oracle, attacker and buffers; close it after a failure too. */
 static vt_status worker_open(worker *w, const vt_eval_options *v, const eval_thread *c, int slot, vt_err *e) {
     const vt_subject *s = v->subject;
     vt_task dims = vt_eval_dims(v);
@@ -82,7 +83,8 @@ static vt_status add_batcher(eval_thread *c, vt_engine *n, vt_err *e) {
     return VT_OK;
 }
 
-/* For the evaluation v, which must outlive it. Close it after a failure too. */
+/* Opens the fiber pool, batchers and workers of a thread for the evaluation v, which must outlive it. Close it after a
+ * failure too. */
 static vt_status eval_thread_open(eval_thread *c, const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
     int batch = vt_eval_batch(v);
@@ -140,6 +142,7 @@ static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
 }
 
+/* Predicts the clean image and appends its line; without finite logits it fails, unless skip_not_finite. */
 static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval_options *v = run->v;
     vt_record r = {.image = image, .target = -1, .forwards = 1};
@@ -162,7 +165,8 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
     return vt_ledger_append(run->ledger, &r, NULL, e);
 }
 
-/* What an attack must not end with. A query of the model without finite logits ends its image alone. */
+/* Turns an attack's status into the image's: a query of the model without finite logits ends its image alone, other
+ * failures are named. */
 static vt_status check_attack_status(vt_status s, const vt_oracle *o, int32_t image, const char *name, vt_err *e) {
     if (s == VT_E_NUMERIC)
         return o->not_finite ? VT_OK
@@ -179,7 +183,7 @@ static vt_oracle_mode mode_of(const vt_eval_options *v, int entry) {
     return v->exhaustive ? VT_ORACLE_EXHAUSTIVE : VT_ORACLE_SEARCH;
 }
 
-/* The attack's word, turned into a line: which point is judged, and what the judge says. */
+/* Attacks an image, judges the point that the attack returns, and appends its line. */
 static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval_options *v = run->v;
     const vt_attack *attack = &v->attacks[run->entry - 1];
@@ -220,7 +224,8 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 
-/* "robust 41"; who waits for whom, where the model is in another process. Of ranks, this one's. */
+/* Writes the note of the progress line: "robust 41", this rank's share, the share of time that an external model takes.
+ * */
 static void note_of(const stage_run *run, char *note, size_t size) {
     vt_remote *r = run->v->subject->remote;
     int n = snprintf(note, size, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
@@ -231,6 +236,7 @@ static void note_of(const stage_run *run, char *note, size_t size) {
                  fmin(100, 100 * (vt_remote_waited(r) - run->waited) / spent));
 }
 
+/* Does one image of the stage and updates progress and the estimate of the time left. */
 static vt_status one_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
     VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
@@ -248,6 +254,7 @@ static vt_status one_image(stage_run *run, worker *w, int32_t image, vt_err *e) 
 
 /* ---- a thread at work ---- */
 
+/* Takes the next image from the work queue; false: none, or the stage has failed. */
 static bool next_image(void *ctx, int slot, size_t *item) {
     stage_run *run = ((eval_thread *)ctx)->run;
     (void)slot;
@@ -270,6 +277,7 @@ static void serve_batchers(void *ctx) {
     vt_batchers_serve(c->batchers, c->n_batchers);
 }
 
+/* Works on the stage with one thread's fibers until the queue is empty. */
 static vt_status run_eval_thread(void *ctx, int thread, size_t item, vt_err *e) {
     stage_run *run = ctx;
     eval_thread *c = &run->eval_threads[item];
@@ -295,7 +303,7 @@ static size_t collect_pending_images(const vt_result_index *b, int entry, int st
     return n;
 }
 
-/* What the line of progress calls it: as the table's rows do. */
+/* Names a stage for the progress line, as the table's rows do. */
 static void name_stage(const vt_header *header, int entry, int stage, char *name, size_t size) {
     char label[56], part[72];
     const vt_header_attack *attack = vt_header_entry(header, entry);
@@ -305,7 +313,7 @@ static void name_stage(const vt_header *header, int entry, int stage, char *name
         snprintf(name, size, "%.24s: %.40s", label, vt_stage_label(attack, stage, part, sizeof part));
 }
 
-/* The lines of a stage, of all ranks, into the result index. */
+/* Enters the stage's lines, those of all ranks, into the result index. */
 static vt_status note_lines(const vt_eval_options *v, const vt_ledger *l, vt_result_index *b, size_t before,
                             vt_err *e) {
     vt_record *others = NULL;
@@ -319,7 +327,7 @@ static vt_status note_lines(const vt_eval_options *v, const vt_ledger *l, vt_res
     return s;
 }
 
-/* The images of a stage, by the threads of all ranks. */
+/* Computes the images of a stage with the threads of all ranks; syncs the ledger. Agrees. */
 static vt_status deal_out(stage_run *run, vt_err *e) {
     const vt_eval_options *v = run->v;
     vt_ledger *l = run->ledger;
@@ -333,6 +341,7 @@ static vt_status deal_out(stage_run *run, vt_err *e) {
     return vt_team_agree(team_of(v), s, e);
 }
 
+/* Runs a stage on the images that have no line yet (entry 0: clean predictions). */
 static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
                            int32_t *todo, vt_eta *o, int entry, int stage, vt_err *e) {
     stage_run run = {.v = v,
@@ -363,6 +372,7 @@ static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *
     return s == VT_OK ? note_lines(v, l, b, before, e) : s;
 }
 
+/* Runs clean predictions and all stages in their order; what it opens is the caller's to close. */
 static vt_status run_all(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
                          int32_t *todo, vt_err *e) {
     VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
@@ -379,7 +389,7 @@ static vt_status run_all(const vt_eval_options *v, vt_ledger *l, eval_thread *ev
     return VT_OK;
 }
 
-/* Runs everything with the memory that it needs, on a subject that has its twin, sensors and packed matrices. */
+/* Runs everything on a subject that has its twin, sensors and packed matrices. */
 static vt_status run_on_subject(const vt_eval_options *v, vt_ledger *l, vt_err *e) {
     vt_result_index b = {0};
     eval_thread *eval_threads = calloc((size_t)v->threads, sizeof *eval_threads);

@@ -45,13 +45,13 @@ size_t vt_eval_work(const vt_eval_options *v, const vt_task *dims) {
     return work;
 }
 
-/* Of one image at a time. */
+/* Returns the memory that one image at a time takes in a network: in float with gradient, and in double. */
 static size_t network_bytes(const vt_model *m, const vt_remote *r) {
     if (r) return vt_remote_bytes(r, 1);
     return vt_session_bytes_f32(m, 1, VT_GRAD_INPUT) + vt_session_bytes_f64(m, 1, VT_GRAD_NONE);
 }
 
-/* What searches in the judged network's place, where something does. */
+/* Returns the memory of the network that attacks search on (--search), 0 without one. */
 static size_t draft_bytes(const vt_subject *s) {
     const vt_products by = {0};
     return s->search ? vt_session_bytes_by_f32(s->model, 1, VT_GRAD_INPUT, &by) : 0;

@@ -29,6 +29,7 @@ typedef struct job {
 
 /* ---- one point ---- */
 
+/* Counts values outside of [0,1] and values that are not finite. */
 static void count_values(vt_external_point *p, const float *x, size_t n) {
     p->outside = p->not_finite = 0;
     for (size_t i = 0; i < n; i++) {
@@ -39,12 +40,14 @@ static void count_values(vt_external_point *p, const float *x, size_t n) {
     }
 }
 
+/* Returns the status that follows from the verdict and the clean prediction. */
 static vt_external_status status_of(const vt_external_point *p) {
     if (!p->v.inside) return VT_EXTERNAL_VIOLATION;
     if (p->clean != p->label) return VT_EXTERNAL_WRONG;
     return p->v.broken ? VT_EXTERNAL_BROKEN : VT_EXTERNAL_ROBUST;
 }
 
+/* Judges one point and its clean image on a thread's verifier. */
 static vt_status verify_point(void *ctx, int thread, size_t item, vt_err *e) {
     job *k = ctx;
     vt_external *f = k->f;
@@ -107,6 +110,7 @@ void vt_external_free(vt_external *f) {
 
 /* ---- words ---- */
 
+/* Writes why a point is a violation, or "borderline"; "": nothing to say. */
 static void describe_point(const vt_external *f, const vt_external_point *p, char *buf, size_t size) {
     bool far = p->excess > vt_external_allowance(f);
     *buf = 0;
@@ -124,6 +128,7 @@ static void describe_point(const vt_external *f, const vt_external_point *p, cha
         snprintf(buf, size, "borderline");
 }
 
+/* Prints up to `most` points, those that are violations or those that are not. */
 static void print_rows(FILE *out, const vt_external *f, bool violations, int64_t most) {
     char why[96];
     int64_t shown = 0;

@@ -35,12 +35,14 @@ __attribute__((format(printf, 2, 3))) static void add_note(const json_t **notes,
 
 /* ---- data ---- */
 
+/* Returns which of the model's outputs the data's classes are. */
 static json_t *head_json(const vt_dataset *d, int outputs) {
     json_t *present = json_array();
     for (int k = 0; k < d->classes; k++) json_array_append_new(present, json_integer(d->head[k]));
     return json_pack("{s:i,s:o,s:b}", "outputs", outputs, "present", present, "restricted", d->restricted);
 }
 
+/* Notes how labels were found and whether all outputs are compared. */
 static void note_head(vt_header *h, const vt_dataset *d, int outputs) {
     if (*d->how) add_note(&h->data.notes, "%s", d->how);
     if (d->classes < outputs)
@@ -50,6 +52,7 @@ static void note_head(vt_header *h, const vt_dataset *d, int outputs) {
                                : "all outputs are compared (not restricted)");
 }
 
+/* Fills what is said of the data, with notes on validation images and corruption; outputs: of the model. */
 static void fill_data(vt_header *h, texts *t, const vt_dataset *d, int outputs) {
     h->data.format = d->def->name, h->data.split = vt_split_name(d->split), h->data.sha256 = d->hash;
     h->data.classes = d->classes, h->data.count = (uint64_t)d->count;
@@ -99,6 +102,7 @@ static json_t *value_json(const vt_model *m, vt_field f) {
     return json_string(text);
 }
 
+/* Returns each setting of the model as {"value", "source", "assumed"}. */
 static json_t *sources_json(const vt_model *m) {
     json_t *o = json_object();
     for (int i = 0; i < VT_FIELD_COUNT; i++) {
@@ -111,6 +115,7 @@ static json_t *sources_json(const vt_model *m) {
     return o;
 }
 
+/* Fills the configuration of a network computed here, and its sources. */
 static void fill_network(vt_header *h, texts *t, const vt_model *m) {
     static const char *const pools[] = {"token", "avg", "all"};
     const vt_config *c = &m->config;
@@ -204,6 +209,7 @@ static void fill_wrap(vt_header *h, texts *t, const vt_subject *s) {
     add_note(&h->model.notes, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)", s->wrap.id);
 }
 
+/* Fills what is said of the model: network or external, input, wrap, names and hashes. */
 static void fill_model(vt_header *h, texts *t, const vt_subject *s) {
     const vt_model *m = s->model;
     h->weights = m->sha256;
@@ -225,6 +231,7 @@ static void fill_model(vt_header *h, texts *t, const vt_subject *s) {
 
 /* ---- threat and attacks ---- */
 
+/* Fills the entries and their stages. */
 static vt_status fill_attacks(vt_header *h, const vt_eval_options *v, vt_err *e) {
     h->attacks = calloc((size_t)v->n_attacks + 1, sizeof *h->attacks);
     if (!h->attacks) return vt_fail(e, VT_E_MEMORY, "no memory for the run's header");
@@ -248,6 +255,7 @@ static vt_status fill_attacks(vt_header *h, const vt_eval_options *v, vt_err *e)
     return VT_OK;
 }
 
+/* Notes attacks that need more classes than there are, and an eps of 0.031. */
 static void note_attacks(vt_header *h, const vt_eval_options *v) {
     char text[200];
     int classes = vt_subject_classes(v->subject);
@@ -259,6 +267,7 @@ static void note_attacks(vt_header *h, const vt_eval_options *v) {
         add_note(&h->run_notes, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 %% smaller");
 }
 
+/* Notes what the 8-bit rows allow, in levels. */
 static void note_eight_bit(vt_header *h, const vt_eval_options *v) {
     char bound[80];
     long long most = (long long)vt_grid8_most(v->norm, v->eps);
@@ -274,12 +283,14 @@ static void note_eight_bit(vt_header *h, const vt_eval_options *v) {
              bound);
 }
 
+/* Returns the forwards that a gradient costs, by matrix products. */
 static double vt_eval_gradient_cost(const vt_eval_options *v) {
     double forward, gradient;
     vt_subject_flops(v->subject, &forward, &gradient);
     return gradient / forward;
 }
 
+/* Returns the precision of the search; NULL: float32. */
 static const char *vt_eval_search(const vt_eval_options *v) {
     return v->subject->search ? vt_precision_name(v->subject->search) : NULL;
 }
@@ -313,6 +324,7 @@ static void fill_surrogate(vt_header *h, const vt_subject *s) {
     }
 }
 
+/* Fills all fields from the evaluation's options; texts live in t. */
 static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
     vt_gemm_kernels(t->kernels, sizeof t->kernels);

@@ -194,6 +194,7 @@ static vt_status check_one_radius(const char *typed, double judged, const char *
                    text, name, judged_key, number);
 }
 
+/* Checks each entry's radius, and that an 8-bit entry has one before it. */
 static vt_status check_attacks(const vt_header *h, const char *path, vt_err *e) {
     char name[40];
     for (int i = 0; i < h->n_attacks; i++) {
@@ -204,6 +205,7 @@ static vt_status check_attacks(const vt_header *h, const char *path, vt_err *e) 
     return vt_fail(e, VT_E_FORMAT, "%s: the header begins with an 8-bit entry, which needs one before it", path);
 }
 
+/* Checks that the rows of as_published name two entries that exist and are scored so. */
 static vt_status check_rows(const vt_header *h, const char *path, vt_err *e) {
     for (int i = 0; i < h->published.n_rows; i++) {
         const vt_header_row *r = &h->published.rows[i];
@@ -237,6 +239,7 @@ static const char *odd_text(const json_t *o) {
     return found;
 }
 
+/* Checks that norm is "patch" exactly if there is a patch threat. */
 static vt_status check_threat(const vt_header *h, const char *path, vt_err *e) {
     if (!h->patch.size == (strcmp(h->norm_name, "patch") != 0)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
@@ -256,7 +259,7 @@ static vt_status check_whole_box(const vt_header *h, const char *path, vt_err *e
 
 /* ---- what follows from the values ---- */
 
-/* One of the two ways to say it, and all of it. */
+/* Sets the images' shape from side or channels, height, width; VT_E_FORMAT: both, or a part of it. */
 static vt_status take_shape(vt_header *h, const char *path, vt_err *e) {
     int side = h->model.native ? h->model.native : h->model.image;
     vt_shape other = {h->model.channels, h->model.height, h->model.width};
@@ -270,6 +273,7 @@ static vt_status take_shape(vt_header *h, const char *path, vt_err *e) {
     return VT_OK;
 }
 
+/* Collects the sentences of data, model, surrogate and run into h->notes. */
 static vt_status collect_notes(vt_header *h, const char *path, vt_err *e) {
     const json_t *const lists[] = {h->data.notes, h->model.notes, h->surrogate.notes, h->run_notes};
     size_t most = 0;
@@ -282,7 +286,7 @@ static vt_status collect_notes(vt_header *h, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-/* Of a header whose document and fields are there. */
+/* Sets the fields that follow from others, in a header whose document and fields are there. */
 static vt_status complete(vt_header *h, const char *path, vt_err *e) {
     h->model.document = json_object_get(h->document, "model");
     h->data.document = json_object_get(h->document, "data");
@@ -296,6 +300,7 @@ static vt_status complete(vt_header *h, const char *path, vt_err *e) {
     return collect_notes(h, path, e);
 }
 
+/* Reads and checks all fields of h->document. */
 static vt_status read_all(vt_header *h, const char *path, vt_err *e) {
     const char *odd = odd_text(h->document);
     char name[300];

@@ -42,6 +42,7 @@ void vt_ledger_close(vt_ledger *l) {
     free(l);
 }
 
+/* Allocates a ledger without files; *out is to be closed after a failure too. */
 static vt_status new_ledger(vt_ledger **out, const char *dir, size_t pixels, vt_err *e) {
     vt_ledger *l = *out = calloc(1, sizeof *l);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
@@ -59,6 +60,7 @@ static vt_status close_on_failure(vt_ledger **out, vt_status s) {
     return s;
 }
 
+/* Appends a record in memory. */
 static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
     if (!vt_grow(&l->records, l->count, sizeof *r))
         return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu ledger lines", l->dir, l->count + 1);
@@ -68,7 +70,7 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 
 /* ---- lines ---- */
 
-/* What the header says of lines. */
+/* Sets l->bound, the header's hash, which is part of every line's checksum. */
 static vt_status store_header_hash(vt_ledger *l, vt_err *e) {
     char *text = vt_json_hashed(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
@@ -114,6 +116,7 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
 
 /* ---- opening ---- */
 
+/* Reads header and lines; l->length: bytes of complete lines. VT_E_FORMAT: it is no ledger. */
 static vt_status load_ledger_file(vt_ledger *l, const char *path, vt_err *e) {
     char *text;
     size_t n, good = 0;
@@ -135,6 +138,7 @@ static bool is_at(int fd, const char *path) {
            open.st_ino == there.st_ino;
 }
 
+/* Opens ledger.jsonl, locked if it is to be written, and adv.bin with open(2)'s flags. */
 static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
@@ -150,6 +154,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     return vt_file_open(&l->adv_fd, &l->adv_length, path, flags & ~O_EXCL, e);
 }
 
+/* Writes the header as the file's first line. */
 static vt_status write_header(vt_ledger *l, vt_err *e) {
     VT_TRY(store_header_hash(l, e));
     char *text = vt_json_text(l->header->document, JSON_COMPACT);
@@ -206,6 +211,7 @@ static bool drop_lines_without_point(vt_ledger *l) {
     return dropped;
 }
 
+/* Opens a run to continue it (vt_ledger_resume) into an empty l. */
 static vt_status resume_run(vt_ledger *l, vt_header *header, bool allow_mixed, vt_err *e) {
     char path[VT_PATH_MAX], names[200];
     int64_t bytes = (int64_t)(l->pixels * sizeof(float));
@@ -234,6 +240,7 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, vt_header *header, 
     return close_on_failure(out, s == VT_OK ? resume_run(*out, header, allow_mixed, e) : s);
 }
 
+/* Opens a run to read it into an empty l; sets its pixels by the header. */
 static vt_status read_run(vt_ledger *l, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
@@ -271,6 +278,7 @@ vt_status vt_ledger_sync(vt_ledger *l, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s/%s: cannot be written to disk: %s", l->dir, file, strerror(why));
 }
 
+/* Appends point and line to the files and the record to memory; the caller holds the lock. */
 static vt_status append_locked(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e) {
     char line[VT_LINE_ROOM];
     size_t bytes = l->pixels * sizeof(float);
@@ -301,7 +309,7 @@ vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_er
     return s;
 }
 
-/* Bytes that the tensors of the lines take. */
+/* Returns the bytes that the points of all lines take in adv.bin. */
 static int64_t bytes_of_tensors(const vt_ledger *l) {
     int64_t n = 0;
     for (size_t i = 0; i < l->count; i++) n += l->records[i].adv >= 0;
@@ -336,6 +344,7 @@ int vt_record_by_place(const void *a, const void *b) {
     return x->image < y->image ? -1 : x->image > y->image;
 }
 
+/* Writes header, lines in their present order and their points to two new files. */
 static vt_status write_canonical_files(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     float *x = malloc(l->pixels * sizeof *x);
     char *text = vt_json_text(l->header->document, JSON_COMPACT), line[VT_LINE_ROOM];

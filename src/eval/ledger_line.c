@@ -16,7 +16,7 @@ static const char *const status_names[] = {
 
 const char *vt_record_status_name(vt_record_status s) { return s < VT_RECORD_STATUS_COUNT ? status_names[s] : "?"; }
 
-/* longest: as hashes have them since the first of them */
+/* Writes a number as JSON; longest: with 17 digits, as hashes have them, else with the fewest that read back. */
 static void format_number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
     if (!isfinite(v))
         snprintf(buf, VT_NUMBER_ROOM, "null");
@@ -26,6 +26,7 @@ static void format_number(char buf[VT_NUMBER_ROOM], double v, bool longest) {
         vt_json_number(buf, v);
 }
 
+/* Writes a record as a line without checksum. Returns its length. */
 static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
     const double values[] = {r->margin, r->margin64, r->linf, r->l2, r->l1};
     char t[5][VT_NUMBER_ROOM], adv[32] = "", vanished[40] = "", l0[40] = "", target[32] = "";
@@ -47,7 +48,8 @@ static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
                         (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
 }
 
-/* Of what the line says, whatever its numbers look like. */
+/* Returns the checksum of a line: of header and record, its place in adv.bin apart, whatever digits its numbers have.
+ * */
 static uint64_t line_checksum(const vt_ledger *l, const vt_record *r) {
     char text[VT_LINE_ROOM];
     vt_record c = *r;

@@ -46,7 +46,7 @@ vt_status vt_eps_parse(const char *text, vt_norm norm, double *out, vt_err *e) {
     return VT_OK;
 }
 
-/* norm or threat: a patch is free in [0,1], which is linf 1 as far as its pixels go. */
+/* Reads norm or threat; a patch is free in [0,1], which is linf 1 as far as its pixels go. */
 static vt_status read_threat(vt_eval_options *v, vt_err *e) {
     const char *threat = vt_chosen(v->choices, "threat");
     if (!threat) return vt_norm_parse(vt_chosen(v->choices, "norm"), &v->norm, e);
@@ -57,11 +57,12 @@ static vt_status read_threat(vt_eval_options *v, vt_err *e) {
 
 /* ---- attacks ---- */
 
+/* Parses an attack for the evaluation's norm or patch threat. */
 static vt_status parse_attack(vt_attack *a, const vt_eval_options *v, const char *spec, vt_err *e) {
     return vt_attack_parse(a, spec, v->patch.size ? VT_NORM_PATCH : v->norm, e);
 }
 
-/* One more entry: the whole attack, or `individual` its stage k. */
+/* Adds an entry: the whole attack, or, with `individual`, its stage k. */
 static vt_status add_entry(vt_eval_options *v, const char *spec, bool individual, int k, vt_scoring scoring,
                            vt_err *e) {
     vt_attack a, *to = &v->own.attacks[v->n_attacks];
@@ -80,7 +81,7 @@ static vt_status add_entry(vt_eval_options *v, const char *spec, bool individual
     return s;
 }
 
-/* One entry, or with `individual` one for each stage; with eight-bit another one after each. */
+/* Adds an attack: one entry, or with `individual` one for each stage; with eight-bit another after each. */
 static vt_status add_attack(vt_eval_options *v, const char *spec, vt_err *e) {
     bool individual = vt_is_chosen(v->choices, "individual"), eight = vt_is_chosen(v->choices, "eight-bit");
     vt_attack a;
@@ -95,7 +96,8 @@ static vt_status add_attack(vt_eval_options *v, const char *spec, vt_err *e) {
     return VT_OK;
 }
 
-/* The entry of this attack under the caller's name: one of those from `first` on, or a new one. */
+/* Adds the caller's attack under its name; n->entry: a new entry, or one from `first` on with the same id and scoring.
+ * */
 static vt_status add_named_attack(vt_eval_options *v, vt_named_attack *n, int first, vt_err *e) {
     VT_TRY(add_entry(v, n->spec, false, 0, VT_SCORE_BALL, e));
     vt_attack *all = v->own.attacks, *a = &all[v->n_attacks - 1];
@@ -111,7 +113,7 @@ static vt_status add_named_attack(vt_eval_options *v, vt_named_attack *n, int fi
     return VT_OK;
 }
 
-/* profile, attack, then the caller's own; a surrogate that no attack of the run asks gets one that does. */
+/* Reads profile, attack, then the caller's own; a surrogate that no attack uses gets a transfer entry. */
 static vt_status read_attacks(vt_eval_options *v, vt_err *e) {
     static const char *const profiles[] = {"quick", "standard", "paranoid"};
     const char *spec;
@@ -133,6 +135,7 @@ static vt_status read_attacks(vt_eval_options *v, vt_err *e) {
 
 /* ---- what is asked of them ---- */
 
+/* Opens the targets, if there are any. */
 static vt_status read_targets(vt_eval_options *v, vt_err *e) {
     const char *text = vt_chosen(v->choices, "targets");
     if (!text) return VT_OK;
@@ -175,7 +178,7 @@ vt_status vt_eval_options_subject(const vt_eval_options *v, vt_subject *s, const
     return vt_subject_fit(s, v->choices, first, e);
 }
 
-/* No names but these: "bf16" alone asks for a processor that has it. */
+/* Reads a precision or "auto" (bfloat16 if the processor has it); false: unknown text. */
 static bool parse_precision(const char *text, vt_precision *out) {
     for (vt_precision p = VT_PRODUCTS_FLOAT32; p <= VT_PRODUCTS_BF16_EMULATED; p++)
         if (!strcmp(text, vt_precision_name(p))) {
@@ -214,7 +217,7 @@ vt_status vt_threads_parse(const vt_choices *c, const vt_subject *s, int *thread
     return VT_OK;
 }
 
-/* The batch of the run that is to be continued: what was measured then, not now. 0: there is none. */
+/* Returns the batch of the run to be continued, which was measured then; 0: there is none. */
 static int recorded_batch(const vt_choices *c) {
     const char *out = vt_chosen(c, "out");
     vt_ledger *l;
@@ -225,7 +228,8 @@ static int recorded_batch(const vt_choices *c) {
     return batch;
 }
 
-/* Of few images no batch stays empty by half. */
+/* Sets the default batch of an external model: recorded, else measured; halved for few images, so that none stays half
+ * empty. */
 static vt_status usual_batch(const vt_eval_options *v, const vt_subject *s, int *batch, vt_err *e) {
     enum { LEAST = 8 };
     *batch = s->remote ? recorded_batch(v->choices) : 1;
@@ -236,8 +240,8 @@ static vt_status usual_batch(const vt_eval_options *v, const vt_subject *s, int 
     return VT_OK;
 }
 
-/* threads and batch: of a model in another process by default what the ledger says that is to be resumed, else what the
- * model measures to be best, else as many as it takes at once, 64 at most. */
+/* Reads threads and batch. Defaults for an external model: the batch of the ledger to be resumed, else what the model
+ * measures to be best, else as many as it takes, at most 64. */
 static vt_status read_pace(vt_eval_options *v, const vt_subject *s, vt_err *e) {
     long long batch;
     VT_TRY(vt_threads_parse(v->choices, s, &v->threads, e));
@@ -247,8 +251,8 @@ static vt_status read_pace(vt_eval_options *v, const vt_subject *s, vt_err *e) {
     return VT_OK;
 }
 
-/* The second checkpoint, by its own metadata alone: the choices about the model are those of the main one, which is
- * there and says the side of the images that are attacked, for files that leave theirs open. */
+/* Opens the second checkpoint by its own metadata alone, as the choices describe the main one, whose side counts if the
+ * file leaves its own open. */
 static vt_status open_surrogate(vt_eval_options *v, vt_err *e) {
     vt_subject *s = &v->own.subject;
     const char *path = vt_chosen(v->choices, "surrogate"), *where = vt_chosen(v->choices, "surrogate-oracle");
@@ -270,7 +274,7 @@ static vt_status open_surrogate(vt_eval_options *v, vt_err *e) {
     return VT_OK;
 }
 
-/* A curve's eps is the box's diameter. */
+/* Sets a curve's eps to the diameter of the box [0,1]^n in its norm. */
 static void whole_box(vt_eval_options *v) {
     double pixels = (double)vt_subject_pixels(v->subject);
     v->eps = v->norm == VT_LINF ? 1 : v->norm == VT_L2 ? sqrt(pixels) : pixels;

@@ -21,6 +21,7 @@ typedef struct known {
     size_t n;
 } known;
 
+/* Adds n lines to the known ones and sorts them. */
 static vt_status add_known_lines(known *k, const vt_record *lines, size_t n, vt_err *e) {
     vt_record *more = realloc(k->lines, (k->n + n + 1) * sizeof *more);
     if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", k->n + n);
@@ -30,12 +31,14 @@ static vt_status add_known_lines(known *k, const vt_record *lines, size_t n, vt_
     return VT_OK;
 }
 
+/* Is there a line of this entry, stage and image already? */
 static bool is_known_line(const known *k, const vt_record *r) {
     return bsearch(r, k->lines, k->n, sizeof *r, vt_record_by_place) != NULL;
 }
 
 /* ---- the folders of parts ---- */
 
+/* Writes OUT/ranks/NAME (NULL: OUT/ranks); false: too long. */
 static bool part_path(char path[VT_PATH_MAX], const char *out, const char *name) {
     char ranks[VT_PATH_MAX];
     return vt_path(ranks, out, "ranks") && (name ? vt_path(path, ranks, name) : vt_path(path, out, "ranks"));
@@ -47,6 +50,7 @@ static bool is_folder(const char *path) {
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+/* Fails with VT_E_IO for a path that is a link or no folder. */
 static vt_status no_folder(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
 }
@@ -58,12 +62,13 @@ static bool next_part(DIR *d, const char *out, char path[VT_PATH_MAX]) {
     return false;
 }
 
+/* Opens OUT/ranks for reading; NULL: no such folder. */
 static DIR *open_parts(const char *out) {
     char path[VT_PATH_MAX];
     return part_path(path, out, NULL) && is_folder(path) ? opendir(path) : NULL;
 }
 
-/* Where another rank sees them too, either may be the one that removes a part. The ledger goes first: points alone are
+/* Removes all parts. If another rank sees them too, either may remove one; the ledger goes first, as points alone are
  * no part. */
 static void remove_parts(const char *out) {
     char path[VT_PATH_MAX];
@@ -100,6 +105,7 @@ typedef struct handed {
     float *points;   /* [AT_ONCE, pixels]; of lines without a point: nothing */
 } handed;
 
+/* Closes the part and forgets its lines. */
 static void close_part(handed *h) {
     vt_ledger_close(h->part);
     free(h->lines);
@@ -232,6 +238,7 @@ vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e) {
 
 /* ---- opening ---- */
 
+/* Creates or resumes the run's own ledger (rank 0). */
 static vt_status open_whole(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     char ranks[VT_PATH_MAX];
     if (p->resume && vt_ledger_exists(p->out)) return vt_ledger_resume(out, p->out, header, pixels, p->allow_mixed, e);
@@ -254,6 +261,7 @@ static vt_status broadcast_header(vt_header **out, const json_t *mine, vt_team *
     return vt_team_agree(t, s, e);
 }
 
+/* Fails for a rank with other images than rank 0's (vt_team_same). */
 static vt_status other_images(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run_place *p = ctx;
     (void)mine;
@@ -261,6 +269,7 @@ static vt_status other_images(const void *ctx, const char *first, const char *mi
                    (size_t)strtoull(first, NULL, 10), p->n_images);
 }
 
+/* Fails for a rank with another header than rank 0's, naming the keys (vt_team_same). */
 static vt_status other_run(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run_place *p = ctx;
     json_error_t why;
@@ -274,7 +283,7 @@ static vt_status other_run(const void *ctx, const char *first, const char *mine,
     return s;
 }
 
-/* Before anything is written: would all ranks make one run? */
+/* Checks, before anything is written, that all ranks would make one run: same header, same images. */
 static vt_status same_run(const vt_header *header, const vt_run_place *p, vt_err *e) {
     char sha[65], images[100], *text = vt_json_text(header->document, JSON_COMPACT);
     vt_status s = vt_team_same(p->team, text, other_run, p, e);
@@ -284,6 +293,7 @@ static vt_status same_run(const vt_header *header, const vt_run_place *p, vt_err
     return s == VT_OK ? vt_team_same(p->team, images, other_images, p, e) : s;
 }
 
+/* Creates this rank's part, OUT/ranks/RANK. */
 static vt_status open_part(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     char name[24], path[VT_PATH_MAX];
     snprintf(name, sizeof name, "%d", p->team->rank);

@@ -10,6 +10,7 @@
 
 /* ---- the model's options ---- */
 
+/* Reads three numbers, or one for all, into out; *has: they were given. */
 static vt_status read_triple(const vt_choices *c, const char *name, bool *has, double out[3], vt_err *e) {
     const char *text = vt_chosen(c, name);
     if (!text) return VT_OK;
@@ -20,6 +21,7 @@ static vt_status read_triple(const vt_choices *c, const char *name, bool *has, d
     return VT_OK;
 }
 
+/* Collects the values of the repeatable choice "form". */
 static vt_status take_forms(const vt_choices *c, vt_overrides *o, vt_err *e) {
     const char *text;
     for (int i = 0; (text = vt_chosen_nth(c, "form", i)); i++) {
@@ -76,6 +78,7 @@ vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *
 
 /* ---- data ---- */
 
+/* Reads corruption and severity, which need each other; none: an empty name. */
 static vt_status read_corruption(const vt_choices *c, vt_corruption *out, vt_err *e) {
     const char *name = vt_chosen(c, "corruption");
     long long severity;
@@ -111,6 +114,7 @@ vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e) {
 
 /* ---- the input ---- */
 
+/* Makes the model take images of that side, in pixels, which it resizes itself. */
 static void set_native(vt_model *m, int side) {
     int native = side == m->config.image ? 0 : side;
     if (native == m->config.native) return;
@@ -137,6 +141,7 @@ vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_er
     return vt_config_check(&m->config, m->path, e);
 }
 
+/* Finds the shape of an image after the data's transform. */
 static vt_status shape_of(const vt_dataset *d, int32_t image, vt_shape *shape, vt_err *e) {
     vt_image im = {0};
     int label;
@@ -160,7 +165,8 @@ vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_datas
     return vt_prepare_open(out, path, &o, e);
 }
 
-/* What the model carries, where the images are not of its size. */
+/* Uses the preprocessing that the model carries if the images do not have its size; otherwise notes in story that it
+ * was left out. */
 static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_provenance *story, vt_err *e) {
     vt_transform t;
     vt_err why = {0};
@@ -220,6 +226,7 @@ vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_
 
 /* ---- names ---- */
 
+/* Returns what follows the last slash of a path. */
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;

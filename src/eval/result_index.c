@@ -15,6 +15,7 @@ double vt_record_norm(const vt_record *r, vt_norm norm) {
     return norm == VT_LINF ? r->linf : norm == VT_L2 ? r->l2 : norm == VT_L1 ? r->l1 : r->l0;
 }
 
+/* Fills an entry from the header; column: that of its first stage. */
 static void read_entry(vt_result_index_entry *en, const vt_header_attack *a, int column) {
     *en =
         (vt_result_index_entry){.scoring = a->scoring, .radius = a->radius, .n_stages = a->n_stages, .column = column};
@@ -65,6 +66,7 @@ size_t vt_image_place(const int32_t *images, size_t n, int32_t image) {
     return lo < n && images[lo] == image ? lo : SIZE_MAX;
 }
 
+/* Returns the cell of image place i under a stage (entry 0: clean). */
 static uint8_t *cell_at(const vt_result_index *b, int entry, int stage, size_t i) {
     return &b->cells[(size_t)(entry ? b->entries[entry - 1].column + stage : 0) * b->n + i];
 }
@@ -73,6 +75,7 @@ uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, siz
     return *cell_at(b, entry, stage, i);
 }
 
+/* Notes a clean line's target, or checks that an attack line's is the same. */
 static vt_status note_target(vt_result_index *b, const char *dir, const vt_record *r, size_t i, vt_err *e) {
     bool clean = r->entry == VT_ENTRY_CLEAN, in_range = r->target < b->classes || !b->classes;
     if (!b->targets && r->target < 0) return VT_OK;
@@ -89,6 +92,7 @@ static vt_status note_target(vt_result_index *b, const char *dir, const vt_recor
     return VT_OK;
 }
 
+/* Notes one line; refuses lines that the header or the images do not allow. */
 static vt_status note_line(vt_result_index *b, const char *dir, const vt_record *r, vt_err *e) {
     size_t i = vt_image_place(b->images, b->n, r->image);
     if (i == SIZE_MAX)
@@ -130,6 +134,7 @@ vt_status vt_result_index_read(vt_result_index *b, const vt_ledger *l, vt_err *e
     return s == VT_OK ? vt_result_index_note(b, l, 0, e) : s;
 }
 
+/* Did a stage of the entry before `stage` end image i? */
 static bool broken_before(const vt_result_index *b, int entry, int stage, size_t i) {
     for (int k = 0; k < stage; k++)
         if (vt_record_ends(*cell_at(b, entry, k, i))) return true;
@@ -147,7 +152,8 @@ bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t
     return stands;
 }
 
-/* A curve's confirmation leaves out what an entry before it broke within its radius. */
+/* Did an entry before this one break image i within its radius? Of curves alone, whose confirmations leave such images
+ * out. */
 static bool fell_within(const vt_result_index *b, int entry, size_t i) {
     double radius = b->entries[entry - 1].radius;
     if (!b->norms || isinf(radius)) return false;

@@ -42,6 +42,7 @@ static void add_choice(vt_run_folder *r, const char *name, const char *value) {
         vt_choose(&r->choices, own, value);
 }
 
+/* Reads weights and choices from run.json's "subject". */
 static void read_subject(vt_run_folder *r) {
     const json_t *s = json_object_get(r->document, "subject"), *list = json_object_get(s, "choices");
     r->weights = json_string_value(json_object_get(s, "weights"));
@@ -53,7 +54,7 @@ static void read_subject(vt_run_folder *r) {
     }
 }
 
-/* Reads run.json. known: weights and data are known, and a merged run, which has none, will do. */
+/* Reads run.json. known: weights and data are known, so that a run without one (merged) will do. */
 static vt_status read_run_json(vt_run_folder *r, const char *dir, bool known, vt_err *e) {
     char path[VT_PATH_MAX], *text;
     size_t bytes;
@@ -73,7 +74,8 @@ static vt_status read_run_json(vt_run_folder *r, const char *dir, bool known, vt
     return VT_OK;
 }
 
-/* A relative path that is not there from here may be from where the evaluation ran. */
+/* Returns the path, or, if it is relative and not there, the same from the folder in which the evaluation ran, in buf.
+ * */
 static const char *resolve_path(const vt_run_folder *r, const char *path, char buf[4096]) {
     const char *from = json_string_value(json_object_get(r->document, "directory")), *pair = strstr(path, ".npy,");
     if (pair && from && *path != '/' && pair[5] != '/') { /* x.npy,y.npy: both are there, or both are elsewhere */
@@ -86,7 +88,7 @@ static const char *resolve_path(const vt_run_folder *r, const char *path, char b
     return buf;
 }
 
-/* The run may have been of many corruptions; the ledger is of one. */
+/* Sets the choices corruption and severity to the ledger's, as the command may have named several. */
 static void name_corruption(vt_run_folder *r) {
     const vt_header *h = r->ledger->header;
     if (!h->data.severity) return;
@@ -95,6 +97,7 @@ static void name_corruption(vt_run_folder *r) {
     vt_choose(&r->choices, "severity", r->severity);
 }
 
+/* Merges the run's choices with the caller's; VT_E_USAGE or VT_E_FORMAT: weights or data are unknown. */
 static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_choices *more, vt_err *e) {
     const char *weights = vt_chosen(more, "weights"), *data = vt_chosen(&r->choices, "data");
     if (weights)
@@ -117,7 +120,7 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
 
 /* ---- names ---- */
 
-/* Of a path its last part, and its length without a suffix. */
+/* Returns the last part of a path of *n bytes; *n becomes its length without a checkpoint's suffix. */
 static const char *last_part(const char *path, size_t *n) {
     static const char *const suffixes[] = {".safetensors", ".pth",  ".pt", ".bin",
                                            ".index.json",  ".ckpt", ".t7", ".json"};
@@ -161,7 +164,8 @@ vt_status vt_run_model_name(const char *dir, const char *weights, char out[100],
 
 /* ---- weights and data ---- */
 
-/* Where the model is, and whether it draws, decide how a run is judged: that is what it says now, not the ledger. */
+/* Checks that the model is external or draws at random exactly if the ledger says so: that decides how a run is judged.
+ * */
 static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
     const vt_header *h = r->ledger->header;
     const vt_subject *s = &r->subject;
@@ -178,6 +182,7 @@ static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
                    r->ledger->dir, h->random ? "draws" : "does not draw", s->model->path, draws ? "does" : "does not");
 }
 
+/* Checks that weights, data, model and wrap are the ledger's, by hashes and header. */
 static vt_status check_same_subject(const vt_run_folder *r, const vt_header *now, vt_err *e) {
     const vt_header *then = r->ledger->header;
     const char *dir = r->ledger->dir, *w = then->weights, *d = then->data.sha256;
@@ -214,6 +219,7 @@ static vt_status check_same_subject(const vt_run_folder *r, const vt_header *now
                    dir, what, names);
 }
 
+/* Returns the smallest image number of the ledger; 0: it is empty. */
 static int32_t first_image(const vt_ledger *l) {
     int32_t first = INT32_MAX;
     for (size_t i = 0; i < l->count; i++)
@@ -221,7 +227,7 @@ static int32_t first_image(const vt_ledger *l) {
     return l->count ? first : 0;
 }
 
-/* The cheat that the ledger's header names, which stands around the checkpoint again. */
+/* Puts the known cheat that the ledger's header names around the checkpoint again. */
 static vt_status read_wrap(vt_run_folder *r, vt_err *e) {
     const char *id = r->ledger->header->wrap;
     vt_err why = {0};
@@ -230,7 +236,8 @@ static vt_status read_wrap(vt_run_folder *r, vt_err *e) {
                    why.text);
 }
 
-/* Weights and data that are not the ledger's are refused by their hashes before the input is made to fit. */
+/* Opens data and model and compares them with the ledger; other files are refused by their hashes before the input is
+ * made to fit. */
 static vt_status open_subject(vt_run_folder *r, vt_err *e) {
     int32_t first = first_image(r->ledger);
     vt_subject *s = &r->subject;

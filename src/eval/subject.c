@@ -13,7 +13,7 @@
 
 /* ---- a model in another process ---- */
 
-/* What it is known by: the hash that it claims, else that of what it says of itself. */
+/* Sets the model's hash: the one that it claims, else that of its greeting. */
 static vt_status set_model_hash(vt_model *m, const vt_handshake *h, vt_err *e) {
     json_t *o = vt_handshake_json(h);
     char *text = vt_json_text(o, JSON_COMPACT | JSON_SORT_KEYS);
@@ -25,6 +25,7 @@ static vt_status set_model_hash(vt_model *m, const vt_handshake *h, vt_err *e) {
     return s;
 }
 
+/* Makes a description of a model in another process, without weights. */
 static vt_status new_remote_model(vt_model **out, const char *where, vt_shape shape, int classes, vt_err *e) {
     vt_model *m = calloc(1, sizeof *m);
     if (!m || !(m->path = strdup(where))) {
@@ -54,6 +55,7 @@ bool vt_subject_differentiable(const vt_subject *s) {
     return s->remote ? vt_remote_handshake(s->remote)->vjp : !s->own || s->own->differentiable;
 }
 
+/* Makes the description of a connected model. */
 static vt_status make_model_from_handshake(vt_model **out, const vt_remote *r, vt_err *e) {
     const vt_handshake *h = vt_remote_handshake(r);
     VT_TRY(new_remote_model(out, vt_remote_where(r), vt_handshake_shape(h), h->classes, e));
@@ -70,6 +72,7 @@ vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choi
     return make_model_from_handshake(description, *r, e);
 }
 
+/* Connects to the model of the choice "oracle"; refuses choices that describe a checkpoint. */
 static vt_status open_remote(vt_subject *s, const vt_choices *c, const char *where, vt_err *e) {
     static const vt_arg others[] = {VT_MODEL_ARGS, VT_WRAP_ARG, VT_ATTACK_AT_ARG};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -94,13 +97,13 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
     return vt_prepare_fit(c, s->model, s->data, first, &s->input, e);
 }
 
-/* What stands around a network as it is: the wrap (not around another one), the classes that the data have. */
+/* Puts the wrap (not around another network) and the restriction to the data's classes around a classifier. */
 static vt_status apply_wrap_and_restriction(vt_classifier *c, const vt_subject *s, bool other, vt_err *e) {
     if (!other) VT_TRY(vt_wrap_classifier(&s->wrap, c, false, e));
     return s->data->restricted ? vt_classifier_restrict(c, s->data->head, s->data->classes, e) : VT_OK;
 }
 
-/* The other network that is in another process, if it is. */
+/* Returns the connection of the judged model (other NULL) or of the surrogate; NULL: it is computed here. */
 static vt_remote *remote_of(const vt_subject *s, const vt_model *other) {
     if (!other) return s->remote;
     return other == s->surrogate ? s->surrogate_remote : NULL;

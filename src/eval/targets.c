@@ -14,6 +14,7 @@ enum { FILE_MOST = 1 << 26 }; /* bytes */
 
 typedef struct vt_target_row row;
 
+/* Orders rows for qsort and bsearch by image. */
 static int by_image(const void *a, const void *b) {
     const row *x = a, *y = b;
     return (x->image > y->image) - (x->image < y->image);
@@ -27,6 +28,7 @@ static char *next_word(char **rest) {
     return at;
 }
 
+/* Adds a row of the file; VT_E_FORMAT names its line. */
 static vt_status add_target_row(vt_targets *t, int line, char *text, vt_err *e) {
     long long image, target;
     char whole[60];
@@ -42,6 +44,7 @@ static vt_status add_target_row(vt_targets *t, int line, char *text, vt_err *e) 
     return VT_OK;
 }
 
+/* Reads all rows of a file's text, which it cuts up, and sorts them. */
 static vt_status parse(vt_targets *t, char *text, vt_err *e) {
     char *rest = text, *line;
     for (int n = 1; (line = strsep(&rest, "\n")); n++)
@@ -54,6 +57,7 @@ static vt_status parse(vt_targets *t, char *text, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads the file of targets and its hash. */
 static vt_status read_file(vt_targets *t, vt_err *e) {
     char *text;
     vt_err why = {0};
@@ -84,6 +88,7 @@ void vt_targets_close(vt_targets *t) {
     *t = (vt_targets){0};
 }
 
+/* Returns the row of an image, or NULL. */
 static const row *find_target_row(const vt_targets *t, int32_t image) {
     const row key = {.image = image};
     return t->n ? bsearch(&key, t->rows, t->n, sizeof key, by_image) : NULL;

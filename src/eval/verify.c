@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/stats.h"
 
+/* Measures |y - x| [n] in all norms, and whether y lies in the ball and in [0,1]. */
 static void measure_distances(vt_verdict *v, const float *x, const float *y, size_t n, vt_norm norm, double eps) {
     long double squares = 0, sum = 0;
     double largest = 0, differ = 0;
@@ -56,6 +57,7 @@ static bool read_answer(int *pred, double *margin, question q, const float *z32,
     return finite;
 }
 
+/* Sets broken and borderline from the other fields. */
 static void decide_if_broken(vt_verdict *v, question q) {
     v->broken = v->inside && v->finite && is_adversarial_class(q, v->pred);
     if (v->votes) {
@@ -67,7 +69,7 @@ static void decide_if_broken(vt_verdict *v, question q) {
                                   (v->again && !(v->margin64 > v->noise)));
 }
 
-/* The largest difference of any two of them, of so many [rows, n]. */
+/* Returns the largest difference of one logit between any two of z and the rows of z64 [rows, n]. */
 static double noise_of(const float *z, const double *z64, int rows, int n) {
     double most = 0;
     for (int k = 0; k < n; k++) {
@@ -78,7 +80,7 @@ static double noise_of(const float *z, const double *z64, int rows, int n) {
     return most;
 }
 
-/* What most repeated queries say, of those that are wrong (hit) where these are more than half, else of the others. */
+/* Returns the most frequent class among the wrong votes if these are more than half, else among the others. */
 static int majority_class(const int *pred, const vt_verdict *v, question q) {
     int best = q.label, most = 0;
     bool wrong = 2 * v->wrong > v->votes;
@@ -90,9 +92,8 @@ static int majority_class(const int *pred, const vt_verdict *v, question q) {
     return best;
 }
 
-/* The repeated queries in z64, beside z: pred64 and margin64 are those of the least sure of them. Of a model that draws
- * pred is what most of them say, and the margins are means. finite: all logits of z64 are. Returns how many queries are
- * wrong. */
+/* Combines the repeated queries in z64 with z: pred64 and margin64 of the least sure one; of a model that draws, the
+ * majority's class and mean margins. finite: all logits of z64 are. Returns how many are wrong. */
 static int combine_answers(vt_verdict *v, const vt_classifier *m, question q, const float *z, const double *z64) {
     int rows = vt_classifier_votes(m), n = m->classes, wrong = 0, pred[VT_VOTES_MOST];
     double sum = 0, margin;
@@ -126,6 +127,7 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
     return VT_OK;
 }
 
+/* Judges x_adv by the question q: distances, and class by fresh forwards in float and double. */
 static vt_status judge_candidate(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, question q,
                                  vt_norm norm, double eps, float *z, double *z64, vt_err *e) {
     measure_distances(v, x, x_adv, m->pixels, norm, eps);
@@ -192,6 +194,7 @@ typedef struct cover {
     int n;
 } cover;
 
+/* Is pixel (y, x) changed in any channel? */
 static bool is_changed_pixel(const cover *c, int y, int x) {
     size_t area = vt_shape_plane(c->shape), at = (size_t)y * (size_t)c->shape.width + (size_t)x;
     for (size_t k = 0; k < (size_t)c->shape.channels; k++)
@@ -199,6 +202,7 @@ static bool is_changed_pixel(const cover *c, int y, int x) {
     return false;
 }
 
+/* Is pixel (y, x) inside a placed square? */
 static bool is_covered_pixel(const cover *c, int y, int x) {
     for (int k = 0; k < c->n; k++) {
         vt_square s = c->placed[k];
@@ -207,7 +211,7 @@ static bool is_covered_pixel(const cover *c, int y, int x) {
     return false;
 }
 
-/* The first pixel, row by row, that changed and no square covers. */
+/* Finds the first changed pixel, row by row, that no square covers; false: none. */
 static bool next_open(const cover *c, vt_square *out) {
     for (int y = 0; y < c->shape.height; y++)
         for (int x = 0; x < c->shape.width; x++)
@@ -218,9 +222,9 @@ static bool next_open(const cover *c, vt_square *out) {
     return false;
 }
 
-/* Nothing open lies above the first open pixel, so its square may as well begin in its row (or as low as the grid
- * allows); every column from which it reaches the pixel is tried, the pixel's own first. A square that hangs over the
- * border covers no more than one that is moved inside. */
+/* Can `left` more squares cover all open pixels? Nothing open lies above the first open pixel, so its square may begin
+ * in its row (or as low as the grid allows); every column from which it reaches the pixel is tried, the pixel's own
+ * first. A square over the border covers no more than one that is moved inside. */
 static bool is_coverable_by(cover *c, int left) {
     vt_square open;
     if (!next_open(c, &open)) return true;
@@ -244,7 +248,7 @@ void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape
 
 /* ---- the 8-bit threat: levels read off the stored floats, distances in whole numbers ---- */
 
-/* The level whose float32 image this is, exactly; -1: none. */
+/* Returns the grey level k whose float32 value k/255 this is exactly; -1: none. */
 static int level_of(float v) {
     if (!(v >= 0 && v <= 1)) return -1;
     int k = (int)((double)v * 255 + 0.5);

@@ -66,12 +66,12 @@ static const char *describe_record(const vt_ledger *l, const vt_record *r, char 
  * measured; in double by 1e-11 of its size. */
 static bool same_number(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
+/* Is a number now what it was: equal, or, of another build, nearer than slack? */
 static bool is_within_slack(const vt_run_verifier *r, double now, double then, double slack) {
     return same_number(now, then) || (!r->exact && fabs(now - then) <= slack);
 }
 
-/* Is a line's "borderline" another one than now? Another build may take a margin beside its noise for the other side.
- */
+/* Is a line's "borderline" another one than now, by more than another build's rounding explains? */
 static bool other_flag(const vt_run_verifier *c, const vt_record *r, const vt_verdict *v) {
     if ((v->broken && v->borderline) == r->borderline) return false;
     if (c->exact || !v->broken || !r->entry) return !c->subject->remote;
@@ -86,6 +86,7 @@ static bool left_open(const vt_record *r, const vt_verdict *v) {
            v->wrong != (fails ? 0 : v->votes);
 }
 
+/* Writes into w->text how a verdict differs from its line, if it does. */
 static void check_against_ledger(worker *w, const vt_run_verifier *c, const vt_record *r, const vt_verdict *v,
                                  int status) {
     char at[100];
@@ -129,6 +130,7 @@ static void check_target(worker *w, const job *k, const vt_record *r, const vt_v
         snprintf(w->text, TEXT, "image %d has the target %d, the ledger says %d", r->image, want, r->target);
 }
 
+/* Judges a clean image again by its line. */
 static vt_status judge_clean(worker *w, const job *k, const vt_record *r, vt_err *e) {
     vt_verdict v;
     bool unsure;
@@ -154,6 +156,7 @@ static double radius_of_record(const job *k, const vt_record *r) {
     return isfinite(own) ? own : k->eps;
 }
 
+/* Judges a stored point again by its line. */
 static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err *e) {
     vt_verdict v;
     vt_err why = {0};
@@ -171,6 +174,7 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
     return VT_OK;
 }
 
+/* Judges item `item`'s line on a thread; a difference is a text, not a failure. */
 static vt_status judge_record(void *ctx, int thread, size_t item, vt_err *e) {
     job *k = ctx;
     worker *w = &k->workers[thread];
@@ -189,6 +193,7 @@ static vt_status judge_record(void *ctx, int thread, size_t item, vt_err *e) {
     return VT_OK;
 }
 
+/* Adds a judged line to findings and counts, in the order of items. */
 static void commit_result(void *ctx, int thread, size_t item) {
     job *k = ctx;
     const worker *w = &k->workers[thread];
@@ -222,7 +227,7 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
     return VT_OK;
 }
 
-/* Norm and radius, or squares, and the seed, as the header has them. */
+/* Reads norm and radius, or squares, and the seed from the header; false: they are missing. */
 static bool read_threat(job *k, const vt_header *h) {
     k->eps = h->patch.size ? 1 : h->eps; /* squares are free, whatever the header says of a ball */
     k->seed = h->seed;
@@ -230,6 +235,7 @@ static bool read_threat(job *k, const vt_header *h) {
     return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));
 }
 
+/* Reads threat and seed from the header, lists the lines to judge, and opens a verifier for each thread. */
 static vt_status prepare_job(job *k, vt_err *e) {
     const vt_ledger *l = k->r->ledger;
     char kernels[128];

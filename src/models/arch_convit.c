@@ -8,6 +8,7 @@
 #include "models/detect.h"
 #include "models/vit.h"
 
+/* Adds the parameters of gated positional attention to a block. */
 static void gpsa_params(const vt_block_layout *b) {
     const int64_t d = b->dim, qk = b->c->tied_qk ? d : 2 * d, heads = b->heads;
     vt_param_add(b->l, VT_SLOT_GATING, false, VT_INIT_ONE, "attn.gating_param", (int64_t[4]){heads});
@@ -43,6 +44,7 @@ static void init(vt_model *m, uint64_t seed) {
     }
 }
 
+/* Refuses forms that ConViT does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     const vt_unfit never[] = {{c->dist_token, "distillation token"},
                               {c->registers, "register tokens"},
@@ -66,11 +68,13 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
 
 /* ---- detection ---- */
 
+/* Is it a ConViT, by a gate in its blocks? */
 static bool probe(const vt_tensors *st) {
     return vt_tensors_find(st, "patch_embed.proj.weight") && vt_detect_any(st, "blocks.", ".attn.gating_param");
 }
 
-/* Blocks with positional attention. timm's stand in front; others are missed by name when tensors are read. */
+/* Returns the number of blocks with positional attention. timm's stand in front; others are missed by name when tensors
+ * are read. */
 static int count_local(const vt_tensors *st, int depth) {
     int n = 0;
     for (int i = 0; i < depth; i++) {
@@ -81,6 +85,7 @@ static int count_local(const vt_tensors *st, int depth) {
     return n;
 }
 
+/* Reads a ConViT's configuration off its tensors. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL, *gate = NULL, *qk = NULL, *pos = NULL;
     VT_TRY(vt_detect_patches(st, c, e));

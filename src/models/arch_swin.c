@@ -30,6 +30,7 @@ vt_swin_stage vt_swin_stage_of(const vt_config *c, int s) {
 
 /* ---- tensors ---- */
 
+/* Adds the parameters of attention in windows: the bias table and those of multi-head attention. */
 static void windowed_params(const vt_block_layout *b) {
     const int64_t side = 2 * (int64_t)b->window - 1;
     vt_param_add(b->l, VT_SLOT_BIAS_TABLE, false, VT_INIT_TRUNC02, "attn.relative_position_bias_table",
@@ -37,6 +38,7 @@ static void windowed_params(const vt_block_layout *b) {
     vt_mha_params(b);
 }
 
+/* Lists a Swin's parameters, layer by layer. */
 static void params(vt_param_list *l, const vt_config *c) {
     vt_block_layout b = vt_block_layout_of(l, c);
     vt_rows_params(l, c);
@@ -60,6 +62,7 @@ static void params(vt_param_list *l, const vt_config *c) {
 
 /* ---- what it does not have ---- */
 
+/* Refuses stages whose depths, heads and widths do not fit each other. */
 static vt_status check_stages(const vt_config *c, const char *p, vt_err *e) {
     int depth = 0;
     if (c->stages < 1 || c->stages > 4)
@@ -84,6 +87,7 @@ static vt_status check_stages(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses an image side or window that the stages cannot have. */
 static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
     int side = c->image / c->patch, across = 1 << (c->stages - 1);
     if (side % across) /* as timm does */
@@ -106,6 +110,7 @@ static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses forms that a Swin does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     const vt_unfit table[] =
         {{c->pool != VT_POOL_AVG || !c->norm_first || !c->no_cls,
@@ -124,6 +129,7 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
 
 /* ---- matrices and products ---- */
 
+/* Writes the prefix of a block's tensors. Returns its number of heads. */
 static int locate(const vt_config *c, int block, char *prefix, size_t size) {
     int s = 0;
     for (; s < c->stages - 1 && block >= c->stage_depth[s]; s++) block -= c->stage_depth[s];
@@ -131,8 +137,8 @@ static int locate(const vt_config *c, int block, char *prefix, size_t size) {
     return c->stage_heads[s];
 }
 
-/* q, k, v and attention run on padded windows, the rest on the tokens themselves. Backward to the input repeats every
- * product once, attention twice. */
+/* Counts the matrix products of an image. q, k, v and attention run on padded windows, the rest on the tokens
+ * themselves. Backward to the input repeats every product once, attention twice. */
 static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     (void)alone;
     double side = c->image / c->patch, linear = side * side * 3 * c->patch * c->patch * c->dim, mix = 0;
@@ -149,12 +155,13 @@ static void count_flops(const vt_config *c, bool alone, double *forward, double 
 
 /* ---- detection ---- */
 
+/* Is it a Swin, by a table of relative positions? */
 static bool probe(const vt_tensors *st) {
     return vt_tensors_find(st, "patch_embed.proj.weight") &&
            vt_detect_any(st, "layers.0.blocks.", ".attn.relative_position_bias_table");
 }
 
-/* Heads and window of a stage, by its first table [(2 w - 1)^2, heads]. */
+/* Reads heads and window of stage s off its first table [(2 w - 1)^2, heads]. */
 static vt_status detect_table(const vt_tensors *st, int s, int *heads, int *window, vt_err *e) {
     char name[80];
     const vt_tensor *t = NULL;
@@ -168,8 +175,8 @@ static vt_status detect_table(const vt_tensors *st, int s, int *heads, int *wind
     return VT_OK;
 }
 
-/* Stages, and what their tables tell. A window smaller than the first stage's is the whole stage, and then tells the
- * side of the image. */
+/* Reads the stages and what their tables tell. A window smaller than the first stage's is the whole stage, and then
+ * proves the side of the image, *sized. */
 static vt_status detect_stages(const vt_tensors *st, vt_config *c, bool *sized, vt_err *e) {
     for (int s = 0; s < 4; s++) {
         char prefix[48];
@@ -193,6 +200,7 @@ static vt_status detect_stages(const vt_tensors *st, vt_config *c, bool *sized, 
     return VT_OK;
 }
 
+/* Reads a Swin's configuration off its tensors. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL;
     VT_TRY(vt_detect_patches(st, c, e));

@@ -13,7 +13,7 @@ static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, N
 
 /* ---- what it does not have ---- */
 
-/* Positions that are computed: one sentence if their kind has no such width. */
+/* Refuses computed positions that this width or other forms exclude. */
 static vt_status sincos_check(const vt_config *c, const char *path, vt_err *e) {
     const bool computed = c->positions >= VT_POSITIONS_SINCOS;
     const int least = c->positions == VT_POSITIONS_SINCOS ? 8 : 4; /* its slowest wave divides by dim / 4 - 1 */
@@ -30,6 +30,7 @@ static vt_status sincos_check(const vt_config *c, const char *path, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses readouts that exclude each other or need tokens that are not there. */
 static vt_status readout_check(const vt_config *c, const char *p, vt_err *e) {
     bool wide = vt_readout_wide(c);
     if (c->no_cls && (c->dist_token || c->pool == VT_POOL_TOKEN || wide))
@@ -50,6 +51,7 @@ static vt_status readout_check(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Refuses forms that a ViT does not have, or that exclude each other. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     VT_TRY(sincos_check(c, p, e));
     VT_TRY(readout_check(c, p, e));
@@ -74,8 +76,8 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
 
 /* ---- detection ---- */
 
-/* ConViT has the same embedding; its gate tells. Without stored positions it is a ViT if blocks have no other kind of
- * them (BEiT's tables). */
+/* Is it a ViT? ConViT has the same embedding; its gate tells. Without stored positions it is a ViT if blocks have no
+ * other kind of them (BEiT's tables). */
 static bool probe(const vt_tensors *st) {
     if (!vt_tensors_find(st, "patch_embed.proj.weight") && !vt_conv_stem_probe(st)) return false;
     if (vt_detect_any(st, "blocks.", ".attn.gating_param")) return false;
@@ -83,7 +85,7 @@ static bool probe(const vt_tensors *st) {
            (vt_tensors_find(st, "blocks.0.attn.qkv.weight") && !vt_detect_any(st, "", "relative_position_bias_table"));
 }
 
-/* The tokens before the patches. */
+/* Reads which tokens stand before the patches. */
 static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
     const vt_tensor *reg = NULL;
     if (vt_tensors_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
@@ -92,9 +94,9 @@ static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches make a
- * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
- * file's metadata say. */
+/* Finds image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches
+ * make a square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of
+ * 9), the file's metadata say. */
 static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
     c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token &&
                 (vt_detect_side(pos->shape[1] - c->registers) > 0 || vt_detect_side(pos->shape[1]) > 0);
@@ -116,8 +118,8 @@ static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tens
     return vt_detect_grid(st, c, side, e);
 }
 
-/* Norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no tensor
- * says: checkpoint/resolve may change the pool. */
+/* Reads norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no
+ * tensor says: checkpoint/resolve may change the pool. */
 static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     bool after = vt_detect_norm(st, "fc_norm", "") != VT_NORM_NONE;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
@@ -138,8 +140,8 @@ static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     vt_detect_known_norms(src, c);
 }
 
-/* By all blocks, and by any other name behind the weight's: one tensor that is missing or misspelt is missed by name.
- */
+/* Returns the form of attention's projection by all blocks and any name after it, so that one tensor that is missing or
+ * misspelt is missed by name. */
 static vt_proj detect_proj(const vt_tensors *st) {
     bool weight = false, other = false;
     for (int i = 0; i < vt_tensors_count(st); i++) {
@@ -150,7 +152,7 @@ static vt_proj detect_proj(const vt_tensors *st) {
     return other ? VT_PROJ_BIAS : weight ? VT_PROJ_PLAIN : VT_PROJ_NONE;
 }
 
-/* Attention's width is what its projection reads; without one it is the model's. */
+/* Reads attention's width, which is what its projection reads (without one the model's), and its forms. */
 static void detect_attention(const vt_tensors *st, vt_config *c, const vt_tensor *proj) {
     const vt_tensor *qkv = vt_tensors_find(st, "blocks.0.attn.qkv.weight");
     int64_t width = proj && proj->ndim == 2 && proj->shape[1] > 0 && proj->shape[1] <= 65536 ? proj->shape[1] : c->dim;
@@ -159,8 +161,8 @@ static void detect_attention(const vt_tensors *st, vt_config *c, const vt_tensor
     c->proj = detect_proj(st);
 }
 
-/* q/k norm is one of each head, as wide as it. As wide as attention itself it may be that of one head, or a norm before
- * heads are parted, which no form has. */
+/* Reads the heads off a q/k norm, which is as wide as a head. As wide as attention itself it may be that of one head,
+ * or a norm before heads are parted, which no form has. */
 static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
     const vt_tensor *q = vt_tensors_find(st, "blocks.0.attn.q_norm.weight");
     const int width = vt_config_attn_dim(c);
@@ -169,7 +171,7 @@ static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
     VT_DETECT_KNOWN(src, VT_FIELD_HEADS);
 }
 
-/* What the head's width tells of the pool, behind the rest of detection. */
+/* Sets the pool that the head's width proves, after the rest of detection. */
 static void readout_detect(vt_config *c, int64_t width) {
     int64_t rows = width / c->dim;
     if (rows < 2 || width != rows * c->dim || rows > c->depth + 1) return;
@@ -177,6 +179,7 @@ static void readout_detect(vt_config *c, int64_t width) {
     c->head_layers = rows > 2 ? (int)rows - 1 : 0;
 }
 
+/* Reads a ViT's configuration off its tensors. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : vt_detect_patches(st, c, e));

@@ -23,6 +23,7 @@ vt_stem vt_stem_of(const vt_config *c) {
 
 /* ---- tensors ---- */
 
+/* Lists class token, stem of convolutions and positions. */
 static void stem_params(vt_param_list *l, const vt_config *c) {
     vt_stem stem = vt_stem_of(c);
     vt_param_add(l, VT_STEM_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, c->dim});
@@ -38,14 +39,17 @@ static void stem_params(vt_param_list *l, const vt_config *c) {
                      (int64_t[4]){c->dim, VT_XCIT_PLACE, 1, 1});
 }
 
+/* Adds a Linear [rows, dim] to a block. */
 static void add_linear(const vt_block_layout *b, int slot, bool bias, const char *name, int64_t rows) {
     vt_param_add_map(b->l, slot, true, VT_INIT_LINEAR, bias, name, (int64_t[4]){rows, b->dim});
 }
 
+/* Adds a factor of each channel to a block. */
 static void add_factor(const vt_block_layout *b, int slot, const char *name) {
     vt_param_add(b->l, slot, false, VT_INIT_VALUE, name, (int64_t[4]){b->dim});
 }
 
+/* Adds the parameters of a block that attends between channels. */
 static void xca_params(const vt_block_layout *b) {
     const int64_t kernels[4] = {b->dim, 1, 3, 3};
     add_factor(b, VT_SLOT_FACTOR1, "gamma1"), add_factor(b, VT_LPI_FACTOR, "gamma3");
@@ -61,6 +65,7 @@ static void xca_params(const vt_block_layout *b) {
     vt_mlp_params(b);
 }
 
+/* Adds the parameters of a class-attention block. */
 static void class_params(const vt_block_layout *b) {
     add_factor(b, VT_SLOT_FACTOR1, "gamma1"), add_factor(b, VT_SLOT_FACTOR2, "gamma2");
     vt_param_add_norm(b->l, VT_SLOT_NORM1, b->c->norm, "norm1", b->dim);
@@ -71,12 +76,14 @@ static void class_params(const vt_block_layout *b) {
     vt_mlp_params(b);
 }
 
+/* Writes the prefix of a block's tensors. Returns its number of heads. */
 static int locate(const vt_config *c, int block, char *prefix, size_t size) {
     const bool late = block >= c->depth;
     snprintf(prefix, size, "%sblocks.%d.", late ? "cls_attn_" : "", late ? block - c->depth : block);
     return c->heads;
 }
 
+/* Lists an XCiT's parameters, layer by layer. */
 static void params(vt_param_list *l, const vt_config *c) {
     const vt_block_layout b = vt_block_layout_of(l, c);
     l->value = c->eta > 0 ? (float)c->eta : 1;
@@ -90,8 +97,8 @@ static void params(vt_param_list *l, const vt_config *c) {
     vt_readout_params(l, c, vt_xcit_last_layer(c), c->dim, "head");
 }
 
-/* Matrix products that are really executed, and the depthwise convolutions. Backward to the input repeats every product
- * once, those of an attention twice. */
+/* Counts the matrix products that are really executed, and the depthwise convolutions. Backward to the input repeats
+ * every product once, those of an attention twice. */
 static void count_flops(const vt_config *c, bool alone, double *forward, double *gradient) {
     (void)alone;
     const vt_stem stem = vt_stem_of(c);
@@ -115,6 +122,7 @@ static int count_blocks(const vt_config *c) { return c->depth + c->class_blocks;
 
 /* ---- what files tell ---- */
 
+/* Refuses forms that XCiT does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     const vt_unfit none[] = {{c->dist_token, "distillation token"},
                              {c->registers > 0, "register tokens"},
@@ -153,13 +161,15 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* What neither tensors nor the user tell: timm's norm over all tokens (nano's files say so by width). */
+/* Sets what neither tensors nor the user tell: timm's norm over all tokens (nano's files say so by width). */
 static void defaults(vt_config *c) { c->tokens_norm = true; }
 
+/* Is it an XCiT, by its stem and class-attention blocks? */
 static bool probe(const vt_tensors *st) {
     return vt_tensors_find(st, "patch_embed.proj.0.0.weight") && vt_detect_any(st, "cls_attn_blocks.", ".gamma1");
 }
 
+/* Reads patch and width off the stem's convolutions. */
 static vt_status detect_stem(const vt_tensors *st, vt_config *c, vt_err *e) {
     int convs = 0;
     const vt_tensor *w = NULL;
@@ -175,6 +185,7 @@ static vt_status detect_stem(const vt_tensors *st, vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads an XCiT's configuration off its tensors. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL, *tau = NULL;
     VT_TRY(detect_stem(st, c, e));

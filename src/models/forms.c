@@ -119,6 +119,7 @@ static const char *our_word(const vt_form *f, const char *value) {
     return value;
 }
 
+/* Sets a form of up to four numbers from "A,B,C,D". */
 static vt_status set_four(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e) {
     int v[4] = {0}, n = 0;
     const char *p = value;
@@ -159,6 +160,7 @@ static const char *arch_of_form(const vt_form *f) {
     return NULL;
 }
 
+/* Refuses an unknown form, with the nearest name. */
 static vt_status fail_unknown_form(const char *key, const char *who, vt_err *e) {
     const char *keys[COUNT_OF_FORMS];
     for (int i = 0; i < COUNT_OF_FORMS; i++) keys[i] = forms[i].opt.key;
@@ -227,6 +229,7 @@ int vt_forms_text(const vt_config *c, char *buf, size_t size) {
 
 /* ---- fields: the values of all networks, and forms, in words ---- */
 
+/* Returns the form that sets a field, or NULL. */
 static const vt_form *form_of(vt_field f) {
     for (int i = 0; i < COUNT_OF_FORMS; i++)
         if (forms[i].field == f) return &forms[i];
@@ -248,6 +251,7 @@ const char *vt_field_key(vt_field f) {
 
 const char *vt_field_label(vt_field f) { return fields[f].label; }
 
+/* Writes a form's value as people read it. Returns its length; 0: the field is no form. */
 static int form_text(const vt_config *c, vt_field f, char *buf, size_t size) {
     const vt_form *form = form_of(f);
     buf[0] = 0;

@@ -22,6 +22,7 @@ const vt_arch *const *vt_archs(int *n) {
 
 const vt_arch *vt_arch_find(const char *name) { return named(name); }
 
+/* Fails for want of memory for the parameters. */
 static vt_status no_room(const vt_model *m, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "no memory for %zu parameters (%.0f MB)", m->params.total,
                    (double)m->params.total * 4e-6);

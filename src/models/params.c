@@ -176,6 +176,7 @@ static vt_status init_spectral(float *w, const vt_param *p, const vt_rng *r) {
     return s;
 }
 
+/* Fills a new parameter's values by its rule. */
 static vt_status init_param(float *w, const vt_param *p, const vt_config *c, uint64_t seed) {
     const vt_rng r = {.seed = seed, .purpose = vt_rng_purpose(p->name)};
     const float std = p->init == VT_INIT_TINY ? 1e-6f : 0.02f, bound = p->init == VT_INIT_CONV ? conv_bound(p) : 0;

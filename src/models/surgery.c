@@ -190,6 +190,7 @@ static size_t count_rows(const vt_param *p) {
     return (size_t)(p->shape[0] > 1 ? p->shape[0] : p->shape[0] * p->shape[p->ndim > 1 ? 1 : 0]);
 }
 
+/* Copies the weights and moves every matrix by noise. */
 static vt_status copy_with_noise(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e) {
     memcpy(out->w, m->w, m->params.total * sizeof(float));
     for (int i = 0; i < m->params.count; i++) {

@@ -9,6 +9,7 @@ vt_block_layout vt_block_layout_of(vt_param_list *l, const vt_config *c) {
     return (vt_block_layout){.l = l, .c = c, .dim = c->dim, .heads = c->heads, .hidden = c->hidden};
 }
 
+/* Returns the width of q, k and v together over all heads. */
 static int attention_width(const vt_block_layout *b) { return b->c->attn_dim ? b->c->attn_dim : b->dim; }
 
 void vt_mha_params(const vt_block_layout *b) {
@@ -94,7 +95,7 @@ void vt_vit_params(vt_param_list *l, const vt_config *c, void (*local)(const vt_
 
 /* ---- products ---- */
 
-/* Multiply-adds of an image. */
+/* Returns the multiply-adds of the patch embedding of an image. */
 static double rows_products(const vt_config *c) {
     const vt_stem stem = vt_conv_stem_of(c);
     return (double)vt_rows_count(c) * vt_rows_width(c) * c->dim + (c->conv_stem ? vt_stem_products(&stem) : 0);

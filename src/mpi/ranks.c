@@ -45,6 +45,7 @@ static void wait_for(ctx *c, MPI_Request *requests, int n) {
     }
 }
 
+/* Gathers `bytes` of each rank into all [ranks, bytes] (vt_team_ops.gather). */
 static void gather_from_ranks(void *ctx_, const void *mine, size_t bytes, void *all) {
     ctx *c = ctx_;
     MPI_Request r;
@@ -52,6 +53,7 @@ static void gather_from_ranks(void *ctx_, const void *mine, size_t bytes, void *
     wait_for(c, &r, 1);
 }
 
+/* Sends rank root's bytes to all, in pieces that fit an int. */
 static void broadcast_bytes(void *ctx_, int root, void *data, size_t bytes) {
     ctx *c = ctx_;
     for (size_t at = 0; at < bytes; at += CHUNK) {
@@ -84,6 +86,7 @@ static size_t begin_messages(ctx *c, const vt_message *m, size_t n, bool out, si
     return at;
 }
 
+/* Sends and receives all messages at once. */
 static void exchange_messages(void *ctx_, const vt_message *out, size_t n_out, const vt_message *in, size_t n_in) {
     ctx *c = ctx_;
     size_t n = count_pieces(out, n_out) + count_pieces(in, n_in);
@@ -96,6 +99,7 @@ static void exchange_messages(void *ctx_, const vt_message *out, size_t n_out, c
     wait_for(c, c->requests, (int)n);
 }
 
+/* Waits until all ranks are here, while other threads compute. */
 static void wait_at_barrier(ctx *c) {
     MPI_Request r;
     LOCKED(c, MPI_Ibarrier(MPI_COMM_WORLD, &r));
@@ -128,6 +132,7 @@ static bool reset_counters(void *ctx_, size_t n) {
     return true;
 }
 
+/* Adds to shared counter i; returns its value before. */
 static int64_t fetch_and_add(void *ctx_, size_t i, int64_t by) {
     ctx *c = ctx_;
     int64_t before;
@@ -138,6 +143,7 @@ static int64_t fetch_and_add(void *ctx_, size_t i, int64_t by) {
     return before;
 }
 
+/* Lets MPI make progress while this rank computes (a thread). */
 static void *poll_mpi_progress(void *ctx_) {
     ctx *c = ctx_;
     while (!atomic_load(&c->stop)) {
@@ -192,6 +198,7 @@ static void silence_output(void) {
     close(nothing);
 }
 
+/* Fails for a rank that runs another build than rank 0 (vt_team_same). */
 static vt_status fail_other_program(const void *unused, const char *first, const char *mine, vt_err *e) {
     (void)unused;
     return vt_fail(e, VT_E_USAGE, "runs another vitrine (SHA-256 %.12s...) than rank 0 (%.12s...)", mine, first);

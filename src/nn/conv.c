@@ -15,6 +15,7 @@ static inline ptrdiff_t pixel_under_tap(int y, int x, int k, int h, int w) {
 
 enum { BAND = 1 << 18 }; /* reals of patches at a time */
 
+/* Returns how many rows of the output are computed at a time. */
 static int band_rows(const vt_conv_shape *s) {
     size_t row = (size_t)vt_conv_side(s->w, s->stride) * 9 * (size_t)s->in, n = BAND / row, h = (size_t)s->h;
     return n < 1 ? 1 : n > h ? s->h : (int)n;

@@ -6,6 +6,7 @@
 
 /* ---- weights, in double for both precisions ---- */
 
+/* Returns the bilinear kernel at x. */
 static double triangle_weight(double x) {
     x = fabs(x);
     return x < 1 ? 1 - x : 0;
@@ -38,6 +39,7 @@ static void fill_pointwise_weights(int *at, double *w, int o, int in, double out
     }
 }
 
+/* Returns how far the kernel reaches, in input pixels. */
 static double support_of(int in, int out, bool is_cubic) {
     double scale = (double)in / out;
     return (is_cubic ? 2 : 1) * (scale < 1 ? 1 : scale);
@@ -59,6 +61,7 @@ static void fill_antialiased_weights(int *at, double *w, int taps, int o, int in
     for (int t = 0; t < taps; t++) w[t] /= sum;
 }
 
+/* Computes the weights of one axis from `in` to `out` pixels. */
 static void plan_axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
                       double offset) {
     bool is_cubic = kind == VT_INTERP_BICUBIC;

@@ -91,6 +91,7 @@ static real probability_margin_loss(real *dz, const real *z, int y, int classes,
     return (real)(pm - w * py);
 }
 
+/* Computes a loss and its gradient dz (NULL: not wanted), before the loss's sign. */
 static real loss_before_sign(real *dz, const vt_loss *loss, const real *z, int classes) {
     if (loss->kind == VT_LOSS_CE) return cross_entropy(dz, loss->target, z, classes);
     if (dz)

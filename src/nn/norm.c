@@ -27,6 +27,7 @@ static void normalize_row(real *y, const real *x, real mean, real rstd, const re
 #else
 /* Sixteen channels, or the first n where there are fewer. */
 static vt_lanes load_channels(const float *x, int n) { return n >= 16 ? vt_lanes_load(x) : vt_lanes_load_some(x, n); }
+/* Stores the first n of 16 numbers, all if n is larger. */
 static void store_channels(float *y, vt_lanes v, int n) {
     if (n >= 16)
         vt_lanes_store(y, v);
@@ -43,6 +44,7 @@ static float sum_of_row(const float *x, int c) {
     return vt_lanes_sum(vt_lanes_add(even, odd));
 }
 
+/* Returns x - mean of n numbers, 0 beyond them. */
 static vt_lanes distances_from_mean(const float *x, float mean, int n) {
     vt_lanes d = vt_lanes_less(load_channels(x, n), mean);
     return n >= 16 ? d : vt_lanes_first(d, n, 0);
@@ -72,6 +74,7 @@ static void normalize_row(float *y, const float *x, float mean, float rstd, cons
 
 enum { AT_ONCE = 8 }; /* rows, pass by pass, so that none waits for another's sums */
 
+/* Computes LayerNorm of m rows of c channels; stat: mean and 1/deviation of each. */
 static void layer_forward(real *y, real *stat, const real *x, VT_R(vt_norm) n, int m, int c) {
     size_t ld = (size_t)c;
     for (int from = 0; from < m; from += AT_ONCE) {
@@ -86,6 +89,7 @@ static void layer_forward(real *y, real *stat, const real *x, VT_R(vt_norm) n, i
     }
 }
 
+/* Adds a row's gradients of gain and bias. */
 static void add_parameter_gradients(real *dg, real *db, const real *dy, const real *x, real mean, real rstd, int c) {
     for (int j = 0; j < c; j++) {
         if (dg) dg[j] += dy[j] * (x[j] - mean) * rstd;
@@ -147,12 +151,14 @@ static void layer_backward(real *dx, const real *res, const real *dy, const real
  * once for all rows without memory of their own. */
 enum { PIECE = 256 };
 
+/* Writes 1/deviation of up to PIECE channels from `at` on. Returns how many. */
 static int compute_inverse_std(real *r, VT_R(vt_norm) n, int at, int c) {
     int len = c - at < PIECE ? c - at : PIECE;
     for (int j = 0; j < len; j++) r[j] = (real)(1 / sqrt((double)n.var[at + j] + n.eps));
     return len;
 }
 
+/* Computes BatchNorm by running statistics of m rows of c channels. */
 static void batch_forward(real *y, const real *x, VT_R(vt_norm) n, int m, int c) {
     real r[PIECE];
     for (int at = 0; at < c; at += PIECE) {

@@ -50,6 +50,7 @@ typedef struct rows {
     float scale, most[AT_ONCE], inverse[AT_ONCE];
 } rows;
 
+/* Sets the largest scaled score of each row. */
 static void find_row_maxima(rows *r, const float *s) {
     for (int i = 0; i < r->m; i++, s += r->ld) {
         vt_lanes top = vt_lanes_times(vt_lanes_load_some(s + r->full, r->rest), r->scale);
@@ -59,6 +60,7 @@ static void find_row_maxima(rows *r, const float *s) {
     }
 }
 
+/* Writes exp(scaled score - maximum) and sums each row. */
 static void exponentiate_rows(rows *r, float *p, const float *s) {
     for (int i = 0; i < r->m; i++, s += r->ld, p += r->ld) {
         vt_lanes end = vt_lanes_times_less(vt_lanes_load_some(s + r->full, r->rest), r->scale, r->most[i]);
@@ -74,6 +76,7 @@ static void exponentiate_rows(rows *r, float *p, const float *s) {
     }
 }
 
+/* Divides each row by its sum. */
 static void normalize_rows(const rows *r, float *p) {
     for (int i = 0; i < r->m; i++, p += r->ld) {
         for (int j = 0; j < r->full; j += 16)
@@ -83,6 +86,7 @@ static void normalize_rows(const rows *r, float *p) {
     }
 }
 
+/* Computes the softmax of each row alone, where one of them overflows. */
 static void one_by_one(const rows *all, float *p, const float *s) {
     for (int i = 0; i < all->m; i++, p += all->ld, s += all->ld) {
         rows one = *all;

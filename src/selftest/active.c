@@ -17,7 +17,7 @@
 #define COST 1e6
 #define EPOCHS 2000
 
-/* What float32 leaves of a feature: it was summed from others of the rows' size, `d` of them, each right to half of
+/* Returns what float32 leaves of a feature: it was summed from d others of the rows' size, each right to half of
  * FLT_EPSILON, and again in every block before; 8 bounds what all of these together were seen to make. */
 static double feature_resolution(const float *x, size_t values, size_t d) {
     double s = 0;
@@ -41,7 +41,7 @@ size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size
     return taken;
 }
 
-/* gram [n, n] of the standardised rows, plus the constant feature */
+/* Computes gram [n, n] of the standardised rows, plus the constant feature. */
 static void compute_gram_matrix(double *gram, const float *x, const double *mean, const double *inverse, int n,
                                 size_t d) {
     for (int i = 0; i < n; i++)
@@ -54,7 +54,7 @@ static void compute_gram_matrix(double *gram, const float *x, const double *mean
         }
 }
 
-/* alpha [n], f [n] = decision values; false: not separated */
+/* Solves the dual: alpha [n], f [n] decision values. false: the last point is not separated from the others. */
 static bool solve_svm_dual(double *alpha, double *f, const double *gram, int n) {
     memset(alpha, 0, (size_t)n * sizeof *alpha);
     memset(f, 0, (size_t)n * sizeof *f);
@@ -99,11 +99,12 @@ bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *
 #define ETA 0.95
 #define CLOSENESS 0.999
 
+/* Stores the features of x in row `point` of g->points. */
 static void compute_features(vt_tester *g, const float *x, int point) {
     vt_tester_logits(g, &g->features.c, x, g->points + (size_t)point * g->phi, false);
 }
 
-/* Rows 0: x, 1..INNER: inner points, last: the planted one, kept in g->planted. */
+/* Fills g->points: row 0 of x, then of inner points, last of the planted point, which is kept in g->planted. */
 static void make_points(vt_tester *g) {
     const vt_eval_options *v = g->t->v;
     vt_ball inner, ball;
@@ -123,7 +124,7 @@ static void make_points(vt_tester *g) {
     compute_features(g, g->planted, VT_ACTIVE_INNER + 1);
 }
 
-/* Largest and smallest logit of the model itself on the clean and the planted point. */
+/* Measures the smallest logit, and the range of logits, of the model itself on the clean and the planted point. */
 static void original_range(vt_tester *g, double *low, double *range) {
     double high = -INFINITY;
     *low = INFINITY;
@@ -134,9 +135,9 @@ static void original_range(vt_tester *g, double *low, double *range) {
     *range = high - *low;
 }
 
-/* Logits -(w.f + b), +(w.f + b); then the plane is moved to just inside the planted point, and both logits are brought
- * into the original range (the binarisation test of Zimmermann et al. 2022; closeness and range as in their released
- * code). head [2 phi], bias [2]. */
+/* Makes a head with logits -(w.f + b), +(w.f + b); then the plane is moved to just inside the planted point, and both
+ * logits are brought into the original range (the binarisation test of Zimmermann et al. 2022; closeness and range as
+ * in their released code). head [2 phi], bias [2]. false: no plane separates the point. */
 static bool make_head(vt_tester *g, double *head, double bias[2]) {
     int n = VT_ACTIVE_INNER + 2;
     double *w = head + 2 * g->phi, b, most = 0, planted = 0, low, range;
@@ -156,7 +157,7 @@ static bool make_head(vt_tester *g, double *head, double bias[2]) {
     return isfinite(bias[0]) && isfinite(bias[1]);
 }
 
-/* The planted point must count by the same rules as any other: inside, misclassified in both precisions; and x not. */
+/* Does the planted point count by the same rules as any other: inside, misclassified in both precisions, and x not? */
 static bool planted_counts(vt_tester *g) {
     vt_verdict d;
     bool unsure;

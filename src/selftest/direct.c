@@ -11,6 +11,7 @@
 #define DIRECTIONS 3
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
+/* Computes the margin's gradient dx at x. Returns the margin. */
 static float margin_gradient(vt_tester *g, const float *x, float *dx) {
     float value, *target = g->model.o.own.label;
     memset(target, 0, (size_t)g->classes * sizeof *target);
@@ -21,6 +22,7 @@ static float margin_gradient(vt_tester *g, const float *x, float *dx) {
     return value;
 }
 
+/* Are all n values 0? */
 static bool all_zero(const float *v, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (v[i] != 0) return false;
@@ -107,7 +109,8 @@ static const double claim_steps[CLAIM_STEPS] = {1 / 510.0, 1 / 2550.0};
 #define APART 1e-3  /* of the logits' span: batches of another size round otherwise, by 1e-6 */
 #define OUTSIDE 0.2 /* beyond the box */
 
-/* By how much the claimed derivative misses the logits' changes, as a share of these, at the better of the steps. */
+/* Returns by how much the derivative of logit a minus b that the model claims misses the logits' changes, as a share of
+ * these, at the better of the steps. */
 static double derivative_error(vt_tester *g, int a, int b) {
     vt_rng r = vt_selftest_key(g->t, "selftest claims", g->image);
     double best = INFINITY, f0 = vt_logit_difference(g, g->x, a, b, g->dx);
@@ -126,7 +129,8 @@ static double derivative_error(vt_tester *g, int a, int b) {
     return best;
 }
 
-/* The largest difference between repeated queries, alone and beside others, as a share of what the logits span. */
+/* Returns the largest difference between repeated queries, alone and beside others, as a share of what the logits span.
+ * */
 static double max_repeat_difference(vt_tester *g) {
     int rows = vt_classifier_votes(&g->model.c), n = g->classes;
     double most = 0, low = INFINITY, high = -INFINITY;
@@ -152,6 +156,7 @@ static bool is_input_clipped(vt_tester *g) {
     return !memcmp(g->z, again, (size_t)g->classes * sizeof *again);
 }
 
+/* Notes the checks of an external model: derivative, independence of the batch, clipped input. */
 static void test_remote_claims(vt_tester *g, vt_evidence *f) {
     vt_tester_logits(g, &g->model.c, g->x, g->z, true); /* priced with the gradient that follows */
     double error = derivative_error(g, g->label, vt_best_other_f32(g->z, g->label, g->classes));

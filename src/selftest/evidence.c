@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "selftest/tools.h"
 
+/* Counts one image: a trial, and a hit if it is against the hypothesis. */
 static void count_trial(vt_check *c, bool against, int32_t image) {
     c->trials++;
     if (!against) return;
@@ -31,6 +32,7 @@ void vt_count(vt_selftest *t, const vt_evidence *found, const int32_t *images, s
         for (int k = 0; k < VT_FLAG_COUNT; k++) t->flags[k] += found[i].flags >> k & 1;
 }
 
+/* Was a right image left by white-box attacks and then tried by a random search? */
 static bool left_to_random_search(const vt_standing *s) { return s->right && s->random && !s->white; }
 
 bool vt_count_square(vt_selftest *t, vt_standing *s) {
@@ -47,6 +49,7 @@ bool vt_count_square(vt_selftest *t, vt_standing *s) {
 
 /* ---- verdict ---- */
 
+/* Returns the logarithm of n over k. */
 static double log_choose(int64_t n, int64_t k) {
     int sign; /* lgamma would write a global */
     return lgamma_r((double)n + 1, &sign) - lgamma_r((double)k + 1, &sign) - lgamma_r((double)(n - k) + 1, &sign);
@@ -75,6 +78,7 @@ bool vt_selftest_guesses(int64_t right, int64_t images, int classes) {
     return mid_p > VT_ALPHA_GUESS * (1 + 1e-9); /* 1 of 1 of 10 classes is 0.05 up to rounding */
 }
 
+/* Sets the interval of the active test's success rate, and whether it passed. */
 static void judge_active(vt_active *a) {
     int64_t valid = a->attacked, random = a->random_corner;
     if (a->random_surface > random) random = a->random_surface;

@@ -67,6 +67,7 @@ typedef struct part {
     double seconds, spent; /* of all parts so far, and the forward-equivalents that they took */
 } part;
 
+/* Predicts a clean image; VT_E_NUMERIC: its logits are not finite. */
 static vt_status predict_clean_image(vt_tester *g, int32_t image, vt_standing *s, vt_err *e) {
     VT_TRY(vt_tester_load(g, image, "clean", e));
     vt_tester_logits(g, &g->model.c, g->x, g->z, false);
@@ -106,6 +107,7 @@ static vt_status check_item(part *p, vt_tester *g, size_t i, vt_err *e) {
     return kinds[p->kind].check(g, item, &p->found[p->kind][p->from + i], e);
 }
 
+/* Does item i of the part on a thread's tester and moves the progress. */
 static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     part *p = ctx;
     if (p->t->v->interrupt && *p->t->v->interrupt) return VT_INTERRUPTED;
@@ -159,6 +161,7 @@ static double estimate_attack_cost(const vt_selftest *t, double stand) {
     return (double)t->correct * (stand * full + (1 - stand) * COST_FALLEN(t->ratio) / 2);
 }
 
+/* Sets what the self-test may cost, by the cost of the attack under test, in forward-equivalents. */
 static void set_allowance(vt_selftest *t, double reference) {
     t->allowance = fmax(VT_SELFTEST_SHARE * reference, VT_SELFTEST_LEAST * (double)t->v->n_images);
 }
@@ -173,6 +176,7 @@ static size_t affordable_images(double pays, double each, size_t least, size_t m
     return n < available ? n : available;
 }
 
+/* Returns what may still be spent, in forward-equivalents. */
 static double remaining_allowance(const vt_selftest *t) { return t->allowance - t->cost; }
 
 /* Finds the images that the model has right, and whether its predictions are of several classes. */
@@ -254,6 +258,7 @@ static void show_progress_line(const part *p, const char *what, double forwards,
     to->show(to->ctx, text, false);
 }
 
+/* Checks gradients at single points on a sample of right images. */
 static vt_status run_point_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
@@ -386,6 +391,7 @@ static vt_status retry_survivors(part *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Marks a range of checks as not made. */
 static void mark_untested(vt_selftest *t, vt_check_id first, vt_check_id last) {
     for (int i = first; i <= (int)last; i++) t->untested |= 1u << i;
 }
@@ -403,6 +409,7 @@ static void find_untested(part *p) {
     if (!t->active.attacked) mark_untested(t, VT_CHECK_ACTIVE, VT_CHECK_ACTIVE);
 }
 
+/* Runs all parts and judges; images, first [n_images]: room for samples. */
 static vt_status run_all_parts(part *p, int32_t *images, int32_t *first, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right;

@@ -21,6 +21,7 @@ typedef struct fit {
     double block[];                       /* of all these */
 } fit;
 
+/* Allocates a fit in one block, to be freed; NULL: no memory. */
 static fit *fit_new(size_t pixels, size_t phi, int classes) {
     size_t n = SAMPLES, k = (size_t)classes;
     fit *f = calloc(1, sizeof *f + (k * phi + k + 2 * phi) * sizeof *f->block + n * (pixels + phi) * sizeof *f->x);
@@ -31,8 +32,8 @@ static fit *fit_new(size_t pixels, size_t phi, int classes) {
     return f;
 }
 
-/* Images of the data set, spread over it, and the middles between two of them; and the network's answers. No label is
- * looked at. */
+/* Fills f with images of the data set, spread over it, and the middles between two of them, and with the network's
+ * answers. No label is looked at. */
 static vt_status gather_samples(fit *f, vt_tester *g, vt_err *e) {
     const vt_eval_options *v = g->t->v;
     int ignored, images = v->subject->data->count < IMAGES ? (int)v->subject->data->count : IMAGES;
@@ -52,15 +53,15 @@ static vt_status gather_samples(fit *f, vt_tester *g, vt_err *e) {
     return VT_OK;
 }
 
-/* Rows of features to mean 0 and deviation 1, column by column. */
+/* Standardises the features to mean 0 and deviation 1, column by column. */
 static void standardise_features(fit *f, size_t phi) {
     vt_standardise(f->mean, f->inverse, f->features, f->n, phi);
     for (size_t i = 0; i < (size_t)f->n * phi; i++)
         f->features[i] = (float)(((double)f->features[i] - f->mean[i % phi]) * f->inverse[i % phi]);
 }
 
-/* head, bias: ridge regression of (is it class c?) - 1/classes on the standardised features, in its dual form; a class
- * that is never predicted stays below all others. */
+/* Fits head and bias: ridge regression of (is it class c?) - 1/classes on the standardised features, in its dual form;
+ * a class that is never predicted stays below all others. */
 static vt_status fit_ridge_head(fit *f, size_t phi, vt_err *e) {
     int n = f->n;
     for (int i = 0; i < n; i++)
@@ -88,7 +89,7 @@ static vt_status fit_ridge_head(fit *f, size_t phi, vt_err *e) {
     return VT_OK;
 }
 
-/* f->features: what `bare`, the network up to block `depth` without a head, makes of the samples. */
+/* Fills f->features with what `bare`, the network up to block `depth` without a head, makes of the samples. */
 static vt_status gather_features(fit *f, vt_tester *g, int depth, const vt_model *bare, vt_err *e) {
     const size_t phi = vt_feature_count(bare);
     vt_classifier seen = {0};
@@ -101,7 +102,7 @@ static vt_status gather_features(fit *f, vt_tester *g, int depth, const vt_model
     return s;
 }
 
-/* *out: the network up to block `depth` with a fitted head; NULL if it cannot be cut there. */
+/* Makes the network up to block `depth` with a fitted head; *out NULL: it cannot be cut there. */
 static vt_status make_probe(vt_model **out, fit *f, vt_tester *g, int depth, vt_err *e) {
     const vt_model *m = g->t->v->subject->model;
     vt_model *bare;

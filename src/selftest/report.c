@@ -122,8 +122,10 @@ static void write_followup_command(char *out, size_t size, const vt_selftest *t,
     snprintf(out, size, "vitrine eval %s%s %s", t->command, eps, words[i].settle);
 }
 
+/* Is a check in doubt: p after Holm's correction at most VT_ALPHA_DOUBTFUL? */
 static bool is_significant(const vt_check *c) { return c->trials && c->adjusted <= VT_ALPHA_DOUBTFUL; }
 
+/* Returns check i as an object. */
 static json_t *check_json(const vt_selftest *t, int i) {
     const vt_check *c = &t->checks[i];
     json_t *o =
@@ -146,6 +148,7 @@ static json_t *check_json(const vt_selftest *t, int i) {
     return o;
 }
 
+/* Returns the active test as an object. */
 static json_t *active_json(const vt_active *a) {
     return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:[f,f],s:o}", "images", (json_int_t)a->images, "setup_failed",
                      (json_int_t)a->setup_failed, "attacked", (json_int_t)a->attacked, "found", (json_int_t)a->found,
@@ -153,6 +156,7 @@ static json_t *active_json(const vt_active *a) {
                      "wilson95", a->low, a->high, "passed", a->attacked ? json_boolean(a->passed) : json_null());
 }
 
+/* Returns the counts of the flags. */
 static json_t *flags_json(const vt_selftest *t) {
     const int64_t *f = t->flags;
     json_t *zero = json_object();
@@ -165,6 +169,7 @@ static json_t *flags_json(const vt_selftest *t) {
                      "images", (json_int_t)t->run_images);
 }
 
+/* Returns the names of the checks that were not made. */
 static json_t *untested_json(const vt_selftest *t) {
     json_t *o = json_array();
     for (int i = 0; i < VT_CHECK_COUNT; i++)
@@ -172,6 +177,7 @@ static json_t *untested_json(const vt_selftest *t) {
     return o;
 }
 
+/* Returns costs and forecasts in forward-equivalents. */
 static json_t *cost_json(const vt_selftest *t) {
     return json_pack("{s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f,s:i,s:f,s:s?}", "forwards", t->cost, "forecast", t->forecast,
                      "escalation", t->escalation_cost, "escalation_forecast", t->escalation_forecast, "attack",
@@ -207,6 +213,7 @@ json_t *vt_selftest_json(const vt_selftest *t) {
 
 /* ---- the verdict in words, of this run and of a file ---- */
 
+/* Returns an object's integer; 0: absent. */
 static int64_t integer_of_key(const json_t *o, const char *key) {
     return (int64_t)json_integer_value(json_object_get(o, key));
 }
@@ -234,6 +241,7 @@ static int grade_of(const json_t *o) {
     return -1;
 }
 
+/* Writes the verdict of a selftest.json's document (a json_t) as one sentence. */
 static void write_verdict(FILE *f, const void *selftest) {
     const json_t *o = selftest, *name, *active = json_object_get(o, "active");
     const char *why = json_string_value(json_object_get(o, "why_not_tested"));
@@ -284,6 +292,7 @@ const char *vt_selftest_excess(const vt_selftest *t) {
     return "so few images are right that the least samples cost more";
 }
 
+/* Prints a check that is in doubt: counts, hypothesis, p, images, and the command that would settle it. */
 static void print_doubt(FILE *f, const vt_selftest *t, int i) {
     const vt_check *c = &t->checks[i];
     fprintf(f, "  %s: %lld of %lld %s (null: %s; p = %.2g, Holm %.2g)", words[i].name, (long long)c->hits,
@@ -295,6 +304,7 @@ static void print_doubt(FILE *f, const vt_selftest *t, int i) {
     fprintf(f, "\n    to settle it: %s\n", text);
 }
 
+/* Prints the active test's result. */
 static void print_active(FILE *f, const vt_active *a) {
     int64_t valid = a->attacked, random = a->random_corner > a->random_surface ? a->random_corner : a->random_surface;
     if (!a->images) return;
@@ -347,6 +357,7 @@ static void print_flags(FILE *f, const vt_selftest *t) {
                 (long long)t->run_images);
 }
 
+/* Prints what the self-test cost, against the attack under test. */
 static void print_cost(FILE *f, const vt_selftest *t) {
     fprintf(f, "  cost: %.0f forwards%s", t->cost, t->reference > 0 ? ", " : "\n");
     if (t->reference > 0)

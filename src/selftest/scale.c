@@ -13,13 +13,14 @@
 enum { POINTS = 33, HALVINGS = 5, SCALES = 3, DRAWS = 2 };
 static const double scales[SCALES] = {1.0 / 16, 1.0 / 4, 1};
 
+/* Returns the inner product of n floats, in double. */
 static double dot(const float *a, const float *b, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
     return s;
 }
 
-/* to = x + t (y - x) */
+/* Writes x + t (y - x) into `to` [pixels] and returns it. */
 static const float *point_on_segment(const vt_tester *g, const float *y, double t, float *to) {
     for (size_t i = 0; i < g->pixels; i++) to[i] = (float)((double)g->x[i] + t * ((double)y[i] - (double)g->x[i]));
     return to;
@@ -30,6 +31,7 @@ typedef struct walk {
     double f[POINTS], slope[POINTS];
 } walk;
 
+/* Fills w with logit a minus b, and the derivative that the gradient claims, along the way from x to y. */
 static void sample_segment(walk *w, vt_tester *g, const float *y, int a, int b) {
     for (int i = 0; i < POINTS; i++) {
         w->f[i] = vt_logit_difference(g, point_on_segment(g, y, i / (POINTS - 1.0), g->attacker.x_adv), a, b, g->dx);
@@ -37,8 +39,8 @@ static void sample_segment(walk *w, vt_tester *g, const float *y, int a, int b) 
     }
 }
 
-/* What the slopes promise of the 32 steps (the trapezoidal rule) against what the steps are: the sum of errors as a
- * share of the sum of steps. */
+/* Returns how far the slopes' predictions of the 32 steps (trapezoidal rule) miss the steps: sum of errors as a share
+ * of the sum of steps. */
 static double path_error(const walk *w) {
     double error = 0, sum = 0;
     for (int i = 1; i < POINTS; i++) {
@@ -49,8 +51,8 @@ static double path_error(const walk *w) {
     return error / sum;
 }
 
-/* The largest step, halved five times, always to the half that changes more: what 1/1024 of the segment changes, as a
- * share of all. Of a slope little is left, of a jump everything. */
+/* Returns what 1/1024 of the segment changes, as a share of all: the largest step, halved five times, always to the
+ * half that changes more. Of a slope little is left, of a jump everything. */
 static double largest_jump(const walk *w, vt_tester *g, const float *y, int a, int b) {
     double sum = 0;
     int most = 1;
@@ -70,7 +72,7 @@ static double largest_jump(const walk *w, vt_tester *g, const float *y, int a, i
     return fabs(high - low) / sum;
 }
 
-/* Steps of 1/16, 1/4 and 1 of eps against the gradient: the change as a share of what was promised, by how much it lies
+/* Compares steps of 1/16, 1/4 and 1 of eps along the gradient with its prediction. Returns by how much the ratio lies
  * outside of [least, most] (above 1: outside). */
 static double scale_error(vt_tester *g, const vt_ball *ball, int a, int b, double f0) {
     static const double least[SCALES] = {0.4, 0.1, 0}, most[SCALES] = {2.5, 6, 10};
@@ -86,8 +88,8 @@ static double scale_error(vt_tester *g, const vt_ball *ball, int a, int b, doubl
     return worst;
 }
 
-/* The gradient at x beside those at random points 1/16, 1/4 and 1 of eps away: by how much the cosine falls below its
- * bound (above 1: below). */
+/* Compares the gradient at x with those at random points 1/16, 1/4 and 1 of eps away. Returns by how much the cosine
+ * falls below its bound (above 1: below). */
 static double gradient_roughness(vt_tester *g, vt_ball *ball, int a, int b, vt_rng r) {
     static const double least[SCALES] = {0.7, 0.5, 0.1};
     double worst = 0, length = sqrt(dot(g->dx, g->dx, g->pixels)), eps = ball->eps;
@@ -107,8 +109,8 @@ static double gradient_roughness(vt_tester *g, vt_ball *ball, int a, int b, vt_r
     return worst;
 }
 
-/* One minus the cosine of the float32 and the double gradient, or the share of pixels on whose sign they differ if that
- * is more. */
+/* Returns one minus the cosine of the float32 and the double gradient, or the share of pixels whose signs differ if
+ * that is more. */
 static double backward_error(vt_tester *g, int a, int b) {
     const vt_dataset *data = g->t->v->subject->data;
     double *dz = g->z64, both = 0, f = 0, d = 0, signs = 0, n = (double)g->pixels;

@@ -25,6 +25,7 @@ static const char *const specs[VT_TOOL_COUNT] = {
 
 /* ---- images ---- */
 
+/* Notes an attack's line in its image's standing. */
 static void update_standing(const vt_eval_options *v, const vt_record *r, vt_standing *s) {
     const vt_attack *a = &v->attacks[r->entry - 1];
     if (a->scoring == VT_SCORE_PUBLISHED || r->stage < 0 || r->stage >= a->n_stages) return;
@@ -57,6 +58,7 @@ typedef struct ticket {
     int32_t image;
 } ticket;
 
+/* Orders tickets for qsort: those marked last behind, then by draw, then by image. */
 static int compare_tickets(const void *a_, const void *b_) {
     const ticket *a = a_, *b = b_;
     if (a->last != b->last) return a->last - b->last;
@@ -95,7 +97,7 @@ int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image) {
 
 /* ---- worker ---- */
 
-/* The tools, and an attacker with scratch for the hungriest of them and of the attack under test. */
+/* Parses the tools, and opens an attacker with scratch for the hungriest of them and of the attack under test. */
 static vt_status open_attacker(vt_tester *g, vt_err *e) {
     vt_task dims = vt_attacker_dims(vt_subject_shape(g->t->v->subject), g->classes, NULL);
     size_t most = g->t->attack ? vt_attacker_work(g->t->attack, &dims) : 1;
@@ -107,12 +109,14 @@ static vt_status open_attacker(vt_tester *g, vt_err *e) {
     return vt_attacker_open(&g->attacker, dims.shape, most, e);
 }
 
+/* Opens the oracle of a network. */
 static vt_status open_oracle(vt_tested_net *net, const vt_selftest *t, vt_err *e) {
     VT_TRY(vt_oracle_open(&net->o, &net->c, e));
     net->o.interrupt = t->v->interrupt;
     return VT_OK;
 }
 
+/* Opens the feature network and the network with two classes; first: the tester that holds the features, or NULL. */
 static vt_status open_active(vt_tester *g, const vt_tester *first, vt_err *e) {
     const vt_subject *s = g->t->v->subject;
     size_t n = VT_ACTIVE_INNER + 2;
@@ -133,6 +137,7 @@ static vt_status open_active(vt_tester *g, const vt_tester *first, vt_err *e) {
     return g->points && g->fit ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for the active test");
 }
 
+/* Allocates the buffers of one image. */
 static vt_status allocate_buffers(vt_tester *g, vt_err *e) {
     size_t n = g->pixels, k = (size_t)g->t->v->subject->model->config.classes + 2;
     g->x = vt_alloc((5 * n + 3 * k) * sizeof *g->x);
@@ -143,6 +148,7 @@ static vt_status allocate_buffers(vt_tester *g, vt_err *e) {
     return VT_OK;
 }
 
+/* Opens classifiers of the probes; first: the tester that holds them, or NULL, and then they are made. */
 static vt_status open_probes(vt_tester *g, const vt_tester *first, vt_err *e) {
     if (!first) VT_TRY(vt_probes_make(g, e));
     for (int i = 0; i < VT_PROBES; i++) {

@@ -33,7 +33,7 @@ static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     return VT_OK;
 }
 
-/* Climbs sensor k upwards, or (sign -1) down. */
+/* Climbs sensor k upwards (sign 1) or down (-1) from the clean image; *broken: a point on the way is misclassified. */
 static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_err *e) {
     vt_tester *g = c->g;
     float value, target[VT_SENSORS_MOST] = {0};
@@ -54,7 +54,8 @@ static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_er
     return VT_OK;
 }
 
-/* A scout tries all and notes in opens [CLIMBED, 2] which climbs broke it, and whether any did; others try these. */
+/* Climbs the sensors on one image. A scout tries all and notes in opens [CLIMBED, 2] which climbs broke it; other
+ * images try these alone. *any: some climb broke some image. */
 static vt_status try_sensors(climber *c, int32_t image, bool (*opens)[2], bool scout, bool *broken, bool *any,
                              vt_err *e) {
     vt_tester *g = c->g;

@@ -50,11 +50,12 @@ size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, u
 
 /* ---- the model under another setting ---- */
 
-/* Column of a Linear patch embedding that holds channel c of pixel i. */
+/* Returns the column of a Linear patch embedding that holds channel c of pixel i of `pixels`. */
 static size_t patch_column(vt_patch_order order, size_t c, size_t i, size_t pixels) {
     return order == VT_PATCH_HWC ? i * 3 + c : c * pixels + i;
 }
 
+/* Fills the weights of parameter p in w as v's patch order reads the file; m read it in its own. p NULL: nothing. */
 static void reorder_rows(float *w, const vt_model *v, const vt_model *m, const vt_param *p, size_t pixels) {
     for (size_t d = 0; p && d < p->numel / (3 * pixels); d++)
         for (size_t c = 0; c < 3; c++)
@@ -100,7 +101,8 @@ typedef struct measurement {
     float *x, *z;       /* [threads, capacity, pixels]; logits [n_images, classes] */
 } measurement;
 
-/* Pixels for a model that normalises by `own`, where its process or graph does not do the rest (std 0), as c says. */
+/* Applies c's mean, std and channel order to the pixels of a model that normalises by `own` itself (std 0: it does not).
+ */
 static void prepare_pixels(float *x, const vt_config *c, const vt_config *own) {
     size_t plane = vt_config_input_pixels(c) / 3;
     for (size_t i = 0; i < plane; i++) {
@@ -112,7 +114,7 @@ static void prepare_pixels(float *x, const vt_config *c, const vt_config *own) {
     }
 }
 
-/* x [pixels] of image number `at`, and its label. */
+/* Reads image number `at` of the sample into x [pixels], and its label. */
 static vt_status read_image(const measurement *m, size_t at, float *x, vt_err *e) {
     const vt_config *c = &m->variant.config;
     vt_image im = {0};
@@ -126,6 +128,7 @@ static vt_status read_image(const measurement *m, size_t at, float *x, vt_err *e
     return VT_OK;
 }
 
+/* Computes the logits of one batch of the sample. */
 static vt_status one_batch(void *ctx, int thread, size_t batch, vt_err *e) {
     const measurement *m = ctx;
     const float *x[ROWS] = {NULL};
@@ -139,6 +142,7 @@ static vt_status one_batch(void *ctx, int thread, size_t batch, vt_err *e) {
     return vt_engine_forward(&m->engines[thread], z, x, false, e);
 }
 
+/* Sets predictions, right ones and constant logits from z [n_images, outputs]. */
 static void count_right(const vt_doctor *d, vt_trial *t, const float *z) {
     const size_t k = (size_t)d->outputs;
     t->right = 0, t->constant = d->n_images > 1;
@@ -151,6 +155,7 @@ static void count_right(const vt_doctor *d, vt_trial *t, const float *z) {
     }
 }
 
+/* Computes the predictions of one setting on all images of the sample. */
 static vt_status run_trial(vt_doctor *d, vt_trial *t, vt_err *e) {
     const size_t threads = d->remote ? 1 : (size_t)d->threads;
     measurement m = {.d = d, .variant = *d->model, .data = *d->data};
@@ -177,8 +182,8 @@ static vt_status run_trial(vt_doctor *d, vt_trial *t, vt_err *e) {
 
 /* ---- comparisons ---- */
 
-/* Is `a` clearly better or worse than b by McNemar's exact test at level alpha? Not better where it is at chance: there
- * being right is no sign of anything. */
+/* Compares trial `a` with b by McNemar's exact test at level alpha. Not better if it is at chance: there being right is
+ * no sign of anything. */
 static vt_judgement compare_trials(const vt_doctor *d, vt_trial *a, const vt_trial *b, double alpha) {
     a->only_here = a->only_there = 0;
     for (size_t i = 0; i < d->n_images; i++) {
@@ -191,12 +196,13 @@ static vt_judgement compare_trials(const vt_doctor *d, vt_trial *a, const vt_tri
     return m.b_better <= alpha ? VT_JUDGE_WORSE : VT_JUDGE_UNDECIDED;
 }
 
-/* The better ones first, then the present one. */
+/* Returns the rank of a trial's judgement: 0 better, 1 the present setting, 2 others. */
 static int class_of(const vt_trial *t) {
     return t->judgement == VT_JUDGE_BETTER ? 0 : t->aspect == VT_ASPECT_NONE ? 1 : 2;
 }
 
-/* More images right first; of as many, mean and std that are in use for the data, then by name. */
+/* Orders trials for qsort: by rank, then more images right first, then mean and std in use for the data, then by name.
+ * */
 static int by_class_and_right(const void *x, const void *y) {
     const vt_trial *a = x, *b = y;
     if (class_of(a) != class_of(b)) return class_of(a) - class_of(b);
@@ -204,12 +210,13 @@ static int by_class_and_right(const void *x, const void *y) {
     return a->own_norm != b->own_norm ? b->own_norm - a->own_norm : strcmp(a->what, b->what);
 }
 
+/* Returns how many of heads, norm order and activation differ. */
 static int count_network_changes(const vt_config *a, const vt_config *b) {
     return (a->heads != b->heads) + (a->post_norm != b->post_norm) + (a->act != b->act);
 }
 
-/* Which of the better ones are as good as the first. Of networks the one with the fewest changes takes its place: a
- * small network hardly tells GELU from ReLU, and then nothing speaks against what was read. */
+/* Marks the better trials that are as good as the first. Among networks the one with the fewest changes takes its
+ * place: a small network hardly tells GELU from ReLU, and then nothing speaks against what was read. */
 static void find_as_good(vt_doctor *d, const vt_config *present, double alpha) {
     const vt_trial first = d->trials[0];
     int best = 0;
@@ -229,6 +236,7 @@ static void find_as_good(vt_doctor *d, const vt_config *present, double alpha) {
 
 /* ---- a round ---- */
 
+/* Finds width and height of the first image, in pixels. */
 static vt_status size_of_first(const vt_doctor *d, int *width, int *height, vt_err *e) {
     vt_image im = {0};
     int label;
@@ -238,7 +246,7 @@ static vt_status size_of_first(const vt_doctor *d, int *width, int *height, vt_e
     return VT_OK;
 }
 
-/* A resize that the pictures do not allow is no trial. */
+/* Runs all trials of the list; a resize that the pictures do not allow is dropped. */
 static vt_status run_trials(vt_doctor *d, vt_err *e) {
     vt_progress_begin(&d->progress, "doctor", 0, (size_t)d->n_trials * d->n_images);
     for (int i = 0; i < d->n_trials; i++) {

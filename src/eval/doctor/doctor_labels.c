@@ -29,7 +29,8 @@ bool vt_doctor_blind(const vt_doctor *d, size_t least, char *text, size_t size) 
     return few || narrow;
 }
 
-/* McNemar's one-sided p of "right under the other labels" against "right as they are". */
+/* Returns McNemar's one-sided p of "right under the labels wanted" against "right as they are"; *right: images right
+ * under wanted. */
 static double mcnemar_p_value(const vt_doctor *d, const vt_trial *t, const int32_t *wanted, int64_t *right) {
     int64_t here = 0, there = 0;
     *right = 0;
@@ -40,8 +41,9 @@ static double mcnemar_p_value(const vt_doctor *d, const vt_trial *t, const int32
     return vt_mcnemar_exact(here, there).a_better;
 }
 
-/* wanted [n]: for each image the output that most images with its label have, in the other half of the sample: what is
- * counted was not fitted. table [K]: the same of all images (-1: no such label). */
+/* Fits a renumbering. wanted [n]: for each image the output that most images of its label have in the other half of the
+ * sample, so that nothing is counted that was fitted. table [K]: the same of all images (-1: no such label). false: no
+ * memory. */
 static bool fit_renumbering(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int32_t *table) {
     size_t k = (size_t)d->outputs;
     int32_t *count = calloc(2 * k * k, sizeof *count);
@@ -67,7 +69,8 @@ static bool fit_renumbering(const vt_doctor *d, const vt_trial *t, int32_t *want
     return true;
 }
 
-/* A renumbering gives no two labels the same output; a class that is mistaken for another does. */
+/* Does the table give no two labels the same output, as a renumbering does, but a class that is mistaken for another
+ * does not? */
 static bool one_to_one(const int32_t *table, int k) {
     for (int a = 0; a < k; a++)
         for (int b = 0; b < a; b++)
@@ -75,7 +78,8 @@ static bool one_to_one(const int32_t *table, int k) {
     return true;
 }
 
-/* Every offset for few classes, one up or down for many: the best, or 0. */
+/* Returns the offset of the labels (of K: all for few classes, else 1 or K - 1) that fits best beyond chance, or 0;
+ * *most: images right with it. */
 static int find_label_shift(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int64_t *most) {
     int k = d->outputs, tries = k <= 100 ? k - 1 : 2, best = 0;
     int64_t right;
@@ -89,6 +93,7 @@ static int find_label_shift(const vt_doctor *d, const vt_trial *t, int32_t *want
     return best;
 }
 
+/* Writes the sentence on renumbered labels, with the first 12 that change. */
 static void say_table(const int32_t *table, int k, double percent, char *text, size_t size) {
     int n = snprintf(text, size, "labels look renumbered: %.1f %% of the images would be right with", percent);
     for (int y = 0, shown = 0; y < k && n < (int)size; y++)

@@ -15,7 +15,7 @@
 
 /* ---- the file ---- */
 
-/* As a vt_adv_file's array: sides and items of `name`, which must be floats with `ndim` sides. */
+/* Finds array `name` of a file; VT_E_USAGE unless it has ndim sides and floats. */
 static vt_status floats_of(vt_npy *a, const vt_adv_file *f, const char *path, const char *name, int ndim, vt_err *e) {
     VT_TRY(vt_adv_file_array(f, path, name, a, e));
     if (a->ndim != ndim || a->shape[0] < 1 || a->shape[1] < 1)
@@ -26,7 +26,7 @@ static vt_status floats_of(vt_npy *a, const vt_adv_file *f, const char *path, co
                    name, vt_dtype_name(a->dtype));
 }
 
-/* The first n items of an array in C order, each within [low, high]. */
+/* Reads the first n items of an array in C order into *out, each number checked to lie in [low, high]. */
 static vt_status read_first_items(double **out, const vt_npy *a, const char *path, const char *name, int64_t n,
                                   double low, double high, vt_err *e) {
     size_t each = a->numel / (size_t)a->shape[0], total = (size_t)n * each;
@@ -44,6 +44,7 @@ static vt_status read_first_items(double **out, const vt_npy *a, const char *pat
     return VT_OK;
 }
 
+/* Reads images and logits, and their span and precision. */
 static vt_status read_arrays(vt_saved_logits *s, const vt_adv_file *f, const char *path, vt_err *e) {
     vt_npy x, z;
     double low = INFINITY, high = -INFINITY;
@@ -91,6 +92,7 @@ typedef struct look {
     double *z;  /* [n, K] this reading's logits; or NULL */
 } look;
 
+/* Sets l->at[i], the largest difference of image i's logits from those saved. */
 static vt_status one_image(void *ctx, int thread, size_t i, vt_err *e) {
     const look *l = ctx;
     size_t k = (size_t)l->s->classes;
@@ -112,7 +114,8 @@ static vt_status one_image(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* The largest difference of a reading's logits from those saved, of the first n images; z [n, K]: they; or NULL. */
+/* Measures the largest difference of a reading's logits from those saved, over the first n images; precise: in double.
+ * z [n, K]: the logits, or NULL. */
 static vt_status measure_difference(double *out, const vt_doctor *d, const vt_saved_logits *s,
                                     const vt_setting *reading, int n, bool precise, double *z, vt_err *e) {
     vt_model v = *d->model;
@@ -165,7 +168,8 @@ typedef struct search {
     int n_equal;
 } search;
 
-/* In float32 both sides round: as far as ours is from double, eight times, they may be apart. */
+/* Measures by how much equal readings may differ: rounding; of logits saved in float32 up to eight times what float32
+ * and double differ here. */
 static vt_status measure_tolerance(double *out, const search *q, const vt_setting *reading, vt_err *e) {
     size_t count = (size_t)q->s->n * (size_t)q->s->classes;
     double ignored;
@@ -180,6 +184,7 @@ static vt_status measure_tolerance(double *out, const search *q, const vt_settin
     return s;
 }
 
+/* Shows which reading is tried. */
 static void show_progress(const search *q, int tried, const char *what) {
     const vt_progress *p = &q->d->progress;
     char text[120];
@@ -187,6 +192,7 @@ static void show_progress(const search *q, int tried, const char *what) {
     if (p->show && p->live) p->show(p->ctx, text, true);
 }
 
+/* Compares one reading, first in float on few images; adds it to those that are equal. */
 static vt_status try_reading(search *q, const vt_trial *t, vt_err *e) {
     double d, allowed;
     int first = q->s->n < FIRST ? q->s->n : FIRST;
@@ -203,11 +209,12 @@ static vt_status try_reading(search *q, const vt_trial *t, vt_err *e) {
     return VT_OK;
 }
 
+/* Have enough readings been tried, by number or FLOP? */
 static bool is_budget_spent(const search *q) {
     return q->best->tried >= MOST || (q->best->tried >= LEAST && q->best->tried * q->flops > BUDGET);
 }
 
-/* Readings that are `from` with exactly `left` of the aspects changed, each set of aspects once. */
+/* Tries the readings that are `from` with exactly `left` of the aspects changed, each set of aspects once. */
 static vt_status try_changes(search *q, const vt_setting *from, unsigned aspects, int left, vt_err *e) {
     vt_trial *list = calloc(VT_DOCTOR_TRIALS, sizeof *list);
     vt_doctor d = *q->d;
@@ -224,8 +231,7 @@ static vt_status try_changes(search *q, const vt_setting *from, unsigned aspects
     return s;
 }
 
-/* Of the equal ones those that differ no more than ten times what the nearest does, as rounding may; the first of them,
- * which has the fewest changes, moves to the front. */
+/* Keeps those equal readings that differ at most ten times what the nearest does, as rounding may, in their order. */
 static void keep_nearest_equals(search *q) {
     double least = INFINITY;
     int kept = 0;
@@ -235,7 +241,7 @@ static void keep_nearest_equals(search *q) {
     q->n_equal = kept;
 }
 
-/* What is one change away from the reading that was found: it may be nearer still, or give the same logits. */
+/* Tries what is one change away from the reading that was found: it may be nearer still, or give the same logits. */
 static vt_status confirm_match(search *q, vt_err *e) {
     vt_logits_match *m = q->best;
     keep_nearest_equals(q);

@@ -30,12 +30,14 @@ static const known norms[] = {
     {"raw pixels 0 to 255", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}, NULL, 0},
 };
 
+/* Are three numbers equal to a relative 1e-6? */
 static bool same_triple(const double *a, const double *b) {
     for (int k = 0; k < 3; k++)
         if (!(fabs(a[k] - b[k]) <= 1e-6 * fabs(b[k]))) return false;
     return true;
 }
 
+/* Have both configurations the same mean and std? */
 static bool same_norm(const vt_config *a, const vt_config *b) {
     return same_triple(a->mean, b->mean) && same_triple(a->std, b->std);
 }
@@ -50,6 +52,7 @@ bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s) {
     return false;
 }
 
+/* Are both transforms written the same? */
 static bool same_transform(const vt_transform *a, const vt_transform *b) {
     char x[64], y[64];
     vt_transform_text(a, x, sizeof x), vt_transform_text(b, y, sizeof y);
@@ -68,7 +71,8 @@ typedef struct list {
     bool failed; /* no memory to tell whether a setting fits */
 } list;
 
-/* A trial that so far is the present setting; NULL: not wanted, or no room. */
+/* Adds a trial that so far is the present setting, to be changed. Returns its setting; NULL: the aspect is not wanted,
+ * or no room. */
 static vt_setting *add_trial(list *l, vt_aspect aspect, const char *what) {
     if (l->n == l->most || !(l->aspects & 1u << aspect)) return NULL;
     vt_trial *t = &l->out[l->n++];
@@ -77,6 +81,7 @@ static vt_setting *add_trial(list *l, vt_aspect aspect, const char *what) {
     return &t->setting;
 }
 
+/* Adds a trial of mean and std, both times `factor`, unless they are the present ones or not sound. */
 static void add_norm(list *l, vt_aspect aspect, const char *what, const double mean[3], const double std[3],
                      double factor) {
     vt_config c = l->present->config;
@@ -87,6 +92,7 @@ static void add_norm(list *l, vt_aspect aspect, const char *what, const double m
     if (s) s->config = c;
 }
 
+/* Adds the trials of means and stds in use, and of pixels 0 to 255. */
 static void add_norms(list *l) {
     const vt_config *c = &l->present->config;
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
@@ -96,6 +102,7 @@ static void add_norms(list *l) {
     add_norm(l, VT_ASPECT_RANGE, "mean and std are of pixels 0 to 255", c->mean, c->std, 255);
 }
 
+/* Adds a trial of preprocessing t on bytes, unless it is the present one. */
 static void add_bytes(list *l, vt_transform t) {
     char text[64], what[64];
     vt_transform_text(&t, text, sizeof text);
@@ -105,6 +112,7 @@ static void add_bytes(list *l, vt_transform t) {
     if (s) s->transform = t, s->config.native = 0;
 }
 
+/* Adds a trial in which the network resizes images of that side itself. */
 static void add_inside(list *l, vt_native_filter filter, int side, const char *what) {
     const vt_config *c = &l->present->config;
     if (c->native && c->native_filter == filter) return;
@@ -112,7 +120,8 @@ static void add_inside(list *l, vt_native_filter filter, int side, const char *w
     if (s) s->config.native = side, s->config.native_filter = filter, s->transform = (vt_transform){0};
 }
 
-/* Only where images and network differ in size, or something is done to them already. */
+/* Adds trials of resizing images of width x height, only if images and network differ in size or something is done to
+ * them already. */
 static void add_resizes(list *l, int width, int height) {
     const vt_config *c = &l->present->config;
     int n = c->foreign.channels ? vt_shape_side(c->foreign) : c->image;
@@ -134,6 +143,7 @@ static void add_resizes(list *l, int width, int height) {
     add_inside(l, VT_NATIVE_NEAREST, width, "resized inside, nearest");
 }
 
+/* Adds a trial of the scale of Q K^T, unless it is the present one. */
 static void add_scale(list *l, const char *what, double scale) {
     if (fabs(scale / l->present->config.attn_scale - 1) <= 1e-6) return;
     vt_setting *s = add_trial(l, VT_ASPECT_SCALE, what);
@@ -142,10 +152,10 @@ static void add_scale(list *l, const char *what, double scale) {
 
 /* ---- the network: what no tensor tells ---- */
 
-/* fc_norm is the last norm if it comes after a mean. */
+/* Returns a parameter's name, norm for fc_norm, which is the last norm if it comes after a mean. */
 static const char *plain_name(const vt_param *p) { return p->name + 3 * !strncmp(p->name, "fc_norm.", 8); }
 
-/* May the weights be read by this configuration: is it sound, and are its tensors the same ones? */
+/* Can the weights be read by this configuration: is it sound, and does it have the same tensors? */
 static bool is_readable_config(list *of, const vt_config *c) {
     const vt_model *m = of->model;
     vt_param_list l = {0};
@@ -161,14 +171,16 @@ static bool is_readable_config(list *of, const vt_config *c) {
     return same;
 }
 
+/* Adds a trial of another configuration, if the weights can be read by it. */
 static void add_config(list *l, vt_aspect aspect, const vt_config *to, const char *what) {
     vt_setting *s = is_readable_config(l, to) ? add_trial(l, aspect, what) : NULL;
     if (s) s->config = *to;
 }
 
-/* What the tensors tell is not doubted. */
+/* Do tensors prove this field, so that it is not doubted? */
 static bool told_by_tensors(const vt_model *m, vt_field f) { return !strcmp(m->source[f], "tensors"); }
 
+/* Returns c with another number of heads; a scale of head width ^ -0.5 follows it. */
 static vt_config with_heads(const vt_config *c, int heads) {
     vt_config to = *c;
     bool by_width = fabs(c->attn_scale / (1 / sqrt((double)vt_config_attn_dim(c) / c->heads)) - 1) <= 1e-6;
@@ -177,6 +189,7 @@ static vt_config with_heads(const vt_config *c, int heads) {
     return to;
 }
 
+/* Adds a trial of heads, norm order and activation, named by what differs from the present setting. */
 static void add_shape(list *l, const vt_config *c) {
     const vt_config *now = &l->present->config;
     char what[64] = "";
@@ -189,11 +202,11 @@ static void add_shape(list *l, const vt_config *c) {
     if (*what) add_config(l, VT_ASPECT_NETWORK, c, what + 2);
 }
 
-/* The one activation that is tried with the heads. */
+/* Returns the activation that is tried with the heads: GELU for ReLU, else ReLU. */
 static vt_act other_activation(const vt_config *c) { return c->act == VT_ACT_RELU ? VT_ACT_GELU : VT_ACT_RELU; }
 
-/* Number of heads, order of the norms and activation, each with each: a model whose three values are all wrong is at
- * chance until all three are right. */
+/* Adds trials of number of heads, order of the norms and activation, each with each: a model whose three values are all
+ * wrong is at chance until all three are right. */
 static void add_shapes(list *l) {
     const vt_config *c = &l->present->config;
     int heads[VT_HEADS_MOST + 1],
@@ -210,6 +223,7 @@ static void add_shapes(list *l) {
     }
 }
 
+/* Adds a trial of the other order of a Linear patch embedding's columns. */
 static void add_patches(list *l) {
     vt_patch_order order = l->present->config.patch_order;
     bool chw = order == VT_PATCH_CHW;
@@ -220,7 +234,8 @@ static void add_patches(list *l) {
     if (s) s->config.patch_order = chw ? VT_PATCH_HWC : VT_PATCH_CHW;
 }
 
-/* With another mean the final norm stands where its name says: norm before it, fc_norm after it (timm). */
+/* Adds trials of what the head reads. With another mean the final norm stands where its name says: norm before it,
+ * fc_norm after it (timm). */
 static void add_pools(list *l) {
     static const char *const names[] = {"head reads the class token",        "head reads the mean of the patches",
                                         "head reads the mean of all tokens", "head reads class token and mean",
@@ -246,13 +261,14 @@ static void add_pools(list *l) {
     add_config(l, VT_ASPECT_POOL, &to, to.norm_first ? "norm before the mean" : "norm behind the mean");
 }
 
+/* Adds a trial of a form of the file (KEY=VALUE) if field f is assumed. */
 static void add_file(list *l, vt_field f, const char *form, const char *what) {
     vt_config to = l->present->config;
     if (l->model->certainty[f] == VT_ASSUMED && vt_form_parse(&to, form, "", NULL) == VT_OK)
         add_config(l, VT_ASPECT_FILE, &to, what);
 }
 
-/* Of a file whose order of rows is assumed. */
+/* Adds trials of the file's order of rows, where it is assumed. */
 static void add_files(list *l) {
     char form[60];
     const vt_config *c = &l->present->config;
@@ -265,7 +281,7 @@ static void add_files(list *l) {
     if (!(c->embed_scale > 1)) add_file(l, VT_FIELD_EMBED_SCALE, form, "embedding times the root of the width");
 }
 
-/* GELU's other forms, on top of GELU: of ReLU each would look like an answer. */
+/* Adds trials of GELU's other forms on top of GELU: with ReLU each would look like an answer. */
 static void add_acts(list *l) {
     const vt_config *c = &l->present->config;
     if (c->act == VT_ACT_RELU) return;
@@ -283,6 +299,7 @@ static void add_acts(list *l) {
     }
 }
 
+/* Adds trials of LayerNorm eps, attention scale, activation, file forms and distilled heads. */
 static void add_network(list *l) {
     static const double eps[] = {1e-5, 1e-6, 1e-12};
     static const char *const heads[] = {"mean of both heads", "class head alone", "distillation head alone"};
@@ -347,11 +364,12 @@ void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_set
         vt_text_item(buf, size, " after ", VT_OPTION "preprocess %s", how);
 }
 
-/* Is the scale the one that follows from the width of the heads? */
+/* Is the scale head width ^ -0.5? */
 static bool by_head_width(const vt_config *c) {
     return c->attn_scale == 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
 }
 
+/* Adds --attn-scale for c's scale. */
 static void add_scale_option(options *o, const vt_config *c) {
     bool dim = c->attn_scale == 1 / sqrt((double)c->dim);
     if (by_head_width(c) || dim)
@@ -360,7 +378,8 @@ static void add_scale_option(options *o, const vt_config *c) {
         ADD_OPTION(o, "attn-scale %.9g", c->attn_scale);
 }
 
-/* Adds the option that says a value of c; forms: the value of one option for all forms; NULL: an option each. */
+/* Adds the option that sets field f to c's value; forms: collects the values of one option for all forms, NULL: an
+ * option each. */
 static void add_value_option(options *o, options *forms, const vt_config *c, vt_field f) {
     const double *v = f == VT_FIELD_MEAN ? c->mean : c->std;
     const char *key = vt_field_key(f);
@@ -383,7 +402,7 @@ static void add_value_option(options *o, options *forms, const vt_config *c, vt_
         ADD_OPTION(o, "form %s=%s", key, word);
 }
 
-/* Must an option say a value of `a` that is to be read where b is? pool: an option says the pool. */
+/* Is an option needed to get a's value of field f where b's is read? pool: an option sets the pool. */
 static bool is_changed(const vt_config *a, const vt_config *b, vt_field f, bool pool) {
     const vt_form *form = vt_form_find(vt_field_key(f));
     char now[VT_FORM_VALUE], was[VT_FORM_VALUE];

@@ -20,6 +20,7 @@ static const char zeros[] = "000000000000000000000000000000000000000000000000000
 
 /* ---- the list ---- */
 
+/* Writes the line "SHA256  NAME" of a regular file; none if there is no such file. */
 static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], hex[DIGITS + 1];
     struct stat s;
@@ -32,8 +33,8 @@ static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-/* Files of dir/name and of its folders, two levels at most: adv/NAME.npz, adv/NAME/INDEX.png. A leading dot is no
- * result: what a killed writer left, or a desktop put there. */
+/* Writes the lines of the files in dir/name and its folders, `levels` deep: adv/NAME.npz, adv/NAME/INDEX.png. A leading
+ * dot is no result: what a killed writer left, or a desktop put there. */
 static vt_status add_folder(FILE *out, const char *dir, const char *name, int levels, vt_err *e) {
     char path[VT_PATH_MAX], inner[VT_PATH_MAX];
     struct dirent **list = NULL;
@@ -55,6 +56,7 @@ static vt_status add_folder(FILE *out, const char *dir, const char *name, int le
     return s;
 }
 
+/* Writes the lines of all files that a run may have, in alphabetical order. */
 static vt_status add_all(FILE *out, const char *dir, vt_err *e) {
     int n;
     const vt_report_def *const *defs = vt_report_defs(&n);
@@ -90,6 +92,7 @@ void vt_checksums_list(FILE *f, const char *dir) {
     fputc('\n', f);
 }
 
+/* Makes the text of SHA256SUMS for the files as they are now; to be freed. */
 static vt_status sums_text(char **text, const char *dir, vt_err *e) {
     vt_text_stream w;
     FILE *out = vt_text_stream_open(&w);
@@ -117,7 +120,7 @@ vt_status vt_checksums_write(const char *dir, vt_err *e) {
 
 /* ---- the check ---- */
 
-/* The line of `text` that ends in "  NAME": its beginning, or NULL. */
+/* Returns the beginning of the line of `text` that ends in "  NAME" [n], or NULL. */
 static const char *line_of(const char *text, const char *name, size_t n) {
     for (const char *p = text; *p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : p + strlen(p)) {
         size_t len = strcspn(p, "\n");
@@ -126,7 +129,8 @@ static const char *line_of(const char *text, const char *name, size_t n) {
     return NULL;
 }
 
-/* Lines of `a` against those of `b`. */
+/* Adds a finding for each line of `a` that b lacks or has with another hash; stored: a is SHA256SUMS, b the files now,
+ * else the reverse. */
 static void report_differing_lines(const char *a, const char *b, bool stored, vt_findings *found) {
     int damaged = 0;
     for (const char *p = a; *p && damaged < VT_FINDINGS_KEPT;) { /* no list: the rest tells nothing */
@@ -147,7 +151,7 @@ static void report_differing_lines(const char *a, const char *b, bool stored, vt
     }
 }
 
-/* A file that cannot be read is a finding; that there is no memory for it is none. */
+/* Adds why a file cannot be read as a finding; fails only for want of memory. */
 static vt_status report_unreadable_file(vt_status s, const vt_err *why, vt_findings *found, vt_err *e) {
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why->text);
     vt_findings_add(found, "%s", why->text);
@@ -173,7 +177,8 @@ vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e) {
     return s;
 }
 
-/* Reports are a function of the ledger: written again, they are the same bytes. */
+/* Adds a finding for each report that is not what the ledger gives: reports are functions of it, so written again they
+ * are the same bytes. */
 static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e) {
     int n;
     vt_summary sum;
@@ -204,6 +209,7 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
     return s;
 }
 
+/* Adds a finding if run.json is not what its own hash says; it may be absent. */
 static vt_status check_json(const char *dir, vt_findings *found, vt_err *e) {
     char path[VT_PATH_MAX], *text, hex[DIGITS + 1], stored[DIGITS + 1];
     size_t n;

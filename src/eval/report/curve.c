@@ -13,6 +13,7 @@
 
 /* ---- from the ledger ---- */
 
+/* Reads names and radii of the entries from the header. */
 static vt_status read_entries(vt_curve *c, vt_err *e) {
     c->n_entries = c->header->n_attacks;
     c->entries = calloc((size_t)c->n_entries + 1, sizeof *c->entries);
@@ -24,11 +25,13 @@ static vt_status read_entries(vt_curve *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Orders images for qsort and bsearch, ascending. */
 static int by_number(const void *a, const void *b) {
     int32_t x = ((const vt_curve_image *)a)->image, y = ((const vt_curve_image *)b)->image;
     return (x > y) - (x < y);
 }
 
+/* Adds an attack's line to its entry and to image place i: norms, costs, the smallest distance. */
 static void add_attack_line(vt_curve *c, size_t i, const vt_record *r) {
     vt_curve_image *im = &c->images[i];
     vt_curve_entry *entry = &c->entries[r->entry - 1];
@@ -44,6 +47,7 @@ static void add_attack_line(vt_curve *c, size_t i, const vt_record *r) {
         im->distance = d, im->entry = r->entry - 1, im->borderline = r->borderline;
 }
 
+/* Collects the images of all clean lines and what attacks found on them. */
 static vt_status read_images(vt_curve *c, const vt_ledger *l, vt_err *e) {
     c->images = calloc(l->count + 1, sizeof *c->images);
     if (!c->images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
@@ -96,6 +100,7 @@ double vt_curve_median(const vt_curve *c, int k) {
 
 /* ---- points ---- */
 
+/* Returns the curve's point at eps; before: robust images at the point before it. */
 static vt_curve_point point_at(const vt_curve *c, double eps, int64_t before) {
     vt_curve_point p = {.eps = eps, .robust = vt_curve_robust(c, eps), .entry = -1};
     p.broken = before - p.robust;
@@ -106,6 +111,7 @@ static vt_curve_point point_at(const vt_curve *c, double eps, int64_t before) {
     return p;
 }
 
+/* Makes the points: at 0, at each distance and at each confirmed eps, ascending. */
 static vt_status make_points(vt_curve *c, vt_err *e) {
     size_t most = 1 + c->n + (size_t)c->n_entries, n = 0;
     double *eps = malloc(most * sizeof *eps);
@@ -146,10 +152,12 @@ void vt_curve_free(vt_curve *c) {
 
 static double percent_of_images(const vt_curve *c, int64_t n) { return c->n ? 100 * (double)n / (double)c->n : 0; }
 
+/* Returns the attack that broke images at this point; "clean" at 0; "" if none did. */
 static const char *breaking_attack_name(const vt_curve *c, const vt_curve_point *p) {
     return p->entry >= 0 ? c->entries[p->entry].name : p->broken && p->eps == 0 ? "clean" : "";
 }
 
+/* Writes a line for each point. */
 static void write_csv(FILE *f, const vt_curve *c) {
     fprintf(f, "eps,robust,images,percent,low95,high95,broken,attack,confirmed\n");
     for (size_t i = 0; i < c->n_points; i++) {
@@ -163,6 +171,7 @@ static void write_csv(FILE *f, const vt_curve *c) {
 
 static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
+/* Returns entry k as an object. */
 static json_t *entry_json(const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
     json_t *o = json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps",
@@ -174,6 +183,7 @@ static json_t *entry_json(const vt_curve *c, int k) {
     return o;
 }
 
+/* Returns image place i as an object; norms that were not found are null. */
 static json_t *image_json(const vt_curve *c, size_t i) {
     const vt_curve_image *im = &c->images[i];
     json_t *norms = json_array(), *o;

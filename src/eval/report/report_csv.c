@@ -4,6 +4,7 @@
 #include "eval/header.h"
 #include "eval/report/summary.h"
 
+/* Writes the columns that are equal in all rows: names and hashes, norm, eps, seed. */
 static void run_columns(FILE *f, const vt_header *h) {
     char threat[120];
     const char *const texts[] = {h->weights_name, h->weights, h->data.sha256, h->norm_name,

@@ -9,13 +9,14 @@
 
 static double percent_of(int64_t count, int64_t total) { return total ? 100 * (double)count / (double)total : 0; }
 
+/* Returns the 95 % interval of count / total in percent, [low, high]. */
 static json_t *interval_json(int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
     return json_pack("[f,f]", low, high);
 }
 
-/* {name, total, percent, interval95} */
+/* Returns {name: count, "total", "percent", "interval95"}. */
 static json_t *accuracy_json(const char *name, int64_t count, int64_t total) {
     return json_pack("{s:I,s:I,s:f,s:o}", name, (json_int_t)count, "total", (json_int_t)total, "percent",
                      percent_of(count, total), "interval95", interval_json(count, total));
@@ -23,17 +24,18 @@ static json_t *accuracy_json(const char *name, int64_t count, int64_t total) {
 
 static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-/* Counts that are 0 are left out. */
+/* Sets o[key] to a count, unless it is 0. */
 static void set_count(json_t *o, const char *key, int64_t count) {
     if (count) json_object_set_new(o, key, json_integer((json_int_t)count));
 }
 
+/* Is the word in a list that ends at NULL? */
 static bool is_listed(const char *const *list, const char *word) {
     while (*list && strcmp(*list, word)) list++;
     return *list != NULL;
 }
 
-/* What a profile's samples leave open. */
+/* Returns what a profile's samples leave open: counts, bound and sentence. */
 static json_t *open_json(const vt_entry_summary *en, const char *text) {
     const vt_sample_summary *p = &en->sample;
     return json_pack("{s:f,s:I,s:I,s:I,s:I,s:f,s:s}", "share", p->share, "survivors", (json_int_t)p->survivors,
@@ -41,6 +43,7 @@ static json_t *open_json(const vt_entry_summary *en, const char *text) {
                      (json_int_t)p->further, "points95", p->points, "text", text);
 }
 
+/* Returns an entry with its stages, counts, intervals, medians and remarks. */
 static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
     int64_t total = s->total;
     json_t *stages = json_array();
@@ -97,7 +100,7 @@ static json_t *model_json(const vt_header *h) {
     return o;
 }
 
-/* As published beside corrected. */
+/* Returns as_published with the results of both evaluators in each row. */
 static json_t *published_json(const vt_summary *s) {
     json_t *o = json_copy((json_t *)(uintptr_t)s->header->published.document), *rows = json_array();
     vt_published_pair p;

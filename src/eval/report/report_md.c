@@ -6,7 +6,7 @@
 
 static void write_item(FILE *f, const char *text) { fputs("\n* ", f), vt_md(f, text); }
 
-/* As published beside corrected. */
+/* Writes the table of published beside corrected results, if the run has one. */
 static void write_published_table(FILE *f, const vt_summary *s) {
     char title[200];
     vt_published_pair p;

@@ -3,7 +3,7 @@
 #include "eval/header.h"
 #include "eval/report/published.h"
 
-/* As published beside corrected. */
+/* Prints the table of published beside corrected results, if the run has one. */
 static void write_published_table(FILE *f, const vt_summary *s) {
     char title[200], a[40], b[40];
     vt_published_pair p;
@@ -19,6 +19,7 @@ static void write_published_table(FILE *f, const vt_summary *s) {
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) fprintf(f, "%s%s: %s\n", i ? "" : "\n", p.label, p.why);
 }
 
+/* Prints an attack's id, or the ids of its stages. */
 static void write_attack_definition(FILE *f, const vt_entry_summary *en) {
     if (en->of->n_stages == 1) {
         fprintf(f, "  %s = %s\n", en->all.label, en->of->id);
@@ -37,6 +38,7 @@ static const vt_column columns[] = {{"", true, 0},
                                     {"forwards", false, 3}};
 enum { VALUES = 6, COSTS = 3 }; /* columns behind the label; the last of them, of attacks alone */
 
+/* Adds all cells of a row but its label; costs of attacks alone. */
 static void add_number_cells(vt_columns *t, const vt_row *r, vt_style style) {
     const int64_t costs[COSTS] = {r->borderline, r->gradients, r->forwards};
     vt_columns_styled(t, style, "%s%lld / %lld", r->open ? "at most " : "", (long long)r->count, (long long)r->total);
@@ -52,7 +54,8 @@ static void add_number_cells(vt_columns *t, const vt_row *r, vt_style style) {
             vt_columns_cell(t, "%s", "");
 }
 
-/* Of an interrupted run, what was not begun has no numbers, and what is not done an upper bound. */
+/* Adds a row. In an interrupted run, rows that were not begun have no numbers, and rows that are not done an upper
+ * bound. */
 static void add_row(vt_columns *t, const vt_row *r) {
     vt_style style = r->verdict ? VT_STYLE_BOLD : VT_STYLE_NONE;
     vt_columns_styled(t, style, "%s%s", r->level ? "  " : "", r->label);
@@ -60,6 +63,7 @@ static void add_row(vt_columns *t, const vt_row *r) {
     for (int i = 0; i < VALUES && !r->reached; i++) vt_columns_cell(t, "-");
 }
 
+/* Prints the table of all rows. */
 static void write_table(FILE *f, const vt_summary *s) {
     vt_columns t;
     vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));

@@ -6,17 +6,19 @@
 #include "eval/header.h"
 #include "eval/report/summary.h"
 
-/* A comment ends with its line, and a text has none: nothing else in it means anything. */
+/* Writes text as one TeX comment line. */
 static void write_comment(FILE *f, const char *text) {
     char plain[700];
     fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
 }
 
-/* \label{tab:NAME-linf-8-255}: letters, digits and dashes alone, which no package has made active. */
+/* Writes text as part of a \label, such as tab:NAME-linf-8-255: letters, digits and dashes alone, which no package has
+ * made active. */
 static void write_label(FILE *f, const char *text) {
     for (; *text; text++) fputc(isalnum((unsigned char)*text) ? *text : '-', f);
 }
 
+/* Writes caption and label of the table. */
 static void write_caption(FILE *f, const vt_summary *s, const char *name) {
     char threat[120], text[900];
     snprintf(text, sizeof text, "%s: accuracy under attack, %s, %.40s %.40s images %s, seed %lld.", name,

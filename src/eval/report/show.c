@@ -15,6 +15,7 @@
 
 /* ---- head ---- */
 
+/* Writes a tile "name: percent, count of total, 95 % interval". */
 static void write_accuracy_tile(FILE *f, const char *name, int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
@@ -24,6 +25,7 @@ static void write_accuracy_tile(FILE *f, const char *name, int64_t count, int64_
             name, total ? 100 * (double)count / (double)total : 0, (long long)count, (long long)total, low, high);
 }
 
+/* Writes the tiles of an evaluation: clean and robust accuracy, broken images, cost. */
 static void write_summary_tiles(FILE *f, const vt_summary *s) {
     long long gradients = 0, forwards = 0, borderline = 0;
     for (int i = 0; i < s->n_entries; i++) {
@@ -45,7 +47,7 @@ static void write_summary_tiles(FILE *f, const vt_summary *s) {
             (long long)(s->correct - s->worst_robust), borderline, gradients, forwards);
 }
 
-/* The model as its owner calls it; without a name by its shape. */
+/* Writes the model's name, or its architecture and shape if it has none. */
 static void model_name(FILE *f, const vt_show *s) {
     const vt_header *h = s->summary->header;
     bool named = s->name && *s->name;
@@ -54,6 +56,7 @@ static void model_name(FILE *f, const vt_show *s) {
     if (h->wrap) vt_html_parts(f, ", ", h->wrap, NULL);
 }
 
+/* Writes the page down to its first section: title, threat, data, model, notes, verdict of the self-test. */
 static void write_page_head(FILE *f, const vt_show *s) {
     char threat[120];
     const vt_header *h = s->summary->header;
@@ -77,7 +80,7 @@ static void write_page_head(FILE *f, const vt_show *s) {
 
 /* ---- tables ---- */
 
-/* What samples leave open belongs beside the numbers. */
+/* Writes what must be said beside the numbers: remarks, and what samples leave open. */
 static void write_remarks(FILE *f, const vt_summary *s) {
     char text[600];
     for (int i = 0; i < s->n_entries; i++) {
@@ -86,14 +89,15 @@ static void write_remarks(FILE *f, const vt_summary *s) {
     }
 }
 
-/* "<tr><th>label</th>"; the row behind all entries is the verdict. */
+/* Opens a table row with its label; last: it is the verdict. */
 static void row_head(FILE *f, const vt_row *r, bool last) {
     const char *kind = r->level ? " class=\"sub\"" : last ? " class=\"last\"" : "";
     fprintf(f, "<tr%s>", kind);
     vt_html_parts(f, "<th scope=\"row\">", r->label, "</th>", NULL);
 }
 
-/* "<table>" down to its body; columns: their heads, to NULL; bar: another column, without a head. */
+/* Writes a section's title and its table down to the body; id: an attribute or ""; columns: heads, ends at NULL; bar:
+ * one more column, without a head. */
 static void begin_table(FILE *f, const char *title, const char *id, const char *caption, const char *const *columns,
                         bool bar) {
     fprintf(f, "<section><h2>%s</h2>\n<table%s><caption>%s</caption>\n<thead><tr>", title, id, caption);
@@ -101,6 +105,7 @@ static void begin_table(FILE *f, const char *title, const char *id, const char *
     fprintf(f, "%s</tr></thead>\n<tbody>\n", bar ? "<td class=\"bar\"></td>" : "");
 }
 
+/* Writes the section "Results": each row's accuracy with interval and bar. */
 static void write_results_table(FILE *f, const vt_summary *s) {
     static const char *const columns[] = {"attack", "right / all", "%", "95 % interval", NULL};
     int64_t left = s->correct; /* of the images that came into this row */
@@ -121,6 +126,7 @@ static void write_results_table(FILE *f, const vt_summary *s) {
     fputs("</section>\n", f);
 }
 
+/* Writes the section "Cost": gradients, forwards and borderline verdicts of each attack; nothing without attacks. */
 static void write_cost_table(FILE *f, const vt_summary *s) {
     static const char *const columns[] = {"attack", "gradients", "forwards", "borderline", NULL};
     double most = 0;
@@ -144,7 +150,7 @@ static void write_cost_table(FILE *f, const vt_summary *s) {
 
 /* ---- of a curve's run, in place of the tiles and the tables of one eps ---- */
 
-/* "0.0111 (2.83/255)"; "none". */
+/* Writes a norm as "0.0111 (2.83/255)" (linf), "0.0111", or "none" if it is infinite. */
 static void put_norm(FILE *f, const vt_curve *c, double d) {
     if (!isfinite(d))
         fputs("none", f);
@@ -154,6 +160,7 @@ static void put_norm(FILE *f, const vt_curve *c, double d) {
         fprintf(f, "%.4g", d);
 }
 
+/* Writes the row of entry k: images broken of those tried, median norm, cost. */
 static void attack_row(FILE *f, const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
     vt_html_parts(f, "<tr><th scope=\"row\">", a->name, "</th>", NULL);
@@ -162,6 +169,7 @@ static void attack_row(FILE *f, const vt_curve *c, int k) {
     fprintf(f, "</td><td>%lld</td><td>%lld</td></tr>\n", (long long)a->gradients, (long long)a->forwards);
 }
 
+/* Writes the row of one eps of a curve. */
 static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
     double low, high;
     int64_t robust = vt_curve_robust(c, eps);
@@ -171,6 +179,7 @@ static void eps_row(FILE *f, const vt_curve *c, const char *name, double eps) {
             100 * (double)robust / (double)c->n, low, high, (long long)vt_curve_unconfirmed(c, eps));
 }
 
+/* Writes the section of a curve's confirmed eps. */
 static void write_radius_table(FILE *f, const vt_curve *c) {
     static const char *const columns[] = {"eps", "right / all", "%", "95 % interval", "by minimum norm alone", NULL};
     begin_table(f, "Results", "", "Images that stay right at the confirmed eps", columns, false);
@@ -181,6 +190,7 @@ static void write_radius_table(FILE *f, const vt_curve *c) {
     fputs("</tbody></table></section>\n", f);
 }
 
+/* Writes the section of a curve's attacks. */
 static void write_attack_table(FILE *f, const vt_curve *c) {
     static const char *const columns[] = {"attack", "broken / tried", "median norm", "gradients", "forwards", NULL};
     char text[300];
@@ -195,6 +205,7 @@ static void write_attack_table(FILE *f, const vt_curve *c) {
     fputs("</section>\n", f);
 }
 
+/* Writes both sections of a curve's run. */
 static vt_status write_curve_tables(FILE *f, const vt_show *s, vt_err *e) {
     vt_curve c;
     VT_TRY(vt_curve_make(&c, s->ledger, e));
@@ -206,7 +217,8 @@ static vt_status write_curve_tables(FILE *f, const vt_show *s, vt_err *e) {
 
 /* ---- margins ---- */
 
-/* Leads (minus the margin): of every image, and at the worst point of those that were attacked. */
+/* Writes the histogram of leads (minus the margin) of every image, and at the worst point of those that were attacked.
+ * */
 static vt_status write_margin_histogram(FILE *f, const vt_ledger *l, vt_err *e) {
     int32_t *images = calloc(l->count + 1, sizeof *images);
     double *clean = calloc(2 * l->count + 1, sizeof *clean), *worst = clean + l->count;
@@ -244,7 +256,8 @@ typedef struct canvas {
     size_t pixels; /* values of one image */
 } canvas;
 
-/* x, or where there is a gain its difference from the clean image around grey. */
+/* Writes x [pixels] as an embedded picture; with a gain its difference from the clean image, times that, around grey.
+ * */
 static vt_status put_png(FILE *f, canvas *c, const char *alt, const float *x, double gain, vt_err *e) {
     for (size_t i = 0; i < c->pixels; i++) {
         double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];
@@ -257,8 +270,8 @@ static vt_status put_png(FILE *f, canvas *c, const char *alt, const float *x, do
     return VT_OK;
 }
 
-/* The run's eps fills the range of grey levels; for norms without a bound a pixel, and on curves, whose eps is the
- * whole box, the largest difference does. */
+/* Returns the factor by which differences are drawn: the run's eps fills the range of grey levels; in norms without a
+ * bound a pixel, and on curves, the largest difference does. */
 static double gain_of(const canvas *c, const vt_header *h) {
     double most = 0;
     for (size_t i = 0; i < c->pixels; i++) most = fmax(most, fabs((double)c->adv[i] - (double)c->clean[i]));
@@ -266,6 +279,7 @@ static double gain_of(const canvas *c, const vt_header *h) {
     return most > 0 ? 0.5 / most : 1;
 }
 
+/* Writes the pictures of a broken image (clean, adversarial, difference) with classes and leads. */
 static vt_status write_figure(FILE *f, const vt_show *s, canvas *c, const vt_record *clean, const vt_record *adv,
                               vt_err *e) {
     vt_image im;
@@ -292,13 +306,14 @@ static vt_status write_figure(FILE *f, const vt_show *s, canvas *c, const vt_rec
     return VT_OK;
 }
 
+/* Orders records for qsort: by image, then the largest margin first. */
 static int by_image(const void *a, const void *b) {
     const vt_record *x = *(const vt_record *const *)a, *y = *(const vt_record *const *)b;
     if (x->image != y->image) return x->image < y->image ? -1 : 1;
     return (x->margin < y->margin) - (x->margin > y->margin); /* the strongest first */
 }
 
-/* The strongest stored point of each broken image, and the clean line of every image. */
+/* Writes the strongest stored point of each broken image into broken, by image. Returns how many. */
 static size_t choose_broken_records(const vt_ledger *l, const vt_record **broken) {
     size_t n = 0, kept = 0;
     for (size_t i = 0; i < l->count; i++)
@@ -310,13 +325,14 @@ static size_t choose_broken_records(const vt_ledger *l, const vt_record **broken
     return kept;
 }
 
+/* Returns an image's clean line, or NULL. */
 static const vt_record *clean_line(const vt_ledger *l, int32_t image) {
     for (size_t i = 0; i < l->count; i++)
         if (l->records[i].entry == VT_ENTRY_CLEAN && l->records[i].image == image) return &l->records[i];
     return NULL;
 }
 
-/* Clean image, perturbed image and their difference of each broken image. */
+/* Writes the section of broken images, up to s->pictures of them, evenly chosen. */
 static vt_status write_picture_grid(FILE *f, const vt_show *s, vt_err *e) {
     const vt_ledger *l = s->ledger;
     canvas c = {.shape = l->header->shape, .pixels = l->pixels};
@@ -349,10 +365,12 @@ static vt_status write_picture_grid(FILE *f, const vt_show *s, vt_err *e) {
 
 /* ---- proof ---- */
 
+/* Writes a name and its value in a list of definitions. */
 static void write_definition_entry(FILE *f, const char *name, const char *text) {
     vt_html_parts(f, "<dt>", name, "</dt><dd><code>", text, "</code></dd>\n", NULL);
 }
 
+/* Writes the section "Proof": hashes, attacks, kernels, version. */
 static void write_proof_section(FILE *f, const vt_show *s) {
     const vt_header *h = s->summary->header;
     vt_html_parts(f,
@@ -369,6 +387,7 @@ static void write_proof_section(FILE *f, const vt_show *s) {
     fputs("</dl></section>\n", f);
 }
 
+/* Writes the section with the chart of accuracy over eps. */
 static void over_eps(FILE *f, const vt_show *s) {
     fputs("<section><h2>Accuracy over eps</h2>\n<p class=\"faint\">Share of all images that stay right, and its 95 % "
           "interval.</p>\n",

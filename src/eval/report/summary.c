@@ -28,7 +28,7 @@ void vt_summary_free(vt_summary *s) {
     memset(s, 0, sizeof *s);
 }
 
-/* "A:B" for runs of ascending indices, cut with "..." when there are too many. */
+/* Writes ascending indices as "A:B,C:D", each B excluded, cut with "..." if there are too many. */
 static void format_ranges(char *out, size_t size, const int32_t *images, size_t n) {
     size_t used = 0;
     out[0] = 0;
@@ -44,6 +44,7 @@ static void format_ranges(char *out, size_t size, const int32_t *images, size_t 
     }
 }
 
+/* Makes the entries and their stages with labels; counts are 0. */
 static vt_status allocate_entries(vt_summary *s, vt_err *e) {
     s->gradient_cost = s->header->gradient_cost;
     s->entries = calloc((size_t)s->header->n_attacks + 1, sizeof *s->entries);
@@ -60,6 +61,7 @@ static vt_status allocate_entries(vt_summary *s, vt_err *e) {
     return VT_OK;
 }
 
+/* Sets the median norms of an entry's broken images; scratch [lines]. */
 static void set_medians(vt_entry_summary *en, const vt_ledger *l, int entry, double *scratch) {
     for (vt_norm norm = VT_LINF; norm < VT_NORM_COUNT; norm++) {
         size_t n = 0;
@@ -70,6 +72,7 @@ static void set_medians(vt_entry_summary *en, const vt_ledger *l, int entry, dou
     }
 }
 
+/* Adds a line's counts. */
 static void add_line(vt_summary *s, const vt_record *r) {
     if (r->entry == VT_ENTRY_CLEAN) {
         s->total++;
@@ -88,12 +91,14 @@ static void add_line(vt_summary *s, const vt_record *r) {
     st->forwards += r->forwards;
 }
 
+/* Adds a stage's counts to its entry's. */
 static void add_counts(vt_counts *sum, const vt_counts *c) {
     sum->tried += c->tried, sum->broken += c->broken, sum->borderline += c->borderline, sum->invalid += c->invalid;
     sum->not_finite += c->not_finite, sum->gradients += c->gradients, sum->forwards += c->forwards;
     sum->pending += c->pending;
 }
 
+/* Sums up an entry: robust images, open ones, cost, and what its samples leave open. */
 static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     vt_entry_summary *en = &s->entries[entry - 1];
     vt_counts *all = &en->all;
@@ -118,7 +123,7 @@ static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     p->points = s->total ? 100 * (double)p->further / (double)s->total : 0;
 }
 
-/* Images that are right and that no entry of this scoring broke; -1: there is no such entry. */
+/* Returns the images that are right and that no entry of this scoring broke; -1: there is no such entry. */
 static int64_t worst_case(const vt_summary *s, const vt_result_index *b, vt_scoring scoring) {
     bool any = scoring == VT_SCORE_BALL;
     int64_t left = 0;
@@ -129,6 +134,7 @@ static int64_t worst_case(const vt_summary *s, const vt_result_index *b, vt_scor
 
 /* ---- rows ---- */
 
+/* Adds a row with a count of images and its interval. */
 static vt_row *add_row(vt_summary *s, int level, const char *label, int64_t count) {
     vt_row *r = &s->rows[s->n_rows++];
     *r = (vt_row){.level = level, .count = count, .total = s->total, .reached = true};
@@ -138,6 +144,7 @@ static vt_row *add_row(vt_summary *s, int level, const char *label, int64_t coun
     return r;
 }
 
+/* Adds the row of an entry or a stage. */
 static vt_row *add_counts_row(vt_summary *s, int level, const char *label, const vt_counts *c) {
     vt_row *r = add_row(s, level, label, c->robust);
     r->has_attack = true, r->open = c->open, r->reached = c->tried > 0 || !c->open;
@@ -145,7 +152,8 @@ static vt_row *add_counts_row(vt_summary *s, int level, const char *label, const
     return r;
 }
 
-/* The entry, its stages where it has several, the images without a verdict. */
+/* Adds the rows of an entry: itself, its stages if it has several, images without finite logits. alone: it is the only
+ * one in the ball. */
 static void add_entry_rows(vt_summary *s, const vt_entry_summary *en, bool alone) {
     vt_row *r = add_counts_row(s, 0, en->all.label, &en->all);
     r->verdict = alone && en->of->scoring == VT_SCORE_BALL;
@@ -159,12 +167,14 @@ static void add_entry_rows(vt_summary *s, const vt_entry_summary *en, bool alone
     r->open = en->all.open, r->reached = en->all.tried > 0 || !en->all.open;
 }
 
+/* Adds the row of the worst case over the entries of a scoring. */
 static void add_worst_case(vt_summary *s, const char *label, int64_t count, vt_scoring scoring) {
     vt_row *r = add_row(s, 0, label, count);
     r->verdict = true;
     for (int k = 0; k < s->n_entries; k++) r->open |= s->entries[k].of->scoring == scoring && s->entries[k].all.open;
 }
 
+/* Makes the rows of all tables. */
 static vt_status make_rows(vt_summary *s, vt_err *e) {
     size_t most = 4;
     int ball = 0; /* one entry is its own worst case */
@@ -184,6 +194,7 @@ static vt_status make_rows(vt_summary *s, vt_err *e) {
 
 /* ---- from the ledger ---- */
 
+/* Fills all numbers from the ledger's lines; images: those that the run wants. */
 static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result_index *b, int64_t images, vt_err *e) {
     double *scratch = calloc(l->count + 1, sizeof *scratch);
     vt_status st = scratch ? allocate_entries(s, e) : vt_fail(e, VT_E_MEMORY, "no memory for a summary");
@@ -208,8 +219,8 @@ const char *vt_summary_note(const vt_summary *s, size_t i) {
     return i == s->header->n_notes && *s->unsure_text ? s->unsure_text : NULL;
 }
 
-/* Clean images of which a model in another process says another class when it is asked again: the first of them, by
- * number. */
+/* Counts the clean images whose class an external model changes when it is asked again, and writes the sentence that
+ * names the first of them. */
 static void name_unsure(vt_summary *s, const vt_ledger *l) {
     enum { SHOWN = 8 };
     int32_t first[SHOWN + 1];
@@ -311,7 +322,7 @@ vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for %s", def->file);
 }
 
-/* In dir. */
+/* Writes a report into its file in dir. */
 static vt_status write_file(const vt_report_def *def, const char *dir, const vt_summary *s, vt_err *e) {
     vt_file f;
     VT_TRY(vt_file_begin(&f, dir, def->file, e));
@@ -329,6 +340,7 @@ vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal,
     return VT_OK;
 }
 
+/* Fails with VT_E_RANGE for n records that show images to be not robust; names the first. */
 static vt_status report_failed_images(const vt_ledger *l, const vt_record *const *failed, size_t n, vt_err *e) {
     char what[200], others[200] = "";
     size_t used = 0, count = 1;

@@ -30,6 +30,7 @@ typedef struct sizes {
 
 static size_t round_up_to_16(size_t n) { return (n + 15) / 16 * 16; }
 
+/* Computes the lengths of what is saved for an image and head. */
 static void init_sizes(sizes *r, const VT_R(vt_attn_shape) *s) {
     *r = (sizes){.s = s, .tq = s->tq ? s->tq : s->t, .t = s->t, .d = s->c / s->heads};
     r->ldp = vt_attn_ldp(s->t);
@@ -106,6 +107,7 @@ void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_
 
 /* ---- ConViT's mixture, A = M / r, M = (1 - g) P + g pos, r = row sums of M ---- */
 
+/* Returns the sum of n numbers, in 16 partial sums whose order is fixed. */
 static real sum_of_row(const real *a, int n) {
     real lane[16] = {0}, sum = 0;
     int j = 0;
@@ -116,6 +118,7 @@ static real sum_of_row(const real *a, int n) {
     return sum;
 }
 
+/* Mixes P with a positional map, a = ((1 - g) p + g pos) / sums, row by row; sums [tq]: of the mixed rows. */
 static void pos_mix_forward(real *a, real *sums, const real *p, const real *pos, real g, const sizes *r) {
     for (int i = 0; i < r->tq; i++, a += r->ldp, p += r->ldp, pos += r->ldp) {
         for (int j = 0; j < r->t; j++) a[j] = (1 - g) * p[j] + g * pos[j];
@@ -154,6 +157,7 @@ static void inject_probs(real *dp, const VT_R(vt_attn_inject) *inject, const VT_
 
 static const real *row_at(const real *x, int ld, int i) { return x + (size_t)i * (size_t)ld; }
 
+/* Returns the length of row i. */
 static real row_length(const real *x, int ld, int i, int d) {
     return (real)sqrt((double)VT_R(vt_row_dot)(row_at(x, ld, i), row_at(x, ld, i), d));
 }
@@ -171,6 +175,8 @@ typedef struct score {
     int n; /* queries 0 to n - 1 */
 } score;
 
+/* Returns the mean score q k^T of one key over the class token's query or all queries; normalise: of q and k of mean
+ * length 1. */
 static score score_of(const VT_R(vt_attn_head) *h, int key, bool class_query, bool normalise) {
     score s = {.f = h->scale, .cq = 1, .ck = 1, .n = class_query ? 1 : h->tq};
     if (normalise) {
@@ -213,6 +219,7 @@ real VT_R(vt_attn_inject_score)(const VT_R(vt_attn_inject) *inject, const VT_R(v
 
 /* ---- all heads ---- */
 
+/* Returns q, k and v of one image and head. */
 static VT_R(vt_attn_in) in_at(const VT_R(vt_attn_in) *x, const sizes *r, int image, int head) {
     size_t q = (size_t)image * (size_t)r->tq, k = (size_t)image * (size_t)r->t, col = (size_t)(head * r->d);
     VT_R(vt_attn_in) y = *x;
@@ -220,6 +227,7 @@ static VT_R(vt_attn_in) in_at(const VT_R(vt_attn_in) *x, const sizes *r, int ima
     return y;
 }
 
+/* Returns the gradients of q, k and v of one image and head. */
 static VT_R(vt_attn_grad) grad_at(const VT_R(vt_attn_grad) *x, const sizes *r, int image, int head) {
     size_t q = (size_t)image * (size_t)r->tq, k = (size_t)image * (size_t)r->t, col = (size_t)(head * r->d);
     VT_R(vt_attn_grad) y = *x;
@@ -237,6 +245,7 @@ typedef struct head_view {
     real gate, *dpos, *dgate;
 } head_view;
 
+/* Returns where one image's head has its inputs, map, saved values and output. */
 static head_view head_view_at(const sizes *r, const real *saved, const VT_R(vt_attn_in) *in, int image, int head) {
     const VT_R(vt_attn_shape) *s = r->s;
     const VT_R(vt_attn_in) x = in_at(in, r, image, head);

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+/* Returns the sizes and inputs of one head of a view. */
 static VT_R(vt_attn_head) head_of(const VT_R(vt_attn_view) *v, int head) {
     return (VT_R(vt_attn_head)){.tq = v->t,
                                 .t = v->t,

@@ -2,12 +2,14 @@
 /* Scaled dot-product attention, P = softmax(scale Q K^T) (Vaswani et al. 2017, eq. 1). */
 #include "models/net/attention.h"
 
+/* Computes P = softmax(scale q k^T). */
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     (void)saved;
     VT_R(vt_attn_scores)(p, h);
     VT_R(vt_attn_softmax)(p, h->scale, h);
 }
 
+/* Adds the gradients of q and k; dp, the gradient of P, is overwritten. */
 static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     (void)saved;
@@ -15,6 +17,7 @@ static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const r
     VT_R(vt_attn_dscores)(g, dp, h);
 }
 
+/* Computes tp, the change of P along the tangents t of q and k. */
 static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
     (void)saved;
     VT_R(vt_attn_tscores)(tp, h, t);

@@ -38,6 +38,7 @@ static real score_divisor(const real *saved) {
     return product[(int)saved[WHICH]] + FLOOR;
 }
 
+/* Computes P of scores that are divided by norms of q, k and v. */
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     double sum = 0;
     for (int i = 0; i < h->tq; i++) {

@@ -43,6 +43,7 @@ static size_t saved_len(int tq, int t, int d) {
     return (size_t)tq + 2 * (size_t)t;
 }
 
+/* Writes 1 / sqrt(|x|^2 + eps) of each row. */
 static void inverse_norms(real *r, const real *x, int rows, int d, int ld, double eps) {
     for (int i = 0; i < rows; i++, x += ld) {
         double s = (double)VT_R(vt_row_dot)(x, x, d);
@@ -57,6 +58,7 @@ static real projection_factor(const real *x, const real *g, real r, int d, doubl
     return eps == 0 && r >= (real)(1 / FLOOR) ? 0 : r * r * VT_R(vt_row_dot)(x, g, d);
 }
 
+/* Turns g, the gradient of normalised rows times r, into that of x. */
 static void through_norms(real *g, int ldg, const real *x, int ldx, const real *r, int rows, int d, double eps) {
     for (int i = 0; i < rows; i++, g += ldg, x += ldx) {
         real f = projection_factor(x, g, r[i], d, eps);
@@ -70,6 +72,7 @@ static void scale_both(real *m, const real *a, const real *b, const VT_R(vt_attn
         for (int j = 0; j < h->t; j++) m[j] *= a[i] * b[j];
 }
 
+/* Computes P = softmax of the scaled cosines of q and k. */
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     real *rq = saved, *rk = rq + h->tq;
     inverse_norms(rq, h->q, h->tq, h->d, h->ldq, options_of(h)->eps);
@@ -79,6 +82,7 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     VT_R(vt_attn_softmax)(p, (real)options_of(h)->tau, h);
 }
 
+/* Adds the gradients of q and k through the cosines. */
 static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     const real *rq = saved, *rk = rq + h->tq;
@@ -132,10 +136,12 @@ static void along_values(real *g, int ldg, const real *tv, int ldt, const real *
     through_norms(g, ldg, h->v, h->ldv, rv, h->t, h->d, options_of(h)->eps);
 }
 
+/* Turns the gradient of the normalised values into that of v, in place. */
 static void dvalues(real *dv, int ld, const real *saved, const VT_R(vt_attn_head) *h) {
     along_values(dv, ld, dv, ld, saved, h);
 }
 
+/* Computes the change of the normalised values along the tangent of v. */
 static void tvalues(real *tu, const real *saved, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t) {
     along_values(tu, h->d, t->v, t->ldv, saved, h);
 }

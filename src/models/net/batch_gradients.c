@@ -13,6 +13,7 @@ void vt_batch_gradients_free(vt_batch_gradients *p) {
 }
 #endif
 
+/* Refuses a class that the model does not have. */
 static vt_status check_class(const vt_model *m, const char *what, int64_t k, int image, vt_err *e) {
     if (k >= 0 && k < m->config.classes) return VT_OK;
     return vt_fail(e, VT_E_RANGE, "%s %lld of image %d is outside the model's %d classes", what, (long long)k, image,

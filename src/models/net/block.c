@@ -27,6 +27,7 @@ VT_R(vt_block_shape) VT_R(vt_block_of)(const VT_R(vt_session) *s) {
                                   .qk_norm = c->qk_norm};
 }
 
+/* Returns the block's token mixer, multi-head attention by default. */
 static const VT_R(vt_token_mixer) *mixer(const VT_R(vt_block_shape) *sh) {
     return sh->mixer ? sh->mixer : &VT_R(vt_mha);
 }
@@ -94,6 +95,7 @@ void VT_R(vt_branch_scale_backward)(const VT_R(vt_session) *s, real *dx, const r
 
 static int branch_of(int factor) { return factor == VT_SLOT_FACTOR1 ? VT_BRANCH_ATTN : VT_BRANCH_MLP; }
 
+/* Is a branch multiplied: by a learned factor, or by what stochastic depth drew? */
 static bool is_scaled(const VT_R(vt_session) *s, int factor) {
     return s->w[factor] || VT_R(vt_session_drop)(s, branch_of(factor));
 }
@@ -166,6 +168,7 @@ static void pack_read_rows(real *out, const real *in, const VT_R(vt_block_shape)
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));
 }
 
+/* Writes the first n_read rows of each sequence back to their places among zeros. */
 static void unpack_read_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
     size_t to = (size_t)sh->attn.t * (size_t)d, from = (size_t)sh->n_read * (size_t)d;
     memset(out, 0, (size_t)sh->attn.b * to * sizeof(real));

@@ -48,6 +48,7 @@ static void pack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * row, from + (size_t)i * seq, row * sizeof(real));
 }
 
+/* Writes row 0 of each sequence back to its place. */
 static void unpack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
     size_t row = (size_t)at->c, seq = (size_t)at->t * row;
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * seq, from + (size_t)i * row, row * sizeof(real));

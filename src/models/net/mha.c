@@ -6,6 +6,7 @@
 #include "models/net/block.h"
 #include "nn/nn.h"
 
+/* Takes the memory of attention from the arena: q, k, v, maps and what backward reads. */
 static void plan(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     (void)mode;
     size_t b = (size_t)sh->attn.b, m = b * (size_t)sh->attn.t, d = (size_t)sh->attn.c, h = (size_t)sh->attn.heads;
@@ -27,6 +28,7 @@ typedef struct projections {
     VT_R(vt_linear) qk, v;
 } projections;
 
+/* Returns W_q, W_k and W_v of the bound layer. */
 static projections projections_of(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     projections p = {.qk = VT_R(vt_linear_bound)(s, sh->v_slot ? sh->qk_slot : VT_SLOT_QKV_W)};
     const int rows = (sh->tied_qk ? 1 : 2) * sh->attn.c;
@@ -53,6 +55,7 @@ static VT_R(vt_attn_grad) split(real *qkv, const VT_R(vt_block_shape) *sh) {
                                 .ldv = is_apart(sh) ? d : ld};
 }
 
+/* Returns q, k and v of a cache. */
 static VT_R(vt_attn_in) inputs_of(const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_attn_grad) g = split(k->qkv, sh);
     return (VT_R(vt_attn_in)){g.q, g.k, g.v, g.ldq, g.ldk, g.ldv};
@@ -119,6 +122,7 @@ static void project_heads(real *to, const real *x, const real *w, const pieces *
                 to + h * k->n_read * k->c, k->c);
 }
 
+/* Multiplies each head's rows by its rows of W: to = x W_h^T + beta to. */
 static void unproject_heads(real *to, const real *x, const real *w, real beta, const pieces *k) {
     for (int h = 0; h < k->heads; h++)
         VT_GEMM(NULL, false, true, k->n_read, k->d, k->c, 1, x + h * k->n_read * k->c, k->c, w + (size_t)h * k->head,
@@ -136,6 +140,7 @@ static void centre_over_tokens(real *to, real *mean, const real *x, int t, int c
             to[(size_t)i * (size_t)c + (size_t)j] = x[(size_t)i * (size_t)c + (size_t)j] - mean[j];
 }
 
+/* Returns W_K, which is W_Q if they are tied. */
 static const real *key_weights(const projections *w, const VT_R(vt_block_shape) *sh) {
     return sh->tied_qk ? w->qk.w : w->qk.w + (size_t)sh->attn.c * (size_t)sh->attn.c;
 }
@@ -214,6 +219,7 @@ static bool has_few_queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape
            vt_attn_may_be_few(&s->model->config, sh->n_read, sh->attn.t);
 }
 
+/* Computes attention of all tokens to all tokens, o [b t, c]. */
 static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x,
                                const projections *w, const VT_R(vt_block_shape) *sh) {
     const int m = sh->attn.b * sh->attn.t;
@@ -229,6 +235,7 @@ static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache
     k->formed = true;
 }
 
+/* Computes o, attention before the projection, of tokens x (vt_token_mixer). */
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
     const projections w = projections_of(s, sh);
@@ -246,6 +253,7 @@ static void ensure_attention_formed(VT_R(vt_session) *s, VT_R(vt_block_cache) *k
     if (!k->formed) attend_all_queries(s, t->wide, k, t->kept, w, sh);
 }
 
+/* Computes dx from d_o and adds the gradients of the parameters. */
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
     const projections w = projections_of(s, sh);

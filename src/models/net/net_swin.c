@@ -46,6 +46,7 @@ static VT_R(vt_block_shape) shape_in_windows(const VT_R(vt_block_shape) *sh) {
     return in;
 }
 
+/* Takes the memory of attention in windows. */
 static void plan_windowed(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     const VT_R(vt_block_shape) in = shape_in_windows(sh);
     VT_R(vt_mha).plan(k, &in, mode, a);
@@ -57,11 +58,13 @@ static void rows_to_windows(real *to, const real *x, const VT_R(vt_block_shape) 
     VT_R(vt_rows_take)(to, x, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->dim);
 }
 
+/* Copies tokens from windows to their rows. */
 static void windows_to_rows(real *x, const real *from, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
     VT_R(vt_rows_put)(x, from, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->dim);
 }
 
+/* Computes attention within each window, shifted or not (vt_token_mixer). */
 static void windowed_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                              const real *x, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
@@ -72,6 +75,7 @@ static void windowed_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) 
     windows_to_rows(o, w->o, sh);
 }
 
+/* Computes dx of attention within windows and adds the gradients of the parameters. */
 static void windowed_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                               const real *d_o, const real *x, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
@@ -152,6 +156,7 @@ static void plan_shared(VT_R(vt_session) *s, windows *shared, vt_arena *a) {
     shared->dbias = VT_R(vt_reals)(a, s->mode == VT_GRAD_PARAMS ? bias : 0);
 }
 
+/* Takes the memory of all stages from the arena. */
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -206,6 +211,7 @@ static void merge_backward(VT_R(vt_session) *s, int i, int b) {
     VT_R(vt_rows_put)(st->stream, dnorm, at->neighbours, b, 4 * n, 4 * n, d / 2);
 }
 
+/* Computes the logits of b images x; keep: stores what backward reads. */
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -225,6 +231,7 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     VT_R(vt_readout_forward)(s, &st->end, b);
 }
 
+/* Computes dx (NULL: not wanted) from dlogits and adds the gradients of the parameters. */
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;

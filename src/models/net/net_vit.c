@@ -36,6 +36,7 @@ typedef struct state {
  *
  * P is the attention variant's. Tokens are a square of patches without a class token. */
 
+/* Takes the memory of the positional maps. */
 static void plan_positional(positional *g, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     size_t map = VT_R(vt_attn_p_len)(&sh->attn), side = (size_t)g->side, heads = (size_t)sh->attn.heads;
     g->pos = VT_R(vt_reals)(a, map);
@@ -44,6 +45,7 @@ static void plan_positional(positional *g, const VT_R(vt_block_shape) *sh, vt_gr
     g->gate = VT_R(vt_reals)(a, heads), g->dgate = VT_R(vt_reals)(a, heads);
 }
 
+/* Takes the memory of gated positional attention. */
 static void plan_gated(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     VT_R(vt_block_shape) in = *sh;
     in.attn.pos = &(real){0}; /* that there will be one makes `saved` longer */
@@ -105,6 +107,7 @@ static VT_R(vt_block_shape) gated_shape(const VT_R(vt_session) *s, const VT_R(vt
     return in;
 }
 
+/* Computes ConViT's attention: content and positions, mixed by a gate (vt_token_mixer). */
 static void gated_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                           const real *x, const VT_R(vt_block_shape) *sh) {
     const VT_R(vt_block_shape) in = gated_shape(s, sh);
@@ -121,6 +124,7 @@ static void gates_backward(const VT_R(vt_session) *s, const positional *g, const
     }
 }
 
+/* Computes dx of that and adds the gradients of the parameters. */
 static void gated_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *d_o, const real *x, const VT_R(vt_block_shape) *sh) {
     const positional *g = sh->own;
@@ -138,6 +142,7 @@ static const VT_R(vt_token_mixer) gated = {.plan = plan_gated, .forward = gated_
 
 /* ---- blocks ---- */
 
+/* Returns the shape of block i for b images. */
 static VT_R(vt_block_shape) block_of(const state *st, const vt_config *c, int i, int b) {
     VT_R(vt_block_shape) sh = st->shape;
     sh.attn.b = b, sh.layer = 1 + i, sh.index = i, sh.n_read = i == c->depth - 1 ? vt_readout_tokens(c) : 0;
@@ -152,6 +157,7 @@ static VT_R(vt_block_cache) *cache_of(const state *st, const vt_config *c, int i
     return &st->blocks[keep ? i : i < c->local_blocks ? 0 : c->local_blocks];
 }
 
+/* Takes the memory of all blocks. */
 static void plan_blocks(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -168,6 +174,7 @@ static void plan_blocks(VT_R(vt_session) *s, vt_arena *a) {
     VT_R(vt_block_plan_scratch)(&st->scratch, &room, a);
 }
 
+/* Takes the memory of the whole network from the arena. */
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -224,6 +231,7 @@ static void part_prefix(VT_R(vt_session) *s, real *dtokens) {
 
 /* ---- forward ---- */
 
+/* Writes the tokens [b, tokens, dim] of b images: patches, positions and other tokens. */
 static void embed_patches(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -238,6 +246,7 @@ static void embed_patches(VT_R(vt_session) *s, real *tokens, const real *x, int 
     if (st->pre) VT_R(vt_norm_forward)(tokens, st->pre_stat, st->pre, norm, b * vt_config_tokens(c), c->dim);
 }
 
+/* Computes the logits of b images x; keep: stores what backward reads. */
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -255,6 +264,7 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
 
 /* ---- backward ---- */
 
+/* Computes dx (NULL: not wanted) of the embedding and adds the gradients of its parameters; dtokens is overwritten. */
 static void embed_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -283,6 +293,7 @@ static real *no_gradient(VT_R(vt_session) *s, int top) {
     return dy;
 }
 
+/* Computes dx (NULL: not wanted) from dlogits and adds the gradients of the parameters. */
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -297,6 +308,7 @@ static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     embed_backward(s, dx, st->stream);
 }
 
+/* Shows the attention of a block of the last kept forward. */
 static void view(VT_R(vt_session) *s, int block, VT_R(vt_attn_view) *v) {
     const vt_config *c = &s->model->config;
     state *st = s->state;

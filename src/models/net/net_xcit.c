@@ -91,6 +91,7 @@ static const real FLOOR = (real)1e-12;
 /* Saved of a head: R [d, d], norms of q and of k [d] each. */
 static size_t head_saved(int d) { return (size_t)d * (size_t)d + 2 * (size_t)d; }
 
+/* Takes the memory of attention between channels. */
 static void plan_xca(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a) {
     (void)mode;
     size_t d = (size_t)(sh->attn.c / sh->attn.heads), n = (size_t)sh->attn.b * (size_t)sh->attn.heads;
@@ -108,6 +109,7 @@ typedef struct place {
     const vt_products *by;
 } place;
 
+/* Returns where one image's head has its inputs, map and saved norms. */
 static place place_at(const VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, int image, int head) {
     int c = sh->attn.c, d = c / sh->attn.heads, n = sh->attn.t;
     size_t row = (size_t)image * (size_t)n, item = (size_t)image * (size_t)sh->attn.heads + (size_t)head;
@@ -131,6 +133,7 @@ static void column_norms(real *norm, const real *x, int n, int d, int ld) {
     }
 }
 
+/* Computes attention between channels (vt_token_mixer). */
 static void xca_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                         const VT_R(vt_block_shape) *sh) {
     (void)t;
@@ -187,6 +190,7 @@ static void head_backward(real *dqkv, real *dtau, real *scratch, const real *d_o
     norms_backward(dk, l->k, l->nk, dot_k, l->n, d, l->ld);
 }
 
+/* Computes dx of that and adds the gradients of the parameters. */
 static void xca_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                          const real *d_o, const real *x, const VT_R(vt_block_shape) *sh) {
     int c = sh->attn.c, m = sh->attn.b * sh->attn.t;
@@ -205,10 +209,12 @@ static const VT_R(vt_token_mixer) xca = {.plan = plan_xca, .forward = xca_forwar
  *   y = x + gamma3 conv2(BatchNorm(act(conv1(norm3 x))))
  * both convolutions depthwise 3 x 3 with bias, BatchNorm with frozen statistics ---- */
 
+/* Returns the norm before local patch interaction. */
 static VT_R(vt_norm) norm3(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     return VT_R(vt_norm_bound)(s, VT_LPI_NORM, sh->norm, sh->eps);
 }
 
+/* Returns the BatchNorm of local patch interaction, by running statistics. */
 static VT_R(vt_norm) frozen_norm(const VT_R(vt_session) *s) {
     return VT_R(vt_norm_bound)(s, VT_LPI_BN, VT_NORM_BATCH, VT_XCIT_BN_EPS);
 }
@@ -249,6 +255,7 @@ static void lpi_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(vt_
 
 /* ---- blocks ---- */
 
+/* Returns the shape of block i for b images. */
 static VT_R(vt_block_shape) xca_block(const state *st, int i, int b) {
     VT_R(vt_block_shape) sh = st->shape;
     sh.attn.b = b, sh.attn.t = st->tokens, sh.layer = 1 + i, sh.index = i;
@@ -256,6 +263,7 @@ static VT_R(vt_block_shape) xca_block(const state *st, int i, int b) {
     return sh;
 }
 
+/* Returns the shape of class-attention block i for b images. */
 static VT_R(vt_class_shape) class_block(const state *st, const vt_config *c, int i, int b) {
     VT_R(vt_class_shape) sh = {.block = st->shape, .tokens_norm = c->tokens_norm, .last = i == c->class_blocks - 1};
     sh.block.attn.b = b, sh.block.attn.t = 1 + st->tokens, sh.block.attn.tq = 1;
@@ -263,6 +271,7 @@ static VT_R(vt_class_shape) class_block(const state *st, const vt_config *c, int
     return sh;
 }
 
+/* Takes the memory of all blocks. */
 static void plan_blocks(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -285,6 +294,7 @@ static void plan_blocks(VT_R(vt_session) *s, vt_arena *a) {
     }
 }
 
+/* Takes the memory of the whole network from the arena. */
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -321,6 +331,7 @@ static void block_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_
     VT_R(vt_block_mlp)(s, y, &k->block, &st->scratch, sh);
 }
 
+/* Turns dy into the gradient of a block's input, in place: MLP, local patch interaction, attention. */
 static void block_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(vt_block_shape) *sh) {
     state *st = s->state;
     VT_R(vt_session_bind)(s, sh->layer);
@@ -350,6 +361,7 @@ static void class_token_backward(VT_R(vt_session) *s, real *dtokens) {
     }
 }
 
+/* Computes the logits of b images x; keep: stores what backward reads. */
 static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -368,6 +380,7 @@ static void forward(VT_R(vt_session) *s, const real *x, int b, bool keep) {
     VT_R(vt_readout_forward)(s, &st->end, b);
 }
 
+/* Computes dx (NULL: not wanted) from dlogits and adds the gradients of the parameters. */
 static void backward(VT_R(vt_session) *s, const real *dlogits, real *dx) {
     const vt_config *c = &s->model->config;
     state *st = s->state;

@@ -86,6 +86,7 @@ void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_no
     r->stat = VT_R(vt_reals)(a, out ? 2 * m : 0);
 }
 
+/* Returns the norm before the patch embedding. */
 static VT_R(vt_norm) norm_before(const VT_R(vt_session) *s) {
     return VT_R(vt_norm_bound)(s, VT_ROWS_NORM_IN, VT_NORM_LAYER, s->model->config.ln_eps);
 }

@@ -59,6 +59,7 @@ static void mean_forward(real *out, int stride, const real *tokens, const VT_R(v
     }
 }
 
+/* Spreads dout, the gradient of each image's mean, over its tokens; other tokens get 0. */
 static void mean_backward(real *dtokens, const real *dout, int stride, const VT_R(vt_readout) *r, const vt_config *c,
                           int b) {
     int d = r->d, t = r->t, first = mean_from(c);
@@ -100,6 +101,7 @@ typedef struct places {
     int classes, first, mean, stride;
 } places;
 
+/* Returns which rows of the head's input are class tokens and which is the mean. */
 static places places_of(const VT_R(vt_readout) *r, const vt_config *c) {
     const int rows = vt_readout_rows(c), mean = c->pool != VT_POOL_TOKENS;
     const bool before = c->pool == VT_POOL_AVG_TOKEN;
@@ -117,6 +119,7 @@ static void read_normed(const VT_R(vt_readout) *r, const vt_config *c, int b) {
     if (p.mean >= 0) mean_forward(r->read + p.mean * d, p.stride, r->normed, r, c, b);
 }
 
+/* Computes the gradient of the normalised tokens from that of the head's input. */
 static void read_normed_backward(const VT_R(vt_readout) *r, const vt_config *c, int b) {
     const places p = places_of(r, c);
     int d = r->d;

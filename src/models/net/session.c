@@ -53,6 +53,7 @@ static const real *input_forward(VT_R(vt_session) *s, const real *x, int b) {
     return s->inside ? s->inside : x;
 }
 
+/* Computes dx from the gradient inside the network: channel order and resize. */
 static void input_backward(VT_R(vt_session) *s, real *dx, int b) {
     const vt_config *c = &s->model->config;
     size_t small = vt_config_input_pixels(c) / 3, large = vt_config_pixels(c) / 3;
@@ -74,6 +75,7 @@ static void plan_rounding(VT_R(vt_session) *s, vt_arena *a) {
     s->rounding.a = vt_arena_take(a, most, sizeof(float)), s->rounding.b = vt_arena_take(a, most, sizeof(float));
 }
 
+/* Takes the memory of a session; run twice: to count, then to take. */
 static void plan(VT_R(vt_session) *s, vt_arena *a) {
     s->logits = VT_R(vt_reals)(a, (size_t)s->capacity * (size_t)s->model->config.classes);
 #ifdef VT_DOUBLE
@@ -91,6 +93,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     if (s->products) plan_rounding(s, a);
 }
 
+/* Notes the first parameter of each layer. */
 static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
     const vt_param_list *l = &s->model->params;
     s->layer_first = calloc((size_t)l->layers + 1, sizeof *s->layer_first);
@@ -100,6 +103,7 @@ static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
     return VT_OK;
 }
 
+/* Finds the architecture's functions and checks the attention variant. */
 static vt_status find_parts(VT_R(vt_session) *s, vt_err *e) {
     const vt_config *c = &s->model->config;
     s->ops = VT_R(vt_arch_ops_find)(c->arch);
