@@ -27,8 +27,9 @@ struct vitrine_run {
     int64_t images; /* that the run wants; 0: those of the ledger */
 };
 
-/* A status with its sentence, for a caller outside. */
+/* Fills e (may be NULL) from a status and its sentence, and returns the public status. */
 vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why);
+/* Fails with VITRINE_E_USAGE and a formatted sentence. */
 vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Is one of n pointers NULL? Then it fails with the name at the same position of `names` ("m, x, z"). */
 bool vt_api_missing(const char *who, const char *names, const void *const *given, size_t n, vitrine_err *e);
@@ -52,23 +53,29 @@ typedef struct vt_api_options {
     char *copies[VT_CHOICES_MOST];
     vt_choices c;
 } vt_api_options;
+/* Reads "name=value" pairs (options ends at NULL) by the table `known`; `call` names the function in sentences.
+ * VT_E_UNKNOWN or VT_E_USAGE: an option that is not in the table, a missing or unwanted value. */
 vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options, const vt_arg *known,
                               vt_err *e);
+/* Frees the copies; accepts what a failed read left. */
 void vt_api_options_free(vt_api_options *o);
 
-/* *threads: as asked for, or all processors (0); one for a model that takes one call at a time. m: may be NULL. */
+/* Sets *threads as asked for, or all processors for 0; 1 for a model that takes one call at a time. m may be NULL. */
 vt_status vt_api_threads(const vitrine_model *m, int asked, int *threads, vt_err *e);
-/* The shortest text that is read as this number again, as a user would have typed it: out [40]. */
+/* Writes the shortest text that is read as this number again, as a user would have typed it, into out [40]; returns
+ * out. */
 const char *vt_api_real(char *out, double value);
+/* Finds a norm by name: linf, l2, l1 or l0. VT_E_USAGE: unknown. */
 vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);
 
-/* The caller's classifier as engines. */
+/* Returns a source of engines on the caller's classifier, which must outlive them. */
 vt_engine_source vt_api_own_source(vt_own *own);
+/* Returns the shape of the classifier's images. */
 vt_shape vt_api_own_shape(const vitrine_classifier *c);
 
-/* Why a model would be a guess; *text: what was assumed of it. */
+/* Refuses (VT_E_USAGE) a model with open settings; writes what was assumed into text [size], "" if nothing. */
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);
-/* The same, said to a listener (or NULL) as the command says it on stderr. */
+/* Refuses a model with open settings and tells the listener (may be NULL) what was assumed (vt_known_fn). */
 vt_status vt_api_known_say(void *listener, const vt_model *m, bool other, vt_err *e);
 
 /* Adds a ledger line to an image's verdict: the clean line clears it, each stage's line updates it. */

@@ -118,8 +118,7 @@ typedef struct found {
     int last; /* entry, whose points are the caller's */
 } found;
 
-/* Stores a ledger line, and its point, in the caller's arrays. Stages and entries of an image come one after another.
- * */
+/* Stores a ledger line, and its point, in the caller's arrays. An image's stages and entries come one after another. */
 static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const found *f = ctx;
     size_t row = row_of(f->a, r->image);

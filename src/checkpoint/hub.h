@@ -12,19 +12,24 @@ typedef struct vt_hub {
     char config_path[512], pre_path[512];
 } vt_hub;
 
-/* Both files of the folder in which the weights are, and the arguments in them (vt_tensors.args): what is not there is
- * left NULL. */
+/* Reads both files of the folder in which the weights are, and the arguments in them (vt_tensors.args); what is not
+ * there is left NULL. */
 vt_status vt_hub_open(vt_hub *h, const char *weights, const char *args, vt_err *e);
+/* Parses n bytes as a JSON object. VT_E_FORMAT: they are none; path: for sentences. */
 vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *path, vt_err *e);
+/* Accepts a zeroed one. */
 void vt_hub_close(vt_hub *h);
 
 /* A value of config.json: model_args.<key>, pretrained_cfg.<key>, or <key> at the top (the forms timm puts on the hub);
  * else of the arguments: model_kwargs.<key>, or <key>. *from names which. */
 const json_t *vt_hub_get(const vt_hub *h, const char *key, const char **from);
-/* The same of the first key that holds a number, as a text of 17 digits in buf [32]; NULL: none. */
+/* Finds the first key, by the order of vt_hub_get, that holds a number; returns it as a text of 17 digits in buf [32],
+ * or NULL. */
 const char *vt_hub_number(const vt_hub *h, const char *const *keys, char *buf, const char **from);
-const json_t *vt_hub_args(const vt_hub *h, const char *key); /* of the arguments alone */
-bool vt_hub_triple(const json_t *v, double out[3]);          /* three numbers in an array */
+/* Returns a value of timm's training arguments alone, or NULL. */
+const json_t *vt_hub_args(const vt_hub *h, const char *key);
+/* Reads an array of three numbers; false: it is none. */
+bool vt_hub_triple(const json_t *v, double out[3]);
 /* A value in the words of a form (models/forms); NULL: none that it understands. */
 const char *vt_hub_word(const json_t *v, char *buf, size_t size);
 /* timm's name of the architecture, without tag ("vit_tiny_patch16_224"), into out, and its source; false: none. */

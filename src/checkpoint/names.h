@@ -19,9 +19,11 @@ typedef struct vt_names_def {
     bool pads_first;
 } vt_names_def;
 
+/* Returns the libraries whose names are known; *n: how many. */
 const vt_names_def *vt_names_defs(int *n);
 /* The library whose names the file uses, or that is called so; NULL: none. */
 const vt_names_def *vt_names_def_of(const vt_tensors *st);
+/* Returns a library's names by their name, or NULL. */
 const vt_names_def *vt_names_def_named(const char *name);
 /* Lines of a map for this file, malloc'ed (NULL: no memory). Its `set` lines count less than metadata and config.json.
  */
@@ -33,6 +35,7 @@ vt_status vt_names_refuse(const vt_tensors *st, const vt_names_def *d, vt_err *e
 typedef struct vt_names_map {
     const char *name, *text; /* a comment in the first line is its summary */
 } vt_names_map;
+/* Returns the name maps that are compiled in; *n: how many. */
 const vt_names_map *vt_names_maps(int *n);
 
 /* What was done to a state dict. */
@@ -58,6 +61,7 @@ vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, const ch
 vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e);
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);
+/* Frees the map; accepts a zeroed one. */
 void vt_names_close(vt_names *n);
 
 /* A network that is not computed, by the names of its tensors: "a ResNet", to stand after "is "; NULL: none that is

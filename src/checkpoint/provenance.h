@@ -28,9 +28,9 @@ void vt_provenance_assumed(vt_provenance *t, const char *list, const char *unrea
 /* Tensors that the names leave out and a classifier could have read (a pooler): named in t->unread. */
 void vt_provenance_left_out(vt_provenance *t, const vt_names *names);
 
-/* Likely numbers of heads, the likeliest first: divisors of the width that make heads 16 to 128 wide, nearest to 64
- * first; if there are none, all. Returns how many. */
 enum { VT_HEADS_MOST = 16 };
+/* Fills out with likely numbers of heads, the likeliest first: divisors of the width that make heads 16 to 128 wide,
+ * nearest to 64 first; if there are none, all. Returns how many. */
 int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
 
 /* The open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128), ...",

@@ -77,10 +77,12 @@ typedef struct vt_names_row {
     const char *why;    /* it was left out, or NULL */
 } vt_names_row;
 
-/* `who` names the map in errors. */
+/* Parses a map's text of n bytes; `who` names the map in errors. VT_E_FORMAT, VT_E_USAGE or VT_E_UNKNOWN with the line.
+ * To be freed. */
 vt_status vt_rename_parse(vt_rename **out, const char *text, size_t n, const char *who, vt_err *e);
-/* The value of a set or is line, or NULL; was it an is? */
+/* Returns the value of a set or is line, or NULL. */
 const char *vt_rename_value(const vt_rename *m, const char *key);
+/* Is the key set by an is line? */
 bool vt_rename_proven(const vt_rename *m, const char *key);
 /* Is this part of a sum the 0? */
 bool vt_rename_zero(const vt_rename_rule *r, int part);

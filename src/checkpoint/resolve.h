@@ -42,14 +42,18 @@ typedef struct vt_found {
     bool by_map; /* of a map that was recognised, not named by an option */
 } vt_found;
 
+/* Returns the value of a setting from the first source that has one (the order is that of vt_setting); text NULL: none
+ * has. */
 vt_found vt_sources_find(const vt_sources *s, const vt_setting *setting);
 /* A default: certain if a source describes the whole network. */
 vt_found vt_sources_default(const vt_sources *s, const char *text, const char *from);
+/* Notes where field f is from and how sure it is. */
 void vt_sources_mark(const vt_sources *s, vt_field f, const char *from, vt_certainty d);
 
-/* A number as a text, or NULL if it is 0; a text as a number, NaN if it is none: the range checks refuse that. */
 enum { VT_NUMBER = 32 };
+/* Writes a number as a text; NULL if it is 0. */
 const char *vt_number_text(char buf[VT_NUMBER], double v);
+/* Returns a text's number; NaN if it is none: the range checks refuse that. */
 double vt_text_number(const char *text);
 
 extern const char vt_sources_layer[]; /* the source of mean and std of a normalisation layer among the tensors */

@@ -45,29 +45,33 @@ typedef struct vt_command {
 
 const vt_command *const *vt_commands(int *n);
 const vt_command *vt_command_find(const char *name); /* or NULL */
-/* The words after the command's name, by its table: c->command is set, given and positional are filled. */
+/* Reads the words after the command's name by the table of c->command, which is set: --name value, --name=value, -o
+ * value, and operands; "--" ends the options. Fills given, row and positional. VT_E_USAGE or VT_E_UNKNOWN: an option or
+ * operand that the command does not take, a missing value, too few operands. */
 vt_status vt_cli_parse(vt_cli *c, int argc, char **argv, vt_err *e);
 
-/* Last value given for an option, or NULL; whether a flag or option was given; the i-th value of a repeated one. */
+/* Returns the last value given for an option, or NULL. */
 const char *vt_cli_get(const vt_cli *c, const char *name);
+/* Was the flag or option given? */
 bool vt_cli_has(const vt_cli *c, const char *name);
+/* Returns value i = 0, 1, ... of a repeated option, or NULL. */
 const char *vt_cli_nth(const vt_cli *c, const char *name, int i);
-/* One more option behind those given; false: the command has none of that name, or there are too many. */
+/* Adds an option after those given; false: the command has none of that name, or there are too many. */
 bool vt_cli_set(vt_cli *c, const char *name, const char *value);
 
-/* Value of an option as a number within [min, max], or the default when absent. */
+/* Reads an option as a whole number within [min, max]; `absent` if it is not given. VT_E_USAGE: it is none. */
 vt_status vt_cli_int(const vt_cli *c, const char *name, long long min, long long max, long long absent, long long *out,
                      vt_err *e);
 
-/* --threads, or what vt_thread_count says. */
+/* Reads --threads; by default vt_thread_count. */
 vt_status vt_cli_threads(const vt_cli *c, long long *out, vt_err *e);
 
-/* --batch: images that each thread attacks at a time, whose questions to the model are one batch. */
+/* Reads --batch, the images that each thread attacks at a time and whose queries are one batch; 1 by default. */
 vt_status vt_cli_batch(const vt_cli *c, int *out, vt_err *e);
 
-/* VT_MODEL_ARGS, as they were given. */
+/* Reads the options of VT_MODEL_ARGS. */
 vt_status vt_cli_overrides(const vt_cli *c, vt_overrides *o, vt_err *e);
-/* Opens operand 0 with them, for long computations (vt_model_prepare). */
+/* Opens the checkpoint of operand 0 with the options of VT_MODEL_ARGS, for long computations (vt_model_prepare). */
 vt_status vt_cli_model(const vt_cli *c, vt_model **out, vt_err *e);
 
 /* Appends a word as a shell takes it to the command line in out [size], a blank before it unless it is the first. */
@@ -76,18 +80,18 @@ void vt_cli_add_word(char *out, size_t size, const char *word);
  * threat's radius, as far as the command `to` takes them; quoted for a shell. */
 void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to);
 
-/* The path of this program's file; false: unknown. */
+/* Writes the path of this program's file; false: unknown. */
 bool vt_cli_own_path(char out[VT_PATH_MAX]);
 
-/* From here on SIGINT and SIGTERM set the flag that is returned; a second one ends the program at once. */
+/* Returns a flag that SIGINT and SIGTERM set from here on; a second signal ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
 /* A mapped file that is cut while it is read ends the command with "FILE: was cut while it was read" and status 1. */
 void vt_cli_guard_mapped(void);
-/* A line of progress on stderr, for vt_progress_fn; live: the next line may overwrite it. */
+/* Shows a line of progress on stderr (vt_progress_fn); live: the next line may overwrite it. */
 void vt_cli_show(void *ctx, const char *text, bool live);
-/* Those lines for a computation. */
+/* Returns a progress that is shown by vt_cli_show. */
 vt_progress vt_cli_progress(void);
-/* How tables are shown: within the terminal's width, unless --verbose wants every column. */
+/* Returns how tables are shown: within the terminal's width, or with --verbose every column. */
 vt_look vt_cli_look(const vt_cli *c);
 #define VT_VERBOSE_ARG                                                                                                 \
     { "verbose", NULL, "every column of the tables, however wide", VT_OF_OUTPUT }
@@ -107,7 +111,8 @@ vt_status vt_script_begin(const vt_cli *c, vt_err *e);
 bool vt_script_quiet(void);
 /* The stream of the one JSON document that --json prints; NULL: no document is asked for. */
 FILE *vt_script_stream(void);
-/* Prints o there and frees it; o NULL (no memory) only matters if a document is asked for. */
+/* Prints the document o to that stream, if there is one, and frees it. VT_E_MEMORY: o is NULL or incomplete, and a
+ * document is wanted. */
 vt_status vt_script_print(json_t *o, vt_err *e);
 
 /* ---- models ---- */
@@ -118,9 +123,9 @@ vt_status vt_script_print(json_t *o, vt_err *e);
  * assumed is said on stderr. c NULL: the checkpoint takes no options here; the command at the end writes them into a
  * copy of it. */
 vt_status vt_cli_known(const vt_cli *c, const vt_model *m, vt_err *e);
-/* The lines on stderr alone: which part of the file was read, what was assumed. */
+/* Prints on stderr which part of the file was read and what was assumed, if anything. */
 void vt_cli_say_assumed(const vt_model *m);
 
-/* Refuses an option that the command has not ("--" left out, a value behind = may follow): with what other tools call
- * so, else the nearest name. */
+/* Refuses an option that the command does not have (given without "--"; =VALUE may follow), with VT_E_UNKNOWN: names
+ * what other tools call so, else the nearest option. */
 vt_status vt_cli_unknown_option(const vt_command *c, const char *given, vt_err *e);

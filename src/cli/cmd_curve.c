@@ -260,8 +260,7 @@ static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     return vt_cli_selftest(c, &v, &j->attacks[0], j->r.ledger, true, e);
 }
 
-/* Prints the finished curve and writes its files: curve.csv, curve.json, curve.svg, selftest.json, run.json, checksums.
- * */
+/* Prints the finished curve and writes curve.csv, curve.json, curve.svg, selftest.json, run.json and checksums. */
 static vt_status report_curve(job *j, const vt_cli *cli, vt_err *e) {
     vt_curve c;
     const char *out = vt_cli_get(cli, "out");

@@ -285,8 +285,7 @@ static void print_way(const job *j) {
            j->subject.model->path);
 }
 
-/* Prints the doctor's conclusion: renumbered labels, chance level, or the setting `now` that was found and its options.
- * */
+/* Prints the conclusion: renumbered labels, chance level, or the setting `now` that was found and its options. */
 static void print_end(const job *j, const vt_setting *now) {
     char options[700], labels[400];
     const vt_trial *t = vt_doctor_present(&j->d);

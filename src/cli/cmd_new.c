@@ -33,8 +33,7 @@ static const vt_opt keys[] = {
     VT_OPT_END,
 };
 
-/* Returns the number of heads for a width that is not the preset's: dim / 64 if that is whole, else the preset's or 1.
- * */
+/* Returns the heads for a width that is not the preset's: dim / 64 if that is whole, else the preset's or 1. */
 static int usual_heads(int dim, int preset_heads) {
     if (dim >= 64 && dim % 64 == 0) return dim / 64;
     return dim % preset_heads == 0 ? preset_heads : 1;

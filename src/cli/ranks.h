@@ -7,7 +7,8 @@
 
 /* Has a launcher (mpirun, srun) started this process, perhaps as one of several? */
 bool vt_ranks_launched(void);
-/* Before the command: *out NULL: this process is alone. Of a team, rank 0 alone is heard and seen from here on. */
+/* Joins the ranks of a launcher before the command; *out NULL: this process is alone. Of a team, rank 0 alone prints
+ * from here on. */
 vt_status vt_ranks_begin(vt_team **out, vt_err *e);
-/* After it: waits for the others. */
+/* Ends after the command: waits for the other ranks. Accepts NULL. */
 void vt_ranks_end(vt_team *t);

@@ -12,25 +12,28 @@
 #include "models/model.h"
 #include "selftest/selftest.h"
 
+/* Reads --norm, linf by default. */
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
-/* --data, --split, --corruption, --severity, --preprocess */
-vt_status vt_cli_has_data(const vt_cli *c, vt_err *e); /* VT_E_USAGE: there is no --data */
+/* VT_E_USAGE: there is no --data. */
+vt_status vt_cli_has_data(const vt_cli *c, vt_err *e);
+/* Opens --data with --split, --corruption, --severity and --preprocess; VT_E_USAGE without --data. */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
-/* --images (data/dataset.h): ascending and distinct. */
+/* Reads --images (data/dataset.h) into *out [*n], ascending and distinct, to be freed; all by default. */
 vt_status vt_cli_images(const vt_cli *c, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e);
 
-/* On stderr what was left out of the data, how their labels were found where that is not plain, and of how many classes
- * the images are that --images names. */
+/* Prints on stderr what was left out of the data, how their labels were found if that is not plain, and of how many
+ * classes the images [n] are that --images names. */
 void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images, size_t n);
 
-/* The model: operand 0, or --oracle, and not both; *weights NULL: the latter. */
+/* Finds the model: operand 0, or NULL with --oracle. VT_E_USAGE: neither or both are given. */
 vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
-/* The subject that these name, fit to the first image; nothing of it is a guess. s->data is open. */
+/* Opens the model that the command line names, fits it to image `first` of s->data, which is open, and refuses open
+ * settings (vt_cli_known). */
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
 /* vt_cli_known as a vt_known_fn, of a command line. */
 vt_status vt_cli_check_known(void *c, const vt_model *m, bool other, vt_err *e);
-/* Options that are to be read from this command line. If it may wait for another process, signals set its flag from
- * here on. */
+/* Sets options to be read from this command line. If it may wait for another process, signals set its flag from here
+ * on. */
 void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c);
 
 /* An evaluation or curve that a command runs. */
@@ -58,10 +61,11 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
 /* Before hours go into a wrongly read model: accuracy on up to 64 of the images (NULL: of the whole split), spread
  * evenly, and a hint on stderr if it is low. Changes no result; what cannot be tried is left out. */
 void vt_cli_hint(const vt_model *m, const vt_dataset *data, const int32_t *images, size_t n, int threads);
-/* The same for a run that begins; by rank 0 alone, and not of an external model or of corrupted images. */
+/* Prints vt_cli_hint's hint for an evaluation that begins; by rank 0 alone, and not for an external model or corrupted
+ * images. */
 void vt_cli_hint_run(const vt_cli *c, const vt_eval_options *v);
 
-/* The self-test's verdict on the terminal and, with --out, in selftest.json. ledger: a finished run of v, or NULL.
- * points_only: tests the gradients alone, not what attacks find. */
+/* Runs the self-test of an attack, prints its verdict and, with --out, writes selftest.json. ledger: a finished run of
+ * v, or NULL. points_only: tests the gradients alone, not what attacks find. */
 vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v, const vt_attack *attack, const vt_ledger *ledger,
                           bool points_only, vt_err *e);

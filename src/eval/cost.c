@@ -50,8 +50,7 @@ static double thread_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Times a forward, a gradient (a kept forward and a backward) and a verdict (forwards in float and double), in seconds.
- * */
+/* Times a forward, a gradient (kept forward, backward) and a verdict (forwards in float and double), in seconds. */
 static vt_status one_round(bench *b, vt_err *e) {
     vt_loss loss = {.kind = VT_LOSS_CE, .target = b->target};
     float value;

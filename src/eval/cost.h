@@ -13,20 +13,21 @@
 typedef struct vt_seconds {
     double forward, gradient, verdict;
 } vt_seconds;
+/* Measures them on this machine; m: a network of this process. */
 vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e);
-/* Hours that so many floating-point operations of a model's forwards and backwards take here on all threads, by that.
- */
+/* Estimates the hours that `flops` floating-point operations of a model's forwards and backwards take here on all
+ * threads, by vt_measure_seconds. */
 vt_status vt_measure_hours(double *hours, const vt_model *m, double flops, int threads, vt_err *e);
-/* "3.2 h", "4.1 min", "12 s". */
+/* Writes hours as "3.2 h", "4.1 min" or "12 s"; returns buf. */
 const char *vt_hours_text(char buf[32], double hours);
 
-/* The most memory that this process has held, and what a run takes beside what it asks for: compiled kernels and
- * buffers of oneDNN and OpenBLAS. In MB. */
+/* Returns the most memory that this process has held, in MB. */
 double vt_resident_mb(void);
+/* Estimates what a run takes beside what it allocates, in MB: compiled kernels and buffers of oneDNN and OpenBLAS. */
 double vt_libraries_mb(const vt_model *m, int threads);
 
-/* Work, time here and memory of an evaluation or curve, ready to be run, in which every image is right and stands to
- * the end of every attack. */
+/* Prints work, time here and memory of an evaluation or curve that is ready to be run, at most: as if every image were
+ * right and stood to the end of every attack. */
 vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e);
 
 /* The time that is left: what images have cost so far in forwards, how fast that went, what is still to be done. */
@@ -39,6 +40,7 @@ typedef struct vt_eta {
     size_t stage_done;
 } vt_eta;
 
+/* Begins the estimate for an evaluation, which must outlive it. */
 void vt_eta_begin(vt_eta *o, const vt_eval_options *v);
 /* From here on images of this stage are counted (VT_ENTRY_CLEAN: clean predictions). */
 void vt_eta_stage(vt_eta *o, int entry, int stage);

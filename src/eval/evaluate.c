@@ -224,8 +224,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 
-/* Writes the note of the progress line: "robust 41", this rank's share, the share of time that an external model takes.
- * */
+/* Writes the note of the progress line: "robust 41", this rank's share, the share of time of an external model. */
 static void note_of(const stage_run *run, char *note, size_t size) {
     vt_remote *r = run->v->subject->remote;
     int n = snprintf(note, size, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));

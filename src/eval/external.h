@@ -48,12 +48,16 @@ typedef struct vt_external {
     int64_t count[VT_EXTERNAL_COUNT], borderline, allowed; /* allowed: inside by the allowance alone */
 } vt_external;
 
+/* Judges all points, in f->result (freed by vt_external_free), and counts. VT_E_NUMERIC: logits are not finite. */
 vt_status vt_external_run(vt_external *f, vt_err *e);
+/* Frees the results; accepts a zeroed one. */
 void vt_external_free(vt_external *f);
-double vt_external_allowance(const vt_external *f); /* on the norm */
+/* Returns what the allowance adds to the radius in f's norm. */
+double vt_external_allowance(const vt_external *f);
 
-/* Table of the points and totals; the same as CSV; the same as JSON. most: points in the table, those with violations
- * first to be shown (0: all). */
+/* Prints at most `most` points (0: all), violations first, and totals. */
 void vt_external_table(FILE *out, const vt_external *f, int64_t most);
+/* Writes a header line and a line for each point. */
 void vt_external_csv(FILE *out, const vt_external *f);
-json_t *vt_external_json(const vt_external *f); /* NULL: no memory */
+/* Returns totals and points (docs/formats.md); NULL: no memory. */
+json_t *vt_external_json(const vt_external *f);

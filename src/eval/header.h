@@ -160,8 +160,8 @@ const char *vt_header_weights(const vt_header *h, char *buf, size_t size);
 
 /* ---- whole documents against each other ---- */
 
-/* Keys of two documents that differ, "a, b"; false: none. The format's number and what the
- * checkpoint is called are none of them. */
+/* Writes the keys by which two documents differ, "a, b"; false: none. The format's number and the checkpoint's name do
+ * not count; "blas" neither with allow_mixed. */
 bool vt_header_difference(const json_t *a, const json_t *b, bool allow_mixed, char *names, size_t size);
 /* Is this key in both with one value, or in neither? */
 bool vt_header_agree(const vt_header *a, const vt_header *b, const char *key);
@@ -170,4 +170,5 @@ typedef struct vt_header_gap {
     const char *key;
     const json_t *in_a, *in_b;
 } vt_header_gap;
+/* Finds the first key of a, but for those that `skip` takes, of which b says something else; false: none. */
 bool vt_header_gap_find(vt_header_gap *out, const vt_header *a, const vt_header *b, bool (*skip)(const char *key));

@@ -26,6 +26,7 @@ typedef enum vt_record_status {
 #undef VT_RECORD_ENUM
         VT_RECORD_STATUS_COUNT
 } vt_record_status;
+/* Returns "correct", "wrong", ... */
 const char *vt_record_status_name(vt_record_status s);
 /* Does a line of this status take its image out of the entry: broken, or not finite? */
 static inline bool vt_record_ends(int status) { return status == VT_RECORD_BROKEN || status == VT_RECORD_NOT_FINITE; }
@@ -72,9 +73,10 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, vt_header *header, 
                            vt_err *e);
 /* A ledger without files, for an evaluation that leaves nothing behind; header NULL: none yet (vt_ledger_parse). */
 vt_status vt_ledger_memory(vt_ledger **out, vt_header *header, size_t pixels, vt_err *e);
-/* Opens a run to read it. VT_E_FORMAT for a line that is not as it was written; the second leaves that to
- * vt_ledger_check, for a caller who lists all that is not as it was. */
+/* Opens a run to read it. VT_E_FORMAT: it is no ledger, or a line is not as it was written. */
 vt_status vt_ledger_open(vt_ledger **out, const char *dir, vt_err *e);
+/* Opens a run to read it and leaves lines that are not as they were written to vt_ledger_check, for a caller who lists
+ * all that was changed. */
 vt_status vt_ledger_open_altered(vt_ledger **out, const char *dir, vt_err *e);
 /* Parses the text of a ledger: header (NULL if there is no complete line) and complete lines; *good = bytes of them. */
 vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good, const char *path, vt_err *e);
@@ -82,10 +84,12 @@ void vt_ledger_close(vt_ledger *l); /* accepts NULL; syncs */
 /* VT_E_FORMAT, with its number, when a line was read that is not as it was written. */
 vt_status vt_ledger_check(const vt_ledger *l, vt_err *e);
 
+/* Has dir a ledger.jsonl? */
 bool vt_ledger_exists(const char *dir);
 
 /* Appends a line, and first x_adv [pixels] when it is not NULL (record->adv and sha are filled). Thread-safe. */
 vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e);
+/* Writes both files to disk (fsync); on a read-only file system nothing. */
 vt_status vt_ledger_sync(vt_ledger *l, vt_err *e);
 /* Reads the stored x' of a record and checks its hash. */
 vt_status vt_ledger_read_adv(const vt_ledger *l, const vt_record *r, float *x, vt_err *e);

@@ -48,8 +48,7 @@ static int line_text(char *buf, size_t size, const vt_record *r, bool longest) {
                         (long long)r->gradients, (long long)r->forwards, vanished, adv, (unsigned long long)r->sha);
 }
 
-/* Returns the checksum of a line: of header and record, its place in adv.bin apart, whatever digits its numbers have.
- * */
+/* Returns a line's checksum: of header and record but for its place in adv.bin, whatever digits its numbers have. */
 static uint64_t line_checksum(const vt_ledger *l, const vt_record *r) {
     char text[VT_LINE_ROOM];
     vt_record c = *r;

@@ -96,8 +96,7 @@ static vt_status add_attack(vt_eval_options *v, const char *spec, vt_err *e) {
     return VT_OK;
 }
 
-/* Adds the caller's attack under its name; n->entry: a new entry, or one from `first` on with the same id and scoring.
- * */
+/* Adds the caller's attack under its name; n->entry: a new one, or one from `first` on with the same id and scoring. */
 static vt_status add_named_attack(vt_eval_options *v, vt_named_attack *n, int first, vt_err *e) {
     VT_TRY(add_entry(v, n->spec, false, 0, VT_SCORE_BALL, e));
     vt_attack *all = v->own.attacks, *a = &all[v->n_attacks - 1];

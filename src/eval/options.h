@@ -80,33 +80,38 @@ void vt_eval_options_close(vt_eval_options *v); /* accepts a zeroed one */
 
 /* ---- what an evaluation takes, and what is refused (evaluate_start.c) ---- */
 
-/* Sizes of its images and their classes; images that a thread has at a time; does an attack need a surrogate; floats of
- * scratch that the hungriest stage needs. */
+/* Returns the sizes of the evaluation's images and their classes. */
 vt_task vt_eval_dims(const vt_eval_options *v);
+/* Returns the images that a thread attacks at a time, at least 1. */
 int vt_eval_batch(const vt_eval_options *v);
+/* Does an attack need a surrogate? */
 bool vt_eval_transfers(const vt_eval_options *v);
-bool vt_eval_climbs(const vt_eval_options *v); /* does one climb what is inside the model, and is that shown? */
+/* Does an attack climb what is inside the model, and does the model show that? */
+bool vt_eval_climbs(const vt_eval_options *v);
+/* Returns the floats of scratch that the hungriest stage needs. */
 size_t vt_eval_work(const vt_eval_options *v, const vt_task *dims);
 
 /* Refuses what cannot work before a ledger exists: image size, class counts, targets. */
 vt_status vt_eval_check(const vt_eval_options *v, vt_err *e);
-bool vt_eval_eight_bit(const vt_eval_options *v); /* is there an 8-bit entry? */
-/* Threads, and images of each at a time: no more than there are images. */
+/* Is there an 8-bit entry? */
+bool vt_eval_eight_bit(const vt_eval_options *v);
+/* Limits threads, and images of each at a time, to the number of images. */
 void vt_eval_fit(vt_eval_options *v);
 /* Memory that the evaluation takes at most beside its model and data; vt_eval_check refuses more than there is. */
 size_t vt_eval_bytes(const vt_eval_options *v);
 
 /* ---- parts of the choices ---- */
 
-/* A norm's name; NULL: linf. */
+/* Finds a norm by name; NULL: linf. VT_E_USAGE: unknown. */
 vt_status vt_norm_parse(const char *text, vt_norm *out, vt_err *e);
-/* eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf). */
+/* Reads eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf); l0 whole.
+ * VT_E_USAGE: out of range, or NULL. */
 vt_status vt_eps_parse(const char *text, vt_norm norm, double *out, vt_err *e);
-/* The choice "search": s->search, of a subject that is open; auto is the fastest that this processor has. VT_E_USAGE
- * if it has none of what was asked for, or the model is not computed here. */
+/* Sets s->search by the choice "search", for a subject that is open; auto is the fastest that this processor has.
+ * VT_E_USAGE: it has none of what was asked for, or the model is not computed here. */
 vt_status vt_search_parse(const vt_choices *c, vt_subject *s, vt_err *e);
-/* threads: of a model in another process by default 1, since each thread has a process of its own. */
+/* Reads threads. Default: all processors; for an external model 1, since each thread has a process of its own. */
 vt_status vt_threads_parse(const vt_choices *c, const vt_subject *s, int *threads, vt_err *e);
-/* The subject: s->data is open, `first` is an image of it. */
+/* Opens the model (weights NULL: the choice "oracle") for s->data, which is open, and fits it to image `first`. */
 vt_status vt_eval_options_subject(const vt_eval_options *v, vt_subject *s, const char *weights, int32_t first,
                                   vt_err *e);

@@ -18,13 +18,14 @@ typedef struct vt_input_provenance {
 /* What people call a checkpoint: its file, or the folder of a model.safetensors, in printable ASCII; the same however
  * the path was typed. Runs of the same weights under two names are one (vt_header_difference). */
 enum { VT_WEIGHTS_NAME = 128 };
+/* Writes the name of the checkpoint at a path. */
 void vt_weights_name(char *out, size_t size, const char *path);
 
-/* heads, image-size, mean, std, ln-eps, attn-scale, preset, attn, form, names, part: what tensors cannot tell. */
+/* Reads heads, image-size, mean, std, ln-eps, attn-scale, preset, attn, form, names, part: what tensors cannot tell. */
 vt_status vt_prepare_overrides(const vt_choices *c, vt_overrides *o, vt_err *e);
 /* Opens a checkpoint for long computations (vt_model_prepare). */
 vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
-/* data, split, corruption, severity, class-order, preprocess */
+/* Opens the data by the choices data, split, corruption, severity, class-order, preprocess. */
 vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e);
 /* The checkpoint with the options of vt_prepare_overrides. Where neither tensors nor options nor metadata tell the side
  * of its input, that of image `first` counts, if it is square; attack-at says that the network's side is another. */
@@ -34,9 +35,10 @@ vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_datas
  * the model carries; `first` is an image of the run, whose size decides. story: for the report. */
 vt_status vt_prepare_input(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                            vt_err *e);
-/* The same, and the outputs that are compared: the data's classes within the model's, restrict-classes. */
+/* Prepares the input (vt_prepare_input) and sets which outputs are compared: the data's classes within the model's, or
+ * with restrict-classes these alone. */
 vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_t first, vt_input_provenance *story,
                          vt_err *e);
-/* attack-at alone, without a data set: native (a file, an option or `side` must say the side; 0: unknown), model, or
- * absent. */
+/* Applies attack-at without a data set: native (a file, an option or `side`, in pixels, must say the side; 0: unknown),
+ * model, or absent. */
 vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_err *e);

@@ -29,18 +29,21 @@ typedef struct vt_result_index {
 } vt_result_index;
 enum { VT_RESULT_NONE = 0xFF };
 
+/* Makes an index without lines of n images (ascending, borrowed) for a header's entries; closed after a failure. */
 vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e);
+/* Accepts a zeroed one. */
 void vt_result_index_close(vt_result_index *b);
 /* Notes the lines from number `from` on. Refuses images that are not in the result index, entries that the header does
  * not have, two lines for one place, and targets that no run has: of no class, the label, another one than the image's
  * clean line says. */
 vt_status vt_result_index_note(vt_result_index *b, const vt_ledger *l, size_t from, vt_err *e);
-/* The same of n lines that stand in the ledger of another rank; dir: for sentences. */
+/* Notes n lines of another rank's ledger, with the refusals of vt_result_index_note; dir: for sentences. */
 vt_status vt_result_index_note_lines(vt_result_index *b, const char *dir, const vt_record *lines, size_t n, vt_err *e);
 
 /* The index of all lines of a ledger. Close also after a failure. */
 vt_status vt_result_index_read(vt_result_index *b, const vt_ledger *l, vt_err *e);
 
+/* Returns the status of image place i under a stage (entry 0: clean), or VT_RESULT_NONE. */
 uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, size_t i);
 /* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction. */
 bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_t i);
@@ -49,8 +52,9 @@ bool vt_result_index_broke(const vt_result_index *b, int entry, size_t i);
 /* Is image i right, and broken by no entry of this scoring? */
 bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t i);
 
-/* Is image i right under the entry (0: clean), as far as lines tell; is no stage without a line that it takes? */
+/* Is image i right under the entry (0: clean), as far as lines tell? */
 bool vt_result_index_right(const vt_result_index *b, int entry, size_t i);
+/* Has every stage of the entry that takes image i a line of it? */
 bool vt_result_index_done(const vt_result_index *b, int entry, size_t i);
 /* Images without a line that the stage takes. */
 int64_t vt_result_index_pending(const vt_result_index *b, int entry, int stage);

@@ -74,8 +74,7 @@ static vt_status read_run_json(vt_run_folder *r, const char *dir, bool known, vt
     return VT_OK;
 }
 
-/* Returns the path, or, if it is relative and not there, the same from the folder in which the evaluation ran, in buf.
- * */
+/* Returns the path, or, if it is relative and not there, that from the folder in which the evaluation ran, in buf. */
 static const char *resolve_path(const vt_run_folder *r, const char *path, char buf[4096]) {
     const char *from = json_string_value(json_object_get(r->document, "directory")), *pair = strstr(path, ".npy,");
     if (pair && from && *path != '/' && pair[5] != '/') { /* x.npy,y.npy: both are there, or both are elsewhere */
@@ -164,8 +163,7 @@ vt_status vt_run_model_name(const char *dir, const char *weights, char out[100],
 
 /* ---- weights and data ---- */
 
-/* Checks that the model is external or draws at random exactly if the ledger says so: that decides how a run is judged.
- * */
+/* Checks that the model is external or draws at random exactly if the ledger says so: that decides the judging. */
 static vt_status same_kind(const vt_run_folder *r, vt_err *e) {
     const vt_header *h = r->ledger->header;
     const vt_subject *s = &r->subject;

@@ -35,5 +35,6 @@ void vt_run_folder_close(vt_run_folder *r); /* accepts a zeroed one */
 vt_status vt_run_has_tensors(const char *dir, vt_err *e);
 /* A short name for a checkpoint: the path without folders and suffix; of "cifar10-at/model.safetensors" the folder. */
 void vt_model_nickname(const char *path, char out[100]);
-/* The same for a run's checkpoint: `weights` or, if that is NULL, what run.json names; "" if nothing says. */
+/* Writes the short name (vt_model_nickname) of a run's checkpoint: `weights` or, if that is NULL, what run.json names;
+ * "" if nothing says. */
 vt_status vt_run_model_name(const char *dir, const char *weights, char out[100], vt_err *e);

@@ -36,30 +36,31 @@ typedef struct vt_subject {
  * "oracle-timeout"; what it says of itself becomes a description, with its hash (as claimed, else that of its greeting)
  * in sha256 and `where` as path. */
 vt_status vt_subject_remote(vt_remote **r, vt_model **description, const vt_choices *c, const char *where, vt_err *e);
-/* The same description alone, of what a ledger says; nothing can be asked of it (VT_E_USAGE, naming `where` for the
- * user to give as --oracle): a command that a file names is not run. */
+/* Makes s->model a description of an external model that a ledger names, without connecting to it: a command that a
+ * file names is not run. Queries fail with VT_E_USAGE, naming `where` for the user to give as --oracle. */
 vt_status vt_subject_described(vt_subject *s, vt_shape shape, int classes, const char *sha256, const char *where,
                                vt_err *e);
 bool vt_subject_is_remote(const vt_subject *s); /* no network of ours: in another process, reached or described; own */
 int vt_subject_takes(const vt_subject *s);      /* images that it takes at once; of ours INT_MAX */
 bool vt_subject_differentiable(const vt_subject *s); /* does it give gradients? */
-/* In this order: data (vt_prepare_data), then the checkpoint; then, once the caller knows that nothing of it was
- * guessed (checkpoint/provenance), the wrap of the choice `wrap`, unless s->wrap names one already, and the input.
- * With the choice "oracle" the model is in another process: weights may be NULL, and what only a checkpoint can be told
- * (heads, mean, wrap, ...) is refused. `first`: an image of the run, whose size decides. */
+/* Opens the checkpoint, or with the choice "oracle" the model in another process (weights may be NULL, and choices that
+ * describe a checkpoint are refused), for s->data, which is open. `first`: an image of the run, whose size decides. */
 vt_status vt_subject_open(vt_subject *s, const vt_choices *c, const char *weights, int32_t first, vt_err *e);
+/* After the caller has checked that nothing of the model is open: puts the wrap of the choice "wrap" around it, unless
+ * s->wrap names one already, and fits the input to image `first`. */
 vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_err *e);
 /* other NULL: the network as it is judged, with the wrap around it. Else another network for the same data (the
  * surrogate, a twin), without the wrap. A restricted data set shows only the outputs of its classes. The subject and
  * `other` must outlive the classifier. */
 vt_status vt_subject_classifier(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_err *e);
-/* Its pictures, for inference/sensors.h; s must outlive them. */
+/* Returns the subject's pictures for inference/sensors.h; s must outlive them. */
 vt_sensor_images vt_subject_pictures(const vt_subject *s, uint64_t seed);
-/* The same as an engine of `rows`; judged: with its double copy, if it has one. */
+/* Opens an engine of `rows` images on the judged network (other NULL) or on another one, without wrap and restriction;
+ * judged: with its double copy, if it has one. */
 vt_status vt_subject_engine(vt_engine *n, const vt_subject *s, const vt_model *other, int rows, bool judged, vt_err *e);
-/* An engine of the judged network as attacks search it, for s->search: in float alone, with other products. */
+/* Opens an engine of `rows` images on the judged network with the products of s->search, in float alone. */
 vt_status vt_subject_draft_engine(vt_engine *n, const vt_subject *s, int rows, vt_err *e);
-/* The same classifier as one slot of a batcher of such an engine (inference/batcher.h). */
+/* Makes the classifier of vt_subject_classifier in one slot of a batcher g of such an engine (inference/batcher.h). */
 vt_status vt_subject_seat(vt_classifier *c, const vt_subject *s, const vt_model *other, vt_batcher *g, int slot,
                           vt_err *e);
 /* What a forward and a gradient cost: in FLOP; of a model in another process nobody knows, and one gradient counts as

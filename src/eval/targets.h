@@ -25,8 +25,8 @@ typedef struct vt_targets {
 vt_status vt_targets_open(vt_targets *out, const char *text, vt_err *e);
 void vt_targets_close(vt_targets *t); /* accepts a zeroed one */
 
-/* May an image of this label be turned into what the file says of it? By other means always. VT_E_USAGE: it says
- * nothing, or a class beyond `classes`, or the label. */
+/* Refuses (VT_E_USAGE) an image of which the file says nothing, or whose target is its label or no class below
+ * `classes`. Targets without a file always fit. */
 vt_status vt_targets_fit(const vt_targets *t, int32_t image, int label, int classes, vt_err *e);
 /* The target of an image that fits; z [classes]: its clean logits. */
 int vt_targets_class(const vt_targets *t, uint64_t seed, int32_t image, int label, const float *z, int classes);

@@ -34,15 +34,16 @@ vt_rng vt_verdict_key(uint64_t seed, int32_t image, int entry, int stage);
  * in their class (votes: whether they leave it open). z [K], z64 [votes, K]: scratch. */
 vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const float *x, int label, float *z,
                      double *z64, vt_err *e);
-/* z [K], z64 [votes, K]: scratch. norm: which one eps bounds. */
+/* Judges x_adv against x: distances, ball of `norm` and eps, box, and the label by fresh forwards. z [K], z64 [votes,
+ * K]: scratch. */
 vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const float *x_adv, int label, vt_norm norm,
                     double eps, float *z, double *z64, vt_err *e);
-/* The same for a patch threat, after vt_verify with linf 1 (which judges the box): do the pixels that changed fit into
- * its squares? Else the point is not inside, and not broken. x, x_adv [shape] */
+/* After vt_verify with linf 1, which judges the box: do the pixels that changed fit into the patch's squares? Else the
+ * point is not inside, and not broken. x, x_adv [shape] */
 void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape shape, const vt_patch *p);
-/* The same for the 8-bit threat (attacks/grid8.h says what it is), after vt_verify with an infinite eps (which judges
- * the box) and, for patches, vt_verify_patch: is every value of x and x_adv [n] exactly float32(k)/255, and are they,
- * counted in whole levels, no further apart than eps? Else the point is not inside, and not broken. */
+/* After vt_verify with an infinite eps (which judges the box) and, for patches, vt_verify_patch: is every value of x
+ * and x_adv [n] exactly float32(k)/255, and are they, counted in whole levels, no further apart than eps
+ * (attacks/grid8.h)? Else the point is not inside, and not broken. */
 void vt_verify_eight_bit(vt_verdict *v, const float *x, const float *x_adv, size_t n, vt_norm norm, double eps);
 
 /* Rounding to float32 below 1, which may have moved each value of a point of another program; the most that is taken.
@@ -69,8 +70,9 @@ vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m,
                        const float *x_adv, vt_shape shape, int label, float *z, double *z64, vt_err *e);
 /* Does the exact 95 % interval of the share of votes that are wrong hold a half? */
 bool vt_verdict_open(const vt_verdict *v);
-/* What the ledger calls vt_predict's verdict, not-finite where the logits are not, and the point of another one. */
+/* Returns what the ledger calls the verdict of vt_predict: correct, wrong, or not-finite. */
 vt_record_status vt_clean_status(const vt_verdict *v, int label);
+/* Returns what the ledger calls the verdict on a point: not-finite, invalid (outside), broken or robust. */
 vt_record_status vt_verdict_status(const vt_verdict *v);
 
 /* One thread's tools to judge points that are stored already: a classifier, the clean image, a point. */

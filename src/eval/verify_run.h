@@ -16,7 +16,9 @@ typedef struct vt_findings {
     size_t n;
     bool lost; /* no memory to keep one of the first */
 } vt_findings;
+/* Adds a sentence; without memory sets f->lost. */
 __attribute__((format(printf, 2, 3))) void vt_findings_add(vt_findings *f, const char *format, ...);
+/* Accepts a zeroed one. */
 void vt_findings_free(vt_findings *f);
 
 typedef struct vt_run_verifier {

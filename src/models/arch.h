@@ -39,5 +39,6 @@ typedef struct vt_arch {
     bool shows_attention; /* its operations have a `view`: attention can be looked at */
 } vt_arch;
 
+/* Returns all architectures; *n: how many. */
 const vt_arch *const *vt_archs(int *n);
 const vt_arch *vt_arch_find(const char *name); /* NULL: unknown */

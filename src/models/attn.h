@@ -33,8 +33,9 @@ typedef struct vt_attn {
                  (net/mha.c) */
 } vt_attn;
 
+/* Returns all variants; *n: how many. */
 const vt_attn *const *vt_attns(int *n);
-/* The variant of "name" or "name:options" (which are not looked at); NULL: unknown. */
+/* Returns the variant of "name" or "name:options" (which are not looked at); NULL: unknown. */
 const vt_attn *vt_attn_find(const char *text);
 
 /* A parsed "name" or "name:key=value,...". */
@@ -50,6 +51,8 @@ typedef struct vt_attn_spec {
  * need more room. */
 bool vt_attn_may_be_few(const vt_config *c, int n_read, int tokens);
 
+/* Parses "name" or "name:key=value,..."; options that are not given have their defaults. VT_E_UNKNOWN or VT_E_USAGE: no
+ * such variant or option; VT_E_RANGE: text would not hold all options. */
 vt_status vt_attn_parse(vt_attn_spec *out, const char *text, vt_err *e);
 
 /* What a variant's options ask for. The first two are the block's to provide, the third is done here. */
@@ -59,5 +62,5 @@ enum {
     VT_ATTN_OWN_VALUES = 4, /* P multiplies values(v), not v */
 };
 
-/* Row stride of a [tq, t] matrix of probabilities or scores (rows padded to whole vectors). */
+/* Returns the row stride of a [tq, t] matrix of probabilities or scores, in reals (rows padded to whole vectors). */
 static inline int vt_attn_ldp(int t) { return (t + 15) / 16 * 16; }

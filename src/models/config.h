@@ -143,38 +143,42 @@ typedef struct vt_config {
     const struct vt_network *network; /* of an ONNX file, the model's own; NULL: none (graph/network.h) */
 } vt_config;
 
-/* The ViT family: patches a side, tokens before the patches, those of them with a position, tokens in the sequence.
- * What vt_model_tokens says for an architecture may differ. */
+/* Returns patches a side of a ViT. */
 static inline int vt_config_side(const vt_config *c) { return c->image / c->patch; }
+/* Returns the tokens of a ViT before its patches: class, distillation and register tokens. */
 static inline int vt_config_prefix(const vt_config *c) { return !c->no_cls + c->dist_token + c->registers; }
-/* The grid that positions are stored for. */
+/* Returns the side of the grid, in patches, that positions are stored for. */
 static inline int vt_config_grid(const vt_config *c) { return c->pos_grid ? c->pos_grid : vt_config_side(c); }
-/* Those before the patches that have a position; a ConViT's class token, which joins later, has none. */
+/* Returns how many of the tokens before the patches have a position; a ConViT's class token, which joins later, has
+ * none. */
 static inline int vt_config_placed(const vt_config *c) {
     return c->no_embed_class || c->positions || c->local_blocks
                ? 0
                : vt_config_prefix(c) - (c->no_embed_reg ? c->registers : 0);
 }
+/* Returns the tokens in a ViT's sequence, patches and those before them; other architectures: vt_model_tokens. */
 static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }
 
-/* Width of attention: q, k and v have so many channels. */
+/* Returns the width of attention: q, k and v have so many channels. */
 static inline int vt_config_attn_dim(const vt_config *c) { return c->attn_dim ? c->attn_dim : c->dim; }
 
-/* The model's input, what attacks move: the side of a network of ours, the shape of any model's, and its numbers. For
- * everybody outside an architecture. */
+/* Returns the side of the input of a network of ours, in pixels: what attacks move, and everybody outside an
+ * architecture sees. */
 static inline int vt_config_input(const vt_config *c) { return c->native ? c->native : c->image; }
+/* Returns the shape of any model's input. */
 static inline vt_shape vt_config_shape(const vt_config *c) {
     return c->foreign.channels ? c->foreign : vt_shape_rgb(vt_config_input(c));
 }
+/* Returns the numbers of any model's input image. */
 static inline size_t vt_config_input_pixels(const vt_config *c) { return vt_shape_values(vt_config_shape(c)); }
 
-/* Numbers of one image as an architecture sees it, [3, image, image]. */
+/* Returns the numbers of one image as an architecture sees it, [3, image, image]. */
 static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c->image * (size_t)c->image; }
 
-/* One sentence if the numbers contradict each other or are out of range, for every architecture and (by its own check)
- * for this one (path names the file, or NULL). */
+/* Refuses with one sentence numbers that contradict each other or are out of range, for every architecture and (by its
+ * own check) for this one. path: names the file, or NULL. */
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e);
 
 /* The values of a configuration: label, and key in metadata, maps, --form and results.json (NULL: a form, whose row in
@@ -266,7 +270,9 @@ vt_param *vt_param_add(vt_param_list *l, int slot, bool matrix, vt_init init, co
  * convolution (VT_INIT_CONV). */
 void vt_param_add_map(vt_param_list *l, int slot, bool matrix, vt_init init, bool bias, const char *name,
                       const int64_t shape[4]);
-/* The tensors of a normalisation of d channels, name.weight and so on, in slots slot to slot + VT_NORM_SLOTS - 1. */
 enum { VT_NORM_W, VT_NORM_B, VT_NORM_MEAN, VT_NORM_VAR, VT_NORM_SLOTS };
+/* Appends the tensors of a normalisation of d channels, name.weight and so on, in slots slot to slot + VT_NORM_SLOTS -
+ * 1. */
 void vt_param_add_norm(vt_param_list *l, int slot, vt_norm_kind kind, const char *name, int d);
+/* Accepts a zeroed one. */
 void vt_param_list_free(vt_param_list *l);

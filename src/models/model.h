@@ -67,21 +67,24 @@ vt_status vt_model_open(vt_model **out, const char *path, const vt_overrides *o,
  * OpenBLAS for Cooperlake, for one) add small products up in another order then. Not while sessions of the model are
  * computing. */
 vt_status vt_model_prepare(vt_model *m, vt_err *e);
-/* The same checks and description without keeping weights (w and wt are NULL): for vitrine info. */
+/* Describes a checkpoint by the checks of vt_model_open and keeps no weights (w and wt are NULL), for vitrine info. */
 vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides *o, vt_err *e);
-/* The two halves of vt_model_new, for checkpoint: the table of parameters, then their memory. */
+/* Makes a model with the table of parameters alone, the first half of vt_model_new. VT_E_UNKNOWN: no such architecture;
+ * else what vt_config_check refuses. */
 vt_status vt_model_table(vt_model **out, const vt_config *config, vt_err *e);
+/* Takes the memory of the weights, not set: the second half of vt_model_new. */
 vt_status vt_model_take(vt_model *m, vt_err *e);
-/* Builds the parameter table for config and zero weights (vt_model_init fills them). */
+/* Makes a model of that configuration with zero weights (vt_model_init fills them). */
 vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
-/* timm's initialisation, or what config.init says, seeded; no memory is the only way to fail. */
+/* Fills the weights by timm's initialisation, or what config.init says, seeded; no memory is the only way to fail. */
 vt_status vt_model_init(vt_model *m, uint64_t seed);
-/* To be called after weights were written by hand: refreshes the transposed copies, if there are any. */
+/* Refreshes the transposed copies, if there are any: to be called after weights were written by hand. */
 void vt_model_refresh(vt_model *m);
 void vt_model_refresh_param(vt_model *m, int i); /* one tensor */
 /* Writes safetensors with the configuration in the metadata, so that vt_model_open needs no options. */
 vt_status vt_model_save(const vt_model *m, const char *path, vt_err *e);
-/* The same with weights w [params.total] instead of the model's and n_extra more metadata pairs (key, value). */
+/* Writes safetensors as vt_model_save does, but of weights w [params.total], with n_extra more metadata pairs (key,
+ * value). */
 vt_status vt_model_save_as(const vt_model *m, const float *w, const char *const *extra, int n_extra, const char *path,
                            vt_err *e);
 void vt_model_close(vt_model *m); /* accepts NULL */
@@ -95,6 +98,7 @@ int vt_model_tokens(const vt_model *m);                              /* that the
  * forward and as a backward multiplies by it. The model, which must be prepared before (vt_model_prepare) if it will
  * be, outlives it and does not change. */
 struct vt_packed;
+/* Makes those matrices, freed by vt_packed_free. VT_E_MEMORY alone. */
 vt_status vt_model_pack(struct vt_packed **out, const vt_model *m, vt_err *e);
 size_t vt_model_packed_bytes(const vt_model *m); /* 0: this processor multiplies no bfloat16 */
 
@@ -119,9 +123,9 @@ typedef struct vt_matrix {
     bool again;     /* the same numbers as an earlier role's (W_K = W_Q): who sums over roles counts them once */
 } vt_matrix;
 
-/* Attention blocks of the model: those of which vt_model_matrix speaks. */
+/* Returns the number of attention blocks: those of which vt_model_matrix speaks. */
 int vt_model_blocks(const vt_model *m);
-/* The matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
+/* Finds the matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
 bool vt_model_matrix(const vt_model *m, int block, vt_weight_kind kind, vt_matrix *out);
 
 /* Presets: rows of known shapes, by timm name. */
@@ -135,8 +139,11 @@ typedef struct vt_preset {
     const char *forms; /* "key=value key=value" of models/forms, or NULL: everything that has no column */
     const char *note;
 } vt_preset;
+/* Returns all presets; *n: how many. */
 const vt_preset *vt_presets(int *n);
+/* Returns the preset of that name, or NULL. */
 const vt_preset *vt_preset_find(const char *name);
-/* The same, with a sentence that suggests the nearest name. */
+/* Finds the preset of that name. VT_E_UNKNOWN: there is none, with the nearest name. */
 vt_status vt_preset_named(const char *name, const vt_preset **out, vt_err *e);
+/* Fills a configuration, all of it, from a preset. */
 void vt_preset_config(const vt_preset *p, vt_config *c);

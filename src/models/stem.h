@@ -25,24 +25,25 @@ typedef struct vt_stem {
 /* Slots of convolution k, from slot + VT_STEM_SLOTS k on. */
 enum { VT_STEM_W, VT_STEM_B, VT_STEM_NORM, VT_STEM_SLOTS = VT_STEM_NORM + VT_NORM_SLOTS };
 
-/* A stem of c's image with the widths and strides of its convolutions. */
+/* Returns a stem of c's image with the widths and strides of its convolutions. */
 vt_stem vt_stem_shape(const vt_config *c, int convs, const int widths[], const int strides[]);
-/* Pixels of the last map. */
+/* Returns the pixels of the last map. */
 static inline int vt_stem_tokens(const vt_stem *s) { return s->sides[s->convs] * s->sides[s->convs]; }
-/* Numbers of map k. */
+/* Returns the numbers of map k. */
 static inline size_t vt_stem_map_len(const vt_stem *s, int k) {
     return (size_t)s->sides[k] * (size_t)s->sides[k] * (size_t)s->widths[k];
 }
-/* Multiply-adds of all convolutions. */
+/* Returns the multiply-adds of all convolutions, of one image. */
 double vt_stem_products(const vt_stem *s);
 
 /* The stem of a ViT whose conv_stem is set (Singh et al. 2023): log2(patch) convolutions of stride 2 with biases,
  * LayerNorm over the channels of each pixel, GELU; conv_stem channels first, twice as many each time. */
 vt_stem vt_conv_stem_of(const vt_config *c);
-/* Its tensors, and the 1 x 1 convolution behind it in embed_slot and the next. */
+/* Adds the tensors of such a stem, and its 1 x 1 convolution in embed_slot and the next. */
 void vt_conv_stem_params(vt_param_list *l, const vt_config *c, int embed_slot);
-/* A sentence for what it cannot be. */
+/* Refuses a patch or a number of channels that such a stem cannot have. */
 vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e);
-/* Are its tensors there; and what they tell: channels, patch, width. */
+/* Has a file such a stem's tensors? */
 bool vt_conv_stem_probe(const vt_tensors *st);
+/* Sets what those tensors tell: conv_stem, patch, dim. A sentence where their shapes are no such stem's. */
 vt_status vt_conv_stem_detect(const vt_tensors *st, vt_config *c, vt_err *e);

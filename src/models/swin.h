@@ -14,14 +14,16 @@ typedef struct vt_swin_stage {
     double scale;
 } vt_swin_stage;
 
-/* Stage s of config.stages. As timm does: a window is never larger than the stage, and what fits into one window is not
- * shifted. */
+/* Returns stage s of config.stages. As timm does: a window is never larger than the stage, and what fits into one
+ * window is not shifted. */
 vt_swin_stage vt_swin_stage_of(const vt_config *c, int s);
 
 /* Layers of the parameter table: patch embedding; for each stage its merging (from the second on) and its blocks; the
  * norm and the head. */
 static inline int vt_swin_merge_layer(const vt_swin_stage *g, int s) { return g->first + s; }
+/* Returns the layer of block `block` (among all blocks) of stage s. */
 static inline int vt_swin_block_layer(const vt_swin_stage *g, int s, int block) { return g->first + s + 1 + block; }
+/* Returns the layer of final norm and head, the last one. */
 static inline int vt_swin_head_layer(const vt_config *c) { return c->depth + c->stages; }
 
 /* Slots of vt_swin_merge_layer; the first and the last layer have a ViT's. */

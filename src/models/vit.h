@@ -40,14 +40,14 @@ typedef struct vt_block_layout {
     void (*mixer)(const struct vt_block_layout *b);
 } vt_block_layout;
 
-/* What a configuration gives all blocks of a ViT. */
+/* Returns what a configuration gives all blocks of a ViT. */
 vt_block_layout vt_block_layout_of(vt_param_list *l, const vt_config *c);
 
 /* Adds the tensors of a block in timm's order: norm1, the token mixer's, proj, norm2, MLP; then factors. */
 void vt_block_params(const vt_block_layout *b);
-/* Multi-head attention's: qkv packed, optional q/k norm. */
+/* Adds multi-head attention's tensors: qkv packed, optional q/k norm. */
 void vt_mha_params(const vt_block_layout *b);
-/* norm2 and MLP. */
+/* Adds the tensors of norm2 and the MLP. */
 void vt_mlp_params(const vt_block_layout *b);
 
 /* ---- from the image to the tokens, and from the last block to the logits ---- */
@@ -87,31 +87,32 @@ enum vt_gpsa_slot {
     VT_SLOT_POS_B
 };
 
-/* The tensors of a ViT, in timm's order; `local` are those of the token mixer of a ConViT's first local_blocks blocks.
- */
+/* Adds the tensors of a ViT, in timm's order; `local` adds those of the token mixer of a ConViT's first local_blocks
+ * blocks. */
 void vt_vit_params(vt_param_list *l, const vt_config *c, void (*local)(const vt_block_layout *b));
-/* Those of the patch embedding. */
+/* Adds the tensors of the patch embedding. */
 void vt_rows_params(vt_param_list *l, const vt_config *c);
-/* Those of final norm and heads behind width d: norm.weight, HEAD.weight and so on. */
+/* Adds the tensors of final norm and heads behind width d: norm.weight, HEAD.weight and so on. */
 void vt_readout_params(vt_param_list *l, const vt_config *c, int layer, int d, const char *head);
-/* vt_arch.flops of a ViT or ConViT. */
+/* Counts floating-point operations of a ViT or ConViT, as vt_arch.flops does. */
 void vt_vit_flops(const vt_config *c, bool alone, double *forward, double *gradient);
 
-/* Patches of an image. */
+/* Returns the patches of an image. */
 static inline int vt_rows_count(const vt_config *c) { return vt_config_side(c) * vt_config_side(c); }
-/* Numbers of a patch, or channels of the stem's last map. */
+/* Returns the numbers of a patch, or the channels of the stem's last map. */
 int vt_rows_width(const vt_config *c);
 
-/* The head reads several rows side by side. */
+/* Does the head read several rows side by side? */
 static inline bool vt_readout_wide(const vt_config *c) { return c->pool >= VT_POOL_TOKEN_AVG; }
-/* Blocks before the last whose class token is read too. */
+/* Returns the number of blocks before the last whose class token is read too. */
 static inline int vt_readout_early(const vt_config *c) {
     return vt_readout_wide(c) && c->head_layers > 1 ? c->head_layers - 1 : 0;
 }
-/* Rows of an image that the heads read: class (and distillation) token, a mean, or class tokens and perhaps a mean. */
+/* Returns the rows of an image that the heads read: class (and distillation) token, a mean, or class tokens and perhaps
+ * a mean. */
 static inline int vt_readout_rows(const vt_config *c) {
     if (c->pool == VT_POOL_TOKEN) return 1 + c->dist_token;
     return vt_readout_wide(c) ? vt_readout_early(c) + 1 + (c->pool != VT_POOL_TOKENS) : 1;
 }
-/* Tokens of an image that the last block must deliver; 0: all. */
+/* Returns the tokens of an image that the last block must deliver; 0: all. */
 static inline int vt_readout_tokens(const vt_config *c) { return c->pool == VT_POOL_TOKEN ? vt_readout_rows(c) : 0; }

@@ -7,7 +7,7 @@
 
 #define VT_XCIT_BN_EPS 1e-5 /* BatchNorm's, whatever LayerNorm's */
 
-/* 4 convolutions (patch 16) or 3 (patch 8), from slot 0 on. */
+/* Returns XCiT's stem: 4 convolutions (patch 16) or 3 (patch 8), from slot 0 on. */
 vt_stem vt_stem_of(const vt_config *c);
 
 /* Slots of layer 0 behind those of the convolutions. */
@@ -30,5 +30,5 @@ enum { VT_CLASS_Q_W = VT_SLOT_OWN, VT_CLASS_Q_B, VT_CLASS_K_W, VT_CLASS_K_B, VT_
 
 enum { VT_XCIT_PLACE = 64 }; /* channels of the encoding of a token's place */
 
-/* The last layer: final norm and head, a ViT's. */
+/* Returns the layer of final norm and head, which are a ViT's. */
 static inline int vt_xcit_last_layer(const vt_config *c) { return 1 + c->depth + c->class_blocks; }

@@ -29,12 +29,12 @@ typedef struct VT_R(vt_interp) {
     real *between; /* [rows.in, columns.out]: scratch, so a plan belongs to one thread */
 } VT_R(vt_interp);
 
-/* Takes its memory from the arena (which may only measure) and fills it. Sides from 1 to 16384. offset: 0, or that of
- * PyTorch's scale_factor = (out + offset) / in in place of a size: without antialias the coordinates are scaled by it.
- */
+/* Makes the plan: takes its memory from the arena (which may only measure) and fills it. Sides from 1 to 16384. offset:
+ * 0, or that of PyTorch's scale_factor = (out + offset) / in in place of a size: without antialias the coordinates are
+ * scaled by it. */
 void VT_R(vt_interp_plan)(VT_R(vt_interp) *p, vt_arena *a, vt_interp_kind kind, bool antialias, int in_h, int in_w,
                           int out_h, int out_w, double offset);
-/* y [channels, out_h, out_w] of x [channels, in_h, in_w] */
+/* Resizes x [channels, in_h, in_w] to y [channels, out_h, out_w]. */
 void VT_R(vt_interp_forward)(real *y, const VT_R(vt_interp) *p, const real *x, int channels);
-/* dx = the adjoint of dy; overwrites dx */
+/* Computes dx [channels, in_h, in_w], overwritten: the adjoint of dy [channels, out_h, out_w]. */
 void VT_R(vt_interp_backward)(real *dx, const VT_R(vt_interp) *p, const real *dy, int channels);

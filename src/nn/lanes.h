@@ -27,20 +27,23 @@ typedef struct vt_lanes {
 } vt_lanes;
 #define VT_EACH_PART(k) _Pragma("GCC unroll 4") for (int k = 0; k < VT_LANES_PARTS; k++)
 
+/* Returns sixteen floats of p. */
 static inline vt_lanes vt_lanes_load(const float *p) {
     vt_lanes v;
     VT_EACH_PART(k) memcpy(&v.part[k], p + k * VT_LANES_PART / 4, sizeof v.part[k]);
     return v;
 }
+/* Returns f sixteen times. */
 static inline vt_lanes vt_lanes_all(float f) {
     vt_lanes v;
     VT_EACH_PART(k) v.part[k] = f - (vt_part){0};
     return v;
 }
+/* Writes the sixteen floats to p. */
 static inline void vt_lanes_store(float *p, vt_lanes v) {
     VT_EACH_PART(k) memcpy(p + k * VT_LANES_PART / 4, &v.part[k], sizeof v.part[k]);
 }
-/* The first n of sixteen, 0 < n <= 16; on loading, zeros behind them. */
+/* load_some returns the first n of sixteen, 0 < n <= 16, from p with zeros behind them; store_some writes those n. */
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 static inline vt_lanes vt_lanes_load_some(const float *p, int n) {
     return (vt_lanes){{(vt_part)_mm512_maskz_loadu_ps((__mmask16)(0xffffu >> (16 - n)), p)}};
@@ -60,11 +63,11 @@ static inline void vt_lanes_store_some(float *p, vt_lanes v, int n) {
     for (int l = 0; l < n; l++) p[l] = a[l];
 }
 #endif
-/* yes where the mask is set, else no */
+/* Returns yes where the mask is set, else no. */
 static inline vt_part vt_part_pick(vt_part_mask m, vt_part yes, vt_part no) {
     return (vt_part)(((vt_part_mask)yes & m) | ((vt_part_mask)no & ~m));
 }
-/* v's first n, `other` behind them */
+/* Returns v's first n lanes, `other` behind them. */
 static inline vt_lanes vt_lanes_first(vt_lanes v, int n, float other) {
     static const int32_t place[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     VT_EACH_PART(k) {
@@ -74,7 +77,7 @@ static inline vt_lanes vt_lanes_first(vt_lanes v, int n, float other) {
     }
     return v;
 }
-/* a where it is larger, else b: b, too, where one of them is NaN */
+/* Returns a where it is larger, else b: b, too, where one of them is NaN. */
 static inline vt_part vt_part_max(vt_part a, vt_part b) {
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
     return (vt_part)_mm512_max_ps((__m512)a, (__m512)b);
@@ -86,7 +89,7 @@ static inline vt_part vt_part_max(vt_part a, vt_part b) {
     return vt_part_pick(a > b, a, b);
 #endif
 }
-/* The same of all parts. */
+/* Defines a function of all sixteen lanes by what it does to each part; args has a vt_lanes a, which it returns. */
 #define VT_LANES_OP(name, args, of_part)                                                                               \
     static inline vt_lanes name args {                                                                                 \
         VT_EACH_PART(k) of_part;                                                                                       \
@@ -100,7 +103,7 @@ VT_LANES_OP(vt_lanes_product, (vt_lanes a, vt_lanes b), a.part[k] *= b.part[k])
 /* a b + c and a f - b in one rounding, where the machine has that */
 VT_LANES_OP(vt_lanes_product_add, (vt_lanes a, vt_lanes b, vt_lanes c), a.part[k] = a.part[k] * b.part[k] + c.part[k])
 VT_LANES_OP(vt_lanes_times_less, (vt_lanes a, float f, float b), a.part[k] = a.part[k] * f - b)
-/* Sum and largest by halves: lane l with lane l + 8, those with l + 4, then (0, 2) with (1, 3). */
+/* Sum and largest of the sixteen, by halves: lane l with lane l + 8, those with l + 4, then (0, 2) with (1, 3). */
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 static inline float vt_lanes_sum(vt_lanes v) {
     __m512 w = (__m512)v.part[0];
@@ -134,7 +137,7 @@ static inline float vt_lanes_largest(vt_lanes v) {
 }
 #endif
 
-/* vt_expf of each lane, to the bit. */
+/* Returns vt_expf of each lane, to the bit. */
 static inline vt_part vt_part_exp(vt_part x) {
     vt_part_mask under = x < -87.0f;
     vt_part c = vt_part_max((vt_part){0} - 87.0f, x); /* NaN stays NaN */

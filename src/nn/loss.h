@@ -36,20 +36,21 @@ typedef struct vt_loss {
         *open; /* [attention blocks] 0: its branch passes no gradient to the input (ARD); NULL: all do */
 } vt_loss;
 
-/* Value at logits z [K]; dz [K] = its gradient, or NULL. K >= 2. With K = 2 (dlr) and K <= 3 (dlr_t) there is no
- * denominator, because the sorted entries it needs do not exist. */
+/* Returns the loss at logits z [K]; dz [K]: its gradient, or NULL. K >= 2. With K = 2 (dlr) and K <= 3 (dlr_t) there is
+ * no denominator, because the sorted entries it needs do not exist. */
 real VT_R(vt_loss_eval)(real *dz, const vt_loss *loss, const real *z, int classes);
 
-/* Class of the largest entry, the lowest index among equals. */
+/* Returns the class of the largest entry, the lowest index among equals. */
 int VT_R(vt_argmax)(const real *z, int classes);
-/* The same of a target, which is float in both precisions: its label. */
+/* Returns the class of a target's largest entry, the lowest among equals: its label. Targets are float in both
+ * precisions. */
 static inline int vt_target_label(const float *target, int classes) {
     int y = 0;
     for (int k = 1; k < classes; k++)
         if (target[k] > target[y]) y = k;
     return y;
 }
-/* Class of the largest entry but that of y. */
+/* Returns the class of the largest entry but that of y. */
 int VT_R(vt_best_other)(const real *z, int y, int classes);
-/* max_{j != y} z_j - z_y */
+/* Returns max_{j != y} z_j - z_y. */
 real VT_R(vt_margin)(const real *z, int y, int classes);

@@ -28,6 +28,7 @@
 /* The bits of 2^n from those of t. Unsigned: a NaN shifts whatever it holds, and p keeps it NaN. */
 #define VT_EXP_SCALE(bits) (((bits) - (0x4B400000u - 127u)) << 23)
 
+/* Returns e^x, x <= 88, to about 1 ulp; 0 below -87. */
 static inline float vt_expf(float x) {
     float c = x < -87.0f ? -87.0f : x, s;
     VT_EXP_PARTS(float, t, p, c);
@@ -38,8 +39,8 @@ static inline float vt_expf(float x) {
     return x < -87.0f ? 0.0f : p * s;
 }
 
-/* Phi(x) of the standard normal and *e = exp(-x^2/2). For u = |x|/sqrt2: erfc(u) = exp(-u^2) R(1/(1 + 0.37 u)), R a
- * polynomial of degree 9 fitted on u in [0,10] (our own Lawson fit; relative error 7e-9). */
+/* Returns Phi(x) of the standard normal and *e = exp(-x^2/2). For u = |x|/sqrt2: erfc(u) = exp(-u^2) R(1/(1 + 0.37 u)),
+ * R a polynomial of degree 9 fitted on u in [0,10] (our own Lawson fit; relative error 7e-9). */
 static inline float vt_normcdff(float x, float *e) {
     float u = fabsf(x) * 0.707106781f;
     float s = 1.0f / (1.0f + 0.37f * u);
@@ -58,6 +59,7 @@ static inline float vt_normcdff(float x, float *e) {
     return x < 0 ? half : 1.0f - half;
 }
 
+/* vt_exp returns e^x, vt_normcdf Phi(x) and *e = exp(-x^2/2), in the precision of the copy. */
 #ifdef VT_DOUBLE
 static inline double vt_exp(double x) { return exp(x); }
 static inline double vt_normcdf(double x, double *e) {

@@ -6,7 +6,7 @@
 
 #include "base/real.h"
 
-/* Windows that cover a side; the last one may hang over. */
+/* Returns the windows that cover a side; the last one may hang over. */
 static inline int vt_window_across(int side, int window) { return (side + window - 1) / window; }
 
 /* from [windows * window^2]: the grid [side, side] rolled by (-shift, -shift), then padded at the right and at the
@@ -19,12 +19,13 @@ void VT_R(vt_window_mask)(real *mask, int side, int window, int shift, int ld);
  * joined they are a row of four times the width. side is even. */
 void VT_R(vt_merge_order)(int *from, int side);
 
-/* out [images, n, c] = rows of in [images, rows, c] in the order `from` [n]; and back, in from out. */
+/* Copies rows of in [images, rows, c] in the order `from` [n] into out [images, n, c]; zeros where from is -1. */
 void VT_R(vt_rows_take)(real *out, const real *in, const int *from, int images, int n, int rows, int c);
+/* Copies rows of out [images, n, c] back to their places `from` [n] in in [images, rows, c]. */
 void VT_R(vt_rows_put)(real *in, const real *out, const int *from, int images, int n, int rows, int c);
 
 /* Relative position bias: bias [heads, window^2, ld] of query i and key j is the row of table [(2 window - 1)^2, heads]
  * at (row_i - row_j, col_i - col_j), both counted from -(window - 1). */
 void VT_R(vt_window_bias)(real *bias, const real *table, int window, int heads, int ld);
-/* dtable accumulates. */
+/* Adds dbias [heads, window^2, ld] to dtable [(2 window - 1)^2, heads]. */
 void VT_R(vt_window_bias_backward)(real *dtable, const real *dbias, int window, int heads, int ld);

@@ -129,8 +129,7 @@ static double derivative_error(vt_tester *g, int a, int b) {
     return best;
 }
 
-/* Returns the largest difference between repeated queries, alone and beside others, as a share of what the logits span.
- * */
+/* Returns the largest difference between repeated queries, alone and beside others, as a share of the logits' span. */
 static double max_repeat_difference(vt_tester *g) {
     int rows = vt_classifier_votes(&g->model.c), n = g->classes;
     double most = 0, low = INFINITY, high = -INFINITY;

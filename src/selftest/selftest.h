@@ -123,13 +123,15 @@ bool vt_selftest_guesses(int64_t right, int64_t images, int classes);
 /* Fills p of each check, Holm's adjusted p over those that were made, and the grade. */
 void vt_selftest_judge(vt_selftest *t);
 
+/* Runs the self-test of t->attack and fills what was found. VT_INTERRUPTED: stopped on request. */
 vt_status vt_selftest_run(vt_selftest *t, vt_err *e);
-/* What is in selftest.json; NULL: no memory. */
+/* Returns what is in selftest.json (docs/formats.md); NULL: no memory. */
 json_t *vt_selftest_json(const vt_selftest *t);
-/* Why it cost more than its share, in words; NULL: it did not. */
+/* Returns why the self-test cost more than its share, in words; NULL: it did not. */
 const char *vt_selftest_excess(const vt_selftest *t);
+/* Prints verdict, checks in doubt, warnings, active test and cost. */
 vt_status vt_selftest_print(FILE *f, const vt_selftest *t, vt_err *e);
-/* The verdict of DIR/selftest.json in the words that vt_selftest_print uses, also of an earlier version's; "": DIR has
- * none. VT_E_FORMAT: the file holds no verdict. */
 enum { VT_VERDICT_ROOM = 1000 };
+/* Reads the verdict of DIR/selftest.json in the words that vt_selftest_print uses, also of an earlier version's; "":
+ * DIR has none. VT_E_FORMAT: the file holds no verdict. */
 vt_status vt_selftest_read(const char *dir, char text[VT_VERDICT_ROOM], vt_err *e);

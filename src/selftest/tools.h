@@ -90,12 +90,14 @@ vt_status vt_tester_open(vt_tester *g, const vt_selftest *t, const vt_tester *fi
 void vt_tester_close(vt_tester *g); /* accepts a zeroed one */
 /* Reads an image; with a purpose the model begins on it by the key of that purpose. */
 vt_status vt_tester_load(vt_tester *g, int32_t image, const char *purpose, vt_err *e);
-/* vt_classifier_logits and _backward of one of the worker's networks. After a failure, which g->failed keeps, all
- * answers are zero; a part calls vt_tester_failure at its end. A forward that is not kept for a gradient, which
- * has its own price, is counted. */
+/* Computes logits z of x by one of the worker's networks (vt_classifier_logits). After a failure, which g->failed
+ * keeps, all answers are zero; a part calls vt_tester_failure at its end. A forward that is not kept for a gradient,
+ * which has its own price, is counted. */
 void vt_tester_logits(vt_tester *g, const vt_classifier *c, const float *x, float *z, bool keep);
+/* Computes loss and gradient dx after a kept forward (vt_classifier_backward); zeros after a failure. */
 void vt_tester_backward(vt_tester *g, const vt_classifier *c, const vt_loss *loss, float *value, float *dx);
-vt_status vt_tester_failure(vt_tester *g, vt_err *e); /* returns g->failed and forgets it */
+/* Returns g->failed's status, copies its sentence to e, and forgets it. */
+vt_status vt_tester_failure(vt_tester *g, vt_err *e);
 /* Returns the radius at which a ball around any picture of n values holds all pictures. */
 double vt_box_diameter(vt_norm norm, size_t n);
 /* Returns the logit of class a minus that of b (a difference without kinks) at x; dx: its gradient, or NULL. */
@@ -107,10 +109,10 @@ void vt_random_step(vt_tester *g, vt_rng r, double h);
 /* Probes of the model (g is open): networks up to some of its blocks with fitted heads, from the last block down; own
  * is NULL where it cannot be cut. */
 vt_status vt_probes_make(vt_tester *g, vt_err *e);
+/* Returns the random numbers of an image for one purpose, by the run's seed. */
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
 
-/* Runs a stage on the image against net's oracle, which may be another network's than `judge`, by which the separate
- * code judges the point. It stays in g->attacker.x_adv where it runs to the end. */
+/* Against net's oracle, which may be another network's than `judge`, by which the separate code judges the point. */
 typedef struct vt_attack_trial {
     vt_tested_net *net;
     const vt_classifier *judge;
@@ -119,6 +121,8 @@ typedef struct vt_attack_trial {
     const char *purpose;
     bool to_the_end; /* never leave early: what counts is the last point */
 } vt_attack_trial;
+/* Runs a stage on the image; *broken: its point is judged to be misclassified inside the ball. A point of a run to the
+ * end stays in g->attacker.x_adv. */
 vt_status vt_try_attack(vt_tester *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken, vt_err *e);
 /* A corner of the ball in linf, else a point of its surface. */
 void vt_draw_corner(const vt_ball *b, const vt_rng *r, float *out);
@@ -136,23 +140,30 @@ typedef struct vt_evidence {
     double value[VT_CHECK_COUNT]; /* of tested checks with a bound: it speaks against the hypothesis if it exceeds it */
 } vt_evidence;
 
+/* Notes that a check was made, and whether it speaks against the hypothesis. */
 static inline void vt_note_evidence(vt_evidence *f, vt_check_id id, bool against) {
     f->tried |= 1u << id, f->against |= (uint32_t)against << id;
 }
+/* Notes the value of a check with a bound. */
 static inline void vt_note_value(vt_evidence *f, vt_check_id id, double value) {
     f->tried |= 1u << id, f->value[id] = value;
 }
+/* Sets a flag (vt_flag) of the image. */
 static inline void vt_note_flag(vt_evidence *f, int flag, bool set) { f->flags |= (uint32_t)set << flag; }
 
-/* Each tests one image and adds to *f: gradients at single points; at the scale of the ball, with g->partner; white-box
- * attacks of several strengths, with g->witness over the whole box too; other ways to what white-box attacks left;
- * Square on the same; the same survivors once more, with more of everything; the active test. */
+/* Checks the gradients at single points. This and the next six test one image and add to *f. */
 vt_status vt_direct_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+/* Checks the gradients at the scale of the ball, on the way to image g->partner too. */
 vt_status vt_scale_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+/* Compares white-box attacks of several strengths, with g->witness over the whole box too. */
 vt_status vt_strength_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+/* Tries other ways to what white-box attacks left: random points, a twin, probes, smoothed gradients. */
 vt_status vt_ways_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+/* Tries Square on what white-box attacks left. */
 vt_status vt_square_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+/* Tries a survivor once more, with more starts and queries; VT_FLAG_BROKEN if it falls. */
 vt_status vt_again_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
+/* Makes the active test: the attack under test on a head that has a known adversarial point. */
 vt_status vt_active_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e);
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 }; /* points of an image of the active test */
 
@@ -160,7 +171,8 @@ enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 }; /* points of an image of
  * found [n]. */
 vt_status vt_wakeup_point(vt_tester *g, int point, const int32_t *images, size_t n, size_t scouts, vt_evidence *found,
                           vt_err *e);
-double vt_wakeup_cost(const vt_selftest *t, size_t scouts); /* of all points, in forward-equivalents */
+/* Returns the cost of wake-up at all points with that many scouts, in forward-equivalents. */
+double vt_wakeup_cost(const vt_selftest *t, size_t scouts);
 
 /* Mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise among
  * such values, which takes no part in a head that is fitted. How many do. */
@@ -171,9 +183,10 @@ bool vt_separate(double *w, double *b, const float *x, int n, size_t d, double *
 
 /* ---- from evidence to a verdict ---- */
 
-/* Bounds and null rates of all checks. */
+/* Sets bounds and null rates of all checks. */
 void vt_selftest_rates(vt_selftest *t);
 /* Adds what was found on n images to the hits and trials of the checks, their medians and the flags. */
 void vt_count(vt_selftest *t, const vt_evidence *found, const int32_t *images, size_t n);
-/* The run's own random search, which saw survivors of its white-box attacks at full strength; false: too few. */
+/* Counts the run's own random search, which saw survivors of its white-box attacks at full strength, as the Square
+ * check; false: too few. */
 bool vt_count_square(vt_selftest *t, vt_standing *s);

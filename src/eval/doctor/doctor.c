@@ -201,8 +201,7 @@ static int class_of(const vt_trial *t) {
     return t->judgement == VT_JUDGE_BETTER ? 0 : t->aspect == VT_ASPECT_NONE ? 1 : 2;
 }
 
-/* Orders trials for qsort: by rank, then more images right first, then mean and std in use for the data, then by name.
- * */
+/* Orders trials for qsort: by rank, then more images right, then mean and std in use for the data, then by name. */
 static int by_class_and_right(const void *x, const void *y) {
     const vt_trial *a = x, *b = y;
     if (class_of(a) != class_of(b)) return class_of(a) - class_of(b);

@@ -36,6 +36,7 @@ typedef struct vt_setting {
 
 /* Against the present setting. AS_GOOD: better, and these images do not tell it from the first. */
 typedef enum vt_judgement { VT_JUDGE_UNDECIDED, VT_JUDGE_WORSE, VT_JUDGE_AS_GOOD, VT_JUDGE_BETTER } vt_judgement;
+/* Returns "undecided", "worse", "as good" or "better". */
 const char *vt_judgement_name(vt_judgement j);
 
 typedef struct vt_trial {
@@ -77,10 +78,12 @@ static inline bool vt_doctor_pixels_alone(const vt_doctor *d) { return d->remote
 
 /* Tries everything that differs from `present` in one aspect. */
 vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e);
+/* Frees the trials and labels of the last round; accepts a zeroed one. */
 void vt_doctor_free(vt_doctor *d);
-/* The clearly better trial that ranks first: right most often, on a tie with the data set's own mean and std. NULL:
- * none. Of networks that are as good it is the one with the fewest changes. */
+/* Returns the clearly better trial that ranks first: right most often, on a tie with the data set's own mean and std.
+ * NULL: none. Of networks that are as good it is the one with the fewest changes. */
 const vt_trial *vt_doctor_better(const vt_doctor *d);
+/* Returns the trial of the present setting; NULL before a round. */
 const vt_trial *vt_doctor_present(const vt_doctor *d);
 
 /* Does a model of `classes` outputs that is right on `right` of `total` images know nothing of them? Less than twice
@@ -92,23 +95,27 @@ bool vt_doctor_chance(int64_t right, int64_t total, int classes);
  * which, or NULL. */
 bool vt_doctor_blind(const vt_doctor *d, size_t least, char *text, size_t size);
 
-/* Would other labels fit what this trial predicts, beyond chance? One sentence, or false. */
+/* Writes one sentence if labels shifted or renumbered would fit what this trial predicts, beyond chance; false: they
+ * would not. */
 bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size);
 
-/* doctor_trials.c: the list of what is tried; returns how many, -1: no memory. */
+/* Fills out with the settings to try for images of width x height, the present one first. Returns how many; -1: no
+ * memory. */
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
-bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s); /* mean and std that are in use for this data */
+/* Are these the mean and std that are in use for this data set? */
+bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s);
 /* The options that turn `from` into `to`. m: also those of its values that are at least as doubtful as `least` (OPEN:
  * then it is read without a question; ASSUMED: then nothing is a guess any more); NULL: none. */
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from, const vt_model *m,
                         vt_certainty least);
-/* What a model in another process would have to do to its input, "mean 0.5 and std 0.5". */
+/* Writes what a model in another process would have to do to its input to get setting `to`, "mean 0.5 and std 0.5". */
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
 /* v is a copy of m with another configuration: where that reads the file's rows or columns in another order (of the
  * patch embedding, of q, k and v, of positions), its weights become its own, to be freed where v->w is not m->w. */
 vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e);
 
-/* n indices spread evenly over `of` [count] (NULL: 0, 1, ...), or all of them. */
+/* Writes n indices spread evenly over `of` [count] (NULL: 0, 1, ...), or all of them if these are fewer. Returns how
+ * many. */
 size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);
-/* n of them drawn at random without replacement, in random order. */
+/* Writes n indices of `of` [count], drawn at random without replacement, in random order. Returns how many. */
 size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, uint64_t seed);

@@ -13,9 +13,9 @@ vt_status vt_checksums_write(const char *dir, vt_err *e);
 /* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
  * changed run.json. A folder without SHA256SUMS is a finding too. */
 vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e);
-/* The part of it that is about SHA256SUMS and the files that it names. */
+/* Adds findings on SHA256SUMS and the files that it names alone. */
 vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e);
-/* "DIR: results.json, ...": the files of a run that are there. */
+/* Prints "DIR: results.json, ...", the files of a run that are there. */
 void vt_checksums_list(FILE *f, const char *dir);
 
 /* o as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place. */

@@ -33,6 +33,7 @@ vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const 
 int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledger *b);
 /* One table (booktabs) of finished evaluations of the same images: a row each, columns for clean and every attack. */
 vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e);
+/* Frees what n rows hold; accepts zeroed ones. */
 void vt_pairs_free(vt_pair *rows, int n);
 
 /* Is it the same attack, with the same options, judged by the same? */

@@ -24,6 +24,7 @@ typedef struct vt_export {
 /* Clean images are read from the data and held against the ledger's hashes. Free also after a failure. */
 vt_status vt_export_make(vt_export *x, const vt_ledger *l, const vt_model *m, const vt_dataset *d, int entry,
                          vt_scoring scoring, vt_err *e);
+/* Accepts a zeroed one. */
 void vt_export_free(vt_export *x);
 
 /* --save-adv: dir/adv.safetensors: for the k-th attack (named NAME, or NAME#k when a name repeats) NAME.x_adv [n,3,H,W]

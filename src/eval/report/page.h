@@ -7,14 +7,16 @@
 #include "base/status.h"
 #include "data/image.h"
 
-/* Down into the style, to which rules may be added before vt_page_main opens the page's <main>; title: as it reads. */
+/* Writes a page down into its style, to which rules may be added before vt_page_main; title: unescaped text. */
 void vt_page_begin(FILE *f, const char *title);
+/* Ends the style and opens the page's <main>. */
 void vt_page_main(FILE *f);
+/* Ends the page. */
 void vt_page_end(FILE *f);
-/* Between the two: from `width` pixels down rows of the tables of class `name` become blocks, the text of data-of in
- * front of each cell. */
+/* Between vt_page_begin and vt_page_main: from `width` pixels down, rows of tables of class `name` become blocks, the
+ * text of data-of in front of each cell. */
 void vt_page_blocks(FILE *f, const char *name, int width);
-/* <p>, text as it reads. */
+/* Writes a <p> of class `kind` ("": none) with unescaped text. */
 void vt_page_paragraph(FILE *f, const char *kind, const char *text);
-/* The picture as a data URI of a PNG, for an attribute. */
+/* Writes the picture as a data URI of a PNG, for an attribute. */
 vt_status vt_page_picture(FILE *f, const vt_image *im, vt_err *e);

@@ -36,6 +36,7 @@ typedef struct vt_published_pair {
     int64_t published, corrected, total; /* right under the evaluator; of all images */
     double points;                       /* published minus corrected, in points */
 } vt_published_pair;
+/* Fills row i of the two numbers beside each other; false: past the end, or a run without --as-published. */
 bool vt_published_pair_at(const vt_summary *s, int i, vt_published_pair *out);
-/* "specformer: Hu et al. ..."; NULL: a run without --as-published. */
+/* Writes "specformer: Hu et al. ..." and returns text; NULL: a run without --as-published. */
 const char *vt_published_title(const vt_summary *s, char *text, size_t size);

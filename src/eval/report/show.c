@@ -217,8 +217,7 @@ static vt_status write_curve_tables(FILE *f, const vt_show *s, vt_err *e) {
 
 /* ---- margins ---- */
 
-/* Writes the histogram of leads (minus the margin) of every image, and at the worst point of those that were attacked.
- * */
+/* Writes the histogram of leads (minus the margin) of every image, and at the worst point of the attacked ones. */
 static vt_status write_margin_histogram(FILE *f, const vt_ledger *l, vt_err *e) {
     int32_t *images = calloc(l->count + 1, sizeof *images);
     double *clean = calloc(2 * l->count + 1, sizeof *clean), *worst = clean + l->count;
@@ -256,8 +255,7 @@ typedef struct canvas {
     size_t pixels; /* values of one image */
 } canvas;
 
-/* Writes x [pixels] as an embedded picture; with a gain its difference from the clean image, times that, around grey.
- * */
+/* Writes x [pixels] as an embedded picture; with a gain its difference from the clean image times that, around grey. */
 static vt_status put_png(FILE *f, canvas *c, const char *alt, const float *x, double gain, vt_err *e) {
     for (size_t i = 0; i < c->pixels; i++) {
         double v = gain > 0 ? 0.5 + gain * ((double)x[i] - (double)c->clean[i]) : (double)x[i];

@@ -67,10 +67,13 @@ typedef struct vt_summary {
     vt_look look; /* of the terminal's table; set by who prints it */
 } vt_summary;
 
-/* images: number of images the run wants (0: those of the ledger). */
+/* Summarises a ledger, which must outlive the summary; images: number of images the run wants (0: those of the ledger).
+ * Freed after a failure. */
 vt_status vt_summary_make(vt_summary *s, const vt_ledger *l, int64_t images, vt_err *e);
+/* Accepts a zeroed one. */
 void vt_summary_free(vt_summary *s);
-/* Sentence i that every report has to say: of the header, then of the clean images; NULL past the last. */
+/* Returns sentence i = 0, 1, ... that every report has to say: of the header, then of the clean images; NULL past the
+ * last. */
 const char *vt_summary_note(const vt_summary *s, size_t i);
 
 /* Of results.json; a key that is gone or means something else raises it, one more does not. docs/results.schema.json */
@@ -84,17 +87,20 @@ typedef struct vt_report_def {
 } vt_report_def;
 const vt_report_def *const *vt_report_defs(int *n);
 const vt_report_def *vt_report_find(const char *name); /* NULL: unknown */
+/* Writes one report of a run to f, as text or, if the format has a document, as JSON. VT_E_MEMORY: the document could
+ * not be made; errors of f are the caller's to check. */
 vt_status vt_report_write(const vt_report_def *def, FILE *f, const vt_summary *s, vt_err *e);
-/* Every report that has a file, into dir; the terminal one to `terminal` (NULL: not). */
+/* Writes every report that has a file into dir (NULL: none) and the terminal one to `terminal` (NULL: not). */
 vt_status vt_reports_write(const vt_summary *s, const char *dir, FILE *terminal, vt_err *e);
 
 /* What a profile's samples leave open, in a sentence; false: the entry is no profile and has no sample. */
 bool vt_entry_open_text(const vt_summary *s, const vt_entry_summary *en, char *text, size_t size);
 /* What else must be said of an entry beside its numbers, sentence k = 0, 1, ...; false past the last. */
 bool vt_entry_remark(const vt_entry_summary *en, int k, char *text, size_t size);
-/* The same sentences, for any count of images. */
+/* Writes sentence k on `vanished` images without a gradient of cross-entropy and `not_finite` images without finite
+ * logits of `name`; false past the last. */
 bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, char *text, size_t size);
-/* "AutoAttack-equivalent" or "quick estimate". */
+/* Returns "AutoAttack-equivalent" if samples leave at most VT_EQUIVALENT_POINTS open, else "quick estimate". */
 const char *vt_entry_claim(const vt_entry_summary *en);
 
 /* A claim: on images whose robustness has been proven no attack may succeed. VT_OK when every image is right and

@@ -28,4 +28,5 @@ typedef struct vt_union {
  * first two that differ and the key are named. */
 vt_status vt_union_make(vt_union *u, vt_err *e);
 json_t *vt_union_json(const vt_union *u); /* NULL: no memory */
-void vt_union_md(FILE *f, const void *u); /* for vt_text_of and files: a table */
+/* Writes a vt_union as a Markdown table (for vt_text_of, hence the untyped pointer). */
+void vt_union_md(FILE *f, const void *u);

@@ -18,7 +18,7 @@ typedef struct VT_R(vt_attn_in) {
     int ldq, ldk, ldv;
 } VT_R(vt_attn_in);
 
-/* The same for gradients. */
+/* Where the gradients of q, k, v go, laid out as vt_attn_in. */
 typedef struct VT_R(vt_attn_grad) {
     real *q, *k, *v;
     int ldq, ldk, ldv;
@@ -86,22 +86,26 @@ typedef struct VT_R(vt_attn_shape) {
     const VT_R(vt_attn_inject) *inject; /* backward: what a loss of attention itself adds, or NULL */
 } VT_R(vt_attn_shape);
 
-/* Reals of p and of saved for each image, and of the scratch that backward and jvp share for all. Without tied
- * projections and own values 2*t*vt_attn_ldp(t) are enough scratch when tq is 0. */
+/* Returns the reals of p for each image. */
 size_t VT_R(vt_attn_p_len)(const VT_R(vt_attn_shape) *s);
+/* Returns the reals of `saved` for each image. */
 size_t VT_R(vt_attn_saved_len)(const VT_R(vt_attn_shape) *s);
+/* Returns the reals of scratch that backward and jvp share for all images. Without tied projections and own values
+ * 2*t*vt_attn_ldp(t) are enough when tq is 0. */
 size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s);
 
-/* o[b*tq, c] = concatenated heads P v (before the output projection); p, saved: kept for backward, per image. */
+/* Computes o[b*tq, c] = concatenated heads P v (before the output projection); keeps p and saved, per image. */
 void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s);
-/* g: overwritten; if g->q is g->k (tied projections) it holds the sum of both. */
+/* Computes the gradients of q, k, v from d_o [b*tq, c]. g: overwritten; if g->q is g->k (tied projections) it holds the
+ * sum of both. */
 void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *scratch, const real *d_o, const real *p,
                             const real *saved, const VT_R(vt_attn_in) *in, VT_R(vt_attn_shape) *s);
-/* to[b*tq, c]: the derivative of o along tangents of q, k, v, after a forward that kept p and saved. */
+/* Computes to[b*tq, c], the derivative of o along tangents of q, k, v, after a forward that kept p and saved. */
 void VT_R(vt_attn_jvp)(real *to, real *scratch, const VT_R(vt_attn_in) *tangent, const real *p, const real *saved,
                        const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s);
 
-/* SCORE: (scale/tq) sum_q <q_q, k_key> of one head, over the queries that count, normalised when the pull says so. */
+/* Returns what SCORE pulls at: (scale/tq) sum_q <q_q, k_key> of one head, over the queries that count, normalised when
+ * `inject` says so. */
 real VT_R(vt_attn_inject_score)(const VT_R(vt_attn_inject) *inject, const VT_R(vt_attn_head) *h);
 
 /* ---- the full form of L2 attention (VT_ATTN_FULL), attn_l2.c ---- */
@@ -110,26 +114,28 @@ real VT_R(vt_attn_inject_score)(const VT_R(vt_attn_inject) *inject, const VT_R(v
  * m [heads, d, d]: M_h = scale wq_h wv_h^T; wq, wv [heads*d, dim] as stored (out x in). Of the shape b, t, c, heads,
  * scale and `by` count. */
 void VT_R(vt_attn_full_mix)(real *m, const real *wq, const real *wv, const VT_R(vt_attn_shape) *s, int dim);
-/* dwq, dwv accumulate. */
+/* Adds to dwq and dwv the gradients of wq and wv from dm, that of m. */
 void VT_R(vt_attn_full_dmix)(real *dwq, real *dwv, const real *dm, const real *wq, const real *wv,
                              const VT_R(vt_attn_shape) *s, int dim);
-/* v [b*t, heads*d] = q_h M_h. Linear in q: tangents of q give the tangent of v. */
+/* Computes v [b*t, heads*d] = q_h M_h, rows ldv and ldq reals apart. Linear in q: tangents of q give v's. */
 void VT_R(vt_attn_full_values)(real *v, int ldv, const real *q, int ldq, const real *m, const VT_R(vt_attn_shape) *s);
-/* dq and dm (NULL: not wanted) accumulate: dq holds the part of the scores already. */
+/* Adds to dq (which holds the part of the scores already) and dm (NULL: not wanted) the gradients from dv. */
 void VT_R(vt_attn_full_dvalues)(real *dq, int lddq, real *dm, const real *dv, int lddv, const real *q, int ldq,
                                 const real *m, const VT_R(vt_attn_shape) *s);
 
 /* ---- for variants ---- */
 
-/* p holds unscaled scores: p = softmax(scale p + bias + mask). */
+/* Makes p, which holds unscaled scores, p = softmax(scale p + bias + mask). */
 void VT_R(vt_attn_softmax)(real *p, real scale, const VT_R(vt_attn_head) *h);
-/* dp -> the gradient of the unscaled scores, in place; adds to dbias. */
+/* Makes of dp the gradient of the unscaled scores, in place; adds to dbias. */
 void VT_R(vt_attn_dsoftmax)(real *dp, const real *p, real scale, const VT_R(vt_attn_head) *h);
-/* tp holds the tangent of the unscaled scores and becomes that of p. */
+/* Makes of tp, which holds the tangent of the unscaled scores, that of p. */
 void VT_R(vt_attn_tsoftmax)(real *tp, const real *p, real scale, const VT_R(vt_attn_head) *h);
-/* s = Q K^T;  dQ = dS K, dK = dS^T Q;  ts = tQ K^T + Q tK^T */
+/* Computes the scores s = Q K^T [tq, t], rows ldp apart. */
 void VT_R(vt_attn_scores)(real *s, const VT_R(vt_attn_head) *h);
+/* Computes dQ = dS K and dK = dS^T Q, which overwrite g's q and k; ds [tq, t]. */
 void VT_R(vt_attn_dscores)(const VT_R(vt_attn_grad) *g, const real *ds, const VT_R(vt_attn_head) *h);
+/* Computes the scores' tangent ts = tQ K^T + Q tK^T [tq, t] along tangents t of q and k. */
 void VT_R(vt_attn_tscores)(real *ts, const VT_R(vt_attn_head) *h, const VT_R(vt_attn_in) *t);
 
 #endif

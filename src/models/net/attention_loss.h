@@ -21,8 +21,9 @@ typedef struct vt_attn_loss {
     double weight;    /* factor of this loss in the whole */
 } vt_attn_loss;
 
-/* After a kept forward of one image: the loss times its weight. The next vt_session_backward adds its gradient, that
- * one alone; dlogits NULL there leaves the logits out. The architecture must have a `view`. */
+/* Returns the loss times its weight, after a kept forward of one image. The next vt_session_backward adds its gradient,
+ * that one alone; dlogits NULL there leaves the logits out. The architecture must have a `view`. */
 double VT_R(vt_session_attention_loss)(VT_R(vt_session) *s, const vt_attn_loss *a);
-/* After a kept forward of one image: out [patches] = (1/(H N)) sum_h sum_q A[block][h][q][k] of every patch's token. */
+/* Computes out [patches] = (1/(H N)) sum_h sum_q A[block][h][q][k] of every patch's token, after a kept forward of one
+ * image. */
 void VT_R(vt_session_attention_mean)(VT_R(vt_session) *s, int block, real *out);

@@ -16,11 +16,12 @@ typedef struct vt_batch_gradients {
     double *dparams; /* [params.total] in the model's layout, gradient of the mean over images; NULL: not asked for */
 } vt_batch_gradients;
 
-/* x [n, pixels]; labels [n]; targets [n] for dlr_t, else NULL; dz [n, classes]: cotangents of the linear loss, or NULL.
- */
+/* Computes all of that in float. x [n, pixels]; labels [n]; targets [n] for dlr_t, else NULL; dz [n, classes]:
+ * cotangents of the linear loss, or NULL. param_grads: dparams too. Freed after a failure. */
 vt_status vt_batch_gradients_run_f32(vt_batch_gradients *out, const vt_model *m, const double *x, int n,
                                      const int64_t *labels, const int64_t *targets, const double *dz, vt_loss_kind kind,
                                      bool param_grads, vt_err *e);
+/* Computes all of that in double, from the arguments of vt_batch_gradients_run_f32. */
 vt_status vt_batch_gradients_run_f64(vt_batch_gradients *out, const vt_model *m, const double *x, int n,
                                      const int64_t *labels, const int64_t *targets, const double *dz, vt_loss_kind kind,
                                      bool param_grads, vt_err *e);

@@ -67,43 +67,47 @@ typedef struct VT_R(vt_block_sizes) {
     size_t rows, wide, score, kept; /* reals */
 } VT_R(vt_block_sizes);
 
-/* In plan: caches of one block with sh->attn.b sequences; scratch for the largest of several shapes (a token mixer that
- * calls vt_mha with another shape measures that one too). */
+/* Takes from the arena, in plan, the caches of one block with sh->attn.b sequences. */
 void VT_R(vt_block_plan)(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh, vt_grad_mode mode, vt_arena *a);
+/* Raises `room` to the scratch that a block of this shape wants (a token mixer that calls vt_mha with another shape
+ * measures that one too). */
 void VT_R(vt_block_measure)(VT_R(vt_block_sizes) *room, const VT_R(vt_block_shape) *sh);
+/* Takes from the arena the scratch of the measured sizes. */
 void VT_R(vt_block_plan_scratch)(VT_R(vt_block_scratch) *t, const VT_R(vt_block_sizes) *room, vt_arena *a);
 
 /* ---- whole blocks; they bind sh->layer ---- */
 
-/* k->x [M,D] -> y [R,D] */
+/* Computes the block: k->x [M,D] -> y [R,D]. */
 void VT_R(vt_block_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                             const VT_R(vt_block_shape) *sh);
-/* dy [R,D] -> dx [M,D]; dx may be dy only when n_read = 0. dy is overwritten. */
+/* Computes gradients: dy [R,D] -> dx [M,D], parameters' into s->dw; dx may be dy only when n_read = 0. dy is
+ * overwritten. */
 void VT_R(vt_block_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_block_cache) *k,
                              VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
 
 /* ---- halves; the layer must be bound ---- */
 
-/* k->x -> k->mid */
+/* Computes the attention half: k->x [M,D] -> k->mid [R,D]. */
 void VT_R(vt_block_attend)(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const VT_R(vt_block_shape) *sh);
-/* k->mid -> y */
+/* Computes the MLP half: k->mid -> y [R,D]. */
 void VT_R(vt_block_mlp)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                         const VT_R(vt_block_shape) *sh);
-/* dy becomes dmid, in place */
+/* Computes the MLP half's gradients: dy [R,D] becomes dmid, in place. */
 void VT_R(vt_block_mlp_backward)(VT_R(vt_session) *s, real *dy, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                                  const VT_R(vt_block_shape) *sh);
-/* dmid [R,D] (overwritten) -> dx [M,D], which may be dmid when n_read = 0. Honours s->branch_open. */
+/* Computes the attention half's gradients: dmid [R,D] (overwritten) -> dx [M,D], which may be dmid when n_read = 0.
+ * Honours s->branch_open. */
 void VT_R(vt_block_attend_backward)(VT_R(vt_session) *s, real *dx, real *dmid, VT_R(vt_block_cache) *k,
                                     VT_R(vt_block_scratch) *t, const VT_R(vt_block_shape) *sh);
 
 /* ---- parts; the layer must be bound ---- */
 
-/* y [r,n] = res + u f x: f [n] is bound in slot `factor` (an empty slot: 1), u the session's stochastic depth of the
- * branch (VT_BRANCH_*; the rows of an image lie together). */
+/* Computes y [r,n] = res + u f x: f [n] is bound in slot `factor` (an empty slot: 1), u the session's stochastic depth
+ * of the branch (VT_BRANCH_*; the rows of an image lie together). */
 void VT_R(vt_branch_scale)(const VT_R(vt_session) *s, real *y, const real *res, const real *x, int factor, int branch,
                            int r, int n);
-/* df += u dy x,  dx = u f dy */
+/* Computes dx [r,n] = u f dy, and df += u dy x. */
 void VT_R(vt_branch_scale_backward)(const VT_R(vt_session) *s, real *dx, const real *dy, const real *x, int factor,
                                     int branch, int r, int n);
 /* y [r,n] = res + u f * (x w^T + b), u the session's stochastic depth (the rows of an image lie together), w in
@@ -111,16 +115,16 @@ void VT_R(vt_branch_scale_backward)(const VT_R(vt_session) *s, real *dx, const r
  * be res when there is a factor or depth is dropped. branch [r,n]: keeps x w^T + b for df, or NULL. */
 void VT_R(vt_branch_end)(VT_R(vt_session) *s, real *y, real *branch, const real *res, const real *x, int w, int factor,
                          int r, int n);
-/* dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter gradients
- * alone; scratch [r,n] when there is a factor or depth is dropped. */
+/* Computes dx [r,k] and parameter gradients from dy [r,n] (which is also res's gradient); x is needed for parameter
+ * gradients alone; scratch [r,n] when there is a factor or depth is dropped. */
 void VT_R(vt_branch_end_backward)(VT_R(vt_session) *s, real *dx, real *scratch, const real *dy, const real *branch,
                                   const real *x, int w, int factor, int r, int n);
 
-/* y [r,c] = res + f2 * fc2(act(fc1 x)); keeps k->slope, k->act, k->branch2. */
+/* Computes y [r,c] = res + f2 * fc2(act(fc1 x)); keeps k->slope, k->act, k->branch2. */
 void VT_R(vt_mlp_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                           const real *res, const real *x, int r, const VT_R(vt_block_shape) *sh);
-/* dy [r,c] (also res's gradient) -> dx [r,c], the gradient of x; x again for parameter gradients, else NULL: it may lie
- * in t->norm, dx in t->full. */
+/* Computes the MLP's gradients: dy [r,c] (also res's gradient) -> dx [r,c], the gradient of x; x again for parameter
+ * gradients, else NULL: it may lie in t->norm, dx in t->full. */
 void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *dy, const real *x, int r, const VT_R(vt_block_shape) *sh);
 
@@ -128,7 +132,7 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
  * [A,D]. The projections have no bias then. */
 void VT_R(vt_full_values)(VT_R(vt_block_cache) *k, real *v, const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                           const VT_R(vt_block_shape) *sh);
-/* g->v -> g->q, which accumulates, and dwq, dwv (NULL: not wanted). */
+/* Computes g->v -> g->q, which accumulates, and dwq, dwv (NULL: not wanted). */
 void VT_R(vt_full_values_backward)(VT_R(vt_block_cache) *k, const VT_R(vt_attn_grad) *g, real *dwq, real *dwv,
                                    const VT_R(vt_attn_in) *in, const real *wq, const real *wv,
                                    const VT_R(vt_block_shape) *sh);
@@ -148,9 +152,9 @@ struct VT_R(vt_token_mixer) {
 
 /* Multi-head attention with the variant sh->attn.def: attn.qkv, optional q/k norm, vt_attn_*. */
 extern const VT_R(vt_token_mixer) VT_R(vt_mha);
-/* Reals of t->kept that its few queries take, of a block of which few tokens are read. */
+/* Returns the reals of t->kept that the few queries of a block of this shape take, of which few tokens are read. */
 size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh);
-/* q, k and P (attention_loss.h) of the first image of a block that vt_mha mixes, after a kept forward; what it left out
- * is computed first. Binds sh->layer; `prefix` is the caller's to set. */
+/* Shows q, k and P (attention_loss.h) of the first image of a block that vt_mha mixes, after a kept forward; what it
+ * left out is computed first. Binds sh->layer; `prefix` is the caller's to set. */
 void VT_R(vt_block_view)(VT_R(vt_session) *s, VT_R(vt_attn_view) *v, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                          const VT_R(vt_block_shape) *sh);

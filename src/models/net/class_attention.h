@@ -21,12 +21,14 @@ typedef struct VT_R(vt_class_cache) {
     VT_R(vt_block_cache) mlp;    /* slope, act, branch2 of class rows */
 } VT_R(vt_class_cache);
 
+/* Takes from the arena, in plan, the caches of one such block. */
 void VT_R(vt_class_plan)(VT_R(vt_class_cache) *k, const VT_R(vt_class_shape) *sh, vt_grad_mode mode, vt_arena *a);
-/* Reals of t->score that such a block wants; the rest is vt_block_measure's. */
+/* Returns the reals of t->score that such a block wants; the rest is vt_block_measure's. */
 size_t VT_R(vt_class_score)(const VT_R(vt_class_shape) *sh);
-/* k->x -> y [M,D], or [b,D] of the last; binds the layer. rows: 2 [b,D] of scratch. */
+/* Computes the block: k->x -> y [M,D], or [b,D] of the last; binds the layer. rows: 2 [b,D] of scratch. */
 void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_class_cache) *k, VT_R(vt_block_scratch) *t,
                             real *const rows[2], const VT_R(vt_class_shape) *sh);
-/* dy [M,D] or [b,D] (overwritten) -> dx [M,D], which may be dy when not the last. Honours s->branch_open. */
+/* Computes gradients: dy [M,D] or [b,D] (overwritten) -> dx [M,D], which may be dy when not the last. Honours
+ * s->branch_open. */
 void VT_R(vt_class_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_class_cache) *k,
                              VT_R(vt_block_scratch) *t, real *const rows[2], const VT_R(vt_class_shape) *sh);

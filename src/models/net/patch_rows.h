@@ -21,10 +21,11 @@ typedef struct VT_R(vt_stem_maps) {
     real *col;                  /* patches of a band */
 } VT_R(vt_stem_maps);
 
+/* Takes from the arena, in plan, the maps of a stem for b images. */
 void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *stem, int b, vt_grad_mode mode, vt_arena *a);
-/* x [b,3,h,w] -> y [b*N, width of the last map]; layer 0 is bound. */
+/* Computes the stem: x [b,3,h,w] -> y [b*N, width of the last map]; layer 0 is bound. */
 void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps) *mp, const real *x, int b);
-/* dy [b*N, width] is overwritten; dx [b,3,h,w] or NULL. */
+/* Computes the stem's gradients: dy [b*N, width], overwritten, -> dx [b,3,h,w] or NULL. */
 void VT_R(vt_stem_maps_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int b);
 
 /* ---- patches ---- */
@@ -40,10 +41,11 @@ typedef struct VT_R(vt_patch_rows) {
     real *raw, *stat;        /* [M, D] the embedding, input of the second norm, [M, 2]; NULL: there is none */
 } VT_R(vt_patch_rows);
 
+/* Takes from the arena, in plan, the patch rows of the session's capacity; after: the norm behind the embedding. */
 void VT_R(vt_rows_plan)(const VT_R(vt_session) *s, VT_R(vt_patch_rows) *r, vt_norm_kind after, vt_arena *a);
-/* x [b,3,h,w] -> y [M, D]; binds layer 0. */
+/* Computes the tokens of the patches: x [b,3,h,w] -> y [M, D]; binds layer 0. */
 void VT_R(vt_rows_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_patch_rows) *r, const real *x, int b);
-/* dy [M, D] (overwritten) -> dx [b,3,h,w] (or NULL) and parameter gradients; binds layer 0. */
+/* Computes gradients: dy [M, D] (overwritten) -> dx [b,3,h,w] (or NULL) and the parameters'; binds layer 0. */
 void VT_R(vt_rows_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_patch_rows) *r, real *dy);
 
 /* ---- positions ---- */
@@ -54,12 +56,13 @@ typedef struct VT_R(vt_positions) {
     real *rows;          /* [N, D]; later their gradient */
 } VT_R(vt_positions);
 
+/* Takes from the arena, in plan, what resampling c's positions needs. */
 void VT_R(vt_positions_plan)(VT_R(vt_positions) *p, const vt_config *c, vt_arena *a);
-/* stored [grid^2, D] -> p->rows, which it returns. */
+/* Resamples stored [grid^2, D] to p->rows [N, D], which it returns. */
 const real *VT_R(vt_positions_forward)(VT_R(vt_positions) *p, const real *stored, const vt_config *c);
-/* dstored [grid^2, D] += the gradient of p->rows, which the caller has put there. */
+/* Adds to dstored [grid^2, D] the gradient of p->rows, which the caller has put there. */
 void VT_R(vt_positions_backward)(real *dstored, VT_R(vt_positions) *p, const vt_config *c);
 
-/* Sines and cosines of a patch's row and column, which nothing stores: out [side^2, dim], patches row by row; kind is
- * neither learned nor none. */
+/* Computes sines and cosines of a patch's row and column, which nothing stores: out [side^2, dim], patches row by row;
+ * kind is neither learned nor none. */
 void VT_R(vt_sincos)(real *out, vt_positions_kind kind, int side, int dim);

@@ -15,13 +15,15 @@ typedef struct VT_R(vt_readout) {
     real *aux;          /* [b, K] logits of head_dist */
 } VT_R(vt_readout);
 
-/* t tokens of width d, `layer` of the parameter table. Also says where the session's features lie. */
+/* Takes from the arena, in plan, the buffers for t tokens of width d, `layer` of the parameter table. Also says where
+ * the session's features lie. */
 void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int layer, int t, int d, vt_arena *a);
-/* After block i: keeps of its output [b*T, D] what is read. */
+/* Keeps what is read of the output [b*T, D] of block i, after it. */
 void VT_R(vt_readout_keep)(const VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *tokens, int i, int b);
-/* r->last -> s->logits; binds the layer. */
+/* Computes s->logits [b,K] from r->last; binds the layer. */
 void VT_R(vt_readout_forward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b);
-/* dlogits -> the gradient of the last block's output, which it returns; binds the layer. */
+/* Computes the gradient of the last block's output [b*R, D] from dlogits [b,K], and returns it; binds the layer. */
 real *VT_R(vt_readout_backward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *dlogits);
-/* Then, before the way back through block i, not the last: adds what was read of its output. */
+/* Adds to dtokens [b*T, D], before the way back through block i, not the last, the gradient of what was read of its
+ * output. */
 void VT_R(vt_readout_add)(const VT_R(vt_session) *s, const VT_R(vt_readout) *r, real *dtokens, int i);

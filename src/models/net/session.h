@@ -11,7 +11,7 @@
 /* A block's residual branches; XCiT alone has the third. */
 enum { VT_BRANCH_ATTN, VT_BRANCH_MLP, VT_BRANCH_LPI, VT_BRANCHES };
 
-/* n numbers of the arena; none, NULL, where n is 0. */
+/* Takes n numbers of the arena; none, NULL, where n is 0. */
 static inline real *VT_R(vt_reals)(vt_arena *a, size_t n) { return n ? vt_arena_take(a, n, sizeof(real)) : NULL; }
 
 typedef struct VT_R(vt_session) VT_R(vt_session);
@@ -106,37 +106,41 @@ struct VT_R(vt_session) {
     int *layer_first; /* [layers + 1]: index of each layer's first tensor */
 };
 
+/* Opens a session of up to `capacity` images and takes all its memory. VT_E_MEMORY, or VT_E_RANGE: a buffer of more
+ * than INT_MAX numbers; *out NULL then. */
 vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode, vt_err *e);
-/* The same with products formed in another way, of float sessions alone; by's buffers are the session's to take. */
+/* Opens a session, as vt_session_open does, whose products are formed in another way, of float sessions alone; by's
+ * buffers are the session's to take. */
 vt_status VT_R(vt_session_open_by)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode,
                                    const vt_products *by, vt_err *e);
-/* Bytes that a session takes. */
+/* Returns the bytes that a session takes. */
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
+/* Returns the bytes that a session of vt_session_open_by takes. */
 size_t VT_R(vt_session_bytes_by)(const vt_model *m, int capacity, vt_grad_mode mode, const vt_products *by);
 int VT_R(vt_session_feature_len)(const vt_model *m); /* of vt_session_features */
 void VT_R(vt_session_close)(VT_R(vt_session) *s);    /* accepts NULL */
 
-/* x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. Returns logits [b,K], valid until the next call. keep =
- * false is cheaper: no backward may follow. */
+/* Computes logits [b,K], valid until the next call, of x [b,3,h,w] in [0,1], pixel space, h = w = vt_config_input. keep
+ * = false is cheaper: no backward may follow. */
 const real *VT_R(vt_session_forward)(VT_R(vt_session) *s, const real *x, int b, bool keep);
-/* What is injected at a block's attention in this backward, or NULL. */
+/* Returns what is injected at a block's attention in this backward, or NULL. */
 static inline const VT_R(vt_attn_inject) *VT_R(vt_session_inject)(const VT_R(vt_session) *s, int block) {
     return s->injecting && s->inject[block].key >= 0 ? &s->inject[block] : NULL;
 }
-/* Features of image i of the last forward, *len numbers, valid until the next call: the logits are the heads' affine
- * functions of them alone. */
+/* Returns features of image i of the last forward, *len numbers, valid until the next call: the logits are the heads'
+ * affine functions of them alone. */
 const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len);
-/* After a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated (NULL: not
- * wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the attention
- * loss alone that was asked for since. */
+/* Computes gradients after a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated
+ * (NULL: not wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the
+ * attention loss alone that was asked for since. */
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
 
-/* What stochastic depth multiplies a branch of the bound layer by, for each image of the batch; NULL: 1. */
+/* Returns what stochastic depth multiplies a branch of the bound layer by, for each image of the batch; NULL: 1. */
 static inline const real *VT_R(vt_session_drop)(const VT_R(vt_session) *s, int branch) {
     return s->drop ? s->drop + (s->layer * VT_BRANCHES + branch) * s->batch : NULL;
 }
 
-/* For architectures: makes s->w and s->dw point at the tensors of a layer. */
+/* Makes s->w and s->dw point at the tensors of a layer, for architectures. */
 void VT_R(vt_session_bind)(VT_R(vt_session) *s, int layer);
 /* The bound linear map whose weight is in `slot` and its bias in the next; w NULL: the configuration has none. */
 VT_R(vt_linear) VT_R(vt_linear_bound)(const VT_R(vt_session) *s, int slot);
