@@ -44,6 +44,8 @@ static int gather_images(engine *n, const float *const *x) {
     return rows;
 }
 
+/* Computes logits of the images that there are in one call of the classifier (vt_engine.forward); keep: their pixels
+ * are kept for vjp. */
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     engine *n = self;
     int rows = gather_images(n, x);
@@ -58,6 +60,8 @@ static vt_status forward(void *self, float *const *z, const float *const *x, boo
     return VT_OK;
 }
 
+/* Computes the gradients wanted of kept images in one call (vt_engine.vjp). VT_E_FORBIDDEN: the classifier has none, or
+ * attention is wanted. */
 static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
     engine *n = self;
     int rows = 0;
@@ -83,6 +87,7 @@ static vt_status asked_alone(engine *n, const float *x, vt_err *e) {
     return call_classifier(n, 1, false, e);
 }
 
+/* Computes logits of each image in a call of its own (vt_engine.alone). */
 static vt_status alone(void *self, float *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++) {
@@ -105,6 +110,7 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
     return VT_OK;
 }
 
+/* Frees the engine (vt_engine.close). */
 static void close_engine(void *self) {
     engine *n = self;
     free(n->kept), free(n->has), free(n->rows), free(n->x), free(n->dx), free(n->z);

@@ -88,6 +88,7 @@ void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to)
 
 static volatile sig_atomic_t interrupted;
 
+/* Notes SIGINT or SIGTERM. */
 static void on_signal(int number) {
     (void)number;
     interrupted = 1;

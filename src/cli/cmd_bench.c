@@ -42,6 +42,7 @@ typedef struct bench {
     double *rate;   /* [threads] calls a second */
 } bench;
 
+/* Accepts a zeroed one. */
 static void close_thread(bench_thread *l) {
     vt_oracle_close(&l->oracle), vt_oracle_close(&l->search);
     vt_classifier_close(&l->model), vt_classifier_close(&l->draft);
@@ -192,6 +193,7 @@ static vt_status prepare_search(bench *b, vt_packed **packed, const vt_cli *c, v
     return s;
 }
 
+/* Runs vitrine bench: opens sessions for every thread and measures what they do in --ms of each kind of work. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     long long threads, ms;
     VT_TRY(vt_cli_threads(c, &threads, e));

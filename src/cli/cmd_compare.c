@@ -162,6 +162,7 @@ static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, d
     return VT_OK;
 }
 
+/* Runs vitrine compare: the first run against each other one. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_ledger *runs[16] = {0};
     double alpha = 0.05;

@@ -202,6 +202,7 @@ static const struct {
 #include "completion.inc"
 };
 
+/* Runs vitrine completion: prints a shell's script, or the words that complete a command line. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *name = c->positional[0];
     if (!strcmp(name, "words") && c->n_positional == 4)

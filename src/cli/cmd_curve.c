@@ -288,6 +288,7 @@ static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     return j->r.complete ? report_curve(j, c, e) : s;
 }
 
+/* Runs vitrine curve on the ranks of a launcher, if there is one. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     vt_status s = measure_curve(&j, c, e);

@@ -190,6 +190,7 @@ static vt_status run_job(const vt_cli *c, bool brief, vt_err *e) {
 static vt_status run_once(const vt_cli *c, vt_err *e) { return run_job(c, false, e); }
 static vt_status run_briefly(const vt_cli *c, vt_err *e) { return run_job(c, true, e); }
 
+/* Runs vitrine eval on the ranks of a launcher, if there is one. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "dry-run")) return run_once(c, e);
     if (c->team && (vt_eval_many_corruptions(c) || vt_cli_has(c, "seeds")))

@@ -62,6 +62,7 @@ static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_
     return VT_OK;
 }
 
+/* Runs vitrine export: writes a run's adversarial points as arrays or pictures. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static vt_run_folder r;
     vt_export x = {0};

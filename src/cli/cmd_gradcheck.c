@@ -145,6 +145,7 @@ static vt_status check(const vt_cli *c, point *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Runs vitrine gradcheck. VT_E_NUMERIC: a derivative is not what differences say. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     vt_overrides o;

@@ -121,6 +121,7 @@ static vt_status list_formats(vt_err *e) {
     return VT_OK;
 }
 
+/* Prints the wraps and their options. */
 static vt_status list_wraps(vt_err *e) {
     int n;
     const vt_wrap_def *const *defs = vt_wrap_defs(&n);
@@ -133,6 +134,7 @@ static vt_status list_wraps(vt_err *e) {
     return VT_OK;
 }
 
+/* Prints the labs and their options. */
 static vt_status list_labs(vt_err *e) {
     int n;
     const vt_lab_def *const *defs = vt_lab_defs(&n);
@@ -145,6 +147,7 @@ static vt_status list_labs(vt_err *e) {
     return VT_OK;
 }
 
+/* Prints the analyses, what they look at, and their options. */
 static vt_status list_analyses(vt_err *e) {
     int n;
     const vt_analysis_def *const *defs = vt_analysis_defs(&n);
@@ -161,6 +164,7 @@ static vt_status list_analyses(vt_err *e) {
     return VT_OK;
 }
 
+/* Runs vitrine list: prints things of the kind of operand 0. VT_E_USAGE: no such kind. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static const struct {
         const char *name;

@@ -27,6 +27,7 @@ static vt_status add_part(vt_ledger *to, const vt_ledger *part, float *x, vt_err
     return VT_OK;
 }
 
+/* Orders numbers of images for qsort. */
 static int by_image(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
@@ -173,6 +174,7 @@ static vt_status report_worst_case(const vt_cli *c, vt_ledger **parts, char name
     return out ? write_union(&u, out, e) : VT_OK;
 }
 
+/* Runs vitrine merge: parts of one run become one, or with --worst runs under several threats are joined. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     char names[16][64];
     vt_ledger *parts[16] = {NULL}, *to = NULL;

@@ -111,6 +111,7 @@ static vt_status find_preset(const vt_cli *c, bool named, const vt_preset **out,
     return vt_preset_named(name ? name : "vit_cifar_dim192_depth9", out, e);
 }
 
+/* Runs vitrine new: writes a checkpoint with random weights. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "o");
     bool named = c->n_positional && !strchr(c->positional[0], '=');

@@ -17,6 +17,7 @@ typedef struct batch {
     double *dz;
 } batch;
 
+/* Accepts a zeroed one. */
 static void batch_free(batch *b) {
     free(b->x);
     free(b->labels);
@@ -140,6 +141,7 @@ static vt_status open_model(vt_model **out, const vt_cli *c, const vt_tensors *i
     return vt_model_open(out, c->positional[0], &o, e);
 }
 
+/* Runs vitrine probe: reads a batch and writes its logits, losses and gradients. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     const char *input = vt_cli_get(c, "input"), *out = vt_cli_get(c, "out"), *loss = vt_cli_get(c, "loss");
     const char *precision = vt_cli_get(c, "precision");

@@ -49,6 +49,7 @@ static vt_status parse(vt_eval_options *v, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
+/* Runs vitrine selftest: tests the gradients of a model and what attacks find. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static vt_eval_options v;
     vt_status s = parse(&v, c, e);

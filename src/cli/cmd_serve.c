@@ -100,6 +100,7 @@ static vt_status serve_at(const char *address, const vt_model *m, const vt_hands
     return s;
 }
 
+/* Runs vitrine serve until its client leaves or a signal ends it. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_model *m;
     vt_handshake h;

@@ -170,6 +170,7 @@ static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
     return VT_OK;
 }
 
+/* Runs vitrine show: writes the page of one or several runs. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     job *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for a page");

@@ -194,6 +194,7 @@ static vt_status read_image_numbers(const vt_cli *c, const vt_dataset *d, vt_adv
     return VT_OK;
 }
 
+/* Orders numbers for qsort. */
 static int compare_int64(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -294,6 +295,7 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
                    file, bad, (long long)j->points.n, first);
 }
 
+/* Runs vitrine verify: of a run, or of another tool's points. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
     static vt_run_folder again;

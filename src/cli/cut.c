@@ -34,6 +34,7 @@ static void scan_map_byte(line *l, char c, uintptr_t address, bool *found) {
     *found = write(STDERR_FILENO, &c, 1) == 1;
 }
 
+/* Writes a text to stderr; ends the program if it cannot. */
 static void write_stderr(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0) _exit(1);
 }

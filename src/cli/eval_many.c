@@ -299,6 +299,7 @@ static vt_status print_run(void *title, const vt_ledger *l, const vt_summary *s,
     return VT_OK;
 }
 
+/* Is an attack of that name one of the benchmark's? */
 static bool in_benchmark(const char *name) {
     for (int i = 0; i < BENCHMARK; i++)
         if (!strcmp(benchmark[i], name)) return true;

@@ -24,6 +24,7 @@ typedef struct bench {
     int n;
 } bench;
 
+/* Accepts a zeroed one. */
 static void bench_close(bench *b) {
     vt_classifier_close(&b->c);
     free(b->x), free(b->dx), free(b->z), free(b->target), free(b->z64);

@@ -35,6 +35,7 @@ typedef struct eval_thread {
     worker *workers; /* [batch]: one for each fiber of the pool */
 } eval_thread;
 
+/* Accepts a zeroed one. */
 static void worker_close(worker *w) {
     vt_oracle_close(&w->oracle);
     vt_sensor_sessions_close(w->inside.self);
@@ -137,6 +138,7 @@ typedef struct stage_run {
 
 static vt_team *team_of(const vt_eval_options *v) { return v->place ? v->place->team : NULL; }
 
+/* Copies what a verdict measured into a ledger line; status is the caller's. */
 static void from_verdict(vt_record *r, const vt_verdict *d) {
     r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
     r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;

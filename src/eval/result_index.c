@@ -194,6 +194,7 @@ bool vt_result_index_done(const vt_result_index *b, int entry, size_t i) {
     return done;
 }
 
+/* Orders numbers of images for qsort and bsearch. */
 static int by_number(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);

@@ -113,6 +113,7 @@ static void count_flops(const vt_config *c, bool alone, double *forward, double 
     *gradient = 2 * (once + 2 * linear + 3 * mix);
 }
 
+/* Returns the pixels of the stem's last map (vt_arch.tokens). */
 static int count_tokens(const vt_config *c) {
     const vt_stem stem = vt_stem_of(c);
     return vt_stem_tokens(&stem);

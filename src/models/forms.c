@@ -263,6 +263,7 @@ static int form_text(const vt_config *c, vt_field f, char *buf, size_t size) {
     return form->opt.type == VT_OPT_BOOL ? snprintf(buf, size, "%s", yes ? "yes" : "no") : n;
 }
 
+/* Writes the value of a field for people; returns the length that snprintf would. */
 static int print_field(const vt_model *m, vt_field f, char *buf, size_t size) {
     static const char *const pools[] = {"class token",
                                         "mean of the patch tokens",

@@ -77,6 +77,7 @@ void vt_param_list_free(vt_param_list *l) {
     memset(l, 0, sizeof *l);
 }
 
+/* Refuses (VT_E_RANGE) a number outside [lo, hi]; what: its name in the sentence. */
 static vt_status check_range(long v, long lo, long hi, const char *what, const char *path, vt_err *e) {
     if (v >= lo && v <= hi) return VT_OK;
     return vt_fail(e, VT_E_RANGE, "%s%s%s is %ld, must be between %ld and %ld", path ? path : "", path ? ": " : "",

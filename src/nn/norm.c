@@ -7,7 +7,8 @@
 
 /* ---- LayerNorm ---- */
 
-/* A row's mean and the mean of its squared distances from it, in 32 lanes. */
+/* sum_of_row returns the sum of a row's c numbers, sum_sq that of their squared distances from `mean`, both in 32
+ * lanes; normalize_row computes y = (x - mean) rstd g + b. In double plain loops, in float by vt_lanes. */
 #ifdef VT_DOUBLE
 static real sum_of_row(const real *x, int c) {
     real s[VT_SUM_LANES] = {0};
@@ -97,7 +98,7 @@ static void add_parameter_gradients(real *dg, real *db, const real *dy, const re
     }
 }
 
-/* One token's dx; res may be NULL. */
+/* row_backward computes a row's dx = res + the gradient through LayerNorm of dy; res may be NULL. */
 #ifdef VT_DOUBLE
 static void row_backward(real *dx, const real *res, const real *dy, const real *x, const real *g, real mean, real rstd,
                          int c) {

@@ -183,6 +183,7 @@ vt_status vt_tester_open(vt_tester *g, const vt_selftest *t, const vt_tester *fi
     return needs & VT_NEED_ACTIVE ? open_active(g, first, e) : VT_OK;
 }
 
+/* Accepts a zeroed one. */
 static void close_net(vt_tested_net *net) {
     vt_oracle_close(&net->o);
     vt_classifier_close(&net->c);

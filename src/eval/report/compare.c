@@ -184,6 +184,7 @@ static vt_status run_open(run *r, const vt_ledger *l, vt_err *e) {
     return l->header->curve ? vt_curve_make(&r->curve, l, e) : VT_OK;
 }
 
+/* Accepts a zeroed one. */
 static void run_close(run *r) {
     vt_result_index_close(&r->results);
     vt_curve_free(&r->curve);

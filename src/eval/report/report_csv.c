@@ -13,6 +13,7 @@ static void run_columns(FILE *f, const vt_header *h) {
     fprintf(f, "%lld,", (long long)h->seed);
 }
 
+/* Writes table.csv: a line for each row of the table. */
 static void write(FILE *f, const vt_summary *s) {
     vt_shape at = s->header->shape;
     bool searched = *s->header->search; /* in float32 no column: the table is as it was before there was a choice */

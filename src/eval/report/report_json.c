@@ -117,6 +117,7 @@ static json_t *published_json(const vt_summary *s) {
     return o;
 }
 
+/* Returns results.json (docs/formats.md); NULL: no memory. */
 static json_t *document(const vt_summary *s) {
     size_t before = vt_json_refused();
     json_t *o = json_pack("{s:i}", "version", VT_RESULTS_VERSION);

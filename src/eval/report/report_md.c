@@ -23,6 +23,7 @@ static void write_published_table(FILE *f, const vt_summary *s) {
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) write_item(f, p.label), fputs(": ", f), vt_md(f, p.why);
 }
 
+/* Writes the report as Markdown. */
 static void write(FILE *f, const vt_summary *s) {
     char threat[120], name[140];
     const vt_header *h = s->header;

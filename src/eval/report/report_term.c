@@ -71,6 +71,7 @@ static void write_table(FILE *f, const vt_summary *s) {
     vt_columns_end(&t, f, &s->look);
 }
 
+/* Writes the report that is printed when an evaluation ends. */
 static void write(FILE *f, const vt_summary *s) {
     char threat[120];
     const vt_header *h = s->header;

@@ -28,6 +28,7 @@ static void write_caption(FILE *f, const vt_summary *s, const char *name) {
     write_label(f, name), fputc('-', f), write_label(f, threat), fputs("}\n", f);
 }
 
+/* Writes the table as LaTeX. */
 static void write(FILE *f, const vt_summary *s) {
     char name[140], text[600];
     write_comment(f, "\\usepackage{booktabs}");

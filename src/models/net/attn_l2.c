@@ -31,6 +31,7 @@ typedef struct parts {
     size_t k, q2, k2, mean, end; /* after q [tq, d]: k [t, d], their squared norms [tq], [t], the mean key [d] */
 } parts;
 
+/* Returns the places of the parts of `saved`, in reals. */
 static parts parts_of(int tq, int t, int d) {
     parts s = {.k = (size_t)tq * (size_t)d};
     s.q2 = s.k + (size_t)t * (size_t)d, s.k2 = s.q2 + (size_t)tq, s.mean = s.k2 + (size_t)t;

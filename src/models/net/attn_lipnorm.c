@@ -15,6 +15,7 @@
 enum { Q_NORM, K_NORM, V_NORM, K_ROW, V_ROW, WHICH, SAVED };
 enum { QK, QV, KV };
 
+/* Returns the reals of `saved` (vt_attn_ops.saved_len). */
 static size_t saved_len(int tq, int t, int d) {
     (void)tq, (void)t, (void)d;
     return SAVED;

@@ -102,6 +102,7 @@ typedef struct pieces {
     size_t len;                            /* of all */
 } pieces;
 
+/* Returns the pieces with their places in `kept`, or with NULL their sizes alone. */
 static pieces pieces_of(real *kept, const VT_R(vt_block_shape) *sh) {
     int c = sh->attn.c, t = sh->attn.t, heads = sh->attn.heads, rows = heads * sh->n_read, ldp = vt_attn_ldp(t);
     size_t tokens = (size_t)t * (size_t)c, block = (size_t)rows * (size_t)c, map = (size_t)rows * (size_t)ldp;
