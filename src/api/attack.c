@@ -305,19 +305,8 @@ static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
     vt_rng key = vt_verdict_key(j->plan->seed, number, 1, 0);
     VT_TRY(vt_verify_by(&v, &t, &by->model, &key, a->x + i * a->pixels, j->x_adv + i * a->pixels, a->shape,
                         a->labels[i], by->z, by->z64, e));
-    vt_record r = {.image = number,
-                   .entry = 1,
-                   .label = a->labels[i],
-                   .pred = v.pred,
-                   .pred64 = v.pred64,
-                   .status = vt_verdict_status(&v),
-                   .borderline = v.borderline,
-                   .margin = v.margin,
-                   .margin64 = v.margin64,
-                   .linf = v.linf,
-                   .l2 = v.l2,
-                   .l1 = v.l1,
-                   .l0 = v.l0};
+    vt_record r = {.image = number, .entry = 1, .label = a->labels[i], .status = vt_verdict_status(&v), .l0 = v.l0};
+    vt_verdict_record(&r, &v);
     j->out[i] = (vitrine_verdict){.clean = -1};
     vt_api_verdict(&j->out[i], &r);
     return VT_OK;

@@ -8,6 +8,7 @@
 #include "eval/report/export.h"
 #include "eval/report/summary.h"
 #include "eval/evaluate.h"
+#include "eval/parts.h"
 #include "data/dataset.h"
 
 static const vt_arg known_options[] = {{"weights", "WEIGHTS", "the checkpoint", VT_OF_MODEL}, VT_EVAL_ARGS, {0}};
@@ -32,14 +33,13 @@ static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
 /* Opens the run's ledger: in `out`, resumed if asked for and there, or in memory. */
 static vt_status open_ledger(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
-    const char *out = vt_chosen(c, "out");
+    const vt_run_place place = {.out = vt_chosen(c, "out"),
+                                .resume = vt_is_chosen(c, "resume"),
+                                .allow_mixed = vt_is_chosen(c, "allow-mixed")};
     size_t pixels = vt_subject_pixels(&j->v.own.subject);
     vt_header *header;
     VT_TRY(vt_eval_header(&header, &j->v, e));
-    vt_status s = !out ? vt_ledger_memory(&j->run->ledger, header, pixels, e)
-                  : vt_is_chosen(c, "resume") && vt_ledger_exists(out)
-                      ? vt_ledger_resume(&j->run->ledger, out, header, pixels, vt_is_chosen(c, "allow-mixed"), e)
-                      : vt_ledger_create(&j->run->ledger, out, header, pixels, e);
+    vt_status s = vt_parts_open(&j->run->ledger, &place, header, pixels, e);
     vt_header_free(header);
     return s;
 }

@@ -106,6 +106,19 @@ const volatile sig_atomic_t *vt_cli_interruptible(void) {
     return &interrupted;
 }
 
+/* Ends the command on SIGBUS; calls only what a signal handler may. */
+static void on_cut(int number) {
+    static const char text[] = "vitrine: a mapped file was cut while it was read\n";
+    (void)number;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
+    _exit(1);
+}
+
+void vt_cli_guard_mapped(void) {
+    const struct sigaction a = {.sa_handler = on_cut, .sa_flags = SA_ONSTACK};
+    sigaction(SIGBUS, &a, NULL);
+}
+
 /* ---- output ---- */
 
 static FILE *document;

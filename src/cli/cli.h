@@ -85,7 +85,7 @@ bool vt_cli_own_path(char out[VT_PATH_MAX]);
 
 /* Returns a flag that SIGINT and SIGTERM set from here on; a second signal ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
-/* A mapped file that is cut while it is read ends the command with "FILE: was cut while it was read" and status 1. */
+/* Lets SIGBUS end the command with "a mapped file was cut while it was read" and status 1. */
 void vt_cli_guard_mapped(void);
 /* Shows a line of progress on stderr (vt_progress_fn); live: the next line may overwrite it. */
 void vt_cli_show(void *ctx, const char *text, bool live);

@@ -115,7 +115,6 @@ static vt_status parse_attacks(job *j, const vt_cli *c, vt_err *e) {
 
 /* Reads all options, opens data and model, and makes the ledger's header. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
-    const char *weights;
     long long seed;
     vt_cli_eval_options(&j->v, c);
     VT_TRY(vt_cli_norm(c, &j->v.norm, e));
@@ -125,10 +124,7 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE, "vitrine curve needs --out FOLDER");
     j->v.seed = (uint64_t)seed;
     j->v.skip_not_finite = vt_cli_has(c, "skip-not-finite");
-    VT_TRY(vt_cli_has_data(c, e));
-    VT_TRY(vt_cli_weights(c, &weights, e));
-    VT_TRY(vt_eval_options_open(&j->v, weights, e));
-    vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
+    VT_TRY(vt_cli_eval_open(c, &j->v, e));
     return vt_eval_header(&j->r.header, &j->v, e);
 }
 

@@ -61,16 +61,12 @@ static vt_status paper_alone(const job *j, const vt_cli *c, vt_err *e) {
 
 /* Reads all options, opens data and model, and makes the ledger's header. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
-    const char *weights;
     vt_cli_eval_options(&j->v, c);
     VT_TRY(parse_paper(j, c, e));
     VT_TRY(paper_alone(j, c, e));
     VT_TRY(vt_eval_options_read(&j->v, e));
     VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
-    VT_TRY(vt_cli_has_data(c, e));
-    VT_TRY(vt_cli_weights(c, &weights, e));
-    VT_TRY(vt_eval_options_open(&j->v, weights, e));
-    vt_cli_say_data(c, j->v.subject->data, j->v.images, j->v.n_images);
+    VT_TRY(vt_cli_eval_open(c, &j->v, e));
     VT_TRY(vt_eval_header(&j->r.header, &j->v, e));
     return j->paper ? vt_published_describe(j->r.header, j->paper, j->published, e) : VT_OK;
 }

@@ -34,7 +34,6 @@ vt_status vt_cli_selftest(const vt_cli *c, const vt_eval_options *v_, const vt_a
 /* Reads all options and opens data and model; without --attack, AutoAttack is tested. */
 static vt_status parse(vt_eval_options *v, const vt_cli *c, vt_err *e) {
     static vt_named_attack preset = {"autoattack", "autoattack", 0};
-    const char *weights;
     vt_cli_eval_options(v, c);
     if (!vt_cli_has(c, "attack")) v->named = &preset, v->n_named = 1;
     VT_TRY(vt_eval_options_read(v, e));
@@ -42,11 +41,7 @@ static vt_status parse(vt_eval_options *v, const vt_cli *c, vt_err *e) {
     if (a->scoring != VT_SCORE_BALL)
         return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
                        a->name);
-    VT_TRY(vt_cli_has_data(c, e));
-    VT_TRY(vt_cli_weights(c, &weights, e));
-    VT_TRY(vt_eval_options_open(v, weights, e));
-    vt_cli_say_data(c, v->subject->data, v->images, v->n_images);
-    return VT_OK;
+    return vt_cli_eval_open(c, v, e);
 }
 
 /* Runs vitrine selftest: tests the gradients of a model and what attacks find. */

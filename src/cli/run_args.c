@@ -57,7 +57,8 @@ vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *
     return vt_eval_options_subject(&v, s, weights, first, e);
 }
 
-vt_status vt_cli_has_data(const vt_cli *c, vt_err *e) {
+/* Refuses (VT_E_USAGE) a command line without --data. */
+static vt_status check_has_data(const vt_cli *c, vt_err *e) {
     if (vt_cli_has(c, "data")) return VT_OK;
     return vt_fail(e, VT_E_USAGE,
                    "vitrine %s needs --data FOLDER (CIFAR's folder, x.npz or x.npy,y.npy, or folders of PNGs or JPEGs; "
@@ -66,7 +67,7 @@ vt_status vt_cli_has_data(const vt_cli *c, vt_err *e) {
 }
 
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e) {
-    VT_TRY(vt_cli_has_data(c, e));
+    VT_TRY(check_has_data(c, e));
     return vt_prepare_data(&c->given, out, e);
 }
 
@@ -77,6 +78,15 @@ void vt_cli_say_data(const vt_cli *c, const vt_dataset *d, const int32_t *images
     if (*d->how && !d->head) fprintf(stderr, "vitrine: %s: %s\n", d->path, d->how);
     if (vt_cli_has(c, "images") && vt_image_classes_text(d, images, n, text, sizeof text))
         fprintf(stderr, "vitrine: %s\n", text);
+}
+
+vt_status vt_cli_eval_open(const vt_cli *c, vt_eval_options *v, vt_err *e) {
+    const char *weights;
+    VT_TRY(check_has_data(c, e));
+    VT_TRY(vt_cli_weights(c, &weights, e));
+    VT_TRY(vt_eval_options_open(v, weights, e));
+    vt_cli_say_data(c, v->subject->data, v->images, v->n_images);
+    return VT_OK;
 }
 
 /* Says on stderr what --search auto chose. */
@@ -99,8 +109,7 @@ static vt_status open_ledger(const vt_cli *c, vt_cli_run *r, vt_eval_options *v,
                               .team = c->team,
                               .images = v->images,
                               .n_images = v->n_images};
-    if (!r->place.out) return vt_ledger_memory(&r->ledger, r->header, pixels, e);
-    if (c->team) v->place = &r->place;
+    if (c->team && r->place.out) v->place = &r->place;
     return vt_parts_open(&r->ledger, &r->place, r->header, pixels, e);
 }
 

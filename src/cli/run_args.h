@@ -14,8 +14,6 @@
 
 /* Reads --norm, linf by default. */
 vt_status vt_cli_norm(const vt_cli *c, vt_norm *out, vt_err *e);
-/* VT_E_USAGE: there is no --data. */
-vt_status vt_cli_has_data(const vt_cli *c, vt_err *e);
 /* Opens --data with --split, --corruption, --severity and --preprocess; VT_E_USAGE without --data. */
 vt_status vt_cli_data(const vt_cli *c, vt_dataset **out, vt_err *e);
 /* Reads --images (data/dataset.h) into *out [*n], ascending and distinct, to be freed; all by default. */
@@ -30,11 +28,14 @@ vt_status vt_cli_weights(const vt_cli *c, const char **weights, vt_err *e);
 /* Opens the model that the command line names, fits it to image `first` of s->data, which is open, and refuses open
  * settings (vt_cli_known). */
 vt_status vt_cli_subject(const vt_cli *c, vt_subject *s, int32_t first, vt_err *e);
-/* vt_cli_known as a vt_known_fn, of a command line. */
+/* Calls vt_cli_known for the command line c, or for none if m is another model than the judged one (vt_known_fn). */
 vt_status vt_cli_check_known(void *c, const vt_model *m, bool other, vt_err *e);
 /* Sets options to be read from this command line. If it may wait for another process, signals set its flag from here
  * on. */
 void vt_cli_eval_options(vt_eval_options *v, const vt_cli *c);
+/* Opens data and model of options that were read from the command line, --data and WEIGHTS or --oracle, and prints what
+ * vt_cli_say_data does. VT_E_USAGE: one of them is missing. */
+vt_status vt_cli_eval_open(const vt_cli *c, vt_eval_options *v, vt_err *e);
 
 /* An evaluation or curve that a command runs. */
 typedef struct vt_cli_run {

@@ -138,12 +138,6 @@ typedef struct stage_run {
 
 static vt_team *team_of(const vt_eval_options *v) { return v->place ? v->place->team : NULL; }
 
-/* Copies what a verdict measured into a ledger line; status is the caller's. */
-static void from_verdict(vt_record *r, const vt_verdict *d) {
-    r->pred = d->pred, r->pred64 = d->pred64, r->margin = d->margin, r->margin64 = d->margin64, r->linf = d->linf,
-    r->l2 = d->l2, r->l1 = d->l1, r->borderline = d->borderline;
-}
-
 /* Predicts the clean image and appends its line; without finite logits it fails, unless skip_not_finite. */
 static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     const vt_eval_options *v = run->v;
@@ -158,7 +152,7 @@ static vt_status clean_image(stage_run *run, worker *w, int32_t image, vt_err *e
         return vt_fail(e, VT_E_NUMERIC,
                        "image %d: the model's logits are not finite (@skip-not-finite counts such images apart)",
                        image);
-    from_verdict(&r, &d);
+    vt_verdict_record(&r, &d);
     if (v->targets) r.target = vt_targets_class(v->targets, v->seed, image, r.label, w->z, w->model.classes);
     r.status = vt_clean_status(&d, r.label);
     r.borderline = unsure;
@@ -211,7 +205,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
     vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target};
     VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.shape, r.label, w->z, w->z64, e));
-    from_verdict(&r, &d);
+    vt_verdict_record(&r, &d);
     r.l0 = v->norm == VT_L0 ? d.l0 : 0;
     r.gradients = w->oracle.gradients, r.forwards = w->oracle.forwards, r.vanished = w->oracle.vanished;
     r.status = vt_verdict_status(&d);

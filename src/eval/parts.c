@@ -307,6 +307,7 @@ vt_status vt_parts_open(vt_ledger **out, const vt_run_place *p, vt_header *heade
     vt_header *shared = NULL; /* of the run's ledger: with --allow-mixed not each rank's own */
     vt_ledger *none = NULL;
     *out = NULL;
+    if (!p->out) return vt_ledger_memory(out, header, pixels, e);
     vt_status s = t ? same_run(header, p, e) : VT_OK;
     if (s == VT_OK && !vt_team_rank(t)) s = open_whole(out, p, header, pixels, e);
     s = vt_team_agree(t, s, e);

@@ -16,9 +16,9 @@ typedef struct vt_run_place {
     size_t n_images;
 } vt_run_place;
 
-/* Makes a run in place->out, or with resume opens the one that is there, and takes over its parts. *out: the run's
- * ledger; on ranks above 0 a part of it. Refuses ranks whose headers or images differ, by rank 0's --allow-mixed.
- * Agrees. */
+/* Makes a run in place->out, or with resume opens the one that is there, and takes over its parts; in memory alone if
+ * place->out is NULL. *out: the run's ledger; on ranks above 0 a part of it. Refuses ranks whose headers or images
+ * differ, by rank 0's --allow-mixed. Agrees. */
 vt_status vt_parts_open(vt_ledger **out, const vt_run_place *place, vt_header *header, size_t pixels, vt_err *e);
 /* Takes over what parts hold: into rank 0's ledger l, which is on the disk then; they are gone. l of other ranks is
  * their part, and must not be written to any more. Agrees. */

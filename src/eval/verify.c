@@ -181,6 +181,11 @@ vt_record_status vt_verdict_status(const vt_verdict *v) {
                         : VT_RECORD_ROBUST;
 }
 
+void vt_verdict_record(vt_record *r, const vt_verdict *v) {
+    r->pred = v->pred, r->pred64 = v->pred64, r->margin = v->margin, r->margin64 = v->margin64;
+    r->linf = v->linf, r->l2 = v->l2, r->l1 = v->l1, r->borderline = v->borderline;
+}
+
 /* ---- patches: exact search for squares that cover every pixel that changed; not those of the attack ---- */
 
 #define NODES_MOST 2000000 /* squares tried; past them the answer is no (a true patch is found at the first try) */

@@ -74,6 +74,8 @@ bool vt_verdict_open(const vt_verdict *v);
 vt_record_status vt_clean_status(const vt_verdict *v, int label);
 /* Returns what the ledger calls the verdict on a point: not-finite, invalid (outside), broken or robust. */
 vt_record_status vt_verdict_status(const vt_verdict *v);
+/* Copies a verdict's classes, margins and distances (but for l0) and its borderline into a ledger line. */
+void vt_verdict_record(vt_record *r, const vt_verdict *v);
 
 /* One thread's tools to judge points that are stored already: a classifier, the clean image, a point. */
 typedef struct vt_verifier {
