@@ -123,6 +123,7 @@ static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t,
     return VT_OK;
 }
 
+/* Makes vt_apgd_run's run in l1: with large_eps in 3 and 2 eps first, each from the one before's best, projected. */
 static vt_status run_l1(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                         bool *broken) {
     int wide = p->large_eps ? (int)ceil(0.3 * p->steps) : 0, last = p->steps - 2 * wide;

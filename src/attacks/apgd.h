@@ -21,13 +21,13 @@ typedef struct vt_apgd_params {
                  10000),                                                                                               \
         VT_OPT_B("large_eps", vt_apgd_params, large_eps, "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", 1)
 
-/* Returns the floats of scratch that a run takes besides the definition's: the history of losses, and the l1
- * buffers. */
+/* Returns the floats of scratch of a run besides the definition's: the history of losses, and l1's buffers. */
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
-vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d); /* of vt_apgd_restarts */
-/* One run (in l1: L1-APGD): maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one. *broken:
- * any iterate was misclassified (wherever it lies: iterates are in the ball by construction). */
+/* Returns the passes that vt_apgd_restarts takes for an image. */
+vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d);
+/* Makes one run (in l1: L1-APGD): maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one.
+ * *broken: any iterate was misclassified (wherever it lies: iterates are in the ball by construction). */
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                       bool *broken);
-/* All restarts of an untargeted loss. */
+/* Makes all restarts of an untargeted loss. */
 vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, vt_loss_kind kind);

@@ -150,8 +150,7 @@ static vt_status place_fits(const vt_attack_stage *s, vt_err *e) {
                    s->def->surrogate ? "saliency (the surrogate's), " : "");
 }
 
-/* Fills stage s from "name:key=value,..." and the options `extra` after them; `whole` is the attack that has the
- * stage. */
+/* Fills stage s from "name:key=value,..." and the options `extra` after them; `whole`: the stage's attack. */
 static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *extra, const vt_attack_def *whole,
                             vt_norm norm, vt_err *e) {
     char name[32], who[48], options[360];
@@ -177,8 +176,7 @@ static vt_status make_stage(vt_attack_stage *s, const char *spec, const char *ex
     return VT_OK;
 }
 
-/* Replaces *def and the name by another ensemble's where the options begin with "version=V": "ensemble-V"; refuses a V
- * that there is not. */
+/* Replaces *def and name by "ensemble-V" where the options begin with "version=V"; refuses an unknown V. */
 static vt_status version_of(char name[32], const vt_attack_def **def, const char **options, vt_err *e) {
     static const char key[] = "version=";
     if (!(*def)->stages || !(*def)->stages[1] || strncasecmp(*options, key, sizeof key - 1) != 0) return VT_OK;

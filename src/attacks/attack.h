@@ -147,13 +147,13 @@ typedef struct vt_attack {
     vt_scoring scoring;
 } vt_attack;
 
-/* "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a list of
- * these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the norm.
- * VT_NORM_PATCH: the patch threat, where every attack takes `where` and `places` too. */
+/* Parses "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a
+ * list of these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the
+ * norm. VT_NORM_PATCH: the patch threat, where every attack takes `where` and `places` too. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
-/* Stage k of a as an attack of its own on all images, which takes the stage's parameters with it. */
+/* Returns stage k of a as an attack of its own on all images, which takes the stage's parameters with it. */
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);
-/* Why stage s cannot run as it is set with so few classes, and what it does instead; false: nothing to say. */
+/* Says why stage s cannot run as it is set with so few classes, and what it does instead; false: nothing to say. */
 bool vt_attack_few_classes(const vt_attack_stage *s, int classes, char *text, size_t size);
 /* Frees the stages and zeroes *a; accepts a zeroed one. */
 void vt_attack_free(vt_attack *a);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* APGD-T: targeted DLR towards the classes ranked 2, 3, ... by the clean logits, or in MALT's order; success is
- * untargeted. */
+/* APGD-T: DLR towards the classes ranked 2, 3, ... by the clean logits, or in MALT's order; any other class counts. */
 #include "attacks/apgd.h"
 #include "attacks/target_order.h"
 
@@ -11,6 +10,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Runs APGD towards target after target, each with all restarts, until one breaks the image. */
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;
     float *merit = t->work + vt_apgd_work_len(params, t);
@@ -30,6 +30,7 @@ static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return VT_OK;
 }
 
+/* Returns the passes that an image takes at most: ordering the targets, then all runs. */
 static vt_passes cost(const void *params, const vt_cost_dims *d) {
     const vt_apgd_params *p = params;
     vt_passes c = vt_target_cost(p->choose, d);

@@ -31,8 +31,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Returns the index of the key token: as asked for, under the patch, or the clean image's most looked-at one. scratch
- * [n] */
+/* Returns the index of the key token: as asked, under the patch, or the one looked at most. scratch [n] */
 static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int *out, float *scratch) {
     const vt_tokens *tokens = &o->model->tokens;
     const vt_squares *s = t->ball->squares;
@@ -83,6 +82,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
+/* Runs the restarts; t->x_adv: the last one's last iterate. VT_E_FORBIDDEN without gradients or attention. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_CE};
     const params *p = params_;

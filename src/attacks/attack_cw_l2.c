@@ -91,6 +91,7 @@ static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_min_norm_point 
     return VT_OK;
 }
 
+/* Searches c on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *work = t->work + t->classes;

@@ -42,6 +42,7 @@ static void step(const vt_task *t, const params *p, int k, double alpha, double 
     }
 }
 
+/* Runs all steps on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + t->classes, *g = x1 + t->n, *z = g + t->n, value;

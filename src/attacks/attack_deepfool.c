@@ -67,6 +67,7 @@ static void step(const vt_task *t, const params *p, const float *w, double lengt
     }
 }
 
+/* Steps until a boundary is crossed, at most p->steps times; t->x_adv: as vt_min_norm_note leaves it. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + t->classes, *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;

@@ -2,6 +2,7 @@
 /* FGSM: x' = clip(x + eps sign(grad CE)); l2: a step of length eps along the gradient. No random start. */
 #include "attacks/ascent.h"
 
+/* Sets t->x_adv to the point after one step, and asks for its logits. */
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     (void)params;
     float *g = t->work, *step = t->work + t->n, value;

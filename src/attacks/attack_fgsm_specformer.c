@@ -19,6 +19,7 @@ static const vt_opt opts[] = {
 
 static double clamp_to_range(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
 
+/* Sets t->x_adv to that point, and asks for its logits. VT_E_FORBIDDEN: the model's normalisation is not known. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     const vt_classifier *m = o->model;

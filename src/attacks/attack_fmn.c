@@ -57,6 +57,7 @@ static void step(const vt_task *t, const params *p, double alpha, double eps, fl
     if (norm == VT_L1) vt_l1_project(x1, t->x, t->n, eps);
 }
 
+/* Runs all steps on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + t->classes, *g = x1 + t->n, *z = g + t->n, value;

@@ -95,8 +95,7 @@ static vt_status find_start_point(search *s, bool *found) {
     return VT_OK;
 }
 
-/* Draws u, a direction of length 1 (normal, or uniform for linf), as it reaches from s->at within the box; y: that
- * point. */
+/* Draws u, a direction of length 1 (normal, or uniform for linf), as the box lets it go from s->at; y: its end. */
 static void draw_direction(search *s, double reach) {
     const vt_task *t = s->t;
     if (t->ball->norm == VT_L2)
@@ -166,6 +165,7 @@ static vt_status walk_along_boundary(search *s, const params *p) {
     return VT_OK;
 }
 
+/* Walks along the boundary from the first adversarial point found; t->x_adv: the nearest one met (vt_min_norm_open). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *w = t->work + t->classes;

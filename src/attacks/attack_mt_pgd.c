@@ -35,6 +35,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
     return vt_oracle_logits(o, t->x_adv, z);
 }
 
+/* Runs every target's restarts until one breaks the image; t->x_adv: its last iterate, else the last run's. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *z = t->work + 2 * t->n, *cotangent = z + t->classes, *merit = cotangent + t->classes;
@@ -50,6 +51,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     return VT_OK;
 }
 
+/* Returns the passes that an image takes at most: ordering the targets, then all runs. */
 static vt_passes cost(const void *params_, const vt_cost_dims *d) {
     const params *p = params_;
     double runs = (double)vt_target_count(p->targets, d->classes, d->aimed) * p->restarts;

@@ -23,8 +23,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Turns a gradient g [n] by pixels into one by the normalised input, and nothing outside the squares: there nothing can
- * move. */
+/* Turns a gradient g [n] by pixels into one by the normalised input; outside the squares, where nothing can move, 0. */
 static void scale_to_normalised_input(float *g, const vt_task *t, const double *std) {
     const vt_ball *b = t->ball;
     for (size_t i = 0; i < t->n; i++) g[i] = b->lo[i] < b->hi[i] ? g[i] * (float)std[i / vt_shape_plane(t->shape)] : 0;
@@ -83,8 +82,7 @@ static void in_units(float *g, size_t n, double *unit) {
     for (size_t i = 0; i<n && * unit> 0; i++) g[i] = (float)((double)g[i] / *unit);
 }
 
-/* Moves the image by a step of Adam (Kingma and Ba 2015) upwards, betas 0.9 and 0.999, 1e-8; the step is times std in
- * pixels. */
+/* Moves the image by a step of Adam upwards, betas 0.9 and 0.999, 1e-8; in pixels the step is times std. */
 static void apply_adam_step(const vt_task *t, float *m, float *v, const float *g, int step, double lr,
                             const double *std) {
     double c1 = 1 - pow(0.9, step + 1), c2 = 1 - pow(0.999, step + 1);
@@ -111,6 +109,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
+/* Runs the restarts; t->x_adv: the last one's last iterate. VT_E_FORBIDDEN without gradients or attention. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     if (!o->gradients_allowed || !o->model->tokens.layers) return VT_E_FORBIDDEN;

@@ -29,8 +29,7 @@ static size_t max_changed_entries(const vt_task *t) {
     return k < (double)t->n ? (size_t)k : t->n;
 }
 
-/* Makes one run of p->steps steps from t->x_adv, in place. last: no other restart will ask whether this one broke the
- * image. */
+/* Makes one run from t->x_adv, in place. last: no other restart will ask whether this one broke the image. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool last) {
     float *g = t->work, *step = g + t->n, *z = step + t->n, value;
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
@@ -56,6 +55,7 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool 
     return vt_oracle_logits(o, t->x_adv, last ? NULL : z);
 }
 
+/* Runs restarts until one breaks the image; t->x_adv: its last iterate, else the last restart's. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     const float *z = t->work + 2 * t->n;

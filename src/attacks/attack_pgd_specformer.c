@@ -53,6 +53,7 @@ static vt_status ascend_until_misclassified(vt_oracle *o, const params *p, const
     return VT_OK;
 }
 
+/* Runs all restarts on one image; t->x_adv: the point of the largest last loss, else the image. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *best = t->work + 2 * t->n, best_loss = 0;

@@ -17,6 +17,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Runs all steps on one image; t->x_adv: the last iterate, whose logits are asked for. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *g = t->work, *step = g + t->n, *lo = step + t->n, *hi = lo + t->n, value;

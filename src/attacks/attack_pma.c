@@ -15,8 +15,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Returns what step i of a pass ascends (the first one descends it: p_label rises). 1 - p_label rises with
- * cross-entropy, in the same direction. */
+/* Returns what step i of a pass ascends (the first descends it). 1 - p_label rises as cross-entropy does. */
 static vt_loss loss_of_step(const vt_oracle *o, int i, int half, int pass) {
     if (i >= half) return vt_oracle_loss(o, VT_LOSS_PM);
     return vt_oracle_loss(o, pass && i ? VT_LOSS_PO : VT_LOSS_CE);
@@ -42,6 +41,7 @@ static vt_status run_pass(vt_oracle *o, const params *p, const vt_task *t, int p
     return vt_oracle_logits(o, t->x_adv, z);
 }
 
+/* Runs both passes of every restart until one breaks the image; t->x_adv: the last pass's point. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *z = t->work + 2 * t->n;

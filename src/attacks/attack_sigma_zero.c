@@ -34,8 +34,7 @@ static void set_objective_gradient(float *g, const float *d, const vt_task *t, d
     }
 }
 
-/* Sets g <- g / |g|, or Adam's step number k for it (Kingma and Ba 2015; betas 0.9 and 0.999, 1e-8); m, v [n]: its
- * means. */
+/* Sets g <- g / |g|, or Adam's step number k for it (betas 0.9 and 0.999, 1e-8), whose means are m, v [n]. */
 static void gradient_to_step(float *g, float *m, float *v, size_t n, int k, bool adam) {
     double most = vt_length(VT_LINF, g, n), f = most > 0 ? 1 / most : 0;
     double c1 = 1 - pow(0.9, k + 1), c2 = 1 - pow(0.999, k + 1);
@@ -55,6 +54,7 @@ static void step(float *d, float *y, const float *g, const vt_task *t, double et
     }
 }
 
+/* Runs all steps on one image; t->x_adv: the adversarial point of the fewest changed values met (vt_min_norm_open). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *d = t->work + t->classes, *y = d + t->n, *g = y + t->n, *m = g + t->n, *v = m + t->n, *z = v + t->n, margin;

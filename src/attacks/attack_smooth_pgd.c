@@ -35,6 +35,7 @@ static vt_status sum_noisy_gradients(vt_oracle *o, const params *p, const vt_tas
     return VT_OK;
 }
 
+/* Runs restarts until one breaks the image; t->x_adv: its last iterate. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;

@@ -70,8 +70,7 @@ static void draw_initial_set(search *s) {
     }
 }
 
-/* Returns how many of the changed units iteration i exchanges: their number times alpha over `by`, which grows at fixed
- * parts of the way; at least 1. */
+/* Returns how many of s->k iteration i exchanges, at least 1: s->k alpha / `by`, which grows on the way. */
 static size_t exchange_count(const params *p, const search *s, int i) {
     static const struct {
         int until;
@@ -85,8 +84,7 @@ static size_t exchange_count(const params *p, const search *s, int i) {
     return m < rest ? m : rest;
 }
 
-/* Exchanges m of the changed units for m of the others, which get new colours; where all are changed, one gets a new
- * colour. */
+/* Exchanges m changed units for m others, which get new colours; where all are changed, one gets a new colour. */
 static void propose_exchange(search *s, size_t m) {
     for (size_t i = 0; i < m; i++) {
         swap_units(s, s->k - 1 - i, draw_below(s, s->k - i));                 /* to the end of the changed ones */
@@ -108,6 +106,7 @@ static void take_back(search *s, size_t m) {
     for (size_t c = 0; c < s->each && !m; c++) s->to[value_index(s, s->recoloured, c)] = s->before[c];
 }
 
+/* Searches on one image until it breaks; t->x_adv: the best point of the last restart. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *next = t->work + 2 * t->n, *z = next + t->n, best;

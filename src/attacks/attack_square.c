@@ -193,6 +193,7 @@ static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x,
     project_offset(t, x, delta);
 }
 
+/* Searches on one image until it breaks; t->x_adv: the best point of the last restart. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *next = t->work, *delta = next + t->n, *shape = delta + t->n, *z = shape + 2 * vt_shape_plane(t->shape);

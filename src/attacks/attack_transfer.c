@@ -125,6 +125,7 @@ static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
     return VT_OK;
 }
 
+/* Runs restarts until one breaks the image; t->x_adv: the best point asked about, else the image. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     float *w = t->work;
     size_t n = t->n;

@@ -19,8 +19,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Climbs sensor k (down: descends it) from the clean image; keeps the point of the largest margin in best and
- * *margin. */
+/* Climbs sensor k (down: descends it) from the clean image; best, *margin: the largest margin's point. */
 static vt_status climb_sensor(vt_oracle *o, const params *p, const vt_task *t, int k, bool down, float *margin) {
     float *g = t->work, *step = g + t->n, *best = step + t->n, *z = best + t->n;
     double length = t->ball->eps;
@@ -38,6 +37,7 @@ static vt_status climb_sensor(vt_oracle *o, const params *p, const vt_task *t, i
     return VT_OK;
 }
 
+/* Climbs every sensor up and down until the image breaks; t->x_adv: the best point asked about, else the image. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float margin = -INFINITY, *best = t->work + 2 * t->n;

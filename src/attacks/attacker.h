@@ -18,17 +18,17 @@ typedef struct vt_attacker {
     const float *at; /* what that task ended with */
 } vt_attacker;
 
-/* work: floats of scratch, vt_attacker_work of the stages that it will run. */
+/* Opens a thread's attacker. work: floats of scratch, vt_attacker_work of the stages that it will run. */
 vt_status vt_attacker_open(vt_attacker *a, vt_shape shape, size_t work, vt_err *e);
 void vt_attacker_close(vt_attacker *a); /* accepts a zeroed one */
 /* Sizes alone, for vt_attack_work_len and an attack's check. */
 vt_task vt_attacker_dims(vt_shape shape, int classes, const vt_patch *patch);
-/* The most scratch of any stage of a, 1 at least. */
+/* Returns the most scratch of any stage of a, 1 at least. */
 size_t vt_attacker_work(const vt_attack *a, const vt_task *dims);
 
 /* Runs the stage against o. VT_OK: it has ended, and a->at is the point that stands for the image: what the oracle
  * confirmed or kept where it searches, the attack's own last point where it is exhaustive. VT_E_NUMERIC: logits were
  * not finite; with o->not_finite a->at is the query that showed it. Other failures as the attack's. */
 vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_task *t);
-/* Why it failed, for a sentence: what the model said (VT_E_MODEL), else the status's name. */
+/* Returns why it failed, for a sentence: what the model said (VT_E_MODEL), else the status's name. */
 const char *vt_attacker_why(const vt_oracle *o, vt_status s);

@@ -83,8 +83,7 @@ static void scale_to(const vt_ball *b, float *x, double factor) {
     for (size_t i = 0; i < b->n; i++) x[i] = (float)((double)b->x[i] + factor * ((double)x[i] - (double)b->x[i]));
 }
 
-/* Scales x [n] to length eps, clips it to the box, and shrinks it until the norm of the stored floats is at most
- * eps. */
+/* Scales x [n] to length eps, clips it to the box, and shrinks it until the stored floats are inside. */
 static void project_l2(const vt_ball *b, float *x) {
     double d = vt_distance(VT_L2, x, b->x, b->n);
     if (d > b->eps) scale_to(b, x, b->eps / d);
@@ -103,8 +102,7 @@ static size_t count_beyond(const vt_ball *b, const float *x, double size) {
     return n;
 }
 
-/* Keeps the eps values of x [n] that differ most from the centre (of equal ones the first); the others go back to
- * it. */
+/* Keeps the eps values of x [n] that differ most from the centre (the first of equals), takes the others back. */
 static void project_l0(const vt_ball *b, float *x) {
     size_t most = b->eps >= (double)b->n ? b->n : (size_t)b->eps;
     double low = -1, high = 0;
@@ -211,8 +209,7 @@ void vt_ball_step(const vt_ball *b, float *out, const float *g, double step) {
 
 /* ---- l1 ---- */
 
-/* Returns the length of the projection's move from the centre in one entry: |y - x| shortened by lambda, at most as
- * long as the box allows. */
+/* Returns one entry's length of the projection's move from the centre: |y - x| - lambda, as the box allows. */
 static inline double shortened_move(float y, float x, double lambda) {
     double left = fabs((double)y - (double)x) - lambda, room = y > x ? 1 - (double)x : (double)x;
     left = left < room ? left : room;
@@ -279,8 +276,7 @@ void vt_l1_project(float *x, const float *centre, size_t n, double eps) {
     shrink_by_ulps(x, centre, n, eps);
 }
 
-/* Returns the value that would stand at index k if v were sorted (Hoare's selection); reorders v, which holds no
- * NaN. */
+/* Returns the value that would stand at index k if v were sorted (Hoare's selection); reorders v. No NaN. */
 static float select_value(float *v, size_t n, size_t k) {
     ptrdiff_t first = 0, last = (ptrdiff_t)n - 1, at = (ptrdiff_t)k;
     while (first < last) {

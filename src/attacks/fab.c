@@ -25,8 +25,7 @@ static void decrease_along_path(vt_norm norm, const float *u, const float *w, do
     *slope = (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Returns the sum of |w| r over the entries with |w| above tau: how far the plane value falls when they move all the
- * way. */
+/* Returns the sum of |w| r over the entries with |w| above tau: the plane value's fall when they move all the way. */
 static double reach_above(const float *u, const float *w, double flip, size_t n, float tau) {
     double v[4] = {0};
     for (size_t i = 0; i < n; i++) {

@@ -39,13 +39,13 @@ typedef struct vt_grid8 {
 vt_status vt_grid8_open(vt_grid8 *l, size_t n, vt_err *e);
 void vt_grid8_close(vt_grid8 *l); /* accepts a zeroed one */
 
-/* Largest sum of a point inside; below 1 only the centre is. */
+/* Returns the largest sum of a point inside; below 1 only the centre is. */
 int64_t vt_grid8_most(vt_norm norm, double eps);
-/* A new ball, of a norm or of squares: all that was met is forgotten. VT_E_RANGE: its centre is no grid point. */
+/* Begins a new ball, of a norm or of squares: forgets all that was met. VT_E_RANGE: its centre is no grid point. */
 vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b);
 /* Returns whether q [n] lies in the box and the norm's ball. */
 bool vt_grid8_contains(const vt_grid8 *l, const uint8_t *q);
-/* x [n] = q / 255, as data sets make their images. */
+/* Sets x [n] = q / 255, as data sets make their images. */
 void vt_grid8_floats(const vt_grid8 *l, float *x, const uint8_t *q);
 
 typedef enum vt_rounding {
@@ -54,11 +54,11 @@ typedef enum vt_rounding {
     VT_ROUND_DRAWN /* up with the fraction's probability */
 } vt_rounding;
 
-/* q = x rounded, inside: linf clamps; in l2 and l1 entries go back towards the centre level by level while q is
+/* Sets q = x rounded, inside: linf clamps; in l2 and l1 entries go back towards the centre level by level while q is
  * outside, those first that lose least (squared distance to x) for what they gain (in the norm's sum). rng: of
  * VT_ROUND_DRAWN. */
 void vt_grid8_round(vt_grid8 *l, uint8_t *q, const float *x, vt_rounding how, const vt_rng *rng);
-/* q = p after a step that shall raise a function of gradient g [n]: t >= 1: every entry by t levels in its sign's
+/* Sets q = p after a step that shall raise a function of gradient g [n]: t >= 1: every entry by t levels in its sign's
  * direction; below, the share t of the entries that can move, by one level, those of the largest |g|. Moved inside as
  * by vt_grid8_round, what an entry loses being |g|. false: q equals p. */
 bool vt_grid8_step(vt_grid8 *l, uint8_t *q, const uint8_t *p, const float *g, double t);

@@ -233,8 +233,7 @@ static vt_loss effective_loss(vt_oracle *o, const vt_loss *asked, const float *z
     return margin;
 }
 
-/* Computes dx of a loss at finite logits z; if it leaves float's range, of a loss 2^100 times smaller: no attack uses
- * its length. */
+/* Computes dx of a loss at finite logits z; beyond float's range of the loss / 2^100: no attack uses its length. */
 static vt_status compute_finite_gradient(vt_oracle *o, const vt_classifier *m, const vt_loss *loss, const float *z,
                                          float *value, float *dx) {
     float least;

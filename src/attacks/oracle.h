@@ -108,10 +108,9 @@ void vt_oracle_target(vt_oracle *o, const float *target);
 /* Computes z [K] (may be NULL) of x [n], one forward, and judges the point. VT_STOP: it ends the image, the attack
  * returns at once; VT_E_NUMERIC: its logits are not finite; VT_E_MODEL: the model failed. So do all queries below. */
 vt_status vt_oracle_logits(vt_oracle *o, const float *x, float *z);
-/* As vt_oracle_logits, but keeps the forward, so that a gradient at the same x needs no second one. */
+/* Computes z [K] as vt_oracle_logits does, but keeps the forward for a gradient at the same x. */
 vt_status vt_oracle_logits_first(vt_oracle *o, const float *x, float *z);
-/* Drops the kept forward: the next call makes one of its own, though it be at the same point: another draw of a
- * randomised model. */
+/* Drops the kept forward: the next call makes one of its own, another draw of a randomised model. */
 void vt_oracle_forget(vt_oracle *o);
 /* Computes z [K] (may be NULL), *value and dx [n] of a loss at x; one gradient. VT_E_FORBIDDEN for black-box attacks.
  * Where the loss is of the softmax (ce, pm, po) and has vanished (VT_VANISHED), value and dx are the margin's:

@@ -17,7 +17,7 @@ typedef struct vt_patch {
     int grid;     /* multiples of this many pixels; vt_patch_fit sets it */
 } vt_patch;
 
-/* "patch:size=16,count=1,aligned=0" */
+/* Parses "patch:size=16,count=1,aligned=0" */
 vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e);
 /* Sets the grid for a model; refuses squares larger than its images, and those that are aligned and no whole tokens. */
 vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err *e);
@@ -31,7 +31,7 @@ typedef struct vt_squares {
     vt_square at[VT_PATCH_MOST];
 } vt_squares;
 
-/* The ball of given squares: lo = 0 and hi = 1 inside, lo = hi = x outside; linf of radius 1. lo, hi, squares: kept. */
+/* Makes the squares' ball: lo = 0 and hi = 1 inside, lo = hi = x outside; linf, radius 1. Keeps lo, hi, squares. */
 void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const float *x, float *lo, float *hi);
 
 /* ---- where ---- */
@@ -50,9 +50,9 @@ typedef struct vt_place {
 
 extern const vt_opt vt_place_opts[]; /* two rows and the end; offsets into vt_place */
 
-/* Patch-Fool's rule for the block whose attention chooses: the fifth, or a third of the way in shorter models. */
+/* Returns the block whose attention chooses by Patch-Fool's rule: the fifth, in shorter models at a third. */
 int vt_patch_layer(const vt_tokens *t);
-/* The patch token under the middle of a square. */
+/* Returns the index of the patch token under the middle of a square. */
 int vt_patch_token(const vt_tokens *t, vt_square s, int size, vt_shape shape);
 
 /* One image, and the rule by which its squares are chosen. */

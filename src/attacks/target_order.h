@@ -17,16 +17,17 @@ enum { VT_BY_LOGIT, VT_BY_MALT, VT_MALT_CANDIDATES = 100 };
              "order of targets: by clean logit, or by the linear distance of their boundaries (MALT)", "rank|malt",    \
              preset_)
 
-/* merit [K], with the label ahead of all: target number r (1 = first) is vt_target_of_rank(merit, K, label, r + 1).
- * VT_BY_LOGIT: the clean logits, one forward. VT_BY_MALT: minus the linear distance (z_y - z_k) / |grad (z_k - z_y)|_q,
- * q dual to the ball's norm, for the VT_MALT_CANDIDATES wrong classes of the largest logits, a gradient each; a class
- * without gradient comes last of these, and other classes after them. With a goal: the clean logits. merit has room for
- * 3 K + n floats. */
+/* Computes merit [K], with the label ahead of all: target number r (1 = first) is vt_target_of_rank(merit, K, label, r
+ * + 1). VT_BY_LOGIT: the clean logits, one forward. VT_BY_MALT: minus the linear distance (z_y - z_k) / |grad (z_k -
+ * z_y)|_q, q dual to the ball's norm, for the VT_MALT_CANDIDATES wrong classes of the largest logits, a gradient each;
+ * a class without gradient comes last of these, and other classes after them. With a goal: the clean logits. merit has
+ * room for 3 K + n floats. */
 vt_status vt_target_merits(vt_oracle *o, const vt_task *t, int choose, float *merit);
-/* Target number r = 1, 2, ... of these merits; of an oracle with a goal, which needs no order, that. */
+/* Returns target number r = 1, 2, ... of these merits; of an oracle with a goal, which needs no order, that. */
 int vt_target_at(const vt_oracle *o, const vt_task *t, const float *merit, int r);
-/* The loss z_k - z_label; cotangent [K] becomes its target. */
+/* Returns the loss z_k - z_label; cotangent [K] becomes its target. */
 vt_loss vt_target_difference(const vt_task *t, int k, float *cotangent);
-/* How many an attack takes: no more than classes - 1, one where there is a goal. */
+/* Returns how many targets an attack takes: no more than classes - 1, one where there is a goal. */
 int vt_target_count(int asked, int classes, bool aimed);
-vt_passes vt_target_cost(int choose, const vt_cost_dims *d); /* of vt_target_merits */
+/* Returns the passes of vt_target_merits for an image. */
+vt_passes vt_target_cost(int choose, const vt_cost_dims *d);

@@ -81,8 +81,7 @@ static double at_y(const frame *a, double y) {
 
 enum { TICKS = 50 }; /* far more than the steps make */
 
-/* Writes the ticks of a logarithmic axis, about `count`: powers of ten, and 2 and 5 times them if those alone would be
- * few; returns how many. */
+/* Writes about `count` ticks of a logarithmic axis: powers of ten, if few 2 and 5 times them; returns how many. */
 static int find_log_ticks(double out[TICKS], double from, double to, int count) {
     static const double leads[] = {1, 2, 5};
     int n = 0;

@@ -58,15 +58,13 @@ enum {
 };
 /* Begins a series of the last panel, named by a format; the points that follow are its. */
 void vt_figure_series(vt_figure *f, unsigned style, const char *name, ...) __attribute__((format(printf, 3, 4)));
-/* Adds a point to the last series. A line has a gap at a point that cannot be shown: not finite, or not positive on a
- * logarithmic axis. */
+/* Adds a point to the last series. A line has a gap where it is not finite, or not positive on a logarithmic axis. */
 void vt_figure_point(vt_figure *f, double x, double y);
 /* Adds a point with intervals, x and y each as value, low, high; low >= high: none. */
 void vt_figure_interval(vt_figure *f, const double x[3], const double y[3]);
 
 typedef void vt_figure_draw(vt_figure *f, const void *data);
-/* *svg: the figure that draw(f, data) puts together, as an SVG document, the caller's to free; VT_E_MEMORY leaves none.
- */
+/* Makes *svg, to be freed, of the figure that draw(f, data) puts together; VT_E_MEMORY leaves none. */
 vt_status vt_figure_text(char **svg, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);
 /* Writes the figure that draw(f, data) puts together as an SVG file, which appears complete or not at all. */
 vt_status vt_figure_save(const char *path, const char *title, vt_figure_draw *draw, const void *data, vt_err *e);

@@ -69,8 +69,7 @@ vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e) {
 
 /* ---- opening and reading ---- */
 
-/* A link is named as such: what is not followed, or found where nothing may be. O_NONBLOCK: a pipe is refused, not
- * waited for. */
+/* Names a link that is not followed, or found where nothing may be. O_NONBLOCK: refuses a pipe without waiting. */
 vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e) {
     struct stat s = {0};
     bool writes = (how & O_ACCMODE) != O_RDONLY;

@@ -35,8 +35,7 @@ size_t vt_file_start(const char *path, void *bytes, size_t n);
 
 /* Reads all of a regular file, malloc'ed, and a 0 after it; more than `most` bytes are refused. */
 vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* Reads all of a file or pipe, malloc'ed, and a 0 after it; more than `most` bytes, and a pipe without a writer, are
- * refused. */
+/* Reads all of a file or pipe, malloc'ed, and a 0; refuses more than `most` bytes, and a pipe without writer. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
 /* Reads a file or pipe as text, malloc'ed; more than `most` bytes, and a byte 0 in it, are refused. */
 vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
@@ -83,7 +82,7 @@ typedef struct vt_file {
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
 /* Begins the file at path, as vt_file_begin does dir/name. */
 vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e);
-/* For a library that writes (and may replace) `temp` by its name: goes on with what it left there. */
+/* Opens f again after a library wrote (and may replace) `temp` by its name: goes on with what it left there. */
 vt_status vt_file_reopen(vt_file *f, vt_err *e);
 /* Makes what was written durable and gives it its name; ends f in any case. VT_E_IO: the place is as before. */
 vt_status vt_file_commit(vt_file *f, vt_err *e);
@@ -98,12 +97,11 @@ typedef struct vt_span {
 /* Writes the n parts as the file at path, complete or not at all. */
 vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
 
-/* VT_OK where a whole file may be put: nothing is there, or a regular file. */
+/* Checks a path: VT_OK where a whole file may be put: nothing is there, or a regular file. */
 vt_status vt_file_place(const char *path, vt_err *e);
 /* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. The caller must have locked dir. */
 void vt_file_tidy(const char *dir, int levels);
 
-/* *text = what write(f, data) wrote, the caller's to free; NULL where memory ran out. what: whose text it is, for the
- * sentence. */
+/* Sets *text = what write(f, data) wrote, to be freed; NULL: no memory, which a sentence says of `what`. */
 vt_status vt_text_of(char **text, void (*write)(FILE *f, const void *data), const void *data, const char *what,
                      vt_err *e);

@@ -17,5 +17,5 @@ void vt_sha_update(vt_sha *s, const void *data, size_t bytes);
 void vt_sha_end(vt_sha *s, char hex[65]);
 /* Writes the SHA-256 of the bytes as 64 hex digits and a 0. */
 void vt_sha_hex(const void *data, size_t bytes, char hex[65]);
-/* Base64 (RFC 4648) of the bytes into out [4 * ceil(bytes / 3) + 1]; returns its length. */
+/* Writes Base64 (RFC 4648) of the bytes into out [4 * ceil(bytes / 3) + 1]; returns its length. */
 size_t vt_base64(char *out, const void *data, size_t bytes);

@@ -22,10 +22,11 @@ json_t *vt_json_whole(json_t *o, size_t before);
 #define VT_JSON_SPARE ((size_t)16 << 20)
 #define VT_JSON_TIMES 16
 
-/* As json_loadb without doubled keys: NULL with line, position and text of what is wrong in *why (which may be NULL).
- */
+/* Parses as json_loadb without doubled keys: NULL with line, position and text of what is wrong in *why (which may be
+ * NULL). */
 json_t *vt_json(const char *text, size_t n, json_error_t *why);
-vt_status vt_json_why(const json_error_t *why); /* of what vt_json could not read: VT_E_MEMORY or VT_E_FORMAT */
+/* Returns the status of what vt_json could not read: VT_E_MEMORY or VT_E_FORMAT. */
+vt_status vt_json_why(const json_error_t *why);
 /* Reads a regular file of at most `most` bytes; *out NULL: not there, or not JSON. VT_E_MEMORY: that is unknown. */
 vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e);
 
@@ -41,6 +42,5 @@ bool vt_json_write(FILE *f, const json_t *o, size_t flags);
 vt_status vt_json_save(const char *dir, const char *name, const json_t *o, size_t flags, vt_err *e);
 /* Writes o to a file that was begun and commits it; on failure, and with o NULL (no memory), abandons it. */
 vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e);
-/* The text from which hashes are computed: every number has 17 digits whatever the library's version does, as in
- * earlier runs. */
+/* Returns the text that is hashed: every number has 17 digits, whatever the library's version does. */
 char *vt_json_hashed(const json_t *o, size_t flags);

@@ -6,15 +6,15 @@
 
 #include <stdio.h>
 
-/* Inside an element or attribute; well-formed whatever its bytes are. */
+/* Writes text as it stands in HTML inside an element or attribute; well-formed whatever its bytes are. */
 void vt_html(FILE *f, const char *text);
-/* Markup as it stands and text (vt_html) in turn, up to NULL. */
+/* Writes markup as it stands and text (vt_html) in turn, up to NULL. */
 void vt_html_parts(FILE *f, const char *markup, ...) __attribute__((sentinel));
-/* In a paragraph, a cell or a comment. */
+/* Writes text for TeX, in a paragraph, a cell or a comment. */
 void vt_tex(FILE *f, const char *text);
-/* In a paragraph or a cell. */
+/* Writes text for Markdown, in a paragraph or a cell. */
 void vt_md(FILE *f, const char *text);
-/* Between backticks, which this writes too. */
+/* Writes text for Markdown between backticks, which this writes too. */
 void vt_md_code(FILE *f, const char *text);
-/* A field of RFC 4180, in quotes where it needs them; what a spreadsheet would take for a formula has a ' before it. */
+/* Writes a field of RFC 4180, in quotes where it needs them; a ' goes before what a spreadsheet takes for a formula. */
 void vt_csv(FILE *f, const char *text);

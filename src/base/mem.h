@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include "base/status.h"
 
-/* *out = a * b; false on overflow, *out untouched. */
+/* Sets *out = a * b; false on overflow, *out untouched. */
 bool vt_mul(size_t a, size_t b, size_t *out);
-/* *out = a + b; false on overflow, *out untouched. */
+/* Sets *out = a + b; false on overflow, *out untouched. */
 bool vt_add(size_t a, size_t b, size_t *out);
 
 /* Makes room for one more item in a malloc'ed array (a pointer to its pointer) of n items, whose room is always the

@@ -67,8 +67,7 @@ vt_status vt_fail_unknown(const char *what, const char *word, const char *const 
 
 /* Fills params with the defaults of opts (ends at key NULL; opts may be NULL). */
 void vt_opt_defaults(const vt_opt *opts, void *params);
-/* Applies "key=value,key=value"; keys and the words of choices count in any case. `who` names the owner in errors
- * ("attack pgd"). */
+/* Applies "key=value,key=value"; letters count in any case. who: the owner in errors, "attack pgd". */
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
 /* Sets one option; a key that opts does not have is refused with the nearest one. */
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
@@ -118,7 +117,6 @@ bool vt_is_chosen(const vt_choices *c, const char *name);
 const char *vt_chosen_nth(const vt_choices *c, const char *name, int i);
 /* Appends a pair: for vt_chosen it replaces earlier ones of its name. False: there are too many. */
 bool vt_choose(vt_choices *c, const char *name, const char *value);
-/* *out: the last value of a name as a whole number within [min, max], `absent` if it was not chosen; VT_E_USAGE for any
- * other value. */
+/* Sets *out to a name's last value, a whole number within [min, max], or to `absent`; VT_E_USAGE: another value. */
 vt_status vt_chosen_int(const vt_choices *c, const char *name, long long min, long long max, long long absent,
                         long long *out, vt_err *e);

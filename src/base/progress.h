@@ -28,11 +28,10 @@ typedef struct vt_progress {
 
 /* Starts the clock of a stage of `total` items, of which `done` are done. */
 void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t total);
-/* Shows that `done` items are done, at most ten times a second (live) or every 30 s; note: free text ("robust 41") or
- * NULL. */
+/* Shows that `done` items are done, at most ten times a second (live) or every 30 s; note: "robust 41", or NULL. */
 void vt_progress_step(vt_progress *p, size_t done, const char *note);
 /* Shows the stage's last line, if lines were shown or it took 30 s; note as in vt_progress_step. */
 void vt_progress_end(vt_progress *p, const char *note);
 
-/* VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */
+/* Fails with VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */
 vt_status vt_check_interrupt(const volatile sig_atomic_t *interrupt, const char *what, vt_err *e);

@@ -20,8 +20,7 @@ void vt_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]
     for (int i = 0; i < 4; i++) out[i] = c[i];
 }
 
-/* Generates one block. The user's seed and the purpose select the Philox key; image, run, step and position are the
- * counter. */
+/* Generates one block: seed and purpose select the Philox key; image, run, step and position are the counter. */
 static void generate_philox_block(const vt_rng *r, uint64_t b, uint32_t out[4]) {
     uint32_t key[2] = {(uint32_t)r->seed ^ r->purpose, (uint32_t)(r->seed >> 32) ^ (r->run * 0x85EBCA6Bu)};
     uint32_t counter[4] = {(uint32_t)b, (uint32_t)(b >> 32) ^ r->run, r->image, r->step};

@@ -51,7 +51,7 @@ const char *vt_option_argument(const char *option); /* of one that begins with V
 /* Stores the sentence in *e (which may be NULL) and returns s, so that a failure is one line at its site. */
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Exit code of a status by the house rule: 0 ok, 2 wrong usage, 1 everything else. */
+/* Returns the exit code of a status by the house rule: 0 ok, 2 wrong usage, 1 everything else. */
 int vt_exit_code(vt_status s);
 
 #define VT_TRY(call)                                                                                                   \

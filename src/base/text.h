@@ -14,8 +14,7 @@ typedef struct vt_text_at {
     int left;
 } vt_text_at;
 
-/* Replaces control characters in text [n] by '?', but for those of `keep`. at: the text goes on from there; NULL: this
- * is all of it. */
+/* Replaces control characters in text [n], but for `keep`, by '?'. at: it goes on from there; NULL: this is all. */
 void vt_text_plain(char *text, size_t n, const char *keep, vt_text_at *at);
 /* Copies text into buf, cut to fit, with every control character as '?'; returns buf. */
 const char *vt_text_line(char *buf, size_t size, const char *text);

@@ -25,18 +25,18 @@ typedef struct vt_adv_file {
     uint8_t *pixels;       /* a folder's pictures */
 } vt_adv_file;
 
-/* tensor: its name; NULL: x_adv, adv_complete, adv_inputs, adv_images, else the only array of four sides. Image numbers
- * are adv_index, indices or index, with the tensor's own prefix ("pgd.x_adv": "pgd.index"); of a folder whose names are
- * numbers alone these, unless they run from 1. */
+/* Opens a file of adversarial points. tensor: its name; NULL: x_adv, adv_complete, adv_inputs, adv_images, else the
+ * only array of four sides. Image numbers are adv_index, indices or index, with the tensor's own prefix ("pgd.x_adv":
+ * "pgd.index"); of a folder whose names are numbers alone these, unless they run from 1. */
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e);
 void vt_adv_file_close(vt_adv_file *p); /* also after a failed open; accepts a zeroed one */
 
-/* Another array of the same file. VT_E_USAGE: it has none of that name. */
+/* Opens another array of the same file. VT_E_USAGE: it has none of that name. */
 vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e);
 
 /* Refuses points that a model of this input cannot have: other sides, or another range, with a word on which one it
  * looks like. mean, std: the model's. */
 vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want, const double mean[3],
                           const double std[3], vt_err *e);
-/* Point i as float32 [C,H,W]. */
+/* Reads point i as float32 [C,H,W]. */
 void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x);

@@ -84,6 +84,7 @@ typedef struct named {
     int at;
 } named;
 
+/* Orders two names, by their text. */
 static int compare_names(const void *a, const void *b) {
     return strcmp(((const named *)a)->name, ((const named *)b)->name);
 }
@@ -351,8 +352,7 @@ static bool has_wnids(const vt_dataset *d) {
     return true;
 }
 
-/* Finds the first class folder with as many sub-folders as the model has outputs, which may be the data set that was
- * meant: *out is its path, or "". */
+/* Writes the path of the first class folder of `outputs` sub-folders, which may be the set that was meant, or "". */
 static void find_nested_set(const vt_dataset *d, int outputs, char out[VT_PATH_MAX]) {
     bool found = false;
     *out = 0;

@@ -80,30 +80,29 @@ const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 /* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. A folder that holds one
  * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
-/* The test images under a corruption (NULL or no name: as vt_dataset_open); class folders in an order (NULL: not
- * given; classes.c), whose text must outlive the data set. */
+/* Opens a data set as vt_dataset_open, but the test images under a corruption (NULL or no name: as vt_dataset_open);
+ * class folders in an order (NULL: not given; classes.c), whose text must outlive the data set. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
 /* Reads image i of the split into *im (allocated), and its label: the class, or by d->head the model's output.
  * VT_E_RANGE: there is no image i. */
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
-/* Where the layout of the source's arrays is open (channels first or last), the one that gives images of this shape, if
- * one does. Before anything else of it is read. */
+/* Chooses, where the layout of the source's arrays is open (channels first or last), the one that gives images of this
+ * shape, if one does. Before anything else of it is read. */
 void vt_dataset_expect(vt_dataset *d, vt_shape want);
-/* Reads image i as vt_dataset_read does, and transforms it for a model's input; VT_E_SHAPE unless it is of shape `want`
- * then. */
+/* Reads image i as vt_dataset_read does, transformed for a model; VT_E_SHAPE unless it is of shape `want` then. */
 vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e);
 const char *vt_dataset_image_name(const vt_dataset *d, int64_t i); /* NULL: none */
 void vt_dataset_close(vt_dataset *d);                              /* accepts NULL */
 
-/* Sub-folders that look like data sets of their own, "a, b": one of them may be meant. How many. */
+/* Lists sub-folders that look like data sets of their own, "a, b", as one of them may be meant; returns how many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);
 
-/* The corruptions that `path` (or the CIFAR-10-C within it) has, sorted: its arrays NAME.npy with labels.npy, or
+/* Lists the corruptions that `path` (or the CIFAR-10-C within it) has, sorted: its arrays NAME.npy with labels.npy, or
  * folders that hold folders 1 to 5 (ImageNet-C). To be freed also after a failure. */
 vt_status vt_corruptions_list(vt_folders *names, const char *path, vt_err *e);
 bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, snow"; false: it has none */
-/* Is d->corruption one of them, and the split test? The name is no path then. */
+/* Refuses unless d->corruption is one of them, and the split test. The name is no path then. */
 vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -112,24 +111,24 @@ vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 
 #define VT_IMAGENET_CLASSES 1000
 
-/* The class index of a wnid ("n01440764" is 0): its place among the 1000 in sorted order, which is how torchvision's
- * ImageFolder, timm and Hugging Face number the outputs. -1: not one of them. */
+/* Returns the class index of a wnid ("n01440764" is 0): its place among the 1000 in sorted order, which is how
+ * torchvision's ImageFolder, timm and Hugging Face number the outputs. -1: not one of them. */
 int vt_imagenet_index(const char *wnid);
-/* Is it a file of ImageNet's validation set (its name begins with ILSVRC2012_val_)? */
+/* Tells whether the name of a file is one of ImageNet's validation set: it begins with ILSVRC2012_val_. */
 bool vt_imagenet_is_val(const char *path);
-/* The number of images of ImageNet's validation set in the split: 500 in Imagenette's second version, whose validation
- * folder also has ImageNet training pictures. -1: the classes are not named by ImageNet's wnids. */
+/* Returns the number of images of ImageNet's validation set in the split: 500 in Imagenette's second version, whose
+ * validation folder also has ImageNet training pictures. -1: the classes are not named by ImageNet's wnids. */
 int64_t vt_imagenet_val_count(const vt_dataset *d);
 
-/* The name of a label as vt_dataset_read gives it (or of a model's output): a folder's, or of the list that lies beside
- * CIFAR's files, cut to fit; "class 7" if nothing names it. */
+/* Writes the name of a label as vt_dataset_read gives it (or of a model's output): a folder's, or of the list that lies
+ * beside CIFAR's files, cut to fit; "class 7" if nothing names it. */
 void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t size);
 
-/* d->asked, "text", "number" or a file with the name of one class a line in the model's order, becomes d->order.
- * VT_E_USAGE for a file that names a class twice, or not all; one that names more must name all outputs of the model.
- * d->names are known. */
+/* Orders the classes: d->asked, "text", "number" or a file with the name of one class a line in the model's order,
+ * becomes d->order. VT_E_USAGE for a file that names a class twice, or not all; one that names more must name all
+ * outputs of the model. d->names are known. */
 vt_status vt_class_order(vt_dataset *d, vt_err *e);
-/* Is d->asked a file that names all of these? */
+/* Tells whether d->asked is a file that names all of these. */
 vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e);
 
 /* Fits the labels to a model of `outputs` classes: by d->order; else by names, if every class folder is called as one
@@ -150,7 +149,7 @@ enum { VT_IMAGENETTE_V1_COUNT = 500 };
 
 #define VT_IMAGES_SPREAD "spread:"
 
-/* The two numbers of "A:B", whatever they are; false: it is no such text. */
+/* Sets *first and *end to the two numbers of "A:B", whatever they are; false: it is no such text. */
 bool vt_image_range(const char *text, long long *first, long long *end);
 /* The image at a path below the split, of which folders at the front may be missing in the data, or that of a file name
  * which is there once; -1: none. Zero it, but for d. */
@@ -158,7 +157,7 @@ typedef struct vt_image_paths {
     const vt_dataset *d;
     void *sorted[2]; /* by path, by the last part: when first asked */
 } vt_image_paths;
-/* *image: the index of the image that text names. VT_E_MEMORY: the paths could not be sorted. */
+/* Sets *image to the index of the image that text names. VT_E_MEMORY: the paths could not be sorted. */
 vt_status vt_image_find(vt_image_paths *p, const char *text, int64_t *image, vt_err *e);
 /* Frees the sorted paths; accepts a zeroed one. */
 void vt_image_paths_free(vt_image_paths *p);

@@ -203,6 +203,7 @@ static bool is_python_file(const char *path) {
     return known && is_pickle(path);
 }
 
+/* Tells whether the path is a folder of CIFAR files, or one such file. */
 static bool cifar_probe(const char *path) {
     const version *other;
     if (vt_is_folder(path)) return find_version(path, &other) != NULL;
@@ -293,6 +294,7 @@ static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e
     return rest ? vt_cifar_check(p->map.bytes + p->map.n - rest, rest, record, p->count, p->path, e) : VT_OK;
 }
 
+/* Opens the split's files, checks and hashes them. */
 static vt_status cifar_open(vt_dataset *d, vt_err *e) {
     cifar *c = d->state;
     vt_sha sha;
@@ -307,6 +309,7 @@ static vt_status cifar_open(vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
+/* Makes image i, and its label (of CIFAR-100 the fine one); refuses a record that has become damaged. */
 static vt_status cifar_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const cifar *c = d->state;
     const part *p = c->parts;

@@ -51,6 +51,7 @@ static const char *read_next_entry(DIR *dir, bool *is_folder) {
     return NULL;
 }
 
+/* Tells whether the path is a picture, or a folder that holds folders or pictures. */
 static bool folder_probe(const char *path) {
     if (!vt_is_folder(path)) return vt_is_picture(path);
     DIR *dir = opendir(path); /* errno says it where there is no memory to look */
@@ -149,8 +150,7 @@ static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
     return s;
 }
 
-/* Sets *hit to the index of the folder of split `want`, with labels, the usual name first; -1: none. *bare: one without
- * labels. */
+/* Sets *hit to the index of a labelled folder of split `want`, the usual name first; -1: none. *bare: one without. */
 static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_split want, int *hit,
                             int *bare, vt_err *e) {
     char path[VT_PATH_MAX];
@@ -276,6 +276,7 @@ typedef struct line {
     char *name, *class;
 } line;
 
+/* Orders two lines by their classes' names. */
 static int compare_classes(const void *a, const void *b) {
     return strcmp(((const line *)a)->class, ((const line *)b)->class);
 }
@@ -444,6 +445,7 @@ static void note_left_out(vt_dataset *d, const folder *f) {
                      left);
 }
 
+/* Lists the split's classes and pictures, and hashes them. */
 static vt_status folder_open(vt_dataset *d, vt_err *e) {
     folder *f = d->state;
     if (!vt_is_folder(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);
@@ -459,6 +461,7 @@ static vt_status folder_open(vt_dataset *d, vt_err *e) {
     return hash_pictures(f, d->hash, &d->jpeg, e);
 }
 
+/* Decodes picture i. */
 static vt_status folder_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const folder *f = d->state;
     char path[VT_PATH_MAX];

@@ -72,6 +72,7 @@ static int count_images(const char *folder, const vt_split *s, char first[VT_PAT
     return n;
 }
 
+/* Tells whether the path is a folder of IDX files, or one such file. */
 static bool idx_probe(const char *path) {
     char first[VT_PATH_MAX];
     return vt_is_folder(path) ? count_images(path, NULL, first) > 0 : is_images_name(path) && !access(path, F_OK);
@@ -116,6 +117,7 @@ static vt_status check_labels(vt_dataset *d, const pair *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Maps the split's images and labels, checks and hashes them. */
 static vt_status idx_open(vt_dataset *d, vt_err *e) {
     pair *p = d->state;
     VT_TRY(find_images_file(d, p, e));
@@ -133,6 +135,7 @@ static vt_status idx_open(vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
+/* Makes image i, one plane of bytes, and its label. */
 static vt_status idx_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const pair *p = d->state;
     size_t n = (size_t)p->images.height * (size_t)p->images.width;

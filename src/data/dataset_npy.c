@@ -58,6 +58,7 @@ static bool has_array(const char *folder, const vt_zip *zip, const char *name) {
     return zip ? vt_zip_find(zip, file) >= 0 : vt_path(path, folder, file) && !access(path, F_OK);
 }
 
+/* Tells whether the path is "x.npy,y.npy", a file of NumPy's by its ending, or a folder that holds such arrays. */
 static bool npy_probe(const char *path) {
     if (access(path, F_OK)) return labels_path(path) != NULL;
     if (!vt_is_folder(path)) return vt_ends_in(path, ".npz") || vt_ends_in(path, ".npy");
@@ -261,8 +262,7 @@ static const char *suggest_conversion(const arrays *a, int64_t i) {
                : "";
 }
 
-/* Reads image i as planes [channels,height,width]: into rgb if the file has bytes, else into f (NULL: it is only
- * checked). */
+/* Reads image i as planes [channels,height,width]: into rgb if the file has bytes, else into f (NULL: checks it). */
 static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     size_t at[3] = {0};
@@ -322,6 +322,7 @@ static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     return find_arrays(d, a, e);
 }
 
+/* Opens the arrays, checks and hashes them. */
 static vt_status npy_open(vt_dataset *d, vt_err *e) {
     arrays *a = d->state;
     VT_TRY(read_arrays(d, a, e));
@@ -341,6 +342,7 @@ static vt_status npy_open(vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
+/* Makes image i, bytes or floats as the file has them. */
 static vt_status npy_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const arrays *a = d->state;
     if (!d->floats) VT_TRY(vt_image_make(im, a->shape, d->path, e));

@@ -29,9 +29,9 @@ vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e);
 /* Sides within the limits above. path: what errors name. */
 vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, vt_err *e);
 
-/* PNG or JPEG, told apart by the first bytes: file names lie (ImageNet has a PNG called .JPEG). */
+/* Decodes a PNG or JPEG, told apart by the first bytes: file names lie (ImageNet has a PNG called .JPEG). */
 vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
-/* What can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
+/* Checks what can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 
 /* Returns whether an image of shape s has a picture: of three planes, or of one, in grey. */
@@ -43,13 +43,13 @@ void vt_picture_fill(vt_image *im, const float *x, vt_shape s);
 /* Copies the first plane of the picture to those that s lacks. */
 void vt_picture_spread(vt_image *im, vt_shape s);
 
-/* PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
- * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey
- * without alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
+/* Decodes a PNG of any colour type and depth, converted as Pillow's Image.convert('RGB') does: palette looked up, grey
+ * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey without
+ * alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
 vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
-/* Signature, IHDR and claimed size alone. */
+/* Checks signature, IHDR and claimed size alone. */
 vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);
-/* 8-bit RGB in memory: *bytes to be freed; path: what errors name. */
+/* Encodes 8-bit RGB in memory: *bytes to be freed; path: what errors name. */
 vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e);
 /* Writes a picture as a PNG file, complete or not at all (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);
@@ -63,8 +63,9 @@ typedef struct vt_jpeg_outline {
 } vt_jpeg_outline;
 /* Returns whether the bytes begin as a JPEG file does. */
 bool vt_is_jpeg(const uint8_t *bytes, size_t n);
-/* 8 bits a sample; 1, 3 or 4 components; baseline, extended or progressive, Huffman or arithmetic coding; ends with
- * EOI. A claim of more pixels than n bytes can hold is refused, so memory is bounded by the file's size. */
+/* Reads a JPEG's outline into *o and refuses what cannot be decoded: 8 bits a sample; 1, 3 or 4 components; baseline,
+ * extended or progressive, Huffman or arithmetic coding; ends with EOI. A claim of more pixels than n bytes can hold is
+ * refused, so memory is bounded by the file's size. */
 vt_status vt_jpeg_inspect(vt_jpeg_outline *o, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 /* Decodes a JPEG file into *out (allocated); VT_E_FORMAT for one that is damaged. */
 vt_status vt_jpeg_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);

@@ -8,7 +8,8 @@
 #define VT_CIFAR_PIXELS 3072
 #define VT_CIFAR10 (1 + VT_CIFAR_PIXELS)
 #define VT_CIFAR100 (2 + VT_CIFAR_PIXELS)
-/* Are the bytes, which start with record number `first` of the file, whole records whose labels are in range? */
+/* Refuses bytes, of which the first are record number `first` of the file, unless they are whole records whose labels
+ * are in range. path: what errors name. */
 vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path, vt_err *e);
 
 /* One file of CIFAR's Python version (data_batch_1, test_batch; train, test): a pickle of a dictionary whose "data" is
@@ -21,10 +22,10 @@ typedef struct vt_cifar_py {
     vt_npy pixels;
     uint8_t *labels; /* [count], or [count,2]: coarse, fine */
 } vt_cifar_py;
-/* bytes (NULL: those of the file `path`) must outlive b. To be closed also after a failure. */
+/* Opens a file of the Python version; bytes (NULL: of the file `path`) must outlive b. Close also after a failure. */
 vt_status vt_cifar_py_open(vt_cifar_py *b, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_cifar_py_close(vt_cifar_py *b); /* accepts a zeroed one */
-/* Record i as the binary version has it. Thread-safe. Labels that no byte holds become 255, which vt_cifar_check
+/* Makes record i as the binary version has it. Thread-safe. Labels that no byte holds become 255, which vt_cifar_check
  * refuses. */
 void vt_cifar_py_read(const vt_cifar_py *b, int64_t i, uint8_t *record);
 
@@ -36,5 +37,6 @@ typedef struct vt_idx {
     int height, width;   /* of an image; 1 and 1 of a label */
     const uint8_t *data; /* [n, height, width], within the bytes that were parsed */
 } vt_idx;
-/* VT_E_USAGE: another magic number, a size that no file has, bytes that lack or are too many. */
+/* Parses an IDX file into *x, which points into the bytes. VT_E_USAGE: another magic number, a size that no file has,
+ * bytes that lack or are too many. */
 vt_status vt_idx_parse(vt_idx *x, const uint8_t *bytes, size_t n, unsigned magic, const char *path, vt_err *e);

@@ -39,12 +39,12 @@ typedef struct vt_transform { /* zeroed: leave the picture as it is */
 
 /* Parses such a text; VT_E_USAGE for a word that is none, or twice the same part. */
 vt_status vt_transform_parse(vt_transform *t, const char *text, vt_err *e);
-/* The canonical text; returns the length that snprintf would. */
+/* Writes the canonical text; returns the length that snprintf would. */
 int vt_transform_text(const vt_transform *t, char *buf, size_t size);
 /* Returns whether it leaves pictures as they are. */
 bool vt_transform_is_none(const vt_transform *t);
-/* timm's evaluation transform: the side floor(size / crop_pct), then the centre; squash: its crop_mode 'squash'. */
+/* Returns timm's evaluation transform: side floor(size / crop_pct), then the centre; squash: crop_mode 'squash'. */
 vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool squash);
 
-/* In place; path: what errors name. */
+/* Applies a transform in place; path: what errors name. */
 vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e);

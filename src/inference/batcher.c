@@ -115,6 +115,7 @@ static vt_status request_and_wait(seat *at, kind k, vt_err *e) {
     return at->status;
 }
 
+/* Puts the image's question to the batch and sleeps until z [K] is there (vt_classifier.logits). */
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     seat *at = self;
     const vt_engine *n = &at->g->n;
@@ -126,18 +127,21 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
     return VT_OK;
 }
 
+/* Puts the image's question, to be computed alone, and sleeps until z [K] is there. */
 static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
     seat *at = self;
     at->x = x, at->z = z;
     return request_and_wait(at, ALONE, e);
 }
 
+/* Puts the image's question in double to the batch and sleeps until z [K] is there. */
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     seat *at = self;
     at->x = x, at->z64 = z;
     return request_and_wait(at, FORWARD64, e);
 }
 
+/* Computes loss and cotangent of the kept logits, and sleeps until the batch has dx [pixels]. */
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     seat *at = self;
     bool alone = loss->attention && loss->attention->alone;

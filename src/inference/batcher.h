@@ -15,10 +15,10 @@ typedef struct vt_batcher vt_batcher;
  * rows: as many as its capacity. pool NULL, and a capacity of 1: calls are answered at once. */
 vt_status vt_batcher_open(vt_batcher **g, vt_engine *n, vt_fiber_pool *pool, vt_err *e);
 void vt_batcher_close(vt_batcher *g); /* accepts NULL */
-/* The classifier of a fiber, to be used inside that fiber alone. Closing it closes what was put around it since, and
- * leaves the batcher. */
+/* Returns the classifier of a fiber, to be used inside that fiber alone. Closing it closes what was put around it
+ * since, and leaves the batcher. */
 vt_classifier vt_batcher_classifier(vt_batcher *g, int slot);
-/* An engine of capacity 1 as a classifier, which takes over what *n holds (also on failure). */
+/* Makes *c, a classifier of one image, of an engine of capacity 1; takes over what *n holds (also on failure). */
 vt_status vt_classifier_of(vt_classifier *c, vt_engine *n, vt_err *e);
-/* For the pool's job: answers the calls for which its fibers sleep. */
+/* Serves the n batchers, for the pool's job: answers the calls for which its fibers sleep. */
 void vt_batchers_serve(vt_batcher *const *g, int n);

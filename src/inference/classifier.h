@@ -64,7 +64,6 @@ vt_status vt_classifier_open(vt_classifier *c, const vt_model *m, vt_err *e);
 vt_status vt_classifier_open_f32(vt_classifier *c, const vt_model *m, vt_err *e);
 void vt_classifier_close(vt_classifier *c); /* accepts a zeroed one */
 
-/* restrict.c: wraps *c, which it then owns, as a head of fewer classes: output k is output head[k], n of them (head
- * must outlive it). Loss, arg-max and margins are those of a network whose head has only these rows. On failure *c is
- * as it was. */
+/* Wraps *c, which it then owns, as a head of fewer classes: output k is output head[k], n of them (head must outlive
+ * it). Loss, arg-max and margins are those of a network whose head has only these rows. On failure *c is as it was. */
 vt_status vt_classifier_restrict(vt_classifier *c, const int *head, int n, vt_err *e);

@@ -20,6 +20,7 @@ typedef struct sessions {
     row row[];           /* [capacity] */
 } sessions;
 
+/* Computes z[i] of every row whose x[i] is not NULL (vt_engine.forward). */
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     sessions *all = self;
     (void)e;
@@ -31,6 +32,7 @@ static vt_status forward(void *self, float *const *z, const float *const *x, boo
     return VT_OK;
 }
 
+/* Computes z[i] in double of every row whose x[i] is not NULL. */
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     sessions *all = self;
     (void)e;
@@ -41,10 +43,12 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
     return VT_OK;
 }
 
+/* Sets out to the attention that each token gets in a layer of the kept forward (vt_tokens.mean). */
 static void attention_mean(void *self, int layer, float *out) {
     vt_session_attention_mean_f32(((row *)self)->s, layer, out);
 }
 
+/* Returns the attention's loss of the kept forward, and keeps it for the backward (vt_tokens.loss). */
 static float attention_loss(void *self, const vt_attn_loss *a) {
     return (float)vt_session_attention_loss_f32(((row *)self)->s, a);
 }
@@ -60,6 +64,7 @@ static vt_status one_vjp(row *r, vt_vjp *want, vt_err *e) {
     return VT_OK;
 }
 
+/* Computes the cotangent products of all wanted rows; the first failure is returned. */
 static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
     sessions *all = self;
     for (int i = 0; i < all->capacity; i++)
@@ -67,6 +72,7 @@ static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
     return VT_OK;
 }
 
+/* Returns through what row `at`'s attention can be looked at. */
 static vt_tokens tokens(void *self, int at) {
     row *r = &((sessions *)self)->row[at];
     const vt_config *c = &r->s->model->config;

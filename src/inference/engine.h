@@ -64,10 +64,10 @@ typedef struct vt_engine_source {
     vt_status (*open)(void *ctx, vt_engine *n, int capacity, vt_err *e);
 } vt_engine_source;
 
-/* Float sessions with input gradients on m, which must outlive the engine; f64: and a double one. by: how it
- * forms products in float (linalg/products.h); NULL: float32. An image's answers
- * have the same bits alone, in any batch and at any row of it: the images of a batch are computed one by one (on a
- * processor a product of many images is no faster than one after the other). Memory: that of `capacity` sessions. */
+/* Opens float sessions with input gradients on m, which must outlive the engine; f64: and a double one. by: how it
+ * forms products in float (linalg/products.h); NULL: float32. An image's answers have the same bits alone, in any batch
+ * and at any row of it: the images of a batch are computed one by one (on a processor a product of many images is no
+ * faster than one after the other). Memory: that of `capacity` sessions. */
 vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool f64, const vt_products *by, vt_err *e);
 void vt_engine_close(vt_engine *n); /* accepts a zeroed one */
 
@@ -78,8 +78,7 @@ __attribute__((warn_unused_result)) static inline vt_status
 vt_engine_forward(const vt_engine *n, float *const *z, const float *const *x, bool keep, vt_err *e) {
     return n->forward(n->self, z, x, keep, e);
 }
-/* Computes z[i] of the wanted rows, each in a batch of its own, for verdicts; only if n->alone is set. What is kept
- * stays. */
+/* Computes z[i] of the wanted rows, each in a batch of its own; only if n->alone is set. What is kept stays. */
 __attribute__((warn_unused_result)) static inline vt_status vt_engine_alone(const vt_engine *n, float *const *z,
                                                                             const float *const *x, vt_err *e) {
     return n->alone(n->self, z, x, e);
@@ -88,9 +87,8 @@ __attribute__((warn_unused_result)) static inline vt_status vt_engine_alone(cons
 __attribute__((warn_unused_result)) static inline vt_status vt_engine_vjp(const vt_engine *n, vt_vjp *rows, vt_err *e) {
     return n->vjp(n->self, rows, e);
 }
-/* Computes z[i] of the wanted rows in double, as vt_engine.votes says; what is kept stays. VT_E_FORBIDDEN: there is no
- * double copy. */
+/* Computes z[i] of the wanted rows in double (vt_engine.votes); what is kept stays. VT_E_FORBIDDEN: no double copy. */
 __attribute__((warn_unused_result)) vt_status vt_engine_forward64(const vt_engine *n, double *const *z,
                                                                   const float *const *x, vt_err *e);
-/* How a row's attention can be looked at after a kept forward. */
+/* Returns through what a row's attention can be looked at after a kept forward. */
 vt_tokens vt_engine_tokens(const vt_engine *n, int row);

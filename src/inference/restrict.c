@@ -12,6 +12,7 @@ typedef struct few {
     double *z64;                    /* [votes, classes] */
 } few;
 
+/* Computes all logits and picks the n of the head. */
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     few *f = self;
     VT_TRY(vt_classifier_logits(&f->all, x, f->z, keep, e));
@@ -20,6 +21,7 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
     return VT_OK;
 }
 
+/* Computes all logits in double and picks the n of the head. */
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     few *f = self;
     VT_TRY(vt_classifier_logits64(&f->all, x, f->z64, e));
@@ -28,6 +30,7 @@ static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     return VT_OK;
 }
 
+/* Computes all logits of this image alone and picks the n of the head. */
 static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
     few *f = self;
     VT_TRY(vt_classifier_alone(&f->all, x, f->z, e));
@@ -35,8 +38,7 @@ static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes the gradient by the image. The loss is a function of the n outputs alone; its gradient there is the
- * cotangent of all. */
+/* Computes the gradient by the image. The loss's gradient by the n outputs is the cotangent of all. */
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     few *f = self;
     float linear;

@@ -118,8 +118,7 @@ static int add_hidden_units(survey *s, int first) {
     return count;
 }
 
-/* Adds what the class token's mean query of a head looks for, in the patches and in itself: W_K' W_Q f, before its
- * block. */
+/* Adds what a head's mean query of the class token looks for, in patches and itself: W_K' W_Q f, before its block. */
 static int add_query_directions(survey *s, int first) {
     vt_matrix q, k;
     int count = 0;

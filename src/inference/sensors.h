@@ -22,9 +22,9 @@ typedef struct vt_sensor_images {
 
 int vt_sensor_points(const vt_model *m);              /* points that may have some; 0: none in this network */
 double vt_sensor_share(const vt_model *m, int point); /* of the model's work that lies before a point, in [0,1] */
-/* *out: the network up to a point with a logit for each sensor there, in turns the next of each kind, of mean 0 and
- * deviation 1 over the images; NULL: none, or it cannot be cut there. *passes: forwards of that network that it took.
- */
+/* Makes *out: the network up to a point with a logit for each sensor there, in turns the next of each kind, of mean 0
+ * and deviation 1 over the images; NULL: none, or it cannot be cut there. *passes: forwards of that network that it
+ * took. */
 vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const vt_model *m, int point,
                           const vt_sensor_images *images, int *passes, vt_err *e);
 

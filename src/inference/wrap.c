@@ -74,6 +74,7 @@ static const float *seen_image(cover *c, const float *x) {
     return c->seen;
 }
 
+/* Computes z [K] at the altered image, times the factor. */
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     cover *c = self;
     VT_TRY(vt_classifier_logits(&c->all, seen_image(c, x), z, keep, e));
@@ -82,6 +83,7 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
     return VT_OK;
 }
 
+/* Computes z [K] in double at the altered image, times the factor. */
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     cover *c = self;
     VT_TRY(vt_classifier_logits64(&c->all, seen_image(c, x), z, e));
@@ -104,6 +106,7 @@ static vt_status backward(void *self, const vt_loss *loss, float *value, float *
     return VT_OK;
 }
 
+/* Begins an image: the wrap's draws follow from *rng and its name. */
 static void begin(void *self, const vt_rng *rng) {
     cover *c = self;
     char purpose[80];

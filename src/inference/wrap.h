@@ -32,7 +32,7 @@ typedef struct vt_wrap {
     char id[200]; /* canonical "name:key=value,..." */
 } vt_wrap;
 
-/* "name" or "name:key=value,...". */
+/* Parses "name" or "name:key=value,...". */
 vt_status vt_wrap_parse(vt_wrap *out, const char *spec, vt_err *e);
 void vt_wrap_free(vt_wrap *w); /* accepts a zeroed one */
 

@@ -14,6 +14,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Sets y [pixels] to x with noise, and moves the key on. */
 static void see(const void *p, vt_rng *key, const float *x, float *y, size_t pixels) {
     const float sigma = (float)((const params *)p)->sigma;
     vt_rng_normals(key, y, pixels);

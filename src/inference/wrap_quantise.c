@@ -15,6 +15,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Sets y [pixels] to x rounded to the levels. */
 static void see(const void *p, vt_rng *key, const float *x, float *y, size_t pixels) {
     const float top = (float)(((const params *)p)->levels - 1);
     (void)key;

@@ -24,8 +24,7 @@ void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, co
     cblas_sgemm(CblasRowMajor, transpose_flag(ta), transpose_flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-/* Multiplies a row by a matrix, or a matrix by a column: the matrix is read once, where sgemm would bring it into its
- * own order first. */
+/* Multiplies a row by a matrix, or a matrix by a column, read once: sgemm would bring it into its own order first. */
 static void multiply_by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
                                const float *b, int ldb, float beta, float *c, int ldc) {
     for (int i = 0; beta == 0 && i < (row ? n : m); i++) c[row ? (size_t)i : (size_t)i * (size_t)ldc] = 0;

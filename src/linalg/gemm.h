@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include "base/status.h"
 
-/* C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed. */
+/* Computes C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed. */
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                  float beta, float *c, int ldc);
 /* Computes C = alpha op(A) op(B) + beta C in double, as vt_gemm_f32 does in float. */
@@ -27,12 +27,12 @@ void vt_blas_single_thread(void);
  * memory. Without it a thread's first product waits for its buffer in a loop without end. Loops over items
  * (parallel/threads), sessions and linalg/svd call it; other code that multiplies calls it first. */
 vt_status vt_blas_reserve(int threads, vt_err *e);
-const char *vt_blas_kernel(void); /* OpenBLAS's: "SkylakeX" */
+/* Returns the name of OpenBLAS's kernels in use: "SkylakeX". */
+const char *vt_blas_kernel(void);
 const char *vt_blas_config(void);
-/* "OpenBLAS SkylakeX, oneDNN 2.6.3 avx512, vitrine avx512" (linalg/small): all that decides the bytes of a product. */
+/* Writes "OpenBLAS SkylakeX, oneDNN 2.6.3 avx512, vitrine avx512" (linalg/small): what decides products' bytes. */
 void vt_gemm_kernels(char *out, size_t size);
-/* The best instruction set of this CPU that OpenBLAS has kernels for: "avx512", "avx2", "baseline". */
+/* Returns the best instruction set of this CPU that OpenBLAS has kernels for: "avx512", "avx2", "baseline". */
 const char *vt_cpu_isa(void);
-/* OpenBLAS releases older than the CPU fall back to SSE kernels, three to four times slower. Returns the
- * OPENBLAS_CORETYPE that fits this CPU when the kernel in use is of a lower instruction set, else NULL. */
+/* Returns the OPENBLAS_CORETYPE that fits this CPU when the kernel in use is of a lower instruction set, else NULL. */
 const char *vt_blas_better_kernel(void);

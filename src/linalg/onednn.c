@@ -146,8 +146,7 @@ static bool is_scattered_vector(const vt_product *p) {
     return (p->m == 1 && p->ta && p->lda > 1) || (p->n == 1 && p->ldc > 1);
 }
 
-/* Tells whether oneDNN multiplies by plain loops, having no kernels for the processor: they are slower than
- * OpenBLAS. */
+/* Tells whether oneDNN has no kernels for the processor but plain loops, which are slower than OpenBLAS. */
 static bool is_reference_loop(dnnl_primitive_desc_t pd) {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);

@@ -11,7 +11,7 @@
 
 typedef enum vt_precision { VT_PRODUCTS_FLOAT32, VT_PRODUCTS_BF16, VT_PRODUCTS_BF16_EMULATED } vt_precision;
 
-/* "float32", "bf16", "bf16-emulated" */
+/* Returns "float32", "bf16", "bf16-emulated" */
 const char *vt_precision_name(vt_precision p);
 
 /* Matrices that are multiplied again and again, in bfloat16 and in the order of oneDNN's products: made once, read by
@@ -25,9 +25,9 @@ typedef struct vt_packed_from {
     bool transposed;
 } vt_packed_from;
 
-/* For products of about `rows` rows. The list's matrices must outlive it, unchanged. */
+/* Packs the list's matrices for products of about `rows` rows. The list's matrices must outlive it, unchanged. */
 vt_status vt_packed_make(vt_packed **out, const vt_packed_from *list, int count, int rows, vt_err *e);
-/* What that takes; 0 where the processor multiplies no bfloat16. */
+/* Returns the bytes that vt_packed_make takes; 0 where the processor multiplies no bfloat16. */
 size_t vt_packed_bytes(const vt_packed_from *list, int count, int rows);
 void vt_packed_free(vt_packed *p); /* accepts NULL */
 
@@ -38,16 +38,15 @@ typedef struct vt_products {
     float *a, *b;
 } vt_products;
 
-/* vt_gemm_f32's product, so formed. */
+/* Computes vt_gemm_f32's product, so formed. */
 void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
                     const float *b, int ldb, float beta, float *c, int ldc);
 
-/* Stores x [rows, cols] (row stride ld) rounded to the nearest bfloat16, ties to even, as a float; infinities and NaN
- * stay what they are. */
+/* Stores x [rows, cols] (row stride ld) rounded to bfloat16, ties to even, as float; infinities and NaN stay. */
 void vt_bf16_round(float *to, const float *x, int rows, int cols, int ld);
 /* Stores x [rows, cols] (row stride ld) rounded to bfloat16: the upper half of each rounded float. */
 void vt_bf16_convert(uint16_t *to, const float *x, int rows, int cols, int ld);
-/* What multiplies bfloat16 here: "AMX", "AVX512-BF16"; NULL: nothing does. */
+/* Returns what multiplies bfloat16 here: "AMX", "AVX512-BF16"; NULL: nothing does. */
 const char *vt_bf16_hardware(void);
 
 /* A product of this copy's real (base/real.h): in double there is one way. */

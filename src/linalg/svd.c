@@ -68,8 +68,7 @@ static vt_status query_workspace(plan *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes the singular values of A, with jobz "S" the vectors too; p->a is the plan's memory, to be freed also after a
- * failure. */
+/* Computes A's singular values, with jobz "S" the vectors too; p->a is to be freed also after a failure. */
 static vt_status run(plan *p, const char *jobz, const double *a, int rows, int cols, int ld, vt_err *e) {
     *p = (plan){.jobz = jobz, .m = cols, .n = rows, .k = rows < cols ? rows : cols};
     VT_TRY(check(a, rows, cols, ld, e));
@@ -130,8 +129,7 @@ static vt_status open_eigen(eigen *p, int n, vt_err *e) {
     return VT_OK;
 }
 
-/* Copies the results out and frees the workspace. LAPACK's values rise, its vectors are columns in column-major order,
- * which is rows here. */
+/* Copies the results out and frees the workspace. LAPACK's values rise; its vectors, columns there, are rows here. */
 static vt_status close_eigen(eigen *p, int info, double *values, double *vectors, vt_err *e) {
     size_t n = (size_t)p->n;
     for (size_t i = 0; i < n && info == 0; i++) {

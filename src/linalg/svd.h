@@ -15,8 +15,7 @@ vt_status vt_svd_largest(double *sigma, double *u, double *v, const double *a, i
 /* Computes all eigenvalues of a symmetric A [n, n] (row-major, only read; its lower triangle counts), largest first:
  * values [n]. vectors [n, n] or NULL: row i is the unit eigenvector of values[i], up to its sign. */
 vt_status vt_eigen_symmetric(double *values, double *vectors, const double *a, int n, vt_err *e);
-/* Computes eigenvalues and vectors as vt_eigen_symmetric of a tridiagonal matrix: diagonal [n], beside [n - 1] (NULL if
- * n is 1). */
+/* Computes a tridiagonal matrix's as vt_eigen_symmetric does: diagonal [n], beside [n - 1] (NULL if n is 1). */
 vt_status vt_eigen_tridiagonal(double *values, double *vectors, const double *diagonal, const double *beside, int n,
                                vt_err *e);
 

@@ -22,7 +22,7 @@ typedef struct vt_child {
  * reaches it. A keeper process waits beside it, and ends the whole group, and what has left it, when the lifeline
  * closes, which the kernel does even after kill -9. */
 vt_status vt_child_start(vt_child *c, const char *command, vt_err *e);
-/* "unix:PATH", or "tcp:PORT" of this machine's loopback; false: text is neither, and nothing is done. */
+/* Tells whether text is an address: "unix:PATH", or "tcp:PORT" of this machine's loopback. */
 bool vt_child_is_address(const char *text);
 /* Connects to a program that listens at such an address; VT_E_IO if none does. */
 vt_status vt_child_connect(vt_child *c, const char *address, vt_err *e);
@@ -36,17 +36,17 @@ void vt_child_wait(vt_child *c, double seconds);
 
 /* How a transfer of n bytes ended: VT_IO_DONE: all were moved. */
 typedef enum vt_io { VT_IO_DONE, VT_IO_CLOSED, VT_IO_LATE, VT_IO_INTERRUPTED, VT_IO_FAILED } vt_io;
-/* until: on vt_now's clock; interrupt may be NULL. *fd_in: a descriptor that came along, else unchanged (NULL: none is
- * taken). *got: bytes that did come (may be NULL). */
+/* Reads n bytes. until: on vt_now's clock; interrupt may be NULL. *fd_in: a descriptor that came along, else unchanged
+ * (NULL: none is taken). *got: bytes that did come (may be NULL). */
 vt_io vt_child_read(int fd, void *to, size_t n, double until, const volatile sig_atomic_t *interrupt, int *fd_in,
                     size_t *got);
-/* pass: a descriptor to go along, -1: none. */
+/* Writes n bytes. pass: a descriptor to go along, -1: none. */
 vt_io vt_child_write(int fd, const void *from, size_t n, double until, const volatile sig_atomic_t *interrupt,
                      int pass);
 
-/* Memory that two processes share, without a name, which ends with its last user; sealed: neither can make it smaller
- * while the other uses it. */
+/* Makes memory that two processes share, without a name, which ends with its last user; sealed: neither can make it
+ * smaller while the other uses it. */
 vt_status vt_shared_make(int *fd, void **at, size_t bytes, vt_err *e);
-/* On the other side: maps what came as fd, if it is sealed so and has exactly `bytes` bytes; NULL: it is not. */
+/* Maps, on the other side, what came as fd, if it is sealed so and has exactly `bytes` bytes; NULL: it is not. */
 void *vt_shared_map(int fd, size_t bytes);
 void vt_shared_close(void *at, size_t bytes); /* accepts NULL */

@@ -49,7 +49,7 @@ vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e);
 
 /* Bytes of every rank, one after another, malloc'ed into *all; sizes [size] of each. Agrees. */
 vt_status vt_team_collect(vt_team *t, const void *mine, size_t bytes, void **all, size_t *sizes, vt_err *e);
-/* Rank 0's text for all, malloc'ed into *out; the others' `text` is not looked at. Agrees. */
+/* Gives rank 0's text for all, malloc'ed into *out; the others' `text` is not looked at. Agrees. */
 vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e);
 
 /* Refuses ranks whose text is not rank 0's: differs gives the sentence, or VT_OK where it does not matter after all.

@@ -7,10 +7,11 @@
 #include "base/status.h"
 
 enum { VT_THREADS_MOST = 1024 };
-/* How many threads to use by default: OMP_NUM_THREADS (VT_E_USAGE if it is no such number), else
- * the processors of the affinity mask, no more than the control group's quota pays for. */
+/* Returns how many threads to use by default: OMP_NUM_THREADS (VT_E_USAGE if it is no such number), else the processors
+ * of the affinity mask, no more than the control group's quota pays for. */
 vt_status vt_thread_count(int *out, vt_err *e);
-/* That quota, rounded up, of cgroup version 1 or 2 from the files below `root` ("": those of this machine); 0: none. */
+/* Returns the control group's quota of processors, rounded up, of cgroup version 1 or 2 from the files below `root`
+ * ("": those of this machine); 0: none. */
 int vt_cgroup_cpus(const char *root);
 
 /* fn(ctx, thread, item) for every item in [0, n); thread in [0, threads). The first status that is not VT_OK ends the

@@ -159,6 +159,7 @@ static vt_status restore_kept_forward(talk *t, vt_err *e) {
     return vt_engine_forward(t->s->engine, t->out, t->in, true, e);
 }
 
+/* Computes the cotangent products of a question, into its answer's rows; VT_E_FORMAT: of rows that were not kept. */
 static vt_status vjp(talk *t, const vt_wire_head *q, vt_err *e) {
     bool good = (int)q->rows == t->kept;
     for (int i = 0; good && i < t->kept; i++) good = !t->mask[i] || t->kept_mask[i];

@@ -50,9 +50,10 @@ typedef struct vt_handshake {
 /* Returns the shape of the model's images. */
 vt_shape vt_handshake_shape(const vt_handshake *h);
 size_t vt_handshake_pixels(const vt_handshake *h); /* floats of one image */
+/* Returns what the model greets with as JSON (without `usual`), to be freed; look at vt_json_refused. */
 json_t *vt_handshake_json(const vt_handshake *h);
-/* VT_E_FORMAT: not JSON, or a value of another type or outside its range, which is named with its limit. What is not
- * known is ignored. */
+/* Parses a greeting; VT_E_FORMAT: not JSON, or a value of another type or outside its range, which is named with its
+ * limit. What is not known is ignored. */
 vt_status vt_handshake_read(vt_handshake *h, const char *text, size_t n, vt_err *e);
 
 /* Shared memory: five arrays of `rows` rows each, at multiples of 64 bytes. */
@@ -71,5 +72,5 @@ size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer);
 size_t vt_wire_question_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
 /* Returns the bytes after the head of the answer to a question that wants `asked` rows; 0 in shared memory. */
 size_t vt_wire_answer_bytes(const vt_handshake *h, const vt_wire_head *q, int asked, bool shared);
-/* NULL: a good question; else what is wrong with it. */
+/* Checks a question's head. NULL: a good question; else what is wrong with it. */
 const char *vt_wire_refuses(const vt_handshake *h, const vt_wire_head *q, bool shared);

@@ -78,8 +78,7 @@ static vt_status peek_node(vt_pickle *u, vt_node **out) {
 
 #define TO_MARK UINT32_MAX
 
-/* Pops `width` values, or (TO_MARK) those above the last mark and the mark: *v [*n] points into the stack until the
- * next push. */
+/* Pops `width` values, or (TO_MARK) those above the last mark, and it: *v [*n], in the stack until the next push. */
 static vt_status pop_nodes(vt_pickle *u, uint32_t width, vt_node ***v, uint32_t *n) {
     uint32_t count = 0, top = u->stack.n;
     while (count < width && count < top && u->stack.v[top - 1 - count]) count++;

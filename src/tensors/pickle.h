@@ -77,9 +77,9 @@ bool vt_text_is(vt_node_text t, const char *s);
 bool vt_node_is(const vt_node *n, const char *text);       /* is it this text, or these bytes? */
 const vt_node *vt_node_item(const vt_node *n, uint32_t i); /* of a tuple, a list or what made an OPAQUE; else NULL */
 bool vt_node_int(const vt_node *n, int64_t *out);          /* false: it is no whole number (or NULL) */
-/* The value of a text or bytes, of two equal ones the later, as in Python; NULL: there is none, or n is no DICT. */
+/* Returns the value of a text or bytes, of two equal ones the later; NULL: there is none, or n is no DICT. */
 vt_node *vt_node_get(const vt_node *n, const char *key);
-/* The type of NumPy's dtype("f4", ...) with the state (3, "<", ...); swap: big-endian. false: it is not read. */
+/* Reads the type of NumPy's dtype("f4", ...) with the state (3, "<", ...); swap: big-endian. false: it is not read. */
 bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap);
 const char *vt_node_name(const vt_node *n); /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
 
@@ -94,7 +94,7 @@ typedef struct vt_stores {
 
 /* Adds the state dict inside root to st, with notes on the rest; want as in vt_weights_open. */
 vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e);
-/* One tensor: in place when it is contiguous and little-endian, else gathered into memory of st. */
+/* Makes one tensor of st: in place when it is contiguous and little-endian, else gathered into memory of st. */
 vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
 
 /* ---- between pickle.c and pickle_names.c ---- */
@@ -116,13 +116,14 @@ typedef struct vt_pickle {
 /* Fails with VT_E_FORMAT: "PATH: byte N: ...", N being where the opcode at work begins. */
 __attribute__((format(printf, 2, 3))) vt_status vt_pickle_bad(vt_pickle *u, const char *fmt, ...);
 void *vt_pickle_take(vt_pickle *u, size_t bytes); /* zeroed; NULL: u->e says why */
+/* Returns a new node of that kind in the arena; NULL: u->e says why. */
 vt_node *vt_pickle_node(vt_pickle *u, vt_node_kind kind);
 /* Appends a node to a list of the arena. */
 vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n);
 
-/* The three things that a pickle does with names, as far as they are harmless. */
+/* Sets *out to what the name `module`.`name` stands for, as far as it is harmless; refuses others. */
 vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name);
-/* *out: what a call of the name `callee` with a tuple of arguments stands for. */
+/* Sets *out to what a call of the name `callee` with a tuple of arguments stands for. */
 vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args);
-/* *out: the storage that a persistent id names. */
+/* Sets *out to the storage that a persistent id names. */
 vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id);

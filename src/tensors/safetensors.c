@@ -253,8 +253,7 @@ static vt_status add_tensor_json(const char *path, json_t *root, const vt_tensor
     return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
 }
 
-/* Makes the header: length and JSON text, padded with spaces so that the data begin at a multiple of 8; *out to be
- * freed. */
+/* Makes the header: length and JSON text, padded so that the data begin at a multiple of 8; *out to be freed. */
 static vt_status header_text(const char *path, const json_t *root, char **out, size_t *bytes, vt_err *e) {
     char *json = vt_json_text(root, JSON_COMPACT);
     size_t n = json ? strlen(json) : 0, padded = (n + 7) / 8 * 8;

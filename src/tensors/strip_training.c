@@ -88,8 +88,7 @@ static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name
     return NULL;
 }
 
-/* Sets a key of the metadata. If they hold it already (mean, std), the layer's value counts: it is what the model
- * does. */
+/* Sets a key of the metadata. Where they hold it already (mean, std), the layer's value counts: the model has it. */
 static vt_status set_meta(tidy *t, const char *key, const char *text) {
     vt_tensors *st = t->st;
     const char *value = vt_tensors_text(st, t->e, "%s", text);
@@ -102,8 +101,7 @@ static vt_status set_meta(tidy *t, const char *key, const char *text) {
     return vt_tensors_add_meta(st, key, value, t->e);
 }
 
-/* Makes mean and std the texts "mean" and "std"; refuses a second layer with other numbers. who: the layer's
- * tensors. */
+/* Makes mean and std the texts "mean" and "std"; refuses a second layer of other numbers. who: its tensors. */
 static vt_status set_normalisation(tidy *t, const char *who, const double m[3], const double s[3]) {
     vt_tensors *st = t->st;
     char mean[80], std[80], text[200];

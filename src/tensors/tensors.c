@@ -73,6 +73,7 @@ void vt_tensors_close(vt_tensors *st) {
     free(st);
 }
 
+/* Fails for want of memory, naming the file. */
 static vt_status no_memory(const vt_tensors *st, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory", st->path);
 }

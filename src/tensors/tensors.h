@@ -49,13 +49,14 @@ typedef struct vt_tensors vt_tensors;
 
 /* ---- opening ---- */
 
-/* All tensors of one file under their own names; its kind is recognised by its content. In what torch.save wrote, keys
- * and places in lists are joined by dots ("adv_complete", "0", "a.1"; a tensor alone is ""), whatever holds them. */
+/* Opens all tensors of one file under their own names; its kind is recognised by its content. In what torch.save
+ * wrote, keys and places in lists are joined by dots ("adv_complete", "0", "a.1"; a tensor alone is ""), whatever
+ * holds them. */
 vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e);
 /* Opens n bytes in memory, which must outlive the handle, as vt_tensors_open does a file; `path` only names them. */
 vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
-/* The weights of a model: a file, an index of shards (model.safetensors.index.json), or a folder that holds such files.
- * A wrapper around the state dict ("state_dict", "model", ...) is looked through; `want` (NULL: by the table in
+/* Opens the weights of a model: a file, an index of shards (model.safetensors.index.json), or a folder that holds such
+ * files. A wrapper around the state dict ("state_dict", "model", ...) is looked through; `want` (NULL: by the table in
  * state_dict.c) names the entry to take instead, say "model_ema", or "ema.module" of an entry within one; safetensors
  * have none. Prefixes that all names share ("module.", ...) are stripped, and a normalisation layer becomes the texts
  * "mean" and "std" (vt_tensors_meta). */
@@ -65,8 +66,8 @@ vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, con
                            vt_err *e);
 void vt_tensors_close(vt_tensors *st); /* accepts NULL */
 
-/* What a file is that people often give in place of weights or images, by its first bytes, and what to do, to stand
- * after "is ": "an ONNX model: ..."; NULL: none that is known. */
+/* Says what a file is that people often give in place of weights or images, by its first bytes, and what to do, to
+ * stand after "is ": "an ONNX model: ..."; NULL: none that is known. */
 const char *vt_unsupported_file(const uint8_t *bytes, size_t n);
 
 /* ---- reading ---- */
@@ -74,6 +75,7 @@ const char *vt_unsupported_file(const uint8_t *bytes, size_t n);
 /* Returns the path that the handle was opened with. */
 const char *vt_tensors_path(const vt_tensors *st);
 const char *vt_tensors_format(const vt_tensors *st); /* "safetensors", "PyTorch zip", "PyTorch legacy" ... */
+/* Returns the number of tensors. */
 int vt_tensors_count(const vt_tensors *st);
 const vt_tensor *vt_tensors_at(const vt_tensors *st, int i);              /* in order of data offset */
 const vt_tensor *vt_tensors_find(const vt_tensors *st, const char *name); /* NULL: not there */
@@ -89,7 +91,7 @@ vt_status vt_tensor_f64(const vt_tensors *st, const vt_tensor *t, double *out, s
 /* Converts a tensor of I64, I32, I16, I8, U8, U16, U32 or BOOL to int64 [n]; fails as vt_tensor_f32 does. */
 vt_status vt_tensor_i64(const vt_tensors *st, const vt_tensor *t, int64_t *out, size_t n, vt_err *e);
 
-/* "[3,64,64]" into buf; returns buf. */
+/* Writes "[3,64,64]" into buf; returns buf. */
 const char *vt_shape_text(char *buf, size_t size, const int64_t *shape, int ndim);
 #define VT_SHAPE(t) vt_shape_text((char[200]){0}, 200, (t)->shape, (t)->ndim)
 
@@ -113,9 +115,9 @@ typedef struct vt_note {
 /* Returns note i = 0, 1, ...; NULL past the end. */
 const vt_note *vt_tensors_note(const vt_tensors *st, int i);
 
-/* SHA-256 of the bytes of the file; of several shards, of one after another in the order of their names. */
+/* Computes the SHA-256 of the file's bytes; of several shards, of one after another in the order of their names. */
 void vt_weights_sha(const vt_tensors *st, char hex[65]);
-/* The tensor's pages of the file may leave memory (they come back when looked at again): call it after a large tensor
+/* Lets the tensor's pages of the file leave memory (they come back when looked at again): call it after a large tensor
  * has been converted, and the file and its copy are never in memory together. */
 void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);
 
@@ -128,9 +130,9 @@ void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);
 #define VT_ST_FILE "file_sha256"
 #define VT_ST_SHA "tensors_sha256" /* of all that follows the header: what older files have */
 vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
-/* VT_E_FORMAT if the file's metadata (each shard's) hold VT_ST_FILE or VT_ST_SHA and it is another file's. */
+/* Fails with VT_E_FORMAT if the file's metadata (each shard's) hold another file's VT_ST_FILE or VT_ST_SHA. */
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
-/* Which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */
+/* Returns which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */
 const char *vt_tensors_seal(const vt_tensors *st);
 
 /* ---- the inside, for readers: they add what they have checked, then call vt_tensors_index ---- */
@@ -166,7 +168,7 @@ struct vt_tensors {
     int count, meta_count, note_count;
 };
 
-/* A handle without tensors on the file `path` (mapped) or on bytes (NULL: the file). */
+/* Makes a handle without tensors on the file `path` (mapped) or on bytes (NULL: the file). */
 vt_status vt_tensors_begin(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e);
 
 /* Memory that lives as long as the handle. What a file can make a reader take is bounded: VT_ST_SPARE bytes and
@@ -192,7 +194,7 @@ vt_status vt_tensors_index(vt_tensors *st, vt_err *e);
 
 /* Hashes the file's bytes from `from` on. */
 void vt_tensors_hash(const vt_tensors *st, size_t from, vt_sha *sha);
-/* False when the number of items or of bytes does not fit a size_t. Sides must not be negative. */
+/* Computes items and bytes of a shape, whose sides are not negative; false: they do not fit a size_t. */
 bool vt_shape_bytes(const int64_t *shape, int ndim, vt_dtype d, size_t *numel, size_t *bytes);
 /* Returns the bytes of a tensor's data. */
 size_t vt_tensor_bytes(const vt_tensor *t);
@@ -206,5 +208,5 @@ vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e);
 vt_status vt_tensors_read_zip(vt_tensors *st, const char *want, vt_err *e);
 /* Reads a PyTorch legacy stream. */
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e);
-/* Common prefixes, normalisation layers, bookkeeping tensors. */
+/* Renames or takes out what only training needs: common prefixes, normalisation layers, bookkeeping tensors. */
 vt_status vt_tensors_strip_training(vt_tensors *st, vt_err *e);

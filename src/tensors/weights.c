@@ -254,8 +254,7 @@ static bool is_weight_file(const char *name) {
     return false;
 }
 
-/* Finds the file of weights that a folder stands for, one of the usual name or the only one; fails if there is none, or
- * several. */
+/* Finds a folder's file of weights, of the usual name or the only one; fails if there is none, or several. */
 static vt_status find_weight_file(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
     static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {

@@ -69,8 +69,7 @@ static zip_int64_t handle_source_command(void *ctx, void *data, zip_uint64_t len
     }
 }
 
-/* Returns VT_E_MEMORY or VT_E_FORMAT for libzip's last failure: its own code is not always that of memory, but errno
- * is. */
+/* Returns VT_E_MEMORY or VT_E_FORMAT for libzip's last failure, whose own code does not always say memory. */
 static vt_status status_of_errno(void) { return errno == ENOMEM ? VT_E_MEMORY : VT_E_FORMAT; }
 
 vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
@@ -124,8 +123,7 @@ static vt_status refuse_entry(const vt_zip *z, int64_t i, const char *why, vt_er
     return vt_fail(e, status_of_errno(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
 }
 
-/* Finds where in the archive the bytes of a stored entry begin. Reading one byte shows where the entry begins: a stored
- * entry is a window on the archive. */
+/* Finds where a stored entry begins, by reading one byte: it is a window on the archive. */
 static vt_status locate_stored_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     uint8_t first;
     if (!en->n) {

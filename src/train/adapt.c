@@ -154,6 +154,7 @@ static bool can_resize(const char *name) {
     return !strcmp(name, "pos_embed") || !strcmp(name, "patch_embed.proj.weight");
 }
 
+/* Tells whether two tensors have the same sides. */
 static bool same_shape(const vt_param *p, const vt_param *q) {
     return p->ndim == q->ndim && !memcmp(p->shape, q->shape, (size_t)p->ndim * sizeof *p->shape);
 }
@@ -161,8 +162,7 @@ static bool same_shape(const vt_param *p, const vt_param *q) {
 /* Returns whether a tensor belongs to a classifier head. */
 static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
 
-/* Refuses, before anything is written, a tensor whose shape differs and that can neither be resized nor is a head that
- * is drawn anew. */
+/* Refuses, before anything is written, other shapes of what can be neither resized nor drawn anew (a head). */
 static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     for (int i = 0; i < to->params.count; i++) {
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);

@@ -104,8 +104,7 @@ void vt_mix_target(float *target, int y, int yr, const vt_mix *m, double smoothi
 /* Positions of an image's key. */
 enum { AT_CROP_ROW, AT_CROP_COLUMN, AT_FLIP };
 
-/* Sets x [3, side, side] = window of the image at (dy, dx) (negative: into the zero padding), mirrored when flip.
- * Pixels are those of evaluation. */
+/* Sets x [3, side, side] = window of the image at (dy, dx) (negative: into the zero padding), mirrored if flip. */
 static void crop_and_flip(float *x, const vt_image *im, int side, int dy, int dx, bool flip) {
     for (int c = 0; c < 3; c++)
         for (int i = 0; i < side; i++)

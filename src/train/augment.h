@@ -28,8 +28,7 @@ vt_mix vt_mix_draw(const vt_recipe_augment *a, uint64_t seed, int64_t step, int 
 vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t index, int side,
                            const vt_recipe_augment *a, uint64_t seed, int epoch, vt_err *e);
 
-/* Sets x to the mix of x and partner xr (not x itself), both [3, side, side], already augmented; values in [0,1] stay
- * there. */
+/* Sets x to the mix of x and partner xr (not x itself), both [3, side, side], augmented, and in [0,1]. */
 void vt_mix_images(float *x, const float *xr, const vt_mix *m, int side);
 /* Computes target [classes] of labels y (and the partner's yr), with label smoothing s: off = s/K, on = 1 - s + s/K,
  * mixed. */
@@ -53,8 +52,7 @@ void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, i
 
 #define VT_RANDAUGMENT_LEVELS 31 /* magnitudes 0 to 30 */
 
-/* Applies one operation with its setting (vt_randaugment_setting), from `in` to `out`, [3, side, side] each, not the
- * same. */
+/* Applies one operation by its setting (vt_randaugment_setting) from `in` to another `out`, [3, side, side]. */
 void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting);
 /* Returns the name of operation op = 0, 1, ..., torchvision's, in its order; NULL after the last. */
 const char *vt_randaugment_name(int op);
@@ -65,6 +63,6 @@ double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign);
 
 /* Applies `ops` operations drawn from r to x [3, side, side] in [0,1], which is rounded to 8 bits first. */
 vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rng *r, vt_err *e);
-/* With probability p replaces a rectangle of 2 to 33 % of x [3, side, side], its sides 0.3 to 3.3 of each other, by
+/* Replaces with probability p a rectangle of 2 to 33 % of x [3, side, side], its sides 0.3 to 3.3 of each other, by
  * uniform random pixels. */
 void vt_random_erase(float *x, int side, double p, const vt_rng *r);

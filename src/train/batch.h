@@ -73,8 +73,7 @@ typedef struct vt_batch {
     vt_mix mix;
 } vt_batch;
 
-/* Opens the workers (at most `threads`) and the step's buffers; r, m, data and team must outlive b. To be closed
- * also after a failure. */
+/* Opens at most `threads` workers; r, m, data and team must outlive b. To be closed also after a failure. */
 vt_status vt_batch_open(vt_batch *b, const vt_recipe *r, const vt_model *m, const vt_dataset *data, int threads,
                         vt_team *team, vt_err *e);
 /* Frees all that b holds; accepts a zeroed one. */

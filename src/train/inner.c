@@ -77,8 +77,7 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
             }
 }
 
-/* Drops branches' gradients by ARD (Mo et al. 2022, section 4.1): each block's attention branch passes the gradient
- * with probability keep. */
+/* Passes the gradient of each block's attention branch with probability keep: ARD (Mo et al. 2022, section 4.1). */
 static void drop_branches(vt_inner *in, int k) {
     vt_rng r = masking_rng(in, "ard", k);
     for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;

@@ -77,6 +77,7 @@ static vt_status open_run(vt_run *run, const vt_train *t, vt_err *e) {
     return VT_OK;
 }
 
+/* Closes what a run has opened. */
 static void close_run(vt_run *run) {
     vt_batch_close(&run->batch);
     vt_update_close(&run->update);
@@ -127,8 +128,7 @@ static void reset_epoch_sums(vt_run *run) {
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = 0;
 }
 
-/* Handles a loss or gradient that is not finite: the step is left out, the learning rate halved; too often ends the
- * run. */
+/* Leaves out a step whose loss or gradient is not finite and halves the learning rate; too often ends the run. */
 static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
     char text[300];
     run->n.faults++, run->n.lr_scale /= 2;
@@ -216,8 +216,7 @@ static vt_status notice_overfitting(vt_run *run, double single, double robust, v
     return VT_OK;
 }
 
-/* Validates with the averaged weights, logs the epoch, and exports best.safetensors if its accuracy is the best so
- * far. */
+/* Validates with the averaged weights, logs the epoch, and exports best.safetensors if none was better. */
 static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     int epoch = (int)(run->step / run->per_epoch);
     double clean, robust, began = vt_now();
@@ -268,8 +267,7 @@ static vt_status check_finite_logits(bool *yes, const vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets whether the run stops (any rank was interrupted) and whether a checkpoint is due (by rank 0's clock), the same
- * on all ranks. */
+/* Sets, the same on all ranks, whether any was interrupted, and whether rank 0's clock wants a checkpoint. */
 static void agree_on_stop(const vt_run *run, bool *stop, bool *due) {
     const vt_train *t = run->t;
     *stop = (t->interrupt && *t->interrupt) || (t->max_steps && run->step - run->began_step >= t->max_steps);

@@ -4,6 +4,7 @@
 #include "nn/loss.h"
 #include "train/objective.h"
 
+/* Returns the cross entropy of z_clean [K] with target [K]; dz_clean [K]: its gradient. */
 static real eval(real *dz_clean, real *dz_adv, const real *z_clean, const real *z_adv, const float *target, int classes,
                  const void *params) {
     (void)dz_adv, (void)z_adv, (void)params;

@@ -16,6 +16,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Moves w [n] by step t (from 1) along gradient g; state: m and v (vt_optim_def.step). */
 static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,
                  double weight_decay, int64_t t) {
     const params *p = params_;

@@ -22,11 +22,13 @@ static const vt_opt opts[] = {
 /* Returns sgn(x) |x|^e; 0 at 0 */
 static double signed_power(double x, double e) { return x != 0 ? copysign(exp(e * log(fabs(x))), x) : 0; }
 
+/* Sets theta [n], the state, to sgn(w) |w|^(p - 1). */
 static void start(void *const *state, const real *w, size_t n, const void *params_) {
     double *theta = state[0], e = ((const params *)params_)->p - 1;
     for (size_t i = 0; i < n; i++) theta[i] = signed_power((double)w[i], e);
 }
 
+/* Moves theta by lr (g + weight_decay w) downwards, and sets w [n] to what it stands for. */
 static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,
                  double weight_decay, int64_t t) {
     (void)t;

@@ -27,6 +27,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Returns the reals of scratch that step_matrix takes. */
 static size_t work_len(int rows, int cols) {
     size_t n = (size_t)rows * (size_t)cols, side = (size_t)(rows < cols ? rows : cols);
     return 2 * n + 2 * side * side;
@@ -50,6 +51,7 @@ static void orthogonalise_matrix(real *x, real *y, real *a, real *b, int r, int 
     }
 }
 
+/* Moves w [rows, cols] by a step along the orthogonalised momentum of g (vt_optim_def.step_matrix). */
 static void step_matrix(real *w, void *const *state, const real *g, int rows, int cols, const void *params_, double lr,
                         double weight_decay, real *work) {
     const params *p = params_;

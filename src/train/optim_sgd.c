@@ -14,6 +14,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Moves w [n] by a step along g and its momentum, the state, weight decay added to g (vt_optim_def.step). */
 static void step(real *w, void *const *state, const real *g, size_t n, const void *params_, double lr,
                  double weight_decay, int64_t t) {
     (void)t;

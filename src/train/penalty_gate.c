@@ -16,11 +16,13 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Tells whether the penalty has a weight. */
 static bool active(const void *params_) {
     const params *p = params_;
     return p->l1 > 0 || p->l2 > 0;
 }
 
+/* Refuses l1 for a model without patch_gate. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     if (p->l1 > 0 && !vt_model_param(m, "patch_gate"))

@@ -57,11 +57,13 @@ static cut cut_of(const vt_matrix *w, int split) {
 /* Returns the length of the state of a matrix: u [rows], v [cols] of part 0, of part 1, ... */
 static size_t cut_len(const cut *c) { return (size_t)c->parts * (size_t)(c->rows + c->cols); }
 
+/* Tells whether the penalty has a weight. */
 static bool active(const void *params_) {
     const params *p = params_;
     return p->lambda[0] > 0 || p->lambda[1] > 0 || p->lambda[2] > 0;
 }
 
+/* Refuses a model that the penalty does not fit. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     for (int b = 0; b < vt_model_blocks(m); b++)
@@ -97,6 +99,7 @@ static bool next_matrix(walk *i, const vt_model *m, const params *p) {
     return true;
 }
 
+/* Returns the reals of state of all matrices. */
 static size_t state_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
     while (next_matrix(&i, m, params_)) continue;
@@ -105,8 +108,7 @@ static size_t state_len(const void *params_, const vt_model *m) {
 
 enum { SIGMA = sizeof(double) / sizeof(real) }; /* of the scratch, for one sigma */
 
-/* Returns the length of the scratch: as much for each matrix as its state, for its draws and for W v of a part; after
- * it the sigmas. */
+/* Returns the scratch's length: as the states', for draws and W v of a part; after it the sigmas. */
 static size_t work_len(const void *params_, const vt_model *m) {
     walk i = {.branch = -1};
     while (next_matrix(&i, m, params_)) continue;
@@ -151,6 +153,7 @@ static double normalise_vector(real *x, const real *y, int n) {
     return size;
 }
 
+/* Draws u and v of every matrix's parts, keyed by seed, block and branch. */
 static void start(real *state, real *work, const real *w, const vt_model *m, const void *params_, uint64_t seed) {
     (void)w;
     float *draw = (float *)work;
@@ -172,8 +175,7 @@ static void start(real *state, real *work, const real *w, const vt_model *m, con
     }
 }
 
-/* Makes one power iteration: v <- W^T u, u <- W v, each of unit length; returns sigma = u^T W v = |W v|^2 / (|W v| +
- * 1e-12). */
+/* Sets v <- W^T u, u <- W v, each of unit length; returns sigma = u^T W v = |W v|^2 / (|W v| + 1e-12). */
 static double sigma_by_power_iteration(real *u, real *v, real *work, const real *w, const cut *c, int iterations) {
     double size = 0;
     for (int k = 0; k < iterations; k++) {
@@ -210,6 +212,7 @@ static void add_outer(real *restrict grad, real scale, const real *restrict u, c
     }
 }
 
+/* Renews u, v and sigma of every part of a block's matrices. */
 static void advance(real *state, real *work, const real *w, const vt_model *m, const void *params_, int block) {
     const params *p = params_;
     real *sigmas = work + state_len(p, m);
@@ -225,6 +228,7 @@ static void advance(real *state, real *work, const real *w, const vt_model *m, c
     }
 }
 
+/* Adds the penalty's gradient to grad and returns its value (vt_penalty_def.apply). */
 static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
     const params *p = params_;
     const real *sigmas = work + state_len(p, m);

@@ -69,11 +69,13 @@ static int collect_groups(group out[MOST_GROUPS], const params *p, const vt_mode
 /* Returns the side of the Gram matrix of the group's matrix k. */
 static int gram_side(const group *g, int k) { return g->left ? g->w[k].rows : g->w[k].cols; }
 
+/* Tells whether the penalty has a weight. */
 static bool active(const void *params_) {
     const params *p = params_;
     return p->variant > 0 && p->lambda > 0;
 }
 
+/* Refuses a model that the penalty does not fit. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     const vt_arch *arch = vt_arch_find(m->config.arch);
@@ -143,6 +145,7 @@ static double add_group_term(real *grad, real *s, const real *w, const group *g,
     return lambda * value;
 }
 
+/* Adds the penalty's gradient to grad and returns its value (vt_penalty_def.apply). */
 static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
     (void)state;
     const params *p = params_;

@@ -102,6 +102,7 @@ static void enhance(uint8_t *out, const uint8_t *in, int side, double v, blend w
     }
 }
 
+/* The four multiply a picture's distance from black, from its greys, from its mean grey, or from itself smoothed. */
 static void change_brightness(uint8_t *out, const uint8_t *in, int side, double v) { enhance(out, in, side, v, BLACK); }
 static void change_colour(uint8_t *out, const uint8_t *in, int side, double v) { enhance(out, in, side, v, GREYS); }
 static void change_contrast(uint8_t *out, const uint8_t *in, int side, double v) {

@@ -106,16 +106,15 @@ vt_status vt_recipe_read(vt_recipe *r, const char *path, vt_err *e);
 vt_status vt_recipe_parse(vt_recipe *r, const char *text, size_t n, const char *path, vt_err *e);
 /* Applies one KEY=VALUE. A key may be set again. */
 vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e);
-/* After everything is set: fills what depends on other keys (attack.spec from the objective, probe.eps), parses drops,
- * and refuses contradictions in one sentence. Needed before vt_recipe_lr. */
+/* Completes a recipe after everything is set: fills what depends on other keys (attack.spec from the objective,
+ * probe.eps), parses drops, and refuses contradictions in one sentence. Needed before vt_recipe_lr. */
 vt_status vt_recipe_resolve(vt_recipe *r, vt_err *e);
-/* Canonical YAML of the resolved recipe, malloc'ed; sections of plug-ins that are not in use are left out. NULL: no
- * memory. */
+/* Returns canonical YAML of the resolved recipe, to be freed, without plug-ins that are not in use. NULL: no memory. */
 char *vt_recipe_text(const vt_recipe *r);
 /* Keys whose values differ between two canonical texts, "a.b (1 -> 2), c (none -> 3)"; "" when none; ends in "..." when
  * out is too small for all. */
 void vt_recipe_diff(const char *before, const char *now, char *out, size_t size);
-/* Every key with its default, range and meaning: `vitrine help recipe`. */
+/* Prints every key with its default, range and meaning: `vitrine help recipe`. */
 void vt_recipe_help(FILE *f);
 
 /* Returns the parameters of a plug-in by registry name; NULL: the family has none of that name. */

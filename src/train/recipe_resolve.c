@@ -105,8 +105,7 @@ static vt_status check_forms(vt_recipe_model *m, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses a preset, attention variant or form that there is not; writes their canonical texts, and qkv_bias as 0 or
- * 1. */
+/* Refuses an unknown preset, attention variant or form; writes their canonical texts, and qkv_bias as 0 or 1. */
 static vt_status check_model(vt_recipe *r, vt_err *e) {
     vt_recipe_model *m = &r->model;
     const vt_preset *p;

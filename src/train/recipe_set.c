@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Setting keys of a recipe: one assignment, or YAML: one map of scalars, or of maps of scalars; several numbers or
- * words may be a list. */
+/* Setting keys of a recipe: by one assignment, or by YAML, a map of scalars, lists of them, and maps of these. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/files.h"

@@ -61,14 +61,15 @@ vt_status vt_state_save(vt_run *run, vt_err *e);
 /* Reads state.safetensors into the run and sets run->step; VT_E_USAGE: made with another recipe, other options or data.
  */
 vt_status vt_state_load(vt_run *run, vt_err *e);
-/* Several ranks: refuses one whose recipe, images, options, version or product kernels are not rank 0's; then all have
- * rank 0's state. Agrees. */
+/* Refuses, among several ranks, any whose recipe, images, options, version or product kernels are not rank 0's; then
+ * all have rank 0's state. Agrees. */
 vt_status vt_state_share(vt_run *run, vt_err *e);
-/* Several ranks: refuses to continue if weights are no longer the same bits on all (two machines whose arithmetic
- * differs). Agrees. */
+/* Refuses, among several ranks, to continue if weights are no longer the same bits on all (two machines whose
+ * arithmetic differs). Agrees. */
 vt_status vt_state_compare(vt_run *run, vt_err *e);
-/* Is there a state to go on from? A folder that may not be written to is refused: one that holds a run when run->t does
- * not resume, one that holds weights of other origin, one with links where files are to be written. */
+/* Sets *there to whether there is a state to go on from. A folder that may not be written to is refused: one that holds
+ * a run when run->t does not resume, one that holds weights of other origin, one with links where files are to be
+ * written. */
 vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e);
 /* Writes NAME for others to load: averaged weights when there are any, recipe in the metadata. */
 vt_status vt_state_export(vt_run *run, const char *name, vt_err *e);

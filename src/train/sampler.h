@@ -15,8 +15,7 @@ typedef struct vt_extra {
     int n;
 } vt_extra;
 
-/* The data sets of the choices `extra`: one for each share of the recipe, of as many classes as `base`; else a
- * sentence. */
+/* Opens the sets of the choices `extra`: one for each share of the recipe, of as many classes as `base`, or refuses. */
 vt_status vt_extra_open(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e);
 /* Closes the further sets; accepts a zeroed one. */
 void vt_extra_close(vt_extra *x);
@@ -48,8 +47,7 @@ void vt_sampler_close(vt_sampler *s);
 void vt_sampler_step(vt_sampler *s, int64_t step);
 /* Returns the set that position `at` of the batch comes from. */
 const vt_sampled *vt_sampler_set(const vt_sampler *s, int at);
-/* Writes the SHA-256 of the images of all sets: data->hash, or the SHA-256 of the hashes, one a line, when there are
- * several. */
+/* Writes the SHA-256 of all sets' images: data->hash; of several, the SHA-256 of the hashes, one a line. */
 void vt_sampler_hash(char out[65], const vt_dataset *data, const vt_extra *x);
 /* Returns the bytes of the orders of `images` images and of all further sets (x may be NULL). */
 size_t vt_sampler_bytes(int64_t images, const vt_extra *x);

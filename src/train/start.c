@@ -18,8 +18,7 @@
 #include "train/update.h"
 #include "train/validation.h"
 
-/* Sets *side to the pixels a side of the data set's images, by the first; refuses what is not square or has not three
- * channels. */
+/* Sets *side to the pixels a side of the data set's images, by the first; refuses others than square RGB. */
 static vt_status square_image_side(const vt_dataset *d, int *side, vt_err *e) {
     vt_image im = {0};
     int label;
@@ -148,8 +147,7 @@ static bool freeze_word(vt_model *m, const char *word) {
     return any;
 }
 
-/* Freezes the tensors that any word names; false: there are none. "blocks.0-5" stands for blocks.0 to blocks.5, each of
- * which must be there. */
+/* Freezes the tensors that any word names; false: none. "blocks.0-5": blocks.0 to blocks.5, all must be there. */
 static bool freeze_words(vt_model *m, const char *word) {
     const char *dot = strrchr(word, '.');
     char one[sizeof((vt_recipe_top *)0)->freeze + 24];

@@ -31,15 +31,15 @@ typedef struct vt_train {
  * fitted from the checkpoint `init` (NULL: none). What was left open in r->model is filled in. */
 vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, const vt_model *init, vt_err *e);
 
-/* How a checkpoint is carried over to a model of another input size, patch or class count. Fills `to` (weights
- * allocated, shapes fixed) from `from`: initial values by seed first (vt_model_init), then every tensor that can be
- * carried over. Same architecture, attention, width, depth, heads, MLP, qkv bias and tokens, else VT_E_SHAPE with `to`
- * untouched. What may differ: patch kernels shrink by block sums when from's patch is a multiple (Mo et al.'s code: the
- * sum, not the mean); the position grid is resized bilinearly (align_corners false, no antialias: Mo et al.) or
- * bicubically (a = -0.75, likewise: timm 0.5.4), prefix tokens copied; a head of another class count is drawn anew
- * (seed) when init.head is fresh, and refused otherwise with the key to set; fresh draws it anew in any case. Tensors
- * that `from` has not (patch_gate) keep their initial values; the reverse is refused. Equal shapes are copied bit for
- * bit. Mean, std, LayerNorm eps and attention scale are to's own. */
+/* Carries a checkpoint over to a model of another input size, patch or class count: fills `to` (weights allocated,
+ * shapes fixed) from `from`: initial values by seed first (vt_model_init), then every tensor that can be carried over.
+ * Same architecture, attention, width, depth, heads, MLP, qkv bias and tokens, else VT_E_SHAPE with `to` untouched.
+ * What may differ: patch kernels shrink by block sums when from's patch is a multiple (Mo et al.'s code: the sum, not
+ * the mean); the position grid is resized bilinearly (align_corners false, no antialias: Mo et al.) or bicubically (a =
+ * -0.75, likewise: timm 0.5.4), prefix tokens copied; a head of another class count is drawn anew (seed) when init.head
+ * is fresh, and refused otherwise with the key to set; fresh draws it anew in any case. Tensors that `from` has not
+ * (patch_gate) keep their initial values; the reverse is refused. Equal shapes are copied bit for bit. Mean, std,
+ * LayerNorm eps and attention scale are to's own. */
 vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how, uint64_t seed, vt_err *e);
 
 /* Refuses a checkpoint `init` whose SHA-256 does not begin with init.sha256. */
@@ -68,8 +68,7 @@ typedef struct vt_train_plan {
 /* Fills *p for a training t whose recipe, model and data are set. */
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e);
 
-/* Runs the training to its end. VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: the guard rails
- * gave up. */
+/* Runs the training. VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: guard rails gave up. */
 vt_status vt_train_run(const vt_train *t, vt_err *e);
 
 /* ---- a training by its options ---- */

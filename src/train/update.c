@@ -45,6 +45,7 @@ static size_t state_bytes_of(const vt_tensor_rule *t, const vt_param *p) {
     return room * (size_t)t->def->slots;
 }
 
+/* Returns the reals of scratch that a tensor's rule takes. */
 static size_t work_len(const vt_tensor_rule *t) { return t->rows ? t->def->work_len(t->rows, t->cols) : 0; }
 
 size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads) {

@@ -52,7 +52,7 @@ double vt_update_norm(vt_update *u, const float *grad);
 bool vt_update_step(vt_update *u, float *grad, double factor, double lr, int64_t t);
 /* Renews what the model keeps of its weights (transposes), by u's threads. */
 void vt_update_refresh(vt_update *u);
-/* The averaged weights take the place of the model's (or, called again, give it back); nothing without ema. */
+/* Puts the averaged weights in the place of the model's (called again: back); nothing without ema. */
 void vt_update_swap_ema(vt_update *u);
 /* Returns the bytes that an update takes. */
 size_t vt_update_bytes(const vt_model *m, const vt_recipe *r, int threads);
@@ -66,6 +66,6 @@ int vt_update_stuck(const vt_update *u, const char **first);
 
 /* Returns whether the perturbation is on at this share in [0,1] of the training. */
 bool vt_awp_active(const vt_recipe *r, double share);
-/* After vt_batch_gradient, of the same step: replaces b->grad by the gradient at the perturbed weights; u's weights are
- * as before when it returns. b->sums stay those of the weights themselves. */
+/* Replaces, after vt_batch_gradient and of the same step, b->grad by the gradient at the perturbed weights; u's weights
+ * are as before when it returns. b->sums stay those of the weights themselves. */
 vt_status vt_awp_gradient(vt_batch *b, vt_update *u, vt_err *e);

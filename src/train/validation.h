@@ -34,9 +34,9 @@ void vt_validation_close(vt_validation *w);
 /* Classifies the watched images, clean and attacked: shares in [0,1]; *robust is -1 when the recipe names no radius. Of
  * ranks, collective; agrees. */
 vt_status vt_validation_run(vt_validation *w, double *clean, double *robust, vt_err *e);
-/* Catastrophic overfitting of single-step training (Wong et al. 2020): since the epoch before, accuracy on training's
- * own adversarial examples rose, while that under the watch's attack is below half of the best it had (of at least
- * 5 %), by more than three standard errors of a share of that many images. */
+/* Tells whether there is catastrophic overfitting of single-step training (Wong et al. 2020): since the epoch before,
+ * accuracy on training's own adversarial examples rose, while that under the watch's attack is below half of the best
+ * it had (of at least 5 %), by more than three standard errors of a share of that many images. */
 bool vt_validation_collapsed(double single, double single_before, double robust, double robust_best, int64_t images);
 /* Returns the bytes that watching will take with that many threads. */
 size_t vt_validation_bytes(const vt_recipe *r, const vt_model *m, int threads);

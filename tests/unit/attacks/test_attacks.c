@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What every attack of the registry must keep, on planted classifiers (planted.h): ball and box exactly, eps 0, seeds,
- * counts, refusals, faults, few classes; and the grammar of specs. */
+ * counts, refusals, faults, few classes. */
 #include "attack_fixture.h"
 #include "attacks/attacker.h"
 #include "base/opt.h"
@@ -476,63 +476,12 @@ static void test_whole_costs(void **state) {
     }
 }
 
-/* ---- specs ---- */
-
-static void test_parse(void **state) {
-    (void)state;
-    static const struct {
-        const char *spec;
-        vt_status want;
-    } rows[] = {
-        {"pgd", VT_OK},
-        {"pgd:steps=7,alpha=2/255", VT_OK},
-        {"cw20:alpha=2/255", VT_OK},
-        {"autoattack", VT_OK},
-        {"autoattack:steps=3", VT_E_USAGE},
-        {"autoattack:version=standard", VT_OK},
-        {"autoattack:version=plus", VT_OK},
-        {"autoattack:version=rand", VT_OK},
-        {"autoattack:version=", VT_E_UNKNOWN},
-        {"autoattack:version=fast", VT_E_UNKNOWN},
-        {"pgd:version=plus", VT_E_UNKNOWN},
-        {"apgd-ce+fab-t:steps=5+square", VT_OK},
-        {"pgd:alpha=1e+0+fgsm", VT_OK},
-        {"autoattack+mt-pgd", VT_OK},
-        {"apgd-ce+", VT_E_UNKNOWN},
-        {"+apgd-ce", VT_E_UNKNOWN},
-        {"apgd-ce++square", VT_E_UNKNOWN},
-        {"autoattack+autoattack+autoattack+autoattack", VT_OK},
-        {"autoattack+autoattack+autoattack+autoattack+fgsm", VT_E_USAGE},
-        {"pgdd", VT_E_UNKNOWN},
-        {"", VT_E_UNKNOWN},
-        {"pgd:", VT_E_USAGE},
-        {"a-name-that-is-much-longer-than-any-attack-has", VT_E_UNKNOWN},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        vt_attack a;
-        vt_err e = {0};
-        vt_status got = vt_attack_parse(&a, rows[i].spec, VT_LINF, &e);
-        if (got != rows[i].want) fail_msg("%s: %s", rows[i].spec, vt_status_name(got));
-        assert_int_equal(e.text[0] == 0, rows[i].want == VT_OK);
-        if (rows[i].want == VT_OK) vt_attack_free(&a);
-    }
-    static const char *const bad[] = {"pgd:steps=0",  "pgd:steps=1.5", "pgd:stepz=3",        "pgd:loss=hinge",
-                                      "pgd:steps=3,", "pgd:steps",     "apgd-ce:rho=nan",    "square:p_init=2",
-                                      "fab:beta=-1",  "fgsm:steps=3",  "pgd:random_start=7", "pgd:alpha=1/0"};
-    for (size_t i = 0; i < COUNT(bad); i++) {
-        vt_attack a;
-        vt_err e = {0};
-        assert_int_not_equal(vt_attack_parse(&a, bad[i], VT_LINF, &e), VT_OK);
-        assert_true(e.text[0] != 0);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_attack), cmocka_unit_test(test_zero_eps),    cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_black_box),    cmocka_unit_test(test_faults),      cmocka_unit_test(test_failures),
         cmocka_unit_test(test_few_classes),  cmocka_unit_test(test_aims),        cmocka_unit_test(test_keeps_on),
-        cmocka_unit_test(test_costs),        cmocka_unit_test(test_whole_costs), cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_costs),        cmocka_unit_test(test_whole_costs),
     };
     return cmocka_run_group_tests_name("attacks", tests, NULL, NULL);
 }

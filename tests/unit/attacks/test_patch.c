@@ -477,57 +477,6 @@ static void test_attention_rises(void **state) {
     vt_model_close(m);
 }
 
-/* ---- words ---- */
-
-static void test_words(void **state) {
-    (void)state;
-    vt_patch p;
-    vt_err e = {0};
-    assert_int_equal(vt_patch_parse(&p, "patch:size=16,count=2,aligned=1", &e), VT_OK);
-    assert_true(p.size == 16 && p.count == 2 && p.aligned);
-    assert_int_equal(vt_patch_parse(&p, "patch:size=3", &e), VT_OK);
-    assert_true(p.size == 3 && p.count == 1 && !p.aligned);
-    static const struct {
-        const char *text, *says;
-    } bad[] = {{"patch", "needs a size"},         {"patch:", "needs a size"},    {"patch:size=0", "between 1"},
-               {"patch:size=3,count=17", "16"},   {"patches:size=3", "must be"}, {"linf", "must be"},
-               {"patch:size=3,cuont=1", "count"}, {"patch:size=x", "patch"},     {"", "must be"}};
-    for (size_t i = 0; i < T_COUNT(bad); i++) {
-        e = (vt_err){0};
-        assert_int_not_equal(vt_patch_parse(&p, bad[i].text, &e), VT_OK);
-        if (!strstr(e.text, bad[i].says)) fail_msg("'%s' does not mention '%s'", e.text, bad[i].says);
-    }
-    vt_config c = {.image = 32, .patch = 4};
-    assert_int_equal(vt_patch_fit(&(vt_patch){.size = 32, .count = 1}, &c, NULL, NULL), VT_OK);
-    e = (vt_err){0};
-    t_says(vt_patch_fit(&(vt_patch){.size = 33, .count = 1}, &c, NULL, &e), VT_E_USAGE, &e, "33", "32 x 32");
-    t_says(vt_patch_fit(&(vt_patch){.size = 6, .count = 1, .aligned = true}, &c, NULL, &e), VT_E_USAGE, &e, "4 pixels",
-           "got 6");
-    c.image = 64, c.patch = 16, c.native = 16; /* resized inside: a token is 4 pixels of the input */
-    p = (vt_patch){.size = 8, .count = 1, .aligned = true};
-    assert_int_equal(vt_patch_fit(&p, &c, NULL, NULL), VT_OK);
-    assert_int_equal(p.grid, 4);
-    c.native = 18;
-    t_says(vt_patch_fit(&p, &c, NULL, &e), VT_E_USAGE, &e, "whole pixels", "4 tokens");
-    vt_attack a;
-    e = (vt_err){0};
-    t_says(vt_attack_parse(&a, "square:where=saliency", VT_NORM_PATCH, &e), VT_E_USAGE, &e, "black-box", "random");
-    static const char *const specs[] = {"fgsm", "fab", "autoattack", "pgd:where=left", "pgd:places=0"};
-    for (size_t i = 0; i < T_COUNT(specs); i++)
-        assert_int_not_equal(vt_attack_parse(&a, specs[i], VT_NORM_PATCH, NULL), VT_OK);
-    assert_int_equal(vt_attack_parse(&a,
-                                     "attention-fool:alpha=0.0313725490196078,momentum=0.12345678,lambda=123456."
-                                     "75,"
-                                     "key=65535,query=class,where=attention,places=64",
-                                     VT_NORM_PATCH, NULL),
-                     VT_OK);
-    assert_non_null(strstr(a.id, ",where=attention,places=64")); /* nothing is cut */
-    vt_attack_free(&a);
-    static const char *const norms[] = {"patch-fool", "attention-fool", "pgd:where=corner"};
-    for (size_t i = 0; i < T_COUNT(norms); i++)
-        for (vt_norm n = VT_LINF; n <= VT_L2; n++) assert_int_not_equal(vt_attack_parse(&a, norms[i], n, NULL), VT_OK);
-}
-
 static int setup(void **state) {
     (void)state;
     vt_blas_single_thread();
@@ -539,7 +488,6 @@ int main(void) {
         cmocka_unit_test(test_judge),   cmocka_unit_test(test_every_attack), cmocka_unit_test(test_saliency),
         cmocka_unit_test(test_places),  cmocka_unit_test(test_more_places),  cmocka_unit_test(test_cost),
         cmocka_unit_test(test_optimum), cmocka_unit_test(test_projection),   cmocka_unit_test(test_attention_rises),
-        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests_name("patch", tests, setup, NULL);
 }
