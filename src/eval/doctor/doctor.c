@@ -101,7 +101,8 @@ typedef struct measurement {
     float *x, *z;       /* [threads, capacity, pixels]; logits [n_images, classes] */
 } measurement;
 
-/* Applies c's mean, std and channel order to the pixels of a model that normalises by `own` itself (std 0: it does not).
+/* Applies c's mean, std and channel order to the pixels of a model that normalises by `own` itself (std 0: it does
+ * not).
  */
 static void prepare_pixels(float *x, const vt_config *c, const vt_config *own) {
     size_t plane = vt_config_input_pixels(c) / 3;
