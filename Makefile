@@ -159,6 +159,8 @@ $(ONNX_CASE): $(OUT)/tools/onnx_case.o $(OUT)/tools/onnx_case_f64.o $(LIB)
 	@mkdir -p $(@D); echo "  LINK $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 onnx-case: $(ONNX_CASE)
+operators: $(ONNX_CASE) ## rewrites the list of ONNX operators in docs/models.md
+	@tools/onnx_operators.py $(ONNX_CASE)
 # MPI=1: a second program, vitrine-mpi, whose ranks do one evaluation, training or table together (docs/cluster.md). All
 # that knows MPI is src/mpi, which the first program is linked without.
 MPICC ?= mpicc
@@ -246,9 +248,9 @@ fuzz-replay: $(FUZZ) ## every fuzz target on its corpus and on N damaged copies 
 	$(call RUN,$(FUZZ))
 fuzz-guided: ## one fuzz target (TARGET=hello) under libFuzzer, RUNS inputs (10^7) or SECONDS (an hour); needs clang
 	@TARGET='$(TARGET)' RUNS='$(RUNS)' SECONDS='$(SECONDS)' BUILD='$(BUILD)' MAKE='$(MAKE)' tests/fuzz/guided.sh
-cli: $(EXE) $(SO) $(DRAW) $(if $(filter 1,$(MPI)),mpi) ## tests of the command line (bats)
+cli: $(EXE) $(SO) $(DRAW) $(ONNX_CASE) $(if $(filter 1,$(MPI)),mpi) ## tests of the command line (bats)
 	$(call RUN,$(CLI_PARTS))
-all-parts: $(EXE) $(SO) $(DRAW) $(if $(filter 1,$(MPI)),mpi) $(UNIT) $(FUZZ)
+all-parts: $(EXE) $(SO) $(DRAW) $(ONNX_CASE) $(if $(filter 1,$(MPI)),mpi) $(UNIT) $(FUZZ)
 	$(call RUN,$(CLI_PARTS) $(filter-out $(QUICK),$(UNIT)) $(FUZZ) $(QUICK) lint)
 cross: ## unit tests for aarch64, run under qemu
 	@CC=aarch64-linux-gnu-gcc tools/deps.sh --install test
@@ -260,7 +262,7 @@ lint: $(LIB) ## house rules that the compiler does not check
 rooms: ## rewrites the list of folders in docs/ARCHITECTURE.md
 	@tools/rooms.py
 ONE := $(if $(wildcard tests/unit/*/test_$(T).c tests/golden/test_$(T).c),$(OUT)/tests/test_$(T))
-t: $(ONE) $(EXE) $(SO) $(DRAW) ## one test by its name, in all rooms: make t T=oracle
+t: $(ONE) $(EXE) $(SO) $(DRAW) $(ONNX_CASE) ## one test by its name, in all rooms: make t T=oracle
 	@[ -n '$(ONE)' ] || [ -f 'tests/cli/$(T).bats' ] || { echo "no test is called '$(T)' (tests/unit/*/test_$(T).c, tests/cli/$(T).bats)"; exit 1; }
 	$(if $(ONE),$(ONE) $(if $(filter golden%,$(T)),$(SHARED)))
 	@[ ! -f 'tests/cli/$(T).bats' ] || VITRINE=$(abspath $(EXE)) bats 'tests/cli/$(T).bats'
@@ -323,6 +325,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: mpi onnx-case mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi onnx-case operators mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

@@ -301,13 +301,26 @@ static void run_case(const char *dir, counts *n) {
     }
 }
 
+/* Operators that are read whole as a paragraph of lines of 100 characters, then a table of the others. */
 static void print_operators(void) {
-    puts("| operator | opset | read |\n|---|---|---|");
+    size_t column = 0;
+    for (int i = 0; vt_op_at_f32(i); i++) {
+        char word[80];
+        const vt_op_f32 *op = vt_op_at_f32(i);
+        if (!op->import || op->summary) continue;
+        size_t n = (size_t)snprintf(word, sizeof word, "%s%s", column ? ", " : "", op->name);
+        if (op->since > VT_ONNX_OPSET_LEAST) n += (size_t)snprintf(word + n, sizeof word - n, " (%d)", op->since);
+        if (column + n > 98)
+            printf(",\n%s", word + 2), column = n - 2;
+        else
+            printf("%s", word), column += n;
+    }
+    puts(".\n\n| operator | from opset | what is read |\n|---|---|---|");
     for (int i = 0; vt_op_at_f32(i); i++) {
         const vt_op_f32 *op = vt_op_at_f32(i);
-        if (!op->import) continue;
+        if (!op->import || !op->summary) continue;
         printf("| %s | %d | %s |\n", op->name, op->since > VT_ONNX_OPSET_LEAST ? op->since : VT_ONNX_OPSET_LEAST,
-               op->summary ? op->summary : "");
+               op->summary);
     }
 }
 

@@ -20,7 +20,8 @@ struct vt_import {
     json_t *names; /* of the file's values: their numbers in g */
     const vt_onnx_node *node;
     int op;
-    int given; /* outputs of the node at hand that are named */
+    int depth;    /* of functions that call functions */
+    size_t calls; /* nodes of functions that were read */
 };
 
 vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...) {
@@ -418,9 +419,59 @@ static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
     return name_value(im, in->name, x, e);
 }
 
+/* ---- nodes ---- */
+
+static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e);
+
+static const vt_onnx_function *find_function(const vt_import *im, const vt_onnx_node *n) {
+    for (int i = 0; i < im->file->n_functions; i++)
+        if (!strcmp(im->file->functions[i].name, n->op) && !strcmp(im->file->functions[i].domain, n->domain))
+            return &im->file->functions[i];
+    return NULL;
+}
+
+/* Its nodes in place of the call; names are its own. */
+static vt_status read_call(vt_import *im, const vt_onnx_node *call, const vt_onnx_function *f, vt_err *e) {
+    enum { MOST_DEPTH = 16, MOST_CALLS = 1000000 };
+    json_t *outer = im->names, *inner = json_object();
+    if (im->depth == MOST_DEPTH || (im->calls += (size_t)f->n_nodes) > MOST_CALLS) {
+        json_decref(inner);
+        return vt_import_fail(im, e, "is a function that calls others %d deep, or of more than %d nodes", MOST_DEPTH,
+                              MOST_CALLS);
+    }
+    vt_status s = inner ? VT_OK : vt_import_memory(im, e);
+    for (int k = 0; s == VT_OK && k < f->n_in; k++) {
+        const int v = vt_input(im, k);
+        if (v >= 0 && json_object_set_new_nocheck(inner, f->in[k], json_integer(v))) s = vt_import_memory(im, e);
+    }
+    im->names = inner, im->depth++;
+    for (int i = 0; s == VT_OK && i < f->n_nodes; i++) {
+        vt_onnx_node n = f->nodes[i];
+        n.caller = call;
+        s = read_node(im, &n, e);
+    }
+    im->node = call, im->depth--;
+    for (int k = 0; s == VT_OK && k < f->n_out && k < call->n_out; k++) {
+        im->names = inner;
+        const int v = find_name(im, f->out[k]);
+        im->names = outer;
+        s = v < 0 ? vt_import_fail(im, e, "has output %d that its function does not write", k + 1)
+                  : vt_output(im, k, v, e);
+    }
+    im->names = outer;
+    json_decref(inner);
+    return s;
+}
+
 /* Imports one node by its operator; VT_E_FORMAT if that, its domain or opset is not read. */
 static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     im->node = n;
+    for (int k = 0; k < n->n_in; k++)
+        if (*n->in[k] && find_name(im, n->in[k]) < 0)
+            return vt_import_fail(im, e, "reads %.80s, which nothing before it writes", n->in[k]);
+    if (!n->n_out) return vt_import_fail(im, e, "has no output");
+    const vt_onnx_function *f = find_function(im, n);
+    if (f) return read_call(im, n, f, e);
     if (*n->domain && strcmp(n->domain, "ai.onnx"))
         return vt_import_fail(im, e, "is of the domain '%.60s', which is not read", n->domain);
     im->op = vt_op_find_f32(n->op);
@@ -429,10 +480,6 @@ static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     if (im->file->opset < op->since)
         return vt_import_fail(im, e, "is read from opset %d on, the file has %lld", op->since,
                               (long long)im->file->opset);
-    for (int k = 0; k < n->n_in; k++)
-        if (*n->in[k] && find_name(im, n->in[k]) < 0)
-            return vt_import_fail(im, e, "reads %.80s, which nothing before it writes", n->in[k]);
-    if (!n->n_out) return vt_import_fail(im, e, "has no output");
     return op->import(im, e);
 }
 

@@ -307,6 +307,35 @@ static vt_status read_graph(vt_onnx *m, vt_slice graph, vt_err *e) {
     return VT_OK;
 }
 
+/* Functions are read by the model's opset: another is refused. */
+static vt_status read_function(vt_onnx *m, vt_slice body, vt_onnx_function *f, vt_err *e) {
+    if (!vt_wire_whole(body)) return fail_format(m, "a function is malformed", e);
+    VT_TRY(text_field(m, body, 1, &f->name, e));
+    VT_TRY(text_field(m, body, 10, &f->domain, e));
+    VT_TRY(text_list(m, body, 4, &f->in, &f->n_in, e));
+    VT_TRY(text_list(m, body, 5, &f->out, &f->n_out, e));
+    VT_TRY(take_list(m, body, 7, sizeof *f->nodes, &f->nodes, e));
+    for (vt_slice s = body; s.n;) {
+        vt_wire_field field, version, domain;
+        if (!vt_wire_next(&s, &field)) break;
+        if (field.number == 9 && field.wire == 2 && !vt_wire_find(field.bytes, 1, 2, &domain) &&
+            vt_wire_find(field.bytes, 2, 0, &version) && version.value != (uint64_t)m->opset)
+            return vt_fail(e, VT_E_FORMAT, "%s: function %s is of opset %llu, the file of %lld", m->path, f->name,
+                           (unsigned long long)version.value, (long long)m->opset);
+        if (field.number != 7 || field.wire != 2) continue;
+        VT_TRY(read_node(m, field.bytes, &f->nodes[f->n_nodes], e));
+        f->nodes[f->n_nodes++].function = body;
+    }
+    return VT_OK;
+}
+
+static vt_status read_functions(vt_onnx *m, vt_slice s, vt_err *e) {
+    VT_TRY(take_list(m, s, 25, sizeof *m->functions, &m->functions, e));
+    for (vt_wire_field f = {0}; vt_wire_next(&s, &f);)
+        if (f.number == 25 && f.wire == 2) VT_TRY(read_function(m, f.bytes, &m->functions[m->n_functions++], e));
+    return VT_OK;
+}
+
 /* Sets m->opset if the entry is of the domain ""; VT_E_FORMAT outside the range that is read. */
 static vt_status read_opset(vt_onnx *m, vt_slice s, vt_err *e) {
     vt_wire_field domain = {0}, version = {0};
@@ -326,12 +355,12 @@ static vt_status read_model(vt_onnx *m, vt_err *e) {
     if (!vt_wire_whole(all) || !vt_wire_find(all, 7, 2, &graph)) return fail_format(m, "is not a whole ONNX file", e);
     if (vt_wire_count(all, 7) > 1) return fail_format(m, "holds more than one graph", e);
     if (vt_wire_find(all, 1, 0, &f)) m->ir = (int64_t)f.value;
-    if (vt_wire_count(all, 25)) return fail_format(m, "defines functions of its own, which are not read", e);
     while (vt_wire_next(&s, &f))
         if (f.number == 8 && f.wire == 2) VT_TRY(read_opset(m, f.bytes, e));
     if (!m->opset) return fail_format(m, "does not say the opset of its operators", e);
     VT_TRY(text_field(m, all, 2, &m->producer, e));
     VT_TRY(text_field(m, all, 3, &m->version, e));
+    VT_TRY(read_functions(m, all, e));
     return read_graph(m, graph.bytes, e);
 }
 

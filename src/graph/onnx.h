@@ -45,7 +45,19 @@ typedef struct vt_onnx_node {
     char **in, **out; /* texts; "": left out */
     int n_in, n_out;
     vt_slice body;
+    /* In a function: the node that calls it, whose attributes this one's may be, and the function, which has defaults.
+     */
+    const struct vt_onnx_node *caller;
+    vt_slice function;
 } vt_onnx_node;
+
+/* An operator that the file defines, by nodes. */
+typedef struct vt_onnx_function {
+    char *name, *domain;
+    char **in, **out;
+    int n_in, n_out, n_nodes;
+    vt_onnx_node *nodes;
+} vt_onnx_function;
 
 /* An input or output of the graph: -1 a side that the file does not fix. */
 typedef struct vt_onnx_value {
@@ -62,7 +74,8 @@ typedef struct vt_onnx {
     vt_onnx_node *nodes;
     vt_onnx_tensor *tensors; /* initializers */
     vt_onnx_value *inputs, *outputs;
-    int n_nodes, n_tensors, n_inputs, n_outputs;
+    vt_onnx_function *functions;
+    int n_nodes, n_tensors, n_inputs, n_outputs, n_functions;
     /* private */
     vt_mapped file;
     struct vt_onnx_external {

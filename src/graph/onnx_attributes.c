@@ -5,16 +5,28 @@
 #include "graph/onnx.h"
 #include "graph/wire.h"
 
-/* *out: the message of the node's attribute of that name; false: none. */
-static bool find_attribute(const vt_onnx_node *n, const char *name, vt_slice *out) {
-    vt_slice s = n->body;
+/* The attribute of that name among the repeated field `number` of a message. */
+static bool find_named(vt_slice s, uint32_t number, vt_slice name, vt_slice *out) {
     for (vt_wire_field f, k; vt_wire_next(&s, &f);)
-        if (f.number == 5 && f.wire == 2 && vt_wire_find(f.bytes, 1, 2, &k) && k.bytes.n == strlen(name) &&
-            !memcmp(k.bytes.p, name, k.bytes.n)) {
+        if (f.number == number && f.wire == 2 && vt_wire_find(f.bytes, 1, 2, &k) && k.bytes.n == name.n &&
+            !memcmp(k.bytes.p, name.p, name.n)) {
             *out = f.bytes;
             return true;
         }
     return false;
+}
+
+/* In a function an attribute may be another's name: one of the call, or the function's default for it. */
+static bool find_attribute(const vt_onnx_node *n, const char *name, vt_slice *out) {
+    vt_slice wanted = {(const uint8_t *)name, strlen(name)};
+    for (;; n = n->caller) {
+        vt_wire_field other;
+        vt_slice function = n->function;
+        if (!find_named(n->body, 5, wanted, out)) return false;
+        if (!n->caller || !vt_wire_find(*out, 21, 2, &other) || !other.bytes.n) return true;
+        wanted = other.bytes;
+        if (!find_named(n->caller->body, 5, wanted, out)) return find_named(function, 11, wanted, out);
+    }
 }
 
 bool vt_onnx_attribute(const vt_onnx_node *n, int i, char *name, size_t size) {

@@ -16,7 +16,7 @@ setup() {
 row() { sed -n "s/^$1 \+\([0-9]* \/ [0-9]*\).*/\1/p" <<<"$output"; }
 
 @test "probe and gradcheck read ONNX files" {
-    for n in conv attention moves; do
+    for n in conv attention moves resample newer; do
         good probe $N/$n.onnx --input $N/$n.safetensors --loss linear --precision f64 --out $n.safetensors
         good gradcheck $N/$n.onnx --images 1
         says "the input gradient is exact"
@@ -114,4 +114,8 @@ row() { sed -n "s/^$1 \+\([0-9]* \/ [0-9]*\).*/\1/p" <<<"$output"; }
     bad 1 "cut.onnx: is not a whole ONNX file" -- gradcheck cut.onnx
     : >empty.onnx
     bad 1 "empty.onnx: is empty, not an ONNX file" -- gradcheck empty.onnx
+}
+
+@test "docs/models.md lists the operators that are read" {
+    "$ROOT/tools/onnx_operators.py" "$(dirname "$VITRINE")/tools/onnx_case" --check
 }

@@ -37,7 +37,8 @@ static void test_against_autograd(void **state) {
     static const struct {
         const char *name;
         double tol64;
-    } nets[] = {{"conv", 1e-12}, {"attention", 5e-9}, {"moves", 1e-12}};
+    } nets[] = {{"conv", 1e-12},     {"attention", 5e-9},  {"moves", 1e-12},
+                {"resample", 1e-12}, {"quantised", 1e-12}, {"newer", 1e-12}};
     for (size_t i = 0; i < T_COUNT(nets); i++)
         for (int f64 = 0; f64 < 2; f64++) {
             char path[200];
@@ -66,6 +67,21 @@ static void test_against_autograd(void **state) {
             vt_tensors_close(st);
             vt_model_close(m);
         }
+}
+
+/* Three activations are rounded; the weights' roundings are constants. */
+static void test_roundings_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        int roundings;
+    } rows[] = {{"tests/fixtures/onnx/quantised.onnx", 3}, {"tests/fixtures/onnx/newer.onnx", 0}};
+    for (size_t i = 0; i < T_COUNT(rows); i++) {
+        vt_network *n;
+        assert_int_equal(vt_network_open(&n, rows[i].path, NULL, NULL), VT_OK);
+        assert_int_equal(vt_graph_straight_through(n->g), rows[i].roundings);
+        vt_network_close(n);
+    }
 }
 
 /* ---- files made here ---- */
@@ -166,6 +182,14 @@ static void test_refusals(void **state) {
     refuse("If", "x", "z", 13, "(If)");
     refuse("Relu", "x", "z", 13, "output z has sides [1,3,4,4]");
     refuse("Mish", "x", "z", 13, "from opset 18");
+    refuse("Relu", "", "z", 13, "node z (Relu) has no input 1");
+    refuse("ArgMax", "x", "z", 13, "has an input 1 that follows the image, must be a constant");
+    refuse("NonZero", "x", "z", 13, "has an input 1 that follows the image");
+    refuse("LRN", "x", "z", 13, "has size 0");
+    refuse("Resize", "x", "z", 13, "has neither scales nor sizes");
+    refuse("Einsum", "x", "z", 13, "has no equation");
+    refuse("Upsample", "x", "z", 9, "has no input 2");
+    refuse("RandomNormalLike", "x", "z", 13, "is an operator that is not read");
 }
 
 static void test_shapes_are_checked(void **state) {
@@ -190,7 +214,8 @@ static void test_shapes_are_checked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_autograd), cmocka_unit_test(test_refusals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_autograd),
+                                       cmocka_unit_test(test_roundings_are_counted), cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_shapes_are_checked)};
     return cmocka_run_group_tests(tests, make_tmp, remove_tmp);
 }
