@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What operators' imports emit (graph/import.h): constant linear maps, scattered numbers, bits. */
+#include <math.h>
 #include <string.h>
 #include "graph/op.h"
 
@@ -71,6 +72,10 @@ vt_status vt_import_bits_of(vt_import *im, int a, int b, vt_err *e) {
     int y;
     if (a < 0 || !vt_import_value(im, a)->integers)
         return vt_import_fail(im, e, "has an input that is no constant integer");
+    for (int k = 0; k < 2; k++) /* computed in double */
+        for (size_t i = 0; i < vt_import_value(im, in[k])->n; i++)
+            if (!(fabs(vt_value_real(vt_import_value(im, in[k]), i)) <= 9007199254740992.0))
+                return vt_import_fail(im, e, "has an integer beyond 2^53");
     VT_TRY(vt_emit_broadcast(im, vt_import_op(im), in, 2, true, &y, e));
     return vt_output(im, 0, y, e);
 }

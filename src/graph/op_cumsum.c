@@ -37,7 +37,7 @@ static vt_status import(vt_import *im, vt_err *e) {
         return vt_output(im, 0, y, e);
     }
     const int64_t n = v.dims.d[axis];
-    if (n > 16384) return vt_import_fail(im, e, "sums a side of %lld, must be at most 16384", (long long)n);
+    if (n > 4096) return vt_import_fail(im, e, "sums a side of %lld, must be at most 4096", (long long)n);
     double *m = vt_import_take(im, (size_t)(n * n) + 1, sizeof *m);
     if (!m) return vt_import_memory(im, e);
     for (int64_t i = 0; i < n; i++)

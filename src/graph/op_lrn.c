@@ -10,7 +10,7 @@ static vt_status import(vt_import *im, vt_err *e) {
     const vt_dims d = vt_import_value(im, x)->dims;
     if (d.rank < 2 || size < 1) return vt_import_fail(im, e, "has size %lld", (long long)size);
     const int64_t n = d.d[1], before = (size - 1) / 2, after = size - 1 - before;
-    if (n > 16384) return vt_import_fail(im, e, "has %lld channels, must be at most 16384", (long long)n);
+    if (n > 4096) return vt_import_fail(im, e, "has %lld channels, must be at most 4096", (long long)n);
     double *m = vt_import_take(im, (size_t)(n * n) + 1, sizeof *m);
     if (!m) return vt_import_memory(im, e);
     for (int64_t i = 0; i < n; i++)

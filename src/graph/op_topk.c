@@ -75,6 +75,9 @@ static vt_status import(vt_import *im, vt_err *e) {
     VT_TRY(vt_axis(im, vt_attr_int(im, "axis", -1), d.rank, &axis, e));
     if (k < 1 || k > d.d[axis])
         return vt_import_fail(im, e, "takes %lld of a side of %lld", (long long)k, (long long)d.d[axis]);
+    if (d.d[axis] > 1 << 24 || k * d.d[axis] > (int64_t)VT_GRAPH_VALUES)
+        return vt_import_fail(im, e, "takes %lld of a side of %lld, which is too much", (long long)k,
+                              (long long)d.d[axis]);
     reduced[axis] = true;
     VT_TRY(vt_emit_last(im, x, reduced, &x, e));
     vt_dims last = vt_import_value(im, x)->dims;

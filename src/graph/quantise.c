@@ -7,9 +7,9 @@ vt_status vt_quantise_input(vt_import *im, int k, const vt_dims *d, int axis, in
     if (v.n == 1) return vt_emit_reshape(im, *y, &(vt_dims){0}, y, e);
     vt_dims to = {.rank = d->rank};
     for (int s = 0; s < d->rank; s++) to.d[s] = s == axis ? d->d[s] : 1;
-    if (v.dims.rank == 1 && !block && axis < d->rank && v.dims.d[0] == d->d[axis])
+    if (v.dims.rank == 1 && !block && axis >= 0 && axis < d->rank && v.dims.d[0] == d->d[axis])
         return vt_emit_reshape(im, *y, &to, y, e);
-    bool fits = block > 0 && v.dims.rank == d->rank;
+    bool fits = block > 0 && block <= (int64_t)VT_GRAPH_VALUES && v.dims.rank == d->rank;
     for (int s = 0; fits && s < d->rank; s++)
         fits = v.dims.d[s] == (s == axis ? (d->d[s] + block - 1) / block : d->d[s]);
     if (!fits) return vt_import_fail(im, e, "has an input %d that is neither one number nor one for each place", k + 1);
