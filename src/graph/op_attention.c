@@ -31,40 +31,63 @@ static vt_status join_past(vt_import *im, int k, int out, int64_t heads, int *y,
     return vt_emit_reshape(im, *y, &(vt_dims){4, {d.d[0], heads, d.d[2], d.d[3]}}, y, e);
 }
 
-/* Adds the mask: numbers, or truth values, of which false is -infinity; positions beyond it are -infinity. */
-static vt_status add_mask(vt_import *im, int64_t positions, int *scores, vt_err *e) {
-    int m = vt_input(im, MASK);
-    if (m < 0) return VT_OK;
-    const vt_value v = *vt_import_value(im, m);
+/* The mask as numbers (false: -infinity), positions beyond it -infinity; -1: none. */
+static vt_status take_mask(vt_import *im, int64_t positions, int *m, vt_err *e) {
+    *m = vt_input(im, MASK);
+    if (*m < 0) return VT_OK;
+    const vt_value v = *vt_import_value(im, *m);
     if (v.integers) {
         double *p = vt_import_take(im, v.n + 1, sizeof *p);
         if (!p) return vt_import_memory(im, e);
         for (size_t i = 0; i < v.n; i++) p[i] = v.integers[i] ? 0 : -INFINITY;
-        VT_TRY(vt_emit_reals(im, &v.dims, p, &m, e));
+        VT_TRY(vt_emit_reals(im, &v.dims, p, m, e));
     }
     vt_dims d = v.dims;
     int64_t *table[VT_RANK] = {0}, step = 1;
-    if (d.rank && d.d[d.rank - 1] > 1 && d.d[d.rank - 1] < positions) {
-        d.d[d.rank - 1] = positions;
-        for (int k = d.rank - 1; k >= 0; k--) {
-            if (!(table[k] = vt_import_take(im, (size_t)d.d[k] + 1, sizeof **table))) return vt_import_memory(im, e);
-            for (int64_t i = 0; i < d.d[k]; i++) table[k][i] = i < v.dims.d[k] ? i * step : VT_MOVE_FILL;
-            step *= v.dims.d[k];
-        }
-        VT_TRY(vt_emit_move(im, m, &d, table, -INFINITY, &m, e));
+    if (!d.rank || d.d[d.rank - 1] <= 1 || d.d[d.rank - 1] >= positions) return VT_OK;
+    d.d[d.rank - 1] = positions;
+    for (int k = d.rank - 1; k >= 0; k--) {
+        if (!(table[k] = vt_import_take(im, (size_t)d.d[k] + 1, sizeof **table))) return vt_import_memory(im, e);
+        for (int64_t i = 0; i < d.d[k]; i++) table[k][i] = i < v.dims.d[k] ? i * step : VT_MOVE_FILL;
+        step *= v.dims.d[k];
     }
-    return vt_emit_binary(im, "Add", *scores, m, scores, e);
+    return vt_emit_move(im, *m, &d, table, -INFINITY, m, e);
 }
 
-/* -infinity beyond each query's own position; `before`: positions that came before the first. */
-static vt_status add_causal(vt_import *im, int64_t queries, int64_t positions, int64_t before, int *scores, vt_err *e) {
+/* Adds -infinity beyond each query's own position; `before`: positions that came before the first. */
+static vt_status add_causal(vt_import *im, int64_t queries, int64_t positions, int64_t before, int *bias, vt_err *e) {
     int m;
     double *p = vt_import_take(im, (size_t)(queries * positions) + 1, sizeof *p);
     if (!p) return vt_import_memory(im, e);
     for (int64_t i = 0; i < queries; i++)
         for (int64_t k = 0; k < positions; k++) p[i * positions + k] = k <= i + before ? 0 : -INFINITY;
     VT_TRY(vt_emit_reals(im, &(vt_dims){2, {queries, positions}}, p, &m, e));
-    return vt_emit_binary(im, "Add", *scores, m, scores, e);
+    if (*bias < 0) {
+        *bias = m;
+        return VT_OK;
+    }
+    return vt_emit_binary(im, "Add", *bias, m, bias, e);
+}
+
+/* A row that a constant bias masks whole gives 0: its bias is 0 and `keep` 0, elsewhere 1 (-1: there is none such). */
+static vt_status keep_rows(vt_import *im, int *bias, int *keep, vt_err *e) {
+    const vt_value v = *vt_import_value(im, *bias);
+    vt_dims d = v.dims;
+    *keep = -1;
+    if (!vt_value_is_constant(&v) || !d.rank || !v.n) return VT_OK;
+    const size_t cols = (size_t)d.d[d.rank - 1];
+    double *p = vt_import_take(im, v.n + 1, sizeof *p), *kept = vt_import_take(im, v.n / cols + 1, sizeof *kept);
+    bool whole = false;
+    if (!p || !kept) return vt_import_memory(im, e);
+    for (size_t r = 0; r < v.n / cols; r++) {
+        for (size_t i = 0; i < cols; i++)
+            if ((p[r * cols + i] = vt_value_real(&v, r * cols + i)) != -INFINITY) kept[r] = 1;
+        for (size_t i = 0; i < cols && kept[r] == 0; i++) p[r * cols + i] = 0, whole = true;
+    }
+    if (!whole) return VT_OK;
+    VT_TRY(vt_emit_reals(im, &d, p, bias, e));
+    d.d[d.rank - 1] = 1;
+    return vt_emit_reals(im, &d, kept, keep, e);
 }
 
 static vt_status cap_scores(vt_import *im, double cap, int *scores, vt_err *e) {
@@ -78,8 +101,10 @@ static vt_status cap_scores(vt_import *im, double cap, int *scores, vt_err *e) {
 
 static vt_status import(vt_import *im, vt_err *e) {
     const int64_t mode = vt_attr_int(im, "qk_matmul_output_mode", 0);
-    int v[3], scores, y, stage[4];
+    int v[3], scores, y, bias, keep = -1, stage[4];
     VT_TRY(vt_input_count(im, 3, 6, e));
+    if (vt_attr_int(im, "left_window_size", -1) >= 0 || vt_attr_int(im, "right_window_size", -1) >= 0)
+        return vt_import_fail(im, e, "has a window, which is not read");
     for (int k = Q; k <= V; k++)
         VT_TRY(take_heads(im, k, vt_attr_int(im, k == Q ? "q_num_heads" : "kv_num_heads", 0), &v[k], e));
     const vt_dims q = vt_import_value(im, v[Q])->dims;
@@ -90,12 +115,15 @@ static vt_status import(vt_import *im, vt_err *e) {
     stage[0] = scores;
     VT_TRY(cap_scores(im, vt_attr_real(im, "softcap", 0), &scores, e));
     stage[1] = scores;
-    VT_TRY(add_mask(im, positions, &scores, e));
+    VT_TRY(take_mask(im, positions, &bias, e));
     if (vt_attr_int(im, "is_causal", 0))
-        VT_TRY(add_causal(im, q.d[2], positions, before < 0 ? 0 : vt_import_value(im, (int)before)->dims.d[2], &scores,
-                          e));
+        VT_TRY(
+            add_causal(im, q.d[2], positions, before < 0 ? 0 : vt_import_value(im, (int)before)->dims.d[2], &bias, e));
+    if (bias >= 0) VT_TRY(keep_rows(im, &bias, &keep, e));
+    if (bias >= 0) VT_TRY(vt_emit_binary(im, "Add", scores, bias, &scores, e));
     stage[2] = scores;
     VT_TRY(vt_emit_along(im, "Softmax", scores, (const bool[VT_RANK]){false, false, false, true}, NULL, &scores, e));
+    if (keep >= 0) VT_TRY(vt_emit_binary(im, "Mul", scores, keep, &scores, e));
     stage[3] = scores;
     VT_TRY(vt_output(im, 3, stage[mode & 3], e));
     VT_TRY(vt_emit_matmul(im, scores, v[V], false, false, 1, &y, e));
@@ -107,4 +135,4 @@ static vt_status import(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-VT_OP_EMITS(attention, "Attention", import, .summary = "no row masked whole, no nonpad_kv_seqlen", .since = 23)
+VT_OP_EMITS(attention, "Attention", import, .summary = "without nonpad_kv_seqlen and windows", .since = 23)
