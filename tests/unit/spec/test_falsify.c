@@ -102,6 +102,38 @@ static void test_threads_change_nothing(void **state) {
     vt_spec_pair_close(&p);
 }
 
+/* A point at which float32 rounds Y_0 up: what only the rounded output meets is borderline, no witness. */
+static void test_borderline(void **state) {
+    (void)state;
+    static const char form[] =
+        "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const X_2 Real)(declare-const Y_0 "
+        "Real)(declare-const Y_1 Real)(assert (= X_0 %.17g))(assert (= X_1 %.17g))(assert (= X_2 "
+        "%.17g))(assert (>= Y_0 %.17g))";
+    vt_falsify_result r;
+    vt_spec_pair p;
+    vt_witness w;
+    vt_err e = {0};
+    char text[1000];
+    double x[3];
+    open_pair(&p, NETS "linear.onnx", NETS "sat.vnnlib");
+    for (int i = 1;; i++) {
+        for (int k = 0; k < 3; k++) x[k] = (double)(float)(0.1 * (k + 1) + 0.01 * i);
+        assert_int_equal(vt_witness_judge(&w, p.spec, &p.network, x, &e), VT_OK);
+        snprintf(text, sizeof text, form, x[0], x[1], x[2], w.y[0]);
+        const bool up = w.y[0] > w.y_double[0];
+        vt_witness_free(&w);
+        if (up) break;
+        assert_true(i < 100);
+    }
+    vt_spec_pair_close(&p);
+    open_pair(&p, NETS "linear.onnx", write_text("up.vnnlib", text));
+    const vt_falsify_options o = options(2, 1);
+    search(&r, &p, &o);
+    assert_true(!r.sat && r.borderline > 0 && r.best[0] <= 0);
+    vt_falsify_free(&r);
+    vt_spec_pair_close(&p);
+}
+
 static void test_time_is_held(void **state) {
     (void)state;
     vt_spec_pair p;
@@ -214,6 +246,7 @@ int main(void) {
         cmocka_unit_test(test_witnesses),
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_threads_change_nothing),
+        cmocka_unit_test(test_borderline),
         cmocka_unit_test(test_time_is_held),
         cmocka_unit_test(test_witness_files),
         cmocka_unit_test(test_pairs_that_do_not_fit),

@@ -79,6 +79,10 @@ static void test_cases(void **state) {
         for (int k = 0; k < 4; k++) assert_true(miss(s, k, 1.5, 3.5, 0) == (k < 2 || k % 2 == 0 ? 0.5 : -0.5));
         vt_spec_close(s);
     }
+    s = read_text(XS YS BOX "(assert (and (or (<= Y_0 1) (<= Y_0 2)) (<= Y_1 3) (<= Y_2 0)))");
+    assert_int_equal(s->n_cases, 2);
+    assert_true(miss(s, 0, 0, 5, 1) == 2 && miss(s, 1, 0, 5, 1) == 2 && miss(s, 1, 0, 0, 7) == 7);
+    vt_spec_close(s);
     /* a case whose box is empty is left out */
     s = read_text(XS YS BOX "(assert (or (and (<= X_0 0.05) (<= Y_0 0)) (<= Y_1 0)))");
     assert_int_equal(s->n_cases, 1), assert_int_equal(s->n_empty, 1);
