@@ -42,7 +42,7 @@ typedef struct search {
     double *x, *y; /* the judges' */
     double *found; /* [inputs] the witness of run found_at, the lowest */
     atomic_size_t found_at;
-    atomic_llong steps, borderline;
+    atomic_llong runs, steps, borderline;
     atomic_bool late;
     pthread_mutex_t lock;
 } search;
@@ -54,6 +54,7 @@ static double case_loss(const search *q, const vt_spec_case *c, const double *y,
     const vt_spec *s = q->s;
     int worst = 0;
     double loss = vt_spec_violation(s, c, y, &worst), all = 0;
+    sum = sum && loss > 0; /* else the case is met in float32, but not in double: on with what is nearest its limit */
     if (dy) memset(dy, 0, (size_t)s->outputs * sizeof *dy);
     for (int i = 0; i < c->n; i++) {
         const double v = vt_spec_row_violation(s, c->rows[i], y);
@@ -130,8 +131,7 @@ static void start_run(const search *q, const target *t, float *x) {
 static const char *start_name(int round) { return !round ? "the centre" : round & 1 ? "a corner" : "a random point"; }
 
 /* A step of length alpha, in sides of the box, against the sign of the gradient, or (scaled) against the gradient, with
- * a quarter of the last step. false: the gradient is 0 or not
- * finite. */
+ * a quarter of the last step. false: the gradient is 0 or not finite. */
 static bool take_step(worker *w, const vt_spec_box *b, int n, double alpha, bool scaled, double momentum) {
     double most = 0;
     for (int i = 0; i < n; i++) most = fmax(most, fabs((double)w->g[i] * side_of(b, i)));
@@ -187,6 +187,8 @@ static vt_status run_item(void *ctx, int thread, size_t item, vt_err *e) {
               .best_before = INFINITY};
     p.left = p.window;
     p.halved = true;
+    if (!may_go_on(q, run)) return VT_OK;
+    atomic_fetch_add(&q->runs, 1);
     start_run(q, t, w->x);
     memcpy(w->prev, w->x, bytes);
     for (int k = 0; k <= steps && may_go_on(q, run); k++) {
@@ -260,7 +262,7 @@ static vt_status search_rounds(search *q, vt_falsify_result *r, vt_err *e) {
     const size_t at = atomic_load(&q->found_at);
     r->timed_out = atomic_load(&q->late);
     r->borderline = atomic_load(&q->borderline), r->steps = atomic_load(&q->steps);
-    r->run = at == SIZE_MAX ? (int64_t)q->begun : (int64_t)at + 1;
+    r->run = at == SIZE_MAX ? atomic_load(&q->runs) : (int64_t)at + 1;
     for (int c = 0; c < q->s->n_cases; c++)
         for (int k = 0; k < q->o->threads; k++) r->best[c] = fmin(r->best[c], q->workers[k].best[c]);
     if (at == SIZE_MAX) return VT_OK;
