@@ -152,5 +152,3 @@ bool vt_recipe_in_use(const vt_recipe *r, const vt_recipe_section *s);
 bool vt_recipe_full_key(char out[VT_RECIPE_KEY_MAX], const char *section, const char *key);
 /* Returns the row of a full key, and its section in *of; NULL: unknown. */
 const vt_opt *vt_recipe_key(const vt_recipe *r, const char *key, vt_recipe_section *of);
-/* Writes what an option may be, "0 to 1; " or "head|dim; ", "" for a text; returns buf. */
-const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o);

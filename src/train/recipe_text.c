@@ -135,7 +135,8 @@ static void write_wrapped(FILE *f, const char *text, int column, int indent) {
     }
 }
 
-const char *vt_recipe_limits(char *buf, size_t size, const vt_opt *o) {
+/* Writes what a key may be, "0 to 1; " or "head|dim; ", "" for a text, into buf, which is returned. */
+static const char *recipe_limits(char *buf, size_t size, const vt_opt *o) {
     if (o->type == VT_OPT_CHOICE)
         snprintf(buf, size, "%s; ", o->choices);
     else if (o->type == VT_OPT_BOOL)
@@ -153,7 +154,7 @@ static void key_help(FILE *f, const vt_recipe_section *s, const vt_opt *o) {
     char key[VT_RECIPE_KEY_MAX], range[200], preset[VT_RECIPE_VALUE_MAX], text[900];
     if (!vt_recipe_full_key(key, s->name, o->key)) return;
     vt_opt_value(o, s->params, preset, sizeof preset);
-    snprintf(text, sizeof text, "%s [%sdefault %s]", o->help, vt_recipe_limits(range, sizeof range, o),
+    snprintf(text, sizeof text, "%s [%sdefault %s]", o->help, recipe_limits(range, sizeof range, o),
              *preset ? preset : "empty");
     int n = fprintf(f, "  %-*s ", INDENT - 3, key);
     if (n > INDENT) fprintf(f, "\n%*s", INDENT, "");
