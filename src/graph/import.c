@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "graph/import.h"
+#include "graph/importing.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "base/text.h"
 #include "graph/fuse.h"
 #include "graph/op.h"
-#include "graph/reduce.h"
-
-struct vt_import {
-    vt_onnx *file;
-    vt_graph *g;
-    const vt_import_options *o;
-    json_t *names; /* of the file's values: their numbers in g */
-    const vt_onnx_node *node;
-    int op;
-    int depth;    /* of functions that call functions */
-    size_t calls; /* nodes of functions that were read */
-};
 
 vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...) {
     char text[300];
@@ -51,13 +37,13 @@ const vt_value *vt_import_value(const vt_import *im, int v) { return &im->g->val
 void *vt_import_take(vt_import *im, size_t count, size_t item) { return vt_heap_take(&im->g->heap, count, item); }
 
 /* Index of the value of that name in the file; -1: none. */
-static int find_name(const vt_import *im, const char *name) {
+int vt_import_find(const vt_import *im, const char *name) {
     const json_t *v = json_object_get(im->names, name);
     return v ? (int)json_integer_value(v) : -1;
 }
 
 int vt_input(const vt_import *im, int k) {
-    return k >= 0 && k < im->node->n_in && *im->node->in[k] ? find_name(im, im->node->in[k]) : -1;
+    return k >= 0 && k < im->node->n_in && *im->node->in[k] ? vt_import_find(im, im->node->in[k]) : -1;
 }
 
 vt_status vt_real_input(vt_import *im, int k, int *v, vt_err *e) {
@@ -136,7 +122,7 @@ vt_status vt_output(vt_import *im, int k, int v, vt_err *e) {
 }
 
 /* v: a value of these sides, without numbers; VT_E_FORMAT beyond 2^28 numbers. */
-static vt_status new_value(vt_import *im, const vt_dims *dims, bool integer, vt_value *v, vt_err *e) {
+vt_status vt_import_new_value(vt_import *im, const vt_dims *dims, bool integer, vt_value *v, vt_err *e) {
     char text[200];
     *v = (vt_value){.dims = *dims, .integer = integer, .node = -1, .alias = -1};
     if (vt_dims_count(dims, &v->n)) return VT_OK;
@@ -145,23 +131,23 @@ static vt_status new_value(vt_import *im, const vt_dims *dims, bool integer, vt_
 }
 
 /* *out: the index of v in the graph; VT_E_MEMORY. */
-static vt_status add_value(vt_import *im, const vt_value *v, int *out, vt_err *e) {
+vt_status vt_import_add_value(vt_import *im, const vt_value *v, int *out, vt_err *e) {
     *out = vt_graph_value(im->g, v);
     return *out < 0 ? vt_import_memory(im, e) : VT_OK;
 }
 
 vt_status vt_emit_reals(vt_import *im, const vt_dims *dims, const double *reals, int *y, vt_err *e) {
     vt_value v;
-    VT_TRY(new_value(im, dims, false, &v, e));
+    VT_TRY(vt_import_new_value(im, dims, false, &v, e));
     v.reals = reals;
-    return add_value(im, &v, y, e);
+    return vt_import_add_value(im, &v, y, e);
 }
 
 vt_status vt_emit_integers(vt_import *im, const vt_dims *dims, const int64_t *integers, int *y, vt_err *e) {
     vt_value v;
-    VT_TRY(new_value(im, dims, true, &v, e));
+    VT_TRY(vt_import_new_value(im, dims, true, &v, e));
     v.integers = integers;
-    return add_value(im, &v, y, e);
+    return vt_import_add_value(im, &v, y, e);
 }
 
 vt_status vt_emit_real(vt_import *im, double value, int *y, vt_err *e) {
@@ -202,7 +188,7 @@ static vt_status fold_node(vt_import *im, const vt_node *n, vt_value *v, vt_err 
     for (int k = 0; good && k < n->n_in; k++)
         if (n->in[k] >= 0) good = (x[k] = constant_reals(im, n->in[k], &made[k])) != NULL;
     int out = -1;
-    vt_status s = good ? add_value(im, v, &out, e) : vt_import_memory(im, e);
+    vt_status s = good ? vt_import_add_value(im, v, &out, e) : vt_import_memory(im, e);
     if (s == VT_OK) {
         vt_node placed = *n;
         placed.out = out;
@@ -216,27 +202,24 @@ static vt_status fold_node(vt_import *im, const vt_node *n, vt_value *v, vt_err 
     return s;
 }
 
-/* The value whose memory v uses: itself, or what it is an alias of; -1 stays. */
-static int root_of(const vt_graph *g, int v) { return v >= 0 && g->values[v].alias >= 0 ? g->values[v].alias : v; }
-
 vt_status vt_emit(vt_import *im, int op, const int *in, int n_in, const vt_dims *dims, bool integer, const void *with,
                   int *y, vt_err *e) {
     vt_value v;
     bool constant = true;
     vt_node n = {.op = op, .n_in = n_in, .with = with, .name = im->node ? im->node->name : ""};
-    VT_TRY(new_value(im, dims, integer, &v, e));
+    VT_TRY(vt_import_new_value(im, dims, integer, &v, e));
     n.in = vt_import_take(im, (size_t)n_in + 1, sizeof *n.in);
     if (!n.in) return vt_import_memory(im, e);
     for (int k = 0; k < n_in; k++) {
-        n.in[k] = root_of(im->g, in[k]);
+        n.in[k] = vt_root_of(im->g, in[k]);
         constant = constant && (in[k] < 0 || vt_value_is_constant(&im->g->values[in[k]]));
     }
     if (constant) {
         VT_TRY(fold_node(im, &n, &v, e));
-        return add_value(im, &v, y, e);
+        return vt_import_add_value(im, &v, y, e);
     }
     v.integer = false; /* a truth value that follows the image is 0 or 1 */
-    VT_TRY(add_value(im, &v, y, e));
+    VT_TRY(vt_import_add_value(im, &v, y, e));
     n.out = *y;
     return vt_graph_node(im->g, &n) ? VT_OK : vt_import_memory(im, e);
 }
@@ -245,13 +228,13 @@ vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_
     const vt_value *from = &im->g->values[x];
     char a[200], b[200];
     vt_value v;
-    VT_TRY(new_value(im, dims, from->integer, &v, e));
+    VT_TRY(vt_import_new_value(im, dims, from->integer, &v, e));
     if (v.n != from->n)
         return vt_import_fail(im, e, "makes %s of %s: %zu numbers of %zu", vt_dims_text(dims, a, sizeof a),
                               vt_dims_text(&from->dims, b, sizeof b), v.n, from->n);
     v.integers = from->integers, v.reals = from->reals, v.floats = from->floats, v.type = from->type;
-    if (!vt_value_is_constant(from)) v.alias = root_of(im->g, x);
-    return add_value(im, &v, y, e);
+    if (!vt_value_is_constant(from)) v.alias = vt_root_of(im->g, x);
+    return vt_import_add_value(im, &v, y, e);
 }
 
 /* v: a tensor's reals; VT_E_FORMAT for NaN. Floats stay floats: graph/run makes their double copy. */
@@ -275,17 +258,17 @@ static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v,
 /* *out: a tensor of the file as a constant of reals or integers. */
 static vt_status tensor_value(vt_import *im, const vt_onnx_tensor *t, int *out, vt_err *e) {
     vt_value v;
-    VT_TRY(new_value(im, &t->dims, !vt_onnx_is_real(t->type), &v, e));
+    VT_TRY(vt_import_new_value(im, &t->dims, !vt_onnx_is_real(t->type), &v, e));
     v.type = t->type;
     if (v.integer) {
         int64_t *p = vt_import_take(im, v.n + 1, sizeof *p);
         if (!p) return vt_import_memory(im, e);
         VT_TRY(vt_onnx_integers(im->file, t, p, e));
         v.integers = p;
-        return add_value(im, &v, out, e);
+        return vt_import_add_value(im, &v, out, e);
     }
     VT_TRY(read_reals(im, t, &v, e));
-    return add_value(im, &v, out, e);
+    return vt_import_add_value(im, &v, out, e);
 }
 
 vt_status vt_import_constant(vt_import *im, const vt_onnx_tensor *t, int *y, vt_err *e) {
@@ -293,7 +276,7 @@ vt_status vt_import_constant(vt_import *im, const vt_onnx_tensor *t, int *y, vt_
 }
 
 /* Gives value v its name in the file; VT_E_FORMAT if another has it. */
-static vt_status name_value(vt_import *im, const char *name, int v, vt_err *e) {
+vt_status vt_import_name(vt_import *im, const char *name, int v, vt_err *e) {
     if (json_object_get(im->names, name)) return vt_import_fail(im, e, "%.80s is there twice", name);
     im->g->values[v].name = name;
     return json_object_set_new_nocheck(im->names, name, json_integer(v)) ? vt_import_memory(im, e) : VT_OK;
@@ -303,120 +286,9 @@ static vt_status name_value(vt_import *im, const char *name, int v, vt_err *e) {
 static vt_status read_initializers(vt_import *im, vt_err *e) {
     for (int i = 0, v; i < im->file->n_tensors; i++) {
         VT_TRY(tensor_value(im, &im->file->tensors[i], &v, e));
-        VT_TRY(name_value(im, im->file->tensors[i].name, v, e));
+        VT_TRY(vt_import_name(im, im->file->tensors[i].name, v, e));
     }
     return VT_OK;
-}
-
-/* What the file asks for: images [N,C,H,W] or [N,H,W,C], or numbers in a row [N, C H W]; a batch of `rows`. */
-typedef struct input_form {
-    int64_t shape[3], rows; /* C, H, W */
-    bool channels_last, flat;
-} input_form;
-
-/* f: whether the input is images or rows, channels first or last, and C, H, W, from the file or the options;
- * VT_E_FORMAT. */
-static vt_status find_form(vt_import *im, const vt_onnx_value *in, input_form *f, vt_err *e) {
-    const vt_dims *d = &in->dims;
-    const int64_t *told = im->o->shape;
-    char text[200];
-    if (!in->shaped || (d->rank != 4 && d->rank != 2))
-        return vt_import_fail(im, e, "input %.80s has sides %s, must be [N,C,H,W], [N,H,W,C] or [N,numbers]", in->name,
-                              in->shaped ? vt_dims_text(d, text, sizeof text) : "that it does not say");
-    if (in->type && !vt_onnx_is_real(in->type))
-        return vt_import_fail(im, e, "input %.80s has data type %d, must be a real one", in->name, in->type);
-    f->rows = d->d[0] > 0 ? d->d[0] : 1;
-    f->flat = d->rank == 2;
-    f->channels_last = !f->flat && (im->o->layout ? !strcmp(im->o->layout, "nhwc")
-                                                  : d->d[1] != 1 && d->d[1] != 3 && (d->d[3] == 1 || d->d[3] == 3));
-    const int order[3] = {f->channels_last ? 3 : 1, f->channels_last ? 1 : 2, f->channels_last ? 2 : 3};
-    for (int k = 0; k < 3; k++) {
-        const int64_t said = f->flat ? -1 : d->d[order[k]];
-        f->shape[k] = said > 0 ? said : told[k] ? told[k] : f->flat ? 0 : im->o->usual[k];
-        if (f->shape[k] <= 0)
-            return vt_import_fail(im, e,
-                                  "input %.80s has sides %s: give the image's with " VT_OPTION "image-shape C,H,W",
-                                  in->name, vt_dims_text(d, text, sizeof text));
-        if (told[k] && told[k] != f->shape[k])
-            return vt_import_fail(im, e,
-                                  "input %.80s has sides %s, which " VT_OPTION "image-shape %lld,%lld,%lld contradicts",
-                                  in->name, vt_dims_text(d, text, sizeof text), (long long)told[0], (long long)told[1],
-                                  (long long)told[2]);
-    }
-    size_t n;
-    const vt_dims all = {3, {f->shape[0], f->shape[1], f->shape[2]}};
-    if (!vt_dims_count(&all, &n) || f->rows > 1024 || (f->flat && d->d[1] > 0 && d->d[1] != (int64_t)n))
-        return vt_import_fail(im, e, "input %.80s has sides %s, which %lldx%lldx%lld images do not fit", in->name,
-                              vt_dims_text(d, text, sizeof text), (long long)f->shape[0], (long long)f->shape[1],
-                              (long long)f->shape[2]);
-    return VT_OK;
-}
-
-/* *x <- op(*x, c), c one number a channel; c holds three, or is of all channels where they are equal. */
-static vt_status scale_channels(vt_import *im, const char *op, const double c[3], double idle, int *x, vt_err *e) {
-    const int64_t n = im->g->values[*x].dims.d[1];
-    double *p = vt_import_take(im, (size_t)n, sizeof *p);
-    const bool same = c[0] == c[1] && c[1] == c[2];
-    int v;
-    if (!p) return vt_import_memory(im, e);
-    if (same && c[0] == idle) return VT_OK;
-    if (!same && n != 3)
-        return vt_import_fail(im, e,
-                              "has images of %lld channels: give one number for all as " VT_OPTION "mean and " VT_OPTION
-                              "std",
-                              (long long)n);
-    for (int64_t k = 0; k < n; k++) p[k] = c[k % 3];
-    VT_TRY(vt_emit_reals(im, &(vt_dims){4, {1, n, 1, 1}}, p, &v, e));
-    return vt_emit_binary(im, op, *x, v, x, e);
-}
-
-/* All numbers of the input in a row; a side that is left open is 1. */
-static vt_status read_row(vt_import *im, const vt_onnx_value *in, vt_err *e) {
-    vt_dims d = in->dims;
-    vt_value v;
-    size_t n;
-    for (int k = 0; k < d.rank; k++)
-        if (d.d[k] <= 0) d.d[k] = 1;
-    if (!in->shaped || (in->type && !vt_onnx_is_real(in->type)) || !vt_dims_count(&d, &n))
-        return vt_import_fail(im, e, "input %.80s must be reals of sides that are said, at most 2^28", in->name);
-    VT_TRY(new_value(im, &(vt_dims){4, {1, 1, 1, (int64_t)n}}, false, &v, e));
-    VT_TRY(add_value(im, &v, &im->g->input, e));
-    int x = im->g->input;
-    VT_TRY(vt_emit_reshape(im, x, &d, &x, e));
-    return name_value(im, in->name, x, e);
-}
-
-static vt_status read_input(vt_import *im, input_form *f, vt_err *e) {
-    const vt_onnx_value *in = NULL;
-    for (int i = 0; i < im->file->n_inputs; i++) {
-        if (json_object_get(im->names, im->file->inputs[i].name)) continue; /* an initializer */
-        if (in)
-            return vt_import_fail(im, e, "has inputs %.80s and %.80s, must have one", in->name,
-                                  im->file->inputs[i].name);
-        in = &im->file->inputs[i];
-    }
-    if (!in) return vt_import_fail(im, e, "has no input");
-    if (im->o->as_file) return read_row(im, in, e);
-    VT_TRY(find_form(im, in, f, e));
-    vt_value v;
-    const vt_dims one = {4, {1, f->shape[0], f->shape[1], f->shape[2]}};
-    VT_TRY(new_value(im, &one, false, &v, e));
-    VT_TRY(add_value(im, &v, &im->g->input, e));
-    im->g->input_name = in->name, im->g->channels_last = f->channels_last, im->g->flat = f->flat;
-    int x = im->g->input;
-    if (im->o->normalise) {
-        VT_TRY(scale_channels(im, "Sub", im->o->mean, 0, &x, e));
-        VT_TRY(scale_channels(im, "Div", im->o->std, 1, &x, e));
-    }
-    if (f->channels_last) VT_TRY(vt_emit_transpose(im, x, (const int[]){0, 2, 3, 1}, &x, e));
-    if (f->flat) VT_TRY(vt_emit_reshape(im, x, &(vt_dims){2, {1, (int64_t)v.n}}, &x, e));
-    if (f->rows > 1) { /* a file of fixed batch: the image in each row */
-        const vt_dims inner = im->g->values[x].dims;
-        vt_dims rows = inner;
-        rows.d[0] = f->rows;
-        VT_TRY(vt_emit_expand(im, x, &rows, &x, e));
-    }
-    return name_value(im, in->name, x, e);
 }
 
 /* ---- nodes ---- */
@@ -453,7 +325,7 @@ static vt_status read_call(vt_import *im, const vt_onnx_node *call, const vt_onn
     im->node = call, im->depth--;
     for (int k = 0; s == VT_OK && k < f->n_out && k < call->n_out; k++) {
         im->names = inner;
-        const int v = find_name(im, f->out[k]);
+        const int v = vt_import_find(im, f->out[k]);
         im->names = outer;
         s = v < 0 ? vt_import_fail(im, e, "has output %d that its function does not write", k + 1)
                   : vt_output(im, k, v, e);
@@ -467,7 +339,7 @@ static vt_status read_call(vt_import *im, const vt_onnx_node *call, const vt_onn
 static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     im->node = n;
     for (int k = 0; k < n->n_in; k++)
-        if (*n->in[k] && find_name(im, n->in[k]) < 0)
+        if (*n->in[k] && vt_import_find(im, n->in[k]) < 0)
             return vt_import_fail(im, e, "reads %.80s, which nothing before it writes", n->in[k]);
     if (!n->n_out) return vt_import_fail(im, e, "has no output");
     const vt_onnx_function *f = find_function(im, n);
@@ -481,120 +353,6 @@ static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
         return vt_import_fail(im, e, "is read from opset %d on, the file has %lld", op->since,
                               (long long)im->file->opset);
     return op->import(im, e);
-}
-
-/* ---- what the first nodes do with pixels ---- */
-
-static bool is_op(const vt_graph *g, int i, const char *name) {
-    return !strcmp(vt_op_at_f32(g->nodes[i].op)->name, name);
-}
-
-/* The only node that reads value v, or -1. */
-static int only_reader(const vt_graph *g, int v) {
-    int reader = -1;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i].n_in; k++) {
-            if (g->nodes[i].in[k] != v) continue;
-            if (reader >= 0) return -1;
-            reader = i;
-        }
-    return reader;
-}
-
-/* Follows x -> a x + b from the input, by the mean of each constant: where is it zero, how steep is it? */
-static vt_pixel_scale find_pixels(const vt_graph *g) {
-    double a = 1, b = 0;
-    bool any = false;
-    for (int v = g->input, i; (i = only_reader(g, v)) >= 0; v = g->nodes[i].out) {
-        const vt_node *n = &g->nodes[i];
-        if (is_op(g, i, "(move)")) continue;
-        const int other = n->n_in == 2 ? n->in[n->in[0] == v] : -1;
-        if (other < 0 || !vt_value_is_constant(&g->values[other])) break;
-        const bool product = is_op(g, i, "Mul"), quotient = is_op(g, i, "Div"), sum = is_op(g, i, "Add"),
-                   first = n->in[0] == v;
-        double c = 0;
-        for (size_t k = 0; k < g->values[other].n; k++) c += vt_value_real(&g->values[other], k);
-        c /= (double)g->values[other].n;
-        if (!(product || sum || ((quotient || is_op(g, i, "Sub")) && first))) break;
-        if (product || quotient)
-            a = product ? a * c : a / c, b = product ? b * c : b / c;
-        else
-            b += sum ? c : -c;
-        any = true;
-    }
-    const double zero = -b / a;
-    if (!any) return VT_PIXELS_OPEN;
-    if (fabs(b) > 0)
-        return zero > 0 && zero < 1 ? VT_PIXELS_UNIT : zero >= 2 && zero < 255 ? VT_PIXELS_BYTES : VT_PIXELS_OPEN;
-    return fabs(a) >= 0.5 ? VT_PIXELS_UNIT : fabs(a) <= 1.0 / 64 ? VT_PIXELS_BYTES : VT_PIXELS_OPEN;
-}
-
-/* ---- the output ---- */
-
-/* *y <- the input of what makes probabilities of the logits y [.., K, ..]. */
-static void leave_out(vt_graph *g, int64_t classes, int *y) {
-    static const char *const names[] = {"Softmax", "LogSoftmax", "Sigmoid"};
-    const int i = g->values[root_of(g, *y)].node;
-    for (int k = 0; i >= 0 && k < 3; k++) {
-        const bool rows = k < 2;
-        if (!is_op(g, i, names[k])) continue;
-        if (rows && (int64_t)((const vt_row_size *)g->nodes[i].with)->cols != classes) continue;
-        *y = g->nodes[i].in[0], g->left_out = names[k];
-        return;
-    }
-}
-
-/* "a, b and c" of the outputs' names. */
-static const char *list_outputs(const vt_onnx *file, char *text, size_t size) {
-    text[0] = 0;
-    for (int i = 0; i < file->n_outputs; i++) vt_text_item(text, size, ", ", "%.60s", file->outputs[i].name);
-    return text;
-}
-
-/* Logits [1,K] of y, which has K or, of two classes, one number. */
-static vt_status take_logits(vt_import *im, int y, int64_t classes, vt_err *e) {
-    VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {1, classes}}, &y, e));
-    if (classes == 1) {
-        int32_t *map = vt_import_take(im, 2, sizeof *map);
-        if (!map) return vt_import_memory(im, e);
-        map[0] = -1, im->g->one_logit = true;
-        VT_TRY(vt_emit_map(im, y, &(vt_dims){2, {1, 2}}, map, 0, &y, e));
-    }
-    im->g->output = y;
-    return VT_OK;
-}
-
-static vt_status read_output(vt_import *im, const input_form *f, vt_err *e) {
-    const vt_onnx *file = im->file;
-    const vt_onnx_value *out = NULL;
-    char text[200];
-    for (int i = 0; i < file->n_outputs; i++)
-        if (im->o->output ? !strcmp(file->outputs[i].name, im->o->output) : file->n_outputs == 1)
-            out = &file->outputs[i];
-    if (!out && im->o->output)
-        return vt_import_fail(im, e, VT_OPTION "output is '%.60s', must be one of %s", im->o->output,
-                              list_outputs(file, text, sizeof text));
-    if (!out)
-        return vt_import_fail(im, e, "has %d outputs: give " VT_OPTION "output NAME, one of %s", file->n_outputs,
-                              list_outputs(file, text, sizeof text));
-    int y = find_name(im, out->name);
-    im->g->output_name = out->name;
-    if (y < 0) return vt_import_fail(im, e, "output %.80s is written by no node", out->name);
-    const vt_value v = im->g->values[y];
-    bool fits = v.dims.rank >= 2 && v.dims.d[0] == f->rows && v.dims.d[1] >= 1 && !vt_value_is_constant(&v);
-    for (int k = 2; k < v.dims.rank; k++) fits = fits && v.dims.d[k] == 1;
-    if (im->o->as_file) fits = !v.integer && v.n && !vt_value_is_constant(&v);
-    if (!fits)
-        return vt_import_fail(im, e, "output %.80s has sides %s, must be [%lld,classes] and follow the image",
-                              out->name, vt_dims_text(&v.dims, text, sizeof text), (long long)f->rows);
-    if (im->o->as_file) {
-        im->g->output = y;
-        return vt_emit_reshape(im, y, &(vt_dims){2, {1, (int64_t)v.n}}, &im->g->output, e);
-    }
-    if (im->o->classifier) leave_out(im->g, v.dims.d[1], &y);
-    VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {f->rows, v.dims.d[1]}}, &y, e));
-    if (f->rows > 1) VT_TRY(vt_emit_slice(im, y, 0, 0, 1, 1, &y, e));
-    return take_logits(im, y, v.dims.d[1], e);
 }
 
 /* Adds floats to constants that nodes read and that have only doubles or integers. */
@@ -613,14 +371,14 @@ static vt_status round_constants(vt_import *im, vt_err *e) {
 
 /* Initializers, input, nodes, output; then drops unused nodes. */
 static vt_status import_all(vt_import *im, vt_err *e) {
-    input_form f = {0};
+    vt_input_form f = {0};
     VT_TRY(read_initializers(im, e));
-    VT_TRY(read_input(im, &f, e));
+    VT_TRY(vt_import_input(im, &f, e));
     for (int i = 0; i < im->file->n_nodes; i++) VT_TRY(read_node(im, &im->file->nodes[i], e));
     im->node = NULL;
-    VT_TRY(read_output(im, &f, e));
+    VT_TRY(vt_import_output(im, &f, e));
     vt_graph_prune(im->g);
-    im->g->pixels = find_pixels(im->g);
+    im->g->pixels = vt_find_pixels(im->g);
     if (!im->o->unfused) {
         if (!vt_graph_fuse(im->g)) return vt_import_memory(im, e);
         vt_graph_prune(im->g);
