@@ -80,7 +80,7 @@ same() {
     cmp a.onnx b.onnx
     bad 2 "must be called *.safetensors or *.onnx" -- convert "$W" a.pth
     bad 1 "no/a.onnx" -- convert "$W" no/a.onnx
-    bad 1 "a.onnx: is an ONNX file" -- convert a.onnx c.onnx
+    bad 1 "a.onnx: " -- convert a.onnx c.onnx
     [ ! -e c.onnx ] && [ -z "$(ls -A | grep -v '^[ab].onnx$\|^link.onnx$')" ]
 }
 
