@@ -221,7 +221,7 @@ static bool fuse_transpose(vt_graph *g, int i, bool *done) {
     return replace(g, i, n->op, in, 2, with);
 }
 
-bool vt_graph_fuse(vt_graph *g) {
+static bool fuse_nodes(vt_graph *g) {
     static bool (*const ways[])(vt_graph *, int, bool *) = {fuse_conv,   fuse_gelu,    fuse_standardise, fuse_norm,
                                                             fuse_linear, fuse_softmax, fuse_transpose};
     bool good = true;
@@ -230,4 +230,26 @@ bool vt_graph_fuse(vt_graph *g) {
         for (size_t k = 0; good && !done && k < sizeof ways / sizeof *ways; k++) good = ways[k](g, i, &done);
     }
     return good;
+}
+
+/* Floats beside the doubles of constants that nodes read. */
+static bool round_constants(vt_graph *g) {
+    for (int i = 0; i < g->n_values; i++) {
+        vt_value *v = &g->values[i];
+        if (!v->uses || !vt_value_is_constant(v) || v->floats) continue;
+        float *f = vt_heap_take(&g->heap, v->n + 1, sizeof *f);
+        if (!f) return false;
+        for (size_t k = 0; k < v->n; k++) f[k] = (float)vt_value_real(v, k);
+        v->floats = f;
+    }
+    return true;
+}
+
+vt_status vt_graph_fuse(vt_graph *g, bool joins, vt_err *e) {
+    bool good = !joins || fuse_nodes(g);
+    if (joins) vt_graph_prune(g);
+    good = good && (!joins || vt_graph_order(g));
+    if (good && joins) vt_graph_prune(g);
+    good = good && round_constants(g) && vt_graph_pack(g);
+    return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", g->path);
 }

@@ -66,7 +66,7 @@ typedef enum vt_pixel_scale { VT_PIXELS_OPEN, VT_PIXELS_UNIT, VT_PIXELS_BYTES } 
 /* Nodes that the fusion made, by what they are. */
 typedef enum vt_fused {
     VT_FUSED_CONV,
-    VT_FUSED_AFFINE,
+
     VT_FUSED_NORM,
     VT_FUSED_GELU,
     VT_FUSED_LINEAR,

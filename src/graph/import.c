@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
-#include "graph/fuse.h"
 #include "graph/op.h"
 
 vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...) {
@@ -355,20 +354,6 @@ static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     return op->import(im, e);
 }
 
-/* Adds floats to constants that nodes read and that have only doubles or integers. */
-static vt_status round_constants(vt_import *im, vt_err *e) {
-    vt_graph *g = im->g;
-    for (int i = 0; i < g->n_values; i++) {
-        vt_value *v = &g->values[i];
-        if (!v->uses || !vt_value_is_constant(v) || v->floats) continue;
-        float *f = vt_import_take(im, v->n + 1, sizeof *f);
-        if (!f) return vt_import_memory(im, e);
-        for (size_t k = 0; k < v->n; k++) f[k] = (float)vt_value_real(v, k);
-        v->floats = f;
-    }
-    return VT_OK;
-}
-
 /* Initializers, input, nodes, output; then drops unused nodes. */
 static vt_status import_all(vt_import *im, vt_err *e) {
     vt_input_form f = {0};
@@ -379,14 +364,7 @@ static vt_status import_all(vt_import *im, vt_err *e) {
     VT_TRY(vt_import_output(im, &f, e));
     vt_graph_prune(im->g);
     im->g->pixels = vt_find_pixels(im->g);
-    if (!im->o->unfused) {
-        if (!vt_graph_fuse(im->g)) return vt_import_memory(im, e);
-        vt_graph_prune(im->g);
-        if (!vt_graph_order(im->g)) return vt_import_memory(im, e);
-        vt_graph_prune(im->g);
-    }
-    VT_TRY(round_constants(im, e));
-    return vt_graph_pack(im->g) ? VT_OK : vt_import_memory(im, e);
+    return VT_OK;
 }
 
 vt_status vt_graph_import(vt_graph **out, vt_onnx *file, const vt_import_options *o, vt_err *e) {

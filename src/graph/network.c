@@ -2,6 +2,7 @@
 #include "graph/network.h"
 
 #include <stdlib.h>
+#include "graph/fuse.h"
 #include "graph/parts.h"
 
 vt_status vt_network_plan(vt_network *n, vt_err *e) {
@@ -21,6 +22,7 @@ static vt_status read_network(vt_network *n, const char *path, const vt_import_o
         VT_TRY(vt_graph_import(&n->g, n->file, &bytes, e));
         n->g->pixels = VT_PIXELS_BYTES;
     }
+    VT_TRY(vt_graph_fuse(n->g, !o || !o->unfused, e));
     VT_TRY(vt_network_plan(n, e));
     VT_TRY(vt_network_find_cuts(n, e));
     const int64_t *d = n->g->values[n->g->input].dims.d, *z = n->g->values[n->g->output].dims.d;
@@ -43,6 +45,8 @@ vt_status vt_network_open(vt_network **out, const char *path, const vt_import_op
         vt_network_close(n);
     return s;
 }
+
+size_t vt_network_bytes(const vt_network *n) { return n->g->heap.bytes; }
 
 void vt_network_close(vt_network *n) {
     if (!n) return;
