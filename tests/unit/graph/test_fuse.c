@@ -30,7 +30,7 @@ static void test_same_numbers(void **state) {
     } nets[] = {{"conv", 14, {1, 0, 0, 1}},
                 {"attention", 22, {0, 2, 1, 5}},
                 {"moves", 25, {0}},
-                {"fused", 25, {2, 1, 1, 4}}};
+                {"fused", 27, {2, 1, 1, 4}}};
     for (size_t i = 0; i < T_COUNT(nets); i++) {
         char path[200];
         vt_network *n[2];
