@@ -8,6 +8,7 @@
  * integers always are. The vjp is compared with central differences in double, and in float with that. */
 #include <dirent.h>
 #include <sys/stat.h>
+#include "graph/fuse.h"
 #include "graph/import.c"
 #include "tools/onnx_case_run.h"
 
@@ -76,8 +77,8 @@ static vt_status name_inputs(vt_import *im, onnx_case *c, mode m, vt_err *e) {
     c->x = calloc(c->n + 1, sizeof *c->x);
     vt_value v;
     int whole;
-    VT_TRY(new_value(im, &(vt_dims){4, {1, (int64_t)(c->n ? c->n : 1), 1, 1}}, false, &v, e));
-    VT_TRY(add_value(im, &v, &im->g->input, e));
+    VT_TRY(vt_import_new_value(im, &(vt_dims){4, {1, (int64_t)(c->n ? c->n : 1), 1, 1}}, false, &v, e));
+    VT_TRY(vt_import_add_value(im, &v, &im->g->input, e));
     VT_TRY(vt_emit_reshape(im, im->g->input, &(vt_dims){1, {(int64_t)v.n}}, &whole, e));
     int k = 0;
     size_t at = 0;
@@ -93,7 +94,7 @@ static vt_status name_inputs(vt_import *im, onnx_case *c, mode m, vt_err *e) {
             at += t->n;
         } else
             VT_TRY(tensor_value(im, t, &x, e));
-        VT_TRY(name_value(im, name, x, e));
+        VT_TRY(vt_import_name(im, name, x, e));
         k++;
     }
     return VT_OK;
@@ -104,7 +105,7 @@ static vt_status join_outputs(vt_import *im, onnx_case *c, vt_err *e) {
     c->n_results = 0;
     for (int k = 0; k < c->n_out; k++) {
         if (k >= im->file->n_outputs) return vt_import_fail(im, e, "has %d outputs of %d", im->file->n_outputs, k + 1);
-        int y = find_name(im, im->file->outputs[k].name);
+        int y = vt_import_find(im, im->file->outputs[k].name);
         if (y < 0) return vt_import_fail(im, e, "output %s is written by no node", im->file->outputs[k].name);
         const vt_value v = im->g->values[y];
         c->result[k] = y;
@@ -123,7 +124,7 @@ static vt_status import_case(vt_import *im, onnx_case *c, mode m, vt_err *e) {
     im->node = NULL;
     VT_TRY(join_outputs(im, c, e));
     vt_graph_prune(im->g);
-    return round_constants(im, e);
+    return vt_graph_fuse(im->g, true, e);
 }
 
 /* ---- gradients ---- */

@@ -228,6 +228,8 @@ static void print_network(const json_t *n) {
     snprintf(text, sizeof text, "%lld nodes", number_of(n, "nodes"));
     print_row("computed", text, "after constants are folded, operators composed");
     print_counts(json_object_get(n, "operators"));
+    snprintf(text, sizeof text, "straight through roundings: %lld", number_of(n, "straight_through"));
+    if (number_of(n, "straight_through")) print_row("gradients", text, "BPDA: no derivatives");
     snprintf(text, sizeof text, "%lld values", number_of(n, "cuts"));
     print_row("cuts", text, "where the self-test looks inside");
     snprintf(text, sizeof text, "%.1f MB", (double)number_of(n, "bytes_float32") * 1e-6);

@@ -155,6 +155,12 @@ static void fill_onnx(vt_header *h, const vt_model *m) {
     if (g->left_out)
         add_note(&h->model.notes, "the graph's last %s is left out: attacks and verdicts take its input as logits",
                  g->left_out);
+    if (vt_graph_straight_through(g))
+        add_note(&h->model.notes,
+                 "quantised: gradients pass straight through the graph's roundings, %d of them (BPDA, Athalye et al. "
+                 "2018); "
+                 "forwards are exact",
+                 vt_graph_straight_through(g));
     if (g->one_logit) add_note(&h->model.notes, "the graph has one output: logits are 0 and that");
 }
 

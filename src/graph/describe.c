@@ -43,10 +43,11 @@ json_t *vt_network_json(const vt_network *n) {
     json_object_set_new(in, "layout", json_string(g->flat ? "flat" : g->channels_last ? "nhwc" : "nchw"));
     if (g->left_out) json_object_set_new(out, "left_out", json_string(g->left_out));
     if (g->one_logit) json_object_set_new(out, "one_logit", json_true());
-    return json_pack("{s:s,s:s,s:I,s:o,s:[i,i,i],s:o,s:I,s:i,s:i,s:o,s:i,s:o,s:i,s:I,s:I}", "producer", f->producer,
+    return json_pack("{s:s,s:s,s:I,s:o,s:[i,i,i],s:o,s:I,s:i,s:i,s:o,s:i,s:o,s:i,s:i,s:I,s:I}", "producer", f->producer,
                      "producer_version", f->version, "opset", (json_int_t)f->opset, "input", in, "image",
                      n->shape.channels, n->shape.height, n->shape.width, "output", out, "parameters",
                      (json_int_t)numbers, "tensors", f->n_tensors, "file_nodes", f->n_nodes, "file_operators", nodes,
-                     "nodes", g->n_nodes, "operators", computed, "cuts", n->n_cuts, "bytes_float32",
-                     (json_int_t)(n->plan[1].reals * sizeof(float)), "bytes_constants", (json_int_t)g->heap.bytes);
+                     "nodes", g->n_nodes, "operators", computed, "cuts", n->n_cuts, "straight_through",
+                     vt_graph_straight_through(g), "bytes_float32", (json_int_t)(n->plan[1].reals * sizeof(float)),
+                     "bytes_constants", (json_int_t)g->heap.bytes);
 }

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "graph/network.h"
 #include "selftest/tools.h"
 
 enum { SELFTEST_MOST = 1 << 22 }; /* bytes of a selftest.json */
@@ -330,6 +331,14 @@ static void print_active(FILE *f, const vt_active *a) {
 static void print_flags(FILE *f, const vt_selftest *t) {
     const int64_t *flags = t->flags;
     const long long looked = (long long)t->direct;
+    const vt_network *network = t->v->subject->model->config.network;
+    const int rounded = network ? vt_graph_straight_through(network->g) : 0;
+    if (rounded)
+        fprintf(f,
+                "  warning: gradients pass straight through %d rounding%s of the graph (BPDA): they are no "
+                "derivatives, "
+                "and what they cannot break needs attacks without gradients\n",
+                rounded, rounded > 1 ? "s" : "");
     for (int k = 0; k < VT_LOSS_COUNT; k++)
         if (flags[k])
             fprintf(f, "  warning: the gradient of %s is zero in every pixel on %lld of %lld images\n",

@@ -93,6 +93,16 @@ row() { sed -n "s/^$1 \+\([0-9]* \/ [0-9]*\).*/\1/p" <<<"$output"; }
     [[ $output != *"no sign of masking"* ]] || fail "not found: $output"
 }
 
+@test "a quantised graph: its straight-through gradients are named in info, report and self-test, and not believed" {
+    good info $N/shapes10_quantised.onnx
+    says "straight through roundings: 1" "BPDA"
+    good eval $N/shapes10_quantised.onnx --data $S --images 0:8 --eps 1/255 --attack fgsm --out q
+    says "gradients pass straight through the graph's roundings, 1 of them (BPDA"
+    grep -q BPDA q/table.md
+    vt selftest $N/shapes10_quantised.onnx --data $S --images 0:40 --eps 1/255
+    [[ $output == *"warning: gradients pass straight through"* && $output != *"no sign of masking"* ]] || fail "$output"
+}
+
 @test "served to another process, as a surrogate, by curve and bench" {
     good eval $N/shapes10_inside.onnx --data $S --images 0:12 --eps 1/255 --attack fgsm --out here
     good eval --oracle "$VITRINE serve $N/shapes10_inside.onnx" --data $S --images 0:12 --eps 1/255 --attack fgsm --out there
