@@ -49,7 +49,7 @@ override LDFLAGS += -fopenmp $(LINK_$(MODE))
 
 # Rooms. The numeric files are compiled twice, float and double: nn and models/net whole, what of train computes by its name.
 TWICE := $(wildcard src/nn/*.c src/graph/op*.c src/graph/run.c src/spec/evaluator.c src/models/net/*.c $(addprefix src/train/,objective*.c optim*.c penalty*.c))
-ONCE := $(filter-out $(TWICE),$(foreach room,base linalg parallel tensors data graph models checkpoint spec inference remote attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
+ONCE := $(filter-out $(TWICE),$(foreach room,base linalg parallel tensors data graph certify models checkpoint spec inference remote attacks eval selftest train api,$(wildcard src/$(room)/*.c src/$(room)/*/*.c)))
 # What the product stands on without: labs, analyses, tables. A second archive, for the command alone.
 RESEARCH_TWICE := src/research/lab/two_layer.c
 RESEARCH_CLI := $(wildcard src/research/cli/*.c)

@@ -32,7 +32,7 @@ BEGIN {
     # a file includes its own room and rooms of a lower level (docs/ARCHITECTURE.md, "Includes point downwards only")
     # models/net is what is computed, models/export the same as ONNX, inference what stands around it: both know the models, which know neither
     # rooms below research/ are named with it; lab stands on base, linalg, parallel, tensors, data and research/numeric alone, and nothing of the product on any of them
-    n = split("base 0 linalg 0.3 parallel 0.6 tensors 0.8 data 0.9 nn 1 graph 1.5 models 2 checkpoint 2.3 models/net 2.3 models/export 2.4 spec 2.6 inference 2.6 remote 2.7 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/numeric 0.9 research/lab 1 research/analysis 6 research/table 6 cli 7 research/cli 7.5 mpi 8", r, " ")
+    n = split("base 0 linalg 0.3 parallel 0.6 tensors 0.8 data 0.9 nn 1 graph 1.5 certify 1.7 models 2 checkpoint 2.3 models/net 2.3 models/export 2.4 spec 2.6 inference 2.6 remote 2.7 attacks 3 eval 4 eval/report 4.5 eval/doctor 4.5 selftest 5 train 5 api 6 research/numeric 0.9 research/lab 1 research/analysis 6 research/table 6 cli 7 research/cli 7.5 mpi 8", r, " ")
     for (i = 1; i < n; i += 2) level[r[i]] = r[i + 1] + 0
     MOST = 500 # lines of a file
     BODY = 60  # of a function
@@ -163,7 +163,7 @@ function look(text,    w) {
         sub(/[.\/-]+$/, "", w)
         if (w ~ /[*{}<>$~+]/ || w ~ /(^|[\/_])(X|NAME)(\.[a-z]+)?$/ || w ~ /(^|\/)table\.md$/ || there(w)) continue
         if (w ~ /\.md$/) finding("there is no " w)
-        else if (w ~ /^(docs|tools|tests|recipes|maps|bench|src\/[a-z]+|base|linalg|parallel|tensors|data|graph|checkpoint|inference|remote|nn|models|attacks|eval|train|selftest|research|cli)\/[a-z0-9_\/]+(\.(c|h|py|sh|bats|map))?$/ && w !~ /_$/)
+        else if (w ~ /^(docs|tools|tests|recipes|maps|bench|src\/[a-z]+|base|linalg|parallel|tensors|data|graph|certify|checkpoint|inference|remote|nn|models|attacks|eval|train|selftest|research|cli)\/[a-z0-9_\/]+(\.(c|h|py|sh|bats|map))?$/ && w !~ /_$/)
             finding("there is no " w)
     }
 }

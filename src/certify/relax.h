@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Bounds of every value of a graph over a box of inputs: intervals, and linear functions of the input found by
+ * back-substitution (CROWN, Zhang et al. 2018). They hold for real arithmetic and for float32 in any order of
+ * summation: each node's result may differ from its formula by `err`, which also covers the double rounding here. How
+ * an operator is bounded is a row of relax.c; a family of operators is a file relax_X.c. */
+#pragma once
+
+#include "graph/graph.h"
+
+#define VT_HALF_ULP32 0x1p-24
+#define VT_HALF_ULP64 0x1p-53
+#define VT_TINY32 0x1p-120 /* more than what float32 loses below its smallest normal number, a term */
+
+/* Of one value, [n] each: lo <= value <= hi; mid, rad and top = |mid| + rad follow from them. */
+typedef struct vt_ranges {
+    double *lo, *hi, *err, *mid, *rad, *top;
+} vt_ranges;
+
+/* A linear function in the course of back-substitution: sum of a[v] . value v, plus c, bounds it from below. */
+typedef struct vt_row {
+    double **a;    /* [n_values] of computed values and the input */
+    bool *touched; /* [n_values] a[v] counts, else it is zero */
+    double c, size, terms; /* constant; sum of absolute values and number of what was added to it */
+    double *work, *spare;  /* for operators: of backward, and as long as the largest value */
+    const double **x;      /* room for one call's arrays: [most inputs] */
+    double **dx;
+    bool *add;
+} vt_row;
+
+typedef struct vt_relax vt_relax;
+typedef struct vt_relaxation {
+    size_t (*planes)(const vt_graph *g, const vt_node *n); /* doubles that it keeps a node; NULL: none */
+    void (*open)(vt_relax *r, int node);                    /* once, before any box; NULL: nothing */
+    /* Sets lo, hi and err of the node's result, and its planes, from the ranges of its inputs. */
+    vt_status (*bound)(vt_relax *r, int node, vt_err *e);
+    /* Replaces row->a[out] by functions of the inputs, so that the row stays a lower bound. */
+    void (*back)(const vt_relax *r, int node, vt_row *row);
+    bool curved; /* its planes profit from tight ranges of its inputs */
+} vt_relaxation;
+
+struct vt_relax {
+    const vt_graph *g;
+    vt_heap heap;
+    vt_ranges *of;                 /* [n_values] */
+    double **planes;               /* [n_nodes] */
+    const vt_relaxation **how;     /* [n_nodes] */
+    const double *zero;            /* as long as the largest value */
+    double *spare[3];              /* the same, to write */
+    bool *tight;                   /* [n_values] an input of a curved node */
+    double *low;                   /* room for results of vt_relax_rows */
+    size_t n_low;
+    int threads;
+    double flops;                  /* of one row, or so */
+    vt_row *rows;                  /* [threads] */
+    int policy;                    /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
+    const volatile bool *stop;
+};
+
+/* The row of an operator's node; NULL: it has no bounds. */
+const vt_relaxation *vt_relaxation_of(const vt_graph *g, const vt_node *n);
+/* VT_E_USAGE with the operator's name: it has no bounds. */
+vt_status vt_relax_open(vt_relax **out, const vt_graph *g, int threads, vt_err *e);
+void vt_relax_close(vt_relax *r); /* accepts NULL */
+
+/* Bounds of all values for inputs in [lo, hi]. VT_E_NUMERIC: some are not finite or crossed. */
+vt_status vt_relax_box(vt_relax *r, const double *lo, const double *hi, vt_err *e);
+/* low[i], i < n: lower bounds of linear functions of value v; set(ctx, i, a) writes function i's coefficients into a,
+ * which is zero. */
+typedef void (*vt_row_fn)(const void *ctx, size_t i, double *a);
+vt_status vt_relax_rows(vt_relax *r, int v, size_t n, vt_row_fn set, const void *ctx, double *low, vt_err *e);
+
+/* ---- for operators ---- */
+
+double *vt_row_at(const vt_relax *r, vt_row *row, int v); /* coefficients of value v, to add to; NULL: a constant */
+static inline void vt_row_add(vt_row *row, double term) {
+    row->c += term, row->size += term < 0 ? -term : term, row->terms++;
+}
+/* y = op(x), of node n by operator `op` (its own: n->op), in double. */
+void vt_relax_forward(const vt_relax *r, int op, const vt_node *n, const double *const *x, double *y);
+/* Adds the products of dy with op's Jacobian at x to the row's coefficients of n's inputs. */
+void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double *const *x, const double *dy,
+                       double *const *dx, vt_row *row);
+/* What float32 and double lose in sums of so many products of sizes that add up to `size`. */
+double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size);
+/* Products that node n adds up for each number of its result. */
+double vt_relax_terms(const vt_graph *g, const vt_node *n);
+/* Sets lo and hi to mid -+ (rad + err). */
+void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad);
+
+/* Lines below and above a function of one number over [l, u]. */
+typedef struct vt_lines {
+    double kl, bl, ku, bu, lo, hi;
+} vt_lines;
+typedef struct vt_scalar vt_scalar;
+extern const vt_scalar vt_scalar_reciprocal, vt_scalar_square, vt_scalar_rsqrt;
+vt_lines vt_scalar_lines(const vt_scalar *f, const double *p, double l, double u, int policy);
+
+extern const vt_relaxation vt_relax_affine, vt_relax_scalar, vt_relax_square, vt_relax_power, vt_relax_product,
+    vt_relax_quotient, vt_relax_softmax, vt_relax_standardise, vt_relax_largest, vt_relax_windows_largest;

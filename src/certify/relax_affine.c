@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Affine operators, and products of two values that both follow the image: the operator's own forward gives the
+ * interval, its own backward the adjoint. */
+#define VT_DOUBLE /* operators of their double copy */
+#include <math.h>
+#include <string.h>
+#include "certify/relax.h"
+#include "graph/move.h"
+#include "graph/op.h"
+#include "graph/reduce.h"
+#include "graph/windows.h"
+
+double vt_relax_terms(const vt_graph *g, const vt_node *n) {
+    const vt_op_f64 *op = vt_op_at_f64(n->op);
+    if (op->flops) return op->flops(g, n) / (2 * (double)g->values[n->out].n) + 1;
+    if (!strcmp(op->name, "(move)") || !strcmp(op->name, "Concat") || !strcmp(op->name, "Neg")) return 0;
+    if (!strcmp(op->name, "AveragePool")) return (double)((const vt_windows *)n->with)->taps;
+    if (!strncmp(op->name, "Reduce", 6)) return (double)((const vt_row_size *)n->with)->cols;
+    return 2;
+}
+
+/* The operator without signs, of sizes: |op|(x). */
+static void size_of(const vt_relax *r, const vt_node *n, const double *const *x, double *y) {
+    const char *name = vt_op_at_f64(n->op)->name;
+    vt_node plain = *n;
+    vt_move move;
+    int op = n->op;
+    if (!strcmp(name, "Sub")) op = vt_op_find_f64("Add");
+    if (!strcmp(name, "(move)")) move = *(const vt_move *)n->with, move.fill = 0, plain.with = &move;
+    vt_relax_forward(r, op, &plain, x, y);
+    for (size_t i = 0; i < r->g->values[n->out].n; i++) y[i] = fabs(y[i]);
+}
+
+enum part { MID, RAD, TOP };
+
+/* An array of each input: that part of its range; constants that are factors: their sizes for RAD. */
+static void inputs_of(const vt_relax *r, const vt_node *n, enum part part, const double **x) {
+    const char *name = vt_op_at_f64(n->op)->name;
+    const bool factor = !strcmp(name, "MatMul") || !strcmp(name, "Conv") || !strcmp(name, "Mul") || !strcmp(name, "Div");
+    for (int k = 0; k < n->n_in; k++) {
+        const vt_ranges *s = n->in[k] < 0 ? NULL : &r->of[n->in[k]];
+        const bool constant = s && vt_value_is_constant(&r->g->values[n->in[k]]);
+        x[k] = !s            ? NULL
+               : part == MID ? s->mid
+               : part == TOP || (factor && constant && k < 2) ? s->top
+                                                              : s->rad;
+    }
+}
+
+static void lose(vt_relax *r, const vt_node *n, const double *size) {
+    const double terms = vt_relax_terms(r->g, n), one = vt_relax_loss(r->g, n, terms, 1),
+                 none = vt_relax_loss(r->g, n, terms, 0);
+    for (size_t i = 0; i < r->g->values[n->out].n; i++) r->of[n->out].err[i] = one * size[i] + none;
+}
+
+static size_t planes_affine(const vt_graph *g, const vt_node *n) { return g->values[n->out].n; }
+
+/* Its value at 0. */
+static void open_affine(vt_relax *r, int node) {
+    const vt_node *n = &r->g->nodes[node];
+    const double **x = r->rows[0].x;
+    for (int k = 0; k < n->n_in; k++)
+        x[k] = n->in[k] < 0 ? NULL : vt_value_is_constant(&r->g->values[n->in[k]]) ? r->of[n->in[k]].mid : r->zero;
+    vt_relax_forward(r, n->op, n, x, r->planes[node]);
+}
+
+static vt_status bound_affine(vt_relax *r, int node, vt_err *e) {
+    (void)e;
+    const vt_node *n = &r->g->nodes[node];
+    const double **x = r->rows[0].x;
+    inputs_of(r, n, TOP, x), size_of(r, n, x, r->spare[0]);
+    lose(r, n, r->spare[0]);
+    inputs_of(r, n, MID, x), vt_relax_forward(r, n->op, n, x, r->spare[0]);
+    inputs_of(r, n, RAD, x), size_of(r, n, x, r->spare[1]);
+    vt_relax_around(r, n->out, r->spare[0], r->spare[1]);
+    return VT_OK;
+}
+
+static void back_affine(const vt_relax *r, int node, vt_row *row) {
+    const vt_node *n = &r->g->nodes[node];
+    const double *dy = row->a[n->out], *at0 = r->planes[node];
+    for (size_t i = 0; i < r->g->values[n->out].n; i++)
+        if (at0[i] != 0) vt_row_add(row, dy[i] * at0[i]);
+    for (int k = 0; k < n->n_in; k++) {
+        row->x[k] = n->in[k] < 0 ? NULL : r->of[n->in[k]].mid;
+        row->dx[k] = vt_row_at(r, row, n->in[k]);
+    }
+    vt_relax_backward(r, n->op, n, row->x, dy, row->dx, row);
+}
+
+const vt_relaxation vt_relax_affine = {planes_affine, open_affine, bound_affine, back_affine, false};
+
+/* ---- a b in [m_a m_b + m_a (b - m_b) + m_b (a - m_a)] -+ r_a r_b: the mean of McCormick's planes ---- */
+
+static size_t planes_product(const vt_graph *g, const vt_node *n) { return 2 * g->values[n->out].n; }
+
+static vt_status bound_product(vt_relax *r, int node, vt_err *e) {
+    (void)e;
+    const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
+    const size_t na = r->g->values[n->in[0]].n, nb = r->g->values[n->in[1]].n, ny = r->g->values[n->out].n;
+    double *mid = r->planes[node], *rad = mid + ny, *sum = r->spare[0];
+    size_of(r, n, (const double *[]){a->top, b->top}, r->spare[0]);
+    lose(r, n, r->spare[0]);
+    vt_relax_forward(r, n->op, n, (const double *[]){a->mid, b->mid}, mid);
+    size_of(r, n, (const double *[]){a->rad, b->rad}, rad);
+    for (size_t i = 0; i < na; i++) r->spare[1][i] = fabs(a->mid[i]);
+    size_of(r, n, (const double *[]){r->spare[1], b->rad}, r->spare[2]);
+    memcpy(sum, r->spare[2], ny * sizeof *sum);
+    for (size_t i = 0; i < nb; i++) r->spare[1][i] = fabs(b->mid[i]);
+    size_of(r, n, (const double *[]){a->rad, r->spare[1]}, r->spare[2]);
+    for (size_t i = 0; i < ny; i++) sum[i] += r->spare[2][i] + rad[i];
+    vt_relax_around(r, n->out, mid, sum);
+    return VT_OK;
+}
+
+static void back_product(const vt_relax *r, int node, vt_row *row) {
+    const vt_node *n = &r->g->nodes[node];
+    const size_t ny = r->g->values[n->out].n;
+    const double *dy = row->a[n->out], *mid = r->planes[node], *rad = mid + ny;
+    for (size_t i = 0; i < ny; i++) vt_row_add(row, -dy[i] * mid[i]), vt_row_add(row, -fabs(dy[i]) * rad[i]);
+    for (int k = 0; k < 2; k++) row->x[k] = r->of[n->in[k]].mid, row->dx[k] = vt_row_at(r, row, n->in[k]);
+    vt_relax_backward(r, n->op, n, row->x, dy, row->dx, row);
+}
+
+const vt_relaxation vt_relax_product = {planes_product, NULL, bound_product, back_product, true};
+
+/* ---- a / b: a times lines of 1 / b ---- */
+
+enum { KL, BL, KU, BU, Q_MID, Q_RAD, Q_TOP, Q_ERR, Q_PARTS };
+
+static size_t planes_quotient(const vt_graph *g, const vt_node *n) {
+    return Q_PARTS * g->values[n->in[1]].n + 2 * g->values[n->out].n;
+}
+
+static vt_status bound_quotient(vt_relax *r, int node, vt_err *e) {
+    const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
+    const size_t na = r->g->values[n->in[0]].n, nb = r->g->values[n->in[1]].n, ny = r->g->values[n->out].n;
+    double *p = r->planes[node], *mid = p + Q_PARTS * nb, *rad = mid + ny, *sum = r->spare[0];
+    const int mul = vt_op_find_f64("Mul");
+    for (size_t i = 0; i < nb; i++) {
+        if (b->lo[i] <= 0 && b->hi[i] >= 0) return vt_fail(e, VT_E_NUMERIC, "%s: divides by 0", r->g->path);
+        const vt_lines s = vt_scalar_lines(&vt_scalar_reciprocal, NULL, b->lo[i], b->hi[i], 0);
+        p[KL * nb + i] = s.kl, p[BL * nb + i] = s.bl, p[KU * nb + i] = s.ku, p[BU * nb + i] = s.bu;
+        p[Q_MID * nb + i] = s.lo / 2 + s.hi / 2, p[Q_RAD * nb + i] = (s.hi - s.lo) / 2 * (1 + 1e-15) + 1e-15 * fabs(s.hi);
+        p[Q_TOP * nb + i] = fmax(fabs(s.lo), fabs(s.hi));
+        p[Q_ERR * nb + i] = 1e-14 * p[Q_TOP * nb + i]; /* of the lines' products */
+    }
+    vt_relax_forward(r, mul, n, (const double *[]){a->top, p + Q_TOP * nb}, r->spare[0]);
+    lose(r, n, r->spare[0]);
+    vt_relax_forward(r, mul, n, (const double *[]){a->mid, p + Q_MID * nb}, mid);
+    vt_relax_forward(r, mul, n, (const double *[]){a->rad, p + Q_RAD * nb}, rad);
+    for (size_t i = 0; i < na; i++) r->spare[1][i] = fabs(a->mid[i]) + a->rad[i];
+    vt_relax_forward(r, mul, n, (const double *[]){r->spare[1], p + Q_RAD * nb}, sum);
+    for (size_t i = 0; i < nb; i++) r->spare[1][i] = fabs(p[Q_MID * nb + i]);
+    vt_relax_forward(r, mul, n, (const double *[]){a->rad, r->spare[1]}, r->spare[2]);
+    for (size_t i = 0; i < ny; i++) sum[i] += r->spare[2][i];
+    vt_relax_around(r, n->out, mid, sum);
+    return VT_OK;
+}
+
+static void back_quotient(const vt_relax *r, int node, vt_row *row) {
+    const vt_node *n = &r->g->nodes[node];
+    const size_t ny = r->g->values[n->out].n, nb = r->g->values[n->in[1]].n;
+    const double *dy = row->a[n->out], *p = r->planes[node], *mid = p + Q_PARTS * nb, *rad = mid + ny;
+    double *dq = row->spare;
+    for (size_t i = 0; i < ny; i++) vt_row_add(row, -dy[i] * mid[i]), vt_row_add(row, -fabs(dy[i]) * rad[i]);
+    memset(dq, 0, nb * sizeof *dq);
+    row->x[0] = r->of[n->in[0]].mid, row->x[1] = p + Q_MID * nb;
+    row->dx[0] = vt_row_at(r, row, n->in[0]), row->dx[1] = dq;
+    vt_relax_backward(r, vt_op_find_f64("Mul"), n, row->x, dy, row->dx, row);
+    double *db = vt_row_at(r, row, n->in[1]);
+    for (size_t i = 0; i < nb; i++) {
+        const int k = dq[i] < 0 ? KU : KL;
+        db[i] += dq[i] * p[(size_t)k * nb + i];
+        vt_row_add(row, dq[i] * p[(size_t)(k + 1) * nb + i] - fabs(dq[i]) * p[Q_ERR * nb + i]);
+    }
+}
+
+const vt_relaxation vt_relax_quotient = {planes_quotient, NULL, bound_quotient, back_quotient, true};

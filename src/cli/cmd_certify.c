@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* vitrine certify: radii around points within which a network's class is proven. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/json.h"
+#include "base/mem.h"
+#include "certify/certify.h"
+#include "checkpoint/onnx_file.h"
+#include "cli/cli.h"
+#include "graph/network.h"
+#include "tensors/tensors.h"
+
+typedef struct points {
+    size_t count, each;
+    double *x;
+    int64_t *labels;
+} points;
+
+/* Shape of an image, for a network whose file leaves it open. */
+static vt_status read_shape(const vt_tensors *st, vt_import_options *how, const vt_tensor **x, vt_err *e) {
+    *x = vt_tensors_find(st, "x");
+    if (!*x || (*x)->ndim < 2 || (*x)->ndim > 4 || (*x)->shape[0] < 1)
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,C,H,W] or [N,values] of points is missing",
+                       vt_tensors_path(st));
+    const int spare = 4 - (*x)->ndim;
+    for (int k = 0; k < 3; k++) how->shape[k] = k < spare ? 1 : (*x)->shape[k + 1 - spare];
+    return VT_OK;
+}
+
+static vt_status read_points(points *p, const vt_tensors *st, const vt_tensor *x, const vt_network *n, bool unboxed,
+                             vt_err *e) {
+    const vt_tensor *labels = vt_tensors_find(st, "labels");
+    const char *path = vt_tensors_path(st);
+    const int64_t classes = n->g->one_logit ? 2 : n->classes;
+    p->count = (size_t)x->shape[0], p->each = x->numel / p->count;
+    if (p->each != vt_shape_values(n->shape))
+        return vt_fail(e, VT_E_SHAPE, "%s: points of tensor x have %zu numbers, the network's input has %zu", path,
+                       p->each, (size_t)vt_shape_values(n->shape));
+    if (!labels || labels->numel != p->count)
+        return vt_fail(e, VT_E_FORMAT, "%s: needs tensor labels [%zu] (int64), the class of each point", path, p->count);
+    p->x = vt_alloc(x->numel * sizeof *p->x), p->labels = vt_alloc(p->count * sizeof *p->labels);
+    if (!p->x || !p->labels) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu points", path, p->count);
+    VT_TRY(vt_tensor_f64(st, x, p->x, x->numel, e));
+    VT_TRY(vt_tensor_i64(st, labels, p->labels, p->count, e));
+    for (size_t i = 0; i < x->numel; i++)
+        if (!isfinite(p->x[i]) || (!unboxed && !(p->x[i] >= 0 && p->x[i] <= 1)))
+            return vt_fail(e, VT_E_RANGE, "%s: tensor x holds %g at element %zu, must be %s", path, p->x[i], i,
+                           unboxed ? "finite" : "in [0,1] (other domains: --unboxed)");
+    for (size_t i = 0; i < p->count; i++)
+        if (p->labels[i] < 0 || p->labels[i] >= classes)
+            return vt_fail(e, VT_E_RANGE, "%s: label %lld of point %zu, must be below the network's %lld classes", path,
+                           (long long)p->labels[i], i, (long long)classes);
+    return VT_OK;
+}
+
+static vt_status read_triple(const vt_cli *c, const char *name, double out[3], bool *has, vt_err *e) {
+    const char *text = vt_cli_get(c, name);
+    *has = text != NULL;
+    if (text && !vt_parse_triple(text, out))
+        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be A,B,C or one number", name, text);
+    for (int k = 0; text && k < 3; k++)
+        if (!strcmp(name, "std") && !(out[k] > 0))
+            return vt_fail(e, VT_E_USAGE, "--std is '%s', must be above 0", text);
+    return VT_OK;
+}
+
+static vt_status read_options(const vt_cli *c, vt_import_options *how, vt_certify_options *o, vt_err *e) {
+    const char *norm = vt_cli_get(c, "norm"), *radius = vt_cli_get(c, "radius"), *seconds = vt_cli_get(c, "seconds");
+    bool mean, std;
+    long long threads;
+    if (!vt_cli_get(c, "points") || !vt_cli_get(c, "out"))
+        return vt_fail(e, VT_E_USAGE, "vitrine certify needs --points FILE.safetensors and --out FILE.json");
+    if (norm && strcmp(norm, "linf"))
+        return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf: bounds for other norms do not exist yet", norm);
+    VT_TRY(read_triple(c, "mean", how->mean, &mean, e));
+    VT_TRY(read_triple(c, "std", how->std, &std, e));
+    if (mean != std) return vt_fail(e, VT_E_USAGE, "the input is scaled by both --mean and --std: give the other");
+    how->normalise = mean, how->classifier = true;
+    VT_TRY(vt_cli_threads(c, &threads, e));
+    *o = (vt_certify_options){.unboxed = vt_cli_has(c, "unboxed"), .seconds = 60, .threads = (int)threads};
+    if (seconds && !(vt_parse_real(seconds, &o->seconds) && o->seconds > 0))
+        return vt_fail(e, VT_E_USAGE, "--seconds is '%s', must be a number above 0", seconds);
+    if (radius && !(vt_parse_real(radius, &o->radius) && o->radius > 0))
+        return vt_fail(e, VT_E_USAGE, "--radius is '%s', must be a number above 0", radius);
+    return VT_OK;
+}
+
+static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p, const vt_certify_options *o,
+                             json_t *list, vt_err *e) {
+    vt_certify *by;
+    double sum = 0;
+    size_t some = 0;
+    const volatile sig_atomic_t *stop = vt_cli_interruptible();
+    VT_TRY(vt_certify_open(&by, g, o, e));
+    vt_status s = VT_OK;
+    for (size_t i = 0; s == VT_OK && i < p->count; i++) {
+        vt_certified r;
+        if (*stop) s = vt_fail(e, VT_INTERRUPTED, "interrupted at point %zu", i);
+        if (s == VT_OK) s = vt_certify_point(by, p->x + i * p->each, p->labels[i], &r, e);
+        if (s != VT_OK) break;
+        json_array_append_new(list, json_pack("{s:I,s:f,s:f,s:I,s:f}", "index", (json_int_t)i, "radius", r.radius,
+                                              "margin", r.margin, "boxes", (json_int_t)r.boxes, "seconds", r.seconds));
+        sum += r.radius, some += r.radius > 0;
+    }
+    vt_certify_close(by);
+    if (s == VT_OK)
+        printf("%s: certified a radius at %zu of %zu points, %.6g on average\n", vt_cli_get(c, "out"), some, p->count,
+               sum / (double)p->count);
+    return s;
+}
+
+static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p, const vt_certify_options *o,
+                             vt_err *e) {
+    const size_t refused = vt_json_refused();
+    json_t *list = json_array();
+    json_t *all = json_pack("{s:s,s:s,s:b,s:s,s:s,s:o}", "method", "linear", "norm", "linf", "boxed", !o->unboxed,
+                            "arithmetic", vt_certify_arithmetic, "model", g->path, "points", list);
+    vt_status s = all ? certify_all(c, g, p, o, list, e) : VT_OK;
+    if (s == VT_OK) {
+        vt_file f;
+        all = vt_json_whole(all, refused);
+        s = vt_file_begin_path(&f, vt_cli_get(c, "out"), e);
+        if (s == VT_OK) s = vt_json_commit(&f, all, JSON_INDENT(1), e);
+    }
+    json_decref(all);
+    return s;
+}
+
+static vt_status run(const vt_cli *c, vt_err *e) {
+    vt_import_options how = {0};
+    vt_certify_options o;
+    vt_tensors *st = NULL;
+    vt_network *n = NULL;
+    const vt_tensor *x = NULL;
+    points p = {0};
+    VT_TRY(read_options(c, &how, &o, e));
+    if (!vt_is_onnx(c->positional[0]))
+        return vt_fail(e, VT_E_USAGE, "%s: is no ONNX file; vitrine certify reads only those", c->positional[0]);
+    vt_status s = vt_tensors_open(&st, vt_cli_get(c, "points"), e);
+    if (s == VT_OK) s = read_shape(st, &how, &x, e);
+    if (s == VT_OK) s = vt_network_open(&n, c->positional[0], &how, e);
+    if (s == VT_OK) s = read_points(&p, st, x, n, o.unboxed, e);
+    if (s == VT_OK) s = write_radii(c, n->g, &p, &o, e);
+    free(p.x), free(p.labels);
+    vt_network_close(n);
+    vt_tensors_close(st);
+    return s;
+}
+
+static const vt_arg args[] = {
+    {"points", "FILE", "safetensors: x [N,C,H,W] or [N,values], labels [N]", VT_OF_DATA},
+    {"norm", "NORM", "of the ball around a point: linf (default)", VT_OF_RUN},
+    {"unboxed", NULL, "perturbed points may leave [0,1]", VT_OF_RUN},
+    {"radius", "R", "only ask whether R is certified (default: the largest radius that is)", VT_OF_RUN},
+    {"seconds", "S", "seconds for each point (default 60)", VT_OF_RUN},
+    {"mean", "A,B,C", "mean of the input normalisation, where it is not in the file", VT_OF_MODEL},
+    {"std", "A,B,C", "its standard deviation", VT_OF_MODEL},
+    {"out", "FILE", "JSON to write: the certified radius of each point", VT_OF_OUTPUT},
+    VT_THREADS_ARG,
+    {0},
+};
+
+const vt_command vt_command_certify = {
+    .name = "certify",
+    .summary = "radii around points within which the class of an ONNX network is proven",
+    .operands = "MODEL.onnx",
+    .min_operands = 1,
+    .max_operands = 1,
+    .args = args,
+    .details = "A radius is a lower bound: no perturbation of that size changes the class. A larger one may be safe\n"
+               "too; a point without a certificate, or of another class, has radius 0. See docs/certify.md.",
+    .examples = {"vitrine certify tests/fixtures/onnx/certify_relu.onnx --points "
+                 "tests/fixtures/onnx/certify_relu.safetensors --out radii.json --seconds 1",
+                 "vitrine certify tests/fixtures/onnx/certify_attention.onnx --points "
+                 "tests/fixtures/onnx/certify_attention.safetensors --unboxed --radius 0.01 --out answers.json"},
+    .run = run,
+};
