@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/progress.h"
 #include "graph/op.h"
 #include "parallel/threads.h"
 
@@ -79,6 +80,7 @@ static void take_row(vt_relax *r, vt_row *row, size_t longest, size_t inputs, si
     if (!row->a || !row->touched || !row->x || !row->dx || !row->add) *missing = true;
     for (int v = 0; !*missing && v < g->n_values; v++)
         if (is_root(g, v) && !vt_value_is_constant(&g->values[v])) row->a[v] = take(r, g->values[v].n, missing);
+    if (!*missing && !vt_row_take_knobs(r, row)) *missing = true;
 }
 
 static void take_ranges(vt_relax *r, int v, bool *missing) {
@@ -159,16 +161,22 @@ double *vt_row_at(const vt_relax *r, vt_row *row, int v) {
     return row->a[v];
 }
 
-void vt_relax_forward(const vt_relax *r, int op, const vt_node *n, const double *const *x, double *y) {
-    vt_op_at_f64(op)->forward(&(vt_call_f64){.g = r->g, .n = n, .x = x, .y = y, .work = r->rows[0].work});
+void vt_relax_forward(const vt_relax *r, const vt_row *row, int op, const vt_node *n, const double *const *x,
+                      double *y) {
+    vt_op_at_f64(op)->forward(&(vt_call_f64){.g = r->g, .n = n, .x = x, .y = y, .work = row->work});
 }
 
 void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double *const *x, const double *dy,
                        double *const *dx, vt_row *row) {
     for (int k = 0; k < n->n_in; k++) row->add[k] = true;
-    vt_op_at_f64(op)->backward(
-        &(vt_call_f64){.g = r->g, .n = n, .x = x, .y = r->of[n->out].mid, .dy = dy, .dx = dx, .add = row->add,
-                       .work = row->work});
+    vt_op_at_f64(op)->backward(&(vt_call_f64){.g = r->g,
+                                              .n = n,
+                                              .x = x,
+                                              .y = r->of[n->out].mid,
+                                              .dy = dy,
+                                              .dx = dx,
+                                              .add = row->add,
+                                              .work = row->work});
 }
 
 double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size) {
@@ -188,7 +196,7 @@ void vt_relax_around(vt_relax *r, int v, const double *mid, const double *rad) {
 
 /* ---- bounds ---- */
 
-static void substitute(const vt_relax *r, vt_row *row, int v) {
+void vt_row_substitute(const vt_relax *r, vt_row *row, int v) {
     const vt_graph *g = r->g;
     for (int i = g->values[v].node; i >= 0; i--) {
         const int out = g->nodes[i].out;
@@ -202,8 +210,7 @@ static void substitute(const vt_relax *r, vt_row *row, int v) {
     }
 }
 
-/* The row's least value over the box of inputs. */
-static double least_of(const vt_relax *r, vt_row *row) {
+double vt_row_least(const vt_relax *r, vt_row *row) {
     const int in = r->g->input;
     const vt_ranges *x = &r->of[in];
     double sum = 0, size = 0;
@@ -229,11 +236,18 @@ static vt_status bound_row(void *ctx, int thread, size_t i, vt_err *e) {
     (void)e;
     const row_job *j = ctx;
     vt_row *row = &j->r->rows[thread];
-    memset(row->touched, 0, (size_t)j->r->g->n_values * sizeof *row->touched);
-    row->c = row->size = row->terms = 0;
-    j->set(j->ctx, i, vt_row_at(j->r, row, j->v));
-    substitute(j->r, row, j->v);
-    j->low[i] = least_of(j->r, row);
+    double best = -INFINITY;
+    vt_row_reset(j->r, row);
+    for (int step = 0; step <= j->r->steps && !(j->r->until > 0 && vt_now() > j->r->until); step++) {
+        memset(row->touched, 0, (size_t)j->r->g->n_values * sizeof *row->touched);
+        row->c = row->size = row->terms = 0;
+        j->set(j->ctx, i, vt_row_at(j->r, row, j->v));
+        vt_row_substitute(j->r, row, j->v);
+        const double low = vt_row_least(j->r, row);
+        if (!(low <= best)) best = low; /* a NaN stays */
+        if (step < j->r->steps) vt_row_step(j->r, row, j->v, step);
+    }
+    j->low[i] = best;
     return VT_OK;
 }
 
@@ -286,7 +300,6 @@ vt_status vt_relax_box(vt_relax *r, const double *lo, const double *hi, vt_err *
     VT_TRY(finish(r, g->input, e));
     for (int i = 0; i < g->n_nodes; i++) {
         const int out = g->nodes[i].out;
-        if (r->stop && *r->stop) return vt_fail(e, VT_INTERRUPTED, "%s: stopped", g->path);
         VT_TRY(r->how[i]->bound(r, i, e));
         if (r->tight[out]) VT_TRY(tighten(r, out, e));
         VT_TRY(finish(r, out, e));

@@ -18,42 +18,51 @@ typedef struct vt_ranges {
 
 /* A linear function in the course of back-substitution: sum of a[v] . value v, plus c, bounds it from below. */
 typedef struct vt_row {
-    double **a;    /* [n_values] of computed values and the input */
-    bool *touched; /* [n_values] a[v] counts, else it is zero */
+    double **a;            /* [n_values] of computed values and the input */
+    bool *touched;         /* [n_values] a[v] counts, else it is zero */
     double c, size, terms; /* constant; sum of absolute values and number of what was added to it */
     double *work, *spare;  /* for operators: of backward, and as long as the largest value */
     const double **x;      /* room for one call's arrays: [most inputs] */
     double **dx;
     bool *add;
+    /* Steps toward better lines (ascent.c). Any knob gives valid bounds. */
+    double **knob, **now, **rise, **size2; /* [n_nodes] knobs, how the bound rises with each, Adam's means of it */
+    double **y;                            /* [n_values] at the row's least point, along its linear functions */
 } vt_row;
 
 typedef struct vt_relax vt_relax;
 typedef struct vt_relaxation {
     size_t (*planes)(const vt_graph *g, const vt_node *n); /* doubles that it keeps a node; NULL: none */
-    void (*open)(vt_relax *r, int node);                    /* once, before any box; NULL: nothing */
+    void (*open)(vt_relax *r, int node);                   /* once, before any box; NULL: nothing */
     /* Sets lo, hi and err of the node's result, and its planes, from the ranges of its inputs. */
     vt_status (*bound)(vt_relax *r, int node, vt_err *e);
     /* Replaces row->a[out] by functions of the inputs, so that the row stays a lower bound. */
     void (*back)(const vt_relax *r, int node, vt_row *row);
     bool curved; /* its planes profit from tight ranges of its inputs */
+    /* row->y[out] from its inputs', along what `back` put in the place of the node, and rise[i]: how the row's bound
+     * changes with knob i. NULL: no knobs, and the operator itself is good enough. */
+    void (*fore)(const vt_relax *r, int node, vt_row *row, double *rise);
+    size_t (*knobs)(const vt_graph *g, const vt_node *n); /* NULL: none */
+    void (*limits)(const vt_graph *g, const vt_node *n, double *least, double *most);
 } vt_relaxation;
 
 struct vt_relax {
     const vt_graph *g;
     vt_heap heap;
-    vt_ranges *of;                 /* [n_values] */
-    double **planes;               /* [n_nodes] */
-    const vt_relaxation **how;     /* [n_nodes] */
-    const double *zero;            /* as long as the largest value */
-    double *spare[3];              /* the same, to write */
-    bool *tight;                   /* [n_values] an input of a curved node */
-    double *low;                   /* room for results of vt_relax_rows */
+    vt_ranges *of;             /* [n_values] */
+    double **planes;           /* [n_nodes] */
+    const vt_relaxation **how; /* [n_nodes] */
+    const double *zero;        /* as long as the largest value */
+    double *spare[3];          /* the same, to write */
+    bool *tight;               /* [n_values] an input of a curved node */
+    double *low;               /* room for results of vt_relax_rows */
     size_t n_low;
     int threads;
-    double flops;                  /* of one row, or so */
-    vt_row *rows;                  /* [threads] */
-    int policy;                    /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
-    const volatile bool *stop;
+    double flops; /* of one row, or so */
+    vt_row *rows; /* [threads] */
+    int policy;   /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
+    int steps;    /* of each row toward better lines */
+    double until; /* vt_now() after which rows have no bound; 0: never */
 };
 
 /* The row of an operator's node; NULL: it has no bounds. */
@@ -69,6 +78,16 @@ vt_status vt_relax_box(vt_relax *r, const double *lo, const double *hi, vt_err *
 typedef void (*vt_row_fn)(const void *ctx, size_t i, double *a);
 vt_status vt_relax_rows(vt_relax *r, int v, size_t n, vt_row_fn set, const void *ctx, double *low, vt_err *e);
 
+/* ---- of one row ---- */
+
+/* Replaces value v's coefficients by the input's. */
+void vt_row_substitute(const vt_relax *r, vt_row *row, int v);
+double vt_row_least(const vt_relax *r, vt_row *row); /* over the box of inputs */
+/* ascent.c: takes the knobs' memory; sets them as `bound` left them; one step. false: no memory. */
+bool vt_row_take_knobs(vt_relax *r, vt_row *row);
+void vt_row_reset(const vt_relax *r, vt_row *row);
+void vt_row_step(const vt_relax *r, vt_row *row, int v, int step);
+
 /* ---- for operators ---- */
 
 double *vt_row_at(const vt_relax *r, vt_row *row, int v); /* coefficients of value v, to add to; NULL: a constant */
@@ -76,7 +95,8 @@ static inline void vt_row_add(vt_row *row, double term) {
     row->c += term, row->size += term < 0 ? -term : term, row->terms++;
 }
 /* y = op(x), of node n by operator `op` (its own: n->op), in double. */
-void vt_relax_forward(const vt_relax *r, int op, const vt_node *n, const double *const *x, double *y);
+void vt_relax_forward(const vt_relax *r, const vt_row *row, int op, const vt_node *n, const double *const *x,
+                      double *y);
 /* Adds the products of dy with op's Jacobian at x to the row's coefficients of n's inputs. */
 void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double *const *x, const double *dy,
                        double *const *dx, vt_row *row);

@@ -27,7 +27,7 @@ static void size_of(const vt_relax *r, const vt_node *n, const double *const *x,
     int op = n->op;
     if (!strcmp(name, "Sub")) op = vt_op_find_f64("Add");
     if (!strcmp(name, "(move)")) move = *(const vt_move *)n->with, move.fill = 0, plain.with = &move;
-    vt_relax_forward(r, op, &plain, x, y);
+    vt_relax_forward(r, &r->rows[0], op, &plain, x, y);
     for (size_t i = 0; i < r->g->values[n->out].n; i++) y[i] = fabs(y[i]);
 }
 
@@ -36,14 +36,12 @@ enum part { MID, RAD, TOP };
 /* An array of each input: that part of its range; constants that are factors: their sizes for RAD. */
 static void inputs_of(const vt_relax *r, const vt_node *n, enum part part, const double **x) {
     const char *name = vt_op_at_f64(n->op)->name;
-    const bool factor = !strcmp(name, "MatMul") || !strcmp(name, "Conv") || !strcmp(name, "Mul") || !strcmp(name, "Div");
+    const bool factor =
+        !strcmp(name, "MatMul") || !strcmp(name, "Conv") || !strcmp(name, "Mul") || !strcmp(name, "Div");
     for (int k = 0; k < n->n_in; k++) {
         const vt_ranges *s = n->in[k] < 0 ? NULL : &r->of[n->in[k]];
         const bool constant = s && vt_value_is_constant(&r->g->values[n->in[k]]);
-        x[k] = !s            ? NULL
-               : part == MID ? s->mid
-               : part == TOP || (factor && constant && k < 2) ? s->top
-                                                              : s->rad;
+        x[k] = !s ? NULL : part == MID ? s->mid : part == TOP || (factor && constant && k < 2) ? s->top : s->rad;
     }
 }
 
@@ -61,7 +59,7 @@ static void open_affine(vt_relax *r, int node) {
     const double **x = r->rows[0].x;
     for (int k = 0; k < n->n_in; k++)
         x[k] = n->in[k] < 0 ? NULL : vt_value_is_constant(&r->g->values[n->in[k]]) ? r->of[n->in[k]].mid : r->zero;
-    vt_relax_forward(r, n->op, n, x, r->planes[node]);
+    vt_relax_forward(r, &r->rows[0], n->op, n, x, r->planes[node]);
 }
 
 static vt_status bound_affine(vt_relax *r, int node, vt_err *e) {
@@ -70,7 +68,7 @@ static vt_status bound_affine(vt_relax *r, int node, vt_err *e) {
     const double **x = r->rows[0].x;
     inputs_of(r, n, TOP, x), size_of(r, n, x, r->spare[0]);
     lose(r, n, r->spare[0]);
-    inputs_of(r, n, MID, x), vt_relax_forward(r, n->op, n, x, r->spare[0]);
+    inputs_of(r, n, MID, x), vt_relax_forward(r, &r->rows[0], n->op, n, x, r->spare[0]);
     inputs_of(r, n, RAD, x), size_of(r, n, x, r->spare[1]);
     vt_relax_around(r, n->out, r->spare[0], r->spare[1]);
     return VT_OK;
@@ -88,42 +86,101 @@ static void back_affine(const vt_relax *r, int node, vt_row *row) {
     vt_relax_backward(r, n->op, n, row->x, dy, row->dx, row);
 }
 
-const vt_relaxation vt_relax_affine = {planes_affine, open_affine, bound_affine, back_affine, false};
+const vt_relaxation vt_relax_affine = {.planes = planes_affine,
+                                       .open = open_affine,
+                                       .bound = bound_affine,
+                                       .back = back_affine};
 
-/* ---- a b in [m_a m_b + m_a (b - m_b) + m_b (a - m_a)] -+ r_a r_b: the mean of McCormick's planes ---- */
+/* ---- a b: combinations of McCormick's planes. With middles m and radii r, for any t in [-1, 1]:
+ *   a b >= (m_b + t r_b) a + (m_a + t r_a) b - m_a m_b - r_a r_b - t (m_a r_b + r_a m_b)
+ *   a b <= (m_b + t r_b) a + (m_a - t r_a) b - m_a m_b + r_a r_b - t (m_a r_b - r_a m_b)
+ * and their sums in a product of matrices, with one t for each number of the result: the node's knobs, 0 at first. ----
+ */
 
-static size_t planes_product(const vt_graph *g, const vt_node *n) { return 2 * g->values[n->out].n; }
+enum { MM, RR, MR, RM, P_PARTS };
+
+static size_t planes_product(const vt_graph *g, const vt_node *n) { return P_PARTS * g->values[n->out].n; }
+static size_t knobs_product(const vt_graph *g, const vt_node *n) { return g->values[n->out].n; }
+
+static void limits_product(const vt_graph *g, const vt_node *n, double *least, double *most) {
+    (void)g, (void)n;
+    *least = -1, *most = 1;
+}
 
 static vt_status bound_product(vt_relax *r, int node, vt_err *e) {
     (void)e;
     const vt_node *n = &r->g->nodes[node];
     const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
     const size_t na = r->g->values[n->in[0]].n, nb = r->g->values[n->in[1]].n, ny = r->g->values[n->out].n;
-    double *mid = r->planes[node], *rad = mid + ny, *sum = r->spare[0];
+    double *p = r->planes[node], *sum = r->spare[0];
+    const vt_row *row = &r->rows[0];
     size_of(r, n, (const double *[]){a->top, b->top}, r->spare[0]);
     lose(r, n, r->spare[0]);
-    vt_relax_forward(r, n->op, n, (const double *[]){a->mid, b->mid}, mid);
-    size_of(r, n, (const double *[]){a->rad, b->rad}, rad);
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, b->mid}, p + MM * ny);
+    size_of(r, n, (const double *[]){a->rad, b->rad}, p + RR * ny);
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, b->rad}, p + MR * ny);
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->rad, b->mid}, p + RM * ny);
     for (size_t i = 0; i < na; i++) r->spare[1][i] = fabs(a->mid[i]);
     size_of(r, n, (const double *[]){r->spare[1], b->rad}, r->spare[2]);
     memcpy(sum, r->spare[2], ny * sizeof *sum);
     for (size_t i = 0; i < nb; i++) r->spare[1][i] = fabs(b->mid[i]);
     size_of(r, n, (const double *[]){a->rad, r->spare[1]}, r->spare[2]);
-    for (size_t i = 0; i < ny; i++) sum[i] += r->spare[2][i] + rad[i];
-    vt_relax_around(r, n->out, mid, sum);
+    for (size_t i = 0; i < ny; i++) sum[i] += r->spare[2][i] + p[RR * ny + i];
+    vt_relax_around(r, n->out, p + MM * ny, sum);
     return VT_OK;
 }
 
 static void back_product(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
     const size_t ny = r->g->values[n->out].n;
-    const double *dy = row->a[n->out], *mid = r->planes[node], *rad = mid + ny;
-    for (size_t i = 0; i < ny; i++) vt_row_add(row, -dy[i] * mid[i]), vt_row_add(row, -fabs(dy[i]) * rad[i]);
-    for (int k = 0; k < 2; k++) row->x[k] = r->of[n->in[k]].mid, row->dx[k] = vt_row_at(r, row, n->in[k]);
-    vt_relax_backward(r, n->op, n, row->x, dy, row->dx, row);
+    const double *dy = row->a[n->out], *p = r->planes[node], *t = row->knob[node];
+    double *da = vt_row_at(r, row, n->in[0]), *db = vt_row_at(r, row, n->in[1]), *turned = row->spare;
+    bool any = false;
+    for (size_t i = 0; i < ny; i++) {
+        const double d = dy[i], size = fabs(d);
+        vt_row_add(row, -d * p[MM * ny + i]), vt_row_add(row, -size * p[RR * ny + i]);
+        if (d == 0 || t[i] == 0) continue;
+        vt_row_add(row, -d * t[i] * p[MR * ny + i]), vt_row_add(row, -size * t[i] * p[RM * ny + i]);
+        any = true;
+    }
+    vt_relax_backward(r, n->op, n, (const double *[]){a->mid, b->mid}, dy, (double *[]){da, db}, row);
+    if (!any) return;
+    for (size_t i = 0; i < ny; i++) turned[i] = dy[i] * t[i];
+    vt_relax_backward(r, n->op, n, (const double *[]){a->mid, b->rad}, turned, (double *[]){da, NULL}, row);
+    for (size_t i = 0; i < ny; i++) turned[i] = fabs(dy[i]) * t[i];
+    vt_relax_backward(r, n->op, n, (const double *[]){a->rad, b->mid}, turned, (double *[]){NULL, db}, row);
 }
 
-const vt_relaxation vt_relax_product = {planes_product, NULL, bound_product, back_product, true};
+static void fore_product(const vt_relax *r, int node, vt_row *row, double *rise) {
+    const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *a = &r->of[n->in[0]], *b = &r->of[n->in[1]];
+    const size_t ny = r->g->values[n->out].n;
+    const double *dy = row->a[n->out], *p = r->planes[node], *t = row->knob[node], *ya = row->y[n->in[0]],
+                 *yb = row->y[n->in[1]];
+    double *y = row->y[n->out], *part = row->spare;
+    vt_relax_forward(r, row, n->op, n, (const double *[]){ya, b->mid}, y);
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->mid, yb}, part);
+    for (size_t i = 0; i < ny; i++) y[i] += part[i] - p[MM * ny + i] - (dy[i] < 0 ? -1 : 1) * p[RR * ny + i];
+    vt_relax_forward(r, row, n->op, n, (const double *[]){ya, b->rad}, part);
+    for (size_t i = 0; i < ny; i++) {
+        const double d = part[i] - p[MR * ny + i];
+        rise[i] = dy[i] * d, y[i] += t[i] * d;
+    }
+    vt_relax_forward(r, row, n->op, n, (const double *[]){a->rad, yb}, part);
+    for (size_t i = 0; i < ny; i++) {
+        const double d = part[i] - p[RM * ny + i];
+        rise[i] += fabs(dy[i]) * d, y[i] += (dy[i] < 0 ? -t[i] : t[i]) * d;
+    }
+}
+
+const vt_relaxation vt_relax_product = {.planes = planes_product,
+                                        .bound = bound_product,
+                                        .back = back_product,
+                                        .curved = true,
+                                        .fore = fore_product,
+                                        .knobs = knobs_product,
+                                        .limits = limits_product};
 
 /* ---- a / b: a times lines of 1 / b ---- */
 
@@ -143,18 +200,19 @@ static vt_status bound_quotient(vt_relax *r, int node, vt_err *e) {
         if (b->lo[i] <= 0 && b->hi[i] >= 0) return vt_fail(e, VT_E_NUMERIC, "%s: divides by 0", r->g->path);
         const vt_lines s = vt_scalar_lines(&vt_scalar_reciprocal, NULL, b->lo[i], b->hi[i], 0);
         p[KL * nb + i] = s.kl, p[BL * nb + i] = s.bl, p[KU * nb + i] = s.ku, p[BU * nb + i] = s.bu;
-        p[Q_MID * nb + i] = s.lo / 2 + s.hi / 2, p[Q_RAD * nb + i] = (s.hi - s.lo) / 2 * (1 + 1e-15) + 1e-15 * fabs(s.hi);
+        p[Q_MID * nb + i] = s.lo / 2 + s.hi / 2,
+                       p[Q_RAD * nb + i] = (s.hi - s.lo) / 2 * (1 + 1e-15) + 1e-15 * fabs(s.hi);
         p[Q_TOP * nb + i] = fmax(fabs(s.lo), fabs(s.hi));
         p[Q_ERR * nb + i] = 1e-14 * p[Q_TOP * nb + i]; /* of the lines' products */
     }
-    vt_relax_forward(r, mul, n, (const double *[]){a->top, p + Q_TOP * nb}, r->spare[0]);
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->top, p + Q_TOP * nb}, r->spare[0]);
     lose(r, n, r->spare[0]);
-    vt_relax_forward(r, mul, n, (const double *[]){a->mid, p + Q_MID * nb}, mid);
-    vt_relax_forward(r, mul, n, (const double *[]){a->rad, p + Q_RAD * nb}, rad);
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->mid, p + Q_MID * nb}, mid);
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->rad, p + Q_RAD * nb}, rad);
     for (size_t i = 0; i < na; i++) r->spare[1][i] = fabs(a->mid[i]) + a->rad[i];
-    vt_relax_forward(r, mul, n, (const double *[]){r->spare[1], p + Q_RAD * nb}, sum);
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){r->spare[1], p + Q_RAD * nb}, sum);
     for (size_t i = 0; i < nb; i++) r->spare[1][i] = fabs(p[Q_MID * nb + i]);
-    vt_relax_forward(r, mul, n, (const double *[]){a->rad, r->spare[1]}, r->spare[2]);
+    vt_relax_forward(r, &r->rows[0], mul, n, (const double *[]){a->rad, r->spare[1]}, r->spare[2]);
     for (size_t i = 0; i < ny; i++) sum[i] += r->spare[2][i];
     vt_relax_around(r, n->out, mid, sum);
     return VT_OK;
@@ -178,4 +236,7 @@ static void back_quotient(const vt_relax *r, int node, vt_row *row) {
     }
 }
 
-const vt_relaxation vt_relax_quotient = {planes_quotient, NULL, bound_quotient, back_quotient, true};
+const vt_relaxation vt_relax_quotient = {.planes = planes_quotient,
+                                         .bound = bound_quotient,
+                                         .back = back_quotient,
+                                         .curved = true};

@@ -24,9 +24,10 @@ static void set_difference(const void *ctx, size_t k, double *a) {
     if (i != j) a[row * cols + j] = 1, a[row * cols + i] = -1;
 }
 
-/* Planes of p_i: low and up [cols + 1], the last the constant, from d_j in [l[j], u[j]]. Below: e^d <= its chord, so that
- * the sum is at most a linear S, and 1 / S lies above its tangent. Above: log p_i = -log sum e^d is concave and below
- * its tangent, and e^t on [log of p's ends] is below its chord. (Wei et al. 2023: linear and log-sum-exp bounds.) */
+/* Planes of p_i: low and up [cols + 1], the last the constant, from d_j in [l[j], u[j]]. Below: e^d <= its chord, so
+ * that the sum is at most a linear S, and 1 / S lies above its tangent. Above: log p_i = -log sum e^d is concave and
+ * below its tangent, and e^t on [log of p's ends] is below its chord. (Wei et al. 2023: linear and log-sum-exp bounds.)
+ */
 static void softmax_planes(const double *l, const double *u, size_t cols, size_t i, double *low, double *up, double *lo,
                            double *hi, double *size) {
     double sum = 1, least = 1, most = 1, s = 1, down = 0, t;
@@ -68,7 +69,8 @@ static vt_status bound_softmax(vt_relax *r, int node, vt_err *e) {
     const vt_row_size *s = n->with;
     const vt_ranges *x = &r->of[n->in[0]], *y = &r->of[n->out];
     const size_t c = s->cols, all = s->rows * c;
-    double *planes = r->planes[node], *d = planes + all * 2 * (c + 1), u[PAIRS_MOST + 1], *most = c <= PAIRS_MOST ? u : r->spare[2];
+    double *planes = r->planes[node], *d = planes + all * 2 * (c + 1), u[PAIRS_MOST + 1],
+           *most = c <= PAIRS_MOST ? u : r->spare[2];
     if (c <= PAIRS_MOST) VT_TRY(vt_relax_rows(r, n->in[0], all * c, set_difference, s, d, e));
     for (size_t k = 0; k < all * c; k++) {
         const size_t row = k / (c * c) * c, i = row + k / c % c, j = row + k % c;
@@ -86,7 +88,8 @@ static vt_status bound_softmax(vt_relax *r, int node, vt_err *e) {
             far = fmax(far, fmax(fabs(low), fabs(most[j]))), top = fmax(top, x->top[first + j]);
         }
         d[k * c + i] = 0;
-        softmax_planes(d + k * c, most, c, i, planes + k * 2 * (c + 1), planes + (k * 2 + 1) * (c + 1), &lo, &hi, &size);
+        softmax_planes(d + k * c, most, c, i, planes + k * 2 * (c + 1), planes + (k * 2 + 1) * (c + 1), &lo, &hi,
+                       &size);
         y->err[k] = hi * (2 * far + (double)c + 24) * VT_HALF_ULP32 * (1 + 1e-3) + (double)c * VT_TINY32 +
                     1e-14 * size * (1 + top) * (double)c;
         y->lo[k] = lo - y->err[k], y->hi[k] = hi + y->err[k];
@@ -108,7 +111,25 @@ static void back_softmax(const vt_relax *r, int node, vt_row *row) {
     }
 }
 
-const vt_relaxation vt_relax_softmax = {planes_softmax, NULL, bound_softmax, back_softmax, true};
+static void fore_softmax(const vt_relax *r, int node, vt_row *row, double *rise) {
+    (void)rise;
+    const vt_node *n = &r->g->nodes[node];
+    const vt_row_size *s = n->with;
+    const size_t c = s->cols;
+    const double *dy = row->a[n->out], *x = row->y[n->in[0]];
+    for (size_t k = 0; k < s->rows * c; k++) {
+        const double *plane = r->planes[node] + (k * 2 + (dy[k] < 0)) * (c + 1);
+        double y = plane[c];
+        for (size_t j = 0; j < c; j++) y += plane[j] * x[k - k % c + j];
+        row->y[n->out][k] = y;
+    }
+}
+
+const vt_relaxation vt_relax_softmax = {.planes = planes_softmax,
+                                        .bound = bound_softmax,
+                                        .back = back_softmax,
+                                        .curved = true,
+                                        .fore = fore_softmax};
 
 /* ---- (x - mean) / sqrt(var + eps): centred numbers c, their squares, var, its inverse root q, products c q ---- */
 
@@ -199,7 +220,10 @@ static void back_standardise(const vt_relax *r, int node, vt_row *row) {
     }
 }
 
-const vt_relaxation vt_relax_standardise = {planes_standardise, NULL, bound_standardise, back_standardise, true};
+const vt_relaxation vt_relax_standardise = {.planes = planes_standardise,
+                                            .bound = bound_standardise,
+                                            .back = back_standardise,
+                                            .curved = true};
 
 /* ---- the largest of some: y >= any of them; y <= m + relu(x_k - m), m the others' largest bound ---- */
 
@@ -277,5 +301,11 @@ static void back_largest(const vt_relax *r, int node, vt_row *row) {
     }
 }
 
-const vt_relaxation vt_relax_largest = {planes_largest, NULL, bound_largest, back_largest, true};
-const vt_relaxation vt_relax_windows_largest = {planes_largest, NULL, bound_windows, back_largest, true};
+const vt_relaxation vt_relax_largest = {.planes = planes_largest,
+                                        .bound = bound_largest,
+                                        .back = back_largest,
+                                        .curved = true};
+const vt_relaxation vt_relax_windows_largest = {.planes = planes_largest,
+                                                .bound = bound_windows,
+                                                .back = back_largest,
+                                                .curved = true};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of one number. For any slope k the line k x + b lies below f on [l, u] if b is the least value of f(x) - k x
- * there, which is taken at an end, at a kink or where f' = k: all of them are known in closed form. So every slope gives
- * a valid line, and how slopes are chosen matters for tightness alone. */
+/* Functions of one number. For any slope k the line k x + b lies below f on [l, u] if b is the least value of f(x) - k
+ * x there, which is taken at an end, at a kink or where f' = k: all of them are known in closed form. So every slope
+ * gives a valid line, and how slopes are chosen matters for tightness alone. */
 #define VT_DOUBLE /* operators of their double copy */
 #include <math.h>
 #include <string.h>
@@ -48,7 +48,7 @@ FUNCTION(d_leaky, x > 0 ? 1 : (double)(float)p[0])
 FUNCTION(f_abs, fabs(x))
 FUNCTION(d_abs, x > 0 ? 1 : -1)
 PLACE(t_zero, true, 0)
-FUNCTION(f_clip, x < p[0] ? p[0] : x > p[1] ? p[1] : x)
+FUNCTION(f_clip, x<p[0] ? p[0] : x> p[1] ? p[1] : x)
 FUNCTION(d_clip, x >= p[0] && x <= p[1])
 static int t_clip(double k, const double *p, double *x) {
     (void)k;
@@ -69,10 +69,10 @@ PLACES(t_inverse, k < 0, sqrt(-1 / k))
 FUNCTION(f_rsqrt, 1 / sqrt(x))
 FUNCTION(d_rsqrt, -0.5 / (x * sqrt(x)))
 PLACE(t_rsqrt, k < 0, pow(-2 * k, -2.0 / 3))
-FUNCTION(f_square, x * x)
+FUNCTION(f_square, x *x)
 FUNCTION(d_square, 2 * x)
 PLACE(t_square, true, k / 2)
-FUNCTION(f_cube, x * x * x)
+FUNCTION(f_cube, x *x *x)
 FUNCTION(d_cube, 3 * x * x)
 PLACES(t_cube, k >= 0, sqrt(k / 3))
 FUNCTION(f_sigmoid, 1 / (1 + exp(-x)))
@@ -84,7 +84,7 @@ FUNCTION(d_tanh, 1 / (cosh(x) * cosh(x)))
 PLACES(t_tanh, k > 0 && k <= 1, acosh(1 / sqrt(k)))
 FUNCTION(f_erf, erf(x))
 FUNCTION(d_erf, 2 / ROOT_PI * exp(-x * x))
-PLACES(t_erf, k > 0 && k * ROOT_PI / 2 <= 1, sqrt(-log(k * ROOT_PI / 2)))
+PLACES(t_erf, k > 0 && k * ROOT_PI / 2 <= 1, sqrt(-log(k *ROOT_PI / 2)))
 FUNCTION(f_softplus, fmax(x, 0) + log1p(exp(-fabs(x))))
 PLACE(t_softplus, k > 0 && k < 1, log(k / (1 - k)))
 
@@ -187,7 +187,8 @@ static vt_status bound_scalar(vt_relax *r, int node, vt_err *e) {
     const char *name = vt_op_at_f64(n->op)->name;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!strcmp(functions[i].op, name)) {
-            const bool hole = functions[i].f == f_inverse, positive = functions[i].f == f_log || functions[i].f == f_sqrt;
+            const bool hole = functions[i].f == f_inverse,
+                       positive = functions[i].f == f_log || functions[i].f == f_sqrt;
             const vt_ranges *x = &r->of[n->in[0]];
             for (size_t k = 0; k < r->g->values[n->out].n; k++)
                 if ((hole && x->lo[k] <= 0 && x->hi[k] >= 0) || (positive && x->lo[k] <= 0))
@@ -216,19 +217,52 @@ static vt_status bound_power(vt_relax *r, int node, vt_err *e) {
     return bound_by(r, node, power == 2 ? &vt_scalar_square : &cube, NULL);
 }
 
+/* Knobs are the lower slopes of ReLU between its ends: for any of [0, 1] the line passes through 0. */
+static bool is_open(const vt_ranges *x, size_t i) { return x->lo[i] < 0 && x->hi[i] > 0; }
+static bool is_relu(const vt_node *n) { return !strcmp(vt_op_at_f64(n->op)->name, "Relu"); }
+static size_t knobs_scalar(const vt_graph *g, const vt_node *n) { return is_relu(n) ? g->values[n->out].n : 0; }
+
+static void limits_scalar(const vt_graph *g, const vt_node *n, double *least, double *most) {
+    (void)g, (void)n;
+    *least = 0, *most = 1;
+}
+
 static void back_scalar(const vt_relax *r, int node, vt_row *row) {
     const vt_node *n = &r->g->nodes[node];
-    const double *dy = row->a[n->out], *at = r->planes[node];
+    const vt_ranges *x = &r->of[n->in[0]];
+    const double *dy = row->a[n->out], *at = r->planes[node], *knob = row->knob[node];
     const size_t count = r->g->values[n->out].n;
     double *dx = vt_row_at(r, row, n->in[0]);
     for (size_t i = 0; i < count; i++) {
         if (dy[i] == 0) continue;
+        if (knob && dy[i] > 0 && is_open(x, i)) {
+            dx[i] += dy[i] * knob[i];
+            continue;
+        }
         const size_t k = dy[i] < 0 ? KU : KL;
         dx[i] += dy[i] * at[k * count + i];
         vt_row_add(row, dy[i] * at[(k + 1) * count + i]);
     }
 }
 
-const vt_relaxation vt_relax_scalar = {planes_scalar, NULL, bound_scalar, back_scalar, true};
-const vt_relaxation vt_relax_square = {planes_scalar, NULL, bound_square, back_scalar, true};
-const vt_relaxation vt_relax_power = {planes_scalar, NULL, bound_power, back_scalar, true};
+static void fore_scalar(const vt_relax *r, int node, vt_row *row, double *rise) {
+    const vt_node *n = &r->g->nodes[node];
+    const vt_ranges *s = &r->of[n->in[0]];
+    const double *dy = row->a[n->out], *at = r->planes[node], *knob = row->knob[node], *x = row->y[n->in[0]];
+    const size_t count = r->g->values[n->out].n;
+    for (size_t i = 0; i < count; i++) {
+        const size_t k = dy[i] < 0 ? KU : KL;
+        const bool free = knob && dy[i] > 0 && is_open(s, i);
+        row->y[n->out][i] = free ? knob[i] * x[i] : at[k * count + i] * x[i] + at[(k + 1) * count + i];
+        if (knob) rise[i] = free ? dy[i] * x[i] : 0;
+    }
+}
+
+#define SCALAR(bound_)                                                                                                 \
+    {                                                                                                                  \
+        .planes = planes_scalar, .bound = bound_, .back = back_scalar, .curved = true, .fore = fore_scalar,            \
+        .knobs = knobs_scalar, .limits = limits_scalar                                                                 \
+    }
+const vt_relaxation vt_relax_scalar = SCALAR(bound_scalar);
+const vt_relaxation vt_relax_square = SCALAR(bound_square);
+const vt_relaxation vt_relax_power = SCALAR(bound_power);

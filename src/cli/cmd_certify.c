@@ -39,7 +39,8 @@ static vt_status read_points(points *p, const vt_tensors *st, const vt_tensor *x
         return vt_fail(e, VT_E_SHAPE, "%s: points of tensor x have %zu numbers, the network's input has %zu", path,
                        p->each, (size_t)vt_shape_values(n->shape));
     if (!labels || labels->numel != p->count)
-        return vt_fail(e, VT_E_FORMAT, "%s: needs tensor labels [%zu] (int64), the class of each point", path, p->count);
+        return vt_fail(e, VT_E_FORMAT, "%s: needs tensor labels [%zu] (int64), the class of each point", path,
+                       p->count);
     p->x = vt_alloc(x->numel * sizeof *p->x), p->labels = vt_alloc(p->count * sizeof *p->labels);
     if (!p->x || !p->labels) return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu points", path, p->count);
     VT_TRY(vt_tensor_f64(st, x, p->x, x->numel, e));

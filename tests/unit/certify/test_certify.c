@@ -15,8 +15,9 @@
 #include "graph/run.h"
 #include "tensors/tensors.h"
 
-static const char *const nets[] = {"certify_linear", "certify_relu", "certify_bent",    "certify_curved", "certify_attention",
-                                   "certify_norm",   "certify_largest", "conv", "attention"};
+static const char *const nets[] = {"certify_linear",    "certify_relu", "certify_bent",    "certify_curved",
+                                   "certify_attention", "certify_norm", "certify_largest", "conv",
+                                   "attention"};
 enum { PLANES = 7 };
 
 /* A fixture: network, points, labels; a run in double. */
@@ -107,7 +108,8 @@ static void test_bounds_hold(void **state) {
         open_net(&o, nets[m]);
         const vt_graph *g = o.n->g;
         assert_int_equal(vt_relax_open(&r, g, 2, &e), VT_OK);
-        double **v = calloc((size_t)g->n_values, sizeof *v), *lo = calloc(o.each, sizeof *lo), *hi = calloc(o.each, sizeof *hi);
+        double **v = calloc((size_t)g->n_values, sizeof *v), *lo = calloc(o.each, sizeof *lo),
+               *hi = calloc(o.each, sizeof *hi);
         double *x = calloc(o.each, sizeof *x), weights[12], low[4];
         for (int k = 0; k < g->n_values; k++) {
             v[k] = calloc(g->values[k].n + 1, sizeof **v);
@@ -120,7 +122,7 @@ static void test_bounds_hold(void **state) {
                 const double at = o.x[p % 2 * o.each + i];
                 lo[i] = at - radius, hi[i] = at + radius;
             }
-            r->policy = (int)p % 3;
+            r->policy = (int)p % 3, r->steps = (int)(p / 2 % 2) * 4;
             if (vt_relax_box(r, lo, hi, &e) != VT_OK) continue; /* undecided */
             for (size_t i = 0; i < 12; i++) weights[i] = 2 * uniform() - 1;
             const int out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
@@ -162,7 +164,7 @@ static void test_lines(void **state) {
 
 /* Largest linf distance below which no point of a grid over the square is of another class. */
 static double grid_radius(net *o, const double *at, int64_t label) {
-    enum { SIDE = 150 };
+    enum { SIDE = 100 };
     double nearest = 1;
     for (int i = 0; i <= SIDE; i++)
         for (int j = 0; j <= SIDE; j++) {
@@ -176,7 +178,8 @@ static double grid_radius(net *o, const double *at, int64_t label) {
 static bool attack_finds(net *o, const double *at, int64_t label, double radius) {
     double x[1024], dx[1024], z[64], dz[64];
     for (int start = 0; start < 3; start++) {
-        for (size_t i = 0; i < o->each; i++) x[i] = fmin(fmax(at[i] + radius * (2 * uniform() - 1) * (start > 0), 0), 1);
+        for (size_t i = 0; i < o->each; i++)
+            x[i] = fmin(fmax(at[i] + radius * (2 * uniform() - 1) * (start > 0), 0), 1);
         for (int t = 0; t < 15; t++) {
             vt_graph_forward_f64(&o->run, z, x);
             int64_t other = label == 0;
@@ -202,7 +205,7 @@ static void test_radii(void **state) {
         vt_err e = {0};
         double sum = 0, truth = 0;
         open_net(&o, nets[m]);
-        const vt_certify_options how = {.seconds = 600, .boxes = 300, .threads = 1};
+        const vt_certify_options how = {.seconds = 600, .boxes = 200, .threads = 1};
         assert_int_equal(vt_certify_open(&c, o.n->g, &how, &e), VT_OK);
         for (size_t i = 0; i < o.points; i++) {
             vt_certified got;
@@ -261,7 +264,9 @@ static void test_refused(void **state) {
     vt_network *n;
     vt_certify *c;
     vt_err e = {0};
-    assert_int_equal(vt_network_open(&n, "tests/fixtures/onnx/moves.onnx", &(vt_import_options){.classifier = true}, &e), VT_OK);
+    assert_int_equal(vt_network_open(&n, "tests/fixtures/onnx/moves.onnx", &(vt_import_options){.classifier = true},
+                                     &e),
+                     VT_OK);
     assert_int_equal(vt_certify_open(&c, n->g, &(vt_certify_options){.seconds = 1, .threads = 1}, &e), VT_E_USAGE);
     assert_non_null(strstr(e.text, "no bounds are known for operator"));
     assert_null(c);
@@ -269,8 +274,8 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),   cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_radii),         cmocka_unit_test(test_order_of_sums),
-                                       cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold), cmocka_unit_test(test_lines),
+                                       cmocka_unit_test(test_radii),       cmocka_unit_test(test_order_of_sums),
+                                       cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
