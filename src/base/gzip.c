@@ -50,7 +50,7 @@ static vt_status unpack_members(unpacked *u, z_stream *z, const vt_mapped *from,
     }
 }
 
-static vt_status unpack(unpacked *u, const vt_mapped *from, vt_err *e) {
+static vt_status unpack_stream(unpacked *u, const vt_mapped *from, vt_err *e) {
     z_stream z = {0};
     if (inflateInit2(&z, 15 + 16) != Z_OK) return vt_fail(e, VT_E_MEMORY, "%s: no memory to unpack it", u->path);
     vt_status s = unpack_members(u, &z, from, e);
@@ -69,7 +69,7 @@ vt_status vt_unpacked_open(vt_mapped *m, const char *path, vt_err *e) {
     void *map = NULL;
     if (u.fd < 0) s = vt_fail(e, VT_E_IO, "%s: no place to unpack it: %s", path, strerror(errno));
     if (!vt_mul(m->n, VT_GZIP_TIMES, &u.most) || !vt_add(u.most, VT_GZIP_SPARE, &u.most)) u.most = SIZE_MAX;
-    if (s == VT_OK) s = unpack(&u, m, e);
+    if (s == VT_OK) s = unpack_stream(&u, m, e);
     if (s == VT_OK && u.n) map = mmap(NULL, u.n, PROT_READ, MAP_PRIVATE, u.fd, 0);
     if (map == MAP_FAILED) s = vt_fail(e, VT_E_MEMORY, "%s: no memory to unpack it: %s", path, strerror(errno));
     if (u.fd >= 0) close(u.fd);

@@ -32,7 +32,7 @@ static vt_status refuse_foreign_options(const char *path, const vt_overrides *o,
 }
 
 /* config and provenance of the network. Values that count tokens are those of a network without any. */
-static void describe(vt_model *m, const vt_network *n, const vt_overrides *o) {
+static void describe_network(vt_model *m, const vt_network *n, const vt_overrides *o) {
     static const char *const how[] = {[VT_PIXELS_OPEN] = "no node scales the input",
                                       [VT_PIXELS_UNIT] = "in the graph",
                                       [VT_PIXELS_BYTES] = "the graph takes bytes"};
@@ -61,7 +61,7 @@ static vt_status fill_model(vt_model *m, const char *path, const vt_overrides *o
     memcpy(how.shape, o->shape, sizeof how.shape);
     if (!how.shape[0]) how.usual[1] = how.usual[2] = side;
     VT_TRY(vt_network_open(&n, path, &how, e));
-    describe(m, n, o);
+    describe_network(m, n, o);
     vt_sha sha;
     vt_sha_begin(&sha);
     vt_onnx_hash(n->file, &sha);

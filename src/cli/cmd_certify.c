@@ -130,7 +130,7 @@ static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    vt_import_options how = {0};
+    vt_import_options how = {.unfused = true}; /* bounds are of single operators */
     vt_certify_options o;
     vt_tensors *st = NULL;
     vt_network *n = NULL;

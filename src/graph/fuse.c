@@ -13,7 +13,7 @@
 static bool is_op(const vt_node *n, const char *op) { return !strcmp(vt_op_at_f32(n->op)->name, op); }
 
 /* The node that computes v alone for one reader; NULL: another operator, or more readers. */
-static vt_node *maker(const vt_graph *g, int v, const char *op) {
+static vt_node *node_making(const vt_graph *g, int v, const char *op) {
     if (v < 0 || g->values[v].node < 0 || g->values[v].uses != 1) return NULL;
     vt_node *n = &g->nodes[g->values[v].node];
     return is_op(n, op) ? n : NULL;
@@ -41,7 +41,7 @@ static int add_constant(vt_graph *g, const double *v, int64_t n) {
 }
 
 /* Puts node i in the place of its single input's: `in` has so many values. */
-static bool replace(vt_graph *g, int i, int op, const int *in, int n_in, const void *with) {
+static bool replace_node(vt_graph *g, int i, int op, const int *in, int n_in, const void *with) {
     vt_node *n = &g->nodes[i];
     int *to = vt_heap_take(&g->heap, (size_t)n_in, sizeof *to);
     if (!to) return false;
@@ -59,7 +59,7 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
     const bool times = is_op(n, "Mul");
     if (!times && !is_op(n, "Add")) return true;
     for (int k = 0; k < 2 && !*done; k++) {
-        const vt_node *conv = maker(g, n->in[k], "Conv");
+        const vt_node *conv = node_making(g, n->in[k], "Conv");
         if (!conv || !is_constant(g, n->in[1 - k])) continue;
         const int64_t c = ((const vt_conv *)conv->with)->out;
         bool failed = false;
@@ -81,7 +81,7 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
         in[times ? VT_CONV_SCALE : 2] = made;
         if (made < 0 || (times && in[2] < -1)) return false;
         *done = true, g->fused[VT_FUSED_CONV] += conv->n_in <= VT_CONV_SCALE && times;
-        if (!replace(g, i, conv->op, in, in[3] >= 0 ? 4 : 3, conv->with)) return false;
+        if (!replace_node(g, i, conv->op, in, in[3] >= 0 ? 4 : 3, conv->with)) return false;
     }
     return true;
 }
@@ -101,17 +101,17 @@ static int beside_number(const vt_graph *g, const vt_node *n, double number) {
 /* x (1 + erf(x / s)) / 2, s being about the root of 2. */
 static bool fuse_gelu(vt_graph *g, int i, bool *done) {
     const int whole = is_op(&g->nodes[i], "Mul") ? beside_number(g, &g->nodes[i], 0.5) : -1;
-    const vt_node *times = maker(g, whole, "Mul");
+    const vt_node *times = node_making(g, whole, "Mul");
     for (int k = 0; times && k < 2 && !*done; k++) {
         const int x = times->in[k];
-        const vt_node *erf = maker(g, beside_number(g, maker(g, times->in[1 - k], "Add"), 1), "Erf");
-        const vt_node *div = erf ? maker(g, erf->in[0], "Div") : NULL;
+        const vt_node *erf = node_making(g, beside_number(g, node_making(g, times->in[1 - k], "Add"), 1), "Erf");
+        const vt_node *div = erf ? node_making(g, erf->in[0], "Div") : NULL;
         const double s = div && div->in[0] == x ? number_of(g, div->in[1]) : NAN;
         if (!(fabs(s - sqrt(2.0)) < 1e-6)) continue;
         double *with = vt_heap_take(&g->heap, 2, sizeof *with);
         if (!with) return false;
         with[0] = s, *done = true, g->fused[VT_FUSED_GELU]++;
-        if (!replace(g, i, vt_op_find_f32("(gelu)"), &x, 1, with)) return false;
+        if (!replace_node(g, i, vt_op_find_f32("(gelu)"), &x, 1, with)) return false;
     }
     return true;
 }
@@ -119,15 +119,16 @@ static bool fuse_gelu(vt_graph *g, int i, bool *done) {
 /* d / sqrt(mean(d^2) + eps) of d = x - mean(x). */
 static bool fuse_standardise(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
-    const vt_node *root = is_op(n, "Div") ? maker(g, n->in[1], "Sqrt") : NULL;
-    const vt_node *sum = root ? maker(g, root->in[0], "Add") : NULL;
+    const vt_node *root = is_op(n, "Div") ? node_making(g, n->in[1], "Sqrt") : NULL;
+    const vt_node *sum = root ? node_making(g, root->in[0], "Add") : NULL;
     for (int k = 0; sum && k < 2 && !*done; k++) {
         const double eps = number_of(g, sum->in[1 - k]);
-        const vt_node *mean = maker(g, sum->in[k], "ReduceMean"), *square = mean ? maker(g, mean->in[0], "Pow") : NULL;
+        const vt_node *mean = node_making(g, sum->in[k], "ReduceMean"),
+                      *square = mean ? node_making(g, mean->in[0], "Pow") : NULL;
         if (isnan(eps) || !square || number_of(g, square->in[1]) != 2 || square->in[0] != n->in[0]) continue;
         const int d = n->in[0];
         const vt_node *less = g->values[d].node >= 0 ? &g->nodes[g->values[d].node] : NULL;
-        const vt_node *centre = less && is_op(less, "Sub") ? maker(g, less->in[1], "ReduceMean") : NULL;
+        const vt_node *centre = less && is_op(less, "Sub") ? node_making(g, less->in[1], "ReduceMean") : NULL;
         if (!centre || centre->in[0] != less->in[0]) continue;
         const vt_row_size *a = mean->with, *b = centre->with;
         const vt_broadcast *rows = less->with;
@@ -136,7 +137,7 @@ static bool fuse_standardise(vt_graph *g, int i, bool *done) {
         vt_row_size *with = vt_heap_take(&g->heap, 1, sizeof *with);
         if (!with) return false;
         *with = (vt_row_size){.rows = a->rows, .cols = a->cols, .eps = eps}, *done = true;
-        if (!replace(g, i, vt_op_find_f32("(standardise)"), &less->in[0], 1, with)) return false;
+        if (!replace_node(g, i, vt_op_find_f32("(standardise)"), &less->in[0], 1, with)) return false;
     }
     return true;
 }
@@ -153,15 +154,15 @@ static int beside_columns(const vt_graph *g, const vt_node *n, int k, size_t col
 static bool fuse_norm(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
-        const vt_node *times = maker(g, n->in[k], "Mul");
+        const vt_node *times = node_making(g, n->in[k], "Mul");
         for (int j = 0; times && j < 2 && !*done; j++) {
-            const vt_node *rows = maker(g, times->in[j], "(standardise)");
+            const vt_node *rows = node_making(g, times->in[j], "(standardise)");
             if (!rows) continue;
             const size_t cols = ((const vt_row_size *)rows->with)->cols;
             const int in[3] = {rows->in[0], beside_columns(g, times, 1 - j, cols), beside_columns(g, n, 1 - k, cols)};
             if (in[1] < 0 || in[2] < 0) continue;
             *done = true, g->fused[VT_FUSED_NORM]++;
-            if (!replace(g, i, vt_op_find_f32("(norm)"), in, 3, rows->with)) return false;
+            if (!replace_node(g, i, vt_op_find_f32("(norm)"), in, 3, rows->with)) return false;
             n = &g->nodes[i];
         }
     }
@@ -172,13 +173,13 @@ static bool fuse_norm(vt_graph *g, int i, bool *done) {
 static bool fuse_linear(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
-        const vt_node *product = maker(g, n->in[k], "MatMul");
+        const vt_node *product = node_making(g, n->in[k], "MatMul");
         const vt_matmul *p = product ? product->with : NULL;
         if (!p || product->n_in > 2 || p->count != 1 || p->alpha != 1 || !is_constant(g, product->in[1])) continue;
         const int in[3] = {product->in[0], product->in[1], beside_columns(g, n, 1 - k, (size_t)p->n)};
         if (in[2] < 0) continue;
         *done = true, g->fused[VT_FUSED_LINEAR]++;
-        if (!replace(g, i, product->op, in, 3, p)) return false;
+        if (!replace_node(g, i, product->op, in, 3, p)) return false;
     }
     return true;
 }
@@ -187,21 +188,22 @@ static bool fuse_linear(vt_graph *g, int i, bool *done) {
 static bool fuse_softmax(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     if (!is_op(n, "Softmax")) return true;
-    const vt_node *times = maker(g, n->in[0], "Mul"), *over = maker(g, n->in[0], "Div"), *one = times ? times : over;
+    const vt_node *times = node_making(g, n->in[0], "Mul"), *over = node_making(g, n->in[0], "Div"),
+                  *one = times ? times : over;
     for (int k = 0; one && k < (over ? 1 : 2) && !*done; k++) {
         const double f = number_of(g, one->in[1 - k]), scale = over ? 1 / f : f;
         if (!isfinite(scale) || scale == 0) continue;
         vt_row_size *with = vt_heap_take(&g->heap, 1, sizeof *with);
         if (!with) return false;
         *with = *(const vt_row_size *)n->with, with->scale = scale, *done = true;
-        if (!replace(g, i, n->op, &one->in[k], 1, with)) return false;
+        if (!replace_node(g, i, n->op, &one->in[k], 1, with)) return false;
     }
     return true;
 }
 
 /* A product whose right matrices were moved number by number, transposed: as they are, of a move of longer runs. */
 static bool fuse_transpose(vt_graph *g, int i, bool *done) {
-    const vt_node *n = &g->nodes[i], *from = is_op(n, "MatMul") ? maker(g, n->in[1], "(move)") : NULL;
+    const vt_node *n = &g->nodes[i], *from = is_op(n, "MatMul") ? node_making(g, n->in[1], "(move)") : NULL;
     const vt_move *old = from ? from->with : NULL;
     const vt_matmul *p = n->with;
     if (!old || old->run > 1 || p->tb || old->n % ((size_t)p->k * (size_t)p->n)) return true;
@@ -218,7 +220,7 @@ static bool fuse_transpose(vt_graph *g, int i, bool *done) {
     if (m->run < 8) return true;
     const int in[2] = {n->in[0], n->in[1]};
     ((vt_node *)from)->with = m, *done = true;
-    return replace(g, i, n->op, in, 2, with);
+    return replace_node(g, i, n->op, in, 2, with);
 }
 
 static bool fuse_nodes(vt_graph *g) {

@@ -74,7 +74,7 @@ static const real *scaled_weights(const VT_R(vt_call) *c) {
 }
 
 /* to [cols, rows] = from [rows, cols], or += with add */
-static void transpose(real *to, const real *from, int64_t rows, int64_t cols, bool add) {
+static void transpose_block(real *to, const real *from, int64_t rows, int64_t cols, bool add) {
     for (int64_t j = 0; j < cols; j++)
         for (int64_t i = 0; i < rows; i++)
             to[j * rows + i] = add ? to[j * rows + i] + from[i * cols + j] : from[i * cols + j];
@@ -94,7 +94,7 @@ static void forward(const VT_R(vt_call) *c) {
     const rooms r = rooms_of(p, c->n);
     const real *all = scaled_weights(c);
     real *result = p->last ? c->work + r.y : c->y;
-    if (p->last) transpose(c->work + r.x, image, w->pixels_in, w->channels, false), image = c->work + r.x;
+    if (p->last) transpose_block(c->work + r.x, image, w->pixels_in, w->channels, false), image = c->work + r.x;
     for (int64_t g = 0; g < w->n * p->groups; g++) {
         const real *x = image + g * in * w->pixels_in, *weights = all + g % p->groups * out * rows;
         real *y = result + g * out * pixels, *col = c->work;
@@ -105,7 +105,7 @@ static void forward(const VT_R(vt_call) *c) {
         GEMM(false, false, (int)out, (int)pixels, (int)rows, 1, weights, (int)rows, p->plain ? x : col, (int)pixels, 1,
              y, (int)pixels);
     }
-    if (p->last) transpose(c->y, result, p->out, pixels, false);
+    if (p->last) transpose_block(c->y, result, p->out, pixels, false);
 }
 
 static void backward(const VT_R(vt_call) *c) {
@@ -123,7 +123,7 @@ static void backward(const VT_R(vt_call) *c) {
     const real *all = scaled_weights(c), *given = p->last ? c->work + r.y : c->dy;
     real *to = p->last ? c->work + r.x : c->dx[0];
     const bool add = c->add[0] && !p->last;
-    if (p->last) transpose(c->work + r.y, c->dy, pixels, p->out, false);
+    if (p->last) transpose_block(c->work + r.y, c->dy, pixels, p->out, false);
     if (!add && !p->plain) memset(to, 0, (size_t)(w->n * w->channels * w->pixels_in) * sizeof(real));
     for (int64_t g = 0; g < w->n * p->groups; g++) {
         const real *dy = given + g * out * pixels, *weights = all + g % p->groups * out * rows;
@@ -133,7 +133,7 @@ static void backward(const VT_R(vt_call) *c) {
         for (int64_t i = 0; !p->plain && i < in; i++)
             copy_windows(w, dx + i * w->pixels_in, col + i * w->taps * pixels, true);
     }
-    if (p->last) transpose(c->dx[0], to, w->channels, w->pixels_in, c->add[0]);
+    if (p->last) transpose_block(c->dx[0], to, w->channels, w->pixels_in, c->add[0]);
 }
 
 /* Of the float copy and of the double one, which has no packed weights: the plan is for both. */

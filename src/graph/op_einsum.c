@@ -93,7 +93,7 @@ static vt_status drop_ones(vt_import *im, operand *o, const operand *other, vt_e
 }
 
 /* a = a times b, as matrices [both and wanted, a's own, both and summed] [.., summed, b's own]. */
-static vt_status multiply(vt_import *im, operand *a, operand *b, const operand *rest, int n_rest, vt_err *e) {
+static vt_status multiply_terms(vt_import *im, operand *a, operand *b, const operand *rest, int n_rest, vt_err *e) {
     enum { STACK, A, B, SUMMED, GROUPS };
     int group[GROUPS][VT_RANK], n[GROUPS] = {0}, x, y, left[2 * VT_RANK], right[2 * VT_RANK];
     int64_t size[GROUPS] = {1, 1, 1, 1};
@@ -181,7 +181,7 @@ static vt_status import(vt_import *im, vt_err *e) {
             if (i != k) others[count++] = o[i];
         VT_TRY(sum_alone(im, &o[k], others, count, e));
     }
-    for (int k = 1; k < n; k++) VT_TRY(multiply(im, &o[0], &o[k], &o[k + 1], n - k, e));
+    for (int k = 1; k < n; k++) VT_TRY(multiply_terms(im, &o[0], &o[k], &o[k + 1], n - k, e));
     for (int k = 0; k < o[n].n; k++)
         if (place_of(&o[0], o[n].label[k]) < 0) return vt_import_fail(im, e, "has a result's label that no input has");
     VT_TRY(take_labels(im, &o[0], o[n].label, o[n].n, &y, e));

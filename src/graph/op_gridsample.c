@@ -12,7 +12,7 @@ typedef struct sampler {
     padding padding;
 } sampler;
 
-static double mirror(double at, double low, double high) {
+static double mirror_place(double at, double low, double high) {
     const double span = high - low;
     if (span <= 0) return low;
     double t = fmod(fabs(at - low), 2 * span);
@@ -21,7 +21,7 @@ static double mirror(double at, double low, double high) {
 
 /* A pixel's number; -1: none. */
 static int64_t pixel_of(const sampler *s, double at, int64_t side) {
-    if (s->padding == REFLECTION) at = mirror(at, s->align ? 0 : -0.5, (double)side - (s->align ? 1 : 0.5));
+    if (s->padding == REFLECTION) at = mirror_place(at, s->align ? 0 : -0.5, (double)side - (s->align ? 1 : 0.5));
     if (s->padding == ZEROS && (at < 0 || at > (double)side - 1)) return -1;
     return at < 0 ? 0 : at > (double)side - 1 ? side - 1 : (int64_t)at;
 }
@@ -31,7 +31,7 @@ static void taps_of(const sampler *s, double grid, int64_t side, int64_t *pixel,
     const double n = (double)side, a = -0.75;
     double at = s->align ? (grid + 1) / 2 * (n - 1) : ((grid + 1) * n - 1) / 2;
     if (s->padding == BORDER && s->taps < 4) at = fmin(fmax(at, 0), n - 1);
-    if (s->padding == REFLECTION && s->taps < 4) at = mirror(at, s->align ? 0 : -0.5, n - (s->align ? 1 : 0.5));
+    if (s->padding == REFLECTION && s->taps < 4) at = mirror_place(at, s->align ? 0 : -0.5, n - (s->align ? 1 : 0.5));
     const double first = s->taps == 1 ? rint(at) : floor(at) - (s->taps == 4 ? 1 : 0);
     for (int k = 0; k < s->taps; k++) {
         const double t = fabs(first + k - at);

@@ -68,7 +68,7 @@ static double case_loss(const search *q, const vt_spec_case *c, const double *y,
 
 /* Do float32, computed without gradients, and double agree that x meets the case? Then x is the witness of this run,
  * unless an earlier one has one. */
-static bool confirm(search *q, const vt_spec_case *c, const float *x, size_t run) {
+static bool confirm_witness(search *q, const vt_spec_case *c, const float *x, size_t run) {
     const vt_spec_box *b = &q->s->boxes[c->box];
     pthread_mutex_lock(&q->lock);
     for (int i = 0; i < q->s->inputs; i++) q->x[i] = vt_spec_input(b, i, x[i]);
@@ -95,7 +95,7 @@ static bool look_at_point(search *q, worker *w, const target *t, size_t run, boo
         const int c = q->ranked[k].c;
         const double v = vt_spec_violation(s, &s->cases[c], w->y, NULL);
         if (v < w->best[c]) w->best[c] = v;
-        if (v <= 0 && confirm(q, &s->cases[c], w->x, run)) return true;
+        if (v <= 0 && confirm_witness(q, &s->cases[c], w->x, run)) return true;
         if (t->c >= 0) continue;
         const double l = sum ? case_loss(q, &s->cases[c], w->y, true, NULL) : v;
         if (*aim < 0 || l < *loss) *aim = c, *loss = l;

@@ -88,7 +88,7 @@ static const char *token_text(const parser *p, char buf[64]) {
     return buf;
 }
 
-static vt_status expect(parser *p, const char *text, const char *where, vt_err *e) {
+static vt_status expect_token(parser *p, const char *text, const char *where, vt_err *e) {
     char got[64];
     next_token(p);
     return token_is(p, text) ? VT_OK
@@ -277,7 +277,7 @@ static vt_status read_comparison(parser *p, vt_formula_and *a, char relation, bo
     p->n_stack = 0;
     VT_TRY(read_linear(p, &x, e));
     VT_TRY(read_linear(p, &y, e));
-    VT_TRY(expect(p, ")", "a comparison has two sides", e));
+    VT_TRY(expect_token(p, ")", "a comparison has two sides", e));
     VT_TRY(check_sides(p, &x, &y, e));
     for (size_t i = x.n; i < p->n_stack; i++) p->stack[i].c = -p->stack[i].c;
     if (relation != '>') VT_TRY(add_comparison(p, a, y.c - x.c, strict, e));
@@ -300,7 +300,7 @@ static vt_status append_items(parser *p, vt_formula_and *to, const vt_formula_an
 }
 
 /* a = a and b: every pair of their cases. */
-static vt_status combine(parser *p, vt_formula_or *a, const vt_formula_or *b, vt_err *e) {
+static vt_status combine_parts(parser *p, vt_formula_or *a, const vt_formula_or *b, vt_err *e) {
     vt_formula_or both = {.line = a->line};
     if (b->n == 1) {
         for (size_t i = 0; i < a->n; i++) VT_TRY(append_items(p, &a->ands[i], &b->ands[0], e));
@@ -332,14 +332,14 @@ static vt_status read_operands(parser *p, vt_formula_or *out, bool is_and, vt_er
                                  is_and ? "true" : "false");
         p->p = before, p->line = line;
         VT_TRY(read_formula(p, n ? &o : out, e));
-        if (n && is_and) VT_TRY(combine(p, out, &o, e));
+        if (n && is_and) VT_TRY(combine_parts(p, out, &o, e));
         for (size_t i = 0; n && !is_and && i < o.n; i++) VT_TRY(push_and(p, out, &o.ands[i], e));
     }
 }
 
 static vt_status read_formula(parser *p, vt_formula_or *out, vt_err *e) {
     char got[64];
-    VT_TRY(expect(p, "(", "a condition begins so", e));
+    VT_TRY(expect_token(p, "(", "a condition begins so", e));
     next_token(p);
     *out = (vt_formula_or){.line = p->line};
     const char relation = *p->token;
@@ -381,14 +381,14 @@ static vt_status read_declaration(parser *p, vt_err *e) {
     if (!token_is(p, "Real")) return fail_line(p, e, "sort %s, must be Real", token_text(p, got));
     int *count = v.output ? &p->f->outputs : &p->f->inputs;
     if (v.index >= *count) *count = v.index + 1;
-    return expect(p, ")", "a declaration ends so", e);
+    return expect_token(p, ")", "a declaration ends so", e);
 }
 
 static vt_status read_assertion(parser *p, vt_err *e) {
     vt_formula *f = p->f;
     vt_formula_or o;
     VT_TRY(read_formula(p, &o, e));
-    VT_TRY(expect(p, ")", "an assertion ends so", e));
+    VT_TRY(expect_token(p, ")", "an assertion ends so", e));
     if (o.n == 1) return append_items(p, &f->always, &o.ands[0], e);
     if (!vt_formula_grow(&f->heap, &f->choices, f->n_choices, &f->room_choices, sizeof *f->choices))
         return fail_memory(p, e);

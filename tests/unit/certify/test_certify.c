@@ -34,7 +34,7 @@ static void open_net(net *o, const char *name) {
     char path[200];
     vt_tensors *st;
     vt_err e = {0};
-    vt_import_options how = {.classifier = true};
+    vt_import_options how = {.classifier = true, .unfused = true};
     *o = (net){0};
     snprintf(path, sizeof path, "tests/fixtures/onnx/%s.safetensors", name);
     assert_int_equal(vt_tensors_open(&st, path, &e), VT_OK);
@@ -264,8 +264,8 @@ static void test_refused(void **state) {
     vt_network *n;
     vt_certify *c;
     vt_err e = {0};
-    assert_int_equal(vt_network_open(&n, "tests/fixtures/onnx/moves.onnx", &(vt_import_options){.classifier = true},
-                                     &e),
+    assert_int_equal(vt_network_open(&n, "tests/fixtures/onnx/moves.onnx",
+                                     &(vt_import_options){.classifier = true, .unfused = true}, &e),
                      VT_OK);
     assert_int_equal(vt_certify_open(&c, n->g, &(vt_certify_options){.seconds = 1, .threads = 1}, &e), VT_E_USAGE);
     assert_non_null(strstr(e.text, "no bounds are known for operator"));
