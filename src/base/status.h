@@ -39,7 +39,7 @@ const char *vt_status_name(vt_status s);
  * two dashes, a caller of the library, where vt_bare_arguments is true, without (but for what follows "vitrine ": a
  * command line stays one). Weak: false, unless the public library is linked. */
 bool vt_bare_arguments(void); /* for status.c alone: another user would link the library's */
-/* Returns a literal name as sentences spell it, "--eps" or "eps", where it is not part of a format: vt_argument("eps").
+/* Returns a literal name as sentences spell it, --eps or "eps", where it is not part of a format: vt_argument("eps").
  */
 #define vt_argument(name) vt_option_argument(VT_OPTION name)
 const char *vt_option_argument(const char *option); /* of one that begins with VT_OPTION; any other text as it is */

@@ -30,7 +30,7 @@ typedef struct vt_sources {
 /* Where one setting may stand, all values as texts, NULL: not there. The first of these wins: the option; a map that an
  * option names, and metadata; config.json and the like; the preset that an option names; a map that was recognised. */
 typedef struct vt_setting {
-    const char *option, *given; /* "--heads" and its value */
+    const char *option, *given; /* --heads and its value */
     const char *const *keys;    /* in maps and metadata, ends at NULL; the first one is its own */
     const char *hub, *hub_from; /* of config.json, preprocessor_config.json or timm's arguments */
     const char *preset;         /* "": the preset leaves it at its default, whatever a map says */
