@@ -101,8 +101,10 @@ static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p
         if (*stop) s = vt_fail(e, VT_INTERRUPTED, "interrupted at point %zu", i);
         if (s == VT_OK) s = vt_certify_point(by, p->x + i * p->each, p->labels[i], &r, e);
         if (s != VT_OK) break;
-        json_array_append_new(list, json_pack("{s:I,s:f,s:f,s:I,s:f}", "index", (json_int_t)i, "radius", r.radius,
-                                              "margin", r.margin, "boxes", (json_int_t)r.boxes, "seconds", r.seconds));
+        json_t *margin = isfinite(r.margin) ? json_real(r.margin) : json_null();
+        json_t *row = json_pack("{s:I,s:f,s:o,s:I,s:f}", "index", (json_int_t)i, "radius", r.radius, "margin", margin,
+                                "boxes", (json_int_t)r.boxes, "seconds", r.seconds);
+        if (json_array_append_new(list, row)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory", g->path);
         sum += r.radius, some += r.radius > 0;
     }
     vt_certify_close(by);

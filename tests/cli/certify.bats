@@ -33,6 +33,8 @@ safetensors() {
 @test "images with a normalisation, and in [0,1]" {
     good certify $N/conv.onnx --points $N/conv.safetensors --out r.json --mean 0.5 --std 0.25 --radius 1/1000
     says "of 2 points"
+    good certify $N/certify_linear.onnx --points $N/certify_linear.safetensors --out hopeless.json --unboxed --radius 1e308
+    [ "$(jq -c '.points[0] | [.radius, .margin]' hopeless.json)" = '[0,null]' ]
     bad 2 "scaled by both --mean and --std" -- certify $N/conv.onnx --points $N/conv.safetensors --out r --mean 0.5
     bad 2 "--std is '0'" -- certify $N/conv.onnx --points $N/conv.safetensors --out r --mean 0.5 --std 0
 }
