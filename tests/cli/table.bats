@@ -387,7 +387,7 @@ cell_of() { # KIND FILTER: the first cell of o whose cell.json is so
 @test "finding 1: options say how a model is read; what is asked of a cell they may not say again" {
     place
     # every option of eval and train that is not of the model or of reading images is refused, with any value, at every place
-    may="preprocess attack-at restrict-classes class-order allow-mixed save-adv save-npz heads image-size mean std ln-eps attn-scale preset attn form names part"
+    may="preprocess attack-at restrict-classes class-order allow-mixed save-adv save-npz heads image-size mean std ln-eps attn-scale preset attn form names part image-shape layout output"
     for command in eval train; do
         for name in $("$VITRINE" help $command | sed -n 's/^  --\([a-z-]*\).*/\1/p'); do
             [[ " $may " != *" $name "* ]] || continue

@@ -207,7 +207,7 @@ static void test_radii(void **state) {
         open_net(&o, nets[m]);
         const vt_certify_options how = {.seconds = 600, .boxes = 40, .threads = 1};
         assert_int_equal(vt_certify_open(&c, o.n->g, &how, &e), VT_OK);
-        for (size_t i = 0; i < o.points; i++) {
+        for (size_t i = 0; i < (m < 4 ? o.points : 2) && i < o.points; i++) {
             vt_certified got;
             const double *x = o.x + i * o.each;
             assert_int_equal(vt_certify_point(c, x, o.labels[i], &got, &e), VT_OK);

@@ -109,7 +109,7 @@ static void damaged(void **state) {
     vt_err e;
     for (size_t i = 0; i < T_COUNT(texts); i++) {
         write_text(at("run/run.json"), texts[i]);
-        assert_int_equal(again(&r, at("run"), &none, &e), VT_E_USAGE);
+        assert_int_equal(again(&r, at("run"), &none, &e), VT_E_FORMAT);
         assert_non_null(strstr(e.text, "give --weights and --data, run.json does not name them"));
         vt_run_folder_close(&r);
     }
