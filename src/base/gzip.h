@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 
-#define VT_GZIP_TIMES 64                 /* what is unpacked takes at most so many times the file, */
+#define VT_GZIP_TIMES 64                 /* what is unpacked takes at most this many times the file, */
 #define VT_GZIP_SPARE ((size_t)64 << 20) /* and this */
 
 /* vt_mapped_open of a file's contents: those of a file that begins as gzip does are unpacked into memory. A path

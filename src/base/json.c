@@ -103,7 +103,7 @@ vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e) {
 
 /* ---- writing ---- */
 
-/* Prints v with so many significant digits; returns the length. */
+/* Prints v with `digits` significant digits; returns the length. */
 static int print_digits(char buf[VT_NUMBER_ROOM], double v, int digits) {
     return snprintf(buf, VT_NUMBER_ROOM, "%.*g", digits, v);
 }

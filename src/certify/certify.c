@@ -36,11 +36,6 @@ enum {
     SPLIT_MOST = 128 /* numbers of an input whose box is halved: with more of them it does not help */
 };
 
-static int output_of(const vt_graph *g) {
-    const int alias = g->values[g->output].alias;
-    return alias >= 0 ? alias : g->output;
-}
-
 vt_status vt_certify_open(vt_certify **out, const vt_graph *g, const vt_certify_options *o, vt_err *e) {
     *out = NULL;
     vt_certify *c = calloc(1, sizeof *c);
@@ -103,7 +98,7 @@ static vt_status bound_margin(vt_certify *c, int64_t label, const effort *by, in
         c->r->policy = by[k].policy, c->r->steps = by[k].inner;
         vt_status s = vt_relax_box(c->r, c->lo, c->hi, &none);
         c->boxes++, c->r->steps = by[k].last;
-        if (s == VT_OK) s = vt_relax_rows(c->r, output_of(c->r->g), n, set_pair, &p, c->now, &none);
+        if (s == VT_OK) s = vt_relax_rows(c->r, vt_root_of(c->r->g, c->r->g->output), n, set_pair, &p, c->now, &none);
         c->r->steps = 0;
         if (s == VT_E_NUMERIC) continue; /* undecided */
         if (s != VT_OK) return vt_fail(e, s, "%s", none.text);
@@ -162,7 +157,7 @@ static vt_status split_box(vt_certify *c, int64_t label, size_t top, vt_err *e) 
     c->worst_pair = (worst_pair){&p, 0};
     for (size_t i = 1; i < pairs_of(c); i++)
         if (c->margin[i] < c->margin[c->worst_pair.i]) c->worst_pair.i = i;
-    VT_TRY(vt_relax_rows(c->r, output_of(c->r->g), 1, set_worst, &c->worst_pair, &low, e));
+    VT_TRY(vt_relax_rows(c->r, vt_root_of(c->r->g, c->r->g->output), 1, set_worst, &c->worst_pair, &low, e));
     for (size_t k = 0; k < c->n; k++)
         if (fabs(a[k]) * (hi[k] - lo[k]) > most) most = fabs(a[k]) * (hi[k] - lo[k]), at = k;
     memcpy(lo + 2 * c->n, lo, 2 * c->n * sizeof *lo);
@@ -175,7 +170,7 @@ static vt_status split_box(vt_certify *c, int64_t label, size_t top, vt_err *e) 
 
 /* Is the class another one at the point lo = hi? */
 static bool is_broken(vt_certify *c, int64_t label) {
-    const vt_ranges *z = &c->r->of[output_of(c->r->g)];
+    const vt_ranges *z = &c->r->of[vt_root_of(c->r->g, c->r->g->output)];
     vt_err none = {0};
     bool broken = false;
     c->boxes++;

@@ -100,7 +100,7 @@ void vt_relax_forward(const vt_relax *r, const vt_row *row, int op, const vt_nod
 /* Adds the products of dy with op's Jacobian at x to the row's coefficients of n's inputs. */
 void vt_relax_backward(const vt_relax *r, int op, const vt_node *n, const double *const *x, const double *dy,
                        double *const *dx, vt_row *row);
-/* What float32 and double lose in sums of so many products of sizes that add up to `size`. */
+/* Rounding errors of float32 and double in a sum of `terms` products whose absolute values add up to `size`. */
 double vt_relax_loss(const vt_graph *g, const vt_node *n, double terms, double size);
 /* Products that node n adds up for each number of its result. */
 double vt_relax_terms(const vt_graph *g, const vt_node *n);

@@ -40,7 +40,7 @@ static int add_constant(vt_graph *g, const double *v, int64_t n) {
     return vt_graph_value(g, &(vt_value){.dims = {1, {n}}, .n = (size_t)n, .reals = v, .node = -1, .alias = -1});
 }
 
-/* Puts node i in the place of its single input's: `in` has so many values. */
+/* Puts node i in the place of its single input's: `in` has n_in values. */
 static bool replace_node(vt_graph *g, int i, int op, const int *in, int n_in, const void *with) {
     vt_node *n = &g->nodes[i];
     int *to = vt_heap_take(&g->heap, (size_t)n_in, sizeof *to);

@@ -89,6 +89,9 @@ typedef struct vt_graph {
     vt_heap heap;
 } vt_graph;
 
+/* The value whose memory v uses: itself, or what it is an alias of. */
+static inline int vt_root_of(const vt_graph *g, int v) { return g->values[v].alias >= 0 ? g->values[v].alias : v; }
+
 /* Frees the graph with all its memory; accepts NULL. */
 void vt_graph_free(vt_graph *g);
 /* Appends a copy of v and returns its index; -1: no memory. */

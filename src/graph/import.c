@@ -210,7 +210,7 @@ vt_status vt_emit(vt_import *im, int op, const int *in, int n_in, const vt_dims 
     n.in = vt_import_take(im, (size_t)n_in + 1, sizeof *n.in);
     if (!n.in) return vt_import_memory(im, e);
     for (int k = 0; k < n_in; k++) {
-        n.in[k] = vt_root_of(im->g, in[k]);
+        n.in[k] = in[k] < 0 ? -1 : vt_root_of(im->g, in[k]);
         constant = constant && (in[k] < 0 || vt_value_is_constant(&im->g->values[in[k]]));
     }
     if (constant) {

@@ -23,11 +23,6 @@ vt_status vt_import_name(vt_import *im, const char *name, int v, vt_err *e);
 /* *v: a value of these sides, not in the graph yet; VT_E_FORMAT: too many numbers. */
 vt_status vt_import_new_value(vt_import *im, const vt_dims *dims, bool integer, vt_value *v, vt_err *e);
 vt_status vt_import_add_value(vt_import *im, const vt_value *v, int *out, vt_err *e);
-/* The value whose memory v uses; -1 of -1. */
-static inline int vt_root_of(const vt_graph *g, int v) {
-    return v >= 0 && g->values[v].alias >= 0 ? g->values[v].alias : v;
-}
-
 /* What the file asks for: images [N,C,H,W] or [N,H,W,C], or numbers in a row [N, C H W]; a batch of `rows`. */
 typedef struct vt_input_form {
     int64_t shape[3], rows; /* C, H, W */

@@ -204,8 +204,7 @@ bool vt_graph_order(vt_graph *g) {
     g->nodes = NULL, g->n_nodes = 0;
     for (int i = 0; good && i < l.values; i++) l.place[i] = (place){i, -1, 0, 0};
     for (int i = 0; good && i < nodes; i++) good = turn_node(&l, &l.old[i]);
-    vt_value *out = &g->values[g->output];
-    const int root = out->alias >= 0 ? out->alias : g->output, at = good ? in_order(&l, root, false, 0, 0, "") : -1;
+    const int root = vt_root_of(g, g->output), at = good ? in_order(&l, root, false, 0, 0, "") : -1;
     if (at != g->output) g->values[g->output].alias = at;
     free(l.place), free(l.old);
     return good && at >= 0;

@@ -7,12 +7,6 @@
 #include "graph/op.h"
 #include "linalg/gemm.h"
 
-#ifdef VT_DOUBLE
-#define GEMM vt_gemm_f64
-#else
-#define GEMM vt_gemm_f32
-#endif
-
 /* Places of one tap along the innermost side: out pixels [*from, *to) have an input pixel, the first one at *at. */
 static void valid_range(const vt_windows *w, int s, int64_t tap, int64_t *from, int64_t *to) {
     const int64_t shift = tap * w->dilation[s] - w->before[s];
@@ -102,8 +96,8 @@ static void forward(const VT_R(vt_call) *c) {
             for (int64_t i = 0; i < pixels; i++) y[o * pixels + i] = bias ? bias[g % p->groups * out + o] : 0;
         for (int64_t i = 0; !p->plain && i < in; i++)
             copy_windows(w, (real *)(uintptr_t)(x + i * w->pixels_in), col + i * w->taps * pixels, false);
-        GEMM(false, false, (int)out, (int)pixels, (int)rows, 1, weights, (int)rows, p->plain ? x : col, (int)pixels, 1,
-             y, (int)pixels);
+        VT_R(vt_gemm)(false, false, (int)out, (int)pixels, (int)rows, 1, weights, (int)rows, p->plain ? x : col,
+                      (int)pixels, 1, y, (int)pixels);
     }
     if (p->last) transpose_block(c->y, result, p->out, pixels, false);
 }
@@ -128,8 +122,8 @@ static void backward(const VT_R(vt_call) *c) {
     for (int64_t g = 0; g < w->n * p->groups; g++) {
         const real *dy = given + g * out * pixels, *weights = all + g % p->groups * out * rows;
         real *dx = to + g * in * w->pixels_in, *col = p->plain ? dx : c->work;
-        GEMM(true, false, (int)rows, (int)pixels, (int)out, 1, weights, (int)rows, dy, (int)pixels,
-             p->plain && add ? 1 : 0, col, (int)pixels);
+        VT_R(vt_gemm)(true, false, (int)rows, (int)pixels, (int)out, 1, weights, (int)rows, dy, (int)pixels,
+                      p->plain && add ? 1 : 0, col, (int)pixels);
         for (int64_t i = 0; !p->plain && i < in; i++)
             copy_windows(w, dx + i * w->pixels_in, col + i * w->taps * pixels, true);
     }

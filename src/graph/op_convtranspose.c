@@ -13,12 +13,6 @@ typedef struct spread {
     int32_t *at;        /* [taps, pixels of x]: where it is added, or -1 */
 } spread;
 
-#ifdef VT_DOUBLE
-#define GEMM vt_gemm_f64
-#else
-#define GEMM vt_gemm_f32
-#endif
-
 static void forward(const VT_R(vt_call) *c) {
     const spread *s = c->n->with;
     const vt_windows *w = &s->w;
@@ -28,8 +22,8 @@ static void forward(const VT_R(vt_call) *c) {
         for (int64_t o = 0; o < out; o++)
             for (int64_t i = 0; i < w->pixels_in; i++)
                 y[o * w->pixels_in + i] = c->n->n_in > 2 ? c->x[2][g % s->groups * out + o] : 0;
-        GEMM(true, false, (int)rows, (int)pixels, (int)in, 1, c->x[1] + g % s->groups * in * rows, (int)rows,
-             c->x[0] + g * in * pixels, (int)pixels, 0, col, (int)pixels);
+        VT_R(vt_gemm)(true, false, (int)rows, (int)pixels, (int)in, 1, c->x[1] + g % s->groups * in * rows, (int)rows,
+                      c->x[0] + g * in * pixels, (int)pixels, 0, col, (int)pixels);
         for (int64_t o = 0; o < out; o++)
             for (int64_t i = 0; i < w->taps * pixels; i++)
                 if (s->at[i] >= 0) y[o * w->pixels_in + s->at[i]] += col[o * w->taps * pixels + i];
@@ -45,8 +39,8 @@ static void backward(const VT_R(vt_call) *c) {
         for (int64_t o = 0; o < out; o++)
             for (int64_t i = 0; i < w->taps * pixels; i++)
                 c->work[o * w->taps * pixels + i] = s->at[i] < 0 ? 0 : dy[o * w->pixels_in + s->at[i]];
-        GEMM(false, false, (int)in, (int)pixels, (int)rows, 1, c->x[1] + g % s->groups * in * rows, (int)rows, c->work,
-             (int)pixels, c->add[0] ? 1 : 0, c->dx[0] + g * in * pixels, (int)pixels);
+        VT_R(vt_gemm)(false, false, (int)in, (int)pixels, (int)rows, 1, c->x[1] + g % s->groups * in * rows, (int)rows,
+                      c->work, (int)pixels, c->add[0] ? 1 : 0, c->dx[0] + g * in * pixels, (int)pixels);
     }
 }
 

@@ -6,12 +6,6 @@
 #include "graph/op.h"
 #include "linalg/gemm.h"
 
-#ifdef VT_DOUBLE
-#define GEMM vt_gemm_f64
-#else
-#define GEMM vt_gemm_f32
-#endif
-
 static void forward(const VT_R(vt_call) *c) {
     const vt_matmul *p = c->n->with;
     const real *bias = c->n->n_in > 2 ? c->x[2] : NULL;
@@ -23,8 +17,9 @@ static void forward(const VT_R(vt_call) *c) {
 #endif
     for (int i = 0; bias && i < p->m; i++) memcpy(c->y + (size_t)i * (size_t)p->n, bias, (size_t)p->n * sizeof *bias);
     for (size_t i = 0; i < p->count; i++)
-        GEMM(p->ta, p->tb, p->m, p->n, p->k, (real)p->alpha, c->x[0] + p->a[i], p->ta ? p->m : p->k, c->x[1] + p->b[i],
-             p->tb ? p->k : p->n, bias ? 1 : 0, c->y + i * (size_t)p->m * (size_t)p->n, p->n);
+        VT_R(vt_gemm)(p->ta, p->tb, p->m, p->n, p->k, (real)p->alpha, c->x[0] + p->a[i], p->ta ? p->m : p->k,
+                      c->x[1] + p->b[i], p->tb ? p->k : p->n, bias ? 1 : 0, c->y + i * (size_t)p->m * (size_t)p->n,
+                      p->n);
 }
 
 /* dA of C = op(A) op(B): dC op(B)^T, or its transpose. */
@@ -45,13 +40,17 @@ static void backward(const VT_R(vt_call) *c) {
         const real *dy = c->dy + i * (size_t)p->m * (size_t)p->n, *a = c->x[0] + p->a[i], *b = c->x[1] + p->b[i];
         const int lda = p->ta ? p->m : p->k, ldb = p->tb ? p->k : p->n;
         if (c->dx[0] && !p->ta)
-            GEMM(false, !p->tb, p->m, p->k, p->n, (real)p->alpha, dy, p->n, b, ldb, add[0], c->dx[0] + p->a[i], lda);
+            VT_R(vt_gemm)(false, !p->tb, p->m, p->k, p->n, (real)p->alpha, dy, p->n, b, ldb, add[0], c->dx[0] + p->a[i],
+                          lda);
         if (c->dx[0] && p->ta)
-            GEMM(p->tb, true, p->k, p->m, p->n, (real)p->alpha, b, ldb, dy, p->n, add[0], c->dx[0] + p->a[i], lda);
+            VT_R(vt_gemm)(p->tb, true, p->k, p->m, p->n, (real)p->alpha, b, ldb, dy, p->n, add[0], c->dx[0] + p->a[i],
+                          lda);
         if (c->dx[1] && !p->tb)
-            GEMM(!p->ta, false, p->k, p->n, p->m, (real)p->alpha, a, lda, dy, p->n, add[1], c->dx[1] + p->b[i], ldb);
+            VT_R(vt_gemm)(!p->ta, false, p->k, p->n, p->m, (real)p->alpha, a, lda, dy, p->n, add[1], c->dx[1] + p->b[i],
+                          ldb);
         if (c->dx[1] && p->tb)
-            GEMM(true, p->ta, p->n, p->k, p->m, (real)p->alpha, dy, p->n, a, lda, add[1], c->dx[1] + p->b[i], ldb);
+            VT_R(vt_gemm)(true, p->ta, p->n, p->k, p->m, (real)p->alpha, dy, p->n, a, lda, add[1], c->dx[1] + p->b[i],
+                          ldb);
     }
 }
 

@@ -8,11 +8,4 @@ static real reduce_row(const real *x, size_t n) {
     return y;
 }
 
-static void add_gradient(real *dx, real dy, const real *x, real y, size_t n) {
-    size_t equal = 0;
-    for (size_t i = 0; i < n; i++) equal += x[i] == y;
-    for (size_t i = 0; i < n; i++)
-        if (x[i] == y) dx[i] += dy / (real)equal;
-}
-
-VT_REDUCE(reducemax, "ReduceMax", VT_KEEP_X | VT_KEEP_Y, reduce_row, add_gradient)
+VT_REDUCE(reducemax, "ReduceMax", VT_KEEP_X | VT_KEEP_Y, reduce_row, VT_R(vt_share_gradient))

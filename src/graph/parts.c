@@ -58,8 +58,8 @@ static double node_flops(const vt_graph *g, int i) {
     return op->flops ? op->flops(g, &g->nodes[i]) : 0;
 }
 
-/* Is node i's result all that later nodes read of what was computed so far? open: how many values still have readers.
- */
+/* Keeps, for each VT_CUTS-th of the work `all`, the last node before last_product whose result is the only value that
+ * later nodes read. last: each value's last reader. */
 static void choose_cuts(vt_network *n, const int *last, double all, int last_product) {
     const vt_graph *g = n->g;
     int open = last[g->input] >= 0;

@@ -63,13 +63,13 @@ static void last_reads(const vt_graph *g, bool gradient, int *to) {
             if (v >= 0 && to[v] < until) to[v] = until;
         }
     }
-    const int out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
+    const int out = vt_root_of(g, g->output);
     if (to[out] < n) to[out] = n;
 }
 
 /* Sets which backward writes a gradient first and which add; *from: the step in which each begins. */
 static void order_gradients(const vt_graph *g, vt_plan *p, int *from) {
-    const int n = g->n_nodes, out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
+    const int n = g->n_nodes, out = vt_root_of(g, g->output);
     for (int i = 0; i < g->n_values; i++) p->first[i] = true, from[i] = -1;
     p->first[out] = false, from[out] = n;
     for (int i = n - 1; i >= 0; i--) {

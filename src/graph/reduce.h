@@ -31,6 +31,14 @@ vt_status vt_emit_along(vt_import *im, const char *op, int x, const bool reduced
 vt_status vt_import_pool_all(vt_import *im, const char *op, vt_err *e);
 vt_status vt_import_rows(vt_import *im, vt_err *e); /* of Softmax and the like */
 
+/* dx [n] += dy shared by the elements of x that are y, for extremes: equal ones share the gradient, as in PyTorch. */
+static inline void VT_R(vt_share_gradient)(real *dx, real dy, const real *x, real y, size_t n) {
+    size_t equal = 0;
+    for (size_t i = 0; i < n; i++) equal += x[i] == y;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] == y) dx[i] += dy / (real)equal;
+}
+
 /* row: the result of x [n]. rise(dx, dy, x, y, n): adds dy times its gradient to dx [n]. */
 #define VT_REDUCE(id, name_, keep_, row, rise, ...)                                                                    \
     static void forward(const VT_R(vt_call) *c) {                                                                      \

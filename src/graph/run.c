@@ -41,8 +41,6 @@ static void set_inputs(VT_R(vt_graph_run) *r, const vt_node *n, const real *imag
     }
 }
 
-static int root_of(const vt_graph *g, int v) { return g->values[v].alias >= 0 ? g->values[v].alias : v; }
-
 void VT_R(vt_graph_forward)(VT_R(vt_graph_run) *r, real *z, const real *x) {
     const vt_graph *g = r->g;
     for (int i = 0; i < g->n_nodes; i++) {
@@ -54,13 +52,13 @@ void VT_R(vt_graph_forward)(VT_R(vt_graph_run) *r, real *z, const real *x) {
                                                         .y = place_of(r, r->plan->value[n->out]),
                                                         .work = r->block + r->plan->work});
     }
-    const int out = root_of(g, g->output);
+    const int out = vt_root_of(g, g->output);
     memcpy(z, out == g->input ? x : place_of(r, r->plan->value[out]), g->values[out].n * sizeof *z);
 }
 
 void VT_R(vt_graph_backward)(VT_R(vt_graph_run) *r, real *dx, const real *dz, const real *x) {
     const vt_graph *g = r->g;
-    const int out = root_of(g, g->output);
+    const int out = vt_root_of(g, g->output);
     memcpy(out == g->input ? dx : place_of(r, r->plan->gradient[out]), dz, g->values[out].n * sizeof *dz);
     if (r->plan->first[g->input]) memset(dx, 0, g->values[g->input].n * sizeof *dx);
     for (int i = g->n_nodes - 1; i >= 0; i--) {

@@ -161,7 +161,7 @@ static inline int vt_config_tokens(const vt_config *c) {
     return vt_config_side(c) * vt_config_side(c) + vt_config_prefix(c);
 }
 
-/* Returns the width of attention: q, k and v have so many channels. */
+/* Returns the width of attention: channels of each of q, k and v. */
 static inline int vt_config_attn_dim(const vt_config *c) { return c->attn_dim ? c->attn_dim : c->dim; }
 
 /* Returns the side of the input of a network of ours, in pixels: what attacks move, and everybody outside an

@@ -64,8 +64,6 @@ static vt_status compute_values(values *v, const vt_graph *g, const double *x, v
     return VT_OK;
 }
 
-static int root_of(const vt_graph *g, int v) { return g->values[v].alias >= 0 ? g->values[v].alias : v; }
-
 /* ---- numbers in any order ---- */
 
 static int compare_doubles(const void *a, const void *b) {
@@ -122,7 +120,7 @@ static vt_status find_layers(comparison *c, vt_err *e) {
         const bool last = i == g->n_values;
         if (!last && (!is_layer(g->values[i].name) || vt_value_is_constant(&g->values[i]))) continue;
         snprintf(r->layers[r->n_layers].name, sizeof r->layers[0].name, "%s", last ? "logits" : g->values[i].name);
-        c->cut[r->n_layers++] = root_of(g, last ? g->output : i);
+        c->cut[r->n_layers++] = vt_root_of(g, last ? g->output : i);
     }
     r->first = r->n_layers;
     return VT_OK;
@@ -159,8 +157,8 @@ static vt_status compare_image(comparison *c, const double *pixels, const double
     }
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; s == VT_OK && k < c->own->classes; k++) {
-        const double z = own.of[root_of(own.g, own.g->output)][k];
-        r->logits = fmax(r->logits, fabs(z - other.of[root_of(other.g, other.g->output)][k]));
+        const double z = own.of[vt_root_of(own.g, own.g->output)][k];
+        r->logits = fmax(r->logits, fabs(z - other.of[vt_root_of(other.g, other.g->output)][k]));
         low = fmin(low, z), high = fmax(high, z);
     }
     r->span = fmax(r->span, high - low);
