@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The reference AutoAttack (github.com/fra31/auto-attack, installed or checked out by the user) on the first images of a
-CIFAR-10 test_batch.bin, one thread. Prints a line of JSON: clean, robust, cpu_seconds. For bench/compare_autoattack."""
+CIFAR-10 test_batch.bin, one thread. Prints a line of JSON: clean, robust, left (indices), cpu_seconds. For bench/compare_autoattack."""
 import json
 import os
 import resource
@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import torch
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from vit import ViT  # noqa: E402
+for folder in ("tools", "python/examples"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
 
 
 def load_safetensors(path):
@@ -32,16 +32,25 @@ class Normalised(torch.nn.Module):
         return self.net((x - self.mean) / self.std)
 
 
+def load_model(weights):
+    if weights.endswith(".pt"):
+        from resnet import ResNet20
+        net = ResNet20().eval()
+        net.load_state_dict(torch.load(weights, map_location="cpu"))
+        return net
+    from vit import ViT
+    config = json.load(open(os.path.join(os.path.dirname(weights), "config.json")))
+    net = ViT(num_classes=config["num_classes"], **config["model_args"])
+    net.load_state_dict(load_safetensors(weights))
+    return Normalised(net, config["pretrained_cfg"]["mean"], config["pretrained_cfg"]["std"]).eval()
+
+
 def main():
     reference, weights, data, images, eps, batch = sys.argv[1:7]
     sys.path.insert(0, reference)
     from autoattack import AutoAttack
     torch.set_num_threads(1)
-    config = json.load(open(os.path.join(os.path.dirname(weights), "config.json")))
-    args, cfg = config["model_args"], config["pretrained_cfg"]
-    net = ViT(num_classes=config["num_classes"], **args)
-    net.load_state_dict(load_safetensors(weights))
-    model = Normalised(net, cfg["mean"], cfg["std"]).eval()
+    model = load_model(weights)
     for p in model.parameters():
         p.requires_grad_(False)
     r = np.fromfile(os.path.join(data, "test_batch.bin"), np.uint8, count=int(images) * 3073).reshape(-1, 3073)
@@ -55,8 +64,8 @@ def main():
     adv = aa.run_standard_evaluation(x, y, bs=int(batch))
     after = resource.getrusage(resource.RUSAGE_SELF)
     with torch.no_grad():
-        robust = sum(int((model(adv[i:i + 50]).argmax(1) == y[i:i + 50]).sum()) for i in range(0, len(x), 50))
-    print(json.dumps(dict(clean=clean, robust=robust, cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)))
+        left = [i + j for i in range(0, len(x), 50) for j, same in enumerate(model(adv[i:i + 50]).argmax(1) == y[i:i + 50]) if same]
+    print(json.dumps(dict(clean=clean, robust=len(left), left=left, cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 /* The classifier and other linear layers of a state dict, made canonical. */
 #include "checkpoint/steps.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,10 +76,11 @@ static vt_status add_bias(work *w, const char *layer, size_t outputs, const floa
 
 /* ---- layers of the head ---- */
 
-/* Orders layers for qsort by name, numbers by value: head.2 before head.10. */
+/* Orders layers for qsort by name, numbers by value: head.2 before head.10, head.11 before head.100. */
 static int in_order(const void *pa, const void *pb) {
     const char *a = ((const part_of_head *)pa)->name, *b = ((const part_of_head *)pb)->name;
     while (*a && *a == *b) a++, b++;
+    for (; a > ((const part_of_head *)pa)->name && isdigit((unsigned char)a[-1]); a--) b--;
     long x = strtol(a, NULL, 10), y = strtol(b, NULL, 10);
     return x != y ? (x > y) - (x < y) : strcmp(a, b);
 }

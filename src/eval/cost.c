@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 #include "base/columns.h"
+#include "base/files.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/stats.h"
@@ -117,6 +119,15 @@ double vt_resident_mb(void) {
     return (double)u.ru_maxrss / 1024;
 }
 
+double vt_forecast_mb(double more) {
+    char text[100] = "";
+    unsigned long long pages;
+    const double peak = vt_resident_mb();
+    vt_file_start("/proc/self/statm", text, sizeof text - 1);
+    if (sscanf(text, "%*u %llu", &pages) != 1) return peak + more;
+    return fmax(peak, (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576 + more);
+}
+
 /* Measured; products too small for oneDNN (linalg/gemm.c) take next to nothing. */
 double vt_libraries_mb(const vt_model *m, int threads) {
     double product = (double)vt_model_tokens(m) * m->config.dim * m->config.dim;
@@ -184,7 +195,8 @@ static void add_attack(estimate *x, const vt_attack *a, work *all) {
 vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
     estimate x = {.v = v};
     vt_eval_fit(v);
-    double images = (double)v->n_images, memory = vt_resident_mb() + (double)vt_eval_bytes(v) / 1048576;
+    double images = (double)v->n_images, libraries = vt_libraries_mb(v->subject->model, v->threads);
+    double memory = vt_forecast_mb((double)vt_eval_bytes(v) / 1048576 + libraries);
     VT_TRY(vt_measure_seconds(&x.s, v->subject->model, v->threads, e));
     vt_columns_titles(&x.t, "-at most\timages\tforwards\tgradients\tTFLOP\t-time here");
     work clean = {.forwards = images}, all = clean;
@@ -197,8 +209,7 @@ vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
             "time: with %d thread%s and no other work, by what was measured here:\n"
             "forward %.3g ms, gradient %.3g ms, verdict %.3g ms\n",
             v->threads, v->threads == 1 ? "" : "s", 1e3 * x.s.forward, 1e3 * x.s.gradient, 1e3 * x.s.verdict);
-    fprintf(f, "memory: %.0f MB peak with %d thread%s\n", memory + vt_libraries_mb(v->subject->model, v->threads),
-            v->threads, v->threads == 1 ? "" : "s");
+    fprintf(f, "memory: %.0f MB peak with %d thread%s\n", memory, v->threads, v->threads == 1 ? "" : "s");
     return VT_OK;
 }
 

@@ -23,6 +23,8 @@ const char *vt_hours_text(char buf[32], double hours);
 
 /* Returns the most memory that this process has held, in MB. */
 double vt_resident_mb(void);
+/* Returns the most that it will have held, in MB, once it takes `more` beside what it holds now. */
+double vt_forecast_mb(double more);
 /* Estimates what a run takes beside what it allocates, in MB: compiled kernels and buffers of oneDNN and OpenBLAS. */
 double vt_libraries_mb(const vt_model *m, int threads);
 

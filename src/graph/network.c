@@ -25,6 +25,7 @@ static vt_status read_network(vt_network *n, const char *path, const vt_import_o
     VT_TRY(vt_graph_fuse(n->g, !o || !o->unfused, e));
     VT_TRY(vt_network_plan(n, e));
     VT_TRY(vt_network_find_cuts(n, e));
+    vt_onnx_release(n->file); /* constants are copies */
     const int64_t *d = n->g->values[n->g->input].dims.d, *z = n->g->values[n->g->output].dims.d;
     n->shape = (vt_shape){(int)d[1], (int)d[2], (int)d[3]};
     n->classes = (int)z[1];

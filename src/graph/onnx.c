@@ -394,6 +394,11 @@ void vt_onnx_close(vt_onnx *m) {
     free(m);
 }
 
+void vt_onnx_release(const vt_onnx *m) {
+    vt_mapped_release(&m->file, 0, m->file.n);
+    for (int i = 0; i < m->n_external; i++) vt_mapped_release(&m->external[i].file, 0, m->external[i].file.n);
+}
+
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha) {
     vt_mapped_hash(&m->file, 0, sha);
     for (int i = 0; i < m->n_external; i++) vt_mapped_hash(&m->external[i].file, 0, sha);

@@ -88,6 +88,21 @@ row() { sed -n "s/^$1 \+\([0-9]* \/ [0-9]*\).*/\1/p" <<<"$output"; }
     says "no sign of masking (2" "active test: found"
 }
 
+@test "eval --dry-run: the memory of a network of 40 MB, within a tenth" {
+    ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer takes memory of its own"
+    good new --set dim=320 depth=8 patch=8 image=32 classes=10 -o w.safetensors
+    good convert w.safetensors w.onnx
+    for threads in 1 2; do
+        A="w.onnx --data $S --images spread:40 --eps 0.5 --attack pgd:steps=3 --threads $threads"
+        good eval $A --dry-run
+        [[ $output =~ 'memory: '([0-9]+)' MB peak with '$threads ]] || fail "no memory: $output"
+        stated=${BASH_REMATCH[1]}
+        good eval $A --out r$threads
+        truth r$threads/results.json '.attacks[0].broken > 0'
+        truth r$threads/run.json "(.peak_resident_kb / 1024) as \$m | $stated - \$m | fabs <= 0.1 * \$m"
+    done
+}
+
 @test "a wrap that masks gradients is found around an ONNX network, too" {
     vt selftest $N/shapes10_inside.onnx --wrap quantise:levels=8 --data $S --images 0:60 --eps 1/255
     [[ $output != *"no sign of masking"* ]] || fail "not found: $output"
