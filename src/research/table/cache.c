@@ -27,7 +27,7 @@ bool vt_cell_hash(const json_t *key, char hex[65]) {
     return true;
 }
 
-/* Writes DIR/name with sorted keys, replacing it in one step. */
+/* Writes DIR/name with sorted keys, replacing it in one step; VT_E_IO, or VT_E_MEMORY for o NULL. */
 static vt_status write_json(const char *dir, const char *name, const json_t *o, vt_err *e) {
     return vt_json_save(dir, name, o, JSON_INDENT(1) | JSON_SORT_KEYS, e);
 }
@@ -142,9 +142,8 @@ static bool read_ledger_checksum(const char *dir, const char *hash, char hex[65]
     return found;
 }
 
-/* VT_E_FORMAT if a file of a finished cell differs from its hash in `sums`. Caches from before done.json held hashes
- * (sums NULL) are checked as far as possible: a ledger by its run's SHA256SUMS, trained weights by the evaluations
- * that used them (vt_plan_answers). */
+/* VT_E_FORMAT if `file` of a finished cell is not what `sums` has the hash of, or only one of the two is there. sums
+ * NULL (an older cache): a ledger is checked by its run's SHA256SUMS, other files are not. */
 static vt_status check_file_unchanged(const char *dir, const char *hash, const json_t *sums, const char *file,
                                       vt_err *e) {
     char path[VT_PATH_MAX], hex[65], then[65] = "";
@@ -277,8 +276,8 @@ static vt_status copy_file(const char *to, const char *from, vt_err *e) {
     return s;
 }
 
-/* Copies a file, or a folder without done.json, which is copied last; `to` NULL: only checks. VT_E_FORMAT for links,
- * pipes and more than *left bytes, which it lowers: the cache may be another person's. */
+/* Copies a file, or a folder (at depth 0 without done.json, which the caller copies last); `to` NULL: only checks.
+ * VT_E_FORMAT for links, pipes and more than *left bytes, which it lowers: the cache may be another person's. */
 static vt_status copy_tree(const char *to, const char *from, int depth, int64_t *left, vt_err *e) {
     char a[VT_PATH_MAX], b[VT_PATH_MAX];
     struct stat st;
@@ -306,8 +305,8 @@ static vt_status copy_tree(const char *to, const char *from, int depth, int64_t 
     return s;
 }
 
-/* Copies a finished cell that `to` has not finished, done.json last, and counts it in n: a copy that was cut off is
- * not finished. VT_E_FORMAT if its cell.json is not what its hash is of. */
+/* Copies a cell that `from` has finished and `to` has not, done.json last, and adds 1 to *n; any other: VT_OK.
+ * VT_E_FORMAT if it is damaged, holds a link or is too large, whether it would be copied or not. */
 static vt_status merge_cell(const char *to, const char *from, const char *hash, int *n, vt_err *e) {
     char a[VT_PATH_MAX], b[VT_PATH_MAX];
     vt_cell_state here, there;

@@ -56,7 +56,8 @@ static const json_t *cell_at(const check *c, const char *row, const char *data, 
     return NULL;
 }
 
-/* Compares a stored number (null: none) with the computed `want` (NaN: none); prints a line if they differ. */
+/* Compares o's number under key (null: none) with `want` (NaN: none) and counts it in c->numbers; if they differ,
+ * counts it in c->wrong and prints a line that names `what`. */
 static void check_number(check *c, const json_t *o, const char *key, double want, const char *what) {
     const json_t *stored = json_object_get(o, key);
     double got = json_is_number(stored) ? json_number_value(stored) : NAN;
@@ -105,7 +106,8 @@ static int seed_differences(const check *c, const json_t *o, double *points) {
     return n;
 }
 
-/* points [SEEDS]: row above minus the frontier's lines, at its own value in column `at`; returns the count. */
+/* points [SEEDS]: row above minus the lines through `rows`, at its own value in column `at`, for each seed that all of
+ * them have; returns how many. 0 for more than ROWS rows. */
 static int frontier_differences(const check *c, const json_t *o, const json_t *rows, double *points) {
     const char *attack = text_field(o, "attack"), *at = text_field(o, "at");
     seeds x = seeds_of_row(c, o, text_field(o, "above"), at), y = seeds_of_row(c, o, text_field(o, "above"), attack);
@@ -150,7 +152,8 @@ static double check_ordering(check *c, const json_t *o) {
     return p;
 }
 
-/* Checks Holm's correction over the primary comparisons (all, if none is marked), and the verdicts by it. */
+/* Checks Holm's correction over the primary comparisons, which stand first (all, if none is marked), and the verdicts
+ * by it; p: of each ordering. Counts as check_number does; checks nothing without memory. */
 static void check_family(check *c, const json_t *orderings, const double *p) {
     size_t n = json_array_size(orderings), family = 0;
     double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own = adjusted + n;

@@ -112,7 +112,8 @@ static bool too_high(const vt_published *p, const order *o, const int *row, int 
     return p->cells[i].value > low + o->slack + 1e-9;
 }
 
-/* Law: a stronger attack leaves no more accuracy; a finding for each block (table, training, backbone). */
+/* Adds a finding for each block (table, training, backbone) in which the order's stronger attack leaves more accuracy
+ * than the weaker, with the cells that do. False: no memory. */
 static bool check_attack_order(vt_oddities *f, const vt_published *p, const order *o) {
     static const char *const attack[] = {"attack", NULL};
     int rows, blocks;
@@ -144,7 +145,8 @@ static bool is_grain(double percent, int images) {
     return fabs(round(1e4 * k / images) / 100 - percent) < 1e-6; /* as printed, two decimals */
 }
 
-/* Law: cells of one column that are all shares of 128 images come from one batch (by chance: one number in 78). */
+/* Adds a finding for each column of which all cells but one at most are multiples of 1/128: one batch of 128 images (by
+ * chance one number in 78 is). LEAST, SURE: cells that it needs. False: no memory. */
 static bool check_batches(vt_oddities *f, const vt_published *p) {
     static const char *const column[] = {"table", "training", "backbone", "dataset", "attack", NULL};
     enum { LEAST = 4, SURE = 3 }; /* multiples of 1/128; those that are no multiples of 1/500 */
@@ -174,7 +176,7 @@ static bool check_batches(vt_oddities *f, const vt_published *p) {
     return ok;
 }
 
-/* Adds a finding for a cell that is no multiple of 0.2 % though its data set's others are. */
+/* Adds a finding for cell i, which is no multiple of 0.2 % though its data set's others are. False: no memory. */
 static bool add_odd_grain(vt_oddities *f, const vt_published *p, int i) {
     static const char *const keys[] = {"table", "backbone", "method", "dataset", "attack", NULL};
     char where[160], other[80] = "no multiple of 1/128 either";
@@ -189,7 +191,8 @@ static bool add_odd_grain(vt_oddities *f, const vt_published *p, int i) {
     return true;
 }
 
-/* Law: if nine tenths of a data set's cells are multiples of 0.2 % (500 images), all are. Notes exceptions. */
+/* Adds a note for each data set of 20 cells or more of which nine tenths are multiples of 0.2 % (500 images), and a
+ * finding for each other cell. False: no memory. */
 static bool check_granularity(vt_oddities *f, const vt_published *p) {
     static const char *const set[] = {"dataset", NULL};
     int n;
@@ -239,7 +242,8 @@ static row_facts *collect_rows(const vt_published *p, int *n) {
     return NULL;
 }
 
-/* Returns how many cells two rows share under the same attack; `same` [2 * a->n] or NULL; *all: common attacks. */
+/* Returns how many numbers of two rows are equal under a common attack. same [2 of each], or NULL: their cells, a's and
+ * b's in turn; *all: how many attacks are common. */
 static int same_cells(const vt_published *p, const row_facts *a, const row_facts *b, int *all, int *same) {
     int n = 0;
     *all = 0;
@@ -255,7 +259,7 @@ static int same_cells(const vt_published *p, const row_facts *a, const row_facts
     return n;
 }
 
-/* Adds a finding for a row whose cells are all equal. */
+/* Adds a finding for a row whose cells are all equal. False: no memory. */
 static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_facts *r) {
     char where[160];
     vt_oddity *found = vt_oddity_add(f, "collapsed", false);
@@ -267,7 +271,8 @@ static bool add_collapsed_row(vt_oddities *f, const vt_published *p, const row_f
     return ok;
 }
 
-/* Law: rows of other methods or backbones share fewer than three cells (a system may be in two tables). */
+/* Adds a finding if two rows of other methods or backbones have LEAST equal numbers or more under common attacks; none
+ * for a constant row or one of more than MOST cells. False: no memory. */
 static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_facts *a, const row_facts *b) {
     enum { LEAST = 3, MOST = 32 };
     char one[160], other[160];
@@ -288,7 +293,8 @@ static bool check_equal_rows(vt_oddities *f, const vt_published *p, const row_fa
     return ok;
 }
 
-/* Adds findings for rows that are constant and for pairs of rows that are equal. */
+/* Adds findings for rows of three cells or more that are constant and for pairs of rows that are equal. False: no
+ * memory. */
 static bool check_rows(vt_oddities *f, const vt_published *p) {
     int n;
     row_facts *r = collect_rows(p, &n);

@@ -42,7 +42,8 @@ typedef struct mean {
     int n;
 } mean;
 
-/* Adds the method's leads over the best competitor, in points, in the columns of the tables ("2+3") and an attack. */
+/* Adds to m the method's leads over the best competitor, in points, in the columns of the tables ("2+3") and an attack;
+ * columns without a competitor and swept cells are left out. */
 static void add_leads(mean *m, const vt_published *p, const char *method, const char *training, const char *table,
                       const char *attack) {
     for (int i = 0; i < p->n; i++) {
@@ -55,7 +56,8 @@ static void add_leads(mean *m, const vt_published *p, const char *method, const 
     }
 }
 
-/* Whether claim i's number is the mean over its two tables if another attack's column is taken in one; text: how. */
+/* Whether claim i's number is the mean over its two tables if another attack's column is taken in one; then text:
+ * how. */
 static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *text, size_t size) {
     const char *tables = key_text(c, i, "tables"), *plus = strchr(tables, '+'), *own = key_text(c, i, "attack");
     char first[16], second[16];
@@ -82,7 +84,7 @@ static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *
     return false;
 }
 
-/* Adds a finding on claim i, the mean lead of a method: a note if it holds. */
+/* Adds a finding on claim i, the mean lead of a method: a note if it holds. False: no memory. */
 static bool check_headline(vt_oddities *f, const vt_published *p, const vt_published *c, int i) {
     mean m = {0};
     char more[200] = "";
@@ -100,7 +102,8 @@ static bool check_headline(vt_oddities *f, const vt_published *p, const vt_publi
     return true;
 }
 
-/* Adds a finding on "best among all competitors": in how many columns the method is best or equal. */
+/* Adds a finding on "best among all competitors": in how many columns the method is best or equal; a note if in all,
+ * none if it has no competitor. False: no memory. */
 static bool check_best(vt_oddities *f, const vt_published *p, const char *method) {
     int all = 0, first = 0;
     for (int i = 0; i < p->n; i++) {
@@ -124,7 +127,8 @@ bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *
 
 /* ---- sweeps of penalties ---- */
 
-/* A cell outside the sweep with i's training, backbone, data set and attack, of a method (NULL: any); -1: none. */
+/* The first cell outside the sweep with i's training, backbone, data set and attack, of a method (NULL: any); -1:
+ * none. */
 static int main_cell(const vt_published *p, int i, const char *method) {
     static const char *const keys[] = {"training", "backbone", "dataset", "attack", NULL};
     for (int k = 0; k < p->n; k++)
@@ -136,7 +140,8 @@ static int main_cell(const vt_published *p, int i, const char *method) {
 /* Whether the cell is not a clean one. */
 static bool is_attacked(const vt_published *p, int i) { return strcmp(key_text(p, i, "attack"), "clean") != 0; }
 
-/* Adds a finding if all attacked swept cells of a group are below the row without penalty. */
+/* Adds a finding if all attacked swept cells of group g, two or more, are below the main tables' row without penalty.
+ * False: no memory. */
 static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g) {
     int first = -1, n = 0, below = 0, none = -1;
     double least = INFINITY, most = -INFINITY;
@@ -162,7 +167,8 @@ static bool below_none(vt_oddities *f, const vt_published *p, int *group, int g)
     return ok;
 }
 
-/* Adds a finding on which swept row the main table shows for a training, by equal cells, or that none is. */
+/* Adds a note on which swept row the main table shows for a training, by equal cells, or a finding that none is;
+ * nothing for fewer than two swept rows or without the main row. False: no memory. */
 static bool which_triple(vt_oddities *f, const vt_published *p, const char *training) {
     static const char *const triple[] = {"lambda_q", "lambda_k", "lambda_v", "table", "training", NULL};
     int triples = 0, found = -1, any = -1;

@@ -27,7 +27,7 @@ static int in_column(const vt_published *p, const int *column, int i, const char
     return best;
 }
 
-/* Adds a finding for each variant below the plain row of its column ("all variants boost"). */
+/* Adds a finding for each variant below the plain row of its column ("all variants boost"). False: no memory. */
 static bool below_plain(vt_oddities *f, const vt_published *p, const int *column) {
     char where[160];
     for (int i = 0; i < p->n; i++) {
@@ -55,7 +55,8 @@ static int cell_with_gain(const vt_published *p, const int *column, int i, int p
     return -1;
 }
 
-/* Adds a finding on a gain that the text states for a column, in percent: a note if it is the best one's. */
+/* Adds a finding on claim's gain, in percent, in its column: a note if it is the best cell's; nothing if the file has
+ * no such column or it has no plain row. False: no memory. */
 static bool check_stated_gain(vt_oddities *f, const vt_published *p, const int *column, const vt_published *c,
                               int claim) {
     char where[160], other[160] = "";
@@ -116,7 +117,7 @@ bool vt_check_errors(vt_oddities *f, const vt_published *p) {
 
 static const char *const network_keys[] = {"table", "model", NULL};
 
-/* The tensor that explains a sum `over` too large: as a square of its rows it would fit; -1: none. */
+/* The tensor of network g that explains a sum `over` too large: as a square of its rows it would fit; -1: none. */
 static int square_fits(const vt_published *p, const int *network, int g, double over) {
     for (int i = 0; i < p->n; i++) {
         double rows = strtod(key_text(p, i, "rows"), NULL);
@@ -125,7 +126,8 @@ static int square_fits(const vt_published *p, const int *network, int g, double 
     return -1;
 }
 
-/* Adds a finding on one network: the sum of its tensors against the number under `all`; a note if they agree. */
+/* Adds a finding on network g: the sum of its tensors against the number under `all`, a note if they agree; nothing
+ * without that number. False: no memory. */
 static bool check_network(vt_oddities *f, const vt_published *p, const int *network, int g) {
     char where[160], why[160] = "";
     double sum = 0;

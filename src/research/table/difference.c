@@ -17,7 +17,8 @@ static bool same_images(const vt_table_cell *a, const vt_table_cell *b) {
            (a->images == b->images || !memcmp(a->images, b->images, (size_t)a->total * sizeof *a->images));
 }
 
-/* Pairs of common seeds, by index; without one (a checkpoint has none of training's) the first of each. */
+/* Pairs of common seeds that both cells have, by index, PAIRS at most; without one (a checkpoint has none of
+ * training's) the first of each that is there. n 0: nothing is. */
 static pairs match_seeds(const vt_table *t, int a, int b, const vt_table_cell *x, const vt_table_cell *y) {
     const vt_manifest_row *r = &t->m->rows[a], *s = &t->m->rows[b];
     pairs p = {.n = 0};

@@ -121,7 +121,8 @@ bool vt_manifest_accuracy(const vt_manifest *m, int attack);
 bool vt_ordering_cut(const char *text, char above[80], char below[80]);
 
 /* ---- for manifest*.c and plan.c ---- */
-/* Checks a manifest that was read, makes paths absolute and names indices; VT_E_USAGE, VT_E_MEMORY. */
+/* Checks a manifest that was read, makes paths of recipes, maps and published files absolute, sets indices and seeds;
+ * VT_E_USAGE, VT_E_MEMORY. */
 vt_status vt_manifest_check(vt_manifest *m, vt_err *e);
 /* Fails with VT_E_MEMORY and the manifest's path. */
 vt_status vt_manifest_no_memory(const vt_manifest *m, vt_err *e);

@@ -15,7 +15,7 @@ bool vt_words_have(const vt_words *w, const char *word) {
     return false;
 }
 
-/* *out: a copy of `text` that lives as long as m. */
+/* *out: a copy of `text` that m keeps and frees; VT_E_MEMORY. */
 static vt_status store_copy(vt_manifest *m, const char **out, const char *text, vt_err *e) {
     if (!vt_grow(&m->joined, (size_t)m->n_joined, sizeof *m->joined)) return vt_manifest_no_memory(m, e);
     if (!(m->joined[m->n_joined] = strdup(text))) return vt_manifest_no_memory(m, e);
@@ -116,7 +116,8 @@ static vt_status check_options(const vt_words *w, const char *where, vt_err *e) 
     return VT_OK;
 }
 
-/* Checks one row's keys against each other and its names, makes its paths absolute, and reads its seeds. */
+/* Checks one row's keys against each other and its names, makes the paths of its recipe and maps absolute, and reads
+ * its seeds. VT_E_USAGE, VT_E_MEMORY. */
 static vt_status check_row(vt_manifest *m, vt_manifest_row *r, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: row %.60s", m->path, r->name);
@@ -158,7 +159,7 @@ static bool is_seed(const char *word, uint64_t seed) {
     return vt_parse_int(word, &v) && v >= 0 && (uint64_t)v == seed;
 }
 
-/* Checks that subjects and orderings name rows. */
+/* VT_E_USAGE unless subjects and orderings name rows, an ordering as "ROW > ROW". */
 static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     char above[80], below[80];
     VT_TRY(check_names(m, VT_MANIFEST_ROW, &m->subjects, m->path, e));
@@ -172,7 +173,7 @@ static vt_status check_orderings(const vt_manifest *m, vt_err *e) {
     return VT_OK;
 }
 
-/* Checks that a column's keys fit together: an attack, steps, or a spectrum. */
+/* VT_E_USAGE unless a column's keys fit together: an attack, steps, or a spectrum. */
 static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a, vt_err *e) {
     static const char *const of = "spec, eps, norm and images are of attacks";
     bool attack = a->spec || a->norm || a->images;
@@ -239,7 +240,8 @@ static vt_status accuracy_column(const vt_manifest *m, const char *name, const c
     return vt_fail(e, VT_E_USAGE, "%s: the column %s holds no accuracy", where, name);
 }
 
-/* Checks a primary comparison and sets its indices and rows. */
+/* Checks a primary comparison and sets its indices and rows (data: 0 if there is one alone; at: -1 without one).
+ * VT_E_USAGE, VT_E_MEMORY. */
 static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: primary %.60s", m->path, p->name);
@@ -269,7 +271,7 @@ static vt_status check_primary(const vt_manifest *m, vt_manifest_primary *p, vt_
     return VT_OK;
 }
 
-/* Checks a calibration and sets its indices and rows. */
+/* Checks a calibration and sets its indices and rows (data: 0 if there is one alone). VT_E_USAGE, VT_E_MEMORY. */
 static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration *c, vt_err *e) {
     char where[400], *end;
     snprintf(where, sizeof where, "%.300s: calibration %.60s", m->path, c->name);
@@ -293,7 +295,7 @@ static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration
     return VT_OK;
 }
 
-/* Checks a figure and sets its indices. */
+/* Checks a figure and sets its indices (data: 0 if there is one alone); VT_E_USAGE. */
 static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);

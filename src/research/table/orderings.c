@@ -32,7 +32,7 @@ static bool ahead_of_all(const vt_table *t, int r, int data, int attack, double 
     return n > 0;
 }
 
-/* Sets `best` of each cell of a column. */
+/* Sets `best` of each row's cell in a column; VT_E_MEMORY. */
 static vt_status mark_best(vt_table *t, int data, int attack, vt_err *e) {
     double *p = calloc(2 * (size_t)t->m->n_rows, sizeof *p);
     if (!p) return vt_manifest_no_memory(t->m, e);
@@ -71,7 +71,8 @@ static bool are_comparable(const vt_published *p, int a, int b) {
     return vt_published_agree(p, a, b, own);
 }
 
-/* Adds a subject against each row that the paper has a number for in the same block, in the paper's direction. */
+/* Adds an ordering of the row `name` against each row that has another published number in the same block, the higher
+ * one above, in one column; none without a published file. */
 static vt_status add_published(vt_table *t, int data, int attack, const char *name, vt_err *e) {
     int subject;
     if (!t->published) return VT_OK;
@@ -94,7 +95,7 @@ static vt_status add_published(vt_table *t, int data, int attack, const char *na
     return VT_OK;
 }
 
-/* Adds the manifest's own orderings in one column. */
+/* Adds the manifest's own orderings in one column, without those that add_ordering leaves out. */
 static vt_status add_requested(vt_table *t, int data, int attack, vt_err *e) {
     char above[80], below[80];
     for (int i = 0; i < t->m->orderings.n; i++) {
@@ -114,7 +115,8 @@ static double published_gap(const vt_table *t, int above, int below, int data, i
     return t->published->cells[a].value - t->published->cells[b].value;
 }
 
-/* Adds the primary comparisons; against a frontier, the published gap is to the last row that has one. */
+/* Adds the primary comparisons; against a frontier, below is its last row and gap the published one to the last row
+ * that has one. */
 static vt_status add_primary(vt_table *t, vt_err *e) {
     for (int i = 0; i < t->m->n_primary; i++) {
         const vt_manifest_primary *p = &t->m->primary[i];
@@ -169,8 +171,8 @@ const char *vt_table_verdict_name(vt_table_verdict v) {
     return names[v];
 }
 
-/* Measures all comparisons and decides them: the primary family with Holm's correction, the others without; without a
- * primary family all are one family. */
+/* Sets d, adjusted, corrected, untested, ranges, smaller and verdict of each ordering: the primary family with Holm's
+ * correction, the others without; without a primary family all are one. VT_E_MEMORY. */
 static vt_status decide_verdicts(vt_table *t, vt_err *e) {
     double *p = calloc(2 * (size_t)t->n_orderings + 1, sizeof *p), *adjusted = p + t->n_orderings;
     if (!p) return vt_manifest_no_memory(t->m, e);

@@ -30,7 +30,7 @@ static void add_options(words *w, const vt_words *list) {
     for (int i = 0; i < list->n; i++) add_word(w, "--%s", list->word[i]);
 }
 
-/* vitrine train: recipe, data, init, and for a timing the steps. */
+/* Appends vitrine train's words: recipe, data, init, and for a timing the steps. */
 static void train_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     add_word(w, "train");
@@ -54,7 +54,7 @@ static void model_word(words *w, const vt_plan *p, const vt_plan_cell *c) {
         add_word(w, "%s/cells/%s/%s", p->out, p->cells[c->model].hash, vt_plan_weights(p, c));
 }
 
-/* vitrine eval: model, data, images, attack, seed and options. */
+/* Appends vitrine eval's words: model, data, images, attack, seed and options. */
 static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     const vt_manifest_data *d = &p->m->data[c->data];
     const vt_manifest_attack *a = &p->m->attacks[c->attack];
@@ -79,7 +79,8 @@ static bool is_image_option(const char *option) {
     return false;
 }
 
-/* vitrine spectrum: model, the CSV in the cell's folder, and the row's options that are not about images. */
+/* Appends vitrine spectrum's words: model, the CSV in the cell's folder, and the row's options that are not about
+ * images. */
 static void spectrum_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     const vt_words *own = &p->m->rows[c->row].options;
     add_word(w, "spectrum"), model_word(w, p, c);

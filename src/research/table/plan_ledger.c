@@ -37,7 +37,7 @@ static vt_status check_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *
     return check_equal_text(l, "seed", seed, said, e);
 }
 
-/* Checks that the ledger has the column's one attack, or none, and nothing that makes it easier or harder. */
+/* VT_E_FORMAT unless the ledger has the column's one attack, or none, and nothing that makes it easier or harder. */
 static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const vt_header *h = l->header;
     const struct {
@@ -55,7 +55,8 @@ static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err 
     return h->exhaustive ? fail_mismatch(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
-/* hex: hash of an index's shards, as ledgers have it. A checkpoint's key holds that of the index file. */
+/* hex: hash of an index's shards, as ledgers have it (a checkpoint's key holds that of the index file); fails if they
+ * cannot be opened. */
 static vt_status hash_shards(const char *path, char hex[65], vt_err *e) {
     vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));
@@ -64,7 +65,8 @@ static vt_status hash_shards(const char *path, char hex[65], vt_err *e) {
     return VT_OK;
 }
 
-/* Checks the weights' hash against the training's or the checkpoint's; nothing if the training was removed. */
+/* VT_E_FORMAT unless the weights' hash is the training's or the checkpoint's; VT_OK, unchecked, if the training was
+ * removed. */
 static vt_status check_weights(const vt_plan *p, const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const char *is = l->header->weights;
     const vt_plan_cell *trained = c->model >= 0 ? &p->cells[c->model] : NULL;

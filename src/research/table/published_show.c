@@ -79,7 +79,8 @@ static void print_columns(FILE *out, const view *v, int b, const int *columns, i
     }
 }
 
-/* Prints block b, COLUMNS at a time below each other; columns of one data set are adjacent. columns: scratch. */
+/* Prints block b, COLUMNS at a time below each other; columns of one data set are adjacent. Sets v->first; columns
+ * [v->columns]: scratch. */
 static void print_block(FILE *out, const view *v, int b, int *columns) {
     char where[160];
     int n = 0, i = 0;

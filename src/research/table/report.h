@@ -16,7 +16,7 @@ vt_status vt_table_write(const vt_table *t, const char *out, FILE *terminal, vt_
 
 /* ---- parts ---- */
 
-/* Returns buf: the numbers of a published cell's footnotes, "1,3"; "" if none, or for published -1. */
+/* Returns buf: the numbers of the footnotes on a published cell (an index), "1,3"; "" if none, or for published -1. */
 const char *vt_table_marks(const vt_table *t, const vt_table_notes *notes, int published, char *buf, size_t size);
 /* buf: sentence i of the footer: data, attacks, methods, verdicts, warnings, notes, version; false past the end. */
 bool vt_table_footer(const vt_table *t, int i, char *buf, size_t size);

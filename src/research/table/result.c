@@ -51,7 +51,8 @@ static void merge_text(char *all, size_t size, const char *one) {
         snprintf(all, size, "several");
 }
 
-/* Checks that the ledger answers its cell and sets the seed's right images. */
+/* Checks that the ledger answers its cell (else VT_E_FORMAT), sets cell->right[seed] (allocated), and cell->images and
+ * total if it is the first seed; VT_E_FORMAT if it is not and has other images. */
 static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, const vt_ledger *l,
                              vt_err *e) {
     int32_t *images = calloc(l->count + 1, sizeof *images);
@@ -67,7 +68,8 @@ static vt_status read_ledger(vt_table *t, const vt_plan_cell *c, vt_table_cell *
     return mark_right_images(cell->right[seed], l, cell->images, n, e);
 }
 
-/* Opens a finished cell's ledger and reads it for one seed. */
+/* Opens a finished cell's ledger and sets cell->right[seed]: which images it says are right; merges its kernels and
+ * version into t's. VT_E_FORMAT if it does not answer the cell or has other images than another seed. */
 static vt_status read_cell(vt_table *t, const vt_plan_cell *c, vt_table_cell *cell, int seed, vt_err *e) {
     char run[VT_PATH_MAX];
     vt_ledger *l;
@@ -94,7 +96,8 @@ static int time_factors(double *f, const vt_table_cell *c, const vt_table_cell *
     return n;
 }
 
-/* Sets mean, quartiles and range of a timed column's cells: factors of the group's first row. */
+/* Sets mean, quartiles, range and difference of a timed column's cells: factors of the median of their group's first
+ * row; a cell stays NaN without its own time and that row's. VT_E_MEMORY. */
 static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_err *e) {
     for (int r = 0; r < t->m->n_rows; r++) {
         vt_table_cell *c = vt_table_at(t, r, data, attack);
@@ -116,7 +119,8 @@ static vt_status compute_relative_times(vt_table *t, int data, int attack, vt_er
     return VT_OK;
 }
 
-/* seconds: a round of timings for each seed: the seed changes no time, but the machine's load may. */
+/* Sets c->kind, timed, total and seconds: a round for each seed, NaN if not there (the seed changes no time, but the
+ * machine's load may); counts in c->asked and done, t->wanted and done. VT_E_FORMAT: a log lacks times. */
 static vt_status read_times(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
     c->kind = VT_CELL_TIME, c->timed = t->m->attacks[attack].steps;
     c->seconds = calloc((size_t)c->seeds, sizeof *c->seconds);
@@ -145,7 +149,8 @@ static void summarise_seeds(vt_table_cell *c) {
     if (c->done) c->mean = sum / c->done;
 }
 
-/* value: percent right of each seed; then mean, range and Wilson's interval. */
+/* Sets value, percent right, from right of each seed, then mean, range and done, and Wilson's interval if a seed is
+ * there. */
 static void compute_accuracies(vt_table_cell *c) {
     for (int s = 0; s < c->seeds; s++) {
         int64_t right = 0;
@@ -156,7 +161,8 @@ static void compute_accuracies(vt_table_cell *c) {
     if (c->done) vt_wilson(llround(c->mean / 100 * (double)c->total), c->total, &c->low, &c->high);
 }
 
-/* value: singular value of each seed's training; then mean, range and Student's interval. */
+/* Sets c->kind and value, the singular value of each seed's training, then mean, range and (of two or more) Student's
+ * interval; counts in c->asked and done, t->wanted and done. VT_E_FORMAT: a finished cell lacks it. */
 static vt_status read_sigmas(vt_table *t, int row, int data, int attack, vt_table_cell *c, vt_err *e) {
     double there[64], mean, p;
     int n = 0;
@@ -175,7 +181,8 @@ static vt_status read_sigmas(vt_table *t, int row, int data, int attack, vt_tabl
     return VT_OK;
 }
 
-/* Reads what is finished of one cell, and finds its published number. */
+/* Sets all fields of one cell from what is finished, with its published number and (not of times) the difference; adds
+ * to t->wanted and done. A cell that is not wanted: NaN, published -1. */
 static vt_status fill_cell(vt_table *t, int row, int data, int attack, vt_err *e) {
     const vt_manifest_row *r = &t->m->rows[row];
     vt_table_cell *c = vt_table_at(t, row, data, attack);
@@ -244,7 +251,8 @@ static vt_status check_comparable(const vt_table *t, vt_err *e) {
     return VT_OK;
 }
 
-/* Opens the manifest's published file, if it has one, and checks it with the claims. */
+/* Sets t->published and t->odd from the manifest's published file, if it names one, and claims. VT_E_USAGE if a file
+ * cannot be read or `comparable` names no backbone of it. */
 static vt_status open_published(vt_table *t, vt_err *e) {
     vt_published *claims = NULL;
     if (!t->m->published_file) return VT_OK;

@@ -96,7 +96,8 @@ typedef struct vt_table {
 
 #define VT_TABLE_ALPHA 0.05
 
-/* Fails if the manifest's published numbers cannot be read; to be called before anything runs. */
+/* Fails if the manifest's published numbers or claims, if it names any, cannot be read, or `comparable` names no
+ * backbone of them (VT_E_USAGE); to be called before anything runs. */
 vt_status vt_table_check_published(const vt_manifest *m, vt_err *e);
 /* Reads all finished cells, decides the orderings. VT_E_MEMORY, VT_E_FORMAT; then too call vt_table_free. */
 vt_status vt_table_make(vt_table *t, const vt_plan *p, vt_err *e);
@@ -111,7 +112,7 @@ int vt_table_published(const vt_published *p, const vt_manifest *m, int row, int
 
 /* Row a minus row b in one column; seeds is 0 if nothing can be compared. */
 vt_difference vt_table_difference(const vt_table *t, int a, int b, int data, int attack);
-/* The lines that join the points [n], n >= 2, at x; the points are sorted by x. */
+/* A point of a frontier: percent right in column `at`, and in the column that is compared. */
 typedef struct vt_table_point {
     double x, y;
 } vt_table_point;
@@ -133,9 +134,11 @@ vt_best vt_table_best(const vt_table *t, int calibration);
 bool vt_table_ground(const vt_table *t, int k, char *buf, size_t size);
 /* Why an ordering tests nothing, two or three words; NULL: it does. */
 const char *vt_table_untested(const vt_table *t, const vt_table_ordering *o);
-/* Sets the ranges of published differences and `within`; needs o->d. */
+/* Sets all, comparable and within of a published ordering whose two cells have published numbers, else nothing; needs
+ * o->d. */
 void vt_table_ranges(const vt_table *t, vt_table_ordering *o);
 /* Whether two rows are compared: the same group, or none. */
 bool vt_table_same_group(const vt_manifest *m, int a, int b);
-/* Marks the best of each group, makes the orderings, decides them. VT_E_MEMORY, VT_E_USAGE. */
+/* Marks the best of each group, makes the orderings, decides them: sets t->orderings and the cells' best. VT_E_MEMORY,
+ * VT_E_USAGE. */
 vt_status vt_table_decide(vt_table *t, vt_err *e);

@@ -28,7 +28,7 @@ typedef struct work {
 /* Whether the caller's interrupt is set. */
 static bool asked_to_stop(const work *w) { return w->r->interrupt && *w->r->interrupt; }
 
-/* Whether a cell of that hash runs here: places of a table with one key are run_all once. */
+/* Whether a cell of that hash runs here: places of a table with one key are run once. */
 static bool is_running(const work *w, const char *hash) {
     for (int i = 0; i < w->running; i++)
         if (!strcmp(w->p->cells[w->slots[i].cell].hash, hash)) return true;
@@ -40,7 +40,8 @@ static bool is_running(const work *w, const char *hash) {
 /* Whether a rank has failed: the last of the shared counters. */
 static bool given_up(const work *w) { return w->r->team && vt_team_add(w->r->team, (size_t)w->p->n, 0) > 0; }
 
-/* Whether the cell is this rank's: it belongs to the rank that first counts its hash's shared counter. */
+/* Whether the cell is this rank's: the first rank that counts up its hash's shared counter has it; a call counts.
+ * Without a team: true. */
 static bool claim_cell(const work *w, int cell) {
     int first = 0;
     if (!w->r->team) return true;
@@ -96,7 +97,8 @@ static vt_status check_one_cache(const work *w, vt_err *e) {
     return s;
 }
 
-/* The next cell that is needed, whose model is there, and that this rank has claimed; -1: none now. */
+/* The next cell that is needed, whose model is there, and that this rank has claimed; -1: none now. Marks other ranks'
+ * cells as started. */
 static int next_cell(const work *w) {
     for (int i = 0; i < w->p->n; i++) {
         const vt_plan_cell *c = &w->p->cells[i];
@@ -140,7 +142,8 @@ static vt_status launch_command(work *w, slot *s, vt_err *e) {
     return st;
 }
 
-/* Locks and starts a cell in the next slot, unless it is done by now. */
+/* Locks and starts a cell in the next slot and marks it started; only counts it as done if it is by now. VT_E_IO if
+ * another process holds it, or the runner's failure. */
 static vt_status start_cell(work *w, int cell, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[cell];
     slot *s = &w->slots[w->running];
@@ -185,7 +188,8 @@ static vt_status fail_with_log(const work *w, int cell, int code, vt_err *e) {
                    w->p->cells[cell].hash, line);
 }
 
-/* Ends a cell by its exit code, and all cells of its hash. A timing stops half-way, with code 1: a success. */
+/* Ends a cell by its exit code: writes done.json, and all cells of its hash are done. VT_INTERRUPTED for a failure
+ * after an interrupt; code 1 of a timing whose steps are all logged is success. */
 static vt_status finish_cell(work *w, const slot *s, int code, vt_err *e) {
     vt_plan_cell *c = &w->p->cells[s->cell];
     double times[3];

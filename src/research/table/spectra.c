@@ -23,7 +23,8 @@ static bool split_last_fields(char *line, char *field[4]) {
     return true;
 }
 
-/* Raises most [LAYERS] by a head of the matrix; false: the line is damaged. */
+/* Raises most [LAYERS] by a line's head if it is of the matrix (lines of others: true, no effect); false: the line is
+ * damaged. */
 static bool update_layer_maximum(double *most, const char *const field[4], const char *matrix) {
     char *end;
     if (strcmp(field[1], matrix) || strncmp(field[2], "rows:", 5)) return true;
@@ -35,7 +36,7 @@ static bool update_layer_maximum(double *most, const char *const field[4], const
     return true;
 }
 
-/* *sigma: mean of the layers' maxima, -1 being none; VT_E_FORMAT if there are none. */
+/* *sigma: mean of the layers' maxima, most [LAYERS], -1 being none; VT_E_FORMAT if there are none. */
 static vt_status mean_over_layers(const double *most, const char *path, const char *matrix, double *sigma, vt_err *e) {
     double sum = 0;
     int n = 0;
