@@ -24,7 +24,8 @@ static vt_plugin_options options_of(const vt_analysis_def *d) {
     return (vt_plugin_options){"analysis", d->name, d->opts};
 }
 
-/* --key of the kind that the operands name. */
+/* *out: --name as an option of the kind that the operands name. VT_E_USAGE if they name none yet, VT_E_UNKNOWN for a
+ * kind or key that is not there. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
     const vt_analysis_def *d;
     if (!c->n_positional)
@@ -51,7 +52,8 @@ static vt_status refuse_unread(const job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets norm, and attack and eps if --eps, --attack or the kind asks for them; the attack defaults to pgd. */
+/* Sets j->a.norm and, if --eps, --attack or the kind asks for one, the attack (pgd by default) and eps, which must then
+ * be given. */
 static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
     const char *spec = vt_cli_get(c, "attack"), *eps = vt_cli_get(c, "eps");
     bool needed = (j->def->wants & VT_WANTS_ATTACK) == VT_WANTS_ATTACK;
@@ -63,7 +65,8 @@ static vt_status parse_attack(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Opens one checkpoint and, if images are read, its view of the data (transform and labels depend on it). */
+/* Opens s->path and, if images are read, s's view of the data (transform and labels depend on the model); the first
+ * subject also sets j's images. Fails if the head does not fit the data's classes. */
 static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e) {
     vt_overrides o;
     vt_input_provenance story;
@@ -83,7 +86,8 @@ static vt_status open_subject(job *j, const vt_cli *c, vt_analyzed *s, vt_err *e
     return VT_OK;
 }
 
-/* Checks that each stage fits each checkpoint and stays in the model's ball, on the model itself; VT_E_USAGE. */
+/* VT_E_USAGE unless each stage, if there is an attack, fits each checkpoint and stays in the model's ball, on the model
+ * itself. */
 static vt_status check_attack(const job *j, vt_err *e) {
     for (int i = 0; i < j->a.n; i++) {
         const vt_config *c = &j->a.subjects[i].model->config;

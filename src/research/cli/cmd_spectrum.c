@@ -6,7 +6,7 @@
 
 extern const vt_command vt_command_analyze;
 
-/* --split is an option of images there. */
+/* Parses its words anew as those of `analyze spectrum --largest`, where --split is called --parts, and runs that. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static vt_cli as;
     static char names[VT_CHOICES_MOST][40];

@@ -60,7 +60,8 @@ static vt_status parse_shard(const vt_cli *c, vt_plan_ask *ask, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads the options and the manifest, and makes the plan. */
+/* Reads the options and the manifest into j, and makes the plan. VT_E_USAGE without a manifest, without --out (but for
+ * --dry-run), or for --plot without figures. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     if (!c->n_positional) return vt_fail(e, VT_E_USAGE, "vitrine table needs a MANIFEST.yaml, or --published FILE");
     VT_TRY(vt_cli_threads(c, &j->threads, e));
@@ -81,7 +82,8 @@ static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     return vt_plan_make(&j->plan, j->m, &j->ask, e);
 }
 
-/* Opens the checkpoint of a sigma_max cell, if it exists, so that one without attention fails now. */
+/* Opens the checkpoint of a sigma_max cell, if it exists, so that one without attention fails now; other cells:
+ * VT_OK. */
 static vt_status check_attention(const vt_cli *c, const vt_plan_cell *cell, vt_err *e) {
     if (!cell->spectrum || cell->model >= 0 || *cell->lacks) return VT_OK;
     vt_overrides o;
@@ -114,7 +116,8 @@ static vt_status open_init(job *j, const vt_cli *c, int row, const vt_recipe *r,
     return vt_cli_known(c, j->inits[row], e);
 }
 
-/* Checks a training cell's initial checkpoint, if its file exists, against the recipe's hash and preset. */
+/* Checks a training cell's initial checkpoint, if its file exists, against the recipe's hash and preset; other cells:
+ * VT_OK. Opens j->inits of the row. */
 static vt_status check_init(job *j, const vt_cli *c, const vt_plan_cell *of, vt_err *e) {
     const char *init = j->m->rows[of->row].init;
     vt_recipe *r;
@@ -138,7 +141,7 @@ static void close_inits(job *j) {
     }
 }
 
-/* Parses a cell's command as its process will, and checks its checkpoints; the failure names the cell. */
+/* Parses a cell's command as its process will, and checks its checkpoints; VT_E_USAGE names the cell. */
 static vt_status check_words(job *j, int cell, vt_err *e) {
     static vt_cli cli;
     char **words = vt_plan_command(&j->plan, cell, 1), name[200];
@@ -245,7 +248,8 @@ static void print_progress(void *ctx, const char *text) {
     fprintf(stderr, "%s\n", text);
 }
 
-/* Takes the finished cells of every --merge folder into --out and prints how many. */
+/* Takes the finished cells of every --merge folder into --out and prints how many; VT_E_USAGE, before it takes any, if
+ * all of them together lack cells of a primary comparison. */
 static vt_status merge_caches(const job *j, const vt_cli *c, vt_err *e) {
     const char *from, *dirs[LIST_MOST];
     int n;
@@ -274,7 +278,8 @@ static vt_status check_cells(job *j, vt_err *e) {
     return VT_OK;
 }
 
-/* Checks, then trains and evaluates the missing cells; timed cells are refused with more than one at a time. */
+/* Checks, then trains and evaluates the missing cells; VT_E_USAGE, before any runs, for timed cells with more than one
+ * at a time. With a team all ranks must call it. */
 static vt_status run_cells(job *j, vt_team *team, vt_err *e) {
     double shown = vt_now();
     vt_runner r = {.ctx = &shown, .start = vt_spawn, .wait = vt_spawn_wait, .say = print_progress};

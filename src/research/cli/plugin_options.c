@@ -52,7 +52,7 @@ static vt_status set_option(const vt_plugin_options *own, const vt_cli *c, void 
     return o ? vt_opt_set(own->opts, params, o->key, value, who, e) : fail_unknown_option(own, c, key, e);
 }
 
-/* Sets an option from the key=value of --set; VT_E_USAGE if it is none. */
+/* Sets an option in params from the key=value of --set; VT_E_USAGE if it is none, or set_option's failure. */
 static vt_status set_pair(const vt_plugin_options *own, const vt_cli *c, void *params, const char *pair, vt_err *e) {
     char key[64];
     size_t n = strcspn(pair, "=");

@@ -23,9 +23,11 @@ typedef struct vt_result_dir {
 
 /* Opens f->out; dir (NULL: none) is made, or must be empty. Call vt_result_dir_close also after a failure. */
 vt_status vt_result_dir_open(vt_result_dir *f, const char *dir, const char *document, vt_err *e);
-/* Writes DIR/name.svg, as it is; ctx: a vt_result_dir with a folder. VT_E_IO. */
+/* Writes DIR/name.svg, as it is, and notes its name in f->files; ctx: a vt_result_dir with a folder. VT_E_IO,
+ * VT_E_MEMORY. */
 vt_status vt_result_dir_picture(void *ctx, const char *name, const char *svg, vt_err *e);
-/* Writes DIR/name.npy, doubles [rows, cols]; ctx: a vt_result_dir with a folder. VT_E_IO. */
+/* Writes DIR/name.npy, doubles [rows, cols], and notes its name in f->files; ctx: a vt_result_dir with a folder.
+ * VT_E_IO, VT_E_MEMORY. */
 vt_status vt_result_dir_array(void *ctx, const char *name, const double *values, size_t rows, size_t cols, vt_err *e);
 /* Prints the document with --json; with a folder, writes tables.txt, run.json and last the document: a folder that
  * has it is complete. Prints the files' names. */
