@@ -108,7 +108,8 @@ static double bregman_excess(const vt_att *a, const double *u, const double *w, 
     return vt_lp_bregman(u, w, n, p) - eta * (rise - along);
 }
 
-/* Sets gm, moved, pi and bracket, along the direction W_mm. theta [2, n]: grad psi of the old and of the new W. */
+/* Sets gm, moved (both 0 before), pi and bracket, along the direction W_mm; pi is infinite unless gm < 0. g: the
+ * gradient; theta [2, n]: grad psi of the old and of the new W. */
 static void measure_along_direction(vt_onestep *o, const double *g, const double *theta, const double *w_mm, size_t n,
                                     double p, double eta) {
     double norm = vt_lp_norm(w_mm, n, p);

@@ -42,6 +42,7 @@ typedef struct vt_onestep {
     double slack;         /* what rounding may do to the sides below */
     double cost, bracket; /* Lemma 24: cost <= -eta gw; Lemma 27: moved >= bracket / (1 + pi) */
 } vt_onestep;
-/* Takes a step from w (left as it is) to next [d d] and measures it. w_mm NULL: gm, moved, pi, bracket are 0. */
+/* Takes a step from w (left as it is) to next [d d] and sets all of *o. alpha [n]: the limit's tokens, as in
+ * vt_att_near, whose loss and gradient it takes. w_mm NULL: gm, moved, pi, bracket are 0. VT_E_MEMORY. */
 vt_status vt_att_onestep(vt_onestep *o, const vt_att *a, const double *w, double *next, const int *alpha,
                          const double *w_mm, double p, double eta, double shift, vt_err *e);

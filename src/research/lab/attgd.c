@@ -127,7 +127,8 @@ int vt_att_chosen(const vt_att *a, int i) {
     return best;
 }
 
-/* s_i = X_i W z_i (not yet softmax), gamma_i [t]; returns the largest of s_i. */
+/* Sets sample i's row of a->s to X_i W z_i (not yet softmax) and gamma [t] to its scores; returns the row's largest.
+ * Overwrites a->work from 3 t on. */
 static double compute_logits(const vt_att *a, const double *w, int i, double *gamma) {
     const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)a->d, *z = a->z + (size_t)i * (size_t)a->d;
     double *s = a->s + (size_t)i * (size_t)a->t, *wz = a->work + 3 * a->t, most = -INFINITY;
@@ -144,7 +145,8 @@ static double compute_logits(const vt_att *a, const double *w, int i, double *ga
     return most;
 }
 
-/* s_i = softmax(X_i W z_i), gamma_i [t]; returns gamma_i^T s_i. */
+/* Sets sample i's row of a->s to softmax(X_i W z_i) and gamma [t] to its scores; returns gamma^T s_i. Overwrites
+ * a->work from 3 t on. */
 static double compute_attention(const vt_att *a, const double *w, int i, double *gamma) {
     double *s = a->s + (size_t)i * (size_t)a->t, most = compute_logits(a, w, i, gamma), sum = 0, out = 0;
     for (int t = 0; t < a->t; t++) sum += s[t] = exp(s[t] - most);
@@ -176,7 +178,7 @@ static void through_softmax(const vt_att *a, const double *s, const double *gamm
     }
 }
 
-/* dw += slope X_i^T g z_i^T; xg [d]: scratch */
+/* dw [d d] += slope X_i^T g z_i^T for g [t]; xg [d]: scratch */
 static void add_outer(const vt_att *a, int i, double slope, const double *g, double *xg, double *dw) {
     int d = a->d;
     const double *x = a->x + (size_t)i * (size_t)a->t * (size_t)d, *z = a->z + (size_t)i * (size_t)d;
@@ -211,7 +213,8 @@ static double loss_above_limit(double less, double best, double shift) {
     return fabs(real) < 1e-12 ? less * part : log1p(expm1(real) * part) * exp(shift);
 }
 
-/* g [t] = (diag(s) - s s^T) gamma of sample i, times e^shift; *less: gamma_alpha - gamma^T s, times e^shift. */
+/* Sets g [t] = (diag(s) - s s^T) gamma of sample i and *less = gamma_alpha - gamma^T s, both times e^shift, gamma [t],
+ * and i's row of a->s to its attention s. Overwrites a->work from 3 t on. */
 static void near_row(const vt_att *a, const double *w, int i, int alpha, double shift, double *gamma, double *g,
                      double *less) {
     double *s = a->s + (size_t)i * (size_t)a->t, most = compute_logits(a, w, i, gamma), sum = 0;

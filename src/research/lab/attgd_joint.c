@@ -32,7 +32,8 @@ static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const 
     if (!(now <= 1.001 * *top)) *top = now, o->stall = k;
 }
 
-/* All steps of W and v from 0; ws [FIRST, d d] and vs [FIRST, d] get those after each of the first steps. */
+/* All steps of W and v from 0 (o->w, a->v) to their ends, o->w and o->v; sets one, tiny, zero and stall. ws [FIRST, d
+ * d] and vs [FIRST, d] get W and v after each of the first steps. */
 static void run_descent(vt_joint *o, vt_att *a, const vt_attgd_path *path, double floor, vt_att_form form, double *ws,
                         double *vs) {
     vt_mirror m = {.p = path->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = floor};
@@ -51,7 +52,8 @@ static void run_descent(vt_joint *o, vt_att *a, const vt_attgd_path *path, doubl
     memcpy(o->v, a->v, sizeof o->v);
 }
 
-/* Solves both machines for the tokens alpha and measures the ends against them. */
+/* Solves both machines for o's tokens alpha and measures the ends against them: sets w_mm, v_mm, gap, d_w, d_v, norm_w,
+ * norm_v. VT_E_NUMERIC if one cannot be solved. */
 static vt_status solve_svms(vt_joint *o, const vt_att *a, double p, vt_err *e) {
     double rows[N * D];
     vt_svm w, v;
@@ -65,7 +67,8 @@ static vt_status solve_svms(vt_joint *o, const vt_att *a, double p, vt_err *e) {
     return VT_OK;
 }
 
-/* most, right: means over samples of the largest attention and of the probability of the tokens chosen in the end. */
+/* Sets o's most and right (0 before): means over samples of the largest attention and of the probability of the tokens
+ * alpha, at ws and vs of the first steps. Overwrites a->v and a->s. */
 static void measure_first_steps(vt_joint *o, vt_att *a, const double *ws, const double *vs) {
     for (int k = 0; k < FIRST; k++) {
         memcpy(a->v, vs + k * D, sizeof o->v);

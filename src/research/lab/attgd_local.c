@@ -35,7 +35,7 @@ static int step_of_mark(int path, int k) {
     return (int)lrint(pow(steps, (k + 1.0) / MARKS));
 }
 
-/* out [n]: normals of key r at `step`. */
+/* out [n]: normals keyed by r, with `step` in place of its own. */
 static void draw_normals(double *out, size_t n, const vt_rng *r, uint32_t step) {
     float f[SAMPLES * TOKENS * WIDTH];
     vt_rng key = *r;
@@ -50,7 +50,8 @@ static void normalise_vector(double *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] /= norm;
 }
 
-/* v, X_it and z_i normal, then of length 1; y_i the sign of a normal. */
+/* Draws a's X_it, z_i and v, normals (of key r at steps 0, 1 and 2) brought to length 1, and y_i, the signs of normals
+ * at step 3. */
 static void draw_problem(vt_att *a, const vt_rng *r) {
     draw_normals(a->x, SAMPLES * TOKENS * WIDTH, r, 0), draw_normals(a->z, SAMPLES * WIDTH, r, 1);
     draw_normals(a->v, WIDTH, r, 2), draw_normals(a->y, SAMPLES, r, 3);
@@ -59,7 +60,8 @@ static void draw_problem(vt_att *a, const vt_rng *r) {
     normalise_vector(a->v, WIDTH);
 }
 
-/* The whole descent of a path, to t->w and stall; marks [MARKS, SIZE]: W at the marks. */
+/* The whole descent of a path, to t->w and stall, from normals keyed by r and the path; marks [MARKS, SIZE]: W at the
+ * marks. */
 static void run_descent(trial *t, const vt_att *a, int path, const vt_rng *r, double *marks) {
     const vt_attgd_path *s = &vt_attgd_paths[path];
     vt_mirror m = {.p = s->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = VT_ATTGD_FLOOR};
@@ -89,7 +91,8 @@ static bool locally_optimal(const vt_att *a, const double *rows, const double *m
     return true;
 }
 
-/* Sets a path's most and best, means over samples for the chosen token, and local: all are locally optimal. */
+/* Sets a path's most and best, means over samples for the token alpha, and local, 1 if all are locally optimal; needs
+ * alpha, mm and a->s. */
 static void measure_selection(trial *t, const vt_att *a, int path) {
     double rows[SAMPLES * (TOKENS - 1) * SIZE];
     t->most[path] = 0;
@@ -106,7 +109,8 @@ static void measure_selection(trial *t, const vt_att *a, int path) {
     t->best[path] = tops / (double)SAMPLES, t->local[path] = optimal == SAMPLES;
 }
 
-/* Runs a path, then solves its tokens' machine for each p and measures the divergences to them. */
+/* Runs a path, then solves its tokens' machine for each p: sets the path's w, stall, alpha, norm, curve, same, mm,
+ * most, best and local, and raises gap. VT_E_NUMERIC if a machine cannot be solved. */
 static vt_status evaluate_path(trial *t, const vt_att *a, int path, const vt_rng *r, vt_err *e) {
     double marks[MARKS * SIZE] = {0}, mm[SIZE], p = vt_attgd_paths[path].p;
     run_descent(t, a, path, r, marks);
@@ -125,7 +129,8 @@ static vt_status evaluate_path(trial *t, const vt_att *a, int path, const vt_rng
     return VT_OK;
 }
 
-/* Work item of vt_for_each_in_order: problem `item`, keyed by it, along all paths. */
+/* Work item of vt_for_each_in_order: fills trial `item`, a problem keyed by (lab seed, item), along all paths.
+ * VT_INTERRUPTED, or a machine that cannot be solved. */
 static vt_status run_trial(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;

@@ -25,7 +25,8 @@ typedef struct job {
     double sparsity[RUNS];
 } job;
 
-/* rows [POINTS, DIM] = y_i x_i: x normal, y the sign of a teacher that sees 5 of 200 coordinates. */
+/* rows [POINTS, DIM] = y_i x_i: x normal, y the sign of a teacher that sees 5 of 200 coordinates; all keyed by the
+ * lab's seed. */
 static void draw_data(job *j) {
     float f[POINTS * DIM];
     float teacher[ACTIVE];
@@ -61,7 +62,8 @@ static void compute_gradient(const job *j, const double *w, double *g) {
         for (int k = 0; k < DIM; k++) g[k] -= m[i] / sum * j->rows[i * DIM + k];
 }
 
-/* Work item: the whole descent with exponent ps[item], its margins by every exponent, and the machine's margin. */
+/* Work item: the whole descent with exponent ps[item] from a start keyed by the lab's seed alone; sets the item's
+ * margins by every exponent, sparsity, and the machine's best and gap. VT_INTERRUPTED, VT_E_NUMERIC. */
 static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;

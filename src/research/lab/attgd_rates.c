@@ -38,7 +38,8 @@ typedef struct job {
     run runs[RUNS];
 } job;
 
-/* Allocates problem `draw` and fills it with normals; labels are signs. VT_E_MEMORY. */
+/* Allocates problem `draw` and fills it with normals, keyed by the lab's seed and draw; labels are signs of normals.
+ * VT_E_MEMORY. */
 static vt_status open_problem(vt_att *a, const vt_lab *lab, uint32_t draw, vt_err *e) {
     float f[SAMPLES * (TOKENS + 1) * WIDTH + SAMPLES + WIDTH], *at = f;
     vt_rng r = {.seed = lab->seed, .purpose = vt_rng_purpose("lab attgd rates"), .image = draw};
@@ -62,7 +63,8 @@ static bool is_power_of_ten(int k) {
     return k == 1;
 }
 
-/* The whole run from W = 0 with marks at powers of ten, then its machine and each mark's numbers. */
+/* The whole run from W = 0 with exponent p; sets r's marks, at powers of ten from 10 on, and the norm of its machine.
+ * VT_INTERRUPTED, VT_E_NUMERIC if the machine cannot be solved. */
 static vt_status run_from_zero(job *j, run *r, vt_att *a, double p, vt_err *e) {
     vt_mirror m = {.p = p, .eta = eta};
     double w[SIZE] = {0}, theta[SIZE] = {0}, g[SIZE], mm[SIZE], next[SIZE];
@@ -99,7 +101,8 @@ typedef struct far_run {
     double shift, eta; /* the step size is eta e^shift */
 } far_run;
 
-/* f->eta: the largest step, to a factor of two, whose first has D_{psi - eta L} >= 0. VT_E_NUMERIC: none. */
+/* f->eta: the largest step, to a factor of two, whose first has D_{psi - eta L} >= 0 and lowers the loss; needs
+ * f->shift. VT_E_NUMERIC: none. */
 static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
     double next[SIZE], g[SIZE], p = f->c->p;
     vt_onestep o;
@@ -113,7 +116,8 @@ static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
     return vt_fail(e, VT_E_NUMERIC, "lab attgd: no step is small enough at p %g", p);
 }
 
-/* Adds one step o from w to the counts of steps that breach Lemmas 20, 21, 27 and 28 or are unstable. */
+/* Adds one step o from w to d's counts of steps: checked, breaches of Lemmas 20, 21, 27 and 28 (outside), unstable.
+ * Sets d's to and last_pi, and first_pi at the first. */
 static void count_breaches(deep *d, const far_run *f, const vt_onestep *o, const double *w) {
     const vt_cone *c = f->c;
     double k = o->a / c->norm, bound = log(c->least) - k * (1 + c->delta / 2) + f->shift;
@@ -129,7 +133,8 @@ static void count_breaches(deep *d, const far_run *f, const vt_onestep *o, const
     d->lemma27 += !(o->moved >= o->bracket / (1 + o->pi) - o->slack);
 }
 
-/* d: CONE_STEPS constant steps from D = mu / 4 and |W|_p = length |W_mm|_p, CHECKS of them checked. */
+/* *d: CONE_STEPS constant steps from D = mu / 4 and |W|_p = length |W_mm|_p, CHECKS of them checked. Sets f's shift and
+ * eta. VT_INTERRUPTED, or choose_eta's failure. */
 static vt_status run_in_cone(job *j, deep *d, far_run *f, const double *noise, double length, vt_err *e) {
     const vt_cone *c = f->c;
     double w[SIZE], theta[SIZE], g[SIZE], next[SIZE];
@@ -153,7 +158,8 @@ static vt_status run_in_cone(job *j, deep *d, far_run *f, const double *noise, d
     return VT_OK;
 }
 
-/* r->cone: the run that stays in the cone, its radius doubled from Lemma 20's (constant open); r->near: the first. */
+/* r->cone: the run that stays in the cone, its radius doubled from Lemma 20's (constant open) to 1e9; if none stays,
+ * the last, VT_OK. r->near: the first. All begin along one noise, keyed by lab seed and draw. */
 static vt_status find_radius(job *j, run *r, far_run *f, uint32_t draw, vt_err *e) {
     double noise[SIZE];
     float n[SIZE];
@@ -188,7 +194,8 @@ static vt_status try_cone(job *j, run *r, const vt_att *a, double p, uint32_t dr
     return s;
 }
 
-/* Work item: exponent ps[item] from zero, then in the cone of the first problem that has a wide one. */
+/* Work item: fills run `item` with exponent ps[item]: problem 0 from zero, then in the cone of the first other problem
+ * (r->draw) that has a wide one. VT_E_NUMERIC if none of MOST_DRAWS has, VT_INTERRUPTED. */
 static vt_status run_exponent(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     job *j = ctx;
@@ -310,7 +317,8 @@ static json_t *run_json(const run *r, double p) {
                      deep_json(&r->near), "cone", deep_json(&r->cone));
 }
 
-/* Whether D / rate(a), after a thousand steps, is never above what it was there: the constant of the O(). */
+/* Whether D / rate(a) at each later mark (a power of ten) is at most what it was at step 1000: the constant of the O().
+ * false without a mark at 1000. */
 static bool has_bounded_ratio(const run *r) {
     double at = 0;
     for (int k = 0; k < r->n_marks; k++) {

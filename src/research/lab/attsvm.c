@@ -40,9 +40,10 @@ static void curvatures_at(const dual *d, const double *a, double t, double *c) {
     for (int k = 0; k < d->n; k++) c[k] = curvature_at(d->u[k] + t * a[k], d->q);
 }
 
-/* Moves lambda_j towards its optimum, until the slope is a tenth: the slope falls with t, so that a zero lies between
- * a place of positive slope and one of negative slope; Newton's step if it stays between them, else the middle. Most
- * coordinates rest at 0 with a negative slope, which costs no power: the curvatures at u are kept. */
+/* Moves lambda_j, and u and bent with it, towards its optimum, until the slope is a tenth: the slope falls with t, so
+ * that a zero lies between a place of positive slope and one of negative slope; Newton's step if it stays between them,
+ * else the middle. Most coordinates rest at 0 with a negative slope, which costs no power: the curvatures at u are
+ * kept. */
 static void ascend_coordinate(dual *d, int j) {
     const double *a = d->a + (size_t)j * (size_t)d->n, least = -d->lambda[j];
     double low = least, high = INFINITY, t = 0, bend, first = 0;

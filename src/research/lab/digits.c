@@ -141,7 +141,8 @@ static vt_status read_digit(float *ink, int s, const vt_dataset *data, int index
                    data->path, index, VT_CHW_OF(is), *label);
 }
 
-/* Work item of vt_for_each: noise and digit of picture first + i, centred and scaled, and its one-hot label. */
+/* Work item of vt_for_each: noise (keyed by seed and first + i) and digit of picture i, centred and scaled, and its
+ * one-hot label. VT_E_USAGE if the data set's image is no digit. */
 static vt_status draw_picture(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const drawing *w = ctx;

@@ -14,7 +14,7 @@ typedef struct vt_digits {
     float *x, *y; /* [n, side * side], [n, 10] one-hot */
 } vt_digits;
 
-/* Draws ink in [0, 1], [s, s], of digit `label`, varied by seed and index; index < 0: not varied. */
+/* Draws ink in [0, 1], [s, s], of digit `label`, varied by (seed, index); index < 0: not varied. */
 void vt_digit_draw(float *ink, int s, int label, uint64_t seed, int index);
 /* Label 0 to 9 of a picture, keyed by seed and index. */
 int vt_digit_label(uint64_t seed, int index);

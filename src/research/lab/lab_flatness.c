@@ -107,7 +107,8 @@ typedef struct job {
     trained self;
 } job;
 
-/* Sets loss, largest, lowest and trace of the Hessian at theta, and largest and trace in relative coordinates. */
+/* Sets all of *out: loss, and of the Hessian at h->theta largest, lowest, trace, and largest and trace in relative
+ * coordinates. seed: of Lanczos's start and the probes. Overwrites h->size. */
 static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double value, residual;
@@ -126,7 +127,7 @@ static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, 
     return vt_hutchinson_trace(&out->relative_trace, &residual, &relative, p->probes, seed, e);
 }
 
-/* values: the k largest eigenvalues; converged: how many reached tol. */
+/* out->values: the k largest eigenvalues, or all; converged: how many reached tol. seed: of Lanczos's start. */
 static vt_status compute_spectrum(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double residuals[MOST_K];
@@ -138,8 +139,9 @@ static vt_status compute_spectrum(trained *out, hessian *h, const params *p, uin
     return VT_OK;
 }
 
-/* Scales theta without changing the function: ReLU is homogeneous, so b1 is scaled with what precedes it, W2 by the
- * inverse. For self-attention only W1 is scaled (the softmax would notice a scale of its weights). */
+/* Scales theta's front (`front`) and W1 (w1) without changing the function: ReLU is homogeneous, so b1 is scaled with
+ * what precedes it, W2 by the inverse. For self-attention front must be 1 (the softmax would notice a scale of its
+ * weights). */
 static void rescale_parameters(double *theta, const vt_two_layer *n, double front, double w1) {
     size_t at[VT_AT_END + 1];
     for (int t = 0; t <= VT_AT_END; t++) at[t] = vt_two_layer_at(n, (vt_tensor)t);
@@ -149,7 +151,8 @@ static void rescale_parameters(double *theta, const vt_two_layer *n, double fron
     for (size_t i = at[VT_AT_W2]; i < at[VT_AT_B2]; i++) theta[i] /= front * w1;
 }
 
-/* Measures the sharpness for each of the scales, and the largest change of an output; theta is restored. */
+/* Fills out->scales: the sharpness for each of the scales, and the largest change of an output; h->theta is
+ * restored. */
 static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     static const double mask[SCALES][2] = {{1, 1}, {0.1, 1}, {1, 0.1}, {10, 1}};
     static const double self[SCALES][2] = {{1, 1}, {1, 0.1}, {1, 0.3}, {1, 10}};
@@ -174,7 +177,8 @@ static vt_status measure_rescaled(trained *out, hessian *h, const params *p, uin
     return s;
 }
 
-/* Trains in float, measures on x, y [samples] in double; first: also spectrum (not self), scales (not plain). */
+/* Trains a start keyed by lab seed and s->run in float, measures on x, y [samples] in double: sets out's test_error and
+ * s; if `first` also the spectrum (not of self-attention) and scales (not of plain). */
 static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *x, const double *y, int samples,
                                    bool first, const job *j, vt_err *e) {
     size_t count = vt_two_layer_at(&s->net, VT_AT_END);
@@ -200,7 +204,8 @@ static vt_status train_and_measure(trained *out, const vt_sgd *s, const double *
     return got;
 }
 
-/* Theorem 4 for self-attention: trains and measures a student of eq. 3 on points of its teacher. */
+/* Theorem 4 for self-attention: fills j->self by training a student of eq. 3 on points of a teacher and measuring
+ * it. */
 static vt_status self_student(job *j, vt_err *e) {
     enum { TESTS = 1000 };
     int points = j->p->self_points;
@@ -227,7 +232,7 @@ static vt_status self_student(job *j, vt_err *e) {
     return s;
 }
 
-/* Work item: network i % NETS of run i / NETS; the last item is the self-attention student. */
+/* Work item: fills j->r[i], network i % NETS of run i / NETS; the last item is the self-attention student. */
 static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     job *j = ctx;
@@ -248,7 +253,8 @@ static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     return train_and_measure(&j->r[i], &s, j->x, j->y, samples, i < NETS, j, e);
 }
 
-/* Checks that all fits the memory, draws training and test pictures, and widens the first samples to double. */
+/* Checks that all fits the memory, draws training and test pictures, and widens the first samples to double: sets j's
+ * digits, tests, x and y. VT_E_MEMORY, VT_E_RANGE. */
 static vt_status prepare_data(job *j, vt_err *e) {
     const params *p = j->p;
     enum { TESTS = 2000 };

@@ -74,7 +74,7 @@ static result *result_at(plan *j, int size, int rate, int net) {
     return &j->r[(size * j->n_rates + rate) * NETS + net];
 }
 
-/* Sets inside, on and off: where the first layer's energy and the mask lie. */
+/* Sets inside, on and off (both 0 before): where the first layer's energy and the mask lie; without a mask |a| is 1. */
 static void measure_weights(result *out, const float *theta, const vt_two_layer *n, const vt_digits *d) {
     const float *w1 = theta + vt_two_layer_at(n, VT_AT_W1);
     double in = 0, all = 0;
@@ -91,7 +91,8 @@ static void measure_weights(result *out, const float *theta, const vt_two_layer 
     out->inside = in / all;
 }
 
-/* Trains network `item` on its digits' size and rate, with marks, and measures its weights. */
+/* Trains network `item` on its digits' size and rate, from a start keyed by the lab's seed: sets j->r[item], curve and
+ * weights. VT_INTERRUPTED, VT_E_NUMERIC. */
 static vt_status train_network(plan *j, int item, vt_err *e) {
     int net = item % NETS, rate = item / NETS % j->n_rates, size = item / NETS / j->n_rates;
     vt_sgd s = {.net = j->net,
@@ -111,7 +112,8 @@ static vt_status train_network(plan *j, int item, vt_err *e) {
     return got;
 }
 
-/* Trains student k of Fig. 7 on 10,000 points of the teacher, with marks. */
+/* Trains student k of Fig. 7 on 10,000 points of the teacher, from a start keyed by the lab's seed: sets
+ * j->fig7_curve[k]. VT_INTERRUPTED, VT_E_NUMERIC. */
 static vt_status train_fig7_student(plan *j, int k, vt_err *e) {
     vt_sgd s = {.net = j->teacher.net,
                 .train = vt_teacher_train(&j->teacher, 10000),
@@ -137,7 +139,8 @@ static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     return (int)i < run_count(j) ? train_network(j, (int)i, e) : train_fig7_student(j, (int)i - run_count(j), e);
 }
 
-/* Draws or reads the training and test pictures with digits of size k. */
+/* Draws or reads the training and test pictures with digits of size k: sets j's digits[k], tests[k] and, if they are
+ * read, hash. */
 static vt_status open_pictures(plan *j, int k, vt_err *e) {
     const params *p = j->p;
     vt_digits *train = &j->digits[k], *test = &j->tests[k];
@@ -150,7 +153,8 @@ static vt_status open_pictures(plan *j, int k, vt_err *e) {
     return vt_digits_read(test, p->side, s, p->digits, VT_SPLIT_TEST, p->test, j->lab, j->hash[1], e);
 }
 
-/* Settles sizes, rates and steps from the options, checks that all fits the memory, opens pictures and teacher. */
+/* Sets all of *j but results: settles sizes, rates and steps from the options, checks that all fits the memory, opens
+ * pictures and (unless fig7 is -1) the teacher. */
 static vt_status prepare_plan(plan *j, const params *p, vt_lab *lab, vt_err *e) {
     static const int sizes[SIZES] = {5, 8, 15};
     *j = (plan){.p = p, .lab = lab, .n_sizes = p->s ? 1 : SIZES, .n_rates = p->rate > 0 ? 1 : RATES};

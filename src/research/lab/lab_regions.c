@@ -81,7 +81,8 @@ typedef struct count {
     long long least, most, other; /* over the draws; other: by cutting polygons, -1 if the two ways ever differ */
 } count;
 
-/* Counts regions of random layers of n1 units, of whose inputs a mask leaves `kept`; 2 inputs: in both ways. */
+/* Sets *out by counting the regions of random layers of n1 units, of whose inputs a mask leaves `kept`, keyed by (lab
+ * seed, n1, draw); 2 inputs: in both ways. */
 static vt_status count_layers(count *out, int n1, int inputs, int kept, const params *p, const vt_lab *lab, vt_err *e) {
     *out = (count){.least = 1LL << 62};
     for (int d = 0; d < p->draws; d++) {

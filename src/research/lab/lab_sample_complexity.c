@@ -71,7 +71,7 @@ static vt_status read_list(int *out, int *count, const char *text, const char *w
     }
 }
 
-/* r->sizes: those given, or the default of the model and of --full. */
+/* r->sizes and n_sizes (0 before): those given, or the default of the model and of --full. VT_E_USAGE. */
 static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     const char *text = strcmp(p->sizes, "0") ? p->sizes
                        : p->model            ? p->full ? "1000+2000+5000+10000+20000+50000" : "2000+5000+20000"
@@ -85,7 +85,8 @@ static bool runs_at(const vt_complexity_run *r, int size, int variant) {
     return r->variants[variant].every || r->p->full || size == 0;
 }
 
-/* Settles sizes, variants, steps and runs, checks memory for the data, and allocates results, which run frees. */
+/* Sets all of *r: sizes, variants, steps, runs, the teacher's shape and items; checks memory for the data, and
+ * allocates results, which the lab's run frees. VT_E_USAGE, VT_E_MEMORY. */
 static vt_status make_plan(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     *r = (vt_complexity_run){.p = p, .variants = p->model ? self_variants : mask_variants};
     VT_TRY(read_sizes(r, p, e));
@@ -120,7 +121,8 @@ typedef struct job {
 /* Penalty weight at n points: lambda 10000 / n, or lambda if fixed. */
 static double lambda_at(const vt_complexity *p, int n) { return p->fixed_lambda ? p->lambda : p->lambda * 10000 / n; }
 
-/* Sets mask_on and mask_off: means of |mask| where the teacher's is one and where it is zero. VT_E_MEMORY. */
+/* Sums into out's mask_on and mask_off, 0 before, the means of |mask| where the teacher's is one and where it is zero
+ * (no such input: 0). VT_E_MEMORY. */
 static vt_status mask_means(vt_complexity_result *out, const vt_teacher *t, const float *theta, const vt_two_layer *net,
                             vt_err *e) {
     float *m = vt_alloc((size_t)net->in * sizeof *m);
@@ -134,7 +136,8 @@ static vt_status mask_means(vt_complexity_result *out, const vt_teacher *t, cons
     return VT_OK;
 }
 
-/* Trains theta as s says; sets curve, norms, mask means and losses under attack. */
+/* Trains theta as s says; sets out's curve, norms, mask means (not of self-attention) and losses under attack
+ * (irrelevant: only of a mask's teacher). VT_INTERRUPTED, VT_E_NUMERIC. */
 static vt_status train_and_measure(vt_complexity_result *out, const vt_sgd *s, const job *j, float *theta, vt_err *e) {
     const vt_complexity *p = j->r->p;
     VT_TRY(vt_sgd_run(theta, out->curve, s, j->lab, e));
@@ -148,7 +151,8 @@ static vt_status train_and_measure(vt_complexity_result *out, const vt_sgd *s, c
     return p->model ? VT_OK : vt_teacher_attack(&out->irrelevant, &a, j->t, theta, &s->net, j->lab, e);
 }
 
-/* Work item: trains the item's variant at its size on the teacher's points. */
+/* Work item: trains the item's variant at its size on the teacher's points, from a start keyed by (lab seed, run), and
+ * fills its result. A known mask is the teacher's. */
 static vt_status run_student(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread;
     const job *j = ctx;
@@ -178,7 +182,8 @@ static vt_status run_student(void *ctx, int thread, size_t item, vt_err *e) {
     return got;
 }
 
-/* Makes teacher `run` with the relevant-th mask size and trains its students. */
+/* Draws teacher `run` with the relevant-th mask size, trains its students (one work item each) and adds its share to
+ * r->power. */
 static vt_status run_teacher(vt_complexity_run *r, int run, int relevant, vt_lab *lab, vt_err *e) {
     const vt_complexity *p = r->p;
     vt_teacher t;

@@ -81,7 +81,7 @@ static void lay_out_buffers(buffers *b, const vt_sgd *s, vt_arena *r) {
     b->work = vt_arena_take(r, vt_two_layer_work_f32(&s->net, s->batch, 0), sizeof *b->work);
 }
 
-/* Copies the batch of `step`, drawn with replacement by (seed, run, step). */
+/* Copies the batch of `step` to b->x and y, drawn with replacement by (seed, run, step). */
 static void gather_batch(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     size_t in = (size_t)s->net.in, out = (size_t)s->net.out;
     vt_rng key = {.seed = seed, .purpose = vt_rng_purpose("sgd"), .run = s->run, .step = (uint32_t)step};
@@ -92,7 +92,7 @@ static void gather_batch(buffers *b, const vt_sgd *s, uint64_t seed, int step) {
     }
 }
 
-/* Adds the gradient of l1 and l2 on a mask's parameters, and of decay on W1 and W2. */
+/* Adds to grad that of l1 and l2 on a learned mask's parameters, and of decay on W1 and W2. */
 static void add_penalty_gradient(float *grad, const float *theta, const vt_sgd *s) {
     bool mask = s->net.front == VT_FRONT_MASK || s->net.front == VT_FRONT_SIMPLEX;
     for (int i = 0; i < s->net.in && mask && (s->l1 != 0 || s->l2 != 0); i++)
@@ -104,7 +104,7 @@ static void add_penalty_gradient(float *grad, const float *theta, const vt_sgd *
     }
 }
 
-/* Measures the first test.n training points and all test points. */
+/* Measures the first test.n training points, to (*curve)[0], and all test points, to [1]; VT_E_NUMERIC. */
 static vt_status measure_train_and_test(vt_measure (*curve)[2], const float *theta, const vt_sgd *s, vt_err *e) {
     vt_sgd_points head = s->train;
     if (head.n > s->test.n) head.n = s->test.n;

@@ -38,7 +38,7 @@ typedef struct drawing {
 
 enum { BLOCK = 1024 }; /* points drawn at once */
 
-/* Work item of vt_for_each: normals x of BLOCK points, each keyed by its index, and their outputs y. */
+/* Work item of vt_for_each: normals x of BLOCK points, each keyed by (seed, run, its index), and their outputs y. */
 static vt_status draw_points(void *ctx, int thread, size_t block, vt_err *e) {
     (void)thread;
     const drawing *d = ctx;
@@ -137,8 +137,8 @@ static void lay_out_buffers(attack *a, const vt_robust *r, const vt_two_layer *n
     a->work = vt_arena_take(arena, vt_two_layer_work_f32(net, r->points, 0), sizeof *a->work);
 }
 
-/* d and x [points, in]: the attack's perturbations and points. Starts within half of the ball, keyed by the point;
- * 2.5 eps / steps is PGD's usual step. */
+/* Sets a->d and x [points, in]: the attack's perturbations and points. Starts within half of the ball, keyed by (seed,
+ * r->run, point); 2.5 eps / steps is PGD's usual step. */
 static void run_pgd(attack *a, const vt_robust *r, const vt_teacher *t, const float *theta, const vt_two_layer *net,
                     uint64_t seed) {
     vt_sgd_points p = vt_teacher_test(t);

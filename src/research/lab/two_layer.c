@@ -273,7 +273,7 @@ static void hidden_backward(side *s, const real *w2, int batch, const vt_two_lay
         for (size_t i = 0; i < count; i++) s->dh[i] *= activation_slope_at(n, s->h[i]);
 }
 
-/* From s->u = dL/df: grad [parameters] and dx [batch, in], each if not NULL. */
+/* From s->u = dL/df: overwrites grad [parameters] (zero for a known mask) and dx [batch, in], each if not NULL. */
 static void backward(side *s, real *grad, real *dx, const real *x, const real *theta, int batch,
                      const vt_two_layer *n) {
     tensors t = split_parameters(n, theta);
