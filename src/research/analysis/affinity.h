@@ -27,7 +27,8 @@ typedef struct vt_affinity {
     double sum_paper, sum_centred, sum_extended; /* sums of those bounds */
 } vt_affinity;
 
-/* Adds the t rows of one head to s, which starts as zeros. VT_E_MEMORY, VT_E_NUMERIC if a norm fails. */
+/* Adds the t rows of one head to s, which starts as zeros: counts, sums and larger ratios. VT_E_MEMORY, VT_E_NUMERIC if
+ * a norm fails. */
 vt_status vt_affinity_add(vt_affinity *s, const vt_affinity_pair *p, vt_err *e);
 /* Adds another's sums to s and takes the larger of each ratio, as if s had seen its rows too. */
 void vt_affinity_merge(vt_affinity *s, const vt_affinity *other);

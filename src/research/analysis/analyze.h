@@ -76,8 +76,8 @@ const vt_analysis_def *const *vt_analysis_defs(int *n);
 /* *out: the kind of that name; VT_E_UNKNOWN with the nearest or all known names if there is none. */
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e);
 
-/* Checks needs and memory, runs, and puts the whole document of a run into *doc: kind, source, options, weights, data,
- * attack and results. params: of params_size. */
+/* Checks needs and memory, runs, and puts the whole document of a run into *doc, the caller's also after a failure (or
+ * NULL): kind, source, options, weights, data, attack and results. params: of params_size. */
 vt_status vt_analyze_run(const vt_analysis_def *def, const void *params, const vt_analyze *a, FILE *out, json_t **doc,
                          vt_err *e);
 

@@ -21,7 +21,8 @@ typedef struct place {
     double **q;        /* [depth] attacked q and, after it, k: [t, a] each */
 } place;
 
-/* Layer hook of the attacked pass: saves the block's q and k [t, a]. */
+/* Layer hook of the attacked pass: allocates place.q[block], which measure_image frees, and saves the block's q and k
+ * [t, a] there. VT_E_MEMORY. */
 static vt_status save_attacked_keys(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     size_t c = (size_t)l->a, n = (size_t)l->t * c;
@@ -34,7 +35,8 @@ static vt_status save_attacked_keys(void *ctx, const vt_layer *l, vt_err *e) {
     return VT_OK;
 }
 
-/* Layer hook of the clean pass: adds each head's rows against the saved ones; skips layers not plain softmax. */
+/* Layer hook of the clean pass: adds each head's rows, against the saved ones, to the block's sums; no effect for
+ * layers not plain softmax. */
 static vt_status add_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     const double *q1 = p->q[l->block], *k1 = q1 + (size_t)l->t * (size_t)l->a;

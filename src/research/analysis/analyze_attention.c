@@ -49,7 +49,7 @@ typedef struct job {
     vt_maps maps;  /* no images: none are drawn */
 } job;
 
-/* Layer hook: sets norms of each head of a dot-product layer (spectral, Frobenius, p); others keep 0. */
+/* Layer hook: sets the block's norms of each head of a dot-product layer (spectral, Frobenius, p); others keep 0. */
 static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     for (int h = 0; h < l->heads && l->dot; h++) {
@@ -87,7 +87,7 @@ static vt_status allocate_seen(seen *s, const vt_layer *l, vt_err *e) {
 }
 
 /* Sets tokens [heads, t], the token that each query attends to most: by probability, or, for dot products, by score
- * (vt_selections_of fills room): a saturated softmax rounds different scores to equal probabilities. */
+ * (vt_selections_of fills room [heads, t]): a saturated softmax rounds different scores to equal probabilities. */
 static vt_status select_tokens(int *tokens, const vt_layer *l, vt_selection *room, const job *j, vt_err *e) {
     for (int h = 0; h < l->heads; h++) {
         const double *p = l->p + (size_t)h * (size_t)l->t * (size_t)l->ldp;
@@ -128,7 +128,8 @@ static vt_status add_attention_shapes(row *r, const vt_layer *l, int k, vt_err *
     return VT_OK;
 }
 
-/* Adds margins, radii, flips and certificates of the layer's queries to r. A flip within the radius is `impossible`. */
+/* Adds the flips of the layer's queries to r (without an attack none) and, for dot products alone, their margins, radii
+ * s and certificates: a flip within the radius is `impossible`. Sets r->margins. */
 static void add_margins(row *r, const vt_layer *l, const vt_selection *s, const seen *at, const job *j) {
     for (int i = 0; i < l->heads * l->t; i++) {
         const double *n = j->norms + 3 * (size_t)(l->block * j->heads + i / l->t);
@@ -143,7 +144,8 @@ static void add_margins(row *r, const vt_layer *l, const vt_selection *s, const 
     r->margins = l->dot;
 }
 
-/* Layer hook of both passes: the attacked one saves inputs and choices, the clean one, run after it, adds up r. */
+/* Layer hook of both passes: the attacked one saves inputs and choices, the clean one, run after it, saves choices and
+ * adds up the block's row. Fills the map if one is drawn. */
 static vt_status measure_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];

@@ -79,7 +79,7 @@ static vt_status measure_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     return VT_OK;
 }
 
-/* pca [2, points] and the variance shares; VT_E_NUMERIC if all features are equal. */
+/* Sets pca [2, points] (the second all 0 if d is 1) and the variance shares; VT_E_NUMERIC if all features are equal. */
 static vt_status project_on_components(job *j, vt_err *e) {
     vt_pca p;
     VT_TRY(vt_pca_open(&p, j->x, j->points, j->d, e));
@@ -94,7 +94,8 @@ static vt_status project_on_components(job *j, vt_err *e) {
     return s;
 }
 
-/* tsne [2, points], started from the first two components at a deviation of 1e-4, as in scikit-learn. */
+/* Sets tsne [2, points], started from the first two components at a deviation of 1e-4, as in scikit-learn, and t.
+ * VT_E_NUMERIC if it diverges, VT_INTERRUPTED. */
 static vt_status embed_by_tsne(job *j, vt_err *e) {
     size_t n = j->points;
     double square = 0;
@@ -115,7 +116,7 @@ static vt_status embed_by_tsne(job *j, vt_err *e) {
     return s;
 }
 
-/* A-distance of clean and attacked features; NaN without an attack. */
+/* Sets between: the A-distance of clean and attacked features, folds keyed by the seed; NaN without an attack. */
 static vt_status compute_a_distance(job *j, vt_err *e) {
     const vt_adistance o = {.folds = j->p->folds,
                             .lambda = j->p->lambda,

@@ -112,7 +112,8 @@ static vt_status collect_image(void *ctx, vt_analysis_worker *b, size_t i, vt_er
     return VT_OK;
 }
 
-/* The k largest eigenvalues, lowest Ritz value and trace of a; vectors [k, n], or NULL: not kept. */
+/* Sets all of *out: the k largest eigenvalues with residuals, how many converged, products, lowest Ritz value, trace
+ * and its error; seeded by the analysis. vectors [k, n], or NULL: not kept. */
 static vt_status measure_spectrum(spectrum *out, const vt_symmetric *a, const job *j, double *vectors, vt_err *e) {
     const vt_lanczos l = lanczos_params(j->p, j->a->seed);
     vt_lanczos_result got = {.values = out->values, .residuals = out->residuals, .vectors = vectors};
@@ -127,7 +128,8 @@ static size_t gradient_budget(const job *j) {
     return 2 * j->a->n_images * (2 * (most + (size_t)j->p->probes) + 4);
 }
 
-/* Loss, both spectra and symmetry checks of the clean, attacked or rescaled loss; logits [images, K], or NULL. */
+/* Sets s[which]: loss, both spectra and symmetry checks of the clean, attacked or rescaled loss; logits [images, K], or
+ * NULL. Points h at those images and overwrites j's vectors, size and scratch. */
 static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e) {
     vt_hessian *h = &j->h;
     sharpness *s = &j->s[which];
@@ -148,7 +150,8 @@ static vt_status measure_sharpness(job *j, int which, double *logits, vt_err *e)
     return VT_OK;
 }
 
-/* Rescales W_V and W_O in place and measures again; `moved`: the largest change of a logit over the largest logit. */
+/* Rescales W_V and W_O in h.theta, sets s[RESCALED], and j->moved: the largest change of a logit over the largest
+ * logit. */
 static vt_status measure_rescaled(job *j, vt_err *e) {
     size_t n = j->a->n_images * (size_t)j->model->config.classes;
     double moved = 0, most = 0;

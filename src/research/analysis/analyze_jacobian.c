@@ -43,7 +43,8 @@ typedef struct job {
     row *rows;
 } job;
 
-/* sigma: largest singular value of j's Jacobian by power iteration; `point` keys its random start. */
+/* *sigma: largest singular value of j's Jacobian, by power iteration from a start keyed by (seed, image, point);
+ * *converged: it reached tol. */
 static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_analysis_worker *b,
                          int point, vt_err *e) {
     vt_norm_found f;
@@ -66,7 +67,8 @@ static void set_margin_estimate(row *r, const vt_jacobian *j) {
     r->first_order = fmax(j->z[r->label] - next, 0) / (sqrt(2) * r->sigma);
 }
 
-/* Raises r->ball to sigma at the attacked point and at w->p->points random points of the attack's ball. */
+/* Raises r->ball to sigma at the attacked point and at w->p->points random points of the attack's ball, keyed by (seed,
+ * image, point); r->converged: all of them did. Overwrites b's adv64 and attacker.x_adv. */
 static vt_status raise_over_ball(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_ball ball;
     vt_ball_init(&ball, w->a->norm, w->a->eps, b->x, b->pixels, b->attacker.lo, b->attacker.hi);
@@ -86,7 +88,8 @@ static vt_status raise_over_ball(row *r, vt_jacobian *j, const job *w, vt_analys
     return VT_OK;
 }
 
-/* Measures one attacked or clean image; ddn is 0 if the image is misclassified, NaN without DDN. */
+/* Sets r's numbers of one image, those of the attack only if there is one; ddn is 0 if the image is misclassified and
+ * stays NaN without DDN. Overwrites b's adv64 and attacker.x_adv. */
 static vt_status fill_row(row *r, vt_jacobian *j, const job *w, vt_analysis_worker *b, vt_err *e) {
     vt_jacobian_at(j, b->x64);
     VT_TRY(norm_at(&r->sigma, &r->converged, j, w, b, 0, e));

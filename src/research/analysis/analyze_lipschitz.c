@@ -47,7 +47,7 @@ typedef struct job {
     row *rows;          /* [images, depth] */
 } job;
 
-/* Layer hook: |W_O| (1 without W_O) and the norms of each head of a dot-product layer. */
+/* Layer hook: sets the block's |W_O| (1 without W_O) and, of a dot-product layer, the norms of each head. */
 static vt_status measure_weight_norms(void *ctx, const vt_layer *l, vt_err *e) {
     job *j = ctx;
     layer_norms *n = &j->norms[l->block];
@@ -68,7 +68,8 @@ typedef struct place {
     bool attacked;
 } place;
 
-/* out: spectral norm of the sublayer's Jacobian at its input, by power iteration; *converged: it reached tol. */
+/* out: spectral norm of the sublayer's Jacobian at its input, by power iteration from a start keyed by (seed, image,
+ * block); *converged: it reached tol. */
 static vt_status jacobian_norm(double *out, bool *converged, const place *p, const vt_layer *l, vt_err *e) {
     vt_layer_map map;
     vt_norm_found f;
@@ -112,7 +113,8 @@ static vt_status layer_pointwise_bound(double *out, const job *j, const vt_layer
     return VT_OK;
 }
 
-/* Layer hook of the attacked pass: keeps the input and output [t, c], measures the norm and the bound there. */
+/* Layer hook of the attacked pass: keeps the input [t, c] in place.x, sets the row's attacked and converged and, of a
+ * dot-product layer, pointwise_attacked and the output in place.o. VT_E_MEMORY, VT_E_NUMERIC. */
 static vt_status save_attacked_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];
@@ -154,7 +156,8 @@ static void set_closed_forms(row *r, const job *j, const vt_layer *l) {
     r->guaranteed = vt_lipschitz_guaranteed(ball);
 }
 
-/* Layer hook of the clean pass, after the attacked one: delta0 (--delta0 replaces it), norm, movement, bounds. */
+/* Layer hook of the clean pass, after the attacked one, if any: sets the row's clean, longest, frobenius, delta0
+ * (--delta0 replaces it) and, of a dot-product layer, bounds and (if attacked) moved; converged: both did. */
 static vt_status measure_clean_layer(void *ctx, const vt_layer *l, vt_err *e) {
     place *p = ctx;
     row *r = &p->rows[l->block];

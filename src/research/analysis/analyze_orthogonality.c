@@ -14,7 +14,7 @@ typedef struct job {
     vt_gap (*gaps)[VT_GAP_COUNT]; /* [blocks] */
 } job;
 
-/* Work item of vt_for_each: the gaps of block i. */
+/* Work item of vt_for_each: sets the gaps of block i; VT_E_MEMORY. */
 static vt_status measure_block(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     (void)thread;

@@ -62,7 +62,8 @@ static void apply_dense_transposed(void *ctx, double *x, const double *y) {
     vt_gemm_f64(true, false, d->cols, 1, d->rows, 1, d->a, d->cols, y, 1, 0, x, 1);
 }
 
-/* Fills p with the largest singular value of a [x->rows, x->cols] to 1e-9 and |a|_F; i keys the random start. */
+/* Sets all of *p: the largest singular value of a [x->rows, x->cols] to 1e-9, and |a|_F; the random start is keyed by
+ * (seed, i). */
 static vt_status run_power_iteration(piece *p, const double *a, const vt_matrix *x, const job *j, size_t i, vt_err *e) {
     vt_norm_found f;
     dense d = {a, x->rows, x->cols};
@@ -77,7 +78,8 @@ static vt_status run_power_iteration(piece *p, const double *a, const vt_matrix 
     return VT_OK;
 }
 
-/* Work item of vt_for_each: fills pieces[i], i = block * kinds + kind; a matrix that the block lacks is skipped. */
+/* Work item of vt_for_each: sets pieces[i], i = block * kinds + kind, with `largest` only its Frobenius norm; a matrix
+ * that the block lacks is skipped. */
 static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_matrix x;
@@ -321,7 +323,8 @@ static vt_status report_largest(const shown *v, FILE *out, vt_err *e) {
     return vt_figure_save(v->p->plot, "Largest singular values of W_Q, W_K and W_V by layer", draw_spectra, v, e);
 }
 
-/* Measures checkpoint i into v->s[i] and reports it. */
+/* Measures checkpoint i into v->s[i], which the caller frees, and reports it: JSON, curves and (unless `largest`)
+ * tables. */
 static vt_status analyze_subject(shown *v, int i, vt_lines *f, vt_lines *whole, FILE *out, json_t *json, vt_err *e) {
     job j = {.a = v->a, .p = v->p, .m = v->a->subjects[i].model, .spectrum = &v->s[i]};
     size_t n = (size_t)vt_model_blocks(j.m) * VT_WEIGHT_KINDS;

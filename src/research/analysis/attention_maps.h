@@ -54,7 +54,7 @@ typedef struct vt_map_pass {
 vt_status vt_map_begin(vt_map_pass *p, vt_maps *m, int image, int pass, vt_err *e);
 /* Fills the maps of this layer's block and multiplies its attention into the rollout. */
 void vt_map_layer(vt_map_pass *p, const vt_layer *l);
-/* Writes the rollout's maps and frees the pass; to be called also after a failure. */
+/* Writes the rollout's maps, if a layer was seen, and frees the pass; to be called also after a failure. */
 void vt_map_end(vt_map_pass *p);
 
 /* ---- what comes of it ---- */

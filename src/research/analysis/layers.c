@@ -141,8 +141,9 @@ void vt_layer_map_close(vt_layer_map *m) {
     m->work = NULL;
 }
 
-/* A norm of each head's q (or k): y = g x_hat + b over rows of d. Its Jacobian is diag(g) S with a symmetric
- * S = (I - 11^T/d - x_hat x_hat^T/d) / std: tangents become g (S y), gradients (`adjoint`) S (g y), in place. */
+/* A norm of each head's q (or k): y = g x_hat + b over rows of d. Its Jacobian is diag(g) S with a symmetric S = (I -
+ * 11^T/d - x_hat x_hat^T/d) / std: tangents become g (S y), gradients (`adjoint`) S (g y), in place; without a norm y
+ * stays. w, b: of q. Overwrites r's raw, scrap and stat. */
 static void norm_map(const vt_layer *l, const room *r, double *y, const double *w, const double *b,
                      const double *const norm[2], bool adjoint) {
     const vt_attn_record_f64 *a = l->seen;

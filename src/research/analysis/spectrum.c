@@ -56,7 +56,8 @@ static vt_status measure_one_matrix(vt_spectrum_matrix *out, const vt_model *m, 
     return s;
 }
 
-/* Work item of vt_for_each: matrix of kind i / depth in block i % depth; a failure names model, matrix and block. */
+/* Work item of vt_for_each: fills the matrix of kind i / depth in block i % depth, unless the block has none; a failure
+ * names model, matrix and block. */
 static vt_status measure_matrix(void *ctx, int thread, size_t i, vt_err *e) {
     (void)thread;
     const job *j = ctx;

@@ -107,7 +107,7 @@ static bool fit_to_perplexity(double *p, size_t n, size_t i, double perplexity) 
     return found;
 }
 
-/* Row function: row i of p_j|i from the distances to all points, and whether its perplexity was missed. */
+/* Row function: sets row i of out to p_j|i by the distances to all points, and apart[i]: its perplexity was missed. */
 static void conditional_row(pass *s, size_t i) {
     double *p = s->out + i * s->n;
     for (size_t j = 0; j < s->n; j++) p[j] = squared_distance(s->x + i * s->d, s->x + j * s->d, s->d);
@@ -224,7 +224,8 @@ static void move_points(descent *s, double *y, double rate, double momentum) {
     }
 }
 
-/* All steps: VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y diverges, or interrupt. */
+/* All steps of y: VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y diverges,
+ * VT_INTERRUPTED. */
 static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *o, vt_err *e) {
     size_t n = s->n;
     for (int k = 0; k < o->steps; k++) {

@@ -54,7 +54,8 @@ static void close_worker(vt_analysis_worker *b) {
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) free(blocks[i]);
 }
 
-/* Runs one attack stage to its end from the clean image, keyed by seed, stage and image; failures name the image. */
+/* Runs one attack stage to its end from the clean image, keyed by seed, stage and image; its point is in
+ * attacker.x_adv. A failure names the image. */
 static vt_status run_stage(vt_analysis_worker *b, const vt_attack_stage *stage, vt_oracle_mode mode, vt_norm norm,
                            double eps, vt_err *e) {
     vt_task t = {.clean = b->x, .label = b->label, .classes = b->classes, .norm = norm, .eps = eps, .mode = mode};
@@ -65,7 +66,8 @@ static vt_status run_stage(vt_analysis_worker *b, const vt_attack_stage *stage, 
     return vt_fail(e, s, "image %d: %s failed: %.1800s", b->image, stage->def->name, vt_attacker_why(&b->oracle, s));
 }
 
-/* Runs all stages until one's point is misclassified; no stage is left early. Sets broken and adv64. */
+/* Runs all stages until one's point is misclassified; no stage is left early. Sets attacked, broken, adv64,
+ * attacker.x_adv and z. */
 static vt_status attack_image(vt_analysis_worker *b, vt_err *e) {
     b->attacked = true, b->broken = false;
     for (int k = 0; k < b->a->attack->n_stages && !b->broken; k++) {
@@ -95,7 +97,8 @@ typedef struct job {
     size_t done;
 } job;
 
-/* Work item of vt_for_each_in_order: reads image i, attacks it if a->attack, and calls fn. */
+/* Work item of vt_for_each_in_order: reads image i into the thread's worker, attacks it if a->attack, and calls fn.
+ * VT_INTERRUPTED, or the failure of one of them. */
 static vt_status process_image(void *ctx, int thread, size_t i, vt_err *e) {
     job *j = ctx;
     vt_analysis_worker *b = &j->benches[thread];

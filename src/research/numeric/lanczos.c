@@ -65,8 +65,8 @@ size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p) {
     return arena.used;
 }
 
-/* w: a unit vector of random normals at right angles to the basis: the start, and the way to continue when the Krylov
- * space is exhausted, which is how a multiple eigenvalue shows. False: the basis is complete. */
+/* r->w: a unit vector of normals, keyed by (seed, m), at right angles to the basis: the start, and the way on when the
+ * Krylov space is exhausted, which is how a multiple eigenvalue shows. False: the basis is complete. */
 static bool draw_orthogonal_vector(run *r) {
     size_t n = r->a->n;
     vt_rng key = {.seed = r->p->seed, .purpose = vt_rng_purpose("lanczos"), .step = (uint32_t)r->m};
@@ -97,8 +97,8 @@ static int count_converged(const run *r) {
     return i;
 }
 
-/* One product: alpha of vector m, in w the next unit vector, in beta its length before; beta 0: the space is
- * invariant. VT_E_NUMERIC if the product is not finite. */
+/* Appends r->w to the basis by one product: sets alpha of the new vector, w to the next unit vector, beta to its length
+ * before (0: the space is invariant), and adds 1 to m. VT_E_NUMERIC if the product is not finite. */
 static vt_status extend_basis(run *r, vt_err *e) {
     size_t n = r->a->n;
     double *v = r->v + (size_t)r->m * n;
@@ -117,13 +117,14 @@ static vt_status extend_basis(run *r, vt_err *e) {
     return VT_OK;
 }
 
-/* Steps until all k have converged and no invariant space hides another copy of one, or the products are spent. */
+/* Extends the basis until all k have converged and no invariant space hides another copy of one, or the products are
+ * spent; sets theta, s and scale. Fails as a product does. */
 static vt_status iterate_until_converged(run *r, vt_err *e) {
     if (!draw_orthogonal_vector(r)) return VT_OK;
     for (;;) {
         VT_TRY(extend_basis(r, e));
         bool full = r->m == r->most, closed = r->beta[r->m - 1] == 0;
-        /* a decomposition costs m^2 to m^3: not at every extend_basis */
+        /* a decomposition costs m^2 to m^3: not at every step */
         if (full || closed || (r->m >= r->p->k && r->m % 10 == 0)) {
             VT_TRY(vt_eigen_tridiagonal(r->theta, r->s, r->alpha, r->m > 1 ? r->beta : NULL, r->m, e));
             r->scale = fmax(fabs(r->theta[0]), fabs(r->theta[r->m - 1]));
