@@ -127,7 +127,8 @@ static void pos_mix_forward(real *a, real *sums, const real *p, const real *pos,
     }
 }
 
-/* dM = (dA - <A, dA>) / r,  dP = (1 - g) dM,  dpos = g dM,  dg = <pos - P, dM>; dA becomes dP. Returns dg. */
+/* dM = (dA - <A, dA>) / r,  dP = (1 - g) dM,  dpos += g dM (or NULL),  dg = <pos - P, dM>; dA, in dp, becomes dP.
+ * Returns dg. */
 static real pos_mix_backward(real *dp, real *dpos, const real *a, const real *sums, const real *p, const real *pos,
                              real g, const sizes *r) {
     real dg = 0;
@@ -149,7 +150,7 @@ static void pos_mix_tangent(real *tp, const real *sums, real g, const sizes *r) 
 
 /* ---- a loss of attention itself (attention_loss.h) ---- */
 
-/* dp [tq, ldp] of one head accumulates. */
+/* Adds to dp [tq, ldp] of one head, in the key's column, what a loss LOG injects; nothing of a loss SCORE. */
 static void inject_probs(real *dp, const VT_R(vt_attn_inject) *inject, const VT_R(vt_attn_head) *h) {
     for (int i = 0; inject->rows && i < h->tq; i++)
         dp[(size_t)i * (size_t)h->ldp + (size_t)inject->key] += inject->rows[i];
@@ -176,7 +177,7 @@ typedef struct score {
 } score;
 
 /* Returns the mean score q k^T of one key over the class token's query or all queries; normalise: of q and k of mean
- * length 1. */
+ * length 1 (f and value 0 if one's is 0). */
 static score score_of(const VT_R(vt_attn_head) *h, int key, bool class_query, bool normalise) {
     score s = {.f = h->scale, .cq = 1, .ck = 1, .n = class_query ? 1 : h->tq};
     if (normalise) {
@@ -196,7 +197,8 @@ static void mean_length_backward(real *dx, int lddx, const real *x, int ld, real
     }
 }
 
-/* dQ_j += w (f/n) K_k,  dK_k += w (f/n) sum_j Q_j;  dc_Q = -w L / c_Q,  dc_K = -w L / c_K */
+/* Adds to g's q and k what a loss SCORE injects; nothing of a loss LOG. dQ_j += w (f/n) K_k,  dK_k += w (f/n) sum_j
+ * Q_j;  if normalised, through dc_Q = -w L / c_Q,  dc_K = -w L / c_K */
 static void inject_scores(const VT_R(vt_attn_grad) *g, const VT_R(vt_attn_inject) *inject,
                           const VT_R(vt_attn_head) *h) {
     if (!inject->heads) return;
@@ -310,7 +312,8 @@ static double add_ortho(real *dp, real *gram, const real *p, const sizes *r) {
     return value;
 }
 
-/* dA (in dp, with room for a tied dK behind it) -> the gradients of q and k, and what the probabilities add to v's */
+/* dA (in dp, overwritten, with room for a tied dK after it) -> g's q and k, overwritten (tied: their sum); adds to g's
+ * v what the probabilities do, and to l's dpos, dgate and dbias. */
 static void backward_probs(const VT_R(vt_attn_grad) *g, real *dp, const real *a, const real *own, const head_view *l,
                            const sizes *r) {
     const real *p = a;

@@ -97,7 +97,7 @@ size_t VT_R(vt_attn_scratch_len)(const VT_R(vt_attn_shape) *s);
 /* Computes o[b*tq, c] = concatenated heads P v (before the output projection); keeps p and saved, per image. */
 void VT_R(vt_attn_forward)(real *o, real *p, real *saved, const VT_R(vt_attn_in) *in, const VT_R(vt_attn_shape) *s);
 /* Computes the gradients of q, k, v from d_o [b*tq, c]. g: overwritten; if g->q is g->k (tied projections) it holds the
- * sum of both. */
+ * sum of both. Adds to s's ortho_value (if ortho > 0), dbias, dpos and dgate. */
 void VT_R(vt_attn_backward)(const VT_R(vt_attn_grad) *g, real *scratch, const real *d_o, const real *p,
                             const real *saved, const VT_R(vt_attn_in) *in, VT_R(vt_attn_shape) *s);
 /* Computes to[b*tq, c], the derivative of o along tangents of q, k, v, after a forward that kept p and saved. */

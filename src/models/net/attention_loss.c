@@ -23,8 +23,8 @@ static real prob_at(const VT_R(vt_attn_view) *v, int h, int q, int k) {
     return v->p[((size_t)h * (size_t)v->t + (size_t)q) * ld + (size_t)k];
 }
 
-/* J = (1/N) sum_q log a_q, a_q = (1/H) sum_h A[h][q][k]:  dJ/dA[h][q][k] = 1 / (N H a_q). Where nobody looks (a_q
- * under the smallest float) the logarithm is held. */
+/* Returns J = (1/N) sum_q log a_q, a_q = (1/H) sum_h A[h][q][k];  rows [t]: weight dJ/dA[h][q][k] = weight / (N H a_q).
+ * Where nobody looks (a_q under the smallest float) the logarithm is held and the gradient 0. */
 static double log_loss(real *rows, const VT_R(vt_attn_view) *v, int key, double weight) {
     double sum = 0;
     for (int q = 0; q < v->t; q++) {
@@ -37,7 +37,7 @@ static double log_loss(real *rows, const VT_R(vt_attn_view) *v, int key, double 
     return sum / v->t;
 }
 
-/* Values of a block's heads, which the logarithm of the sum of exponentials turns into weights. */
+/* Sets heads [v->heads] to the heads' scores, which the logarithm of the sum of exponentials turns into weights. */
 static void score_heads(real *heads, const VT_R(vt_attn_view) *v, const VT_R(vt_attn_inject) *p) {
     for (int h = 0; h < v->heads; h++) {
         const VT_R(vt_attn_head) head = head_of(v, h);
@@ -45,7 +45,8 @@ static void score_heads(real *heads, const VT_R(vt_attn_view) *v, const VT_R(vt_
     }
 }
 
-/* heads [n blocks of `room` each, `count` used]: L = log sum exp heads, each becomes weight * exp(head - L). */
+/* heads [n blocks of `room` each, `count` used]: returns L = log sum exp heads over blocks first to last whose key is
+ * not -1; each of theirs becomes weight * exp(head - L). */
 static double log_sum_exp(real *heads, const VT_R(vt_attn_inject) *inject, int first, int last, int room, int count,
                           double weight) {
     double top = -INFINITY, sum = 0;

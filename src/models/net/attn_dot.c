@@ -9,7 +9,7 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     VT_R(vt_attn_softmax)(p, h->scale, h);
 }
 
-/* Adds the gradients of q and k; dp, the gradient of P, is overwritten. */
+/* Computes the gradients of q and k, which overwrite g's; dp, the gradient of P, is overwritten. */
 static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     (void)saved;

@@ -18,7 +18,7 @@ static const vt_opt opts[] =
       .offset = offsetof(options, full)},
      {0}};
 
-/* Returns which projections the options need: W_Q = W_K, or all of W. */
+/* Returns VT_ATTN_TIED and VT_ATTN_FULL as the options ask for them. */
 static unsigned needs(const void *o) {
     const options *p = o;
     return (p->tied ? VT_ATTN_TIED : 0) | (p->full ? VT_ATTN_FULL : 0);
@@ -41,7 +41,7 @@ static parts parts_of(int tq, int t, int d) {
 
 static size_t saved_len(int tq, int t, int d) { return parts_of(tq, t, d).end; }
 
-/* Writes x - mean [rows, d] and the squared length of each row. */
+/* Sets out [rows, d] to x - mean, and norms [rows] to the squared length of each. */
 static void centre_rows_with_norms(real *out, real *norms, const real *x, const real *mean, int rows, int d, int ld) {
     for (int i = 0; i < rows; i++, out += d, x += ld) {
         for (int j = 0; j < d; j++) out[j] = x[j] - mean[j];
@@ -49,7 +49,7 @@ static void centre_rows_with_norms(real *out, real *norms, const real *x, const 
     }
 }
 
-/* Computes P = softmax of minus the scaled squared distances of q and k. */
+/* Computes P = softmax of minus the scaled squared distances of q and k; keeps their parts in saved. */
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     const parts s = parts_of(h->tq, h->t, h->d);
     real *q = saved, *k = saved + s.k, *q2 = saved + s.q2, *k2 = saved + s.k2, *mean = saved + s.mean;
@@ -72,7 +72,7 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
 }
 
 /* s_ij = scale (2 <q_i, k_j> - |q_i|^2 - |k_j|^2), E = 2 scale ds:  dq_i = sum_j E_ij (k_j - q_i), the rows of E sum to
- * zero;  dk_j = sum_i E_ij (q_i - k_j) */
+ * zero;  dk_j = sum_i E_ij (q_i - k_j). Overwrites g's q and k, and dp. */
 static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     const parts s = parts_of(h->tq, h->t, h->d);

@@ -39,7 +39,7 @@ static real score_divisor(const real *saved) {
     return product[(int)saved[WHICH]] + FLOOR;
 }
 
-/* Computes P of scores that are divided by norms of q, k and v. */
+/* Computes P of scores that are divided by norms of q, k and v; keeps those in saved. */
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     double sum = 0;
     for (int i = 0; i < h->tq; i++) {
@@ -62,8 +62,8 @@ static void add_scaled(real *to, const real *x, real f, int n) {
 
 static const real *row_of(const real *x, real row, int ld) { return x + (size_t)row * (size_t)ld; }
 
-/* z = a S, S = Q K^T, a = scale / (c + 1e-12):  dS = a dz as for any factor, and
- * dc = -<dz, S> a / (c + 1e-12) = -<Q, dS K> / (c + 1e-12);  d|x| = <x, dx> / |x|, 0 at x = 0 */
+/* z = a S, S = Q K^T, a = scale / (c + 1e-12):  dS = a dz as for any factor, and dc = -<dz, S> a / (c + 1e-12) = -<Q,
+ * dS K> / (c + 1e-12);  d|x| = <x, dx> / |x|, 0 at x = 0. Overwrites g's q and k, and dp; adds to g's v. */
 static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     const real c = score_divisor(saved);

@@ -37,13 +37,13 @@ static const vt_opt opts[] = {{.key = "tau",
 static const options *options_of(const VT_R(vt_attn_head) *h) { return h->options; }
 static unsigned needs(const void *o) { return ((const options *)o)->nu > 0 ? VT_ATTN_OWN_VALUES : 0; }
 
-/* One over the norms of queries [tq], keys [t], values [t]. */
+/* Returns the reals of saved: one over the norms of queries [tq], keys [t], values [t]. */
 static size_t saved_len(int tq, int t, int d) {
     (void)d;
     return (size_t)tq + 2 * (size_t)t;
 }
 
-/* Writes 1 / sqrt(|x|^2 + eps) of each row. */
+/* Sets r [rows] to 1 / sqrt(|x|^2 + eps) of each row; for eps 0 to 1 / max(|x|, 1e-12). */
 static void inverse_norms(real *r, const real *x, int rows, int d, int ld, double eps) {
     for (int i = 0; i < rows; i++, x += ld) {
         double s = (double)VT_R(vt_row_dot)(x, x, d);
@@ -66,13 +66,13 @@ static void through_norms(real *g, int ldg, const real *x, int ldx, const real *
     }
 }
 
-/* m_ij *= a_i b_j */
+/* m_ij *= a_i b_j, m [tq, t] in rows of ldp, a [tq], b [t] */
 static void scale_both(real *m, const real *a, const real *b, const VT_R(vt_attn_head) *h) {
     for (int i = 0; i < h->tq; i++, m += h->ldp)
         for (int j = 0; j < h->t; j++) m[j] *= a[i] * b[j];
 }
 
-/* Computes P = softmax of the scaled cosines of q and k. */
+/* Computes P = softmax of the scaled cosines of q and k; keeps one over their norms in saved. */
 static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     real *rq = saved, *rk = rq + h->tq;
     inverse_norms(rq, h->q, h->tq, h->d, h->ldq, options_of(h)->eps);
@@ -82,7 +82,7 @@ static void probs(real *p, real *saved, const VT_R(vt_attn_head) *h) {
     VT_R(vt_attn_softmax)(p, (real)options_of(h)->tau, h);
 }
 
-/* Adds the gradients of q and k through the cosines. */
+/* Computes the gradients of q and k through the cosines, which overwrite g's; dp is overwritten. */
 static void dprobs(const VT_R(vt_attn_grad) *g, real *dp, const real *p, const real *saved,
                    const VT_R(vt_attn_head) *h) {
     const real *rq = saved, *rk = rq + h->tq;
@@ -117,7 +117,7 @@ static void tprobs(real *tp, const real *p, const real *saved, const VT_R(vt_att
     VT_R(vt_attn_tsoftmax)(tp, p, (real)options_of(h)->tau, h);
 }
 
-/* u_j = nu r_j v_j */
+/* u_j = nu r_j v_j; keeps r in saved. */
 static void values(real *u, real *saved, const VT_R(vt_attn_head) *h) {
     real *rv = saved + h->tq + h->t;
     inverse_norms(rv, h->v, h->t, h->d, h->ldv, options_of(h)->eps);

@@ -13,15 +13,15 @@ void vt_batch_gradients_free(vt_batch_gradients *p) {
 }
 #endif
 
-/* Refuses a class that the model does not have. */
+/* VT_E_RANGE for a class that the model does not have; what: "label" or "target". */
 static vt_status check_class(const vt_model *m, const char *what, int64_t k, int image, vt_err *e) {
     if (k >= 0 && k < m->config.classes) return VT_OK;
     return vt_fail(e, VT_E_RANGE, "%s %lld of image %d is outside the model's %d classes", what, (long long)k, image,
                    m->config.classes);
 }
 
-/* One image after the other, so that its numbers do not depend on its neighbours. room: an image and its gradient, dz,
- * the parameters' gradients. */
+/* Sets p's logits, loss, dx and (if it has room) dparams, one image after the other, so that its numbers do not depend
+ * on its neighbours. room: an image and its gradient, dz, the parameters' gradients; target [classes]: scratch. */
 static vt_status run_images(vt_batch_gradients *p, const vt_model *m, const double *x, const int64_t *labels,
                             const int64_t *targets, const double *dz_given, vt_loss_kind kind, real *room,
                             float *target, vt_err *e) {

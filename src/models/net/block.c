@@ -162,7 +162,7 @@ void VT_R(vt_mlp_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *
 
 /* ---- halves ---- */
 
-/* Rows [d] of the first `n_read` tokens of each sequence, packed; and back, zero elsewhere. */
+/* Packs the rows [d] of the first `n_read` tokens of each sequence, out [b n_read, d]; in may be out. */
 static void pack_read_rows(real *out, const real *in, const VT_R(vt_block_shape) *sh, int d) {
     size_t from = (size_t)sh->attn.t * (size_t)d, to = (size_t)sh->n_read * (size_t)d;
     for (size_t i = 0; i < (size_t)sh->attn.b; i++) memmove(out + i * to, in + i * from, to * sizeof(real));

@@ -42,26 +42,26 @@ size_t VT_R(vt_class_score)(const shape *sh) {
 
 /* ---- rows of a sequence ---- */
 
-/* to [b,D] = class rows of from [b*T,D], and back */
+/* to [b,D] = the class rows of from [b*T,D] */
 static void pack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
     size_t row = (size_t)at->c, seq = (size_t)at->t * row;
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * row, from + (size_t)i * seq, row * sizeof(real));
 }
 
-/* Writes row 0 of each sequence back to its place. */
+/* The class rows of to [b*T,D] = from [b,D]; its other rows stay. */
 static void unpack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
     size_t row = (size_t)at->c, seq = (size_t)at->t * row;
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * seq, from + (size_t)i * row, row * sizeof(real));
 }
 
-/* Rows of patches: at(j) in a sequence [b*T,D], j in [b*N,D]. */
+/* Returns the row, in sequences [b*T,D], of patch row j of [b*N,D]. */
 static size_t patch_at(size_t j, const VT_R(vt_attn_shape) *at) {
     size_t n = (size_t)at->t - 1;
     return j + j / n + 1;
 }
 static size_t count_patch_rows(const VT_R(vt_attn_shape) *at) { return (size_t)at->b * ((size_t)at->t - 1); }
 
-/* What attention reads; a tied query is the class row's key. */
+/* Returns what attention reads of the cache; a tied query is the class row's key. */
 static VT_R(vt_attn_in) reads(const cache *k, const VT_R(vt_attn_shape) *at) {
     return (VT_R(vt_attn_in)){.q = k->q ? k->q : k->k,
                               .k = k->k,
@@ -71,14 +71,16 @@ static VT_R(vt_attn_in) reads(const cache *k, const VT_R(vt_attn_shape) *at) {
                               .ldv = at->c};
 }
 
-/* The full form of l2 multiplies the queries of all rows, which are the keys: it goes with tied_qk. */
+/* Returns q, k, v of all rows, for the full form of l2, which multiplies the queries of all rows; they are the keys: it
+ * goes with tied_qk. */
 static VT_R(vt_attn_in) all_rows(const cache *k, int d) {
     return (VT_R(vt_attn_in)){.q = k->k, .k = k->k, .v = k->v, .ldq = d, .ldk = d, .ldv = d};
 }
 
 /* ---- forward ---- */
 
-/* k->rest = x_j + gamma1 u_j and from it the patch rows of y */
+/* Sets k->rest = x_j + gamma1 u_j and the patch rows of y to twice that, or (tokens_norm) twice its norm2, whose
+ * statistics k->rest_stat keeps; the class rows of y stay. */
 static void pass_patches(VT_R(vt_session) *s, real *y, cache *k, const real *u, VT_R(vt_norm) norm2, const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
     const size_t d = (size_t)at->c, n = count_patch_rows(at);
@@ -123,7 +125,8 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, 
 
 /* ---- backward ---- */
 
-/* Patch rows of dy -> the gradient of rest, packed in drest; norm2's parameters. */
+/* Patch rows of dy -> the gradient of rest, packed in drest: doubled and, with tokens_norm, through norm2, whose
+ * parameters' gradients are added to. */
 static void patches_backward(real *drest, const real *dy, const cache *k, VT_R(vt_norm) norm2, const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
     const size_t d = (size_t)at->c, n = count_patch_rows(at);
@@ -137,7 +140,8 @@ static void add_linear_backward(VT_R(vt_session) *s, real *du, const real *dv, c
     VT_R(vt_linear_backward)(du, du, dv, u, VT_R(vt_linear_bound)(s, slot), m);
 }
 
-/* dmid [b,D] -> du [M,D] through the attention; u [M,D] when parameter gradients are wanted, rows[0] is free */
+/* dmid [b,D], the gradient of x_0 + gamma1 a, to du [M,D] (overwritten) through a alone; adds parameter gradients, for
+ * which u [M,D] is given, else NULL. row [b,D]: scratch. */
 static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, const real *u, cache *k, scratch *t,
                             real *row, const shape *sh) {
     VT_R(vt_attn_shape) at = sh->block.attn;

@@ -28,7 +28,7 @@ size_t VT_R(vt_class_score)(const VT_R(vt_class_shape) *sh);
 /* Computes the block: k->x -> y [M,D], or [b,D] of the last; binds the layer. rows: 2 [b,D] of scratch. */
 void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_class_cache) *k, VT_R(vt_block_scratch) *t,
                             real *const rows[2], const VT_R(vt_class_shape) *sh);
-/* Computes gradients: dy [M,D] or [b,D] (overwritten) -> dx [M,D], which may be dy when not the last. Honours
- * s->branch_open. */
+/* Computes gradients: dy [M,D] or [b,D] (overwritten) -> dx [M,D], which may be dy when not the last, and the
+ * parameters'; binds the layer. Honours s->branch_open. rows: 2 [b,D] of scratch. */
 void VT_R(vt_class_backward)(VT_R(vt_session) *s, real *dx, real *dy, VT_R(vt_class_cache) *k,
                              VT_R(vt_block_scratch) *t, real *const rows[2], const VT_R(vt_class_shape) *sh);

@@ -61,7 +61,8 @@ static VT_R(vt_attn_in) inputs_of(const VT_R(vt_block_cache) *k, const VT_R(vt_b
     return (VT_R(vt_attn_in)){g.q, g.k, g.v, g.ldq, g.ldk, g.ldv};
 }
 
-/* The LayerNorm of q and k: a row's heads lie one after the other, they are its rows. dqkv NULL: forward. */
+/* The LayerNorm of q and k, a row's heads being its rows. dqkv NULL: forward, in place in k->qkv, whose q and k go to
+ * k->qk, statistics to k->qk_stat; else backward, in place in dqkv [M,3A], adding to the parameters' gradients. */
 static void norm_heads(VT_R(vt_session) *s, real *dqkv, VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *sh) {
     const int m = sh->attn.b * sh->attn.t, heads = sh->attn.heads, d = sh->attn.c;
     for (int which = 0; which < 2; which++) {
@@ -116,22 +117,23 @@ static pieces pieces_of(real *kept, const VT_R(vt_block_shape) *sh) {
 
 size_t VT_R(vt_mha_kept_len)(const VT_R(vt_block_shape) *sh) { return sh->n_read ? pieces_of(NULL, sh).len : 0; }
 
-/* to [heads n_read, c] = rows of x [n_read, heads d] times each head's projection; and back, to += with beta */
+/* to [heads n_read, c] = rows of x [n_read, heads d] times each head's projection in w */
 static void project_heads(real *to, const real *x, const real *w, const pieces *k) {
     for (int h = 0; h < k->heads; h++)
         VT_GEMM(NULL, false, false, k->n_read, k->c, k->d, 1, x + h * k->d, k->c, w + (size_t)h * k->head, k->c, 0,
                 to + h * k->n_read * k->c, k->c);
 }
 
-/* Multiplies each head's rows by its rows of W: to = x W_h^T + beta to. */
+/* The way of project_heads back: to [n_read, heads d] = x W_h^T + beta to, for each head's rows of x and its projection
+ * in w. */
 static void unproject_heads(real *to, const real *x, const real *w, real beta, const pieces *k) {
     for (int h = 0; h < k->heads; h++)
         VT_GEMM(NULL, false, true, k->n_read, k->d, k->c, 1, x + h * k->n_read * k->c, k->c, w + (size_t)h * k->head,
                 k->c, beta, to + h * k->d, k->c);
 }
 
-/* to = x - mean over its rows. Softmax sees no common part of the scores, its adjoint none of dP, and dS has none: what
- * all tokens share would only cost digits. */
+/* to [t, c] = x - mean, mean [c] over the rows of x. Softmax sees no common part of the scores, its adjoint none of dP,
+ * and dS has none: what all tokens share would only cost digits. */
 static void centre_over_tokens(real *to, real *mean, const real *x, int t, int c) {
     memset(mean, 0, (size_t)c * sizeof(real));
     for (int i = 0; i < t; i++) VT_R(vt_add_to)(mean, x + (size_t)i * (size_t)c, (size_t)c);
@@ -146,7 +148,7 @@ static const real *key_weights(const projections *w, const VT_R(vt_block_shape) 
     return sh->tied_qk ? w->qk.w : w->qk.w + (size_t)sh->attn.c * (size_t)sh->attn.c;
 }
 
-/* x [t,c] -> o [n_read,c]; scratch: [t, 3 c] are enough */
+/* x [t,c] -> o [n_read,c]; sets kept's tokens, U and P for backward_few. scratch: [t, 3 c] are enough */
 static void forward_few(real *o, real *kept, real *scratch, const real *x, const projections *w,
                         const VT_R(vt_block_shape) *sh) {
     const pieces k = pieces_of(kept, sh);
@@ -164,8 +166,8 @@ static void forward_few(real *o, real *kept, real *scratch, const real *x, const
     unproject_heads(o, y, w->v.w, w->v.b ? 1 : 0, &k);
 }
 
-/* d_o [n_read,c] -> dx [t,c], which may be d_o's memory. May be repeated. dY = do W_V,  dP = dY x^T,  dS by the
- * softmax, dU = dS x,  dq = dU W_K^T,  dx = P^T dY + dS^T U, and dq W_Q to the rows of the queries. */
+/* d_o [n_read,c] -> dx [t,c], which may be d_o's memory; overwrites kept's dY and dS alone. dY = do W_V,  dP = dY x^T,
+ * dS by the softmax, dU = dS x,  dq = dU W_K^T,  dx = P^T dY + dS^T U, and dq W_Q to the rows of the queries. */
 static void backward_few(real *dx, real *scratch, const real *d_o, real *kept, const projections *w,
                          const VT_R(vt_block_shape) *sh) {
     const pieces k = pieces_of(kept, sh);
@@ -220,7 +222,7 @@ static bool has_few_queries(const VT_R(vt_session) *s, const VT_R(vt_block_shape
            vt_attn_may_be_few(&s->model->config, sh->n_read, sh->attn.t);
 }
 
-/* Computes attention of all tokens to all tokens, o [b t, c]. */
+/* Computes attention of all tokens to all tokens, o [b t, c]; sets k's qkv, p, saved and formed. */
 static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, const real *x,
                                const projections *w, const VT_R(vt_block_shape) *sh) {
     const int m = sh->attn.b * sh->attn.t;
@@ -236,7 +238,8 @@ static void attend_all_queries(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache
     k->formed = true;
 }
 
-/* Computes o, attention before the projection, of tokens x (vt_token_mixer). */
+/* Computes o, attention before the projection, of tokens x (vt_token_mixer), of all queries or, for an attack's last
+ * block, of few: k->few says which. Shows it to the session's watcher. */
 static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *x,
                     const VT_R(vt_block_shape) *sh) {
     const projections w = projections_of(s, sh);
@@ -248,13 +251,15 @@ static void forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, VT_R(
     if (s->watch) observe_attention(s, k, x, NULL, &w, sh);
 }
 
-/* Forms what few queries left out, of the block's input, with which begins what they keep. */
+/* Forms what few queries left out, of the block's input, with which begins what they keep; nothing if it is formed.
+ * Overwrites t->wide. */
 static void ensure_attention_formed(VT_R(vt_session) *s, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                                     const projections *w, const VT_R(vt_block_shape) *sh) {
     if (!k->formed) attend_all_queries(s, t->wide, k, t->kept, w, sh);
 }
 
-/* Computes dx from d_o and adds the gradients of the parameters. */
+/* Computes dx from d_o; adds the gradients of the parameters and, with s->ortho, to s->ortho_value. Shows d_o to the
+ * session's watcher. */
 static void backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t, const real *d_o,
                      const real *x, const VT_R(vt_block_shape) *sh) {
     const projections w = projections_of(s, sh);

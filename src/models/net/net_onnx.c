@@ -24,7 +24,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     s->features = s->logits, s->feature_len = s->feature_stride = n->classes;
 }
 
-/* z [classes] of the graph's output. */
+/* Sets z [classes] to the head's outputs of the graph's output st->value; leaves the head's inputs in st->features. */
 static void apply_head(const vt_head *h, const state *st, int classes, real *z) {
     real *f = st->features, *mean = f + (h->first ? h->channels : 0);
     const real *v = st->value, share = 1 / (real)(h->outer * h->inner);
@@ -40,7 +40,7 @@ static void apply_head(const vt_head *h, const state *st, int classes, real *z) 
     }
 }
 
-/* The gradient of the graph's output, into st->value, of dz [classes]. */
+/* Sets st->value to the gradient of the graph's output, from dz [classes]; overwrites st->features. */
 static void reverse_head(const vt_head *h, const state *st, int classes, const real *dz) {
     real *f = st->features, *v = st->value;
     const real *mean = f + (h->first ? h->channels : 0), share = 1 / (real)(h->outer * h->inner);

@@ -52,13 +52,13 @@ static void plan_windowed(VT_R(vt_block_cache) *k, const VT_R(vt_block_shape) *s
     VT_R(vt_mha).plan(k, &in, mode, a);
 }
 
-/* Rows of the images into windows, and back. */
+/* Copies the rows of the images x to windows, `to` [windows, window^2, dim]. */
 static void rows_to_windows(real *to, const real *x, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
     VT_R(vt_rows_take)(to, x, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->dim);
 }
 
-/* Copies tokens from windows to their rows. */
+/* Copies rows from windows back to their places in the images x: undoes rows_to_windows. */
 static void windows_to_rows(real *x, const real *from, const VT_R(vt_block_shape) *sh) {
     const windows *w = sh->own;
     VT_R(vt_rows_put)(x, from, w->order, sh->attn.b, w->count * w->window * w->window, sh->attn.t, sh->dim);
@@ -111,7 +111,8 @@ static VT_R(vt_block_shape) block_of(const VT_R(vt_block_shape) *all, const stag
 
 /* ---- memory ---- */
 
-/* Orders and masks of a stage, and room in the windows' shared buffers for its blocks. */
+/* Sets orders and masks of stage s, with room in the windows' shared buffers for its blocks, and (but for stage 0) what
+ * its merging needs; a measuring arena leaves them NULL. */
 static void plan_stage(stage *st, int s, const windows *shared, size_t b, vt_arena *a) {
     const vt_swin_stage g = st->g;
     const size_t rows = (size_t)(g.windows * g.window * g.window), n = (size_t)(g.side * g.side);
@@ -132,7 +133,7 @@ static void plan_stage(stage *st, int s, const windows *shared, size_t b, vt_are
     st->stat = VT_R(vt_reals)(a, 2 * b * n);
 }
 
-/* Buffers that all blocks use in turn. */
+/* Takes the buffers that all blocks use in turn: st->scratch and *shared; sets st->stages' shapes. */
 static void plan_shared(VT_R(vt_session) *s, windows *shared, vt_arena *a) {
     state *st = s->state;
     VT_R(vt_block_sizes) room = {0};
@@ -183,7 +184,8 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
 
 /* ---- forward and backward ---- */
 
-/* st->out -> to: four neighbours joined, reduction(norm(joined)) */
+/* st->out -> to: four neighbours joined, reduction(norm(joined)); keeps stage i's joined and stat. Binds its merging
+ * layer. */
 static void merge_patches(VT_R(vt_session) *s, real *to, int i, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;
@@ -196,7 +198,8 @@ static void merge_patches(VT_R(vt_session) *s, real *to, int i, int b) {
     VT_R(vt_linear_forward)(to, NULL, st->scratch.norm, VT_R(vt_linear_bound)(s, VT_SWIN_MERGE_W), b * n);
 }
 
-/* st->stream: the gradient of the merged rows becomes that of the stage before */
+/* st->stream: the gradient of stage i's merged rows becomes that of the stage before; adds to the merging's parameter
+ * gradients. Binds its layer. */
 static void merge_backward(VT_R(vt_session) *s, int i, int b) {
     const vt_config *c = &s->model->config;
     state *st = s->state;

@@ -62,8 +62,8 @@ static void axis_softmax(real *p, real w, real wr, int side) {
         if (p[i] < (real)0x1p-63) p[i] = 0;
 }
 
-/* The scores are a sum of one term in dx and one in dy, so their softmax is a product of two of `side` keys each; the
- * bias moves whole rows, which a softmax does not see. pos [t, ldp] of a head with weights w[3]. */
+/* pos [t, ldp] of a head with weights w[3]; line [2, side, side]: scratch. The scores are a sum of a term in dx and one
+ * in dy: their softmax is a product of two of `side` keys each; no softmax sees the bias, which moves whole rows. */
 static void positional_attention(real *pos, real *line, const real *w, int side, int ldp) {
     real *px = line, *py = line + side * side;
     axis_softmax(px, w[0], w[2], side);
@@ -76,8 +76,8 @@ static void positional_attention(real *pos, real *line, const real *w, int side,
     }
 }
 
-/* s = w_x dx + w_y dy + w_r (dx^2 + dy^2) + b:  ds = pos (dpos - <pos, dpos>),  dw = sums of ds times dx, dy,
- * dx^2 + dy^2;  the rows of ds sum to zero, so that db = 0 */
+/* dw [3] accumulates. s = w_x dx + w_y dy + w_r (dx^2 + dy^2) + b:  ds = pos (dpos - <pos, dpos>),  dw = sums of ds
+ * times dx, dy, dx^2 + dy^2;  the rows of ds sum to zero, so that db = 0 */
 static void positional_attention_backward(real *dw, const real *dpos, const real *pos, int side, int ldp) {
     for (int i = 0; i < side * side; i++, dpos += ldp, pos += ldp) {
         real inner = VT_R(vt_row_dot)(pos, dpos, side * side), sum[3] = {0};
@@ -93,7 +93,8 @@ static void positional_attention_backward(real *dw, const real *dpos, const real
     }
 }
 
-/* The shape with which vt_mha is called: with positional attention and gates of the bound layer. */
+/* Returns the shape with which vt_mha is called: with positional attention and gates of the bound layer, which it
+ * computes in sh->own. */
 static VT_R(vt_block_shape) gated_shape(const VT_R(vt_session) *s, const VT_R(vt_block_shape) *sh) {
     const positional *g = sh->own;
     VT_R(vt_block_shape) in = *sh;
@@ -114,7 +115,8 @@ static void gated_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k,
     VT_R(vt_mha).forward(s, o, k, t, x, &in);
 }
 
-/* g = sigmoid(u):  du = g (1 - g) dg */
+/* Adds to the gradients of the gates' and the positions' parameters from g's dgate and dpos: g = sigmoid(u):  du = g (1
+ * - g) dg */
 static void gates_backward(const VT_R(vt_session) *s, const positional *g, const VT_R(vt_attn_shape) *attn) {
     const int ldp = vt_attn_ldp(attn->t);
     for (int h = 0; h < attn->heads; h++) {
@@ -124,7 +126,7 @@ static void gates_backward(const VT_R(vt_session) *s, const positional *g, const
     }
 }
 
-/* Computes dx of that and adds the gradients of the parameters. */
+/* Computes dx of gated attention and adds the gradients of its parameters (vt_token_mixer). */
 static void gated_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                            const real *d_o, const real *x, const VT_R(vt_block_shape) *sh) {
     const positional *g = sh->own;
@@ -210,7 +212,8 @@ static void join_prefix(VT_R(vt_session) *s, real *tokens, int b) {
     }
 }
 
-/* The gradient's way back. */
+/* Undoes join_prefix on a gradient: dtokens [b, T, D] -> [b, N, D] in place; adds what the tokens in front had to their
+ * gradients and those of their positions. */
 static void part_prefix(VT_R(vt_session) *s, real *dtokens) {
     const vt_config *c = &s->model->config;
     const int d = c->dim, skip = vt_config_prefix(c) * d, body = vt_rows_count(c) * d;

@@ -57,7 +57,7 @@ static void fill_places(real *places, int side) {
         }
 }
 
-/* x [b,3,h,w] -> tokens [b*N, D] */
+/* x [b,3,h,w] -> tokens [b*N, D], with the encoded places if the network has positions; fills st->places once. */
 static void stem_forward(VT_R(vt_session) *s, real *tokens, const real *x, int b) {
     state *st = s->state;
     const int d = st->shape.dim;
@@ -70,7 +70,8 @@ static void stem_forward(VT_R(vt_session) *s, real *tokens, const real *x, int b
     for (int i = 0; i < b; i++) VT_R(vt_add_to)(tokens + i * st->tokens * d, st->encoded, (size_t)(st->tokens * d));
 }
 
-/* dtokens [b*N, D] is overwritten; dx [b,3,h,w] or NULL. */
+/* Adds the stem's and the places' parameter gradients from dtokens [b*N, D], which is overwritten; dx [b,3,h,w] or
+ * NULL. */
 static void stem_backward(VT_R(vt_session) *s, real *dx, real *dtokens) {
     state *st = s->state;
     const int d = st->shape.dim;
@@ -155,7 +156,7 @@ static void xca_forward(VT_R(vt_session) *s, real *o, VT_R(vt_block_cache) *k, V
 }
 
 /* q^ = q / |q| column by column:  dq_i = (dq^_i - q^_i <q^_i, dq^_i>) / |q_i|, without the second part where the floor
- * stood in for the norm. dx [n, d] holds dq^ / |q|; dot [d] is <q^, dq^>. */
+ * stood in for the norm. dx [n, d] holds dq^ / |q| and becomes dq; dot [d] is <q^, dq^>, overwritten. */
 static void norms_backward(real *dx, const real *x, const real *norm, real *dot, int n, int d, int ld) {
     for (int j = 0; j < d; j++) dot[j] = norm[j] > FLOOR ? dot[j] / norm[j] / norm[j] : 0;
     for (int i = 0; i < n; i++)
@@ -163,8 +164,8 @@ static void norms_backward(real *dx, const real *x, const real *norm, real *dot,
             dx[(size_t)i * (size_t)ld + (size_t)j] -= x[(size_t)i * (size_t)ld + (size_t)j] * dot[j];
 }
 
-/* o = V A^T:  dV = dO A,  dA = dO^T V.  Z = tau R:  dtau = <dZ, R>,  dR = tau dZ.
- * S = Q^T K, R = S / (|q_i| |k_j|):  dS likewise from dR,  dQ = K dS^T, dK = Q dS, and <q^_i, dq^_i> = sum_j dR_ij
+/* o = V A^T:  dV = dO A,  dA = dO^T V.  Z = tau R:  dtau += <dZ, R> (or NULL),  dR = tau dZ. S = Q^T K, R = S / (|q_i|
+ * |k_j|):  dS likewise from dR,  dQ = K dS^T, dK = Q dS, to the head's columns of dqkv, and <q^_i, dq^_i> = sum_j dR_ij
  * R_ij. scratch: [d, d] and twice [d]. */
 static void head_backward(real *dqkv, real *dtau, real *scratch, const real *d_o, const place *l, real tau, int c) {
     int d = l->d;
@@ -190,7 +191,7 @@ static void head_backward(real *dqkv, real *dtau, real *scratch, const real *d_o
     norms_backward(dk, l->k, l->nk, dot_k, l->n, d, l->ld);
 }
 
-/* Computes dx of that and adds the gradients of the parameters. */
+/* Computes dx of attention between channels and adds the gradients of its parameters (vt_token_mixer). */
 static void xca_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_block_cache) *k, VT_R(vt_block_scratch) *t,
                          const real *d_o, const real *x, const VT_R(vt_block_shape) *sh) {
     int c = sh->attn.c, m = sh->attn.b * sh->attn.t;
@@ -219,7 +220,7 @@ static VT_R(vt_norm) frozen_norm(const VT_R(vt_session) *s) {
     return VT_R(vt_norm_bound)(s, VT_LPI_BN, VT_NORM_BATCH, VT_XCIT_BN_EPS);
 }
 
-/* k->x -> y [M,D] */
+/* Local patch interaction, k->x -> y [M,D]; keeps in k what lpi_backward reads. */
 static void lpi_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_block_shape) *sh) {
     const state *st = s->state;
     const VT_R(vt_block_scratch) *t = &st->scratch;
@@ -235,7 +236,8 @@ static void lpi_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_bl
     VT_R(vt_branch_scale)(s, y, k->x, branch, VT_LPI_FACTOR, VT_BRANCH_LPI, m, d);
 }
 
-/* dy becomes the gradient of k->x, in place. */
+/* dy, the gradient of local patch interaction's output, becomes that of k->x, in place; adds the parameters'
+ * gradients. */
 static void lpi_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(vt_block_shape) *sh) {
     const state *st = s->state;
     const VT_R(vt_block_scratch) *t = &st->scratch;
@@ -320,7 +322,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
 
 /* ---- forward and backward ---- */
 
-/* The attention half goes to the LPI's input, the LPI to the MLP half's. */
+/* k->block.x -> y: attention half (to the LPI's input), LPI (to the MLP half's), MLP half. Binds the layer. */
 static void block_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_block_shape) *sh) {
     state *st = s->state;
     VT_R(vt_block_cache) first = k->block;
@@ -331,7 +333,8 @@ static void block_forward(VT_R(vt_session) *s, real *y, cache *k, const VT_R(vt_
     VT_R(vt_block_mlp)(s, y, &k->block, &st->scratch, sh);
 }
 
-/* Turns dy into the gradient of a block's input, in place: MLP, local patch interaction, attention. */
+/* Turns dy into the gradient of a block's input, in place: MLP, local patch interaction, attention; adds the
+ * parameters' gradients. Binds the layer. */
 static void block_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(vt_block_shape) *sh) {
     state *st = s->state;
     VT_R(vt_session_bind)(s, sh->layer);
@@ -340,7 +343,7 @@ static void block_backward(VT_R(vt_session) *s, real *dy, cache *k, const VT_R(v
     VT_R(vt_block_attend_backward)(s, dy, dy, &k->block, &st->scratch, sh);
 }
 
-/* [b, N, D] -> [b, 1 + N, D]: the class token in front. */
+/* patches [b, N, D] -> to [b, 1 + N, D], the class token in front of each image's; binds layer 0. */
 static void insert_class_token(VT_R(vt_session) *s, real *to, const real *patches, int b) {
     size_t d = (size_t)s->model->config.dim, body = (size_t)((state *)s->state)->tokens * d;
     VT_R(vt_session_bind)(s, 0);
@@ -350,7 +353,8 @@ static void insert_class_token(VT_R(vt_session) *s, real *to, const real *patche
     }
 }
 
-/* The gradient's way back, in place. */
+/* Undoes insert_class_token on a gradient: dtokens [b, 1 + N, D] -> [b, N, D], in place; adds the first rows to the
+ * class token's. Binds layer 0. */
 static void class_token_backward(VT_R(vt_session) *s, real *dtokens) {
     size_t d = (size_t)s->model->config.dim, body = (size_t)((state *)s->state)->tokens * d;
     VT_R(vt_session_bind)(s, 0);

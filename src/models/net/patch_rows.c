@@ -24,7 +24,8 @@ void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *s, int b, vt
     }
 }
 
-/* Convolution k of every image, normalisation and activation, into `to` [b*pixels, width]. */
+/* Stage k of every image: convolution, normalisation and, in the first stem->acts stages, activation; from mp->maps[k]
+ * into `to` [b*pixels, width]. */
 static void stem_stage_forward(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps) *mp, int k, int b) {
     const vt_stem *stem = &mp->stem;
     int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];
@@ -45,8 +46,9 @@ void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps)
     for (int k = 0; k < stem->convs; k++) stem_stage_forward(s, k < stem->convs - 1 ? mp->maps[k + 1] : y, mp, k, b);
 }
 
-/* The way back through stage k: dy [b*pixels, width] is overwritten, dx: of its input, or NULL. */
-static void stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int k, int b) {
+/* The way back through stage k, which stem_stage_forward computes: dy [b*pixels, width] is overwritten; dx: of its
+ * input, or NULL; adds to the parameters' gradients. */
+static void stem_stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int k, int b) {
     const vt_stem *stem = &mp->stem;
     int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];
     int rows = b * stem->sides[k + 1] * stem->sides[k + 1];
@@ -61,7 +63,7 @@ void VT_R(vt_stem_maps_backward)(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_map
     const vt_config *c = &s->model->config;
     for (int k = mp->stem.convs - 1; k >= 0; k--) {
         real *to = k > 0 || dx ? mp->flip[k & 1] : NULL;
-        stage_backward(s, to, mp, dy, k, b);
+        stem_stage_backward(s, to, mp, dy, k, b);
         dy = to;
     }
     if (dx) VT_R(vt_patchify_backward)(dx, dy, c->std, b, c->image, c->image, 1);
@@ -107,7 +109,7 @@ void VT_R(vt_rows_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_patch_rows) *r,
     if (r->raw) VT_R(vt_norm_forward)(y, r->stat, r->raw, after, m, c->dim);
 }
 
-/* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n>,  dpatch_n = gate_n dgated_n (in place) */
+/* gated = gate_n patch_n:  dgate_n += <dgated_n, patch_n> (or NULL),  dpatches [b n, row]: gate_n dgated_n, in place */
 static void gate_backward(real *dgate, real *dpatches, const real *patches, const real *gate, int b, int n, int row) {
     for (int i = 0; i < b * n; i++) {
         real sum = 0;

@@ -17,7 +17,8 @@ static bool is_norm_first(const vt_config *c) { return c->norm_first && c->pool 
 /* First token of a mean. */
 static int mean_from(const vt_config *c) { return c->pool == VT_POOL_ALL ? 0 : vt_config_prefix(c); }
 
-/* A distilled model's logits see both rows, or one of them alone. */
+/* Says where the session's features lie: sets s's features, feature_len and feature_stride. A distilled model's logits
+ * see both rows, or one of them alone. */
 static void plan_features(VT_R(vt_session) *s, const VT_R(vt_readout) *r) {
     const vt_config *c = &s->model->config;
     int rows = vt_readout_rows(c);
@@ -108,7 +109,7 @@ static places places_of(const VT_R(vt_readout) *r, const vt_config *c) {
     return (places){rows - mean, before, !mean ? -1 : before ? 0 : rows - 1, rows * r->d};
 }
 
-/* r->normed -> r->read: class tokens, oldest first, and the mean; one of both alone */
+/* r->normed -> r->read: class tokens, oldest first, and the mean; or one of both alone */
 static void read_normed(const VT_R(vt_readout) *r, const vt_config *c, int b) {
     const places p = places_of(r, c);
     int d = r->d;
@@ -119,7 +120,8 @@ static void read_normed(const VT_R(vt_readout) *r, const vt_config *c, int b) {
     if (p.mean >= 0) mean_forward(r->read + p.mean * d, p.stride, r->normed, r, c, b);
 }
 
-/* Computes the gradient of the normalised tokens from that of the head's input. */
+/* Sets r->dnormed, the gradient of the normalised tokens, from r->dread, that of the head's input; tokens that are not
+ * read get 0. */
 static void read_normed_backward(const VT_R(vt_readout) *r, const vt_config *c, int b) {
     const places p = places_of(r, c);
     int d = r->d;

@@ -18,7 +18,7 @@ typedef struct VT_R(vt_readout) {
 /* Takes from the arena, in plan, the buffers for t tokens of width d, `layer` of the parameter table. Also says where
  * the session's features lie. */
 void VT_R(vt_readout_plan)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int layer, int t, int d, vt_arena *a);
-/* Keeps what is read of the output [b*T, D] of block i, after it. */
+/* Keeps in r->last what is read of the output [b*T, D] of block i, after it: nothing of most blocks. */
 void VT_R(vt_readout_keep)(const VT_R(vt_session) *s, VT_R(vt_readout) *r, const real *tokens, int i, int b);
 /* Computes s->logits [b,K] from r->last; binds the layer. */
 void VT_R(vt_readout_forward)(VT_R(vt_session) *s, VT_R(vt_readout) *r, int b);

@@ -22,7 +22,8 @@ const VT_R(vt_arch_ops) *VT_R(vt_arch_ops_find)(const char *name) {
 
 /* ---- the input: resized, channels reversed ---- */
 
-/* The normalisation comes after the resize, in the architecture. They commute: the weights of every filter sum to 1. */
+/* Takes inside, dinside and resize, if the input is resized or its channels reversed. The normalisation comes after the
+ * resize, in the architecture. They commute: the weights of every filter sum to 1. */
 static void plan_input(VT_R(vt_session) *s, vt_arena *a) {
     const vt_config *c = &s->model->config;
     size_t n = (size_t)s->capacity * vt_config_pixels(c);
@@ -38,7 +39,8 @@ static void plan_input(VT_R(vt_session) *s, vt_arena *a) {
                          c->native, c->native, c->image, c->image, 0);
 }
 
-/* inside = resize(x), plane k of an image from plane 2 - k when reversed */
+/* Returns s->inside = resize(x), plane k of an image from plane 2 - k when reversed; or x itself if neither is asked
+ * for. */
 static const real *input_forward(VT_R(vt_session) *s, const real *x, int b) {
     const vt_config *c = &s->model->config;
     size_t small = vt_config_input_pixels(c) / 3, large = vt_config_pixels(c) / 3;
@@ -53,7 +55,7 @@ static const real *input_forward(VT_R(vt_session) *s, const real *x, int b) {
     return s->inside ? s->inside : x;
 }
 
-/* Computes dx from the gradient inside the network: channel order and resize. */
+/* Computes dx from s->dinside, the gradient inside the network: channel order and resize. */
 static void input_backward(VT_R(vt_session) *s, real *dx, int b) {
     const vt_config *c = &s->model->config;
     size_t small = vt_config_input_pixels(c) / 3, large = vt_config_pixels(c) / 3;
@@ -67,7 +69,8 @@ static void input_backward(VT_R(vt_session) *s, real *dx, int b) {
     }
 }
 
-/* Behind everything else: an input of a product is a tensor, or a part of one of the buffers so far. */
+/* Takes the buffers of rounded products, after all else: an input of a product is a tensor, or a part of one of the
+ * buffers so far. */
 static void plan_rounding(VT_R(vt_session) *s, vt_arena *a) {
     size_t most = a->longest;
     for (int i = 0; i < s->model->params.count; i++)
@@ -93,7 +96,7 @@ static void plan(VT_R(vt_session) *s, vt_arena *a) {
     if (s->products) plan_rounding(s, a);
 }
 
-/* Notes the first parameter of each layer. */
+/* Sets s->layer_first, the first parameter of each layer; VT_E_MEMORY. */
 static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
     const vt_param_list *l = &s->model->params;
     s->layer_first = calloc((size_t)l->layers + 1, sizeof *s->layer_first);
@@ -103,7 +106,7 @@ static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
     return VT_OK;
 }
 
-/* Finds the architecture's functions and checks the attention variant. */
+/* Sets s->ops, the architecture's functions, and checks the attention variant; VT_E_UNKNOWN. */
 static vt_status find_parts(VT_R(vt_session) *s, vt_err *e) {
     const vt_config *c = &s->model->config;
     s->ops = VT_R(vt_arch_ops_find)(c->arch);
@@ -147,7 +150,8 @@ vt_status VT_R(vt_session_open_by)(VT_R(vt_session) **out, const vt_model *m, in
     return VT_OK;
 }
 
-/* What a session would be; its memory is not there. */
+/* Returns the bytes that such a session takes (0: an unknown architecture, no memory) and sets its sizes; its buffers
+ * are NULL. */
 static size_t measure_session(VT_R(vt_session) *s) {
     vt_arena a = {0};
     if (find_parts(s, NULL) != VT_OK || !(s->state = calloc(1, s->ops->state_size))) return 0;

@@ -113,7 +113,7 @@ vt_status VT_R(vt_session_open)(VT_R(vt_session) **out, const vt_model *m, int c
  * buffers are the session's to take. */
 vt_status VT_R(vt_session_open_by)(VT_R(vt_session) **out, const vt_model *m, int capacity, vt_grad_mode mode,
                                    const vt_products *by, vt_err *e);
-/* Returns the bytes that a session takes. */
+/* Returns the bytes that a session takes; 0 for an unknown architecture or without memory. */
 size_t VT_R(vt_session_bytes)(const vt_model *m, int capacity, vt_grad_mode mode);
 /* Returns the bytes that a session of vt_session_open_by takes. */
 size_t VT_R(vt_session_bytes_by)(const vt_model *m, int capacity, vt_grad_mode mode, const vt_products *by);
@@ -130,9 +130,9 @@ static inline const VT_R(vt_attn_inject) *VT_R(vt_session_inject)(const VT_R(vt_
 /* Returns features of image i of the last forward, *len numbers, valid until the next call: the logits are the heads'
  * affine functions of them alone. */
 const real *VT_R(vt_session_features)(const VT_R(vt_session) *s, int i, int *len);
-/* Computes gradients after a kept forward: dx [b,3,h,w] overwritten (NULL: not wanted); grad [params.total] accumulated
- * (NULL: not wanted, and then no weight gradient is computed). May be repeated for other dlogits. dlogits NULL: of the
- * attention loss alone that was asked for since. */
+/* Computes gradients after a kept forward (after another: nothing): dx [b,3,h,w] overwritten (NULL: not wanted); grad
+ * [params.total] accumulated (NULL: not wanted, and then no weight gradient is computed). May be repeated for other
+ * dlogits. dlogits NULL: of the attention loss alone that was asked for since. */
 void VT_R(vt_session_backward)(VT_R(vt_session) *s, const real *dlogits, real *dx, real *grad);
 
 /* Returns what stochastic depth multiplies a branch of the bound layer by, for each image of the batch; NULL: 1. */
