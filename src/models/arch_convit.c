@@ -20,8 +20,8 @@ static void gpsa_params(const vt_block_layout *b) {
 
 static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, gpsa_params); }
 
-/* timm's local_init with locality strength 1: values are the tokens, and the heads of the largest square look at the
- * tokens around their query, each at another offset. Heads beyond the square keep their random weights. */
+/* timm's local_init with locality strength 1, in place of some values drawn before: values are the tokens, and heads of
+ * the largest square look around their query, each at another offset. Heads beyond the square stay random. */
 static void init(vt_model *m, uint64_t seed) {
     (void)seed;
     const vt_config *c = &m->config;
@@ -44,7 +44,7 @@ static void init(vt_model *m, uint64_t seed) {
     }
 }
 
-/* Refuses forms that ConViT does not have. */
+/* VT_E_SHAPE or VT_E_RANGE for forms that ConViT does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     const vt_unfit never[] = {{c->dist_token, "distillation token"},
                               {c->registers, "register tokens"},
@@ -85,7 +85,8 @@ static int count_local(const vt_tensors *st, int depth) {
     return n;
 }
 
-/* Reads a ConViT's configuration off its tensors. */
+/* Sets c, and in src what is known, by a ConViT's tensors. VT_E_FORMAT: one is missing; VT_E_SHAPE, VT_E_RANGE: it is
+ * none of ConViT's. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL, *gate = NULL, *qk = NULL, *pos = NULL;
     VT_TRY(vt_detect_patches(st, c, e));

@@ -38,7 +38,7 @@ static void windowed_params(const vt_block_layout *b) {
     vt_mha_params(b);
 }
 
-/* Lists a Swin's parameters, layer by layer. */
+/* Adds a Swin's parameters, layer by layer. */
 static void params(vt_param_list *l, const vt_config *c) {
     vt_block_layout b = vt_block_layout_of(l, c);
     vt_rows_params(l, c);
@@ -62,7 +62,7 @@ static void params(vt_param_list *l, const vt_config *c) {
 
 /* ---- what it does not have ---- */
 
-/* Refuses stages whose depths, heads and widths do not fit each other. */
+/* VT_E_RANGE or VT_E_SHAPE for stages whose depths, heads and widths do not fit each other. */
 static vt_status check_stages(const vt_config *c, const char *p, vt_err *e) {
     int depth = 0;
     if (c->stages < 1 || c->stages > 4)
@@ -87,7 +87,7 @@ static vt_status check_stages(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses an image side or window that the stages cannot have. */
+/* VT_E_SHAPE or VT_E_RANGE for an image side or window that the stages cannot have. */
 static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
     int side = c->image / c->patch, across = 1 << (c->stages - 1);
     if (side % across) /* as timm does */
@@ -110,7 +110,7 @@ static vt_status check_window(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses forms that a Swin does not have. */
+/* VT_E_SHAPE or VT_E_RANGE for forms that a Swin does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     const vt_unfit table[] =
         {{c->pool != VT_POOL_AVG || !c->norm_first || !c->no_cls,
@@ -161,7 +161,8 @@ static bool probe(const vt_tensors *st) {
            vt_detect_any(st, "layers.0.blocks.", ".attn.relative_position_bias_table");
 }
 
-/* Reads heads and window of stage s off its first table [(2 w - 1)^2, heads]. */
+/* Sets heads and window of stage s by its first table [(2 w - 1)^2, heads]; VT_E_FORMAT: it is missing, VT_E_SHAPE: it
+ * is none of a square window. */
 static vt_status detect_table(const vt_tensors *st, int s, int *heads, int *window, vt_err *e) {
     char name[80];
     const vt_tensor *t = NULL;
@@ -175,8 +176,8 @@ static vt_status detect_table(const vt_tensors *st, int s, int *heads, int *wind
     return VT_OK;
 }
 
-/* Reads the stages and what their tables tell. A window smaller than the first stage's is the whole stage, and then
- * proves the side of the image, *sized. */
+/* Sets c's stages with depths and heads, depth, heads, window and image. A window smaller than the first stage's is the
+ * whole stage, and then proves the side of the image: *sized (false before). VT_E_FORMAT, VT_E_SHAPE, VT_E_RANGE. */
 static vt_status detect_stages(const vt_tensors *st, vt_config *c, bool *sized, vt_err *e) {
     for (int s = 0; s < 4; s++) {
         char prefix[48];
@@ -200,7 +201,8 @@ static vt_status detect_stages(const vt_tensors *st, vt_config *c, bool *sized, 
     return VT_OK;
 }
 
-/* Reads a Swin's configuration off its tensors. */
+/* Sets c, and in src what is known, by a Swin's tensors. VT_E_FORMAT: one is missing; VT_E_SHAPE, VT_E_RANGE: it is
+ * none of Swin's. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL;
     VT_TRY(vt_detect_patches(st, c, e));

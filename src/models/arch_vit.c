@@ -13,7 +13,7 @@ static void params(vt_param_list *l, const vt_config *c) { vt_vit_params(l, c, N
 
 /* ---- what it does not have ---- */
 
-/* Refuses computed positions that this width or other forms exclude. */
+/* VT_E_SHAPE for computed positions that this width or other forms exclude. */
 static vt_status sincos_check(const vt_config *c, const char *path, vt_err *e) {
     const bool computed = c->positions >= VT_POSITIONS_SINCOS;
     const int least = c->positions == VT_POSITIONS_SINCOS ? 8 : 4; /* its slowest wave divides by dim / 4 - 1 */
@@ -30,7 +30,7 @@ static vt_status sincos_check(const vt_config *c, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses readouts that exclude each other or need tokens that are not there. */
+/* VT_E_SHAPE for readouts that exclude each other or need tokens that are not there. */
 static vt_status readout_check(const vt_config *c, const char *p, vt_err *e) {
     bool wide = vt_readout_wide(c);
     if (c->no_cls && (c->dist_token || c->pool == VT_POOL_TOKEN || wide))
@@ -51,7 +51,7 @@ static vt_status readout_check(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses forms that a ViT does not have, or that exclude each other. */
+/* VT_E_SHAPE or VT_E_RANGE for forms that a ViT does not have, or that exclude each other. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     VT_TRY(sincos_check(c, p, e));
     VT_TRY(readout_check(c, p, e));
@@ -85,7 +85,7 @@ static bool probe(const vt_tensors *st) {
            (vt_tensors_find(st, "blocks.0.attn.qkv.weight") && !vt_detect_any(st, "", "relative_position_bias_table"));
 }
 
-/* Reads which tokens stand before the patches. */
+/* Sets c's registers and dist_token by the tensors of the tokens before the patches. */
 static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
     const vt_tensor *reg = NULL;
     if (vt_tensors_find(st, "reg_token")) VT_TRY(vt_detect_need(st, "reg_token", 3, &reg, e));
@@ -94,9 +94,9 @@ static vt_status detect_prefix(const vt_tensors *st, vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Finds image side, class token and which tokens have a position: rows of pos_embed less the tokens before the patches
- * make a square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of
- * 9), the file's metadata say. */
+/* Sets no_cls, no_embed_class, no_embed_reg and image: rows of pos_embed less the tokens before the patches make a
+ * square, or with register tokens (DINOv2), or rows themselves do (timm's no_embed_class). Where two hold (5 of 9), the
+ * file's metadata say. VT_E_SHAPE: none does. */
 static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tensor *pos, vt_err *e) {
     c->no_cls = !vt_tensors_find(st, "cls_token") && !c->dist_token &&
                 (vt_detect_side(pos->shape[1] - c->registers) > 0 || vt_detect_side(pos->shape[1]) > 0);
@@ -118,8 +118,8 @@ static vt_status detect_tokens(const vt_tensors *st, vt_config *c, const vt_tens
     return vt_detect_grid(st, c, side, e);
 }
 
-/* Reads norms and factors. That a mean is over all tokens, or that a final norm before the head is followed by one, no
- * tensor says: checkpoint/resolve may change the pool. */
+/* Sets c's norms, pool, factor and forms of patches and q/k; marks in src what tensors tell. That a mean is over all
+ * tokens, or that a final norm before the head comes before one, none tells: checkpoint/resolve may change the pool. */
 static void detect_forms(const vt_tensors *st, vt_config *c, vt_source src) {
     bool after = vt_detect_norm(st, "fc_norm", "") != VT_NORM_NONE;
     c->norm = vt_detect_norm(st, "blocks.", ".norm1");
@@ -152,7 +152,7 @@ static vt_proj detect_proj(const vt_tensors *st) {
     return other ? VT_PROJ_BIAS : weight ? VT_PROJ_PLAIN : VT_PROJ_NONE;
 }
 
-/* Reads attention's width, which is what its projection reads (without one the model's), and its forms. */
+/* Sets attn_dim by what the projection `proj` reads (NULL: 0, the model's width), tied_qk and proj. */
 static void detect_attention(const vt_tensors *st, vt_config *c, const vt_tensor *proj) {
     const vt_tensor *qkv = vt_tensors_find(st, "blocks.0.attn.qkv.weight");
     int64_t width = proj && proj->ndim == 2 && proj->shape[1] > 0 && proj->shape[1] <= 65536 ? proj->shape[1] : c->dim;
@@ -161,8 +161,8 @@ static void detect_attention(const vt_tensors *st, vt_config *c, const vt_tensor
     c->proj = detect_proj(st);
 }
 
-/* Reads the heads off a q/k norm, which is as wide as a head. As wide as attention itself it may be that of one head,
- * or a norm before heads are parted, which no form has. */
+/* Sets heads, and marks them known, by a q/k norm, which is as wide as a head; else they stay. As wide as attention
+ * itself it may be that of one head, or a norm before heads are parted, which no form has. */
 static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
     const vt_tensor *q = vt_tensors_find(st, "blocks.0.attn.q_norm.weight");
     const int width = vt_config_attn_dim(c);
@@ -171,7 +171,8 @@ static void detect_heads(const vt_tensors *st, vt_config *c, vt_source src) {
     VT_DETECT_KNOWN(src, VT_FIELD_HEADS);
 }
 
-/* Sets the pool that the head's width proves, after the rest of detection. */
+/* Sets pool and head_layers if the head's width shows that it reads several rows, after the rest of detection; else
+ * they stay. */
 static void readout_detect(vt_config *c, int64_t width) {
     int64_t rows = width / c->dim;
     if (rows < 2 || width != rows * c->dim || rows > c->depth + 1) return;
@@ -179,7 +180,8 @@ static void readout_detect(vt_config *c, int64_t width) {
     c->head_layers = rows > 2 ? (int)rows - 1 : 0;
 }
 
-/* Reads a ViT's configuration off its tensors. */
+/* Sets c, and in src what is known, by a ViT's tensors. VT_E_FORMAT: one is missing, or is of a network that is not
+ * computed; VT_E_SHAPE, VT_E_RANGE: it is none of a ViT's. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos = NULL, *head = NULL, *fc1 = NULL;
     VT_TRY(vt_conv_stem_probe(st) ? vt_conv_stem_detect(st, c, e) : vt_detect_patches(st, c, e));

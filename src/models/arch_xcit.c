@@ -23,7 +23,7 @@ vt_stem vt_stem_of(const vt_config *c) {
 
 /* ---- tensors ---- */
 
-/* Lists class token, stem of convolutions and positions. */
+/* Adds class token, stem of convolutions and (if they are learned) positions. */
 static void stem_params(vt_param_list *l, const vt_config *c) {
     vt_stem stem = vt_stem_of(c);
     vt_param_add(l, VT_STEM_CLS, false, VT_INIT_TRUNC02, "cls_token", (int64_t[4]){1, 1, c->dim});
@@ -83,7 +83,7 @@ static int locate(const vt_config *c, int block, char *prefix, size_t size) {
     return c->heads;
 }
 
-/* Lists an XCiT's parameters, layer by layer. */
+/* Adds an XCiT's parameters, layer by layer. */
 static void params(vt_param_list *l, const vt_config *c) {
     const vt_block_layout b = vt_block_layout_of(l, c);
     l->value = c->eta > 0 ? (float)c->eta : 1;
@@ -123,7 +123,7 @@ static int count_blocks(const vt_config *c) { return c->depth + c->class_blocks;
 
 /* ---- what files tell ---- */
 
-/* Refuses forms that XCiT does not have. */
+/* VT_E_SHAPE or VT_E_RANGE for forms that XCiT does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     const vt_unfit none[] = {{c->dist_token, "distillation token"},
                              {c->registers > 0, "register tokens"},
@@ -162,7 +162,8 @@ static vt_status check(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets what neither tensors nor the user tell: timm's norm over all tokens (nano's files say so by width). */
+/* Sets tokens_norm, which neither tensors nor the user tell: timm's norm over all tokens (nano's files say so by
+ * width). */
 static void defaults(vt_config *c) { c->tokens_norm = true; }
 
 /* Is it an XCiT, by its stem and class-attention blocks? */
@@ -170,7 +171,7 @@ static bool probe(const vt_tensors *st) {
     return vt_tensors_find(st, "patch_embed.proj.0.0.weight") && vt_detect_any(st, "cls_attn_blocks.", ".gamma1");
 }
 
-/* Reads patch and width off the stem's convolutions. */
+/* Sets patch and dim by the stem's convolutions; VT_E_SHAPE unless there are three or four. */
 static vt_status detect_stem(const vt_tensors *st, vt_config *c, vt_err *e) {
     int convs = 0;
     const vt_tensor *w = NULL;
@@ -186,7 +187,8 @@ static vt_status detect_stem(const vt_tensors *st, vt_config *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads an XCiT's configuration off its tensors. */
+/* Sets c, and in src what is known, by an XCiT's tensors. VT_E_FORMAT: one is missing; VT_E_SHAPE: it is none of
+ * XCiT's. */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *head = NULL, *fc1 = NULL, *tau = NULL;
     VT_TRY(detect_stem(st, c, e));

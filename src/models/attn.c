@@ -23,7 +23,7 @@ const vt_attn *vt_attn_find(const char *text) {
     return NULL;
 }
 
-/* Refuses an unknown attention variant, with the nearest name. */
+/* VT_E_UNKNOWN for an attention variant, with the nearest name. */
 static vt_status fail_unknown_variant(const char *text, vt_err *e) {
     const char *names[COUNT];
     char name[32];

@@ -177,8 +177,8 @@ static inline size_t vt_config_input_pixels(const vt_config *c) { return vt_shap
 /* Returns the numbers of one image as an architecture sees it, [3, image, image]. */
 static inline size_t vt_config_pixels(const vt_config *c) { return 3 * (size_t)c->image * (size_t)c->image; }
 
-/* Refuses with one sentence numbers that contradict each other or are out of range, for every architecture and (by its
- * own check) for this one. path: names the file, or NULL. */
+/* VT_E_RANGE or VT_E_SHAPE, with one sentence, for numbers that are out of range or contradict each other, for every
+ * architecture and (by its own check) for this one. path: names the file, or NULL. */
 vt_status vt_config_check(const vt_config *c, const char *path, vt_err *e);
 
 /* The values of a configuration: label, and key in metadata, maps, --form and results.json (NULL: a form, whose row in
@@ -263,8 +263,8 @@ typedef struct vt_param_list {
 
 /* Sets layer and prefix of the tensors to be added next. */
 __attribute__((format(printf, 3, 4))) void vt_param_place(vt_param_list *l, int layer, const char *prefix, ...);
-/* Appends a tensor; shape ends at the first 0. matrix: a [out, in] weight that wants a transposed copy. Returns the
- * row, or NULL. */
+/* Appends a tensor at the place and with the value that l holds; shape ends at the first 0. matrix: a [out, in] weight
+ * that wants a transposed copy. Returns the row, or NULL: l->failed is set, or was, and nothing is added. */
 vt_param *vt_param_add(vt_param_list *l, int slot, bool matrix, vt_init init, const char *name, const int64_t shape[4]);
 /* Appends name.weight and, in the next slot, if asked for, name.bias [shape[0]] of a linear map (VT_INIT_LINEAR) or a
  * convolution (VT_INIT_CONV). */

@@ -13,7 +13,7 @@ vt_status vt_refuse_unfit(const vt_unfit *rows, const char *path, const char *be
     return VT_OK;
 }
 
-/* Refuses a file without a tensor, with the nearest name in it. */
+/* VT_E_FORMAT for a tensor that a file lacks, with the nearest name in it. */
 static vt_status fail_missing_tensor(const vt_tensors *st, const char *name, vt_err *e) {
     const char *near = NULL, *one;
     for (int i = 0; i < vt_tensors_count(st) && !near; i++) {

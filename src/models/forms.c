@@ -119,7 +119,7 @@ static const char *our_word(const vt_form *f, const char *value) {
     return value;
 }
 
-/* Sets a form of up to four numbers from "A,B,C,D". */
+/* Sets a form of up to four numbers from "A,B,C,D" (those that are not given: 0); VT_E_USAGE. */
 static vt_status set_four(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e) {
     int v[4] = {0}, n = 0;
     const char *p = value;
@@ -160,7 +160,7 @@ static const char *arch_of_form(const vt_form *f) {
     return NULL;
 }
 
-/* Refuses an unknown form, with the nearest name. */
+/* VT_E_UNKNOWN for a form, with the nearest name. */
 static vt_status fail_unknown_form(const char *key, const char *who, vt_err *e) {
     const char *keys[COUNT_OF_FORMS];
     for (int i = 0; i < COUNT_OF_FORMS; i++) keys[i] = forms[i].opt.key;

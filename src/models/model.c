@@ -119,8 +119,8 @@ vt_status vt_model_prepare(vt_model *m, vt_err *e) {
     return VT_OK;
 }
 
-/* w [n, k] is multiplied by from the right as w^T in forwards (its transposed copy, if there is one) and as it is in
- * backwards. */
+/* list [2 params.count]: each matrix as both products use it; returns how many. w [n, k] is multiplied by from the
+ * right as w^T in forwards (its transposed copy, if there is one) and as it is in backwards. */
 static int list_all(vt_packed_from *list, const vt_model *m) {
     int count = 0;
     for (int i = 0; i < m->params.count; i++) {

@@ -72,7 +72,7 @@ vt_status vt_model_inspect(vt_model **out, const char *path, const vt_overrides 
 /* Makes a model with the table of parameters alone, the first half of vt_model_new. VT_E_UNKNOWN: no such architecture;
  * else what vt_config_check refuses. */
 vt_status vt_model_table(vt_model **out, const vt_config *config, vt_err *e);
-/* Takes the memory of the weights, not set: the second half of vt_model_new. */
+/* Takes the memory of the weights, not set: the second half of vt_model_new. VT_E_MEMORY. */
 vt_status vt_model_take(vt_model *m, vt_err *e);
 /* Makes a model of that configuration with zero weights (vt_model_init fills them). */
 vt_status vt_model_new(vt_model **out, const vt_config *config, vt_err *e);
@@ -125,7 +125,7 @@ typedef struct vt_matrix {
 
 /* Returns the number of attention blocks: those of which vt_model_matrix speaks. */
 int vt_model_blocks(const vt_model *m);
-/* Finds the matrix of a block in [0, vt_model_blocks); false: this architecture has none. */
+/* Finds the matrix of a block in [0, vt_model_blocks); false: this architecture has none, *out stays. */
 bool vt_model_matrix(const vt_model *m, int block, vt_weight_kind kind, vt_matrix *out);
 
 /* Presets: rows of known shapes, by timm name. */

@@ -84,7 +84,8 @@ static vt_status check_range(long v, long lo, long hi, const char *what, const c
                    what, v, lo, hi);
 }
 
-/* What a variant asks of the block. */
+/* VT_E_SHAPE unless the configuration gives the attention variant what it asks of the block; VT_E_UNKNOWN for another
+ * variant. */
 static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
     vt_attn_spec a;
     VT_TRY(vt_attn_parse(&a, c->attn, e));
@@ -97,7 +98,7 @@ static vt_status check_attn(const vt_config *c, const char *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Forms of a ViT that other architectures would not heed, and widths that must fit. */
+/* VT_E_SHAPE for forms of a ViT that other architectures would not heed, and for widths that do not fit. */
 static vt_status check_width(const vt_config *c, const char *p, vt_err *e) {
     const bool may_lack = !strcmp(c->arch, "convit") || !strcmp(c->arch, "xcit"); /* positions */
     const struct {
@@ -163,8 +164,8 @@ static float conv_bound(const vt_param *p) {
     return 1 / sqrtf((float)(w->numel / (size_t)w->shape[0]));
 }
 
-/* Weights of linear maps and convolutions [out, -1] divided by their largest singular value (LipsFormer's code divides
- * xavier's normals, whose scale then falls out). */
+/* Fills w, the weights of a linear map or convolution [out, -1], with normals of key r divided by their largest
+ * singular value (LipsFormer's code divides xavier's normals, whose scale then falls out). */
 static vt_status init_spectral(float *w, const vt_param *p, const vt_rng *r) {
     size_t rows = (size_t)p->shape[0], cols = p->numel / rows, least = rows < cols ? rows : cols;
     double *a = vt_alloc((p->numel + least) * sizeof *a);
@@ -177,7 +178,7 @@ static vt_status init_spectral(float *w, const vt_param *p, const vt_rng *r) {
     return s;
 }
 
-/* Fills a new parameter's values by its rule. */
+/* Fills a new parameter's values by its rule, random ones keyed by (seed, name). */
 static vt_status init_param(float *w, const vt_param *p, const vt_config *c, uint64_t seed) {
     const vt_rng r = {.seed = seed, .purpose = vt_rng_purpose(p->name)};
     const float std = p->init == VT_INIT_TINY ? 1e-6f : 0.02f, bound = p->init == VT_INIT_CONV ? conv_bound(p) : 0;

@@ -41,9 +41,10 @@ double vt_stem_products(const vt_stem *s);
 vt_stem vt_conv_stem_of(const vt_config *c);
 /* Adds the tensors of such a stem, and its 1 x 1 convolution in embed_slot and the next. */
 void vt_conv_stem_params(vt_param_list *l, const vt_config *c, int embed_slot);
-/* Refuses a patch or a number of channels that such a stem cannot have. */
+/* VT_E_RANGE or VT_E_SHAPE for a patch, a number of channels or a form that such a stem cannot have. */
 vt_status vt_conv_stem_check(const vt_config *c, const char *path, vt_err *e);
 /* Has a file such a stem's tensors? */
 bool vt_conv_stem_probe(const vt_tensors *st);
-/* Sets what those tensors tell: conv_stem, patch, dim. A sentence where their shapes are no such stem's. */
+/* Sets what those tensors tell: conv_stem, patch, dim. VT_E_FORMAT: one is missing; VT_E_SHAPE: their shapes are no
+ * such stem's. */
 vt_status vt_conv_stem_detect(const vt_tensors *st, vt_config *c, vt_err *e);

@@ -12,7 +12,7 @@
 
 /* ---- of an ONNX file ---- */
 
-/* A model of a network that was made from m's; takes the network. */
+/* Makes a prepared model of a network that was made from m's; takes n, also after a failure. VT_E_MEMORY. */
 static vt_status wrap_network(vt_model **out, const vt_model *m, vt_network *n, vt_err *e) {
     vt_model *w = *out = calloc(1, sizeof *w);
     if (w) w->config = m->config, w->config.network = n, w->config.classes = n->classes;
@@ -23,6 +23,8 @@ static vt_status wrap_network(vt_model **out, const vt_model *m, vt_network *n, 
     return vt_fail(e, VT_E_MEMORY, "no memory for a copy of the model");
 }
 
+/* Copies m's ONNX network up to cut `cut` with a head of `classes` outputs, all zero; *out NULL, VT_OK: it has no such
+ * cut. */
 static vt_status cut_onnx(vt_model **out, const vt_model *m, int cut, int classes, vt_err *e) {
     vt_network *n;
     *out = NULL;
@@ -79,8 +81,8 @@ void vt_head_set(vt_model *m, const double *w, const double *b, int rows, size_t
     }
 }
 
-/* Tensors of m under their own names; the norm before the head is the one that is called `norm` (NULL: the network's
- * own), which was trained on this very stream. false: one is not there. */
+/* Copies out's tensors but its heads from m's of the same names; the norm before the head from m's that is called
+ * `norm` (NULL: its own), which was trained on this very stream. false: one is not there, or of another size. */
 static bool copy_tensors(vt_model *out, const vt_model *m, const char *norm) {
     for (int i = 0; i < out->params.count; i++) {
         const vt_param *to = &out->params.items[i], *from = NULL;
@@ -97,7 +99,8 @@ static bool copy_tensors(vt_model *out, const vt_model *m, const char *norm) {
     return true;
 }
 
-/* Makes a network of m's tensors, ready for computations; *out NULL: there is no such network. */
+/* Makes a network of m's tensors, with zero heads, ready for computations; *out NULL, VT_OK: there is no such network,
+ * or m lacks a tensor of it. VT_E_MEMORY. */
 static vt_status cut_network(vt_model **out, const vt_model *m, const vt_config *c, const char *norm, vt_err *e) {
     vt_err why = {0};
     *out = NULL;
@@ -136,7 +139,7 @@ double vt_point_share(const vt_model *m, int point) {
     return (point ? point : 0.5) / all;
 }
 
-/* From now on the branch adds nothing to the stream. */
+/* Sets weight and bias of a block's branch ("mlp.fc2"), if they are there, to 0: it then adds nothing to the stream. */
 static void zero_branch_weights(vt_model *m, int block, const char *branch) {
     static const char *const of[] = {"weight", "bias"};
     for (int i = 0; i < 2; i++) {
@@ -166,8 +169,8 @@ vt_status vt_cut_inside(vt_model **out, const vt_model *m, int point, int classe
 
 /* ---- a twin ---- */
 
-/* Each row (of an output) by its own size: one heavy row must not make noise of the others. w [rows, numel / rows] of
- * tensor i: w <- w + share rms(row) n. */
+/* Adds to w [rows, numel / rows] of tensor i, by rows, VT_TWIN_SHARE rms(row) times normals keyed by (seed, i). Each
+ * row (of an output) by its own size: one heavy row must not make noise of the others. */
 static vt_status add_row_noise(float *w, size_t numel, size_t rows, int i, uint64_t seed, vt_err *e) {
     /* the self-test's name for it, older than this file: its draws stay what they were */
     vt_rng r = {.seed = seed, .purpose = vt_rng_purpose("selftest twin"), .image = (uint32_t)i};
@@ -185,12 +188,13 @@ static vt_status add_row_noise(float *w, size_t numel, size_t rows, int i, uint6
     return VT_OK;
 }
 
-/* Outputs of a matrix or a convolution are its first side; tokens and positions, [1, n, d], are rows of d. */
+/* Returns the rows of a tensor: outputs of a matrix or a convolution are its first side; tokens and positions, [1, n,
+ * d], are rows of d. */
 static size_t count_rows(const vt_param *p) {
     return (size_t)(p->shape[0] > 1 ? p->shape[0] : p->shape[0] * p->shape[p->ndim > 1 ? 1 : 0]);
 }
 
-/* Copies the weights and moves every matrix by noise. */
+/* Copies m's weights to out, moves every matrix by noise (seed), and prepares out; VT_E_MEMORY. */
 static vt_status copy_with_noise(vt_model *out, const vt_model *m, uint64_t seed, vt_err *e) {
     memcpy(out->w, m->w, m->params.total * sizeof(float));
     for (int i = 0; i < m->params.count; i++) {

@@ -40,7 +40,7 @@ typedef struct vt_block_layout {
     void (*mixer)(const struct vt_block_layout *b);
 } vt_block_layout;
 
-/* Returns what a configuration gives all blocks of a ViT. */
+/* Returns what a configuration gives all blocks of a ViT; sets l->value to what their factors start with. */
 vt_block_layout vt_block_layout_of(vt_param_list *l, const vt_config *c);
 
 /* Adds the tensors of a block in timm's order: norm1, the token mixer's, proj, norm2, MLP; then factors. */

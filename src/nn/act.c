@@ -34,7 +34,8 @@ static inline real relu(real v, real *slope) {
     return v < 0 ? 0 : v;
 }
 
-/* The usual case has a loop of its own, without conditions; `of` is known where this is inlined. */
+/* y [m,n] = of(x + b), slope its derivative (or NULL). The usual case has a loop of its own, without conditions; `of`
+ * is known where this is inlined. */
 static inline __attribute__((always_inline)) void each_number(real (*of)(real, real *), real *y, real *slope,
                                                               const real *x, const real *b, int m, int n) {
     for (int i = 0; i < m; i++, x += n, y += n) {

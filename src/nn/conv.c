@@ -25,7 +25,8 @@ size_t VT_R(vt_conv_col_len)(const vt_conv_shape *s) {
     return (size_t)band_rows(s) * (size_t)vt_conv_side(s->w, s->stride) * 9 * (size_t)s->in;
 }
 
-/* col [(oy, ox), (channel, ky, kx)], the order of a weight [out, in, 3, 3]; zero outside the map. */
+/* Sets col [(oy, ox), (channel, ky, kx)], oy in [from, to), to the patches of x, in the order of a weight [out, in, 3,
+ * 3]; zero outside the map. */
 static void gather_patches(real *col, const real *x, const vt_conv_shape *s, int from, int to) {
     int wo = vt_conv_side(s->w, s->stride), n = s->in;
     for (int oy = from; oy < to; oy++)
@@ -36,7 +37,8 @@ static void gather_patches(real *col, const real *x, const vt_conv_shape *s, int
             }
 }
 
-/* The transpose of gather: dx += what the patches say. */
+/* The transpose of gather_patches: adds col, the patches of output rows [from, to), to the pixels of dx that they
+ * cover. */
 static void scatter_patches(real *dx, const real *col, const vt_conv_shape *s, int from, int to) {
     int wo = vt_conv_side(s->w, s->stride), n = s->in;
     for (int oy = from; oy < to; oy++)
@@ -58,7 +60,8 @@ void VT_R(vt_conv_forward)(real *y, real *col, const real *x, VT_R(vt_linear) l,
         }
 }
 
-/* y = col(x) w^T + b of one image:  dw += dy^T col,  db += the sum of dy,  dx = the transpose of col applied to dy w */
+/* y = col(x) w^T + b of one image:  dw += dy^T col,  db += the sum of dy (neither without x),  dx (or NULL) = the
+ * transpose of col applied to dy w. col: scratch. */
 static void image_backward(real *dx, real *col, const real *dy, const real *x, VT_R(vt_linear) l,
                            const vt_conv_shape *s) {
     int ho = vt_conv_side(s->h, s->stride), wo = vt_conv_side(s->w, s->stride), step = band_rows(s);
@@ -90,7 +93,7 @@ static void transpose_taps(real *taps, const real *w, bool turned, int c) {
         for (int j = 0; j < c; j++) taps[k * c + j] = w[j * 9 + (turned ? 8 - k : k)];
 }
 
-/* y = b + the nine shifted maps times their taps */
+/* y [images, h, wd, c] = b (or 0) + the nine shifted maps of x times their taps [9, c] */
 static void correlate_depthwise(real *y, const real *taps, const real *x, const real *b, int images, int h, int wd,
                                 int c) {
     for (int row = 0; row < images * h; row++)
@@ -110,7 +113,7 @@ void VT_R(vt_depthwise_forward)(real *y, real *taps, const real *x, VT_R(vt_line
     correlate_depthwise(y, taps, x, l.b, images, h, wd, l.n);
 }
 
-/* dw [c, 9] += sums over pixels of one image of dy times the shifted map, in taps first */
+/* dw [c, 9] += sums over pixels of one image of dy times the shifted map; taps [9, c]: scratch */
 static void depthwise_dw(real *dw, real *taps, const real *dy, const real *x, int h, int wd, int c) {
     memset(taps, 0, 9 * (size_t)c * sizeof(real));
     for (int py = 0; py < h; py++)

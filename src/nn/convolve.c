@@ -14,7 +14,8 @@ static bool has_plain_steps(const vt_convolution *s) {
     return s->stride[0] == 1 && s->stride[1] == 1 && s->step[0] == 1 && s->step[1] == 1;
 }
 
-/* Of maps below 8 x 8 the transformed weights, 16 / 9 as large, would be read for too few tiles. */
+/* Returns how a convolution is computed; NONE: not at all. Of maps below 8 x 8 Winograd's transformed weights, 16 / 9
+ * as large, would be read for too few tiles. */
 static way way_of(const vt_convolution *s) {
     const bool wide = s->in % 16 == 0 && s->out % 16 == 0;
     if (s->groups == 1 && wide && has_plain_steps(s) && s->kernel[0] == 3 && s->kernel[1] == 3 && s->before[0] <= 2 &&
@@ -41,7 +42,7 @@ bool vt_convolution_fits(const vt_convolution *s) { return way_of(s) != NONE; }
 
 enum { STRIPE = 64, LONGEST = 512 }; /* LONGEST: rows of a stripe at a time, so that linalg/small takes it */
 
-/* c [m, n] = a [m, k] b, or += with add */
+/* c [m, n] = a [m, k] b, or += with add; b [k, n] in stripes (place_in_stripes) */
 static void multiply_stripes(float *c, int ldc, const float *a, int lda, const float *b, int m, int k, int n,
                              bool add) {
     const int parts = (k + LONGEST - 1) / LONGEST;
@@ -56,7 +57,7 @@ static void multiply_stripes(float *c, int ldc, const float *a, int lda, const f
     }
 }
 
-/* Where element (p, j) of a matrix [k, n] lies. */
+/* Returns where element (p, j) of a matrix [k, n] in stripes lies. */
 static size_t place_in_stripes(int p, int j, int k, int n) {
     const int first = j / STRIPE * STRIPE, width = n - first < STRIPE ? n - first : STRIPE;
     return (size_t)first * (size_t)k + (size_t)p * (size_t)width + (size_t)(j - first);
@@ -80,7 +81,7 @@ static tiles tiles_of(const vt_convolution *s, float *work) {
     return t;
 }
 
-/* v = B^T d B for each channel; d[4 i + j]: a tile's pixels. */
+/* v = B^T d B for each of c channels, POINTS planes ld apart; d[4 i + j]: a tile's pixels. */
 static void transform_tile(float *restrict v, size_t ld, const float *const *d, int c) {
 #pragma GCC ivdep
     for (int k = 0; k < c; k++) {
@@ -119,6 +120,7 @@ static void gather_tile(float *restrict y, const float *restrict m, size_t ld, i
     }
 }
 
+/* Sets t->v [POINTS, n, in] to the transforms of n tiles of x from tile `from` on, with zeros outside the map. */
 static void read_tiles(const tiles *t, const float *x, int from, int n) {
     const vt_convolution *s = t->s;
     for (int i = 0; i < n; i++) {
@@ -133,6 +135,8 @@ static void read_tiles(const tiles *t, const float *x, int from, int n) {
     }
 }
 
+/* Writes the outputs of n tiles from tile `from` on, by t->m [POINTS, n, out], to y: plus bias (or NULL), or added to
+ * it. Overwrites t->v. */
 static void write_tiles(const tiles *t, float *y, const float *bias, bool add, int from, int n) {
     const vt_convolution *s = t->s;
     const int c = s->out;
@@ -154,6 +158,8 @@ static void write_tiles(const tiles *t, float *y, const float *bias, bool add, i
     }
 }
 
+/* y = the convolution s of x by Winograd's transforms, plus bias (or NULL), or += with add; packed: one of
+ * pack_winograd's. */
 static void run_winograd(float *y, float *work, const float *x, const float *packed, const float *bias, bool add,
                          const vt_convolution *s) {
     const tiles t = tiles_of(s, work);
@@ -182,7 +188,8 @@ static void transform_kernel(double u[POINTS], const double g[9]) {
     }
 }
 
-/* turned: of the adjoint, whose inputs are s's outputs. */
+/* Sets to [POINTS, matrix in stripes] to the transformed kernels of w, times scale (or NULL); turned: of the adjoint,
+ * whose inputs are s's outputs. */
 static void pack_winograd(float *to, const vt_convolution *s, const float *w, const float *scale, bool turned) {
     const size_t matrix = (size_t)s->in * (size_t)s->out;
     for (int o = 0; o < s->out; o++)
@@ -199,7 +206,8 @@ static void pack_winograd(float *to, const vt_convolution *s, const float *w, co
 
 /* ---- depthwise ---- */
 
-/* n pixels of a row, sixteen channels: x is padded, [.., ld, c]. */
+/* y = bias (or 0) + the kernel w over x, or += with add, of n pixels of a row and sixteen channels; x is padded, [..,
+ * ld, c]. */
 static inline __attribute__((always_inline)) void correlate(float *y, const float *x, const float *w, const float *bias,
                                                             bool add, int ld, const vt_convolution *s, const int n) {
     const size_t c = (size_t)s->in;
@@ -220,6 +228,7 @@ static inline __attribute__((always_inline)) void correlate(float *y, const floa
     }
 }
 
+/* y = the depthwise convolution s of x, plus bias (or NULL), or += with add. work: x with its padding. */
 static void run_depthwise(float *y, float *work, const float *x, const float *packed, const float *bias, bool add,
                           const vt_convolution *s) {
     const int ld = s->wo + s->kernel[1] - 1, tall = s->ho + s->kernel[0] - 1;
@@ -260,7 +269,8 @@ static int band_of(const vt_convolution *s) {
     return n < 1 ? 1 : n > s->ho ? s->ho : n;
 }
 
-/* Out rows [from, to): col [pixels, ky, kx, in]; back: col is added to x. */
+/* Sets col [pixels of out rows [from, to), ky, kx, in] to the windows of x, zero outside; back: adds col to the pixels
+ * of x instead. */
 static void copy_windows(float *col, float *x, const vt_convolution *s, int from, int to, bool back) {
     const size_t c = (size_t)s->in;
     for (int oy = from; oy < to; oy++)
@@ -276,6 +286,7 @@ static void copy_windows(float *col, float *x, const vt_convolution *s, int from
             }
 }
 
+/* y = the windows of x, a band of rows at a time in work, times packed, plus bias (or NULL). */
 static void forward_windows(float *y, float *work, const float *x, const float *packed, const float *bias,
                             const vt_convolution *s) {
     const int step = band_of(s), k = taps_of(s);
@@ -290,6 +301,7 @@ static void forward_windows(float *y, float *work, const float *x, const float *
     }
 }
 
+/* dx = the adjoint of forward_windows at dy, or += with add; packed: the weights' other order. */
 static void backward_windows(float *dx, float *work, const float *dy, const float *packed, bool add,
                              const vt_convolution *s) {
     const int step = band_of(s), k = taps_of(s);

@@ -20,11 +20,14 @@ bool vt_convolution_fits(const vt_convolution *s);
 /* Floats that the weights take in the order of the kernels, for a forward and a backward, and the workspace of both. */
 size_t vt_convolution_packed(const vt_convolution *s);
 size_t vt_convolution_work(const vt_convolution *s);
-/* Of w [out, in / groups, kernel], each output channel times scale [out] (NULL: 1). */
+/* Sets to [vt_convolution_packed] to the weights w [out, in / groups, kernel] in the order of the kernels, each output
+ * channel times scale [out] (NULL: 1). */
 void vt_convolution_pack(float *to, const vt_convolution *s, const float *w, const float *scale);
-/* y [ho, wo, out] = the convolution of x [h, w, in] + bias [out] (NULL: 0) */
+/* y [ho, wo, out] = the convolution of x [h, w, in] + bias [out] (NULL: 0); nothing if no kernel fits. work:
+ * vt_convolution_work floats of scratch. */
 void vt_convolution_forward(float *y, float *work, const float *x, const float *packed, const float *bias,
                             const vt_convolution *s);
-/* dx [h, w, in] = the adjoint of dy, or += with add. */
+/* dx [h, w, in] = the adjoint of dy [ho, wo, out], or += with add; nothing if no kernel fits. work: vt_convolution_work
+ * floats of scratch. */
 void vt_convolution_backward(float *dx, float *work, const float *dy, const float *packed, bool add,
                              const vt_convolution *s);

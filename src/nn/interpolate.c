@@ -21,14 +21,15 @@ static double cubic_weight(double x, double a) {
 
 static int clamp_index(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
-/* UpSampleNearest computes in float: floor(o * (float)in / out). */
+/* Sets at and w [1] of output o: UpSampleNearest computes in float: floor(o * (float)in / out). */
 static void fill_nearest_weights(int *at, double *w, int o, int in, int out) {
     float scale = (float)in / (float)out;
     at[0] = clamp_index((int)floorf((float)o * scale), in);
     w[0] = 1;
 }
 
-/* Source position (o + 0.5) in / out - 0.5. PyTorch cuts it at 0 for bilinear, which is what clamped indices do. */
+/* Sets at and w [2, cubic: 4] of output o, without antialias. Source position (o + 0.5) in / out - 0.5. PyTorch cuts it
+ * at 0 for bilinear, which is what clamped indices do. */
 static void fill_pointwise_weights(int *at, double *w, int o, int in, double out, bool is_cubic) {
     double x = (o + 0.5) * ((double)in / out) - 0.5;
     int i = (int)floor(x);
@@ -45,7 +46,7 @@ static double support_of(int in, int out, bool is_cubic) {
     return (is_cubic ? 2 : 1) * (scale < 1 ? 1 : scale);
 }
 
-/* As Pillow, unrounded. */
+/* Sets at and w [taps] of output o with antialias: as Pillow, unrounded. */
 static void fill_antialiased_weights(int *at, double *w, int taps, int o, int in, int out, bool is_cubic) {
     double scale = (double)in / out, stretch = scale < 1 ? 1 : scale, sum = 0;
     double centre = (o + 0.5) * scale, support = support_of(in, out, is_cubic);
@@ -61,7 +62,8 @@ static void fill_antialiased_weights(int *at, double *w, int taps, int o, int in
     for (int t = 0; t < taps; t++) w[t] /= sum;
 }
 
-/* Computes the weights of one axis from `in` to `out` pixels. */
+/* Takes *m from the arena and fills it with the weights of one axis from `in` to `out` pixels; a measuring arena leaves
+ * it without numbers. */
 static void plan_axis(VT_R(vt_interp_axis) *m, vt_arena *a, vt_interp_kind kind, bool antialias, int in, int out,
                       double offset) {
     bool is_cubic = kind == VT_INTERP_BICUBIC;

@@ -73,9 +73,9 @@ static real logit_ratio_loss(real *dz, const real *z, int y, int m, int a, int b
     return -num / den;
 }
 
-/* p_m - w p_y of the softmax, m the largest wrong class:
- * dz_j = p_m ([j = m] - p_j) - w p_y ([j = y] - p_j). In double as ce is, and 1 - p is the sum of the other entries:
- * of a confident image p_y rounds to 1. */
+/* p_m - w p_y of the softmax, m the largest wrong class; dz is overwritten (or NULL): dz_j = p_m ([j = m] - p_j) - w
+ * p_y ([j = y] - p_j). In double as ce is, and 1 - p is the sum of the other entries: of a confident image p_y rounds
+ * to 1. */
 static real probability_margin_loss(real *dz, const real *z, int y, int classes, double w) {
     int m = VT_R(vt_best_other)(z, y, classes);
     double top = (double)z[VT_R(vt_argmax)(z, classes)], sum = 0, rest = 0;
@@ -91,7 +91,7 @@ static real probability_margin_loss(real *dz, const real *z, int y, int classes,
     return (real)(pm - w * py);
 }
 
-/* Computes a loss and its gradient dz (NULL: not wanted), before the loss's sign. */
+/* Returns a loss and overwrites dz with its gradient (NULL: not wanted), before the loss's sign. */
 static real loss_before_sign(real *dz, const vt_loss *loss, const real *z, int classes) {
     if (loss->kind == VT_LOSS_CE) return cross_entropy(dz, loss->target, z, classes);
     if (dz)

@@ -136,7 +136,8 @@ static void row_backward(float *dx, const float *res, const float *dy, const flo
 }
 #endif
 
-/* With xh = (x - mean) rstd and h = dy g:  dx = rstd (h - mean_j(h) - xh mean_j(h xh)). */
+/* Through LayerNorm, dg and db accumulate. With xh = (x - mean) rstd and h = dy g:  dx = res (or 0) + rstd (h -
+ * mean_j(h) - xh mean_j(h xh)). */
 static void layer_backward(real *dx, const real *res, const real *dy, const real *x, const real *stat, VT_R(vt_norm) n,
                            int m, int c) {
     for (int i = 0; i < m; i++, stat += 2) {
@@ -172,7 +173,7 @@ static void batch_forward(real *y, const real *x, VT_R(vt_norm) n, int m, int c)
     }
 }
 
-/* dx_j = dy_j g_j / sqrt(var_j + eps): the statistics are constants. */
+/* dx_j = res_j (or 0) + dy_j g_j / sqrt(var_j + eps): the statistics are constants. dg and db accumulate. */
 static void batch_backward(real *dx, const real *res, const real *dy, const real *x, VT_R(vt_norm) n, int m, int c) {
     real r[PIECE];
     for (int at = 0; at < c; at += PIECE) {
@@ -192,7 +193,7 @@ static void batch_backward(real *dx, const real *res, const real *dy, const real
 /* ---- CenterNorm ---- */
 
 /* y = g f (x - mean) + b, f = D / (D - 1), which stands where the deviation's inverse would (LipsFormer's code: no
- * division by it). */
+ * division by it); stat [m, 2]: mean and f. */
 static void center_forward(real *y, real *stat, const real *x, VT_R(vt_norm) n, int m, int c) {
     for (int i = 0; i < m; i++, x += c, y += c, stat += 2) {
         real sum = 0;

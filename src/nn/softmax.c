@@ -14,7 +14,7 @@
 #define HUGE_SCORE 0x1p24f
 #endif
 
-/* p_j = exp(scale (s_j - best)) / sum: nothing to round before the difference, and no exponent above 0. */
+/* p_j = exp(scale (s_j - best)) / sum of one row: nothing to round before the difference, and no exponent above 0. */
 static void huge_row(real *p, const real *s, real scale, int n) {
     real best = s[0], total = 0;
     for (int j = 1; j < n; j++) best = (scale > 0 ? s[j] > best : s[j] < best) ? s[j] : best;
@@ -50,7 +50,7 @@ typedef struct rows {
     float scale, most[AT_ONCE], inverse[AT_ONCE];
 } rows;
 
-/* Sets the largest scaled score of each row. */
+/* Sets r->most, the largest scaled score of each row. */
 static void find_row_maxima(rows *r, const float *s) {
     for (int i = 0; i < r->m; i++, s += r->ld) {
         vt_lanes top = vt_lanes_times(vt_lanes_load_some(s + r->full, r->rest), r->scale);
@@ -60,7 +60,7 @@ static void find_row_maxima(rows *r, const float *s) {
     }
 }
 
-/* Writes exp(scaled score - maximum) and sums each row. */
+/* Sets p to exp(scaled score - r->most), and r->inverse to 1 / the sum of each row. */
 static void exponentiate_rows(rows *r, float *p, const float *s) {
     for (int i = 0; i < r->m; i++, s += r->ld, p += r->ld) {
         vt_lanes end = vt_lanes_times_less(vt_lanes_load_some(s + r->full, r->rest), r->scale, r->most[i]);
@@ -76,7 +76,7 @@ static void exponentiate_rows(rows *r, float *p, const float *s) {
     }
 }
 
-/* Divides each row by its sum. */
+/* Multiplies each row of p by r->inverse. */
 static void normalize_rows(const rows *r, float *p) {
     for (int i = 0; i < r->m; i++, p += r->ld) {
         for (int j = 0; j < r->full; j += 16)
@@ -86,7 +86,7 @@ static void normalize_rows(const rows *r, float *p) {
     }
 }
 
-/* Computes the softmax of each row alone, where one of them overflows. */
+/* Computes the softmax of each row alone, where one of them has huge scores; needs most. */
 static void one_by_one(const rows *all, float *p, const float *s) {
     for (int i = 0; i < all->m; i++, p += all->ld, s += all->ld) {
         rows one = *all;
