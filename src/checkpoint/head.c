@@ -40,12 +40,13 @@ static const vt_tensor *find_layer_tensor(const vt_tensors *st, const char *laye
     return vt_tensors_find(st, name);
 }
 
-/* Adds to what was assumed of the head. */
+/* Appends a phrase to w->assumed, what no tensor tells of the head. */
 static void append_assumption(work *w, const char *what) {
     vt_text_item(w->assumed, VT_HEAD_ASSUMED, ", ", "%s", what);
 }
 
-/* Renames tensor "FROM.PART" to "TO.PART", if it is there. */
+/* Renames tensor "FROM.PART" to "TO.PART", in the rows of the file too, and indexes the names again; VT_OK without
+ * effect if there is none. */
 static vt_status rename_part(work *w, const char *from, const char *to, const char *part) {
     const vt_tensor *t = find_layer_tensor(w->st, from, part);
     if (!t) return VT_OK;
@@ -64,7 +65,8 @@ static vt_status rename_layer(work *w, const char *from, const char *to) {
     return rename_part(w, from, to, "bias");
 }
 
-/* Adds the bias of a layer; data NULL: zeros. */
+/* Adds tensor "LAYER.bias" of `outputs` float32 numbers; data NULL: zeros. Indexes the names again, so pointers to
+ * tensors are then stale. */
 static vt_status add_bias(work *w, const char *layer, size_t outputs, const float *data) {
     vt_tensor t = {.dtype = VT_F32, .ndim = 1, .shape = {(int64_t)outputs}, .numel = outputs, .data = data};
     float *zeros = data ? NULL : vt_tensors_take(w->st, outputs * sizeof *zeros, w->e);
@@ -85,8 +87,8 @@ static int in_order(const void *pa, const void *pb) {
     return x != y ? (x > y) - (x < y) : strcmp(a, b);
 }
 
-/* Collects the layers below head. in order. false: a tensor belongs to none that is known here; it is refused by name
- * later. */
+/* Collects the layers below head. into w->layers, in order. false: a tensor belongs to none that is known here, or
+ * there are too many; what is not known is refused by name later. */
 static bool find_layers(work *w) {
     for (int i = 0; i < w->st->count; i++) {
         const vt_tensor *t = &w->st->t[i];
@@ -110,7 +112,7 @@ static bool find_layers(work *w) {
     return true;
 }
 
-/* Refuses a head of several matrices, naming them. */
+/* Fails with VT_E_FORMAT for a head of several matrices, naming them. */
 static vt_status refuse_mlp(const work *w, int matrices) {
     char names[300] = "";
     for (int i = 0; i < w->n; i++)
@@ -123,7 +125,7 @@ static vt_status refuse_mlp(const work *w, int matrices) {
                    w->st->path, matrices, names);
 }
 
-/* Refuses a norm that no architecture has there. */
+/* Fails with VT_E_FORMAT for a norm that no architecture has there; what: "a norm behind its classifier". */
 static vt_status refuse_norm(const work *w, const part_of_head *l, const char *what) {
     return vt_fail(w->e, VT_E_FORMAT, "%s: has %s (%s), which vitrine does not compute; " VT_WAY, w->st->path, what,
                    l->name);
@@ -152,7 +154,8 @@ static double *read_layer(const work *w, const part_of_head *l, size_t *rows, si
     return all;
 }
 
-/* Drops the tensors of folded layers; pointers to others are then stale. */
+/* Drops the tensors of layers marked as folded, says so in the rows of the file, and clears the marks; pointers to
+ * other tensors are then stale. */
 static vt_status drop_folded(work *w) {
     bool *gone = calloc((size_t)w->st->count + 1, sizeof *gone);
     if (!gone) return no_memory(w);
@@ -172,8 +175,8 @@ static vt_status drop_folded(work *w) {
     return vt_tensors_index(w->st, w->e);
 }
 
-/* Puts a matrix as of read_layer, which it frees, in place of a layer's weight and bias, in float32, and drops folded
- * layers. */
+/* Puts a matrix as of read_layer, which it frees, in place of a layer's weight and bias (which it adds if there was
+ * none), in float32, and drops folded layers. */
 static vt_status store_layer(work *w, const part_of_head *l, double *all, size_t rows, size_t columns) {
     float *weight = vt_tensors_take(w->st, rows * columns * sizeof *weight, w->e),
           *bias = weight ? vt_tensors_take(w->st, rows * sizeof *bias, w->e) : NULL;
@@ -217,7 +220,8 @@ static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_
     return true;
 }
 
-/* Folds the BatchNorms before layer `at`, the nearest first, into it. */
+/* Folds the BatchNorms before layer `at`, the nearest first, into its weight and bias, and notes the eps as assumed.
+ * VT_E_SHAPE: a norm of another width, or no memory. */
 static vt_status fold_norms(work *w, int at) {
     const part_of_head l = w->layers[at];
     size_t rows, columns;
@@ -236,7 +240,8 @@ static vt_status fold_norms(work *w, int at) {
                    w->st->path, l.name);
 }
 
-/* Are the layers head.0, head.1, ..., each a Linear that reads the one before, with nothing between them? */
+/* Are the layers two or more, head.0, head.1, ..., each a Linear that reads the one before, with nothing between
+ * them? */
 static bool is_chain(const work *w) {
     for (int i = 0; i < w->n; i++) {
         const part_of_head *l = &w->layers[i];
@@ -248,7 +253,8 @@ static bool is_chain(const work *w) {
     return w->n > 1;
 }
 
-/* Returns a layer times a matrix of `inputs` columns and one more for the bias (freed); NULL: no memory. */
+/* Returns layer l times matrix all [its columns, inputs + 1], which it frees, the last column being the bias; NULL: no
+ * memory, or a bias of another length. */
 static double *multiply_by_layer(const work *w, const part_of_head *l, double *all, size_t inputs) {
     size_t rows, columns;
     const size_t wide = inputs + 1;
@@ -262,7 +268,8 @@ static double *multiply_by_layer(const work *w, const part_of_head *l, double *a
     return out;
 }
 
-/* Puts the product of a chain in the place of its last layer. */
+/* Puts the product of a chain in the place of its last layer, called as the classifier (w->root), and drops the
+ * others. */
 static vt_status fold_chain(work *w) {
     const part_of_head last = w->layers[w->n - 1];
     size_t rows, inputs;
@@ -284,7 +291,7 @@ static bool has_gap(const work *w, int at) {
     return dot && dot[1] >= '0' && dot[1] <= '9' && strtol(dot + 1, NULL, 10) > at;
 }
 
-/* Finds the layer of the one matrix, *at (left alone: none); refuses several, and a norm after it. */
+/* Finds the layer of the one matrix, *at (left alone: none). VT_E_FORMAT: there are several, or a norm behind it. */
 static vt_status one_matrix(const work *w, int *at) {
     int matrices = 0;
     for (int i = 0; i < w->n; i++)
@@ -294,7 +301,8 @@ static vt_status one_matrix(const work *w, int *at) {
     return VT_OK;
 }
 
-/* Makes the layers below head. one classifier, or refuses them. */
+/* Makes the layers below head. one classifier, renaming and folding tensors and noting what is assumed. VT_E_FORMAT:
+ * not possible. VT_OK without effect: no such layers, or unknown ones. */
 static vt_status settle_head(work *w) {
     int at = -1, norms = 0;
     const vt_tensor *norm =
@@ -336,7 +344,8 @@ static vt_status settle_head(work *w) {
 
 /* ---- one output ---- */
 
-/* Puts a row of zeros before the one that is there: sigmoid(z) is the softmax of 0 and z. */
+/* Puts a row of zeros before the one row of tensor "LAYER.PART": sigmoid(z) is the softmax of 0 and z. VT_OK without
+ * effect if it is not there or has more rows. */
 static vt_status put_zero_row(work *w, const char *layer, const char *part) {
     const vt_tensor *t = find_layer_tensor(w->st, layer, part);
     if (!t || t->n_parts || t->ndim < 1 || t->shape[0] != 1) return VT_OK;
@@ -351,7 +360,8 @@ static vt_status put_zero_row(work *w, const char *layer, const char *part) {
     return VT_OK;
 }
 
-/* Makes a head of one output one of two logits. */
+/* Makes a head of one output, and head_dist with it, one of two logits, and notes that as assumed; VT_OK without effect
+ * for any other. */
 static vt_status settle_one_output(work *w) {
     const vt_tensor *t = find_layer_tensor(w->st, w->root, "weight");
     const char *const layers[] = {w->root, "head_dist"};
@@ -366,7 +376,8 @@ static vt_status settle_one_output(work *w) {
 
 /* ---- calibration ---- */
 
-/* Logits are divided by the temperature that tensors/strip_training found: so are weights and bias. */
+/* Divides the classifier's weight and bias by the temperature of the logits that tensors/strip_training found, and
+ * notes it as assumed; VT_OK without effect if it found none. */
 static vt_status settle_temperature(work *w) {
     const char *text = vt_tensors_meta(w->st, "logit_temperature");
     const double v = text ? strtod(text, NULL) : 0;
@@ -393,7 +404,8 @@ static bool is_layer(const vt_tensor *t, const char *layer, char out[NAME]) {
     return !strcmp(out + n - 7 - k, layer) && (n == k + 7 || out[n - 8 - k] == '.');
 }
 
-/* Where no layer of a kind has a bias, all have zeros. A layer that alone lacks one is missed by name. */
+/* Adds zeros for the bias of a kind of layer of which no layer has one, with a note. A layer that alone lacks one is
+ * missed by name later. */
 static vt_status settle_biases(work *w) {
     static const char *const layers[] = {"head_dist", "head", "head.fc", "mlp.fc1", "mlp.fc2", "patch_embed.proj"};
     for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {

@@ -25,7 +25,7 @@ vt_status vt_hub_parse(json_t **out, const char *bytes, size_t n, const char *pa
     return vt_fail(e, VT_E_FORMAT, "%s: is not a JSON object", path);
 }
 
-/* Reads a JSON object; *out NULL: there is no such file. */
+/* Reads a JSON object; VT_OK with *out NULL: there is no such file. VT_E_FORMAT: it holds no object. */
 static vt_status read_file(json_t **out, const char *path, vt_err *e) {
     char *bytes;
     size_t n;
@@ -142,14 +142,14 @@ bool vt_hub_pixels(const vt_hub *h, bool std, double out[3], const char **from) 
     return true;
 }
 
-/* Reads a side in pixels, 1 to 65535; false: no such number. */
+/* Reads a side in pixels, 1 to 65535, into *out; false: no such number (a number out of range is in *out then). */
 static bool side_of(const json_t *v, double *out) {
     if (!json_is_number(v)) return false;
     *out = json_number_value(v);
     return *out >= 1 && *out <= 65535 && *out == floor(*out);
 }
 
-/* Reads the side of a square: a number, or {"height": n, "width": n}. */
+/* Reads the side of a square: a number, or {"height": n, "width": n}; false: neither, or no square. */
 static bool square_of(const json_t *v, double *out) {
     double w;
     if (!json_is_object(v)) return side_of(v, out);
@@ -174,7 +174,7 @@ static bool transform_hf(const vt_hub *h, char *out, size_t size) {
 }
 
 /* Writes timm's transform: floor(size / crop_pct) of the shorter side, or of both, then the centre. Its defaults:
- * timm/data/config.py. */
+ * timm/data/config.py. false: no side, or a filter, crop or share that is not of that form. */
 static bool transform_timm(const vt_hub *h, char *out, size_t size) {
     const char *from, *wish = json_string_value(vt_hub_get(h, "interpolation", &from));
     const char *mode = json_string_value(vt_hub_get(h, "crop_mode", &from));
@@ -199,7 +199,7 @@ bool vt_hub_transform(const vt_hub *h, char *out, size_t size, const char **from
     return json_is_number(find_json_value(h->args, "crop_pct")) && transform_timm(h, out, size);
 }
 
-/* Finds the side of square images by the keys of timm and Hugging Face. */
+/* Finds the side of square images by img_size, image_size or input_size of an object; false: none says it. */
 static bool side_in(const json_t *of, double *side) {
     const json_t *input = find_json_value(of, "input_size"); /* [3, height, width] */
     double width;
@@ -224,7 +224,7 @@ static const char *find_label(const json_t *names, int k) {
     return json_string_value(json_is_array(names) ? json_array_get(names, (size_t)k) : json_object_get(names, key));
 }
 
-/* Writes a name as one line, with `end` after it. */
+/* Writes a name as one line, control characters as blanks, with `end` after it. */
 static void write_name(FILE *f, const char *name, char end) {
     for (; *name; name++) fputc((unsigned char)*name < ' ' ? ' ' : *name, f);
     fputc(end, f);
@@ -256,7 +256,7 @@ vt_status vt_hub_labels(const vt_hub *h, int classes, const char *own, char **ou
 
 /* ---- does it describe these weights? ---- */
 
-/* Fails for a key that says otherwise than the tensors. */
+/* Fails with VT_E_SHAPE for a key whose value v is another than `is`, which the tensors say. */
 static vt_status fail_contradiction(const char *who, const char *key, const json_t *v, int is, const char *weights,
                                     vt_err *e) {
     return vt_fail(e, VT_E_SHAPE, "%s: %s is %lld, but the tensors of %s say %d", who, key,

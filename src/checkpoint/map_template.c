@@ -40,7 +40,8 @@ static bool is_always_dropped(const vt_rename *standing, const char *name) {
     return false;
 }
 
-/* Collects the tensors that need a line; names that no map can hold become comments in f. */
+/* Collects the tensors that need a line in s->rows, malloc'ed, and s->n; names that no map can hold become comments in
+ * f. */
 static vt_status take_rows(table *s, FILE *f, const vt_tensors *st, vt_err *e) {
     vt_rename *standing;
     char strange[64];
@@ -106,8 +107,8 @@ static void replace_block_number(row *r, size_t n, int first) {
     memcpy(r->name, name, sizeof name);
 }
 
-/* Writes {i} for the block's number after the stem that the most tensors share. Each new place of a number is looked at
- * once: a name whose beginning the one before has too is of the same family. */
+/* Writes {i} for the block's number into the rows' names, after the stem that the most tensors share. Each new place of
+ * a number is looked at once: a name whose beginning the one before has too is of the same family. */
 static void find_blocks(table *s) {
     char stem[256] = "";
     int best = 0, start = 0, first, v;

@@ -28,7 +28,8 @@ void vt_names_close(vt_names *n) {
     n->map = NULL;
 }
 
-/* Adds what a map that an option names sets to the metadata: detection looks there (no_embed_class). */
+/* Adds what a map that an option names sets to the metadata, where they lack the key: detection looks there
+ * (no_embed_class). Nothing for a map that no option names. */
 static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) {
     for (int i = 0; n->asked && i < n->map->n_pairs; i++) {
         const char *key = n->map->pairs[i].key, *value = n->map->pairs[i].value;
@@ -40,7 +41,8 @@ static vt_status add_map_metadata(const vt_names *n, vt_tensors *st, vt_err *e) 
     return VT_OK;
 }
 
-/* Parses a map, with a line more for a classifier beside the prefix. */
+/* Parses a map; for a classifier beside the prefix (n->beside) with a line more that renames it to head., and the map's
+ * own lines for head. as maybe. */
 static vt_status parse_map(const vt_names *n, vt_rename **map, const char *text, size_t size, const char *who,
                            vt_err *e) {
     char *all = malloc(size + 160);
@@ -70,7 +72,8 @@ static bool is_usual_index(const vt_tensors *st, const vt_tensor *t) {
     return usual;
 }
 
-/* Refuses a table that a map leaves out because it follows from the window, if it does not. */
+/* Fails with VT_E_FORMAT if a table of relative positions that the map left out is not the one that follows from the
+ * window. */
 static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err *e) {
     static const char end[] = ".relative_position_index";
     for (int i = 0; i < n->n_rows; i++) {
@@ -86,8 +89,8 @@ static vt_status check_left_out(const vt_names *n, const vt_tensors *st, vt_err 
     return VT_OK;
 }
 
-/* Renames by n->map, or by this text if there is none, and makes the head canonical. all_lines: each must fit a tensor.
- */
+/* Renames st by n->map, or by this text if there is none, and makes the head canonical; sets n's map, rows and assumed,
+ * and st's metadata. all_lines: each must fit a tensor. */
 static vt_status apply_map(vt_names *n, vt_tensors *st, const char *text, size_t size, const char *who, bool all_lines,
                            vt_err *e) {
     if (!n->map) VT_TRY(parse_map(n, &n->map, text, size, who, e));
@@ -110,7 +113,8 @@ static bool has_head(const vt_names_def *d, const vt_tensors *st, const char *be
     return false;
 }
 
-/* Renames by the map of a library. */
+/* Renames st by the map of a library; sets n->naming and n->def. VT_E_FORMAT: it has no classifier, or one that no map
+ * can read. */
 static vt_status use_library(vt_names *n, vt_tensors *st, const vt_names_def *d, vt_err *e) {
     char who[80];
     snprintf(n->naming, sizeof n->naming, "%s", d->name);
@@ -142,7 +146,8 @@ static vt_status use_library(vt_names *n, vt_tensors *st, const vt_names_def *d,
 
 /* ---- by an option ---- */
 
-/* Refuses a name that is neither a file nor built in, with the nearest one. */
+/* Fails with VT_E_USAGE for a name that is neither a file nor built in, with the nearest one; err: errno of the
+ * file. */
 static vt_status fail_no_such_map(const char *path, int err, vt_err *e) {
     int n;
     const vt_names_def *defs = vt_names_defs(&n);
@@ -155,7 +160,7 @@ static vt_status fail_no_such_map(const char *path, int err, vt_err *e) {
                    near ? "'?" : "");
 }
 
-/* Renames by a map file. */
+/* Renames st by a map file, whose lines must all fit; sets n->naming. VT_E_USAGE: there is no such file. */
 static vt_status use_map_file(vt_names *n, vt_tensors *st, const char *path, vt_err *e) {
     char *text;
     size_t size;
@@ -168,7 +173,7 @@ static vt_status use_map_file(vt_names *n, vt_tensors *st, const char *path, vt_
     return s;
 }
 
-/* Renames by the map that an option names. */
+/* Renames st by what an option names: a library, a map that is compiled in, or a file; sets n->asked and n->naming. */
 static vt_status use_named_map(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     n->asked = true;
     if (vt_names_def_named(wish)) return use_library(n, st, vt_names_def_named(wish), e);
@@ -184,7 +189,8 @@ static vt_status use_named_map(vt_names *n, vt_tensors *st, const char *wish, vt
 
 /* ---- by content ---- */
 
-/* Finds the map of maps/ that covers st, one without a `maybe` before those that have some; two alike are refused. */
+/* Finds the map of maps/ that covers st, one without a `maybe` before those that have some; sets n's map, own_map and
+ * naming, or leaves them. VT_E_FORMAT: two alike cover it. */
 static vt_status find_covering_map(vt_names *n, const vt_tensors *st, vt_err *e) {
     for (int i = 0; i < MAPS; i++) {
         char who[80];
@@ -218,7 +224,7 @@ static bool is_head_alone(const vt_tensors *st) {
     return matrices == 1 && n <= 6;
 }
 
-/* Refuses names that nothing knows, with what to do. */
+/* Fails with VT_E_FORMAT for names that nothing knows, with what to do. */
 static vt_status fail_unknown_naming(const vt_tensors *st, vt_err *e) {
     char some[300] = "";
     for (int i = 0; i < vt_tensors_count(st) && i < 3; i++)
@@ -262,7 +268,8 @@ vt_status vt_names_fit(vt_fit *out, const vt_tensors *st, bool beside, vt_err *e
     return VT_OK;
 }
 
-/* Strips wrappers and prefixes and renames by the map that `wish` names, or that fits. */
+/* Strips wrappers and prefixes of st, folds parts of weights, and renames by the map that `wish` names, or that fits,
+ * into n. VT_E_FORMAT: none fits. */
 static vt_status rename_to_canonical(vt_names *n, vt_tensors *st, const char *wish, vt_err *e) {
     VT_TRY(vt_unwrap_words(st, e));
     VT_TRY(vt_fold_parts(st, e));

@@ -28,7 +28,8 @@ const vt_names_def *vt_names_def_named(const char *name);
 /* Lines of a map for this file, malloc'ed (NULL: no memory). Its `set` lines count less than metadata and config.json.
  */
 char *vt_names_known_map(const vt_tensors *st, const vt_names_def *d);
-/* A sentence if it is a model of this library that vitrine does not compute. */
+/* VT_E_FORMAT, with a sentence: it is a model of this library that vitrine does not compute, or one without
+ * classifier. */
 vt_status vt_names_refuse(const vt_tensors *st, const vt_names_def *d, vt_err *e);
 
 /* The maps that are compiled in. */
@@ -56,8 +57,8 @@ typedef struct vt_names {
  * compiled in, or a map file. order: of the columns of a Linear patch embedding by an option, "chw", "hwc" or NULL. On
  * failure *n holds what was found so far. */
 vt_status vt_names_apply(vt_names *n, vt_tensors *st, const char *wish, const char *order, vt_err *e);
-/* A refusal of names, shapes or detection names the network instead, if two tensors are known to be of one that is not
- * computed. */
+/* Returns s, or VT_E_FORMAT with the network's name if s refuses names, shapes or detection and two tensors are known
+ * to be of a network that is not computed. */
 vt_status vt_names_blame(const vt_names *n, const vt_tensors *st, vt_status s, vt_err *e);
 /* Was the patch embedding a Linear? */
 bool vt_names_linear(const vt_names *n);
@@ -71,11 +72,12 @@ const char *vt_unsupported_network(const vt_tensors *st, const vt_names_row *row
     "vitrine reads ViT, DeiT, ConViT, Swin and XCiT; `vitrine eval " VT_OPTION                                         \
     "oracle` evaluates any other network where it runs, say in PyTorch"
 
-/* Puts rows that stand in another order in the file than in timm's (m->config: qkv_rows, class_last, embed_scale) into
- * timm's, in m->w. */
+/* Puts rows that stand in another order in the file than in timm's (m->config: qkv_rows, class_last) into timm's, in
+ * m->w, and multiplies the patch embedding by embed_scale. Fails for want of memory alone. */
 vt_status vt_model_reorder(vt_model *m, vt_err *e);
 
-/* Writes a name map to fill in: a line for every tensor of a state dict as it was read, with its shape and ? for its
- * name, and a line for every value that tensors do not hold. vt_rename_parse refuses it while a ? is left. */
 enum { VT_MAP_TEMPLATE_MOST = 4096 }; /* tensors; looking for what repeats takes their square */
+/* Writes a name map to fill in: a line for every tensor of a state dict as it was read, with its shape and ? for its
+ * name, and a line for every value that tensors do not hold. vt_rename_parse refuses it while a ? is left. VT_E_RANGE:
+ * more tensors than VT_MAP_TEMPLATE_MOST. */
 vt_status vt_map_template(FILE *f, const vt_tensors *st, vt_err *e);

@@ -11,7 +11,7 @@ bool vt_is_onnx(const char *path) {
     return vt_ends_in(path, ".onnx") || vt_onnx_begins(start, vt_file_start(path, start, sizeof start));
 }
 
-/* Options that describe a checkpoint's tensors. */
+/* Fails with VT_E_USAGE for an option that describes a checkpoint's tensors, or for one of mean and std alone. */
 static vt_status refuse_foreign_options(const char *path, const vt_overrides *o, vt_err *e) {
     const char *given = o->heads        ? "heads"
                         : o->ln_eps > 0 ? "ln-eps"
@@ -31,7 +31,8 @@ static vt_status refuse_foreign_options(const char *path, const vt_overrides *o,
                    given);
 }
 
-/* config and provenance of the network. Values that count tokens are those of a network without any. */
+/* Sets config, source and certainty of m by the network and the options. Values that count tokens are those of a
+ * network without any. */
 static void describe_network(vt_model *m, const vt_network *n, const vt_overrides *o) {
     static const char *const how[] = {[VT_PIXELS_OPEN] = "no node scales the input",
                                       [VT_PIXELS_UNIT] = "in the graph",
@@ -53,6 +54,8 @@ static void describe_network(vt_model *m, const vt_network *n, const vt_override
     }
 }
 
+/* Opens the network of an ONNX file and sets m's config with it, its sources, SHA-256, naming and texts; what is set is
+ * freed with m, on failure too. */
 static vt_status fill_model(vt_model *m, const char *path, const vt_overrides *o, vt_err *e) {
     vt_network *n;
     vt_import_options how = {.output = o->output, .layout = o->layout, .normalise = o->has_mean, .classifier = !o->raw};

@@ -14,7 +14,7 @@
 #include "checkpoint/resolve.h"
 #include "models/forms.h"
 
-/* Refuses a tensor that the model does not have, with the nearest name that it has. */
+/* Fails with VT_E_FORMAT for a tensor that the model does not have, with the nearest name that it has. */
 static vt_status extra_tensors(const vt_tensors *st, const vt_model *m, vt_err *e) {
     const char **known = calloc((size_t)m->params.count + 1, sizeof *known);
     if (!known) return vt_fail(e, VT_E_MEMORY, "%s: no memory", vt_tensors_path(st));
@@ -69,7 +69,7 @@ static const char *both_names(const vt_names *names, const char *name, char *buf
     return buf;
 }
 
-/* Refuses a file without tensor `name`, with the nearest unknown name in it. */
+/* Fails with VT_E_FORMAT for a file without tensor `name`, with the nearest unknown name in it. */
 static vt_status missing_tensor(const vt_model *m, const vt_tensors *st, const vt_names *names, const char *name,
                                 vt_err *e) {
     char both[500];
@@ -102,7 +102,8 @@ static bool same_shape(const vt_tensor *t, const vt_param *p) {
     }
 }
 
-/* Checks that all tensors are there, in their shapes, and no others. */
+/* Checks that all tensors are there, in their shapes, and no others. VT_E_FORMAT, or VT_E_SHAPE, with the tensor's
+ * name. */
 static vt_status check_tensors(const vt_model *m, const vt_tensors *st, const vt_names *names, vt_err *e) {
     char a[96], b[96], both[500];
     for (int i = 0; i < m->params.count; i++) {
@@ -117,14 +118,16 @@ static vt_status check_tensors(const vt_model *m, const vt_tensors *st, const vt
     return extra_tensors(st, m, e);
 }
 
-/* Reads parameter p into m->w, or only checks it if m has no weights. */
+/* Reads parameter p into m->w, or only checks it if m has no weights. VT_E_NUMERIC: not finite, or a variance below
+ * 0. */
 static vt_status read_tensor(vt_model *m, const vt_tensors *st, const vt_param *p, vt_err *e) {
     const char *end = strrchr(p->name, '.');
     return read_values(m->w ? m->w + p->offset : NULL, st, vt_tensors_find(st, p->name),
                        p->buffer && end && !strcmp(end, ".running_var"), e);
 }
 
-/* Recognises the architecture and finds its configuration, by canonical names and what was said besides. */
+/* Recognises the architecture and sets *c and *provenance, by canonical names and what was said besides. VT_E_FORMAT:
+ * no architecture has such tensors. */
 static vt_status detect_config(vt_config *c, vt_provenance *provenance, const vt_tensors *st, const vt_names *names,
                                const vt_overrides *o, vt_err *e) {
     const vt_arch *arch = NULL;
@@ -144,8 +147,8 @@ static vt_status detect_config(vt_config *c, vt_provenance *provenance, const vt
     return vt_config_resolve(c, provenance, st, names, o, e);
 }
 
-/* Renames the last norm to timm's: fc_norm after a mean, norm elsewhere, whatever the file calls it (vit-pytorch's
- * maps; a home-made mean with a norm after it). */
+/* Renames the last norm of a ViT in st to timm's: fc_norm after a mean, norm elsewhere, whatever the file calls it
+ * (vit-pytorch's maps; a home-made mean with a norm after it). */
 static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
     const bool after = c->pool != VT_POOL_TOKEN && !c->norm_first;
     if (strcmp(c->arch, "vit") || vt_tensors_find(st, after ? "fc_norm.weight" : "norm.weight")) return VT_OK;
@@ -158,7 +161,7 @@ static vt_status one_norm(vt_tensors *st, const vt_config *c, vt_err *e) {
     return vt_tensors_index(st, e);
 }
 
-/* Refuses a Swin of a library that pads first, if a stage is no multiple of its window. */
+/* Fails with VT_E_SHAPE for a Swin of a library that pads first, if a stage is no multiple of its window. */
 static vt_status check_padding(const vt_config *c, const char *path, vt_err *e) {
     for (int s = 0; s < c->stages; s++) {
         int side = c->image / c->patch >> s;
@@ -171,7 +174,8 @@ static vt_status check_padding(const vt_config *c, const char *path, vt_err *e) 
     return VT_OK;
 }
 
-/* Makes a model of canonical tensors; weights false: checks them without keeping them. */
+/* Makes a model of canonical tensors, to be closed; weights false: checks them without keeping them. *out is set on
+ * success alone. */
 static vt_status load_model(vt_model **out, vt_tensors *st, const vt_names *names, const vt_overrides *o, bool weights,
                             vt_err *e) {
     vt_config c;

@@ -68,7 +68,8 @@ static bool take_number(const char **s, const linear *x, vt_binding *b) {
     return true;
 }
 
-/* Matches the rest of a pattern with the rest of a name; binds letters and stars in b. */
+/* Matches the rest of a pattern with the rest of a name; binds letters and stars in b (letters also where it returns
+ * false). */
 static bool match_pattern(const char *p, const char *s, vt_binding *b) {
     while (*p && *p != '*') {
         linear x;

@@ -201,7 +201,7 @@ static void append_option(const vt_model *m, vt_field f, char *buf, size_t size)
         for (; *key; key++) vt_text_item(buf, size, "", "%c", *key >= 'a' && *key <= 'z' ? *key - 'a' + 'A' : *key);
 }
 
-/* Appends "heads (2, 4, 8 or another divisor of 128)". */
+/* Appends an open value with its possible ones: "heads (2, 4, 8 or another divisor of 128)". */
 static void append_missing_field(const vt_model *m, vt_field f, char *what, size_t size) {
     vt_text_item(what, size, ", ", "%s (", vt_field_label(f));
     if (f == VT_FIELD_HEADS)

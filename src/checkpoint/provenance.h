@@ -18,14 +18,16 @@ typedef struct vt_provenance {
 #define VT_FILE_SAYS "the file says" /* how the source of a mean or std begins that cannot be of pixels in [0,1] */
 #define VT_OWN_METADATA "safetensors metadata"
 
-/* Forms without a source: known by `whole`, which describes the network as a whole (or NULL), else assumed by
- * convention, or open where none is usual. Names tell where tensors belong, not what is computed between them. */
+/* Marks forms without a source in *t: known by `whole`, which describes the network as a whole (or NULL), else assumed
+ * by convention, or open where none is usual. Names tell where tensors belong, not what is computed between them. */
 void vt_provenance_defaults(const vt_config *c, vt_provenance *t, const vt_names *names, const char *whole);
-/* Tensors suggest it and do not prove it: which tokens are pooled, before or after the norm, ... */
+/* Is it a field that tensors suggest and do not prove: which tokens are pooled, before or after the norm, ...? */
 bool vt_provenance_suggested(vt_field f);
-/* Metadata that say themselves what was assumed ("act,ln_eps"; NULL: nothing) and not read: it still is. */
+/* Marks as assumed in *t what metadata say was assumed ("act,ln_eps"; NULL: nothing), unless another source has it, and
+ * sets what is not read (NULL: left). */
 void vt_provenance_assumed(vt_provenance *t, const char *list, const char *unread);
-/* Tensors that the names leave out and a classifier could have read (a pooler): named in t->unread. */
+/* Appends to t->unread the tensors that the names leave out and a classifier could have read (a pooler); nothing if an
+ * option names the map. */
 void vt_provenance_left_out(vt_provenance *t, const vt_names *names);
 
 enum { VT_HEADS_MOST = 16 };
@@ -33,14 +35,14 @@ enum { VT_HEADS_MOST = 16 };
  * nearest to 64 first; if there are none, all. Returns how many. */
 int vt_heads_likely(int dim, int out[VT_HEADS_MOST]);
 
-/* The open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128), ...",
- * and the options that say them, as a command line has them, with HEADS and the like in the places of values. Returns
- * how many there are. */
+/* Writes the open values with their possible ones, none before the others, "heads (2, 4, 8 or another divisor of 128),
+ * ...", and the options that say them, with HEADS and the like in the places of values. Returns how many there are. */
 int vt_model_missing(const vt_model *m, char *what, size_t what_size, char *options, size_t options_size);
-/* The assumed ones, and what is not read: "activation gelu, pre-norm, ...". Returns how many. */
+/* Writes the values that are assumed, and what is not read: "activation gelu, pre-norm, ...". Returns how many. */
 int vt_model_assumed(const vt_model *m, char *text, size_t size);
-/* Which state dict of several was read, where no option named it: "state_dict was read, one of its parts ...". */
+/* Writes which state dict of several was read: "state_dict was read, one of its parts ..."; false, buf left: an option
+ * named it, or there is one alone. */
 bool vt_model_part_text(const vt_model *m, char *buf, size_t size);
-/* Their keys, "act,post_norm", open ones too, for metadata: what was not known is not known better once it is copied.
- */
+/* Writes the keys of values that are assumed or open, "act,post_norm", for metadata: what was not known is not known
+ * better once it is copied. Returns how many. */
 int vt_model_uncertain(const vt_model *m, char *text, size_t size);

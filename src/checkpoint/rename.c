@@ -39,7 +39,7 @@ typedef struct line {
 
 /* ---- set ---- */
 
-/* Refuses a set line's key, with the nearest one. */
+/* Fails with VT_E_UNKNOWN for a set line's key, with the nearest one. */
 static vt_status unknown_key(const char *key, const line *l, vt_err *e) {
     const char *known[64];
     size_t n = 0;
@@ -52,7 +52,7 @@ static vt_status unknown_key(const char *key, const line *l, vt_err *e) {
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* Refuses a value that a key other than a form cannot have. */
+/* Fails with VT_E_USAGE for a value that a key other than a form cannot have. */
 static vt_status check_value(const char *key, const char *value, const line *l, vt_err *e) {
     double v[3];
     long long n;
@@ -72,7 +72,8 @@ static vt_status check_value(const char *key, const char *value, const line *l, 
     return good ? VT_OK : vt_fail(e, VT_E_USAGE, "%s: %s is '%.60s', must be %s", l->who, key, value, must);
 }
 
-/* Reads a line of n words: set KEY VALUE [more of the value]. */
+/* Reads a line of n words, set KEY VALUE [more of the value], and appends it to m->pairs. Fails for an unknown key, one
+ * that is set already, or a value that it cannot have. */
 static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
     if (n < 3) return vt_fail(e, VT_E_FORMAT, "%s: must be of the form %s KEY VALUE", l->who, words[0]);
     char *key = words[1], *value = words[2];
@@ -92,7 +93,7 @@ static vt_status read_set(vt_rename *m, char **words, int n, const line *l, vt_e
 
 /* ---- names ---- */
 
-/* Reads n words "a + b + c" into out; *count: names. */
+/* Reads n words "a + b + c" and appends the names to out; *count: grows by how many. VT_E_FORMAT: no such sum. */
 static vt_status read_sum(const char **out, int *count, char **words, int n, const line *l, vt_err *e) {
     for (int i = 0; i < n; i++)
         if ((i % 2 == 1) != !strcmp(words[i], "+") || (i == n - 1 && i % 2))
@@ -106,7 +107,7 @@ static vt_status read_sum(const char **out, int *count, char **words, int n, con
 bool vt_rename_zero(const vt_rename_rule *r, int part) { return part && !strcmp(r->theirs[part], "0"); }
 
 /* Checks a rule's names: every name on the left has the same letters and stars, and the right side no others, so that
- * each binding is known from any one of the tensors. */
+ * each binding is known from any one of the tensors. VT_E_FORMAT: not so. */
 static vt_status check_patterns(const vt_rename_rule *r, const line *l, vt_err *e) {
     uint32_t letters, first = 0;
     int stars, most = 0;
@@ -127,7 +128,8 @@ static vt_status check_patterns(const vt_rename_rule *r, const line *l, vt_err *
     return VT_OK;
 }
 
-/* Reads a line of n words: theirs -> timm. */
+/* Reads a line of n words, theirs -> timm, and appends it to m->rules. VT_E_FORMAT: it is none, or joins and splits at
+ * once. */
 static vt_status read_rule(vt_rename *m, char **words, int n, const line *l, vt_err *e) {
     vt_rename_rule *r = &m->rules[m->count++];
     int arrow = 0;
@@ -143,7 +145,7 @@ static vt_status read_rule(vt_rename *m, char **words, int n, const line *l, vt_
     return check_patterns(r, l, e);
 }
 
-/* Reads the rest of a line: drop PATTERN [why]. */
+/* Reads the rest of a line, drop PATTERN [why], and appends it to m->rules. VT_E_FORMAT: no pattern. */
 static vt_status read_drop(vt_rename *m, char *text, const line *l, vt_err *e) {
     vt_rename_rule *r = &m->rules[m->count++];
     text += strspn(text, " \t");
@@ -169,7 +171,7 @@ static char *strip_comment_and_blanks(char *text) {
     return text;
 }
 
-/* Refuses a blank that vitrine map left. */
+/* Fails with VT_E_USAGE if one of n words is a blank (?) that vitrine map left. */
 static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *e) {
     bool set = !strcmp(words[0], "set") || !strcmp(words[0], "is");
     int i = 0;
@@ -179,7 +181,7 @@ static vt_status refuse_blank(char *const *words, int n, const line *l, vt_err *
                    words[set ? 1 : 0], set ? "a value" : "timm's name, or drop the tensor,");
 }
 
-/* Reads one line of a map. */
+/* Reads one line of a map, which is cut up, into m's rules or pairs; an empty one or a comment adds nothing. */
 static vt_status read_line(vt_rename *m, char *text, const line *l, vt_err *e) {
     char *words[2 * MAX_WORDS + 2] = {text}, *save = NULL;
     int n = 0;

@@ -93,5 +93,5 @@ bool vt_rename_covers(const vt_rename *m, const vt_tensors *st);
  * (also when it fails, as far as it got). `all_lines`: a line that fits nothing is refused. */
 vt_status vt_rename_apply(const vt_rename *m, vt_tensors *st, bool all_lines, vt_names_row **rows, int *n_rows,
                           vt_err *e);
-/* What the file calls a canonical tensor ("a + b + c"), or false: no line makes it, or the name stays. */
+/* Writes what the file calls a canonical tensor ("a + b + c"); false: no line makes it, or the name stays. */
 bool vt_rename_theirs(const vt_rename *m, const char *canonical, char *buf, size_t size);

@@ -101,7 +101,7 @@ static vt_status channels_first(work *w, vt_tensor *t, size_t rows, size_t pixel
 }
 
 /* Puts the columns of flattened patches in our order, channels outermost; *side: of a patch. No shape tells how a patch
- * was flattened: einops' way is the default, which checkpoint/resolve marks as a guess. */
+ * was flattened: einops' way is the default, marked as a guess later. VT_E_SHAPE: not 3 side^2 columns. */
 static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns, int64_t *side) {
     const char *order = w->m->patch_order ? w->m->patch_order : vt_rename_value(w->m, "patch_order");
     *side = llround(sqrt((double)columns / 3));
@@ -113,7 +113,7 @@ static vt_status order_patch(work *w, vt_tensor *t, size_t rows, int64_t columns
     return order && !strcmp(order, "chw") ? VT_OK : channels_first(w, t, rows, (size_t)(columns / 3));
 }
 
-/* Makes a Linear over the flattened patch the convolution that timm has. */
+/* Makes a Linear over the flattened patch the convolution that timm has, and notes that in w->linear. */
 static vt_status to_convolution(work *w, vt_tensor *t) {
     int64_t side;
     VT_TRY(order_patch(w, t, (size_t)t->shape[0], t->shape[1], &side));
@@ -122,7 +122,7 @@ static vt_status to_convolution(work *w, vt_tensor *t) {
     return VT_OK;
 }
 
-/* Reorders a norm before that Linear as its columns. */
+/* Reorders the numbers of a norm before a Linear patch embedding as its columns; nothing if that was a convolution. */
 static vt_status order_norms(work *w) {
     int64_t side;
     for (size_t i = 0; w->linear && i < w->count; i++) {
@@ -133,7 +133,7 @@ static vt_status order_norms(work *w) {
     return VT_OK;
 }
 
-/* Gives tokens, positions and patch embedding the shape that timm has. */
+/* Gives tokens, positions and patch embedding the shape that timm has; leaves other tensors. */
 static vt_status to_canonical_shape(work *w, vt_tensor *t) {
     static const char *const three[] = {"cls_token", "dist_token", "reg_token", "pos_embed"};
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
@@ -152,7 +152,8 @@ static vt_status to_canonical_shape(work *w, vt_tensor *t) {
         if (!((out) = vt_tensors_text(w->st, w->e, __VA_ARGS__))) return allocation_error(w);                          \
     } while (0)
 
-/* Adds t under name `item` of a line's right side. */
+/* Appends t to w->made, under name `item` of a line's right side and in timm's shape. VT_E_FORMAT: the line makes no
+ * name of it. */
 static vt_status add_renamed_tensor(work *w, vt_tensor *t, const fit *f, int item, const char *origin) {
     char name[VT_NAME_MAX + 1];
     if (!vt_pattern_expand(f->rule->ours[item], &f->b, name) || !*name)
@@ -181,7 +182,8 @@ static vt_status zeros_like(work *w, const vt_tensor *t, vt_tensor *out) {
     return VT_OK;
 }
 
-/* Joins the rows of several tensors. The first of them stands for all; the others only find it. */
+/* Joins the rows of several tensors and sets row->became. The first of them stands for all; the others only find it.
+ * VT_E_FORMAT: one is missing; VT_E_SHAPE: other types or columns. */
 static vt_status join_tensors(work *w, const fit *f, vt_names_row *row) {
     char name[VT_NAME_MAX + 1], origin[600] = "";
     vt_tensor whole = {0}, *parts = NULL;
@@ -221,7 +223,8 @@ static vt_status join_tensors(work *w, const fit *f, vt_names_row *row) {
     return add_renamed_tensor(w, &whole, f, 0, text);
 }
 
-/* Renames a tensor, or splits its rows into equal parts. */
+/* Renames a tensor, or splits its rows into equal parts, and sets row->became; an empty one is left out with row->why.
+ * VT_E_SHAPE: no equal parts. */
 static vt_status split_tensor(work *w, const fit *f, vt_names_row *row) {
     int n = f->rule->to;
     vt_tensor t = row->was;
@@ -253,7 +256,7 @@ static int by_name(const void *pa, const void *pb) {
     return c ? c : *a < *b ? -1 : *a > *b;
 }
 
-/* Refuses two tensors that become one name. */
+/* Fails with VT_E_FORMAT if two tensors become one name. */
 static vt_status find_twins(const work *w) {
     const struct made **order = calloc(w->count + 1, sizeof *order);
     if (!order) return no_memory(w);
@@ -272,7 +275,7 @@ static vt_status find_twins(const work *w) {
     return s;
 }
 
-/* Puts the new tensors in place of the old ones. */
+/* Puts the tensors of w->made in place of those of w->st. */
 static vt_status replace_tensors(work *w) {
     w->st->count = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -282,7 +285,7 @@ static vt_status replace_tensors(work *w) {
     return vt_tensors_index(w->st, w->e);
 }
 
-/* Refuses a line of the map that fits no tensor: a typing error. */
+/* Fails with VT_E_FORMAT for a line of the map that fits no tensor: a typing error. */
 static vt_status find_idle(const work *w, const bool *used) {
     for (int i = 0; i < w->m->count; i++) {
         const vt_rename_rule *r = &w->m->rules[i];
@@ -294,7 +297,8 @@ static vt_status find_idle(const work *w, const bool *used) {
     return VT_OK;
 }
 
-/* Renames all tensors; one that no line fits is remembered: explain shows all, the error names one. */
+/* Renames all tensors into w->made; used [lines]: which lines fit one. *unmatched: the first that no line fits,
+ * *unmatched_count: how many; explain shows all, the error names one. */
 static vt_status rename_each_tensor(work *w, bool *used, const char **unmatched, int *unmatched_count) {
     for (int i = 0; i < w->st->count; i++) {
         vt_names_row *row = &w->rows[i];
@@ -313,7 +317,8 @@ static vt_status rename_each_tensor(work *w, bool *used, const char **unmatched,
     return VT_OK;
 }
 
-/* Applies all lines; all_lines: each must fit a tensor. */
+/* Applies all lines to w->st; all_lines: each must fit a tensor. VT_E_FORMAT: a tensor that no line fits, or two of one
+ * name. */
 static vt_status apply_rules(work *w, bool *used, bool all_lines) {
     const char *unmatched = NULL;
     char more[40] = "";

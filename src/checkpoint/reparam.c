@@ -16,8 +16,8 @@ typedef struct numbers {
     double *x[PARTS];
 } numbers;
 
-/* Computes g v / ||v||, a length for each index of the one side that g has (dim 0 unless it was chosen), or one for
- * all. false: shapes do not fit. */
+/* Computes g v / ||v|| in place of v (n->x[1]), a length for each index of the one side that g has (dim 0 unless it was
+ * chosen), or one for all. false: shapes do not fit. */
 static bool weight_norm(numbers *n) {
     const vt_tensor *g = n->t[0], *v = n->t[1];
     size_t inner = 1, sides = 1;
@@ -39,7 +39,7 @@ static bool weight_norm(numbers *n) {
     return true;
 }
 
-/* Computes W / (u^T W v), as in eval mode: u and v are the file's. false: shapes do not fit. */
+/* Computes W / (u^T W v) in place of W (n->x[1]), as in eval mode: u and v are the file's. false: shapes do not fit. */
 static bool spectral_norm(numbers *n) {
     const vt_tensor *u = n->t[0], *w = n->t[1], *v = n->t[2];
     double sigma = 0;
@@ -50,7 +50,7 @@ static bool spectral_norm(numbers *n) {
     return true;
 }
 
-/* Multiplies a weight by its mask. false: shapes do not fit. */
+/* Multiplies a weight (n->x[1]) by its mask. false: shapes do not fit. */
 static bool apply_pruning_mask(numbers *n) {
     if (n->t[0]->numel != n->t[1]->numel) return false;
     for (size_t i = 0; i < n->t[1]->numel; i++) n->x[1][i] *= n->x[0][i];
@@ -104,7 +104,8 @@ static vt_status read_parts(const vt_tensors *st, numbers *n, vt_err *e) {
     return VT_OK;
 }
 
-/* Stores the product in place of the second part, in float32. Its name changes when all have been looked up. */
+/* Stores the product in place of the second part, in float32, and marks the others as gone. Its name changes when all
+ * have been looked up (w->becomes). */
 static vt_status store_product(work *w, const numbers *n, size_t k) {
     vt_tensors *st = w->st;
     size_t place = (size_t)(n->t[1] - st->t), stem = strlen(n->t[1]->name) - strlen(forms[k].parts[1]);
@@ -118,7 +119,8 @@ static vt_status store_product(work *w, const numbers *n, size_t k) {
     return VT_OK;
 }
 
-/* Multiplies out one weight of form k. */
+/* Multiplies out one weight of form k and frees the numbers of its parts. VT_E_SHAPE: they have no shapes of that
+ * form. */
 static vt_status fold_one_weight(work *w, numbers *n, size_t k) {
     vt_status s = read_parts(w->st, n, w->e);
     if (s == VT_OK && !forms[k].fold(n))
@@ -132,7 +134,7 @@ static vt_status fold_one_weight(work *w, numbers *n, size_t k) {
 
 /* ---- all of them ---- */
 
-/* Refuses parts that are not multiplied out, with what to do in PyTorch. */
+/* Fails with VT_E_FORMAT for parts that are not multiplied out, with what to do in PyTorch. */
 static vt_status refuse_others(const vt_tensors *st, vt_err *e) {
     static const struct {
         const char *part, *says;
@@ -166,7 +168,7 @@ static vt_status fold_all(work *w) {
     return VT_OK;
 }
 
-/* Renames the products and drops the other parts. */
+/* Renames the products and drops the other parts; then refuses parts that are not multiplied out. */
 static vt_status drop_folded_tensors(work *w) {
     for (int i = 0; i < w->st->count; i++)
         if (w->becomes[i]) w->st->t[i].name = w->becomes[i];

@@ -9,7 +9,8 @@
 #include "models/forms.h"
 #include "models/vit.h"
 
-/* Finds the preset that an option names, or else the one whose shape is the file's. */
+/* Sets s->preset and preset_why: the one that an option names, or else the one whose shape is the file's (none: left
+ * NULL). VT_E_SHAPE: the named one has another shape. */
 static vt_status find_preset(vt_sources *s, const vt_config *c, vt_err *e) {
     const char *named = s->o->preset;
     if (named) {
@@ -69,7 +70,8 @@ static void guess_heads(vt_config *c, const vt_sources *s, const vt_found *map) 
     vt_sources_mark(s, VT_FIELD_HEADS, who, VT_OPEN);
 }
 
-/* Sets the number of heads, or checks it if tensors prove it. */
+/* Sets the number of heads, or checks an option's if tensors prove it (VT_E_USAGE). VT_E_RANGE: a file's is none;
+ * VT_E_SHAPE: it does not divide the width of attention. */
 static vt_status resolve_heads(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"heads", "num_heads", "num_attention_heads", NULL};
     const int width = vt_config_attn_dim(c);
@@ -142,7 +144,8 @@ static void resolve_ln_eps(vt_config *c, const vt_sources *s) {
     vt_sources_mark(s, VT_FIELD_LN_EPS, f.from, f.certainty);
 }
 
-/* Sets the scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number. */
+/* Sets the scale that multiplies Q K^T: head (head width ^ -0.5), dim (width ^ -0.5) or a number above 0, head by
+ * default. VT_E_USAGE: none of these. */
 static vt_status resolve_scale(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"attn_scale", NULL}, *const hub_keys[] = {"qk_scale", NULL};
     char hub[VT_NUMBER];
@@ -197,7 +200,8 @@ static vt_found find_form(const vt_sources *s, const vt_form *f, const vt_config
     return found;
 }
 
-/* Sets one form, if a source says it. */
+/* Sets one form in *c, if a source says it and tensors do not prove it. VT_E_USAGE: an option, or the map that it
+ * names, contradicts what tensors prove. */
 static vt_status resolve_form(vt_config *c, const vt_sources *s, const vt_form *f, const vt_config *preset, vt_err *e) {
     form_texts texts;
     char who[600], is[64], wanted[64];
@@ -234,7 +238,8 @@ static vt_status resolve_forms(vt_config *c, const vt_sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* Marks how the columns of a Linear patch embedding were read; a convolution has been marked as proven by tensors. */
+/* Marks how the columns of a Linear patch embedding were read (VT_E_USAGE if they were said to be a convolution's); a
+ * convolution has been marked as proven by tensors. */
 static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *e) {
     const char *read = s->names->map->patch_order;
     if (!vt_names_linear(s->names)) return VT_OK;
@@ -248,7 +253,7 @@ static vt_status resolve_patch_order(vt_config *c, const vt_sources *s, vt_err *
                    s->path, s->t->source[VT_FIELD_PATCH_ORDER]);
 }
 
-/* Sets the attention variant, dot by default. */
+/* Sets the attention variant, dot by default; fails as vt_attn_parse does. */
 static vt_status resolve_attn(vt_config *c, const vt_sources *s, vt_err *e) {
     static const char *const keys[] = {"attn", NULL};
     const vt_setting k = {VT_OPTION "attn", s->o->attn, .keys = keys, .preset = s->o->preset ? s->preset->attn : NULL};
@@ -289,8 +294,8 @@ static int overlapping_stride(const vt_config *c, int side) {
 
 static const char *const image_keys[] = {"image", NULL};
 
-/* Checks the side of the input against the one by the number of positions: another is possible if it is said how they
- * are resized, or that they are. */
+/* Checks the side of the input against the one by the number of positions: another is set (image, pos_grid) if it is
+ * said how they are resized, or that they are. VT_E_USAGE or VT_E_SHAPE: not said; VT_E_RANGE: no such side. */
 static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
     char given[VT_NUMBER];
     form_texts texts;
@@ -322,8 +327,8 @@ static vt_status resolve_grid(vt_config *c, const vt_sources *s, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets the side of the input if tensors leave it open (in a ViT: without stored positions); c->image is then a guess,
- * or 0. */
+/* Sets the side of the input if tensors leave it open (in a ViT: without stored positions), where c->image is a guess,
+ * or 0; else checks it. VT_E_USAGE: no source has one; VT_E_RANGE: above 4096. */
 static vt_status resolve_image(vt_config *c, const vt_sources *s, vt_err *e) {
     if (*s->t->source[VT_FIELD_IMAGE]) return resolve_grid(c, s, e);
     char given[VT_NUMBER], hub[VT_NUMBER], preset[VT_NUMBER];

@@ -6,8 +6,8 @@
 #include "checkpoint/hub.h"
 #include "checkpoint/provenance.h"
 
-/* c and provenance->source hold what tensors prove; fills the rest. A value without a source is set to the likeliest
- * one and marked in provenance->certainty; contradictions and values out of range fail. */
+/* Sets the settings of *c that tensors do not prove (provenance->source says which they do). A value without a source
+ * is the likeliest one and marked in provenance->certainty; contradictions and values out of range fail. */
 vt_status vt_config_resolve(vt_config *c, vt_provenance *provenance, const vt_tensors *st, const vt_names *names,
                             const vt_overrides *o, vt_err *e);
 
@@ -58,7 +58,7 @@ double vt_text_number(const char *text);
 
 extern const char vt_sources_layer[]; /* the source of mean and std of a normalisation layer among the tensors */
 
-/* Mean, std and what is done to a picture before (resolve_pixels.c). */
+/* Sets mean and std of *c, marks where they are from, and sets what is done to a picture before (resolve_pixels.c). */
 void vt_resolve_pixels(vt_config *c, const vt_sources *s);
 /* VT_E_USAGE: timm's training arguments differ from config.json and the like in heads, mean, std or a form, and no
  * option says which is true. */

@@ -38,8 +38,8 @@ static void resolve_triple(vt_config *c, const vt_sources *s, bool is_std) {
     if (!vt_parse_triple(f.text, out)) out[0] = NAN; /* refused by vt_config_check */
 }
 
-/* Pixels here are in [0,1]: a mean far above 1 is of pixels in [0,255]; a mean below 0, a std above 1, or of a layer
- * below 0.01, is of other pixels, added, or a factor. What a file says so is open, with what it would be in [0,1]. */
+/* Marks as open what a file says of other pixels than those in [0,1] here, and sets what it would be in [0,1]: a mean
+ * far above 1 is of 0 to 255; below 0, a std above 1, or of a layer below 0.01, is added, or a factor. */
 static void mark_pixels(vt_config *c, const vt_sources *s) {
     double *const v[2] = {c->mean, c->std}, high = 0, low = 0, wide = 0, thin = 1;
     bool theirs[2];
@@ -69,8 +69,8 @@ static void mark_pixels(vt_config *c, const vt_sources *s) {
     }
 }
 
-/* A BatchNorm on the input (tensors/strip_training), after what an option or a file says of pixels: (x - mean - std m)
- * / (std s). */
+/* Merges a BatchNorm on the input (tensors/strip_training) into mean and std, after what an option or a file says of
+ * pixels: (x - mean - std m) / (std s). Nothing without one. */
 static void add_input_norm(vt_config *c, const vt_sources *s) {
     double n[6];
     const char *text = vt_tensors_meta(s->st, "input_norm");

@@ -18,7 +18,8 @@ static vt_pool detected_pool(const vt_config *c) {
     return after || c->no_cls ? VT_POOL_AVG : VT_POOL_TOKEN;
 }
 
-/* Adds the forms that are not at their default, so that files of timm's ViT stay as they have always been. */
+/* Writes the forms that are not at their default as pairs of key and text into meta, so that files of timm's ViT stay
+ * as they have always been. Returns how many pairs. */
 static int form_pairs(const char **meta, char text[MOST_FORMS][64], const vt_config *c) {
     int count, n = 0;
     const vt_form *forms = vt_forms(&count);

@@ -92,14 +92,14 @@ typedef struct two {
     const char *weights;
 } two;
 
-/* Fails for a field that timm's arguments set to another value. */
+/* Fails with VT_E_USAGE for a field that timm's arguments set to another value. */
 static vt_status fail_disagreement(const two *w, vt_field f, const char *is, const char *said, vt_err *e) {
     const char *key = vt_field_key(f);
     return vt_fail(e, VT_E_USAGE, "%s: %s is %s (%s), but %s says %s: say which is true with @%s", w->weights,
                    vt_field_label(f), is, w->t->source[f], w->h->args_from, said, vt_form_find(key) ? "form" : key);
 }
 
-/* Refuses a mean or std other than that of timm's arguments. */
+/* Fails with VT_E_USAGE for a mean or std from a file other than that of timm's arguments. */
 static vt_status check_mean_or_std(const two *w, const vt_config *c, vt_field f, vt_err *e) {
     const bool std = f == VT_FIELD_STD;
     const double *v = std ? c->std : c->mean;
@@ -114,7 +114,7 @@ static vt_status check_mean_or_std(const two *w, const vt_config *c, vt_field f,
     return fail_disagreement(w, f, is, said, e);
 }
 
-/* Refuses a form's value other than that of timm's arguments. */
+/* Fails with VT_E_USAGE for a form's value from a file other than that of timm's arguments. */
 static vt_status check_form(const two *w, const vt_config *c, const vt_form *f, vt_err *e) {
     char word[VT_FORM_VALUE], is[64], said[64];
     const json_t *v = f->json ? vt_hub_args(w->h, f->json) : NULL;

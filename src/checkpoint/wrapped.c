@@ -34,7 +34,7 @@ static bool remove_word(char *name, const char *word) {
     return found;
 }
 
-/* Takes a wrapper's word out of all names and notes how many. */
+/* Takes a wrapper's word out of all names of st and notes how many; names of 600 bytes or more stay. */
 static vt_status cut_word(vt_tensors *st, const char *word, vt_err *e) {
     char name[600], text[60];
     int with = 0;
@@ -96,7 +96,7 @@ static bool has_prefix(const char *name, const char *prefix) {
     return !strncmp(name, prefix, n) && name[n];
 }
 
-/* Leaves the state dict the tensors with the prefix alone, without it. */
+/* Leaves the state dict the tensors of s->all with the prefix alone, without it. VT_E_FORMAT: a name twice. */
 static vt_status select_by_prefix(search *s, const char *prefix) {
     vt_tensors *st = s->st;
     int n = 0;
@@ -137,8 +137,8 @@ static void look_beside(search *s, const char *prefix) {
     }
 }
 
-/* Takes a prefix if the names without it are known. A longer one adds nothing to a shorter one that does as well: vit.
- * of model.vit. is a library's own. */
+/* Sets s->found, s->fit and s->other if the names without this prefix are known; s->st is left so cut. A longer one
+ * adds nothing to a shorter one that does as well: vit. of model.vit. is a library's own. */
 static vt_status try_prefix(search *s, const char *prefix) {
     int with = 0;
     vt_fit fit = VT_FIT_NONE;
@@ -175,7 +175,8 @@ static vt_status try_all_prefixes(search *s) {
     return VT_OK;
 }
 
-/* Strips the prefix that was found, or refuses what stands beside it. */
+/* Strips s->found from the names of s->st, with a note; *head: the beginning of a classifier beside it. VT_E_FORMAT:
+ * two networks, two classifiers, or a tensor beside it that is none's. */
 static vt_status check_and_strip_prefix(search *s, const char **head) {
     const char *path = s->st->path, *inside = s->st->inside;
     look_beside(s, s->found);
@@ -213,7 +214,8 @@ static vt_status check_and_strip_prefix(search *s, const char **head) {
     return vt_tensors_index(s->st, s->e);
 }
 
-/* Finds the one usual name of a classifier beside known names without one ("vit." and "fc."). */
+/* Finds the one usual name of a classifier beside known names without one ("vit." and "fc."); *head is left alone if
+ * there is none, or two. */
 static vt_status find_beside(vt_tensors *st, const char **head, vt_err *e) {
     char one[PREFIX], found[PREFIX] = "";
     for (int i = 0; i < st->count; i++) {
