@@ -25,7 +25,7 @@ static const vt_opt fixed[] = {
 /* Returns what sentences call the starting checkpoint. */
 static const char *checkpoint_path(const vt_model *m) { return m->path ? m->path : "the starting checkpoint"; }
 
-/* Fails: the checkpoint's WHAT is `had`, the model to train has `wanted`. */
+/* Fails with VT_E_SHAPE: the checkpoint's WHAT is `had`, the model to train has `wanted`. */
 static vt_status report_difference(const vt_model *from, const char *what, const char *had, const char *wanted,
                                    vt_err *e) {
     return vt_fail(e, VT_E_SHAPE,
@@ -33,7 +33,8 @@ static vt_status report_difference(const vt_model *from, const char *what, const
                    checkpoint_path(from), what, had, wanted);
 }
 
-/* Pool, norms, tokens and the like; how new weights start may differ, and the input with what goes by it. */
+/* Fails with VT_E_SHAPE if pool, norms, tokens or the like differ; how new weights start may differ, and the input with
+ * what goes by it. */
 static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e) {
     int n;
     const vt_form *forms = vt_forms(&n);
@@ -51,7 +52,8 @@ static vt_status same_forms(const vt_model *to, const vt_model *from, vt_err *e)
     return VT_OK;
 }
 
-/* Refuses a checkpoint whose architecture, sizes, forms, patch, classes or tensor names do not fit the model `to`. */
+/* Fails with VT_E_SHAPE for a checkpoint whose architecture, sizes, forms, patch, classes or tensor names do not fit
+ * the model `to`. */
 static vt_status check_compatible(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     const vt_config *a = &from->config, *b = &to->config;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
@@ -108,7 +110,7 @@ static taps cubic_taps(int d, int s, int t) {
     return r;
 }
 
-/* Resizes out [t,t,d] from in [s,s,d], summed in double, rounded once. */
+/* Resizes in [s,s,d] to out [t,t,d] as pos_embed (vt_pos_init) says, summed in double, rounded once. */
 static void resize_grid(float *out, int t, const float *in, int s, int d, int pos_embed) {
     taps (*const find)(int, int, int) = pos_embed == VT_POS_BICUBIC ? cubic_taps : linear_taps;
     for (int y = 0; y < t; y++) {
@@ -149,7 +151,7 @@ static void adapt_kernel(float *out, const float *in, const vt_config *b, const 
             }
 }
 
-/* Tells whether the shape may differ between the two models, as a head's may. */
+/* Is it a tensor that is resized where its shape differs: positions, or the patch embedding's kernel? */
 static bool can_resize(const char *name) {
     return !strcmp(name, "pos_embed") || !strcmp(name, "patch_embed.proj.weight");
 }
@@ -162,7 +164,8 @@ static bool same_shape(const vt_param *p, const vt_param *q) {
 /* Returns whether a tensor belongs to a classifier head. */
 static bool is_head(const char *name) { return !strncmp(name, "head.", 5) || !strncmp(name, "head_dist.", 10); }
 
-/* Refuses, before anything is written, other shapes of what can be neither resized nor drawn anew (a head). */
+/* Fails with VT_E_SHAPE, before anything is written, for other shapes of what can be neither resized nor drawn anew (a
+ * head). */
 static vt_status check_shapes(const vt_model *to, const vt_model *from, const vt_recipe_init *how, vt_err *e) {
     for (int i = 0; i < to->params.count; i++) {
         const vt_param *p = &to->params.items[i], *q = vt_model_param(from, p->name);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "models/net/session.h"
 
-/* Draws from the open interval (0,1), 32 bits: for logarithms. */
+/* Draws from the open interval (0,1), 32 bits, at position i of the key: for logarithms. */
 static double open_uniform(const vt_rng *r, uint64_t i) { return ((double)vt_rng_bits(r, i) + 0.5) * 0x1p-32; }
 
 /* Returns true with probability p, at position i of the key. */
@@ -44,7 +44,7 @@ static double log_gamma_draw(const vt_rng *r, uint64_t *at, double alpha) {
     }
 }
 
-/* Draws Beta(alpha, alpha) = G / (G + G') of two independent Gamma(alpha). */
+/* Draws Beta(alpha, alpha) = G / (G + G') of two independent Gamma(alpha), at positions of the key from `at` on. */
 static double beta_draw(const vt_rng *r, uint64_t at, double alpha) {
     double g = log_gamma_draw(r, &at, alpha), h = log_gamma_draw(r, &at, alpha);
     return 1 / (1 + exp(h - g));

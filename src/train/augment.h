@@ -20,15 +20,16 @@ typedef struct vt_mix {
     double lambda;      /* share of the image itself; CutMix: after correction by the area really cut */
     int y0, y1, x0, x1; /* CutMix: the region [y0,y1) x [x0,x1) taken from the partner */
 } vt_mix;
-/* Draws how step `step` mixes its images of `side` pixels. */
+/* Draws how step `step` mixes its images of `side` pixels, keyed by (seed, step). */
 vt_mix vt_mix_draw(const vt_recipe_augment *a, uint64_t seed, int64_t step, int side);
 
-/* Reads image `index` of d, cropped and flipped by its own draws, as x [3, side, side] in [0,1]. The random crop pads
- * with pixel 0 (Mo et al. crop before they normalise). VT_E_SHAPE when the image is not side x side. */
+/* Reads image `index` of d as x [3, side, side] in [0,1], cropped (padded with 0), flipped, changed by RandAugment and
+ * erased in part as `a` says; draws are keyed by (seed, epoch, index). VT_E_SHAPE: it is not side x side. */
 vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t index, int side,
                            const vt_recipe_augment *a, uint64_t seed, int epoch, vt_err *e);
 
-/* Sets x to the mix of x and partner xr (not x itself), both [3, side, side], augmented, and in [0,1]. */
+/* Sets x to the mix of x and partner xr (not x itself), both [3, side, side], augmented, and in [0,1]; NONE leaves
+ * x. */
 void vt_mix_images(float *x, const float *xr, const vt_mix *m, int side);
 /* Computes target [classes] of labels y (and the partner's yr), with label smoothing s: off = s/K, on = 1 - s + s/K,
  * mixed. */
@@ -56,13 +57,12 @@ void vt_drop_path_draw(float *drop, const vt_model *m, double rate, int image, i
 void vt_randaugment_apply(uint8_t *out, const uint8_t *in, int side, int op, double setting);
 /* Returns the name of operation op = 0, 1, ..., torchvision's, in its order; NULL after the last. */
 const char *vt_randaugment_name(int op);
-/* Returns an operation's setting at a magnitude (0: none, to VT_RANDAUGMENT_LEVELS - 1: its most), which some draw a
- * sign for
- * (*has_sign). */
+/* Returns an operation's setting at a magnitude (0: none, to VT_RANDAUGMENT_LEVELS - 1: its most); *has_sign: a sign is
+ * drawn for it. */
 double vt_randaugment_setting(int op, int magnitude, int side, bool *has_sign);
 
 /* Applies `ops` operations drawn from r to x [3, side, side] in [0,1], which is rounded to 8 bits first. */
 vt_status vt_randaugment(float *x, int side, int ops, int magnitude, const vt_rng *r, vt_err *e);
 /* Replaces with probability p a rectangle of 2 to 33 % of x [3, side, side], its sides 0.3 to 3.3 of each other, by
- * uniform random pixels. */
+ * uniform random pixels drawn from r; leaves x if none of ten tries fits. */
 void vt_random_erase(float *x, int side, double p, const vt_rng *r);

@@ -187,14 +187,15 @@ size_t vt_batch_bytes(const vt_recipe *r, const vt_model *m, int threads, int si
            (size > 1 ? vt_reduce_bytes(size, m->params.total, micro_batches(r)) : 0);
 }
 
-/* Loads image `at` of the batch as it is before mixing. */
+/* Loads image `at` of the batch, from its set, as it is before mixing: augmented, into x, and its label. */
 static vt_status load_one(const vt_batch *b, int at, float *x, int *label, vt_err *e) {
     const vt_sampled *set = b->sampler ? vt_sampler_set(b->sampler, at) : NULL;
     return vt_augment_image(x, label, set ? set->data : b->data, b->ids[at], vt_config_input(&b->m->config),
                             &b->r->augment, (uint64_t)b->r->top.seed, set ? set->pass : b->epoch, e);
 }
 
-/* Loads image `at` of the batch, mixed with its partner (the reversed batch), and its label distribution. */
+/* Loads image `at` of the batch into x, mixed with its partner (the reversed batch, into w->partner), and its label
+ * distribution into target. */
 static vt_status load_mixed_image(vt_batch *b, vt_batch_worker *w, int at, float *x, float *target, vt_err *e) {
     const vt_recipe *r = b->r;
     int y, yr;
@@ -215,7 +216,8 @@ static int count_right(const float *z, const float *target, int images, int k) {
     return right;
 }
 
-/* Makes stochastic depth's draws for n images from position `first` of the batch on, each in all its views. */
+/* Draws stochastic depth, by seed, image, step and view, for n images from position `first` of the batch on, each in
+ * all its views; returns w->drop, NULL if there is none. */
 static const float *draw_depth(vt_batch *b, vt_batch_worker *w, int first, int n) {
     int views = vt_views_f32(b->objective);
     for (int i = 0; w->drop && i < views * n; i++)
@@ -224,7 +226,8 @@ static const float *draw_depth(vt_batch *b, vt_batch_worker *w, int first, int n
     return w->drop;
 }
 
-/* For vt_for_each: loads, attacks and differentiates micro-batch `item` into worker `thread`'s grad and sums. */
+/* For vt_for_each: loads, attacks and differentiates micro-batch `item` into worker `thread`'s grad and sums. Keeps the
+ * adversarial images in b->adv, if it is there, or takes them from it (b->again). */
 static vt_status micro_gradient(void *ctx, int thread, size_t item, vt_err *e) {
     vt_batch *b = ctx;
     vt_batch_worker *w = &b->workers[thread];

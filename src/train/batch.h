@@ -26,7 +26,8 @@ typedef struct vt_reduce {
     vt_message *messages;
 } vt_reduce;
 
-/* Allocates the buffers of one rank, for gradients of `total` numbers in `micros` micro-batches. */
+/* Allocates the buffers of one rank, for gradients of `total` numbers in `micros` micro-batches. To be closed also
+ * after a failure. */
 vt_status vt_reduce_open(vt_reduce *r, vt_team *t, size_t total, int micros, vt_err *e);
 void vt_reduce_close(vt_reduce *r); /* accepts a zeroed one */
 /* Returns the bytes of the buffers on one of `size` ranks, at most. */

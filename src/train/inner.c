@@ -48,7 +48,8 @@ void vt_inner_close(vt_inner *in) {
     memset(in, 0, sizeof *in);
 }
 
-/* Draws of a masking at attack step k: the same for all images of a training step. */
+/* Returns the key of a masking's draws at attack step k, by seed, training step and k: the same for all images of a
+ * training step. */
 static vt_rng masking_rng(const vt_inner *in, const char *purpose, int k) {
     return (vt_rng){.seed = in->seed,
                     .purpose = vt_rng_purpose(purpose),
@@ -77,7 +78,8 @@ static void mask_patches(vt_inner *in, int k, float *x_adv) {
             }
 }
 
-/* Passes the gradient of each block's attention branch with probability keep: ARD (Mo et al. 2022, section 4.1). */
+/* Sets in->open [blocks] at attack step k: each block's attention branch passes the gradient with probability keep: ARD
+ * (Mo et al. 2022, section 4.1). */
 static void drop_branches(vt_inner *in, int k) {
     vt_rng r = masking_rng(in, "ard", k);
     for (int b = 0; b < vt_model_blocks(in->m); b++) in->open[b] = (double)vt_rng_uniform(&r, (uint64_t)b) < in->keep;
@@ -90,8 +92,8 @@ static void before_step(void *ctx, int k, float *x_adv) {
     if (in->how->ard) drop_branches(in, k);
 }
 
-/* Returns the distribution whose cross entropy the attack raises: the label's, or the prediction at the clean image
- * (the divergence KL(p || p') of TRADES differs from that cross entropy by a constant). */
+/* Sets *goal to the distribution whose cross entropy the attack raises: the label's, or the prediction at the clean
+ * image, in in->target (the divergence KL(p || p') of TRADES differs from that cross entropy by a constant). */
 static vt_status goal_target(const float **goal, vt_inner *in, const float *x, const float *target, vt_err *e) {
     *goal = target;
     if (in->goal != VT_INNER_PREDICTION) return VT_OK;

@@ -34,11 +34,11 @@ vt_status vt_inner_open(vt_inner *in, const vt_model *m, const char *spec, vt_no
 /* Frees all that `in` holds; accepts a zeroed one. */
 void vt_inner_close(vt_inner *in);
 
-/* Returns the bytes that one takes. */
+/* Returns the bytes that an attacker of attack `spec` on m takes. */
 size_t vt_inner_bytes(const vt_model *m, const char *spec, vt_norm norm);
 
-/* Attacks one image: x_adv [pixels] from x with label distribution target [K], in a ball of radius eps: around x, or
- * around x plus noise (attack.noise: de Jorge et al. 2022, "Make some noise", algorithm 1, whose perturbation is not
+/* Attacks one image: x_adv [pixels] from x with label distribution target [K], in a ball of radius eps (0: a copy of x)
+ * around x, or around x plus noise (attack.noise: de Jorge et al. 2022, algorithm 1, whose perturbation is not
  * clipped). (image, epoch, step) key the draws; share: of the training done, for the maskings' ramp. */
 vt_status vt_inner_run(vt_inner *in, float *x_adv, const float *x, const float *target, double eps, int64_t image,
                        int epoch, int64_t step, double share, vt_err *e);

@@ -98,7 +98,8 @@ static vt_status advance_part(void *ctx, int thread, size_t part, vt_err *e) {
     return VT_OK;
 }
 
-/* Adds, once per step and after the objective's gradient, values and gradients of what is active, added to *total. */
+/* Adds every active penalty's gradient to run->batch.grad and its value to *total, once per step and after the
+ * objective's gradient; advances its state and sets its last value. */
 static vt_status add_penalties(vt_run *run, double *total, vt_err *e) {
     const vt_model *m = run->m;
     for (int i = 0; i < run->n_penalties; i++) {
@@ -128,7 +129,8 @@ static void reset_epoch_sums(vt_run *run) {
     for (int i = 0; i < run->n_penalties; i++) run->penalties[i].sum = 0;
 }
 
-/* Leaves out a step whose loss or gradient is not finite and halves the learning rate; too often ends the run. */
+/* Notes that a step whose loss or gradient is not finite is left out, and halves the learning rate; VT_E_NUMERIC: it
+ * was one more than VT_MAX_FAULTS. */
 static vt_status handle_nonfinite_step(vt_run *run, const int32_t *ids, double loss, double norm, vt_err *e) {
     char text[300];
     run->n.faults++, run->n.lr_scale /= 2;
@@ -170,7 +172,8 @@ static void show_progress(vt_run *run, bool now) {
     report_message(run, run->t->progress.live && !now, text);
 }
 
-/* Runs one optimiser step and logs it; *lr: its learning rate. A step that is not finite is left out. */
+/* Runs one optimiser step, counts it in run->step and logs it; *lr: its learning rate. A step that is not finite is
+ * left out (run->sound false). */
 static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
     int epoch = (int)(run->step / run->per_epoch);
     double share = (double)run->step / (double)run->steps, began = vt_now();
@@ -198,8 +201,8 @@ static vt_status one_step(vt_run *run, double *lr, vt_err *e) {
 
 /* ---- one epoch ---- */
 
-/* Says (once a run) that training overfits catastrophically: single, robust are accuracies on its own adversarial
- * images and on the watched ones. */
+/* Says (once a run) that training overfits catastrophically, and keeps what the next epoch is compared with: single,
+ * robust are accuracies on its own adversarial images and on the watched ones. */
 static vt_status notice_overfitting(vt_run *run, double single, double robust, vt_err *e) {
     vt_run_numbers *n = &run->n;
     if (n->overfit == 0 && vt_validation_collapsed(single, n->last_single, robust, n->best_watch, run->watch.count)) {
@@ -216,7 +219,8 @@ static vt_status notice_overfitting(vt_run *run, double single, double robust, v
     return VT_OK;
 }
 
-/* Validates with the averaged weights, logs the epoch, and exports best.safetensors if none was better. */
+/* Validates with the averaged weights, logs the epoch, exports best.safetensors if none was better, and sets the
+ * epoch's sums to 0. */
 static vt_status end_epoch(vt_run *run, double lr, vt_err *e) {
     int epoch = (int)(run->step / run->per_epoch);
     double clean, robust, began = vt_now();
@@ -253,8 +257,8 @@ static vt_status write_checkpoint(vt_run *run, vt_err *e) {
     return vt_state_save(run, e);
 }
 
-/* Finite weights may still be too large for a forward pass, which only the next step would notice: does an image of the
- * last step have finite logits? Else a checkpoint now would be none to go on from. */
+/* Sets *yes to whether an image of the last step has finite logits: finite weights may still be too large for a forward
+ * pass, and a checkpoint now would be none to go on from. Overwrites worker 0's images. */
 static vt_status check_finite_logits(bool *yes, const vt_run *run, vt_err *e) {
     static const vt_recipe_augment none = {0};
     const vt_batch_worker *w = &run->batch.workers[0];
@@ -279,7 +283,8 @@ static void agree_on_stop(const vt_run *run, bool *stop, bool *due) {
     for (int r = 0; r < t->team->size; r++) *stop = *stop || (all[r] & 1);
 }
 
-/* Runs all steps that are left, with their checkpoints; VT_INTERRUPTED after a stop on request. */
+/* Runs all steps that are left, with their checkpoints; VT_INTERRUPTED after a stop on request, VT_E_NUMERIC if the
+ * last step, or too many, are not finite. */
 static vt_status run_training_loop(vt_run *run, vt_err *e) {
     const vt_train *t = run->t;
     double lr = 0;
@@ -319,7 +324,8 @@ static vt_status warn_stuck(vt_run *run, vt_err *e) {
     return report_event(run, "stays zero", 0, text, e);
 }
 
-/* The promise of equal bytes holds for one set of product kernels. */
+/* Logs a warning if the run was begun with other product kernels than this machine has: the promise of equal bytes
+ * holds for one set. */
 static vt_status warn_kernels(vt_run *run, vt_err *e) {
     char now[128], text[400];
     vt_gemm_kernels(now, sizeof now);

@@ -16,7 +16,8 @@ static const vt_opt opts[] = {
 
 static const double ROOM = 1.0001, FLOOR = 1e-12, FULL = 1.0000001;
 
-/* With p = softmax(z_adv), n = softmax(z_clean), r the rival of y under p:
+/* Returns the loss of one image and overwrites dz_adv and dz_clean (NULL: not wanted) with its gradient.
+ * With p = softmax(z_adv), n = softmax(z_clean), r the rival of y under p:
  * loss = - log p_y - log m + beta w D;  m = 1.0001 - p_r + 1e-12, w = 1.0000001 - n_y,
  *        D = sum_k n_k l_k, l_k = log n_k - log(p_k + 1e-12)
  * d/dz_adv_j = p_j - [j=y] + p_r / m ([j=r] - p_j) - beta w (h_j - p_j sum_k h_k), h_k = n_k p_k / (p_k + 1e-12)

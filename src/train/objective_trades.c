@@ -12,7 +12,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* With p = softmax(z_clean), q = softmax(z_adv), l_k = log p_k - log q_k, D = KL(p || q) = sum_k p_k l_k:
+/* Returns the loss of one image and overwrites dz_adv and dz_clean (NULL: not wanted) with its gradient.
+ * With p = softmax(z_clean), q = softmax(z_adv), l_k = log p_k - log q_k, D = KL(p || q) = sum_k p_k l_k:
  * loss = - sum_k t_k log p_k + beta D
  * d/dz_clean_j = p_j - t_j + beta p_j (l_j - D)
  * d/dz_adv_j = beta (q_j - p_j) */

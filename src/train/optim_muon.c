@@ -33,7 +33,8 @@ static size_t work_len(int rows, int cols) {
     return 2 * n + 2 * side * side;
 }
 
-/* Orthogonalises x [r, c], r <= c, in place; y [r, c], a, b [r, r]: scratch */
+/* Brings the singular values of x [r, c], r <= c, near 1, in place, by `steps` iterations of Newton and Schulz; y [r,
+ * c], a, b [r, r]: scratch */
 static void orthogonalise_matrix(real *x, real *y, real *a, real *b, int r, int c, int steps) {
     const real ka = (real)3.4445, kb = (real)-4.7750, kc = (real)2.0315;
     size_t n = (size_t)r * (size_t)c;

@@ -22,7 +22,7 @@ static bool active(const void *params_) {
     return p->l1 > 0 || p->l2 > 0;
 }
 
-/* Refuses l1 for a model without patch_gate. */
+/* Fails with VT_E_SHAPE for l1 and a model without patch_gate. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     if (p->l1 > 0 && !vt_model_param(m, "patch_gate"))
@@ -41,7 +41,8 @@ static bool is_matrix(const vt_param *t) {
     return t->ndim >= 2;
 }
 
-/* d|a|/da = sgn(a), 0 at 0;  d(w^2)/dw = 2 w */
+/* Adds the gradients of l1 |gate| and l2 w^2 to grad and returns their sum; d|a|/da = sgn(a), 0 at 0; d(w^2)/dw = 2
+ * w */
 static double apply(real *grad, real *state, real *work, const real *w, const vt_model *m, const void *params_) {
     (void)state, (void)work;
     const params *p = params_;

@@ -63,7 +63,7 @@ static bool active(const void *params_) {
     return p->lambda[0] > 0 || p->lambda[1] > 0 || p->lambda[2] > 0;
 }
 
-/* Refuses a model that the penalty does not fit. */
+/* Fails with VT_E_SHAPE for a model without one of the matrices, or whose heads do not divide one. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     for (int b = 0; b < vt_model_blocks(m); b++)
@@ -153,7 +153,7 @@ static double normalise_vector(real *x, const real *y, int n) {
     return size;
 }
 
-/* Draws u and v of every matrix's parts, keyed by seed, block and branch. */
+/* Draws u and v of every matrix's parts, of unit length, keyed by seed, block and branch; work: scratch. */
 static void start(real *state, real *work, const real *w, const vt_model *m, const void *params_, uint64_t seed) {
     (void)w;
     float *draw = (float *)work;

@@ -75,7 +75,8 @@ static bool active(const void *params_) {
     return p->variant > 0 && p->lambda > 0;
 }
 
-/* Refuses a model that the penalty does not fit. */
+/* Fails with VT_E_SHAPE for a model without attention maps or matrices that a term needs, or whose matrices do not fit
+ * each other. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     const vt_arch *arch = vt_arch_find(m->config.arch);
@@ -116,7 +117,8 @@ static size_t work_len(const void *params_, const vt_model *m) {
     return most * most;
 }
 
-/* ||P^T P - I||^2 of the group; left: = ||P P^T - I||^2 + cols - rows (all columns side by side).
+/* Adds the gradient of lambda times this to grad and returns its value; s [side, side]: scratch.
+ * ||P^T P - I||^2 of the group; left: = ||P P^T - I||^2 + cols - rows (all columns side by side).
  * With S = sum_j W_j^T W_j - I:  d/dW_k = 4 W_k S;  left, with S = sum_j W_j W_j^T - I:  d/dW_k = 4 S W_k. */
 static double add_group_term(real *grad, real *s, const real *w, const group *g, double lambda) {
     int side = gram_side(g, 0), other = 0;
@@ -158,6 +160,7 @@ static double apply(real *grad, real *state, real *work, const real *w, const vt
     return value;
 }
 
+/* Returns the factor of L_AM for one image of `batch`; 0: the variant has no such term. */
 static double attention(const void *params_, int batch) {
     const params *p = params_;
     if (!terms[p->variant].am) return 0;

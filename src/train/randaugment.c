@@ -26,17 +26,17 @@ static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double
             }
 }
 
-/* Moves row y of the picture by v times its distance from the top, in pixels. */
+/* Moves row y of the picture to the left by v times its distance from the top, in pixels. */
 static void shear_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, v, 0, 0, 1, 0});
 }
 
-/* Moves column x of the picture by v times its distance from the left, in pixels. */
+/* Moves column x of the picture up by v times its distance from the left, in pixels. */
 static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
 }
 
-/* Moves the picture by the setting in whole pixels, truncated as torchvision does. */
+/* Moves the picture to the right by trunc(v) pixels, as torchvision does. */
 static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, -trunc(v), 0, 1, 0});
 }
@@ -102,12 +102,15 @@ static void enhance(uint8_t *out, const uint8_t *in, int side, double v, blend w
     }
 }
 
-/* The four multiply a picture's distance from black, from its greys, from its mean grey, or from itself smoothed. */
+/* Multiplies every value by 1 + v, cut off at 255. */
 static void change_brightness(uint8_t *out, const uint8_t *in, int side, double v) { enhance(out, in, side, v, BLACK); }
+/* Multiplies every value's distance from the pixel's grey by 1 + v, cut off at 0 and 255. */
 static void change_colour(uint8_t *out, const uint8_t *in, int side, double v) { enhance(out, in, side, v, GREYS); }
+/* Multiplies every value's distance from the picture's mean grey by 1 + v, cut off at 0 and 255. */
 static void change_contrast(uint8_t *out, const uint8_t *in, int side, double v) {
     enhance(out, in, side, v, MEAN_GREY);
 }
+/* Multiplies every value's distance from the smoothed picture's by 1 + v, cut off at 0 and 255. */
 static void change_sharpness(uint8_t *out, const uint8_t *in, int side, double v) {
     enhance(out, in, side, v, SMOOTHED);
 }
@@ -123,7 +126,7 @@ static void solarize_image(uint8_t *out, const uint8_t *in, int side, double thr
     for (int i = 0; i < 3 * side * side; i++) out[i] = in[i] < threshold ? in[i] : (uint8_t)(255 - in[i]);
 }
 
-/* Stretches each channel so that its least value is 0 and its largest 255. */
+/* Stretches each channel so that its least value is 0 and its largest 255; one of a single value stays. */
 static void apply_autocontrast(uint8_t *out, const uint8_t *in, int side, double unused) {
     int area = side * side;
     (void)unused;

@@ -104,7 +104,7 @@ void vt_recipe_free(vt_recipe *r); /* accepts NULL */
 vt_status vt_recipe_read(vt_recipe *r, const char *path, vt_err *e);
 /* Applies a YAML text of n bytes to r as vt_recipe_read does a file; path names it in errors. */
 vt_status vt_recipe_parse(vt_recipe *r, const char *text, size_t n, const char *path, vt_err *e);
-/* Applies one KEY=VALUE. A key may be set again. */
+/* Applies one KEY=VALUE. A key may be set again. VT_E_UNKNOWN: no such key; VT_E_USAGE: no such value. */
 vt_status vt_recipe_set(vt_recipe *r, const char *assignment, vt_err *e);
 /* Completes a recipe after everything is set: fills what depends on other keys (attack.spec from the objective,
  * probe.eps), parses drops, and refuses contradictions in one sentence. Needed before vt_recipe_lr. */

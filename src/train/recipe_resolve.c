@@ -39,7 +39,7 @@ double vt_recipe_lr(const vt_recipe *r, double t) {
 
 /* ---- resolve: each check fills in or refuses ---- */
 
-/* Refuses the value of `key` if it is neither `also` (NULL: none) nor a plug-in of the family. */
+/* Fails with VT_E_UNKNOWN for a value of `key` that is neither `also` (NULL: none) nor a plug-in of the family. */
 static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_family family, const char *also,
                                    vt_err *e) {
     const char *names[64];
@@ -53,7 +53,7 @@ static vt_status check_plugin_name(const char *key, const char *name, vt_recipe_
     return vt_fail_unknown(key, name, names, n, NULL, e);
 }
 
-/* Refuses objectives and optimisers that there are not. */
+/* Fails with VT_E_UNKNOWN for objectives and optimisers that there are not. */
 static vt_status check_names(vt_recipe *r, vt_err *e) {
     const vt_recipe_top *t = &r->top;
     VT_TRY(check_plugin_name("objective", t->objective, VT_RECIPE_OBJECTIVE, NULL, e));
@@ -69,7 +69,8 @@ static int times_given(const char *text, const char *key) {
     return times;
 }
 
-/* Rewrites model.forms in the order and words of the forms' table; moves what has a key of its own to that key. */
+/* Rewrites model.forms in the order and words of the forms' table; moves what has a key of its own to that key.
+ * VT_E_USAGE: a form twice, or a key that says otherwise. */
 static vt_status check_forms(vt_recipe_model *m, vt_err *e) {
     vt_config c = {.pool = VT_POOL_TOKEN};
     char given[sizeof m->forms], value[64];
@@ -105,7 +106,8 @@ static vt_status check_forms(vt_recipe_model *m, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses an unknown preset, attention variant or form; writes their canonical texts, and qkv_bias as 0 or 1. */
+/* Refuses an unknown preset, attention variant or form; writes their canonical texts, qkv_bias as 0 or 1, and has_norm.
+ * VT_E_USAGE: one of mean and std alone. */
 static vt_status check_model(vt_recipe *r, vt_err *e) {
     vt_recipe_model *m = &r->model;
     const vt_preset *p;
@@ -126,7 +128,7 @@ static vt_status check_model(vt_recipe *r, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses an init.sha256 that is no beginning of a SHA-256. */
+/* Fails with VT_E_USAGE for an init.sha256 that is no beginning of a SHA-256. */
 static vt_status check_init(vt_recipe *r, vt_err *e) {
     const char *h = r->init.sha256;
     size_t n = strlen(h);
@@ -135,7 +137,8 @@ static vt_status check_init(vt_recipe *r, vt_err *e) {
                    "init.sha256 is '%s', must be the first 8 to 64 hexadecimal digits in lower case, or empty", h);
 }
 
-/* Refuses a micro-batch above the batch, mixing of an odd batch, and soft labels for objectives of hard ones. */
+/* Fails with VT_E_USAGE for a micro-batch above the batch, mixing of an odd batch, and soft labels for objectives of
+ * hard ones. */
 static vt_status check_batch(vt_recipe *r, vt_err *e) {
     const vt_recipe_top *t = &r->top;
     const vt_recipe_augment *a = &r->augment;
@@ -154,7 +157,8 @@ static vt_status check_batch(vt_recipe *r, vt_err *e) {
                    t->objective, a->mix_prob, t->label_smoothing);
 }
 
-/* Refuses an eps above 1 in linf, and proposes eps/255, as a number of grey levels is what was meant. */
+/* Fails with VT_E_USAGE for an eps above 1 in linf, and proposes eps/255, as a number of grey levels is what was
+ * meant. */
 static vt_status check_radius(const char *key, double eps, int norm, vt_err *e) {
     if (norm != VT_LINF || eps <= 1) return VT_OK;
     return vt_fail(e, VT_E_USAGE,
@@ -162,7 +166,8 @@ static vt_status check_radius(const char *key, double eps, int norm, vt_err *e) 
                    key, eps, eps);
 }
 
-/* Refuses a missing radius, maskings without an inner attack, and a ramp that ends before it begins. */
+/* Fails with VT_E_USAGE for a missing radius, maskings without an inner attack, and a ramp that ends before it
+ * begins. */
 static vt_status check_attack(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     const VT_R(vt_objective_def) *o = VT_R(vt_objective_find)(r->top.objective);
@@ -185,7 +190,8 @@ typedef struct vt_stage_facts {
     bool follows_steps, random_start;
 } vt_stage_facts;
 
-/* Refuses an attack of several stages or without gradients; *facts: what else training needs to know of its stage. */
+/* Fails with VT_E_USAGE for an attack of several stages or without gradients; *facts: what else training needs to know
+ * of its stage. */
 static vt_status check_spec(const char *key, const char *spec, int norm, vt_stage_facts *facts, vt_err *e) {
     vt_attack a;
     vt_err why = {0};
@@ -205,7 +211,8 @@ static vt_status check_spec(const char *key, const char *spec, int norm, vt_stag
                  : VT_OK;
 }
 
-/* Fills attack.spec by the objective and probe.eps by attack.eps; refuses attacks that training cannot run. */
+/* Fills attack.spec by the objective and probe.eps by attack.eps; fails with VT_E_USAGE for attacks that training
+ * cannot run. */
 static vt_status check_specs(vt_recipe *r, vt_err *e) {
     vt_recipe_attack *a = &r->attack;
     vt_recipe_probe *p = &r->probe;
@@ -237,7 +244,8 @@ static vt_status check_specs(vt_recipe *r, vt_err *e) {
     return check_spec("probe.attack", p->attack, a->norm, &facts, e);
 }
 
-/* Numbers in text, separated by commas, each above *least, which it becomes where they ascend, and below 1. */
+/* Reads numbers separated by commas into out [most] and *n, each above 0 (ascending: above the one before) and below 1.
+ * VT_E_USAGE: others, or more than `most`. */
 static vt_status parse_numbers(double *out, int *n, int most, const char *key, const char *text, bool ascending,
                                vt_err *e) {
     const char *p = text;
@@ -259,8 +267,8 @@ static vt_status parse_numbers(double *out, int *n, int most, const char *key, c
     return VT_OK;
 }
 
-/* Parses "extra" (shares of a batch, one for each added set), and refuses shares that leave any set, the recipe's own
- * too, without an image in a batch. */
+/* Parses "extra" (shares of a batch, one for each added set) into r->extra. VT_E_USAGE: shares that leave any set, the
+ * recipe's own too, without an image in a batch. */
 static vt_status check_extra(vt_recipe *r, vt_err *e) {
     int batch = r->top.batch, rest = batch;
     VT_TRY(parse_numbers(r->extra, &r->n_extra, VT_RECIPE_EXTRA, "extra", r->top.extra, false, e));
@@ -276,7 +284,8 @@ static vt_status check_extra(vt_recipe *r, vt_err *e) {
                    r->top.extra, batch);
 }
 
-/* Refuses warm-ups and final rates that do not fit the schedule; parses schedule.drops. */
+/* Fails with VT_E_USAGE for warm-ups and final rates that do not fit the schedule; parses schedule.drops into
+ * r->drops. */
 static vt_status check_schedule(vt_recipe *r, vt_err *e) {
     const vt_recipe_schedule *s = &r->schedule;
     if (s->kind == ONECYCLE && !(s->warmup > 0 && s->warmup < 1))

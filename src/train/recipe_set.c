@@ -24,7 +24,7 @@ static bool is_section(const char *name) {
 
 enum { KEYS_MAX = 256 };
 
-/* Fails: an unknown key, with all keys of its section. */
+/* Fails with VT_E_UNKNOWN for an unknown key, with all keys of its section. */
 static vt_status fail_with_keys(const char *key, const char *where, vt_err *e) {
     char section[VT_RECIPE_KEY_MAX], list[400] = "";
     vt_recipe_section s;
@@ -37,7 +37,7 @@ static vt_status fail_with_keys(const char *key, const char *where, vt_err *e) {
                    *list ? list : "no keys");
 }
 
-/* Fails: an unknown section, with the most similar name. */
+/* Fails with VT_E_UNKNOWN for an unknown section, with the most similar name. */
 static vt_status fail_no_section(const char *name, const char *where, vt_err *e) {
     const char *known[64];
     size_t n = 0;
@@ -49,7 +49,8 @@ static vt_status fail_no_section(const char *name, const char *where, vt_err *e)
                    near ? "; did you mean '" : " (see 'vitrine help recipe')", near ? near : "", near ? "'?" : "");
 }
 
-/* Fails: an unknown key. Suggests the most similar key of those that end in the same word, or of all. */
+/* Fails with VT_E_UNKNOWN for an unknown key. Suggests the most similar key of those that end in the same word, or of
+ * all. */
 static vt_status no_key(const char *key, const char *where, vt_err *e) {
     char text[KEYS_MAX][VT_RECIPE_KEY_MAX];
     const char *all[KEYS_MAX], *same[KEYS_MAX], *dot = strrchr(key, '.');
@@ -79,7 +80,7 @@ static size_t printable_length(const unsigned char *p) {
     return control || line_end || mark ? 0 : *p < 0x80 ? 1 : vt_utf8_sequence(p);
 }
 
-/* Refuses a text with a byte that is not printable UTF-8; `what` ("key", "value") names it. */
+/* Fails with VT_E_USAGE for a text with a byte that is not printable UTF-8; `what` ("key", "value") names it. */
 static vt_status check_printable(const char *text, const char *key, const char *what, const char *where, vt_err *e) {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t n; *p; p += n)
@@ -89,7 +90,8 @@ static vt_status check_printable(const char *text, const char *key, const char *
     return VT_OK;
 }
 
-/* Sets groups.PATTERN to a weight decay, adding the pattern if it is new. */
+/* Sets groups.PATTERN to a weight decay, adding the pattern if it is new. VT_E_USAGE: too long, one too many, or no
+ * weight decay. */
 static vt_status set_group(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e) {
     const char *pattern = strchr(key, '.') + 1;
     size_t most = sizeof r->groups[0].pattern - 1;
@@ -110,7 +112,8 @@ static vt_status set_group(vt_recipe *r, const char *key, const char *value, con
     return VT_OK;
 }
 
-/* Sets a full key; where ("file:3", "set") begins the sentence of a refusal. */
+/* Sets a full key; where ("file:3", "set") begins the sentence of a refusal. VT_E_UNKNOWN: no such key; VT_E_USAGE: no
+ * such value. */
 static vt_status set_key(vt_recipe *r, const char *key, const char *value, const char *where, vt_err *e) {
     char squeezed[VT_RECIPE_VALUE_MAX];
     vt_recipe_section s;
@@ -162,7 +165,8 @@ static const char *place(reader *d, int line) {
     return d->where;
 }
 
-/* Scalars joined with commas, or words with blanks. */
+/* Sets a key to a YAML list: its scalars joined with commas, or words with blanks. VT_E_USAGE: the key takes one value,
+ * or a place holds none or several; VT_E_FORMAT: nested too deeply. */
 static vt_status apply_list(reader *d, const char *key, const vt_yaml_node *list, vt_err *e) {
     char value[VT_RECIPE_VALUE_MAX] = "";
     vt_recipe_section s;
@@ -188,7 +192,8 @@ static vt_status apply_list(reader *d, const char *key, const vt_yaml_node *list
 
 static vt_status apply_map(reader *d, const char *section, const vt_yaml_node *map, vt_err *e);
 
-/* Applies one entry of a recipe's YAML: a value, a list, or at the top a section. */
+/* Applies one entry of a recipe's YAML: a value, a list, or at the top a section; an empty section sets nothing.
+ * VT_E_USAGE: a key twice, or another kind of entry than it takes. */
 static vt_status apply_node(reader *d, const char *section, const char *key, const vt_yaml_node *x, vt_err *e) {
     vt_recipe_section s;
     if (!*section && is_section(key)) {

@@ -34,7 +34,8 @@ void vt_extra_close(vt_extra *x) {
 
 int vt_extra_take(const vt_recipe *r, int k) { return (int)lrint(r->extra[k] * r->top.batch); }
 
-/* Appends a set, of which every step takes `take` images; refuses one with fewer that are not watched. */
+/* Appends a set, of which every step takes `take` images. VT_E_USAGE: fewer that are not watched; VT_E_RANGE: above
+ * 2^31. */
 static vt_status add_dataset(vt_sampler *s, const vt_dataset *d, int64_t watched, int take, vt_err *e) {
     vt_sampled *p = &s->sets[s->n++];
     *p = (vt_sampled){.data = d, .images = d->count - watched, .watched = watched, .take = take, .pass = -1};

@@ -15,7 +15,8 @@ typedef struct vt_extra {
     int n;
 } vt_extra;
 
-/* Opens the sets of the choices `extra`: one for each share of the recipe, of as many classes as `base`, or refuses. */
+/* Opens the sets of the choices `extra` into a zeroed x, to be closed also after a failure: one for each share of the
+ * recipe (else VT_E_USAGE), of as many classes as `base` (else VT_E_SHAPE). */
 vt_status vt_extra_open(vt_extra *x, const vt_choices *c, const vt_recipe *r, const vt_dataset *base, vt_err *e);
 /* Closes the further sets; accepts a zeroed one. */
 void vt_extra_close(vt_extra *x);

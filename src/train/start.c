@@ -18,7 +18,7 @@
 #include "train/update.h"
 #include "train/validation.h"
 
-/* Sets *side to the pixels a side of the data set's images, by the first; refuses others than square RGB. */
+/* Sets *side to the pixels a side of the data set's images, by the first. VT_E_SHAPE: no square RGB. */
 static vt_status square_image_side(const vt_dataset *d, int *side, vt_err *e) {
     vt_image im = {0};
     int label;
@@ -35,7 +35,8 @@ static vt_status square_image_side(const vt_dataset *d, int *side, vt_err *e) {
     return s;
 }
 
-/* Sets the sides of the model's input: those of the images, unless the model resizes them itself (model.native). */
+/* Sets c's image, native and native_filter: the input is as large as the images, unless the model resizes them itself
+ * (model.native). VT_E_USAGE: the recipe says another side. */
 static vt_status input_side(vt_config *c, const vt_recipe_model *m, const vt_train_images *d, vt_err *e) {
     bool resizes = m->native > 0 || (m->native < 0 && c->native);
     int side = d->side, wanted = m->native > 0 ? m->native : resizes ? 0 : m->image;
@@ -103,7 +104,7 @@ vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err
                    init->path, c->arch, c->dim, c->depth, c->hidden, p->name, p->arch, p->dim, p->depth, p->hidden);
 }
 
-/* Copies the model's shape into the recipe, so that the stored recipe is complete. */
+/* Copies the model's shape into the recipe, so that the stored recipe is complete; init: clears its preset. */
 static void write_back(vt_recipe_model *m, const vt_config *c, bool init) {
     if (init) *m->preset = 0; /* it decided nothing */
     snprintf(m->attn, sizeof m->attn, "%s", c->attn);
@@ -123,7 +124,8 @@ static void write_class_names(FILE *f, const void *dataset) {
     }
 }
 
-/* Sets the model's names of its outputs: those of the class folders, else those of the weights that it starts from. */
+/* Sets m->labels, the names of its outputs: those of the class folders, else those of the weights that it starts from;
+ * left NULL if neither has as many. */
 static vt_status name_outputs(vt_model *m, const vt_dataset *d, const vt_model *init, vt_err *e) {
     int classes = m->config.classes;
     if (d->names)
@@ -198,7 +200,7 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
     return s;
 }
 
-/* Refuses penalties that do not fit the model; adds the bytes that they take to *bytes. */
+/* Fails with VT_E_SHAPE for penalties that do not fit the model; adds the bytes that they take to *bytes. */
 static vt_status check_penalties(size_t *bytes, const vt_recipe *r, const vt_model *m, vt_err *e) {
     const vt_penalty_def_f32 *p;
     const void *params;
@@ -210,7 +212,7 @@ static vt_status check_penalties(size_t *bytes, const vt_recipe *r, const vt_mod
     return VT_OK;
 }
 
-/* Refuses groups that name no tensor of the model, and PRM patches that do not divide the image. */
+/* Fails with VT_E_USAGE for groups that name no tensor of the model, and PRM patches that do not divide the image. */
 static vt_status check_keys(const vt_recipe *r, const vt_model *m, vt_err *e) {
     for (int i = 0; i < r->n_groups; i++) {
         bool fits = false;
@@ -271,7 +273,7 @@ vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e) {
 
 /* ---- a training by its options ---- */
 
-/* Reads the recipe in a checkpoint's metadata. */
+/* Applies the recipe in a checkpoint's metadata to r. VT_E_FORMAT: it has none. */
 static vt_status recipe_of_checkpoint(vt_recipe *r, const char *path, vt_err *e) {
     vt_tensors *st;
     VT_TRY(vt_tensors_open(&st, path, e));
@@ -282,7 +284,8 @@ static vt_status recipe_of_checkpoint(vt_recipe *r, const char *path, vt_err *e)
     return s;
 }
 
-/* Refuses options that describe a checkpoint: without `init` the recipe's section model describes the network. */
+/* Fails with VT_E_USAGE for options that describe a checkpoint: without `init` the recipe's section model describes the
+ * network. */
 static vt_status refuse_model_options(const vt_choices *c, vt_err *e) {
     static const vt_arg model_args[] = {VT_MODEL_ARGS, {0}};
     for (const vt_arg *a = model_args; a->name; a++)
@@ -294,7 +297,8 @@ static vt_status refuse_model_options(const vt_choices *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets the state dict to read from the option `part` or the recipe's init.part, and refuses two different ones. */
+/* Sets the state dict to read, o->part and the recipe's init.part, by the option `part` or init.part. VT_E_USAGE: two
+ * different ones. */
 static vt_status read_part(vt_recipe *r, vt_overrides *o, vt_err *e) {
     char set[300];
     const char *pinned = r->init.part;
@@ -306,7 +310,8 @@ static vt_status read_part(vt_recipe *r, vt_overrides *o, vt_err *e) {
     return vt_recipe_set(r, set, e);
 }
 
-/* Refuses a model.preset set by an option that is not the checkpoint's; notes it if the recipe has it. */
+/* Fails with VT_E_USAGE for a model.preset set by an option that is not the checkpoint's; notes it in j->note if the
+ * recipe has it. */
 static vt_status check_preset(vt_train_job *j, const vt_choices *c, vt_err *e) {
     const char *set;
     vt_err why = {0};
@@ -319,7 +324,8 @@ static vt_status check_preset(vt_train_job *j, const vt_choices *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Opens the checkpoint of `init` and writes its hash into the recipe. */
+/* Opens the checkpoint of `init` as j->init and writes its hash into the recipe; nothing without that option.
+ * VT_E_USAGE: the recipe names another, or options ask for one. */
 static vt_status open_init(vt_train_job *j, const vt_choices *c, vt_known_fn known, void *ctx, vt_err *e) {
     const char *path = vt_chosen(c, "init");
     char *pinned = j->recipe->init.sha256;

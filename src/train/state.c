@@ -144,7 +144,8 @@ vt_status vt_state_exists(const vt_run *run, bool *there, vt_err *e) {
     return VT_OK;
 }
 
-/* Refuses a state made with another recipe, other options, images or version, and says what differs. */
+/* Fails with VT_E_USAGE for a state made with another recipe, other options, images or version, and says what differs.
+ * VT_E_FORMAT: it is none. */
 static vt_status check_same_run(const vt_run *run, const vt_tensors *st, vt_err *e) {
     const char *path = vt_tensors_path(st), *recipe = vt_tensors_meta(st, "recipe");
     const char *data = vt_tensors_meta(st, "data_sha256"), *version = vt_tensors_meta(st, "vitrine");
@@ -180,7 +181,8 @@ static vt_status load_number(double *out, const vt_tensors *st, const char *key,
     return VT_OK;
 }
 
-/* Reads all numbers, the step and the kernels' names of a state. */
+/* Reads all numbers, the step and the kernels' names of a state into the run. VT_E_RANGE: a step beyond the run's
+ * last. */
 static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
     number numbers[NUMBERS_MOST];
     int n = list_numbers(numbers, run);
@@ -195,7 +197,7 @@ static vt_status load_numbers(vt_run *run, const vt_tensors *st, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads numbers and tensors of a state that belongs to this run. */
+/* Reads numbers and tensors of a state into the run and its model; fails for one that does not belong to it. */
 static vt_status load_state(vt_run *run, const vt_tensors *st, vt_err *e) {
     entries l;
     VT_TRY(check_same_run(run, st, e));
@@ -238,7 +240,7 @@ static char *identity_text(const vt_run *run) {
     return n < 0 ? NULL : text;
 }
 
-/* For vt_team_same: fails, naming the keys that differ from rank 0's. */
+/* For vt_team_same: fails with VT_E_USAGE, naming the keys that differ from rank 0's. */
 static vt_status report_other_training(const void *ctx, const char *first, const char *mine, vt_err *e) {
     char changed[300];
     (void)ctx;
@@ -247,7 +249,8 @@ static vt_status report_other_training(const void *ctx, const char *first, const
                    *changed ? changed : "the order of groups");
 }
 
-/* Refuses a rank whose recipe, data, model options, version or kernels are not rank 0's. Collective. */
+/* Fails with VT_E_USAGE on a rank whose recipe, data, model options, version or kernels are not rank 0's.
+ * Collective. */
 static vt_status check_same_training(vt_run *run, vt_err *e) {
     char *mine = identity_text(run);
     vt_status s = vt_team_same(run->t->team, mine, report_other_training, NULL, e);
@@ -274,7 +277,7 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     return VT_OK;
 }
 
-/* For vt_team_same: fails, since the weights' bits are not rank 0's; ctx: the run. */
+/* For vt_team_same: fails with VT_E_NUMERIC, since the weights' bits are not rank 0's; ctx: the run. */
 static vt_status report_other_weights(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run *run = ctx;
     (void)first, (void)mine;

@@ -42,9 +42,10 @@ vt_status vt_train_model(vt_model **out, vt_recipe *r, const vt_dataset *data, c
  * LayerNorm eps and attention scale are to's own. */
 vt_status vt_adapt(vt_model *to, const vt_model *from, const vt_recipe_init *how, uint64_t seed, vt_err *e);
 
-/* Refuses a checkpoint `init` whose SHA-256 does not begin with init.sha256. */
+/* Fails with VT_E_USAGE for a checkpoint `init` whose SHA-256 does not begin with init.sha256. */
 vt_status vt_train_check_hash(const vt_recipe *r, const vt_model *init, vt_err *e);
-/* Refuses a model.preset of another architecture or size than the checkpoint `init`, whose shape the training takes. */
+/* Fails with VT_E_USAGE for a model.preset of another architecture or size than the checkpoint `init`, whose shape the
+ * training takes; nothing without a preset. */
 vt_status vt_train_check_preset(const vt_recipe *r, const vt_model *init, vt_err *e);
 
 /* The shape of that model, where the images themselves need not be there: preset or given checkpoint, then what the
@@ -65,7 +66,8 @@ typedef struct vt_train_plan {
     size_t bytes;
     double flops; /* of matrix products, for one step (inner attack included) */
 } vt_train_plan;
-/* Fills *p for a training t whose recipe, model and data are set. */
+/* Fills *p for a training t whose recipe, model and data are set. VT_E_USAGE: fewer images than a batch, or a key that
+ * does not fit; VT_E_SHAPE: a penalty that does not. */
 vt_status vt_train_measure(vt_train_plan *p, const vt_train *t, vt_err *e);
 
 /* Runs the training. VT_INTERRUPTED: stopped on request, after a checkpoint. VT_E_NUMERIC: guard rails gave up. */

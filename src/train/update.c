@@ -173,7 +173,8 @@ static double not_finite(const void *numbers, size_t n, bool wide) {
     return (double)bad + worse;
 }
 
-/* For vt_for_each: steps one piece's weights; u->part[item] = 0, or NaN if a weight or its state is not finite. */
+/* For vt_for_each: steps one piece's weights, keeping what they and their state were; scales its gradient by the pass's
+ * factor. u->part[item] = 0, or NaN if a weight or its state is not finite. */
 static vt_status step_piece(void *ctx, int thread, size_t item, vt_err *e) {
     (void)e;
     const pass *a = ctx;
@@ -249,7 +250,8 @@ void vt_update_swap_ema(vt_update *u) {
 
 bool vt_awp_active(const vt_recipe *r, double share) { return r->awp.gamma > 0 && share >= r->awp.warmup; }
 
-/* Moves the weights of tensor `item`: w += factor ||w|| / (||g|| + 1e-20) g */
+/* For vt_for_each: moves the weights of tensor `item`, if it is a trained "weight" of two sides or more: w += factor
+ * ||w|| / (||g|| + 1e-20) g */
 static vt_status perturb_weights(void *ctx, int thread, size_t item, vt_err *e) {
     (void)thread, (void)e;
     const pass *a = ctx;

@@ -67,7 +67,8 @@ bool vt_validation_collapsed(double single, double single_before, double robust,
            robust_best - robust > 3 * error;
 }
 
-/* For vt_for_each: classifies this rank's image number `own`, clean and attacked, into w->right. */
+/* For vt_for_each: classifies this rank's image number `own`, clean and, if that is right and the recipe names a
+ * radius, attacked, into w->right; the attack's draws are keyed by the image's number. */
 static vt_status validate_image(void *ctx, int thread, size_t own, vt_err *e) {
     static const vt_recipe_augment none = {0};
     static const vt_mix unmixed = {.kind = VT_MIX_NONE, .lambda = 1};
@@ -90,7 +91,7 @@ static vt_status validate_image(void *ctx, int thread, size_t own, vt_err *e) {
     return VT_OK;
 }
 
-/* Gathers what the other ranks found of their images. */
+/* Sets w->right to what every rank found of its images. Collective. */
 static void gather_results(vt_validation *w) {
     size_t n = 2 * (size_t)w->count;
     int size = w->team->size;
