@@ -157,7 +157,8 @@ static bool make_head(vt_tester *g, double *head, double bias[2]) {
     return isfinite(bias[0]) && isfinite(bias[1]);
 }
 
-/* Does the planted point count by the same rules as any other: inside, misclassified in both precisions, and x not? */
+/* Does the planted point count by the same rules as any other: inside, misclassified in both precisions, and x not?
+ * false also after a failure of the model, which g->failed keeps. */
 static bool planted_counts(vt_tester *g) {
     vt_verdict d;
     bool unsure;

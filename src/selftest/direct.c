@@ -11,7 +11,7 @@
 #define DIRECTIONS 3
 #define STEP (1 / 2550.0) /* at most a tenth of a grey level: where a smooth network is linear, whatever eps is */
 
-/* Computes the margin's gradient dx at x. Returns the margin. */
+/* Computes the margin's gradient dx at x, whose logits come to g->z. Returns the margin. */
 static float margin_gradient(vt_tester *g, const float *x, float *dx) {
     float value, *target = g->model.o.own.label;
     memset(target, 0, (size_t)g->classes * sizeof *target);

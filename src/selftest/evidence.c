@@ -13,7 +13,8 @@ static void count_trial(vt_check *c, bool against, int32_t image) {
     if (c->n_images < (int)(sizeof c->images / sizeof *c->images)) c->images[c->n_images++] = image;
 }
 
-/* Adds one check's trials on n images; of a check with a bound NaN says no more than a value beyond it. */
+/* Adds one check's trials on n images to c, and sets its median if it has a bound; of such a check NaN says no more
+ * than a value beyond it. */
 static void count_check(vt_check *c, int id, const vt_evidence *found, const int32_t *images, size_t n) {
     double values[VT_PART_MOST];
     size_t tried = 0;

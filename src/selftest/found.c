@@ -3,7 +3,8 @@
 #include <math.h>
 #include "selftest/tools.h"
 
-/* A tool on the model, or along another network's gradients. */
+/* Runs a tool on the model, or along another network's gradients, at radius eps; *broken: the model itself
+ * misclassifies its point. */
 static vt_status try_tool(vt_tester *g, vt_tool tool, vt_tested_net *net, double eps, const char *purpose, bool *broken,
                           vt_err *e) {
     vt_attack_trial t = {net, &g->model.c, eps, g->label, purpose, net != &g->model};
@@ -28,9 +29,9 @@ vt_status vt_strength_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err 
     return VT_OK;
 }
 
-/* How far the logits move from x to x_adv, as a share of what they span at x; of classes that the fitted head knows,
- * which are those that it moves (g->z64 marks them): an honest network may hold one that it never gives far below all
- * others, and then nothing else moves by much of the span. */
+/* Returns how far the logits move from x to x_adv, as a share of what they span at x; of classes that the fitted head
+ * knows, which are those that it moves (fitted: marks them in g->z64): an honest network may hold one that it never
+ * gives far below all others, and then nothing else moves by much of the span. */
 static double relative_logit_change(vt_tester *g, const vt_classifier *c, bool fitted) {
     float *z = g->z, *to = g->z + g->classes + 1, low = INFINITY, high = -INFINITY;
     double most = 0;
@@ -45,8 +46,8 @@ static double relative_logit_change(vt_tester *g, const vt_classifier *c, bool f
     return most / ((double)high - (double)low);
 }
 
-/* The point of g->attacker.x_adv was found on a head fitted to the features that the model's own head reads: where it
- * moves that head by a tenth at least, does it move the model's? */
+/* Notes the head check of the point in g->attacker.x_adv, found on a head fitted to the features that the model's own
+ * head reads: where it moves that head by a tenth at least, does it move the model's? */
 static void compare_heads(vt_tester *g, vt_evidence *f) {
     double fitted = relative_logit_change(g, &g->probe[0].c, true);
     if (isfinite(fitted) && fitted >= 0.1)

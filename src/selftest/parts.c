@@ -67,7 +67,7 @@ typedef struct part {
     double seconds, spent; /* of all parts so far, and the forward-equivalents that they took */
 } part;
 
-/* Predicts a clean image; VT_E_NUMERIC: its logits are not finite. */
+/* Predicts a clean image into s->pred and right; VT_E_NUMERIC: its logits are not finite. */
 static vt_status predict_clean_image(vt_tester *g, int32_t image, vt_standing *s, vt_err *e) {
     VT_TRY(vt_tester_load(g, image, "clean", e));
     vt_tester_logits(g, &g->model.c, g->x, g->z, false);
@@ -78,7 +78,7 @@ static vt_status predict_clean_image(vt_tester *g, int32_t image, vt_standing *s
     return VT_OK;
 }
 
-/* The logits of an image of the run; the last of the part's n is a picture of noise. */
+/* Writes the logits of an image of the run into row i of p->glance; the last of the part's n is a picture of noise. */
 static vt_status glance_image(part *p, vt_tester *g, int32_t image, size_t i, vt_err *e) {
     VT_TRY(vt_tester_load(g, image, "selftest glance", e));
     if (i + 1 == p->progress.total) vt_rng_uniforms(&g->key, g->x, g->pixels);
@@ -86,7 +86,7 @@ static vt_status glance_image(part *p, vt_tester *g, int32_t image, size_t i, vt
     return VT_OK;
 }
 
-/* Wake-up at one point of the network: adds what it found on the survivors. */
+/* Wake-up at one point of the network: adds what it found on the survivors to p->found, under the lock. */
 static vt_status wake_point(part *p, vt_tester *g, int point, vt_err *e) {
     vt_evidence found[WOKEN_MOST] = {{0}};
     VT_TRY(vt_wakeup_point(g, point, p->survivors, p->woken, p->scouts, found, e));
@@ -97,7 +97,7 @@ static vt_status wake_point(part *p, vt_tester *g, int point, vt_err *e) {
     return VT_OK;
 }
 
-/* Item i: an image, or for wake-up a point of the network. */
+/* Checks item i of the part, an image, or for wake-up a point of the network, with its kind's function. */
 static vt_status check_item(part *p, vt_tester *g, size_t i, vt_err *e) {
     int32_t item = p->images[i];
     if (p->kind == CLEAN) return predict_clean_image(g, item, &p->standing[i], e);
@@ -119,8 +119,8 @@ static vt_status run_item(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* Runs a part over n images (of STRENGTH, n more) and counts what it finds; its cost in forward-equivalents is added to
- * *cost. */
+/* Runs a part over n images (of STRENGTH, n more), counts what it finds and marks them as looked at; its cost in
+ * forward-equivalents is added to *cost. Nothing if n is 0. */
 static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, double *cost, vt_err *e) {
     const vt_eval_options *v = p->t->v;
     int threads = (size_t)v->threads < n ? v->threads : (int)n;
@@ -152,7 +152,8 @@ static vt_status run_part(part *p, kind what, const int32_t *images, size_t n, d
 
 /* ---- what the attack under test costs ---- */
 
-/* Forward-equivalents of the attack under test on all right images, if the share `stand` of them stood to the end. */
+/* Returns forward-equivalents of the attack under test on all right images, if the share `stand` of them stood to the
+ * end. */
 static double estimate_attack_cost(const vt_selftest *t, double stand) {
     const vt_subject *s = t->v->subject;
     vt_cost_dims d = {.classes = vt_subject_classes(s), .layers = vt_model_blocks(s->model), .norm = t->v->norm};
@@ -179,7 +180,8 @@ static size_t affordable_images(double pays, double each, size_t least, size_t m
 /* Returns what may still be spent, in forward-equivalents. */
 static double remaining_allowance(const vt_selftest *t) { return t->allowance - t->cost; }
 
-/* Finds the images that the model has right, and whether its predictions are of several classes. */
+/* Finds the images that the model has right (t->correct; of a run t->left too), and whether its predictions are of
+ * several classes. */
 static vt_status find_right(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = t->v->n_images;
@@ -222,8 +224,8 @@ static vt_status find_nothing(part *p, vt_err *e) {
 
 /* ---- the cost estimate that is shown before the self-test begins ---- */
 
-/* Estimated forward-equivalents of all parts: the allowance, between their least and their largest samples. Without a
- * run the allowance assumes that no image falls. The costs of an image are means: a tenth on top. */
+/* Returns estimated forward-equivalents of all parts: the allowance, between their least and their largest samples.
+ * Without a run the allowance assumes that no image falls. The costs of an image are means: a tenth on top. */
 static double forecast_cost(const part *p) {
     const vt_selftest *t = p->t;
     double r = t->ratio, right = (double)t->correct, left = t->ledger ? (double)t->left : right;
@@ -258,7 +260,7 @@ static void show_progress_line(const part *p, const char *what, double forwards,
     to->show(to->ctx, text, false);
 }
 
-/* Checks gradients at single points on a sample of right images. */
+/* Checks gradients at single points on a sample of right images; sets t->direct. */
 static vt_status run_point_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(t->ledger ? 0.1 * t->allowance : INFINITY, COST_DIRECT(t->ratio), LEAST, DIRECT_MOST,
@@ -268,7 +270,8 @@ static vt_status run_point_checks(part *p, const int32_t *images, vt_err *e) {
     return VT_OK;
 }
 
-/* Survivors first: where an attack got through, its gradients were good enough. */
+/* Checks gradients at the ball's scale on a sample, survivors first: where an attack got through, its gradients were
+ * good enough. Sets t->scaled. */
 static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.33 * remaining_allowance(t), COST_SCALE(t->ratio), LEAST_SCALE, SCALE_MOST,
@@ -278,7 +281,7 @@ static vt_status run_scale_checks(part *p, const int32_t *images, vt_err *e) {
     return VT_OK;
 }
 
-/* White-box attacks on n more images of part 3. */
+/* Makes white-box attacks on n more images of part 3; sets t->attacked and survivors. */
 static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e) {
     vt_selftest *t = p->t;
     size_t done = (size_t)t->attacked;
@@ -287,7 +290,7 @@ static vt_status attack_more(part *p, const int32_t *images, size_t n, vt_err *e
     return VT_OK;
 }
 
-/* After a run: white-box attacks of several strengths on a sample of right images. */
+/* After a run: white-box attacks of several strengths on a sample of right images, if it left any. */
 static vt_status run_strength_checks(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right = (size_t)t->correct;
@@ -299,7 +302,7 @@ static vt_status run_strength_checks(part *p, const int32_t *images, vt_err *e) 
 
 /* Without a run: an eighth of the right images, then as many as, at the rate at which these stood, leave enough
  * survivors to try otherwise, for at most four tenths of what may be spent; where none of the first stood, images that
- * fall are cheap, and more are attacked. */
+ * fall are cheap, and more are attacked. Sets p->survivors, t->reference and the allowance. */
 static vt_status attack_for_survivors(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     size_t right = (size_t)t->correct;
@@ -323,7 +326,8 @@ static vt_status attack_for_survivors(part *p, const int32_t *images, vt_err *e)
     return VT_OK;
 }
 
-/* Runs wake-up at each point of the network on survivors, of which the first few are the scouts. */
+/* Runs wake-up at each point of the network on survivors, of which the first few are the scouts; nothing without
+ * survivors, or if it costs more than is left. */
 static vt_status run_wakeup_check(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     int points = t->v->subject->remote ? 0 : vt_sensor_points(t->v->subject->model);
@@ -340,7 +344,8 @@ static vt_status run_wakeup_check(part *p, vt_err *e) {
     return s;
 }
 
-/* Runs attacks on survivors that use no gradient of the model, or not one at a point. */
+/* Runs attacks on survivors that use no gradient of the model, or not one at a point; Square unless the run's own
+ * counts. Sets t->other. */
 static vt_status other_ways(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = affordable_images(0.6 * remaining_allowance(t) - COST_FIT, COST_OTHER(t->ratio), LEAST, OTHER_MOST,
@@ -354,7 +359,8 @@ static vt_status other_ways(part *p, vt_err *e) {
     return VT_OK;
 }
 
-/* If no image of the sample survived, a tenth of all may still: the budget is what that would allow. */
+/* Makes the active test on as many images as is left for, and sets t->active. If no image of the sample survived, a
+ * tenth of all may still: the budget is what that would allow. */
 static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     vt_selftest *t = p->t;
     double pays = remaining_allowance(t);
@@ -373,7 +379,8 @@ static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     return VT_OK;
 }
 
-/* Attacks survivors again, harder, if the verdict is doubtful or worse. */
+/* Attacks survivors again, harder, after a verdict that is doubtful or worse; sets t->escalated and what goes with
+ * it. */
 static vt_status retry_survivors(part *p, vt_err *e) {
     vt_selftest *t = p->t;
     size_t n = (size_t)t->other < AGAIN_MOST ? (size_t)t->other : AGAIN_MOST;
@@ -396,7 +403,7 @@ static void mark_untested(vt_selftest *t, vt_check_id first, vt_check_id last) {
     for (int i = first; i <= (int)last; i++) t->untested |= 1u << i;
 }
 
-/* Finds the checks that were not made although images survived: the verdict names them. */
+/* Marks in t->untested the checks that were not made although images survived: the verdict names them. */
 static void find_untested(part *p) {
     vt_selftest *t = p->t;
     if (t->points_only) mark_untested(t, VT_CHECK_STEPS, VT_CHECK_ACTIVE);

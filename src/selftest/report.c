@@ -111,8 +111,8 @@ void vt_selftest_rates(vt_selftest *t) {
         t->checks[i] = (vt_check){.rate = words[i].rate, .bound = words[i].bound, .p = 1, .adjusted = 1};
 }
 
-/* The command that would decide, of the same model, data and threat; whole-box at the radius that holds every
- * picture. */
+/* Writes the command that would decide check i, of the same model, data and threat; whole-box at the radius that holds
+ * every picture. */
 static void write_followup_command(char *out, size_t size, const vt_selftest *t, int i) {
     char eps[100] = "";
     if (i == VT_CHECK_WHOLE)
@@ -219,7 +219,8 @@ static int64_t integer_of_key(const json_t *o, const char *key) {
     return (int64_t)json_integer_value(json_object_get(o, key));
 }
 
-/* Files of an earlier version have no counts of their own. */
+/* Reads how many checks were made and images looked at; files of an earlier version have no counts of their own, and
+ * they are counted. */
 static void read_test_counts(const json_t *o, int64_t *made, int64_t *looked) {
     static const char *const samples[] = {"gradients", "scale", "attacks", "other_ways"};
     const json_t *value;
@@ -233,7 +234,8 @@ static void read_test_counts(const json_t *o, int64_t *made, int64_t *looked) {
     }
 }
 
-/* -1: there is no verdict. An earlier version called no sign of masking "sound". */
+/* Returns the grade (vt_grade) of a selftest.json's object; -1: there is no verdict. An earlier version called no sign
+ * of masking "sound". */
 static int grade_of(const json_t *o) {
     const char *verdict = json_string_value(json_object_get(o, "verdict"));
     if (verdict && !strcmp(verdict, "sound")) return VT_GRADE_NO_SIGN;
@@ -327,7 +329,7 @@ static void print_active(FILE *f, const vt_active *a) {
             (long long)a->setup_failed, verdict);
 }
 
-/* Warnings as AutoAttack prints them: they call for another attack, whatever the verdict. */
+/* Prints warnings as AutoAttack does: they call for another attack, whatever the verdict. */
 static void print_flags(FILE *f, const vt_selftest *t) {
     const int64_t *flags = t->flags;
     const long long looked = (long long)t->direct;

@@ -109,8 +109,8 @@ static double gradient_roughness(vt_tester *g, vt_ball *ball, int a, int b, vt_r
     return worst;
 }
 
-/* Returns one minus the cosine of the float32 and the double gradient, or the share of pixels whose signs differ if
- * that is more. */
+/* Returns one minus the cosine of the float32 gradient, in g->dx, and the double one, or the share of pixels whose
+ * signs differ if that is more. */
 static double backward_error(vt_tester *g, int a, int b) {
     const vt_dataset *data = g->t->v->subject->data;
     double *dz = g->z64, both = 0, f = 0, d = 0, signs = 0, n = (double)g->pixels;

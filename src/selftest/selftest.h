@@ -120,7 +120,7 @@ double vt_binomial_tail(int64_t k, int64_t n, double rate);
  * classes", one-sided, by its mid-p: the plain p is too strict for few images (2 of 4 right of
  * 10 classes: plain p 0.052, mid-p 0.028). */
 bool vt_selftest_guesses(int64_t right, int64_t images, int classes);
-/* Fills p of each check, Holm's adjusted p over those that were made, and the grade. */
+/* Fills p of each check, Holm's adjusted p over those that were made, the active test's interval, and the grade. */
 void vt_selftest_judge(vt_selftest *t);
 
 /* Runs the self-test of t->attack and fills what was found. VT_INTERRUPTED: stopped on request. */

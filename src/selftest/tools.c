@@ -116,7 +116,8 @@ static vt_status open_oracle(vt_tested_net *net, const vt_selftest *t, vt_err *e
     return VT_OK;
 }
 
-/* Opens the feature network and the network with two classes; first: the tester that holds the features, or NULL. */
+/* Opens the feature network and the network with two classes; first: the tester that holds the features, or NULL.
+ * VT_E_UNKNOWN: the model has no head to replace. */
 static vt_status open_active(vt_tester *g, const vt_tester *first, vt_err *e) {
     const vt_subject *s = g->t->v->subject;
     size_t n = VT_ACTIVE_INNER + 2;
@@ -183,7 +184,7 @@ vt_status vt_tester_open(vt_tester *g, const vt_selftest *t, const vt_tester *fi
     return needs & VT_NEED_ACTIVE ? open_active(g, first, e) : VT_OK;
 }
 
-/* Accepts a zeroed one. */
+/* Closes a network, its classifier and its oracle; accepts a zeroed one. */
 static void close_net(vt_tested_net *net) {
     vt_oracle_close(&net->o);
     vt_classifier_close(&net->c);

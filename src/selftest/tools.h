@@ -18,15 +18,17 @@ typedef struct vt_standing {
     bool looked;               /* some check was made on it */
 } vt_standing;
 
-/* s [t->v->n_images], in the order of t->v->images, from the ledger; *cost: forward-equivalents of the whole run. */
+/* Fills s [t->v->n_images], zeroed before, in the order of t->v->images, from the ledger; *cost: forward-equivalents of
+ * the whole run. */
 void vt_standings(const vt_selftest *t, vt_standing *s, double *cost);
-/* Right images into `images` [n_images], in an order drawn by the seed: any first part of it is a uniform sample. Those
- * that no attack broke come first with `survivors_first`. *n: how many. */
+/* Writes the right images into `images` [n_images], in an order drawn by the seed: any first part of it is a uniform
+ * sample. Those that no attack broke come first with `survivors_first`. *n: how many. */
 vt_status vt_sample(const vt_selftest *t, const vt_standing *s, bool survivors_first, int32_t *images, size_t *n,
                     vt_err *e);
 /* Returns the standing of one of the run's images. */
 vt_standing *vt_standing_of(const vt_selftest *t, vt_standing *s, int32_t image);
-/* Returns another image of the run, of another predicted class than `image` if there is one. */
+/* Returns another image of the run, of another predicted class than `image` if there is one; drawn by seed and
+ * image. */
 int32_t vt_partner(const vt_selftest *t, const vt_standing *s, int32_t image);
 
 /* ---- one thread ---- */
@@ -84,11 +86,12 @@ typedef struct vt_tester {
     vt_err failed; /* the first failure of a model since vt_tester_failure was called */
 } vt_tester;
 
-/* Opens the model and what `needs` names. Twin, probes and features of the first thread serve all (first: NULL for that
- * one), which must be closed last. */
+/* Opens the model and what `needs` names, to be closed also after a failure. Twin, probes and features of the first
+ * thread serve all (first: NULL for that one), which must be closed last. */
 vt_status vt_tester_open(vt_tester *g, const vt_selftest *t, const vt_tester *first, unsigned needs, vt_err *e);
 void vt_tester_close(vt_tester *g); /* accepts a zeroed one */
-/* Reads an image; with a purpose the model begins on it by the key of that purpose. */
+/* Reads an image into g->x, with its label; with a purpose the model begins on it by the key of that purpose, which
+ * g->key then is. */
 vt_status vt_tester_load(vt_tester *g, int32_t image, const char *purpose, vt_err *e);
 /* Computes logits z of x by one of the worker's networks (vt_classifier_logits). After a failure, which g->failed
  * keeps, all answers are zero; a part calls vt_tester_failure at its end. A forward that is not kept for a gradient,
@@ -100,14 +103,16 @@ void vt_tester_backward(vt_tester *g, const vt_classifier *c, const vt_loss *los
 vt_status vt_tester_failure(vt_tester *g, vt_err *e);
 /* Returns the radius at which a ball around any picture of n values holds all pictures. */
 double vt_box_diameter(vt_norm norm, size_t n);
-/* Returns the logit of class a minus that of b (a difference without kinks) at x; dx: its gradient, or NULL. */
+/* Returns the logit of class a minus that of b (a difference without kinks) at x, whose logits come to g->z; dx: its
+ * gradient, or NULL. */
 double vt_logit_difference(vt_tester *g, const float *x, int a, int b, float *dx);
 /* Returns the change from g->x to y that the gradient dx at g->x predicts. */
 double vt_predicted_change(const vt_tester *g, const float *dx, const float *y);
-/* g->y: x + h in a direction of random signs, in the box. (Along a gradient a part of it would look like all of it.) */
+/* Sets g->y to x + h in a direction of random signs drawn from r, in the box. (Along a gradient a part of it would look
+ * like all of it.) */
 void vt_random_step(vt_tester *g, vt_rng r, double h);
-/* Probes of the model (g is open): networks up to some of its blocks with fitted heads, from the last block down; own
- * is NULL where it cannot be cut. */
+/* Makes the probes of the model (g is open): networks up to some of its blocks with fitted heads, from the last block
+ * down; own is NULL where it cannot be cut. */
 vt_status vt_probes_make(vt_tester *g, vt_err *e);
 /* Returns the random numbers of an image for one purpose, by the run's seed. */
 vt_rng vt_selftest_key(const vt_selftest *t, const char *purpose, int32_t image);
@@ -121,12 +126,13 @@ typedef struct vt_attack_trial {
     const char *purpose;
     bool to_the_end; /* never leave early: what counts is the last point */
 } vt_attack_trial;
-/* Runs a stage on the image; *broken: its point is judged to be misclassified inside the ball. A point of a run to the
- * end stays in g->attacker.x_adv. */
+/* Runs a stage on the image; *broken: its point is judged to be misclassified inside the ball (false where the attack
+ * leaves float's range). A point of a run to the end stays in g->attacker.x_adv. */
 vt_status vt_try_attack(vt_tester *g, const vt_attack_stage *stage, const vt_attack_trial *t, bool *broken, vt_err *e);
-/* A corner of the ball in linf, else a point of its surface. */
+/* Draws a corner of the ball in linf, else a point of its surface. */
 void vt_draw_corner(const vt_ball *b, const vt_rng *r, float *out);
-/* Is one of q points on the ball's surface, or in its corners, misclassified? */
+/* Sets *broken: is one of q points on the ball's surface, or in its corners, drawn by seed and image, misclassified by
+ * c? VT_INTERRUPTED: stopped. */
 vt_status vt_try_noise(vt_tester *g, const vt_classifier *c, int label, int q, bool corners, bool *broken);
 
 /* ---- parts ---- */
@@ -168,14 +174,14 @@ vt_status vt_active_image(vt_tester *g, int32_t image, vt_evidence *f, vt_err *e
 enum { VT_ACTIVE_INNER = 199, VT_ACTIVE_RANDOM = 100 }; /* points of an image of the active test */
 
 /* Wake-up at one point inside the network, on the first `scouts` of n survivors; if one of these falls, on the others.
- * found [n]. */
+ * Adds to found [n]; nothing where there is no sensor. */
 vt_status vt_wakeup_point(vt_tester *g, int point, const int32_t *images, size_t n, size_t scouts, vt_evidence *found,
                           vt_err *e);
 /* Returns the cost of wake-up at all points with that many scouts, in forward-equivalents. */
 double vt_wakeup_cost(const vt_selftest *t, size_t scouts);
 
-/* Mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise among
- * such values, which takes no part in a head that is fitted. How many do. */
+/* Computes mean and 1/deviation of each of d columns of x [n, d]; 0 for one that varies by no more than float32's noise
+ * among such values, which takes no part in a head that is fitted. Returns how many do. */
 size_t vt_standardise(double *mean, double *inverse, const float *x, int n, size_t d);
 /* Maximal-margin direction that separates point `last` from all others: w [d], b with w.x + b > 0 for it alone.
  * x [n, d] rows; scratch [n * n + 4 n + 2 d]. false: not separated. */
@@ -188,5 +194,5 @@ void vt_selftest_rates(vt_selftest *t);
 /* Adds what was found on n images to the hits and trials of the checks, their medians and the flags. */
 void vt_count(vt_selftest *t, const vt_evidence *found, const int32_t *images, size_t n);
 /* Counts the run's own random search, which saw survivors of its white-box attacks at full strength, as the Square
- * check; false: too few. */
+ * check, and marks them as looked at; false: fewer than four, and the check is left. */
 bool vt_count_square(vt_selftest *t, vt_standing *s);

@@ -19,7 +19,8 @@ typedef struct climber {
     float z[VT_SENSORS_MOST];
 } climber;
 
-/* Is the point g->y misclassified, by the rules that count? */
+/* Sets *broken: is the point g->y misclassified, by the rules that count? Its logits come to g->z. After a failure of
+ * the model, which g->failed keeps, false and VT_OK. */
 static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     vt_tester *g = c->g;
     const vt_eval_options *v = g->t->v;
@@ -33,7 +34,8 @@ static vt_status check_misclassified(climber *c, bool *broken, vt_err *e) {
     return VT_OK;
 }
 
-/* Climbs sensor k upwards (sign 1) or down (-1) from the clean image; *broken: a point on the way is misclassified. */
+/* Climbs sensor k upwards (sign 1) or down (-1) from the clean image, in g->y; *broken: a point on the way is
+ * misclassified. VT_INTERRUPTED: stopped. */
 static vt_status climb_sensor(climber *c, int k, float sign, bool *broken, vt_err *e) {
     vt_tester *g = c->g;
     float value, target[VT_SENSORS_MOST] = {0};
