@@ -158,7 +158,8 @@ static vt_wire_head begin_question(conversation *l, const char *when, vt_wire_op
 
 /* ---- a conversation begins ---- */
 
-/* Exchanges greetings. measure: the model is asked to measure which batch suits it. */
+/* Exchanges greetings; *handshake: what the model says of itself. measure: it is asked to measure which batch suits
+ * it. */
 static vt_status greet(conversation *l, bool measure, vt_handshake *handshake, vt_err *e) {
     char text[200];
     vt_wire_head a, q = begin_question(l, "when it was greeted", VT_WIRE_HANDSHAKE, 0, 0);
@@ -187,7 +188,7 @@ static void close_conversation(conversation *l, double patience) {
     free(l);
 }
 
-/* Starts or connects, and greets. */
+/* Starts or connects, and greets; *out is NULL after a failure. VT_E_MODEL: the one socket that was given is taken. */
 static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshake *handshake, vt_err *e) {
     conversation *l = calloc(1, sizeof *l);
     *out = NULL;
@@ -209,7 +210,8 @@ static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshak
     return s;
 }
 
-/* Shares memory for `rows` rows. A model that refuses, as over a socket to another machine, gets plain bytes. */
+/* Shares memory for `rows` rows, if there is not as much. A model that refuses, as over a socket to another machine,
+ * gets plain bytes: VT_OK. */
 static vt_status share_memory(conversation *l, int rows, vt_err *e) {
     int fd;
     vt_err why = {0};
@@ -241,7 +243,8 @@ static char *shared_row(const conversation *l, vt_wire_op op, bool answer, int i
            (size_t)i * vt_wire_row_bytes(&l->r->handshake, op, answer);
 }
 
-/* Asks one question and waits for its answer. in [rows]: inputs (NULL: not asked for), out: where their answers go. */
+/* Asks one question and waits for its answer, which is added to r->waited. in [rows]: inputs (NULL: not asked for),
+ * out: where their answers go. Of a conversation that is over: the sentence that ended it. */
 static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const void *const *in, void *const *out,
                      vt_err *e) {
     static const char *const whens[] = {[VT_WIRE_LOGITS] = "when it was asked for logits",
@@ -308,6 +311,7 @@ static int rows_of(const engine *n, const void *const *in) {
     return rows;
 }
 
+/* Asks for the logits of the wanted rows (vt_engine.forward). */
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++) n->in[i] = x[i], n->out[i] = z[i];
@@ -315,6 +319,7 @@ static vt_status forward(void *self, float *const *z, const float *const *x, boo
     return ask(n->l, VT_WIRE_LOGITS, rows, keep, n->in, n->out, e);
 }
 
+/* Asks for the vjps of the wanted rows of the batch that was kept last (vt_engine.vjp). */
 static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++) n->in[i] = rows[i].dx ? rows[i].dz : NULL, n->out[i] = rows[i].dx;
@@ -331,6 +336,7 @@ static vt_status ask_single_image(engine *n, vt_wire_op op, const float *x, int 
     return ask(n->l, op, beside + 1, false, in, to, e);
 }
 
+/* Asks for the logits of the wanted rows in batches of one (vt_engine.alone). */
 static vt_status alone(void *self, float *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
@@ -348,6 +354,7 @@ static vt_status ask_image_repeatedly(engine *n, const float *x, double *z64, vt
     return VT_OK;
 }
 
+/* Asks for the logits of the wanted rows in double, or repeatedly (vt_engine.forward64). */
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
@@ -357,7 +364,8 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
 
 /* ---- opening and closing ---- */
 
-static conversation *from_pool(vt_remote *r) {
+/* Takes a conversation that a closed engine left, which is then the caller's; NULL: there is none. */
+static conversation *take_from_pool(vt_remote *r) {
     pthread_mutex_lock(&r->lock);
     conversation *l = r->pool;
     if (l) r->pool = l->next, l->next = NULL;
@@ -365,12 +373,14 @@ static conversation *from_pool(vt_remote *r) {
     return l;
 }
 
+/* Leaves a conversation in the pool, to a later engine. */
 static void to_pool(vt_remote *r, conversation *l) {
     pthread_mutex_lock(&r->lock);
     l->next = r->pool, r->pool = l;
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Frees an engine; its conversation goes to the pool, or is closed if it is over. */
 static void close_engine(void *self) {
     engine *n = self;
     conversation *l = n->l;
@@ -381,14 +391,15 @@ static void close_engine(void *self) {
     free(n->neighbours), free(n->in), free(n->out), free(n);
 }
 
-/* Takes a conversation from the pool, or opens one and checks that the same model greets again. */
+/* Sets n->l: a conversation from the pool, or a new one, with shared memory. VT_E_RANGE: capacity above the model's
+ * batch; VT_E_MODEL: another model greets. */
 static vt_status take_line(engine *n, vt_err *e) {
     vt_handshake again;
     char name[120];
     if (n->capacity > n->r->handshake.batch)
         return vt_fail(e, VT_E_RANGE, "the model %s takes batches of at most %d images, asked for are %d (@batch)",
                        name_in_sentence(n->r, name), n->r->handshake.batch, n->capacity);
-    if (!(n->l = from_pool(n->r))) {
+    if (!(n->l = take_from_pool(n->r))) {
         VT_TRY(open_conversation(n->r, &n->l, &again, e));
         if (memcmp(&again, &n->r->handshake, sizeof again))
             return end_conversation(n->l, e, "greeted otherwise than the first time: it is not the same model");
@@ -447,7 +458,7 @@ int vt_remote_usual(const vt_remote *r) { return usual_of(&r->handshake); }
 
 vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e) {
     vt_handshake again;
-    conversation *l = r->handshake.usual ? from_pool(r) : NULL;
+    conversation *l = r->handshake.usual ? take_from_pool(r) : NULL;
     *images = usual_of(&r->handshake);
     if (!l) return VT_OK;
     vt_status s = greet(l, true, &again, e);

@@ -29,9 +29,11 @@ const vt_handshake *vt_remote_handshake(const vt_remote *r);
 const char *vt_remote_where(const vt_remote *r);
 /* Sets a flag that ends every waiting, or NULL. Set while no call runs. */
 void vt_remote_interruptible(vt_remote *r, const volatile sig_atomic_t *interrupt);
-/* Returns how many images to ask about at a time, at most 64, as the model measures it (seconds) where it can. */
+/* Sets *images to how many to ask about at a time, as the model measures it (seconds) where it can; else, or while no
+ * conversation is free, as vt_remote_usual says. */
 vt_status vt_remote_measure(vt_remote *r, int *images, vt_err *e);
-/* Returns how many images to ask about at a time, at most 64, without measuring. */
+/* Returns how many images to ask about at a time, without measuring: what the model greeted with, else 64, and at most
+ * its batch. */
 int vt_remote_usual(const vt_remote *r);
 /* Returns the seconds that all threads together have waited for it. */
 double vt_remote_waited(vt_remote *r);

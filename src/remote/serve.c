@@ -29,7 +29,8 @@ typedef struct talk {
 
 /* ---- bytes ---- */
 
-/* Reads n bytes. *closed: the other side has closed before the first of them. */
+/* Reads n bytes; fd: a descriptor that comes along, or NULL. *closed, with VT_OK: the other side has closed before the
+ * first of them; VT_E_IO: later. */
 static vt_status read_bytes(talk *t, void *to, size_t n, int *fd, bool *closed, vt_err *e) {
     size_t got;
     vt_io how = vt_child_read(t->s->in, to, n, INFINITY, t->s->interrupt, fd, &got);
@@ -69,7 +70,7 @@ static vt_status send_error(talk *t, const vt_wire_head *q, vt_status s, const c
 
 /* ---- greeting, sharing ---- */
 
-/* Reads the other side's greeting and answers with the handshake as JSON. */
+/* Reads the other side's greeting and answers with the handshake as JSON. VT_E_FORMAT: it is longer than 4096 bytes. */
 static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
     char theirs[4096];
     if (q->bytes > sizeof theirs) return send_error(t, q, VT_E_FORMAT, "a greeting of more than 4096 bytes", e);
@@ -84,7 +85,8 @@ static vt_status answer_greeting(talk *t, const vt_wire_head *q, vt_err *e) {
     return s;
 }
 
-/* Maps the memory whose descriptor *fd came along, and answers: flags 1 if it is mapped. */
+/* Maps the memory whose descriptor *fd came along in place of what was shared before, and answers: flags 1 if it is
+ * mapped. VT_E_FORMAT: no such number of rows. */
 static vt_status map_shared_memory(talk *t, const vt_wire_head *q, int *fd, vt_err *e) {
     if (q->bytes || !q->rows || q->rows > VT_WIRE_BATCH) return send_error(t, q, VT_E_FORMAT, "no memory to share", e);
     vt_wire_parts p = vt_wire_layout(t->s->handshake, (int)q->rows);
@@ -103,7 +105,8 @@ static void *row_at(const talk *t, const vt_wire_head *q, bool answer, int i) {
     return first + (size_t)i * vt_wire_row_bytes(t->s->handshake, q->op, answer);
 }
 
-/* Takes the rows of a question: in shared memory where they are, else read. *asked: how many. */
+/* Takes the rows of a question into t->mask and t->in: in shared memory where they are, else read. *asked: how many.
+ * VT_E_FORMAT, which the other side is told: no good question. */
 static vt_status read_question_rows(talk *t, const vt_wire_head *q, int *asked, vt_err *e) {
     const char *why = vt_wire_refuses(t->s->handshake, q, t->shared != NULL);
     if (!why && t->shared && q->rows > (uint32_t)t->shared_rows) why = "more rows than are shared";
@@ -133,7 +136,8 @@ static vt_status send_answer(talk *t, const vt_wire_head *q, int asked, vt_err *
     return VT_OK;
 }
 
-/* Computes the logits of the rows in t->in, and keeps the batch if the question wants that. */
+/* Computes the logits of the rows in t->in into the answer's, and keeps the batch if the question wants that; else the
+ * kept one is overwritten in the engine. */
 static vt_status compute_logits(talk *t, const vt_wire_head *q, vt_err *e) {
     bool keep = q->flags & VT_WIRE_KEEP;
     for (int i = 0; i < t->rows; i++) t->out[i] = t->in[i] ? row_at(t, q, true, i) : NULL;
@@ -170,7 +174,7 @@ static vt_status vjp(talk *t, const vt_wire_head *q, vt_err *e) {
     return vt_engine_vjp(t->s->engine, t->vjp, e);
 }
 
-/* Computes the logits of the rows in t->in in double. */
+/* Computes the logits of the rows in t->in in double, into the answer's rows. */
 static vt_status compute_logits64(talk *t, const vt_wire_head *q, vt_err *e) {
     for (int i = 0; i < t->rows; i++) t->out64[i] = t->in[i] ? row_at(t, q, true, i) : NULL;
     return vt_engine_forward64(t->s->engine, t->out64, t->in, e);

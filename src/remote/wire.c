@@ -46,7 +46,7 @@ json_t *vt_handshake_json(const vt_handshake *h) {
     return o;
 }
 
-/* Reads and checks the greeting object o into h. */
+/* Reads the greeting object o into h. VT_E_FORMAT: another protocol, or a value that it cannot have. */
 static vt_status take_all(vt_handshake *h, const json_t *o, vt_err *e) {
     const json_t *p = json_object_get(o, "protocol");
     if (!json_is_object(o)) return vt_fail(e, VT_E_FORMAT, "its greeting must be a JSON object");
