@@ -39,7 +39,8 @@ typedef struct vt_grid8 {
 vt_status vt_grid8_open(vt_grid8 *l, size_t n, vt_err *e);
 void vt_grid8_close(vt_grid8 *l); /* accepts a zeroed one */
 
-/* Returns the largest sum of a point inside; below 1 only the centre is. */
+/* Returns the largest sum of a point inside: 255 eps, in l2 its square, rounded down with VT_LEVELS_SLACK (eps = n/255
+ * gives n); below 1 only the centre is. */
 int64_t vt_grid8_most(vt_norm norm, double eps);
 /* Begins a new ball, of a norm or of squares: forgets all that was met. VT_E_RANGE: its centre is no grid point. */
 vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b);

@@ -21,7 +21,8 @@ typedef struct vt_mark {
     double x, y, low, high; /* y, low, high in percent; low > high: no interval */
     double x_low, x_high;   /* of a figure, an interval of x; x_low >= x_high: none */
 } vt_mark;
-/* Writes such a chart of marks [n], in percent from 0 to 100; title: for screen readers; axis: the name of x. */
+/* Writes a legend and a chart of marks [n], a stepped line for each series, percent from 0 to 100 over x from 0. title:
+ * for screen readers; axis: the name of x. */
 void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n);
 
 /* Writes two histograms, of a [n_a] and b [n_b], on one axis; the part left of 0 is marked. */

@@ -52,7 +52,8 @@ static void note_head(vt_header *h, const vt_dataset *d, int outputs) {
                                : "all outputs are compared (not restricted)");
 }
 
-/* Fills what is said of the data, with notes on validation images and corruption; outputs: of the model. */
+/* Fills h->data, with notes on labels and head, on images outside ImageNet's validation set, and on corruption. t:
+ * keeps the text of preprocess; outputs: of the model. */
 static void fill_data(vt_header *h, texts *t, const vt_dataset *d, int outputs) {
     h->data.format = d->def->name, h->data.split = vt_split_name(d->split), h->data.sha256 = d->hash;
     h->data.classes = d->classes, h->data.count = (uint64_t)d->count;

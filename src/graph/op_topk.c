@@ -43,8 +43,9 @@ static size_t work(const vt_graph *g, const vt_node *n, bool back) {
     return ((const best *)n->with)->k + 1;
 }
 
-/* Their places, of a constant: x as rows of the side. */
-static vt_status give_places(vt_import *im, int x, const best *b, const vt_dims *d, const int *back, vt_err *e) {
+/* Emits output 1, the places of the k best, if the node has one and x, rows of the side, is constant; otherwise VT_OK
+ * and no output. d: of the places; back: their transposition. */
+static vt_status emit_places(vt_import *im, int x, const best *b, const vt_dims *d, const int *back, vt_err *e) {
     const vt_value v = *vt_import_value(im, x);
     if (vt_import_node(im)->n_out < 2) return VT_OK;
     if (!vt_value_is_constant(&v)) return VT_OK; /* what reads them names them: nothing writes them */
@@ -88,7 +89,7 @@ static vt_status import(vt_import *im, vt_err *e) {
     VT_TRY(vt_emit(im, vt_import_op(im), &x, 1, &last, false, b, &y, e));
     VT_TRY(vt_emit_transpose(im, y, back, &y, e));
     VT_TRY(vt_output(im, 0, y, e));
-    return give_places(im, x, b, &last, back, e);
+    return emit_places(im, x, b, &last, back, e);
 }
 
 extern const VT_R(vt_op) VT_R(vt_op_topk);

@@ -15,8 +15,7 @@
 #include "base/text.h"
 #include "base/version.h"
 
-/* A conversation: a child or a socket, its greeting, one question at a time. What goes wrong ends it, with a sentence
- * that every later question gets. */
+/* A conversation: a child or a socket, its greeting, one question at a time. What goes wrong ends it for later ones. */
 typedef struct conversation {
     struct conversation *next; /* in the pool */
     vt_remote *r;
@@ -158,8 +157,7 @@ static vt_wire_head begin_question(conversation *l, const char *when, vt_wire_op
 
 /* ---- a conversation begins ---- */
 
-/* Exchanges greetings; *handshake: what the model says of itself. measure: it is asked to measure which batch suits
- * it. */
+/* Exchanges greetings, the model's into *handshake. measure: it is asked to measure which batch suits it. */
 static vt_status greet(conversation *l, bool measure, vt_handshake *handshake, vt_err *e) {
     char text[200];
     vt_wire_head a, q = begin_question(l, "when it was greeted", VT_WIRE_HANDSHAKE, 0, 0);
@@ -210,8 +208,7 @@ static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshak
     return s;
 }
 
-/* Shares memory for `rows` rows, if there is not as much. A model that refuses, as over a socket to another machine,
- * gets plain bytes: VT_OK. */
+/* Shares memory for `rows` rows. A model that refuses, as over a socket to another machine, gets plain bytes: VT_OK. */
 static vt_status share_memory(conversation *l, int rows, vt_err *e) {
     int fd;
     vt_err why = {0};
@@ -243,8 +240,7 @@ static char *shared_row(const conversation *l, vt_wire_op op, bool answer, int i
            (size_t)i * vt_wire_row_bytes(&l->r->handshake, op, answer);
 }
 
-/* Asks one question and waits for its answer, which is added to r->waited. in [rows]: inputs (NULL: not asked for),
- * out: where their answers go. Of a conversation that is over: the sentence that ended it. */
+/* Asks one question and waits for its answer. in [rows]: inputs (NULL: not asked for), out: where their answers go. */
 static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const void *const *in, void *const *out,
                      vt_err *e) {
     static const char *const whens[] = {[VT_WIRE_LOGITS] = "when it was asked for logits",
@@ -311,7 +307,6 @@ static int rows_of(const engine *n, const void *const *in) {
     return rows;
 }
 
-/* Asks for the logits of the wanted rows (vt_engine.forward). */
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++) n->in[i] = x[i], n->out[i] = z[i];
@@ -319,7 +314,6 @@ static vt_status forward(void *self, float *const *z, const float *const *x, boo
     return ask(n->l, VT_WIRE_LOGITS, rows, keep, n->in, n->out, e);
 }
 
-/* Asks for the vjps of the wanted rows of the batch that was kept last (vt_engine.vjp). */
 static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++) n->in[i] = rows[i].dx ? rows[i].dz : NULL, n->out[i] = rows[i].dx;
@@ -336,7 +330,6 @@ static vt_status ask_single_image(engine *n, vt_wire_op op, const float *x, int 
     return ask(n->l, op, beside + 1, false, in, to, e);
 }
 
-/* Asks for the logits of the wanted rows in batches of one (vt_engine.alone). */
 static vt_status alone(void *self, float *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
@@ -354,7 +347,6 @@ static vt_status ask_image_repeatedly(engine *n, const float *x, double *z64, vt
     return VT_OK;
 }
 
-/* Asks for the logits of the wanted rows in double, or repeatedly (vt_engine.forward64). */
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)
@@ -373,14 +365,12 @@ static conversation *take_from_pool(vt_remote *r) {
     return l;
 }
 
-/* Leaves a conversation in the pool, to a later engine. */
 static void to_pool(vt_remote *r, conversation *l) {
     pthread_mutex_lock(&r->lock);
     l->next = r->pool, r->pool = l;
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Frees an engine; its conversation goes to the pool, or is closed if it is over. */
 static void close_engine(void *self) {
     engine *n = self;
     conversation *l = n->l;
@@ -391,8 +381,7 @@ static void close_engine(void *self) {
     free(n->neighbours), free(n->in), free(n->out), free(n);
 }
 
-/* Sets n->l: a conversation from the pool, or a new one, with shared memory. VT_E_RANGE: capacity above the model's
- * batch; VT_E_MODEL: another model greets. */
+/* Sets n->l, from the pool or opened. VT_E_RANGE: above the model's batch; VT_E_MODEL: another model greets. */
 static vt_status take_line(engine *n, vt_err *e) {
     vt_handshake again;
     char name[120];

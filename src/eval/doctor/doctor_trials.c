@@ -261,24 +261,25 @@ static void add_pools(list *l) {
     add_config(l, VT_ASPECT_POOL, &to, to.norm_first ? "norm before the mean" : "norm behind the mean");
 }
 
-/* Adds a trial of a form of the file (KEY=VALUE) if field f is assumed. */
-static void add_file(list *l, vt_field f, const char *form, const char *what) {
+/* Adds a trial of a form (KEY=VALUE) that says how the checkpoint is read, if field f is assumed. */
+static void add_file_form(list *l, vt_field f, const char *form, const char *what) {
     vt_config to = l->present->config;
     if (l->model->certainty[f] == VT_ASSUMED && vt_form_parse(&to, form, "", NULL) == VT_OK)
         add_config(l, VT_ASPECT_FILE, &to, what);
 }
 
-/* Adds trials of the file's order of rows, where it is assumed. */
-static void add_files(list *l) {
+/* Adds trials of other forms of the checkpoint, where assumed: rows of qkv by head or dimension, class token behind the
+ * patches, embedding times the root of the width. */
+static void add_file_forms(list *l) {
     char form[60];
     const vt_config *c = &l->present->config;
     if (c->qkv_rows != VT_QKV_HEADS && c->heads > 1)
-        add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=heads", "rows of qkv: q, k, v of a head");
+        add_file_form(l, VT_FIELD_QKV_ROWS, "qkv_rows=heads", "rows of qkv: q, k, v of a head");
     if (c->qkv_rows != VT_QKV_DIMS)
-        add_file(l, VT_FIELD_QKV_ROWS, "qkv_rows=dims", "rows of qkv: q, k, v of a dimension");
-    if (!c->class_last) add_file(l, VT_FIELD_CLASS_LAST, "class_last=1", "class token behind the patches");
+        add_file_form(l, VT_FIELD_QKV_ROWS, "qkv_rows=dims", "rows of qkv: q, k, v of a dimension");
+    if (!c->class_last) add_file_form(l, VT_FIELD_CLASS_LAST, "class_last=1", "class token behind the patches");
     snprintf(form, sizeof form, "embed_scale=%.9g", sqrt((double)c->dim));
-    if (!(c->embed_scale > 1)) add_file(l, VT_FIELD_EMBED_SCALE, form, "embedding times the root of the width");
+    if (!(c->embed_scale > 1)) add_file_form(l, VT_FIELD_EMBED_SCALE, form, "embedding times the root of the width");
 }
 
 /* Adds trials of GELU's other forms on top of GELU: with ReLU each would look like an answer. */
@@ -313,7 +314,7 @@ static void add_network(list *l) {
     add_scale(l, "attention scale: head width ^ -0.5", 1 / sqrt((double)vt_config_attn_dim(c) / c->heads));
     add_scale(l, "attention scale: width ^ -0.5", 1 / sqrt((double)c->dim));
     add_acts(l);
-    add_files(l);
+    add_file_forms(l);
     for (int h = VT_DIST_MEAN; c->dist_token && h <= VT_DIST_DIST; h++)
         if (c->dist_head != (vt_dist_head)h && (s = add_trial(l, VT_ASPECT_DIST, heads[h])))
             s->config.dist_head = (vt_dist_head)h;

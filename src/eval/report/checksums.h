@@ -18,5 +18,6 @@ vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e);
 /* Prints "DIR: results.json, ...", the files of a run that are there. */
 void vt_checksums_list(FILE *f, const char *dir);
 
-/* o as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place. */
+/* Writes o to f as text with its hash as the last key, "sha256": of the text itself, with zeros in the hash's place (o
+ * keeps those). VT_E_MEMORY; a write error is left in f. */
 vt_status vt_checksums_json(json_t *o, FILE *f, vt_err *e);
