@@ -48,7 +48,7 @@ static void pack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * row, from + (size_t)i * seq, row * sizeof(real));
 }
 
-/* The class rows of to [b*T,D] = from [b,D]; its other rows stay. */
+/* Sets the class rows of to [b*T,D] to from [b,D]; its other rows stay. */
 static void unpack_class_rows(real *to, const real *from, const VT_R(vt_attn_shape) *at) {
     size_t row = (size_t)at->c, seq = (size_t)at->t * row;
     for (int i = 0; i < at->b; i++) memcpy(to + (size_t)i * seq, from + (size_t)i * row, row * sizeof(real));
@@ -125,7 +125,7 @@ void VT_R(vt_class_forward)(VT_R(vt_session) *s, real *y, cache *k, scratch *t, 
 
 /* ---- backward ---- */
 
-/* Patch rows of dy -> the gradient of rest, packed in drest: doubled and, with tokens_norm, through norm2, whose
+/* Takes patch rows of dy to the gradient of rest, packed in drest: doubled and, with tokens_norm, through norm2, whose
  * parameters' gradients are added to. */
 static void patches_backward(real *drest, const real *dy, const cache *k, VT_R(vt_norm) norm2, const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
@@ -140,8 +140,8 @@ static void add_linear_backward(VT_R(vt_session) *s, real *du, const real *dv, c
     VT_R(vt_linear_backward)(du, du, dv, u, VT_R(vt_linear_bound)(s, slot), m);
 }
 
-/* dmid [b,D], the gradient of x_0 + gamma1 a, to du [M,D] (overwritten) through a alone; adds parameter gradients, for
- * which u [M,D] is given, else NULL. row [b,D]: scratch. */
+/* Takes dmid [b,D], the gradient of x_0 + gamma1 a, to du [M,D] (overwritten) through a alone; adds parameter
+ * gradients, for which u [M,D] is given, else NULL. row [b,D]: scratch. */
 static void attend_backward(VT_R(vt_session) *s, real *du, const real *dmid, const real *u, cache *k, scratch *t,
                             real *row, const shape *sh) {
     VT_R(vt_attn_shape) at = sh->block.attn;

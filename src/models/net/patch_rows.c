@@ -24,8 +24,8 @@ void VT_R(vt_stem_maps_plan)(VT_R(vt_stem_maps) *mp, const vt_stem *s, int b, vt
     }
 }
 
-/* Stage k of every image: convolution, normalisation and, in the first stem->acts stages, activation; from mp->maps[k]
- * into `to` [b*pixels, width]. */
+/* Computes stage k of every image: convolution, normalisation and, in the first stem->acts stages, activation; from
+ * mp->maps[k] into `to` [b*pixels, width]. */
 static void stem_stage_forward(VT_R(vt_session) *s, real *to, VT_R(vt_stem_maps) *mp, int k, int b) {
     const vt_stem *stem = &mp->stem;
     int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];
@@ -46,8 +46,8 @@ void VT_R(vt_stem_maps_forward)(VT_R(vt_session) *s, real *y, VT_R(vt_stem_maps)
     for (int k = 0; k < stem->convs; k++) stem_stage_forward(s, k < stem->convs - 1 ? mp->maps[k + 1] : y, mp, k, b);
 }
 
-/* The way back through stage k, which stem_stage_forward computes: dy [b*pixels, width] is overwritten; dx: of its
- * input, or NULL; adds to the parameters' gradients. */
+/* Goes back through stage k, which stem_stage_forward computes: dy [b*pixels, width] is overwritten; dx: of its input,
+ * or NULL; adds to the parameters' gradients. */
 static void stem_stage_backward(VT_R(vt_session) *s, real *dx, VT_R(vt_stem_maps) *mp, real *dy, int k, int b) {
     const vt_stem *stem = &mp->stem;
     int slot = stem->slot + k * VT_STEM_SLOTS, width = stem->widths[k + 1];

@@ -43,8 +43,8 @@ typedef struct job {
     row *rows;
 } job;
 
-/* *sigma: largest singular value of j's Jacobian, by power iteration from a start keyed by (seed, image, point);
- * *converged: it reached tol. */
+/* Sets *sigma to the largest singular value of j's Jacobian, by power iteration from a start keyed by (seed, image,
+ * point); *converged: it reached tol. */
 static vt_status norm_at(double *sigma, bool *converged, vt_jacobian *j, const job *w, const vt_analysis_worker *b,
                          int point, vt_err *e) {
     vt_norm_found f;

@@ -68,8 +68,8 @@ typedef struct place {
     bool attacked;
 } place;
 
-/* out: spectral norm of the sublayer's Jacobian at its input, by power iteration from a start keyed by (seed, image,
- * block); *converged: it reached tol. */
+/* Sets *out to the spectral norm of the sublayer's Jacobian at its input, by power iteration from a start keyed by
+ * (seed, image, block); *converged: it reached tol. */
 static vt_status jacobian_norm(double *out, bool *converged, const place *p, const vt_layer *l, vt_err *e) {
     vt_layer_map map;
     vt_norm_found f;

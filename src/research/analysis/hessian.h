@@ -35,8 +35,8 @@ void vt_hessian_close(vt_hessian *h);
 /* Bytes that vt_hessian_open allocates with these numbers, sessions included. */
 size_t vt_hessian_bytes(const vt_model *m, size_t images, int threads);
 
-/* *loss: mean cross-entropy in nats of the images; gradient [n] or NULL; their logits [images, K] or NULL. A gradient
- * adds to h->gradients. VT_E_MEMORY, VT_INTERRUPTED. */
+/* Sets *loss to the mean cross-entropy in nats of the images, and gradient [n] and their logits [images, K], each or
+ * NULL. A gradient adds to h->gradients. VT_E_MEMORY, VT_INTERRUPTED. */
 vt_status vt_hessian_loss(vt_hessian *h, double *loss, double *gradient, double *logits, vt_err *e);
 /* The product y = H v, which takes two gradients of every image; borrows h. */
 vt_symmetric vt_hessian_operator(vt_hessian *h);

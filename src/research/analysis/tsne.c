@@ -224,7 +224,7 @@ static void move_points(descent *s, double *y, double rate, double momentum) {
     }
 }
 
-/* All steps of y: VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y diverges,
+/* Takes all steps of y: VT_TSNE_EARLY with exaggeration and momentum 0.5, then 0.8. VT_E_NUMERIC if y diverges,
  * VT_INTERRUPTED. */
 static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *o, vt_err *e) {
     size_t n = s->n;

@@ -24,8 +24,8 @@ static vt_plugin_options options_of(const vt_analysis_def *d) {
     return (vt_plugin_options){"analysis", d->name, d->opts};
 }
 
-/* *out: --name as an option of the kind that the operands name. VT_E_USAGE if they name none yet, VT_E_UNKNOWN for a
- * kind or key that is not there. */
+/* Sets *out to --name as an option of the kind that the operands name. VT_E_USAGE if they name none yet, VT_E_UNKNOWN
+ * for a kind or key that is not there. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
     const vt_analysis_def *d;
     if (!c->n_positional)

@@ -17,8 +17,8 @@ typedef struct job {
 /* The options of a lab, for vt_plugin_options. */
 static vt_plugin_options options_of(const vt_lab_def *d) { return (vt_plugin_options){"lab", d->name, d->opts}; }
 
-/* *out: --name as an option of the lab that the operands name. VT_E_USAGE if they name none yet, VT_E_UNKNOWN for a lab
- * or key that is not there. */
+/* Sets *out to --name as an option of the lab that the operands name. VT_E_USAGE if they name none yet, VT_E_UNKNOWN
+ * for a lab or key that is not there. */
 static vt_status find(const vt_cli *c, const char *name, vt_arg *out, vt_err *e) {
     const vt_lab_def *d;
     if (!c->n_positional)

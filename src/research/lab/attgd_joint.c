@@ -32,8 +32,8 @@ static void track_stalling(vt_joint *o, const vt_att *a, double p, int k, const 
     if (!(now <= 1.001 * *top)) *top = now, o->stall = k;
 }
 
-/* All steps of W and v from 0 (o->w, a->v) to their ends, o->w and o->v; sets one, tiny, zero and stall. ws [FIRST, d
- * d] and vs [FIRST, d] get W and v after each of the first steps. */
+/* Takes all steps of W and v from 0 (o->w, a->v) to their ends, o->w and o->v; sets one, tiny, zero and stall. ws
+ * [FIRST, d d] and vs [FIRST, d] get W and v after each of the first steps. */
 static void run_descent(vt_joint *o, vt_att *a, const vt_attgd_path *path, double floor, vt_att_form form, double *ws,
                         double *vs) {
     vt_mirror m = {.p = path->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = floor};

@@ -35,7 +35,7 @@ static int step_of_mark(int path, int k) {
     return (int)lrint(pow(steps, (k + 1.0) / MARKS));
 }
 
-/* out [n]: normals keyed by r, with `step` in place of its own. */
+/* Sets out [n] to normals keyed by r, with `step` in place of its own. */
 static void draw_normals(double *out, size_t n, const vt_rng *r, uint32_t step) {
     float f[SAMPLES * TOKENS * WIDTH];
     vt_rng key = *r;
@@ -60,8 +60,8 @@ static void draw_problem(vt_att *a, const vt_rng *r) {
     normalise_vector(a->v, WIDTH);
 }
 
-/* The whole descent of a path, to t->w and stall, from normals keyed by r and the path; marks [MARKS, SIZE]: W at the
- * marks. */
+/* Takes the whole descent of a path, to t->w and stall, from normals keyed by r and the path; marks [MARKS, SIZE]: W at
+ * the marks. */
 static void run_descent(trial *t, const vt_att *a, int path, const vt_rng *r, double *marks) {
     const vt_attgd_path *s = &vt_attgd_paths[path];
     vt_mirror m = {.p = s->p, .eta = VT_ATTGD_ETA, .normalised = true, .floor = VT_ATTGD_FLOOR};

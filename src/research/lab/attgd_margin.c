@@ -25,8 +25,8 @@ typedef struct job {
     double sparsity[RUNS];
 } job;
 
-/* rows [POINTS, DIM] = y_i x_i: x normal, y the sign of a teacher that sees 5 of 200 coordinates; all keyed by the
- * lab's seed. */
+/* Draws rows [POINTS, DIM] = y_i x_i: x normal, y the sign of a teacher that sees 5 of 200 coordinates; all keyed by
+ * the lab's seed. */
 static void draw_data(job *j) {
     float f[POINTS * DIM];
     float teacher[ACTIVE];

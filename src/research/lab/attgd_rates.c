@@ -63,8 +63,8 @@ static bool is_power_of_ten(int k) {
     return k == 1;
 }
 
-/* The whole run from W = 0 with exponent p; sets r's marks, at powers of ten from 10 on, and the norm of its machine.
- * VT_INTERRUPTED, VT_E_NUMERIC if the machine cannot be solved. */
+/* Takes the whole run from W = 0 with exponent p; sets r's marks, at powers of ten from 10 on, and the norm of its
+ * machine. VT_INTERRUPTED, VT_E_NUMERIC if the machine cannot be solved. */
 static vt_status run_from_zero(job *j, run *r, vt_att *a, double p, vt_err *e) {
     vt_mirror m = {.p = p, .eta = eta};
     double w[SIZE] = {0}, theta[SIZE] = {0}, g[SIZE], mm[SIZE], next[SIZE];
@@ -101,7 +101,7 @@ typedef struct far_run {
     double shift, eta; /* the step size is eta e^shift */
 } far_run;
 
-/* f->eta: the largest step, to a factor of two, whose first has D_{psi - eta L} >= 0 and lowers the loss; needs
+/* Sets f->eta to the largest step, to a factor of two, whose first has D_{psi - eta L} >= 0 and lowers the loss; needs
  * f->shift. VT_E_NUMERIC: none. */
 static vt_status choose_eta(far_run *f, const double *w, vt_err *e) {
     double next[SIZE], g[SIZE], p = f->c->p;
@@ -133,8 +133,8 @@ static void count_breaches(deep *d, const far_run *f, const vt_onestep *o, const
     d->lemma27 += !(o->moved >= o->bracket / (1 + o->pi) - o->slack);
 }
 
-/* *d: CONE_STEPS constant steps from D = mu / 4 and |W|_p = length |W_mm|_p, CHECKS of them checked. Sets f's shift and
- * eta. VT_INTERRUPTED, or choose_eta's failure. */
+/* Takes CONE_STEPS constant steps from D = mu / 4 and |W|_p = length |W_mm|_p, CHECKS of them checked, into *d. Sets
+ * f's shift and eta. VT_INTERRUPTED, or choose_eta's failure. */
 static vt_status run_in_cone(job *j, deep *d, far_run *f, const double *noise, double length, vt_err *e) {
     const vt_cone *c = f->c;
     double w[SIZE], theta[SIZE], g[SIZE], next[SIZE];
@@ -158,8 +158,8 @@ static vt_status run_in_cone(job *j, deep *d, far_run *f, const double *noise, d
     return VT_OK;
 }
 
-/* r->cone: the run that stays in the cone, its radius doubled from Lemma 20's (constant open) to 1e9; if none stays,
- * the last, VT_OK. r->near: the first. All begin along one noise, keyed by lab seed and draw. */
+/* Sets r->cone to the run that stays in the cone, its radius doubled from Lemma 20's (constant open) to 1e9 (if none
+ * stays, the last, VT_OK), and r->near to the first. All begin along one noise, keyed by lab seed and draw. */
 static vt_status find_radius(job *j, run *r, far_run *f, uint32_t draw, vt_err *e) {
     double noise[SIZE];
     float n[SIZE];
@@ -317,8 +317,8 @@ static json_t *run_json(const run *r, double p) {
                      deep_json(&r->near), "cone", deep_json(&r->cone));
 }
 
-/* Whether D / rate(a) at each later mark (a power of ten) is at most what it was at step 1000: the constant of the O().
- * false without a mark at 1000. */
+/* Is D / rate(a) at each later mark (a power of ten) at most what it was at step 1000: the constant of the O()? false
+ * without a mark at 1000. */
 static bool has_bounded_ratio(const run *r) {
     double at = 0;
     for (int k = 0; k < r->n_marks; k++) {

@@ -127,7 +127,8 @@ static vt_status measure_sharpness(sharpness *out, hessian *h, const params *p, 
     return vt_hutchinson_trace(&out->relative_trace, &residual, &relative, p->probes, seed, e);
 }
 
-/* out->values: the k largest eigenvalues, or all; converged: how many reached tol. seed: of Lanczos's start. */
+/* Sets out->values to the k largest eigenvalues, or all, and converged to how many reached tol. seed: of Lanczos's
+ * start. */
 static vt_status compute_spectrum(trained *out, hessian *h, const params *p, uint64_t seed, vt_err *e) {
     size_t count = vt_two_layer_at(&h->net, VT_AT_END);
     double residuals[MOST_K];

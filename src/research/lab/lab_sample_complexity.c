@@ -71,7 +71,7 @@ static vt_status read_list(int *out, int *count, const char *text, const char *w
     }
 }
 
-/* r->sizes and n_sizes (0 before): those given, or the default of the model and of --full. VT_E_USAGE. */
+/* Sets r->sizes and n_sizes (0 before) to those given, or the default of the model and of --full. VT_E_USAGE. */
 static vt_status read_sizes(vt_complexity_run *r, const vt_complexity *p, vt_err *e) {
     const char *text = strcmp(p->sizes, "0") ? p->sizes
                        : p->model            ? p->full ? "1000+2000+5000+10000+20000+50000" : "2000+5000+20000"

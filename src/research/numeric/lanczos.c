@@ -65,8 +65,8 @@ size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p) {
     return arena.used;
 }
 
-/* r->w: a unit vector of normals, keyed by (seed, m), at right angles to the basis: the start, and the way on when the
- * Krylov space is exhausted, which is how a multiple eigenvalue shows. False: the basis is complete. */
+/* Sets r->w to a unit vector of normals, keyed by (seed, m), at right angles to the basis: the start, and the way on
+ * when the Krylov space is exhausted, which is how a multiple eigenvalue shows. False: the basis is complete. */
 static bool draw_orthogonal_vector(run *r) {
     size_t n = r->a->n;
     vt_rng key = {.seed = r->p->seed, .purpose = vt_rng_purpose("lanczos"), .step = (uint32_t)r->m};

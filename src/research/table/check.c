@@ -106,8 +106,8 @@ static int seed_differences(const check *c, const json_t *o, double *points) {
     return n;
 }
 
-/* points [SEEDS]: row above minus the lines through `rows`, at its own value in column `at`, for each seed that all of
- * them have; returns how many. 0 for more than ROWS rows. */
+/* Sets points [SEEDS] to row above minus the lines through `rows`, at its own value in column `at`, for each seed that
+ * all of them have; returns how many. 0 for more than ROWS rows. */
 static int frontier_differences(const check *c, const json_t *o, const json_t *rows, double *points) {
     const char *attack = text_field(o, "attack"), *at = text_field(o, "at");
     seeds x = seeds_of_row(c, o, text_field(o, "above"), at), y = seeds_of_row(c, o, text_field(o, "above"), attack);

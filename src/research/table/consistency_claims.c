@@ -56,8 +56,7 @@ static void add_leads(mean *m, const vt_published *p, const char *method, const 
     }
 }
 
-/* Whether claim i's number is the mean over its two tables if another attack's column is taken in one; then text:
- * how. */
+/* Is claim i's number the mean over its two tables if another attack's column is taken in one? Then text says how. */
 static bool mixed_up(const vt_published *p, const vt_published *c, int i, char *text, size_t size) {
     const char *tables = key_text(c, i, "tables"), *plus = strchr(tables, '+'), *own = key_text(c, i, "attack");
     char first[16], second[16];
@@ -127,8 +126,8 @@ bool vt_check_claims(vt_oddities *f, const vt_published *p, const vt_published *
 
 /* ---- sweeps of penalties ---- */
 
-/* The first cell outside the sweep with i's training, backbone, data set and attack, of a method (NULL: any); -1:
- * none. */
+/* Returns the first cell outside the sweep with i's training, backbone, data set and attack, of a method (NULL: any);
+ * -1: none. */
 static int main_cell(const vt_published *p, int i, const char *method) {
     static const char *const keys[] = {"training", "backbone", "dataset", "attack", NULL};
     for (int k = 0; k < p->n; k++)

@@ -117,7 +117,8 @@ bool vt_check_errors(vt_oddities *f, const vt_published *p) {
 
 static const char *const network_keys[] = {"table", "model", NULL};
 
-/* The tensor of network g that explains a sum `over` too large: as a square of its rows it would fit; -1: none. */
+/* Returns the tensor of network g that explains a sum `over` too large: as a square of its rows it would fit; -1:
+ * none. */
 static int square_fits(const vt_published *p, const int *network, int g, double over) {
     for (int i = 0; i < p->n; i++) {
         double rows = strtod(key_text(p, i, "rows"), NULL);

@@ -8,7 +8,7 @@
 
 /* ---- penalties that did nothing ---- */
 
-/* Whether row b is row a without the words "msvp..." of its recipe; false for checkpoints and for rows with set_for. */
+/* Is row b row a without the words "msvp..." of its recipe? false for checkpoints and for rows with set_for. */
 static bool without_penalty(const vt_manifest *m, int a, int b) {
     const vt_manifest_row *x = &m->rows[a], *y = &m->rows[b];
     int at = 0, penalties = 0;
@@ -22,8 +22,8 @@ static bool without_penalty(const vt_manifest *m, int a, int b) {
     return penalties && at == y->set.n;
 }
 
-/* Whether row a's penalty has a weight for a branch (q, k or v): "msvp.lambda=A" is for all three, "A,B,C" one each;
- * true without such a word, when the recipe's own counts. */
+/* Has row a's penalty a weight for a branch (q, k or v)? "msvp.lambda=A" is for all three, "A,B,C" one each; true
+ * without such a word, when the recipe's own counts. */
 static bool is_branch_penalised(const vt_manifest_row *a, char branch) {
     const char *list = NULL;
     for (int i = 0; i < a->set.n; i++)
@@ -42,8 +42,8 @@ typedef struct effect {
     char list[400];     /* of the still ones, ", sigma Q by -4.1 %" */
 } effect;
 
-/* The effect of row a's penalty on its targets (sigma_max columns) on data set d, against row b without it; targets 0:
- * no such column is there in both. */
+/* Returns the effect of row a's penalty on its targets (sigma_max columns) on data set d, against row b without it;
+ * targets 0: no such column is there in both. */
 static effect measure_effect(const vt_table *t, int a, int b, int d) {
     const vt_manifest *m = t->m;
     effect x = {0};
@@ -74,8 +74,8 @@ static bool is_idle_row(const vt_table *t, int a, int d) {
     return false;
 }
 
-/* buf: the k-th sentence on a penalty that moved a target, or all in the mean, by less than LEAST percent. False: there
- * are fewer. */
+/* Writes the k-th sentence on a penalty that moved a target, or all in the mean, by less than LEAST percent. False:
+ * there are fewer. */
 static bool penalty_sentence(const vt_table *t, int k, char *buf, size_t size) {
     const vt_manifest *m = t->m;
     for (int a = 0; a < m->n_rows; a++)

@@ -15,7 +15,7 @@ bool vt_words_have(const vt_words *w, const char *word) {
     return false;
 }
 
-/* *out: a copy of `text` that m keeps and frees; VT_E_MEMORY. */
+/* Sets *out to a copy of `text` that m keeps and frees; VT_E_MEMORY. */
 static vt_status store_copy(vt_manifest *m, const char **out, const char *text, vt_err *e) {
     if (!vt_grow(&m->joined, (size_t)m->n_joined, sizeof *m->joined)) return vt_manifest_no_memory(m, e);
     if (!(m->joined[m->n_joined] = strdup(text))) return vt_manifest_no_memory(m, e);

@@ -169,8 +169,8 @@ static vt_status hash_key(const vt_plan *p, vt_plan_cell *c, size_t before, vt_e
     return c->key && vt_cell_hash(c->key, c->hash) ? VT_OK : vt_manifest_no_memory(p->m, e);
 }
 
-/* hex: hash of the row's initial checkpoint, from an earlier cell that starts from the same file; left as it is without
- * one, or if it is missing, which c->lacks then says. */
+/* Sets hex to the hash of the row's initial checkpoint, from an earlier cell that starts from the same file; left as it
+ * is without one, or if it is missing, which c->lacks then says. */
 static vt_status hash_init(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     for (int i = 0; r->init && i < p->n; i++) {
@@ -183,8 +183,8 @@ static vt_status hash_init(const vt_plan *p, vt_plan_cell *c, char hex[65], vt_e
     return r->init ? hash_file(p, c, "initial checkpoint of", r->name, r->init, hex, e) : VT_OK;
 }
 
-/* c->key and hash: what determines a training or timing, but for the machine; c->recipe, and tflop and disk if they can
- * be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for the recipe. */
+/* Sets c->key and hash by what determines a training or timing, but for the machine; c->recipe, and tflop and disk if
+ * they can be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for the recipe. */
 static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_plan_data *d = &p->data[c->data];
@@ -203,8 +203,8 @@ static vt_status training_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     return hash_key(p, c, before, e);
 }
 
-/* c->key and hash: what determines an evaluation, its model by a training's key or a file's hash; tflop and disk if
- * they can be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for norm or attack. */
+/* Sets c->key and hash by what determines an evaluation, its model by a training's key or a file's hash; tflop and disk
+ * if they can be known. A missing file: no key, c->lacks names it, VT_OK. VT_E_USAGE for norm or attack. */
 static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     const vt_manifest_attack *a = &p->m->attacks[c->attack];
@@ -237,8 +237,8 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     return hash_key(p, c, before, e);
 }
 
-/* c->key and hash: what determines the singular values of weights; c->tflop and disk: about nothing. A missing file: no
- * key, c->lacks names it, VT_OK. */
+/* Sets c->key and hash by what determines the singular values of weights, and c->tflop and disk: about nothing. A
+ * missing file: no key, c->lacks names it, VT_OK. */
 static vt_status spectrum_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
     const vt_manifest_row *r = &p->m->rows[c->row];
     char weights[65] = "";
@@ -323,7 +323,8 @@ static vt_status choose_names(bool *out, const vt_manifest *m, vt_manifest_kind 
     return VT_OK;
 }
 
-/* of_all: what --only, --only-data and --only-column leave; VT_E_USAGE for a name that the manifest does not have. */
+/* Sets *of_all to what --only, --only-data and --only-column leave; VT_E_USAGE for a name that the manifest does not
+ * have. */
 static vt_status read_restrictions(chosen *of_all, const vt_manifest *m, const vt_plan_ask *ask, vt_err *e) {
     VT_TRY(choose_names(of_all->rows, m, VT_MANIFEST_ROW, m->n_rows, ask->only, ask->n_only, "--only", e));
     VT_TRY(

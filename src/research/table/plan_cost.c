@@ -25,8 +25,8 @@ static vt_status set_node(vt_recipe *r, const vt_yaml_node *x, vt_err *e) {
     return VT_OK;
 }
 
-/* r: a row's recipe on a data set, resolved: its file, the settings of data, row, and row on these data, the seed.
- * VT_E_USAGE for a wrong word, or the file's failure. */
+/* Sets r to a row's recipe on a data set, resolved: its file, the settings of data, row, and row on these data, the
+ * seed. VT_E_USAGE for a wrong word, or the file's failure. */
 static vt_status build_recipe(const vt_plan *p, const vt_plan_cell *c, vt_recipe *r, vt_err *e) {
     const vt_manifest_row *row = &p->m->rows[c->row];
     char seed[40];
@@ -78,8 +78,8 @@ static vt_status inspect_init(const vt_plan *p, int row, const vt_model **out, v
     return VT_OK;
 }
 
-/* config: the shape that a recipe trains on images d: its preset's, or else that of its initial checkpoint; fails if it
- * is no shape that the program computes. */
+/* Sets *config to the shape that a recipe trains on images d: its preset's, or else that of its initial checkpoint;
+ * fails if it is no shape that the program computes. */
 static vt_status trained_shape(vt_config *config, const vt_plan *p, int row, const vt_recipe *r,
                                const vt_train_images *d, vt_err *e) {
     const vt_model *init = NULL;

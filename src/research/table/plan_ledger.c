@@ -55,8 +55,8 @@ static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err 
     return h->exhaustive ? fail_mismatch(l, "exhaustive", "false", "true", e) : VT_OK;
 }
 
-/* hex: hash of an index's shards, as ledgers have it (a checkpoint's key holds that of the index file); fails if they
- * cannot be opened. */
+/* Sets hex to the hash of an index's shards, as ledgers have it (a checkpoint's key holds that of the index file);
+ * fails if they cannot be opened. */
 static vt_status hash_shards(const char *path, char hex[65], vt_err *e) {
     vt_tensors *st;
     VT_TRY(vt_weights_open(&st, path, NULL, e));

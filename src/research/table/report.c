@@ -18,8 +18,8 @@ static const form reports[] = {
 
 /* ---- footnotes ---- */
 
-/* notes: indices of t's findings that are contradictions (no notes) and name a published cell which the table shows;
- * VT_E_MEMORY. */
+/* Fills *notes with the indices of t's findings that are contradictions (no notes) and name a published cell which the
+ * table shows; VT_E_MEMORY. */
 static vt_status collect_footnotes(vt_table_notes *notes, const vt_table *t, vt_err *e) {
     notes->odd = calloc((size_t)t->odd.n + 1, sizeof *notes->odd);
     if (!notes->odd) return vt_fail(e, VT_E_MEMORY, "%s: no memory for footnotes", t->m->path);
@@ -103,7 +103,7 @@ static int sample_text(const vt_difference *d, char *out, size_t size) {
                     (long long)d->for_it, (long long)d->other, (long long)d->images);
 }
 
-/* buf: " (published: by 7.18 points; over 7 backbones -0.27 to +22.22, of comparable size +0.27 to +3.64)"; a range
+/* Writes " (published: by 7.18 points; over 7 backbones -0.27 to +22.22, of comparable size +0.27 to +3.64)"; a range
  * only if there is one, the first only of two backbones or more. */
 static void published_text(const vt_table_ordering *o, char *buf, size_t size) {
     char over[80] = "", near[80] = "";

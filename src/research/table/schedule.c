@@ -28,7 +28,7 @@ typedef struct work {
 /* Whether the caller's interrupt is set. */
 static bool asked_to_stop(const work *w) { return w->r->interrupt && *w->r->interrupt; }
 
-/* Whether a cell of that hash runs here: places of a table with one key are run once. */
+/* Does a cell of that hash run here? Places of a table with one key are run once. */
 static bool is_running(const work *w, const char *hash) {
     for (int i = 0; i < w->running; i++)
         if (!strcmp(w->p->cells[w->slots[i].cell].hash, hash)) return true;
@@ -40,8 +40,8 @@ static bool is_running(const work *w, const char *hash) {
 /* Whether a rank has failed: the last of the shared counters. */
 static bool given_up(const work *w) { return w->r->team && vt_team_add(w->r->team, (size_t)w->p->n, 0) > 0; }
 
-/* Whether the cell is this rank's: the first rank that counts up its hash's shared counter has it; a call counts.
- * Without a team: true. */
+/* Is the cell this rank's? The first rank that counts up its hash's shared counter has it; a call counts. Without a
+ * team: true. */
 static bool claim_cell(const work *w, int cell) {
     int first = 0;
     if (!w->r->team) return true;
@@ -97,8 +97,8 @@ static vt_status check_one_cache(const work *w, vt_err *e) {
     return s;
 }
 
-/* The next cell that is needed, whose model is there, and that this rank has claimed; -1: none now. Marks other ranks'
- * cells as started. */
+/* Returns the next cell that is needed, whose model is there, and that this rank has claimed; -1: none now. Marks other
+ * ranks' cells as started. */
 static int next_cell(const work *w) {
     for (int i = 0; i < w->p->n; i++) {
         const vt_plan_cell *c = &w->p->cells[i];

@@ -36,7 +36,7 @@ static bool update_layer_maximum(double *most, const char *const field[4], const
     return true;
 }
 
-/* *sigma: mean of the layers' maxima, most [LAYERS], -1 being none; VT_E_FORMAT if there are none. */
+/* Sets *sigma to the mean of the layers' maxima, most [LAYERS], -1 being none; VT_E_FORMAT if there are none. */
 static vt_status mean_over_layers(const double *most, const char *path, const char *matrix, double *sigma, vt_err *e) {
     double sum = 0;
     int n = 0;
