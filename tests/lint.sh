@@ -263,9 +263,8 @@ hidden() {
 # In the root of a tree: tests/unit/ROOM/test_X.c tests room ROOM of src, that of X where one room alone has an X; no two
 # have one name, since all programs lie in one folder. Headers lie beside the rooms.
 units() {
-    bad=0
     find tests/unit -name '*.c' | LC_ALL=C sort | {
-        seen=' '
+        bad=0 seen=' '
         while read -r f; do
             room=${f#tests/unit/} name=$(basename "$f" .c)
             case $room in

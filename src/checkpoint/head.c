@@ -138,20 +138,22 @@ static bool read_vector(const work *w, const vt_tensor *t, double *out, size_t n
     return t && t->numel == n && vt_tensor_f64(w->st, t, out, n, NULL) == VT_OK;
 }
 
-/* Returns weight and bias of a layer as one matrix [rows, columns + 1], its last column the bias, malloc'ed; or NULL.
- */
-static double *read_layer(const work *w, const part_of_head *l, size_t *rows, size_t *columns) {
+/* Reads weight and bias of a layer as one matrix *out [rows, columns + 1], its last column the bias, malloc'ed.
+ * VT_E_FORMAT, *out NULL: a bias of another length, or a weight that cannot be read. */
+static vt_status read_layer(work *w, const part_of_head *l, double **out, size_t *rows, size_t *columns) {
     const size_t n = *rows = (size_t)l->weight->shape[0], c = *columns = l->weight->numel / (n ? n : 1);
-    double *all = calloc(n * (c + 2) + 1, sizeof *all), *bias = all + n * (c + 1);
-    if (!all || !read_vector(w, l->weight, all, n * c) || (l->bias && !read_vector(w, l->bias, bias, n))) {
-        free(all);
-        return NULL;
+    double *all = *out = calloc(n * (c + 2) + 1, sizeof *all), *bias = all + n * (c + 1);
+    if (!all) return no_memory(w);
+    if (!read_vector(w, l->weight, all, n * c) || (l->bias && !read_vector(w, l->bias, bias, n))) {
+        free(all), *out = NULL;
+        return vt_fail(w->e, VT_E_FORMAT, "%s: weight and bias of layer %s do not fit each other", w->st->path,
+                       l->name);
     }
     for (size_t i = n; i-- > 0;) {
         memmove(all + i * (c + 1), all + i * c, c * sizeof *all);
         all[i * (c + 1) + c] = bias[i];
     }
-    return all;
+    return VT_OK;
 }
 
 /* Drops the tensors of layers marked as folded, says so in the rows of the file, and clears the marks; pointers to
@@ -221,12 +223,18 @@ static bool fold_norm_into_linear(const work *w, const part_of_head *norm, size_
 }
 
 /* Folds the BatchNorms before layer `at`, the nearest first, into its weight and bias, and notes the eps as assumed.
- * VT_E_SHAPE: a norm of another width, or no memory. */
+ * VT_E_SHAPE: a norm of another width. */
 static vt_status fold_norms(work *w, int at) {
     const part_of_head l = w->layers[at];
     size_t rows, columns;
-    double *all = read_layer(w, &l, &rows, &columns), *room = calloc(4 * columns + 1, sizeof *room);
-    bool good = all && room;
+    double *all;
+    VT_TRY(read_layer(w, &l, &all, &rows, &columns));
+    double *room = calloc(4 * columns + 1, sizeof *room);
+    bool good = true;
+    if (!room) {
+        free(all);
+        return no_memory(w);
+    }
     for (int k = at - 1; k >= 0 && good; k--) {
         part_of_head *norm = &w->layers[k];
         if (!norm->mean) continue;
@@ -253,19 +261,21 @@ static bool is_chain(const work *w) {
     return w->n > 1;
 }
 
-/* Returns layer l times matrix all [its columns, inputs + 1], which it frees, the last column being the bias; NULL: no
- * memory, or a bias of another length. */
-static double *multiply_by_layer(const work *w, const part_of_head *l, double *all, size_t inputs) {
+/* Replaces matrix *all [l's columns, inputs + 1], whose last column is the bias, by layer l's product with it. *all
+ * NULL after a failure. */
+static vt_status multiply_by_layer(work *w, const part_of_head *l, double **all, size_t inputs) {
     size_t rows, columns;
     const size_t wide = inputs + 1;
-    double *m = read_layer(w, l, &rows, &columns), *out = m ? calloc(rows * wide + 1, sizeof *out) : NULL;
+    double *m, *before = *all;
+    vt_status s = read_layer(w, l, &m, &rows, &columns);
+    double *out = *all = s == VT_OK ? calloc(rows * wide + 1, sizeof *out) : NULL;
     for (size_t i = 0; out && i < rows; i++) {
         for (size_t k = 0; k < columns; k++)
-            for (size_t j = 0; j < wide; j++) out[i * wide + j] += m[i * (columns + 1) + k] * all[k * wide + j];
+            for (size_t j = 0; j < wide; j++) out[i * wide + j] += m[i * (columns + 1) + k] * before[k * wide + j];
         out[i * wide + inputs] += m[i * (columns + 1) + columns];
     }
-    free(m), free(all);
-    return out;
+    free(m), free(before);
+    return s == VT_OK && !out ? no_memory(w) : s;
 }
 
 /* Puts the product of a chain in the place of its last layer, called as the classifier (w->root), and drops the
@@ -273,12 +283,12 @@ static double *multiply_by_layer(const work *w, const part_of_head *l, double *a
 static vt_status fold_chain(work *w) {
     const part_of_head last = w->layers[w->n - 1];
     size_t rows, inputs;
-    double *all = read_layer(w, &w->layers[0], &rows, &inputs);
-    for (int i = 1; i < w->n && all; i++) {
-        all = multiply_by_layer(w, &w->layers[i], all, inputs);
+    double *all;
+    VT_TRY(read_layer(w, &w->layers[0], &all, &rows, &inputs));
+    for (int i = 1; i < w->n; i++) {
+        VT_TRY(multiply_by_layer(w, &w->layers[i], &all, inputs));
         w->layers[i - 1].folded = true;
     }
-    if (!all) return no_memory(w);
     VT_TRY(store_layer(w, &last, all, (size_t)last.weight->shape[0], inputs));
     return rename_layer(w, last.name, w->root);
 }
@@ -388,8 +398,8 @@ static vt_status settle_temperature(work *w) {
     append_assumption(w, "logits divided by its temperature");
     if (!l.weight) return VT_OK;
     snprintf(l.name, sizeof l.name, "%s", w->root);
-    double *all = read_layer(w, &l, &rows, &columns);
-    if (!all) return no_memory(w);
+    double *all;
+    VT_TRY(read_layer(w, &l, &all, &rows, &columns));
     for (size_t k = 0; k < rows * (columns + 1); k++) all[k] /= v;
     return store_layer(w, &l, all, rows, columns);
 }

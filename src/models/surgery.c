@@ -12,12 +12,19 @@
 
 /* ---- of an ONNX file ---- */
 
+/* vt_model_prepare of a model that its caller gives away: closed, *m NULL, on failure. */
+static vt_status prepare_or_close(vt_model **m, vt_err *e) {
+    vt_status s = vt_model_prepare(*m, e);
+    if (s != VT_OK) vt_model_close(*m), *m = NULL;
+    return s;
+}
+
 /* Makes a prepared model of a network that was made from m's; takes n, also after a failure. VT_E_MEMORY. */
 static vt_status wrap_network(vt_model **out, const vt_model *m, vt_network *n, vt_err *e) {
     vt_model *w = *out = calloc(1, sizeof *w);
     if (w) w->config = m->config, w->config.network = n, w->config.classes = n->classes;
     if (w && m->path) w->path = strdup(m->path);
-    if (w && (w->path || !m->path)) return vt_model_prepare(w, e);
+    if (w && (w->path || !m->path)) return prepare_or_close(out, e);
     if (!w) vt_network_close(n);
     vt_model_close(w), *out = NULL;
     return vt_fail(e, VT_E_MEMORY, "no memory for a copy of the model");
@@ -56,7 +63,7 @@ vt_status vt_other_head(vt_model **out, const vt_model *m, int classes, vt_err *
         const vt_param *from = &m->params.items[i], *to = &(*out)->params.items[i];
         if (!is_head(from)) memcpy((*out)->w + to->offset, m->w + from->offset, from->numel * sizeof(float));
     }
-    return vt_model_prepare(*out, e);
+    return prepare_or_close(out, e);
 }
 
 /* A head's features stand behind those of the heads before it; the share of each head in the logits is part of its

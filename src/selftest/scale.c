@@ -83,7 +83,7 @@ static double scale_error(vt_tester *g, const vt_ball *ball, int a, int b, doubl
         for (size_t i = 0; i < g->pixels; i++) to[i] = (float)fmin(fmax((double)g->x[i] - (double)to[i], 0), 1);
         double ratio = (vt_logit_difference(g, to, a, b, NULL) - f0) / vt_predicted_change(g, g->dx, to);
         double off = fmax((1 - ratio) / (1 - least[k]), (ratio - 1) / (most[k] - 1));
-        worst = off <= worst ? worst : off; /* NaN stays */
+        worst = off <= worst || isnan(worst) ? worst : off;
     }
     return worst;
 }
@@ -103,7 +103,7 @@ static double gradient_roughness(vt_tester *g, vt_ball *ball, int a, int b, vt_r
             cosine += dot(g->dx, g->dy, g->pixels) / (length * sqrt(dot(g->dy, g->dy, g->pixels))) / DRAWS;
         }
         double off = (1 - cosine) / (1 - least[k]);
-        worst = off <= worst ? worst : off;
+        worst = off <= worst || isnan(worst) ? worst : off;
     }
     ball->eps = eps;
     return worst;

@@ -264,7 +264,11 @@ vt_status vt_state_share(vt_run *run, vt_err *e) {
     number numbers[NUMBERS_MOST];
     if (!t) return VT_OK;
     VT_TRY(check_same_training(run, e));
-    VT_TRY(vt_team_agree(t, list_entries(&l, run, e), e));
+    vt_status s = vt_team_agree(t, list_entries(&l, run, e), e);
+    if (s != VT_OK) {
+        free(l.t);
+        return s;
+    }
     int n = list_numbers(numbers, run);
     for (int i = 0; i < n; i++) t->ops->broadcast(t->ctx, 0, numbers[i].at, sizeof *numbers[i].at);
     t->ops->broadcast(t->ctx, 0, &run->step, sizeof run->step);

@@ -37,10 +37,10 @@ static vt_status keys_norm(double *out, const room *r, const double *a, int lda,
     return vt_matrix_norm(out, r->keys, p->t, p->d, p->d, e);
 }
 
-/* *most = max(*most, measured / bound); 0 / 0 counts as 0. */
+/* *most = max(*most, measured / bound); 0 / 0 counts as 0, a NaN stays. */
 static void raise_worst_ratio(double *most, double measured, double bound) {
-    double ratio = measured > 0 ? measured / bound : 0;
-    if (!(ratio <= *most)) *most = ratio; /* a NaN stays */
+    double ratio = measured == 0 ? 0 : measured / bound;
+    if (!(ratio <= *most) && !isnan(*most)) *most = ratio;
 }
 
 /* Adds query i's row to the sums, and raises the largest ratios of its measured change to each bound. */

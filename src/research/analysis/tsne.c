@@ -92,7 +92,7 @@ static bool fit_to_perplexity(double *p, size_t n, size_t i, double perplexity) 
     for (size_t j = 0; j < n; j++) p[j] = j == i ? 0 : p[j] - least, mean += p[j] / (double)n;
     double b = mean > 0 ? 1 / mean : 1;
     bool found = false;
-    for (int move_points = 0; move_points < 200 && !found && isfinite(b); move_points++) {
+    for (int step = 0; step < 200 && !found && isfinite(b); step++) {
         double at = perplexity_at(&sum, b, p, n, i);
         found = fabs(at - perplexity) <= 1e-9 * perplexity;
         if (found) break;
@@ -236,7 +236,7 @@ static vt_status run_descent(descent *s, double *y, double rate, const vt_tsne *
         vt_tsne_gradient(s->g, s->p, y, n, early ? o->exaggeration : 1, o->threads, s->work);
         move_points(s, y, rate, early ? 0.5 : 0.8);
         if (!isfinite(y[0]))
-            return vt_fail(e, VT_E_NUMERIC, "t-SNE diverged at move_points %d, with learning rate %g", k + 1, rate);
+            return vt_fail(e, VT_E_NUMERIC, "t-SNE diverged at step %d, with learning rate %g", k + 1, rate);
         if (o->progress) vt_progress_step(o->progress, (size_t)k + 1, NULL);
     }
     return VT_OK;
