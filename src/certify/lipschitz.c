@@ -86,7 +86,8 @@ static void pull_pair(vt_lipschitz *l, int64_t label, int64_t i, double *reach) 
         vt_spread_backward(s, n, s->x, l->a[n->out]);
         for (int j = 0; j < n->n_in; j++) {
             s->add[j] = false;
-            if (s->dx[j]) l->slack[n->in[j]] += s->at[k].most[j] * (l->slack[n->out] + terms * 2 * VT_HALF_ULP64 * size);
+            if (s->dx[j])
+                l->slack[n->in[j]] += s->at[k].most[j] * (l->slack[n->out] + terms * 2 * VT_HALF_ULP64 * size);
         }
     }
     for (int t = 0; t < l->n_tail; t++) {
@@ -137,15 +138,17 @@ static void find_constant(vt_lipschitz *l) {
     l->s.exact = false;
 }
 
-vt_status vt_lipschitz_open(vt_lipschitz **out, const vt_graph *g, const vt_certify_options *o, vt_err *e) {
+static vt_status open_like(vt_lipschitz **out, const vt_graph *g, const vt_certify_options *o, const vt_lipschitz *like,
+                           vt_err *e) {
     *out = NULL;
     vt_lipschitz *l = calloc(1, sizeof *l);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
     l->o = *o, l->classes = (int64_t)g->values[g->output].n;
     vt_status s = vt_blas_reserve(1, e);
-    if (s == VT_OK) s = vt_spread_open(&l->s, g, e);
+    if (s == VT_OK) s = vt_spread_open(&l->s, g, like ? &like->s : NULL, e);
     if (s == VT_OK && !find_tail(l)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
-    if (s == VT_OK) find_constant(l);
+    if (s == VT_OK && like) l->constant = like->constant;
+    if (s == VT_OK && !like) find_constant(l);
     if (s == VT_OK && !isnan(l->constant) && !isfinite(l->constant))
         s = vt_fail(e, VT_E_NUMERIC, "%s: the Lipschitz constant is %g: there is no bound", g->path, l->constant);
     if (s == VT_OK)
@@ -153,6 +156,14 @@ vt_status vt_lipschitz_open(vt_lipschitz **out, const vt_graph *g, const vt_cert
     else
         vt_lipschitz_close(l);
     return s;
+}
+
+vt_status vt_lipschitz_open(vt_lipschitz **out, const vt_graph *g, const vt_certify_options *o, vt_err *e) {
+    return open_like(out, g, o, NULL, e);
+}
+
+vt_status vt_lipschitz_copy(vt_lipschitz **out, const vt_lipschitz *from, vt_err *e) {
+    return open_like(out, from->s.g, &from->o, from, e);
 }
 
 void vt_lipschitz_close(vt_lipschitz *l) {
@@ -187,7 +198,8 @@ static bool try_radius(vt_lipschitz *l, int64_t label, double radius, vt_certifi
 
 vt_status vt_lipschitz_point(vt_lipschitz *l, const double *x, int64_t label, vt_certified *out, vt_err *e) {
     (void)e;
-    const double begun = vt_now(), farthest = l->o.unboxed ? VT_CERTIFY_FARTHEST : sqrt((double)l->s.g->values[l->s.g->input].n);
+    const double begun = vt_now(),
+                 farthest = l->o.unboxed ? VT_CERTIFY_FARTHEST : sqrt((double)l->s.g->values[l->s.g->input].n);
     *out = (vt_certified){0};
     vt_spread_centre(&l->s, x);
     if (try_radius(l, label, 0, out) && l->o.radius > 0)

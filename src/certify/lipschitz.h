@@ -9,6 +9,8 @@ typedef struct vt_lipschitz vt_lipschitz;
 /* VT_E_USAGE: an operator of g has no bound; VT_E_NUMERIC: a norm is not finite. Of o, unboxed and radius count. g
  * outlives it. */
 vt_status vt_lipschitz_open(vt_lipschitz **out, const vt_graph *g, const vt_certify_options *o, vt_err *e);
+/* Another one for the same graph, for another thread, which costs no norms. from outlives it. */
+vt_status vt_lipschitz_copy(vt_lipschitz **out, const vt_lipschitz *from, vt_err *e);
 void vt_lipschitz_close(vt_lipschitz *l); /* accepts NULL */
 /* Returns the Lipschitz constant in l2 of any difference of two logits; NAN: it is bounded only near given images. */
 double vt_lipschitz_constant(const vt_lipschitz *l);

@@ -13,7 +13,8 @@ enum { SQUARINGS_MOST = 16, WEIGHTS = 9 /* squarings for weights: 768 rows cost 
 static double frobenius(const double *a, int rows, int cols, int ld) {
     double sum = 0;
     for (int i = 0; i < rows; i++)
-        for (int j = 0; j < cols; j++) sum += a[(size_t)i * (size_t)ld + (size_t)j] * a[(size_t)i * (size_t)ld + (size_t)j];
+        for (int j = 0; j < cols; j++)
+            sum += a[(size_t)i * (size_t)ld + (size_t)j] * a[(size_t)i * (size_t)ld + (size_t)j];
     return sqrt(sum) * (1 + ((double)rows * cols + 8) * ULP);
 }
 
@@ -181,7 +182,8 @@ vt_status vt_conv_norm_above(double *out, const vt_conv *p, const double *w, vt_
     const int wide = 2 * i * (int)y.phases;
     const size_t each = (size_t)o * (size_t)cols, matrix = vt_norm_above_work(o, cols),
                  lattice = 2 * (size_t)o * (size_t)wide + vt_norm_above_work(2 * o, wide);
-    double *work = vt_alloc(((matrix > lattice ? matrix : lattice) + 1) * sizeof *work), windows = 0, symbols = 0, seen = 1;
+    double *work = vt_alloc(((matrix > lattice ? matrix : lattice) + 1) * sizeof *work), windows = 0, symbols = 0,
+           seen = 1;
     if (!work) return vt_fail(e, VT_E_MEMORY, "no memory for the norm of a convolution");
     for (int s = 0; s < 3; s++) seen *= (double)vt_windows_overlap(&p->w, s);
     const bool some = seen > 1 && choose_frequencies(&y, p->groups);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Certified upper bounds of largest singular values: no estimate from below, as a power iteration's is. By squares of
- * the Gram matrix (Delattre et al. 2023): |A|^2 = |G|, |G|^(2^k) = |G^(2^k)| <= its Frobenius norm. Each step's rounding
- * is added. */
+ * the Gram matrix (Delattre et al. 2023): |A|^2 = |G|, |G|^(2^k) = |G^(2^k)| <= its Frobenius norm. Each step's
+ * rounding is added. */
 #pragma once
 
 #include "base/status.h"

@@ -91,7 +91,8 @@ static bool take_all(vt_spread *s) {
     s->at = vt_heap_take(&s->heap, (size_t)g->n_nodes + 1, sizeof *s->at);
     s->x = vt_heap_take(&s->heap, inputs, sizeof *s->x), s->dx = vt_heap_take(&s->heap, inputs, sizeof *s->dx);
     s->add = vt_heap_take(&s->heap, inputs, sizeof *s->add);
-    s->ones = take_doubles(s, longest, &missing), s->zero = take_doubles(s, longest, &missing), s->work = take_doubles(s, work, &missing);
+    s->ones = take_doubles(s, longest, &missing), s->zero = take_doubles(s, longest, &missing),
+    s->work = take_doubles(s, work, &missing);
     for (int k = 0; k < 2; k++) s->spare[k] = take_doubles(s, longest, &missing);
     for (size_t i = 0; !missing && i < longest; i++) s->ones[i] = 1;
     return s->at && s->x && s->dx && s->add && !missing && take_values(s);
@@ -101,9 +102,9 @@ static bool take_all(vt_spread *s) {
 static const struct {
     const char *op;
     int inputs;
-} affine[] = {{"Add", 4},    {"AveragePool", 4}, {"Concat", 4},    {"Conv", 1}, {"Div", 1},   {"MatMul", 1},
-              {"MatMul", 2}, {"Mul", 1},         {"Mul", 2},       {"Neg", 4},  {"(move)", 4}, {"ReduceMean", 4},
-              {"ReduceSum", 4}, {"Sub", 4}};
+} affine[] = {{"Add", 4},    {"AveragePool", 4}, {"Concat", 4},    {"Conv", 1}, {"Div", 1},
+              {"MatMul", 1}, {"MatMul", 2},      {"Mul", 1},       {"Mul", 2},  {"Neg", 4},
+              {"(move)", 4}, {"ReduceMean", 4},  {"ReduceSum", 4}, {"Sub", 4}};
 
 static const vt_spread_rule *rule_of(vt_spread *s, int i) {
     const vt_node *n = &s->g->nodes[i];
@@ -116,8 +117,8 @@ static const vt_spread_rule *rule_of(vt_spread *s, int i) {
     return rule ? rule : vt_spread_curved(s, n);
 }
 
-vt_status vt_spread_open(vt_spread *s, const vt_graph *g, vt_err *e) {
-    *s = (vt_spread){.g = g};
+vt_status vt_spread_open(vt_spread *s, const vt_graph *g, const vt_spread *like, vt_err *e) {
+    *s = (vt_spread){.g = g, .like = like};
     if (!take_all(s)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
     for (int i = 0; i < g->n_nodes; i++) {
         const vt_node *n = &g->nodes[i];

@@ -40,10 +40,12 @@ struct vt_spread {
     double **dx;
     bool *add;
     bool exact; /* errors are left out: for the constant alone */
+    const vt_spread *like;
 };
 
-/* VT_E_USAGE with the operator's name: it has no rule. VT_E_NUMERIC: a norm is not finite. */
-vt_status vt_spread_open(vt_spread *s, const vt_graph *g, vt_err *e);
+/* like: another one of the same graph, which has the norms; or NULL. VT_E_USAGE with the operator's name: it has no
+ * rule. VT_E_NUMERIC: a norm is not finite. */
+vt_status vt_spread_open(vt_spread *s, const vt_graph *g, const vt_spread *like, vt_err *e);
 void vt_spread_close(vt_spread *s);
 void vt_spread_centre(vt_spread *s, const double *x); /* values at x, and what rules keep of them */
 /* Distances of all values for inputs within the radius. */
@@ -51,7 +53,9 @@ void vt_spread_ball(vt_spread *s, double radius);
 
 /* ---- for rules ---- */
 
-static inline bool vt_spread_moves(const vt_spread *s, int v) { return v >= 0 && !vt_value_is_constant(&s->g->values[v]); }
+static inline bool vt_spread_moves(const vt_spread *s, int v) {
+    return v >= 0 && !vt_value_is_constant(&s->g->values[v]);
+}
 bool vt_spread_is(const vt_spread *s, const vt_node *n, const char *op); /* is n of this operator? */
 /* The node that computes v, if it is of this operator ("": any); else -1. */
 int vt_spread_maker(const vt_spread *s, int v, const char *op);

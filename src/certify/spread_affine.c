@@ -60,7 +60,11 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
     at->gain = vt_heap_take(&s->heap, (size_t)n->n_in, sizeof *at->gain);
     at->most = vt_heap_take(&s->heap, (size_t)n->n_in, sizeof *at->most);
     if (!at->gain || !at->most) return vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", s->g->path);
-    for (int k = 0; k < n->n_in; k++) {
+    if (s->like) {
+        memcpy(at->gain, s->like->at[node].gain, (size_t)n->n_in * sizeof *at->gain);
+        memcpy(at->most, s->like->at[node].most, (size_t)n->n_in * sizeof *at->most);
+    }
+    for (int k = 0; !s->like && k < n->n_in; k++) {
         double norm = INFINITY;
         if (!vt_spread_moves(s, n->in[k])) continue;
         at->most[k] = at->gain[k] = sums_above(s, node, k);
@@ -71,7 +75,8 @@ static vt_status open_affine(vt_spread *s, int node, vt_err *e) {
             return vt_fail(e, VT_E_NUMERIC, "%s: the norm of operator %s (node %s) is %g: there is no bound",
                            s->g->path, vt_op_at_f64(n->op)->name, n->name ? n->name : "without name", at->gain[k]);
     }
-    for (int k = 0; k < n->n_in; k++) s->x[k] = n->in[k] < 0 ? NULL : vt_spread_moves(s, n->in[k]) ? s->zero : s->v[n->in[k]];
+    for (int k = 0; k < n->n_in; k++)
+        s->x[k] = n->in[k] < 0 ? NULL : vt_spread_moves(s, n->in[k]) ? s->zero : s->v[n->in[k]];
     vt_spread_forward(s, n, s->x, s->v[n->out]);
     at->kept[0] = vt_spread_length(s->v[n->out], s->g->values[n->out].n); /* of its value at 0 */
     return VT_OK;
@@ -89,9 +94,10 @@ static double spread_affine(vt_spread *s, int node) {
         size += at->most[k] * (s->len[n->in[k]] + d);
         moved = parts ? hypot(moved, d) : moved + at->gain[k] * d;
     }
-    s->err[n->out] = size < VT_SPREAD_LARGEST ? vt_relax_loss(s->g, n, terms, size) +
-                                                    vt_relax_loss(s->g, n, terms, 0) * sqrt((double)s->g->values[n->out].n)
-                                              : INFINITY;
+    s->err[n->out] = size < VT_SPREAD_LARGEST
+                         ? vt_relax_loss(s->g, n, terms, size) +
+                               vt_relax_loss(s->g, n, terms, 0) * sqrt((double)s->g->values[n->out].n)
+                         : INFINITY;
     return moved + (s->exact ? 0 : s->err[n->out]);
 }
 

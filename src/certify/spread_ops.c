@@ -22,7 +22,7 @@ FUNCTION(by_1, d)
 FUNCTION(by_leaky, d *fmax(1, fabs((double)(float)p[0])))
 FUNCTION(by_quarter, d / 4)
 FUNCTION(by_erf, d * 1.1283791670955127)
-FUNCTION(by_gelu, d * 1.13)  /* 1.12891, and 1.1292 of the approximation with tanh */
+FUNCTION(by_gelu, d * 1.13) /* 1.12891, and 1.1292 of the approximation with tanh */
 FUNCTION(by_exp, d *exp(top + d))
 FUNCTION(by_log, least > d ? d / (least - d) : INFINITY)
 FUNCTION(by_sqrt, least > d ? d / (sqrt(least) + sqrt(least - d)) : INFINITY)
@@ -38,12 +38,12 @@ typedef struct function {
     int of;
 } function;
 static const function functions[] = {
-    {"Abs", by_1, 0, 0, NOWHERE},         {"Clip", by_1, 1, 0, NOWHERE},
-    {"Erf", by_erf, 8, 0, NOWHERE},       {"Exp", by_exp, 8, 0, SIGNED},
-    {"Gelu", by_gelu, 64, 1, NOWHERE},    {"LeakyRelu", by_leaky, 4, 0, NOWHERE},
-    {"Log", by_log, 8, 1, SIGNED},        {"Reciprocal", by_inverse, 4, 0, SIZES},
-    {"Relu", by_1, 0, 0, NOWHERE},        {"Sigmoid", by_quarter, 16, 1, NOWHERE},
-    {"Softplus", by_1, 16, 1, NOWHERE},   {"Sqrt", by_sqrt, 4, 0, SIGNED},
+    {"Abs", by_1, 0, 0, NOWHERE},       {"Clip", by_1, 1, 0, NOWHERE},
+    {"Erf", by_erf, 8, 0, NOWHERE},     {"Exp", by_exp, 8, 0, SIGNED},
+    {"Gelu", by_gelu, 64, 1, NOWHERE},  {"LeakyRelu", by_leaky, 4, 0, NOWHERE},
+    {"Log", by_log, 8, 1, SIGNED},      {"Reciprocal", by_inverse, 4, 0, SIZES},
+    {"Relu", by_1, 0, 0, NOWHERE},      {"Sigmoid", by_quarter, 16, 1, NOWHERE},
+    {"Softplus", by_1, 16, 1, NOWHERE}, {"Sqrt", by_sqrt, 4, 0, SIGNED},
     {"Tanh", by_1, 8, 0, NOWHERE},
 };
 static const function powers[] = {{"Pow", by_square, 16, 0, SIZES}, {"Pow", by_cube, 16, 0, SIZES}};
@@ -141,7 +141,8 @@ static double matrix_above(const double *a, int rows, int cols, double *work) {
 static void centre_matrices(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_matmul *p = n->with;
-    const int rows[2] = {p->ta ? p->k : p->m, p->tb ? p->n : p->k}, cols[2] = {p->ta ? p->m : p->k, p->tb ? p->k : p->n};
+    const int rows[2] = {p->ta ? p->k : p->m, p->tb ? p->n : p->k},
+              cols[2] = {p->ta ? p->m : p->k, p->tb ? p->k : p->n};
     const double alpha = fabs(p->alpha), shared = sqrt((double)p->count) * (1 + 1e-15);
     double *kept = s->at[node].kept;
     for (int k = 0; k < 2; k++) {
@@ -195,8 +196,8 @@ static double spread_quotient(vt_spread *s, int node) {
 static const vt_spread_rule quotient = {.centre = centre_quotient, .spread = spread_quotient, .local = true};
 
 /* ---- softmax: the Jacobian diag(p) - p p^T has norm at most max p, and at most max 2 p (1 - p) by its rows' sums (a
- * closed form near its norm: Yudin et al. 2025), so at most 1/2; p moves in log odds by at most sqrt 2 times the scores'
- * distance ---- */
+ * closed form near its norm: Yudin et al. 2025), so at most 1/2; p moves in log odds by at most sqrt 2 times the
+ * scores' distance ---- */
 
 enum { UNDER_HALF, OVER_HALF, WIDEST };
 
@@ -259,7 +260,8 @@ static void centre_standardise(vt_spread *s, int node) {
 static double spread_standardise(vt_spread *s, int node) {
     const vt_node *n = &s->g->nodes[node];
     const vt_row_size *r = n->with;
-    const double *kept = s->at[node].gain, cols = (double)r->cols, d = s->d[n->in[0]], u = VT_HALF_ULP32 * (cols + 8) * 1.001;
+    const double *kept = s->at[node].gain, cols = (double)r->cols, d = s->d[n->in[0]],
+                 u = VT_HALF_ULP32 * (cols + 8) * 1.001;
     double slope = 0, lost = 0;
     for (size_t i = 0; i < r->rows; i++, kept += ROW_PARTS) {
         const double top = kept[LARGEST] + d, wide = d / sqrt(cols) + 1e-12 * top;
@@ -300,7 +302,7 @@ const vt_spread_rule *vt_spread_curved(const vt_spread *s, const vt_node *n) {
     static const struct {
         const char *op;
         const vt_spread_rule *rule;
-    } others[] = {{"Max", &largest},     {"MaxPool", &largest},           {"Min", &largest},   {"ReduceMax", &largest},
+    } others[] = {{"Max", &largest},     {"MaxPool", &largest},           {"Min", &largest},  {"ReduceMax", &largest},
                   {"Softmax", &softmax}, {"(standardise)", &standardise}, {"Div", &quotient}, {"MatMul", &matrices}};
     const bool two = n->n_in > 1 && vt_spread_moves(s, n->in[1]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -164,7 +164,8 @@ static int multiple_of(const vt_spread *s, int v, double *by) {
         const vt_node *n = node >= 0 ? &s->g->nodes[node] : NULL;
         const bool times = n && vt_spread_is(s, n, "Mul"), over = n && vt_spread_is(s, n, "Div");
         const int k = times && !isnan(number_of(s, n->in[0])) ? 1 : 0;
-        if ((!times && !over) || isnan(number_of(s, n->in[1 - k])) || s->g->values[n->in[k]].n != s->g->values[v].n) break;
+        if ((!times && !over) || isnan(number_of(s, n->in[1 - k])) || s->g->values[n->in[k]].n != s->g->values[v].n)
+            break;
         *by = times ? *by * number_of(s, n->in[1 - k]) : *by / number_of(s, n->in[1 - k]);
         v = n->in[k];
     }

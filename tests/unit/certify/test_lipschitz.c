@@ -58,7 +58,8 @@ static void dense_convolution(double *m, const vt_conv *p, const double *w) {
             for (int64_t i = 0; i < per; i++)
                 for (int64_t k = 0; k < v->taps; k++) {
                     const int64_t at = vt_windows_at(v, q, k), from = c / (o / p->groups) * per + i;
-                    if (at >= 0) m[(c * v->pixels_out + q) * all + from * v->pixels_in + at] += w[(c * per + i) * v->taps + k];
+                    if (at >= 0)
+                        m[(c * v->pixels_out + q) * all + from * v->pixels_in + at] += w[(c * per + i) * v->taps + k];
                 }
 }
 
@@ -68,10 +69,11 @@ static void test_convolutions(void **state) {
         int channels, out, groups, kernel, stride, dilation, pad;
         double most; /* of bound over truth, on an 8x8 map */
     } cases[] = {{3, 4, 1, 3, 1, 1, 1, 1.15}, {4, 2, 1, 4, 4, 1, 0, 1.001}, {4, 4, 4, 3, 1, 1, 1, 1.2},
-                 {2, 6, 2, 3, 2, 1, 1, 1.4},  {3, 3, 1, 2, 1, 2, 1, 1.25}, {2, 3, 1, 5, 1, 1, 2, 1.4},
+                 {2, 6, 2, 3, 2, 1, 1, 1.4},  {3, 3, 1, 2, 1, 2, 1, 1.25},  {2, 3, 1, 5, 1, 1, 2, 1.4},
                  {5, 3, 1, 1, 1, 1, 0, 1.001}};
     for (size_t t = 0; t < T_COUNT(cases); t++) {
-        const int k = cases[t].kernel, side = (8 + 2 * cases[t].pad - (k - 1) * cases[t].dilation - 1) / cases[t].stride + 1;
+        const int k = cases[t].kernel,
+                  side = (8 + 2 * cases[t].pad - (k - 1) * cases[t].dilation - 1) / cases[t].stride + 1;
         const vt_conv p = {.w = {.n = 1,
                                  .channels = cases[t].channels,
                                  .in = {1, 8, 8},
@@ -139,7 +141,7 @@ static void test_distances(void **state) {
         size_t bounded = 0;
         open_net(&o, nets[m]);
         const vt_graph *g = o.n->g;
-        assert_int_equal(vt_spread_open(&s, g, &e), VT_OK);
+        assert_int_equal(vt_spread_open(&s, g, NULL, &e), VT_OK);
         double **v = take_values(g), *x = calloc(o.each, sizeof *x);
         for (size_t p = 0; p < 2 * T_COUNT(radii); p++) {
             vt_spread_centre(&s, o.x + p % 2 * o.each);
@@ -214,10 +216,13 @@ static void test_one_radius(void **state) {
         assert_int_equal(vt_lipschitz_open(&l, o.n->g, &how, &e), VT_OK);
         assert_int_equal(vt_lipschitz_point(l, o.x, o.labels[0], &got, &e), VT_OK);
         assert_true(k == 0 ? got.radius > 0.06 && got.radius < 0.1 : got.radius == (k == 1 ? 0.05 : 0));
-        const double bad[2] = {NAN, 0.5};
-        assert_int_equal(vt_lipschitz_point(l, bad, o.labels[0], &got, &e), VT_OK);
-        assert_true(got.radius == 0);
-        vt_lipschitz_close(l);
+        vt_lipschitz *other;
+        vt_certified same;
+        assert_int_equal(vt_lipschitz_copy(&other, l, &e), VT_OK);
+        assert_int_equal(vt_lipschitz_point(l, o.x, o.labels[0], &got, &e), VT_OK);
+        assert_int_equal(vt_lipschitz_point(other, o.x, o.labels[0], &same, &e), VT_OK);
+        assert_true(same.radius == got.radius && same.margin == got.margin);
+        vt_lipschitz_close(other), vt_lipschitz_close(l);
     }
     close_net(&o);
 }
@@ -235,6 +240,23 @@ static void test_order_of_sums(void **state) {
     assert_int_equal(vt_lipschitz_open(&l, o.n->g, &(vt_certify_options){.unboxed = true}, &e), VT_OK);
     assert_int_equal(vt_lipschitz_point(l, o.x, 0, &got, &e), VT_OK);
     assert_true(got.radius == 0 && got.margin < 0);
+    vt_lipschitz_close(l), close_net(&o);
+}
+
+static void test_not_finite(void **state) {
+    (void)state;
+    static const double bad[][2] = {{NAN, 0.5}, {0.5, INFINITY}, {1e300, 0.5}};
+    net o;
+    vt_lipschitz *l;
+    vt_certified got;
+    vt_err e = {0};
+    open_net(&o, "certify_linear");
+    assert_int_equal(vt_lipschitz_open(&l, o.n->g, &(vt_certify_options){.unboxed = true}, &e), VT_OK);
+    for (size_t i = 0; i < T_COUNT(bad); i++)
+        for (int label = 0; label < 3; label++) {
+            assert_int_equal(vt_lipschitz_point(l, bad[i], label, &got, &e), VT_OK);
+            assert_true(got.radius == 0);
+        }
     vt_lipschitz_close(l), close_net(&o);
 }
 
@@ -265,9 +287,9 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),         cmocka_unit_test(test_convolutions),
-                                       cmocka_unit_test(test_distances),     cmocka_unit_test(test_margins),
-                                       cmocka_unit_test(test_one_radius),    cmocka_unit_test(test_order_of_sums),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),      cmocka_unit_test(test_convolutions),
+                                       cmocka_unit_test(test_distances),  cmocka_unit_test(test_margins),
+                                       cmocka_unit_test(test_one_radius), cmocka_unit_test(test_order_of_sums),
+                                       cmocka_unit_test(test_not_finite), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
