@@ -26,7 +26,7 @@ struct vt_lipschitz {
     int64_t rooms, *of;   /* labels whose reach is there; -1: none */
 };
 
-enum { KEPT_LABELS = 64 };
+enum { KEPT_LABELS = 64, LONGEST = 4096 /* of values that more classes are pulled back through */ };
 
 static int64_t pairs_of(const vt_lipschitz *l) { return l->classes == 1 ? 1 : l->classes - 1; }
 
@@ -43,9 +43,10 @@ static bool find_tail(vt_lipschitz *l) {
     l->in_tail[vt_root_of(g, g->output)] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const vt_node *n = &g->nodes[i];
-        for (int k = 0; l->in_tail[n->out] && l->s.at[i].rule->affine && k < n->n_in; k++)
+        const bool few = l->classes <= KEPT_LABELS || g->values[n->out].n <= LONGEST; /* of many pairs */
+        l->leaf[n->out] = !l->s.at[i].rule->affine || !few;
+        for (int k = 0; l->in_tail[n->out] && !l->leaf[n->out] && k < n->n_in; k++)
             if (vt_spread_moves(&l->s, n->in[k])) l->in_tail[n->in[k]] = true;
-        l->leaf[n->out] = !l->s.at[i].rule->affine;
     }
     l->leaf[g->input] = true;
     for (int v = 0; v < g->n_values; v++) {
