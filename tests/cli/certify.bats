@@ -66,5 +66,5 @@ safetensors() {
     bad 2 "--norm is 'l2', must be linf" -- $c --out r --norm l2
     bad 2 "--seconds is '0'" -- $c --out r --seconds 0
     bad 2 "--radius is 'x'" -- $c --out r --radius x
-    bad 2 "is no ONNX file" -- certify $N/certify_relu.safetensors --points $N/certify_relu.safetensors --out r
+    bad 1 "no known naming scheme" -- certify $N/certify_relu.safetensors --points $N/certify_relu.safetensors --out r
 }

@@ -103,6 +103,31 @@ setup() {
     says "linear "
 }
 
+@test "a column of a table" {
+    good eval $V $(options) --images 0:6 --out r
+    good export r --out all.npz
+    cp $V w.safetensors
+    local manifest="name: t
+data:
+  D: {path: all.npz}
+attacks:
+  clean: {}
+  proven: {certify: linear, eps: 8/255}
+rows:
+  A: {checkpoint: w.safetensors}"
+    echo "$manifest" >t.yaml
+    good table t.yaml --out out
+    truth out/t.json "[.. | objects | select(has(\"attack\")) | .attack] | contains([\"proven\"])"
+    [ "$(jq .certified.certified out/cells/*/run/results.json | grep -v null)" = "$(jq .certified.certified r/results.json)" ]
+    grep -q "images that linear proves robust at linf eps 8/255" out/t.md
+    echo "${manifest/certify: linear/certify: linaer}" >bad.yaml
+    bad 2 "unknown certificate 'linaer'" -- table bad.yaml --out o
+    echo "${manifest/certify: linear/certify: linear, spec: fgsm}" >bad.yaml
+    bad 2 "attack proven is a certificate" -- table bad.yaml --out o
+    echo "${manifest/w.safetensors/w.safetensors, options: [certify=linear]}" >bad.yaml
+    bad 2 "the option 'certify=linear' is refused" -- table bad.yaml --out o
+}
+
 @test "what is refused, before a run exists" {
     bad 2 "--certify linear knows linf alone, the threat is l2" -- eval $V $(options) --norm l2 --out r
     bad 2 "the threat is a patch" -- eval $V --data "$BATS_FILE_TMPDIR/x.npy,$BATS_FILE_TMPDIR/y.npy" --threat patch:size=2 --certify linear --out r
