@@ -68,8 +68,12 @@ setup() {
     good verify first --attack-skipped
     says "certified images attacked      3"
     bad 2 "skipped no attack" -- verify $REF --attack-skipped
-    good compare $REF first
+    good eval $V $(options) --dry-run
+    says "certificates (linear:boxes=500,refine=0) are not counted"
+    good compare $REF first --tex both.tex
     says "certified "
+    grep -q "^ & clean & certified & pgd & fgsm" both.tex
+    [ "$(grep -c ' & 100.00 \[.*\] & 25.00 \[' both.tex)" = 2 ]
     good eval $V $(options) --threads 2 --images 0:5 --out a
     good eval $V $(options) --threads 2 --images 5:12 --out b
     good merge a b --out merged
@@ -137,5 +141,8 @@ rows:
     bad 2 "--certify-first needs --certify METHOD" -- eval $V --data "$BATS_FILE_TMPDIR/x.npy,$BATS_FILE_TMPDIR/y.npy" --certify-first --out r
     bad 2 "--certify needs --eps" -- eval $V --data "$BATS_FILE_TMPDIR/x.npy,$BATS_FILE_TMPDIR/y.npy" --certify linear --out r
     bad 2 "no option '--certify'" -- curve $V --data "$BATS_FILE_TMPDIR/x.npy,$BATS_FILE_TMPDIR/y.npy" --certify linear
+    npy m.npy '(1, 3, 12, 12)' "$(printf '\\0%.0s' {1..432})"
+    npy l.npy '(1,)' '\0'
+    bad 2 "no bounds are known for operator Reduce" -- eval $ROOT/tests/fixtures/onnx/moves.onnx --data m.npy,l.npy --mean 0.5 --std 0.5 --eps 1/255 --certify linear --out r
     [ ! -e r ]
 }

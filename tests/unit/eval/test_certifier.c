@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Certificates of a run on paper: which images attacks take, what a summary counts, contradictions; specs; linear bounds of a
- * native network. */
+/* Certificates of a run on paper: which images attacks take, what a summary counts, contradictions; specs; linear
+ * bounds of a native network. */
 #include "t.h"
 #include "run_header.h"
 #include "toy.h"
@@ -20,8 +20,8 @@ static vt_ledger *play(bool first, double share) {
     vt_ledger *l;
     vt_err e = {0};
     json_t *o = json_pack("{s:s,s:[{s:s,s:s,s:[{s:s,s:s},{s:s,s:s,s:f}]}],s:{s:s,s:s}}", "norm", "linf", "attacks",
-                          "name", "two", "id", "a+b", "stages", "name", "a", "id", "a", "name", "b", "id", "b",
-                          "share", share, "certify", "method", "linear:boxes=9", "sentence", "proven");
+                          "name", "two", "id", "a+b", "stages", "name", "a", "id", "a", "name", "b", "id", "b", "share",
+                          share, "certify", "method", "linear:boxes=9", "sentence", "proven");
     if (first) json_object_set_new(json_object_get(o, "certify"), "first", json_true());
     vt_header *h = t_header(o);
     assert_int_equal(vt_ledger_memory(&l, h, 3, &e), VT_OK);
