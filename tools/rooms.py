@@ -11,7 +11,7 @@ tensors: reads and writes safetensors, .pth, .npy and .npz; checks every length 
 data: data sets, folders, images: decoding, resizing, classes, splits
 nn: layers and losses, forward and backward in one file
 graph: networks of ONNX files: reader, operators (a file each), forward and backward
-certify: certified radii: bounds of a graph over a box of inputs
+certify: certified radii: bounds of a graph over a box or a ball of inputs, Lipschitz bounds
 models: what a network is: configuration, parameter table, architectures, presets
 checkpoint: from a file to a model: tensor names, maps, settings and their provenance
 models/net: what a network computes: sessions, blocks, attention variants

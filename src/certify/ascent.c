@@ -50,9 +50,6 @@ static void turn_knobs(const vt_relax *r, vt_row *row, int node, const double *r
 
 void vt_row_step(const vt_relax *r, vt_row *row, int v, int step) {
     const vt_graph *g = r->g;
-    const int in = g->input;
-    for (size_t k = 0; k < g->values[in].n; k++)
-        row->y[in][k] = row->touched[in] && row->a[in][k] > 0 ? r->of[in].lo[k] : r->of[in].hi[k];
     for (int i = 0; i <= g->values[v].node; i++) {
         const vt_node *n = &g->nodes[i];
         if (!row->touched[n->out]) continue;

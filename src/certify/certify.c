@@ -10,6 +10,8 @@ const char *const vt_certify_arithmetic =
     "holds in real arithmetic and in float32 with any order of summation, if elementary functions err by at most 4 "
     "units in the last place and softmax subtracts the largest score";
 
+const char *const vt_certify_norm_names[] = {"linf", "l2", "l1"};
+
 typedef struct pairs {
     int64_t label, classes;
 } pairs;
@@ -48,6 +50,7 @@ vt_status vt_certify_open(vt_certify **out, const vt_graph *g, const vt_certify_
     vt_status s = c->stack && c->lo && c->hi && c->margin && c->now
                       ? vt_relax_open(&c->r, g, o->threads, e)
                       : vt_fail(e, VT_E_MEMORY, "%s: no memory for bounds", g->path);
+    if (s == VT_OK) c->r->norm = o->norm;
     if (s == VT_OK)
         *out = c;
     else
@@ -127,6 +130,7 @@ static limit quarter_of(const vt_certify *c) {
 }
 
 static void set_box(vt_certify *c, const double *x, double radius) {
+    c->r->centre = x, c->r->radius = radius;
     for (size_t i = 0; i < c->n; i++) {
         c->lo[i] = radius > 0 ? nextafter(x[i] - radius, -INFINITY) : x[i];
         c->hi[i] = radius > 0 ? nextafter(x[i] + radius, INFINITY) : x[i];
@@ -152,7 +156,7 @@ static vt_status try_radius(vt_certify *c, const double *x, int64_t label, doubl
 static vt_status split_box(vt_certify *c, int64_t label, size_t top, vt_err *e) {
     double *lo = c->stack + top * 2 * c->n, *hi = lo + c->n, low, most = -1;
     const pairs p = {label, c->classes};
-    const double *a = c->r->rows[0].a[c->r->g->input];
+    const double *a = c->r->rows[0].a[c->r->g->input], *y = c->r->rows[0].y[c->r->g->input];
     size_t at = 0;
     c->worst_pair = (worst_pair){&p, 0};
     for (size_t i = 1; i < pairs_of(c); i++)
@@ -162,7 +166,7 @@ static vt_status split_box(vt_certify *c, int64_t label, size_t top, vt_err *e) 
         if (fabs(a[k]) * (hi[k] - lo[k]) > most) most = fabs(a[k]) * (hi[k] - lo[k]), at = k;
     memcpy(lo + 2 * c->n, lo, 2 * c->n * sizeof *lo);
     /* the row's least point, to be tried as a counterexample */
-    for (size_t k = 0; k < c->n; k++) c->lo[k] = c->hi[k] = a[k] > 0 ? lo[k] : hi[k];
+    for (size_t k = 0; k < c->n; k++) c->lo[k] = c->hi[k] = y[k];
     const double middle = lo[at] / 2 + hi[at] / 2;
     hi[at] = middle, lo[2 * c->n + at] = middle;
     return VT_OK;
@@ -173,14 +177,26 @@ static bool is_broken(vt_certify *c, int64_t label) {
     const vt_ranges *z = &c->r->of[vt_root_of(c->r->g, c->r->g->output)];
     vt_err none = {0};
     bool broken = false;
-    c->boxes++;
-    if (vt_relax_box(c->r, c->lo, c->hi, &none) != VT_OK) return false;
+    c->boxes++, c->r->norm = VT_CERTIFY_LINF; /* of the point alone */
+    vt_status s = vt_relax_box(c->r, c->lo, c->hi, &none);
+    c->r->norm = c->o.norm;
+    if (s != VT_OK) return false;
     if (c->classes == 1) return label ? z->hi[0] < 0 : z->lo[0] > 0;
     for (int64_t j = 0; j < c->classes; j++) broken = broken || (j != label && z->lo[j] > z->hi[label]);
     return broken;
 }
 
 typedef enum verdict { UNDECIDED, PROVEN, BROKEN } verdict;
+
+/* Has the box lo, hi no point of the ball? */
+static bool is_outside(const vt_certify *c, const double *x, double radius) {
+    double sum = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const double d = fmax(fmax(c->lo[i] - x[i], x[i] - c->hi[i]), 0);
+        sum += c->o.norm == VT_CERTIFY_L1 ? d : d * d;
+    }
+    return c->o.norm != VT_CERTIFY_LINF && sum > (c->o.norm == VT_CERTIFY_L1 ? radius : radius * radius) * (1 + 1e-9);
+}
 
 /* Proves the radius by parts, or finds a counterexample, within the limit. */
 static vt_status branch(vt_certify *c, const double *x, int64_t label, double radius, limit until, verdict *out,
@@ -193,6 +209,10 @@ static vt_status branch(vt_certify *c, const double *x, int64_t label, double ra
         if (open >= DEEPEST || is_over(c, until)) return VT_OK;
         const double *lo = c->stack + (open - 1) * 2 * c->n;
         memcpy(c->lo, lo, c->n * sizeof *lo), memcpy(c->hi, lo + c->n, c->n * sizeof *lo);
+        if (is_outside(c, x, radius)) {
+            open--;
+            continue;
+        }
         VT_TRY(bound_margin(c, label, quick, 2, &margin, e));
         if (margin > 0) {
             open--;
@@ -227,6 +247,7 @@ static vt_status refine_radius(vt_certify *c, const double *x, int64_t label, do
     double bad = INFINITY, step = 1.3; /* with better lines each try costs seconds: to 2 % */
     const double least = c->n <= SPLIT_MOST ? 1.002 : 1.02;
     verdict v;
+    if (c->o.plain && c->n > SPLIT_MOST) return VT_OK;
     while (out->radius > 0 && out->radius < farthest && !is_over(c, limit_of(c)) && step > least) {
         const double at = fmin(isinf(bad) ? out->radius * step : sqrt(out->radius * bad), farthest);
         VT_TRY(c->n <= SPLIT_MOST ? branch(c, x, label, at, quarter_of(c), &v, e)
@@ -240,7 +261,11 @@ static vt_status refine_radius(vt_certify *c, const double *x, int64_t label, do
 }
 
 static vt_status search_radius(vt_certify *c, const double *x, int64_t label, vt_certified *out, vt_err *e) {
-    const double farthest = c->o.unboxed ? VT_CERTIFY_FARTHEST : 1;
+    const double n = (double)c->n,
+                 width = c->o.norm == VT_CERTIFY_LINF ? 1
+                         : c->o.norm == VT_CERTIFY_L2 ? sqrt(n)
+                                                      : n,
+                 farthest = c->o.unboxed ? VT_CERTIFY_FARTHEST : width; /* of the box */
     double good = 0, bad = INFINITY, at = 0x1p-6;
     bool yes;
     while (at >= 0x1p-30 && !is_over(c, limit_of(c))) {
@@ -266,7 +291,7 @@ vt_status vt_certify_point(vt_certify *c, const double *x, int64_t label, vt_cer
         VT_TRY(try_radius(c, x, label, c->o.radius, out, &yes, e));
         if (!yes && c->n <= SPLIT_MOST) VT_TRY(branch(c, x, label, c->o.radius, limit_of(c), &v, e));
         if (v == PROVEN) out->radius = c->o.radius, out->margin = 0;
-        if (!yes && c->n > SPLIT_MOST) VT_TRY(try_harder(c, x, label, c->o.radius, out, &v, e));
+        if (!yes && c->n > SPLIT_MOST && !c->o.plain) VT_TRY(try_harder(c, x, label, c->o.radius, out, &v, e));
     } else if (yes)
         VT_TRY(search_radius(c, x, label, out, e));
     out->boxes = c->boxes, out->seconds = vt_now() - begun;

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Certified radii: for which linf ball around a point a graph's largest logit is proven to stay the label's. Holds for
- * real arithmetic and for float32 in any order of summation (certify/relax.h). */
+/* Certified radii: for which ball around a point a graph's largest logit is proven to stay the label's. Holds for real
+ * arithmetic and for float32 in any order of summation (certify/relax.h). */
 #pragma once
 
 #include "graph/graph.h"
 
 #define VT_CERTIFY_FARTHEST 0x1p20 /* no radius above it is tried */
 
+typedef enum vt_certify_norm { VT_CERTIFY_LINF, VT_CERTIFY_L2, VT_CERTIFY_L1, VT_CERTIFY_NORMS } vt_certify_norm;
+extern const char *const vt_certify_norm_names[]; /* "linf", "l2", "l1" */
+
 typedef struct vt_certify_options {
+    vt_certify_norm norm;
     bool unboxed;   /* perturbed points may leave [0,1] */
     double radius;  /* is this one certified? 0: the largest */
     double seconds; /* of each point */
     long boxes;     /* for which bounds are computed at each point, or so; 0: no limit */
+    bool plain;     /* bounds of inputs too large to be halved are not improved by gradient steps */
     int threads;
 } vt_certify_options;
 

@@ -210,20 +210,6 @@ void vt_row_substitute(const vt_relax *r, vt_row *row, int v) {
     }
 }
 
-double vt_row_least(const vt_relax *r, vt_row *row) {
-    const int in = r->g->input;
-    const vt_ranges *x = &r->of[in];
-    double sum = 0, size = 0;
-    for (size_t k = 0; row->touched[in] && k < r->g->values[in].n; k++) {
-        const double a = row->a[in][k];
-        sum += a * (a > 0 ? x->lo[k] : x->hi[k]);
-        size += fabs(a) * x->top[k];
-    }
-    row->terms += (double)r->g->values[in].n;
-    const double loss = (row->terms + 16) * 2 * VT_HALF_ULP64 * (size + row->size);
-    return row->c + sum - loss;
-}
-
 typedef struct row_job {
     vt_relax *r;
     int v;

@@ -5,7 +5,7 @@
  * an operator is bounded is a row of relax.c; a family of operators is a file relax_X.c. */
 #pragma once
 
-#include "graph/graph.h"
+#include "certify/certify.h"
 
 #define VT_HALF_ULP32 0x1p-24
 #define VT_HALF_ULP64 0x1p-53
@@ -63,6 +63,10 @@ struct vt_relax {
     int policy;   /* lower slopes of ReLU: 0 the nearer of 0 and 1, 1 all 0, 2 all 1 */
     int steps;    /* of each row toward better lines */
     double until; /* vt_now() after which rows have no bound; 0: never */
+    /* Inputs of the box that are no further from the centre than the radius count. linf: all of the box. */
+    vt_certify_norm norm;
+    const double *centre;
+    double radius;
 };
 
 /* The row of an operator's node; NULL: it has no bounds. */
@@ -82,7 +86,8 @@ vt_status vt_relax_rows(vt_relax *r, int v, size_t n, vt_row_fn set, const void 
 
 /* Replaces value v's coefficients by the input's. */
 void vt_row_substitute(const vt_relax *r, vt_row *row, int v);
-double vt_row_least(const vt_relax *r, vt_row *row); /* over the box of inputs */
+/* relax_ball.c: over ball and box of inputs; row->y of the input is the point, or near it. */
+double vt_row_least(const vt_relax *r, vt_row *row);
 /* ascent.c: takes the knobs' memory; sets them as `bound` left them; one step. false: no memory. */
 bool vt_row_take_knobs(vt_relax *r, vt_row *row);
 void vt_row_reset(const vt_relax *r, vt_row *row);

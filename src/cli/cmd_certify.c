@@ -7,10 +7,17 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "certify/certify.h"
+#include "certify/lipschitz.h"
 #include "checkpoint/onnx_file.h"
 #include "cli/cli.h"
+#include "eval/args.h"
+#include "eval/prepare.h"
 #include "graph/network.h"
+#include "models/export/export.h"
 #include "tensors/tensors.h"
+
+typedef enum bound_method { LINEAR, LIPSCHITZ, METHODS } bound_method;
+static const char *const methods[] = {"linear", "lipschitz"};
 
 typedef struct points {
     size_t count, each;
@@ -19,13 +26,13 @@ typedef struct points {
 } points;
 
 /* Shape of an image, for a network whose file leaves it open. */
-static vt_status read_shape(const vt_tensors *st, vt_import_options *how, const vt_tensor **x, vt_err *e) {
+static vt_status read_shape(const vt_tensors *st, int64_t shape[3], const vt_tensor **x, vt_err *e) {
     *x = vt_tensors_find(st, "x");
     if (!*x || (*x)->ndim < 2 || (*x)->ndim > 4 || (*x)->shape[0] < 1)
         return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,C,H,W] or [N,values] of points is missing",
                        vt_tensors_path(st));
     const int spare = 4 - (*x)->ndim;
-    for (int k = 0; k < 3; k++) how->shape[k] = k < spare ? 1 : (*x)->shape[k + 1 - spare];
+    for (int k = 0; k < 3; k++) shape[k] = k < spare ? 1 : (*x)->shape[k + 1 - spare];
     return VT_OK;
 }
 
@@ -56,31 +63,36 @@ static vt_status read_points(points *p, const vt_tensors *st, const vt_tensor *x
     return VT_OK;
 }
 
-static vt_status read_triple(const vt_cli *c, const char *name, double out[3], bool *has, vt_err *e) {
-    const char *text = vt_cli_get(c, name);
-    *has = text != NULL;
-    if (text && !vt_parse_triple(text, out))
-        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be A,B,C or one number", name, text);
-    for (int k = 0; text && k < 3; k++)
-        if (!strcmp(name, "std") && !(out[k] > 0))
-            return vt_fail(e, VT_E_USAGE, "--std is '%s', must be above 0", text);
-    return VT_OK;
+/* Opens the model, an ONNX file for points of that shape, and its network of single operators. */
+static vt_status open_network(const vt_cli *c, const int64_t shape[3], vt_model **m, vt_network **n, vt_err *e) {
+    const char *path = c->positional[0];
+    vt_overrides o;
+    VT_TRY(vt_prepare_overrides(&c->given, &o, e));
+    for (int k = 0; o.has_std && k < 3; k++)
+        if (!(o.std[k] > 0)) return vt_fail(e, VT_E_USAGE, "--std is '%s', must be above 0", vt_cli_get(c, "std"));
+    const bool onnx = vt_is_onnx(path);
+    o.onnx = true, o.shown = (int)shape[2];
+    if (onnx && !o.shape[0]) memcpy(o.shape, shape, sizeof o.shape);
+    VT_TRY(vt_model_open(m, path, &o, e));
+    if (!onnx) VT_TRY(vt_cli_known(c, *m, e));
+    return vt_model_network(n, *m, e);
 }
 
-static vt_status read_options(const vt_cli *c, vt_import_options *how, vt_certify_options *o, vt_err *e) {
-    const char *norm = vt_cli_get(c, "norm"), *radius = vt_cli_get(c, "radius"), *seconds = vt_cli_get(c, "seconds");
-    bool mean, std;
+static vt_status read_options(const vt_cli *c, bound_method *m, vt_certify_options *o, vt_err *e) {
+    const char *norm = vt_cli_get(c, "norm"), *radius = vt_cli_get(c, "radius"), *by = vt_cli_get(c, "method"),
+               *seconds = vt_cli_get(c, "seconds");
     long long threads;
     if (!vt_cli_get(c, "points") || !vt_cli_get(c, "out"))
         return vt_fail(e, VT_E_USAGE, "vitrine certify needs --points FILE.safetensors and --out FILE.json");
-    if (norm && strcmp(norm, "linf"))
-        return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf: bounds for other norms do not exist yet", norm);
-    VT_TRY(read_triple(c, "mean", how->mean, &mean, e));
-    VT_TRY(read_triple(c, "std", how->std, &std, e));
-    if (mean != std) return vt_fail(e, VT_E_USAGE, "the input is scaled by both --mean and --std: give the other");
-    how->normalise = mean, how->classifier = true;
     VT_TRY(vt_cli_threads(c, &threads, e));
     *o = (vt_certify_options){.unboxed = vt_cli_has(c, "unboxed"), .seconds = 60, .threads = (int)threads};
+    for (*m = LINEAR; by && *m < METHODS && strcmp(by, methods[*m]);) ++*m;
+    if (*m == METHODS) return vt_fail(e, VT_E_USAGE, "--method is '%s', must be linear or lipschitz", by);
+    if (!norm && *m == LIPSCHITZ) norm = "l2";
+    while (norm && o->norm < VT_CERTIFY_NORMS && strcmp(norm, vt_certify_norm_names[o->norm])) o->norm++;
+    if (o->norm == VT_CERTIFY_NORMS) return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf, l2 or l1", norm);
+    if (*m == LIPSCHITZ && o->norm != VT_CERTIFY_L2)
+        return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be l2 with --method lipschitz", norm);
     if (seconds && !(vt_parse_real(seconds, &o->seconds) && o->seconds > 0))
         return vt_fail(e, VT_E_USAGE, "--seconds is '%s', must be a number above 0", seconds);
     if (radius && !(vt_parse_real(radius, &o->radius) && o->radius > 0))
@@ -88,18 +100,33 @@ static vt_status read_options(const vt_cli *c, vt_import_options *how, vt_certif
     return VT_OK;
 }
 
-static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p, const vt_certify_options *o,
-                             json_t *list, vt_err *e) {
-    vt_certify *by;
+/* One of the two. */
+typedef struct engine {
+    vt_certify *boxes;
+    vt_lipschitz *margins;
+} engine;
+
+static vt_status open_engine(engine *by, bound_method m, const vt_graph *g, const vt_certify_options *o, vt_err *e) {
+    return m == LINEAR ? vt_certify_open(&by->boxes, g, o, e) : vt_lipschitz_open(&by->margins, g, o, e);
+}
+
+static vt_status certify_one(engine *by, const double *x, int64_t label, vt_certified *out, vt_err *e) {
+    return by->boxes ? vt_certify_point(by->boxes, x, label, out, e)
+                     : vt_lipschitz_point(by->margins, x, label, out, e);
+}
+
+/* Appends a row for each point to the list. constant: vt_lipschitz_constant, where there is one. */
+static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p, bound_method method,
+                             const vt_certify_options *o, json_t *list, double *constant, vt_err *e) {
+    engine by = {0};
     double sum = 0;
     size_t some = 0;
     const volatile sig_atomic_t *stop = vt_cli_interruptible();
-    VT_TRY(vt_certify_open(&by, g, o, e));
-    vt_status s = VT_OK;
+    vt_status s = open_engine(&by, method, g, o, e);
     for (size_t i = 0; s == VT_OK && i < p->count; i++) {
         vt_certified r;
         if (*stop) s = vt_fail(e, VT_INTERRUPTED, "interrupted at point %zu", i);
-        if (s == VT_OK) s = vt_certify_point(by, p->x + i * p->each, p->labels[i], &r, e);
+        if (s == VT_OK) s = certify_one(&by, p->x + i * p->each, p->labels[i], &r, e);
         if (s != VT_OK) break;
         json_t *margin = isfinite(r.margin) ? json_real(r.margin) : json_null();
         json_t *row = json_pack("{s:I,s:f,s:o,s:I,s:f}", "index", (json_int_t)i, "radius", r.radius, "margin", margin,
@@ -107,20 +134,26 @@ static vt_status certify_all(const vt_cli *c, const vt_graph *g, const points *p
         if (json_array_append_new(list, row)) s = vt_fail(e, VT_E_MEMORY, "%s: no memory", g->path);
         sum += r.radius, some += r.radius > 0;
     }
-    vt_certify_close(by);
+    if (s == VT_OK && by.margins) *constant = vt_lipschitz_constant(by.margins);
+    vt_certify_close(by.boxes), vt_lipschitz_close(by.margins);
     if (s == VT_OK)
         printf("%s: certified a radius at %zu of %zu points, %.6g on average\n", vt_cli_get(c, "out"), some, p->count,
                sum / (double)p->count);
     return s;
 }
 
-static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p, const vt_certify_options *o,
-                             vt_err *e) {
+static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p, bound_method method,
+                             const vt_certify_options *o, vt_err *e) {
     const size_t refused = vt_json_refused();
     json_t *list = json_array();
-    json_t *all = json_pack("{s:s,s:s,s:b,s:s,s:s,s:o}", "method", "linear", "norm", "linf", "boxed", !o->unboxed,
-                            "arithmetic", vt_certify_arithmetic, "model", g->path, "points", list);
-    vt_status s = all ? certify_all(c, g, p, o, list, e) : VT_OK;
+    json_t *all =
+        json_pack("{s:s,s:s,s:b,s:s,s:s,s:o}", "method", methods[method], "norm", vt_certify_norm_names[o->norm],
+                  "boxed", !o->unboxed, "arithmetic", vt_certify_arithmetic, "model", g->path, "points", list);
+    double constant = NAN;
+    vt_status s = all ? certify_all(c, g, p, method, o, list, &constant, e) : VT_OK;
+    if (method == LIPSCHITZ &&
+        json_object_set_new(all, "constant", isfinite(constant) ? json_real(constant) : json_null()))
+        s = vt_fail(e, VT_E_MEMORY, "%s: no memory", g->path);
     if (s == VT_OK) {
         vt_file f;
         all = vt_json_whole(all, refused);
@@ -132,43 +165,44 @@ static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    vt_import_options how = {.unfused = true}; /* bounds are of single operators */
+    int64_t shape[3];
     vt_certify_options o;
+    vt_model *m = NULL;
     vt_tensors *st = NULL;
     vt_network *n = NULL;
     const vt_tensor *x = NULL;
     points p = {0};
-    VT_TRY(read_options(c, &how, &o, e));
-    if (!vt_is_onnx(c->positional[0]))
-        return vt_fail(e, VT_E_USAGE, "%s: is no ONNX file; vitrine certify reads only those", c->positional[0]);
+    bound_method by = LINEAR;
+    VT_TRY(read_options(c, &by, &o, e));
     vt_status s = vt_tensors_open(&st, vt_cli_get(c, "points"), e);
-    if (s == VT_OK) s = read_shape(st, &how, &x, e);
-    if (s == VT_OK) s = vt_network_open(&n, c->positional[0], &how, e);
+    if (s == VT_OK) s = read_shape(st, shape, &x, e);
+    if (s == VT_OK) s = open_network(c, shape, &m, &n, e);
     if (s == VT_OK) s = read_points(&p, st, x, n, o.unboxed, e);
-    if (s == VT_OK) s = write_radii(c, n->g, &p, &o, e);
+    if (s == VT_OK) s = write_radii(c, n->g, &p, by, &o, e);
     free(p.x), free(p.labels);
     vt_network_close(n);
+    vt_model_close(m);
     vt_tensors_close(st);
     return s;
 }
 
 static const vt_arg args[] = {
     {"points", "FILE", "safetensors: x [N,C,H,W] or [N,values], labels [N]", VT_OF_DATA},
-    {"norm", "NORM", "of the ball around a point: linf (default)", VT_OF_RUN},
+    {"norm", "NORM", "of the ball around a point: linf (default), l2, l1", VT_OF_RUN},
+    {"method", "NAME", "linear (default): bounds of every value; lipschitz: l2 alone, one forward a point", VT_OF_RUN},
     {"unboxed", NULL, "perturbed points may leave [0,1]", VT_OF_RUN},
     {"radius", "R", "only ask whether R is certified (default: the largest radius that is)", VT_OF_RUN},
     {"seconds", "S", "seconds for each point (default 60)", VT_OF_RUN},
-    {"mean", "A,B,C", "mean of the input normalisation, where it is not in the file", VT_OF_MODEL},
-    {"std", "A,B,C", "its standard deviation", VT_OF_MODEL},
     {"out", "FILE", "JSON to write: the certified radius of each point", VT_OF_OUTPUT},
     VT_THREADS_ARG,
+    VT_MODEL_ARGS,
     {0},
 };
 
 const vt_command vt_command_certify = {
     .name = "certify",
-    .summary = "radii around points within which the class of an ONNX network is proven",
-    .operands = "MODEL.onnx",
+    .summary = "radii around points within which a network's class is proven",
+    .operands = "WEIGHTS",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,
@@ -177,6 +211,8 @@ const vt_command vt_command_certify = {
     .examples = {"vitrine certify tests/fixtures/onnx/certify_relu.onnx --points "
                  "tests/fixtures/onnx/certify_relu.safetensors --out radii.json --seconds 1",
                  "vitrine certify tests/fixtures/onnx/certify_attention.onnx --points "
-                 "tests/fixtures/onnx/certify_attention.safetensors --unboxed --radius 0.01 --out answers.json"},
+                 "tests/fixtures/onnx/certify_attention.safetensors --unboxed --radius 0.01 --out answers.json",
+                 "vitrine certify tests/fixtures/onnx/certify_relu.onnx --points "
+                 "tests/fixtures/onnx/certify_relu.safetensors --method lipschitz --out l2.json"},
     .run = run,
 };

@@ -209,6 +209,7 @@ vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
             "time: with %d thread%s and no other work, by what was measured here:\n"
             "forward %.3g ms, gradient %.3g ms, verdict %.3g ms\n",
             v->threads, v->threads == 1 ? "" : "s", 1e3 * x.s.forward, 1e3 * x.s.gradient, 1e3 * x.s.verdict);
+    if (v->certify.def) fprintf(f, "certificates (%s) are not counted, neither time nor memory\n", v->certify.id);
     fprintf(f, "memory: %.0f MB peak with %d thread%s\n", memory, v->threads, v->threads == 1 ? "" : "s");
     return VT_OK;
 }

@@ -39,6 +39,24 @@ safetensors() {
     bad 2 "--std is '0'" -- certify $N/conv.onnx --points $N/conv.safetensors --out r --mean 0.5 --std 0
 }
 
+@test "balls in l2 and l1; Lipschitz margins" {
+    for n in l2 l1; do
+        good certify $N/certify_relu.onnx --points $N/certify_relu.safetensors --out $n.json --seconds 1 --norm $n
+        [ "$(jq -c '[.method, .norm]' $n.json)" = "[\"linear\",\"$n\"]" ]
+        jq -e '.points | all(.radius > 0.02 and .radius < 0.8)' $n.json
+    done
+    good certify $N/certify_relu.onnx --points $N/certify_relu.safetensors --out m.json --method lipschitz
+    jq -e '.method == "lipschitz" and .norm == "l2" and .constant > 40 and .constant < 60' m.json
+    jq -e --slurpfile l l2.json '[.points, $l[0].points] | transpose | all(.[0].radius > 0 and .[0].radius <= .[1].radius)' m.json
+    good certify $N/certify_attention.onnx --points $N/certify_attention.safetensors --out a.json --method lipschitz
+    jq -e '.constant == null and (.points | all(.radius > 0))' a.json
+    bad 2 "no Lipschitz bound is known for operator" -- certify $N/moves.onnx --points $N/moves.safetensors --out r --method lipschitz
+    bad 2 "--norm is 'linf', must be l2 with --method lipschitz" -- \
+        certify $N/certify_relu.onnx --points $N/certify_relu.safetensors --out r --method lipschitz --norm linf
+    bad 2 "--method is 'crown', must be linear or lipschitz" -- \
+        certify $N/certify_relu.onnx --points $N/certify_relu.safetensors --out r --method crown
+}
+
 @test "an operator without bounds is named" {
     bad 2 "no bounds are known for operator Reduce" -- certify $N/moves.onnx --points $N/moves.safetensors --out r
 }
@@ -63,8 +81,8 @@ safetensors() {
 @test "options" {
     local c="certify $N/certify_relu.onnx --points $N/certify_relu.safetensors"
     bad 2 "needs --points FILE.safetensors and --out FILE.json" -- $c
-    bad 2 "--norm is 'l2', must be linf" -- $c --out r --norm l2
+    bad 2 "--norm is 'l0', must be linf, l2 or l1" -- $c --out r --norm l0
     bad 2 "--seconds is '0'" -- $c --out r --seconds 0
     bad 2 "--radius is 'x'" -- $c --out r --radius x
-    bad 2 "is no ONNX file" -- certify $N/certify_relu.safetensors --points $N/certify_relu.safetensors --out r
+    bad 1 "no known naming scheme" -- certify $N/certify_relu.safetensors --points $N/certify_relu.safetensors --out r
 }

@@ -252,7 +252,7 @@ bare() { st_edit "$W" bare.safetensors 'del(.__metadata__)'; }
     says vit_tiny_patch16_224 deit_small_distilled_patch16_224 dot
     good list formats
     says timm cifar idx folder results.json table.md table.csv table.tex
-    bad 2 "'weights'" "attacks, models, formats" -- list weights
+    bad 2 "'weights'" "attacks, certificates, models, formats" -- list weights
     bad 2 "vitrine list needs" -- list
 }
 

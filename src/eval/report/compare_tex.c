@@ -12,6 +12,7 @@
 typedef struct columns {
     const vt_header_attack **list;
     int n;
+    bool certified; /* a run has certificates */
 } columns;
 
 static int column_of(const columns *c, const vt_header_attack *a) {
@@ -24,11 +25,13 @@ static vt_status collect_columns(columns *c, vt_ledger *const *runs, int n, vt_e
     size_t most = 1;
     for (int i = 0; i < n; i++) most += (size_t)runs[i]->header->n_attacks;
     if (!(c->list = calloc(most, sizeof *c->list))) return vt_fail(e, VT_E_MEMORY, "no memory for a table");
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        c->certified = c->certified || runs[i]->header->certify.method;
         for (int k = 1; k <= runs[i]->header->n_attacks; k++) {
             const vt_header_attack *a = vt_header_entry(runs[i]->header, k);
             if (column_of(c, a) < 0) c->list[c->n++] = a;
         }
+    }
     return VT_OK;
 }
 
@@ -71,6 +74,10 @@ static void write_cell(FILE *f, int64_t count, int64_t total) {
 static void write_row(FILE *f, const columns *c, const vt_summary *s, const char *name) {
     vt_tex(f, name);
     write_cell(f, s->correct, s->total);
+    if (c->certified && s->header->certify.method)
+        write_cell(f, s->certify.certified, s->total);
+    else if (c->certified)
+        fputs(" & --", f);
     for (int k = 0; k < c->n; k++) {
         int i = 0;
         while (i < s->n_entries && !vt_compare_same(s->entries[i].of, c->list[k])) i++;
@@ -90,8 +97,8 @@ static void begin_table(FILE *f, const columns *c, const vt_summary *s) {
     fputs("\\begin{table}\n\\centering\n\\caption{Checkpoints compared", f);
     vt_tex(f, text);
     fputs(" In brackets: 95\\,\\% interval.}\n\\begin{tabular}{l", f);
-    for (int k = 0; k <= c->n; k++) fputc('r', f);
-    fputs("}\n\\toprule\n & clean", f);
+    for (int k = -c->certified; k <= c->n; k++) fputc('r', f);
+    fprintf(f, "}\n\\toprule\n & clean%s", c->certified ? " & certified" : "");
     for (int k = 0; k < c->n; k++) name_column(text, sizeof text, c, k), fputs(" & ", f), vt_tex(f, text);
     fputs(" \\\\\n\\midrule\n", f);
 }
@@ -121,6 +128,7 @@ vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e) {
         name_run(text, sizeof text, runs, n, i);
         snprintf(text + strlen(text), sizeof text - strlen(text), ": weights %.64s", runs[i]->header->weights);
         write_comment(f, text);
+        if (runs[i]->header->certify.method) write_comment(f, runs[i]->header->certify.sentence);
     }
     for (int k = 0; k < c.n; k++) {
         name_column(name, sizeof name, &c, k);

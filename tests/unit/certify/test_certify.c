@@ -7,81 +7,16 @@
 #include <string.h>
 #include "t.h"
 #define VT_DOUBLE
-#include "base/mem.h"
 #include "certify/certify.h"
 #include "certify/relax.h"
-#include "graph/network.h"
-#include "graph/op.h"
-#include "graph/run.h"
-#include "tensors/tensors.h"
+#include "net_fixture.h"
 
 static const char *const nets[] = {"certify_linear",    "certify_relu", "certify_bent",    "certify_curved",
                                    "certify_attention", "certify_norm", "certify_largest", "conv",
                                    "attention"};
 enum { PLANES = 7 };
 
-/* A fixture: network, points, labels; a run in double. */
-typedef struct net {
-    vt_network *n;
-    double *x;
-    int64_t labels[64];
-    size_t points, each;
-    vt_graph_run_f64 run;
-    void *block;
-} net;
-
-static void open_net(net *o, const char *name) {
-    char path[200];
-    vt_tensors *st;
-    vt_err e = {0};
-    vt_import_options how = {.classifier = true, .unfused = true};
-    *o = (net){0};
-    snprintf(path, sizeof path, "tests/fixtures/onnx/%s.safetensors", name);
-    assert_int_equal(vt_tensors_open(&st, path, &e), VT_OK);
-    const vt_tensor *x = vt_tensors_find(st, "x"), *labels = vt_tensors_find(st, "labels");
-    o->points = (size_t)x->shape[0], o->each = x->numel / o->points;
-    if (x->ndim == 2) how.shape[0] = how.shape[1] = 1, how.shape[2] = (int64_t)o->each;
-    o->x = calloc(x->numel, sizeof *o->x);
-    assert_int_equal(vt_tensor_f64(st, x, o->x, x->numel, &e), VT_OK);
-    assert_int_equal(vt_tensor_i64(st, labels, o->labels, o->points, &e), VT_OK);
-    vt_tensors_close(st);
-    snprintf(path, sizeof path, "tests/fixtures/onnx/%s.onnx", name);
-    assert_int_equal(vt_network_open(&o->n, path, &how, &e), VT_OK);
-    vt_arena a = {0};
-    vt_graph_run_plan_f64(&o->run, o->n->g, &o->n->plan[1], &a);
-    o->block = vt_alloc(a.used + 64);
-    vt_arena room = {.base = o->block, .size = a.used + 64};
-    vt_graph_run_plan_f64(&o->run, o->n->g, &o->n->plan[1], &room);
-}
-
-static void close_net(net *o) {
-    vt_network_close(o->n);
-    free(o->x), free(o->block);
-}
-
-static double uniform(void) { return (double)rand() / RAND_MAX; }
-
-/* Label's logit less the largest other one. */
-static double margin_of(net *o, const double *x, int64_t label) {
-    double z[64], best = -INFINITY;
-    vt_graph_forward_f64(&o->run, z, x);
-    for (int64_t j = 0; j < o->n->classes; j++)
-        if (j != label) best = fmax(best, z[j]);
-    return z[label] - best;
-}
-
 /* ---- bounds of every value ---- */
-
-/* All values of the graph at x, node by node, in v [n_values]. */
-static void compute_values(const vt_graph *g, double **v, const double *x) {
-    const double *in[16];
-    memcpy(v[g->input], x, g->values[g->input].n * sizeof *x);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const vt_node *n = &g->nodes[i];
-        for (int k = 0; k < n->n_in; k++) in[k] = n->in[k] < 0 ? NULL : v[n->in[k]];
-        assert_true(vt_op_compute_f64(g, n, in, v[n->out]));
-    }
-}
 
 static void check_values(const vt_relax *r, double *const *v, const char *name) {
     for (int i = 0; i < r->g->n_nodes; i++) {
@@ -108,14 +43,8 @@ static void test_bounds_hold(void **state) {
         open_net(&o, nets[m]);
         const vt_graph *g = o.n->g;
         assert_int_equal(vt_relax_open(&r, g, 2, &e), VT_OK);
-        double **v = calloc((size_t)g->n_values, sizeof *v), *lo = calloc(o.each, sizeof *lo),
-               *hi = calloc(o.each, sizeof *hi);
+        double **v = take_values(g), *lo = calloc(o.each, sizeof *lo), *hi = calloc(o.each, sizeof *hi);
         double *x = calloc(o.each, sizeof *x), weights[12], low[4];
-        for (int k = 0; k < g->n_values; k++) {
-            v[k] = calloc(g->values[k].n + 1, sizeof **v);
-            for (size_t i = 0; vt_value_is_constant(&g->values[k]) && i < g->values[k].n; i++)
-                v[k][i] = vt_value_real(&g->values[k], i);
-        }
         for (size_t p = 0; p < 2 * T_COUNT(radii); p++) {
             const double radius = radii[p / 2];
             for (size_t i = 0; i < o.each; i++) {
@@ -139,8 +68,7 @@ static void test_bounds_hold(void **state) {
                                               weights[3 * i + 2] * v[out][2]);
             }
         }
-        for (int k = 0; k < g->n_values; k++) free(v[k]);
-        free(v), free(lo), free(hi), free(x);
+        free_values(g, v), free(lo), free(hi), free(x);
         vt_relax_close(r), close_net(&o);
     }
 }
@@ -162,41 +90,6 @@ static void test_lines(void **state) {
 
 /* ---- radii ---- */
 
-/* Largest linf distance below which no point of a grid over the square is of another class. */
-static double grid_radius(net *o, const double *at, int64_t label) {
-    enum { SIDE = 100 };
-    double nearest = 1;
-    for (int i = 0; i <= SIDE; i++)
-        for (int j = 0; j <= SIDE; j++) {
-            const double x[2] = {(double)i / SIDE, (double)j / SIDE};
-            const double far = fmax(fabs(x[0] - at[0]), fabs(x[1] - at[1]));
-            if (far < nearest && margin_of(o, x, label) < 0) nearest = far;
-        }
-    return nearest;
-}
-
-static bool attack_finds(net *o, const double *at, int64_t label, double radius) {
-    double x[1024], dx[1024], z[64], dz[64];
-    for (int start = 0; start < 3; start++) {
-        for (size_t i = 0; i < o->each; i++)
-            x[i] = fmin(fmax(at[i] + radius * (2 * uniform() - 1) * (start > 0), 0), 1);
-        for (int t = 0; t < 15; t++) {
-            vt_graph_forward_f64(&o->run, z, x);
-            int64_t other = label == 0;
-            for (int64_t j = 0; j < o->n->classes; j++)
-                if (j != label && z[j] > z[other]) other = j;
-            if (z[other] > z[label]) return true;
-            memset(dz, 0, sizeof dz), dz[other] = 1, dz[label] = -1;
-            vt_graph_backward_f64(&o->run, dx, dz, x);
-            for (size_t i = 0; i < o->each; i++) {
-                const double to = x[i] + radius / 4 * (dx[i] > 0 ? 1 : -1);
-                x[i] = fmin(fmax(fmin(fmax(to, at[i] - radius), at[i] + radius), 0), 1);
-            }
-        }
-    }
-    return false;
-}
-
 static void test_radii(void **state) {
     (void)state;
     for (size_t m = 0; m < T_COUNT(nets); m++) {
@@ -213,11 +106,11 @@ static void test_radii(void **state) {
             assert_int_equal(vt_certify_point(c, x, o.labels[i], &got, &e), VT_OK);
             if (!(got.radius > 0 && got.boxes > 1)) fail_msg("%s: point %zu has radius %g", nets[m], i, got.radius);
             if (m < PLANES) {
-                const double known = grid_radius(&o, x, o.labels[i]);
+                const double known = grid_radius(&o, 0, x, o.labels[i]);
                 if (!(got.radius <= known)) fail_msg("%s: %zu: %g above %g", nets[m], i, got.radius, known);
                 sum += got.radius, truth += known;
             }
-            assert_false(attack_finds(&o, x, o.labels[i], got.radius));
+            assert_false(attack_finds(&o, 0, x, o.labels[i], got.radius));
             assert_int_equal(vt_certify_point(c, x, (o.labels[i] + 1) % o.n->classes, &got, &e), VT_OK);
             assert_true(got.radius == 0);
         }
@@ -225,6 +118,78 @@ static void test_radii(void **state) {
         if (m < 4 && !(sum >= (strcmp(nets[m], "certify_curved") ? 0.4 : 0.25) * truth))
             fail_msg("%s: %g of %g", nets[m], sum, truth);
         vt_certify_close(c), close_net(&o);
+    }
+}
+
+/* In l2 and l1: radii of two numbers, against a grid; that they are close to the truth where the network is linear. */
+static void test_other_norms(void **state) {
+    (void)state;
+    for (size_t m = 0; m < T_COUNT(nets); m++) {
+        net o;
+        open_net(&o, nets[m]);
+        for (int norm = 1; norm < 3; norm++) {
+            vt_certify *c;
+            vt_err e = {0};
+            const vt_certify_options how = {.norm = (vt_certify_norm)norm,
+                                            .seconds = 600,
+                                            .boxes = m < 2 ? 60 : 3,
+                                            .threads = 1};
+            assert_int_equal(vt_certify_open(&c, o.n->g, &how, &e), VT_OK);
+            for (size_t i = 0; i < (m < 2 ? 4 : 1) && i < o.points; i++) {
+                vt_certified got;
+                const double *x = o.x + i * o.each;
+                assert_int_equal(vt_certify_point(c, x, o.labels[i], &got, &e), VT_OK);
+                if (!(got.radius > 0)) fail_msg("%s: no radius in norm %d", nets[m], norm);
+                assert_false(attack_finds(&o, norm, x, o.labels[i], got.radius));
+                const double known = m < PLANES ? grid_radius(&o, norm, x, o.labels[i]) : INFINITY;
+                /* the grid's nearest point lies within 0.02 of the boundary's */
+                if (!(got.radius <= known) || (m == 0 && !(got.radius >= 0.97 * known - 0.02)))
+                    fail_msg("%s: point %zu, norm %d: %g of %g", nets[m], i, norm, got.radius, known);
+            }
+            vt_certify_close(c);
+        }
+        close_net(&o);
+    }
+}
+
+/* The least value of a random linear function over ball and box: below all points that were drawn, and reached by the
+ * point that comes with it, which lies in both. */
+static void test_least_of_ball(void **state) {
+    (void)state;
+    enum { N = 6 };
+    vt_graph g = {.values = &(vt_value){.n = N}, .n_values = 1};
+    for (int t = 0; t < 3000; t++) {
+        double a[N], lo[N], hi[N], top[N], c[N], y[N], far = 0;
+        for (int i = 0; i < N; i++) {
+            a[i] = t % 7 || i ? 2 * uniform() - 1 : 0, c[i] = uniform();
+            lo[i] = c[i] - uniform() * (t % 3 == 0);
+            if (t % 5 == 0) lo[i] = c[i] + 0.1 * uniform(); /* a part of a box that was halved */
+            hi[i] = fmax(lo[i], c[i]) + uniform();
+            top[i] = fmax(fabs(lo[i]), fabs(hi[i])), far += fmax(lo[i] - c[i], 0);
+        }
+        const double radius = far + (t % 4 ? 0.3 : 3) * uniform();
+        for (int norm = 1; norm < 3; norm++) {
+            vt_row row = {.a = (double *[]){a}, .touched = (bool[]){true}, .y = (double *[]){y}};
+            const vt_relax r = {.g = &g,
+                                .of = &(vt_ranges){.lo = lo, .hi = hi, .top = top},
+                                .norm = (vt_certify_norm)norm,
+                                .centre = c,
+                                .radius = radius};
+            const double low = vt_row_least(&r, &row);
+            double at = 0;
+            for (int i = 0; i < N; i++) at += a[i] * y[i], assert_true(y[i] >= lo[i] - 1e-14 && y[i] <= hi[i] + 1e-14);
+            /* in l2 the dual's variable is exact to 2^-16 of its range, and so, nearly, is the point that comes with it
+             */
+            const bool near = norm == 1 && t % 5;
+            if (near && !(fabs(low - at) <= 0.05 * radius))
+                fail_msg("%g at %g, %g from the centre, not %g", low, at, distance_in(norm, y, c, N), radius);
+            for (int k = 0; k < 40; k++) {
+                double x[N], value = 0;
+                for (int i = 0; i < N; i++) x[i] = k ? fmin(fmax(y[i] + 0.2 * (uniform() - 0.5), lo[i]), hi[i]) : y[i];
+                for (int i = 0; i < N; i++) value += a[i] * x[i];
+                assert_true(distance_in(norm, x, c, N) > radius || low <= value + 1e-15);
+            }
+        }
     }
 }
 
@@ -276,8 +241,9 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold), cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_radii),       cmocka_unit_test(test_order_of_sums),
-                                       cmocka_unit_test(test_not_finite),  cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),   cmocka_unit_test(test_lines),
+                                       cmocka_unit_test(test_radii),         cmocka_unit_test(test_other_norms),
+                                       cmocka_unit_test(test_least_of_ball), cmocka_unit_test(test_order_of_sums),
+                                       cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
