@@ -183,6 +183,25 @@ vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e) {
     return VT_OK;
 }
 
+vt_status vt_mapped_make(vt_mapped *m, const char *what, vt_status (*write)(const void *ctx, FILE *to, vt_err *e),
+                         const void *ctx, vt_err *e) {
+    struct stat is = {0};
+    void *map = MAP_FAILED;
+    *m = (vt_mapped){0};
+    int fd = memfd_create("made", MFD_CLOEXEC);
+    FILE *to = fd >= 0 ? fdopen(fd, "w+") : NULL;
+    vt_status s = to ? write(ctx, to, e) : VT_OK;
+    if (s == VT_OK && to && fflush(to) == 0 && fstat(fd, &is) == 0 && is.st_size)
+        map = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (s == VT_OK && map == MAP_FAILED) s = vt_fail(e, VT_E_MEMORY, "%s: no memory for it as a file", what);
+    if (s == VT_OK) *m = (vt_mapped){map, (size_t)is.st_size};
+    if (to)
+        fclose(to);
+    else if (fd >= 0)
+        close(fd);
+    return s;
+}
+
 void vt_mapped_close(vt_mapped *m) {
     if (m->bytes) munmap((void *)(uintptr_t)m->bytes, m->n);
     *m = (vt_mapped){0};

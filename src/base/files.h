@@ -50,6 +50,9 @@ typedef struct vt_mapped {
 } vt_mapped;
 /* Maps a file; on failure *m is empty. */
 vt_status vt_mapped_open(vt_mapped *m, const char *path, vt_err *e);
+/* Maps what `write` writes, as if it were a file; it lies in memory alone. what: for sentences. */
+vt_status vt_mapped_make(vt_mapped *m, const char *what, vt_status (*write)(const void *ctx, FILE *to, vt_err *e),
+                         const void *ctx, vt_err *e);
 void vt_mapped_close(vt_mapped *m); /* safe twice */
 /* Hashes the bytes from `from` on; pages leave memory as they are done with. */
 void vt_mapped_hash(const vt_mapped *m, size_t from, vt_sha *sha);

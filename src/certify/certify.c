@@ -227,6 +227,7 @@ static vt_status refine_radius(vt_certify *c, const double *x, int64_t label, do
     double bad = INFINITY, step = 1.3; /* with better lines each try costs seconds: to 2 % */
     const double least = c->n <= SPLIT_MOST ? 1.002 : 1.02;
     verdict v;
+    if (c->o.plain && c->n > SPLIT_MOST) return VT_OK;
     while (out->radius > 0 && out->radius < farthest && !is_over(c, limit_of(c)) && step > least) {
         const double at = fmin(isinf(bad) ? out->radius * step : sqrt(out->radius * bad), farthest);
         VT_TRY(c->n <= SPLIT_MOST ? branch(c, x, label, at, quarter_of(c), &v, e)
@@ -266,7 +267,7 @@ vt_status vt_certify_point(vt_certify *c, const double *x, int64_t label, vt_cer
         VT_TRY(try_radius(c, x, label, c->o.radius, out, &yes, e));
         if (!yes && c->n <= SPLIT_MOST) VT_TRY(branch(c, x, label, c->o.radius, limit_of(c), &v, e));
         if (v == PROVEN) out->radius = c->o.radius, out->margin = 0;
-        if (!yes && c->n > SPLIT_MOST) VT_TRY(try_harder(c, x, label, c->o.radius, out, &v, e));
+        if (!yes && c->n > SPLIT_MOST && !c->o.plain) VT_TRY(try_harder(c, x, label, c->o.radius, out, &v, e));
     } else if (yes)
         VT_TRY(search_radius(c, x, label, out, e));
     out->boxes = c->boxes, out->seconds = vt_now() - begun;

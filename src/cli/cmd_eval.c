@@ -169,6 +169,7 @@ static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     if (out) VT_TRY(vt_checksums_write(out, e)); /* after the last file */
     if (out) putchar('\n'), vt_checksums_list(stdout, out);
+    VT_TRY(vt_expect_no_contradiction(j->r.ledger, e));
     if (vt_cli_has(c, "expect-robust")) VT_TRY(vt_expect_robust(j->r.ledger, e));
     return vt_cli_has(c, "seeds") ? VT_OK : check_floor(j, e); /* of several seeds each is judged when all are done */
 }

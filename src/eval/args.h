@@ -79,6 +79,8 @@
     {"eight-bit", NULL, "after each attack, a row for 8-bit images: every value k/255 (docs/attacks.md)",              \
      VT_OF_ATTACK},                                                                                                    \
     {"individual", NULL, "run each attack of a list or ensemble on every image, as a row of its own", VT_OF_ATTACK},   \
+    {"certify", "METHOD", "prove images that are right: name:key=value,... (vitrine list certificates)", VT_OF_ATTACK}, \
+    {"certify-first", NULL, "do not attack images that are certified", VT_OF_ATTACK},                                  \
     VT_EPS_ARG,                                                                                                        \
     {"norm", "linf|l2|l1|l0", "threat model (default linf); l0 counts changed values", VT_OF_THREAT},                  \
     {"threat", "patch:size=N,count=N",                                                                                 \

@@ -25,6 +25,7 @@ typedef struct worker {
     vt_grid8 grid;    /* of 8-bit entries, where there are any */
     float *x, *z;     /* [pixels], [classes] */
     double *z64;      /* [classes] */
+    void *certifier;  /* while images are certified: the method's state */
 } worker;
 
 typedef struct eval_thread {
@@ -128,7 +129,7 @@ typedef struct stage_run {
     const int32_t *todo;            /* images of this stage that have no line yet */
     size_t n, done_before, total;
     vt_work_queue deal;
-    atomic_size_t robust;
+    atomic_size_t robust; /* of certificates: certified */
     atomic_bool failed;
     vt_progress progress;
     vt_eta *eta;
@@ -220,10 +221,23 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     return vt_ledger_append(run->ledger, &r, keep ? candidate : NULL, e);
 }
 
+/* Certifies an image that is right and appends its line. */
+static vt_status certify_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
+    const vt_result_index *c = run->covered;
+    vt_record r = {.image = image, .target = -1};
+    if (c->targets) r.target = c->targets[vt_image_place(c->images, c->n, image)];
+    VT_TRY(vt_subject_image(run->v->subject, image, w->x, &r.label, e));
+    VT_TRY(vt_certify_record(&r, run->v, w->certifier, &w->model, w->x, e));
+    r.sha = vt_sha_prefix(w->x, w->model.pixels * sizeof(float));
+    if (r.status == VT_RECORD_CERTIFIED) atomic_fetch_add(&run->robust, 1);
+    return vt_ledger_append(run->ledger, &r, NULL, e);
+}
+
 /* Writes the note of the progress line: "robust 41", this rank's share, the share of time of an external model. */
 static void note_of(const stage_run *run, char *note, size_t size) {
     vt_remote *r = run->v->subject->remote;
-    int n = snprintf(note, size, "%s %zu", run->entry ? "robust" : "right", atomic_load(&run->robust));
+    const char *what = run->entry == VT_ENTRY_CERTIFY ? "certified" : run->entry ? "robust" : "right";
+    int n = snprintf(note, size, "%s %zu", what, atomic_load(&run->robust));
     if (team_of(run->v)) n += snprintf(note + n, size - (size_t)n, " of %zu on rank 0", run->deal.finished);
     double spent = (vt_now() - run->began) * run->v->threads;
     if (r && spent > 0)
@@ -234,14 +248,16 @@ static void note_of(const stage_run *run, char *note, size_t size) {
 /* Does one image of the stage and updates progress and the estimate of the time left. */
 static vt_status one_image(stage_run *run, worker *w, int32_t image, vt_err *e) {
     if (run->v->interrupt && *run->v->interrupt) return VT_INTERRUPTED;
-    VT_TRY(run->entry ? attack_image(run, w, image, e) : clean_image(run, w, image, e));
+    const bool proof = run->entry == VT_ENTRY_CERTIFY, attack = run->entry && !proof;
+    VT_TRY(attack ? attack_image(run, w, image, e) : (proof ? certify_image : clean_image)(run, w, image, e));
     size_t done = vt_work_queue_finish(&run->deal);
     char note[80];
     note_of(run, note, sizeof note);
     const vt_oracle *o = &w->oracle;
     pthread_mutex_lock(&run->lock);
-    run->progress.left = vt_eta_image(run->eta, run->entry ? o->forwards : 1, run->entry ? o->gradients : 0,
-                                      run->done_before + done, run->total, atomic_load(&run->robust));
+    run->progress.left = proof ? 0
+                               : vt_eta_image(run->eta, attack ? o->forwards : 1, attack ? o->gradients : 0,
+                                              run->done_before + done, run->total, atomic_load(&run->robust));
     vt_progress_step(&run->progress, run->done_before + done, note);
     pthread_mutex_unlock(&run->lock);
     return VT_OK;
@@ -292,7 +308,8 @@ static size_t collect_pending_images(const vt_result_index *b, int entry, int st
         if (!vt_result_index_takes(b, entry, stage, i)) continue;
         uint8_t now = vt_result_index_cell(b, entry, stage, i);
         (*total)++;
-        *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID;
+        *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID ||
+                   now == VT_RECORD_CERTIFIED;
         if (now == VT_RESULT_NONE) todo[n++] = b->images[i];
     }
     return n;
@@ -300,6 +317,8 @@ static size_t collect_pending_images(const vt_result_index *b, int entry, int st
 
 /* Names a stage for the progress line, as the table's rows do. */
 static void name_stage(const vt_header *header, int entry, int stage, char *name, size_t size) {
+    snprintf(name, size, "%s", entry ? "certify" : "clean");
+    if (!entry || entry == VT_ENTRY_CERTIFY) return;
     char label[56], part[72];
     const vt_header_attack *attack = vt_header_entry(header, entry);
     vt_attack_label(attack, label, sizeof label);
@@ -348,15 +367,15 @@ static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *
                      .todo = todo,
                      .progress = v->progress,
                      .eta = o};
-    char name[80] = "clean";
+    char name[80];
     size_t robust, before = l->count;
     run.n = collect_pending_images(b, entry, stage, todo, &run.total, &robust);
     if (!run.n) return VT_OK;
     run.done_before = run.total - run.n;
     atomic_init(&run.robust, robust);
     pthread_mutex_init(&run.lock, NULL);
-    if (entry) name_stage(l->header, entry, stage, name, sizeof name);
-    vt_eta_stage(o, entry, stage);
+    name_stage(l->header, entry, stage, name, sizeof name);
+    if (entry != VT_ENTRY_CERTIFY) vt_eta_stage(o, entry, stage);
     run.began = vt_now(), run.waited = v->subject->remote ? vt_remote_waited(v->subject->remote) : 0;
     vt_progress_begin(&run.progress, name, run.done_before, run.total);
     vt_status s = deal_out(&run, e);
@@ -367,7 +386,26 @@ static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *
     return s == VT_OK ? note_lines(v, l, b, before, e) : s;
 }
 
-/* Runs clean predictions and all stages in their order; what it opens is the caller's to close. */
+/* Certifies the images that are right, with a state for each worker that lasts as long. */
+static vt_status run_certificates(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
+                                  int32_t *todo, vt_eta *o, vt_err *e) {
+    const vt_certifier_def *by = v->certify.def;
+    void *shared = NULL;
+    if (!by || !vt_result_index_pending(b, VT_ENTRY_CERTIFY, 0)) return VT_OK;
+    vt_status s = by->prepare(&shared, v->certify.params, v, e);
+    for (int i = 0; by->open && i < v->threads; i++)
+        for (int k = 0; k < eval_threads[i].batch && s == VT_OK; k++)
+            s = by->open(&eval_threads[i].workers[k].certifier, shared, v->certify.params, v, e);
+    s = vt_team_agree(team_of(v), s, e);
+    if (s == VT_OK) s = run_stage(v, l, eval_threads, b, todo, o, VT_ENTRY_CERTIFY, 0, e);
+    for (int i = 0; by->open && i < v->threads; i++)
+        for (int k = 0; k < eval_threads[i].batch; k++) by->close(eval_threads[i].workers[k].certifier);
+    by->release(shared);
+    vt_eta_begin(o, v); /* bounds say nothing of how long attacks take */
+    return s;
+}
+
+/* Runs clean predictions, certificates and all stages in their order; what it opens is the caller's to close. */
 static vt_status run_all(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
                          int32_t *todo, vt_err *e) {
     VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
@@ -378,6 +416,7 @@ static vt_status run_all(const vt_eval_options *v, vt_ledger *l, eval_thread *ev
     vt_eta o;
     vt_eta_begin(&o, v);
     VT_TRY(run_stage(v, l, eval_threads, b, todo, &o, 0, 0, e));
+    VT_TRY(run_certificates(v, l, eval_threads, b, todo, &o, e));
     for (int entry = 1; entry <= v->n_attacks; entry++)
         for (int k = 0; k < v->attacks[entry - 1].n_stages; k++)
             VT_TRY(run_stage(v, l, eval_threads, b, todo, &o, entry, k, e));

@@ -210,6 +210,7 @@ vt_status vt_eval_check(const vt_eval_options *v, vt_err *e) {
         for (int k = 0; k < v->attacks[i].n_stages; k++) VT_TRY(check_stage(v, &v->attacks[i].stages[k], e));
     VT_TRY(check_eight_bit(v, e));
     VT_TRY(check_target_file(v, e));
+    VT_TRY(vt_certifier_check(v, e));
     int label;
     VT_TRY(vt_memory_check("the evaluation", vt_eval_bytes(v), e));
     return vt_subject_image(v->subject, v->images[0], NULL, &label, e);

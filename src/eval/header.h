@@ -123,6 +123,11 @@ typedef struct vt_header {
         const json_t *notes, *document;
     } data;
 
+    struct { /* "certify": the method, "linear:boxes=500,refine=1"; absent: NULL, no certificates */
+        const char *method, *sentence; /* what its certificates say */
+        bool first;                    /* certified images are not attacked; absent: they are */
+    } certify;
+
     struct {
         const char *paper, *citation;
         vt_header_row *rows;
@@ -146,7 +151,8 @@ void vt_header_free(vt_header *h);        /* when the last has: frees it; accept
 
 /* Entry 1, 2, ... of the attacks; of 0, clean, and of numbers that there are not one that says nothing. */
 const vt_header_attack *vt_header_entry(const vt_header *h, int entry);
-enum { VT_ENTRY_CLEAN = 0 }; /* entries are numbered by the attacks, from 1: before them the clean images */
+/* Entries are numbered by the attacks, from 1: before them the clean images, after them the certificates. */
+enum { VT_ENTRY_CLEAN = 0, VT_ENTRY_CERTIFY = VT_HEADER_ATTACKS + 1 };
 /* What the verdicts of an entry (1, 2, ...) are about; of VT_ENTRY_CLEAN: VT_SCORE_BALL. */
 vt_scoring vt_header_scoring(const vt_header *h, int entry);
 /* An entry by its name and, unless it is scored in the ball, how: "pgd", "pgd, 8-bit". */

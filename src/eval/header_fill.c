@@ -19,7 +19,7 @@
 
 /* Texts that are put together here; the header's document has copies of them. */
 typedef struct texts {
-    char kernels[192], forms[1000], native_filter[64], preprocess[64], weights[VT_WEIGHTS_NAME], wrap[17];
+    char kernels[192], forms[1000], native_filter[64], preprocess[64], weights[VT_WEIGHTS_NAME], wrap[17], certify[700];
 } texts;
 
 /* Adds a sentence to a list of notes. */
@@ -331,6 +331,13 @@ static void fill_surrogate(vt_header *h, const vt_subject *s) {
     }
 }
 
+/* Fills what proves images. */
+static void fill_certify(vt_header *h, texts *t, const vt_eval_options *v) {
+    if (!v->certify.def) return;
+    v->certify.def->sentence(v->certify.params, v, t->certify, sizeof t->certify);
+    h->certify.method = v->certify.id, h->certify.sentence = t->certify, h->certify.first = v->certify_first;
+}
+
 /* Fills all fields from the evaluation's options; texts live in t. */
 static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_err *e) {
     const vt_subject *s = v->subject;
@@ -351,6 +358,7 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
     note_eight_bit(h, v);
     note_search(h, t, s->search);
     if (vt_eval_transfers(v)) fill_surrogate(h, s);
+    fill_certify(h, t, v);
     return fill_attacks(h, v, e);
 }
 

@@ -144,6 +144,12 @@ static const vt_key surrogate_keys[] = {
     IN(TEXT, "name", surrogate.name), IN(TEXT, "sha256", surrogate.sha256), IN(REAL, "moved", surrogate.moved),
     IN(TEXT, "of", surrogate.of),     IN(TEXTS, "notes", surrogate.notes),  END,
 };
+static const vt_key certify_keys[] = {
+    IN(TEXT, "method", certify.method, .flags = VT_KEY_MUST | VT_KEY_NULL),
+    IN(TEXT, "sentence", certify.sentence),
+    IN(BOOL, "first", certify.first),
+    END,
+};
 static const vt_key header_keys[] = {
     IN(TEXT, "format", format, .names = formats),
     IN(TEXT, "vitrine", version),
@@ -172,6 +178,7 @@ static const vt_key header_keys[] = {
     VT_HEADER_RUN_KEYS(RUN_KEY) IN(TEXTS, "notes", search_notes, .flags = VT_KEY_WRITE),
     GROUP("surrogate", surrogate_keys),
     GROUP("as_published", published_keys),
+    GROUP("certify", certify_keys),
     END,
 };
 

@@ -18,7 +18,10 @@
 
 #define VT_RECORD_STATUS_LIST(X)                                                                                       \
     X(CORRECT, "correct")                                                                                              \
-    X(WRONG, "wrong") X(ROBUST, "robust") X(BROKEN, "broken") X(INVALID, "invalid") X(NOT_FINITE, "not-finite")
+    X(WRONG, "wrong")                                                                                                  \
+    X(ROBUST, "robust")                                                                                                \
+    X(BROKEN, "broken")                                                                                                \
+    X(INVALID, "invalid") X(NOT_FINITE, "not-finite") X(CERTIFIED, "certified") X(UNDECIDED, "undecided")
 
 typedef enum vt_record_status {
 #define VT_RECORD_ENUM(id, text) VT_RECORD_##id,
@@ -33,7 +36,8 @@ static inline bool vt_record_ends(int status) { return status == VT_RECORD_BROKE
 
 /* not-finite: the attack met a point (stored) whose logits are not; it ended there, and the image is neither robust nor
  * broken. Of a clean line: the image's own are not, which no attack takes. One line. Entry VT_ENTRY_CLEAN is the clean
- * prediction, entry k the k-th --attack; stage counts within it. */
+ * prediction, entry k the k-th --attack; stage counts within it. VT_ENTRY_CERTIFY: certified or undecided
+ * (eval/certifier.h); one norm is the proven radius, the others and margins are NaN, forwards what it cost. */
 typedef struct vt_record {
     int32_t image, entry, stage;
     int32_t label, pred, pred64; /* pred64 -1: not computed (clean lines) */

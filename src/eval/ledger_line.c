@@ -80,7 +80,7 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
         const char *key;
         bool optional;
         long long least, most;
-    } whole[] = {{"image", false, 0, INT32_MAX},     {"entry", false, 0, VT_HEADER_ATTACKS},
+    } whole[] = {{"image", false, 0, INT32_MAX},     {"entry", false, 0, VT_ENTRY_CERTIFY},
                  {"stage", false, 0, 1000},          {"label", false, 0, CLASSES_MOST},
                  {"pred", false, 0, CLASSES_MOST},   {"pred64", false, -1, CLASSES_MOST},
                  {"target", true, 0, CLASSES_MOST},  {"l0", true, 1, INT32_MAX},
@@ -102,6 +102,8 @@ bool vt_line_parse(vt_record *r, const json_t *o) {
     r->borderline = json_is_true(json_object_get(o, "borderline")), r->sha = strtoull(sha, NULL, 16);
     while (r->status < VT_RECORD_STATUS_COUNT && strcmp(status, status_names[r->status]) != 0) r->status++;
     bool of_clean = r->status == VT_RECORD_CORRECT || r->status == VT_RECORD_WRONG; /* and of no attack's line */
+    bool of_certificate = r->status == VT_RECORD_CERTIFIED || r->status == VT_RECORD_UNDECIDED;
+    if (of_certificate != (r->entry == VT_ENTRY_CERTIFY)) return false;
     return r->status < VT_RECORD_STATUS_COUNT && (r->status == VT_RECORD_NOT_FINITE || of_clean == !r->entry);
 }
 

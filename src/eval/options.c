@@ -134,6 +134,18 @@ static vt_status read_attacks(vt_eval_options *v, vt_err *e) {
 
 /* ---- what is asked of them ---- */
 
+/* Reads certify and certify-first, after the threat. */
+static vt_status read_certify(vt_eval_options *v, vt_err *e) {
+    const char *spec = vt_chosen(v->choices, "certify");
+    v->certify_first = vt_is_chosen(v->choices, "certify-first");
+    if (!spec && v->certify_first) return vt_fail(e, VT_E_USAGE, "@certify-first needs @certify METHOD");
+    if (!spec) return VT_OK;
+    if (v->certify_first && !v->n_attacks)
+        return vt_fail(e, VT_E_USAGE, "@certify-first needs at least one @attack, of which it saves some");
+    if (v->eps == 0) return vt_fail(e, VT_E_USAGE, "@certify needs @eps or @threat");
+    return vt_certifier_parse(&v->certify, spec, e);
+}
+
 /* Opens the targets, if there are any. */
 static vt_status read_targets(vt_eval_options *v, vt_err *e) {
     const char *text = vt_chosen(v->choices, "targets");
@@ -154,6 +166,7 @@ vt_status vt_eval_options_read(vt_eval_options *v, vt_err *e) {
     v->eps_text = v->patch.size ? "1" : vt_chosen(c, "eps");
     if (v->n_attacks || v->eps_text) VT_TRY(vt_eps_parse(v->eps_text, v->norm, &v->eps, e));
     if (!v->eps_text) v->eps_text = "0";
+    VT_TRY(read_certify(v, e));
     VT_TRY(vt_chosen_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     v->seed = (uint64_t)seed;
     v->exhaustive = vt_is_chosen(c, "exhaustive");
@@ -298,6 +311,7 @@ vt_status vt_eval_options_open(vt_eval_options *v, const char *weights, vt_err *
 void vt_eval_options_close(vt_eval_options *v) {
     for (int i = 0; v->own.attacks && i < v->n_attacks; i++) vt_attack_free(&v->own.attacks[i]);
     free(v->own.attacks), free(v->own.images);
+    vt_certifier_free(&v->certify);
     vt_targets_close(&v->own.targets);
     vt_subject_close(&v->own.subject);
     *v = (vt_eval_options){0};

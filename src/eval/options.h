@@ -7,6 +7,7 @@
 #include "attacks/attacker.h"
 #include "base/opt.h"
 #include "base/progress.h"
+#include "eval/certifier.h"
 #include "eval/parts.h"
 #include "eval/subject.h"
 #include "eval/targets.h"
@@ -30,7 +31,7 @@ typedef struct vt_named_attack {
     int entry;               /* set by vt_eval_options_read: 1, 2, ...; two of one attack share an entry */
 } vt_named_attack;
 
-typedef struct vt_eval_options {
+struct vt_eval_options {
     const vt_subject *subject;
     const int32_t *images; /* ascending, distinct, each in [0, subject->data->count) */
     size_t n_images;
@@ -49,6 +50,8 @@ typedef struct vt_eval_options {
      * images that no entry before it broke within that radius. NULL: an evaluation at eps. */
     const vt_radius *radii;
     const vt_targets *targets; /* the class that each image is to be turned into; NULL: any but the label */
+    vt_certifier certify;      /* proves images robust at this threat, before they are attacked; empty: none */
+    bool certify_first;        /* images that it proves are not attacked */
     const vt_run_place *place; /* of ranks that do it together; NULL: this process alone does */
     vt_progress progress;
     const volatile sig_atomic_t *interrupt; /* ends waiting for models in other processes too */
@@ -68,7 +71,7 @@ typedef struct vt_eval_options {
         vt_attack *attacks;
         char eps_text[40];
     } own;
-} vt_eval_options;
+};
 
 /* threat or norm, profile, attack, individual, eight-bit, targets, eps, seed, exhaustive, skip-not-finite, and what
  * needs an `out` or an attack: nothing is opened but a file of targets. Close the options whatever comes of it. */

@@ -29,6 +29,7 @@ vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, cons
     b->seed = header->seed;
     b->norm = header->norm;
     b->classes = header->model.classes;
+    b->certify = header->certify.method != NULL, b->first = header->certify.first;
     b->entries = calloc((size_t)b->n_entries + 1, sizeof *b->entries);
     if (!b->entries) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", n);
     for (int i = 0; i < b->n_entries; i++) {
@@ -36,6 +37,7 @@ vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, cons
         b->columns += b->entries[i].n_stages;
         curve = curve || isfinite(b->entries[i].radius);
     }
+    b->columns += b->certify;
     b->cells = malloc((size_t)b->columns * n + 1);
     b->norms = curve ? malloc(((size_t)b->n_entries * n + 1) * sizeof *b->norms) : NULL;
     b->targets = header->targets ? malloc((n + 1) * sizeof *b->targets) : NULL;
@@ -68,7 +70,8 @@ size_t vt_image_place(const int32_t *images, size_t n, int32_t image) {
 
 /* Returns the cell of image place i under a stage (entry 0: clean). */
 static uint8_t *cell_at(const vt_result_index *b, int entry, int stage, size_t i) {
-    return &b->cells[(size_t)(entry ? b->entries[entry - 1].column + stage : 0) * b->n + i];
+    int column = entry == VT_ENTRY_CERTIFY ? b->columns - 1 : entry ? b->entries[entry - 1].column + stage : 0;
+    return &b->cells[(size_t)column * b->n + i];
 }
 
 uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, size_t i) {
@@ -100,7 +103,8 @@ static vt_status note_line(vt_result_index *b, const char *dir, const vt_record 
                        "%s/ledger.jsonl holds image %d, which @images leaves out: a resumed run may extend the set, "
                        "not shrink it",
                        dir, r->image);
-    if (r->entry > b->n_entries || r->stage >= (r->entry ? b->entries[r->entry - 1].n_stages : 1))
+    bool single = !r->entry || (r->entry == VT_ENTRY_CERTIFY && b->certify); /* entries of one stage, without a row */
+    if ((!single && r->entry > b->n_entries) || r->stage >= (single ? 1 : b->entries[r->entry - 1].n_stages))
         return vt_fail(e, VT_E_FORMAT,
                        "%s/ledger.jsonl: a line of image %d names entry %d, stage %d, which the header does not have",
                        dir, r->image, r->entry, r->stage);
@@ -152,6 +156,10 @@ bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t
     return stands;
 }
 
+bool vt_result_index_certified(const vt_result_index *b, size_t i) {
+    return b->certify && *cell_at(b, VT_ENTRY_CERTIFY, 0, i) == VT_RECORD_CERTIFIED;
+}
+
 /* Did an entry before this one break image i within its radius? Of curves alone, whose confirmations leave such images
  * out. */
 static bool fell_within(const vt_result_index *b, int entry, size_t i) {
@@ -164,6 +172,7 @@ static bool fell_within(const vt_result_index *b, int entry, size_t i) {
 
 bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_t i) {
     if (entry == VT_ENTRY_CLEAN) return true;
+    if (entry == VT_ENTRY_CERTIFY) return *cell_at(b, 0, 0, i) == VT_RECORD_CORRECT;
     const vt_result_index_entry *en = &b->entries[entry - 1];
     uint8_t clean = *cell_at(b, 0, 0, i);
     if (broken_before(b, entry, stage, i) || clean == VT_RESULT_NONE) return false;
@@ -173,8 +182,8 @@ bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_
     case VT_SCORE_EIGHT_BIT: /* what no float point broke, no 8-bit point does */
         return vt_result_index_broke(b, entry - 1, i);
     default:
-        return clean == VT_RECORD_CORRECT && !fell_within(b, entry, i) &&
-               vt_in_share(b->seed, b->images[i], en->share[stage]);
+        return clean == VT_RECORD_CORRECT && !(b->first && vt_result_index_certified(b, i)) &&
+               !fell_within(b, entry, i) && vt_in_share(b->seed, b->images[i], en->share[stage]);
     }
 }
 
@@ -182,12 +191,15 @@ bool vt_result_index_right(const vt_result_index *b, int entry, size_t i) {
     uint8_t status = *cell_at(b, 0, 0, i);
     bool clean = status == VT_RECORD_CORRECT;
     if (entry == VT_ENTRY_CLEAN) return clean;
+    if (entry == VT_ENTRY_CERTIFY) return vt_result_index_certified(b, i);
     bool any = b->entries[entry - 1].scoring == VT_SCORE_PUBLISHED && status != VT_RECORD_NOT_FINITE;
     return (clean || any) && !vt_result_index_broke(b, entry, i);
 }
 
 bool vt_result_index_done(const vt_result_index *b, int entry, size_t i) {
     bool done = *cell_at(b, 0, 0, i) != VT_RESULT_NONE;
+    if (entry == VT_ENTRY_CERTIFY)
+        return done && !(vt_result_index_takes(b, entry, 0, i) && *cell_at(b, entry, 0, i) == VT_RESULT_NONE);
     if (entry && b->entries[entry - 1].scoring == VT_SCORE_EIGHT_BIT) done = vt_result_index_done(b, entry - 1, i);
     for (int k = 0; entry && k < b->entries[entry - 1].n_stages; k++)
         done = done && !(vt_result_index_takes(b, entry, k, i) && *cell_at(b, entry, k, i) == VT_RESULT_NONE);
@@ -228,6 +240,7 @@ vt_status vt_result_index_finished(const vt_ledger *l, int64_t *total, vt_err *e
     for (int k = 0; k < b.n_entries && s == VT_OK; k++)
         for (int stage = 0; stage < b.entries[k].n_stages; stage++)
             pending += vt_result_index_pending(&b, k + 1, stage);
+    if (s == VT_OK && b.certify) pending += vt_result_index_pending(&b, VT_ENTRY_CERTIFY, 0);
     if (s == VT_OK && (pending || !*total))
         s = vt_fail(e, VT_E_USAGE, "%s is not finished: %lld image-stages are missing; go on with @resume", l->dir,
                     pending);

@@ -19,7 +19,8 @@ typedef struct vt_result_index {
     int32_t *own;
     size_t n;
     vt_result_index_entry *entries; /* [n_entries], entry k of the ledger at k - 1 */
-    int n_entries, columns;         /* column 0: clean */
+    int n_entries, columns;         /* column 0: clean; the last: certificates, if the run has them */
+    bool certify, first;            /* it does; certified images are not attacked */
     uint8_t *cells;                 /* [columns, n] status, VT_RESULT_NONE: no line yet */
     int32_t *targets; /* [n] of the clean lines so far, else -1; NULL: the run has none (vt_record.target) */
     double *norms;    /* [n_entries, n] of broken points, else INFINITY; curves alone, else NULL */
@@ -45,14 +46,18 @@ vt_status vt_result_index_read(vt_result_index *b, const vt_ledger *l, vt_err *e
 
 /* Returns the status of image place i under a stage (entry 0: clean), or VT_RESULT_NONE. */
 uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, size_t i);
-/* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction. */
+/* Does the stage take image i, as far as lines of earlier entries and stages tell? Entry 0: the clean prediction,
+ * VT_ENTRY_CERTIFY: the certificate. */
 bool vt_result_index_takes(const vt_result_index *b, int entry, int stage, size_t i);
 /* Did a stage of the entry break it? */
 bool vt_result_index_broke(const vt_result_index *b, int entry, size_t i);
 /* Is image i right, and broken by no entry of this scoring? */
 bool vt_result_index_stands(const vt_result_index *b, vt_scoring scoring, size_t i);
 
-/* Is image i right under the entry (0: clean), as far as lines tell? */
+/* Is image i certified? */
+bool vt_result_index_certified(const vt_result_index *b, size_t i);
+
+/* Is image i right under the entry (0: clean; VT_ENTRY_CERTIFY: certified), as far as lines tell? */
 bool vt_result_index_right(const vt_result_index *b, int entry, size_t i);
 /* Has every stage of the entry that takes image i a line of it? */
 bool vt_result_index_done(const vt_result_index *b, int entry, size_t i);

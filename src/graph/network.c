@@ -2,6 +2,8 @@
 #include "graph/network.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include "base/gzip.h"
 #include "graph/fuse.h"
 #include "graph/parts.h"
 
@@ -10,9 +12,17 @@ vt_status vt_network_plan(vt_network *n, vt_err *e) {
     return VT_OK;
 }
 
-/* vt_network_open into n, which its caller closes after a failure. */
+/* Keeps the options by which the file is read. */
+static void keep_options(vt_network *n, const vt_import_options *o) {
+    n->how = *o;
+    n->how.layout = !o->layout ? NULL : strcmp(o->layout, "nhwc") ? "nchw" : "nhwc";
+    for (int i = 0; o->output && i < n->file->n_outputs; i++)
+        if (!strcmp(n->file->outputs[i].name, o->output)) n->how.output = n->file->outputs[i].name;
+}
+
+/* Reads the graph of n->file. */
 static vt_status read_network(vt_network *n, const char *path, const vt_import_options *o, vt_err *e) {
-    VT_TRY(vt_onnx_open(&n->file, path, e));
+    if (o) keep_options(n, o);
     VT_TRY(vt_graph_import(&n->g, n->file, o, e));
     if (o && o->classifier && !o->normalise && n->g->pixels == VT_PIXELS_BYTES) {
         vt_import_options bytes = *o;
@@ -21,6 +31,7 @@ static vt_status read_network(vt_network *n, const char *path, const vt_import_o
         vt_graph_free(n->g), n->g = NULL;
         VT_TRY(vt_graph_import(&n->g, n->file, &bytes, e));
         n->g->pixels = VT_PIXELS_BYTES;
+        keep_options(n, &bytes);
     }
     VT_TRY(vt_graph_fuse(n->g, !o || !o->unfused, e));
     VT_TRY(vt_network_plan(n, e));
@@ -35,10 +46,22 @@ static vt_status read_network(vt_network *n, const char *path, const vt_import_o
 }
 
 vt_status vt_network_open(vt_network **out, const char *path, const vt_import_options *o, vt_err *e) {
+    vt_mapped file;
+    *out = NULL;
+    VT_TRY(vt_unpacked_open(&file, path, e));
+    return vt_network_open_mapped(out, path, file, o, e);
+}
+
+vt_status vt_network_open_mapped(vt_network **out, const char *path, vt_mapped file, const vt_import_options *o,
+                                 vt_err *e) {
     *out = NULL;
     vt_network *n = calloc(1, sizeof *n);
-    if (!n) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
-    vt_status s = read_network(n, path, o, e);
+    if (!n) {
+        vt_mapped_close(&file);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    }
+    vt_status s = vt_onnx_open_mapped(&n->file, path, file, e);
+    if (s == VT_OK) s = read_network(n, path, o, e);
     if (s == VT_OK)
         *out = n;
     else

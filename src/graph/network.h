@@ -18,7 +18,8 @@ typedef struct vt_head {
 } vt_head;
 
 typedef struct vt_network {
-    vt_onnx *file; /* NULL: made from another network (graph/parts.h) */
+    vt_onnx *file;         /* NULL: made from another network (graph/parts.h) */
+    vt_import_options how; /* the file was read by; texts are the file's or constant */
     vt_graph *g;
     vt_plan plan[2]; /* without and with gradients */
     vt_shape shape;  /* of an image */
@@ -31,6 +32,10 @@ typedef struct vt_network {
 /* Opens an ONNX file. Where the options tell no normalisation and the graph's first nodes expect pixels of [0,255],
  * images of [0,1] are scaled to that (o->classifier alone). */
 vt_status vt_network_open(vt_network **out, const char *path, const vt_import_options *o, vt_err *e);
+/* The same of a file that is mapped already, which it closes whatever comes of it; path, which must outlive it: for
+ * sentences. */
+vt_status vt_network_open_mapped(vt_network **out, const char *path, vt_mapped file, const vt_import_options *o,
+                                 vt_err *e);
 vt_status vt_network_plan(vt_network *n, vt_err *e); /* the plans of its graph; for graph/parts */
 void vt_network_close(vt_network *n);                /* accepts NULL */
 /* What it holds in bytes: constants, weights in the order of the kernels, plans; beside it are sessions. */

@@ -371,13 +371,21 @@ bool vt_onnx_begins(const uint8_t *bytes, size_t n) {
 }
 
 vt_status vt_onnx_open(vt_onnx **out, const char *path, vt_err *e) {
+    vt_mapped file;
+    *out = NULL;
+    VT_TRY(vt_unpacked_open(&file, path, e));
+    return vt_onnx_open_mapped(out, path, file, e);
+}
+
+vt_status vt_onnx_open_mapped(vt_onnx **out, const char *path, vt_mapped file, vt_err *e) {
     *out = NULL;
     vt_onnx *m = calloc(1, sizeof *m);
-    if (!m) return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
-    m->path = path;
-    vt_status s = vt_unpacked_open(&m->file, path, e);
-    if (s == VT_OK && m->file.n > MOST_BYTES) s = fail_format(m, "is larger than 2^40 bytes", e);
-    if (s == VT_OK) s = read_model(m, e);
+    if (!m) {
+        vt_mapped_close(&file);
+        return vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    }
+    m->path = path, m->file = file;
+    vt_status s = m->file.n > MOST_BYTES ? fail_format(m, "is larger than 2^40 bytes", e) : read_model(m, e);
     if (s == VT_OK)
         *out = m;
     else

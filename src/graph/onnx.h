@@ -93,6 +93,8 @@ bool vt_onnx_begins(const uint8_t *bytes, size_t n);
 /* Opens `path`, which must outlive it. External data is read from files beside it alone. VT_E_FORMAT names what is
  * wrong; nothing is left open then. */
 vt_status vt_onnx_open(vt_onnx **out, const char *path, vt_err *e);
+/* The same of a file that is mapped already, which it closes whatever comes of it; path: for sentences. */
+vt_status vt_onnx_open_mapped(vt_onnx **out, const char *path, vt_mapped file, vt_err *e);
 void vt_onnx_close(vt_onnx *m); /* accepts NULL */
 /* Adds the bytes of the file and of its external data, in the order of their first use, to sha. */
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha);

@@ -16,7 +16,7 @@
 static bool may_differ(const char *key) {
     static const char *const keys[] = {"weights", "model",        "attacks", "surrogate",  "blas",
                                        "sources", "compiler",     "vitrine", "exhaustive", "gradient_cost",
-                                       "notes",   "weights_name", "search"};
+                                       "notes",   "weights_name", "search",  "certify"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
     return false;
@@ -215,6 +215,9 @@ static vt_status attack_rows(vt_pair *rows, int most, int *n, run *x, run *y, bo
     const vt_ledger *a = x->side.ledger, *b = y->side.ledger;
     one_row(&rows[(*n)++], "clean", x, 0, y, 0);
     if (!common) VT_TRY(check_same_images(&x->side, &y->side, e));
+    if (a->header->certify.method && b->header->certify.method &&
+        !strcmp(a->header->certify.method, b->header->certify.method))
+        one_row(&rows[(*n)++], "certified", x, VT_ENTRY_CERTIFY, y, VT_ENTRY_CERTIFY);
     for (int i = 1; i <= a->header->n_attacks; i++)
         for (int k = 1; k <= b->header->n_attacks && *n < most; k++) {
             if (!same_entry(a, i, b, k)) continue;

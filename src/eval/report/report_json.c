@@ -83,7 +83,7 @@ static json_t *entry_json(const vt_summary *s, const vt_entry_summary *en) {
 }
 
 /* Header keys that belong to run.json, or that follow with their results. */
-static const char *const excluded[] = {"format", "blas", "compiler", "attacks", "model", "sources", NULL};
+static const char *const excluded[] = {"format", "blas", "compiler", "attacks", "model", "sources", "certify", NULL};
 
 /* The model's values with their sources; sentences stay what they are. Of a ledger that was written without sources,
  * the values alone. */
@@ -117,6 +117,18 @@ static json_t *published_json(const vt_summary *s) {
     return o;
 }
 
+/* Returns what was certified: method, counts of the images that are right, and the sentence on what it means. */
+static json_t *certified_json(const vt_summary *s) {
+    const vt_header *h = s->header;
+    json_t *o = accuracy_json("certified", s->certify.certified, s->total);
+    json_object_update_new(o, json_pack("{s:s,s:s,s:b,s:I,s:I}", "method", h->certify.method, "sentence",
+                                        h->certify.sentence, "first", h->certify.first, "undecided",
+                                        (json_int_t)s->certify.undecided, "broken", (json_int_t)s->certify.broken));
+    if (h->certify.first) json_object_set_new(o, "attacks_saved", json_integer((json_int_t)s->certify.saved));
+    set_count(o, "contradictions", s->certify.contradictions);
+    return o;
+}
+
 /* Returns results.json (docs/formats.md); NULL: no memory. */
 static json_t *document(const vt_summary *s) {
     size_t before = vt_json_refused();
@@ -133,6 +145,7 @@ static json_t *document(const vt_summary *s) {
     if (s->unsure)
         json_object_set_new(o, "clean_unsure",
                             json_pack("{s:I,s:s}", "images", (json_int_t)s->unsure, "text", s->unsure_text));
+    if (s->header->certify.method) json_object_set_new(o, "certified", certified_json(s));
     json_t *attacks = json_array();
     for (int i = 0; i < s->n_entries; i++) json_array_append_new(attacks, entry_json(s, &s->entries[i]));
     json_object_set_new(o, "attacks", attacks);

@@ -34,6 +34,7 @@ static void write_summary_tiles(FILE *f, const vt_summary *s) {
     }
     fputs("<div class=\"tiles\">\n", f);
     write_accuracy_tile(f, "Right without perturbation", s->correct, s->total);
+    if (s->header->certify.method) write_accuracy_tile(f, "Certified", s->certify.certified, s->total);
     if (!s->n_entries) { /* clean accuracy alone */
         fputs("</div>\n", f);
         return;
@@ -113,11 +114,11 @@ static void write_results_table(FILE *f, const vt_summary *s) {
                 "<span><i class=\"key full\"></i>still right</span><span><i class=\"key lost\"></i>broken here</span>",
                 columns, true);
     for (const vt_row *r = s->rows; r < s->rows + s->n_rows; r++) {
-        row_head(f, r, r > s->rows && !r->has_attack);
+        row_head(f, r, r > s->rows && !r->has_attack && r->verdict);
         fprintf(f, "<td>%lld / %lld</td><td>%.2f</td><td>%.2f to %.2f</td>", (long long)r->count, (long long)r->total,
                 r->percent, r->low, r->high);
         if (!r->level) left = s->correct;
-        vt_chart_bar(f, (double)r->count, (double)(left - r->count), (double)r->total);
+        vt_chart_bar(f, (double)r->count, r->proof ? 0 : (double)(left - r->count), (double)r->total);
         if (r->level) left = r->count;
         fputs("</tr>\n", f);
     }

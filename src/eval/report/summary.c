@@ -80,6 +80,7 @@ static void add_line(vt_summary *s, const vt_record *r) {
         s->not_finite += r->status == VT_RECORD_NOT_FINITE;
         return;
     }
+    if (r->entry == VT_ENTRY_CERTIFY) return; /* counted by sum_certificates */
     vt_counts *st = &s->entries[r->entry - 1].stages[r->stage];
     st->tried++;
     st->broken += r->status == VT_RECORD_BROKEN;
@@ -101,6 +102,7 @@ static void add_counts(vt_counts *sum, const vt_counts *c) {
 /* Sums up an entry: robust images, open ones, cost, and what its samples leave open. */
 static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     vt_entry_summary *en = &s->entries[entry - 1];
+    int64_t skipped = en->of->scoring == VT_SCORE_BALL && s->header->certify.first ? s->certify.certified : 0;
     vt_counts *all = &en->all;
     all->robust = en->of->scoring == VT_SCORE_PUBLISHED ? s->total - s->not_finite : s->correct;
     all->open = s->missing > 0 || (en->of->scoring == VT_SCORE_EIGHT_BIT && s->entries[entry - 2].all.open);
@@ -110,7 +112,7 @@ static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
         st->pending = vt_result_index_pending(b, entry, k);
         st->open = all->open = all->open || st->pending > 0;
         if (share < 1 && en->sample.share >= 1)
-            en->sample = (vt_sample_summary){.share = share, .survivors = all->robust, .sampled = st->tried};
+            en->sample = (vt_sample_summary){.share = share, .survivors = all->robust - skipped, .sampled = st->tried};
         if (share < 1) en->sample.broken += st->broken + st->not_finite;
         all->robust -= st->broken + st->not_finite;
         st->robust = all->robust; /* images a later stage still has to try count as robust so far */
@@ -121,6 +123,29 @@ static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     vt_sample_summary *p = &en->sample;
     if (p->share < 1) p->further = vt_hypergeometric_upper(p->survivors, p->sampled, p->broken, 0.05) - p->broken;
     p->points = s->total ? 100 * (double)p->further / (double)s->total : 0;
+}
+
+/* Counts certificates and what attacks say of the same images. */
+static void sum_certificates(vt_summary *s, const vt_result_index *b) {
+    if (!b->certify) return;
+    for (size_t i = 0; i < b->n; i++) {
+        bool right = vt_result_index_right(b, 0, i), stands = vt_result_index_stands(b, VT_SCORE_BALL, i);
+        bool certified = vt_result_index_certified(b, i);
+        s->certify.certified += stands && certified, s->certify.undecided += stands && !certified;
+        s->certify.broken += right && !stands, s->certify.contradictions += certified && !stands;
+    }
+    s->certify.pending = vt_result_index_pending(b, VT_ENTRY_CERTIFY, 0);
+    s->pending += s->certify.pending;
+    for (int k = 0; k < b->n_entries; k++)
+        if (b->first && b->entries[k].scoring == VT_SCORE_BALL) s->certify.saved += s->certify.certified;
+    if (b->first)
+        snprintf(s->certify.text, sizeof s->certify.text,
+                 "certified images were not attacked and count as robust: %lld images, %lld attacks saved",
+                 (long long)s->certify.certified, (long long)s->certify.saved);
+    if (s->certify.contradictions)
+        snprintf(s->certify.text, sizeof s->certify.text,
+                 "CONTRADICTION: %lld certified image%s broken; the certificate or the verdict is wrong",
+                 (long long)s->certify.contradictions, s->certify.contradictions == 1 ? " is" : "s are");
 }
 
 /* Returns the images that are right and that no entry of this scoring broke; -1: there is no such entry. */
@@ -167,6 +192,18 @@ static void add_entry_rows(vt_summary *s, const vt_entry_summary *en, bool alone
     r->open = en->all.open, r->reached = en->all.tried > 0 || !en->all.open;
 }
 
+/* Adds the rows of certificates: proven images, and those that are neither proven nor broken. */
+static void add_certificate_rows(vt_summary *s) {
+    const char *method = s->header->certify.method;
+    char label[96];
+    if (!method) return;
+    snprintf(label, sizeof label, "certified (%.*s)", (int)strcspn(method, ":"), method);
+    vt_row *proven = add_row(s, 0, label, s->certify.certified),
+           *open = add_row(s, 1, "undecided", s->certify.undecided);
+    proven->proof = open->proof = true;
+    proven->reached = open->reached = !s->missing && !s->certify.pending;
+}
+
 /* Adds the row of the worst case over the entries of a scoring. */
 static void add_worst_case(vt_summary *s, const char *label, int64_t count, vt_scoring scoring) {
     vt_row *r = add_row(s, 0, label, count);
@@ -176,7 +213,7 @@ static void add_worst_case(vt_summary *s, const char *label, int64_t count, vt_s
 
 /* Makes the rows of all tables. */
 static vt_status make_rows(vt_summary *s, vt_err *e) {
-    size_t most = 4;
+    size_t most = 6;
     int ball = 0; /* one entry is its own worst case */
     for (int k = 0; k < s->n_entries; k++) {
         most += 2 + (size_t)s->entries[k].of->n_stages;
@@ -185,6 +222,7 @@ static vt_status make_rows(vt_summary *s, vt_err *e) {
     if (!(s->rows = calloc(most, sizeof *s->rows))) return vt_fail(e, VT_E_MEMORY, "no memory for a summary");
     add_row(s, 0, "clean", s->correct)->verdict = !s->n_entries;
     if (s->not_finite) add_row(s, 1, "logits not finite", s->not_finite);
+    add_certificate_rows(s);
     for (int k = 0; k < s->n_entries; k++) add_entry_rows(s, &s->entries[k], ball == 1);
     if (ball < 2) return VT_OK;
     add_worst_case(s, "worst case", s->worst_robust, VT_SCORE_BALL);
@@ -202,6 +240,7 @@ static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result
     if (st == VT_OK) {
         format_ranges(s->images, sizeof s->images, b->images, b->n);
         s->missing = s->pending = images > s->total ? images - s->total : 0;
+        sum_certificates(s, b);
         for (int i = 0; i < s->n_entries; i++) {
             total_entry(s, b, i + 1);
             set_medians(&s->entries[i], l, i + 1, scratch);
@@ -216,7 +255,12 @@ static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result
 
 const char *vt_summary_note(const vt_summary *s, size_t i) {
     if (i < s->header->n_notes) return s->header->notes[i];
-    return i == s->header->n_notes && *s->unsure_text ? s->unsure_text : NULL;
+    const char *const own[] = {s->unsure_text, s->header->certify.method ? s->header->certify.sentence : "",
+                               s->certify.text};
+    i -= s->header->n_notes;
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        if (*own[k] && i-- == 0) return own[k];
+    return NULL;
 }
 
 /* Counts the clean images whose class an external model changes when it is asked again, and writes the sentence that
@@ -363,6 +407,23 @@ static vt_status report_failed_images(const vt_ledger *l, const vt_record *const
                  r->linf, r->l2, r->pred, r->label);
     return vt_fail(e, VT_E_RANGE, "image %d is not robust: %s%s%s%s", r->image, what,
                    count > 1 ? "; nor are images" : "", others, used >= 150 ? " ..." : "");
+}
+
+vt_status vt_expect_no_contradiction(const vt_ledger *l, vt_err *e) {
+    vt_result_index b;
+    if (!l->header->certify.method) return VT_OK;
+    vt_status s = vt_result_index_read(&b, l, e);
+    for (size_t i = 0; s == VT_OK && i < l->count; i++) {
+        const vt_record *r = &l->records[i];
+        size_t at = vt_image_place(b.images, b.n, r->image);
+        if (!r->entry || !vt_record_fails(l, r) || !vt_result_index_certified(&b, at)) continue;
+        s = vt_fail(e, VT_E_RANGE,
+                    "image %d is certified (%.80s), but %.40s broke it by a point at linf %.9g, l2 %.6g: the "
+                    "certificate or the verdict is wrong",
+                    r->image, l->header->certify.method, vt_header_entry(l->header, r->entry)->name, r->linf, r->l2);
+    }
+    vt_result_index_close(&b);
+    return s;
 }
 
 vt_status vt_expect_robust(const vt_ledger *l, vt_err *e) {

@@ -46,6 +46,7 @@ typedef struct vt_row {
     bool verdict;    /* what the run says in the end: the worst case, or its one entry */
     bool open;       /* of an interrupted run: at most `count`, images are still to be tried */
     bool reached;    /* something of it has been done; else its numbers say nothing */
+    bool proof;      /* of certificates: images that it does not count are not broken */
 } vt_row;
 
 typedef struct vt_summary {
@@ -58,6 +59,14 @@ typedef struct vt_summary {
     char unsure_text[400];   /* the sentence that names them; "" */
     int64_t worst_eight_bit; /* images that no 8-bit entry broke; -1: there is none */
     double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
+    /* Of the images that are right, in runs with certificates: certified + undecided + broken = correct. */
+    struct {
+        int64_t certified, undecided, broken; /* broken by an attack in the ball; the others are not */
+        int64_t contradictions;               /* of broken: certified */
+        int64_t pending;                      /* without a line */
+        int64_t saved;                        /* image-entries that were not attacked, since the image is certified */
+        char text[300];                       /* says so; "" */
+    } certify;
     vt_entry_summary *entries;
     int n_entries;
     /* Rows of all tables [n_rows]: clean; each entry, followed by its stages if it has several; the worst case if there
@@ -103,6 +112,8 @@ bool vt_remark(const char *name, int64_t vanished, int64_t not_finite, int k, ch
 /* Returns "AutoAttack-equivalent" if samples leave at most VT_EQUIVALENT_POINTS open, else "quick estimate". */
 const char *vt_entry_claim(const vt_entry_summary *en);
 
+/* VT_E_RANGE names the first image that is certified and that an attack broke: one of the two is wrong. */
+vt_status vt_expect_no_contradiction(const vt_ledger *l, vt_err *e);
 /* A claim: on images whose robustness has been proven no attack may succeed. VT_OK when every image is right and
  * unbroken; else the sentence names the first image that is not, the attack and the distance of its point, and the
  * numbers of the others. */

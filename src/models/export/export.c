@@ -96,3 +96,19 @@ vt_status vt_model_export_stream(const vt_model *m, vt_normalise how, FILE *to, 
     vt_put_close(x.p);
     return s;
 }
+
+/* Writes the model as an ONNX file, for vt_mapped_make. */
+static vt_status write_inside(const void *m, FILE *to, vt_err *e) {
+    return vt_model_export_stream(m, VT_NORMALISE_INSIDE, to, e);
+}
+
+vt_status vt_model_network(vt_network **out, const vt_model *m, vt_err *e) {
+    const char *path = m->path ? m->path : "model";
+    vt_import_options how = {.classifier = true};
+    vt_mapped file;
+    if (m->config.network) how = m->config.network->how;
+    how.unfused = true;
+    if (m->config.network) return vt_network_open(out, path, &how, e);
+    VT_TRY(vt_mapped_make(&file, path, write_inside, m, e));
+    return vt_network_open_mapped(out, path, file, &how, e);
+}

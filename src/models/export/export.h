@@ -6,6 +6,7 @@
  * Tokens are [N, T, D], maps [N, C, H, W]. */
 #pragma once
 
+#include "graph/network.h"
 #include "graph/write.h"
 #include "models/model.h"
 #include "models/stem.h"
@@ -24,6 +25,9 @@ typedef struct vt_export_size {
 vt_status vt_model_export(const vt_model *m, vt_normalise how, const char *path, vt_export_size *size, vt_err *e);
 /* The same to a stream, whose own errors are the caller's to look for. */
 vt_status vt_model_export_stream(const vt_model *m, vt_normalise how, FILE *to, vt_err *e);
+/* The model as a network of single operators that takes pixels in [0,1], for bounds (certify/relax.h): an ONNX file
+ * read again, or a native network by its graph in memory. m outlives it. */
+vt_status vt_model_network(vt_network **out, const vt_model *m, vt_err *e);
 /* Mean and standard deviation of the input's channels in their order (a model of BGR images reverses them itself). */
 void vt_export_statistics(const vt_config *c, double mean[3], double std[3]);
 

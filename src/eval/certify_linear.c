@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Linear bounds of the network (certify/certify.h): is every input within linf eps, in [0,1], of the image's class? */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/mem.h"
+#include "certify/certify.h"
+#include "eval/certifier.h"
+#include "eval/options.h"
+#include "models/export/export.h"
+
+typedef struct params {
+    int boxes;
+    bool refine;
+} params;
+
+static const vt_opt opts[] = {
+    VT_OPT_I("boxes", params, boxes, "bounds that may be computed for one image, whose box is halved if it is small",
+             500, 2, 1e9),
+    VT_OPT_B("refine", params, refine, "improve bounds of larger images by gradient steps: many times the work", 0),
+    VT_OPT_END,
+};
+
+/* A worker's bounds, and the image in double. */
+typedef struct state {
+    vt_certify *by;
+    double *x, eps;
+    const int *head; /* output of each class; NULL: the same */
+    size_t n;
+} state;
+
+/* Refuses what the bounds do not know, and makes the network of single operators, *shared. */
+static vt_status prepare_network(void **shared, const void *with, const vt_eval_options *v, vt_err *e) {
+    const vt_subject *s = v->subject;
+    (void)with;
+    if (v->patch.size || v->norm != VT_LINF)
+        return vt_fail(e, VT_E_USAGE, "@certify linear knows linf alone, the threat is %s",
+                       v->patch.size ? "a patch" : vt_norm_name(v->norm));
+    if (s->wrap.def)
+        return vt_fail(e, VT_E_USAGE, "@certify linear bounds the network itself: it knows no wrap %s",
+                       s->wrap.def->name);
+    if (vt_subject_is_remote(s))
+        return vt_fail(e, VT_E_USAGE,
+                       "@certify linear bounds what is inside a network, which a model in another process does not "
+                       "show");
+    vt_certify *by = NULL;
+    vt_network *n;
+    VT_TRY(vt_model_network(&n, s->model, e));
+    vt_status st = vt_certify_open(&by, n->g, &(vt_certify_options){.threads = 1}, e);
+    vt_certify_close(by);
+    *shared = n;
+    return st;
+}
+
+static void release_network(void *shared) { vt_network_close(shared); }
+
+static void close_state(void *self) {
+    state *s = self;
+    if (s) vt_certify_close(s->by), free(s->x);
+    free(s);
+}
+
+static vt_status open_state(void **self, const void *shared, const void *with, const vt_eval_options *v, vt_err *e) {
+    const vt_network *n = shared;
+    const params *p = with;
+    const vt_certify_options o = {
+        .radius = v->eps, .seconds = INFINITY, .boxes = p->boxes, .plain = !p->refine, .threads = 1};
+    state *s = *self = calloc(1, sizeof *s);
+    if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for bounds");
+    s->n = vt_subject_pixels(v->subject), s->eps = v->eps;
+    s->head = v->subject->data->restricted ? v->subject->data->head : NULL;
+    s->x = vt_alloc(s->n * sizeof *s->x);
+    return s->x ? vt_certify_open(&s->by, n->g, &o, e) : vt_fail(e, VT_E_MEMORY, "no memory for bounds");
+}
+
+/* Certifies one image; with restricted classes the label wins against all outputs, which is more than is asked. */
+static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
+                       vt_certificate *out, vt_err *e) {
+    state *s = self;
+    vt_certified r;
+    (void)c, (void)key;
+    for (size_t i = 0; i < s->n; i++) s->x[i] = (double)x[i];
+    VT_TRY(vt_certify_point(s->by, s->x, s->head ? s->head[label] : label, &r, e));
+    out->certified = r.radius >= s->eps, out->forwards = r.boxes;
+    if (out->certified) out->radius = r.radius;
+    return VT_OK;
+}
+
+static void write_sentence(const void *with, const vt_eval_options *v, char *text, size_t size) {
+    (void)with;
+    snprintf(text, size,
+             "certified by linear bounds: the plain classifier%s gives no other class within linf eps %s in [0,1]; "
+             "proven, not estimated; %s",
+             v->subject->model->config.network ? "" : " (as the graph that vitrine convert writes)", v->eps_text,
+             vt_certify_arithmetic);
+}
+
+const vt_certifier_def vt_certifier_def_linear = {
+    .name = "linear",
+    .summary = "linear bounds of the network over the linf ball (docs/certify.md)",
+    .reference = "Zhang et al. 2018 (CROWN); Xu et al. 2021 (alpha-CROWN)",
+    .params_size = sizeof(params),
+    .opts = opts,
+    .prepare = prepare_network,
+    .release = release_network,
+    .open = open_state,
+    .close = close_state,
+    .image = certify_one,
+    .sentence = write_sentence,
+};
