@@ -121,7 +121,8 @@ static vt_status wrap_in_masks(vt_classifier *c, const void *params_, vt_shape s
     own->all = *c, own->y = y, own->z = y + c->pixels, own->z64 = z64;
     for (int k = 0; k < 3; k++) own->fill[k] = (float)(c->std[k] > 0 ? c->mean[k] : 0);
     c->self = own, c->alone = NULL;
-    c->logits = masked_logits, c->logits64 = masked_logits64, c->backward = backward, c->begin = begin, c->close = close;
+    c->logits = masked_logits, c->logits64 = masked_logits64, c->backward = backward, c->begin = begin,
+    c->close = close;
     return VT_OK;
 }
 

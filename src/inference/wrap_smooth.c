@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Randomised smoothing around a network (inference/smoothing.h). Its class has most of the votes that the network gives to
- * n0 noisy copies; if a binomial test at alpha cannot tell the first two classes apart, it is uncertain (Cohen et al.'s
- * PREDICT abstains). Draw i is a function of the image's key and i: two calls at one point agree. Its logits are
+/* Randomised smoothing around a network (inference/smoothing.h). Its class has most of the votes that the network gives
+ * to n0 noisy copies; if a binomial test at alpha cannot tell the first two classes apart, it is uncertain (Cohen et
+ * al.'s PREDICT abstains). Draw i is a function of the image's key and i: two calls at one point agree. Its logits are
  * log(mean softmax) over the copies, the first two exchanged where the votes say so; their cross-entropy is the loss of
  * Salman et al. 2019 (SmoothAdv, eq. 5 and 6), and the gradient goes through all n0 copies. Both precisions count the
  * votes of the float32 network, which is what is smoothed. */
@@ -33,12 +33,12 @@ typedef struct smoother {
     params p;
     vt_rng key;
     bool unsure;
-    float *kept, *y, *step;  /* [pixels] x of the kept call; a noisy copy; its gradient */
-    float *z, *dz, *z_kept;  /* [classes] */
+    float *kept, *y, *step;                   /* [pixels] x of the kept call; a noisy copy; its gradient */
+    float *z, *dz, *z_kept;                   /* [classes] */
     double *share, *share_kept, *soft, *wide; /* [classes] mean softmax of the last and of the kept call; that of one
                                                  copy; logits */
-    int64_t *votes;          /* [classes] */
-    int top, voted;          /* of the kept call: the classes whose logits are exchanged */
+    int64_t *votes;                           /* [classes] */
+    int top, voted;                           /* of the kept call: the classes whose logits are exchanged */
 } smoother;
 
 /* Sets c->y to copy i of x. */
@@ -93,7 +93,9 @@ static vt_status answer_by_votes(smoother *c, const float *x, double *z, bool ke
 }
 
 /* Computes z [K] of the smoothed network. A logit that is not finite in any copy makes it so. */
-static vt_status voted_logits64(void *self, const float *x, double *z, vt_err *e) { return answer_by_votes(self, x, z, false, e); }
+static vt_status voted_logits64(void *self, const float *x, double *z, vt_err *e) {
+    return answer_by_votes(self, x, z, false, e);
+}
 
 /* Computes z [K] likewise, rounded to float; keep: backward may follow. */
 static vt_status voted_logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
@@ -157,11 +159,13 @@ static vt_status check_draws(const void *params_, vt_shape shape, vt_err *e) {
     (void)shape;
     if (!(p->n > least))
         return vt_fail(e, VT_E_USAGE,
-                       "wrap smooth: n is %d, but with alpha=%g even equal votes prove no radius; at least %.0f are needed",
+                       "wrap smooth: n is %d, but with alpha=%g even equal votes prove no radius; at least %.0f are "
+                       "needed",
                        p->n, p->alpha, floor(least) + 1);
     if (!(p->n0 >= least + 1))
         return vt_fail(e, VT_E_USAGE,
-                       "wrap smooth: n0 is %d, but with alpha=%g even equal votes decide nothing; at least %.0f are needed",
+                       "wrap smooth: n0 is %d, but with alpha=%g even equal votes decide nothing; at least %.0f are "
+                       "needed",
                        p->n0, p->alpha, ceil(least + 1));
     return VT_OK;
 }

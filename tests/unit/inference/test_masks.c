@@ -17,8 +17,8 @@ static void test_coverage(void **state) {
     (void)state;
     static const struct {
         int height, width, patch, masks;
-    } cases[] = {{32, 32, 5, 6}, {32, 32, 1, 2},   {32, 32, 31, 16}, {32, 32, 2, 16}, {224, 224, 32, 6},
-                 {224, 224, 7, 9}, {224, 32, 5, 3}, {32, 224, 16, 6}};
+    } cases[] = {{32, 32, 5, 6},    {32, 32, 1, 2},   {32, 32, 31, 16}, {32, 32, 2, 16},
+                 {224, 224, 32, 6}, {224, 224, 7, 9}, {224, 32, 5, 3},  {32, 224, 16, 6}};
     for (size_t i = 0; i < T_COUNT(cases); i++) {
         vt_mask_set s;
         const int p = cases[i].patch;
@@ -32,7 +32,8 @@ static void test_coverage(void **state) {
                     int top = s.at[0][m / s.n[1]], left = s.at[1][m % s.n[1]];
                     assert_true(top >= 0 && top + s.side[0] <= shape.height && left >= 0 &&
                                 left + s.side[1] <= shape.width);
-                    covered = covered || (top <= y && y + p <= top + s.side[0] && left <= x && x + p <= left + s.side[1]);
+                    covered =
+                        covered || (top <= y && y + p <= top + s.side[0] && left <= x && x + p <= left + s.side[1]);
                 }
                 if (!covered) fail_msg("case %zu: a patch at (%d, %d) lies in no mask", i, y, x);
             }
@@ -221,7 +222,8 @@ static void test_wrap(void **state) {
             const int top = (int)vt_rng_below(&r, 0, HEIGHT - 1), left = (int)vt_rng_below(&r, 1, WIDTH - 1);
             for (int c = 0; c < 3; c++)
                 for (int i = 0; i < 4; i++)
-                    y[(c * HEIGHT + top + i / 2) * WIDTH + left + i % 2] = (float)(vt_rng_bits(&r, 2 + (uint64_t)(4 * c + i)) >> 31);
+                    y[(c * HEIGHT + top + i / 2) * WIDTH + left + i % 2] =
+                        (float)(vt_rng_bits(&r, 2 + (uint64_t)(4 * c + i)) >> 31);
             ask_logits(&s.c, y, z, false);
             assert_int_equal(vt_argmax_f32(z, CLASSES), class);
         }
@@ -253,8 +255,9 @@ static void test_failures(void **state) {
 int main(void) {
     (void)planted_ridge, (void)planted_linear;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coverage), cmocka_unit_test(test_double_masking),
-        cmocka_unit_test(test_certificates_hold), cmocka_unit_test(test_wrap), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_coverage),          cmocka_unit_test(test_double_masking),
+        cmocka_unit_test(test_certificates_hold), cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
