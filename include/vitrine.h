@@ -138,8 +138,10 @@ typedef enum vitrine_outcome {
     VITRINE_ROBUST = 2,  /* nothing was found */
     VITRINE_BROKEN = 3, /* a point within the threat is classified otherwise (an attack of a paper's released evaluator,
                          * as fgsm-specformer, is scored as that was: its points may lie outside) */
-    VITRINE_INVALID = 4,   /* the attack's result lies outside of the threat: not counted as broken */
-    VITRINE_NOT_FINITE = 5 /* the attack met a point whose logits are not finite: neither robust nor broken */
+    VITRINE_INVALID = 4,    /* the attack's result lies outside of the threat: not counted as broken */
+    VITRINE_NOT_FINITE = 5, /* the attack met a point whose logits are not finite: neither robust nor broken */
+    VITRINE_CERTIFIED = 6,  /* entry VITRINE_ENTRY_CERTIFY: proven robust at the run's threat, */
+    VITRINE_UNDECIDED = 7   /* or not proven */
 } vitrine_outcome;
 
 /* What separate code said of one point, in double on the stored float32 values, without tolerance. */
@@ -221,10 +223,12 @@ VITRINE_API const char *vitrine_list_norm(int i); /* "linf", ...; NULL past the 
 
 /* ---- runs ---- */
 
+enum { VITRINE_ENTRY_CERTIFY = 1001 }; /* the entry of a run's certificates (option certify) */
+
 typedef struct vitrine_run vitrine_run;
 
 /* What becomes known of an image, as soon as it is: by one thread at a time, in no order. entry 0: the clean image;
- * k: the k-th attack. It must call no function on the same run. */
+ * k: the k-th attack; VITRINE_ENTRY_CERTIFY: its certificate. It must call no function on the same run. */
 typedef void (*vitrine_on_verdict)(void *ctx, int entry, const vitrine_verdict *v);
 /* "apgd-ce: 41 of 100 images, robust 30, 12 s left"; at most ten a second. */
 typedef void (*vitrine_say)(void *ctx, const char *text);
@@ -239,10 +243,10 @@ typedef struct vitrine_listener {
 
 /* An evaluation, as `vitrine eval`: options are "name=value" pairs, "name" alone for a flag, that end in NULL: weights
  * (or oracle), data and whatever else `vitrine help eval` lists below Model, Data and Threat, with attack, profile,
- * individual, eight-bit, targets, surrogate, surrogate-oracle, seed, threads, batch, exhaustive, and out, resume,
- * allow-mixed, save-adv, save-npz, search, skip-not-finite. attack and form may be repeated; of another name the last
- * value counts. Without `out` nothing is written. With it the folder gets what the command writes, but for run.json.
- * listener: NULL, or whom to tell. */
+ * individual, eight-bit, targets, certify, certify-first, surrogate, surrogate-oracle, seed, threads, batch,
+ * exhaustive, and out, resume, allow-mixed, save-adv, save-npz, search, skip-not-finite. attack and form may be
+ * repeated; of another name the last value counts. Without `out` nothing is written. With it the folder gets what the
+ * command writes, but for run.json. listener: NULL, or whom to tell. */
 VITRINE_API vitrine_status vitrine_evaluate(vitrine_run **out, const char *const *options,
                                             const vitrine_listener *listener, vitrine_err *e);
 /* The folder of a run, of this library or of the command, finished or not; its lines are checked. */

@@ -64,8 +64,8 @@ class OptionInfo(c.Structure):
 VERDICT = np.dtype([(k, np.int32) for k in ("image", "label", "clean", "outcome", "pred", "pred64", "borderline", "stage")] +
                    [(k, np.float64) for k in ("margin", "margin64", "linf", "l2", "l1", "l0")] +
                    [(k, np.int64) for k in ("forwards", "gradients")])
-OUTCOMES = ("correct", "wrong", "robust", "broken", "invalid", "not finite")  # vitrine_outcome
-CORRECT, WRONG, ROBUST, BROKEN, INVALID, NOT_FINITE = range(len(OUTCOMES))
+OUTCOMES = ("correct", "wrong", "robust", "broken", "invalid", "not finite", "certified", "undecided")  # vitrine_outcome
+CORRECT, WRONG, ROBUST, BROKEN, INVALID, NOT_FINITE, CERTIFIED, UNDECIDED = range(len(OUTCOMES))
 
 
 class Verdicts(np.ndarray):

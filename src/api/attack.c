@@ -87,7 +87,9 @@ static vt_status number_rows(arrays *a, const int32_t *images, vt_err *e) {
 
 _Static_assert((int)VITRINE_CORRECT == VT_RECORD_CORRECT && (int)VITRINE_WRONG == VT_RECORD_WRONG &&
                    (int)VITRINE_ROBUST == VT_RECORD_ROBUST && (int)VITRINE_BROKEN == VT_RECORD_BROKEN &&
-                   (int)VITRINE_INVALID == VT_RECORD_INVALID && (int)VITRINE_NOT_FINITE == VT_RECORD_NOT_FINITE,
+                   (int)VITRINE_INVALID == VT_RECORD_INVALID && (int)VITRINE_NOT_FINITE == VT_RECORD_NOT_FINITE &&
+                   (int)VITRINE_CERTIFIED == VT_RECORD_CERTIFIED && (int)VITRINE_UNDECIDED == VT_RECORD_UNDECIDED &&
+                   (int)VITRINE_ENTRY_CERTIFY == VT_ENTRY_CERTIFY,
                "public outcomes are ours");
 
 void vt_api_verdict(vitrine_verdict *v, const vt_record *r) {

@@ -37,6 +37,7 @@ void vitrine_run_close(vitrine_run *r) {
 int vitrine_run_entries(const vitrine_run *r) { return r ? r->ledger->header->n_attacks : 0; }
 
 const char *vitrine_run_entry(const vitrine_run *r, int entry) {
+    if (r && entry == VT_ENTRY_CERTIFY && r->ledger->header->certify.method) return "certified";
     if (!r || entry < 0 || entry > r->ledger->header->n_attacks) return NULL;
     return entry ? vt_header_entry(r->ledger->header, entry)->name : "clean";
 }
@@ -64,7 +65,11 @@ static void one_image(vitrine_verdict *v, const vt_record *const *lines, size_t 
     bool any = !entry;
     vt_api_verdict(v, lines[0]);
     for (size_t i = 1; i < n; i++)
-        if (lines[i]->entry == entry) vt_api_verdict(v, lines[i]), any = true;
+        if (lines[i]->entry == entry)
+            vt_api_verdict(v, lines[i]), any = true;
+        else if (entry && lines[i]->status == VT_RECORD_CERTIFIED && h->certify.first &&
+                 vt_header_scoring(h, entry) == VT_SCORE_BALL)
+            v->outcome = VITRINE_ROBUST, any = true; /* it was not attacked */
     if (any || v->outcome == VITRINE_WRONG) return;
     if (vt_header_scoring(h, entry) == VT_SCORE_EIGHT_BIT) one_image(v, lines, n, h, entry - 1);
     if (v->outcome == VITRINE_CORRECT || v->outcome == VITRINE_BROKEN) v->outcome = -1;

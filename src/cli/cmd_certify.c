@@ -9,7 +9,10 @@
 #include "certify/certify.h"
 #include "checkpoint/onnx_file.h"
 #include "cli/cli.h"
+#include "eval/args.h"
+#include "eval/prepare.h"
 #include "graph/network.h"
+#include "models/export/export.h"
 #include "tensors/tensors.h"
 
 typedef struct points {
@@ -19,13 +22,13 @@ typedef struct points {
 } points;
 
 /* Shape of an image, for a network whose file leaves it open. */
-static vt_status read_shape(const vt_tensors *st, vt_import_options *how, const vt_tensor **x, vt_err *e) {
+static vt_status read_shape(const vt_tensors *st, int64_t shape[3], const vt_tensor **x, vt_err *e) {
     *x = vt_tensors_find(st, "x");
     if (!*x || (*x)->ndim < 2 || (*x)->ndim > 4 || (*x)->shape[0] < 1)
         return vt_fail(e, VT_E_FORMAT, "%s: tensor x [N,C,H,W] or [N,values] of points is missing",
                        vt_tensors_path(st));
     const int spare = 4 - (*x)->ndim;
-    for (int k = 0; k < 3; k++) how->shape[k] = k < spare ? 1 : (*x)->shape[k + 1 - spare];
+    for (int k = 0; k < 3; k++) shape[k] = k < spare ? 1 : (*x)->shape[k + 1 - spare];
     return VT_OK;
 }
 
@@ -56,29 +59,28 @@ static vt_status read_points(points *p, const vt_tensors *st, const vt_tensor *x
     return VT_OK;
 }
 
-static vt_status read_triple(const vt_cli *c, const char *name, double out[3], bool *has, vt_err *e) {
-    const char *text = vt_cli_get(c, name);
-    *has = text != NULL;
-    if (text && !vt_parse_triple(text, out))
-        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be A,B,C or one number", name, text);
-    for (int k = 0; text && k < 3; k++)
-        if (!strcmp(name, "std") && !(out[k] > 0))
-            return vt_fail(e, VT_E_USAGE, "--std is '%s', must be above 0", text);
-    return VT_OK;
+/* Opens the model, an ONNX file for points of that shape, and its network of single operators. */
+static vt_status open_network(const vt_cli *c, const int64_t shape[3], vt_model **m, vt_network **n, vt_err *e) {
+    const char *path = c->positional[0];
+    vt_overrides o;
+    VT_TRY(vt_prepare_overrides(&c->given, &o, e));
+    for (int k = 0; o.has_std && k < 3; k++)
+        if (!(o.std[k] > 0)) return vt_fail(e, VT_E_USAGE, "--std is '%s', must be above 0", vt_cli_get(c, "std"));
+    const bool onnx = vt_is_onnx(path);
+    o.onnx = true, o.shown = (int)shape[2];
+    if (onnx && !o.shape[0]) memcpy(o.shape, shape, sizeof o.shape);
+    VT_TRY(vt_model_open(m, path, &o, e));
+    if (!onnx) VT_TRY(vt_cli_known(c, *m, e));
+    return vt_model_network(n, *m, e);
 }
 
-static vt_status read_options(const vt_cli *c, vt_import_options *how, vt_certify_options *o, vt_err *e) {
+static vt_status read_options(const vt_cli *c, vt_certify_options *o, vt_err *e) {
     const char *norm = vt_cli_get(c, "norm"), *radius = vt_cli_get(c, "radius"), *seconds = vt_cli_get(c, "seconds");
-    bool mean, std;
     long long threads;
     if (!vt_cli_get(c, "points") || !vt_cli_get(c, "out"))
         return vt_fail(e, VT_E_USAGE, "vitrine certify needs --points FILE.safetensors and --out FILE.json");
     if (norm && strcmp(norm, "linf"))
         return vt_fail(e, VT_E_USAGE, "--norm is '%s', must be linf: bounds for other norms do not exist yet", norm);
-    VT_TRY(read_triple(c, "mean", how->mean, &mean, e));
-    VT_TRY(read_triple(c, "std", how->std, &std, e));
-    if (mean != std) return vt_fail(e, VT_E_USAGE, "the input is scaled by both --mean and --std: give the other");
-    how->normalise = mean, how->classifier = true;
     VT_TRY(vt_cli_threads(c, &threads, e));
     *o = (vt_certify_options){.unboxed = vt_cli_has(c, "unboxed"), .seconds = 60, .threads = (int)threads};
     if (seconds && !(vt_parse_real(seconds, &o->seconds) && o->seconds > 0))
@@ -132,22 +134,22 @@ static vt_status write_radii(const vt_cli *c, const vt_graph *g, const points *p
 }
 
 static vt_status run(const vt_cli *c, vt_err *e) {
-    vt_import_options how = {.unfused = true}; /* bounds are of single operators */
+    int64_t shape[3];
     vt_certify_options o;
+    vt_model *m = NULL;
     vt_tensors *st = NULL;
     vt_network *n = NULL;
     const vt_tensor *x = NULL;
     points p = {0};
-    VT_TRY(read_options(c, &how, &o, e));
-    if (!vt_is_onnx(c->positional[0]))
-        return vt_fail(e, VT_E_USAGE, "%s: is no ONNX file; vitrine certify reads only those", c->positional[0]);
+    VT_TRY(read_options(c, &o, e));
     vt_status s = vt_tensors_open(&st, vt_cli_get(c, "points"), e);
-    if (s == VT_OK) s = read_shape(st, &how, &x, e);
-    if (s == VT_OK) s = vt_network_open(&n, c->positional[0], &how, e);
+    if (s == VT_OK) s = read_shape(st, shape, &x, e);
+    if (s == VT_OK) s = open_network(c, shape, &m, &n, e);
     if (s == VT_OK) s = read_points(&p, st, x, n, o.unboxed, e);
     if (s == VT_OK) s = write_radii(c, n->g, &p, &o, e);
     free(p.x), free(p.labels);
     vt_network_close(n);
+    vt_model_close(m);
     vt_tensors_close(st);
     return s;
 }
@@ -158,17 +160,16 @@ static const vt_arg args[] = {
     {"unboxed", NULL, "perturbed points may leave [0,1]", VT_OF_RUN},
     {"radius", "R", "only ask whether R is certified (default: the largest radius that is)", VT_OF_RUN},
     {"seconds", "S", "seconds for each point (default 60)", VT_OF_RUN},
-    {"mean", "A,B,C", "mean of the input normalisation, where it is not in the file", VT_OF_MODEL},
-    {"std", "A,B,C", "its standard deviation", VT_OF_MODEL},
     {"out", "FILE", "JSON to write: the certified radius of each point", VT_OF_OUTPUT},
     VT_THREADS_ARG,
+    VT_MODEL_ARGS,
     {0},
 };
 
 const vt_command vt_command_certify = {
     .name = "certify",
-    .summary = "radii around points within which the class of an ONNX network is proven",
-    .operands = "MODEL.onnx",
+    .summary = "radii around points within which a network's class is proven",
+    .operands = "WEIGHTS",
     .min_operands = 1,
     .max_operands = 1,
     .args = args,

@@ -11,6 +11,7 @@
 #include "models/arch.h"
 #include "checkpoint/names.h"
 #include "models/forms.h"
+#include "eval/certifier.h"
 #include "inference/wrap.h"
 #include "research/analysis/analyze.h"
 #include "research/lab/lab.h"
@@ -28,6 +29,7 @@
 NAMES(attacks, vt_attack_def, vt_attack_defs)
 NAMES(attns, vt_attn, vt_attns)
 NAMES(wraps, vt_wrap_def, vt_wrap_defs)
+NAMES(certifiers, vt_certifier_def, vt_certifier_defs)
 NAMES(lab_names, vt_lab_def, vt_lab_defs)
 NAMES(analyses, vt_analysis_def, vt_analysis_defs)
 
@@ -82,6 +84,7 @@ static const struct {
     {"FORM=VALUE", print_form_keys},
     {"MAP", print_naming_maps},
     {"WRAP", wraps},
+    {"METHOD", certifiers},
     {"KEY=VALUE", recipe_keys},
     {"KIND", analyses},
     {"LAB", lab_names},

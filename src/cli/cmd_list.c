@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* vitrine list: attacks, models, formats, wraps, labs and analyses with their options, from their tables. */
+/* vitrine list: attacks, certificates, models, formats, wraps, labs and analyses with their options, from their tables.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "eval/report/summary.h"
 #include "data/dataset.h"
 #include "data/image.h"
+#include "eval/certifier.h"
 #include "models/arch.h"
 #include "checkpoint/names.h"
 #include "models/forms.h"
@@ -135,6 +137,18 @@ static vt_status list_wraps(vt_err *e) {
     return VT_OK;
 }
 
+/* Prints the methods that prove images, and their options. */
+static vt_status list_certificates(vt_err *e) {
+    int n;
+    const vt_certifier_def *const *defs = vt_certifier_defs(&n);
+    for (int i = 0; i < n; i++) {
+        printf("%-12s %s\n    %s\n", defs[i]->name, defs[i]->summary, defs[i]->reference);
+        VT_TRY(list_options(defs[i]->opts, defs[i]->params_size, e));
+    }
+    printf("\nUse: vitrine eval --certify NAME:key=value (docs/certify.md).\n");
+    return VT_OK;
+}
+
 /* Prints the labs and their options. */
 static vt_status list_labs(vt_err *e) {
     int n;
@@ -170,18 +184,21 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     static const struct {
         const char *name;
         vt_status (*list)(vt_err *e);
-    } kinds[] = {{"attacks", list_attacks}, {"models", list_models}, {"formats", list_formats},
-                 {"wraps", list_wraps},     {"labs", list_labs},     {"analyses", list_analyses}};
+    } kinds[] = {{"attacks", list_attacks},           {"models", list_models},
+                 {"formats", list_formats},           {"wraps", list_wraps},
+                 {"certificates", list_certificates}, {"labs", list_labs},
+                 {"analyses", list_analyses}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(c->positional[0], kinds[i].name)) return kinds[i].list(e);
-    return vt_fail(e, VT_E_USAGE, "vitrine list: '%s' is not one of attacks, models, formats, wraps, labs, analyses",
+    return vt_fail(e, VT_E_USAGE,
+                   "vitrine list: '%s' is not one of attacks, certificates, models, formats, wraps, labs, analyses",
                    c->positional[0]);
 }
 
 const vt_command vt_command_list = {
     .name = "list",
-    .summary = "attacks with their options, models, file formats, wraps, labs, analyses",
-    .operands = "attacks|models|formats|wraps|labs|analyses",
+    .summary = "attacks with their options, certificates, models, file formats, wraps, labs, analyses",
+    .operands = "attacks|certificates|models|formats|wraps|labs|analyses",
     .min_operands = 1,
     .max_operands = 1,
     .examples = {"vitrine list attacks", "vitrine list formats"},

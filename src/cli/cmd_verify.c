@@ -14,6 +14,7 @@
 #include "eval/verify.h"
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
+#include "eval/report/summary.h"
 #include "eval/header.h"
 #include "data/dataset.h"
 
@@ -62,6 +63,9 @@ static void show_checked(const vt_run_verifier *r) {
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
            (long long)r->broken, (long long)r->borderline);
+    if (r->ledger->header->certify.method)
+        printf("certificates proved again       %lld (%s)\n", (long long)r->certificates,
+               r->ledger->header->certify.method);
     if (r->open)
         printf("left open by the model         %lld of these lines: it does not say the same when it is asked again\n",
                (long long)r->open);
@@ -89,10 +93,15 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     if (r.subject->remote) vt_remote_interruptible(r.subject->remote, vt_cli_interruptible());
     r.interrupt = vt_cli_interruptible();
     VT_TRY(vt_verify_run(&r, found, e));
-    vt_err altered;
+    vt_err altered, contradiction;
+    size_t skipped = 0;
+    if (vt_cli_has(c, "attack-skipped")) VT_TRY(vt_attack_skipped(&r, &skipped, found, e));
+    if (vt_expect_no_contradiction(run->ledger, &contradiction) != VT_OK)
+        vt_findings_add(found, "%s", contradiction.text);
     if (vt_ledger_check(run->ledger, &altered) != VT_OK) vt_findings_add(found, "%s", altered.text);
     show_findings(found, before);
     show_checked(&r);
+    if (vt_cli_has(c, "attack-skipped")) printf("certified images attacked      %zu\n", skipped);
     if (found->lost) return vt_fail(e, VT_E_MEMORY, "%s: no memory for all that is not as it was", dir);
     if (found->n)
         return vt_fail(e, VT_E_FORMAT, "%s: %zu thing%s not as %s, the first: %.300s", dir, found->n,
@@ -331,6 +340,7 @@ static const vt_arg args[] = {
     {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)", VT_OF_DATA},
     {"images", "A:B|spread:N|FILE", "the same in ascending order, as in vitrine eval", VT_OF_DATA},
     {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)", VT_OF_THREAT},
+    {"attack-skipped", NULL, "of a run with --certify-first: attack the certified images after all", VT_OF_RUN},
     {"csv", "FILE", "writes one line a point", VT_OF_OUTPUT},
     {"json", "FILE", "writes totals and points; -: to standard output, and nothing else there", VT_OF_OUTPUT},
     VT_QUIET_ARG,

@@ -24,8 +24,7 @@ static vt_status check_threat(void **shared, const void *params, const vt_eval_o
 static void release_nothing(void *shared) { (void)shared; }
 
 /* Keeps the run's radius for a worker. */
-static vt_status open_worker(void **self, const void *shared, const void *params, const vt_eval_options *v,
-                             vt_err *e) {
+static vt_status open_worker(void **self, const void *shared, const void *params, const vt_eval_options *v, vt_err *e) {
     double *eps = *self = malloc(sizeof *eps);
     (void)shared, (void)params;
     if (!eps) return vt_fail(e, VT_E_MEMORY, "no memory for a certificate");

@@ -13,6 +13,7 @@
 #include "eval/verify.h"
 #include "eval/result_index.h"
 #include "eval/header.h"
+#include "eval/options.h"
 #include "eval/targets.h"
 
 #define TEXT 240
@@ -36,6 +37,7 @@ void vt_findings_free(vt_findings *f) {
 /* One thread: what it found of its item. */
 typedef struct worker {
     vt_verifier judge;
+    void *certifier; /* the method's state, in runs with certificates */
     char text[TEXT];
     bool broken, borderline, open;
     bool moved; /* a margin is not the ledger's to the last bit */
@@ -48,13 +50,15 @@ typedef struct job {
     vt_norm norm;
     double eps;
     uint64_t seed;
-    vt_patch patch;   /* size 0: a norm's ball */
-    size_t *items, n; /* records to look at */
+    vt_patch patch;    /* size 0: a norm's ball */
+    size_t *items, n;  /* records to look at */
+    vt_eval_options v; /* what certificates are of: subject, threat, seed, method */
+    void *shared;      /* of the method */
 } job;
 
 /* "image 7 after pgd" */
 static const char *describe_record(const vt_ledger *l, const vt_record *r, char buf[100]) {
-    if (r->entry)
+    if (r->entry && r->entry != VT_ENTRY_CERTIFY)
         snprintf(buf, 100, "image %d after %.32s", r->image,
                  vt_header_entry(l->header, r->entry)->stages[r->stage].name);
     else
@@ -174,6 +178,23 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
     return VT_OK;
 }
 
+/* Proves an image again by its line, or finds it undecided again. */
+static vt_status judge_certificate(worker *w, const job *k, const vt_record *r, vt_err *e) {
+    vt_record now = {.image = r->image, .label = r->label};
+    const vt_verifier *j = &w->judge;
+    VT_TRY(vt_certify_record(&now, &k->v, w->certifier, &j->model, j->x, e));
+    const double then[] = {r->linf, r->l2, r->l1}, is[] = {now.linf, now.l2, now.l1};
+    bool same = true;
+    for (int i = 0; i < 3; i++) same = same && same_number(then[i], is[i]);
+    if (now.status != r->status)
+        snprintf(w->text, TEXT, "image %d is %s, the ledger says %s", r->image,
+                 vt_record_status_name((vt_record_status)now.status),
+                 vt_record_status_name((vt_record_status)r->status));
+    else if (k->r->exact && (!same || now.forwards != r->forwards))
+        snprintf(w->text, TEXT, "image %d has another certified radius or cost than the ledger says", r->image);
+    return VT_OK;
+}
+
 /* Judges item `item`'s line on a thread; a difference is a text, not a failure. */
 static vt_status judge_record(void *ctx, int thread, size_t item, vt_err *e) {
     job *k = ctx;
@@ -188,7 +209,8 @@ static vt_status judge_record(void *ctx, int thread, size_t item, vt_err *e) {
                  w->judge.model.classes - 1);
         return VT_OK;
     }
-    if (label == r->label) return r->entry ? judge_point(w, k, r, e) : judge_clean(w, k, r, e);
+    if (label == r->label)
+        return (r->entry == VT_ENTRY_CERTIFY ? judge_certificate : r->entry ? judge_point : judge_clean)(w, k, r, e);
     snprintf(w->text, TEXT, "image %d has label %d, the ledger says %d", r->image, label, r->label);
     return VT_OK;
 }
@@ -199,7 +221,8 @@ static void commit_result(void *ctx, int thread, size_t item) {
     const worker *w = &k->workers[thread];
     const vt_record *r = &k->r->ledger->records[k->items[item]];
     if (*w->text) vt_findings_add(k->found, "%s", w->text);
-    k->r->clean += r->entry == VT_ENTRY_CLEAN, k->r->points += r->entry > VT_ENTRY_CLEAN;
+    const bool proof = r->entry == VT_ENTRY_CERTIFY;
+    k->r->clean += r->entry == VT_ENTRY_CLEAN, k->r->certificates += proof, k->r->points += r->entry && !proof;
     k->r->moved += w->moved;
     k->r->broken += w->broken, k->r->borderline += w->borderline, k->r->open += w->open;
     char note[48];
@@ -235,6 +258,32 @@ static bool read_threat(job *k, const vt_header *h) {
     return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));
 }
 
+/* Opens the method of the run's certificates, with a state for each thread. */
+static vt_status open_certifier(job *k, vt_err *e) {
+    const vt_header *h = k->r->ledger->header;
+    vt_err why = {0};
+    if (!h->certify.method) return VT_OK;
+    k->v = (vt_eval_options){.subject = k->r->subject, .norm = k->norm, .patch = k->patch, .eps = k->eps};
+    k->v.eps_text = h->eps_text, k->v.seed = k->seed;
+    vt_certifier *by = &k->v.certify;
+    if (vt_certifier_parse(by, h->certify.method, &why) != VT_OK)
+        return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its certificates '%.80s' are none of this program: %s",
+                       k->r->ledger->dir, h->certify.method, why.text);
+    VT_TRY(by->def->prepare(&k->shared, by->params, &k->v, e));
+    for (int i = 0; by->def->open && i < k->r->threads; i++)
+        VT_TRY(by->def->open(&k->workers[i].certifier, k->shared, by->params, &k->v, e));
+    return VT_OK;
+}
+
+/* Closes what open_certifier opened. */
+static void close_certifier(job *k) {
+    const vt_certifier_def *by = k->v.certify.def;
+    if (!by) return;
+    for (int i = 0; k->workers && by->open && i < k->r->threads; i++) by->close(k->workers[i].certifier);
+    by->release(k->shared);
+    vt_certifier_free(&k->v.certify);
+}
+
 /* Reads threat and seed from the header, lists the lines to judge, and opens a verifier for each thread. */
 static vt_status prepare_job(job *k, vt_err *e) {
     const vt_ledger *l = k->r->ledger;
@@ -249,9 +298,10 @@ static vt_status prepare_job(job *k, vt_err *e) {
     k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
     if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
     for (size_t i = 0; i < l->count; i++)
-        if (l->records[i].entry == VT_ENTRY_CLEAN || l->records[i].adv >= 0) k->items[k->n++] = i;
+        if (l->records[i].entry == VT_ENTRY_CLEAN || l->records[i].entry == VT_ENTRY_CERTIFY || l->records[i].adv >= 0)
+            k->items[k->n++] = i;
     for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_verifier_open(&k->workers[i].judge, k->r->subject, e));
-    return VT_OK;
+    return open_certifier(k, e);
 }
 
 vt_status vt_verify_run(vt_run_verifier *r, vt_findings *found, vt_err *e) {
@@ -265,6 +315,7 @@ vt_status vt_verify_run(vt_run_verifier *r, vt_findings *found, vt_err *e) {
         s = vt_for_each_in_order(k.n, r->threads, judge_record, commit_result, &k, e);
         vt_progress_end(&r->progress, "done");
     }
+    close_certifier(&k);
     for (int i = 0; k.workers && i < r->threads; i++) vt_verifier_close(&k.workers[i].judge);
     free(k.workers), free(k.items);
     return s;

@@ -40,6 +40,7 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c '[.image, .entry, .status, .borde
     good $run --threads 2 --batch 2 --out b
     cmp <(lines a) <(lines b)
     truth a/results.json '.certified.certified >= 2 and .certified.undecided >= 2'
+    good verify a --weights "$W" --data "$D"
     # 9 masks: 45 predictions prove, and fewer end at a disagreement
     [ "$(lines a | grep '"certified"' | jq -c '.[7]' | sort -u)" = 45 ]
     lines a | grep '"undecided"' | jq -e '.[7] < 45' >/dev/null
@@ -59,6 +60,7 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c '[.image, .entry, .status, .borde
     says "certified (smooth)" "with probability at least 1 - alpha"
     good $run --wrap smooth:sigma=0.12,n0=30,n=200 --threads 2 --batch 2 --out b
     cmp <(lines a) <(lines b)
+    good verify a --weights "$W" --data "$D"
     radii() { tail -n +2 "$1/ledger.jsonl" | jq -c "select(.entry > 1000 and $2) | [.image, .l2, .forwards]"; }
     [ "$(radii a '.status == "certified"' | wc -l)" -ge 2 ]
     radii a '.status == "certified"' | jq -es 'all(.[]; .[1] > 0.1 and .[2] == 230)' >/dev/null

@@ -38,6 +38,7 @@ typedef struct vt_manifest_attack {
     vt_words seed_words;                          /* only these seeds of a row; none: all of them */
     int64_t steps;         /* instead: the time of this many training steps, relative to the group's first row */
     const char *orderings; /* "none": not compared; NULL: compared */
+    const char *certify;   /* instead: images that this method proves at eps, "linear" (eval/certifier.h) */
     const char *spectrum;  /* instead: sigma_max of W_Q, W_K or W_V ("q", "k", "v"); NULL: no */
 } vt_manifest_attack;
 

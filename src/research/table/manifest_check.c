@@ -100,6 +100,7 @@ static vt_status check_names(const vt_manifest *m, vt_manifest_kind which, const
 static vt_status check_options(const vt_words *w, const char *where, vt_err *e) {
     static const char taken[] =
         " data extra images split attack profile surrogate as-published eight-bit eps individual targets norm threat "
+        "certify certify-first "
         "seed seeds wrap out resume threads init from no-selftest verbose set dry-run expect-robust skip-not-finite "
         "max-steps exhaustive corruption severity json quiet fail-under batch oracle oracle-timeout surrogate-oracle "
         "search ";
@@ -179,6 +180,9 @@ static vt_status check_column(const vt_manifest *m, const vt_manifest_attack *a,
     if (a->orderings && strcmp(a->orderings, "none"))
         return vt_fail(e, VT_E_USAGE, "%s: attack %s has the orderings '%.40s', must be none (or left out)", m->path,
                        a->name, a->orderings);
+    if (a->certify && (a->spec || a->steps || a->spectrum))
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s is a certificate: spec, steps and spectrum are of other columns",
+                       m->path, a->name);
     if (a->steps && attack)
         return vt_fail(e, VT_E_USAGE, "%s: attack %s has steps, which are timed: %s", m->path, a->name, of);
     if (!a->spectrum) return VT_OK;
@@ -320,7 +324,7 @@ vt_status vt_manifest_check(vt_manifest *m, vt_err *e) {
     }
     for (int i = 0; i < m->n_attacks; i++) {
         const vt_manifest_attack *a = &m->attacks[i];
-        if (!a->spec != !a->eps)
+        if (!(a->spec || a->certify) != !a->eps)
             return vt_fail(e, VT_E_USAGE, "%s: attack %s needs spec and eps (or neither: clean accuracy)", m->path,
                            a->name);
         VT_TRY(check_column(m, a, e));

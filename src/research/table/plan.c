@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "attacks/attack.h"
+#include "eval/certifier.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -223,6 +224,12 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
         snprintf(id, sizeof id, "%s", parsed.id);
         vt_attack_free(&parsed);
     }
+    vt_certifier proof = {0};
+    vt_err why = {0};
+    if (a->certify && vt_certifier_parse(&proof, a->certify, &why) != VT_OK)
+        return vt_fail(e, VT_E_USAGE, "%s: attack %s: %s", p->m->path, a->name, why.text);
+    char method[sizeof proof.id];
+    snprintf(method, sizeof method, "%s", proof.id), vt_certifier_free(&proof);
     if (*c->lacks) return VT_OK;
     size_t before = vt_json_refused();
     c->key = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:o,s:o}", "kind", "evaluate", "weights", weights,
@@ -231,6 +238,7 @@ static vt_status evaluation_key(const vt_plan *p, vt_plan_cell *c, vt_err *e) {
                        d->of[c->attack].key, "attack", id, "norm", vt_norm_name(norm), "eps", a->eps ? a->eps : "",
                        "seed", (json_int_t)c->seed, "options", words_json(&r->options), "data options",
                        words_json(&p->m->data[c->data].options));
+    if (*method) json_object_set_new(c->key, "certify", json_string(method));
     return hash_key(p, c, before, e);
 }
 

@@ -64,6 +64,8 @@ static void eval_words(words *w, const vt_plan *p, const vt_plan_cell *c) {
     if (images) add_word(w, "--images"), add_word(w, "%s", images);
     if (d->split) add_word(w, "--split"), add_word(w, "%s", d->split);
     if (a->spec) add_word(w, "--attack"), add_word(w, "%s", a->spec), add_word(w, "--eps"), add_word(w, "%s", a->eps);
+    if (a->certify)
+        add_word(w, "--certify"), add_word(w, "%s", a->certify), add_word(w, "--eps"), add_word(w, "%s", a->eps);
     if (a->norm) add_word(w, "--norm"), add_word(w, "%s", a->norm);
     add_word(w, "--seed"), add_word(w, "%llu", (unsigned long long)c->seed);
     add_word(w, "--no-selftest"); /* of whole evaluations; a table's cells are small */

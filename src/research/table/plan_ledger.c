@@ -44,11 +44,12 @@ static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err 
         const char *key;
         bool is;
     } never[] = {{"wrap", h->wrap}, {"threat", h->patch.size}, {"curve", h->curve}};
-    const char *id = text_field(c->key, "attack");
+    const char *id = text_field(c->key, "attack"), *method = h->certify.method ? h->certify.method : "";
     char many[40];
     snprintf(many, sizeof many, "%d", h->n_attacks);
     VT_TRY(check_equal_text(l, "the number of attacks", *id ? "1" : "0", many, e));
     if (*id) VT_TRY(check_equal_text(l, "attack", id, h->attacks[0].id, e));
+    VT_TRY(check_equal_text(l, "certify", text_field(c->key, "certify"), method, e));
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
         if (never[i].is) return fail_mismatch(l, never[i].key, "absent", "there is one", e);
     if (*h->search) return fail_mismatch(l, "search", "float32", h->search, e);

@@ -175,6 +175,9 @@ static void attack_sentence(const vt_table *t, int i, char *buf, size_t size) {
                  "the same round, one round a seed: median over rounds, [quartiles of the steps], least to most of the "
                  "rounds; of this machine and moment, another run gives other numbers",
                  a->name, (long long)a->steps, VT_TIME_FIRST);
+    else if (a->certify)
+        snprintf(buf, size, "%s: images that %s proves robust at %s eps %s (docs/certify.md)", a->name, a->certify,
+                 a->norm ? a->norm : "linf", a->eps);
     else if (!a->spec)
         snprintf(buf, size, "%s: accuracy without an attack", a->name);
     else

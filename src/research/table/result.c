@@ -14,16 +14,17 @@ vt_table_cell *vt_table_at(const vt_table *t, int row, int data, int attack) {
     return &t->cells[((size_t)row * (size_t)t->m->n_data + (size_t)data) * (size_t)t->m->n_attacks + (size_t)attack];
 }
 
-/* right [n]: which images are right under the ledger's last entry; VT_E_FORMAT if one is not finished. */
+/* right [n]: which images are right under the ledger's last entry, or certified; VT_E_FORMAT if one is not finished. */
 static vt_status mark_right_images(uint8_t *right, const vt_ledger *l, const int32_t *images, size_t n, vt_err *e) {
     vt_result_index b = {0};
+    const int last = l->header->certify.method ? VT_ENTRY_CERTIFY : l->header->n_attacks;
     vt_status s = vt_result_index_open(&b, l->header, images, n, e);
     if (s == VT_OK) s = vt_result_index_note(&b, l, 0, e);
     for (size_t i = 0; s == VT_OK && i < n; i++) {
-        if (!vt_result_index_done(&b, b.n_entries, i))
+        if (!vt_result_index_done(&b, last, i))
             s = vt_fail(e, VT_E_FORMAT, "%s: image %d is not finished, though the cell is", l->dir, images[i]);
         else
-            right[i] = vt_result_index_right(&b, b.n_entries, i);
+            right[i] = vt_result_index_right(&b, last, i);
     }
     vt_result_index_close(&b);
     return s;
