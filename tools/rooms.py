@@ -17,7 +17,7 @@ checkpoint: from a file to a model: tensor names, maps, settings and their prove
 models/net: what a network computes: sessions, blocks, attention variants
 spec: VNN-LIB specifications of networks: reader, search, witnesses, VNN-COMP's lists
 models/export: native networks as ONNX files
-inference: what surrounds a network: batches, classifiers, known cheats
+inference: what surrounds a network: batches, classifiers, defences, known cheats
 remote: external models: the protocol, both of its sides
 attacks: attacks, the oracle, balls, patches, the 8-bit grid
 eval: one evaluation: options, loop, ledger, verification, cost estimate

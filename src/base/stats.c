@@ -45,6 +45,39 @@ static double ln_choose(int64_t n, int64_t k) {
     return log_gamma((double)n + 1) - log_gamma((double)k + 1) - log_gamma((double)(n - k) + 1);
 }
 
+/* Returns P(X >= k), X ~ Binomial(n, p), for 0 < p <= k / n, where each term is smaller than the one before. */
+static double at_least(int64_t n, int64_t k, double p) {
+    double term = 1, sum = 0;
+    for (int64_t i = k; i <= n && term > 1e-18 * sum; i++) {
+        sum += term;
+        term *= (double)(n - i) / (double)(i + 1) * (p / (1 - p));
+    }
+    return sum * exp(ln_choose(n, k) + (double)k * log(p) + (double)(n - k) * log1p(-p));
+}
+
+/* Of k hits in n the bound is the largest p with P(X >= k | p) <= alpha; the sum's rounding (binomial_mass) stays below
+ * the 1e-8 that it is raised by. */
+double vt_share_lower(int64_t count, int64_t total, double alpha) {
+    if (count <= 0) return 0;
+    double low = 0, high = count < total ? (double)count / (double)total : 1 - 0x1p-53;
+    for (double p; (p = low + (high - low) / 2) > low && p < high;)
+        if (at_least(total, count, p) * (1 + 1e-8) <= alpha)
+            low = p;
+        else
+            high = p;
+    return low;
+}
+
+double vt_normal_quantile(double p) {
+    double low = 0, high = 40;
+    for (double z; (z = low + (high - low) / 2) > low && z < high;)
+        if (0.5 * erfc(z * 0.70710678118654752440) >= 1 - p)
+            low = z;
+        else
+            high = z;
+    return low;
+}
+
 /* Returns P(X = k), X ~ Binomial(n, 1/2). Relative error near 2^-53 n log n, of the logarithms: 1e-12 at n = 1000, 2e-8
  * at 10^7. */
 static double binomial_mass(int64_t n, int64_t k) { return exp(ln_choose(n, k) - (double)n * 0.693147180559945309417); }

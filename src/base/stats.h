@@ -18,6 +18,12 @@ void vt_wilson_at(int64_t count, int64_t total, double z, double *low, double *h
 /* Computes the two-sided 95 % Wilson interval of count / total in percent, as tables print it. */
 void vt_wilson(int64_t count, int64_t total, double *low, double *high);
 
+/* Returns Clopper and Pearson's lower bound of a share after `count` hits in `total` trials: below it with probability
+ * at most alpha < 1/2, whatever the share. Rounded down, by less than 1e-9. */
+double vt_share_lower(int64_t count, int64_t total, double alpha);
+/* Returns z with P(Z <= z) = p for a standard normal Z, 1/2 <= p < 1; rounded down. */
+double vt_normal_quantile(double p);
+
 /* McNemar's exact test of two models (or attacks) on the same images: b images are right under A alone, c under B
  * alone. The effect to print beside p is (b - c) / images. */
 typedef struct vt_mcnemar {

@@ -132,7 +132,8 @@ static vt_status list_wraps(vt_err *e) {
         VT_TRY(list_options(defs[i]->opts, defs[i]->params_size, e));
     }
     printf(
-        "\nUse: vitrine selftest or eval --wrap NAME:key=value; a wrap is a cheat that the self-test must notice.\n");
+        "\nUse: vitrine selftest or eval --wrap NAME:key=value; a wrap is a cheat that the self-test must notice, or a "
+        "defence.\n");
     return VT_OK;
 }
 

@@ -59,7 +59,7 @@ static void show_checked(const vt_run_verifier *r) {
     char threat[120], text[300];
     printf("%s, weights %.12s..., data %.12s...\n", vt_header_threat(h, threat, sizeof threat), h->weights,
            h->data.sha256);
-    if (r->subject->wrap.def) printf("WRAPPED: judged under the same known cheat (%s)\n", r->subject->wrap.id);
+    if (r->subject->wrap.def) printf("WRAPPED: judged under the same wrap (%s)\n", r->subject->wrap.id);
     printf("clean predictions made again   %lld\n", (long long)r->clean);
     printf("stored points judged again     %lld: %lld broken (%lld borderline)\n", (long long)r->points,
            (long long)r->broken, (long long)r->borderline);

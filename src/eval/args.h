@@ -27,7 +27,7 @@
     {"oracle", "COMMAND|ADDRESS", "instead of WEIGHTS: a model in another process (docs/oracle.md)", VT_OF_MODEL},     \
     {"oracle-timeout", "S", "seconds that it may take for one answer (default 600)", VT_OF_MODEL}
 #define VT_WRAP_ARG                                                                                                    \
-    {"wrap", "WRAP", "put a known cheat around the model, to test the tester (vitrine list wraps)", VT_OF_MODEL}
+    {"wrap", "WRAP", "put a defence, or a known cheat to test the tester, around the model (vitrine list wraps)", VT_OF_MODEL}
 
 #define VT_DATA_ARG                                                                                                    \
     {"data", "FOLDER", "CIFAR-10/100 (binary, Python), .npz, x.npy,y.npy, CIFAR-10-C, or folders of pictures, one a "  \

@@ -18,6 +18,7 @@ typedef struct vt_certificate {
 
 typedef struct vt_certifier_def {
     const char *name, *summary, *reference;
+    bool estimates; /* proves with a probability: a verdict within the classifier's own doubt contradicts nothing */
     size_t params_size;
     const vt_opt *opts; /* ends at key NULL */
     /* Refuses a threat, norm, wrap or network that the method does not know, with VT_E_USAGE, and makes what all images

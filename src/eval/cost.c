@@ -198,6 +198,9 @@ vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
     double images = (double)v->n_images, libraries = vt_libraries_mb(v->subject->model, v->threads);
     double memory = vt_forecast_mb((double)vt_eval_bytes(v) / 1048576 + libraries);
     VT_TRY(vt_measure_seconds(&x.s, v->subject->model, v->threads, e));
+    const double alone = x.s.forward;
+    vt_wrap_cost(&v->subject->wrap, &x.s.forward, &x.s.gradient);
+    x.s.verdict *= x.s.forward / alone;
     vt_columns_titles(&x.t, "-at most\timages\tforwards\tgradients\tTFLOP\t-time here");
     work clean = {.forwards = images}, all = clean;
     add_row(&x, "clean", "", images, &clean);

@@ -144,6 +144,10 @@ static vt_status check_stage(const vt_eval_options *v, const vt_attack_stage *s,
     if ((s->def->looks || places) && !(arch && arch->shows_attention))
         return vt_fail(e, VT_E_USAGE, "attack %s looks at attention between all tokens, which %s models do not have%s",
                        s->def->name, m->config.arch, places && !s->def->looks ? " (where=saliency needs none)" : "");
+    const vt_wrap_def *wrap = v->subject->wrap.def;
+    if ((s->def->looks || places) && wrap && wrap->blurs)
+        return vt_fail(e, VT_E_USAGE, "attack %s looks at attention, of which the wrap %s shows none", s->def->name,
+                       wrap->name);
     if (!v->targets) return VT_OK;
     if (s->def->traits & VT_CANNOT_AIM)
         return vt_fail(e, VT_E_USAGE, "attack %s cannot aim at a class: @targets wants attacks that can", s->def->name);

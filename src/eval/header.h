@@ -69,7 +69,7 @@ typedef struct vt_header {
 #define VT_HEADER_MEMBER(type, member, ...) type member;
     VT_HEADER_RUN_KEYS(VT_HEADER_MEMBER)
 #undef VT_HEADER_MEMBER
-    const char *wrap;          /* "wrap": id of the known cheat around the model; absent: NULL */
+    const char *wrap;          /* "wrap": id of the wrap around the model; absent: NULL */
     vt_shape shape;            /* of the images that were attacked: three squares of "native", else "image", or
                                 * "channels", "height" and "width"; absent: 0 */
     vt_header_attack *attacks; /* [n_attacks]; absent: none, clean predictions alone */

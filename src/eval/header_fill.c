@@ -213,7 +213,8 @@ static void fill_wrap(vt_header *h, texts *t, const vt_subject *s) {
     int n = snprintf(text, sizeof text, "%s\n%s", s->model->sha256, s->wrap.id);
     snprintf(t->wrap, sizeof t->wrap, "%016llx", (unsigned long long)vt_sha_prefix(text, (size_t)n));
     h->wrap = s->wrap.id, h->wrap_sha256 = t->wrap;
-    add_note(&h->model.notes, "WRAPPED: not the checkpoint itself, but a known cheat around it (%s)", s->wrap.id);
+    add_note(&h->model.notes, "WRAPPED: not the checkpoint itself, but a %s around it (%s)",
+             vt_wrap_defends(&s->wrap) ? "defence" : "known cheat", s->wrap.id);
 }
 
 /* Fills what is said of the model: network or external, input, wrap, names and hashes. */

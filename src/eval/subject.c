@@ -94,13 +94,17 @@ vt_status vt_subject_fit(vt_subject *s, const vt_choices *c, int32_t first, vt_e
     const char *wrap = vt_chosen(c, "wrap");
     if (wrap && !s->wrap.def) VT_TRY(vt_wrap_parse(&s->wrap, wrap, e));
     VT_TRY(vt_wrap_model(&s->wrap, s->model, e));
-    return vt_prepare_fit(c, s->model, s->data, first, &s->input, e);
+    VT_TRY(vt_prepare_fit(c, s->model, s->data, first, &s->input, e));
+    return vt_wrap_fit(&s->wrap, vt_subject_shape(s), e);
 }
 
-/* Puts the wrap (not around another network) and the restriction to the data's classes around a classifier. */
+/* Puts the wrap (not around another network) and the restriction to the data's classes around a classifier. A defence
+ * stands outside: it votes on the classes that are compared. */
 static vt_status apply_wrap_and_restriction(vt_classifier *c, const vt_subject *s, bool other, vt_err *e) {
-    if (!other) VT_TRY(vt_wrap_classifier(&s->wrap, c, false, e));
-    return s->data->restricted ? vt_classifier_restrict(c, s->data->head, s->data->classes, e) : VT_OK;
+    const bool last = vt_wrap_defends(&s->wrap);
+    if (!other && !last) VT_TRY(vt_wrap_classifier(&s->wrap, c, vt_subject_shape(s), false, e));
+    if (s->data->restricted) VT_TRY(vt_classifier_restrict(c, s->data->head, s->data->classes, e));
+    return !other && last ? vt_wrap_classifier(&s->wrap, c, vt_subject_shape(s), false, e) : VT_OK;
 }
 
 /* Returns the connection of the judged model (other NULL) or of the surrogate; NULL: it is computed here. */
@@ -145,6 +149,7 @@ void vt_subject_flops(const vt_subject *s, double *forward, double *gradient) {
     *forward = 1, *gradient = 3;
     if (!vt_subject_is_remote(s))
         vt_arch_find(s->model->config.arch)->flops(&s->model->config, true, forward, gradient);
+    vt_wrap_cost(&s->wrap, forward, gradient);
 }
 
 int vt_subject_classes(const vt_subject *s) {

@@ -19,7 +19,7 @@ typedef struct vt_subject {
     vt_remote *remote; /* NULL: the model is here */
     /* A classifier of a caller of the library (src/api), which `model` describes as it does a remote's; NULL: none. */
     const vt_engine_source *own;
-    vt_wrap wrap; /* a known cheat around it, whose other half has altered the model; empty: none */
+    vt_wrap wrap; /* a known cheat or a defence around it, whose other half has altered the model; empty: none */
     vt_dataset *data;
     vt_input_provenance input;
     /* Another checkpoint, for attacks that transfer from one (transfer): of the same classes and input, seen without

@@ -65,7 +65,7 @@ static void decide_if_broken(vt_verdict *v, question q) {
         v->borderline = v->broken && vt_verdict_open(v);
         return;
     }
-    v->borderline = v->broken && (!is_adversarial_class(q, v->pred64) || !(v->margin > v->noise) ||
+    v->borderline = v->broken && (v->unsure || !is_adversarial_class(q, v->pred64) || !(v->margin > v->noise) ||
                                   (v->again && !(v->margin64 > v->noise)));
 }
 
@@ -115,8 +115,8 @@ vt_status vt_predict(vt_verdict *v, bool *unsure, const vt_classifier *m, const 
                      double *z64, vt_err *e) {
     const question q = {label, -1};
     *v = (vt_verdict){.inside = true, .finite = true, .pred64 = -1, .margin64 = NAN};
-    *unsure = false;
     VT_TRY(vt_classifier_alone(m, x, z, e));
+    *unsure = m->unsure && *m->unsure;
     if (!read_answer(&v->pred, &v->margin, q, z, NULL, m->classes)) v->margin = NAN;
     if (isnan(v->margin) || vt_classifier_votes(m) == 1) return VT_OK;
     VT_TRY(vt_classifier_logits64(m, x, z64, e));
@@ -138,6 +138,7 @@ static vt_status judge_candidate(vt_verdict *v, const vt_classifier *m, const fl
     if (!finite) v->margin = NAN;
     if (!v->finite) v->margin64 = NAN;
     v->finite = v->finite && finite;
+    v->unsure = m->unsure && *m->unsure;
     decide_if_broken(v, q);
     return VT_OK;
 }

@@ -18,6 +18,7 @@ typedef struct vt_verdict {
     double noise; /* largest |z_float - z_double|, or difference of any two repeated queries (without a double copy) */
     bool again;   /* pred64, margin64 are of the least sure repeated query: there is no double copy */
     int votes, wrong; /* of a model that draws: how often it was asked, and was wrong; else 0 */
+    bool unsure;      /* the model said so of its class (vt_classifier.unsure) */
     bool finite;      /* every logit, in both precisions; a margin of those that are not is NaN */
     bool broken;      /* inside, finite and misclassified in float: the field's convention; by most votes */
     bool borderline; /* broken, but the double verdict (the least sure repeated query) disagrees or its margin is within

@@ -22,6 +22,8 @@ typedef struct vt_classifier {
     vt_status (*alone)(void *self, const float *x, float *z, vt_err *e); /* NULL: logits is as good */
     double mean[3], std[3]; /* of the normalisation inside the model, for each plane of x; std 0: there is none */
     vt_tokens tokens;
+    /* Set by the last answer: its class is uncertain (a smoothed classifier abstains). NULL: it never is. */
+    const bool *unsure;
     /* A new image begins, with this key: a classifier that draws random numbers (wrap_noise) starts anew. [may be NULL]
      */
     void (*begin)(void *self, const vt_rng *rng);

@@ -123,10 +123,21 @@ static void close(void *self) {
     free(c->seen), free(c);
 }
 
-bool vt_wrap_covers(const vt_wrap *w) { return w && w->def && (w->def->see || w->def->factor); }
+bool vt_wrap_defends(const vt_wrap *w) { return w && w->def && w->def->around; }
 
-vt_status vt_wrap_classifier(const vt_wrap *w, vt_classifier *c, bool other_head, vt_err *e) {
-    if (!vt_wrap_covers(w) || (other_head && w->def->factor)) return VT_OK;
+bool vt_wrap_covers(const vt_wrap *w) { return w && w->def && (w->def->see || w->def->factor || w->def->around); }
+
+vt_status vt_wrap_fit(const vt_wrap *w, vt_shape shape, vt_err *e) {
+    return vt_wrap_defends(w) ? w->def->fit(w->params, shape, e) : VT_OK;
+}
+
+void vt_wrap_cost(const vt_wrap *w, double *forward, double *gradient) {
+    if (vt_wrap_defends(w)) w->def->cost(w->params, forward, gradient);
+}
+
+vt_status vt_wrap_classifier(const vt_wrap *w, vt_classifier *c, vt_shape shape, bool other_head, vt_err *e) {
+    if (!vt_wrap_covers(w) || (other_head && !w->def->see)) return VT_OK;
+    if (w->def->around) return w->def->around(c, w->params, shape, e);
     cover *around = calloc(1, sizeof *around + w->def->params_size);
     float *room = vt_alloc((c->pixels + 2 * (size_t)c->classes) * sizeof *room);
     if (!around || !room) {

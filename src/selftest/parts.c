@@ -367,7 +367,8 @@ static vt_status run_active_test(part *p, const int32_t *images, vt_err *e) {
     if (!t->ledger && !t->survivors) pays = VT_SELFTEST_SHARE * t->reference_tenth - t->cost;
     size_t n = affordable_images(pays, COST_ACTIVE(t->ratio), LEAST, ACTIVE_MOST, (size_t)t->correct,
                                  !t->ledger && t->survivors);
-    if ((t->ledger && !t->left) || t->v->subject->remote) n = 0; /* no head to replace */
+    if ((t->ledger && !t->left) || t->v->subject->remote || vt_wrap_defends(&t->v->subject->wrap))
+        n = 0; /* no head to replace; a defence votes on classes, and the test's two are others */
     VT_TRY(run_part(p, ACTIVE, images, n, &t->cost, e));
     int64_t attacked = t->checks[VT_CHECK_ACTIVE].trials;
     t->active = (vt_active){.images = (int64_t)n,

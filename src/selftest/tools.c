@@ -129,9 +129,9 @@ static vt_status open_active(vt_tester *g, const vt_tester *first, vt_err *e) {
     }
     VT_TRY(vt_other_head(&g->two.own, s->model, 2, e));
     VT_TRY(vt_classifier_open(&g->features.c, first ? first->features.own : g->features.own, e));
-    VT_TRY(vt_wrap_classifier(&s->wrap, &g->features.c, true, e));
+    VT_TRY(vt_wrap_classifier(&s->wrap, &g->features.c, vt_subject_shape(s), true, e));
     VT_TRY(vt_classifier_open(&g->two.c, g->two.own, e));
-    VT_TRY(vt_wrap_classifier(&s->wrap, &g->two.c, true, e));
+    VT_TRY(vt_wrap_classifier(&s->wrap, &g->two.c, vt_subject_shape(s), true, e));
     VT_TRY(open_oracle(&g->two, g->t, e));
     g->points = vt_alloc(n * g->phi * sizeof *g->points);
     g->fit = vt_alloc((n * n + 4 * n + 8 * g->phi + 16) * sizeof *g->fit);

@@ -135,6 +135,16 @@ vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t in
     return VT_OK;
 }
 
+void vt_augment_gaussian(float *x, float *noise, size_t n, double sigma, uint64_t seed, int64_t step, int at) {
+    const vt_rng r = {.seed = seed,
+                      .purpose = vt_rng_purpose("gaussian"),
+                      .image = (uint32_t)at,
+                      .run = (uint32_t)((uint64_t)step >> 32),
+                      .step = (uint32_t)step};
+    vt_rng_normals(&r, noise, n);
+    for (size_t i = 0; i < n; i++) x[i] += (float)sigma * noise[i];
+}
+
 /* ---- stochastic depth ---- */
 
 size_t vt_drop_path_len(const vt_model *m, int images) {

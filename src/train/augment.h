@@ -28,6 +28,10 @@ vt_mix vt_mix_draw(const vt_recipe_augment *a, uint64_t seed, int64_t step, int 
 vt_status vt_augment_image(float *x, int *label, const vt_dataset *d, int64_t index, int side,
                            const vt_recipe_augment *a, uint64_t seed, int epoch, vt_err *e);
 
+/* Adds sigma N(0, 1) to x [n], image `at` of its batch, as a function of (seed, step, at); noise [n]: scratch. Values
+ * leave [0,1] (Cohen et al. 2019, section 3.3: what randomised smoothing shows the network). */
+void vt_augment_gaussian(float *x, float *noise, size_t n, double sigma, uint64_t seed, int64_t step, int at);
+
 /* Sets x to the mix of x and partner xr (not x itself), both [3, side, side], augmented, and in [0,1]; NONE leaves
  * x. */
 void vt_mix_images(float *x, const float *xr, const vt_mix *m, int side);

@@ -206,6 +206,9 @@ static vt_status load_mixed_image(vt_batch *b, vt_batch_worker *w, int at, float
         vt_mix_images(x, w->partner, &b->mix, vt_config_input(&b->m->config));
     }
     vt_mix_target(target, y, yr, &b->mix, r->top.label_smoothing, b->m->config.classes);
+    if (r->augment.gaussian > 0)
+        vt_augment_gaussian(x, w->partner, vt_config_input_pixels(&b->m->config), r->augment.gaussian,
+                            (uint64_t)r->top.seed, b->step, at);
     return VT_OK;
 }
 

@@ -55,7 +55,7 @@ typedef struct vt_recipe_schedule {
 
 typedef struct vt_recipe_augment {
     int crop, randaugment, magnitude;
-    double flip, erase, mix_prob, mixup_alpha, cutmix_alpha, cutmix_switch;
+    double flip, erase, gaussian, mix_prob, mixup_alpha, cutmix_alpha, cutmix_switch;
 } vt_recipe_augment;
 
 typedef struct vt_recipe_probe {

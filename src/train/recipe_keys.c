@@ -124,6 +124,9 @@ static const vt_opt augment[] =
      INT_IF(augment, magnitude, 9, 0, 30, "RandAugment: strength of its operations; none: 9"),
      REAL_IF(augment, erase, 0, 0, 1,
              "probability that a rectangle of the image becomes random pixels (random erasing)"),
+     REAL_IF(augment, gaussian, 0, 0, 100,
+             "Gaussian noise of this standard deviation, in pixel units, is added last, not clipped (randomised "
+             "smoothing)"),
      REAL(augment, mix_prob, 0.3, 0, 1, "probability that a step mixes its images, with the batch reversed"),
      REAL(augment, mixup_alpha, 0.8, 0, 100, "Mixup: shares are drawn from Beta(alpha, alpha); 0: no Mixup"),
      REAL(augment, cutmix_alpha, 1, 0, 100, "CutMix: likewise"),

@@ -176,6 +176,10 @@ static vt_status check_attack(vt_recipe *r, vt_err *e) {
     if (!inner && key)
         return vt_fail(e, VT_E_USAGE, "attack.%s is %g, must be 0: objective %s has no inner attack", key,
                        a->noise > 0 ? a->noise : 1, o->name);
+    if (inner && r->augment.gaussian > 0)
+        return vt_fail(e, VT_E_USAGE,
+                       "augment.gaussian is %g, must be 0: the inner attack of objective %s keeps images in [0,1]",
+                       r->augment.gaussian, o->name);
     if (inner && !(a->eps > 0))
         return vt_fail(e, VT_E_USAGE,
                        "attack.eps is missing: objective %s needs a radius in pixel units, e.g. @set attack.eps=8/255",

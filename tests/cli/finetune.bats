@@ -148,6 +148,15 @@ parts() {
     [ ! -e o ]
 }
 
+@test "Gaussian augmentation goes on to the same bytes, and stands in no recipe without it" {
+    cd "$BATS_TEST_TMPDIR/here"
+    parts --set objective=ce --set augment.gaussian=0.25
+    "$VITRINE" train "$BATS_FILE_TMPDIR/r.yaml" --data "$BATS_FILE_TMPDIR/images" --out bare --set objective=ce >/dev/null
+    ! cmp -s whole/model.safetensors bare/model.safetensors || fail "the noise changed nothing"
+    grep -qa 'gaussian: 0.25' whole/model.safetensors
+    ! grep -qa gaussian bare/model.safetensors || fail "a key that nobody gave"
+}
+
 @test "RandAugment and random erasing go on to the same bytes" {
     cd "$BATS_TEST_TMPDIR/here"
     parts --set augment.randaugment=2 --set augment.erase=0.5

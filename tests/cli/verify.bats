@@ -182,7 +182,7 @@ points() { [ "$(awk '/^stored points/{print $5 + 0}' <<<"$output")" -gt 0 ] || f
         good eval "$w" --data "$d" --images 0:20 --eps 4/255 --attack "$2" --wrap "$1" --seed 5 --threads 2 --out r
         before=$(sums r)
         good verify r --threads 1
-        says "WRAPPED: judged under the same known cheat ($1" "everything is as the ledger" "to the last bit"
+        says "WRAPPED: judged under the same wrap ($1" "everything is as the ledger" "to the last bit"
         points
         [ "$(sums r)" = "$before" ]
         good verify r --threads 3
@@ -190,7 +190,7 @@ points() { [ "$(awk '/^stored points/{print $5 + 0}' <<<"$output")" -gt 0 ] || f
         cp -r r c && rm c/run.json
         bad 2 "give --weights and --data" -- verify c
         vt verify c --weights "$w" --data "$d"
-        says "WRAPPED: judged under the same known cheat ($1" "to the last bit"
+        says "WRAPPED: judged under the same wrap ($1" "to the last bit"
         # a claim sealed anew with another cheat, or with none, is not believed
         head -n 1 r/ledger.jsonl | jq -c '.wrap.id |= sub("=[0-9.e+-]+"; "=77")' >head
         cp -r r d0 && { cat head && tail -n +2 r/ledger.jsonl; } >d0/ledger.jsonl && reseal d0

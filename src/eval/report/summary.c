@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/json.h"
+#include "eval/certifier.h"
 #include "eval/header.h"
 #include "eval/result_index.h"
 #include "base/stats.h"
@@ -125,14 +126,30 @@ static void total_entry(vt_summary *s, const vt_result_index *b, int entry) {
     p->points = s->total ? 100 * (double)p->further / (double)s->total : 0;
 }
 
-/* Counts certificates and what attacks say of the same images. */
-static void sum_certificates(vt_summary *s, const vt_result_index *b) {
+/* Returns whether a line breaks a certified image. Of a method that estimates a borderline verdict does not: the votes
+ * that it goes by decide nothing. */
+static bool is_contradiction(const vt_ledger *l, const vt_result_index *b, const vt_record *r) {
+    const char *method = l->header->certify.method;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(method, ":"), method);
+    const vt_certifier_def *by = vt_certifier_find(name);
+    if (!r->entry || !vt_record_fails(l, r) || (r->borderline && by && by->estimates)) return false;
+    return vt_result_index_certified(b, vt_image_place(b->images, b->n, r->image));
+}
+
+/* Counts certificates and what attacks say of the same images; seen [images]: scratch. */
+static void sum_certificates(vt_summary *s, const vt_ledger *l, const vt_result_index *b, double *seen) {
     if (!b->certify) return;
+    for (size_t i = 0; i < b->n; i++) seen[i] = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        double *at = &seen[vt_image_place(b->images, b->n, l->records[i].image)];
+        if (*at == 0 && is_contradiction(l, b, &l->records[i])) *at = 1, s->certify.contradictions++;
+    }
     for (size_t i = 0; i < b->n; i++) {
         bool right = vt_result_index_right(b, 0, i), stands = vt_result_index_stands(b, VT_SCORE_BALL, i);
         bool certified = vt_result_index_certified(b, i);
         s->certify.certified += stands && certified, s->certify.undecided += stands && !certified;
-        s->certify.broken += right && !stands, s->certify.contradictions += certified && !stands;
+        s->certify.broken += right && !stands;
     }
     s->certify.pending = vt_result_index_pending(b, VT_ENTRY_CERTIFY, 0);
     s->pending += s->certify.pending;
@@ -240,7 +257,7 @@ static vt_status fill_summary(vt_summary *s, const vt_ledger *l, const vt_result
     if (st == VT_OK) {
         format_ranges(s->images, sizeof s->images, b->images, b->n);
         s->missing = s->pending = images > s->total ? images - s->total : 0;
-        sum_certificates(s, b);
+        sum_certificates(s, l, b, scratch);
         for (int i = 0; i < s->n_entries; i++) {
             total_entry(s, b, i + 1);
             set_medians(&s->entries[i], l, i + 1, scratch);
@@ -415,8 +432,7 @@ vt_status vt_expect_no_contradiction(const vt_ledger *l, vt_err *e) {
     vt_status s = vt_result_index_read(&b, l, e);
     for (size_t i = 0; s == VT_OK && i < l->count; i++) {
         const vt_record *r = &l->records[i];
-        size_t at = vt_image_place(b.images, b.n, r->image);
-        if (!r->entry || !vt_record_fails(l, r) || !vt_result_index_certified(&b, at)) continue;
+        if (!is_contradiction(l, &b, r)) continue;
         s = vt_fail(e, VT_E_RANGE,
                     "image %d is certified (%.80s), but %.40s broke it by a point at linf %.9g, l2 %.6g: the "
                     "certificate or the verdict is wrong",

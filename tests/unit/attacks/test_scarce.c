@@ -67,7 +67,7 @@ static vt_status wrapped(const void *ctx, vt_err *e) {
     vt_classifier c = {0};
     vt_status s = vt_wrap_parse(&w, ctx, e);
     if (s == VT_OK) s = vt_classifier_open(&c, model, e);
-    if (s == VT_OK) s = vt_wrap_classifier(&w, &c, false, e);
+    if (s == VT_OK) s = vt_wrap_classifier(&w, &c, vt_config_shape(&model->config), false, e);
     vt_classifier_close(&c);
     vt_wrap_free(&w);
     return s;

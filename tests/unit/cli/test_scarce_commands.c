@@ -88,6 +88,10 @@ static const struct path {
     {.line = "eval " MODEL
              " --images 0:1 --eps 8/255 --attack transfer --surrogate w.safetensors --wrap noise --eight-bit"},
     {.line = "eval " MODEL " --images 0:2 --eps 8/255 --attack fgsm --targets aim"},
+    {.line = "eval " MODEL " --images 0:1 --norm l2 --eps 0.1 --attack fgsm --wrap smooth:n0=11,n=10 --certify smooth"},
+    {.line =
+         "eval " MODEL " --images 0:1 --threat patch:size=1 --attack pgd:steps=1 --wrap patchcleanser:patch=1,masks=2 "
+         "--certify masks"},
     {.line = "eval " MODEL " --images 0:1 --threat patch:size=8,count=1 --attack pgd:steps=1"},
     {.line = "eval " MODEL " --images 0:1 --eps 8/255 --attack fgsm+pgd:steps=1 --individual"},
     {.line = "verify run --threads 1"},

@@ -26,7 +26,7 @@ static void scene_open(scene *s, const char *spec) {
     s->target[2] = 1;
     s->c = s->p.c;
     if (vt_wrap_parse(&s->w, spec, &e) != VT_OK) fail_msg("%s", e.text);
-    assert_int_equal(vt_wrap_classifier(&s->w, &s->c, false, &e), VT_OK);
+    assert_int_equal(vt_wrap_classifier(&s->w, &s->c, (vt_shape){3, SIDE, SIDE}, false, &e), VT_OK);
 }
 
 static void scene_close(scene *s) {
@@ -91,7 +91,7 @@ static void test_logit_scale(void **state) {
     t_le(worst, 1e-4 * t_max(want, N), "gradient"); /* exp amplifies the logits' float error, 60 x 6e-8 */
     /* another head has its own range: the cover is left out */
     vt_classifier other = s.p.c;
-    assert_int_equal(vt_wrap_classifier(&s.w, &other, true, NULL), VT_OK);
+    assert_int_equal(vt_wrap_classifier(&s.w, &other, (vt_shape){3, SIDE, SIDE}, true, NULL), VT_OK);
     assert_ptr_equal(other.self, &s.p);
     scene_close(&s);
     /* the cheat proper: exactly zero */
