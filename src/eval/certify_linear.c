@@ -63,8 +63,11 @@ static void close_state(void *self) {
 static vt_status open_state(void **self, const void *shared, const void *with, const vt_eval_options *v, vt_err *e) {
     const vt_network *n = shared;
     const params *p = with;
-    const vt_certify_options o = {
-        .radius = v->eps, .seconds = INFINITY, .boxes = p->boxes, .plain = !p->refine, .threads = 1};
+    const vt_certify_options o = {.radius = v->eps,
+                                  .seconds = INFINITY,
+                                  .boxes = p->boxes,
+                                  .plain = !p->refine,
+                                  .threads = 1};
     state *s = *self = calloc(1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for bounds");
     s->n = vt_subject_pixels(v->subject), s->eps = v->eps;
@@ -75,7 +78,7 @@ static vt_status open_state(void **self, const void *shared, const void *with, c
 
 /* Certifies one image; with restricted classes the label wins against all outputs, which is more than is asked. */
 static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
-                       vt_certificate *out, vt_err *e) {
+                             vt_certificate *out, vt_err *e) {
     state *s = self;
     vt_certified r;
     (void)c, (void)key;
