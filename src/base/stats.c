@@ -181,3 +181,15 @@ int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, doubl
     }
     return lo;
 }
+
+int64_t vt_sample_size(int64_t all, int64_t drawn, int *sizes) {
+    int64_t best = 0, last = 0;
+    *sizes = 0;
+    for (double share = (double)all; all > 0 && last != 1; share *= 0.8) {
+        const int64_t size = (int64_t)ceil(share);
+        if (size == last) continue;
+        if (size <= drawn && !best) best = size;
+        last = size, ++*sizes;
+    }
+    return best;
+}

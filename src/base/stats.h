@@ -56,3 +56,7 @@ const char *vt_claim_name(vt_claim_verdict v); /* "held", "not", "undecided" */
  * `black` of them were black, that is not refuted at level alpha: max { K : P(X <= black | K) >= alpha }, X
  * hypergeometric. The exact one-sided upper bound at confidence 1 - alpha. */
 int64_t vt_hypergeometric_upper(int64_t all, int64_t drawn, int64_t black, double alpha);
+/* Returns the largest size of a sample, of those at which a bound may be read (ceil(all 0.8^k), k = 0, 1, ...), that is
+ * at most `drawn`; 0: none. *sizes: how many there are. Drawing may stop whenever it likes, also by what was drawn: by
+ * the union bound, a bound at level alpha / *sizes on the first balls, as many as the size, has level alpha. */
+int64_t vt_sample_size(int64_t all, int64_t drawn, int *sizes);

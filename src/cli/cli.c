@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include "cli/streams.h"
 #include "parallel/fibers.h"
@@ -88,10 +90,14 @@ void vt_cli_again(char *out, size_t size, const vt_cli *c, const vt_command *to)
 
 static volatile sig_atomic_t interrupted;
 
-/* Notes SIGINT or SIGTERM. */
+enum { BY_USER = 1, BY_CLOCK };
+
+/* Notes SIGINT, SIGTERM or SIGALRM; a clock does not undo what a user did. */
 static void on_signal(int number) {
-    (void)number;
-    interrupted = 1;
+    if (number != SIGALRM)
+        interrupted = BY_USER;
+    else if (!interrupted)
+        interrupted = BY_CLOCK;
 }
 
 /* On a stack of its own: kernels of the product libraries keep numbers further below the stack's end than the 128 bytes
@@ -104,6 +110,21 @@ const volatile sig_atomic_t *vt_cli_interruptible(void) {
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
     return &interrupted;
+}
+
+void vt_cli_alarm(double seconds) {
+    const struct sigaction a = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
+    const struct itimerval when = {
+        .it_value = {(time_t)seconds, 1 + (suseconds_t)((seconds - floor(seconds)) * 999998)}};
+    sigaction(SIGALRM, &a, NULL);
+    setitimer(ITIMER_REAL, &when, NULL);
+}
+
+bool vt_cli_time_is_up(void) {
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    if (interrupted != BY_CLOCK) return false;
+    interrupted = 0;
+    return true;
 }
 
 /* Ends the command on SIGBUS; calls only what a signal handler may. */

@@ -85,6 +85,10 @@ bool vt_cli_own_path(char out[VT_PATH_MAX]);
 
 /* Returns a flag that SIGINT and SIGTERM set from here on; a second signal ends the program at once. */
 const volatile sig_atomic_t *vt_cli_interruptible(void);
+/* Sets the same flag after so many seconds, above 0. */
+void vt_cli_alarm(double seconds);
+/* Stops the clock. Returns whether it set the flag, and no user did; then clears it. */
+bool vt_cli_time_is_up(void);
 /* Lets SIGBUS end the command with "a mapped file was cut while it was read" and status 1. */
 void vt_cli_guard_mapped(void);
 /* Shows a line of progress on stderr (vt_progress_fn); live: the next line may overwrite it. */

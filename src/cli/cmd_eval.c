@@ -59,11 +59,31 @@ static vt_status paper_alone(const job *j, const vt_cli *c, vt_err *e) {
                    vt_cli_get(c, "as-published"));
 }
 
+/* --hours or --minutes: *seconds, 0 without. */
+static vt_status parse_limit(double *seconds, const vt_cli *c, vt_err *e) {
+    const char *hours = vt_cli_get(c, "hours"), *minutes = vt_cli_get(c, "minutes"), *text = hours ? hours : minutes;
+    *seconds = 0;
+    if (!text) return VT_OK;
+    if (hours && minutes) return vt_fail(e, VT_E_USAGE, "--hours and --minutes are one limit: give one of them");
+    if (!vt_parse_real(text, seconds) || !(*seconds > 0 && *seconds <= 1e5))
+        return vt_fail(e, VT_E_USAGE, "--%s is '%s', must be a number above 0, at most 100000",
+                       hours ? "hours" : "minutes", text);
+    *seconds *= hours ? 3600 : 60;
+    if (c->team || vt_eval_many_corruptions(c) || vt_cli_has(c, "seeds"))
+        return vt_fail(e, VT_E_USAGE, "--%s is a limit of one evaluation: leave it out with %s",
+                       hours ? "hours" : "minutes",
+                       c->team                  ? "several ranks"
+                       : vt_cli_has(c, "seeds") ? "--seeds"
+                                                : "several corruptions");
+    return VT_OK;
+}
+
 /* Reads all options, opens data and model, and makes the ledger's header. */
 static vt_status parse(job *j, const vt_cli *c, vt_err *e) {
     vt_cli_eval_options(&j->v, c);
     VT_TRY(parse_paper(j, c, e));
     VT_TRY(paper_alone(j, c, e));
+    VT_TRY(parse_limit(&j->v.seconds, c, e));
     VT_TRY(vt_eval_options_read(&j->v, e));
     VT_TRY(vt_floor_parse(&j->floor, c, j->v.n_attacks > 0, e));
     VT_TRY(vt_cli_eval_open(c, &j->v, e));
@@ -112,8 +132,9 @@ static const vt_attack *to_be_tested(const job *j) {
     return NULL;
 }
 
-/* A run with Auto-PGD tests itself; after a smaller one a line says how. */
-static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
+/* A run with Auto-PGD tests itself; after a smaller one a line says how. unfinished: images that attacks have not
+ * reached are no survivors, so gradients alone are tested. */
+static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e) {
     const vt_attack *a = to_be_tested(j);
     char text[2000];
     if (vt_cli_has(c, "no-selftest") || !j->v.n_attacks) return VT_OK;
@@ -127,7 +148,8 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
                    "--targets\n");
         return VT_OK;
     }
-    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size > 0, e);
+    if (a && unfinished && !j->brief) printf("attacks and survivors are tested when the run is finished\n");
+    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size > 0 || unfinished, e);
     if (j->brief) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
     if (j->v.patch.size)
@@ -137,14 +159,34 @@ static vt_status test_itself(job *j, const vt_cli *c, vt_err *e) {
     return VT_OK;
 }
 
-/* Prints the table of what is done so far, and fails with VT_INTERRUPTED; the ledger can be continued. */
-static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
+/* Prints the table of what is done so far; under a limit of time that is the result, and goes where results go (a
+ * continued run writes them again). */
+static vt_status report_unfinished(job *j, const vt_cli *c, bool limit, vt_err *e) {
     vt_summary s;
+    const char *out = limit ? vt_cli_get(c, "out") : NULL;
     VT_TRY(vt_summary_make(&s, j->r.ledger, (int64_t)j->v.n_images, e));
     s.look = vt_cli_look(c);
-    vt_status st = vt_reports_write(&s, NULL, stdout, e);
+    vt_status st = vt_reports_write(&s, out, stdout, e);
+    if (st == VT_OK && limit && vt_script_stream())
+        st = vt_report_write(vt_report_find("json"), vt_script_stream(), &s, e);
     vt_summary_free(&s);
-    if (st != VT_OK) return st;
+    return st;
+}
+
+/* What --hours ends with: reports of what is done and what was left out, and the self-test. */
+static vt_status report_at_limit(job *j, const vt_cli *c, vt_err *e) {
+    const char *out = vt_cli_get(c, "out");
+    VT_TRY(report_unfinished(j, c, true, e));
+    if (out) VT_TRY(vt_cli_eval_json(c, out, &j->v, j->r.seconds, NAN, e));
+    printf("\nthe time is up after %.1f s: %s\n", j->r.seconds,
+           out ? "the same command goes on with --resume, with a new limit or none"
+               : "without --out nothing is kept to go on with");
+    return test_itself(j, c, true, e);
+}
+
+/* Prints the table of what is done so far, and fails with VT_INTERRUPTED; the ledger can be continued. */
+static vt_status report_partial(job *j, const vt_cli *c, vt_err *e) {
+    VT_TRY(report_unfinished(j, c, false, e));
     return vt_fail(e, VT_INTERRUPTED, "interrupted; %zu ledger lines are %s", j->r.ledger->count,
                    vt_cli_has(c, "out") ? "kept: continue with --resume" : "lost, since no --out was given");
 }
@@ -158,14 +200,30 @@ static vt_status check_floor(const job *j, vt_err *e) {
     return st;
 }
 
+/* Sets the clock to the end of the time that --hours leaves for attacks, beside loading and the self-test. */
+static vt_status set_alarm(job *j, const vt_cli *c, double began, vt_err *e) {
+    enum { FORWARDS = 5000 }; /* parts 1 and 2 of the self-test: 32 images, 140 forwards each (docs/selftest.md) */
+    vt_seconds each = {0};
+    if (to_be_tested(j) && !vt_cli_has(c, "no-selftest") && !j->v.subject->remote)
+        VT_TRY(vt_measure_seconds(&each, j->v.subject->model, 1, e));
+    const double test = fmin(FORWARDS * each.forward / j->v.threads, j->v.seconds / 4);
+    j->v.seconds = fmax(j->v.seconds - test - (vt_now() - began), 0.01 * j->v.seconds);
+    vt_cli_alarm(j->v.seconds);
+    return VT_OK;
+}
+
 /* Runs one evaluation from its options to reports, self-test and checksums. */
 static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
+    const double began = vt_now();
     VT_TRY(parse(j, c, e));
+    if (j->v.seconds > 0) VT_TRY(set_alarm(j, c, began, e));
     vt_status s = vt_cli_evaluate(c, &j->r, &j->v, e);
+    const bool up = vt_cli_time_is_up();
+    if (s == VT_INTERRUPTED && up) return report_at_limit(j, c, e);
     if (s == VT_INTERRUPTED && !vt_team_rank(c->team)) return report_partial(j, c, e);
     if (!j->r.complete) return s;
     VT_TRY(report_results(j, c, e));
-    VT_TRY(test_itself(j, c, e));
+    VT_TRY(test_itself(j, c, false, e));
     const char *out = vt_cli_get(c, "out");
     if (out) VT_TRY(vt_checksums_write(out, e)); /* after the last file */
     if (out) putchar('\n'), vt_checksums_list(stdout, out);
@@ -203,6 +261,9 @@ static const vt_arg args[] = {
     VT_EVAL_ARGS,
     {"as-published", "PAPER",
      "what it ran, beside the same corrected: specformer, mo2022 (-imagenet: its steps), trades", VT_OF_ATTACK},
+    {"hours", "N",
+     "stop then: images are attacked in a random order, and what was left out is bounded; --resume goes on", VT_OF_RUN},
+    {"minutes", "N", "the same in minutes", VT_OF_RUN},
     {"seeds", "A,B,...", "once with each seed, into OUT/seed-N; prints mean and range", VT_OF_RUN},
     VT_DRY_RUN_ARG,
     VT_JSON_ARG,

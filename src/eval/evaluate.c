@@ -11,6 +11,7 @@
 #include "parallel/threads.h"
 #include "eval/result_index.h"
 #include "eval/cost.h"
+#include "eval/limit.h"
 #include "eval/verify.h"
 #include "models/surgery.h"
 
@@ -299,13 +300,14 @@ static vt_status run_eval_thread(void *ctx, int thread, size_t item, vt_err *e) 
 
 /* ---- stages ---- */
 
-/* Images of this stage that have no line yet, into todo; *total: of the stage, *robust: of those that are done. */
-static size_t collect_pending_images(const vt_result_index *b, int entry, int stage, int32_t *todo, size_t *total,
-                                     size_t *robust) {
+/* Images of this stage and part (NULL: all) that have no line yet, into todo; *total: of these, *robust: of those that
+ * are done. */
+static size_t collect_pending_images(const vt_result_index *b, int entry, int stage, const bool *part, int32_t *todo,
+                                     size_t *total, size_t *robust) {
     size_t n = 0;
     *total = *robust = 0;
     for (size_t i = 0; i < b->n; i++) {
-        if (!vt_result_index_takes(b, entry, stage, i)) continue;
+        if ((part && !part[i]) || !vt_result_index_takes(b, entry, stage, i)) continue;
         uint8_t now = vt_result_index_cell(b, entry, stage, i);
         (*total)++;
         *robust += now == VT_RECORD_ROBUST || now == VT_RECORD_CORRECT || now == VT_RECORD_INVALID ||
@@ -355,27 +357,41 @@ static vt_status deal_out(stage_run *run, vt_err *e) {
     return vt_team_agree(team_of(v), s, e);
 }
 
-/* Runs a stage on the images that have no line yet (entry 0: clean predictions). */
-static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
-                           int32_t *todo, vt_eta *o, int entry, int stage, vt_err *e) {
+/* An evaluation at work. */
+typedef struct evaluation {
+    const vt_eval_options *v;
+    vt_ledger *l;
+    eval_thread *threads; /* [v->threads] */
+    vt_result_index b;
+    int32_t *todo; /* [images] scratch */
+    vt_eta eta;
+} evaluation;
+
+/* Runs a stage (entry 0: clean predictions) on the images of part (NULL: all; a part shows no progress) that have no
+ * line yet. */
+static vt_status run_stage(void *ctx, int entry, int stage, const bool *part, vt_err *e) {
+    evaluation *x = ctx;
+    const vt_eval_options *v = x->v;
+    vt_ledger *l = x->l;
+    vt_result_index *b = &x->b;
     stage_run run = {.v = v,
                      .ledger = l,
-                     .eval_threads = eval_threads,
+                     .eval_threads = x->threads,
                      .covered = b,
                      .entry = entry,
                      .stage = stage,
-                     .todo = todo,
-                     .progress = v->progress,
-                     .eta = o};
+                     .todo = x->todo,
+                     .progress = part ? (vt_progress){0} : v->progress,
+                     .eta = &x->eta};
     char name[80];
     size_t robust, before = l->count;
-    run.n = collect_pending_images(b, entry, stage, todo, &run.total, &robust);
+    run.n = collect_pending_images(b, entry, stage, part, x->todo, &run.total, &robust);
     if (!run.n) return VT_OK;
     run.done_before = run.total - run.n;
     atomic_init(&run.robust, robust);
     pthread_mutex_init(&run.lock, NULL);
     name_stage(l->header, entry, stage, name, sizeof name);
-    if (entry != VT_ENTRY_CERTIFY) vt_eta_stage(o, entry, stage);
+    if (entry != VT_ENTRY_CERTIFY) vt_eta_stage(&x->eta, entry, stage);
     run.began = vt_now(), run.waited = v->subject->remote ? vt_remote_waited(v->subject->remote) : 0;
     vt_progress_begin(&run.progress, name, run.done_before, run.total);
     vt_status s = deal_out(&run, e);
@@ -387,52 +403,54 @@ static vt_status run_stage(const vt_eval_options *v, vt_ledger *l, eval_thread *
 }
 
 /* Certifies the images that are right, with a state for each worker that lasts as long. */
-static vt_status run_certificates(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
-                                  int32_t *todo, vt_eta *o, vt_err *e) {
+static vt_status run_certificates(evaluation *x, vt_err *e) {
+    const vt_eval_options *v = x->v;
+    eval_thread *eval_threads = x->threads;
     const vt_certifier_def *by = v->certify.def;
     void *shared = NULL;
-    if (!by || !vt_result_index_pending(b, VT_ENTRY_CERTIFY, 0)) return VT_OK;
+    if (!by || !vt_result_index_pending(&x->b, VT_ENTRY_CERTIFY, 0)) return VT_OK;
     vt_status s = by->prepare(&shared, v->certify.params, v, e);
     for (int i = 0; by->open && i < v->threads; i++)
         for (int k = 0; k < eval_threads[i].batch && s == VT_OK; k++)
             s = by->open(&eval_threads[i].workers[k].certifier, shared, v->certify.params, v, e);
     s = vt_team_agree(team_of(v), s, e);
-    if (s == VT_OK) s = run_stage(v, l, eval_threads, b, todo, o, VT_ENTRY_CERTIFY, 0, e);
+    if (s == VT_OK) s = run_stage(x, VT_ENTRY_CERTIFY, 0, NULL, e);
     for (int i = 0; by->open && i < v->threads; i++)
         for (int k = 0; k < eval_threads[i].batch; k++) by->close(eval_threads[i].workers[k].certifier);
     by->release(shared);
-    vt_eta_begin(o, v); /* bounds say nothing of how long attacks take */
+    vt_eta_begin(&x->eta, v); /* bounds say nothing of how long attacks take */
     return s;
 }
 
 /* Runs clean predictions, certificates and all stages in their order; what it opens is the caller's to close. */
-static vt_status run_all(const vt_eval_options *v, vt_ledger *l, eval_thread *eval_threads, vt_result_index *b,
-                         int32_t *todo, vt_err *e) {
-    VT_TRY(vt_result_index_open(b, l->header, v->images, v->n_images, e));
-    VT_TRY(note_lines(v, l, b, 0, e));
+static vt_status run_all(evaluation *x, vt_err *e) {
+    const vt_eval_options *v = x->v;
+    const double began = vt_now();
+    VT_TRY(vt_result_index_open(&x->b, x->l->header, v->images, v->n_images, e));
+    VT_TRY(note_lines(v, x->l, &x->b, 0, e));
     vt_status s = VT_OK;
-    for (int i = 0; i < v->threads && s == VT_OK; i++) s = eval_thread_open(&eval_threads[i], v, e);
+    for (int i = 0; i < v->threads && s == VT_OK; i++) s = eval_thread_open(&x->threads[i], v, e);
     VT_TRY(vt_team_agree(team_of(v), s, e));
-    vt_eta o;
-    vt_eta_begin(&o, v);
-    VT_TRY(run_stage(v, l, eval_threads, b, todo, &o, 0, 0, e));
-    VT_TRY(run_certificates(v, l, eval_threads, b, todo, &o, e));
+    vt_eta_begin(&x->eta, v);
+    VT_TRY(run_stage(x, VT_ENTRY_CLEAN, 0, NULL, e));
+    VT_TRY(run_certificates(x, e));
+    if (v->seconds > 0) return vt_limit_run(v, &x->b, began, run_stage, x, e);
     for (int entry = 1; entry <= v->n_attacks; entry++)
-        for (int k = 0; k < v->attacks[entry - 1].n_stages; k++)
-            VT_TRY(run_stage(v, l, eval_threads, b, todo, &o, entry, k, e));
+        for (int k = 0; k < v->attacks[entry - 1].n_stages; k++) VT_TRY(run_stage(x, entry, k, NULL, e));
     return VT_OK;
 }
 
 /* Runs everything on a subject that has its twin, sensors and packed matrices. */
 static vt_status run_on_subject(const vt_eval_options *v, vt_ledger *l, vt_err *e) {
-    vt_result_index b = {0};
-    eval_thread *eval_threads = calloc((size_t)v->threads, sizeof *eval_threads);
-    int32_t *todo = calloc(v->n_images, sizeof *todo);
-    vt_status s = eval_threads && todo ? run_all(v, l, eval_threads, &b, todo, e)
-                                       : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v->n_images);
-    for (int i = 0; eval_threads && i < v->threads; i++) eval_thread_close(&eval_threads[i]);
-    vt_result_index_close(&b);
-    free(eval_threads), free(todo);
+    evaluation x = {.v = v,
+                    .l = l,
+                    .threads = calloc((size_t)v->threads, sizeof *x.threads),
+                    .todo = calloc(v->n_images, sizeof *x.todo)};
+    vt_status s =
+        x.threads && x.todo ? run_all(&x, e) : vt_fail(e, VT_E_MEMORY, "no memory for %zu images", v->n_images);
+    for (int i = 0; x.threads && i < v->threads; i++) eval_thread_close(&x.threads[i]);
+    vt_result_index_close(&x.b);
+    free(x.threads), free(x.todo);
     return s;
 }
 

@@ -54,6 +54,8 @@ struct vt_eval_options {
     bool certify_first;        /* images that it proves are not attacked */
     const vt_run_place *place; /* of ranks that do it together; NULL: this process alone does */
     vt_progress progress;
+    double
+        seconds; /* until `interrupt` will be set: images are attacked in a random order (eval/limit.h); 0: no limit */
     const volatile sig_atomic_t *interrupt; /* ends waiting for models in other processes too */
 
     /* What the functions below read from. */

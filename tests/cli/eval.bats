@@ -324,3 +324,23 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c "select(.entry == $2) | [$3]"; }
     bad 1 "bad_above.npz: image 2 has the value 1.0000000000000002 at channel 2" -- \
         eval "$W" --data "$ROOT/tests/fuzz/corpus/npy/bad_above.npz"
 }
+
+@test "--minutes: the run stops with a bound on what was left out; continued it has the bytes of a run without a limit" {
+    local minutes=0.001 stops=0 A="$ROOT/weights/shapes10-vit --data $ROOT/datasets/shapes10 --images spread:40 --eps 4/255 --attack apgd-ce:steps=10+apgd-t:steps=5+square:queries=50 --attack pgd:steps=5 --no-selftest --threads 2"
+    good eval $A --out whole
+    good eval $A --minutes $minutes --out r
+    while [ ! -e r/SHA256SUMS ]; do
+        stops=$((stops + 1))
+        says "the time is up after"
+        [ ! -e r/results.json ] || truth r/results.json '.left_out | . == null or (.further95 <= .survivors and .sampled <= .survivors)'
+        bad 2 "is not finished" -- verify r
+        minutes=$(awk -v m=$minutes 'BEGIN {print 2 * m}')
+        good eval $A --minutes $minutes --resume --out r
+    done
+    [ $stops -ge 1 ]
+    for f in ledger.jsonl adv.bin results.json table.md table.csv table.tex; do cmp r/$f whole/$f; done
+    bad 2 "--minutes is '0', must be a number above 0" -- eval $A --minutes 0
+    bad 2 "--hours is 'nan', must be a number above 0" -- eval $A --hours nan
+    bad 2 "one limit: give one of them" -- eval $A --hours 1 --minutes 1
+    bad 2 "leave it out with --seeds" -- eval $A --hours 1 --seeds 0,1 --out s
+}

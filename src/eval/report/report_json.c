@@ -146,6 +146,12 @@ static json_t *document(const vt_summary *s) {
         json_object_set_new(o, "clean_unsure",
                             json_pack("{s:I,s:s}", "images", (json_int_t)s->unsure, "text", s->unsure_text));
     if (s->header->certify.method) json_object_set_new(o, "certified", certified_json(s));
+    if (s->left.survivors)
+        json_object_set_new(o, "left_out",
+                            json_pack("{s:I,s:I,s:I,s:I,s:f,s:s}", "survivors", (json_int_t)s->left.survivors,
+                                      "sampled", (json_int_t)s->left.sampled, "broken", (json_int_t)s->left.broken,
+                                      "further95", (json_int_t)s->left.further, "points95",
+                                      percent_of(s->left.further, s->total), "text", s->left.text));
     json_t *attacks = json_array();
     for (int i = 0; i < s->n_entries; i++) json_array_append_new(attacks, entry_json(s, &s->entries[i]));
     json_object_set_new(o, "attacks", attacks);

@@ -53,9 +53,13 @@ typedef struct vt_summary {
     const vt_header *header;
     char images[400]; /* "0:100,150:200" */
     int64_t total, correct, worst_robust, pending;
-    int64_t not_finite;      /* clean images without finite logits: of total, neither right nor wrong */
-    int64_t missing;         /* of pending: images without a clean prediction */
-    int64_t unsure;          /* clean images whose class changes when a model in another process is asked again */
+    int64_t not_finite; /* clean images without finite logits: of total, neither right nor wrong */
+    int64_t missing;    /* of pending: images without a clean prediction */
+    int64_t unsure;     /* clean images whose class changes when a model in another process is asked again */
+    struct {
+        int64_t survivors, sampled, broken, further; /* vt_left_out; survivors 0: nothing can be said */
+        char text[400];                              /* what a run that is not finished left out; "" */
+    } left;
     char unsure_text[400];   /* the sentence that names them; "" */
     int64_t worst_eight_bit; /* images that no 8-bit entry broke; -1: there is none */
     double gradient_cost;    /* forwards that a gradient costs, by its products; 0: not in the header */
