@@ -240,6 +240,7 @@ static vt_status one_image(stage_run *run, worker *w, int32_t image, vt_err *e) 
     note_of(run, note, sizeof note);
     const vt_oracle *o = &w->oracle;
     pthread_mutex_lock(&run->lock);
+    run->ledger->repeated += run->entry ? o->repeated : 0;
     run->progress.left = vt_eta_image(run->eta, run->entry ? o->forwards : 1, run->entry ? o->gradients : 0,
                                       run->done_before + done, run->total, atomic_load(&run->robust));
     vt_progress_step(&run->progress, run->done_before + done, note);
