@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/opt.h"
 #include "eval/report/export.h"
+#include "eval/report/proof.h"
 #include "eval/header.h"
 
 /* Finds the format that --format names, npz by default. */
@@ -38,12 +39,24 @@ static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scorin
                    near ? near : "", near ? "'?" : "");
 }
 
+/* Writes a proof of the points. */
+static vt_status write_proof(const vt_cli *c, const vt_export *x, const vt_subject *s, const char *path, vt_err *e) {
+    int threads;
+    VT_TRY(vt_threads_parse(&c->given, s, &threads, e));
+    return vt_proof_write(x, s, threads, path, e);
+}
+
 /* Opens the run, collects its adversarial images and writes them in the chosen format. */
 static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_err *e) {
     char path[VT_PATH_MAX];
-    const char *dir = c->positional[0], *out = vt_cli_get(c, "out");
+    char model[100];
+    const char *dir = c->positional[0], *proof = vt_cli_get(c, "proof"), *bench = vt_cli_get(c, "robustbench");
+    const char *out = proof ? proof : bench ? bench : vt_cli_get(c, "out");
     const vt_export_format *format;
     int entry;
+    if ((proof && bench) || ((proof || bench) && (vt_cli_has(c, "format") || vt_cli_has(c, "out"))))
+        return vt_fail(e, VT_E_USAGE, "--%s says format and place: leave --format, --out%s out",
+                       proof ? "proof" : "robustbench", bench ? " and --proof" : "");
     VT_TRY(format_of(c, &format, e));
     if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path : !vt_path(path, dir, format->where))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : dir);
@@ -53,10 +66,14 @@ static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_
     vt_scoring scoring = vt_cli_has(c, "eight-bit") ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL;
     VT_TRY(entry_of(c, r->ledger, scoring, &entry, e));
     VT_TRY(vt_export_make(x, r->ledger, r->subject.model, r->subject.data, entry, scoring, e));
-    VT_TRY(format->write(x, path, e));
+    VT_TRY(vt_run_model_name(dir, vt_cli_get(c, "weights"), model, e));
+    VT_TRY(proof   ? write_proof(c, x, &r->subject, path, e)
+           : bench ? vt_robustbench_write(x, model, path, e)
+                   : format->write(x, path, e));
     printf("%s: %lld images, %lld of them adversarial (%s%s), the others clean\n", path, (long long)x->n,
            (long long)x->broken, scoring == VT_SCORE_EIGHT_BIT ? "8-bit: " : "",
            entry ? vt_cli_get(c, "attack") : "the point of the largest margin of any attack");
+    if (bench) printf("%s/issue.md: fill in what stands in <>\n", path);
     if (!strcmp(format->name, "png") && scoring != VT_SCORE_EIGHT_BIT)
         printf("pictures are rounded to 8 bits, which can leave the ball or undo an attack: they are no proof\n");
     return VT_OK;
@@ -76,10 +93,17 @@ static const vt_arg args[] = {
     {"format", "npz|npy|safetensors|png", "default npz", VT_OF_OUTPUT},
     {"out", "PATH", "file or folder (default: export.npz, export.safetensors, export/ or export-png/ in RUNDIR)",
      VT_OF_OUTPUT},
+    {"proof", "FILE.npz",
+     "instead: images, points, logits and hashes, for vitrine verify FILE.npz and "
+     "python/examples/check_proof.py",
+     VT_OF_OUTPUT},
+    {"robustbench", "DIR", "instead: adversarial.pt and issue.md, as RobustBench takes external evaluations",
+     VT_OF_OUTPUT},
     {"attack", "NAME", "the points of one attack of the run (default: of all, the largest margin)", VT_OF_OUTPUT},
     {"eight-bit", NULL, "the 8-bit points (of a run with --eight-bit), which a PNG holds to the last bit",
      VT_OF_OUTPUT},
     {"force", NULL, "overwrite what is there", VT_OF_OUTPUT},
+    VT_THREADS_ARG,
     VT_RUN_ARGS,
     VT_MODEL_ARGS,
     {0},
@@ -97,6 +121,7 @@ const vt_command vt_command_export = {
                "clean one stands, as leaderboards want it. tools/check_export.py judges an export again in PyTorch.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
-         "vitrine export run", "vitrine export run --format png --out pictures"},
+         "vitrine export run", "vitrine export run --format png --out pictures", "vitrine export run --proof proof.npz",
+         "vitrine export run --robustbench bench"},
     .run = run,
 };
