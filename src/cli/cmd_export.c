@@ -9,6 +9,7 @@
 #include "base/opt.h"
 #include "eval/report/export.h"
 #include "eval/report/proof.h"
+#include "eval/report/queries.h"
 #include "eval/header.h"
 
 /* Finds the format that --format names, npz by default. */
@@ -39,6 +40,18 @@ static vt_status entry_of(const vt_cli *c, const vt_ledger *l, vt_scoring scorin
                    near ? near : "", near ? "'?" : "");
 }
 
+/* Refuses two of the things that an export can be. */
+static vt_status one_kind(const vt_cli *c, vt_err *e) {
+    static const char *const kinds[] = {"proof", "robustbench", "queries", "out", "format"};
+    int given = 0;
+    for (int k = 0; k < 5; k++) {
+        bool also = k == 4 && vt_cli_has(c, "out"); /* --format and --out go together */
+        if (vt_cli_has(c, kinds[k]) && !also && ++given > 1)
+            return vt_fail(e, VT_E_USAGE, "give one of --proof, --robustbench, --queries, or --format and --out");
+    }
+    return VT_OK;
+}
+
 /* Writes a proof of the points. */
 static vt_status write_proof(const vt_cli *c, const vt_export *x, const vt_subject *s, const char *path, vt_err *e) {
     int threads;
@@ -54,9 +67,6 @@ static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_
     const char *out = proof ? proof : bench ? bench : vt_cli_get(c, "out");
     const vt_export_format *format;
     int entry;
-    if ((proof && bench) || ((proof || bench) && (vt_cli_has(c, "format") || vt_cli_has(c, "out"))))
-        return vt_fail(e, VT_E_USAGE, "--%s says format and place: leave --format, --out%s out",
-                       proof ? "proof" : "robustbench", bench ? " and --proof" : "");
     VT_TRY(format_of(c, &format, e));
     if (out ? snprintf(path, sizeof path, "%s", out) >= (int)sizeof path : !vt_path(path, dir, format->where))
         return vt_fail(e, VT_E_USAGE, "%s: path is too long", out ? out : dir);
@@ -79,11 +89,41 @@ static vt_status export_run(const vt_cli *c, vt_run_folder *r, vt_export *x, vt_
     return VT_OK;
 }
 
+/* Writes and prints at which query images fell to the run's black-box attacks. */
+static vt_status export_queries(const vt_cli *c, vt_run_folder *r, const char *path, vt_err *e) {
+    vt_queries *q;
+    vt_file f;
+    int n;
+    if (!vt_cli_has(c, "force") && access(path, F_OK) == 0)
+        return vt_fail(e, VT_E_USAGE, "%s exists: choose another --queries, or --force", path);
+    VT_TRY(vt_ledger_open(&r->ledger, c->positional[0], e));
+    vt_status s = vt_queries_make(&q, &n, r->ledger, e);
+    if (s == VT_OK && !n)
+        s = vt_fail(e, VT_E_USAGE, "%s has no black-box attack that ended at the query which broke an image%s",
+                    c->positional[0], r->ledger->header->exhaustive ? " (--exhaustive)" : "");
+    if (s == VT_OK) s = vt_file_begin_path(&f, path, e);
+    if (s == VT_OK) {
+        vt_queries_csv(f.stream, q, n);
+        s = vt_file_commit(&f, e);
+    }
+    for (int k = 0; k < n && s == VT_OK; k++) {
+        printf("%s: %lld of %lld images fell", q[k].label, (long long)q[k].broken, (long long)q[k].tried);
+        if (q[k].broken)
+            printf(", half of them within %lld queries, the last at %lld", (long long)q[k].at[(q[k].broken - 1) / 2],
+                   (long long)q[k].at[q[k].broken - 1]);
+        putchar('\n');
+    }
+    vt_queries_free(q, n);
+    return s;
+}
+
 /* Runs vitrine export: writes a run's adversarial points as arrays or pictures. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static vt_run_folder r;
     vt_export x = {0};
-    vt_status s = export_run(c, &r, &x, e);
+    const char *queries = vt_cli_get(c, "queries");
+    VT_TRY(one_kind(c, e));
+    vt_status s = queries ? export_queries(c, &r, queries, e) : export_run(c, &r, &x, e);
     vt_export_free(&x);
     vt_run_folder_close(&r);
     return s;
@@ -98,6 +138,8 @@ static const vt_arg args[] = {
      "python/examples/check_proof.py",
      VT_OF_OUTPUT},
     {"robustbench", "DIR", "instead: adversarial.pt and issue.md, as RobustBench takes external evaluations",
+     VT_OF_OUTPUT},
+    {"queries", "FILE.csv", "instead: at how many queries images fell to black-box attacks (needs no data)",
      VT_OF_OUTPUT},
     {"attack", "NAME", "the points of one attack of the run (default: of all, the largest margin)", VT_OF_OUTPUT},
     {"eight-bit", NULL, "the 8-bit points (of a run with --eight-bit), which a PNG holds to the last bit",

@@ -107,7 +107,7 @@ setup_file() {
     done
     cmp x.npz.csv bench/adversarial.pt.csv
     bad 2 "bench exists" -- export "$R" --robustbench bench
-    bad 2 "leave --format, --out and --proof out" -- export "$R" --robustbench b --proof q.npz
+    bad 2 "give one of --proof" -- export "$R" --robustbench b --proof q.npz
     quick --norm l1 --eps 3 --attack pgd:steps=2 --out l1
     bad 2 "leaderboards of linf and l2" -- export l1 --robustbench b
     for p in python3 /usr/bin/python3; do
@@ -139,7 +139,7 @@ numpy() {
     bad 1 "array 'x_adv' is not as it was written" -- verify x.npz --weights "$W"
     bad 1 "is not the checkpoint of p.npz" -- verify p.npz --weights "$BASE/w.safetensors"
     bad 2 "--eps goes with --adv FILE" -- verify p.npz --weights "$W" --eps 1/255
-    bad 2 "leave --format, --out out" -- export "$R" --proof q.npz --format npz
+    bad 2 "give one of --proof" -- export "$R" --proof q.npz --format npz
     bad 2 "p.npz exists" -- export "$R" --proof p.npz
     good export "$R" --out plain.npz
     bad 1 "plain.npz has no array 'manifest'" -- verify plain.npz --weights "$W"

@@ -59,12 +59,12 @@ static json_t *make_manifest(const vt_export *x, const vt_tensor t[ARRAYS]) {
     for (int k = 0; k < h->n_attacks; k++)
         if (x->entry ? k + 1 == x->entry : h->attacks[k].scoring == x->scoring)
             json_array_append_new(attacks, json_string(h->attacks[k].id));
-    json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:f,s:s,s:o}", "format", FORMAT, "vitrine", h->version, "norm",
-                          h->norm_name, "eps", h->eps_text, "eps_value", h->eps, "scoring",
-                          vt_scoring_name(x->scoring), "attacks", attacks);
-    json_t *counts = json_pack("{s:I,s:I,s:I,s:I}", "images", (json_int_t)x->n, "right",
-                               (json_int_t)(robust + x->broken), "broken", (json_int_t)x->broken, "robust",
-                               (json_int_t)robust);
+    json_t *o =
+        json_pack("{s:s,s:s,s:s,s:s,s:f,s:s,s:o}", "format", FORMAT, "vitrine", h->version, "norm", h->norm_name, "eps",
+                  h->eps_text, "eps_value", h->eps, "scoring", vt_scoring_name(x->scoring), "attacks", attacks);
+    json_t *counts =
+        json_pack("{s:I,s:I,s:I,s:I}", "images", (json_int_t)x->n, "right", (json_int_t)(robust + x->broken), "broken",
+                  (json_int_t)x->broken, "robust", (json_int_t)robust);
     json_object_set_new(o, "counts", counts);
     json_object_set_new(o, "weights", json_pack("{s:s,s:s}", "name", h->weights_name, "sha256", h->weights));
     json_object_set(o, "model", (json_t *)h->model.document);
@@ -101,11 +101,11 @@ static vt_status write_all(const filling *f, const char *path, vt_err *e) {
 
 vt_status vt_proof_write(const vt_export *x, const vt_subject *s, int threads, const char *path, vt_err *e) {
     const vt_header *h = x->ledger->header;
-    const char *what = h->curve              ? "a curve, which has no one radius"
-                       : h->patch.size       ? "of the patch threat"
-                       : h->wrap             ? "of a model under a known cheat"
+    const char *what = h->curve                  ? "a curve, which has no one radius"
+                       : h->patch.size           ? "of the patch threat"
+                       : h->wrap                 ? "of a model under a known cheat"
                        : vt_subject_is_remote(s) ? "of a model in another process"
-                                             : NULL;
+                                                 : NULL;
     if (what) return vt_fail(e, VT_E_USAGE, "%s is %s: a file cannot prove its points", x->ledger->dir, what);
     filling f = {.x = x, .s = s, .classes = vt_subject_classes(s)};
     size_t images, logits;
@@ -157,7 +157,8 @@ static vt_status read_manifest(vt_proof *p, const char *path, vt_err *e) {
     const json_t *m = p->manifest, *counts = json_object_get(m, "counts");
     const char *format = text_of(m, "format");
     p->norm = text_of(m, "norm"), p->eps = text_of(m, "eps");
-    p->weights = text_of(json_object_get(m, "weights"), "sha256"), p->data = text_of(json_object_get(m, "data"), "sha256");
+    p->weights = text_of(json_object_get(m, "weights"), "sha256"),
+    p->data = text_of(json_object_get(m, "data"), "sha256");
     p->images = json_integer_value(json_object_get(counts, "images"));
     p->broken = json_integer_value(json_object_get(counts, "broken"));
     if (!format || !p->norm || !p->eps || !p->weights || !p->data || p->images < 1)

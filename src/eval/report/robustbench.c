@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What RobustBench asks of an external evaluation: its README, "Adding a new evaluation", and the template of that issue
- * (github.com/RobustBench/robustbench, .github/ISSUE_TEMPLATE). */
+/* What RobustBench asks of an external evaluation: its README, "Adding a new evaluation", and the template of that
+ * issue (github.com/RobustBench/robustbench, .github/ISSUE_TEMPLATE). */
 #include <string.h>
 #include "base/files.h"
 #include "base/hash.h"
@@ -26,8 +26,8 @@ static void write_issue(FILE *f, const vt_export *x, const char *model, const ch
             *model ? model : "a checkpoint", h->weights);
     fprintf(f, "+ **Leaderboard(s):** %s, %s, eps %s\n\n## New evaluation\n", board ? board : "<data set>",
             h->norm == VT_L2 ? "L2" : "Linf", h->eps_text);
-    fprintf(f, "+ **Link to adversarial images:** <link to adversarial.pt>, float32 [%lld, %d, %d, %d], SHA-256 %s\n", n,
-            VT_CHW_OF(x->shape), sha);
+    fprintf(f, "+ **Link to adversarial images:** <link to adversarial.pt>, float32 [%lld, %d, %d, %d], SHA-256 %s\n",
+            n, VT_CHW_OF(x->shape), sha);
     fprintf(f, "+ **Robust accuracy:** %.2f %% (%lld of %lld; clean %.2f %%)\n", 100.0 * (double)robust / (double)n,
             robust, n, 100.0 * (double)right / (double)n);
     fprintf(f, "+ **Author(s):** <names>\n+ **Description of the method used:** vitrine %s, seed %llu:", h->version,
@@ -38,8 +38,10 @@ static void write_issue(FILE *f, const vt_export *x, const char *model, const ch
     fprintf(f, ". Each broken image was judged again by separate code, norm and box in double on the stored float32 "
                "values.\n");
     if ((uint64_t)n != h->data.count)
-        fprintf(f, "\nThe run covers %lld of the %llu images of the %s split; the leaderboard asks for its whole test "
-                   "set.\n", n, (unsigned long long)h->data.count, h->data.split);
+        fprintf(f,
+                "\nThe run covers %lld of the %llu images of the %s split; the leaderboard asks for its whole test "
+                "set.\n",
+                n, (unsigned long long)h->data.count, h->data.split);
 }
 
 vt_status vt_robustbench_write(const vt_export *x, const char *model, const char *dir, vt_err *e) {
@@ -53,8 +55,12 @@ vt_status vt_robustbench_write(const vt_export *x, const char *model, const char
                        x->ledger->dir, h->curve ? "curves" : h->norm_name);
     VT_TRY(vt_make_dir(dir, e));
     VT_TRY(vt_path_in(path, dir, "adversarial.pt", e));
-    const vt_tensor t = {.name = "x_adv", .dtype = VT_F32, .ndim = 4, .shape = {x->n, VT_CHW_OF(x->shape)},
-                         .numel = (size_t)x->n * x->pixels, .data = x->x_adv};
+    const vt_tensor t = {.name = "x_adv",
+                         .dtype = VT_F32,
+                         .ndim = 4,
+                         .shape = {x->n, VT_CHW_OF(x->shape)},
+                         .numel = (size_t)x->n * x->pixels,
+                         .data = x->x_adv};
     VT_TRY(vt_pth_write(path, &t, e));
     VT_TRY(vt_mapped_open(&map, path, e));
     vt_sha_begin(&sha);

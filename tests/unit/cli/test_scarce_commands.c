@@ -106,6 +106,7 @@ static const struct path {
     {.line = "show run --out o"},
     {.line = "verify proof.npz --weights " MODEL},
     {.line = "export run --proof o --threads 1"},
+    {.line = "export run --queries o"},
     {.line = "export run --robustbench o", .again = "export run --robustbench o --force"},
     {.line = "export run --format npz --out o"},
     {.line = "export run --format safetensors --out o"},

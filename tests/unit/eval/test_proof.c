@@ -102,8 +102,10 @@ static void test_refused(void **state) {
     refused(&d, "its manifest lacks", "counts");
     d = usual, d.manifest = "{" KEYS DATA COUNTS ",\"format\":\"x\",";
     refused(&d, "its manifest is no JSON", "");
-    d = usual, d.manifest = "{\"format\":\"vitrine proof 2\",\"norm\":\"l2\",\"eps\":\"1\",\"weights\":{\"sha256\":\"ab\"},"
-                            DATA COUNTS ",";
+    d = usual,
+    d.manifest =
+        "{\"format\":\"vitrine proof 2\",\"norm\":\"l2\",\"eps\":\"1\",\"weights\":{\"sha256\":\"ab\"}," DATA COUNTS
+        ",";
     refused(&d, "its format is 'vitrine proof 2'", "'vitrine proof 1'");
 }
 
