@@ -9,7 +9,7 @@
 #include "tensors/tensors.h"
 
 /* Returns the leaderboard's name of the data; NULL: it has none for them. */
-static const char *leaderboard(const vt_header *h) {
+static const char *leaderboard_name(const vt_header *h) {
     if (!strcmp(h->data.format, "cifar")) return h->data.classes == 100 ? "cifar100" : "cifar10";
     return h->data.classes == 1000 ? "imagenet" : NULL;
 }
@@ -17,7 +17,7 @@ static const char *leaderboard(const vt_header *h) {
 /* Writes the issue's text. sha: of adversarial.pt. */
 static void write_issue(FILE *f, const vt_export *x, const char *model, const char *sha) {
     const vt_header *h = x->ledger->header;
-    const char *board = leaderboard(h);
+    const char *board = leaderboard_name(h);
     long long n = (long long)x->n, robust = 0, right = 0;
     for (int64_t i = 0; i < x->n; i++) robust += !x->status[i] && x->preds[i] == x->labels[i];
     right = robust + x->broken;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Success over queries (eval/report/queries.h), on ledgers that are written down here. A black-box attack run again with
- * a smaller budget is the judge of real ones: tests/cli/show.bats. */
+/* Success over queries (eval/report/queries.h), on ledgers that are written down here. A black-box attack run again
+ * with a smaller budget is the judge of real ones: tests/cli/show.bats. */
 #include "eval/report/queries.h"
 
 #include "eval/header.h"
 #include "t.h"
 
-static vt_header_stage stages[] = {{.name = "pgd"}, {.name = "square"}, {.name = "square"}, {.name = "nes"},
-                                   {.name = "square"}, {.name = "pgd"}};
+static vt_header_stage stages[] = {{.name = "pgd"}, {.name = "square"}, {.name = "square"},
+                                   {.name = "nes"}, {.name = "square"}, {.name = "pgd"}};
 static vt_header_attack attacks[] = {{.name = "pgd", .stages = stages, .n_stages = 1},
                                      {.name = "square", .stages = stages + 1, .n_stages = 1},
                                      {.name = "square+nes", .stages = stages + 2, .n_stages = 2},
