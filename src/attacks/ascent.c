@@ -4,6 +4,23 @@
 #include <math.h>
 #include <string.h>
 
+int vt_cycle_skip(vt_cycle *c, vt_oracle *o, const vt_task *t, int k, int end) {
+    const vt_oracle_counts now = vt_oracle_counted(o);
+    for (int i = 0; i < 2 && now.by && !t->before_step; i++) {
+        vt_kept *kept = &c->kept[i];
+        float *x = c->room + (size_t)i * t->n;
+        bool alike = kept->until && end == kept->end && now.by == kept->counts.by;
+        if (alike && !memcmp(x, t->x_adv, t->n * sizeof *x)) {
+            int period = k - kept->at;
+            return k + period * vt_oracle_repeat(o, &kept->counts, (end - k) / period);
+        }
+        if (alike && k < kept->until) continue;
+        memcpy(x, t->x_adv, t->n * sizeof *x);
+        *kept = (vt_kept){.at = k, .until = k + (i ? 4 + k / 4 : 2), .end = end, .counts = now};
+    }
+    return k;
+}
+
 vt_rng vt_ascent_start(const vt_task *t, int run, bool random) {
     vt_rng rng = t->rng;
     rng.run = (uint32_t)run;

@@ -27,8 +27,12 @@ static const vt_opt opts[] = {
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss, float *z) {
     float *g = t->work, *step = g + t->n, value;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 5;
+    const int tenth = p->steps - p->steps / 2, hundredth = p->steps - p->steps / 4; /* from these steps on */
+    vt_cycle cycle = {.room = z + 3 * t->classes};
     for (int k = 0; k < p->steps; k++) {
-        double decay = 4LL * k >= 3LL * p->steps ? 0.01 : 2LL * k >= p->steps ? 0.1 : 1;
+        k = vt_cycle_skip(&cycle, o, t, k, k < tenth ? tenth : k < hundredth ? hundredth : p->steps);
+        if (k == p->steps) break;
+        double decay = k >= hundredth ? 0.01 : k >= tenth ? 0.1 : 1;
         VT_TRY(vt_oracle_gradient(o, t->x_adv, loss, NULL, &value, g));
         vt_ascent_step(t, g, alpha * decay, step);
     }
@@ -65,5 +69,5 @@ const vt_attack_def vt_attack_def_mt_pgd = {
     .reference = "Gowal et al. 2019, 'An Alternative Surrogate Loss for PGD-based Adversarial Testing'",
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .white_box = true,
-    VT_ATTACK_CODE(params, .images = 3, .logits = 5),
+    VT_ATTACK_CODE(params, .images = 4, .logits = 5),
 };

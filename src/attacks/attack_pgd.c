@@ -37,7 +37,9 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, bool 
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
     bool sparse = t->ball->norm == VT_L1;
     size_t most = max_changed_entries(t), count = most;
+    vt_cycle cycle = {.room = z + t->classes};
     for (int k = 0; k < p->steps; k++) {
+        if (!sparse && (k = vt_cycle_skip(&cycle, o, t, k, p->steps)) == p->steps) break;
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &loss, z, &value, g));
         if (loss.kind == VT_LOSS_MARGIN && (double)value > p->kappa) continue; /* min(margin, kappa) is flat here */
@@ -77,5 +79,5 @@ const vt_attack_def vt_attack_def_pgd = {
     .norms = VT_CAN_ALL | VT_CAN_PATCH,
     .white_box = true,
     .follows_steps = true,
-    VT_ATTACK_CODE(params, .images = 2, .logits = 1),
+    VT_ATTACK_CODE(params, .images = 4, .logits = 1),
 };

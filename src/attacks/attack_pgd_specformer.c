@@ -12,7 +12,7 @@
  * the same map: each line is this file's divided by std > 0, so that the two differ by float rounding alone.
  * The start is pgd's own, so that beside pgd the evaluator is all that differs. */
 #include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 
 #define CLAMP (-10.0f) /* "threshold" of the released loss */
 
@@ -36,7 +36,8 @@ static vt_status ascend_until_misclassified(vt_oracle *o, const params *p, const
     float *g = t->work, *step = g + t->n, *z = t->work + 5 * t->n;
     bool cw = p->loss == 1, frozen = false;
     vt_loss kind = vt_oracle_loss(o, cw ? VT_LOSS_MARGIN : VT_LOSS_CE);
-    for (int k = 0; k < p->steps; k++) {
+    vt_cycle cycle = {.room = z + t->classes};
+    for (int k = 0; (k = vt_cycle_skip(&cycle, o, t, k, p->steps)) < p->steps; k++) {
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &kind, z, loss, g));
         frozen = vt_oracle_reached(o, z);
@@ -85,5 +86,5 @@ const vt_attack_def vt_attack_def_pgd_specformer = {
     .white_box = true,
     .published = true,
     .traits = VT_CANNOT_AIM,
-    VT_ATTACK_CODE(params, .images = 5, .logits = 1),
+    VT_ATTACK_CODE(params, .images = 7, .logits = 1),
 };

@@ -3,7 +3,7 @@
  * uniform in the ball that may leave the box, where the first gradient is taken; the last iterate alone is scored. The
  * start is pgd's draw, so that beside pgd the evaluator is all that differs. */
 #include <string.h>
-#include "attacks/attack.h"
+#include "attacks/ascent.h"
 
 typedef struct params {
     int steps;
@@ -28,7 +28,8 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     rng.purpose = vt_rng_purpose("pgd"), rng.run = 0;
     vt_rng_uniforms(&rng, t->x_adv, t->n);
     for (size_t i = 0; i < t->n; i++) t->x_adv[i] = t->x[i] + (float)ball.eps * (2 * t->x_adv[i] - 1); /* no box */
-    for (int k = 0; k < p->steps; k++) {
+    vt_cycle cycle = {.room = hi + t->n};
+    for (int k = 0; (k = vt_cycle_skip(&cycle, o, t, k, p->steps)) < p->steps; k++) {
         if (t->before_step) t->before_step(t->ctx, k, t->x_adv);
         VT_TRY(vt_oracle_gradient(o, t->x_adv, &ce, NULL, &value, g));
         vt_ball_step(&ball, step, g, p->alpha);
@@ -47,5 +48,5 @@ const vt_attack_def vt_attack_def_pgd_trades = {
     .white_box = true,
     .published = true,
     .traits = VT_CANNOT_AIM,
-    VT_ATTACK_CODE(params, .images = 4),
+    VT_ATTACK_CODE(params, .images = 6),
 };

@@ -35,7 +35,7 @@ void vt_oracle_close(vt_oracle *o) {
 
 void vt_oracle_reset(vt_oracle *o, const vt_ball *ball, int label, bool gradients_allowed) {
     o->ball = ball, o->label = label, o->goal = -1, o->gradients_allowed = gradients_allowed;
-    o->forwards = o->gradients = o->vanished = o->draft.asked_again = o->draft.calls = 0;
+    o->forwards = o->gradients = o->repeated = o->vanished = o->draft.asked_again = o->draft.calls = 0;
     o->has_found = o->own.has_x = o->not_finite = false;
     memset(o->own.label, 0, (size_t)o->model->classes * sizeof(float));
     o->own.label[label] = 1;
@@ -262,6 +262,25 @@ vt_status vt_oracle_gradient(vt_oracle *o, const float *x, const vt_loss *loss, 
     vt_loss given = effective_loss(o, loss, o->own.z);
     VT_TRY(compute_finite_gradient(o, o->own.by, &given, o->own.z, value, dx));
     return same ? VT_OK : judge_point(o, x); /* the same point was judged when it was kept */
+}
+
+vt_oracle_counts vt_oracle_counted(const vt_oracle *o) {
+    const vt_classifier *by = next_classifier(o);
+    bool exact = by->exact && (by == o->model || !o->eight_bit);
+    return (vt_oracle_counts){exact ? by : NULL, o->gradients, o->vanished, o->draft.asked_again};
+}
+
+int vt_oracle_repeat(vt_oracle *o, const vt_oracle_counts *then, int times) {
+    vt_draft *d = &o->draft;
+    const int64_t gradients = o->gradients - then->gradients, asked = d->asked_again - then->asked_again;
+    if (then->by != o->model) { /* a call of the draft is counted twice if the model was asked again */
+        int64_t left = (d->calls - (o->forwards + o->gradients - d->asked_again)) / gradients;
+        if (times > left) times = (int)left;
+    }
+    o->gradients += times * gradients, o->repeated += times * gradients;
+    o->vanished += times * (o->vanished - then->vanished);
+    o->forwards += times * asked, d->asked_again += times * asked;
+    return times;
 }
 
 vt_status vt_oracle_inside_gradient(vt_oracle *o, const float *x, int k, float *dx) {

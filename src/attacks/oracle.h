@@ -78,6 +78,7 @@ typedef struct vt_oracle {
     int64_t forwards;                       /* forward passes asked for by themselves */
     int64_t gradients;  /* gradient evaluations (forward and backward; the forward is shared with a call at the same x),
                            the surrogate's and those of what is inside among them */
+    int64_t repeated;   /* of the gradients those that vt_oracle_repeat counted without computing them */
     int64_t vanished;   /* of the gradients those that were the margin's, in place of a softmax loss's */
     float *found;       /* [n] in-ball query misclassified in float32, of the largest margin so far; MIN_DISTANCE: the
                            nearest of those confirmed; eight_bit (SEARCH): the grid point of the largest */
@@ -143,6 +144,17 @@ vt_loss vt_oracle_loss(const vt_oracle *o, vt_loss_kind kind);
  * broken in float32 inside the ball. Without a judge: when it is `broken` in the attack's own view, which is all there
  * is. Searching it may not: the oracle itself ends the image, when the point is good enough. */
 bool vt_oracle_may_end(const vt_oracle *o, bool broken);
+
+/* What an oracle has counted, and who answers its next call: NULL where an answer need not be a function of the pixels'
+ * bits (vt_classifier.exact), and in 8 bits on a draft. */
+typedef struct vt_oracle_counts {
+    const vt_classifier *by;
+    int64_t gradients, vanished, asked_again;
+} vt_oracle_counts;
+vt_oracle_counts vt_oracle_counted(const vt_oracle *o);
+/* Counts, `times` times, what gradients have counted since `then`, without computing it: they would be the same ones.
+ * Fewer times if a draft stops answering before. Returns how often. */
+int vt_oracle_repeat(vt_oracle *o, const vt_oracle_counts *then, int times);
 
 /* ---- oracle_8bit.c: with eight_bit a query that would end the image is rounded to 8 bits first, and what ends the
  * image is the rounded point (attacks/grid8.h), by the same rule ---- */

@@ -268,7 +268,7 @@ static vt_status report_curve(job *j, const vt_cli *cli, vt_err *e) {
     if (s == VT_OK && vt_script_stream()) s = vt_script_print(vt_curve_json(&c), e);
     if (s == VT_OK) s = plot_curve(j, &c, cli, out, e);
     if (s == VT_OK) s = test_itself(j, cli, e);
-    if (s == VT_OK) s = vt_cli_eval_json(cli, out, &j->v, j->r.seconds, NAN, e);
+    if (s == VT_OK) s = vt_cli_eval_json(cli, out, &j->v, &j->r, NAN, e);
     if (s == VT_OK) s = vt_checksums_write(out, e);
     if (s == VT_OK) putchar('\n'), vt_checksums_list(stdout, out);
     vt_curve_free(&c);

@@ -112,7 +112,7 @@ static vt_status report_results(job *j, const vt_cli *c, vt_err *e) {
         if (j->v.attacks[i].def->profile && !j->v.subject->remote &&
             vt_measure_seconds(&measured, j->v.subject->model, 1, NULL) == VT_OK)
             cost = measured.gradient / measured.forward;
-    if (st == VT_OK && out) st = vt_cli_eval_json(c, out, &j->v, j->r.seconds, cost, e);
+    if (st == VT_OK && out) st = vt_cli_eval_json(c, out, &j->v, &j->r, cost, e);
     vt_summary_free(&s);
     if (st != VT_OK || j->brief) return st;
     char kernels[128];
@@ -120,6 +120,9 @@ static vt_status report_results(job *j, const vt_cli *c, vt_err *e) {
     if (isfinite(cost)) printf("measured here, a gradient costs %.2f forwards\n", cost);
     printf("\n%.1f s, %d thread%s, %s on %s\n", j->r.seconds, j->v.threads, j->v.threads == 1 ? "" : "s", kernels,
            vt_cpu_isa());
+    if (j->r.ledger->repeated)
+        printf("%lld of these gradients were known already: the attack went in circles\n",
+               (long long)j->r.ledger->repeated);
     return VT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "cli/run_args.h"
 #include "eval/run_folder.h"
 #include "base/json.h"
@@ -14,6 +15,7 @@
 #include "eval/verify.h"
 #include "eval/verify_run.h"
 #include "eval/report/checksums.h"
+#include "eval/report/proof.h"
 #include "eval/report/summary.h"
 #include "eval/header.h"
 #include "data/dataset.h"
@@ -254,6 +256,7 @@ typedef struct job {
     vt_adv_file points;
     int64_t *images;
     vt_external f;
+    vt_proof proof; /* of FILE.npz; else empty */
 } job;
 
 /* Reads the options, opens data, points and model, and fits the points to the model's input. */
@@ -284,11 +287,24 @@ static vt_status open_job(job *j, vt_cli *c, const char **from, vt_err *e) {
     return vt_adv_file_fit(&j->points, file, vt_config_shape(m), m->mean, m->std, e);
 }
 
+/* Checks that weights and data are those of the proof; data that are the proof itself are. */
+static vt_status same_files(const job *j, const char *file, vt_err *e) {
+    const char *w = j->subject.model->sha256, *d = j->subject.data->hash;
+    if (strcmp(w, j->proof.weights))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s is not the checkpoint of %s: its SHA-256 is %.16s..., the proof says %.16s...",
+                       j->subject.model->path, file, w, j->proof.weights);
+    if (!strcmp(j->subject.data->path, file) || !strcmp(d, j->proof.data)) return VT_OK;
+    return vt_fail(e, VT_E_FORMAT, "%s are not the data of %s: their SHA-256 is %.16s..., the proof says %.16s...",
+                   j->subject.data->path, file, d, j->proof.data);
+}
+
 /* Judges the points of another tool and prints them. VT_E_RANGE: some violate the threat model. */
 static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
     const char *from = "", *file = vt_cli_get(c, "adv");
     vt_external *f = &j->f;
     VT_TRY(open_job(j, c, &from, e));
+    if (j->proof.manifest) VT_TRY(same_files(j, file, e));
     f->subject = &j->subject, f->points = &j->points, f->images = j->images;
     f->progress = vt_cli_progress(), f->interrupt = vt_cli_interruptible();
     VT_TRY(vt_external_run(f, e));
@@ -304,6 +320,45 @@ static vt_status verify_adv(job *j, vt_cli *c, vt_err *e) {
                    file, bad, (long long)j->points.n, first);
 }
 
+/* ---- a proof (vitrine export --proof) ---- */
+
+/* Compares weights, statuses and margins with what the proof says. VT_E_FORMAT: one differs. */
+static vt_status check_proof(const job *j, const char *file, vt_err *e) {
+    const vt_proof *p = &j->proof;
+    for (int64_t i = 0; i < p->images; i++) {
+        const vt_external_point *r = &j->f.result[i];
+        bool broken = vt_npy_whole(&p->status, (size_t)i) == 1;
+        double margin = vt_proof_margin(p, i, r->label), off = fabs(margin - r->v.margin64);
+        if (broken != (r->status == VT_EXTERNAL_BROKEN))
+            return vt_fail(e, VT_E_FORMAT, "%s: row %lld %s broken, it says %s", file, (long long)i,
+                           broken ? "is not" : "is", broken ? "that it is" : "that it is not");
+        /* in double, another order of sums changes 1e-12 of a logit at most */
+        if (!(off <= 1e-6 * (1 + fabs(margin))))
+            return vt_fail(e, VT_E_FORMAT, "%s: row %lld has logits of margin %.9g, the model's margin there is %.9g",
+                           file, (long long)i, margin, r->v.margin64);
+    }
+    printf("arrays, weights%s, statuses and logits are as the proof says\n",
+           strcmp(j->subject.data->path, file) ? ", data" : "");
+    if (!strcmp(j->subject.data->path, file)) printf("its images are its own: --data D compares them with the data\n");
+    return VT_OK;
+}
+
+/* Judges a proof's points again, against its own images or, with --data, the data's. */
+static vt_status verify_proof(job *j, vt_cli *c, const char *file, vt_err *e) {
+    static const char *const foreign[] = {"tensor", "eps", "norm", "threat", "images", "indices", "allowance"};
+    static char rows[40];
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (vt_cli_has(c, foreign[i]))
+            return vt_fail(e, VT_E_USAGE, "--%s goes with --adv FILE; of a proof, %s says it", foreign[i], file);
+    VT_TRY(vt_proof_open(&j->proof, file, e));
+    snprintf(rows, sizeof rows, "0:%lld", (long long)j->proof.images);
+    vt_cli_set(c, "adv", file), vt_cli_set(c, "allowance", "0");
+    vt_cli_set(c, "norm", j->proof.norm), vt_cli_set(c, "eps", j->proof.eps);
+    if (!vt_cli_has(c, "data")) vt_cli_set(c, "data", file), vt_cli_set(c, "indices", rows);
+    VT_TRY(verify_adv(j, c, e));
+    return check_proof(j, file, e);
+}
+
 /* Runs vitrine verify: of a run, or of another tool's points. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     static job j;
@@ -314,9 +369,14 @@ static vt_status run(const vt_cli *c, vt_err *e) {
     if (adv == (c->n_positional == 1))
         return vt_fail(e, VT_E_USAGE,
                        adv ? "give RUNDIR or --adv FILE, not both"
-                           : "vitrine verify needs RUNDIR, or --adv FILE --weights W --data D --eps E");
+                           : "vitrine verify needs RUNDIR, a proof, or --adv FILE --weights W --data D --eps E");
     copy = *c;
-    vt_status s = adv ? verify_adv(&j, &copy, e) : verify_run(c, &again, &found, e);
+    struct stat about;
+    bool proof = !adv && stat(c->positional[0], &about) == 0 && S_ISREG(about.st_mode);
+    vt_status s = adv     ? verify_adv(&j, &copy, e)
+                  : proof ? verify_proof(&j, &copy, c->positional[0], e)
+                          : verify_run(c, &again, &found, e);
+    vt_proof_close(&j.proof);
     vt_external_free(&j.f);
     free(j.images);
     vt_adv_file_close(&j.points);
@@ -353,7 +413,7 @@ static const vt_arg args[] = {
 const vt_command vt_command_verify = {
     .name = "verify",
     .summary = "check a run's proof again, or the adversarial images of any other tool",
-    .operands = "[RUNDIR]",
+    .operands = "[RUNDIR|PROOF.npz]",
     .max_operands = 1,
     .args = args,
     .details =
@@ -361,11 +421,14 @@ const vt_command vt_command_verify = {
         "with nothing but weights and data (found by run.json, or --weights and --data); hashes tell any changed byte "
         "of ledger, tensors, results, weights and data. Exit status 1 when something is not as it was. vitrine verify "
         "--adv FILE --weights W --data D --eps E: label, distance and box of every point of another tool; exit status "
-        "1 when a point leaves the ball or [0,1]. The first N image numbers count for N points.",
+        "1 when a point leaves the ball or [0,1]. The first N image numbers count for N points. vitrine verify "
+        "PROOF.npz "
+        "--weights W [--data D]: a file of vitrine export --proof.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --save-npz "
          "--out run",
-         "vitrine verify run",
+         "vitrine verify run", "vitrine export run --proof proof.npz",
+         "vitrine verify proof.npz --weights weights/shapes10-vit",
          "vitrine verify --adv run/adv/pgd.npz --weights weights/shapes10-vit --data datasets/shapes10 --eps 4/255"},
     .run = run,
 };

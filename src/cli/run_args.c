@@ -186,7 +186,7 @@ vt_status vt_cli_run_json(const vt_cli *c, const char *dir, int threads, double 
     return s;
 }
 
-vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_options *v, double seconds,
+vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_options *v, const vt_cli_run *r,
                            double gradient_cost, vt_err *e) {
     const char *search = vt_cli_get(c, "search"), *by = vt_bf16_hardware();
     json_t *more = json_pack("{s:o}", "subject", vt_subject_json(c->n_positional ? c->positional[0] : NULL, &c->given));
@@ -195,7 +195,8 @@ vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_optio
         json_object_set_new(more, "search",
                             json_pack("{s:s,s:s,s:s}", "asked", search, "used", vt_precision_name(v->subject->search),
                                       "processor", by ? by : "no bfloat16"));
-    vt_status s = vt_cli_run_json(c, dir, v->threads, seconds, more, e);
+    if (r->ledger->repeated) json_object_set_new(more, "gradients_repeated", json_integer(r->ledger->repeated));
+    vt_status s = vt_cli_run_json(c, dir, v->threads, r->seconds, more, e);
     json_decref(more);
     return s;
 }

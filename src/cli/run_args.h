@@ -50,9 +50,9 @@ typedef struct vt_cli_run {
  * what is done. */
 vt_status vt_cli_evaluate(const vt_cli *c, vt_cli_run *r, vt_eval_options *v, vt_err *e);
 void vt_cli_run_close(vt_cli_run *r); /* accepts a zeroed one */
-/* Writes DIR/run.json of that evaluation (vt_cli_run_json) with its subject, what --search asked for and used, and the
- * measured cost of a gradient in forwards (NaN: left out). */
-vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_options *v, double seconds,
+/* Writes DIR/run.json of that evaluation (vt_cli_run_json) with its subject, what --search asked for and used, the
+ * gradients that cycles spared, and the measured cost of a gradient in forwards (NaN: left out). */
+vt_status vt_cli_eval_json(const vt_cli *c, const char *dir, const vt_eval_options *v, const vt_cli_run *r,
                            double gradient_cost, vt_err *e);
 
 /* DIR/run.json: the command line, and what depends on the machine and the moment, kept out of the deterministic files.

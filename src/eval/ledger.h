@@ -61,8 +61,9 @@ typedef struct vt_ledger {
     int fd, adv_fd;
     int64_t length, adv_length; /* bytes that are good */
     double synced;
-    uint64_t bound; /* first 64 bits of the header's SHA-256: part of every checksum */
-    int altered;    /* the first line that was read and is not as it was written; 0: none */
+    int64_t repeated; /* gradients of this evaluation that cycles spared (vt_oracle.repeated) */
+    uint64_t bound;   /* first 64 bits of the header's SHA-256: part of every checksum */
+    int altered;      /* the first line that was read and is not as it was written; 0: none */
     /* Called for each line that is appended, with x' if it is kept, one at a time; may be NULL. */
     void (*on_line)(void *ctx, const vt_record *r, const float *x_adv);
     void *on_line_ctx;

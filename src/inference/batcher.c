@@ -200,6 +200,7 @@ vt_classifier vt_batcher_classifier(vt_batcher *g, int slot) {
                        .votes = n->votes,
                        .random = n->random,
                        .finite = n->finite,
+                       .exact = n->exact,
                        .logits = logits,
                        .alone = n->alone ? alone : NULL,
                        .logits64 = n->forward64 ? logits64 : NULL,

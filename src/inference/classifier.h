@@ -10,9 +10,9 @@
 
 typedef struct vt_classifier {
     int classes;
-    size_t pixels;       /* floats of one image */
-    int votes;           /* rows of logits64 (vt_engine.votes); 0 and 1: one, in double */
-    bool random, finite; /* as vt_engine's */
+    size_t pixels;              /* floats of one image */
+    int votes;                  /* rows of logits64 (vt_engine.votes); 0 and 1: one, in double */
+    bool random, finite, exact; /* as vt_engine's; a wrap is not exact */
     void *self;
     /* The three are called by vt_classifier_logits, _logits64 and _backward below. A network in this process cannot
      * fail; a device or another process can: VT_E_MODEL, with the sentence in *e. */

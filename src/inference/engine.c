@@ -115,6 +115,7 @@ vt_status vt_engine_open(vt_engine *n, const vt_model *m, int capacity, bool f64
     *n = (vt_engine){.classes = all->classes,
                      .capacity = capacity,
                      .pixels = all->pixels,
+                     .exact = true,
                      .self = all,
                      .forward = forward,
                      .vjp = vjp,

@@ -46,6 +46,7 @@ typedef struct vt_engine {
     int votes; /* at most VT_VOTES_MOST */
     bool random;
     bool finite; /* its gradients must be: no self-test will look at it */
+    bool exact;  /* answers and gradients are functions of the pixels' bits */
     void *self;
     /* The next are called by the functions below. */
     vt_status (*forward)(void *self, float *const *z, const float *const *x, bool keep, vt_err *e);

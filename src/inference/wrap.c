@@ -147,7 +147,7 @@ vt_status vt_wrap_classifier(const vt_wrap *w, vt_classifier *c, vt_shape shape,
     *around = (cover){.def = w->def, .all = *c, .seen = room, .z = room + c->pixels};
     around->dz = around->z + c->classes, around->factor = w->def->factor ? w->def->factor(w->params) : 1;
     memcpy(around->params, w->params, w->def->params_size);
-    c->self = around, c->alone = NULL;
+    c->self = around, c->alone = NULL, c->exact = false;
     c->logits = logits, c->logits64 = logits64, c->backward = backward, c->begin = begin, c->close = close;
     return VT_OK;
 }

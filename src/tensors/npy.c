@@ -2,14 +2,13 @@
 #include "tensors/npy.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zip.h>
 #include "base/files.h"
 #include "base/json.h"
 #include "tensors/tensors.h"
+#include "tensors/zip.h"
 
 static const struct {
     const char *code;
@@ -201,53 +200,15 @@ vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e) {
     return vt_file_replace(path, parts, 2, e);
 }
 
-/* Adds NAME.npy; head must live until the archive is closed. No time of day: the same arrays give the same bytes. */
-static vt_status add_archive_entry(zip_t *z, const char *path, const vt_tensor *t, char head[512], vt_err *e) {
-    char name[300];
-    size_t n;
-    zip_error_t why;
-    VT_TRY(header_text(head, &n, path, t, e));
-    snprintf(name, sizeof name, "%.280s.npy", t->name);
-    zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)head, n},
-                                      {(zip_uint8_t *)(uintptr_t)t->data, vt_tensor_bytes(t)}};
-    zip_error_init(&why);
-    errno = 0;
-    zip_source_t *s = zip_source_buffer_fragment_create(parts, parts[1].length ? 2 : 1, 0, &why);
-    zip_int64_t i = s ? zip_file_add(z, name, s, ZIP_FL_ENC_UTF_8) : -1;
-    zip_error_fini(&why);
-    if (s && i < 0) zip_source_free(s);
-    if (i < 0 || zip_set_file_compression(z, (zip_uint64_t)i, ZIP_CM_STORE, 0) ||
-        zip_file_set_dostime(z, (zip_uint64_t)i, 0, 0x21, 0)) /* 1 January 1980 */
-        return vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: %s cannot be added: %s", path, name,
-                       zip_strerror(z));
-    return VT_OK;
-}
-
-/* Writes the archive as the file `path`, which libzip replaces by one of its own. */
-static vt_status write_archive(const char *temp, const char *path, const vt_tensor *t, int n, char (*heads)[512],
-                               vt_err *e) {
-    int code;
-    vt_status s = VT_OK;
-    zip_t *z = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
-    if (!z) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
-    for (int i = 0; i < n && s == VT_OK; i++) s = add_archive_entry(z, path, &t[i], heads[i], e);
-    errno = 0;
-    if (s == VT_OK && zip_close(z) == 0) return VT_OK;
-    if (s == VT_OK)
-        s = vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
-    zip_discard(z);
-    return s;
-}
-
 vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e) {
-    vt_file f;
-    VT_TRY(vt_file_begin_path(&f, path, e));
-    char(*heads)[512] = calloc((size_t)n + 1, sizeof *heads);
-    vt_status s = heads ? write_archive(f.temp, path, t, n, heads, e)
-                        : vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
-    free(heads);
-    if (s == VT_OK) s = vt_file_reopen(&f, e);
-    if (s == VT_OK) return vt_file_commit(&f, e);
-    vt_file_abandon(&f);
+    vt_zip_part *parts = calloc((size_t)n + 1, sizeof *parts);
+    vt_status s = parts ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    for (int i = 0; i < n && s == VT_OK; i++) {
+        snprintf(parts[i].name, sizeof parts[i].name, "%.280s.npy", t[i].name);
+        parts[i].data = t[i].data, parts[i].bytes = vt_tensor_bytes(&t[i]);
+        s = header_text(parts[i].head, &parts[i].n_head, path, &t[i], e);
+    }
+    if (s == VT_OK) s = vt_zip_write(path, parts, n, e);
+    free(parts);
     return s;
 }

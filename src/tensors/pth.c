@@ -274,3 +274,47 @@ vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e) {
     VT_TRY(locate_storages(&m, part, at, e));
     return vt_state_add(st, root, &from, want, e);
 }
+
+/* ---- writing ---- */
+
+/* Appends n bytes to the pickle. */
+static void put_bytes(vt_zip_part *p, const void *bytes, size_t n) {
+    memcpy(p->head + p->n_head, bytes, n);
+    p->n_head += n;
+}
+
+/* Appends a whole number (opcode LONG1, eight bytes, least first). */
+static void put_number(vt_zip_part *p, int64_t v) {
+    uint8_t code[10] = {0x8a, 8};
+    for (int i = 0; i < 8; i++) code[2 + i] = (uint8_t)((uint64_t)v >> 8 * i);
+    put_bytes(p, code, sizeof code);
+}
+
+#define PUT(p, text) put_bytes(p, text, sizeof text - 1)
+
+/* Protocol 2 of pickle: _rebuild_tensor_v2(storage, 0, shape, strides, False, OrderedDict()). */
+vt_status vt_pth_write(const char *path, const vt_tensor *t, vt_err *e) {
+    vt_zip_part *parts = calloc(3, sizeof *parts), *p = parts;
+    if (!parts) return vt_fail(e, VT_E_MEMORY, "%s: no memory to write it", path);
+    PUT(p, "\x80\2ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+           "0X\3\0\0\0cpu");
+    put_number(p, (int64_t)t->numel);
+    PUT(p, "tQK\0(");
+    for (int i = 0; i < t->ndim; i++) put_number(p, t->shape[i]);
+    PUT(p, "t(");
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t stride = 1;
+        for (int k = i + 1; k < t->ndim; k++) stride *= t->shape[k];
+        put_number(p, stride);
+    }
+    PUT(p, "t\x89"
+           "ccollections\nOrderedDict\n)RtR.");
+    snprintf(parts[0].name, sizeof parts[0].name, "archive/data.pkl");
+    snprintf(parts[1].name, sizeof parts[1].name, "archive/data/0");
+    snprintf(parts[2].name, sizeof parts[2].name, "archive/version");
+    parts[1].data = t->data, parts[1].bytes = vt_tensor_bytes(t);
+    PUT(&parts[2], "3\n");
+    vt_status s = vt_zip_write(path, parts, 3, e);
+    free(parts);
+    return s;
+}

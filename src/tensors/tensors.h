@@ -130,6 +130,8 @@ void vt_tensors_release(const vt_tensors *st, const vt_tensor *t);
 #define VT_ST_FILE "file_sha256"
 #define VT_ST_SHA "tensors_sha256" /* of all that follows the header: what older files have */
 vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const char *const *meta, int n_meta, vt_err *e);
+/* Writes one row-major float32 tensor as torch.save would (a zip archive), complete or not at all. */
+vt_status vt_pth_write(const char *path, const vt_tensor *t, vt_err *e);
 /* Fails with VT_E_FORMAT if the file's metadata (each shard's) hold another file's VT_ST_FILE or VT_ST_SHA. */
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
 /* Returns which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
+#include "base/files.h"
 
 typedef struct entry {
     const uint8_t *bytes; /* NULL: not looked at yet */
@@ -193,4 +194,50 @@ vt_status vt_zip_entry(vt_zip *z, int64_t i, const uint8_t **bytes, size_t *n, v
     }
     *bytes = en->bytes, *n = en->n;
     return VT_OK;
+}
+
+/* ---- writing ---- */
+
+/* Adds a part, which must live until the archive is closed. */
+static vt_status add_part(zip_t *z, const char *path, const vt_zip_part *p, vt_err *e) {
+    zip_error_t why;
+    zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)(uintptr_t)p->head, p->n_head},
+                                      {(zip_uint8_t *)(uintptr_t)p->data, p->bytes}};
+    zip_error_init(&why);
+    errno = 0;
+    zip_source_t *s =
+        zip_source_buffer_fragment_create(parts + !p->n_head, (zip_uint64_t) !!p->n_head + !!p->bytes, 0, &why);
+    zip_int64_t i = s ? zip_file_add(z, p->name, s, ZIP_FL_ENC_UTF_8) : -1;
+    zip_error_fini(&why);
+    if (s && i < 0) zip_source_free(s);
+    if (i < 0 || zip_set_file_compression(z, (zip_uint64_t)i, ZIP_CM_STORE, 0) ||
+        zip_file_set_dostime(z, (zip_uint64_t)i, 0, 0x21, 0)) /* 1 January 1980 */
+        return vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: %s cannot be added: %s", path, p->name,
+                       zip_strerror(z));
+    return VT_OK;
+}
+
+/* Writes the archive as the file `temp`, which libzip replaces by one of its own. */
+static vt_status write_parts(const char *temp, const char *path, const vt_zip_part *parts, int n, vt_err *e) {
+    int code;
+    vt_status s = VT_OK;
+    zip_t *z = zip_open(temp, ZIP_CREATE | ZIP_TRUNCATE, &code);
+    if (!z) return vt_fail(e, VT_E_IO, "%s: cannot be written: %s", path, strerror(errno));
+    for (int i = 0; i < n && s == VT_OK; i++) s = add_part(z, path, &parts[i], e);
+    errno = 0;
+    if (s == VT_OK && zip_close(z) == 0) return VT_OK;
+    if (s == VT_OK)
+        s = vt_fail(e, errno == ENOMEM ? VT_E_MEMORY : VT_E_IO, "%s: cannot be written: %s", path, zip_strerror(z));
+    zip_discard(z);
+    return s;
+}
+
+vt_status vt_zip_write(const char *path, const vt_zip_part *parts, int n, vt_err *e) {
+    vt_file f;
+    VT_TRY(vt_file_begin_path(&f, path, e));
+    vt_status s = write_parts(f.temp, path, parts, n, e);
+    if (s == VT_OK) s = vt_file_reopen(&f, e);
+    if (s == VT_OK) return vt_file_commit(&f, e);
+    vt_file_abandon(&f);
+    return s;
 }

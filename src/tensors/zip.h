@@ -16,6 +16,16 @@ typedef struct vt_zip vt_zip;
 vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_zip_close(vt_zip *z); /* accepts NULL; frees what was inflated */
 
+/* One entry of a new archive: `head`, then data. */
+typedef struct vt_zip_part {
+    char name[300], head[512];
+    const void *data;
+    size_t n_head, bytes;
+} vt_zip_part;
+/* Writes n parts as an archive, stored, without a time of day: the same parts give the same bytes. Complete or not at
+ * all. */
+vt_status vt_zip_write(const char *path, const vt_zip_part *parts, int n, vt_err *e);
+
 /* Returns the number of entries. */
 int64_t vt_zip_count(const vt_zip *z);
 /* Returns the name of entry i; "" if it has none. */

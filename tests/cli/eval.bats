@@ -344,3 +344,16 @@ lines() { tail -n +2 "$1/ledger.jsonl" | jq -c "select(.entry == $2) | [$3]"; }
     bad 2 "one limit: give one of them" -- eval $A --hours 1 --minutes 1
     bad 2 "leave it out with --seeds" -- eval $A --hours 1 --seeds 0,1 --out s
 }
+
+# The judge is a cheat that changes nothing: around it no gradient is believed to repeat itself.
+@test "circles of pgd are not computed again, and the ledger is the same" {
+    quick --eps 1/255 --attack pgd:steps=150,alpha=0.4/255 --attack mt-pgd:steps=60,targets=2 --out r
+    says "of these gradients were known already"
+    quick --eps 1/255 --attack pgd:steps=150,alpha=0.4/255 --attack mt-pgd:steps=60,targets=2 --wrap logit-scale:factor=1 \
+        --out w
+    truth r/run.json '.gradients_repeated > 0'
+    truth w/run.json '.gradients_repeated == null'
+    for run in r w; do sed '1d; s/,"check.*//' $run/ledger.jsonl >$run.lines; done
+    cmp r.lines w.lines
+    cmp r/adv.bin w/adv.bin
+}

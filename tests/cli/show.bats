@@ -178,3 +178,27 @@ marks() { grep -o '<path class="[a-d] mark"[^>]*><title>[^<]*' "$1" | sed 's/.*<
     good show "$R" "$R-1" m --out q.html --pictures 0
     [ "$(grep -cE '<path class="[a-d] line"[^>]* d="M[^"]*V' q.html)" = 2 ]
 }
+
+# The judge is the same attack with a smaller budget, in which fewer images fall.
+@test "success of black-box attacks over queries, as a chart and as numbers" {
+    cd "$ROOT"
+    nes() { good eval weights/shapes10-vit --data datasets/shapes10 --images 0:24 --eps 16/255 --attack nes:steps=$1,draws=6 --out "$2"; }
+    nes 8 "$BATS_TEST_TMPDIR/here/long"
+    nes 3 "$BATS_TEST_TMPDIR/here/short"
+    cd "$BATS_TEST_TMPDIR/here"
+    good export long --queries q.csv
+    says "images fell, half of them within"
+    fell=$(jq '.attacks[0].broken' short/results.json)
+    [ "$(awk -F, -v most=$((3 * 13)) '$1 == "nes" && $2 <= most { n = $3 } END { print n }' q.csv)" = "$fell" ]
+    [ "$fell" -gt 0 ]
+    [ "$(tail -1 q.csv | cut -d, -f3,4)" = "$(jq -r '"\(.attacks[0].broken),\(.clean.correct)"' long/results.json)" ]
+    good show long --pictures 0 --out p.html
+    xmllint --noout p.html
+    grep -q "Success over queries" p.html
+    [ "$(marks p.html | wc -l)" = "$(sed 1d q.csv | wc -l)" ]
+    good show "$R" --pictures 0 --out w.html
+    [ "$(grep -c "Success over queries" w.html)" = 0 ]
+    bad 2 "has no black-box attack" -- export "$R" --queries w.csv
+    bad 2 "q.csv exists" -- export long --queries q.csv
+    bad 2 "give one of --proof" -- export long --queries w.csv --format npz
+}

@@ -122,7 +122,7 @@ floats() {
 
 @test "wrong usage of verify" {
     floats far.safetensors "$HALF" 1
-    bad 2 "needs RUNDIR, or --adv" -- verify
+    bad 2 "needs RUNDIR, a proof, or --adv" -- verify
     bad 2 "not both" -- verify somewhere --adv far.safetensors
     bad 2 "needs --weights" -- verify --adv far.safetensors --data "$D" --eps 1/255
     bad 2 "--eps" -- verify --adv far.safetensors --data "$D" --weights "$W"

@@ -36,6 +36,10 @@ void vt_export_free(vt_export *x);
  * 1 where the image is broken. */
 vt_status vt_save_adv(const vt_ledger *l, bool npz, vt_err *e);
 
+/* Writes into dir x_adv as torch.load reads it, and the text of RobustBench's issue "New external evaluation(s)" as far
+ * as a run knows it. VT_E_USAGE: another threat than its leaderboards have. */
+vt_status vt_robustbench_write(const vt_export *x, const char *model, const char *dir, vt_err *e);
+
 typedef struct vt_export_format {
     const char *name, *where, *summary; /* "npz", "export.npz": below the run, if no path is given */
     vt_status (*write)(const vt_export *x, const char *path, vt_err *e);

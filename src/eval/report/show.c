@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "eval/header.h"
 #include "eval/report/curve.h"
+#include "eval/report/queries.h"
 #include "eval/report/page.h"
 #include "eval/result_index.h"
 #include "data/dataset.h"
@@ -395,6 +396,27 @@ static void over_eps(FILE *f, const vt_show *s) {
     fputs("</section>\n", f);
 }
 
+/* Writes the section with the success of black-box attacks over queries, if the run has any. */
+static vt_status write_queries(FILE *f, const vt_ledger *l, vt_err *e) {
+    enum { MOST = 256 };
+    vt_queries *q;
+    int n;
+    vt_mark *marks = calloc(MOST, sizeof *marks);
+    vt_status s = vt_queries_make(&q, &n, l, e);
+    if (s == VT_OK && !marks) s = vt_fail(e, VT_E_MEMORY, "no memory for a chart");
+    size_t count = s == VT_OK ? vt_queries_marks(marks, MOST, q, n) : 0;
+    if (count) {
+        fputs("<section><h2>Success over queries</h2>\n<p class=\"faint\">Share of the images that were right and fell "
+              "within so many queries of a black-box attack.</p>\n",
+              f);
+        vt_chart_lines(f, "success over queries", "queries", marks, count);
+        fputs("</section>\n", f);
+    }
+    vt_queries_free(q, n);
+    free(marks);
+    return s;
+}
+
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     bool curve = s->summary->header->curve;
     write_page_head(f, s);
@@ -406,6 +428,7 @@ vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e) {
     VT_TRY(write_margin_histogram(f, s->ledger, e));
     if (!curve && !two) write_cost_table(f, s->summary);
     fputs("</div>\n", f);
+    VT_TRY(write_queries(f, s->ledger, e));
     if (s->data && s->pictures > 0) VT_TRY(write_picture_grid(f, s, e));
     if (!curve && two) write_cost_table(f, s->summary);
     write_proof_section(f, s);

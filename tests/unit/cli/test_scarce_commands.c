@@ -33,6 +33,7 @@ static const char *const made[] = {
     "eval " MODEL " --images 4:5 " ATTACKS " --out half",
     "export run --format png --out pictures",
     "export run --format npy --out arrays",
+    "export run --proof proof.npz",
     "train t.yaml --data data --threads 1 --max-steps 1 --out trained",
 };
 
@@ -107,6 +108,10 @@ static const struct path {
     {.line = "selftest --oracle unix:oracle --data data --threads 1 --images 4:18 --eps 8/255 --attack fgsm --out o"},
     {.line = "doctor --oracle unix:oracle --data data --threads 1 --images 0:4"},
     {.line = "show run --out o"},
+    {.line = "verify proof.npz --weights " MODEL},
+    {.line = "export run --proof o --threads 1"},
+    {.line = "export run --queries o"},
+    {.line = "export run --robustbench o", .again = "export run --robustbench o --force"},
     {.line = "export run --format npz --out o"},
     {.line = "export run --format safetensors --out o"},
     {.line = "export run --format png --out o", .again = "export run --format png --out o --force"},
