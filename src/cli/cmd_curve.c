@@ -68,7 +68,8 @@ static vt_status add_attacks(job *j, const char *option, const char *list, doubl
             snprintf(a->name + n, sizeof a->name - n, "@%s", text);
         } else if (!a->stages[0].def->minimum_norm || a->n_stages > 1) {
             return vt_fail(e, VT_E_USAGE,
-                           "--%s takes minimum-norm attacks (fmn, deepfool, ddn, cw-l2, fab), but %s attacks at a "
+                           "--%s takes minimum-norm attacks (fmn, pdpgd, deepfool, ddn, cw-l2, fab), but %s attacks at "
+                           "a "
                            "fixed eps: give it to --confirm-with",
                            option, a->name);
         }
