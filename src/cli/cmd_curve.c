@@ -252,6 +252,10 @@ static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
     vt_eval_options v = j->v;
     if (vt_cli_has(c, "no-selftest") || !v.n_attacks || v.norm == VT_L0) return VT_OK;
+    if (!vt_subject_differentiable(v.subject)) {
+        printf("\nthe self-test is left out: the model gives no gradients\n");
+        return VT_OK;
+    }
     v.eps_text = usual[v.norm], v.radii = NULL;
     VT_TRY(vt_eps_parse(v.eps_text, v.norm, &v.eps, e));
     return vt_cli_selftest(c, &v, &j->attacks[0], j->r.ledger, true, e);
