@@ -229,13 +229,22 @@ class Packer:
         return whole
 
 
+def whole_labels(value, classes):
+    """The labels that a model gave as u32; Refused: they are no whole numbers from 0 to classes - 1."""
+    value = np.asarray(value)
+    if value.dtype.kind not in "iu" or (value.size and not (0 <= value.min() and value.max() < classes)):
+        raise Refused("the model's labels must be whole numbers from 0 to %d" % (classes - 1))
+    return value.astype(np.uint32)
+
+
 class Server:
     def __init__(self, connection, logits, vjp, logits64, hello, pack=False, measured=False):
         self.measured = measured  # the usual size of a batch is, where vitrine asks for that
         self.io, self.logits, self.vjp, self.logits64, self.hello = connection, logits, vjp, logits64, hello
         self.shape = (hello["channels"], hello["height"], hello["width"])
         self.pixels, self.classes = int(np.prod(self.shape)), hello["classes"]
-        self.packer = Packer(logits, vjp, self.classes) if pack and not hello["random"] else None
+        self.labels = hello.get("labels", False)
+        self.packer = Packer(logits, vjp, self.classes) if pack and not hello["random"] and not self.labels else None
         self.kept = 0  # rows of the batch that was kept
         self.views = None
 
@@ -255,6 +264,7 @@ class Server:
                     "z": at(z, np.float32, rows, self.classes),
                     "dz": at(dz, np.float32, rows, self.classes),
                     "z64": at(z64, np.float64, rows, self.classes),
+                    "labels": at(z, np.uint32, rows),
                 }
                 self.io.rows = rows
         finally:
@@ -281,7 +291,7 @@ class Server:
 
     def give(self, op, question, name, value, mask, kind):
         value = np.asarray(value)
-        want = (len(mask),) + (self.shape if op == VJP else (self.classes,))
+        want = (len(mask),) + (self.shape if op == VJP else () if self.labels else (self.classes,))
         if value.shape != want:
             raise Refused("the model answered with shape %s, must be %s" % (value.shape, want))
         if self.views is not None:
@@ -348,7 +358,9 @@ class Server:
             z = self.packer.logits(x, keep, mask) if self.packer else self.logits(x, keep)
             if keep:
                 self.kept = rows
-            self.give(op, question, "z", z, mask, np.float32)
+            if self.labels:
+                z = whole_labels(z, self.classes)
+            self.give(op, question, "labels" if self.labels else "z", z, mask, np.uint32 if self.labels else np.float32)
         elif op == VJP and self.hello["vjp"]:
             dz, mask = self.take(op, rows, size)
             if rows != self.kept:
@@ -410,7 +422,7 @@ def listen(address):
 
 
 def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="", logits64=None, random=False,
-          independent=False, precision="float32", library="", device="", note="", address=None, pack=False):
+          independent=False, precision="float32", library="", device="", note="", address=None, pack=False, labels=False):
     """Answers vitrine until it goes away.
 
     logits(x, keep): x [rows, *shape] float32 -> [rows, classes]; keep: a vjp of this very batch may follow.
@@ -418,13 +430,18 @@ def serve(logits, vjp=None, *, classes, shape, batch=8, name="model", sha256="",
     batch: rows at most; None: 64, and where vitrine has no --batch, of 8, 16, 32 and 64 the best as measured on this model, in
     2 seconds at most. Where rows depend on each other's number, every batch is computed whole. logits64(x): the same as logits in double, or None. random: asked again it answers otherwise. independent: the bits of
     a row never depend on the other rows or on their number. pack: rows that nobody asks for are left out of a batch wherever a
-    trial shows the bits of the others to stay as they are (class Packer); for models that answer any number of rows."""
+    trial shows the bits of the others to stay as they are (class Packer); for models that answer any number of rows.
+    labels: logits(x, keep) gives classes alone, whole numbers [rows]; only attacks that need no more run."""
+    if labels and (vjp or logits64):
+        raise ValueError("a model of labels alone has neither vjp nor logits64")
     channels, height, width = shape
     hello = dict(name=name, classes=classes, channels=channels, height=height, width=width, batch=batch or SIZES[-1],
                  vjp=vjp is not None, logits64=logits64 is not None, random=random, independent=independent,
                  precision=precision, library=library, device=device, note=note)
     if sha256:
         hello["sha256"] = sha256
+    if labels:
+        hello["labels"] = True
     if address:
         for talk in listen(address):
             try:

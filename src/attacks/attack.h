@@ -28,7 +28,8 @@ enum {
                                those that the model makes for them */
     VT_ENDS_ITSELF = 8,     /* may end before its budget by a rule of its own */
     VT_LEAVES_BALL = 16,    /* its result may lie outside of the ball, as published */
-    VT_CANNOT_AIM = 32      /* knows no way to a class of one's choice (vt_oracle_aim) */
+    VT_CANNOT_AIM = 32,     /* knows no way to a class of one's choice (vt_oracle_aim) */
+    VT_FROM_LABELS = 64     /* asks for nothing but the predicted class */
 };
 
 /* One image. What is asked, by the caller of vt_attacker_run: */

@@ -189,6 +189,6 @@ const vt_attack_def vt_attack_def_hopskipjump = {
     .reference = "Chen, Jordan and Wainwright 2020, algorithms 1 and 2",
     .norms = VT_CAN_LINF | VT_CAN_L2,
     .minimum_norm = true,
-    .traits = VT_CANNOT_AIM,
+    .traits = VT_CANNOT_AIM | VT_FROM_LABELS,
     VT_ATTACK_CODE(params, .images = 5, .logits = 2),
 };

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cli/cli.h"
+#include "cli/run_args.h"
 #include "eval/report/compare.h"
+#include "eval/transfers.h"
+#include "base/json.h"
 #include "base/files.h"
 #include "base/opt.h"
 
@@ -162,10 +164,77 @@ static vt_status compare_all(const vt_cli *c, vt_ledger **runs, vt_pair *rows, d
     return VT_OK;
 }
 
+/* ---- --transfer ---- */
+
+/* Prints the matrix: a row for the points of each run, a column for the model of each. */
+static void print_matrix(const vt_transfers *t, const vt_cli *c) {
+    vt_columns table;
+    vt_column heads[VT_TRANSFERS_MOST + 2] = {{"points of", true, 0}, {"points", false, 0}};
+    char names[VT_TRANSFERS_MOST][2];
+    for (int k = 0; k < t->n; k++) {
+        printf("%c  %s\n", 'A' + k, c->positional[k]);
+        snprintf(names[k], sizeof names[k], "%c", 'A' + k);
+        heads[k + 2] = (vt_column){names[k], false, 0};
+    }
+    printf("\n");
+    vt_columns_begin(&table, heads, t->n + 2);
+    for (int i = 0; i < t->n; i++) {
+        vt_columns_cells(&table, "%s\t%lld", names[i], (long long)t->points[i]);
+        for (int k = 0; k < t->n; k++) {
+            long long broken = t->broken[i][k], right = t->right[i][k];
+            if (right)
+                vt_columns_cell(&table, "%.2f (%lld/%lld)", 100 * (double)broken / (double)right, broken, right);
+            else
+                vt_columns_cell(&table, "-");
+        }
+    }
+    vt_look look = vt_cli_look(c);
+    vt_columns_end(&table, stdout, &look);
+    printf(
+        "\nPercentage of a row's points that break the model of a column, of those whose clean image it has right.\n");
+}
+
+/* Prints the same as one JSON document. */
+static vt_status print_matrix_json(const vt_transfers *t, const vt_cli *c, vt_err *e) {
+    size_t before = vt_json_refused();
+    json_t *list = json_array();
+    for (int i = 0; i < t->n; i++)
+        for (int k = 0; k < t->n; k++)
+            json_array_append_new(list, json_pack("{s:s,s:s,s:I,s:I,s:I}", "points_of", c->positional[i], "model_of",
+                                                  c->positional[k], "points", (json_int_t)t->points[i], "right",
+                                                  (json_int_t)t->right[i][k], "broken", (json_int_t)t->broken[i][k]));
+    return vt_script_print(vt_json_whole(json_pack("{s:i,s:o}", "version", 1, "transfer", list), before), e);
+}
+
+/* Judges the points of each run by the model of each, and prints the counts. */
+static vt_status compare_transfers(vt_transfers *t, const vt_cli *c, vt_err *e) {
+    static const char *const others[] = {"alpha", "changed", "common", "tex"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (vt_cli_has(c, others[i]))
+            return vt_fail(e, VT_E_USAGE, "--%s goes with a comparison image by image, not with --transfer", others[i]);
+    for (int i = 0; i < c->n_positional; i++) VT_TRY(vt_transfers_add(t, c->positional[i], e));
+    VT_TRY(vt_threads_parse(&c->given, &t->run[0].subject, &t->threads, e));
+    VT_TRY(vt_transfers_judge(t, e));
+    if (vt_script_stream()) return print_matrix_json(t, c, e);
+    print_matrix(t, c);
+    return VT_OK;
+}
+
+/* ---- the command ---- */
+
 /* Runs vitrine compare: the first run against each other one. */
 static vt_status run(const vt_cli *c, vt_err *e) {
     vt_ledger *runs[16] = {0};
     double alpha = 0.05;
+    if (vt_cli_has(c, "transfer")) {
+        static vt_transfers t;
+        t = (vt_transfers){.progress = vt_cli_progress()};
+        vt_status st = compare_transfers(&t, c, e);
+        vt_transfers_close(&t);
+        return st;
+    }
+    if (vt_cli_has(c, "threads"))
+        return vt_fail(e, VT_E_USAGE, "--threads goes with --transfer: the other tables run no model");
     const char *text = vt_cli_get(c, "alpha");
     if (text && (!vt_parse_real(text, &alpha) || !(alpha > 0 && alpha < 0.5)))
         return vt_fail(e, VT_E_USAGE, "--alpha is '%s', must be a number above 0 and below 0.5", text);
@@ -182,7 +251,9 @@ static const vt_arg args[] = {
     {"alpha", "X", "level of the verdict (default 0.05)", VT_OF_RUN},
     {"changed", NULL, "also list the images that are right under one run alone", VT_OF_OUTPUT},
     {"common", NULL, "compare the images that both runs have, where they differ", VT_OF_RUN},
+    {"transfer", NULL, "print instead which broken points of each run break the model of each other one", VT_OF_RUN},
     {"tex", "FILE", "also write one LaTeX table (booktabs) of all runs: clean and every attack", VT_OF_OUTPUT},
+    VT_THREADS_ARG,
     VT_VERBOSE_ARG,
     VT_JSON_ARG,
     {0},
@@ -195,16 +266,19 @@ const vt_command vt_command_compare = {
     .min_operands = 2,
     .max_operands = 16,
     .args = args,
-    .details = "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
-               "the attacks that both ran with the same options; the others are named. 'held', 'worse' or 'undecided' "
-               "answers whether B is better. Curves (vitrine curve) are compared at every eps that one of them was "
-               "confirmed at, and by the norms that the same minimum-norm attacks found, image by image (exact sign "
-               "test; a wrong image has norm 0).",
+    .details =
+        "RUN is the --out folder of vitrine eval. Every run is compared with RUN_A, on clean images and under "
+        "the attacks that both ran with the same options; the others are named. 'held', 'worse' or 'undecided' "
+        "answers whether B is better. Curves (vitrine curve) are compared at every eps that one of them was "
+        "confirmed at, and by the norms that the same minimum-norm attacks found, image by image (exact sign "
+        "test; a wrong image has norm 0). --transfer judges the stored points of every run by the model of every "
+        "run, found by run.json: a matrix of how many carry over.",
     .examples = {"vitrine eval weights/shapes10-plain --data datasets/shapes10 --images 0:20 --eps 2/255 --attack pgd "
                  "--out plain",
                  "vitrine eval weights/shapes10-specformer --data datasets/shapes10 --images 0:20 --eps 2/255 --attack "
                  "pgd --out specformer",
                  "vitrine compare plain specformer", "vitrine compare plain specformer --changed --alpha 0.01",
-                 "vitrine compare plain specformer --tex both.tex"},
+                 "vitrine compare plain specformer --tex both.tex", "vitrine compare --transfer plain specformer",
+                 "vitrine compare --transfer plain specformer --threads 1 --json"},
     .run = run,
 };

@@ -68,7 +68,8 @@ static vt_status add_attacks(job *j, const char *option, const char *list, doubl
             snprintf(a->name + n, sizeof a->name - n, "@%s", text);
         } else if (!a->stages[0].def->minimum_norm || a->n_stages > 1) {
             return vt_fail(e, VT_E_USAGE,
-                           "--%s takes minimum-norm attacks (fmn, deepfool, ddn, cw-l2, fab), but %s attacks at a "
+                           "--%s takes minimum-norm attacks (fmn, pdpgd, deepfool, ddn, cw-l2, fab), but %s attacks at "
+                           "a "
                            "fixed eps: give it to --confirm-with",
                            option, a->name);
         }
@@ -251,6 +252,10 @@ static vt_status test_itself(const job *j, const vt_cli *c, vt_err *e) {
     static const char *const usual[] = {[VT_LINF] = "4/255", [VT_L2] = "0.5", [VT_L1] = "12"};
     vt_eval_options v = j->v;
     if (vt_cli_has(c, "no-selftest") || !v.n_attacks || v.norm == VT_L0) return VT_OK;
+    if (!vt_subject_differentiable(v.subject)) {
+        printf("\nthe self-test is left out: the model gives no gradients\n");
+        return VT_OK;
+    }
     v.eps_text = usual[v.norm], v.radii = NULL;
     VT_TRY(vt_eps_parse(v.eps_text, v.norm, &v.eps, e));
     return vt_cli_selftest(c, &v, &j->attacks[0], j->r.ledger, true, e);

@@ -153,7 +153,7 @@ static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e
     }
     if (a && unfinished && !j->brief) printf("attacks and survivors are tested when the run is finished\n");
     if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size > 0 || unfinished, e);
-    if (j->brief) return VT_OK;
+    if (j->brief || !vt_subject_differentiable(j->v.subject)) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
     if (j->v.patch.size)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");

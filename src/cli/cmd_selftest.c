@@ -41,7 +41,10 @@ static vt_status parse(vt_eval_options *v, const vt_cli *c, vt_err *e) {
     if (a->scoring != VT_SCORE_BALL)
         return vt_fail(e, VT_E_USAGE, "attack %s is a paper's evaluator, scored as published: it tests no gradients",
                        a->name);
-    return vt_cli_eval_open(c, v, e);
+    VT_TRY(vt_cli_eval_open(c, v, e));
+    if (vt_subject_differentiable(v->subject)) return VT_OK;
+    return vt_fail(e, VT_E_USAGE, "the self-test follows gradients, which the model %.300s does not give",
+                   v->subject->model->path);
 }
 
 /* Runs vitrine selftest: tests the gradients of a model and what attacks find. */

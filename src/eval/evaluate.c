@@ -256,7 +256,7 @@ static vt_status one_image(stage_run *run, worker *w, int32_t image, vt_err *e) 
     note_of(run, note, sizeof note);
     const vt_oracle *o = &w->oracle;
     pthread_mutex_lock(&run->lock);
-    run->ledger->repeated += run->entry ? o->repeated : 0;
+    run->ledger->repeated += attack ? o->repeated : 0;
     run->progress.left = proof ? 0
                                : vt_eta_image(run->eta, attack ? o->forwards : 1, attack ? o->gradients : 0,
                                               run->done_before + done, run->total, atomic_load(&run->robust));

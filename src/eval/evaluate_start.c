@@ -133,6 +133,13 @@ static vt_status check_stage(const vt_eval_options *v, const vt_attack_stage *s,
     const vt_arch *arch = vt_arch_find(m->config.arch);
     vt_task dims = vt_eval_dims(v);
     vt_err why = {0};
+    const vt_remote *remote = v->subject->remote;
+    if (remote && vt_remote_handshake(remote)->labels && !(s->def->traits & VT_FROM_LABELS))
+        return vt_fail(e, VT_E_USAGE,
+                       "attack %s needs logits, but the model %.300s gives labels alone: take one that needs no more, "
+                       "as "
+                       "hopskipjump",
+                       s->def->name, m->path);
     if (s->def->white_box && !vt_subject_differentiable(v->subject))
         return vt_fail(e, VT_E_USAGE,
                        "attack %s follows gradients, which the model %.300s does not give (vjp is false): take one "

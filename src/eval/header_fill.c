@@ -171,6 +171,9 @@ static void fill_handshake(vt_header *h, const vt_handshake *handshake) {
         handshake->random
             ? "by votes: it says that it draws at random when it is asked, so each verdict is that of most of "
               "20 askings, and borderline where their 95 % interval holds a half"
+        : handshake->labels
+            ? "by its labels alone, so margins are 1 and -1: a broken image was asked about again, alone "
+              "and in another batch, and is borderline unless every answer agrees"
         : handshake->logits64
             ? "in double, by its own process"
             : "by the model's own forward, as it shows no copy in double: a broken image was asked about "

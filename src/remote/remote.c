@@ -201,10 +201,8 @@ static vt_status open_conversation(vt_remote *r, conversation **out, vt_handshak
                                           : vt_child_start(&l->child, r->where, e);
     r->given = -1;
     if (s == VT_OK) s = greet(l, false, handshake, e);
-    if (s == VT_OK)
-        *out = l;
-    else
-        close_conversation(l, 0);
+    *out = s == VT_OK ? l : NULL;
+    if (s != VT_OK) close_conversation(l, 0);
     return s;
 }
 
@@ -266,11 +264,14 @@ static vt_status ask(conversation *l, vt_wire_op op, int rows, bool keep, const 
     for (int i = 0; !shared && i < rows; i++)
         if (in[i]) VT_TRY(write_bytes(l, in[i], in_bytes, -1, e));
     VT_TRY(read_answer_head(l, &q, &a, vt_wire_answer_bytes(h, &q, asked, shared), 0, e));
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < rows; i++) {
         if (in[i] && shared)
             memcpy(out[i], shared_row(l, op, true, i), out_bytes);
         else if (in[i])
             VT_TRY(read_bytes(l, out[i], out_bytes, e));
+        if (in[i] && !vt_wire_expand_label(h, op, out[i]))
+            return end_conversation(l, e, "answered %s with a label above %d, its last class", l->when, h->classes - 1);
+    }
     pthread_mutex_lock(&l->r->lock);
     l->r->waited += vt_now() - began;
     pthread_mutex_unlock(&l->r->lock);
@@ -471,10 +472,8 @@ static vt_status open_remote(vt_remote **out, const char *where, int given, doub
     pthread_mutex_init(&r->lock, NULL);
     r->timeout = timeout;
     vt_status s = open_conversation(r, &r->pool, &r->handshake, e);
-    if (s == VT_OK)
-        *out = r;
-    else
-        vt_remote_close(r);
+    *out = s == VT_OK ? r : NULL;
+    if (s != VT_OK) vt_remote_close(r);
     return s;
 }
 

@@ -32,6 +32,7 @@ static const vt_key keys[] = {
     TRUTH(logits64, 0),
     TRUTH(random, 0),
     TRUTH(independent, 0),
+    {.key = "labels", .type = VT_KEY_BOOL, .at = offsetof(vt_handshake, labels)}, /* written where it is true */
     {.key = NULL},
 };
 
@@ -57,6 +58,9 @@ static vt_status take_all(vt_handshake *h, const json_t *o, vt_err *e) {
     size_t n = strlen(h->sha256);
     if (n && (n != 64 || strspn(h->sha256, "0123456789abcdef") != 64))
         return vt_fail(e, VT_E_FORMAT, "its greeting's sha256 must be 64 hexadecimal digits, or absent");
+    if (h->labels && (h->vjp || h->logits64))
+        return vt_fail(e, VT_E_FORMAT, "its greeting's labels is true, so %s must be false",
+                       h->vjp ? "vjp" : "logits64");
     if (vt_handshake_pixels(h) > VT_SHAPE_VALUES)
         return vt_fail(e, VT_E_FORMAT, "its images have %zu values, must have at most %d", vt_handshake_pixels(h),
                        VT_SHAPE_VALUES);
@@ -90,7 +94,17 @@ vt_wire_parts vt_wire_layout(const vt_handshake *h, int rows) {
 size_t vt_wire_row_bytes(const vt_handshake *h, vt_wire_op op, bool answer) {
     const bool image = answer == (op == VT_WIRE_VJP);
     const size_t each = answer && op == VT_WIRE_LOGITS64 ? sizeof(double) : sizeof(float);
+    if (answer && h->labels) return sizeof(uint32_t);
     return (image ? vt_handshake_pixels(h) : (size_t)h->classes) * each;
+}
+
+bool vt_wire_expand_label(const vt_handshake *h, vt_wire_op op, void *row) {
+    uint32_t label;
+    float *z = row;
+    if (!h->labels || op != VT_WIRE_LOGITS) return true;
+    memcpy(&label, row, sizeof label);
+    for (uint32_t k = 0; k < (uint32_t)h->classes; k++) z[k] = k == label;
+    return label < (uint32_t)h->classes;
 }
 
 size_t vt_wire_place(const vt_wire_parts *p, vt_wire_op op, bool answer) {

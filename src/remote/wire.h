@@ -44,6 +44,7 @@ typedef struct vt_handshake {
     int usual; /* images of one question where nothing else is chosen; 0: not said. No part of vt_handshake_json */
     bool vjp, logits64;
     bool random;      /* asked again it answers otherwise */
+    bool labels;      /* it answers with classes alone: no vjp, no logits in double; its logits are 1 and 0 here */
     bool independent; /* an image's answer has the same bits whatever stands beside it: batches need no padding */
 } vt_handshake;
 
@@ -64,6 +65,9 @@ typedef struct vt_wire_parts {
 /* Returns where the arrays of `rows` rows lie. */
 vt_wire_parts vt_wire_layout(const vt_handshake *h, int rows);
 
+/* Turns an answer to a question about logits that is a label (u32 in the first bytes of row [classes]) into logits: 1
+ * for that class, else 0. Leaves a model of logits as it is. false: the label is no class. */
+bool vt_wire_expand_label(const vt_handshake *h, vt_wire_op op, void *row);
 /* Returns the bytes of one row of a question or of its answer. */
 size_t vt_wire_row_bytes(const vt_handshake *h, vt_wire_op op, bool answer);
 /* Returns the offset in shared memory of the first row of a question or of its answer. */

@@ -263,7 +263,25 @@ curve() { good curve "$W" --data "$SHAPES" --images 0:40 --attacks fmn:steps=15 
 
 @test "runs over two data sets: a sentence names both" {
     "$DRAW" --out other --train 10 --test 60 --seed 4 >/dev/null
-    vt eval "$W" --data other --images 0:60 --eps 4/255 --attack pgd:steps=2 --out o
+    vt eval "$ROOT/weights/shapes10-vit" --data other --images 0:60 --eps 4/255 --attack pgd:steps=2 --out o
     bad 2 "over different data sets" "$(jq -r .data.sha256 "$A/results.json" | cut -c1-12)..." "$(jq -r .data.sha256 o/results.json | cut -c1-12)..." -- compare "$A" o
     [[ $stderr != *[{}]* ]]
+}
+
+@test "--transfer: as verify --adv judges the same points by the other model; threads change nothing" {
+    "$VITRINE" eval "$ROOT/weights/shapes10-plain" --data "$SHAPES" --images 0:20 --eps 4/255 --attack pgd:steps=5 --save-npz --out p --no-selftest >/dev/null
+    good compare --transfer "$A" p
+    says "points of" "100.00 (" "of those whose clean image it has right"
+    good compare --transfer "$A" p --threads 1 --json
+    cp <(echo "$output") one
+    good compare --transfer "$A" p --threads 3 --json
+    diff one <(echo "$output")
+    # the points of p, judged by the model of A
+    vt verify --adv p/adv/pgd.npz --weights "$ROOT/weights/shapes10-vit" --data "$SHAPES" --eps 4/255 --json judged
+    jq -e --slurpfile j judged '$j[0] as $v | .transfer[2] | [.points, .right, .broken] == [$v.points, $v.points - $v.wrong, $v.broken]' one ||
+        fail "$(jq -c '.transfer[2]' one) $(jq -c 'del(.images)' judged)"
+    bad 2 "--tex goes with a comparison image by image" -- compare --transfer "$A" p --tex t.tex
+    bad 2 "--threads goes with --transfer" -- compare "$A" p --threads 2
+    "$VITRINE" eval "$ROOT/weights/shapes10-vit" --data "$SHAPES" --split train --images 0:2 --eps 4/255 --attack fgsm --out t --no-selftest >/dev/null
+    bad 2 "$A and t are over other data" -- compare --transfer "$A" t
 }

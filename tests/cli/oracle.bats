@@ -165,6 +165,26 @@ forged() {
     truth good/selftest.json '.flags.clips_input == 0 and (.not_tested | index("transfer") != null and index("head") != null)'
 }
 
+@test "labels alone: hopskipjump walks as on the logits; what needs more is refused by name" {
+    run=(--data "$C" --images 0:8 --norm l2 --eps 0.1 --attack hopskipjump:queries=200)
+    good eval --oracle "$(child single)" "${run[@]}" --out logits
+    good eval --oracle "$(child labels)" "${run[@]}" --out labels
+    says "judged by its labels alone"
+    for r in logits labels; do tail -n +2 $r/ledger.jsonl | jq -c '[.image, .entry, .status, .pred, .pred64, .forwards, .sha]' >$r.lines; done
+    cmp logits.lines labels.lines
+    tail -n +2 labels/ledger.jsonl | jq -se 'length > 8 and all(.margin == 1 or .margin == -1)'
+    head -1 labels/ledger.jsonl | jq -e '.oracle.labels' && head -1 logits/ledger.jsonl | jq -e '.oracle | has("labels") | not'
+    good verify labels --oracle "$(child labels)"
+    good curve --oracle "$(child labels)" --data "$C" --images 0:2 --norm l2 --attacks hopskipjump:queries=60 --out c
+    says "the self-test is left out: the model gives no gradients"
+    for a in square nes pgd; do
+        bad 2 "attack $a needs logits, but the model" "gives labels alone" -- eval --oracle "$(child labels)" --data "$C" --eps 4/255 --attack $a
+    done
+    bad 2 "the self-test follows gradients" -- selftest --oracle "$(child labels)" --data "$C" --eps 4/255 --attack hopskipjump
+    bad 1 "with a label above 9, its last class" -- eval --oracle "$(child labels-above 2)" --data "$C"
+    nothing_left
+}
+
 @test "refused: no gradients, no weights, two models, options of checkpoints, images of another shape" {
     bad 2 "attack pgd follows gradients, which the model" "vjp is false" -- eval --oracle "$(child no-vjp)" --data "$C" --eps 4/255 --attack pgd
     good eval --oracle "$(child no-vjp)" --data "$C" --images 0:4 --eps 4/255 --attack square:queries=20

@@ -101,6 +101,7 @@ static const struct path {
     {.line = "verify --adv pictures --weights " MODEL " --eps 1"},
     {.line = "compare run run"},
     {.line = "compare run run --json"},
+    {.line = "compare --transfer run run --threads 1 --json"},
     {.line = "merge run more --out o", .anew = true},
     {.line = "merge --worst a=run b=run --out o"},
     {.line = "eval --oracle unix:oracle --data data --threads 1 " RUN " --out o",

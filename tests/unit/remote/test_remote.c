@@ -219,6 +219,8 @@ static void greetings(void **state) {
         {"\"height\":32", "\"height\":-32", "from 1 to 4096"},
         {"\"batch\":8", "\"batch\":1025", "from 1 to 1024"},
         {"\"vjp\":true", "\"vjp\":1", "true or false"},
+        {"\"more\":[1]", "\"labels\":true", "labels is true, so vjp must be false"},
+        {"\"vjp\":true", "\"vjp\":false,\"logits64\":true,\"labels\":true", "so logits64 must be false"},
         {",\"vjp\":true", "", "vjp is missing, must be true or false"},
         {"\"more\":[1]", "\"sha256\":\"ab\"", "64 hexadecimal digits"},
         {"\"channels\":3,\"height\":32,\"width\":32", "\"channels\":64,\"height\":4096,\"width\":4096",
@@ -239,6 +241,33 @@ static void greetings(void **state) {
     json_t *o = vt_handshake_json(&h);
     assert_non_null(o);
     json_decref(o);
+}
+
+/* An answer of labels is one whole number a row, which becomes logits; a greeting without the key is as it was. */
+static void labels_alone(void **state) {
+    (void)state;
+    vt_handshake h;
+    vt_err e;
+    assert_int_equal(greet(&h, "\"vjp\":true", "\"vjp\":false", &e), VT_OK);
+    json_t *o = vt_handshake_json(&h);
+    assert_null(json_object_get(o, "labels"));
+    json_decref(o);
+    assert_int_equal(vt_wire_row_bytes(&h, VT_WIRE_LOGITS, true), 40);
+    assert_int_equal(greet(&h, "\"vjp\":true", "\"vjp\":false,\"labels\":true", &e), VT_OK);
+    o = vt_handshake_json(&h);
+    assert_true(json_is_true(json_object_get(o, "labels")));
+    json_decref(o);
+    assert_int_equal(vt_wire_row_bytes(&h, VT_WIRE_LOGITS, true), 4);
+    assert_int_equal(vt_wire_row_bytes(&h, VT_WIRE_LOGITS, false), 4 * 3072);
+    for (uint32_t label = 0; label < 12; label++) {
+        float z[10] = {7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
+        memcpy(z, &label, sizeof label);
+        assert_int_equal(vt_wire_expand_label(&h, VT_WIRE_LOGITS, z), label < 10);
+        for (uint32_t k = 0; k < 10; k++) assert_true(z[k] == (k == label ? 1.f : 0.f));
+    }
+    h.labels = false;
+    float z[10] = {0.5f, 2};
+    assert_true(vt_wire_expand_label(&h, VT_WIRE_LOGITS, z) && z[0] == 0.5f && z[1] == 2);
 }
 
 static void questions(void **state) {
@@ -303,6 +332,7 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(asked_again),
                                        cmocka_unit_test(not_kept),  cmocka_unit_test(greetings),
-                                       cmocka_unit_test(questions), cmocka_unit_test(no_answers)};
+                                       cmocka_unit_test(questions), cmocka_unit_test(labels_alone),
+                                       cmocka_unit_test(no_answers)};
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
