@@ -94,6 +94,8 @@ bool vt_onnx_begins(const uint8_t *bytes, size_t n);
  * wrong; nothing is left open then. */
 vt_status vt_onnx_open(vt_onnx **out, const char *path, vt_err *e);
 void vt_onnx_close(vt_onnx *m); /* accepts NULL */
+/* Returns the bytes of the file and of its external data. */
+size_t vt_onnx_bytes(const vt_onnx *m);
 /* Adds the bytes of the file and of its external data, in the order of their first use, to sha. */
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha);
 
