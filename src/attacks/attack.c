@@ -93,14 +93,15 @@ static vt_status split_spec(const char *spec, char name[32], const vt_attack_def
     return VT_OK;
 }
 
-/* Refuses an attack that does not support the norm or the patch threat. */
+/* Refuses an attack that does not support the norm, the patch threat or the box. */
 static vt_status check_threat_support(const vt_attack_def *d, vt_norm norm, vt_err *e) {
-    if (d->norms & 1u << norm) return VT_OK;
-    if (norm == VT_NORM_PATCH) return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat patch", d->name);
+    const bool box = norm == VT_NORM_BOX, squares = d->norms == VT_CAN_PATCH;
+    if (box ? d->norms & VT_CAN_PATCH && !squares : d->norms & 1u << norm) return VT_OK;
+    if (box || norm == VT_NORM_PATCH)
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat %s", d->name, box ? "box" : "patch");
     return vt_fail(e, VT_E_USAGE, "attack %s does not support @norm %s%s%s%s", d->name, vt_norm_name(norm),
-                   d->norms == VT_CAN_PATCH ? " (it is for " : "",
-                   d->norms == VT_CAN_PATCH ? vt_argument("threat") : "",
-                   d->norms == VT_CAN_PATCH ? " patch:size=N)" : "");
+                   squares ? " (it is for " : "", squares ? vt_argument("threat") : "",
+                   squares ? " patch:size=N)" : "");
 }
 
 /* The options that every stage has besides its own; they follow these in the same memory. */

@@ -42,6 +42,7 @@ typedef struct vt_task {
     vt_norm norm;
     double eps;
     const vt_patch *patch; /* the patch threat, or NULL */
+    const float *lo, *hi;  /* [n] bounds of each value, between which `clean` lies, in place of norm and eps; or NULL */
     vt_oracle_mode mode;
     vt_grid8 *eight_bit;       /* the 8-bit threat, or NULL */
     const unsigned char *open; /* ARD: blocks whose attention passes the gradient (vt_loss.open), or NULL */
@@ -150,7 +151,8 @@ typedef struct vt_attack {
 
 /* Parses "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a
  * list of these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the
- * norm. VT_NORM_PATCH: the patch threat, where every attack takes `where` and `places` too. */
+ * norm. VT_NORM_PATCH: the patch threat, where every attack takes `where` and `places` too. VT_NORM_BOX: bounds of each
+ * value, for the attacks of that threat that ask for no squares. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
 /* Returns stage k of a as an attack of its own on all images, which takes the stage's parameters with it. */
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);

@@ -50,7 +50,10 @@ static int64_t draft_calls(const vt_oracle *o, const vt_attack_stage *s, const v
 vt_status vt_attacker_run(vt_attacker *a, vt_oracle *o, const vt_attack_stage *s, const vt_task *t) {
     vt_task task = *t, dims = vt_attacker_dims(a->shape, t->classes, t->patch);
     o->mode = t->mode, o->eight_bit = t->eight_bit, o->open = t->open;
-    vt_ball_init(&a->ball, t->norm, t->eps, t->clean, a->pixels, a->lo, a->hi);
+    if (t->lo)
+        vt_ball_box(&a->ball, t->clean, a->pixels, t->lo, t->hi);
+    else
+        vt_ball_init(&a->ball, t->norm, t->eps, t->clean, a->pixels, a->lo, a->hi);
     vt_oracle_reset(o, &a->ball, t->label, s->def->white_box && !t->blind);
     o->draft.calls = draft_calls(o, s, t);
     if (t->goal) vt_oracle_aim(o, *t->goal);

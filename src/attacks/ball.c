@@ -44,6 +44,12 @@ void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n
     }
 }
 
+void vt_ball_box(vt_ball *b, const float *x, size_t n, const float *lo, const float *hi) {
+    *b = (vt_ball){.norm = VT_LINF, .n = n, .x = x, .lo = lo, .hi = hi, .box = true};
+    for (size_t i = 0; i < n; i++)
+        b->eps = fmax(b->eps, fmax((double)x[i] - (double)lo[i], (double)hi[i] - (double)x[i]));
+}
+
 /* Returns the norm's running sum after one more entry of length d. */
 static inline double add_to_norm(vt_norm norm, double sum, double d) {
     if (norm == VT_L2) return sum + d * d;
@@ -168,7 +174,7 @@ static void start_in_box(const vt_ball *b, const vt_rng *r, float *out) {
 }
 
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out) {
-    if (b->squares) {
+    if (b->box) {
         start_in_box(b, r, out);
         return;
     }
@@ -182,7 +188,7 @@ void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out) {
 }
 
 void vt_ball_start_inside(const vt_ball *b, const vt_rng *r, float *out) {
-    if (b->squares) {
+    if (b->box) {
         start_in_box(b, r, out);
         return;
     }

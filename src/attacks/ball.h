@@ -7,9 +7,17 @@
 #include <stddef.h>
 #include "base/rand.h"
 
-/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. VT_NORM_PATCH stands for the
- * patch threat in a norm's place (vt_attack_parse). */
-typedef enum vt_norm { VT_LINF, VT_L2, VT_L1, VT_L0, VT_NORM_COUNT, VT_NORM_PATCH = VT_NORM_COUNT } vt_norm;
+/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. VT_NORM_PATCH and
+ * VT_NORM_BOX stand for the patch threat and for bounds of each value in a norm's place (vt_attack_parse). */
+typedef enum vt_norm {
+    VT_LINF,
+    VT_L2,
+    VT_L1,
+    VT_L0,
+    VT_NORM_COUNT,
+    VT_NORM_PATCH = VT_NORM_COUNT,
+    VT_NORM_BOX
+} vt_norm;
 const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1", "l0" */
 /* Sets *out to the norm of that name; false: there is none. */
 bool vt_norm_find(const char *name, vt_norm *out);
@@ -34,12 +42,15 @@ typedef struct vt_ball {
     size_t n;
     const float *x;       /* [n] centre */
     const float *lo, *hi; /* [n] largest box of floats inside: linf ball and [0,1] (other norms: [0,1] alone) */
+    bool box;             /* lo and hi are the threat itself: random starts are uniform between them */
     double floor;         /* added to the length that vt_ball_step divides by in l2: 0, or what an authors' code adds */
     const struct vt_squares *squares; /* a patch threat's, in which lo and hi are 0 and 1 (attacks/patch.h), or NULL */
 } vt_ball;
 
 /* Makes the ball of radius eps around x [n]. lo, hi: [n] buffers that the ball keeps. */
 void vt_ball_init(vt_ball *b, vt_norm norm, double eps, const float *x, size_t n, float *lo, float *hi);
+/* Makes the box from lo to hi [n], which it keeps and x [n] lies in: linf, its radius the furthest bound's distance. */
+void vt_ball_box(vt_ball *b, const float *x, size_t n, const float *lo, const float *hi);
 
 /* Returns |a - b| in the norm, in double. */
 double vt_distance(vt_norm norm, const float *a, const float *b, size_t n);
@@ -58,7 +69,7 @@ void vt_ball_move(const vt_ball *b, float *x, const float *step);
 
 /* Draws out = a point of the ball: linf x + eps t / max|t| (t uniform in [-1,1]); l2 and l1 x + eps t / |t| (t normal);
  * projected. APGD's start in linf and l2 (AutoAttack's autopgd_base.py), FAB's at half the radius in all (its
- * fab_base.py). In squares, here and in start_inside: uniform. */
+ * fab_base.py). In boxes, here and in start_inside: uniform. */
 void vt_ball_start_surface(const vt_ball *b, const vt_rng *r, float *out);
 /* Draws out = x + t (t normal), projected: APGD's start in l1 (Croce and Hein 2021, section 3). */
 void vt_ball_start_projected(const vt_ball *b, const vt_rng *r, float *out);

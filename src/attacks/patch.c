@@ -48,7 +48,7 @@ vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err
 
 void vt_ball_squares(vt_ball *b, const vt_squares *s, vt_shape shape, const float *x, float *lo, float *hi) {
     size_t area = vt_shape_plane(shape), n = vt_shape_values(shape), width = (size_t)shape.width;
-    *b = (vt_ball){.norm = VT_LINF, .eps = 1, .n = n, .x = x, .lo = lo, .hi = hi, .squares = s};
+    *b = (vt_ball){.norm = VT_LINF, .eps = 1, .n = n, .x = x, .lo = lo, .hi = hi, .box = true, .squares = s};
     memcpy(lo, x, n * sizeof *lo);
     memcpy(hi, x, n * sizeof *hi);
     for (int k = 0; k < s->n; k++)

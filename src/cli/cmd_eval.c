@@ -152,10 +152,10 @@ static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e
         return VT_OK;
     }
     if (a && unfinished && !j->brief) printf("attacks and survivors are tested when the run is finished\n");
-    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size > 0 || unfinished, e);
+    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size || j->v.box || unfinished, e);
     if (j->brief || !vt_subject_differentiable(j->v.subject)) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
-    if (j->v.patch.size)
+    if (j->v.patch.size || j->v.box)
         printf("are these gradients to be believed? an entry with apgd-ce or apgd-t is followed by the self-test\n");
     else
         printf("are these gradients to be believed? vitrine selftest %s --eps %s\n", text, j->v.eps_text);

@@ -62,6 +62,7 @@ static vt_status list_attacks(vt_err *e) {
     printf("under --threat patch:size=N,count=N every attack that knows patches also takes\n");
     VT_TRY(list_options(vt_place_opts, sizeof(vt_place), e));
     printf("      (where is attention in patch-fool, corner in attention-fool)\n");
+    printf("under --threat box work those that know linf and patch\n");
     printf(
         "\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 are "
         "exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack autoattack:version=plus "

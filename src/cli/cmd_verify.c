@@ -90,7 +90,7 @@ static vt_status verify_run(const vt_cli *c, vt_run_folder *run, vt_findings *fo
     size_t before = found->n;
     if (s == VT_OK) s = vt_run_folder_open(run, dir, &c->given, e);
     VT_TRY(s);
-    r.ledger = run->ledger, r.subject = &run->subject;
+    r.ledger = run->ledger, r.subject = &run->subject, r.box = vt_chosen(&run->choices, "box");
     VT_TRY(vt_threads_parse(&c->given, r.subject, &r.threads, e));
     if (r.subject->remote) vt_remote_interruptible(r.subject->remote, vt_cli_interruptible());
     r.interrupt = vt_cli_interruptible();
@@ -370,6 +370,7 @@ static vt_status run(const vt_cli *c, vt_err *e) {
         return vt_fail(e, VT_E_USAGE,
                        adv ? "give RUNDIR or --adv FILE, not both"
                            : "vitrine verify needs RUNDIR, a proof, or --adv FILE --weights W --data D --eps E");
+    if (adv && vt_cli_has(c, "box")) return vt_fail(e, VT_E_USAGE, "--box goes with RUNDIR, not with --adv FILE");
     copy = *c;
     struct stat about;
     bool proof = !adv && stat(c->positional[0], &about) == 0 && S_ISREG(about.st_mode);
@@ -397,6 +398,7 @@ static const vt_arg args[] = {
     {"norm", "linf|l2|l1|l0", "threat model (with --adv; default linf)", VT_OF_THREAT},
     {"threat", "patch:size=N,count=N", "instead of --norm and --eps: squares in which pixels are free (with --adv)",
      VT_OF_THREAT},
+    {"box", "FILE", "of a run under " VT_OPTION "threat box: its box, where it is not as run.json says", VT_OF_THREAT},
     {"indices", "A:B|LIST|FILE", "which image each point is, in this order (default: FILE's adv_index)", VT_OF_DATA},
     {"images", "A:B|spread:N|FILE", "the same in ascending order, as in vitrine eval", VT_OF_DATA},
     {"allowance", "X", "rounding in the other tool, a pixel: added to eps (default 2^-24; 0: none)", VT_OF_THREAT},

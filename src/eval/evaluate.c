@@ -25,6 +25,7 @@ typedef struct worker {
     vt_inside inside; /* of the model, where an attack climbs it */
     vt_grid8 grid;    /* of 8-bit entries, where there are any */
     float *x, *z;     /* [pixels], [classes] */
+    float *box;       /* [2, pixels] an image's bounds under the box threat, else NULL */
     double *z64;      /* [classes] */
     void *certifier;  /* while images are certified: the method's state */
 } worker;
@@ -44,7 +45,7 @@ static void worker_close(worker *w) {
     vt_attacker_close(&w->attacker);
     vt_grid8_close(&w->grid);
     vt_classifier_close(&w->model), vt_classifier_close(&w->surrogate), vt_classifier_close(&w->draft);
-    free(w->x), free(w->z), free(w->z64);
+    free(w->x), free(w->z), free(w->z64), free(w->box);
     memset(w, 0, sizeof *w);
 }
 
@@ -75,7 +76,8 @@ static vt_status worker_open(worker *w, const vt_eval_options *v, const eval_thr
     size_t k = (size_t)dims.classes;
     w->x = vt_alloc(dims.n * sizeof(float)), w->z = vt_alloc(k * sizeof(float));
     w->z64 = vt_alloc((size_t)vt_classifier_votes(&w->model) * k * sizeof(double));
-    if (w->x && w->z && w->z64) return VT_OK;
+    w->box = v->box ? vt_alloc(2 * dims.n * sizeof(float)) : NULL;
+    if (w->x && w->z && w->z64 && (w->box || !v->box)) return VT_OK;
     return vt_fail(e, VT_E_MEMORY, "no memory for one more image at a time");
 }
 
@@ -197,6 +199,10 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
                  .patch = &v->patch,
                  .goal = target};
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
+    if (v->box) {
+        t.lo = w->box, t.hi = w->box + w->attacker.pixels;
+        VT_TRY(vt_box_read(v->box, image, w->box, w->box + w->attacker.pixels, e));
+    }
     t.label = r.label, t.mode = mode_of(v, run->entry);
     t.eight_bit = attack->scoring == VT_SCORE_EIGHT_BIT ? &w->grid : NULL;
     t.rng = (vt_rng){.seed = v->seed, .purpose = vt_rng_purpose(st->def->name), .image = (uint32_t)image};
@@ -205,7 +211,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const float *candidate = w->attacker.at;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
-    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target};
+    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target, t.lo, t.hi};
     VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.shape, r.label, w->z, w->z64, e));
     vt_verdict_record(&r, &d);
     r.l0 = v->norm == VT_L0 ? d.l0 : 0;

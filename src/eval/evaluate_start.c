@@ -68,7 +68,7 @@ size_t vt_eval_bytes(const vt_eval_options *v) {
     const vt_model *m = v->subject->model, *other = !vt_eval_transfers(v)   ? NULL
                                                     : v->subject->surrogate ? v->subject->surrogate
                                                                             : m;
-    size_t each = (vt_eval_work(v, &dims) + 4 * dims.n) * sizeof(float), stages = 1;
+    size_t each = (vt_eval_work(v, &dims) + (v->box ? 6 : 4) * dims.n) * sizeof(float), stages = 1;
     each += network_bytes(m, v->subject->remote) + draft_bytes(v->subject);
     if (other) each += network_bytes(other, other == m ? NULL : v->subject->surrogate_remote);
     for (int i = 0; i < v->n_attacks; i++) stages += (size_t)v->attacks[i].n_stages;
@@ -194,6 +194,21 @@ static vt_status check_eight_bit(const vt_eval_options *v, vt_err *e) {
     return s;
 }
 
+/* Refuses a box that is none, or that an image of the run lies outside of. */
+static vt_status check_box(const vt_eval_options *v, vt_err *e) {
+    const size_t n = vt_subject_pixels(v->subject);
+    if (!v->box) return VT_OK;
+    int label;
+    float *x = vt_alloc(3 * n * sizeof *x);
+    vt_status s = x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for an image");
+    for (size_t i = 0; i < v->n_images && s == VT_OK; i++) {
+        s = vt_subject_image(v->subject, v->images[i], x, &label, e);
+        if (s == VT_OK) s = vt_box_check(v->box, v->images[i], x, x + n, x + 2 * n, e);
+    }
+    free(x);
+    return s;
+}
+
 /* Refuses a file of targets that does not fit the images of the run. */
 static vt_status check_target_file(const vt_eval_options *v, vt_err *e) {
     int label;
@@ -216,6 +231,7 @@ vt_status vt_eval_check(const vt_eval_options *v, vt_err *e) {
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) VT_TRY(check_stage(v, &v->attacks[i].stages[k], e));
     VT_TRY(check_eight_bit(v, e));
+    VT_TRY(check_box(v, e));
     VT_TRY(check_target_file(v, e));
     VT_TRY(vt_certifier_check(v, e));
     int label;

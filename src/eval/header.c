@@ -63,6 +63,8 @@ const char *vt_header_threat(const vt_header *h, char *buf, size_t size) {
     if (h->patch.size)
         snprintf(buf, size, "patch %d x %d, count %d, %s%s", h->patch.size, h->patch.size, h->patch.count,
                  h->patch.aligned ? "on tokens" : "anywhere", targeted);
+    else if (h->box)
+        snprintf(buf, size, "box of SHA-256 %.12s...%s", h->box, targeted);
     else if (h->curve)
         snprintf(buf, size, "%s, curve over eps%s", h->norm_name, targeted);
     else

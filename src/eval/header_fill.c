@@ -274,7 +274,7 @@ static void note_attacks(vt_header *h, const vt_eval_options *v) {
         for (int k = 0; k < v->attacks[i].n_stages; k++)
             if (vt_attack_few_classes(&v->attacks[i].stages[k], classes, text, sizeof text))
                 add_note(&h->run_notes, "%s", text);
-    if (!v->radii && !v->patch.size && v->norm == VT_LINF && fabs(v->eps - 0.031) <= 1e-12)
+    if (!v->radii && v->norm == VT_LINF && fabs(v->eps - 0.031) <= 1e-12)
         add_note(&h->run_notes, "eps 0.031 is what papers write for 8/255 = 0.031373: it is 1.2 %% smaller");
 }
 
@@ -347,9 +347,10 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
     const vt_subject *s = v->subject;
     vt_gemm_kernels(t->kernels, sizeof t->kernels);
     h->format = VT_LEDGER_FORMAT, h->version = VT_VERSION, h->kernels = t->kernels, h->compiler = VT_COMPILER;
-    h->norm_name = v->patch.size ? "patch" : vt_norm_name(v->norm);
+    h->norm_name = v->patch.size ? "patch" : v->box ? "box" : vt_norm_name(v->norm);
     h->eps_text = v->eps_text, h->eps = v->eps, h->seed = v->seed, h->exhaustive = v->exhaustive;
     h->patch.size = v->patch.size, h->patch.count = v->patch.count, h->patch.aligned = v->patch.aligned;
+    if (v->box) h->box = v->box->sha256;
     h->curve = v->radii != NULL;
 #define FILL(type, member, value, ...) h->member = value;
     VT_HEADER_RUN_KEYS(FILL)

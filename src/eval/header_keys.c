@@ -20,7 +20,7 @@ enum { SIDE = 4096 }; /* pixels, as the models' (models/params.c) */
 
 #define NAME_OF(id, text) text,
 static const char *const scorings[] = {VT_SCORING_LIST(NAME_OF) NULL};
-static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", NULL};
+static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", "box", NULL};
 static const char *const searches[] = {"bf16", "bf16-emulated", NULL};
 static const char *const target_ways[] = {"file", "least-likely", "random", NULL};
 static const char *const formats[] = {VT_LEDGER_FORMAT, NULL};
@@ -134,7 +134,8 @@ static const vt_key patch_keys[] = {
     IN(BOOL, "aligned", patch.aligned, .given = offsetof(vt_header, patch.size)),
     END,
 };
-static const vt_key threat_keys[] = {GROUP("patch", patch_keys, .flags = VT_KEY_MUST), END};
+static const vt_key box_keys[] = {IN(TEXT, "sha256", box, .flags = VT_KEY_MUST | VT_KEY_NULL), END};
+static const vt_key threat_keys[] = {GROUP("patch", patch_keys), GROUP("box", box_keys), END};
 static const vt_key wrap_keys[] = {
     IN(TEXT, "id", wrap, .flags = VT_KEY_MUST | VT_KEY_NULL),
     IN(TEXT, "sha256_64", wrap_sha256),
@@ -246,12 +247,15 @@ static const char *odd_text(const json_t *o) {
     return found;
 }
 
-/* Checks that norm is "patch" exactly if there is a patch threat. */
+/* Checks that norm is "patch" or "box" exactly if there is that threat. */
 static vt_status check_threat(const vt_header *h, const char *path, vt_err *e) {
-    if (!h->patch.size == (strcmp(h->norm_name, "patch") != 0)) return VT_OK;
+    const bool patch = !strcmp(h->norm_name, "patch"), box = !strcmp(h->norm_name, "box");
+    if (patch == (h->patch.size > 0) && box == (h->box != NULL)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
-                   "%s: the header's norm is %s, must be patch where threat.patch says which, and only there", path,
-                   *h->norm_name ? h->norm_name : "missing");
+                   "%s: the header's norm is %s, must be patch where threat.patch says which, box where threat.box "
+                   "does, "
+                   "and only there",
+                   path, *h->norm_name ? h->norm_name : "missing");
 }
 
 /* A curve's threat is printed without its eps, which is the whole box, so that only the radii of "at" limit anything.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "base/opt.h"
 #include "parallel/threads.h"
 #include "eval/prepare.h"
@@ -46,20 +47,35 @@ vt_status vt_eps_parse(const char *text, vt_norm norm, double *out, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads norm or threat; a patch is free in [0,1], which is linf 1 as far as its pixels go. */
+/* Opens the box of `threat box`; refuses one without the other, and what knows no box. */
+static vt_status read_box(vt_eval_options *v, const char *threat, vt_err *e) {
+    const char *path = vt_chosen(v->choices, "box");
+    const bool asked = threat && !strcasecmp(threat, "box");
+    if (asked && !path) return vt_fail(e, VT_E_USAGE, "@threat box needs @box FILE, with the tensors lo and hi");
+    if (path && !asked) return vt_fail(e, VT_E_USAGE, "@box %.200s is for @threat box: give both", path);
+    if (!path) return VT_OK;
+    if (vt_is_chosen(v->choices, "eight-bit"))
+        return vt_fail(e, VT_E_USAGE,
+                       "@eight-bit counts levels in balls and squares, and knows nothing of @threat box");
+    v->box = &v->own.box;
+    return vt_box_open(v->box, path, e);
+}
+
+/* Reads norm or threat; a patch is free in [0,1], which is linf 1 as far as its pixels go, and a box lies in there. */
 static vt_status read_threat(vt_eval_options *v, vt_err *e) {
     const char *threat = vt_chosen(v->choices, "threat");
+    VT_TRY(read_box(v, threat, e));
     if (!threat) return vt_norm_parse(vt_chosen(v->choices, "norm"), &v->norm, e);
     if (vt_is_chosen(v->choices, "norm") || vt_is_chosen(v->choices, "eps"))
         return vt_fail(e, VT_E_USAGE, "@threat %.60s stands in place of @norm and @eps: give one or the other", threat);
-    return vt_patch_parse(&v->patch, threat, e);
+    return v->box ? VT_OK : vt_patch_parse(&v->patch, threat, e);
 }
 
 /* ---- attacks ---- */
 
-/* Parses an attack for the evaluation's norm or patch threat. */
+/* Parses an attack for the evaluation's norm, patch threat or box. */
 static vt_status parse_attack(vt_attack *a, const vt_eval_options *v, const char *spec, vt_err *e) {
-    return vt_attack_parse(a, spec, v->patch.size ? VT_NORM_PATCH : v->norm, e);
+    return vt_attack_parse(a, spec, v->patch.size ? VT_NORM_PATCH : v->box ? VT_NORM_BOX : v->norm, e);
 }
 
 /* Adds an entry: the whole attack, or, with `individual`, its stage k. */
@@ -163,7 +179,7 @@ vt_status vt_eval_options_read(vt_eval_options *v, vt_err *e) {
     VT_TRY(read_threat(v, e));
     VT_TRY(read_attacks(v, e));
     VT_TRY(read_targets(v, e));
-    v->eps_text = v->patch.size ? "1" : vt_chosen(c, "eps");
+    v->eps_text = v->patch.size || v->box ? "1" : vt_chosen(c, "eps");
     if (v->n_attacks || v->eps_text) VT_TRY(vt_eps_parse(v->eps_text, v->norm, &v->eps, e));
     if (!v->eps_text) v->eps_text = "0";
     VT_TRY(read_certify(v, e));
@@ -304,6 +320,7 @@ vt_status vt_eval_options_open(vt_eval_options *v, const char *weights, vt_err *
     VT_TRY(read_pace(v, s, e));
     VT_TRY(open_surrogate(v, e));
     if (v->patch.size) VT_TRY(vt_patch_fit(&v->patch, &s->model->config, s->model->path, e));
+    if (v->box) VT_TRY(vt_box_fit(v->box, vt_subject_shape(s), s->model->config.mean, s->model->config.std, e));
     if (v->radii) whole_box(v);
     return vt_eval_check(v, e);
 }
@@ -312,7 +329,7 @@ void vt_eval_options_close(vt_eval_options *v) {
     for (int i = 0; v->own.attacks && i < v->n_attacks; i++) vt_attack_free(&v->own.attacks[i]);
     free(v->own.attacks), free(v->own.images);
     vt_certifier_free(&v->certify);
-    vt_targets_close(&v->own.targets);
+    vt_targets_close(&v->own.targets), vt_box_close(&v->own.box);
     vt_subject_close(&v->own.subject);
     *v = (vt_eval_options){0};
 }

@@ -7,6 +7,7 @@
 #include "attacks/attacker.h"
 #include "base/opt.h"
 #include "base/progress.h"
+#include "data/box.h"
 #include "eval/certifier.h"
 #include "eval/parts.h"
 #include "eval/subject.h"
@@ -37,6 +38,7 @@ struct vt_eval_options {
     size_t n_images;
     vt_norm norm;
     vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
+    vt_box *box;    /* bounds of each value, in place of norm and eps likewise; NULL: none */
     double eps;
     const char *eps_text; /* as typed */
     uint64_t seed;
@@ -69,6 +71,7 @@ struct vt_eval_options {
     struct {
         vt_subject subject;
         vt_targets targets;
+        vt_box box;
         int32_t *images;
         vt_attack *attacks;
         char eps_text[40];
@@ -76,7 +79,8 @@ struct vt_eval_options {
 };
 
 /* threat or norm, profile, attack, individual, eight-bit, targets, eps, seed, exhaustive, skip-not-finite, and what
- * needs an `out` or an attack: nothing is opened but a file of targets. Close the options whatever comes of it. */
+ * needs an `out` or an attack: nothing is opened but files of targets and of a box. Close the options whatever comes of
+ * it. */
 vt_status vt_eval_options_read(vt_eval_options *v, vt_err *e);
 /* data, images, the model (weights NULL: the choice `oracle`), search, threads, batch, surrogate; checked: ready to be
  * run. The eps of a curve is set here. */

@@ -16,12 +16,12 @@
 
 enum { RUN_JSON_MOST = 1 << 24 }; /* bytes of it */
 
-/* Returns the name of a choice that describes a subject, else NULL. The wrap is the ledger's, whose header names and
- * hashes it. */
+/* Returns the name of a choice that describes a subject or its box, else NULL. The wrap is the ledger's, whose header
+ * names and hashes it. */
 static const char *kept_name(const char *name) {
     static const vt_arg args[] = {VT_EVAL_ARGS, {0}};
     const vt_arg *a = vt_arg_find(args, name);
-    bool kept = a && (a->about == VT_OF_MODEL || a->about == VT_OF_DATA);
+    bool kept = a && (a->about == VT_OF_MODEL || a->about == VT_OF_DATA || !strcmp(a->name, "box"));
     return kept && strcmp(name, "wrap") && strcmp(name, "images") ? a->name : NULL;
 }
 
@@ -105,6 +105,8 @@ static vt_status complete_choices(vt_run_folder *r, const char *dir, const vt_ch
         r->weights = resolve_path(r, r->weights, r->weights_path);
     const char *order = vt_chosen(&r->choices, "class-order");
     if (order) vt_choose(&r->choices, "class-order", resolve_path(r, order, r->order_path));
+    const char *box = vt_chosen(&r->choices, "box");
+    if (box) vt_choose(&r->choices, "box", resolve_path(r, box, r->box_path));
     if (!vt_is_chosen(more, "data") && data) vt_choose(&r->choices, "data", resolve_path(r, data, r->data_path));
     name_corruption(r);
     for (int i = 0; i < more->n; i++) add_choice(r, more->list[i].name, more->list[i].value);

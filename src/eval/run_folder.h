@@ -16,7 +16,7 @@ typedef struct vt_run_folder {
     const char *weights; /* the checkpoint, NULL: unknown */
     const char *where;   /* the command of a model in another process, as run.json names it, for a sentence alone */
     vt_choices choices;  /* with which it was read */
-    char weights_path[4096], data_path[4096], order_path[4096], severity[16];
+    char weights_path[4096], data_path[4096], order_path[4096], box_path[4096], severity[16];
 } vt_run_folder;
 
 /* For run.json's "subject": {"weights": path or null (a model in another process), "choices": [[name, text], ...]}, of

@@ -166,6 +166,7 @@ vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m,
     vt_classifier_begin(m, key);
     VT_TRY(judge_candidate(v, m, x, x_adv, q, t->norm, eight ? INFINITY : t->eps, z, z64, e));
     if (t->patch.size) vt_verify_patch(v, x, x_adv, shape, &t->patch);
+    if (t->lo) vt_verify_box(v, x_adv, t->lo, t->hi, m->pixels);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
     if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, q);
     return VT_OK;
@@ -250,6 +251,12 @@ void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape
     cover c = {.x = x, .x_adv = x_adv, .shape = shape, .size = p->size, .grid = p->grid};
     if (v->inside && is_coverable_by(&c, p->count)) return;
     v->inside = v->broken = v->borderline = false;
+}
+
+void vt_verify_box(vt_verdict *v, const float *x_adv, const float *lo, const float *hi, size_t n) {
+    bool fine = true;
+    for (size_t i = 0; i < n; i++) fine = fine && x_adv[i] >= lo[i] && x_adv[i] <= hi[i];
+    if (!fine) v->inside = v->broken = v->borderline = false;
 }
 
 /* ---- the 8-bit threat: levels read off the stored floats, distances in whole numbers ---- */

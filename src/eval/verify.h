@@ -42,6 +42,9 @@ vt_status vt_verify(vt_verdict *v, const vt_classifier *m, const float *x, const
 /* After vt_verify with linf 1, which judges the box: do the pixels that changed fit into the patch's squares? Else the
  * point is not inside, and not broken. x, x_adv [shape] */
 void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape shape, const vt_patch *p);
+/* After vt_verify with linf 1: does every value of x_adv [n] lie between lo and hi [n]? Else the point is not inside,
+ * and not broken. */
+void vt_verify_box(vt_verdict *v, const float *x_adv, const float *lo, const float *hi, size_t n);
 /* After vt_verify with an infinite eps (which judges the box) and, for patches, vt_verify_patch: is every value of x
  * and x_adv [n] exactly float32(k)/255, and are they, counted in whole levels, no further apart than eps
  * (attacks/grid8.h)? Else the point is not inside, and not broken. */
@@ -59,6 +62,7 @@ typedef struct vt_terms {
     vt_patch patch; /* size > 0: the patch threat, with linf and 1 as norm and eps */
     vt_scoring scoring;
     const int32_t *target; /* the class to reach; NULL: any but the label */
+    const float *lo, *hi;  /* [shape] bounds of each value, with linf and 1 as norm and eps; NULL: none */
 } vt_terms;
 
 /* What `each` value's allowance adds to the radius for images of n values: itself in linf, sqrt(n) times that in l2, n

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "linalg/gemm.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "data/box.h"
 #include "parallel/threads.h"
 #include "base/version.h"
 #include "eval/verify.h"
@@ -38,6 +40,7 @@ void vt_findings_free(vt_findings *f) {
 typedef struct worker {
     vt_verifier judge;
     void *certifier; /* the method's state, in runs with certificates */
+    float *bounds; /* [2, pixels] of a box, or NULL */
     char text[TEXT];
     bool broken, borderline, open;
     bool moved; /* a margin is not the ledger's to the last bit */
@@ -50,7 +53,8 @@ typedef struct job {
     vt_norm norm;
     double eps;
     uint64_t seed;
-    vt_patch patch;    /* size 0: a norm's ball */
+    vt_patch patch;    /* size 0: a norm's ball, or a box */
+    vt_box box;        /* path NULL: none */
     size_t *items, n;  /* records to look at */
     vt_eval_options v; /* what certificates are of: subject, threat, seed, method */
     void *shared;      /* of the method */
@@ -169,8 +173,10 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
         snprintf(w->text, TEXT, "%.239s", why.text);
         return VT_OK;
     }
-    vt_terms terms = {k->norm, radius_of_record(k, r), k->patch, vt_header_scoring(k->r->ledger->header, r->entry),
-                      r->target >= 0 ? &r->target : NULL};
+    float *lo = w->bounds, *hi = lo ? lo + j->model.pixels : NULL;
+    if (lo) VT_TRY(vt_box_read(&k->box, r->image, lo, hi, e));
+    vt_scoring scoring = vt_header_scoring(k->r->ledger->header, r->entry);
+    vt_terms terms = {k->norm, radius_of_record(k, r), k->patch, scoring, r->target >= 0 ? &r->target : NULL, lo, hi};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
     VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->shape, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
@@ -250,12 +256,27 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
     return VT_OK;
 }
 
-/* Reads norm and radius, or squares, and the seed from the header; false: they are missing. */
+/* Reads norm and radius, or squares, and the seed from the header, of a box nothing else; false: they are missing. */
 static bool read_threat(job *k, const vt_header *h) {
-    k->eps = h->patch.size ? 1 : h->eps; /* squares are free, whatever the header says of a ball */
+    const bool any = h->patch.size || h->box; /* of any radius, whatever the header says of a ball */
+    k->eps = any ? 1 : h->eps;
     k->seed = h->seed;
     k->patch = (vt_patch){.size = h->patch.size, .count = h->patch.count, .aligned = h->patch.aligned};
-    return !isnan(h->eps) && (h->patch.size || vt_norm_find(h->norm_name, &k->norm));
+    return !isnan(h->eps) && (any || vt_norm_find(h->norm_name, &k->norm));
+}
+
+/* Opens the box of the run again: the file that has its hash. */
+static vt_status open_box(job *k, vt_err *e) {
+    const vt_ledger *l = k->r->ledger;
+    const char *then = l->header->box, *path = k->r->box;
+    const vt_config *m = &k->r->subject->model->config;
+    if (!then) return VT_OK;
+    if (!path) return vt_fail(e, VT_E_USAGE, "%s: run.json does not say where its box is: give @box FILE", l->dir);
+    VT_TRY(vt_box_open(&k->box, path, e));
+    if (strcmp(then, k->box.sha256))
+        return vt_fail(e, VT_E_FORMAT, "%s is not the box of %s: its SHA-256 is %.16s..., the ledger says %.16s...",
+                       path, l->dir, k->box.sha256, then);
+    return vt_box_fit(&k->box, vt_subject_shape(k->r->subject), m->mean, m->std, e);
 }
 
 /* Opens the method of the run's certificates, with a state for each thread. */
@@ -294,13 +315,19 @@ static vt_status prepare_job(job *k, vt_err *e) {
     if (!read_threat(k, l->header))
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
     if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->subject->model->config, k->r->subject->model->path, e));
+    VT_TRY(open_box(k, e));
     k->items = calloc(l->count + 1, sizeof *k->items);
     k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);
     if (!k->items || !k->workers) return vt_fail(e, VT_E_MEMORY, "%s: no memory to check it", l->dir);
     for (size_t i = 0; i < l->count; i++)
         if (l->records[i].entry == VT_ENTRY_CLEAN || l->records[i].entry == VT_ENTRY_CERTIFY || l->records[i].adv >= 0)
             k->items[k->n++] = i;
-    for (int i = 0; i < k->r->threads; i++) VT_TRY(vt_verifier_open(&k->workers[i].judge, k->r->subject, e));
+    for (int i = 0; i < k->r->threads; i++) {
+        worker *w = &k->workers[i];
+        VT_TRY(vt_verifier_open(&w->judge, k->r->subject, e));
+        if (k->box.path && !(w->bounds = vt_alloc(2 * w->judge.model.pixels * sizeof(float))))
+            return vt_fail(e, VT_E_MEMORY, "no memory for one more thread");
+    }
     return open_certifier(k, e);
 }
 
@@ -316,7 +343,8 @@ vt_status vt_verify_run(vt_run_verifier *r, vt_findings *found, vt_err *e) {
         vt_progress_end(&r->progress, "done");
     }
     close_certifier(&k);
-    for (int i = 0; k.workers && i < r->threads; i++) vt_verifier_close(&k.workers[i].judge);
+    for (int i = 0; k.workers && i < r->threads; i++) vt_verifier_close(&k.workers[i].judge), free(k.workers[i].bounds);
+    vt_box_close(&k.box);
     free(k.workers), free(k.items);
     return s;
 }

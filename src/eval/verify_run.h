@@ -25,6 +25,7 @@ void vt_findings_free(vt_findings *f);
 typedef struct vt_run_verifier {
     const vt_ledger *ledger;
     const vt_subject *subject;
+    const char *box; /* the file of a run under the box threat; NULL: unknown */
     int threads;
     vt_progress progress;
     const volatile sig_atomic_t *interrupt;

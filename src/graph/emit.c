@@ -206,7 +206,7 @@ typedef struct tables {
 static vt_status take_tables(vt_import *im, tables *t, const vt_dims *d, vt_err *e) {
     size_t n = 1, at = 0;
     for (int k = 0; k < d->rank; k++) n += (size_t)(d->d[k] > 0 ? d->d[k] : 0);
-    t->block = vt_alloc(n * sizeof *t->block);
+    t->block = vt_heap_fits(&vt_import_graph(im)->heap, n * sizeof *t->block) ? vt_alloc(n * sizeof *t->block) : NULL;
     if (!t->block) return vt_import_memory(im, e);
     for (int k = 0; k < d->rank; k++) t->of[k] = t->block + at, at += (size_t)d->d[k];
     return VT_OK;

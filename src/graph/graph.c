@@ -8,7 +8,7 @@
 bool vt_dims_count(const vt_dims *d, size_t *n) {
     *n = 1;
     for (int i = 0; i < d->rank; i++)
-        if (d->d[i] < 0 || !vt_mul(*n, (size_t)d->d[i], n) || *n > VT_GRAPH_VALUES) return false;
+        if (d->d[i] < 0 || (size_t)d->d[i] > VT_GRAPH_VALUES || (*n *= (size_t)d->d[i]) > VT_GRAPH_VALUES) return false;
     return true;
 }
 
@@ -33,10 +33,15 @@ typedef struct piece {
 } piece;
 enum { ALIGN = 64 };
 
+bool vt_heap_fits(vt_heap *h, size_t n) {
+    h->full = h->full || (h->most && n > h->most - h->bytes);
+    return !h->full;
+}
+
 void *vt_heap_take(vt_heap *h, size_t count, size_t item) {
     size_t n;
     if (!vt_mul(count, item, &n) || !vt_add(n, ALIGN, &n)) return NULL;
-    char *p = vt_alloc(n);
+    char *p = vt_heap_fits(h, n) ? vt_alloc(n) : NULL;
     if (!p) return NULL;
     ((piece *)p)->before = h->last;
     h->last = p, h->bytes += n;

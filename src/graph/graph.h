@@ -11,13 +11,17 @@
 
 enum { VT_RANK = 8 };
 #define VT_GRAPH_VALUES ((size_t)1 << 28) /* numbers of one value, at most */
+/* What a file can make its import take: nodes after constants are computed; bytes of constants and index tables, SPARE
+ * and TIMES those of the file. */
+enum { VT_GRAPH_NODES = 1 << 15, VT_GRAPH_TIMES = 32 };
+#define VT_GRAPH_SPARE ((size_t)1 << 29)
 
 typedef struct vt_dims {
     int rank; /* 0: one number */
     int64_t d[VT_RANK];
 } vt_dims;
 
-/* Their product; false: a side is negative, or there are more than VT_GRAPH_VALUES. */
+/* Their product; false: a side is negative or above VT_GRAPH_VALUES, even beside one of 0, or the product is. */
 bool vt_dims_count(const vt_dims *d, size_t *n);
 /* Whether rank and all sides are equal. */
 bool vt_dims_equal(const vt_dims *a, const vt_dims *b);
@@ -27,9 +31,12 @@ const char *vt_dims_text(const vt_dims *d, char *buf, size_t size);
 /* Zeroed pieces of memory that are freed together. */
 typedef struct vt_heap {
     void *last;
-    size_t bytes; /* of all */
+    size_t bytes, most; /* of all; that it may take, 0: any number */
+    bool full;          /* more than `most` was asked for */
 } vt_heap;
-void *vt_heap_take(vt_heap *h, size_t count, size_t item); /* aligned to 64 bytes; NULL: no memory */
+void *vt_heap_take(vt_heap *h, size_t count, size_t item); /* aligned to 64 bytes; NULL: no memory, or full */
+/* Whether n more bytes fit; else it is full. For scratch beside it, too. */
+bool vt_heap_fits(vt_heap *h, size_t n);
 /* Frees all pieces and empties it. */
 void vt_heap_free(vt_heap *h);
 

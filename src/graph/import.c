@@ -24,6 +24,9 @@ vt_status vt_import_fail(vt_import *im, vt_err *e, const char *format, ...) {
 }
 
 vt_status vt_import_memory(vt_import *im, vt_err *e) {
+    if (im->g && im->g->heap.full)
+        return vt_import_fail(im, e, "needs more memory for constants than %zu MB (512, and %d times the file)",
+                              im->g->heap.most >> 20, VT_GRAPH_TIMES);
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", im->file->path);
 }
 
@@ -363,6 +366,9 @@ static vt_status import_all(vt_import *im, vt_err *e) {
     im->node = NULL;
     VT_TRY(vt_import_output(im, &f, e));
     vt_graph_prune(im->g);
+    if (im->g->n_nodes > VT_GRAPH_NODES)
+        return vt_import_fail(im, e, "has %d nodes that its output follows, must be at most %d", im->g->n_nodes,
+                              VT_GRAPH_NODES);
     im->g->pixels = vt_find_pixels(im->g);
     return VT_OK;
 }
@@ -373,10 +379,11 @@ vt_status vt_graph_import(vt_graph **out, vt_onnx *file, const vt_import_options
     *out = NULL;
     vt_status s = im.g && im.names ? VT_OK : vt_import_memory(&im, e);
     if (s == VT_OK && !(im.g->path = strdup(file->path))) s = vt_import_memory(&im, e);
+    if (s == VT_OK) im.g->heap.most = VT_GRAPH_SPARE + VT_GRAPH_TIMES * vt_onnx_bytes(file);
     if (s == VT_OK) s = import_all(&im, e);
     json_decref(im.names);
     if (s == VT_OK)
-        *out = im.g;
+        *out = im.g, im.g->heap.most = 0;
     else
         vt_graph_free(im.g);
     return s;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/onnx.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/gzip.h"
@@ -9,7 +10,7 @@
 #include "base/text.h"
 #include "graph/wire.h"
 
-enum { MOST_NODES = 1000000, MOST_NAME = 4096 };
+enum { MOST_NODES = 1000000, MOST_FUNCTIONS = 4096, MOST_NAME = 4096 };
 #define MOST_BYTES ((size_t)1 << 40)
 
 /* VT_E_FORMAT: "PATH: what". */
@@ -73,19 +74,30 @@ static void take_dim(void *ctx, size_t i, uint64_t v) {
     r->count = i + 1;
 }
 
-/* out: the text beside a key in external_data; false: none, or too long. */
+/* out: the text beside a key in external_data, "" if it is too long or holds a byte 0; false: none. */
 static bool external_entry(vt_slice body, const char *key, char *out, size_t size) {
     for (vt_wire_field f, k, v; vt_wire_next(&body, &f);) {
         if (f.number != 13 || f.wire != 2 || !vt_wire_find(f.bytes, 1, 2, &k) || !vt_wire_find(f.bytes, 2, 2, &v))
             continue;
-        if (k.bytes.n != strlen(key) || memcmp(k.bytes.p, key, k.bytes.n) || v.bytes.n >= size) continue;
-        memcpy(out, v.bytes.p, v.bytes.n), out[v.bytes.n] = 0;
-        return !memchr(out, 0, v.bytes.n);
+        if (k.bytes.n != strlen(key) || memcmp(k.bytes.p, key, k.bytes.n)) continue;
+        const size_t length = v.bytes.n < size && !memchr(v.bytes.p, 0, v.bytes.n) ? v.bytes.n : 0;
+        memcpy(out, v.bytes.p, length), out[length] = 0;
+        return true;
     }
     return false;
 }
 
-/* *out: a mapped file beside the model, opened once; VT_E_FORMAT if the name has a slash. */
+/* Whether path, links followed, lies in the folder of the model or, as in a cache of links to blobs, in that of the
+ * file that the model's own link leads to. A path that leads nowhere does: opening it says more. */
+static bool lies_beside(const char *path, const char *dir, const char *model) {
+    char to[PATH_MAX], from[PATH_MAX];
+    if (!realpath(path, to)) return true;
+    const size_t n = (size_t)(strrchr(to, '/') - to);
+    if (realpath(dir, from) && strlen(from) == n && !memcmp(to, from, n)) return true;
+    return realpath(model, from) && (size_t)(strrchr(from, '/') - from) == n && !memcmp(to, from, n);
+}
+
+/* *out: a mapped file beside the model, opened once; VT_E_FORMAT if its name has a slash or a link leads elsewhere. */
 static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **out, vt_err *e) {
     char path[VT_PATH_MAX], dir[VT_PATH_MAX];
     for (int i = 0; i < m->n_external; i++)
@@ -98,6 +110,10 @@ static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **o
     const char *slash = strrchr(m->path, '/');
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - m->path) + 1 : 1, slash ? m->path : ".");
     VT_TRY(vt_path_in(path, dir, name, e));
+    if (!lies_beside(path, dir, m->path))
+        return vt_fail(e, VT_E_FORMAT,
+                       "%s: external data in '%.100s', a link to another folder, must be a file beside the model",
+                       m->path, name);
     if (!vt_grow(&m->external, (size_t)m->n_external, sizeof *m->external)) return no_memory(m, e);
     struct vt_onnx_external *x = &m->external[m->n_external];
     VT_TRY(copy_text(m, (vt_slice){(const uint8_t *)name, strlen(name)}, &x->name, e));
@@ -111,12 +127,16 @@ static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **o
 static vt_status read_external(vt_onnx *m, vt_onnx_tensor *t, vt_err *e) {
     char name[256], number[32];
     const vt_mapped *file;
-    long long at = 0;
+    long long at = 0, length;
     const uint64_t n = (uint64_t)t->n * type_bytes(t->type);
     if (!external_entry(t->body, "location", name, sizeof name))
         return vt_fail(e, VT_E_FORMAT, "%s: tensor %s has external data without a location", m->path, t->name);
     if (external_entry(t->body, "offset", number, sizeof number) && (!vt_parse_int(number, &at) || at < 0))
         return vt_fail(e, VT_E_FORMAT, "%s: tensor %s has external data at offset '%s'", m->path, t->name, number);
+    if (external_entry(t->body, "length", number, sizeof number) &&
+        (!vt_parse_int(number, &length) || length < 0 || (uint64_t)length != n))
+        return vt_fail(e, VT_E_FORMAT, "%s: tensor %s has external data of '%s' bytes, must be %llu", m->path, t->name,
+                       number, (unsigned long long)n);
     VT_TRY(open_external(m, name, &file, e));
     if ((uint64_t)at > file->n || n > file->n - (uint64_t)at)
         return vt_fail(e, VT_E_FORMAT, "%s: tensor %s needs %llu bytes at %llu of %s, which has %zu", m->path, t->name,
@@ -267,7 +287,7 @@ static vt_status read_value(vt_onnx *m, vt_slice body, vt_onnx_value *v, vt_err 
     *v = (vt_onnx_value){0};
     VT_TRY(text_field(m, body, 1, &v->name, e));
     if (!vt_wire_find(body, 2, 2, &type) || !vt_wire_find(type.bytes, 1, 2, &tensor)) return VT_OK;
-    if (vt_wire_find(tensor.bytes, 1, 0, &side)) v->type = side.value < 64 ? (int)side.value : 0;
+    if (vt_wire_find(tensor.bytes, 1, 0, &side)) v->type = side.value < INT_MAX ? (int)side.value : INT_MAX;
     v->shaped = vt_wire_find(tensor.bytes, 2, 2, &shape);
     for (vt_wire_field f; v->shaped && vt_wire_next(&shape.bytes, &f);) {
         if (f.number != 1 || f.wire != 2) continue;
@@ -330,6 +350,9 @@ static vt_status read_function(vt_onnx *m, vt_slice body, vt_onnx_function *f, v
 }
 
 static vt_status read_functions(vt_onnx *m, vt_slice s, vt_err *e) {
+    if (vt_wire_count(s, 25) > MOST_FUNCTIONS) /* each node is compared with each */
+        return vt_fail(e, VT_E_FORMAT, "%s: %zu functions, must be at most %d", m->path, vt_wire_count(s, 25),
+                       MOST_FUNCTIONS);
     VT_TRY(take_list(m, s, 25, sizeof *m->functions, &m->functions, e));
     for (vt_wire_field f = {0}; vt_wire_next(&s, &f);)
         if (f.number == 25 && f.wire == 2) VT_TRY(read_function(m, f.bytes, &m->functions[m->n_functions++], e));
@@ -405,6 +428,12 @@ void vt_onnx_close(vt_onnx *m) {
 void vt_onnx_release(const vt_onnx *m) {
     vt_mapped_release(&m->file, 0, m->file.n);
     for (int i = 0; i < m->n_external; i++) vt_mapped_release(&m->external[i].file, 0, m->external[i].file.n);
+}
+
+size_t vt_onnx_bytes(const vt_onnx *m) {
+    size_t n = m->file.n;
+    for (int i = 0; i < m->n_external; i++) n += m->external[i].file.n;
+    return n;
 }
 
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha) {

@@ -98,6 +98,8 @@ vt_status vt_onnx_open_mapped(vt_onnx **out, const char *path, vt_mapped file, v
 void vt_onnx_close(vt_onnx *m); /* accepts NULL */
 /* Gives the file's pages back until they are read again. */
 void vt_onnx_release(const vt_onnx *m);
+/* Returns the bytes of the file and of its external data. */
+size_t vt_onnx_bytes(const vt_onnx *m);
 /* Adds the bytes of the file and of its external data, in the order of their first use, to sha. */
 void vt_onnx_hash(const vt_onnx *m, vt_sha *sha);
 

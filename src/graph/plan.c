@@ -22,25 +22,25 @@ static int by_size(const void *a, const void *b) {
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* qsort order of pointers to spans: by place. */
-static int by_place(const void *a, const void *b) {
-    const span *const *x = a, *const *y = b;
-    return *(*x)->at < *(*y)->at ? -1 : *(*x)->at > *(*y)->at;
-}
+/* A span that has its place: reals `at` to `end` of the block, in these steps. */
+typedef struct place {
+    int from, to;
+    size_t at, end;
+} place;
 
-/* Places spans, largest first, each at the lowest place that is free while it is needed. Returns the block's size. */
-static size_t place_spans(span *s, size_t n, span **beside) {
+/* Places spans, largest first, each at the lowest place that is free while it is needed. Returns the block's size.
+ * placed [n]: by place, so that one pass over those before it finds a span's (networks of files have up to
+ * VT_GRAPH_NODES nodes, of two spans each). */
+static size_t place_spans(span *s, size_t n, place *placed) {
     size_t all = 0;
     qsort(s, n, sizeof *s, by_size);
     for (size_t i = 0; i < n; i++) {
-        size_t m = 0, at = 0;
-        for (size_t k = 0; k < i; k++)
-            if (s[k].from <= s[i].to && s[i].from <= s[k].to) beside[m++] = &s[k];
-        qsort(beside, m, sizeof *beside, by_place);
-        for (size_t k = 0; k < m; k++) {
-            if (at + s[i].size <= *beside[k]->at) break;
-            if (*beside[k]->at + beside[k]->size > at) at = *beside[k]->at + beside[k]->size;
-        }
+        size_t at = 0, k = 0;
+        for (const place *p = placed; k < i && !(p->at >= at + s[i].size && p->from <= s[i].to && s[i].from <= p->to);
+             k++, p++)
+            if (p->end > at && p->from <= s[i].to && s[i].from <= p->to) at = p->end;
+        for (k = i; k && placed[k - 1].at > at; k--) placed[k] = placed[k - 1];
+        placed[k] = (place){s[i].from, s[i].to, at, at + s[i].size};
         *s[i].at = at;
         if (at + s[i].size > all) all = at + s[i].size;
     }
@@ -132,12 +132,13 @@ static void place_work(vt_plan *p, const vt_graph *g, bool gradient) {
 
 vt_status vt_graph_plan(vt_plan *p, vt_graph *g, bool gradient, vt_err *e) {
     const size_t n = (size_t)g->n_values;
-    span *s = calloc(2 * n + 1, sizeof *s), **beside = calloc(2 * n + 1, sizeof *beside);
+    span *s = calloc(2 * n + 1, sizeof *s);
+    place *placed = calloc(2 * n + 1, sizeof *placed);
     int *to = calloc(n + 1, sizeof *to), *from = calloc(n + 1, sizeof *from), *until = calloc(n + 1, sizeof *until);
     int *owner = calloc(n + 1, sizeof *owner);
     size_t count = 0;
     *p = (vt_plan){0};
-    bool good = s && beside && to && from && until && owner && take_arrays(p, g);
+    bool good = s && placed && to && from && until && owner && take_arrays(p, g);
     if (good) {
         for (size_t i = 0; i < n; i++) to[i] = -1;
         last_reads(g, gradient, to);
@@ -154,11 +155,11 @@ vt_status vt_graph_plan(vt_plan *p, vt_graph *g, bool gradient, vt_err *e) {
             }
             s[count++] = (span){p->first[v] ? back : from[v], back > until[v] ? back : until[v], size, &p->gradient[v]};
         }
-        p->reals = place_spans(s, count, beside);
+        p->reals = place_spans(s, count, placed);
         for (int i = 0; gradient && i < g->n_nodes; i++)
             p->gradient[g->nodes[i].out] = p->gradient[owner[g->nodes[i].out]];
         place_work(p, g, gradient);
     }
-    free(s), free(beside), free(to), free(from), free(until), free(owner);
+    free(s), free(placed), free(to), free(from), free(until), free(owner);
     return good ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its graph", g->path);
 }

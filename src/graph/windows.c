@@ -76,7 +76,10 @@ vt_status vt_import_windows(vt_import *im, int x, const int64_t *kernel, int64_t
         w->last[s] = w->in[s] + after[s];
         d->d[2 + k] = w->out[s];
     }
-    for (int s = 0; s < 3; s++) w->pixels_in *= w->in[s], w->pixels_out *= w->out[s], w->taps *= w->kernel[s];
     size_t n;
-    return vt_dims_count(d, &n) ? VT_OK : vt_import_fail(im, e, "has a result of more than 2^28 numbers");
+    const vt_dims taps = {3, {w->kernel[0], w->kernel[1], w->kernel[2]}};
+    if (!vt_dims_count(d, &n) || !vt_dims_count(&taps, &n))
+        return vt_import_fail(im, e, "has a result or a window of more than 2^28 numbers");
+    for (int s = 0; s < 3; s++) w->pixels_in *= w->in[s], w->pixels_out *= w->out[s], w->taps *= w->kernel[s];
+    return VT_OK;
 }

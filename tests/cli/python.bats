@@ -43,6 +43,34 @@ assert (m.logits(x).argmax(1) == run["clean"]).all() and (run["label"] == y).all
 END
 }
 
+@test "an ONNX file: logits, exact gradients and verdicts are the command's" {
+    links
+    ln -s "$ROOT/tests" .
+    local n=tests/fixtures/onnx/shapes10_inside.onnx
+    "$VITRINE" eval $n --data datasets/shapes10 --images 0:12 --eps 2/255 --seed 4 --attack pgd:steps=5 --attack square:queries=50 --out run --no-selftest >/dev/null
+    script <<END
+n = vitrine.load("$n")
+assert n.shape == (3, 32, 32) and "10 classes" in repr(n)
+run = vitrine.read_run("run", frame=False)
+assert (n.logits(x).argmax(1) == run["clean"]).all() and (run["label"] == y).all()
+for name, spec in ("pgd", "pgd:steps=5"), ("square", "square:queries=50"):
+    x_adv, v = vitrine.attack(n, x, y, spec, 2 / 255, seed=4, batch=3)
+    assert (v["outcome"] == run[name + ".outcome"]).all() and (v["pred"] == run[name + ".pred"]).all() and v.success.any()
+    assert (vitrine.judge(n, x, x_adv, y, 2 / 255).success == v.success).all()
+dz = np.eye(10, dtype=np.float32)[y]
+dx, h = n.vjp(x, dz), np.float32(2.0**-12)
+step = h * np.sign(dx)
+d = ((n.logits(x + step).astype(float) - n.logits(x - step)) * dz).sum(1) / 2
+# a step of 2^-12 leaves 1e-3 of float32's rounding, and crosses few kinks of the network's relus
+assert np.allclose(d, (dx * step).sum((1, 2, 3)), rtol=0.05), (d, (dx * step).sum((1, 2, 3)))
+r = vitrine.evaluate("$n", data="datasets/shapes10", images="0:12", attack="pgd:steps=5", eps="2/255", seed=4)
+assert r.results["clean"]["correct"] == int((run["clean"] == y).sum())
+must(vitrine.Error, "nothing.onnx", lambda: vitrine.load("nothing.onnx"))
+must(vitrine.Error, "mean", lambda: vitrine.attack(vitrine.load("tests/fixtures/onnx/shapes10_bare.onnx"), x, y, "fgsm", 0.1))
+assert vitrine.load("tests/fixtures/onnx/shapes10_bare.onnx", mean="0.5", std="0.25").logits(x).shape == (12, 10)
+END
+}
+
 @test "a function that raises, answers in another shape or shows no gradients" {
     links
     script <<'END'

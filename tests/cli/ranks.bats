@@ -99,6 +99,16 @@ kill_a_rank() {
     done
 }
 
+@test "an ONNX file by 1 and 3 ranks, one of them resumed: the bytes of one process" {
+    local args="eval $ROOT/tests/fixtures/onnx/shapes10_inside.onnx --data $ROOT/datasets/shapes10 --images 0:9 --eps 1/255 --attack pgd:steps=5 --attack square:queries=30 --no-selftest --threads 1"
+    vt $args --out one
+    fine 1 $args --out r1
+    fine 3 $args --out r3
+    fine 2 $args --images 0:4 --out half
+    fine 3 $args --out half --resume
+    for r in r1 r3 half; do same_run one $r || return 1; done
+}
+
 @test "each rank with a folder of its own, as on machines that share no disk" {
     run --separate-stderr timeout 120 mpirun -n 1 "$MPI" $(eval_args) --out a : -n 1 "$MPI" $(eval_args) --out b : -n 1 "$MPI" $(eval_args) --out c
     [ "$status" = 0 ] || fail "$stderr"

@@ -103,6 +103,7 @@ vt_status vt_proof_write(const vt_export *x, const vt_subject *s, int threads, c
     const vt_header *h = x->ledger->header;
     const char *what = h->curve                  ? "a curve, which has no one radius"
                        : h->patch.size           ? "of the patch threat"
+                       : h->box                  ? "of the threat of a box"
                        : h->wrap                 ? "of a model under a known cheat"
                        : vt_subject_is_remote(s) ? "of a model in another process"
                                                  : NULL;

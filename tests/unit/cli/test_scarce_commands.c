@@ -16,6 +16,7 @@
 #include <time.h>
 #include "cli/cli.h"
 #include "base/files.h"
+#include "tensors/tensors.h"
 #include "linalg/gemm.h"
 #include "tools/draw.h"
 
@@ -94,6 +95,7 @@ static const struct path {
          "eval " MODEL " --images 0:1 --threat patch:size=1 --attack pgd:steps=1 --wrap patchcleanser:patch=1,masks=2 "
          "--certify masks"},
     {.line = "eval " MODEL " --images 0:1 --threat patch:size=8,count=1 --attack pgd:steps=1"},
+    {.line = "eval " MODEL " --images 0:1 --threat box --box box --attack pgd:steps=1"},
     {.line = "eval " MODEL " --images 0:1 --eps 8/255 --attack fgsm+pgd:steps=1 --individual"},
     {.line = "verify run --threads 1"},
     {.line = "verify --adv run/adv/pgd.npz --weights " MODEL " --eps 1 --json o"},
@@ -220,6 +222,16 @@ static void classes(const char *root, const char *picture, const char *name) {
         strcat(to, name);
         copy(picture, to);
     }
+}
+
+/* A box that holds every image. */
+static void box_of_all(void) {
+    static float bounds[2][3072];
+    for (int i = 0; i < 3072; i++) bounds[1][i] = 1;
+    const vt_tensor t[] =
+        {{.name = "lo", .dtype = VT_F32, .ndim = 3, .shape = {3, 32, 32}, .numel = 3072, .data = bounds[0]},
+         {.name = "hi", .dtype = VT_F32, .ndim = 3, .shape = {3, 32, 32}, .numel = 3072, .data = bounds[1]}};
+    assert_int_equal(vt_tensors_write("box", t, 2, NULL, 0, NULL), VT_OK);
 }
 
 /* Tiny ImageNet's val/ with two pictures, and a test/ without labels. */
@@ -448,6 +460,7 @@ static vt_status make_place(const char *dir, vt_err *e) {
         if (scarce_try(aside, made[i], false, NULL, 0, false, false) || scarce_told_at->status != VT_OK)
             return vt_fail(e, VT_E_IO, "%s: %s", made[i], scarce_told_at->why.text);
     classes("images", "pictures/00004.png", "/x.png");
+    box_of_all();
     annotated("pictures/00004.png");
     classes("photos", "photo.jpg", "/x.jpg");
     mkdir("empty", 0777);
