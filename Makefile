@@ -300,6 +300,8 @@ deps-build:
 	@CC='$(CC)' tools/deps.sh --install build
 deps-test:
 	@CC='$(CC)' tools/deps.sh --install test
+deps-python:
+	@CC='$(CC)' tools/deps.sh --install python
 demo: deps-build ## build, evaluate the embedded pair (plain, SpecFormer) on the embedded images, compare them
 	@$(MAKE) --no-print-directory $(parallel) all
 	@rm -rf $(BUILD)/demo
@@ -317,6 +319,12 @@ PRIVATE = $(filter-out -L%,$(LDLIBS)) -fopenmp
 INSTALL = tools/install.sh --library $(OUT) --libdir '$(LIBDIR)' --private '$(PRIVATE)' $(if $(filter 1,$(MPI)),--mpi $(MPI_EXE))
 install: $(EXE) $(SO) $(if $(filter 1,$(MPI)),mpi) ## command, manual pages, completions, recipes, library (PREFIX=/usr/local, LIBDIR, DESTDIR)
 	@$(INSTALL) $(EXE) '$(PREFIX)' '$(DESTDIR)'
+# A wheel: as debian/rules does, the same sources for any x86-64 processor and for each better level; elsewhere one build.
+WHEEL_LEVELS := $(if $(filter x86_64-%,$(TARGET)),x86-64-v2 x86-64-v3 x86-64-v4,any)
+wheel: deps-build deps-python ## build/wheel/vitrine-*.whl for pip: Python package, library, command (docs/python.md)
+	@$(foreach l,$(WHEEL_LEVELS),$(MAKE) --no-print-directory $(parallel) $(if $(filter any,$(l)),ARCH=,LEVEL=$(l)) BUILD=$(BUILD)/wheel/$(l) all shared &&) true
+	@rm -f $(BUILD)/wheel/*.whl
+	@tools/wheel.py $(BUILD)/wheel $(BUILD)/wheel/$(firstword $(WHEEL_LEVELS)) $(foreach l,$(wordlist 2,9,$(WHEEL_LEVELS)),$(l)=$(BUILD)/wheel/$(l))
 private-libs: # what whoever links libvitrine.a links too
 	@echo '$(PRIVATE)'
 uninstall: $(EXE) ## removes what install has put there
@@ -326,6 +334,6 @@ clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
-.PHONY: mpi onnx-case operators mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test demo install uninstall private-libs clean cross shared help FORCE
+.PHONY: mpi onnx-case operators mpi-check all all-parts deps-check races tsan unit fuzz-replay fuzz-guided cli lint rooms unit-quick golden-quick golden mutants quick t times test format format-check deps-build deps-test deps-python demo install wheel uninstall private-libs clean cross shared help FORCE
 .DEFAULT_GOAL := all
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)

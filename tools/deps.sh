@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Makes sure that the Debian packages vitrine needs are there. Usage: [CC=COMPILER] tools/deps.sh [--install] build|test|browser|mpi
+# Makes sure that the Debian packages vitrine needs are there. Usage: [CC=COMPILER] tools/deps.sh [--install] build|test|browser|mpi|python
 # With --install, missing packages are installed when root or passwordless sudo allows it; otherwise the one apt line
 # to run is printed and the exit status is 1. A compiler for another machine (CC=aarch64-linux-gnu-gcc) asks for that
 # machine's libraries, and for qemu to run what it makes.
@@ -29,7 +29,8 @@ case "${1:-build}" in
     test) want="$want $run libcmocka-dev$of bats jq patch procps libxml2-utils python3 python3-numpy python3-jsonschema pkg-config" ;;
     browser) want="$browser" ;;
     mpi) want="libopenmpi-dev$of openmpi-bin" ;; # vitrine-mpi and tests/cli/ranks.bats, which says so where it is missing
-    *) echo "usage: tools/deps.sh [--install] build|test|browser|mpi" >&2; exit 2 ;;
+    python) want="$want patchelf python3-setuptools python3-wheel mypy" ;; # make wheel, and the check of the package's types
+    *) echo "usage: tools/deps.sh [--install] build|test|browser|mpi|python" >&2; exit 2 ;;
 esac
 missing=""
 for p in $want; do

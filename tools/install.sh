@@ -49,7 +49,7 @@ print "$share/man/man5/vitrine-recipe.5" "$man" "$command" recipe
 print "$share/bash-completion/completions/vitrine" "$command" completion bash
 print "$share/zsh/site-functions/_vitrine" "$command" completion zsh
 print "$share/fish/vendor_completions.d/vitrine.fish" "$command" completion fish
-(cd "$here" && find recipes -type f && find python -maxdepth 2 -path 'python/vitrine*.py') | while read -r file; do
+(cd "$here" && find recipes -type f && find python -maxdepth 2 '(' -path 'python/vitrine*.py' -o -name py.typed ')') | while read -r file; do
     put 644 "$here/$file" "$share/vitrine/$file"
 done
 if [ -n "$library" ]; then

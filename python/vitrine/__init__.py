@@ -5,8 +5,9 @@
     model = vitrine.load("weights/shapes10-vit")
     x_adv, verdicts = vitrine.attack(model, x, labels, "apgd-ce", 8 / 255)
 
-Images are float32 [n, channels, height, width] in [0, 1], arrays or tensors of torch on the processor; whatever fails
-raises vitrine.Error with the library's sentence. The library is $VITRINE_LIBRARY, else libvitrine.so.0 beside this package (an installation, or a build tree), else the system's.
+Images are float32 [n, channels, height, width] in [0, 1], arrays of numpy, torch or another library that speaks DLPack, on
+the processor; whatever fails raises vitrine.Error with the library's sentence. The library is $VITRINE_LIBRARY, else
+libvitrine.so.0 in or beside this package (a wheel, a build tree, an installation), else the system's.
 """
 
 from ._library import (BROKEN, CORRECT, INVALID, NOT_FINITE, OUTCOMES, ROBUST, WRONG, Error, Verdicts, environment,

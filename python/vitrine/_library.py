@@ -1,29 +1,52 @@
 # SPDX-License-Identifier: MIT
 """The C library: where it is, its functions with their types, and failures as exceptions."""
 
+from __future__ import annotations
+
 import ctypes as c
 import os
 import signal
 import sys
 import threading
+from typing import Any, Callable, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
+import numpy.typing as npt
+
+Shape = Tuple[int, int, int]  # channels, height, width
+Floats = npt.NDArray[np.float32]
+Eps = Union[float, str, None]  # 8 / 255 or "8/255"
+Norm = Union[str, float, None]  # "l2" or 2
+T = TypeVar("T")
+
+
+class Array(Protocol):
+    """An array in the processor's memory: numpy's, or that of another library that speaks DLPack (torch, jax, ...)."""
+
+    @property
+    def shape(self) -> Any: ...
+
+    def __dlpack__(self) -> Any: ...
+
+
+A = TypeVar("A", bound=Array)  # results are of the kind that was given
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _NAME = "libvitrine.so.0"
 
 
-def _candidates():
+def _candidates() -> list[str]:
     told = os.environ.get("VITRINE_LIBRARY")
     if told:
         return [told]
-    up = lambda k: os.path.join(_HERE, *[os.pardir] * k)
-    near = [os.path.join(up(2), "build", "release", _NAME)]  # a build tree: python/vitrine
+    up: Callable[[int], str] = lambda k: os.path.join(_HERE, *[os.pardir] * k)
+    near = [os.path.join(_HERE, "lib", "libvitrine-best.so")]  # a wheel (tools/wheel.py)
+    near += [os.path.join(up(2), "build", "release", _NAME)]  # a build tree: python/vitrine
     near += [os.path.join(up(4), "lib", _NAME)]  # an installation: share/vitrine/python/vitrine
     return [p for p in near if os.path.exists(p)] + [_NAME]
 
 
-def _load():
+def _load() -> c.CDLL:
     path = _candidates()[0]
     try:
         return c.CDLL(path)
@@ -68,50 +91,53 @@ OUTCOMES = ("correct", "wrong", "robust", "broken", "invalid", "not finite", "ce
 CORRECT, WRONG, ROBUST, BROKEN, INVALID, NOT_FINITE, CERTIFIED, UNDECIDED = range(len(OUTCOMES))
 
 
-class Verdicts(np.ndarray):
-    """[n] records with the fields of vitrine_verdict: v["outcome"], v["margin"], ..."""
+class Verdicts(np.ndarray[Any, np.dtype[np.void]]):
+    """[n] records, one an image, with the fields of vitrine_verdict (include/vitrine.h): v["outcome"], v["margin"], ...
+    linf, l2, l1 and l0 are distances in the unit of the pixels, [0, 1]."""
 
     __module__ = "vitrine"
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         got = self.view(np.ndarray)[key]
         return got.view(Verdicts) if isinstance(got, np.ndarray) and got.dtype == VERDICT else got
 
     @property
-    def success(self):
+    def success(self) -> npt.NDArray[np.bool_]:
         """bool [n]: was the image broken?"""
-        return self["outcome"] == BROKEN
+        return np.asarray(self["outcome"] == BROKEN)
 
     @property
-    def outcomes(self):
+    def outcomes(self) -> npt.NDArray[np.str_]:
         """The outcomes' names [n]: "broken"; "open" where a run has not come to the image yet."""
-        return np.array(OUTCOMES + ("open",))[self["outcome"]]
+        return np.asarray(np.array(OUTCOMES + ("open",))[self["outcome"]])
 
 
 class Handle:
     """What a handle of the C library is: closed by close(), at the end of a `with`, or with its last reference."""
 
-    _handle = None  # of a half-made object too
+    _handle: Optional[int] = None  # of a half-made object too
+    _close: Callable[[int], None]
 
-    def close(self):
+    def close(self) -> None:
+        """Frees what the library holds; later calls raise ValueError. Closing twice is allowed."""
         handle, self._handle = self._handle, None
         if handle:
             self._close(handle)
 
     __del__ = close
 
-    def __enter__(self):
+    def __enter__(self: T) -> T:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError("a vitrine.%s cannot be copied or pickled, since it is a handle of the C library: open it again"
                         % type(self).__name__)
 
     @property
-    def handle(self):
+    def handle(self) -> int:
         if not self._handle:
             raise ValueError("the %s is closed" % type(self).__name__.lower())
         return self._handle
@@ -145,24 +171,25 @@ for _name, _result, _args in [
 
 
 class Error(Exception):
-    """What the library said; status is its number (vitrine_status), name what that is called."""
+    """What the library refused or could not do, in one sentence. status: its number (vitrine_status); name: what that is
+    called ("wrong usage")."""
 
     __module__ = "vitrine"
 
-    def __init__(self, status, text):
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        self.name = lib.vitrine_status_name(status).decode()
+        self.name: str = lib.vitrine_status_name(status).decode()
 
 
-def call(name, *args):
+def call(name: str, *args: Any) -> None:
     """vitrine_NAME(*args, &err), or Error."""
     e = Err()
     if getattr(lib, "vitrine_" + name)(*args, c.byref(e)):
         raise Error(e.code, e.text.decode("utf-8", "replace"))
 
 
-def call_held(name, *args):
+def call_held(name: str, *args: Any) -> None:
     """The same while signals that somebody handles wait: interrupted on the same stack, kernels of oneDNN lose numbers
     (vitrine.h). Python would act on them behind the call anyway."""
     faults = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
@@ -175,11 +202,11 @@ def call_held(name, *args):
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def call_interruptible(name, flag, *args):
+def call_interruptible(name: str, flag: c.c_int, *args: Any) -> None:
     """vitrine_NAME(*args, &err), or Error, in a thread of its own, so that Ctrl-C sets the flag (c_int) and ends it."""
-    failed = []
+    failed: list[Error] = []
 
-    def run():
+    def run() -> None:
         try:
             call(name, *args)
         except Error as e:
@@ -198,26 +225,33 @@ def call_interruptible(name, flag, *args):
         raise failed[0]
 
 
-def _is_tensor(x):
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+def array(x: Any, what: str) -> npt.NDArray[Any]:
+    """A numpy array of whatever is one, without a copy where that can be: sequences, and arrays of other libraries by
+    DLPack. TypeError: it lies on another device, or its numbers are of a type that numpy lacks."""
+    if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
+        return np.asarray(x)
+    if int(x.__dlpack_device__()[0]) not in (1, 3):  # kDLCPU, kDLCUDAHost (pinned)
+        raise TypeError("%s is on the device %s: give %s.cpu()" % (what, x.device, what))
+    try:
+        return np.asarray(np.from_dlpack(x.detach() if hasattr(x, "detach") else x))
+    except (BufferError, RuntimeError) as e:
+        raise TypeError("%s is %s, which numpy cannot view: %s" % (what, getattr(x, "dtype", type(x)), e)) from None
 
 
-def array(x, what):
-    """An array of whatever is one, a tensor of torch included."""
-    if _is_tensor(x):
-        if x.device.type != "cpu":
-            raise TypeError("%s is on the device %s: give %s.cpu()" % (what, x.device, what))
-        x = x.detach().numpy()
-    return np.asarray(x)
+def like(given: T, result: npt.NDArray[Any]) -> T:
+    """The result as an array of the library that `given` is of, by the array API standard; torch, which lacks its
+    namespace, by name."""
+    home: Any = np
+    if hasattr(given, "__array_namespace__"):
+        home = given.__array_namespace__()
+    elif hasattr(given, "__dlpack__"):
+        modules = [sys.modules.get(k.__module__.partition(".")[0]) for k in type(given).__mro__]
+        home = next((m for m in modules if hasattr(m, "asarray")), np)
+    made: T = home.asarray(result)
+    return made
 
 
-def like(given, result):
-    """An array, or a tensor where a tensor was given."""
-    return sys.modules["torch"].from_numpy(result) if _is_tensor(given) else result
-
-
-def images(x, shape, what="x"):
+def images(x: Any, shape: Shape, what: str = "x") -> Floats:
     """float32 [n, *shape], contiguous, or [n, height, width] of one channel; floats of another width are refused, since
     rounding moves points."""
     x = array(x, what)
@@ -230,7 +264,7 @@ def images(x, shape, what="x"):
     return np.ascontiguousarray(x)
 
 
-def whole(values, n, what):
+def whole(values: Any, n: int, what: str) -> npt.NDArray[np.int32]:
     """int32 [n]."""
     v = array(values, what)
     if v.shape != (n,) or not (np.issubdtype(v.dtype, np.integer)):
@@ -240,17 +274,17 @@ def whole(values, n, what):
     return np.ascontiguousarray(v, np.int32)
 
 
-def norm_name(norm):
+def norm_name(norm: Norm) -> bytes:
     """A norm as the library takes it; None: linf."""
-    known = {"inf": "linf", float("inf"): "linf", 2: "l2", 1: "l1", 0: "l0"}
+    known: dict[Any, str] = {"inf": "linf", float("inf"): "linf", 2: "l2", 1: "l1", 0: "l0"}
     if norm is None:
         return b"linf"
     if not isinstance(norm, str) and (isinstance(norm, bool) or norm not in known):
         raise ValueError("norm is %r, must be 'linf', 'l2', 'l1', 'l0', or numpy.inf, 2, 1, 0" % (norm,))
-    return known.get(norm, norm).encode()
+    return str(known.get(norm, norm)).encode()
 
 
-def real(value, what):
+def real(value: Any, what: str) -> float:
     """A number, or a text such as "8/255"."""
     try:
         above, _, below = value.partition("/") if isinstance(value, str) else (value, "", "")
@@ -259,7 +293,7 @@ def real(value, what):
         raise ValueError("%s is %r, must be a number, or a fraction as '8/255'" % (what, value)) from None
 
 
-def pairs(options):
+def pairs(options: Mapping[str, Any]) -> Any:
     """Keywords as a NULL-terminated array of "name=value": true is a flag, a list is repeated, None and false are left
     out."""
     texts = []
@@ -271,14 +305,14 @@ def pairs(options):
     return (c.c_char_p * (len(texts) + 1))(*[os.fsencode(t) for t in texts])
 
 
-def version():
-    """Of the library."""
-    return lib.vitrine_version().decode()
+def version() -> str:
+    """Of the library: "0.1.0"."""
+    return str(lib.vitrine_version().decode())
 
 
-def environment():
+def environment() -> dict[str, str]:
     """Settings {name: value} of the environment with which a new process would be faster here, or give the command's bytes."""
-    found = {}
+    found: dict[str, str] = {}
     while True:
         text = lib.vitrine_environment(len(found))
         if not text:

@@ -150,6 +150,7 @@ Z
     cmp <("$VITRINE" completion zsh) there/usr/share/zsh/site-functions/_vitrine
     cmp <("$VITRINE" completion fish) there/usr/share/fish/vendor_completions.d/vitrine.fish
     diff -r "$ROOT/recipes" there/usr/share/vitrine/recipes
+    diff -r -x __pycache__ "$ROOT/python/vitrine" there/usr/share/vitrine/python/vitrine
     there/usr/bin/vitrine --version
     [ "$(find there -type f ! -perm 644 | wc -l)" = 1 ] # the command alone may be run
     touch there/usr/share/vitrine/mine
@@ -220,6 +221,7 @@ END
 @test "shell scripts pass shellcheck, and the package's files agree on a version" {
     version=$("$VITRINE" --version | sed 's/vitrine //')
     grep -q "^vitrine ($version)" "$ROOT/debian/changelog"
+    grep -qx "version = \"$version\"" "$ROOT/python/pyproject.toml"
     here shellcheck
     shellcheck -S warning "$ROOT"/tools/*.sh "$ROOT"/tests/part.sh "$ROOT"/.ci/run
 }

@@ -167,11 +167,12 @@ class Device(str): type = property(lambda self: self.split(":")[0])
 class Tensor:
     def __init__(self, a, device="cpu"): self.a, self.device = a, Device(device)
     def detach(self): return self
-    def numpy(self):
-        if self.device.type != "cpu": raise TypeError("not on the processor")
-        return self.a
+    def numpy(self): return self.a
+    def __dlpack__(self, **k): return self.a.__dlpack__()
+    def __dlpack_device__(self): return 1, 0
     shape = property(lambda self: self.a.shape)
 def from_numpy(a): return Tensor(a)
+asarray = from_numpy
 END
     fi
     script <<'END'
@@ -187,7 +188,12 @@ assert type(adv) is torch.Tensor and (adv.numpy() == same).all() and v.tobytes()
 assert vitrine.judge(m, t, adv, labels, "4/255").success[v.success].all()
 mine = vitrine.own(lambda x: torch.from_numpy(m.logits(x)), lambda x, dz: torch.from_numpy(m.vjp(x, dz)), 10, shape=(3, 32, 32))
 assert (vitrine.attack(mine, x, y, "pgd:steps=3", "4/255")[1]["pred"] == w["pred"]).all()
-class Elsewhere(torch.Tensor): device = type("D", (), {"type": "cuda", "__str__": lambda self: "cuda:0"})()
+class Mine(torch.Tensor): pass
+mine = Mine(x.copy()) if torch.__file__.startswith(os.getcwd()) else t.as_subclass(Mine)
+assert isinstance(m.logits(mine), torch.Tensor) and (m.logits(mine).numpy() == m.logits(x)).all()
+class Elsewhere(torch.Tensor):
+    device = type("D", (), {"type": "cuda", "__str__": lambda self: "cuda:0"})()
+    def __dlpack_device__(self): return 2, 0
 away = Elsewhere.__new__(Elsewhere)
 must(TypeError, "x is on the device cuda:0: give x.cpu()", lambda: m.logits(away))
 grey = vitrine.own(lambda x: np.stack([x.mean((1, 2, 3)), 1 - x.mean((1, 2, 3))], 1), None, 2, shape=(1, 28, 28))
@@ -198,6 +204,59 @@ assert one.shape == g.shape and (one == two[:, 0]).all() and v.success.all() and
 must(ValueError, "must be [n, 1, 28, 28]", lambda: grey.logits(g[:, :, :27]))
 must(ValueError, "must be [n, 3, 32, 32]", lambda: m.logits(x[:, 0]))
 END
+}
+
+@test "arrays of other libraries are taken by DLPack, and given back by the array API standard" {
+    links
+    script <<'END'
+class Space:
+    @staticmethod
+    def asarray(a): return Other(a)
+class Other: # all that the two standards promise, and nothing of numpy's
+    def __init__(self, a, device=1): self._a, self._device = a, device
+    shape, dtype, device = (property(lambda self, k=k: getattr(self._a, k, "gpu:0")) for k in ("shape", "dtype", "device"))
+    def __dlpack__(self, **k): return self._a.__dlpack__()
+    def __dlpack_device__(self): return self._device, 0
+    def __array_namespace__(self, **k): return Space
+    def __array__(self, *k): raise AssertionError("asked as numpy's")
+adv, v = vitrine.attack(m, Other(x.copy()), Other(y.copy()), "pgd:steps=3", "4/255")
+same, w = vitrine.attack(m, x, y, "pgd:steps=3", "4/255")
+assert type(adv) is Other and (adv._a == same).all() and v.tobytes() == w.tobytes()
+assert type(m.logits(adv)) is Other and (m.logits(adv)._a == m.logits(same)).all()
+assert (m.vjp(Other(x.copy()), Other(m.logits(x)))._a == m.vjp(x, m.logits(x))).all()
+assert vitrine.judge(m, Other(x.copy()), adv, y, "4/255").success[v.success].all()
+must(TypeError, "x is on the device gpu:0", lambda: m.logits(Other(x, device=2)))
+must(TypeError, "x is float64, must be float32", lambda: m.logits(Other(x.astype(float))))
+class Half(Other):
+    def __dlpack__(self, **k): raise BufferError("no such type")
+must(TypeError, "x is float32, which numpy cannot view: no such type", lambda: m.logits(Half(x)))
+assert type(m.logits(list(x))) is np.ndarray and type(vitrine.attack(m, list(x), list(y), "fgsm", 0.01)[0]) is np.ndarray
+END
+}
+
+@test "the package's types hold under mypy --strict, and catch wrong calls" {
+    here mypy
+    cat >user.py <<'END'
+import numpy as np
+import numpy.typing as npt
+import vitrine
+x: npt.NDArray[np.float32] = np.zeros((2, 3, 32, 32), np.float32)
+with vitrine.load("w", heads=3) as m:
+    z: npt.NDArray[np.float32] = m.logits(x)
+    x_adv, v = vitrine.attack(m, x, [1, 2], ["pgd", "fgsm"], "8/255", norm=np.inf)
+    back: npt.NDArray[np.float32] = x_adv
+    broken: int = int(v.success.sum())
+    vitrine.attack(m, x, [1, 2], 3, 0.1)
+    vitrine.attack("w", x, [1, 2], "pgd", 0.1)
+    word: str = m.logits(x)
+    m.logits(3)
+vitrine.own(lambda x: x, 5, 10, side=32)
+END
+    status=0
+    MYPYPATH=$ROOT/python mypy --strict --cache-dir=cache -p vitrine >said 2>&1 || fail "$(cat said)"
+    MYPYPATH=$ROOT/python mypy --strict --cache-dir=cache user.py >said 2>&1 || status=$?
+    [ "$status" = 1 ]
+    [ "$(sed -n 's/^user.py:\([0-9]*\): error.*/\1/p' said | uniq | xargs)" = "10 11 12 13 14" ] || fail "$(cat said)"
 }
 
 @test "arrays of another type, shape or range are refused before anything is computed" {
