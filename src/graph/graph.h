@@ -17,7 +17,7 @@ typedef struct vt_dims {
     int64_t d[VT_RANK];
 } vt_dims;
 
-/* Sets *n to the product of the sides, 1 without any; false: a side is negative, or it is above VT_GRAPH_VALUES. */
+/* Their product; false: a side is negative, or there are more than VT_GRAPH_VALUES. */
 bool vt_dims_count(const vt_dims *d, size_t *n);
 /* Returns whether rank and all sides are equal. */
 bool vt_dims_equal(const vt_dims *a, const vt_dims *b);

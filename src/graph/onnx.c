@@ -74,7 +74,7 @@ static void take_dim(void *ctx, size_t i, uint64_t v) {
     r->count = i + 1;
 }
 
-/* Writes the text beside a key in external_data; false: none, too long, or with a byte 0. */
+/* out: the text beside a key in external_data; false: none, or too long. */
 static bool external_entry(vt_slice body, const char *key, char *out, size_t size) {
     for (vt_wire_field f, k, v; vt_wire_next(&body, &f);) {
         if (f.number != 13 || f.wire != 2 || !vt_wire_find(f.bytes, 1, 2, &k) || !vt_wire_find(f.bytes, 2, 2, &v))
@@ -86,7 +86,7 @@ static bool external_entry(vt_slice body, const char *key, char *out, size_t siz
     return false;
 }
 
-/* Sets *out to a mapped file beside the model, opened once into m->external; VT_E_FORMAT if the name has a slash. */
+/* *out: a mapped file beside the model, opened once; VT_E_FORMAT if the name has a slash. */
 static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **out, vt_err *e) {
     char path[VT_PATH_MAX], dir[VT_PATH_MAX];
     for (int i = 0; i < m->n_external; i++)

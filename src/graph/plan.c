@@ -28,8 +28,7 @@ static int by_place(const void *a, const void *b) {
     return *(*x)->at < *(*y)->at ? -1 : *(*x)->at > *(*y)->at;
 }
 
-/* Sets *at of spans s [n] (sorted, largest first) to the lowest place that is free while each is needed; returns the
- * block's size. beside [n]: scratch. */
+/* Places spans, largest first, each at the lowest place that is free while it is needed. Returns the block's size. */
 static size_t place_spans(span *s, size_t n, span **beside) {
     size_t all = 0;
     qsort(s, n, sizeof *s, by_size);

@@ -25,7 +25,7 @@ typedef struct vt_export_size {
 vt_status vt_model_export(const vt_model *m, vt_normalise how, const char *path, vt_export_size *size, vt_err *e);
 /* Writes the file to a stream, whose own errors are the caller's to look for; fails as vt_model_export. */
 vt_status vt_model_export_stream(const vt_model *m, vt_normalise how, FILE *to, vt_err *e);
-/* Sets mean and std to those of the input's channels in their order (a model of BGR images reverses them itself). */
+/* Mean and standard deviation of the input's channels in their order (a model of BGR images reverses them itself). */
 void vt_export_statistics(const vt_config *c, double mean[3], double std[3]);
 
 /* ---- for architectures ---- */
