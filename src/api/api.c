@@ -20,7 +20,7 @@ _Static_assert((int)VITRINE_INTERRUPTED == VT_INTERRUPTED && (int)VITRINE_E_USAG
 
 const char *vitrine_version(void) { return VT_VERSION; }
 
-/* VT_STOP is between attacks and evaluations, and has no public number. */
+/* Names a status; VT_STOP is between attacks and evaluations, and has no public number: "unknown status". */
 const char *vitrine_status_name(vitrine_status s) {
     return (int)s == VT_STOP ? vt_status_name((vt_status)-1) : vt_status_name((vt_status)s);
 }
@@ -66,7 +66,7 @@ void vt_api_say(void *listener, const char *text, bool live) {
 
 /* ---- the environment ---- */
 
-/* What the command sets before it starts itself again (cli/early, cli/main). */
+/* Returns the i-th of what the command sets, and is not set, before it starts itself again (cli/early, cli/main). */
 const char *vitrine_environment(int i) {
     if (i < 0) return NULL;
     static const char *const fixed[] = {"OPENBLAS_NUM_THREADS=1", "OMP_WAIT_POLICY=passive"};

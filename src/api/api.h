@@ -31,7 +31,8 @@ struct vitrine_run {
 vitrine_status vt_api_end(vitrine_err *e, vt_status s, const vt_err *why);
 /* Fails with VITRINE_E_USAGE and a formatted sentence. */
 vitrine_status vt_api_usage(vitrine_err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Is one of n pointers NULL? Then it fails with the name at the same position of `names` ("m, x, z"). */
+/* Returns whether one of n pointers is NULL; then it fails with VITRINE_E_USAGE and the name at the same position of
+ * `names` ("m, x, z"). */
 bool vt_api_missing(const char *who, const char *names, const void *const *given, size_t n, vitrine_err *e);
 #define VT_API_NEEDS(...)                                                                                              \
     do {                                                                                                               \
@@ -53,19 +54,20 @@ typedef struct vt_api_options {
     char *copies[VT_CHOICES_MOST];
     vt_choices c;
 } vt_api_options;
-/* Reads "name=value" pairs (options ends at NULL) by the table `known`; `call` names the function in sentences.
- * VT_E_UNKNOWN or VT_E_USAGE: an option that is not in the table, a missing or unwanted value. */
+/* Reads "name=value" pairs (options ends at NULL) by the table `known`, to be freed also after a failure; `call`: the
+ * function's name. VT_E_UNKNOWN: an option that is not in it; VT_E_USAGE: a missing or unwanted value, or too many. */
 vt_status vt_api_options_read(vt_api_options *o, const char *call, const char *const *options, const vt_arg *known,
                               vt_err *e);
 /* Frees the copies; accepts what a failed read left. */
 void vt_api_options_free(vt_api_options *o);
 
-/* Sets *threads as asked for, or all processors for 0; 1 for a model that takes one call at a time. m may be NULL. */
+/* Sets *threads as asked for, or to the processors (vt_thread_count) for 0; to 1 for a model that takes one call at a
+ * time. m may be NULL. VT_E_USAGE: asked is out of range. */
 vt_status vt_api_threads(const vitrine_model *m, int asked, int *threads, vt_err *e);
 /* Writes the shortest text that is read as this number again, as a user would have typed it, into out [40]; returns
  * out. */
 const char *vt_api_real(char *out, double value);
-/* Finds a norm by name: linf, l2, l1 or l0. VT_E_USAGE: unknown. */
+/* Sets *norm by name: linf, l2, l1 or l0. VT_E_USAGE: unknown. */
 vt_status vt_api_norm(const char *name, vt_norm *norm, vt_err *e);
 
 /* Returns a source of engines on the caller's classifier, which must outlive them. */
@@ -73,10 +75,11 @@ vt_engine_source vt_api_own_source(vt_own *own);
 /* Returns the shape of the classifier's images. */
 vt_shape vt_api_own_shape(const vitrine_classifier *c);
 
-/* Refuses (VT_E_USAGE) a model with open settings; writes what was assumed into text [size], "" if nothing. */
+/* Writes what was assumed of m into text [size], "" if nothing; VT_E_USAGE if settings are open. */
 vt_status vt_api_known(const vt_model *m, char *text, size_t size, vt_err *e);
-/* Refuses a model with open settings and tells the listener (may be NULL) what was assumed (vt_known_fn). */
+/* Tells the listener (may be NULL) what was assumed of m (vt_known_fn); VT_E_USAGE if settings are open. */
 vt_status vt_api_known_say(void *listener, const vt_model *m, bool other, vt_err *e);
 
-/* Adds a ledger line to an image's verdict: the clean line clears it, each stage's line updates it. */
+/* Replaces an image's verdict by a ledger line's: the clean line clears it, a stage's line keeps `clean` and adds to
+ * forwards and gradients. */
 void vt_api_verdict(vitrine_verdict *v, const vt_record *r);

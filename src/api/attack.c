@@ -30,14 +30,14 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The row of image `number`, which is there. */
+/* Returns the row of image `number`, which is there. */
 static size_t row_of(const arrays *a, int32_t number) {
     numbered key = {number, 0};
     const numbered *at = bsearch(&key, a->order, a->n, sizeof key, by_number);
     return (size_t)at->row;
 }
 
-/* Reads image number i from the caller's arrays (vt_dataset_def.read). */
+/* Makes image number i, floats, of the caller's arrays, and its label (vt_dataset_def.read). */
 static vt_status read_row(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e) {
     const arrays *a = d->state;
     size_t row = row_of(a, (int32_t)i);
@@ -51,7 +51,8 @@ static vt_status read_row(const vt_dataset *d, int64_t i, vt_image *im, int *lab
 
 static const vt_dataset_def in_memory = {.name = "arrays", .summary = "the caller's arrays", .read = read_row};
 
-/* Refuses (VT_E_RANGE) labels and targets that are no class of the model, and pixels outside of [0,1]. */
+/* VT_E_RANGE for labels and targets that are no class of the model, a target that is the label, and pixels outside of
+ * [0,1]. */
 static vt_status check_arrays(const arrays *a, int classes, vt_err *e) {
     for (size_t i = 0; i < a->n; i++) {
         if (a->labels[i] < 0 || a->labels[i] >= classes)
@@ -67,7 +68,8 @@ static vt_status check_arrays(const arrays *a, int classes, vt_err *e) {
     return VT_OK;
 }
 
-/* Sorts the rows by image number (images NULL: 0, 1, ...); VT_E_USAGE: one number twice. */
+/* Sets a->order, to be freed: the rows by image number (images NULL: 0, 1, ...). VT_E_RANGE: a number out of range;
+ * VT_E_USAGE: one twice. */
 static vt_status number_rows(arrays *a, const int32_t *images, vt_err *e) {
     a->order = calloc(a->n, sizeof *a->order);
     if (!a->order) return vt_fail(e, VT_E_MEMORY, "no memory for %zu images", a->n);
@@ -120,7 +122,8 @@ typedef struct found {
     int last; /* entry, whose points are the caller's */
 } found;
 
-/* Stores a ledger line, and its point, in the caller's arrays. An image's stages and entries come one after another. */
+/* Stores a ledger line's verdict and, of the entry f->last, its point in the caller's arrays. An image's stages and
+ * entries come one after another. */
 static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     const found *f = ctx;
     size_t row = row_of(f->a, r->image);
@@ -131,7 +134,8 @@ static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
 
 /* ---- an attack ---- */
 
-/* Reads norm and eps, or the plan's threat in their place (linf, 1 and squares). */
+/* Sets norm and eps by the plan, or *patch by its threat (then linf and 1). VT_E_USAGE: both are given, or one is not
+ * read; else as vt_patch_fit. */
 static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const vitrine_attack_plan *p,
                              const vitrine_model *m, vt_err *e) {
     const vt_model *of = m->subject.model;
@@ -147,7 +151,8 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
     return vt_patch_fit(patch, &of->config, of->path, e);
 }
 
-/* Parses the attack as n entries: itself and, for n 2, the same in 8 bits. */
+/* Parses the attack as out [n]: itself and, for n 2, the same in 8 bits, all to be freed also after a failure.
+ * VT_E_USAGE: it has no 8-bit points; VT_E_UNKNOWN. */
 static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p, vt_norm norm, vt_err *e) {
     for (int k = 0; k < n; k++) {
         vt_attack *a = &out[k];
@@ -160,7 +165,8 @@ static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p
     return VT_OK;
 }
 
-/* Fills an evaluation's options from a plan, but for images, threads and batch. */
+/* Fills an evaluation's options from a plan, but for images, threads and batch; attacks: to be freed in any case.
+ * VT_E_USAGE: a seed or batch out of range. */
 static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitrine_attack_plan *p,
                             const vitrine_model *m, vt_err *e) {
     VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, p, m, e));
@@ -172,7 +178,7 @@ static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitr
     return read_attack(attacks, v->n_attacks, p, v->norm, e);
 }
 
-/* Sets threads and images of each at a time: as planned, or as the model takes them. */
+/* Sets v->threads and batch, images of each thread at a time: as planned, or as the model takes them, at most 64. */
 static vt_status set_pace(vt_eval_options *v, const vitrine_model *m, const vitrine_attack_plan *p, vt_err *e) {
     enum { MOST = 64 };
     bool foreign = m->subject.remote || m->subject.own;
@@ -182,7 +188,7 @@ static vt_status set_pace(vt_eval_options *v, const vitrine_model *m, const vitr
     return VT_OK;
 }
 
-/* Runs an evaluation in memory; its lines go to f. */
+/* Runs an evaluation in memory, and sets v->eps_text; its lines go to f (store_verdict). */
 static vt_status run_on(vt_eval_options *v, const found *f, vt_err *e) {
     vt_ledger *l = NULL;
     char eps[40];
@@ -199,7 +205,7 @@ static vt_status run_on(vt_eval_options *v, const found *f, vt_err *e) {
     return s;
 }
 
-/* The caller's targets as those of a file; rows [n] to be freed. */
+/* Fills *t with the caller's targets as those of a file; t->rows to be freed. */
 static vt_status read_targets(vt_targets *t, const arrays *a, const int32_t *targets, vt_err *e) {
     *t = (vt_targets){.by = "file", .path = "targets", .n = a->n, .rows = calloc(a->n, sizeof *t->rows)};
     if (!t->rows) return vt_fail(e, VT_E_MEMORY, "no memory for %zu targets", a->n);
@@ -209,7 +215,8 @@ static vt_status read_targets(vt_targets *t, const arrays *a, const int32_t *tar
     return VT_OK;
 }
 
-/* Makes the caller's arrays the images of an evaluation that is ready otherwise; *images and t are to be freed. */
+/* Checks and numbers the caller's arrays, and makes them v's images and targets; *images, t and a->order are to be
+ * freed also after a failure. VT_E_RANGE or VT_E_USAGE: check_arrays, number_rows. */
 static vt_status attach_arrays(vt_eval_options *v, vt_targets *t, int32_t **images, arrays *a,
                                const vitrine_attack_plan *p, vt_err *e) {
     VT_TRY(check_arrays(a, v->subject->data->classes, e));
@@ -222,7 +229,8 @@ static vt_status attach_arrays(vt_eval_options *v, vt_targets *t, int32_t **imag
     return VT_OK;
 }
 
-/* Attacks the caller's arrays and fills verdicts and points of f. */
+/* Attacks the caller's arrays and fills verdicts and points of f, which are the images themselves until an attack has
+ * better ones; a->order is to be freed. */
 static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan *p, arrays *a, const found *f,
                                vt_err *e) {
     vt_attack attacks[2] = {0};
@@ -249,7 +257,7 @@ static vt_status attack_arrays(const vitrine_model *m, const vitrine_attack_plan
     return st;
 }
 
-/* Checks what both calls need of a plan, and the number of images. */
+/* Fails with VITRINE_E_USAGE if the plan has neither norm nor threat, or n is no number of images. */
 static vitrine_status check_plan(const char *who, const vitrine_attack_plan *p, size_t n, vitrine_err *e) {
     if (!p->norm && !p->threat) return vt_api_usage(e, "%s: plan->norm is NULL", who);
     if (!n || n >= INT32_MAX) return vt_api_usage(e, "%s: n is %zu, must be 1 to %d images", who, n, INT32_MAX - 1);
@@ -294,7 +302,7 @@ typedef struct judging {
     vitrine_verdict *out;
 } judging;
 
-/* Judges point i on its thread's verifier and writes the verdict. */
+/* Judges point i on its thread's verifier, keyed by seed and image number, and writes its verdict; VT_INTERRUPTED. */
 static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
     const judging *j = ctx;
     const arrays *a = j->a;
@@ -314,7 +322,7 @@ static vt_status judge_one(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* Judges all points, in parallel. */
+/* Judges all points, in parallel, with one verifier a thread. */
 static vt_status judge_all(judging *j, const vitrine_model *m, vt_err *e) {
     vt_subject with = m->subject;
     vt_dataset none = {.def = &in_memory};
@@ -331,7 +339,8 @@ static vt_status judge_all(judging *j, const vitrine_model *m, vt_err *e) {
     return s;
 }
 
-/* Reads the terms of a verdict; eps includes the plan's allowance for rounding in other programs. */
+/* Sets *t to the terms of a verdict; eps includes the plan's allowance for rounding in other programs. VT_E_USAGE: an
+ * allowance out of range, 8 bits in l0, or as read_threat. */
 static vt_status read_terms(vt_terms *t, const vitrine_attack_plan *p, const vitrine_model *m, vt_err *e) {
     if (!(p->allowance >= 0) || !(p->allowance <= VT_ALLOWANCE_MOST))
         return vt_fail(e, VT_E_USAGE, "allowance is %g, must be 0 to %g", p->allowance, VT_ALLOWANCE_MOST);

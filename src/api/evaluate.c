@@ -30,7 +30,7 @@ static void report_verdict(void *ctx, const vt_record *r, const float *x_adv) {
     l->on_verdict(l->ctx, r->entry, &v);
 }
 
-/* Opens the run's ledger: in `out`, resumed if asked for and there, or in memory. */
+/* Opens j->run->ledger: in `out`, resumed if asked for and there, or in memory. */
 static vt_status open_ledger(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const vt_run_place place = {.out = vt_chosen(c, "out"),
@@ -44,7 +44,7 @@ static vt_status open_ledger(job *j, vt_err *e) {
     return s;
 }
 
-/* Writes reports, adversarial images and checksums into `out`, as the command does. */
+/* Writes reports, adversarial images and checksums into `out`, as the command does; without `out` nothing. */
 static vt_status write_reports(job *j, vt_err *e) {
     const vt_choices *c = &j->options.c;
     const char *out = vt_chosen(c, "out");
@@ -59,7 +59,7 @@ static vt_status write_reports(job *j, vt_err *e) {
     return st == VT_OK ? vt_checksums_write(out, e) : st;
 }
 
-/* Reads the options and opens data and model. */
+/* Reads j's options into j->v and opens data and model; VT_E_USAGE unless there is one of weights and oracle. */
 static vt_status open_evaluation(job *j, vt_err *e) {
     vt_eval_options *v = &j->v;
     const char *weights = vt_chosen(&j->options.c, "weights"), *oracle = vt_chosen(&j->options.c, "oracle");
@@ -81,7 +81,7 @@ static void say_data(const job *j, const vitrine_listener *l) {
         l->say(l->ctx, text);
 }
 
-/* Runs an evaluation by its options; the run is j->run. */
+/* Runs an evaluation by its options into j->run, with reports if `out` is given. VT_INTERRUPTED, with what is kept. */
 static vt_status run_evaluation(job *j, const char *const *options, vt_err *e) {
     const vitrine_listener *l = j->listener;
     VT_TRY(vt_api_options_read(&j->options, "vitrine_evaluate", options, known_options, e));

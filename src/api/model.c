@@ -44,7 +44,7 @@ vt_status vt_api_known_say(void *listener, const vt_model *m, bool other, vt_err
 
 /* ---- opening ---- */
 
-/* Returns an empty handle; NULL: no memory, with e set. */
+/* Returns an empty handle; NULL: no memory, with e set to VT_E_MEMORY. */
 static vitrine_model *new_model(vt_err *e) {
     vitrine_model *m = calloc(1, sizeof *m);
     if (m)
@@ -64,7 +64,8 @@ static vitrine_status finish_opening(vitrine_model **out, vitrine_model *m, vt_s
     return vt_api_end(e, s, why);
 }
 
-/* Opens a checkpoint; refuses one with open settings and keeps what was assumed. */
+/* Opens a checkpoint as m->subject.model, to be closed with m, and sets m->assumed. VT_E_USAGE: open settings, or
+ * options not read. */
 static vt_status open_checkpoint(vitrine_model *m, const char *path, const vt_choices *c, vt_err *e) {
     vt_overrides o;
     VT_TRY(vt_prepare_overrides(c, &o, e));
@@ -103,7 +104,7 @@ vitrine_status vitrine_connect(vitrine_model **out, const char *where, double ti
 
 vt_shape vt_api_own_shape(const vitrine_classifier *c) { return (vt_shape){c->channels, c->height, c->width}; }
 
-/* Refuses images without channels or sides, or larger than the library takes. */
+/* Fails with VITRINE_E_USAGE for images without channels or sides, or larger than the library takes. */
 static vitrine_status check_shape(vt_shape s, const char *who, vitrine_err *e) {
     bool good = s.channels >= 1 && s.channels <= VT_SHAPE_CHANNELS && s.height >= 1 && s.height <= VT_SHAPE_SIDE &&
                 s.width >= 1 && s.width <= VT_SHAPE_SIDE && vt_shape_values(s) <= VT_SHAPE_VALUES;
@@ -176,7 +177,8 @@ typedef struct part {
     float *scratch; /* [rows, classes] for logits that are not wanted */
 } part;
 
-/* Computes logits, and gradients if wanted, of up to j->rows images from number `from` on. */
+/* Computes logits (into p->scratch if j->z is NULL), and with j->dx gradients, of up to j->rows images from number
+ * `from` on. */
 static vt_status compute_part(const job *j, const vt_engine *n, const part *p, size_t from, vt_err *e) {
     for (int i = 0; i < j->rows; i++) {
         size_t at = from + (size_t)i;
@@ -204,7 +206,8 @@ static vt_status one_part(void *ctx, int thread, size_t item, vt_err *e) {
     return s;
 }
 
-/* Computes all parts, on up to `threads` threads. */
+/* Computes all parts, on up to `threads` threads (0: all processors); sets j->rows to what an engine takes, at most
+ * 64. */
 static vt_status run_job(job *j, int threads, vt_err *e) {
     enum { MOST = 64 };
     const vt_subject *s = &j->m->subject;
@@ -223,7 +226,8 @@ static vt_status run_job(job *j, int threads, vt_err *e) {
     return st;
 }
 
-/* Checks the number of images and computes logits or, with j->dx, vector-Jacobian products. */
+/* Computes logits or, with j->dx, vector-Jacobian products of j->n images. VITRINE_E_USAGE: n is out of range;
+ * VITRINE_E_FORBIDDEN: the model gives no gradients. */
 static vitrine_status ask(const char *who, job *j, int threads, vitrine_err *e) {
     const vitrine_model *m = j->m;
     vt_err why = {0};

@@ -17,7 +17,8 @@ typedef struct engine {
     float *x, *dx, *z; /* [capacity, pixels], the same, [capacity, classes]: one call */
 } engine;
 
-/* Calls the caller's logits or vjp on n->x [rows, pixels], a batch at a time; a failure names its return value. */
+/* Calls the caller's logits (to n->z) or vjp (of n->z, to n->dx) on n->x [rows, pixels], a batch at a time; VT_E_MODEL
+ * names its return value if that is not 0. */
 static vt_status call_classifier(const engine *n, int rows, bool vjp, vt_err *e) {
     for (int from = 0; from < rows; from += n->c->batch) {
         int k = rows - from < n->c->batch ? rows - from : n->c->batch;
@@ -33,7 +34,7 @@ static vt_status call_classifier(const engine *n, int rows, bool vjp, vt_err *e)
     return VT_OK;
 }
 
-/* Copies the images that are there into n->x and notes their slots. Returns how many. */
+/* Copies the images that are there into n->x and their slots into n->rows; returns how many. */
 static int gather_images(engine *n, const float *const *x) {
     int rows = 0;
     for (int i = 0; i < n->capacity; i++) {
@@ -45,7 +46,7 @@ static int gather_images(engine *n, const float *const *x) {
 }
 
 /* Computes logits of the images that there are in one call of the classifier (vt_engine.forward); keep: their pixels
- * are kept for vjp. */
+ * are kept for vjp, else none are. VT_E_MODEL. */
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     engine *n = self;
     int rows = gather_images(n, x);
@@ -60,8 +61,8 @@ static vt_status forward(void *self, float *const *z, const float *const *x, boo
     return VT_OK;
 }
 
-/* Computes the gradients wanted of kept images in one call (vt_engine.vjp). VT_E_FORBIDDEN: the classifier has none, or
- * attention is wanted. */
+/* Computes the gradients wanted of kept images in one call (vt_engine.vjp). VT_E_FORBIDDEN: the classifier has none, no
+ * kept forward, or attention is wanted; VT_E_MODEL. */
 static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
     engine *n = self;
     int rows = 0;
@@ -81,7 +82,7 @@ static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes n->z [classes] of one image in a call of its own. */
+/* Computes n->z [classes] of one image x [pixels] in a call of its own; VT_E_MODEL. */
 static vt_status asked_alone(engine *n, const float *x, vt_err *e) {
     memcpy(n->x, x, n->pixels * sizeof(float));
     return call_classifier(n, 1, false, e);
@@ -98,8 +99,8 @@ static vt_status alone(void *self, float *const *z, const float *const *x, vt_er
     return VT_OK;
 }
 
-/* Fills the repeated queries of each image in place of logits in double: asked twice, or as often as votes are taken of
- * a model that draws. */
+/* Fills z[i] [votes, classes] with repeated queries of each image, in place of logits in double: two, or as many as
+ * votes are taken of a model that draws. */
 static vt_status forward64(void *self, double *const *z, const float *const *x, vt_err *e) {
     engine *n = self;
     for (int i = 0; i < n->capacity; i++)

@@ -7,7 +7,7 @@
 
 /* ---- opening ---- */
 
-/* Opens the ledger in dir; VT_E_IO: there is none. */
+/* Opens the ledger in dir; VT_E_IO: there is none, VT_E_FORMAT: it has no header. */
 static vt_status read_folder(vitrine_run *r, const char *dir, vt_err *e) {
     if (!vt_ledger_exists(dir)) return vt_fail(e, VT_E_IO, "%s: holds no run (ledger.jsonl)", dir);
     VT_TRY(vt_ledger_open(&r->ledger, dir, e));
@@ -50,7 +50,7 @@ size_t vitrine_run_images(const vitrine_run *r) {
 
 size_t vitrine_run_pixels(const vitrine_run *r) { return r ? r->ledger->pixels : 0; }
 
-/* Returns pointers to the lines, sorted by image, entry, stage; to be freed. */
+/* Sets *out, to be freed, to pointers to the lines, sorted by image, entry, stage. */
 static vt_status list_sorted_records(const vt_ledger *l, const vt_record ***out, vt_err *e) {
     const vt_record **all = *out = calloc(l->count ? l->count : 1, sizeof *all);
     if (!all) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
@@ -59,8 +59,8 @@ static vt_status list_sorted_records(const vt_ledger *l, const vt_record ***out,
     return VT_OK;
 }
 
-/* Computes one image's verdict at an entry from its n lines, the clean line first. An 8-bit entry has no line for what
- * the entry before it did not break: that verdict holds. */
+/* Sets *v to one image's verdict at an entry from its n lines, the clean line first; outcome -1: not known. An 8-bit
+ * entry has no line for what the entry before it did not break: that verdict holds. */
 static void one_image(vitrine_verdict *v, const vt_record *const *lines, size_t n, const vt_header *h, int entry) {
     bool any = !entry;
     vt_api_verdict(v, lines[0]);

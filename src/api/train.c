@@ -8,7 +8,8 @@
 
 static const vt_arg known_options[] = {{"recipe", "FILE", "the recipe", VT_OF_RUN}, VT_TRAIN_ARGS, {0}};
 
-/* Runs a training by its options; a stop at max-steps is no failure. */
+/* Opens j, to be closed in any case, and runs the training by its options; a stop at max-steps is no failure.
+ * VT_E_USAGE: recipe, data or out is missing. */
 static vt_status run_training(vt_train_job *j, vt_api_options *options, const vitrine_listener *l, vt_err *e) {
     const vt_choices *c = &options->c;
     static const char *const needed[] = {"recipe", "data", "out"};

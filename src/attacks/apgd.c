@@ -21,9 +21,8 @@ static schedule schedule_new(int steps, float loss) {
                       .reduced_last = true};
 }
 
-/* Tells at a checkpoint after step i (0-based) whether the step is to be halved. hist [steps] starts as zeros, and the
- * comparison before the first entry wraps to hist[steps - 1], still zero at the first checkpoint, as in the authors'
- * code. */
+/* Tells at a checkpoint after step i (0-based) whether the step is to be halved, and sets the next window. hist [steps]
+ * starts as zeros; before its first entry it wraps to hist[steps - 1], still zero then, as the authors' does. */
 static bool should_halve_step(schedule *s, const float *hist, int steps, int i, double rho, float best) {
     int rising = 0;
     for (int c = 0; c < s->k; c++) {
@@ -42,8 +41,8 @@ size_t vt_apgd_work_len(const void *params, const vt_task *t) {
     return (p->eot > 1 ? 8 : 7) * t->n + (size_t)t->classes + (size_t)p->steps;
 }
 
-/* Computes logits z [K], *value and gradient g [n] at x [n]. With eot > 1 g is the mean of that many draws, z and
- * *value are those of the last one, as in the authors' code. */
+/* Computes logits z [K], *value and gradient g [n] at x [n]. With eot > 1 g is the mean of that many draws, each with a
+ * forward of its own; z and *value are those of the last one, as in the authors' code. */
 static vt_status gradient_at(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const float *x,
                              const vt_loss *loss, float *z, float *value, float *g) {
     if (p->eot == 1) return vt_oracle_gradient(o, x, loss, z, value, g);
@@ -79,7 +78,8 @@ static vt_status evaluate_iterate(vt_oracle *o, const vt_apgd_params *p, const v
     return VT_OK;
 }
 
-/* Computes next = cur + a (z - cur) + (1 - a)(cur - prev), z = project(cur + eta direction); then projected. */
+/* Computes next [n] = cur + a (z - cur) + (1 - a)(cur - prev), projected, with z = project(cur + eta direction of
+ * g). */
 static void step_with_momentum(const vt_ball *b, float *next, float *z, const float *cur, const float *prev,
                                const float *g, double eta, float a) {
     vt_ball_step(b, z, g, eta);
@@ -92,8 +92,8 @@ static void step_with_momentum(const vt_ball *b, float *next, float *z, const fl
 /* ---- l1: sparse steps of adapted width, projected onto ball and box together; by default first in balls of 3 eps and
  * 2 eps (Croce and Hein 2021, "Mind the box", section 3) ---- */
 
-/* Makes one run inside `ball` from cur = t->work, where it leaves its best point. sparse: the start says how many
- * entries a step shall change, else a fifth of all. */
+/* Makes one run inside `ball` from cur = t->work, where it leaves its best point; sets *broken. sparse: the start says
+ * how many entries a step shall change, else a fifth of all. t->x_adv: as evaluate_iterate leaves it. */
 static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss,
                         const vt_ball *ball, int steps, bool sparse, bool *broken) {
     size_t n = t->n, bytes = n * sizeof(float), old = sparse ? vt_l1_moved(t->work, t->x, n) : n;
@@ -123,7 +123,8 @@ static vt_status run_in(vt_oracle *o, const vt_apgd_params *p, const vt_task *t,
     return VT_OK;
 }
 
-/* Makes vt_apgd_run's run in l1: with large_eps in 3 and 2 eps first, each from the one before's best, projected. */
+/* Makes vt_apgd_run's run in l1: with large_eps in 3 and 2 eps first, each from the one before's best, projected;
+ * *broken and t->x_adv are of the last, in eps, alone. */
 static vt_status run_l1(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                         bool *broken) {
     int wide = p->large_eps ? (int)ceil(0.3 * p->steps) : 0, last = p->steps - 2 * wide;
@@ -190,7 +191,7 @@ vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task 
     return VT_OK;
 }
 
-/* Points of a run: the start and every step; in l1 a start in each of the three balls. */
+/* Counts the points of all runs: the start and every step; in l1 a start in each of the three balls. */
 vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d) {
     const vt_apgd_params *p = params;
     bool wide = d->norm == VT_L1 && p->large_eps && p->steps > 2 * (int)ceil(0.3 * p->steps);

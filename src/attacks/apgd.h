@@ -21,13 +21,15 @@ typedef struct vt_apgd_params {
                  10000),                                                                                               \
         VT_OPT_B("large_eps", vt_apgd_params, large_eps, "in l1: 3 eps and 2 eps first, for 0.3 of the steps each", 1)
 
-/* Returns the floats of scratch of a run besides the definition's: the history of losses, and l1's buffers. */
+/* Returns the floats of scratch of a run besides the definition's, which lie behind them: iterates, the history of
+ * losses, the draws of eot. */
 size_t vt_apgd_work_len(const void *params, const vt_task *t);
-/* Returns the passes that vt_apgd_restarts takes for an image. */
+/* Returns the passes that vt_apgd_restarts takes for an image at most: no restart breaks it. */
 vt_passes vt_apgd_cost(const void *params, const vt_cost_dims *d);
-/* Makes one run (in l1: L1-APGD): maximises `loss`; t->x_adv = the latest misclassified iterate, or the best one.
- * *broken: any iterate was misclassified (wherever it lies: iterates are in the ball by construction). */
+/* Makes one run (in l1: L1-APGD) that maximises `loss`, its start drawn by rng: t->x_adv = the latest misclassified
+ * iterate, or the best one. *broken: an iterate was misclassified, all being in the ball by construction. */
 vt_status vt_apgd_run(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, const vt_loss *loss, const vt_rng *rng,
                       bool *broken);
-/* Makes all restarts of an untargeted loss. */
+/* Makes the restarts of an untargeted loss, run number r keyed by t->rng with run r, until one breaks the image and may
+ * end it. */
 vt_status vt_apgd_restarts(vt_oracle *o, const vt_apgd_params *p, const vt_task *t, vt_loss_kind kind);

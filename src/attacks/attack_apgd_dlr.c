@@ -4,7 +4,7 @@
 
 static const vt_opt opts[] = {VT_APGD_OPTS(1), VT_OPT_END};
 
-/* Runs every restart of APGD on one image; t->x_adv: the last run's point (vt_apgd_run). */
+/* Runs the restarts of APGD on one image until one breaks it; t->x_adv: the last run's point (vt_apgd_run). */
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     return vt_apgd_restarts(o, params, t, VT_LOSS_DLR);
 }

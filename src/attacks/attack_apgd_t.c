@@ -10,7 +10,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Runs APGD towards target after target, each with all restarts, until one breaks the image. */
+/* Runs APGD towards target after target, each with all restarts, run by run with a key of its own, until one breaks the
+ * image; t->x_adv: the last run's point. */
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_apgd_params *p = params;
     float *merit = t->work + vt_apgd_work_len(params, t);

@@ -31,7 +31,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Returns the index of the key token: as asked, under the patch, or the one looked at most. scratch [n] */
+/* Sets *out to the key token: as asked (at most the last), under the patch threat's first square, or the one looked at
+ * most, which takes one forward. scratch [n] */
 static vt_status key_token(vt_oracle *o, const params *p, const vt_task *t, int *out, float *scratch) {
     const vt_tokens *tokens = &o->model->tokens;
     const vt_squares *s = t->ball->squares;
@@ -61,13 +62,14 @@ static vt_attn_loss attention_of(const vt_tokens *tokens, const params *p, int k
                           .weight = p->lambda};
 }
 
-/* Sets m <- momentum m + (1 - momentum) g / |g| */
+/* Sets m [n] <- momentum m + (1 - momentum) g / |g|; of a zero gradient the first term alone. */
 static void update_momentum(float *m, const float *g, double momentum, size_t n) {
     double length = vt_length(VT_L2, g, n), add = length > 0 ? (1 - momentum) / length : 0;
     for (size_t i = 0; i < n; i++) m[i] = (float)(momentum * (double)m[i] + add * (double)g[i]);
 }
 
-/* Ascends the loss for p->steps from t->x_adv, in place, and asks the model about the last iterate. */
+/* Ascends the loss for p->steps from t->x_adv, in place, and asks the model about the last iterate; its failures, and
+ * VT_STOP, end it. */
 static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const vt_loss *loss) {
     float *g = t->work, *m = g + t->n, *step = m + t->n, value;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;
@@ -82,7 +84,8 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t, const
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
-/* Runs the restarts; t->x_adv: the last one's last iterate. VT_E_FORBIDDEN without gradients or attention. */
+/* Runs the restarts until one breaks the image; t->x_adv: the last one's last iterate. VT_E_FORBIDDEN without gradients
+ * or attention. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR, VT_LOSS_CE};
     const params *p = params_;

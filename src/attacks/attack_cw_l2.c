@@ -32,7 +32,8 @@ typedef struct space {
     float *x1, *g, *z; /* [n], [n], [K] */
 } space;
 
-/* Sets x1 = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0. */
+/* Sets x1 [n] = (tanh(atanh(inner (2x - 1)) + w) + 1) / 2; returns |x1 - x~|^2 with x~ = x1 at w = 0, which is not
+ * quite x. */
 static double to_pixels(const vt_task *t, const space *s) {
     double sum = 0;
     for (size_t i = 0; i < t->n; i++) {
@@ -44,7 +45,8 @@ static double to_pixels(const vt_task *t, const space *s) {
     return sum;
 }
 
-/* Moves w by Adam's step k (from 1). dL/dw = (2 (x' - x~) - c dmargin/dx) (1 - tanh^2)/2; g holds dmargin/dx. */
+/* Moves w and its moments by Adam's step k (from 1). dL/dw = (2 (x' - x~) - c dmargin/dx) (1 - tanh^2)/2; g holds
+ * dmargin/dx. */
 static void apply_adam_step(const vt_task *t, const params *p, const space *s, double c, int k) {
     double fix1 = 1 - pow(0.9, k), fix2 = 1 - pow(0.999, k);
     for (size_t i = 0; i < t->n; i++) {
@@ -56,7 +58,8 @@ static void apply_adam_step(const vt_task *t, const params *p, const space *s, d
     }
 }
 
-/* Minimises the objective for one weight c. *reached: was any point adversarial by the margin kappa? */
+/* Minimises the objective for one weight c from w = 0, noting adversarial points. *reached: was any adversarial by the
+ * margin kappa? Ends early as abort_early says. */
 static vt_status minimise_for_weight(vt_oracle *o, const params *p, const vt_task *t, vt_min_norm_point *near,
                                      const space *s, double c, bool *reached) {
     int every = (p->steps + 9) / 10;
@@ -91,7 +94,7 @@ static vt_status first_weight(vt_oracle *o, const vt_task *t, vt_min_norm_point 
     return VT_OK;
 }
 
-/* Searches c on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
+/* Searches c on one image; t->x_adv: the nearest adversarial point met in the ball, else x (vt_min_norm_note). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *work = t->work + t->classes;

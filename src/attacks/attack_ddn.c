@@ -18,8 +18,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Sets x1 to x1 + alpha g/|g|, rescaled (up or down) to radius eps around x, clipped to the box, rounded to the grid. A
- * gradient that is zero is replaced by a random direction before it is normalised (foolbox). */
+/* Sets x1 to x1 + alpha g/|g|, rescaled (up or down) to radius eps around x, clipped, rounded to the grid; g is used
+ * up. For a zero gradient stands a direction drawn by the key and step k (foolbox). */
 static void step(const vt_task *t, const params *p, int k, double alpha, double eps, float *x1, float *g) {
     double length = vt_length(VT_L2, g, t->n), sum = 0;
     if (!(length > 0)) {
@@ -42,7 +42,7 @@ static void step(const vt_task *t, const params *p, int k, double alpha, double 
     }
 }
 
-/* Runs all steps on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
+/* Runs all steps on one image; t->x_adv: the nearest adversarial point met in the ball, else x (vt_min_norm_note). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + t->classes, *g = x1 + t->n, *z = g + t->n, value;

@@ -25,14 +25,14 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Classes looked at, the label among them. */
+/* Returns how many classes are looked at, the label among them; aimed: the goal and the label. */
 static int count_candidates(const params *p, int classes, bool aimed) {
     if (aimed) return 2;
     return p->candidates >= 2 && p->candidates < classes ? p->candidates : classes;
 }
 
-/* Sets w [n] = grad of z_k - z_y for the candidate whose linearised boundary is nearest to x1 (the first among equals);
- * *distance to it, INFINITY where no candidate has a gradient. z [K]: the logits of x1, which was just evaluated. */
+/* Sets w [n] = grad of z_k - z_y, *length and *distance for the candidate of the nearest linearised boundary to x1 (the
+ * first among equals); INFINITY: none has a gradient. z [K]: the logits of x1, just evaluated. */
 static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates, const float *clean, const float *x1,
                                   const float *z, float *cotangent, float *trial, float *w, double *length,
                                   double *distance) {
@@ -52,8 +52,8 @@ static vt_status nearest_boundary(vt_oracle *o, const vt_task *t, int candidates
     return VT_OK;
 }
 
-/* Sets x1 <- clip(x + (1 + o) path) with path += r, or clip(x1 + (1 + o) r). As in the references 1e-4 is added to the
- * distance, not to the gap; but at most a hundredth of the whole way, which for a boundary nearer than 0.01 is less. */
+/* Adds a step r to path and sets x1 <- clip(x + (1 + o) path), or clip(x1 + (1 + o) r). As in the references 1e-4 is
+ * added to the distance, not to the gap, but at most a hundredth of the whole way. */
 static void step(const vt_task *t, const params *p, const float *w, double length, double distance, float *path,
                  float *x1) {
     double way = distance + vt_distance(t->ball->norm, x1, t->x, t->n);
@@ -67,7 +67,8 @@ static void step(const vt_task *t, const params *p, const float *w, double lengt
     }
 }
 
-/* Steps until a boundary is crossed, at most p->steps times; t->x_adv: as vt_min_norm_note leaves it. */
+/* Steps until a boundary is crossed or no class has a gradient, at most p->steps times; t->x_adv: as vt_min_norm_note
+ * leaves it. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + t->classes, *w = x1 + t->n, *trial = w + t->n, *path = trial + t->n;

@@ -4,6 +4,7 @@
 
 static const vt_opt opts[] = {VT_FAB_OPTS(1), VT_OPT_END};
 
+/* Runs FAB's restarts towards whichever boundary is nearest (vt_fab_runs). */
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) { return vt_fab_runs(o, params, t, NULL, 1); }
 
 VT_COST(vt_fab_params, .forwards = (double)p->restarts * p->steps,

@@ -9,7 +9,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Runs FAB towards the first targets of the clean logits (vt_fab_runs). */
+/* Runs FAB towards the first targets of the clean logits, or the goal alone (vt_fab_runs). One forward more. */
 static vt_status run(vt_oracle *o, const void *params, const vt_task *t) {
     const vt_fab_params *p = params;
     float *clean = t->work + 6 * t->n + 2 * (size_t)t->classes;

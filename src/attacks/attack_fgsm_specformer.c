@@ -17,6 +17,7 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
+/* Returns v, or the end of [lo, hi] that it is beyond. */
 static double clamp_to_range(double v, double lo, double hi) { return v < lo ? lo : v > hi ? hi : v; }
 
 /* Sets t->x_adv to that point, and asks for its logits. VT_E_FORBIDDEN: the model's normalisation is not known. */

@@ -34,7 +34,8 @@ static double first_radius(vt_norm norm, double d, double margin, const float *g
     return isinf(eps) ? linear : fmax(linear, eps * (1 + gamma));
 }
 
-/* Sets d [n] <- its projection onto the ball of radius eps around 0 (linf, l2). */
+/* Sets d [n] <- its projection onto the ball of radius eps around 0 (linf, l2); sphere: in l2 onto its surface, also
+ * from inside. */
 static void project_onto_ball(vt_norm norm, bool sphere, float *d, size_t n, double eps) {
     float e = (float)eps;
     double f = norm == VT_L2 ? eps / fmax(vt_length(VT_L2, d, n), 1e-12) : 1;
@@ -57,7 +58,7 @@ static void step(const vt_task *t, const params *p, double alpha, double eps, fl
     if (norm == VT_L1) vt_l1_project(x1, t->x, t->n, eps);
 }
 
-/* Runs all steps on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
+/* Runs all steps on one image; t->x_adv: the nearest adversarial point met in the ball, else x (vt_min_norm_note). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *x1 = t->work + t->classes, *g = x1 + t->n, *z = g + t->n, value;

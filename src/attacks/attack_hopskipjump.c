@@ -33,7 +33,8 @@ typedef struct search {
     float *u, *y, *z; /* [n], [n], [K] */
 } search;
 
-/* Asks whether x [n] is adversarial, and keeps it if it is the nearest so far; false once the queries are spent. */
+/* Asks whether x [n] is adversarial, one of the queries, and keeps it if it is the nearest so far; false once they are
+ * spent. */
 static vt_status query_model(search *s, const float *x, bool *adversarial) {
     *adversarial = false;
     if (!s->left) return VT_OK;
@@ -43,7 +44,8 @@ static vt_status query_model(search *s, const float *x, bool *adversarial) {
     return VT_OK;
 }
 
-/* Sets y to a point between the image and x, a share of the way (l2), or no further than that in any pixel (linf). */
+/* Sets s->y to a point between the image and x, a share of the way (l2), or no further than that in any pixel (linf),
+ * and returns it. */
 static const float *point_between(search *s, const float *x, double share) {
     const vt_task *t = s->t;
     for (size_t i = 0; i < t->n; i++) {
@@ -54,7 +56,8 @@ static const float *point_between(search *s, const float *x, double share) {
     return s->y;
 }
 
-/* Moves s->at, which is adversarial, as near to the image as it stays so. */
+/* Moves s->at, which is adversarial, as near to the image as it stays so, by bisection down to theta or until the
+ * queries are spent. */
 static vt_status to_boundary(search *s) {
     const vt_task *t = s->t;
     bool linf = t->ball->norm == VT_LINF, yes;
@@ -73,7 +76,8 @@ static vt_status to_boundary(search *s) {
     return VT_OK;
 }
 
-/* Blocks of one colour each, or pixels (side 1). */
+/* Draws s->at: blocks of one colour each, a channel at a time, or pixels (side 1). Keyed by s->r, whose step it counts
+ * up. */
 static void draw_block_noise(search *s, int side) {
     const vt_task *t = s->t;
     for (size_t i = 0; i < t->n; i++) {
@@ -84,7 +88,8 @@ static void draw_block_noise(search *s, int side) {
     s->r.step++;
 }
 
-/* Draws noise images into s->at until one is adversarial; *found false: the queries ran out first. */
+/* Draws noise images into s->at, of pixels and of blocks in turn, until one is adversarial; *found false: the queries
+ * ran out first. */
 static vt_status find_start_point(search *s, bool *found) {
     int side = s->t->shape.height / 4 > 0 ? s->t->shape.height / 4 : 1;
     *found = false;
@@ -95,7 +100,8 @@ static vt_status find_start_point(search *s, bool *found) {
     return VT_OK;
 }
 
-/* Draws u, a direction of length 1 (normal, or uniform for linf), as the box lets it go from s->at; y: its end. */
+/* Draws s->u, a direction of length 1 (normal, or uniform for linf), as the box lets it go from s->at; s->y: its end at
+ * `reach`. Keyed by s->r, whose step it counts up. */
 static void draw_direction(search *s, double reach) {
     const vt_task *t = s->t;
     if (t->ball->norm == VT_L2)
@@ -111,8 +117,8 @@ static void draw_direction(search *s, double reach) {
     }
 }
 
-/* Sets v = the mean of (side - mean side) u, side 1 where u leads to the other class and -1 where not (section III-C);
- * all on one side: the mean of u itself. Sums of both kinds are kept, since the mean is known in the end alone. */
+/* Sets s->v = the mean of (side - mean side) u, to length 1 (linf: its signs); side 1 where u leads to the other class,
+ * else -1 (section III-C); all on one side: the mean of side u. */
 static vt_status estimate_normal(search *s, int draws, double reach) {
     const vt_task *t = s->t;
     float *sum = s->v, *sided = s->sided;
@@ -136,7 +142,8 @@ static vt_status estimate_normal(search *s, int draws, double reach) {
     return VT_OK;
 }
 
-/* Goes from the boundary along v: dist / sqrt(t), halved until the point is adversarial. */
+/* Moves s->at along s->v by `step`, halved until the point is adversarial; it stays where none is before the queries
+ * are spent. */
 static vt_status step_along_normal(search *s, double step) {
     const vt_task *t = s->t;
     bool yes = false;
@@ -165,7 +172,8 @@ static vt_status walk_along_boundary(search *s, const params *p) {
     return VT_OK;
 }
 
-/* Walks along the boundary from the first adversarial point found; t->x_adv: the nearest one met (vt_min_norm_open). */
+/* Walks along the boundary from the first adversarial point found; t->x_adv: the nearest one met in the ball, else x
+ * (vt_min_norm_note). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *w = t->work + t->classes;

@@ -26,7 +26,7 @@ static vt_status query_margin(vt_oracle *o, const float *x, float *z, float *out
     return VT_OK;
 }
 
-/* Runs all steps on one image; t->x_adv: the last iterate. */
+/* Runs all steps on one image, each pair of queries with a step of the key of its own; t->x_adv: the last iterate. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;

@@ -52,7 +52,7 @@ static int attended_blocks(int layers, int *first) {
     return most > 1 ? most : 1;
 }
 
-/* Sets sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. */
+/* Sets sum [n] = the direction at t->x_adv: one forward, and a backward for each loss. ce, g [n]: scratch. */
 static vt_status compute_direction(vt_oracle *o, const params *p, const vt_task *t, float *sum, float *ce, float *g) {
     const vt_tokens *tokens = &o->model->tokens;
     vt_loss loss = vt_oracle_loss(o, VT_LOSS_CE);
@@ -75,14 +75,15 @@ static vt_status compute_direction(vt_oracle *o, const params *p, const vt_task 
     return VT_OK;
 }
 
-/* Divides g by the largest entry of the run's first gradient that is not zero (*unit, 0 before): Adam's 1e-8 and the
- * squares that it averages are then as small as they look, whatever the size of the logits. */
+/* Divides g [n] by the largest entry of the run's first gradient that is not zero (*unit, set here; 0 before): Adam's
+ * 1e-8 and the squares that it averages are then as small as they look, whatever the size of the logits. */
 static void in_units(float *g, size_t n, double *unit) {
     if (!(*unit > 0)) *unit = vt_length(VT_LINF, g, n);
     for (size_t i = 0; i<n && * unit> 0; i++) g[i] = (float)((double)g[i] / *unit);
 }
 
-/* Moves the image by a step of Adam upwards, betas 0.9 and 0.999, 1e-8; in pixels the step is times std. */
+/* Moves t->x_adv, then projected, by a step of Adam upwards, betas 0.9 and 0.999, 1e-8; in pixels the step is times
+ * std. step: from 0. */
 static void apply_adam_step(const vt_task *t, float *m, float *v, const float *g, int step, double lr,
                             const double *std) {
     double c1 = 1 - pow(0.9, step + 1), c2 = 1 - pow(0.999, step + 1);
@@ -109,7 +110,8 @@ static vt_status run_once(vt_oracle *o, const params *p, const vt_task *t) {
     return vt_oracle_logits(o, t->x_adv, NULL);
 }
 
-/* Runs the restarts; t->x_adv: the last one's last iterate. VT_E_FORBIDDEN without gradients or attention. */
+/* Runs the restarts until one breaks the image; t->x_adv: the last one's last iterate. VT_E_FORBIDDEN without gradients
+ * or attention. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     if (!o->gradients_allowed || !o->model->tokens.layers) return VT_E_FORBIDDEN;

@@ -15,18 +15,20 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Returns what step i of a pass ascends (the first descends it). 1 - p_label rises as cross-entropy does. */
+/* Returns what step i of a pass ascends (run_pass has the first one descend). 1 - p_label rises as cross-entropy
+ * does. */
 static vt_loss loss_of_step(const vt_oracle *o, int i, int half, int pass) {
     if (i >= half) return vt_oracle_loss(o, VT_LOSS_PM);
     return vt_oracle_loss(o, pass && i ? VT_LOSS_PO : VT_LOSS_CE);
 }
 
-/* Returns the length of step i: each half begins with steps of 2 eps and ends near 0. */
+/* Returns the length of step i, from 0: each half begins with steps of 2 eps and ends near 0. */
 static double step_length(double eps, int i, int half, int steps) {
     return 2 * eps * vt_cosine(i > half ? i - half - 1 : i - 1, steps - half);
 }
 
-/* Runs one pass of p->steps (0: lowers p_label, 1: raises the rival) from t->x_adv; z [classes]: its last logits. */
+/* Runs one pass of p->steps (0: lowers p_label, 1: raises the rival) from t->x_adv, or until it breaks the image; z
+ * [classes]: its last logits. */
 static vt_status run_pass(vt_oracle *o, const params *p, const vt_task *t, int pass, float *z) {
     float *g = t->work, *step = g + t->n, value;
     int half = p->steps / 2;

@@ -25,7 +25,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Sets g to the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; margin's own is in g. */
+/* Sets g [n] to the gradient of max(-margin, 0) + (sum d^2 / (d^2 + sigma)) / n at d; the margin's own is in g
+ * before. */
 static void set_objective_gradient(float *g, const float *d, const vt_task *t, double sigma, bool adversarial) {
     double n = (double)t->n;
     for (size_t i = 0; i < t->n; i++) {
@@ -45,7 +46,7 @@ static void gradient_to_step(float *g, float *m, float *v, size_t n, int k, bool
     }
 }
 
-/* Sets d <- the box's nearest to d - eta g, values below tau taken back; y = x + d. */
+/* Sets d [n] <- the box's nearest to d - eta g, values below tau taken back; y [n] = x + d. */
 static void step(float *d, float *y, const float *g, const vt_task *t, double eta, double tau) {
     for (size_t i = 0; i < t->n; i++) {
         double x = (double)t->x[i], to = fmin(fmax(x + (double)d[i] - eta * (double)g[i], 0), 1);
@@ -54,7 +55,8 @@ static void step(float *d, float *y, const float *g, const vt_task *t, double et
     }
 }
 
-/* Runs all steps on one image; t->x_adv: the adversarial point of the fewest changed values met (vt_min_norm_open). */
+/* Runs all steps on one image; t->x_adv: the adversarial point of the fewest changed values met in the ball, else x
+ * (vt_min_norm_note). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *d = t->work + t->classes, *y = d + t->n, *g = y + t->n, *m = g + t->n, *v = m + t->n, *z = v + t->n, margin;

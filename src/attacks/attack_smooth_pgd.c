@@ -22,7 +22,8 @@ static const vt_opt opts[] = {
 };
 static const vt_loss_kind kinds[] = {VT_LOSS_MARGIN, VT_LOSS_CE, VT_LOSS_DLR};
 
-/* Sets sum [n] to the sum of the loss's gradients at p->draws noisy copies of t->x_adv; r->step counts the draws. */
+/* Sets sum [n] to the sum of the loss's gradients at p->draws noisy copies of t->x_adv; r->step counts the draws.
+ * Behind sum: scratch, 3 n floats. */
 static vt_status sum_noisy_gradients(vt_oracle *o, const params *p, const vt_task *t, vt_rng *r, float *sum) {
     float *u = sum + t->n, *y = u + t->n, *g = y + t->n, value;
     vt_loss loss = vt_oracle_loss(o, kinds[p->loss]);
@@ -35,7 +36,7 @@ static vt_status sum_noisy_gradients(vt_oracle *o, const params *p, const vt_tas
     return VT_OK;
 }
 
-/* Runs restarts until one breaks the image; t->x_adv: its last iterate. */
+/* Runs restarts, the first from the image, until the last iterate of one is misclassified; t->x_adv: that iterate. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     double alpha = p->alpha > 0 ? p->alpha : t->ball->eps / 4;

@@ -35,7 +35,7 @@ typedef struct search {
     uint64_t drawn;
 } search;
 
-/* Returns the run's next random number in [0, below). */
+/* Returns the run's next random number in [0, below), keyed by the attack, the run and how many were drawn before. */
 static uint32_t draw_below(search *s, size_t below) { return vt_rng_bits(&s->r, s->drawn++) % (uint32_t)below; }
 
 /* Returns the index into an image [n] of channel c of a unit. */
@@ -54,14 +54,14 @@ static void swap_units(search *s, size_t a, size_t b) {
     s->order[a] = s->order[b], s->order[b] = u;
 }
 
-/* Makes the candidate image: the first k of the order become what they are changed to. */
+/* Sets x [n] to the candidate image: the first k of the order become what they are changed to. */
 static void build_candidate(const search *s, float *x) {
     memcpy(x, s->t->x, s->t->n * sizeof *x);
     for (size_t i = 0; i < s->k; i++)
         for (size_t c = 0; c < s->each; c++) x[value_index(s, s->order[i], c)] = s->to[value_index(s, s->order[i], c)];
 }
 
-/* Draws the first k units of the order and their colours. */
+/* Draws the first k units of the order, which is set up anew, and their colours. */
 static void draw_initial_set(search *s) {
     for (size_t i = 0; i < s->all; i++) s->order[i] = (uint32_t)i;
     for (size_t i = 0; i < s->k; i++) {
@@ -70,7 +70,8 @@ static void draw_initial_set(search *s) {
     }
 }
 
-/* Returns how many of s->k iteration i exchanges, at least 1: s->k alpha / `by`, which grows on the way. */
+/* Returns how many of s->k iteration i exchanges: s->k alpha / `by`, which grows on the way, at least 1 and at most as
+ * many as are not changed (0: all are). */
 static size_t exchange_count(const params *p, const search *s, int i) {
     static const struct {
         int until;
@@ -84,7 +85,7 @@ static size_t exchange_count(const params *p, const search *s, int i) {
     return m < rest ? m : rest;
 }
 
-/* Exchanges m changed units for m others, which get new colours; where all are changed, one gets a new colour. */
+/* Exchanges m changed units for m others, which get new colours; m 0, where all are changed: one gets a new colour. */
 static void propose_exchange(search *s, size_t m) {
     for (size_t i = 0; i < m; i++) {
         swap_units(s, s->k - 1 - i, draw_below(s, s->k - i));                 /* to the end of the changed ones */
@@ -100,13 +101,14 @@ static void propose_exchange(search *s, size_t m) {
     recolour_unit(s, s->recoloured);
 }
 
-/* Undoes propose_exchange(s, m). */
+/* Undoes propose_exchange(s, m), but for colours of what is not changed any more. */
 static void take_back(search *s, size_t m) {
     for (size_t i = 0; i < m; i++) swap_units(s, s->k - 1 - i, s->k + i);
     for (size_t c = 0; c < s->each && !m; c++) s->to[value_index(s, s->recoloured, c)] = s->before[c];
 }
 
-/* Searches on one image until it breaks; t->x_adv: the best point of the last restart. */
+/* Searches on one image until it breaks; t->x_adv: the best point of the last restart, or x where eps is less than a
+ * pixel. */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
     float *next = t->work + 2 * t->n, *z = next + t->n, best;

@@ -35,12 +35,14 @@ static int square_side(double p, int h, int w, int least) {
 
 /* Draws 1 or -1, each as likely, from position i of the iteration's draws: 0.. window origins, then signs. */
 static float sign_at(const vt_rng *r, int i) { return vt_rng_bits(r, (uint64_t)i) >> 31 ? 1.0f : -1.0f; }
-/* Draws floor(U (size - s)): the last valid origin is never drawn, as in the authors' code. */
+/* Draws floor(U (size - s)) from position i of the iteration's draws: the last valid origin is never drawn, as in the
+ * authors' code. */
 static int draw_origin(const vt_rng *r, int i, int size, int s) {
     return (int)(vt_rng_uniform(r, (uint64_t)i) * (float)(size - s));
 }
 
-/* Sets x to the start, the image plus or minus eps in vertical stripes: one sign for each channel and column. */
+/* Sets x [n] to the start, the image plus or minus eps in vertical stripes, projected: a drawn sign for each channel
+ * and column. */
 static void start_linf(const vt_task *t, const vt_rng *r, float *x) {
     int w = t->shape.width, h = t->shape.height;
     float eps = (float)t->ball->eps;
@@ -79,12 +81,12 @@ static void propose_linf(const vt_task *t, const vt_rng *r, double p, float *x) 
     vt_ball_project(t->ball, x);
 }
 
-/* Return what one entry adds to a norm: its square in l2, its size in l1; and the norm of the sum. */
+/* Returns what one entry adds to a norm's sum: its square in l2, its size in l1. */
 static double norm_term(vt_norm norm, double v) { return norm == VT_L2 ? v * v : fabs(v); }
 /* Returns the norm whose terms (norm_term) add up to `sum`. */
 static double norm_of_sum(vt_norm norm, double sum) { return norm == VT_L2 ? sqrt(sum) : sum; }
 
-/* Writes a pyramid of centred rectangles in [rows, cols] (stride ld), of unit norm; in l1 it is steeper. */
+/* Writes a pyramid of centred rectangles in [rows, cols] (stride ld), times sign, of unit norm; in l1 it is steeper. */
 static void fill_pyramid(vt_norm norm, float *out, int rows, int cols, int ld, float sign) {
     double sum = 0;
     int levels = (rows / 2 > cols / 2 ? rows / 2 : cols / 2) + 1;
@@ -105,7 +107,7 @@ static void fill_pyramid(vt_norm norm, float *out, int rows, int cols, int ld, f
         for (int x = 0; x < cols; x++) out[y * ld + x] *= sign * (float)(1 / norm_of_sum(norm, sum));
 }
 
-/* Makes the s x s update shape: a bump above its negative, of unit norm, turned with probability one half. */
+/* Makes the update shape, out [s, s]: a bump above its negative, of unit norm; turned: transposed. */
 static void make_update_shape(vt_norm norm, float *out, int s, bool turned) {
     fill_pyramid(norm, out, s / 2, s, s, 1);
     fill_pyramid(norm, out + (s / 2) * s, s - s / 2, s, s, -1);
@@ -121,7 +123,7 @@ static void make_update_shape(vt_norm norm, float *out, int s, bool turned) {
 }
 
 /* Sets x = x0 + eps delta / |delta|, clipped; in l1 the point nearest to x0 + delta of a ball that is smaller by 1e-6,
- * as the authors' code has it. */
+ * as the authors' code has it. x0: the image. */
 static void project_offset(const vt_task *t, float *x, const float *delta) {
     vt_ball b = *t->ball;
     double f = b.norm == VT_L2 ? b.eps / (vt_length(VT_L2, delta, t->n) + 1e-12) : 1;
@@ -130,7 +132,8 @@ static void project_offset(const vt_task *t, float *x, const float *delta) {
     vt_ball_project(&b, x);
 }
 
-/* Tiles of a fifth of the height, from the same place down and across, as in the authors' code. */
+/* Sets x [n] to the start: tiles of a fifth of the height, from the same place down and across, as in the authors'
+ * code, with drawn signs and turns. delta [n], shape: scratch. */
 static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delta, float *shape) {
     int w = t->shape.width, h = t->shape.height, s = h / 5 > 0 ? h / 5 : 1, draw = 0;
     int from = (h - 5 * s) / 2 > 0 ? (h - 5 * s) / 2 : 0;
@@ -149,7 +152,7 @@ static void start_tiles(const vt_task *t, const vt_rng *r, float *x, float *delt
     project_offset(t, x, delta);
 }
 
-/* Returns the sum of parts in window 0, leaving out what lies in window 1 (s1 = 0: nothing). */
+/* Returns the sum of norm_term in window 0 of delta [., w], leaving out what lies in window 1 (s1 = 0: nothing). */
 static double window_mass(vt_norm norm, const float *delta, int w, int y0, int x0, int s, int y1, int x1, int s1) {
     double v = 0;
     for (int y = y0; y < y0 + s; y++)
@@ -158,8 +161,8 @@ static double window_mass(vt_norm norm, const float *delta, int w, int y0, int x
     return v;
 }
 
-/* Mass of window 2 and the unused budget (each channel's part of it; in l1 the authors' code gives each channel as
- * many times its own mass as there are channels, and the projection takes back what is too much) move into window 1. */
+/* Moves the mass of a drawn window 2 and each channel's part of the unused budget into window 1 (in l1, as in the
+ * authors' code, as many times its mass as there are channels; the projection takes back what is too much). */
 static void propose_tiles(const vt_task *t, const vt_rng *r, double p, float *x, float *delta, float *shape) {
     vt_norm norm = t->ball->norm;
     int w = t->shape.width, h = t->shape.height, channels = t->shape.channels, s = square_side(p, h, w, 3);

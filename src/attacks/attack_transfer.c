@@ -45,7 +45,7 @@ typedef struct frame {
     int h, w, top, left;
 } frame;
 
-/* Draws a side of 0.9 to 1 times `size` pixels, at position i of the key. */
+/* Draws a side of 0.9 to 1 times `size` pixels, from position i of the key's draws. */
 static int draw_shrunk_size(const vt_rng *r, uint64_t i, int size) {
     return size - (int)(vt_rng_uniform(r, i) * (float)(size / 10 + 1));
 }
@@ -60,7 +60,7 @@ static frame draw_frame(const flight *f, const vt_rng *r) {
     return d;
 }
 
-/* Sets out [n] to the frame of x; back: to the frame's adjoint at x. */
+/* Sets out [n] to the frame of x [n]; back: to the frame's adjoint at x. */
 static void apply_frame(const vt_task *t, frame d, bool back, float *out, const float *x) {
     memset(out, 0, t->n * sizeof *out);
     for (int c = 0; c < t->shape.channels; c++)
@@ -78,7 +78,8 @@ static void apply_frame(const vt_task *t, frame d, bool back, float *out, const 
 
 /* ---- the attack ---- */
 
-/* Sets g <- the gradient of the surrogate's loss at x_adv */
+/* Sets f->g to the gradient of the surrogate's loss at x_adv, seen through a frame drawn by r; f->seen and f->step are
+ * scratch. */
 static vt_status surrogate_gradient(vt_oracle *o, flight *f, const vt_rng *r) {
     static const vt_loss_kind kinds[] = {VT_LOSS_CE, VT_LOSS_MARGIN, VT_LOSS_DLR};
     vt_loss loss = vt_oracle_loss(o, kinds[f->p->loss]);
@@ -109,7 +110,8 @@ static vt_status query_and_keep_best(vt_oracle *o, flight *f) {
     return VT_OK;
 }
 
-/* Ascends on the surrogate for all steps from x_adv, and asks the model at each step or at the last one. */
+/* Ascends on the surrogate for all steps from x_adv, frames drawn by rng with step k + 1, and asks the model at each
+ * step or at the last one. */
 static vt_status run_once(vt_oracle *o, flight *f, vt_rng rng) {
     const vt_task *t = f->t;
     double alpha = f->p->alpha > 0 ? f->p->alpha : t->ball->eps / 10;

@@ -19,7 +19,8 @@ static const vt_opt opts[] = {
     VT_OPT_END,
 };
 
-/* Climbs sensor k (down: descends it) from the clean image; best, *margin: the largest margin's point. */
+/* Climbs sensor k (down: descends it) from the clean image; moves a point of larger margin than *margin into best (in
+ * t->work) and *margin. */
 static vt_status climb_sensor(vt_oracle *o, const params *p, const vt_task *t, int k, bool down, float *margin) {
     float *g = t->work, *step = g + t->n, *best = step + t->n, *z = best + t->n;
     double length = t->ball->eps;

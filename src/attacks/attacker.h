@@ -18,10 +18,12 @@ typedef struct vt_attacker {
     const float *at; /* what that task ended with */
 } vt_attacker;
 
-/* Opens a thread's attacker. work: floats of scratch, vt_attacker_work of the stages that it will run. */
+/* Opens a thread's attacker. work: floats of scratch, vt_attacker_work of the stages that it will run. VT_E_MEMORY:
+ * nothing is left to close. */
 vt_status vt_attacker_open(vt_attacker *a, vt_shape shape, size_t work, vt_err *e);
 void vt_attacker_close(vt_attacker *a); /* accepts a zeroed one */
-/* Sizes alone, for vt_attack_work_len and an attack's check. */
+/* Returns a task of sizes alone, for vt_attack_work_len and an attack's check. patch: borrowed, NULL or size 0:
+ * none. */
 vt_task vt_attacker_dims(vt_shape shape, int classes, const vt_patch *patch);
 /* Returns the most scratch of any stage of a, 1 at least. */
 size_t vt_attacker_work(const vt_attack *a, const vt_task *dims);

@@ -6,11 +6,11 @@
 #include <string.h>
 #include "attacks/target_order.h"
 
-/* Returns the room to the face of [0,1] in the direction -sign(w). */
+/* Returns the room from u to the face of [0,1] in the direction -sign(w). */
 static double room_to_face(float w, float u) { return w > 0 ? (double)u : 1 - (double)u; }
 
-/* Sets *value to how far along the path of lambda the plane value falls, and its slope there: linf: sum |w| min(lambda,
- * r); l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
+/* Sets *value to how far along the path of lambda the plane value of flip w falls, and its slope: linf: sum |w|
+ * min(lambda, r); l2: sum |w| min(lambda |w|, r). Both are concave in lambda. */
 static void decrease_along_path(vt_norm norm, const float *u, const float *w, double flip, size_t n, double lambda,
                                 double *value, double *slope) {
     double v[4] = {0}, s[4] = {0};
@@ -41,9 +41,8 @@ static double reach_above(const float *u, const float *w, double flip, size_t n,
 /* Returns max |w[i]| of w [n]. */
 static double largest_magnitude(const float *w, size_t n) { return vt_length(VT_LINF, w, n); }
 
-/* l1: entries move all the way in the order of decreasing |w|, the last one as far as is needed; those of nearly
- * nothing stay. Instead of sorting, the smallest tau with reach_above(tau) < c is found by bisection on its bits:
- * floats above 0 are ordered as their bits are. */
+/* Sets d [n] in l1: entries move all the way in the order of decreasing |w|, the last as far as needed. Without
+ * sorting: the smallest tau with reach_above(tau) < c, by bisection on its bits, which order floats above 0. */
 static void project_l1(float *d, const float *u, const float *w, double flip, double c, size_t n, bool reachable) {
     uint32_t low = 0, high = 0x7f800000; /* infinity */
     while (reachable && low < high) {
@@ -69,8 +68,8 @@ static void project_l1(float *d, const float *u, const float *w, double flip, do
     }
 }
 
-/* linf and l2: Newton's method from lambda = 0: the function is concave and piecewise linear, so the iterates rise to
- * the root and end on the piece that holds it. */
+/* Uses, in linf and l2, Newton's method from lambda = 0: the function is concave and piecewise linear, so the iterates
+ * rise to the root and end on the piece that holds it. */
 void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, double b, size_t n) {
     double c = -b;
     for (size_t i = 0; i < n; i++) c += (double)w[i] * (double)u[i];
@@ -100,9 +99,8 @@ void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, doub
     }
 }
 
-/* Computes the boundary to project on: df = z_k - z_y and its gradient w, for the target or the nearest class in the
- * dual norm; for the oracle's goal its own. z [K] receives the logits of x1; the oracle shares one forward among these
- * calls. */
+/* Computes the boundary to project on: *df = z_k - z_y and its gradient w, for the target or the nearest class in the
+ * dual norm; for the oracle's goal its own. z [K]: x1's logits; the oracle shares one forward among all. */
 static vt_status linearise_boundary(vt_oracle *o, const vt_task *t, int target, const float *x1, float *z, float *w,
                                     float *trial, float *cotangent, double *df) {
     double nearest = INFINITY;

@@ -20,15 +20,14 @@ typedef struct vt_fab_params {
         VT_OPT_R("eta", vt_fab_params, eta, "overshoot beyond the boundary", 1.05, 1, 2),                              \
         VT_OPT_R("beta", vt_fab_params, beta, "backward step towards the clean image", 0.9, 0, 1)
 
-/* Makes one run towards class `target` (-1: whichever boundary is nearest). best [n]: the adversarial point of the
- * smallest norm, inside the ball or not; *distance: that norm, INFINITY when none was found. */
+/* Makes one run towards class `target` (-1: whichever boundary is nearest), its random start drawn by rng. best [n]:
+ * the adversarial point of the smallest norm, in the ball or not; *distance: that norm; INFINITY: none. */
 vt_status vt_fab_run(vt_oracle *o, const vt_fab_params *p, const vt_task *t, int target, bool random_start,
                      const vt_rng *rng, float *best, double *distance);
-/* Makes the restarts towards each of the first `targets` classes of `merit` (vt_target_at); NULL: towards whichever
- * boundary is nearest, targets 1. x_adv: x, or the point of the last run that found one in the ball. Takes work {6,
- * 2}. */
+/* Makes the restarts towards each of the first `targets` classes of `merit` (vt_target_at); NULL: the nearest boundary,
+ * targets 1. x_adv: x, or the last run's point in the ball; ends when it may. Takes work {6, 2}. */
 vt_status vt_fab_runs(vt_oracle *o, const vt_fab_params *p, const vt_task *t, const float *merit, int targets);
 
-/* Computes the displacement d [n] of the smallest norm that takes u [n] (in [0,1]^n) onto the hyperplane w.v = b within
- * the box; towards it as far as the box allows when it cannot be reached. */
+/* Computes the displacement d [n] of the smallest norm (linf, l2, l1) that takes u, in [0,1]^n, onto the hyperplane w.v
+ * = b within the box; towards it as far as the box allows when it cannot be reached. */
 void vt_fab_project(vt_norm norm, float *d, const float *u, const float *w, double b, size_t n);

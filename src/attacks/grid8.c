@@ -52,7 +52,7 @@ vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b) {
     return VT_OK;
 }
 
-/* Return what an entry at distance d adds to the norm's sum, and what it gives back by one level less. */
+/* Returns what an entry at distance d adds to the norm's sum. */
 static inline int64_t size_of(vt_norm norm, int64_t d) { return norm == VT_L2 ? d * d : d; }
 /* Returns by how much the norm's sum falls if an entry d levels away from the centre goes one level back. */
 static inline int64_t decrease_per_level(vt_norm norm, int64_t d) { return norm == VT_L2 ? 2 * d - 1 : 1; }
@@ -91,9 +91,8 @@ static void sift_down(vt_level_move *h, size_t n, size_t i) {
     }
 }
 
-/* Returns what the move towards the centre loses for what it gives back. slope [n]: how the function grows by the
- * entry's level; curved: minus the square of the level besides, so that the function is minus the squared distance to
- * the point slope/2 levels from the centre. */
+/* Returns entry i's move towards the centre, keyed by what it loses for what it gives back. slope [n]: the function's
+ * growth by the level; curved: less the level's square (minus the squared distance to slope/2). */
 static vt_level_move move_of(const vt_grid8 *l, const uint8_t *q, const float *slope, bool curved, size_t i) {
     long d = (long)q[i] - (long)l->clean[i], far = labs(d);
     double loss = (d > 0 ? 1 : -1) * (double)slope[i];
@@ -101,7 +100,8 @@ static vt_level_move move_of(const vt_grid8 *l, const uint8_t *q, const float *s
     return (vt_level_move){.key = (float)(loss / (double)decrease_per_level(l->norm, far)), .at = (uint32_t)i};
 }
 
-/* Moves q back towards the centre, level by level and cheapest first, until it is inside; slope, curved: as move_of. */
+/* Moves q [n] back towards the centre, level by level and cheapest first, until it is inside the norm's ball; linf: the
+ * box is enough. slope, curved: as move_of. Uses l->moves. */
 static void move_into_ball(vt_grid8 *l, uint8_t *q, const float *slope, bool curved) {
     int64_t sum = l->norm == VT_LINF ? 0 : norm_sum(l, q);
     if (sum <= l->most) return;

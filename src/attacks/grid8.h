@@ -42,7 +42,8 @@ void vt_grid8_close(vt_grid8 *l); /* accepts a zeroed one */
 /* Returns the largest sum of a point inside: 255 eps, in l2 its square, rounded down with VT_LEVELS_SLACK (eps = n/255
  * gives n); below 1 only the centre is. */
 int64_t vt_grid8_most(vt_norm norm, double eps);
-/* Begins a new ball, of a norm or of squares: forgets all that was met. VT_E_RANGE: its centre is no grid point. */
+/* Begins a new ball, of a norm or of squares: forgets all that was met. VT_E_RANGE: a value of its centre is no k/255;
+ * l is to be aimed anew. */
 vt_status vt_grid8_aim(vt_grid8 *l, const vt_ball *b);
 /* Returns whether q [n] lies in the box and the norm's ball. */
 bool vt_grid8_contains(const vt_grid8 *l, const uint8_t *q);
@@ -55,11 +56,9 @@ typedef enum vt_rounding {
     VT_ROUND_DRAWN /* up with the fraction's probability */
 } vt_rounding;
 
-/* Sets q = x rounded, inside: linf clamps; in l2 and l1 entries go back towards the centre level by level while q is
- * outside, those first that lose least (squared distance to x) for what they gain (in the norm's sum). rng: of
- * VT_ROUND_DRAWN. */
+/* Sets q = x rounded, inside: linf clamps; in l2 and l1 entries go back to the centre by levels, those first that lose
+ * least (squared distance to x) for what the norm's sum gains. rng: keys VT_ROUND_DRAWN's draws. */
 void vt_grid8_round(vt_grid8 *l, uint8_t *q, const float *x, vt_rounding how, const vt_rng *rng);
-/* Sets q = p after a step that shall raise a function of gradient g [n]: t >= 1: every entry by t levels in its sign's
- * direction; below, the share t of the entries that can move, by one level, those of the largest |g|. Moved inside as
- * by vt_grid8_round, what an entry loses being |g|. false: q equals p. */
+/* Sets q = p after a step along gradient g [n]: t >= 1: every entry by t levels; below, the share t of those that can
+ * move, of the largest |g|, by one. Moved inside as by vt_grid8_round, losing |g|. false: q equals p. */
 bool vt_grid8_step(vt_grid8 *l, uint8_t *q, const uint8_t *p, const float *g, double t);

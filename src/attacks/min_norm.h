@@ -20,9 +20,8 @@ typedef struct vt_min_norm_point {
     double distance; /* of the nearest point, in the ball's norm; INFINITY: none yet */
 } vt_min_norm_point;
 
-/* Begins the search: x_adv becomes x; takes the first K floats of the task's work. target: of the attack's options,
- * else -1; the oracle's goal goes before. false: there is nothing to do, the image is of the target's class (or the
- * model has no such class, which vt_attack_fits refuses beforehand). */
+/* Begins the search: x_adv becomes x; takes the first K floats of the task's work. target: of the options, else -1; the
+ * oracle's goal goes before. false: nothing to do, the image is of that class or the model lacks it. */
 bool vt_min_norm_open(vt_min_norm_point *p, const vt_oracle *o, const vt_task *t, int target);
 
 /* Returns whether a point of logits z [K] is adversarial: of the target's class, or of any but the label. */

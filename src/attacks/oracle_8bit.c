@@ -27,7 +27,7 @@ vt_status vt_oracle_levels(vt_oracle *o, const uint8_t *q, bool keep, float *mar
     return vt_oracle_reached(o, o->own.z) && vt_grid8_contains(l, q) ? vt_oracle_keep(o, l->x, *margin) : VT_OK;
 }
 
-/* Returns the draws' own key: the attack's, under another purpose. */
+/* Returns the key of draw k of roundings: the attack's, under another purpose, run 0, step k. */
 static vt_rng draw_key(const vt_rng *attack, int k) {
     vt_rng r = *attack;
     r.purpose += vt_rng_purpose("8-bit rounding");
@@ -72,7 +72,8 @@ static vt_status climb_margin(vt_oracle *o, float here, float *g, int *left) {
     return VT_OK;
 }
 
-/* Searches from the best point met, then from roundings drawn anew, while there are gradients. */
+/* Searches from the best point met, then from roundings drawn anew, while there are gradients. VT_STOP: a query ended
+ * the image. */
 static vt_status climb_with_restarts(vt_oracle *o, const vt_rng *attack) {
     vt_grid8 *l = o->eight_bit;
     int left = VT_ROUNDING_GRADIENTS;

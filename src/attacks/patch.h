@@ -17,7 +17,7 @@ typedef struct vt_patch {
     int grid;     /* multiples of this many pixels; vt_patch_fit sets it */
 } vt_patch;
 
-/* Parses "patch:size=16,count=1,aligned=0" */
+/* Parses "patch:size=16,count=1,aligned=0"; VT_E_USAGE names what is wrong with it. */
 vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e);
 /* Sets the grid for a model; refuses squares larger than its images, and those that are aligned and no whole tokens. */
 vt_status vt_patch_fit(vt_patch *p, const vt_config *c, const char *path, vt_err *e);

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the class at rank 1, 2, ... of z [classes], the largest first; of equal logits the higher index first. */
+/* Returns the class at rank 1, 2, ... of z [classes], the largest first; of equal logits the higher index first. 0: no
+ * such rank. */
 static int class_at(const float *z, int classes, int rank) {
     for (int k = 0; k < classes; k++) {
         int above = 0;
@@ -33,7 +34,8 @@ static bool is_candidate(const float *z, int classes, int label, int k) {
     return k != label && above < VT_MALT_CANDIDATES;
 }
 
-/* Computes merit [classes] by MALT's linear distances; z: room for 2 classes + n floats. */
+/* Computes merit [classes] by MALT's linear distances, one forward and a gradient for each candidate; z: room for 2
+ * classes + n floats. */
 static vt_status compute_malt_merits(vt_oracle *o, const vt_task *t, float *merit, float *z) {
     float *cotangent = z + t->classes, *g = cotangent + t->classes, value;
     vt_norm dual = vt_norm_dual(t->ball->norm);

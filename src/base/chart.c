@@ -81,7 +81,8 @@ static double at_y(const frame *a, double y) {
 
 enum { TICKS = 50 }; /* far more than the steps make */
 
-/* Writes about `count` ticks of a logarithmic axis: powers of ten, if few 2 and 5 times them; returns how many. */
+/* Writes powers of ten in [from, to], about `count`; over less than 2.5 decades 2 and 5 times them too. Returns how
+ * many. */
 static int find_log_ticks(double out[TICKS], double from, double to, int count) {
     static const double leads[] = {1, 2, 5};
     int n = 0;
@@ -105,7 +106,7 @@ static int find_ticks(double out[TICKS], double from, double to, bool logarithmi
     return n;
 }
 
-/* Draws grid, ticks and names of both axes; y_name NULL: none. */
+/* Draws lines at the ticks of y, ticks and names of both axes, and the x axis; y_name NULL: none. */
 static void draw_axes(FILE *f, const frame *a, const char *x_name, const char *y_name) {
     double right = a->left + a->width, low = a->top + a->height, ticks[TICKS];
     int n = find_ticks(ticks, a->y0, a->y1, a->log_y, false, 5);
@@ -263,7 +264,7 @@ enum { BINS = 40 };
 /* Returns x within +-1e300, so that differences of two values are finite. */
 static double clamp_magnitude(double x) { return fmin(fmax(x, -1e300), 1e300); }
 
-/* Counts the values v [n] in the bins of a's x axis; returns the largest count. */
+/* Sets bins to the counts of the finite values v [n], those outside a's x axis in the end bins; returns the largest. */
 static double fill_bins(double bins[BINS], const frame *a, const double *v, size_t n) {
     double most = 0;
     memset(bins, 0, BINS * sizeof *bins);
@@ -329,7 +330,7 @@ struct vt_figure {
     bool short_of; /* there was no memory for all of it */
 };
 
-/* Makes room for one more item (vt_grow); false: there was no memory for it or for something before it. */
+/* Makes room for one more item (vt_grow); false, and f->short_of set: no memory for it or for something before it. */
 static bool has_room(vt_figure *f, void *list, size_t n, size_t item) {
     f->short_of = f->short_of || !vt_grow(list, n, item);
     return !f->short_of;
@@ -364,7 +365,7 @@ void vt_figure_interval(vt_figure *f, const double x[3], const double y[3]) {
     add_point(f, &(vt_mark){.x = x[0], .y = y[0], .low = y[1], .high = y[2], .x_low = x[1], .x_high = x[2]});
 }
 
-/* Sets the ends of an axis around the values seen, with a little room. */
+/* Sets the ends of an axis to the values seen with a little room; a linear one begins at 0 or below unless tight. */
 static void set_range(double *from, double *to, const double seen[2], bool logarithmic, bool tight) {
     double low = seen[0], high = seen[1];
     if (!(low <= high)) low = logarithmic, high = 1;
@@ -377,13 +378,13 @@ static void set_range(double *from, double *to, const double seen[2], bool logar
     *from = tight || low < 0 ? low - room : 0, *to = high + room;
 }
 
-/* Widens the range of values seen to v. */
+/* Widens the range of values seen to v; on a logarithmic axis v <= 0 changes nothing. */
 static void stretch_to(double seen[2], double v, bool logarithmic) {
     if (logarithmic && !(v > 0)) return;
     seen[0] = fmin(seen[0], clamp_magnitude(v)), seen[1] = fmax(seen[1], clamp_magnitude(v));
 }
 
-/* Returns the frame of a panel in the box of wide x high that begins at left, top. */
+/* Returns the frame of panel `which` in the box of wide x high at left, top; axes: of its points, or y_from to y_to. */
 static frame frame_of(const vt_figure *f, size_t which, double left, double top, double wide, double high) {
     const vt_panel *p = &f->panels[which];
     frame a = {left + 76, top + 26, wide - 92, high - 76, .whole_x = true, .unit = ""};

@@ -11,7 +11,7 @@
 
 /* ---- inside a page ---- */
 
-/* Writes a cell of a table: a bar on a scale to `most`, a full part and after it a hatched one. */
+/* Writes a table cell with a bar on a scale from 0 to `most`: as long as `full`, then hatched as long as `lost`. */
 void vt_chart_bar(FILE *f, double full, double lost, double most);
 
 /* Percent over x, a legend and a line for each series; points of a series follow one another, by x. Between two points
@@ -25,11 +25,13 @@ typedef struct vt_mark {
  * for screen readers; axis: the name of x. */
 void vt_chart_lines(FILE *f, const char *title, const char *axis, const vt_mark *marks, size_t n);
 
-/* Writes two histograms, of a [n_a] and b [n_b], on one axis; the part left of 0 is marked. */
+/* Writes a chart of two histograms, of the finite values of a [n_a] and b [n_b], on one x axis that shows 0; the part
+ * left of 0 is marked. */
 void vt_chart_histogram(FILE *f, const char *title, const char *axis, const double *a, size_t n_a, const double *b,
                         size_t n_b);
 
-/* Returns the step of an axis with about `count` ticks over [low, high]: 1, 2 or 5 times a power of ten. */
+/* Returns the step of an axis with about `count` ticks over [low, high]: 1, 2 or 5 times a power of ten; 1 if low >=
+ * high. */
 double vt_chart_step(double low, double high, int count);
 
 /* ---- figures ---- */
@@ -45,7 +47,7 @@ typedef struct vt_panel {
     unsigned kind;
     double y_from, y_to; /* of the y axis, if y_from < y_to; else from the data. Points outside are left out */
 } vt_panel;
-/* Begins a panel. */
+/* Adds a panel, a copy of *p; the series that follow are its. */
 void vt_figure_panel(vt_figure *f, const vt_panel *p);
 
 /* How a series is drawn. Its name gives it colour and marker, the same in all panels, and a row of the legend. */

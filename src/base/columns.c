@@ -60,7 +60,8 @@ static void measure_widths(const vt_columns *t, int *width) {
         if (utf8_length(p + 1) > width[k]) width[k] = utf8_length(p + 1);
 }
 
-/* Drops columns (width -1), those of the largest rank first, until the rest fits into `most`. */
+/* Drops columns (width -1), those of the largest rank first, never of rank 0, until the rest fits into `most` (0:
+ * always). */
 static void drop_columns_to_fit(const vt_columns *t, int *width, int most) {
     for (;;) {
         int sum = -GAP, last = -1;
@@ -74,7 +75,8 @@ static void drop_columns_to_fit(const vt_columns *t, int *width, int most) {
     }
 }
 
-/* Prints cell k of a row; no space is printed after the last text of a line. */
+/* Prints cell k of a row after *pending spaces, and sets *pending to the spaces before the next one; an empty cell
+ * prints nothing and adds its width to *pending. */
 static void print_cell(FILE *f, const vt_columns *t, const vt_look *look, int k, int width, int *pending,
                        const char *text, vt_style style) {
     int n = utf8_length(text), before = t->column[k].left ? 0 : width - n;
@@ -89,7 +91,7 @@ static void print_cell(FILE *f, const vt_columns *t, const vt_look *look, int k,
     *pending = width - n - before + GAP;
 }
 
-/* Prints the first column and those from `from` to before `to`. */
+/* Prints titles (unless all are empty) and rows, of the first column and of those from `from` to before `to`. */
 static void print_part(FILE *f, const vt_columns *t, const vt_look *look, const int *width, int from, int to) {
     bool titled = false;
     int pending = 0, k = 0;

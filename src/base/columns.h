@@ -42,7 +42,7 @@ void vt_columns_titles(vt_columns *t, const char *format, ...) __attribute__((fo
 #define vt_columns_cell(t, ...) vt_columns_styled(t, VT_STYLE_NONE, __VA_ARGS__)
 /* Adds the next cell, shown in a style if the look has styles. */
 void vt_columns_styled(vt_columns *t, vt_style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Adds the cells that the format gives, separated by tabs. */
+/* Adds the cells that the format gives (cut after 999 bytes), separated by tabs. */
 void vt_columns_cells(vt_columns *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints titles (unless all are empty) and rows to f, and frees the table. Without memory it prints a note instead. */
 void vt_columns_end(vt_columns *t, FILE *f, const vt_look *look);

@@ -35,7 +35,8 @@ bool vt_is_folder(const char *path) {
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* Makes the folders that path names up to each '/' from `at` on, and up to its end. links: they may be links. */
+/* Makes the folders that path names up to each '/' from `at` on, and up to its end; path is cut at one that fails.
+ * VT_E_IO, also for a file among them or a link unless `links`, which leaves files to the caller. */
 static vt_status make_folders(char *path, char *at, bool links, vt_err *e) {
     struct stat s;
     for (char *p = at;; p++) {
@@ -90,7 +91,8 @@ static bool wait_for_more(int fd) {
     return errno == EINTR || (errno == EAGAIN && (poll(&p, 1, -1) >= 0 || errno == EINTR));
 }
 
-/* Reads at most `most` bytes of fd and one more, which shows that it is too long; returns 0 or an errno. */
+/* Reads fd to its end into *text (grown, `room` bytes at first) with a 0 after its *n bytes. Returns 0 or an errno;
+ * above `most` bytes it may stop with EFBIG. *text is to be freed in any case. */
 static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
     for (;;) {
         char *more = realloc(*text, room + 1);
@@ -110,7 +112,7 @@ static int read_all(int fd, size_t room, size_t most, char **text, size_t *n) {
     }
 }
 
-/* Reads all of fd, and closes it. */
+/* Reads all of fd into *text, malloc'ed, and closes fd; statuses as vt_file_read's, and *text is then NULL. */
 static vt_status read_whole(int fd, const char *path, size_t most, char **text, size_t *n, vt_err *e) {
     struct stat s = {0};
     int why = fstat(fd, &s) ? errno : EFBIG;
@@ -324,7 +326,7 @@ static FILE *stream_to(int fd) {
                        (cookie_io_functions_t){.write = stream_write, .close = stream_close});
 }
 
-/* Opens a new temporary file beside f->path. */
+/* Opens a new temporary file beside f->path: sets f->temp, folder, fd and stream. VT_E_IO, with nothing left behind. */
 static vt_status begin(vt_file *f, vt_err *e) {
     static atomic_uint serial;
     VT_TRY(vt_file_place(f->path, e));

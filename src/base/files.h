@@ -18,26 +18,29 @@ bool vt_ends_in(const char *path, const char *end); /* whether path ends in `end
 bool vt_is_folder(const char *path);                /* links are followed */
 /* Makes dir and its parents, unless they are there; VT_E_IO if it cannot or one is no folder. */
 vt_status vt_make_dir(const char *dir, vt_err *e);
-/* Makes dir, and in it `below` and its parents, of which none may be a link: what is written below dir stays there. */
+/* Makes dir, and in it `below` and its parents. VT_E_IO also if one of these is a link: what is written below dir stays
+ * there. */
 vt_status vt_make_dir_in(const char *dir, const char *below, vt_err *e);
 
 /* ---- opening and reading ---- */
 
-/* Opens a regular file and nothing else, without waiting; how: O_RDONLY, or O_RDWR and what goes with it, which follow
- * no link. *size: its bytes (may be NULL). On failure *fd is -1. */
+/* Opens a regular file without waiting; how: O_RDONLY, or O_RDWR and what goes with it, which follow no link. *size:
+ * its bytes (may be NULL). VT_E_IO, with *fd -1: it cannot, or is anything else. */
 vt_status vt_file_open(int *fd, int64_t *size, const char *path, int how, vt_err *e);
 /* Opens a regular file for reading, as a stream. On failure *f is NULL. */
 vt_status vt_file_stream(FILE **f, const char *path, vt_err *e);
-/* Writes the SHA-256 of a regular file as 64 hex digits and a 0. */
+/* Writes the SHA-256 of a regular file as 64 hex digits and a 0; VT_E_IO if it cannot be read. */
 vt_status vt_sha_file(const char *path, char hex[65], vt_err *e);
-/* Reads up to the first n bytes; returns how many there were. */
+/* Reads up to the first n bytes of a regular file; returns how many there were, 0 if it cannot be read. */
 size_t vt_file_start(const char *path, void *bytes, size_t n);
 
-/* Reads all of a regular file, malloc'ed, and a 0 after it; more than `most` bytes are refused. */
+/* Reads all of a regular file into *text, malloc'ed, with a 0 after it. VT_E_FORMAT: more than `most` bytes; VT_E_IO,
+ * VT_E_MEMORY. On failure *text is NULL. */
 vt_status vt_file_load(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* Reads all of a file or pipe, malloc'ed, and a 0; refuses more than `most` bytes, and a pipe without writer. */
+/* Reads all of a file or pipe, as vt_file_load; VT_E_IO also for a pipe without writer. */
 vt_status vt_file_read(const char *path, size_t most, char **text, size_t *n, vt_err *e);
-/* Reads a file or pipe as text, malloc'ed; more than `most` bytes, and a byte 0 in it, are refused. */
+/* Reads a file or pipe as text, malloc'ed. VT_E_FORMAT: more than `most` bytes, or a byte 0 in it; else as
+ * vt_file_read. */
 vt_status vt_file_text(const char *path, size_t most, char **text, vt_err *e);
 #define VT_FILE_ANY ((size_t)1 << 40) /* no limit of ours: memory is */
 
@@ -81,11 +84,13 @@ typedef struct vt_file {
     int folder, fd; /* fd: stream's */
     char path[VT_PATH_MAX], temp[VT_PATH_MAX + 64];
 } vt_file;
-/* Begins the file dir/name; f->stream takes its bytes. On failure there is nothing to abandon. */
+/* Begins the file dir/name; f->stream takes its bytes. VT_E_IO, with nothing to abandon: it cannot, or the place is
+ * taken. */
 vt_status vt_file_begin(vt_file *f, const char *dir, const char *name, vt_err *e);
 /* Begins the file at path, as vt_file_begin does dir/name. */
 vt_status vt_file_begin_path(vt_file *f, const char *path, vt_err *e);
-/* Opens f again after a library wrote (and may replace) `temp` by its name: goes on with what it left there. */
+/* Opens f again after a library wrote (and may replace) `temp` by its name: goes on with what it left there. VT_E_IO: f
+ * is as before, to be abandoned. */
 vt_status vt_file_reopen(vt_file *f, vt_err *e);
 /* Makes what was written durable and gives it its name; ends f in any case. VT_E_IO: the place is as before. */
 vt_status vt_file_commit(vt_file *f, vt_err *e);
@@ -100,7 +105,7 @@ typedef struct vt_span {
 /* Writes the n parts as the file at path, complete or not at all. */
 vt_status vt_file_replace(const char *path, const vt_span *parts, int n, vt_err *e);
 
-/* Checks a path: VT_OK where a whole file may be put: nothing is there, or a regular file. */
+/* Checks a path: VT_OK if nothing is there or a regular file, so that a whole file may be put there; else VT_E_IO. */
 vt_status vt_file_place(const char *path, vt_err *e);
 /* Removes what killed writers left in dir and, `levels` - 1 deep, in its folders. The caller must have locked dir. */
 void vt_file_tidy(const char *dir, int levels);

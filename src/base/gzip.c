@@ -17,6 +17,7 @@ typedef struct unpacked {
     size_t n, most;
 } unpacked;
 
+/* Appends n bytes to u's file and counts them in u->n; VT_E_FORMAT if that exceeds u->most. */
 static vt_status write_piece(unpacked *u, const uint8_t *bytes, size_t n, vt_err *e) {
     if (n > u->most - u->n)
         return vt_fail(e, VT_E_FORMAT, "%s: unpacks to more than %zu bytes (%d times its size and %zu MB)", u->path,
@@ -31,7 +32,7 @@ static vt_status write_piece(unpacked *u, const uint8_t *bytes, size_t n, vt_err
     return VT_OK;
 }
 
-/* One member after another: their contents are joined. */
+/* Unpacks gzip's members one after another into u, joined. VT_E_FORMAT: damaged, cut, or more than u->most bytes. */
 static vt_status unpack_members(unpacked *u, z_stream *z, const vt_mapped *from, vt_err *e) {
     uint8_t out[PIECE];
     size_t left = from->n;

@@ -22,17 +22,19 @@ json_t *vt_json_whole(json_t *o, size_t before);
 #define VT_JSON_SPARE ((size_t)16 << 20)
 #define VT_JSON_TIMES 16
 
-/* Parses as json_loadb without doubled keys: NULL with line, position and text of what is wrong in *why (which may be
- * NULL). */
+/* Parses as json_loadb; NULL, with line, position and text of what is wrong in *why (may be NULL), also for a doubled
+ * key and for a text whose memory would exceed the bound above. */
 json_t *vt_json(const char *text, size_t n, json_error_t *why);
 /* Returns the status of what vt_json could not read: VT_E_MEMORY or VT_E_FORMAT. */
 vt_status vt_json_why(const json_error_t *why);
-/* Reads a regular file of at most `most` bytes; *out NULL: not there, or not JSON. VT_E_MEMORY: that is unknown. */
+/* Reads a regular file of at most `most` bytes into *out; VT_OK with *out NULL: not there, longer, or not JSON. It
+ * fails with VT_E_MEMORY alone: what the file holds is then unknown. */
 vt_status vt_json_file(json_t **out, const char *path, size_t most, vt_err *e);
 
 /* A finite number as text, an integer without a point. */
 enum { VT_NUMBER_ROOM = 32 };
-/* Writes v into buf; returns the length. */
+/* Writes a finite v into buf with the fewest of 15, 16 and 17 digits that read back as v, an integer without a point;
+ * returns the length. */
 int vt_json_number(char buf[VT_NUMBER_ROOM], double v);
 /* Returns o as json_dumps does, with short numbers; to be freed. NULL: no memory (o NULL is none either). */
 char *vt_json_text(const json_t *o, size_t flags);
@@ -42,5 +44,5 @@ bool vt_json_write(FILE *f, const json_t *o, size_t flags);
 vt_status vt_json_save(const char *dir, const char *name, const json_t *o, size_t flags, vt_err *e);
 /* Writes o to a file that was begun and commits it; on failure, and with o NULL (no memory), abandons it. */
 vt_status vt_json_commit(vt_file *f, const json_t *o, size_t flags, vt_err *e);
-/* Returns the text that is hashed: every number has 17 digits, whatever the library's version does. */
+/* Returns o as text for a hash, to be freed: as vt_json_text, but reals have 17 digits. NULL: no memory. */
 char *vt_json_hashed(const json_t *o, size_t flags);

@@ -25,7 +25,8 @@ bool vt_has_room(size_t bytes);
 /* Returns the bytes that this process may ever hold: the machine's memory, its control group's share of it, or its
  * limit on addresses (ulimit -v); 0: unknown. */
 size_t vt_memory(void);
-/* Refuses what needs more bytes than that: "WHAT would need 9.5 GiB of memory, this machine has 7.8 GiB". */
+/* Fails with VT_E_MEMORY if `bytes` exceed vt_memory, unless that is unknown: "WHAT would need 9.5 GiB of memory, this
+ * machine has 7.8 GiB". */
 vt_status vt_memory_check(const char *what, size_t bytes, vt_err *e);
 
 /* One block carved from the front. With base NULL it only measures: vt_arena_take returns NULL and adds up
@@ -34,5 +35,6 @@ typedef struct vt_arena {
     char *base;
     size_t used, size, longest; /* longest: items of the longest piece */
 } vt_arena;
-/* Returns the next `count` items of `item` bytes, aligned to 64; NULL while it only measures, or on overflow. */
+/* Takes the next `count` items of `item` bytes, aligned to 64: adds them to `used`, never compared with `size`, and
+ * raises `longest`. NULL while it only measures, or on overflow, after which `used` is more than any block. */
 void *vt_arena_take(vt_arena *a, size_t count, size_t item);

@@ -10,7 +10,7 @@
 #include <strings.h>
 #include "base/text.h"
 
-/* Parses a decimal number at the start of text; *end: what follows it. */
+/* Parses a finite decimal number (no nan, inf, hexadecimal or blank) at the start of text; *end: what follows it. */
 static bool parse_decimal(const char *text, const char **end, double *out) {
     /* strtod also takes "nan", "inf", hexadecimal and leading blanks: none of them is a number a person meant here */
     if (!strchr("+-.0123456789", text[0]) || !text[0]) return false;
@@ -56,8 +56,8 @@ bool vt_parse_triple(const char *text, double out[3]) {
 
 static bool equal_ignoring_case(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
 
-/* Returns how many letters to insert, leave out or change, or neighbours to swap (each once), turn a into b; 99: many.
- */
+/* Returns how many letters to insert, leave out or change, or neighbours to swap (each once), turn a into b; 99 if
+ * either has more than 62. */
 static int edit_distance(const char *a, const char *b) {
     int rows[3][64], n = (int)strlen(b);
     if (n > 62 || strlen(a) > 62) return 99;
@@ -146,8 +146,8 @@ static int choice_index(const char *choices, const char *text) {
     return -1;
 }
 
-/* Parses the text of a value that is not a TEXT into v [3]; false: it is none. must: what it has to be, for sentences.
- */
+/* Parses the text of a value that is not a TEXT into v [3], without a look at its range; false: it is none of its type.
+ * must: what it has to be, for sentences. */
 static bool parse_numbers(const vt_opt *o, const char *text, double v[3], char must[300]) {
     long long whole = 0;
     switch (o->type) {
@@ -173,7 +173,8 @@ static bool parse_numbers(const vt_opt *o, const char *text, double v[3], char m
     }
 }
 
-/* Parses a value, checks its range and stores it; `who` begins the sentence of a refusal. */
+/* Parses a value, checks its range and stores it; VT_E_USAGE, nothing stored, if it is refused. who: begins the
+ * sentence. */
 static vt_status set_option_value(const vt_opt *o, void *params, const char *value, const char *who, vt_err *e) {
     double v[3];
     char must[300];
@@ -199,7 +200,7 @@ static vt_status set_option_value(const vt_opt *o, void *params, const char *val
     return VT_OK;
 }
 
-/* Fails: an unknown option, with the nearest key or all of them. */
+/* Fails with VT_E_UNKNOWN: an unknown option, with the nearest key or all of them. */
 static vt_status fail_unknown_option(const vt_opt *opts, const char *key, const char *who, vt_err *e) {
     const char *names[32] = {0};
     size_t n = 0;
@@ -248,7 +249,8 @@ vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const
     return VT_OK;
 }
 
-/* Writes the shortest text that reads back equal; 2/255 before 16 digits. */
+/* Writes the shortest decimal that reads back as v, or k/255 if v in (0, 1) is that and takes more than six digits;
+ * returns the length. */
 static int number_text(double v, char *buf, size_t size) {
     double k = v * 255;
     if (v == round(v) && fabs(v) < 1e6) return snprintf(buf, size, "%.0f", v); /* not 1e+01 */

@@ -50,7 +50,8 @@ typedef struct vt_opt {
 #define VT_OPT_END                                                                                                     \
     { .key = NULL }
 
-/* Parses "A/B" (B > 0) or a decimal number; false unless the whole text is used and the result finite. */
+/* Parses "A/B" (B > 0) or a decimal number; false, *out untouched, unless the whole text is used and the result
+ * finite. */
 bool vt_parse_real(const char *text, double *out);
 /* Parses a decimal whole number, with a sign or without; false: the text is none, or out of range. */
 bool vt_parse_int(const char *text, long long *out);
@@ -58,20 +59,22 @@ bool vt_parse_int(const char *text, long long *out);
 bool vt_parse_triple(const char *text, double out[3]);
 
 /* Returns the name in list [n] nearest to word (edit distance, in any case), or NULL if none is near: a third of its
- * letters, at least one and at most three, may be others. */
+ * letters, one to three, may be others, or it is the beginning, of two letters or more, of the name. */
 const char *vt_nearest(const char *word, const char *const *list, size_t n);
-/* Fails: an unknown WHAT, with the nearest name of the list, or else where to look (a command) or, with NULL, the list.
- */
+/* Fails with VT_E_UNKNOWN: an unknown WHAT, with the nearest name of the list [n], or else where to look (a command)
+ * or, with NULL, the list. */
 vt_status vt_fail_unknown(const char *what, const char *word, const char *const *list, size_t n, const char *look,
                           vt_err *e);
 
 /* Fills params with the defaults of opts (ends at key NULL; opts may be NULL). */
 void vt_opt_defaults(const vt_opt *opts, void *params);
-/* Applies "key=value,key=value"; letters count in any case. who: the owner in errors, "attack pgd". */
+/* Applies "key=value,key=value" to params, up to the first that fails: VT_E_UNKNOWN: no such key; VT_E_USAGE: form,
+ * value or range. Letters count in any case. who: the owner in errors, "attack pgd". */
 vt_status vt_opt_parse(const vt_opt *opts, void *params, const char *text, const char *who, vt_err *e);
-/* Sets one option; a key that opts does not have is refused with the nearest one. */
+/* Sets one option of params. VT_E_UNKNOWN, with the nearest key: opts has no such key; VT_E_USAGE: no value, not of its
+ * type, or out of range. */
 vt_status vt_opt_set(const vt_opt *opts, void *params, const char *key, const char *value, const char *who, vt_err *e);
-/* Returns whether there is an option `key` that is a whole number; *out: its value. */
+/* Sets *out to option `key` if there is one and it is a whole number; false, *out untouched, if not. */
 bool vt_opt_int(const vt_opt *opts, const void *params, const char *key, int *out);
 /* Writes the canonical text of one option's value; returns the length that snprintf would. */
 int vt_opt_value(const vt_opt *o, const void *params, char *buf, size_t size);

@@ -26,7 +26,7 @@ void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t to
     p->began = p->shown = vt_now(), p->left = 0;
 }
 
-/* Shows stage, counts, rate and remaining time, without that at the end (last). */
+/* Shows stage, counts, note, rate and, unless last, the time left: the run's (p->left) if known, else the stage's. */
 static void show_progress(vt_progress *p, const char *note, bool last) {
     double seconds = vt_now() - p->began;
     double rate = seconds > 0 ? (double)(p->done - p->start) / seconds : 0;

@@ -26,11 +26,11 @@ typedef struct vt_progress {
     double began, shown;
 } vt_progress;
 
-/* Starts the clock of a stage of `total` items, of which `done` are done. */
+/* Sets stage, total and done, sets `left` to 0 and starts the clock. */
 void vt_progress_begin(vt_progress *p, const char *stage, size_t done, size_t total);
-/* Shows that `done` items are done, at most ten times a second (live) or every 30 s; note: "robust 41", or NULL. */
+/* Sets p->done, and shows it at most ten times a second (live) or every 30 s; note: "robust 41", or NULL. */
 void vt_progress_step(vt_progress *p, size_t done, const char *note);
-/* Shows the stage's last line, if lines were shown or it took 30 s; note as in vt_progress_step. */
+/* Shows the stage's last line, if live or if it took 30 s; note as in vt_progress_step. */
 void vt_progress_end(vt_progress *p, const char *note);
 
 /* Fails with VT_INTERRUPTED once the flag is set (NULL: never): "interrupted; WHAT keeps nothing half done". */

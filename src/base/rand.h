@@ -30,5 +30,5 @@ static inline uint32_t vt_rng_below(const vt_rng *r, uint64_t i, uint32_t n) {
 float vt_rng_uniform(const vt_rng *r, uint64_t i);
 /* Fills out [n] with vt_rng_uniform of positions 0 to n - 1. */
 void vt_rng_uniforms(const vt_rng *r, float *out, size_t n);
-/* Fills out [n] with standard normal numbers (Box-Muller in double). */
+/* Fills out [n] with standard normal numbers (Box-Muller in double); each depends on the key and its place alone. */
 void vt_rng_normals(const vt_rng *r, float *out, size_t n);

@@ -12,7 +12,8 @@ enum { NAME = 300 }; /* characters of an object's name */
 
 /* ---- reading ---- */
 
-/* Writes what values are expected: "text", "a whole number from 1 to 4096", "linf, l2, l1 or patch" */
+/* Writes what values the row takes into buf, and returns it: "text", "a whole number from 1 to 4096", "linf, l2 or
+ * l1". */
 static const char *expected_value(const vt_key *k, char *buf, size_t size) {
     static const char *const types[] = {
         [VT_KEY_TEXT] = "text",          [VT_KEY_CHARS] = "text of one line",
@@ -35,7 +36,7 @@ static const char *expected_value(const vt_key *k, char *buf, size_t size) {
     return buf;
 }
 
-/* Fails: "NAMEkey is VALUE, must be ..."; v NULL: it is missing. */
+/* Fails with VT_E_FORMAT: "NAMEkey is VALUE, must be ..."; v NULL: it is missing. */
 static vt_status fail_value(const char *name, const vt_key *k, const json_t *v, vt_err *e) {
     char *text = v ? vt_json_text(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL, expected[120];
     vt_fail(e, VT_E_FORMAT, "%s%s is %.60s, must be %s", name, k->key,
@@ -132,7 +133,8 @@ static void store_value(void *at, const vt_key *k, const json_t *v) {
     }
 }
 
-/* Reads a list of objects into a new array at k->at, with its count at k->count; refuses more than k->most. */
+/* Reads a list of objects (NULL: empty) into a new array at k->at, also after a failure to be freed, with the count of
+ * those begun at k->count. VT_E_FORMAT: more than k->most, or one is refused. */
 static vt_status read_items(void *to, const vt_key *k, const json_t *list, const char *name, vt_err *e) {
     size_t n = json_array_size(list);
     char item[NAME];
@@ -152,7 +154,8 @@ static vt_status read_items(void *to, const vt_key *k, const json_t *list, const
     return VT_OK;
 }
 
-/* Reads the value of one row from o (NULL: absent) into the struct `to`. */
+/* Reads the value of one row from o (NULL: absent) into the struct `to`; absent, TEXT gets "" or NULL, REAL k->absent,
+ * ITEMS an empty array. VT_E_FORMAT: not valid, or missing in o though VT_KEY_MUST. */
 static vt_status read_key(void *to, const vt_key *k, const json_t *o, const char *name, vt_err *e) {
     void *at = (char *)to + k->at;
     const json_t *v = json_object_get(o, k->key);
@@ -193,7 +196,8 @@ static json_t *items_json(void *from, const vt_key *k) {
     return list;
 }
 
-/* Returns the value of a row for writing; NULL: it is left out. */
+/* Returns the value of a row for writing; NULL: left out, for it reads as absent, or no memory. A TEXT in the struct
+ * becomes the value's own, or "" or NULL. */
 static json_t *value_json(void *from, const vt_key *k) {
     void *at = (char *)from + k->at;
     const double *x = at;

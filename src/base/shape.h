@@ -18,9 +18,9 @@ typedef struct vt_shape {
 #define VT_CHW "%d x %d x %d"
 #define VT_CHW_OF(s) (s).channels, (s).height, (s).width
 
-/* What vitrine's own networks take. */
+/* Returns the shape of a square RGB image, which vitrine's own networks take. */
 static inline vt_shape vt_shape_rgb(int side) { return (vt_shape){3, side, side}; }
-/* The side of such a square; 0: it is none. */
+/* Returns the side of a square image of three channels; 0: it is none. */
 static inline int vt_shape_side(vt_shape s) { return s.channels == 3 && s.height == s.width ? s.height : 0; }
 /* Returns the pixels of one channel. */
 static inline size_t vt_shape_plane(vt_shape s) { return (size_t)s.height * (size_t)s.width; }

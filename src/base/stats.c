@@ -82,7 +82,8 @@ double vt_normal_quantile(double p) {
  * at 10^7. */
 static double binomial_mass(int64_t n, int64_t k) { return exp(ln_choose(n, k) - (double)n * 0.693147180559945309417); }
 
-/* Returns P(X <= k): below the middle from the largest term down, each the last times i / (n - i + 1). */
+/* Returns P(X <= k), X ~ Binomial(n, 1/2): below the middle from the largest term down, each the last times i / (n - i
+ * + 1). */
 static double at_most(int64_t n, int64_t k) {
     if (k < 0) return 0;
     if (2 * k >= n) return 1 - at_most(n, n - k - 1);
@@ -162,7 +163,8 @@ const char *vt_claim_name(vt_claim_verdict v) {
     return names[v];
 }
 
-/* Returns P(X <= black): fewer black balls than a draw of `drawn` must hold are impossible and count as nothing. */
+/* Returns P(X <= black), X the black ones of `drawn` balls out of `all` with k black; draws that cannot be add
+ * nothing. */
 static double hypergeometric_below(int64_t all, int64_t drawn, int64_t black, int64_t k) {
     double p = 0, whole = ln_choose(all, drawn);
     for (int64_t i = 0; i <= black; i++) p += exp(ln_choose(k, i) + ln_choose(all - k, drawn - i) - whole);

@@ -48,7 +48,8 @@ const char *vt_option_argument(const char *option); /* of one that begins with V
     "-"                                                                                                                \
     "-"
 
-/* Stores the sentence in *e (which may be NULL) and returns s, so that a failure is one line at its site. */
+/* Sets *e (may be NULL) to s and the sentence, on one line, "@eps" in fmt spelt as above; returns s, so that a failure
+ * is one line at its site. */
 vt_status vt_fail(vt_err *e, vt_status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Returns the exit code of a status by the house rule: 0 ok, 2 wrong usage, 1 everything else. */

@@ -21,7 +21,7 @@ typedef struct reader {
     vt_err *e;
 } reader;
 
-/* Fails with "PATH:LINE: ...". */
+/* Fails with s and "PATH:LINE: ...". */
 __attribute__((format(printf, 4, 5))) static vt_status refuse_line(reader *y, int line, vt_status s, const char *format,
                                                                    ...) {
     char what[500];
@@ -37,7 +37,7 @@ static vt_status fail_memory(reader *y) { return vt_fail(y->e, VT_E_MEMORY, "%s:
 /* Returns the line of the current event, from 1 on. */
 static int line_of(const reader *y) { return (int)y->event.start_mark.line + 1; }
 
-/* Fails with the parser's error. */
+/* Fails with the parser's error: VT_E_MEMORY or VT_E_FORMAT. */
 static vt_status fail_parse(reader *y) {
     const yaml_parser_t *p = &y->parser;
     if (p->error == YAML_MEMORY_ERROR) return fail_memory(y);
@@ -50,7 +50,7 @@ static vt_status fail_parse(reader *y) {
                        p->context ? " (" : "", p->context ? p->context : "", p->context ? ")" : "");
 }
 
-/* Reads the next event; refuses aliases, anchors and tags. */
+/* Replaces y->event by the next one; VT_E_FORMAT: no YAML, or an alias, anchor or tag. */
 static vt_status next_event(reader *y) {
     yaml_event_delete(&y->event);
     if (!yaml_parser_parse(&y->parser, &y->event)) return fail_parse(y);
@@ -106,7 +106,8 @@ const vt_yaml_node *vt_yaml_get(const vt_yaml_node *map, const char *key) {
     return NULL;
 }
 
-/* Sets *out to a copy of the current event's scalar; what: how sentences call it. */
+/* Sets *out to a copy of the current event's scalar; VT_E_USAGE: longer than SCALAR_MAX, or with a NUL. what: its
+ * name. */
 static vt_status copy_scalar(reader *y, const char *what, char **out) {
     const char *text = (const char *)y->event.data.scalar.value;
     size_t n = y->event.data.scalar.length;
@@ -118,7 +119,7 @@ static vt_status copy_scalar(reader *y, const char *what, char **out) {
     return *out ? VT_OK : fail_memory(y);
 }
 
-/* Appends an empty node with the current event's line to a list or map. */
+/* Appends an empty node with the current event's line to a list or map; *child: it, until the next one is appended. */
 static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
     if (!vt_grow(&to->items, (size_t)to->n, sizeof *to->items)) return fail_memory(y);
     *child = &to->items[to->n++];
@@ -128,7 +129,7 @@ static vt_status add_child(reader *y, vt_yaml_node *to, vt_yaml_node **child) {
 
 static vt_status read_value(reader *y, vt_yaml_node *x, int depth);
 
-/* Reads a list's items, up to its end, into x. */
+/* Reads a list's items, up to its end, into x; depth: levels that each item may have. */
 static vt_status read_list(reader *y, vt_yaml_node *x, int depth) {
     vt_yaml_node *child = NULL;
     for (x->kind = VT_YAML_LIST;;) {
@@ -161,7 +162,7 @@ static vt_status read_map(reader *y, vt_yaml_node *x, int depth) {
     }
 }
 
-/* Reads into x what the current event begins. */
+/* Reads into x, whose key stays, what the current event begins; VT_E_FORMAT if it has more than `depth` levels. */
 static vt_status read_value(reader *y, vt_yaml_node *x, int depth) {
     if (y->event.type == YAML_SCALAR_EVENT) {
         x->kind = VT_YAML_SCALAR;
@@ -172,7 +173,7 @@ static vt_status read_value(reader *y, vt_yaml_node *x, int depth) {
     return y->event.type == YAML_SEQUENCE_START_EVENT ? read_list(y, x, depth - 1) : read_map(y, x, depth - 1);
 }
 
-/* Reads the one document of the stream, a map or nothing, into root. */
+/* Reads the one document of the stream, a map or nothing, into root; VT_E_FORMAT: anything else, or a second one. */
 static vt_status read_document(reader *y, vt_yaml_node *root, int depth) {
     const yaml_event_t *v = &y->event;
     root->kind = VT_YAML_MAP;

@@ -55,7 +55,7 @@ static int64_t find_array(const vt_adv_file *f, const char *want) {
     return -1;
 }
 
-/* Drops the axis of one restart or attack: [1,N,C,H,W] and [N,1,C,H,W] become [N,C,H,W]. */
+/* Drops the axis of one restart or attack: [1,N,C,H,W] and [N,1,C,H,W] become [N,C,H,W]; other arrays stay. */
 static void drop_unit_axis(vt_npy *a) {
     int at = a->ndim == 5 && a->shape[0] == 1 ? 0 : 1;
     if (a->ndim != 5 || a->shape[at] != 1) return;
@@ -79,14 +79,14 @@ static int64_t find_only_images(const vt_adv_file *f, const char *path) {
     return at;
 }
 
-/* Says how to save images if torch.save wrote no tensor of them; else "". */
+/* Returns how to save images if torch.save wrote no array, or one of a list of them; else "". */
 static const char *suggest_saving(const vt_adv_file *f) {
     if (!f->st || strncmp(vt_tensors_format(f->st), "PyTorch", 7) != 0) return "";
     if (!count_arrays(f)) return "; NumPy's arrays in such a file are not read: numpy.save writes them";
     return vt_tensors_at(f->st, 0)->ndim == 3 ? "; torch.stack makes one tensor of a list" : "";
 }
 
-/* Fails: there is no tensor `want`, with `why` and the names of those that there are. */
+/* Fails with VT_E_USAGE: there is no tensor `want`, with `why` and the names of those that there are. */
 static vt_status refuse_missing_array(const vt_adv_file *f, const char *path, const char *want, const char *why,
                                       vt_err *e) {
     char name[128], list[300] = "";
@@ -101,7 +101,8 @@ vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *
     return at < 0 ? refuse_missing_array(p, path, name, "", e) : read_nth_array(p, at, path, out, e);
 }
 
-/* Chooses the array of images: `tensor`, else by the usual names, else the only one of four sides. */
+/* Sets p->name and p->x to the array of images: `tensor`, else by the usual names, else the only one of four sides.
+ * VT_E_USAGE: none. */
 static vt_status choose_array(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     static const char *const usual[] = {"x_adv", "adv_complete", "adv_inputs", "adv_images"};
     int64_t at = tensor ? find_array(p, tensor) : -1;
@@ -120,7 +121,8 @@ static vt_status choose_array(vt_adv_file *p, const char *path, const char *tens
 /* Returns what sentences call the array of images. */
 static const char *array_called(const vt_adv_file *p) { return *p->name ? p->name : "the array"; }
 
-/* Refuses images that are not [N,C,H,W] of floats or bytes; sets p->n, p->shape and p->dtype. */
+/* VT_E_USAGE unless p->x is [N,C,H,W] of floats or bytes, which [N,H,W] and arrays with a unit axis become; sets p->n,
+ * p->shape and p->dtype. */
 static vt_status check_image_shape(vt_adv_file *p, const char *path, vt_err *e) {
     vt_npy *x = &p->x;
     char shape[200];
@@ -138,7 +140,7 @@ static vt_status check_image_shape(vt_adv_file *p, const char *path, vt_err *e) 
     return VT_OK;
 }
 
-/* Reads the file's image numbers, if it has any, into p->index [p->n_index]. */
+/* Sets p->index [p->n_index] to the file's image numbers, if it has any; VT_E_USAGE: they are no whole numbers [N]. */
 static vt_status read_image_numbers(vt_adv_file *p, const char *path, vt_err *e) {
     static const char *const names[] = {"adv_index", "indices", "index"};
     const char *dot = strrchr(p->name, '.');
@@ -162,7 +164,7 @@ static vt_status read_image_numbers(vt_adv_file *p, const char *path, vt_err *e)
     return VT_OK;
 }
 
-/* Sets p->low and p->high to the least and largest finite value. */
+/* Sets p->low and p->high to the least and largest finite value; without any, to INFINITY and -INFINITY. */
 static void measure_value_range(vt_adv_file *p) {
     const vt_npy *x = &p->x;
     p->low = INFINITY, p->high = -INFINITY;
@@ -208,8 +210,8 @@ static int is_png_name(const struct dirent *d) {
     return n > 4 && *d->d_name != '.' && !strcasecmp(d->d_name + n - 4, ".png");
 }
 
-/* Sorts the pictures in the order of their numbers, if each has one of its own, else of their names. Numbers alone,
- * which do not run from 1, are those of the images. */
+/* Sorts all [n] by their numbers, if each has one of its own, else by names. Numbers that are all of the names and do
+ * not run from 1 are the images': sets p->index [p->n_index] to them. */
 static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, int n, vt_err *e) {
     bool numbers = true, alone = true;
     qsort(all, (size_t)n, sizeof *all, compare_picture_numbers);
@@ -225,7 +227,7 @@ static vt_status sort_pictures(vt_adv_file *p, const char *path, picture *all, i
     return VT_OK;
 }
 
-/* Reads all pictures, which must have one size, into p->pixels. */
+/* Reads all pictures into p->pixels, and sets p->shape and p->x; VT_E_USAGE unless they have one size. */
 static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *all, int n, vt_err *e) {
     vt_npy *x = &p->x;
     for (int i = 0; i < n; i++) {
@@ -250,7 +252,7 @@ static vt_status read_pictures(vt_adv_file *p, const char *path, const picture *
     return VT_OK;
 }
 
-/* Reads a folder of PNG files, in the order of the numbers in their names. */
+/* Reads a folder of PNG files (sort_pictures, read_pictures); VT_E_USAGE: it has none, VT_E_IO: it cannot be listed. */
 static vt_status open_picture_folder(vt_adv_file *p, const char *path, vt_err *e) {
     struct dirent **names = NULL;
     int n = scandir(path, &names, is_png_name, NULL);
@@ -267,7 +269,7 @@ static vt_status open_picture_folder(vt_adv_file *p, const char *path, vt_err *e
     return s;
 }
 
-/* Tells whether the archive is torch.save's. */
+/* Returns whether the archive is torch.save's. */
 static bool is_torch_archive(const vt_zip *z) {
     for (int64_t i = 0; i < vt_zip_count(z); i++) {
         if (vt_ends_in(vt_zip_name(z, i), "/data.pkl")) return true;
@@ -275,7 +277,7 @@ static bool is_torch_archive(const vt_zip *z) {
     return false;
 }
 
-/* Opens a file of arrays by its kind and chooses the one of images. */
+/* Opens a file of arrays by its kind into p->map, zip or st, and chooses the one of images (choose_array). */
 static vt_status open_array_file(vt_adv_file *p, const char *path, const char *tensor, vt_err *e) {
     VT_TRY(vt_mapped_open(&p->map, path, e));
     bool zip = p->map.n >= 2 && !memcmp(p->map.bytes, "PK", 2);
@@ -308,7 +310,7 @@ void vt_adv_file_close(vt_adv_file *p) {
 /* Returns whether all values lie in [low, high]. */
 static bool is_within_range(const vt_adv_file *p, double low, double high) { return p->low >= low && p->high <= high; }
 
-/* Names the likely range of the values and how to undo it; each range has a margin for the perturbation. */
+/* Returns the likely range of the values and how to undo it; each range has a margin for the perturbation. */
 static const char *describe_value_range(const vt_adv_file *p, const double mean[3], const double std[3]) {
     double low = INFINITY, high = -INFINITY;
     for (int c = 0; c < 3; c++) low = fmin(low, -mean[c] / std[c]), high = fmax(high, (1 - mean[c]) / std[c]);
@@ -320,7 +322,7 @@ static const char *describe_value_range(const vt_adv_file *p, const double mean[
     return "no range that is known";
 }
 
-/* Fails: the images have another shape than the model's input; says so if they look like [N,H,W,C]. */
+/* Fails with VT_E_USAGE: the images have another shape than the model's input; says so if they look like [N,H,W,C]. */
 static vt_status refuse_shape(const vt_adv_file *p, const char *path, vt_shape want, vt_err *e) {
     vt_shape is = p->shape, turned = {is.width, is.channels, is.height};
     if (is.channels == want.channels)

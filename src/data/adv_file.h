@@ -31,12 +31,12 @@ typedef struct vt_adv_file {
 vt_status vt_adv_file_open(vt_adv_file *p, const char *path, const char *tensor, vt_err *e);
 void vt_adv_file_close(vt_adv_file *p); /* also after a failed open; accepts a zeroed one */
 
-/* Opens another array of the same file. VT_E_USAGE: it has none of that name. */
+/* Sets *out to another array of the same file, in place. VT_E_USAGE: it has none of that name. */
 vt_status vt_adv_file_array(const vt_adv_file *p, const char *path, const char *name, vt_npy *out, vt_err *e);
 
-/* Refuses points that a model of this input cannot have: other sides, or another range, with a word on which one it
- * looks like. mean, std: the model's. */
+/* VT_E_USAGE for points that a model of this input cannot have: other sides, or values below -0.5 or above 1.5, with a
+ * word on which range it looks like. mean, std: the model's. */
 vt_status vt_adv_file_fit(const vt_adv_file *p, const char *path, vt_shape want, const double mean[3],
                           const double std[3], vt_err *e);
-/* Reads point i as float32 [C,H,W]. */
+/* Writes point i to x as float32 [C,H,W]; a byte is divided by 255. */
 void vt_adv_file_read(const vt_adv_file *p, int64_t i, float *x);

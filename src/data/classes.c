@@ -41,9 +41,8 @@ int64_t vt_imagenet_val_count(const vt_dataset *d) {
 
 enum { NAMES_MOST = 1 << 16 }; /* bytes of a list of names */
 
-/* Finds the name of the label in batches.meta.txt or fine_label_names.txt of the official sets, in the folder or beside
- * the file that was given; a list of another length is not of these data. Takes no memory, so that a name does not
- * depend on how much there is. */
+/* Writes the name of the label in batches.meta.txt or fine_label_names.txt of the official sets, beside or in d->path;
+ * false: there is no list of d->classes names. Takes no memory, so that a name does not depend on how much there is. */
 static bool find_listed_name(const vt_dataset *d, int label, char *out, size_t size) {
     static const char *const lists[] = {"batches.meta.txt", "fine_label_names.txt"};
     char folder[VT_PATH_MAX], path[VT_PATH_MAX], text[NAMES_MOST + 1];
@@ -121,7 +120,8 @@ static const named *find_name(const name_list *l, const char *name) {
     return bsearch(&(named){name, 0}, l->v, (size_t)l->n, sizeof *l->v, compare_names);
 }
 
-/* Reads the lines of the file that hold a name, each with its number. */
+/* Reads into l, to be freed in any case, the lines of the file that hold a name, each with its number among them,
+ * sorted. VT_E_USAGE: no such file. */
 static vt_status read_list(name_list *l, const char *path, vt_err *e) {
     vt_err why = {0};
     vt_status s = vt_file_text(path, ORDER_MOST, &l->text, &why);
@@ -153,8 +153,8 @@ vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, b
     return s;
 }
 
-/* Gives the data set's classes the order of l, the classes of the file; refuses a name that occurs twice and a class
- * folder that l has not. d->extra: the first name without a folder. */
+/* Sets d->order, by l, the classes of the file, d->order_lines, and d->extra: the first name without a folder.
+ * VT_E_USAGE: a name occurs twice, or a class folder is not in l. */
 static vt_status order_by_list(vt_dataset *d, const name_list *l, vt_err *e) {
     int k = 0;
     for (int i = 1; i < l->n; i++)
@@ -178,7 +178,7 @@ static vt_status order_by_list(vt_dataset *d, const name_list *l, vt_err *e) {
 /* Returns whether a name is digits alone. */
 static bool is_number(const char *name) { return *name && !name[strspn(name, "0123456789")]; }
 
-/* Sets d->order by the folders' names as numbers; refuses a name that is none. */
+/* Sets d->order by the folders' names as numbers; VT_E_USAGE for a name that is none. */
 static vt_status order_by_numbers(vt_dataset *d, vt_err *e) {
     int k = 0;
     while (k < d->classes && is_number(d->names[k])) k++;
@@ -209,7 +209,8 @@ vt_status vt_class_order(vt_dataset *d, vt_err *e) {
 
 /* ---- by names ---- */
 
-/* Letters small, all that is none of letters and digits as one '_'; short_form: up to the first comma. */
+/* Writes a name [n] with letters small and what is none of letters and digits as one '_', cut to fit; short_form: up to
+ * the first comma. */
 static void simplify_name(char *out, size_t size, const char *name, size_t n, bool short_form) {
     size_t at = 0;
     for (size_t i = 0; i < n && at + 1 < size; i++) {
@@ -224,7 +225,7 @@ static void simplify_name(char *out, size_t size, const char *name, size_t n, bo
     out[at] = 0;
 }
 
-/* Names of outputs (as d->labels), simplified, each with its output. */
+/* Sets l, to be freed in any case, to the names of outputs (as d->labels), simplified, each with its output, sorted. */
 static vt_status list_labels(name_list *l, const vt_dataset *d, const char *labels, bool short_form, vt_err *e) {
     size_t bytes = strlen(labels) + 1, names = 1, at = 0;
     for (const char *c = labels; *c; c++) names += *c == '\n' || *c == '\t';
@@ -252,7 +253,8 @@ static int output_called(const name_list *l, const char *name) {
     return hit ? hit->at : -1;
 }
 
-/* Sets head[k] to the output that is called as class k, or -1; *hits: how many have one, each its own. */
+/* Sets head[k] to the output that labels call as class k, in full or by its short form, or -1; *hits: how many have
+ * one, each its own. */
 static vt_status match_classes_to_outputs(const vt_dataset *d, const char *labels, int outputs, int *head, int *hits,
                                           vt_err *e) {
     vt_status s = VT_OK;
@@ -277,7 +279,7 @@ static vt_status match_classes_to_outputs(const vt_dataset *d, const char *label
     return s;
 }
 
-/* Returns the model's name of an output, as it has it. */
+/* Writes the model's own name of an output, the first of several, cut to fit, and returns buf; "" if there is none. */
 static const char *output_name(const vt_dataset *d, int output, char buf[60]) {
     const char *c = d->labels;
     while (output-- && *c) c += strcspn(c, "\n"), c += *c == '\n';
@@ -285,7 +287,8 @@ static const char *output_name(const vt_dataset *d, int output, char buf[60]) {
     return buf;
 }
 
-/* Refuses names that agree with the model's in part, and there contradict the order of the folders. */
+/* VT_E_USAGE if head has a class whose output is not its place; there is then also one without an output. Names that
+ * agree with the model's in part contradict the order of the folders. */
 static vt_status check_partial_match(const vt_dataset *d, const int *head, const char *model, vt_err *e) {
     char label[60];
     int other = 0, none = 0;
@@ -306,7 +309,8 @@ static bool is_reordered(const vt_dataset *d) {
     return k < d->classes;
 }
 
-/* Assigns outputs by the model's own names; with none in common, in the order of the folders. */
+/* Sets d->head, ordered and how by the model's own names if all classes have one; else, if they are as many as the
+ * outputs, d->head by the order of the folders (VT_E_USAGE: check_partial_match). */
 static vt_status assign_by_labels(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     int hits = 0;
     char label[60];
@@ -324,7 +328,8 @@ static vt_status assign_by_labels(vt_dataset *d, int outputs, const char *model,
     return VT_OK;
 }
 
-/* Assigns outputs by the order of the train split's class folders, if these are as many as the outputs. */
+/* Sets d->head, ordered and how by the train split's class folders if these are as many as the outputs, with ordered
+ * false if a class is none of them; otherwise no effect. */
 static vt_status assign_by_train_folders(vt_dataset *d, int outputs, vt_err *e) {
     int hits = 0, lines = 0;
     for (const char *c = d->train; *c; c++) lines += *c == '\n';
@@ -338,7 +343,7 @@ static vt_status assign_by_train_folders(vt_dataset *d, int outputs, vt_err *e) 
 
 /* ---- the head ---- */
 
-/* Returns the index of a folder that is called by a wnid, "n02085620-Chihuahua" too; -1: it is not. */
+/* Returns the ImageNet class of a folder whose name begins with a wnid, "n02085620-Chihuahua"; -1: it does not. */
 static int imagenet_index_of(const char *name) {
     char wnid[10];
     snprintf(wnid, sizeof wnid, "%s", name);
@@ -364,7 +369,7 @@ static void find_nested_set(const vt_dataset *d, int outputs, char out[VT_PATH_M
     if (!found) *out = 0;
 }
 
-/* Refuses a data set whose number of classes differs from the model's, with a likely reason. */
+/* Fails with VT_E_SHAPE: the number of classes differs from the model's, with a likely reason. */
 static vt_status refuse_class_count(const vt_dataset *d, int outputs, const char *model, vt_err *e) {
     char why[700] = "", list[200], nested[VT_PATH_MAX];
     find_nested_set(d, outputs, nested);
@@ -388,7 +393,8 @@ static vt_status refuse_class_count(const vt_dataset *d, int outputs, const char
                    why);
 }
 
-/* Refuses folders that may be no classes, and numbers whose order is not certain. */
+/* VT_E_USAGE for as many folders as outputs, ordered by nothing, that may be no classes, or are numbers of another
+ * order as text. */
 static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
     char nested[VT_PATH_MAX];
     if (d->order || d->ordered || d->classes != outputs) return VT_OK;
@@ -410,7 +416,8 @@ static vt_status check_folders(const vt_dataset *d, int outputs, vt_err *e) {
     return VT_OK;
 }
 
-/* Fills d->head, of which every class has an output, or refuses. */
+/* Sets d->head to an output for every class, d->ordered and d->how. VT_E_SHAPE: a number of classes that does not fit;
+ * VT_E_USAGE: the order is not certain, or names a class without folder. */
 static vt_status assign_outputs(vt_dataset *d, int outputs, const char *model, vt_err *e) {
     bool by_id = outputs == VT_IMAGENET_CLASSES && has_wnids(d);
     for (int k = 0; k < d->classes; k++)

@@ -36,7 +36,7 @@ static const vt_dataset_def *find_def(const char *path) {
 
 /* ---- what was given instead of a data set ---- */
 
-/* Finds the name of something packed in a folder, or false. */
+/* Writes the name of an archive or packed file in a folder; false: there is none. */
 static bool find_packed(const char *path, char name[256]) {
     static const char *const ends[] = {".tar.gz", ".tgz", ".tar", ".zip", ".tar.xz", ".gz"};
     DIR *dir = opendir(path);
@@ -48,7 +48,7 @@ static bool find_packed(const char *path, char name[256]) {
     return found;
 }
 
-/* Fails: the path is no data set, with what it is instead, if that is known. */
+/* Fails with VT_E_FORMAT: the path is no data set, with what it is instead, if that is known. */
 static vt_status refuse_format(const char *path, vt_err *e) {
     char list[600] = "", name[256];
     uint8_t bytes[512];
@@ -61,7 +61,7 @@ static vt_status refuse_format(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT, "%s: is not a data set of a known format: %s", path, list);
 }
 
-/* Fails for a path that does not exist; for CIFAR, says where to get it. */
+/* Fails with VT_E_IO by errno for a path that does not exist; for CIFAR, says where to get it. */
 static vt_status refuse_missing(const char *path, vt_err *e) {
     bool cifar = !strncasecmp(basename(path), "cifar", 5);
     return vt_fail(e, VT_E_IO, "%s: cannot be opened: %s%s", path, strerror(errno),
@@ -69,7 +69,7 @@ static vt_status refuse_missing(const char *path, vt_err *e) {
                          : "");
 }
 
-/* Tells whether it is a data set of a recognised file format, or a folder with split folders. */
+/* Returns whether path is a data set of a format recognised by its files, or a folder with split folders. */
 static bool looks_like_set(const char *path) {
     const vt_dataset_def *def = find_def(path);
     if (def && strcmp(def->name, "folder")) return true;
@@ -96,7 +96,7 @@ int vt_dataset_inside(const char *path, char *list, size_t size) {
 
 /* ---- opening ---- */
 
-/* Fails: the path holds no corruptions. */
+/* Fails with VT_E_USAGE: the path holds no corruptions. */
 static vt_status refuse_corruption(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_USAGE,
                    "%s: @corruption wants a folder of NAME.npy files with labels.npy (CIFAR-10-C), or of folders "
@@ -112,7 +112,8 @@ static const struct {
              {"cifar-100-python", false},    {"cifar-100-binary", false},
              {"CIFAR-10-C", true},           {"CIFAR-100-C", true}};
 
-/* Returns the data set that a folder above it stands for, into buf, or path itself. */
+/* Sets *out to the data set that a folder above it stands for, in buf, or to path itself; VT_E_USAGE: there are
+ * several. */
 static vt_status find_unpacked_set(const char **out, const char *path, bool corrupted, char buf[VT_PATH_MAX],
                                    vt_err *e) {
     const char *first = NULL;
@@ -169,10 +170,10 @@ static int is_corruption_array(const struct dirent *d) {
            strcmp(d->d_name, "labels.npy");
 }
 
-/* Returns whether a folder is named 1 to VT_SEVERITIES. */
+/* Returns whether a folder's name is a digit from 1 to VT_SEVERITIES. */
 static int is_severity(const char *name) { return *name >= '1' && *name <= '0' + VT_SEVERITIES && !name[1]; }
 
-/* Adds the names of the arrays beside labels.npy (CIFAR-10-C), sorted. */
+/* Adds the names of the arrays beside labels.npy (CIFAR-10-C), sorted; without labels.npy none. */
 static vt_status list_corruption_arrays(vt_folders *names, const char *path, vt_err *e) {
     char labels[VT_PATH_MAX];
     struct dirent **all = NULL;
@@ -187,7 +188,7 @@ static vt_status list_corruption_arrays(vt_folders *names, const char *path, vt_
     return s;
 }
 
-/* Folders that hold folders 1 to 5 (ImageNet-C). */
+/* Adds the names of folders that hold folders 1 to 5 and no others (ImageNet-C). */
 static vt_status list_corruption_trees(vt_folders *names, const char *path, vt_err *e) {
     char tree[VT_PATH_MAX];
     vt_folders f, g;
@@ -266,7 +267,7 @@ void vt_dataset_expect(vt_dataset *d, vt_shape want) {
     if (d->def->expect) d->def->expect(d, want);
 }
 
-/* Refuses an image of a wrong shape. was: before it was transformed; got, which is not `want`, after. */
+/* Fails with VT_E_SHAPE. what: the image. was: its shape before it was transformed; got, which is not `want`: after. */
 static vt_status refuse_shape(const vt_dataset *d, const char *what, vt_shape was, vt_shape got, vt_shape want,
                               vt_err *e) {
     int side = vt_shape_side(want);

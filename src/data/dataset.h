@@ -77,18 +77,20 @@ struct vt_dataset {
 
 const vt_dataset_def *const *vt_dataset_defs(int *n); /* the registry */
 
-/* Opens `path` as whatever format recognises it; a sentence listing the formats when none does. A folder that holds one
- * of the folders which the archives of CIFAR unpack to (torchvision's `root`) stands for that one. */
+/* Opens `path` as whatever format recognises it; VT_E_FORMAT, with a list of the formats: none does; VT_E_IO: not
+ * there. A folder that holds one of the folders which CIFAR's archives unpack to (torchvision's `root`) stands for that
+ * one. */
 vt_status vt_dataset_open(vt_dataset **out, const char *path, vt_split split, vt_err *e);
-/* Opens a data set as vt_dataset_open, but the test images under a corruption (NULL or no name: as vt_dataset_open);
- * class folders in an order (NULL: not given; classes.c), whose text must outlive the data set. */
+/* Opens a data set as vt_dataset_open, but the test images under a corruption (NULL or no name: none), with class
+ * folders in an order (NULL: not given; classes.c), whose text must outlive it. VT_E_USAGE: the data have no such
+ * thing. */
 vt_status vt_dataset_open_asked(vt_dataset **out, const char *path, vt_split split, const vt_corruption *c,
                                 const char *class_order, vt_err *e);
 /* Reads image i of the split into *im (allocated), and its label: the class, or by d->head the model's output.
  * VT_E_RANGE: there is no image i. */
 vt_status vt_dataset_read(const vt_dataset *d, int64_t i, vt_image *im, int *label, vt_err *e);
-/* Chooses, where the layout of the source's arrays is open (channels first or last), the one that gives images of this
- * shape, if one does. Before anything else of it is read. */
+/* Chooses, if channels may stand first or last in the source's arrays, the layout that gives images of this shape, if
+ * one does; otherwise no effect. Call it before anything else is read. */
 void vt_dataset_expect(vt_dataset *d, vt_shape want);
 /* Reads image i as vt_dataset_read does, transformed for a model; VT_E_SHAPE unless it is of shape `want` then. */
 vt_status vt_dataset_read_as(const vt_dataset *d, int64_t i, vt_shape want, vt_image *im, int *label, vt_err *e);
@@ -98,11 +100,12 @@ void vt_dataset_close(vt_dataset *d);                              /* accepts NU
 /* Lists sub-folders that look like data sets of their own, "a, b", as one of them may be meant; returns how many. */
 int vt_dataset_inside(const char *path, char *list, size_t size);
 
-/* Lists the corruptions that `path` (or the CIFAR-10-C within it) has, sorted: its arrays NAME.npy with labels.npy, or
- * folders that hold folders 1 to 5 (ImageNet-C). To be freed also after a failure. */
+/* Sets *names, to be freed also after a failure, to the corruptions that `path` (or the CIFAR-10-C within it) has,
+ * sorted: its arrays NAME.npy with labels.npy, or folders that hold folders 1 to 5 (ImageNet-C). VT_E_USAGE: none. */
 vt_status vt_corruptions_list(vt_folders *names, const char *path, vt_err *e);
 bool vt_corruptions_text(const char *path, char *out, size_t size); /* "fog, snow"; false: it has none */
-/* Refuses unless d->corruption is one of them, and the split test. The name is no path then. */
+/* VT_E_USAGE unless d->corruption.name is one that vt_corruptions_list finds, and the split test. The name is no path
+ * then. */
 vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 
 #define VT_CIFAR_URL "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -114,7 +117,7 @@ vt_status vt_corruption_check(const vt_dataset *d, vt_err *e);
 /* Returns the class index of a wnid ("n01440764" is 0): its place among the 1000 in sorted order, which is how
  * torchvision's ImageFolder, timm and Hugging Face number the outputs. -1: not one of them. */
 int vt_imagenet_index(const char *wnid);
-/* Tells whether the name of a file is one of ImageNet's validation set: it begins with ILSVRC2012_val_. */
+/* Returns whether the name of a file is one of ImageNet's validation set: it begins with ILSVRC2012_val_. */
 bool vt_imagenet_is_val(const char *path);
 /* Returns the number of images of ImageNet's validation set in the split: 500 in Imagenette's second version, whose
  * validation folder also has ImageNet training pictures. -1: the classes are not named by ImageNet's wnids. */
@@ -128,7 +131,7 @@ void vt_dataset_class_name(const vt_dataset *d, int label, char *out, size_t siz
  * becomes d->order. VT_E_USAGE for a file that names a class twice, or not all; one that names more must name all
  * outputs of the model. d->names are known. */
 vt_status vt_class_order(vt_dataset *d, vt_err *e);
-/* Tells whether d->asked is a file that names all of these. */
+/* Sets *all to whether d->asked is a file that names all of names [n], n > 0. VT_E_USAGE: it cannot be read. */
 vt_status vt_class_order_names(const vt_dataset *d, char *const *names, int n, bool *all, vt_err *e);
 
 /* Fits the labels to a model of `outputs` classes: by d->order; else by names, if every class folder is called as one
@@ -157,11 +160,12 @@ typedef struct vt_image_paths {
     const vt_dataset *d;
     void *sorted[2]; /* by path, by the last part: when first asked */
 } vt_image_paths;
-/* Sets *image to the index of the image that text names. VT_E_MEMORY: the paths could not be sorted. */
+/* Sets *image to the index of the image that text names, or -1 (VT_OK). VT_E_MEMORY: the paths could not be sorted. */
 vt_status vt_image_find(vt_image_paths *p, const char *text, int64_t *image, vt_err *e);
 /* Frees the sorted paths; accepts a zeroed one. */
 void vt_image_paths_free(vt_image_paths *p);
-/* Indices of d, ascending and distinct, to be freed; text NULL: all. Sentences name --images. */
+/* Sets *out [*n], to be freed, to indices of d, ascending and distinct; text NULL: all. VT_E_USAGE, naming --images:
+ * text is none of these or leaves the split; VT_E_FORMAT: of a file, a line. *out is then NULL. */
 vt_status vt_image_list(int32_t **out, size_t *n, const char *text, const vt_dataset *d, vt_err *e);
 /* Returns how many classes these images [n] are of, and in *all how many all images are; both 0 if that is not known
  * without reading them. */

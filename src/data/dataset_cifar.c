@@ -43,7 +43,7 @@ static const version versions[] = {
 
 /* ---- numpy.core.multiarray._reconstruct(...) with the state (version, shape, dtype, Fortran order, bytes) ---- */
 
-/* Reads an array's shape of one or two sides; false: it is none. */
+/* Reads an array's shape of one or two sides into a->ndim and a->shape; false: it is none. */
 static bool read_shape(vt_npy *a, const vt_node *shape) {
     if (!shape || shape->kind != VT_NODE_TUPLE || shape->u.list.n < 1 || shape->u.list.n > 2) return false;
     a->ndim = (int)shape->u.list.n;
@@ -72,7 +72,8 @@ static bool read_array(vt_npy *a, const vt_node *n) {
 /* Returns a label as a byte, 255 if it does not fit. */
 static uint8_t as_byte(int64_t label) { return label >= 0 && label < 255 ? (uint8_t)label : 255; }
 
-/* Reads a list of whole numbers, or an array, one for each image, into labels[at], labels[at + step], ... */
+/* Reads a list of whole numbers, or an array, one for each image, into b->labels[at], b->labels[at + step], ...;
+ * VT_E_FORMAT: it is neither, or of another length. key: its name. */
 static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, size_t at, size_t step, vt_err *e) {
     vt_npy a;
     bool array = read_array(&a, n) && a.ndim == 1 && !vt_npy_is_real(&a), list = n && n->kind == VT_NODE_LIST;
@@ -91,7 +92,7 @@ static vt_status read_labels(vt_cifar_py *b, const vt_node *n, const char *key, 
     return VT_OK;
 }
 
-/* Reads pixels and labels of a batch's dictionary into b. */
+/* Sets b->pixels, count, record and labels (allocated) by a batch's dictionary; VT_E_FORMAT: it is none of CIFAR. */
 static vt_status read_batch(vt_cifar_py *b, const vt_node *root, vt_err *e) {
     const char *path = b->st->path;
     const vt_node *data = vt_node_get(root, "data");
@@ -158,13 +159,13 @@ vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t fir
                    (long long)first + (long long)whole, n % size, record);
 }
 
-/* Pickles since protocol 2 begin with 0x80: "train" and "test" may be files of any kind, or folders. */
+/* Returns whether the file is a pickle, which since protocol 2 begins with 0x80: "train" and "test" may be anything. */
 static bool is_pickle(const char *path) {
     char first = 0;
     return vt_file_start(path, &first, 1) == 1 && first == '\x80';
 }
 
-/* Writes the path of a file of the split, of several the i-th, from 1 on; false: its path is too long. */
+/* Writes the path of the split's file, or of its i-th, from 1 on, if it has several; false: its path is too long. */
 static bool file_path(char path[VT_PATH_MAX], const char *folder, const version *v, bool train, int i) {
     char name[32], *star;
     snprintf(name, sizeof name, "%s", train ? v->train : v->test);
@@ -195,7 +196,7 @@ static const version *find_version(const char *folder, const version **other) {
     return found;
 }
 
-/* Tells by its name, which a single file of the Python version keeps, whether the file is one. */
+/* Returns whether the file has a name of the Python version's files, and is a pickle. */
 static bool is_python_file(const char *path) {
     const char *name = basename(path);
     bool known = !strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch") || !strcmp(name, "train") ||
@@ -203,14 +204,15 @@ static bool is_python_file(const char *path) {
     return known && is_pickle(path);
 }
 
-/* Tells whether the path is a folder of CIFAR files, or one such file. */
+/* Returns whether the path is a folder of CIFAR files, or one such file. */
 static bool cifar_probe(const char *path) {
     const version *other;
     if (vt_is_folder(path)) return find_version(path, &other) != NULL;
     return (vt_ends_in(path, ".bin") && !access(path, F_OK)) || is_python_file(path);
 }
 
-/* Opens the part whose path is set. v: which archive it should be of, or NULL. */
+/* Opens c's next part, whose path is set, counts it in c->n, and of a Python file sets c->record. v: its archive, for
+ * sentences, or NULL. VT_E_FORMAT: empty, damaged, or of another CIFAR than c->record says. */
 static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
     part *p = &c->parts[c->n++];
     vt_err why = {0};
@@ -226,7 +228,8 @@ static vt_status open_part(cifar *c, bool python, const version *v, vt_err *e) {
     return VT_OK;
 }
 
-/* Opens the files of d->split in a folder; refuses one that holds two versions. */
+/* Opens the files of d->split in a folder into c->parts, n and record. VT_E_FORMAT: it holds two versions; VT_E_USAGE:
+ * the split val; VT_E_IO: a file is missing. */
 static vt_status open_folder_parts(cifar *c, const vt_dataset *d, vt_err *e) {
     bool train = d->split == VT_SPLIT_TRAIN;
     if (d->split == VT_SPLIT_VAL)
@@ -248,7 +251,8 @@ static vt_status open_folder_parts(cifar *c, const vt_dataset *d, vt_err *e) {
     return VT_OK;
 }
 
-/* Opens one file as either split: it is what its size says it is. */
+/* Opens one file as either split, into c->parts, n and record: it is what its size says it is. VT_E_FORMAT: that is not
+ * certain. */
 static vt_status open_single_part(cifar *c, const vt_dataset *d, vt_err *e) {
     bool python = is_python_file(d->path);
     snprintf(c->parts->path, sizeof c->parts->path, "%s", d->path);
@@ -280,7 +284,7 @@ static const uint8_t *record_at(const part *p, int record, int64_t i, uint8_t bu
     return buf;
 }
 
-/* One pass: hashes the file and checks its records. */
+/* Sets p->count, adds p's records to the hash, and checks them (vt_cifar_check) in one pass. */
 static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e) {
     uint8_t buf[VT_CIFAR100];
     size_t size = (size_t)record, rest = p->map.n % size;
@@ -294,7 +298,7 @@ static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e
     return rest ? vt_cifar_check(p->map.bytes + p->map.n - rest, rest, record, p->count, p->path, e) : VT_OK;
 }
 
-/* Opens the split's files, checks and hashes them. */
+/* Opens the split's files, checks and hashes them (vt_dataset_def.open). */
 static vt_status cifar_open(vt_dataset *d, vt_err *e) {
     cifar *c = d->state;
     vt_sha sha;

@@ -51,7 +51,7 @@ static const char *read_next_entry(DIR *dir, bool *is_folder) {
     return NULL;
 }
 
-/* Tells whether the path is a picture, or a folder that holds folders or pictures. */
+/* Returns whether the path is a picture, or a folder that holds folders or pictures. */
 static bool folder_probe(const char *path) {
     if (!vt_is_folder(path)) return vt_is_picture(path);
     DIR *dir = opendir(path); /* errno says it where there is no memory to look */
@@ -65,7 +65,7 @@ static vt_status no_memory(const folder *f, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its file names", f->root);
 }
 
-/* Appends picture dir/name of class `label`, if it is one that is read; counts other formats. */
+/* Appends picture dir/name of class `label` to f->e, if it is one that is read; counts the endings of f->left. */
 static vt_status add_picture(folder *f, const char *dir, const char *name, int label, vt_err *e) {
     const char *dot = strrchr(name, '.');
     for (int i = 0; dot && i < ENDINGS; i++) f->left[i] += !strcasecmp(dot + 1, endings[i]);
@@ -76,7 +76,7 @@ static vt_status add_picture(folder *f, const char *dir, const char *name, int l
     return VT_OK;
 }
 
-/* Lists all pictures of root/`rel`, in no order yet. */
+/* Appends all pictures of root/`rel` to f->e, in no order yet; VT_E_IO: a folder cannot be listed or lies too deep. */
 static vt_status collect_pictures(folder *f, const char *rel, int label, int depth, vt_err *e) {
     char path[VT_PATH_MAX], below[VT_PATH_MAX];
     VT_TRY(vt_path_in(path, f->root, rel, e));
@@ -139,7 +139,7 @@ static int find_splits(const vt_folders *f, int *split) {
     return whole == f->n ? whole : 0;
 }
 
-/* Does a split's folder hold class folders, or pictures whose classes stand in a file? */
+/* Sets *out: a split's folder holds class folders, or pictures whose classes stand in a file. */
 static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
     char annotations[VT_PATH_MAX];
     vt_folders f;
@@ -150,7 +150,8 @@ static vt_status is_labelled(const char *path, bool *out, vt_err *e) {
     return s;
 }
 
-/* Sets *hit to the index of a labelled folder of split `want`, the usual name first; -1: none. *bare: one without. */
+/* Sets *hit to a labelled folder of split `want`, the usual name first; -1: none. Sets *bare, if -1, to one without
+ * labels. VT_E_USAGE: several, none of the usual name. */
 static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_split want, int *hit,
                             int *bare, vt_err *e) {
     char path[VT_PATH_MAX];
@@ -171,7 +172,7 @@ static vt_status find_split(const vt_dataset *d, const vt_folders *f, const int 
     return VT_OK;
 }
 
-/* Fails: there is no folder for the split that is asked for, with a split that there is. */
+/* Fails with VT_E_IO: there is no folder for the split that is asked for, with a split that there is. */
 static vt_status refuse_split(const vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
     static const char *const names[] =
         {[VT_SPLIT_TEST] = "test or val", [VT_SPLIT_TRAIN] = "train", [VT_SPLIT_VAL] = "val"};
@@ -202,7 +203,7 @@ static vt_status enter_equal_name(char root[VT_PATH_MAX], vt_err *e) {
     return VT_OK;
 }
 
-/* Sets d->train to the names of the train split's class folders, one a line. */
+/* Sets d->train to the names of the train split's class folders, one a line; no effect if there is none, or several. */
 static vt_status keep_train_classes(vt_dataset *d, const vt_folders *f, const int *split, vt_err *e) {
     char path[VT_PATH_MAX];
     int hit, bare = -1;
@@ -224,7 +225,8 @@ static vt_status keep_train_classes(vt_dataset *d, const vt_folders *f, const in
     return s;
 }
 
-/* Sets root to the sub-folder of d->split with labels (test: else val's), or d->path if no folder is a split's. */
+/* Sets root to the labelled folder of d->split (test: else val's; else a bare one), or to d->path if none is any
+ * split's and the split is test; also split, d->train and d->said. VT_E_IO: there is no such split. */
 static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, const vt_folders *f, int *split,
                                      vt_err *e) {
     int hit = -1, bare = -1, splits = find_splits(f, split);
@@ -241,7 +243,7 @@ static vt_status choose_split_folder(char root[VT_PATH_MAX], vt_dataset *d, cons
     return VT_OK;
 }
 
-/* Sets root to the folder of NAME/SEVERITY of ImageNet-C; fails if it is not there. */
+/* Sets root to the folder NAME/SEVERITY of ImageNet-C; VT_E_USAGE if it is not there. */
 static vt_status corruption_root(char root[VT_PATH_MAX], const vt_dataset *d, vt_err *e) {
     VT_TRY(vt_corruption_check(d, e));
     int n = snprintf(root, VT_PATH_MAX, "%s/%s/%d", d->path, d->corruption.name, d->corruption.severity);
@@ -251,8 +253,8 @@ static vt_status corruption_root(char root[VT_PATH_MAX], const vt_dataset *d, vt
                    d->corruption.severity);
 }
 
-/* Finds the folder that holds the class folders of d->split: d->path, or a folder of it that a split is called by. What
- * was passed over goes to d->said. */
+/* Sets root to the folder that holds the class folders of d->split: d->path, or a folder of it that a split is called
+ * by. What was passed over goes to d->said. */
 static vt_status find_class_root(char root[VT_PATH_MAX], vt_dataset *d, vt_err *e) {
     vt_folders f;
     if (*d->corruption.name) return corruption_root(root, d, e);
@@ -281,7 +283,7 @@ static int compare_classes(const void *a, const void *b) {
     return strcmp(((const line *)a)->class, ((const line *)b)->class);
 }
 
-/* Reads the lines "NAME<tab>CLASS<tab>...", of which *lines point into *text. */
+/* Reads the lines "NAME<tab>CLASS<tab>..." into *lines [*n], which point into *text; both to be freed. VT_E_FORMAT. */
 static vt_status read_annotation_lines(const char *path, char **text, line **lines, size_t *n, vt_err *e) {
     size_t room = 1, at = 0;
     *lines = NULL, *n = 0;
@@ -299,7 +301,7 @@ static vt_status read_annotation_lines(const char *path, char **text, line **lin
     return *n ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: has no lines", path);
 }
 
-/* Adds the classes of the lines, which are sorted by them, and of each line its picture, if it is there. */
+/* Adds to f->classes those of the lines, sorted by them, and to f->e each line's picture, if it is there. */
 static vt_status add_annotated_pictures(folder *f, const line *lines, size_t n, vt_err *e) {
     char dir[VT_PATH_MAX], path[VT_PATH_MAX + 300];
     vt_status s = VT_OK;
@@ -313,7 +315,7 @@ static vt_status add_annotated_pictures(folder *f, const line *lines, size_t n, 
     return s;
 }
 
-/* Refuses annotations that do not name every picture of images/. */
+/* VT_E_FORMAT unless the annotations, whose pictures are f->e, name every picture of images/. */
 static vt_status check_all_annotated(const folder *f, const char *path, vt_err *e) {
     char images[VT_PATH_MAX];
     vt_folders all;
@@ -326,7 +328,7 @@ static vt_status check_all_annotated(const folder *f, const char *path, vt_err *
                    pictures);
 }
 
-/* Lists the pictures of images/ and their classes by the annotations file. */
+/* Sets f->annotated, classes and e by the annotations file; VT_E_FORMAT: it is none, or not of all pictures. */
 static vt_status read_annotations(folder *f, const char *path, vt_err *e) {
     char *text = NULL;
     line *lines = NULL;
@@ -349,7 +351,7 @@ static bool list_left(const folder *f, char *out, size_t size) {
     return *out;
 }
 
-/* Fails: there are no pictures, with what the folder holds instead. */
+/* Fails with VT_E_FORMAT: there are no pictures, with what the folder holds instead. */
 static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
     char list[200];
     if (vt_dataset_inside(f->root, list, sizeof list))
@@ -366,8 +368,8 @@ static vt_status refuse_empty(const folder *f, const char *path, vt_err *e) {
                    left ? ": convert them to PNG (mogrify -format png FILES)" : "");
 }
 
-/* Adds one file to the split's hash. What is wrong with it and can be seen without decoding (another format, a JPEG
- * that ends too early) is refused here, before a long run. */
+/* Adds one file to the split's hash; *jpeg stays true or becomes it. What is wrong and can be seen without decoding
+ * (another format, a JPEG that ends too early) is refused here (vt_image_inspect), before a long run. */
 static vt_status hash_file(vt_sha *sha, const char *path, const char *rel, bool *jpeg, vt_err *e) {
     char *text;
     size_t n;
@@ -406,7 +408,8 @@ static vt_status hash_pictures(const folder *f, char hex[65], bool *jpeg, vt_err
     return r;
 }
 
-/* Lists classes and pictures below f->root, in no order yet. */
+/* Sets f->classes and f->e to what lies below f->root, in no order yet, and d->root unless annotated. VT_E_FORMAT: no
+ * classes. */
 static vt_status list_pictures(folder *f, vt_dataset *d, vt_err *e) {
     char path[VT_PATH_MAX];
     if (vt_path(path, f->root, ANNOTATIONS) && access(path, F_OK) == 0) return read_annotations(f, path, e);
@@ -445,7 +448,7 @@ static void note_left_out(vt_dataset *d, const folder *f) {
                      left);
 }
 
-/* Lists the split's classes and pictures, and hashes them. */
+/* Lists the split's classes and pictures, sorted, and hashes them (vt_dataset_def.open). */
 static vt_status folder_open(vt_dataset *d, vt_err *e) {
     folder *f = d->state;
     if (!vt_is_folder(d->path)) return vt_fail(e, VT_E_FORMAT, "%s: a single picture has no label; " EXPECTED, d->path);

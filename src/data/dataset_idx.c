@@ -59,7 +59,8 @@ static bool is_of_split(const char *name, vt_split s) {
     return s == VT_SPLIT_TRAIN ? train && !test : test && !train;
 }
 
-/* Returns how many files of images the folder holds, of one split or of any; the first by name into `first`. */
+/* Returns how many files of images the folder holds, of one split or of any (s NULL); writes the first by name, or
+ * "". */
 static int count_images(const char *folder, const vt_split *s, char first[VT_PATH_MAX]) {
     DIR *dir = opendir(folder);
     int n = 0;
@@ -72,13 +73,14 @@ static int count_images(const char *folder, const vt_split *s, char first[VT_PAT
     return n;
 }
 
-/* Tells whether the path is a folder of IDX files, or one such file. */
+/* Returns whether the path is a folder of IDX files, or one such file. */
 static bool idx_probe(const char *path) {
     char first[VT_PATH_MAX];
     return vt_is_folder(path) ? count_images(path, NULL, first) > 0 : is_images_name(path) && !access(path, F_OK);
 }
 
-/* Sets p->path[0] to the file of images: d->path, or the folder's one of d->split. */
+/* Sets p->path[0] to the file of images: d->path, or the folder's one of d->split; VT_E_USAGE: none, several, or
+ * val. */
 static vt_status find_images_file(const vt_dataset *d, pair *p, vt_err *e) {
     char name[VT_PATH_MAX];
     if (!vt_is_folder(d->path)) {
@@ -97,7 +99,7 @@ static vt_status find_images_file(const vt_dataset *d, pair *p, vt_err *e) {
     return vt_path_in(p->path[0], d->path, name, e);
 }
 
-/* Makes the labels' name from that of the images: labels for images, and 1 for 3. */
+/* Sets p->path[1], the labels' file, to that of the images with labels for images, and 1 for 3. */
 static void name_labels(pair *p) {
     memcpy(p->path[1], p->path[0], VT_PATH_MAX);
     char *end = p->path[1] + strlen(p->path[1]) - 17;
@@ -105,7 +107,7 @@ static void name_labels(pair *p) {
     end[10] = '1';
 }
 
-/* Refuses another number of labels than images; sets d->count and d->classes. */
+/* VT_E_USAGE unless there are as many labels as images, and any; sets d->count, d->classes and d->classes_open. */
 static vt_status check_labels(vt_dataset *d, const pair *p, vt_err *e) {
     if (p->labels.n != p->images.n)
         return vt_fail(e, VT_E_USAGE, "%s: has %lld labels, but %s has %lld images", p->path[1], (long long)p->labels.n,
@@ -117,7 +119,7 @@ static vt_status check_labels(vt_dataset *d, const pair *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Maps the split's images and labels, checks and hashes them. */
+/* Maps the split's images and labels, checks and hashes them (vt_dataset_def.open). */
 static vt_status idx_open(vt_dataset *d, vt_err *e) {
     pair *p = d->state;
     VT_TRY(find_images_file(d, p, e));

@@ -51,14 +51,14 @@ static const char *labels_path(const char *path) {
     return comma && vt_ends_in(comma + 5, ".npy") ? comma + 5 : NULL;
 }
 
-/* Has the archive, or the folder if zip is NULL, an array NAME.npy? */
+/* Returns whether the archive, or the folder if zip is NULL, has an array NAME.npy. */
 static bool has_array(const char *folder, const vt_zip *zip, const char *name) {
     char file[VT_PATH_MAX], path[VT_PATH_MAX];
     snprintf(file, sizeof file, "%s.npy", name);
     return zip ? vt_zip_find(zip, file) >= 0 : vt_path(path, folder, file) && !access(path, F_OK);
 }
 
-/* Tells whether the path is "x.npy,y.npy", a file of NumPy's by its ending, or a folder that holds such arrays. */
+/* Returns whether the path is "x.npy,y.npy", a file of NumPy's by its ending, or a folder that holds such arrays. */
 static bool npy_probe(const char *path) {
     if (access(path, F_OK)) return labels_path(path) != NULL;
     if (!vt_is_folder(path)) return vt_ends_in(path, ".npz") || vt_ends_in(path, ".npy");
@@ -92,7 +92,8 @@ static vt_status read_images_and_labels(vt_dataset *d, arrays *a, const char *im
     return read_array(&a->labels, d, a, 1, labels, e);
 }
 
-/* Finds images and labels by the usual names; fails with the names that there are. */
+/* Sets a->images and labels to the arrays of usual names; VT_E_FORMAT with the names that there are, VT_E_USAGE for a
+ * folder of corruptions. */
 static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     for (size_t k = 0; k < KEYS; k++) {
         if (keys[k].split >= 0 && keys[k].split != (int)d->split) continue;
@@ -115,7 +116,7 @@ static vt_status find_arrays(vt_dataset *d, arrays *a, vt_err *e) {
 
 /* ---- checks ---- */
 
-/* Images [N,C,H,W], or [N,H,W,C]. */
+/* Sets a->step, shape and last, for images [N,C,H,W], or [N,H,W,C] if the channels stand last. */
 static void set_layout(arrays *a, bool last) {
     const vt_npy *x = &a->images;
     const int at[4] = {0, last ? 3 : 1, last ? 1 : 2, last ? 2 : 3}; /* image, channel, row, column */
@@ -124,8 +125,9 @@ static void set_layout(arrays *a, bool last) {
     a->last = last;
 }
 
-/* Decides which side is the channels, and refuses an array without such a side. Until a model is known (npy_expect) a
- * side of three is the channels, else a last side of one, else the first. No model tells three equal sides apart. */
+/* Sets the layout (set_layout); VT_E_SHAPE if no side can be the channels, three equal ones, or too large. Until a
+ * model is known (npy_expect) a side of three is the channels, else a last side of one, else the first. shape: as
+ * text. */
 static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
     const vt_npy *x = &a->images;
     bool four = x->ndim == 4, first = four && x->shape[1] == 3, last = four && x->shape[3] == 3;
@@ -146,7 +148,8 @@ static vt_status check_layout(const vt_dataset *d, arrays *a, const char *shape,
     return VT_OK;
 }
 
-/* Refuses images of another shape or type than are read; sets the layout, d->count and d->floats. */
+/* Sets the layout, d->count and d->floats. VT_E_SHAPE: the shape is not read, or no five severities; VT_E_FORMAT: the
+ * type is not read, or no images. */
 static vt_status check_images(vt_dataset *d, arrays *a, vt_err *e) {
     vt_npy *x = &a->images;
     char shape[200];
@@ -181,7 +184,8 @@ static int64_t label_at(const arrays *a, int64_t i) {
     return hit;
 }
 
-/* Rows of classes: every one has a single 1. */
+/* Sets a->columns, d->classes and d->said for labels that are rows with a single 1; VT_E_SHAPE: a row is not. shape: as
+ * text. */
 static vt_status check_one_hot_rows(vt_dataset *d, arrays *a, const char *shape, vt_err *e) {
     a->columns = (int)a->labels.shape[1];
     for (int64_t i = 0; i < d->count; i++)
@@ -195,7 +199,8 @@ static vt_status check_one_hot_rows(vt_dataset *d, arrays *a, const char *shape,
     return VT_OK;
 }
 
-/* Refuses labels that are not one class for each image; sets d->classes. */
+/* Sets d->classes, classes_open and a->columns; VT_E_SHAPE, VT_E_FORMAT or VT_E_RANGE unless labels are one class for
+ * each image. */
 static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     const vt_npy *y = &a->labels;
     char shape[200];
@@ -219,7 +224,8 @@ static vt_status check_labels(vt_dataset *d, arrays *a, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads the number of classes from classes.npy, a single whole number, if there is one. */
+/* Sets d->classes by classes.npy, a single whole number, if there is one, and then clears classes_open. VT_E_RANGE:
+ * less than the labels need. */
 static vt_status read_classes(vt_dataset *d, arrays *a, vt_err *e) {
     vt_npy c;
     if (!has_array(d->path, a->zip, "classes")) return VT_OK;
@@ -262,7 +268,8 @@ static const char *suggest_conversion(const arrays *a, int64_t i) {
                : "";
 }
 
-/* Reads image i as planes [channels,height,width]: into rgb if the file has bytes, else into f (NULL: checks it). */
+/* Writes image i as planes [channels,height,width]: to rgb if the file has bytes, else to f (NULL: only checks it).
+ * VT_E_RANGE: a float outside [0,1]. */
 static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float *f, vt_err *e) {
     const arrays *a = d->state;
     size_t at[3] = {0};
@@ -283,7 +290,8 @@ static vt_status read_pixels(const vt_dataset *d, int64_t i, uint8_t *rgb, float
     return VT_OK;
 }
 
-/* Hashes the severity alone, as records: the file of all is five times as long, and a run is of one. */
+/* Adds the severity alone to the hash, as records of label and pixels: the file of all is five times as long, and a run
+ * is of one. Floats are checked (read_pixels). */
 static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_err *e) {
     size_t n = vt_shape_values(a->shape), size = d->floats ? n * sizeof(float) : n;
     void *image = malloc(size);
@@ -299,7 +307,8 @@ static vt_status hash_severity(vt_dataset *d, const arrays *a, vt_sha *sha, vt_e
     return s;
 }
 
-/* Reads images and labels: of a corruption, of two files, of an archive or of a folder. */
+/* Sets a->images and labels: of a corruption, of two files, of an archive or of a folder; VT_E_USAGE: one array
+ * alone. */
 static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     char first[VT_PATH_MAX];
     const char *second = access(d->path, F_OK) ? labels_path(d->path) : NULL;
@@ -322,7 +331,7 @@ static vt_status read_arrays(vt_dataset *d, arrays *a, vt_err *e) {
     return find_arrays(d, a, e);
 }
 
-/* Opens the arrays, checks and hashes them. */
+/* Opens the arrays, checks and hashes them (vt_dataset_def.open). */
 static vt_status npy_open(vt_dataset *d, vt_err *e) {
     arrays *a = d->state;
     VT_TRY(read_arrays(d, a, e));

@@ -71,7 +71,7 @@ void vt_picture_fill(vt_image *im, const float *x, vt_shape s) {
 
 static bool is_png(const uint8_t *b, size_t n) { return n >= 4 && !memcmp(b, "\x89PNG", 4); }
 
-/* Refuses a file that is neither, and says by its first bytes what it is. */
+/* Fails with VT_E_FORMAT: the file is neither PNG nor JPEG; says by its first bytes what it is. */
 static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *path, vt_err *e) {
     static const struct {
         const char *bytes, *what;
@@ -89,7 +89,7 @@ static vt_status fail_unknown_format(const uint8_t *b, size_t n, const char *pat
     return vt_fail(e, VT_E_FORMAT, "%s: is not a PNG or JPEG file, it begins with byte %d", path, b[0]);
 }
 
-/* Decodes a PNG or JPEG in memory, told apart by its first bytes. */
+/* Decodes a PNG or JPEG in memory into *out, told apart by its first bytes; VT_E_FORMAT for other bytes. */
 static vt_status parse_picture(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e) {
     *out = (vt_image){0};
     if (is_png(bytes, n)) return vt_png_parse(bytes, n, path, out, e);

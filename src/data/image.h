@@ -23,15 +23,17 @@ vt_status vt_image_make(vt_image *im, vt_shape s, const char *path, vt_err *e); 
 void vt_image_free(vt_image *im);                                               /* safe twice */
 /* Value i in [0,1]; a byte is float32(u8) / 255, as torchvision's ToTensor has it. */
 static inline float vt_image_at(const vt_image *im, size_t i) { return im->f ? im->f[i] : (float)im->rgb[i] / 255; }
-/* Makes floats bytes, which is what resizes and crops work on. VT_E_SHAPE where a value is no grey level k/255 (up to
- * float32's rounding): it would have to be rounded, and the picture be another one. */
+/* Replaces im's floats, if it has them, by bytes, on which resizes and crops work. VT_E_SHAPE: a value is no grey level
+ * k/255 (up to float32's rounding): it would have to be rounded, and the picture be another one. */
 vt_status vt_image_to_bytes(vt_image *im, const char *path, vt_err *e);
-/* Sides within the limits above. path: what errors name. */
+/* VT_E_RANGE unless the sides are within the limits above. path: what errors name. */
 vt_status vt_image_check_size(int64_t width, int64_t height, const char *path, vt_err *e);
 
-/* Decodes a PNG or JPEG, told apart by the first bytes: file names lie (ImageNet has a PNG called .JPEG). */
+/* Decodes a PNG or JPEG file into *out (allocated; on failure empty), told apart by the first bytes: file names lie
+ * (ImageNet has a PNG called .JPEG). VT_E_IO; VT_E_FORMAT: neither, or damaged; VT_E_RANGE: too large. */
 vt_status vt_image_read(const char *path, vt_image *out, vt_err *e);
-/* Checks what can be said of a file without decoding it: format, size limits, and whether a JPEG ends too early. */
+/* Checks what can be said of a file without decoding it: VT_E_FORMAT: no PNG or JPEG, or a JPEG that ends too early;
+ * VT_E_RANGE: above the limits of size. */
 vt_status vt_image_inspect(const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 
 /* Returns whether an image of shape s has a picture: of three planes, or of one, in grey. */
@@ -47,9 +49,9 @@ void vt_picture_spread(vt_image *im, vt_shape s);
  * replicated, alpha (and tRNS) dropped without blending, 16-bit samples keep the high byte; but 16-bit grey without
  * alpha is clipped at 255, as by mode I -> RGB in the Pillow 9.4.0 of Debian 12. */
 vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_image *out, vt_err *e);
-/* Checks signature, IHDR and claimed size alone. */
+/* Sets *width and *height by signature and IHDR alone; VT_E_FORMAT: they are none, VT_E_RANGE: too large. */
 vt_status vt_png_inspect(const uint8_t *bytes, size_t n, const char *path, int *width, int *height, vt_err *e);
-/* Encodes 8-bit RGB in memory: *bytes to be freed; path: what errors name. */
+/* Encodes 8-bit RGB in memory: *bytes [*n], to be freed, NULL on failure; path: what errors name. */
 vt_status vt_png_encode(uint8_t **bytes, size_t *n, const vt_image *im, const char *path, vt_err *e);
 /* Writes a picture as a PNG file, complete or not at all (vt_file_replace). */
 vt_status vt_png_write(const char *path, const vt_image *im, vt_err *e);

@@ -31,8 +31,8 @@ enum { SOF0 = 0xC0, DHT = 0xC4, RST0 = 0xD0, RST7 = 0xD7, SOI = 0xD8, EOI = 0xD9
 
 bool vt_is_jpeg(const uint8_t *b, size_t n) { return n >= 3 && b[0] == 0xFF && b[1] == SOI && b[2] == 0xFF; }
 
-/* Returns the next marker's code and the position after it, as libjpeg searches it: entropy-coded data, its stuffed
- * zeros and restart markers are passed over. 0 at the end of the bytes. */
+/* Returns the code of the next marker from *at on, and moves *at past it, as libjpeg searches it: entropy-coded data,
+ * its stuffed zeros and restart markers are passed over. 0, with *at = n, at the end of the bytes. */
 static int next_marker(const uint8_t *b, size_t n, size_t *at) {
     while (*at < n) {
         const uint8_t *ff = memchr(b + *at, 0xFF, n - *at);
@@ -47,7 +47,8 @@ static int next_marker(const uint8_t *b, size_t n, size_t *at) {
     return 0;
 }
 
-/* Reads a start of frame: s [len] from its precision byte on. */
+/* Sets *o by a start of frame, s [len] from its precision byte on, of a file of n bytes; VT_E_FORMAT: a second one, a
+ * kind not read, or more than n bytes can hold; VT_E_RANGE: too large. */
 static vt_status read_frame_header(vt_jpeg_outline *o, int code, const uint8_t *s, size_t len, size_t n,
                                    const char *path, vt_err *e) {
     static const char *const kinds[16] =
@@ -118,7 +119,8 @@ _Noreturn static void on_error(j_common_ptr c) {
     longjmp(j->back, 1);
 }
 
-/* Warnings that mean lost or invented pixels are errors; the others (bytes between markers, odd versions) are not. */
+/* libjpeg's message handler: treats warnings that mean lost or invented pixels as errors (on_error), and ignores others
+ * (bytes between markers, odd versions). */
 static void on_message(j_common_ptr c, int level) {
     static const int damage[] = {JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE,     JWRN_MUST_RESYNC,
                                  JWRN_JPEG_EOF,   JWRN_BOGUS_PROGRESSION, JWRN_ARITH_BAD_CODE};
@@ -126,7 +128,7 @@ static void on_message(j_common_ptr c, int level) {
         if (c->err->msg_code == damage[i]) on_error(c);
 }
 
-/* libjpeg's progress monitor: refuses a file of more than SCANS_MAX scans. */
+/* libjpeg's progress monitor: leaves decode_jpeg, with a text, for a file of more than SCANS_MAX scans. */
 static void on_progress(j_common_ptr c) {
     jpeg_job *j = c->client_data;
     if (j->c.input_scan_number <= SCANS_MAX) return;
@@ -140,7 +142,7 @@ static int product_over_255(int a, int b) {
     return ((t >> 8) + t) >> 8;
 }
 
-/* Copies row y, `components` interleaved samples, to the three planes. */
+/* Copies row y, j->c.output_components interleaved samples (1 grey, 3 RGB, 4 CMYK), to j->out's three planes as RGB. */
 static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
     size_t w = j->c.output_width, plane = w * j->c.output_height;
     int k = j->c.output_components;
@@ -157,7 +159,7 @@ static void row_to_planes(const jpeg_job *j, const uint8_t *row, size_t y) {
     }
 }
 
-/* Decodes a file into planes; false on an error, whose text is in j->text. */
+/* Decodes j->bytes into the planes of j->out; false on an error, whose text is in j->text. */
 static bool decode_jpeg(jpeg_job *j) {
     if (setjmp(j->back)) return false;
     jpeg_create_decompress(&j->c);

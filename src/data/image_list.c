@@ -25,7 +25,7 @@ bool vt_image_range(const char *text, long long *first, long long *end) {
     return vt_parse_int(a, first) && vt_parse_int(colon + 1, end);
 }
 
-/* Lists the images A to B - 1 of a text "A:B". */
+/* Sets *out [*n] to the images A to B - 1 of a text "A:B"; VT_E_USAGE: no such text, or not all in the split. */
 static vt_status list_range(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long first, end;
     if (!vt_image_range(text, &first, &end))
@@ -46,7 +46,8 @@ static vt_status list_range(const char *text, const vt_dataset *d, int32_t **out
 
 /* ---- N images, evenly over the classes ---- */
 
-/* Reads the class of every image of d, and how many each of the *classes has. */
+/* Sets class_of to the class of every image of d, and have to how many each of the *classes has; both to be freed, also
+ * after a failure to read. */
 static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **have, int *classes, vt_err *e) {
     vt_image im;
     *classes = 0;
@@ -67,8 +68,8 @@ static vt_status count_classes(const vt_dataset *d, int **class_of, int64_t **ha
     return VT_OK;
 }
 
-/* Sets take[c], the images to take of each class, n together: rounds of one image for each class that has more; a last
- * round with too few images for all serves evenly spaced classes. */
+/* Adds to take[c], all 0, the images to take of each class, n together: rounds of one image for each class that has
+ * more; a last round with too few images for all serves evenly spaced classes. */
 static void share_among_classes(int64_t *take, const int64_t *have, int classes, int64_t n) {
     for (int64_t left = n, open = 1; left && open;) {
         open = 0;
@@ -93,7 +94,7 @@ static void pick_images_evenly(int32_t *out, const vt_dataset *d, const int *cla
     }
 }
 
-/* Lists N images of a text "spread:N", evenly over the classes. */
+/* Sets *out [*n] to N images of a text "spread:N", evenly over the classes; VT_E_USAGE: no such text, or too many. */
 static vt_status list_spread(const char *text, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     long long want;
     if (!vt_parse_int(text + strlen(VT_IMAGES_SPREAD), &want) || want < 1 || want > d->count)
@@ -147,7 +148,7 @@ static int compare_paths(const void *a, const void *b) {
     return strcmp(((const place *)a)->path, ((const place *)b)->path);
 }
 
-/* Makes p->sorted[alone]: all images by path, or by the path's last part alone. */
+/* Sets p->sorted[alone] to all images by path, or (alone) by the path's last part. */
 static vt_status sort_places(vt_image_paths *p, bool alone, vt_err *e) {
     const vt_dataset *d = p->d;
     place *all = calloc((size_t)d->count, sizeof *all);
@@ -189,7 +190,7 @@ typedef struct list {
     size_t n;
 } list;
 
-/* Appends the image that a line of a file names, by index or path. */
+/* Appends to l the image that a line of a file names, by index or path; VT_E_FORMAT or VT_E_USAGE: there is none. */
 static vt_status add_image_line(list *l, int line, const char *text, vt_err *e) {
     long long v;
     int64_t image = -1;
@@ -210,7 +211,8 @@ static vt_status add_image_line(list *l, int line, const char *text, vt_err *e) 
     return VT_OK;
 }
 
-/* Lists the images that a file names, one a line, ascending; refuses one that is there twice. */
+/* Sets *out [*n] to the images that a file names, one a line, ascending; VT_E_USAGE: no such file, none, or one twice.
+ * *out is to be freed also after a failure. */
 static vt_status list_from_file(const char *path, const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     char *text;
     list l = {.path = path, .d = d, .paths = {.d = d}};
@@ -236,7 +238,8 @@ static vt_status list_from_file(const char *path, const vt_dataset *d, int32_t *
     return VT_OK;
 }
 
-/* Lists the images that make up Imagenette's first validation set: those of ImageNet's own. */
+/* Sets *out to the images that make up Imagenette's first validation set, those of ImageNet's own, and adds to *n, 0,
+ * their number; VT_E_USAGE: there are none. */
 static vt_status list_imagenette_v1(const vt_dataset *d, int32_t **out, size_t *n, vt_err *e) {
     int64_t count = vt_imagenet_val_count(d);
     if (count <= 0)

@@ -44,7 +44,7 @@ static void on_warning(png_structp png, png_const_charp text) { (void)png, (void
 
 /* ---- reading ---- */
 
-/* libpng's reader: copies the next n bytes of the file; fails past its end. */
+/* libpng's reader: copies the next n bytes of the file; past its end sets j->ended and leaves decode_png. */
 static void on_read(png_structp png, png_bytep out, size_t n) {
     png_job *j = png_get_io_ptr(png);
     j->ended = n > j->n - j->pos;
@@ -53,7 +53,7 @@ static void on_read(png_structp png, png_bytep out, size_t n) {
     j->pos += n;
 }
 
-/* Copies one row of raw samples (bytes; 16-bit ones high byte first) to row y of the three planes. */
+/* Copies one row of raw samples (bytes; 16-bit ones high byte first), as RGB, to row y of the three planes j->rgb. */
 static void row_to_planes(const png_job *j, const uint8_t *row, int y) {
     bool grey = !(j->type & PNG_COLOR_MASK_COLOR), wide = j->depth == 16;
     size_t channels = (grey ? 1u : 3u) + !!(j->type & PNG_COLOR_MASK_ALPHA), step = channels << wide;
@@ -79,7 +79,7 @@ static void row_to_planes(const png_job *j, const uint8_t *row, int y) {
     }
 }
 
-/* Prepares libpng and reads up to the pixels. */
+/* Prepares libpng, reads up to the pixels, and sets j->type, depth, palette and colors; an error leaves decode_png. */
 static void read_png_header(png_job *j) {
     png_set_read_fn(j->png, j, on_read);
     png_set_user_limits(j->png, VT_IMAGE_MAX_SIDE, VT_IMAGE_MAX_SIDE);
@@ -91,7 +91,8 @@ static void read_png_header(png_job *j) {
     if (j->type == PNG_COLOR_TYPE_PALETTE) png_get_PLTE(j->png, j->info, &j->palette, &j->colors);
 }
 
-/* Decodes a file into planes; false on an error, whose text is in j->text. */
+/* Decodes j->bytes into the planes j->rgb; false on an error, whose text is in j->text, with j->ended or
+ * j->no_memory. */
 static bool decode_png(png_job *j) {
     if (setjmp(png_jmpbuf(j->png))) return false;
     read_png_header(j);
@@ -147,7 +148,7 @@ vt_status vt_png_parse(const uint8_t *bytes, size_t n, const char *path, vt_imag
 
 /* ---- writing ---- */
 
-/* libpng's writer: appends n bytes to j->out. */
+/* libpng's writer: appends n bytes to j->out [j->n]; without memory leaves encode_png. */
 static void on_write(png_structp png, png_bytep data, size_t n) {
     png_job *j = png_get_io_ptr(png);
     if (n > j->room - j->n) {

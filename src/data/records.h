@@ -8,8 +8,8 @@
 #define VT_CIFAR_PIXELS 3072
 #define VT_CIFAR10 (1 + VT_CIFAR_PIXELS)
 #define VT_CIFAR100 (2 + VT_CIFAR_PIXELS)
-/* Refuses bytes, of which the first are record number `first` of the file, unless they are whole records whose labels
- * are in range. path: what errors name. */
+/* VT_E_FORMAT unless the n bytes, of which the first are record number `first` of the file, are whole records;
+ * VT_E_RANGE for labels out of range. path: what errors name. */
 vt_status vt_cifar_check(const uint8_t *bytes, size_t n, int record, int64_t first, const char *path, vt_err *e);
 
 /* One file of CIFAR's Python version (data_batch_1, test_batch; train, test): a pickle of a dictionary whose "data" is
@@ -22,11 +22,12 @@ typedef struct vt_cifar_py {
     vt_npy pixels;
     uint8_t *labels; /* [count], or [count,2]: coarse, fine */
 } vt_cifar_py;
-/* Opens a file of the Python version; bytes (NULL: of the file `path`) must outlive b. Close also after a failure. */
+/* Opens a file of the Python version; bytes (NULL: of the file `path`) must outlive b. VT_E_FORMAT: it is none. Close
+ * also after a failure. */
 vt_status vt_cifar_py_open(vt_cifar_py *b, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_cifar_py_close(vt_cifar_py *b); /* accepts a zeroed one */
-/* Makes record i as the binary version has it. Thread-safe. Labels that no byte holds become 255, which vt_cifar_check
- * refuses. */
+/* Writes record i [b->record] as the binary version has it. Thread-safe. Labels that no byte holds become 255, which
+ * vt_cifar_check refuses. */
 void vt_cifar_py_read(const vt_cifar_py *b, int64_t i, uint8_t *record);
 
 /* The idx format of MNIST (yann.lecun.com/exdb/mnist): 4 bytes (0, 0, type, number of sides), the sides as big-endian

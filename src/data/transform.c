@@ -65,7 +65,8 @@ typedef struct taps {
 
 static void free_taps(taps *t) { free(t->first), free(t->n), free(t->w); }
 
-/* Weights of result sample o, normalised to sum 1, then rounded half away from zero to BITS. */
+/* Sets t's first, n and weights of result sample o, normalised to sum 1, then rounded half away from zero to BITS. in:
+ * source samples; scale: in / out; stretch: of the filter, at least 1; k [t->room]: scratch. */
 static void compute_taps(taps *t, int o, int in, double scale, double stretch, vt_filter filter, double *k) {
     double support = filters[filter].support * stretch, ss = 1 / stretch, sum = 0;
     double centre = (o + 0.5) * scale;
@@ -127,7 +128,7 @@ static void resample_columns(uint8_t *out, const uint8_t *in, const taps *t, int
 
 /* ---- resizing ---- */
 
-/* Takes rgb over: as the picture's pixels if all went well. */
+/* Replaces the picture's pixels by rgb if ok, else frees rgb; returns ok. */
 static bool take_pixels(vt_image *im, uint8_t *rgb, int width, int height, bool ok) {
     free(ok ? im->rgb : rgb);
     if (ok) *im = (vt_image){{3, height, width}, rgb, NULL};
@@ -162,8 +163,8 @@ static bool resize_height(vt_image *im, int height, vt_filter filter) {
     return take_pixels(im, rgb, im->shape.width, height, ok);
 }
 
-/* Returns at [out], to be freed; NULL: no memory. at[o] is the source of sample o. Pillow adds up the step, it does not
- * multiply; -1 where that runs past the end. */
+/* Returns at [out], to be freed; NULL: no memory. at[o] is the source, of `in`, of sample o; -1 if past the end: Pillow
+ * adds up the step, it does not multiply. */
 static int *nearest_sources(int in, int out) {
     int *at = calloc((size_t)out, sizeof *at);
     double step = (double)in / out, x = step * 0.5;
@@ -171,7 +172,7 @@ static int *nearest_sources(int in, int out) {
     return at;
 }
 
-/* Resizes the picture by nearest pixels, in place; false: no memory. */
+/* Resizes the picture by nearest pixels, in place (black where there is none); false: no memory. */
 static bool resize_nearest(vt_image *im, int width, int height) {
     size_t w = (size_t)im->shape.width, h = (size_t)im->shape.height;
     int *xs = nearest_sources(im->shape.width, width), *ys = nearest_sources(im->shape.height, height);
@@ -185,6 +186,7 @@ static bool resize_nearest(vt_image *im, int width, int height) {
     return take_pixels(im, rgb, width, height, ok);
 }
 
+/* Pillow after 12.1 resizes very tall pictures (height above 100 times the width) vertically first; this does not. */
 vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter, const char *path, vt_err *e) {
     VT_TRY(vt_image_check_size(width, height, path, e));
     VT_TRY(vt_image_check_size(width, im->shape.height, path, e)); /* between the passes */
@@ -197,7 +199,7 @@ vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter,
 
 /* ---- text ---- */
 
-/* Parses a side of 1 to VT_IMAGE_MAX_SIDE pixels; `key` names it in a refusal. */
+/* Parses a side of 1 to VT_IMAGE_MAX_SIDE pixels; VT_E_USAGE, naming `key`, for anything else. */
 static vt_status parse_side_length(const char *key, const char *value, int *out, vt_err *e) {
     long long v;
     if (!vt_parse_int(value, &v))
@@ -208,7 +210,8 @@ static vt_status parse_side_length(const char *key, const char *value, int *out,
     return VT_OK;
 }
 
-/* given: bits of the transform's parts that have been named. */
+/* Sets t's part that the word names, and its bit in *given; cuts the word at its colon. VT_E_USAGE: no such word, or a
+ * part whose bit is set. */
 static vt_status parse_word(vt_transform *t, unsigned *given, char *word, vt_err *e) {
     static const char *const parts[] = {"the resize", "the filter", "crop"};
     char *value = strchr(word, ':');
@@ -269,14 +272,14 @@ static int half_even(int difference) {
     return difference % 2 ? half + half % 2 : half;
 }
 
-/* Computes where a side of length n begins in the crop (pad), and where the crop begins in it (skip). */
+/* Sets *pad to where a side of length n begins in the crop, and *skip to where the crop begins in it; one is 0. */
 static void compute_crop_offsets(int n, int side, int *pad, int *skip) {
     *pad = n < side ? (side - n) / 2 : 0;
     *skip = n > side ? half_even(n - side) : 0;
 }
 
-/* Makes torchvision's CenterCrop(side): offsets round half to even, as Python does; smaller pictures get black borders
- * first, the odd line of them right and below. */
+/* Crops in place as torchvision's CenterCrop(side): offsets round half to even, as Python does; smaller pictures get
+ * black borders first, the odd line of them right and below. Floats become bytes (VT_E_SHAPE). */
 static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e) {
     int left, top, x0, y0;
     if (im->shape.width == side && im->shape.height == side) return VT_OK;

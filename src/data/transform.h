@@ -22,10 +22,9 @@ typedef enum vt_filter {
 } vt_filter;
 extern const char *const vt_filter_names[VT_FILTER_COUNT];
 
-/* Bytes as Pillow's Image.resize makes them, in place; the same size leaves the picture alone. Antialiased: if a side
- * shrinks, the filter is stretched by the same factor. Two passes, horizontal first, rounded to bytes between them;
- * none for a side that keeps its length. Pillow releases after 12.1 resize very tall pictures (height above 100 times
- * the width) vertically first; here the order is always the one of 9.4 (Debian 12) to 12.1. path: what errors name. */
+/* Resizes in place as Image.resize of Pillow 9.4 to 12.1 does bytes: antialiased, horizontal pass first, rounded to
+ * bytes between the two; the same size changes nothing. Floats become bytes (vt_image_to_bytes). VT_E_RANGE: too large.
+ * path: for errors. */
 vt_status vt_image_resize(vt_image *im, int width, int height, vt_filter filter, const char *path, vt_err *e);
 
 typedef enum vt_fit { VT_FIT_NONE, VT_FIT_SHORT, VT_FIT_SQUASH } vt_fit;
@@ -37,7 +36,8 @@ typedef struct vt_transform { /* zeroed: leave the picture as it is */
     int crop; /* 0: none */
 } vt_transform;
 
-/* Parses such a text; VT_E_USAGE for a word that is none, or twice the same part. */
+/* Parses the text of a transform; VT_E_USAGE for a word that is none, twice the same part, or a filter without a
+ * resize. */
 vt_status vt_transform_parse(vt_transform *t, const char *text, vt_err *e);
 /* Writes the canonical text; returns the length that snprintf would. */
 int vt_transform_text(const vt_transform *t, char *buf, size_t size);
@@ -46,5 +46,6 @@ bool vt_transform_is_none(const vt_transform *t);
 /* Returns timm's evaluation transform: side floor(size / crop_pct), then the centre; squash: crop_mode 'squash'. */
 vt_transform vt_transform_timm(int size, double crop_pct, vt_filter filter, bool squash);
 
-/* Applies a transform in place; path: what errors name. */
+/* Applies a transform in place; VT_E_SHAPE: not three channels, or floats that are no grey levels; VT_E_RANGE: too
+ * large. path: what errors name. */
 vt_status vt_transform_apply(vt_image *im, const vt_transform *t, const char *path, vt_err *e);

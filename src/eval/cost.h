@@ -13,12 +13,13 @@
 typedef struct vt_seconds {
     double forward, gradient, verdict;
 } vt_seconds;
-/* Measures them on this machine; m: a network of this process. */
+/* Measures them on this machine, all threads at work; m: a network of this process. A forward that fails fails it;
+ * VT_E_MEMORY. *s is zeros then. */
 vt_status vt_measure_seconds(vt_seconds *s, const vt_model *m, int threads, vt_err *e);
 /* Estimates the hours that `flops` floating-point operations of a model's forwards and backwards take here on all
- * threads, by vt_measure_seconds. */
+ * threads, by vt_measure_seconds, whose failures it has. */
 vt_status vt_measure_hours(double *hours, const vt_model *m, double flops, int threads, vt_err *e);
-/* Writes hours as "3.2 h", "4.1 min" or "12 s"; returns buf. */
+/* Writes hours in the unit that suits, as "3.2 h", "4.1 min" or "12 s"; returns buf. */
 const char *vt_hours_text(char buf[32], double hours);
 
 /* Returns the most memory that this process has held, in MB. */
@@ -28,8 +29,8 @@ double vt_forecast_mb(double more);
 /* Estimates what a run takes beside what it allocates, in MB: compiled kernels and buffers of oneDNN and OpenBLAS. */
 double vt_libraries_mb(const vt_model *m, int threads);
 
-/* Prints work, time here and memory of an evaluation or curve that is ready to be run, at most: as if every image were
- * right and stood to the end of every attack. */
+/* Prints work, time here and memory of an evaluation or curve that is ready, at most: as if every image were right and
+ * stood to the end. Sets v's batch and threads by vt_eval_fit; fails as vt_measure_seconds does. */
 vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e);
 
 /* The time that is left: what images have cost so far in forwards, how fast that went, what is still to be done. */
@@ -42,10 +43,10 @@ typedef struct vt_eta {
     size_t stage_done;
 } vt_eta;
 
-/* Begins the estimate for an evaluation, which must outlive it. */
+/* Begins the estimate of the time left of an evaluation, which must outlive it. The clock runs from here. */
 void vt_eta_begin(vt_eta *o, const vt_eval_options *v);
-/* From here on images of this stage are counted (VT_ENTRY_CLEAN: clean predictions). */
+/* Counts images as of this stage from here on (VT_ENTRY_CLEAN: clean predictions). */
 void vt_eta_stage(vt_eta *o, int entry, int stage);
-/* One more image, which took so many passes. `done` of `total` images of the stage have a line, `robust` of them stand;
- * returns the seconds that the run will still take. */
+/* Counts one more image, which took so many passes; `done` of the `total` images of the stage have a line, `robust` of
+ * them stand. Returns the seconds that the run will still take. */
 double vt_eta_image(vt_eta *o, int64_t forwards, int64_t gradients, size_t done, size_t total, size_t robust);

@@ -29,7 +29,7 @@ typedef struct job {
 
 /* ---- one point ---- */
 
-/* Counts values outside of [0,1] and values that are not finite. */
+/* Sets p's counts of values outside of [0,1] and of values that are not finite, over x [n]. */
 static void count_values(vt_external_point *p, const float *x, size_t n) {
     p->outside = p->not_finite = 0;
     for (size_t i = 0; i < n; i++) {
@@ -40,14 +40,16 @@ static void count_values(vt_external_point *p, const float *x, size_t n) {
     }
 }
 
-/* Returns the status that follows from the verdict and the clean prediction. */
+/* Returns the status that follows from the verdict and the clean prediction: outside comes before wrong, wrong before
+ * broken. */
 static vt_external_status status_of(const vt_external_point *p) {
     if (!p->v.inside) return VT_EXTERNAL_VIOLATION;
     if (p->clean != p->label) return VT_EXTERNAL_WRONG;
     return p->v.broken ? VT_EXTERNAL_BROKEN : VT_EXTERNAL_ROBUST;
 }
 
-/* Judges one point and its clean image on a thread's verifier. */
+/* Judges one point and its clean image on a thread's verifier, into its place of f->result. VT_INTERRUPTED when asked;
+ * VT_E_NUMERIC: finite values give logits that are not. */
 static vt_status verify_point(void *ctx, int thread, size_t item, vt_err *e) {
     job *k = ctx;
     vt_external *f = k->f;
@@ -110,7 +112,7 @@ void vt_external_free(vt_external *f) {
 
 /* ---- words ---- */
 
-/* Writes why a point is a violation, or "borderline"; "": nothing to say. */
+/* Writes why a point is a violation, or "borderline"; "": there is nothing to say. */
 static void describe_point(const vt_external *f, const vt_external_point *p, char *buf, size_t size) {
     bool far = p->excess > vt_external_allowance(f);
     *buf = 0;
@@ -128,7 +130,7 @@ static void describe_point(const vt_external *f, const vt_external_point *p, cha
         snprintf(buf, size, "borderline");
 }
 
-/* Prints up to `most` points, those that are violations or those that are not. */
+/* Prints a row for each of up to `most` points, of the violations or of all the others, in the file's order. */
 static void print_rows(FILE *out, const vt_external *f, bool violations, int64_t most) {
     char why[96];
     int64_t shown = 0;
@@ -175,6 +177,7 @@ void vt_external_csv(FILE *out, const vt_external *f) {
     }
 }
 
+/* Returns a number; one that is not finite, which JSON lacks, as null. */
 static json_t *or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 json_t *vt_external_json(const vt_external *f) {

@@ -48,16 +48,17 @@ typedef struct vt_external {
     int64_t count[VT_EXTERNAL_COUNT], borderline, allowed; /* allowed: inside by the allowance alone */
 } vt_external;
 
-/* Judges all points, in f->result (freed by vt_external_free), and counts. VT_E_NUMERIC: logits are not finite. */
+/* Judges all points into f->result (freed by vt_external_free, also after a failure) and adds to the counts.
+ * VT_E_NUMERIC: logits are not finite; VT_INTERRUPTED; VT_E_MEMORY. */
 vt_status vt_external_run(vt_external *f, vt_err *e);
-/* Frees the results; accepts a zeroed one. */
+/* Frees the results, not what f was given; accepts a zeroed one. */
 void vt_external_free(vt_external *f);
-/* Returns what the allowance adds to the radius in f's norm. */
+/* Returns what the allowance for rounding, which is of each value, adds to the radius in f's norm. */
 double vt_external_allowance(const vt_external *f);
 
-/* Prints at most `most` points (0: all), violations first, and totals. */
+/* Prints at most `most` points (0: all), violations first, then how many are left out, and totals. */
 void vt_external_table(FILE *out, const vt_external *f, int64_t most);
-/* Writes a header line and a line for each point. */
+/* Writes a CSV of all points: a header line and a line for each. */
 void vt_external_csv(FILE *out, const vt_external *f);
 /* Returns totals and points (docs/formats.md); NULL: no memory. */
 json_t *vt_external_json(const vt_external *f);

@@ -42,7 +42,7 @@ void vt_ledger_close(vt_ledger *l) {
     free(l);
 }
 
-/* Allocates a ledger without files; *out is to be closed after a failure too. */
+/* Allocates a ledger without files; *out is to be closed after a failure too. VT_E_MEMORY. */
 static vt_status new_ledger(vt_ledger **out, const char *dir, size_t pixels, vt_err *e) {
     vt_ledger *l = *out = calloc(1, sizeof *l);
     if (!l) return vt_fail(e, VT_E_MEMORY, "%s: no memory for a ledger", dir);
@@ -60,7 +60,7 @@ static vt_status close_on_failure(vt_ledger **out, vt_status s) {
     return s;
 }
 
-/* Appends a record in memory. */
+/* Appends a record in memory alone. VT_E_MEMORY. */
 static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
     if (!vt_grow(&l->records, l->count, sizeof *r))
         return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu ledger lines", l->dir, l->count + 1);
@@ -70,7 +70,7 @@ static vt_status add_record(vt_ledger *l, const vt_record *r, vt_err *e) {
 
 /* ---- lines ---- */
 
-/* Sets l->bound, the header's hash, which is part of every line's checksum. */
+/* Sets l->bound, the hash of l's header, which is part of every line's checksum. VT_E_MEMORY. */
 static vt_status store_header_hash(vt_ledger *l, vt_err *e) {
     char *text = vt_json_hashed(l->header->document, JSON_COMPACT);
     if (!text) return vt_fail(e, VT_E_MEMORY, "%s: no memory for the header", l->dir);
@@ -116,7 +116,8 @@ vt_status vt_ledger_parse(vt_ledger *l, const char *text, size_t n, size_t *good
 
 /* ---- opening ---- */
 
-/* Reads header and lines; l->length: bytes of complete lines. VT_E_FORMAT: it is no ledger. */
+/* Reads header and lines into l and sets l->length to the bytes of complete lines. VT_E_FORMAT: it is no ledger; of an
+ * empty file or a header cut in half, l->header stays NULL. */
 static vt_status load_ledger_file(vt_ledger *l, const char *path, vt_err *e) {
     char *text;
     size_t n, good = 0;
@@ -131,14 +132,15 @@ static vt_status load_ledger_file(vt_ledger *l, const char *path, vt_err *e) {
     return s;
 }
 
-/* Is the open file the one at this path, and as long as it was opened? */
+/* Is the open file still the one that this path names, and not one that has been renamed away or replaced? */
 static bool is_at(int fd, const char *path) {
     struct stat open, there;
     return fstat(fd, &open) == 0 && stat(path, &there) == 0 && open.st_dev == there.st_dev &&
            open.st_ino == there.st_ino;
 }
 
-/* Opens ledger.jsonl, locked if it is to be written, and adv.bin with open(2)'s flags. */
+/* Opens ledger.jsonl, locked if it is to be written, and adv.bin with open(2)'s flags; sets both lengths. VT_E_IO:
+ * another process holds the lock. */
 static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
@@ -154,7 +156,7 @@ static vt_status open_files(vt_ledger *l, int flags, vt_err *e) {
     return vt_file_open(&l->adv_fd, &l->adv_length, path, flags & ~O_EXCL, e);
 }
 
-/* Writes the header as the file's first line. */
+/* Writes the header as the file's first line and sets l->bound and l->length. */
 static vt_status write_header(vt_ledger *l, vt_err *e) {
     VT_TRY(store_header_hash(l, e));
     char *text = vt_json_text(l->header->document, JSON_COMPACT);
@@ -201,7 +203,8 @@ bool vt_ledger_has_point(const vt_ledger *l, const vt_record *r) {
     return r->adv < 0 || r->adv + (int64_t)(l->pixels * sizeof(float)) <= l->adv_length;
 }
 
-/* Drops the lines whose point never reached the disk (power lost between two syncs). Returns whether there were any. */
+/* Drops, in memory, the lines whose point never reached the disk (power lost between two syncs). Returns whether there
+ * were any. */
 static bool drop_lines_without_point(vt_ledger *l) {
     size_t kept = 0;
     for (size_t i = 0; i < l->count; i++)
@@ -211,7 +214,8 @@ static bool drop_lines_without_point(vt_ledger *l) {
     return dropped;
 }
 
-/* Opens a run to continue it (vt_ledger_resume) into an empty l. */
+/* Opens a run to continue it (vt_ledger_resume) into an empty l: cuts off a line without end, removes what killed
+ * writers left, and writes anew what lost points. VT_E_USAGE: made with another header. */
 static vt_status resume_run(vt_ledger *l, vt_header *header, bool allow_mixed, vt_err *e) {
     char path[VT_PATH_MAX], names[200];
     int64_t bytes = (int64_t)(l->pixels * sizeof(float));
@@ -240,7 +244,8 @@ vt_status vt_ledger_resume(vt_ledger **out, const char *dir, vt_header *header, 
     return close_on_failure(out, s == VT_OK ? resume_run(*out, header, allow_mixed, e) : s);
 }
 
-/* Opens a run to read it into an empty l; sets its pixels by the header. */
+/* Opens a run to read it into an empty l, and sets l->pixels by the header. VT_E_FORMAT: no header, or one without an
+ * image size. */
 static vt_status read_run(vt_ledger *l, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_path_in(path, l->dir, "ledger.jsonl", e));
@@ -278,7 +283,8 @@ vt_status vt_ledger_sync(vt_ledger *l, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s/%s: cannot be written to disk: %s", l->dir, file, strerror(why));
 }
 
-/* Appends point and line to the files and the record to memory; the caller holds the lock. */
+/* Appends point and line to the files, sets r->adv, and the record to memory, which loses it again when the line cannot
+ * be written; syncs once a second. The caller holds the lock. */
 static vt_status append_locked(vt_ledger *l, vt_record *r, const float *x_adv, vt_err *e) {
     char line[VT_LINE_ROOM];
     size_t bytes = l->pixels * sizeof(float);
@@ -309,14 +315,14 @@ vt_status vt_ledger_append(vt_ledger *l, vt_record *r, const float *x_adv, vt_er
     return s;
 }
 
-/* Returns the bytes that the points of all lines take in adv.bin. */
+/* Returns the bytes that the points of all lines take in adv.bin when nothing else is there. */
 static int64_t bytes_of_tensors(const vt_ledger *l) {
     int64_t n = 0;
     for (size_t i = 0; i < l->count; i++) n += l->records[i].adv >= 0;
     return n * (int64_t)(l->pixels * sizeof(float));
 }
 
-/* Reads x from byte `at` of adv.bin. Returns whether it has the record's hash. */
+/* Reads x [pixels] from byte `at` of adv.bin. Returns whether all of it was there and has the record's hash. */
 static bool is_point_at(const vt_ledger *l, const vt_record *r, float *x, int64_t at) {
     size_t bytes = l->pixels * sizeof(float);
     return pread(l->adv_fd, x, bytes, at) == (ssize_t)bytes && vt_sha_prefix(x, bytes) == r->sha;
@@ -344,7 +350,8 @@ int vt_record_by_place(const void *a, const void *b) {
     return x->image < y->image ? -1 : x->image > y->image;
 }
 
-/* Writes header, lines in their present order and their points to two new files. */
+/* Writes header, lines in their present order and their points to two new files; changes adv of l's records to the new
+ * places. A write error stays in the streams. */
 static vt_status write_canonical_files(vt_ledger *l, FILE *lines, FILE *adv, vt_err *e) {
     float *x = malloc(l->pixels * sizeof *x);
     char *text = vt_json_text(l->header->document, JSON_COMPACT), line[VT_LINE_ROOM];

@@ -21,7 +21,7 @@ typedef struct known {
     size_t n;
 } known;
 
-/* Adds n lines to the known ones and sorts them. */
+/* Adds n lines to the known ones and sorts them. VT_E_MEMORY: they stay as they were. */
 static vt_status add_known_lines(known *k, const vt_record *lines, size_t n, vt_err *e) {
     vt_record *more = realloc(k->lines, (k->n + n + 1) * sizeof *more);
     if (!more) return vt_fail(e, VT_E_MEMORY, "no memory for %zu ledger lines", k->n + n);
@@ -38,13 +38,13 @@ static bool is_known_line(const known *k, const vt_record *r) {
 
 /* ---- the folders of parts ---- */
 
-/* Writes OUT/ranks/NAME (NULL: OUT/ranks); false: too long. */
+/* Writes the path OUT/ranks/NAME (NULL: OUT/ranks); false: too long. */
 static bool part_path(char path[VT_PATH_MAX], const char *out, const char *name) {
     char ranks[VT_PATH_MAX];
     return vt_path(ranks, out, "ranks") && (name ? vt_path(path, ranks, name) : vt_path(path, out, "ranks"));
 }
 
-/* A folder, and no link to one: what lies elsewhere is neither read nor removed. */
+/* Is it a folder, and no link to one? What lies elsewhere is neither read nor removed. */
 static bool is_folder(const char *path) {
     struct stat s;
     return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
@@ -55,21 +55,22 @@ static vt_status no_folder(const char *path, vt_err *e) {
     return vt_fail(e, VT_E_IO, "%s is no folder, or a link, which is not followed: remove it", path);
 }
 
-/* The next part, a number in a folder of parts; false: no more. */
+/* Writes the path of the next part, a number in a folder of parts, in the folder's order; false: no more, or d is
+ * NULL. */
 static bool next_part(DIR *d, const char *out, char path[VT_PATH_MAX]) {
     for (const struct dirent *f; d && (f = readdir(d));)
         if (f->d_name[0] && !f->d_name[strspn(f->d_name, "0123456789")] && part_path(path, out, f->d_name)) return true;
     return false;
 }
 
-/* Opens OUT/ranks for reading; NULL: no such folder. */
+/* Opens OUT/ranks for reading; NULL: no such folder, or a link. */
 static DIR *open_parts(const char *out) {
     char path[VT_PATH_MAX];
     return part_path(path, out, NULL) && is_folder(path) ? opendir(path) : NULL;
 }
 
-/* Removes all parts. If another rank sees them too, either may remove one; the ledger goes first, as points alone are
- * no part. */
+/* Removes all parts, then OUT/ranks if nothing else is in it. If another rank sees them too, either may remove one; the
+ * ledger goes first, as points alone are no part. */
 static void remove_parts(const char *out) {
     char path[VT_PATH_MAX];
     DIR *d = open_parts(out);
@@ -83,7 +84,8 @@ static void remove_parts(const char *out) {
     if (part_path(path, out, NULL)) rmdir(path);
 }
 
-/* Has the part a header? A kill may have come before it was written; then there are no lines either. */
+/* Does the part's ledger have a whole first line? A kill may have come before it was written; then there are no lines
+ * either. */
 static bool has_header_line(const char *path) {
     char name[VT_PATH_MAX];
     FILE *f = NULL;
@@ -105,14 +107,15 @@ typedef struct handed {
     float *points;   /* [AT_ONCE, pixels]; of lines without a point: nothing */
 } handed;
 
-/* Closes the part and forgets its lines. */
+/* Closes the part and forgets its lines; the room for a message stays. */
 static void close_part(handed *h) {
     vt_ledger_close(h->part);
     free(h->lines);
     h->part = NULL, h->lines = NULL, h->n = 0;
 }
 
-/* Opens the next part in d that has a header; h->part stays NULL if there is none. */
+/* Opens the next part in d that has a header, lists its lines that are not known and have their point, and makes all
+ * known; h->part stays NULL if there is none. VT_E_USAGE: part of another run; VT_E_IO: a link. */
 static vt_status open_next_part(handed *h, DIR *d, const char *out, const vt_ledger *l, known *k, vt_err *e) {
     char path[VT_PATH_MAX], names[200];
     do {
@@ -131,8 +134,8 @@ static vt_status open_next_part(handed *h, DIR *d, const char *out, const vt_led
     return add_known_lines(k, part->records, part->count, e);
 }
 
-/* Fills the message with lines of the part from `at` on. A line whose point cannot be read, and those after it, get the
- * image -1, which is not taken. */
+/* Fills the message with `some` lines of the part from `at` on, and their points. A line whose point cannot be read
+ * fails it; it and those after it get the image -1, which is not taken. */
 static vt_status fill_message(const handed *h, size_t at, size_t some, vt_err *e) {
     vt_status s = VT_OK;
     for (size_t i = 0; i < some; i++) {
@@ -144,8 +147,8 @@ static vt_status fill_message(const handed *h, size_t at, size_t some, vt_err *e
     return s;
 }
 
-/* Rank `from` hands n lines over to rank 0, some at a time. Rank 0 takes those of other ranks that it does not know
- * (two ranks may have seen one part); one that cannot be appended is remembered, while the rest still arrive. */
+/* Hands n lines of rank `from` over to rank 0, some at a time, which appends those of other ranks that it does not know
+ * (two may have seen one part). A failure is remembered while the rest still arrive. */
 static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const handed *h, size_t n, known *k, vt_err *e) {
     vt_status s = VT_OK;
     const int rank = vt_team_rank(t);
@@ -170,8 +173,8 @@ static vt_status hand_over(vt_ledger *l, vt_team *t, int from, const handed *h, 
                                                            : s;
 }
 
-/* Takes over the parts that the ranks of t see, but for rank 0's, of each rank one at a time; without a team, those
- * that this process sees. */
+/* Takes the parts that the ranks of t but 0 see into rank 0's ledger, of each rank one at a time; without a team, those
+ * that this process sees. They stay on the disk. Agrees. */
 static vt_status take_parts(vt_ledger *l, vt_team *t, const char *out, known *k, vt_err *e) {
     char path[VT_PATH_MAX];
     const bool reads = !t || t->rank;
@@ -203,7 +206,7 @@ static vt_status take_parts(vt_ledger *l, vt_team *t, const char *out, known *k,
     return s;
 }
 
-/* Makes the lines of rank 0's ledger known to all ranks. Agrees. */
+/* Replaces what each rank knows by the lines of rank 0's ledger. Agrees. */
 static vt_status share_known(known *k, const vt_ledger *l, vt_team *t, vt_err *e) {
     void *all = NULL;
     size_t *sizes = calloc((size_t)t->size, sizeof *sizes);
@@ -238,7 +241,8 @@ vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e) {
 
 /* ---- opening ---- */
 
-/* Creates or resumes the run's own ledger (rank 0). */
+/* Creates the run's own ledger (rank 0), or resumes the one that is there. VT_E_IO: without resume, parts of a run are
+ * there. */
 static vt_status open_whole(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     char ranks[VT_PATH_MAX];
     if (p->resume && vt_ledger_exists(p->out)) return vt_ledger_resume(out, p->out, header, pixels, p->allow_mixed, e);
@@ -248,7 +252,7 @@ static vt_status open_whole(vt_ledger **out, const vt_run_place *p, vt_header *h
     return vt_ledger_create(out, p->out, header, pixels, e);
 }
 
-/* Rank 0's header, on every rank. Agrees. */
+/* Sets *out to rank 0's header, on every rank; `mine`: read on rank 0 alone. Agrees. */
 static vt_status broadcast_header(vt_header **out, const json_t *mine, vt_team *t, vt_err *e) {
     char *text = t->rank ? NULL : vt_json_text(mine, JSON_COMPACT), *first = NULL;
     json_error_t why;
@@ -261,7 +265,8 @@ static vt_status broadcast_header(vt_header **out, const json_t *mine, vt_team *
     return vt_team_agree(t, s, e);
 }
 
-/* Fails for a rank with other images than rank 0's (vt_team_same). */
+/* Fails with VT_E_USAGE for a rank with other images than rank 0's (for vt_team_same); first: the text of rank 0, its
+ * number in front. */
 static vt_status other_images(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run_place *p = ctx;
     (void)mine;
@@ -269,7 +274,8 @@ static vt_status other_images(const void *ctx, const char *first, const char *mi
                    (size_t)strtoull(first, NULL, 10), p->n_images);
 }
 
-/* Fails for a rank with another header than rank 0's, naming the keys (vt_team_same). */
+/* Fails with VT_E_USAGE for a rank with another header than rank 0's, naming the keys (for vt_team_same); texts that
+ * differ where allow_mixed lets them pass. */
 static vt_status other_run(const void *ctx, const char *first, const char *mine, vt_err *e) {
     const vt_run_place *p = ctx;
     json_error_t why;
@@ -283,7 +289,8 @@ static vt_status other_run(const void *ctx, const char *first, const char *mine,
     return s;
 }
 
-/* Checks, before anything is written, that all ranks would make one run: same header, same images. */
+/* Checks, before anything is written, that all ranks would make one run: same header, same images in one order.
+ * VT_E_USAGE otherwise. Agrees. */
 static vt_status same_run(const vt_header *header, const vt_run_place *p, vt_err *e) {
     char sha[65], images[100], *text = vt_json_text(header->document, JSON_COMPACT);
     vt_status s = vt_team_same(p->team, text, other_run, p, e);
@@ -293,7 +300,7 @@ static vt_status same_run(const vt_header *header, const vt_run_place *p, vt_err
     return s == VT_OK ? vt_team_same(p->team, images, other_images, p, e) : s;
 }
 
-/* Creates this rank's part, OUT/ranks/RANK. */
+/* Creates this rank's part, OUT/ranks/RANK, and the folders above it within OUT. */
 static vt_status open_part(vt_ledger **out, const vt_run_place *p, vt_header *header, size_t pixels, vt_err *e) {
     char name[24], path[VT_PATH_MAX];
     snprintf(name, sizeof name, "%d", p->team->rank);

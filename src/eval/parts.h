@@ -16,14 +16,13 @@ typedef struct vt_run_place {
     size_t n_images;
 } vt_run_place;
 
-/* Makes a run in place->out, or with resume opens the one that is there, and takes over its parts; in memory alone if
- * place->out is NULL. *out: the run's ledger; on ranks above 0 a part of it. Refuses ranks whose headers or images
- * differ, by rank 0's --allow-mixed. Agrees. */
+/* Makes a run in place->out (NULL: in memory), or with resume opens the one there, and takes over its parts. *out: its
+ * ledger, or a rank's part. VT_E_USAGE: ranks of other headers, by rank 0's allow_mixed, or images. Agrees. */
 vt_status vt_parts_open(vt_ledger **out, const vt_run_place *place, vt_header *header, size_t pixels, vt_err *e);
-/* Takes over what parts hold: into rank 0's ledger l, which is on the disk then; they are gone. l of other ranks is
- * their part, and must not be written to any more. Agrees. */
+/* Takes over what parts hold into rank 0's ledger l, syncs it and removes them; after a failure they are kept. l of
+ * other ranks is their part, and must not be written to any more. Agrees. */
 vt_status vt_parts_take(vt_ledger *l, const vt_run_place *place, vt_err *e);
 
-/* The lines that ranks have added to their ledgers since each had `from`, of all other ranks, malloc'ed. For the
- * evaluation to know which images stand; they are in nobody's file but their writer's. Agrees. */
+/* Sets *out [*n], to be freed, to the lines that all other ranks have added to their ledgers since each had `from`:
+ * which images stand. They are in nobody's file but their writer's. Agrees. */
 vt_status vt_parts_news(const vt_ledger *l, size_t from, vt_team *t, vt_record **out, size_t *n, vt_err *e);

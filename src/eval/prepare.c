@@ -10,7 +10,8 @@
 
 /* ---- the model's options ---- */
 
-/* Reads three numbers, or one for all, into out; *has: they were given. */
+/* Reads three numbers, or one for all, into out; sets *has if they were given, else changes nothing. VT_E_USAGE: no
+ * such numbers. */
 static vt_status read_triple(const vt_choices *c, const char *name, bool *has, double out[3], vt_err *e) {
     const char *text = vt_chosen(c, name);
     if (!text) return VT_OK;
@@ -21,7 +22,7 @@ static vt_status read_triple(const vt_choices *c, const char *name, bool *has, d
     return VT_OK;
 }
 
-/* Collects the values of the repeatable choice "form". */
+/* Appends the values of the repeatable choice "form" to o. VT_E_USAGE: more than there is room for. */
 static vt_status take_forms(const vt_choices *c, vt_overrides *o, vt_err *e) {
     const char *text;
     for (int i = 0; (text = vt_chosen_nth(c, "form", i)); i++) {
@@ -32,7 +33,7 @@ static vt_status take_forms(const vt_choices *c, vt_overrides *o, vt_err *e) {
     return VT_OK;
 }
 
-/* What is said of an ONNX file. */
+/* Reads image-shape, layout and output, what is said of an ONNX file, into o. VT_E_USAGE: no such shape or layout. */
 static vt_status take_network(const vt_choices *c, vt_overrides *o, vt_err *e) {
     const char *shape = vt_chosen(c, "image-shape");
     int end = 0;
@@ -78,7 +79,8 @@ vt_status vt_prepare_open(vt_model **out, const char *path, const vt_overrides *
 
 /* ---- data ---- */
 
-/* Reads corruption and severity, which need each other; none: an empty name. */
+/* Reads corruption and severity, which need each other; none: an empty name. VT_E_USAGE: one without the other, or an
+ * empty or overlong name, which is not looked up here. */
 static vt_status read_corruption(const vt_choices *c, vt_corruption *out, vt_err *e) {
     const char *name = vt_chosen(c, "corruption");
     long long severity;
@@ -114,7 +116,8 @@ vt_status vt_prepare_data(const vt_choices *c, vt_dataset **out, vt_err *e) {
 
 /* ---- the input ---- */
 
-/* Makes the model take images of that side, in pixels, which it resizes itself. */
+/* Makes the model take images of that side, in pixels, which it resizes itself unless they have its own; notes
+ * attack-at as the source of a change. */
 static void set_native(vt_model *m, int side) {
     int native = side == m->config.image ? 0 : side;
     if (native == m->config.native) return;
@@ -141,7 +144,7 @@ vt_status vt_prepare_attack_at(const vt_choices *c, vt_model *m, int side, vt_er
     return vt_config_check(&m->config, m->path, e);
 }
 
-/* Finds the shape of an image after the data's transform. */
+/* Finds the shape of an image after the data's transform, by reading it. */
 static vt_status shape_of(const vt_dataset *d, int32_t image, vt_shape *shape, vt_err *e) {
     vt_image im = {0};
     int label;
@@ -165,8 +168,8 @@ vt_status vt_prepare_model(const vt_choices *c, const char *path, const vt_datas
     return vt_prepare_open(out, path, &o, e);
 }
 
-/* Uses the preprocessing that the model carries if the images do not have its size; otherwise notes in story that it
- * was left out. */
+/* Sets d->transform to the preprocessing that the model carries if the images do not have its size (fits), else notes
+ * in story what was left out. VT_E_FORMAT: it cannot be read. */
 static vt_status own_transform(vt_dataset *d, const vt_model *m, bool fits, vt_input_provenance *story, vt_err *e) {
     vt_transform t;
     vt_err why = {0};
@@ -226,7 +229,7 @@ vt_status vt_prepare_fit(const vt_choices *c, vt_model *m, vt_dataset *d, int32_
 
 /* ---- names ---- */
 
-/* Returns what follows the last slash of a path. */
+/* Returns what follows the last slash of a path; all of it without one. */
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;

@@ -20,7 +20,7 @@ static int by_image(const void *a, const void *b) {
     return (x->image > y->image) - (x->image < y->image);
 }
 
-/* Returns the next word of a line, ended in place; *rest becomes what follows it. */
+/* Returns the next word of a line, ended in place, "" at its end; *rest becomes what follows it. */
 static char *next_word(char **rest) {
     char *at = *rest + strspn(*rest, " \t\r,"), *end = at + strcspn(at, " \t\r,");
     *rest = *end ? end + 1 : end;
@@ -28,7 +28,7 @@ static char *next_word(char **rest) {
     return at;
 }
 
-/* Adds a row of the file; VT_E_FORMAT names its line. */
+/* Adds a row of the file, whose text it cuts up; VT_E_FORMAT names its line. */
 static vt_status add_target_row(vt_targets *t, int line, char *text, vt_err *e) {
     long long image, target;
     char whole[60];
@@ -44,7 +44,7 @@ static vt_status add_target_row(vt_targets *t, int line, char *text, vt_err *e) 
     return VT_OK;
 }
 
-/* Reads all rows of a file's text, which it cuts up, and sorts them. */
+/* Reads all rows of a file's text, which it cuts up, and sorts them by image. VT_E_USAGE: none, or two of one image. */
 static vt_status parse(vt_targets *t, char *text, vt_err *e) {
     char *rest = text, *line;
     for (int n = 1; (line = strsep(&rest, "\n")); n++)
@@ -57,7 +57,7 @@ static vt_status parse(vt_targets *t, char *text, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads the file of targets and its hash. */
+/* Reads the file of targets and its hash. VT_E_USAGE: it cannot be read. */
 static vt_status read_file(vt_targets *t, vt_err *e) {
     char *text;
     vt_err why = {0};

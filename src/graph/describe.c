@@ -5,13 +5,13 @@
 #include "graph/network.h"
 #include "graph/op.h"
 
-/* Adds one to the count of a name. */
+/* Adds one to the count of a name in `counts`; a name that is no UTF-8 is left out. */
 static void count_name(json_t *counts, const char *name) {
     const json_int_t n = json_integer_value(json_object_get(counts, name));
     json_object_set_new(counts, name, json_integer(n + 1)); /* refused: it is no UTF-8 */
 }
 
-/* [2,3,32,"?"] */
+/* Returns sides as JSON, [2,3,32,"?"]: an open one is "?". */
 static json_t *sides_json(const vt_dims *d) {
     json_t *a = json_array();
     for (int k = 0; k < d->rank; k++)
@@ -19,7 +19,7 @@ static json_t *sides_json(const vt_dims *d) {
     return a;
 }
 
-/* The input or output of the file with this name; NULL: none. */
+/* Returns the one of v [n] with this name; NULL: none, or name is NULL. */
 static const vt_onnx_value *find_value(const vt_onnx_value *v, int n, const char *name) {
     for (int i = 0; i < n; i++)
         if (name && !strcmp(v[i].name, name)) return &v[i];

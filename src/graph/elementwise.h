@@ -47,14 +47,15 @@ static inline bool vt_rows_next(vt_rows *r) {
     }
     return false;
 }
-/* Are all inputs one number, whose strides are 0 whatever they have? */
+/* Returns whether all inputs are one number, whose strides are 0 whatever they have. */
 static inline bool vt_is_one_number(const vt_broadcast *b) { return b->rank == 0 || (b->rank == 1 && b->d[0] == 1); }
+/* Returns the step of input k from number to number of a row: 1, or 0 if it is broadcast. */
 static inline int64_t vt_rows_stride(const vt_rows *r, int k) {
     return r->b->rank ? r->b->stride[k][r->b->rank - 1] : 0;
 }
 #endif
 
-/* Fills dx[k] of node c with zeros, where backward sums into it. */
+/* Fills dx[k] of the node of call c with zeros, where backward sums into it; not if it is not wanted or is added to. */
 static inline void VT_R(vt_zero)(const VT_R(vt_call) *c, int k) {
     if (c->dx[k] && !c->add[k]) memset(c->dx[k], 0, c->g->values[c->n->in[k]].n * sizeof(real));
 }

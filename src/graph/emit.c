@@ -11,7 +11,8 @@
 
 static vt_dims dims_of(const vt_import *im, int v) { return vt_import_value(im, v)->dims; }
 
-/* stride: of value x beside sides d, 0 where it is broadcast; false: it does not fit. */
+/* Sets stride [d->rank] to the strides of a value of sides x beside sides d, 0 where it is broadcast; false: it does
+ * not fit. */
 static bool take_strides(int64_t *stride, const vt_dims *d, const vt_dims *x) {
     int64_t step = 1;
     for (int k = 0; k < d->rank; k++) stride[k] = 0;
@@ -24,7 +25,7 @@ static bool take_strides(int64_t *stride, const vt_dims *d, const vt_dims *x) {
     return true;
 }
 
-/* d: the sides of n values that are broadcast together; VT_E_FORMAT if they do not fit. */
+/* Sets *d to the sides of n values broadcast together; VT_E_FORMAT if they do not fit or one is left out. */
 static vt_status common_dims(vt_import *im, const int *in, int n, vt_dims *d, vt_err *e) {
     char a[200], b[200];
     *d = (vt_dims){0};
@@ -101,7 +102,8 @@ vt_status vt_import_unary(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-/* Opset 6 says from which side of a on b's sides stand beside a's; later ones: the last. */
+/* Sets *b to itself with sides of length 1 added, if the file is older than opset 7 and says from which side of a on
+ * b's stand; later ones: the last. */
 static vt_status place_sides(vt_import *im, int a, int *b, vt_err *e) {
     int64_t named;
     int axis;
@@ -137,7 +139,7 @@ vt_status vt_import_variadic(vt_import *im, vt_err *e) {
     return vt_output(im, 0, y, e);
 }
 
-/* *y: a constant of integers moved by map, exact; VT_E_FORMAT, VT_E_MEMORY. */
+/* Sets *y to a constant of integers x moved by map, exact, of sides dims. */
 static vt_status move_integers(vt_import *im, const int64_t *x, const vt_dims *dims, const int32_t *map, double fill,
                                int *y, vt_err *e) {
     size_t n;
@@ -202,7 +204,7 @@ typedef struct tables {
     int64_t *block;
 } tables;
 
-/* Allocates an uninitialised table for each side of d; the caller frees t->block. */
+/* Sets t->of to an uninitialised table for each side of d, in t->block, which the caller frees. */
 static vt_status take_tables(vt_import *im, tables *t, const vt_dims *d, vt_err *e) {
     size_t n = 1, at = 0;
     for (int k = 0; k < d->rank; k++) n += (size_t)(d->d[k] > 0 ? d->d[k] : 0);
@@ -212,7 +214,7 @@ static vt_status take_tables(vt_import *im, tables *t, const vt_dims *d, vt_err 
     return VT_OK;
 }
 
-/* step: the stride of each side, in numbers. */
+/* Sets step to the stride of each side, in numbers. */
 static void steps_of(const vt_dims *d, int64_t step[VT_RANK]) {
     int64_t n = 1;
     for (int k = d->rank - 1; k >= 0; k--) step[k] = n, n *= d->d[k];
@@ -319,7 +321,7 @@ vt_status vt_emit_last(vt_import *im, int x, const bool reduced[VT_RANK], int *y
     return vt_emit_transpose(im, x, order, y, e);
 }
 
-/* Rows and columns if the sides in `reduced` are last. */
+/* Returns rows and columns if the sides in `reduced` are last; eps and scale 0. */
 static vt_row_size row_size(const vt_dims *d, const bool reduced[VT_RANK]) {
     vt_row_size s = {.rows = 1, .cols = 1};
     for (int k = 0; k < d->rank; k++) *(reduced[k] ? &s.cols : &s.rows) *= (size_t)d->d[k];

@@ -22,7 +22,8 @@ vt_status vt_emit_matrix(vt_import *im, int x, int axis, const double *m, int64_
     return vt_emit_transpose(im, *y, back, y, e);
 }
 
-/* Updates that replace: x and u one after another, of which the result's numbers are taken. */
+/* Sets *y to x with its number at[i] replaced by u's number i, the last for one place: x and u one after another, of
+ * which the result's numbers are taken. */
 static vt_status replace_numbers(vt_import *im, int x, int u, const int32_t *at, int *y, vt_err *e) {
     const vt_value v = *vt_import_value(im, x), w = *vt_import_value(im, u);
     int parts[2];

@@ -12,7 +12,7 @@
 
 static bool is_op(const vt_node *n, const char *op) { return !strcmp(vt_op_at_f32(n->op)->name, op); }
 
-/* The node that computes v alone for one reader; NULL: another operator, or more readers. */
+/* Returns the node of operator `op` that computes v, which one input alone reads; NULL: there is none (v may be -1). */
 static vt_node *node_making(const vt_graph *g, int v, const char *op) {
     if (v < 0 || g->values[v].node < 0 || g->values[v].uses != 1) return NULL;
     vt_node *n = &g->nodes[g->values[v].node];
@@ -21,8 +21,8 @@ static vt_node *node_making(const vt_graph *g, int v, const char *op) {
 
 static bool is_constant(const vt_graph *g, int v) { return v >= 0 && vt_value_is_constant(&g->values[v]); }
 
-/* One number for each of c channels of a map, of a constant that has that many or one; NULL: it has not, or (*failed)
- * no memory. k: the input of a broadcast node that it is. */
+/* Returns one number for each of c channels of a map, of node n's constant input k, if it has that many or one; NULL:
+ * it has not, or (*failed) no memory. */
 static double *each_channel(vt_graph *g, const vt_node *n, int k, int64_t c, bool *failed) {
     const vt_value *v = &g->values[n->in[k]];
     const vt_broadcast *b = n->with;
@@ -36,11 +36,12 @@ static double *each_channel(vt_graph *g, const vt_node *n, int k, int64_t c, boo
     return to;
 }
 
+/* Returns a new constant [n] of v, which stays where it is; -1: no memory. */
 static int add_constant(vt_graph *g, const double *v, int64_t n) {
     return vt_graph_value(g, &(vt_value){.dims = {1, {n}}, .n = (size_t)n, .reals = v, .node = -1, .alias = -1});
 }
 
-/* Puts node i in the place of its single input's: `in` has n_in values. */
+/* Makes node i compute op of `in` [n_in] with parameters `with`, and counts their uses; false: no memory. */
 static bool replace_node(vt_graph *g, int i, int op, const int *in, int n_in, const void *with) {
     vt_node *n = &g->nodes[i];
     int *to = vt_heap_take(&g->heap, (size_t)n_in, sizeof *to);
@@ -53,7 +54,8 @@ static bool replace_node(vt_graph *g, int i, int op, const int *in, int n_in, co
     return true;
 }
 
-/* conv(x) f, conv(x) + t, of one number a channel: a factor of the weights, a bias. */
+/* Joins conv(x) f or conv(x) + t, of one number a channel, into a Conv with a factor of the weights or a bias, if node
+ * i is such a Mul or Add; then *done. false: no memory. */
 static bool fuse_conv(vt_graph *g, int i, bool *done) {
     vt_node *n = &g->nodes[i];
     const bool times = is_op(n, "Mul");
@@ -86,19 +88,20 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
     return true;
 }
 
-/* The one number that value v is, or NaN. */
+/* Returns the one number that value v is, or NaN. */
 static double number_of(const vt_graph *g, int v) {
     return is_constant(g, v) && g->values[v].n == 1 ? vt_value_real(&g->values[v], 0) : NAN;
 }
 
-/* The other input of a node of two inputs of which one is this number; -1: it is none. */
+/* Returns the other input of a node of two inputs of which one is this number; -1: it is none (n may be NULL). */
 static int beside_number(const vt_graph *g, const vt_node *n, double number) {
     for (int k = 0; n && k < 2; k++)
         if (number_of(g, n->in[k]) == number) return n->in[1 - k];
     return -1;
 }
 
-/* x (1 + erf(x / s)) / 2, s being about the root of 2. */
+/* Joins 0.5 (x (1 + erf(x / s))), s about the root of 2, into (gelu) of x, if node i is that; then *done. false: no
+ * memory. */
 static bool fuse_gelu(vt_graph *g, int i, bool *done) {
     const int whole = is_op(&g->nodes[i], "Mul") ? beside_number(g, &g->nodes[i], 0.5) : -1;
     const vt_node *times = node_making(g, whole, "Mul");
@@ -116,7 +119,8 @@ static bool fuse_gelu(vt_graph *g, int i, bool *done) {
     return true;
 }
 
-/* d / sqrt(mean(d^2) + eps) of d = x - mean(x). */
+/* Joins d / sqrt(mean(d^2) + eps) of d = x - mean(x) into (standardise) of x, if node i is that; then *done. false: no
+ * memory. */
 static bool fuse_standardise(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     const vt_node *root = is_op(n, "Div") ? node_making(g, n->in[1], "Sqrt") : NULL;
@@ -142,7 +146,8 @@ static bool fuse_standardise(vt_graph *g, int i, bool *done) {
     return true;
 }
 
-/* A constant of one number for each of `cols` columns of the rows that node n computes, or -1: its input k is none. */
+/* Returns node n's constant input k of one number for each of `cols` columns of the rows it computes; -1: it is
+ * none. */
 static int beside_columns(const vt_graph *g, const vt_node *n, int k, size_t cols) {
     const vt_broadcast *b = n->with;
     const int v = n->in[k], last = b->rank - 1;
@@ -150,7 +155,8 @@ static int beside_columns(const vt_graph *g, const vt_node *n, int k, size_t col
     return along && is_constant(g, v) && g->values[v].n == cols ? v : -1;
 }
 
-/* Standardised rows, times a scale, plus a shift. */
+/* Joins standardised rows, times a scale, plus a shift, into (norm), if node i is that; then *done. false: no
+ * memory. */
 static bool fuse_norm(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
@@ -169,7 +175,8 @@ static bool fuse_norm(vt_graph *g, int i, bool *done) {
     return true;
 }
 
-/* A product with one constant matrix, plus a bias. */
+/* Joins a product with one constant matrix, plus a bias, into a MatMul of three inputs, if node i is that; then *done.
+ * false: no memory. */
 static bool fuse_linear(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     for (int k = 0; is_op(n, "Add") && k < 2 && !*done; k++) {
@@ -184,7 +191,7 @@ static bool fuse_linear(vt_graph *g, int i, bool *done) {
     return true;
 }
 
-/* The softmax of a multiple. */
+/* Joins the softmax of a multiple into a Softmax with a scale, if node i is that; then *done. false: no memory. */
 static bool fuse_softmax(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i];
     if (!is_op(n, "Softmax")) return true;
@@ -201,7 +208,8 @@ static bool fuse_softmax(vt_graph *g, int i, bool *done) {
     return true;
 }
 
-/* A product whose right matrices were moved number by number, transposed: as they are, of a move of longer runs. */
+/* Makes node i a product with transposed right matrices, and their move one of runs of at least 8, if it is a product
+ * whose right matrices were moved number by number; then *done. false: no memory. */
 static bool fuse_transpose(vt_graph *g, int i, bool *done) {
     const vt_node *n = &g->nodes[i], *from = is_op(n, "MatMul") ? node_making(g, n->in[1], "(move)") : NULL;
     const vt_move *old = from ? from->with : NULL;
@@ -223,6 +231,7 @@ static bool fuse_transpose(vt_graph *g, int i, bool *done) {
     return replace_node(g, i, n->op, in, 2, with);
 }
 
+/* Joins what it can of each node, the first way that does; false: no memory. */
 static bool fuse_nodes(vt_graph *g) {
     static bool (*const ways[])(vt_graph *, int, bool *) = {fuse_conv,   fuse_gelu,    fuse_standardise, fuse_norm,
                                                             fuse_linear, fuse_softmax, fuse_transpose};
@@ -234,7 +243,7 @@ static bool fuse_nodes(vt_graph *g) {
     return good;
 }
 
-/* Floats beside the doubles of constants that nodes read. */
+/* Sets floats of constants that nodes read, beside their doubles or integers; false: no memory. */
 static bool round_constants(vt_graph *g) {
     for (int i = 0; i < g->n_values; i++) {
         vt_value *v = &g->values[i];

@@ -7,14 +7,15 @@
 #include "graph/graph.h"
 
 /* Joins nodes, counting them in g->fused, and puts channels last where that is faster (joins false: neither); then sets
- * the floats of constants and brings the weights into the order of the float kernels. */
+ * the floats of constants and vt_graph_packs. VT_E_MEMORY: g may be half done. */
 vt_status vt_graph_fuse(vt_graph *g, bool joins, vt_err *e);
 
 /* ---- its parts (graph/layout.c); false: no memory ---- */
 
-/* Puts channels last around convolutions; moves that do that already are gone. */
+/* Rebuilds g's nodes with channels last around convolutions; moves that do that already are gone. */
 bool vt_graph_order(vt_graph *g);
-/* Brings the weights of convolutions and linear maps into the order of the float kernels. */
+/* Sets `packed` of convolutions and linear maps, in the nodes' parameters, to weights in the order of the float
+ * kernels, and vt_move_looks at moves. */
 bool vt_graph_pack(vt_graph *g);
-/* vt_graph_pack of a graph whose nodes' parameters are another graph's: it gets its own. */
+/* Gives convolutions and linear maps of g parameters of their own, for they are another graph's, and vt_graph_packs. */
 bool vt_graph_repack(vt_graph *g);

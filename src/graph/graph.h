@@ -23,7 +23,7 @@ typedef struct vt_dims {
 
 /* Their product; false: a side is negative or above VT_GRAPH_VALUES, even beside one of 0, or the product is. */
 bool vt_dims_count(const vt_dims *d, size_t *n);
-/* Whether rank and all sides are equal. */
+/* Returns whether rank and all sides are equal. */
 bool vt_dims_equal(const vt_dims *a, const vt_dims *b);
 /* Returns buf: "[1,3,32,32]", cut to size. */
 const char *vt_dims_text(const vt_dims *d, char *buf, size_t size);
@@ -55,7 +55,7 @@ typedef struct vt_value {
     int uses;  /* inputs of nodes that it is */
 } vt_value;
 
-/* Whether the value has numbers of its own, which do not follow the image. */
+/* Returns whether the value has numbers of its own, which do not follow the image. */
 static inline bool vt_value_is_constant(const vt_value *v) { return v->integers || v->reals || v->floats; }
 
 /* What a node computes is its operator's (graph/op.h): y = f(in). */
@@ -96,7 +96,7 @@ typedef struct vt_graph {
     vt_heap heap;
 } vt_graph;
 
-/* The value whose memory v uses: itself, or what it is an alias of. */
+/* Returns the value whose memory v uses: itself, or what it is an alias of. */
 static inline int vt_root_of(const vt_graph *g, int v) { return g->values[v].alias >= 0 ? g->values[v].alias : v; }
 
 /* Frees the graph with all its memory; accepts NULL. */
@@ -105,12 +105,13 @@ void vt_graph_free(vt_graph *g);
 int vt_graph_value(vt_graph *g, const vt_value *v);
 /* Appends a copy of n and sets `node` of its result; false: no memory. */
 bool vt_graph_node(vt_graph *g, const vt_node *n);
-/* Number i of a constant as a double, from whichever array it has. */
+/* Returns number i of a constant as a double, from whichever array it has. */
 double vt_value_real(const vt_value *v, size_t i);
-/* Floating-point operations (2 a multiply-add) of the matrix products of a forward and of a gradient step. */
+/* Sets *forward to the floating-point operations (2 a multiply-add) of the matrix products of a forward, and *gradient
+ * to those of a gradient step, forward and back: twice as many. */
 void vt_graph_flops(const vt_graph *g, double *forward, double *gradient);
-/* Its roundings to a grid (quantised files), whose gradient is passed straight through: backward pass differentiable
- * approximation, Athalye et al. 2018. 0: the gradient is exact. */
+/* Returns the number of nodes that round to a grid (quantised files), whose gradient is passed straight through:
+ * backward pass differentiable approximation, Athalye et al. 2018. 0: the gradient is exact. */
 int vt_graph_straight_through(const vt_graph *g);
-/* Removes nodes whose result nothing reads, and counts the uses of values. */
+/* Removes nodes whose result nothing reads; sets `uses` of all values, and `node` of kept ones, anew. */
 void vt_graph_prune(vt_graph *g);

@@ -38,7 +38,7 @@ int vt_import_op(const vt_import *im) { return im->op; }
 const vt_value *vt_import_value(const vt_import *im, int v) { return &im->g->values[v]; }
 void *vt_import_take(vt_import *im, size_t count, size_t item) { return vt_heap_take(&im->g->heap, count, item); }
 
-/* Index of the value of that name in the file; -1: none. */
+/* Returns the index of the value of that name in the file; -1: none. */
 int vt_import_find(const vt_import *im, const char *name) {
     const json_t *v = json_object_get(im->names, name);
     return v ? (int)json_integer_value(v) : -1;
@@ -123,7 +123,7 @@ vt_status vt_output(vt_import *im, int k, int v, vt_err *e) {
     return VT_OK;
 }
 
-/* v: a value of these sides, without numbers; VT_E_FORMAT beyond 2^28 numbers. */
+/* Sets *v to a value of these sides, without numbers; VT_E_FORMAT beyond 2^28 numbers. */
 vt_status vt_import_new_value(vt_import *im, const vt_dims *dims, bool integer, vt_value *v, vt_err *e) {
     char text[200];
     *v = (vt_value){.dims = *dims, .integer = integer, .node = -1, .alias = -1};
@@ -132,7 +132,7 @@ vt_status vt_import_new_value(vt_import *im, const vt_dims *dims, bool integer, 
                           vt_dims_text(dims, text, sizeof text));
 }
 
-/* *out: the index of v in the graph; VT_E_MEMORY. */
+/* Adds a copy of v to the graph, and sets *out to its index; VT_E_MEMORY. */
 vt_status vt_import_add_value(vt_import *im, const vt_value *v, int *out, vt_err *e) {
     *out = vt_graph_value(im->g, v);
     return *out < 0 ? vt_import_memory(im, e) : VT_OK;
@@ -159,7 +159,7 @@ vt_status vt_emit_real(vt_import *im, double value, int *y, vt_err *e) {
     return vt_emit_reals(im, &(vt_dims){0}, p, y, e);
 }
 
-/* Doubles of constant k: its own, or *made, for the caller to free; NULL: no memory. */
+/* Returns doubles of constant k: its own, or *made, for the caller to free; NULL: no memory. */
 static const double *constant_reals(vt_import *im, int k, double **made) {
     const vt_value *v = &im->g->values[k];
     *made = NULL;
@@ -239,7 +239,8 @@ vt_status vt_emit_reshape(vt_import *im, int x, const vt_dims *dims, int *y, vt_
     return vt_import_add_value(im, &v, y, e);
 }
 
-/* v: a tensor's reals; VT_E_FORMAT for NaN. Floats stay floats: graph/run makes their double copy. */
+/* Sets v's floats or reals to a tensor's; VT_E_FORMAT for NaN. Floats stay floats: graph/run makes their double
+ * copy. */
 static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v, vt_err *e) {
     const bool narrow = t->type != VT_ONNX_DOUBLE;
     float *f = narrow ? vt_import_take(im, v->n + 1, sizeof *f) : NULL;
@@ -257,7 +258,7 @@ static vt_status read_reals(vt_import *im, const vt_onnx_tensor *t, vt_value *v,
     return s;
 }
 
-/* *out: a tensor of the file as a constant of reals or integers. */
+/* Adds a tensor of the file as a constant of reals or integers, and sets *out to it. */
 static vt_status tensor_value(vt_import *im, const vt_onnx_tensor *t, int *out, vt_err *e) {
     vt_value v;
     VT_TRY(vt_import_new_value(im, &t->dims, !vt_onnx_is_real(t->type), &v, e));
@@ -304,7 +305,8 @@ static const vt_onnx_function *find_function(const vt_import *im, const vt_onnx_
     return NULL;
 }
 
-/* Its nodes in place of the call; names are its own. */
+/* Imports the function's nodes in place of the call; names are its own. VT_E_FORMAT: calls 16 deep, a million nodes, or
+ * an output that it does not write. */
 static vt_status read_call(vt_import *im, const vt_onnx_node *call, const vt_onnx_function *f, vt_err *e) {
     enum { MOST_DEPTH = 16, MOST_CALLS = 1000000 };
     json_t *outer = im->names, *inner = json_object();
@@ -357,7 +359,7 @@ static vt_status read_node(vt_import *im, const vt_onnx_node *n, vt_err *e) {
     return op->import(im, e);
 }
 
-/* Initializers, input, nodes, output; then drops unused nodes. */
+/* Imports initializers, input, nodes and output; then drops unused nodes and sets g->pixels. */
 static vt_status import_all(vt_import *im, vt_err *e) {
     vt_input_form f = {0};
     VT_TRY(read_initializers(im, e));

@@ -10,8 +10,8 @@
 
 /* ---- the input ---- */
 
-/* f: whether the input is images or rows, channels first or last, and C, H, W, from the file or the options;
- * VT_E_FORMAT. */
+/* Sets *f to whether the input is images or rows, channels first or last, and C, H, W, from the file or the options;
+ * VT_E_FORMAT if neither says them, they disagree, or it is not real. */
 static vt_status find_form(vt_import *im, const vt_onnx_value *in, vt_input_form *f, vt_err *e) {
     const vt_dims *d = &in->dims;
     const int64_t *told = im->o->shape;
@@ -48,7 +48,8 @@ static vt_status find_form(vt_import *im, const vt_onnx_value *in, vt_input_form
     return VT_OK;
 }
 
-/* *x <- op(*x, c), c one number a channel; c holds three, or is of all channels where they are equal. */
+/* Sets *x to op(*x, c), c one number a channel; VT_E_FORMAT unless there are three channels or c's three are equal. *x
+ * stays if those are `idle`. */
 static vt_status scale_channels(vt_import *im, const char *op, const double c[3], double idle, int *x, vt_err *e) {
     const int64_t n = im->g->values[*x].dims.d[1];
     double *p = vt_import_take(im, (size_t)n, sizeof *p);
@@ -66,7 +67,8 @@ static vt_status scale_channels(vt_import *im, const char *op, const double c[3]
     return vt_emit_binary(im, op, *x, v, x, e);
 }
 
-/* All numbers of the input in a row; a side that is left open is 1. */
+/* Makes the graph's input all numbers of the file's in a row, [1,1,1,n]; a side that is left open is 1. VT_E_FORMAT:
+ * not real, or without sides. */
 static vt_status read_row(vt_import *im, const vt_onnx_value *in, vt_err *e) {
     vt_dims d = in->dims;
     vt_value v;
@@ -121,7 +123,7 @@ static bool is_op(const vt_graph *g, int i, const char *name) {
     return !strcmp(vt_op_at_f32(g->nodes[i].op)->name, name);
 }
 
-/* The only node that reads value v, or -1. */
+/* Returns the only node that reads value v, or -1. */
 static int only_reader(const vt_graph *g, int v) {
     int reader = -1;
     for (int i = 0; i < g->n_nodes; i++)
@@ -163,7 +165,7 @@ vt_pixel_scale vt_find_pixels(const vt_graph *g) {
 
 /* ---- the output ---- */
 
-/* *y <- the input of what makes probabilities of the logits y [.., K, ..]. */
+/* Sets *y to the input of what makes probabilities of the logits y [.., K, ..], and g->left_out, if it is made so. */
 static void leave_out(vt_graph *g, int64_t classes, int *y) {
     static const char *const names[] = {"Softmax", "LogSoftmax", "Sigmoid"};
     const int i = g->values[vt_root_of(g, *y)].node;
@@ -176,14 +178,14 @@ static void leave_out(vt_graph *g, int64_t classes, int *y) {
     }
 }
 
-/* "a, b and c" of the outputs' names. */
+/* Writes "a, b, c", the outputs' names, and returns text. */
 static const char *list_outputs(const vt_onnx *file, char *text, size_t size) {
     text[0] = 0;
     for (int i = 0; i < file->n_outputs; i++) vt_text_item(text, size, ", ", "%.60s", file->outputs[i].name);
     return text;
 }
 
-/* Logits [1,K] of y, which has K or, of two classes, one number. */
+/* Makes logits [1,K] of y the graph's output; of one number logits 0 and that, and sets g->one_logit. */
 static vt_status take_logits(vt_import *im, int y, int64_t classes, vt_err *e) {
     VT_TRY(vt_emit_reshape(im, y, &(vt_dims){2, {1, classes}}, &y, e));
     if (classes == 1) {

@@ -25,7 +25,8 @@ typedef struct layout {
     int op_move, op_conv, op_concat;
 } layout;
 
-/* y = x's numbers in the other order; last: with channels last. -1: no memory. */
+/* Adds a move of x to the other order, and returns its value; last: channels last, of c channels of `pixels`. -1: no
+ * memory. */
 static int add_move(layout *l, int x, int64_t c, int64_t pixels, bool last, const char *name) {
     vt_graph *g = l->g;
     vt_move *m = vt_heap_take(&g->heap, 1, sizeof *m);
@@ -41,7 +42,8 @@ static int add_move(layout *l, int x, int64_t c, int64_t pixels, bool last, cons
     return y >= 0 && vt_graph_node(g, &n) ? y : -1;
 }
 
-/* The new value of v in the order that is wanted; c, pixels: its sides where the order is channels last. */
+/* Returns the new value of v in the order that is wanted, moved there once if need be; c, pixels: its sides where the
+ * order is channels last. -1: no memory. */
 static int in_order(layout *l, int v, bool last, int64_t c, int64_t pixels, const char *name) {
     if (v < 0 || v >= l->values) return v;
     place *p = &l->place[v];
@@ -57,13 +59,15 @@ static bool is_map(const vt_conv *p) {
     return p->w.n == 1 && p->w.in[0] == 1 && p->w.kernel[0] == 1 && !p->w.before[0];
 }
 
-/* A value, full or broadcast along channels' pixels, as input k of a node whose sides are b's. */
+/* Returns whether input k has as many numbers as the result. */
 static bool is_full(const vt_graph *g, const vt_node *n, int k) { return g->values[n->in[k]].n == g->values[n->out].n; }
+/* Returns whether input k is broadcast along the pixels of p's channels. */
 static bool is_beside_channels(const vt_broadcast *b, int k, const place *p) {
     return b->rank == 2 && b->d[0] == p->c && b->d[1] == p->pixels && b->stride[k][0] == 1 && b->stride[k][1] == 0;
 }
 
-/* The place of the input whose order an elementwise node takes over; NULL: it has none, or not all inputs fit it. */
+/* Returns the place of the input whose order an elementwise node takes over; NULL: it has none, or not all inputs fit
+ * it. */
 static const place *order_of(const layout *l, const vt_node *n) {
     const vt_graph *g = l->g;
     const int each = vt_op_at_f32(n->op)->each;
@@ -78,6 +82,7 @@ static const place *order_of(const layout *l, const vt_node *n) {
     return p;
 }
 
+/* Adds node n in the order of p, its inputs brought to it, and sets its result's place; false: no memory. */
 static bool turn_elementwise(layout *l, vt_node *n, const place *p) {
     vt_graph *g = l->g;
     const place order = *p;
@@ -104,6 +109,7 @@ static bool turn_elementwise(layout *l, vt_node *n, const place *p) {
     return vt_graph_node(g, n);
 }
 
+/* Adds a Conv of one image with channels last, and sets its shape and its result's place; false: no memory. */
 static bool turn_conv(layout *l, vt_node *n) {
     vt_graph *g = l->g;
     vt_conv *p = vt_heap_take(&g->heap, 1, sizeof *p);
@@ -122,8 +128,8 @@ static bool turn_conv(layout *l, vt_node *n) {
     return n->in[0] >= 0 && vt_graph_node(g, n);
 }
 
-/* A move of what has its channels last, by one that looks up where its numbers are now; none where they lie so already,
- * or where the result would have its channels last. */
+/* Adds a move of what has its channels last, by one that looks up where its numbers are now; none where they lie so
+ * already, or where the result would have its channels last. Sets the result's place. false: no memory. */
 static bool turn_move(layout *l, vt_node *n) {
     vt_graph *g = l->g;
     const vt_move *old = n->with;
@@ -159,7 +165,7 @@ static bool turn_move(layout *l, vt_node *n) {
     return vt_graph_node(g, n);
 }
 
-/* Maps joined along their channels. */
+/* Returns whether n joins maps, with their channels last, along their channels. */
 static bool joins_channels(const layout *l, const vt_node *n) {
     const vt_concat *p = n->with;
     bool good = n->op == l->op_concat && p->outer == 1;
@@ -170,6 +176,7 @@ static bool joins_channels(const layout *l, const vt_node *n) {
     return good;
 }
 
+/* Adds a Concat of maps with channels last, and sets its result's place; false: no memory. */
 static bool turn_concat(layout *l, vt_node *n) {
     vt_concat *p = vt_heap_take(&l->g->heap, 1, sizeof *p);
     const int64_t pixels = l->place[n->in[0]].pixels;
@@ -184,6 +191,8 @@ static bool turn_concat(layout *l, vt_node *n) {
     return vt_graph_node(l->g, n);
 }
 
+/* Adds node n to the new graph, in the order of its inputs if its operator has a way, else in the old one; false: no
+ * memory. */
 static bool turn_node(layout *l, vt_node *n) {
     const place *p = order_of(l, n);
     if (p) return turn_elementwise(l, n, p);
@@ -210,7 +219,8 @@ bool vt_graph_order(vt_graph *g) {
     return good && at >= 0;
 }
 
-/* A linear map as the convolution of a column of pixels. */
+/* Sets p->shape and packed of a linear map, as the convolution of a column of pixels, if it is one product of two or
+ * more rows with a constant; false: no memory. */
 static bool pack_linear(vt_graph *g, const vt_node *n) {
     vt_matmul *p = (vt_matmul *)(uintptr_t)n->with;
     if (p->ta || p->count != 1 || p->alpha != 1 || p->m < 2 || !vt_value_is_constant(&g->values[n->in[1]])) return true;
@@ -229,6 +239,7 @@ static bool pack_linear(vt_graph *g, const vt_node *n) {
     return good;
 }
 
+/* Sets `packed` of a Conv with channels last that nn/convolve fits; false: no memory. */
 static bool pack_conv(vt_graph *g, const vt_node *n) {
     vt_conv *p = (vt_conv *)(uintptr_t)n->with;
     if (!p->last || !vt_convolution_fits(&p->shape)) return true;

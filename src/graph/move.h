@@ -13,9 +13,9 @@ typedef struct vt_move {
     double fill;
     bool apart; /* each number of x is there once: its gradient is no sum */
 } vt_move;
-/* Sets run to the largest that fits. */
+/* Sets m->run to the largest n that divides m->n so that runs of n places follow one another in map. */
 void vt_move_runs(vt_move *m);
-/* Sets apart, of x of n numbers; false: no memory. */
+/* Sets m->apart for an x of n numbers; false: no memory. */
 bool vt_move_look(vt_move *m, size_t n);
 
 /* Of each of `outer` pieces of the result the parts, one input each. */

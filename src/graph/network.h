@@ -38,9 +38,9 @@ vt_status vt_network_open_mapped(vt_network **out, const char *path, vt_mapped f
                                  vt_err *e);
 vt_status vt_network_plan(vt_network *n, vt_err *e); /* the plans of its graph; for graph/parts */
 void vt_network_close(vt_network *n);                /* accepts NULL */
-/* What it holds in bytes: constants, weights in the order of the kernels, plans; beside it are sessions. */
+/* Returns the bytes that n holds: constants, weights in the order of the kernels, plans; beside it are sessions. */
 size_t vt_network_bytes(const vt_network *n);
-/* What the file is and what became of it: producer, opset, input, output, operators by count before and after the
- * constants were folded, numbers of parameters, bytes of one image's gradient step in float32 and of constants. NULL:
- * no memory, or a name is no UTF-8. */
+/* Returns what the file is and what became of it, for `vitrine info`: producer, input, output, operators by count
+ * before and after constants were folded, parameters, bytes of a gradient step. NULL: no memory, or a name is no
+ * UTF-8. */
 json_t *vt_network_json(const vt_network *n);

@@ -13,14 +13,15 @@
 enum { MOST_NODES = 1000000, MOST_FUNCTIONS = 4096, MOST_NAME = 4096 };
 #define MOST_BYTES ((size_t)1 << 40)
 
-/* VT_E_FORMAT: "PATH: what". */
+/* Fails with VT_E_FORMAT: "PATH: what". */
 static vt_status fail_format(const vt_onnx *m, const char *what, vt_err *e) {
     return vt_fail(e, VT_E_FORMAT, "%s: %s", m->path, what);
 }
 
 static vt_status no_memory(const vt_onnx *m, vt_err *e) { return vt_fail(e, VT_E_MEMORY, "%s: no memory", m->path); }
 
-/* *out: a text of the file as a string; VT_E_FORMAT if it holds a byte 0 or control characters, or is too long. */
+/* Sets *out to a text of the file as a string; VT_E_FORMAT if it holds a byte 0 or control characters, or is too
+ * long. */
 static vt_status copy_text(vt_onnx *m, vt_slice s, char **out, vt_err *e) {
     if (s.n > MOST_NAME || memchr(s.p ? (const void *)s.p : "", 0, s.n))
         return fail_format(m, "a name is too long or holds a byte 0", e);
@@ -30,14 +31,14 @@ static vt_status copy_text(vt_onnx *m, vt_slice s, char **out, vt_err *e) {
     return vt_text_is_plain(*out) ? VT_OK : fail_format(m, "a name holds control characters", e);
 }
 
-/* *out: the text of a message's field, "" without it. */
+/* Sets *out to the text of a message's field, "" without it; fails as copy_text. */
 static vt_status text_field(vt_onnx *m, vt_slice s, uint32_t number, char **out, vt_err *e) {
     vt_wire_field f = {0};
     vt_wire_find(s, number, 2, &f);
     return copy_text(m, f.bytes, out, e);
 }
 
-/* *out: the *n texts of a repeated field. */
+/* Sets *out to the *n texts of a repeated field; fails as copy_text, or for more than MOST_NODES. */
 static vt_status text_list(vt_onnx *m, vt_slice s, uint32_t number, char ***out, int *n, vt_err *e) {
     size_t count = vt_wire_count(s, number);
     if (count > MOST_NODES) return fail_format(m, "a node has too many inputs", e);
@@ -53,7 +54,7 @@ bool vt_onnx_is_real(int type) {
     return type == VT_ONNX_FLOAT || type == VT_ONNX_DOUBLE || type == VT_ONNX_FLOAT16 || type == VT_ONNX_BFLOAT16;
 }
 
-/* Bytes of an element of a data type; 0: it is not read. */
+/* Returns the bytes of an element of a data type; 0: it is not read. */
 static size_t type_bytes(int type) {
     static const unsigned char bytes[] =
         {[VT_ONNX_FLOAT] = 4,  [VT_ONNX_UINT8] = 1,  [VT_ONNX_INT8] = 1,    [VT_ONNX_UINT16] = 2,  [VT_ONNX_INT16] = 2,
@@ -123,7 +124,7 @@ static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **o
     return VT_OK;
 }
 
-/* Points t->data into its external file; VT_E_FORMAT if that is too short. */
+/* Points t->data into its external file, and sets t->raw; VT_E_FORMAT if that is not named or too short. */
 static vt_status read_external(vt_onnx *m, vt_onnx_tensor *t, vt_err *e) {
     char name[256], number[32];
     const vt_mapped *file;
@@ -168,7 +169,7 @@ vt_status vt_onnx_read_tensor(vt_onnx *m, vt_slice body, vt_onnx_tensor *t, vt_e
     return VT_OK;
 }
 
-/* The value of a float16's 16 bits. */
+/* Returns the value of a float16's 16 bits. */
 static double from_half(uint64_t bits) {
     int sign = (int)(bits >> 15 & 1), exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
     uint32_t wide = exponent == 31 ? 0x7f800000u | (uint32_t)fraction << 13 : 0;
@@ -178,7 +179,7 @@ static double from_half(uint64_t bits) {
     return sign ? -v : v;
 }
 
-/* One real of raw data, or of a typed field's bits. */
+/* Returns one real of raw data, or of a typed field's bits. */
 static double real_value(int type, uint64_t bits) {
     switch (type) {
     case VT_ONNX_FLOAT:
@@ -192,7 +193,7 @@ static double real_value(int type, uint64_t bits) {
     }
 }
 
-/* One integer of raw data, or of a typed field's bits; bool: 0 or 1. */
+/* Returns one integer of raw data, or of a typed field's bits; bool: 0 or 1. */
 static int64_t integer_value(int type, uint64_t bits) {
     switch (type) {
     case VT_ONNX_INT8:
@@ -270,7 +271,7 @@ vt_status vt_onnx_integers(const vt_onnx *m, const vt_onnx_tensor *t, int64_t *o
     return read_numbers(m, &(number_reader){.t = t, .integers = out}, e);
 }
 
-/* n: a node's operator, name, domain, inputs and outputs. */
+/* Sets *n to a node's operator, name, domain, inputs and outputs; VT_E_FORMAT: malformed. */
 static vt_status read_node(vt_onnx *m, vt_slice body, vt_onnx_node *n, vt_err *e) {
     *n = (vt_onnx_node){.body = body};
     VT_TRY(text_field(m, body, 4, &n->op, e));
@@ -281,7 +282,8 @@ static vt_status read_node(vt_onnx *m, vt_slice body, vt_onnx_node *n, vt_err *e
     return text_list(m, body, 2, &n->out, &n->n_out, e);
 }
 
-/* v: an input's or output's name, type and sides, -1 if the file leaves one open. */
+/* Sets *v to an input's or output's name, type and sides, -1 if the file leaves one open; VT_E_FORMAT: over VT_RANK
+ * sides. */
 static vt_status read_value(vt_onnx *m, vt_slice body, vt_onnx_value *v, vt_err *e) {
     vt_wire_field type, tensor, shape, side;
     *v = (vt_onnx_value){0};
@@ -298,7 +300,7 @@ static vt_status read_value(vt_onnx *m, vt_slice body, vt_onnx_value *v, vt_err 
     return VT_OK;
 }
 
-/* Allocates room for the items of a repeated field of the graph; VT_E_FORMAT beyond MOST_NODES. */
+/* Sets the pointer at `out` to room for the items of a repeated field of the graph; VT_E_FORMAT beyond MOST_NODES. */
 static vt_status take_list(vt_onnx *m, vt_slice graph, uint32_t number, size_t item, void *out, vt_err *e) {
     size_t n = vt_wire_count(graph, number);
     if (n > MOST_NODES)
@@ -327,7 +329,8 @@ static vt_status read_graph(vt_onnx *m, vt_slice graph, vt_err *e) {
     return VT_OK;
 }
 
-/* Functions are read by the model's opset: another is refused. */
+/* Reads a function into *f; VT_E_FORMAT: malformed, or of another opset than the model's, by which its nodes are
+ * read. */
 static vt_status read_function(vt_onnx *m, vt_slice body, vt_onnx_function *f, vt_err *e) {
     if (!vt_wire_whole(body)) return fail_format(m, "a function is malformed", e);
     VT_TRY(text_field(m, body, 1, &f->name, e));
@@ -370,7 +373,8 @@ static vt_status read_opset(vt_onnx *m, vt_slice s, vt_err *e) {
                    (long long)m->opset, VT_ONNX_OPSET_LEAST, VT_ONNX_OPSET_MOST);
 }
 
-/* Reads the whole file; VT_E_FORMAT for a damaged one, several graphs, or functions of its own. */
+/* Reads the whole file into m; VT_E_FORMAT for a damaged one, several graphs, or an opset that is not said or not
+ * read. */
 static vt_status read_model(vt_onnx *m, vt_err *e) {
     vt_slice all = {m->file.bytes, m->file.n}, s = all;
     vt_wire_field f, graph;

@@ -88,7 +88,7 @@ typedef struct vt_onnx {
 
 enum { VT_ONNX_OPSET_LEAST = 6, VT_ONNX_OPSET_MOST = 24 };
 
-/* Whether a file's first bytes [n] are those of a ModelProto (ir_version first). */
+/* Returns whether a file's first bytes [n] are those of a ModelProto (ir_version first). */
 bool vt_onnx_begins(const uint8_t *bytes, size_t n);
 /* Opens `path`, which must outlive it. External data is read from files beside it alone. VT_E_FORMAT names what is
  * wrong; nothing is left open then. */
@@ -105,26 +105,29 @@ void vt_onnx_hash(const vt_onnx *m, vt_sha *sha);
 
 /* ---- attributes of a node: false where it has none of that name and kind ---- */
 
-/* *out: an integer attribute. */
+/* Sets *out to an integer attribute. */
 bool vt_onnx_int(const vt_onnx_node *n, const char *name, int64_t *out);
-/* *out: a float attribute. */
+/* Sets *out to a float attribute. */
 bool vt_onnx_float(const vt_onnx_node *n, const char *name, double *out);
 bool vt_onnx_text(const vt_onnx_node *n, const char *name, char *out, size_t size); /* cut at size */
-/* out: up to `most` integers of a list attribute; *count: how many there are. */
+/* Sets out to up to `most` integers of a list attribute; *count: how many there are. */
 bool vt_onnx_ints(const vt_onnx_node *n, const char *name, int64_t *out, int most, int *count);
-/* out: up to `most` floats of a list attribute; *count: how many there are. */
+/* Sets out to up to `most` floats of a list attribute; *count: how many there are. */
 bool vt_onnx_floats(const vt_onnx_node *n, const char *name, double *out, int most, int *count);
-/* A tensor attribute, with its own checks; *has false: there is none. */
+/* Sets *out to a tensor attribute, checked as vt_onnx_read_tensor does; *has false: there is none, VT_OK. */
 vt_status vt_onnx_attribute_tensor(vt_onnx *m, const vt_onnx_node *n, const char *name, vt_onnx_tensor *out, bool *has,
                                    vt_err *e);
-/* Name of attribute i, cut at size; false past the last. */
+/* Writes the name of attribute i, cut at size; false past the last. */
 bool vt_onnx_attribute(const vt_onnx_node *n, int i, char *name, size_t size);
 
-/* t: a tensor's message, checked; its data point into the file. VT_E_FORMAT. */
+/* Sets *t to a tensor of the message `body`, checked; its data point into the file. VT_E_FORMAT: malformed, too large,
+ * or of a type not read. */
 vt_status vt_onnx_read_tensor(vt_onnx *m, vt_slice body, vt_onnx_tensor *t, vt_err *e);
-/* out [t->n]: a real tensor's elements as doubles; VT_E_FORMAT for other types, or another number of elements. */
+/* Writes a real tensor's elements to out [t->n] as doubles; VT_E_FORMAT for other types, or another number of
+ * elements. */
 vt_status vt_onnx_reals(const vt_onnx *m, const vt_onnx_tensor *t, double *out, vt_err *e);
-/* out [t->n]: an integer tensor's elements (bool: 0, 1); VT_E_FORMAT for reals, or another number of elements. */
+/* Writes an integer tensor's elements (bool: 0, 1) to out [t->n]; VT_E_FORMAT for reals, or another number of
+ * elements. */
 vt_status vt_onnx_integers(const vt_onnx *m, const vt_onnx_tensor *t, int64_t *out, vt_err *e);
-/* Whether a data type is float, double, float16 or bfloat16. */
+/* Returns whether a data type is float, double, float16 or bfloat16. */
 bool vt_onnx_is_real(int type);

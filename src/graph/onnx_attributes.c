@@ -5,7 +5,7 @@
 #include "graph/onnx.h"
 #include "graph/wire.h"
 
-/* The attribute of that name among the repeated field `number` of a message. */
+/* Sets *out to the first of that name among the repeated field `number` of a message; false: none. */
 static bool find_named(vt_slice s, uint32_t number, vt_slice name, vt_slice *out) {
     for (vt_wire_field f, k; vt_wire_next(&s, &f);)
         if (f.number == number && f.wire == 2 && vt_wire_find(f.bytes, 1, 2, &k) && k.bytes.n == name.n &&
@@ -16,7 +16,8 @@ static bool find_named(vt_slice s, uint32_t number, vt_slice name, vt_slice *out
     return false;
 }
 
-/* In a function an attribute may be another's name: one of the call, or the function's default for it. */
+/* Sets *out to the attribute of that name; false: none. In a function it may be another's name: an attribute of the
+ * call, or the function's default for it. */
 static bool find_attribute(const vt_onnx_node *n, const char *name, vt_slice *out) {
     vt_slice wanted = {(const uint8_t *)name, strlen(name)};
     for (;; n = n->caller) {

@@ -46,7 +46,7 @@ typedef struct VT_R(vt_op) {
 const VT_R(vt_op) *VT_R(vt_op_at)(int i); /* NULL: past the last */
 int VT_R(vt_op_find)(const char *name);   /* -1: unknown */
 
-/* y = what node n computes of x; false: no memory. */
+/* Writes to y what node n computes of x; false: no memory. */
 bool VT_R(vt_op_compute)(const vt_graph *g, const vt_node *n, const real *const *x, real *y);
 
 /* dx is a sum: its element i of what backward gives. */

@@ -3,6 +3,8 @@
 #include "graph/op.h"
 
 #ifndef VT_DOUBLE
+/* Emits the places of a constant's largest (least: least) numbers along the axis, of equal ones the first or, asked so,
+ * the last. */
 vt_status vt_import_extreme(vt_import *im, bool least, vt_err *e) {
     const bool last = vt_attr_int(im, "select_last_index", 0) != 0, keep = vt_attr_int(im, "keepdims", 1) != 0;
     int axis, x, y;

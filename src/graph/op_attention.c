@@ -5,7 +5,8 @@
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE };
 
-/* Input k as [N, heads, positions, numbers]. */
+/* Sets *y to input k as [N, heads, positions, numbers]; VT_E_FORMAT: it has not four sides, nor three that `heads`
+ * divide. */
 static vt_status take_heads(vt_import *im, int k, int64_t heads, int *y, vt_err *e) {
     VT_TRY(vt_real_input(im, k, y, e));
     const vt_dims d = vt_import_value(im, *y)->dims;
@@ -16,7 +17,8 @@ static vt_status take_heads(vt_import *im, int k, int64_t heads, int *y, vt_err 
     return vt_emit_transpose(im, *y, (const int[]){0, 2, 1, 3}, y, e);
 }
 
-/* What came before, joined to it, is output `out` too; then each head as many times as heads ask for it. */
+/* Sets *y to input k, what came before (left out: nothing), joined to it, which is output `out` too; then to each head
+ * as often as `heads` ask for it. VT_E_FORMAT: that is no whole number. */
 static vt_status join_past(vt_import *im, int k, int out, int64_t heads, int *y, vt_err *e) {
     const int parts[2] = {vt_input(im, k), *y};
     if (parts[0] >= 0) VT_TRY(vt_emit_concat(im, parts, 2, 2, y, e));
@@ -31,7 +33,7 @@ static vt_status join_past(vt_import *im, int k, int out, int64_t heads, int *y,
     return vt_emit_reshape(im, *y, &(vt_dims){4, {d.d[0], heads, d.d[2], d.d[3]}}, y, e);
 }
 
-/* The mask as numbers (false: -infinity), positions beyond it -infinity; -1: none. */
+/* Sets *m to the mask as numbers (false: -infinity), -infinity for positions beyond its own; -1: there is none. */
 static vt_status take_mask(vt_import *im, int64_t positions, int *m, vt_err *e) {
     *m = vt_input(im, MASK);
     if (*m < 0) return VT_OK;
@@ -54,7 +56,7 @@ static vt_status take_mask(vt_import *im, int64_t positions, int *m, vt_err *e) 
     return vt_emit_move(im, *m, &d, table, -INFINITY, m, e);
 }
 
-/* Adds -infinity beyond each query's own position; `before`: positions that came before the first. */
+/* Adds to *bias (-1: none yet) -infinity beyond each query's own position; `before`: positions before the first. */
 static vt_status add_causal(vt_import *im, int64_t queries, int64_t positions, int64_t before, int *bias, vt_err *e) {
     int m;
     double *p = vt_import_take(im, (size_t)(queries * positions) + 1, sizeof *p);
@@ -69,7 +71,8 @@ static vt_status add_causal(vt_import *im, int64_t queries, int64_t positions, i
     return vt_emit_binary(im, "Add", *bias, m, bias, e);
 }
 
-/* A row that a constant bias masks whole gives 0: its bias is 0 and `keep` 0, elsewhere 1 (-1: there is none such). */
+/* If a constant *bias masks whole rows: sets *bias to 0 there, and *keep to what their results are to be multiplied by,
+ * 0, elsewhere 1. Otherwise *keep is -1. */
 static vt_status keep_rows(vt_import *im, int *bias, int *keep, vt_err *e) {
     const vt_value v = *vt_import_value(im, *bias);
     vt_dims d = v.dims;
@@ -90,6 +93,7 @@ static vt_status keep_rows(vt_import *im, int *bias, int *keep, vt_err *e) {
     return vt_emit_reals(im, &d, kept, keep, e);
 }
 
+/* Sets *scores to cap tanh(scores / cap) if cap is above 0. */
 static vt_status cap_scores(vt_import *im, double cap, int *scores, vt_err *e) {
     int c;
     if (!(cap > 0)) return VT_OK;

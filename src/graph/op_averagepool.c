@@ -9,7 +9,7 @@ typedef struct average {
     bool padding; /* counts */
 } average;
 
-/* Numbers that window p's sum is divided by. */
+/* Returns how many numbers window p's sum is divided by, at least 1. */
 static real count_of(const average *a, int64_t p) {
     const vt_windows *w = &a->w;
     int64_t n = 1;

@@ -4,6 +4,7 @@
 #include "graph/op.h"
 
 #ifndef VT_DOUBLE
+/* Sets *y to a constant x as integers, or (truth) as 0 and 1; VT_E_FORMAT: it follows the image, or is beyond 2^53. */
 static vt_status to_integers(vt_import *im, int x, bool truth, int *y, vt_err *e) {
     const vt_value v = *vt_import_value(im, x);
     if (!vt_value_is_constant(&v)) return vt_import_fail(im, e, "makes integers of what follows the image");
@@ -18,6 +19,7 @@ static vt_status to_integers(vt_import *im, int x, bool truth, int *y, vt_err *e
     return vt_emit_integers(im, &v.dims, p, y, e);
 }
 
+/* Sets *y to a constant x as reals. */
 static vt_status to_reals(vt_import *im, int x, int *y, vt_err *e) {
     const vt_value v = *vt_import_value(im, x);
     double *p = vt_import_take(im, v.n + 1, sizeof *p);

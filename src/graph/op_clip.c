@@ -2,7 +2,8 @@
 /* x cut to a range; as in PyTorch, the gradient passes at its ends. */
 #include "graph/elementwise.h"
 
-/* Input k or the attribute, where it is a constant; *follows: a value that follows the image, else -1. */
+/* Sets *out to input k, or the attribute, if it is constant; without either *out stays. *follows: an input k that
+ * follows the image, else -1. VT_E_FORMAT unless it is one number. */
 static vt_status read_limit(vt_import *im, int k, const char *name, double *out, int *follows, vt_err *e) {
     const int v = vt_input(im, k);
     *follows = -1;

@@ -2,6 +2,7 @@
 /* A tensor or numbers of the file. */
 #include "graph/op.h"
 
+/* Sets *y to a constant of value_int, value_ints, value_float or value_floats; *has false: none is there, VT_OK. */
 static vt_status read_attribute(vt_import *im, int *y, bool *has, vt_err *e) {
     enum { MOST = 4096 };
     const vt_onnx_node *n = vt_import_node(im);

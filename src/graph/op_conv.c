@@ -7,7 +7,8 @@
 #include "graph/op.h"
 #include "linalg/gemm.h"
 
-/* Places of one tap along the innermost side: out pixels [*from, *to) have an input pixel, the first one at *at. */
+/* Sets *from and *to so that along side s the out pixels [*from, *to) have an input pixel of the window's place
+ * `tap`. */
 static void valid_range(const vt_windows *w, int s, int64_t tap, int64_t *from, int64_t *to) {
     const int64_t shift = tap * w->dilation[s] - w->before[s];
     *from = shift >= 0 ? 0 : (-shift + w->stride[s] - 1) / w->stride[s];
@@ -16,7 +17,7 @@ static void valid_range(const vt_windows *w, int s, int64_t tap, int64_t *from, 
     if (*from > *to) *from = *to;
 }
 
-/* For each tap and row of out pixels: to(x + ..., col + ...) over the innermost side. back: col is added to x. */
+/* Copies one channel x to col [taps, out pixels], 0 in the padding; back: adds col to x instead. */
 static void copy_windows(const vt_windows *w, real *x, real *col, bool back) {
     for (int64_t k = 0; k < w->taps; k++) {
         const int64_t kz = k / (w->kernel[1] * w->kernel[2]), ky = k / w->kernel[2] % w->kernel[1],
@@ -56,7 +57,7 @@ static rooms rooms_of(const vt_conv *p, const vt_node *n) {
     return r;
 }
 
-/* The weights, times the scale of their channel. */
+/* Returns the weights, times the scale of their channel if there is one, then in c->work. */
 static const real *scaled_weights(const VT_R(vt_call) *c) {
     const vt_conv *p = c->n->with;
     if (c->n->n_in <= VT_CONV_SCALE) return c->x[1];
@@ -67,7 +68,7 @@ static const real *scaled_weights(const VT_R(vt_call) *c) {
     return to;
 }
 
-/* to [cols, rows] = from [rows, cols], or += with add */
+/* Sets to [cols, rows] to the transpose of from [rows, cols], or adds it. */
 static void transpose_block(real *to, const real *from, int64_t rows, int64_t cols, bool add) {
     for (int64_t j = 0; j < cols; j++)
         for (int64_t i = 0; i < rows; i++)
@@ -130,7 +131,7 @@ static void backward(const VT_R(vt_call) *c) {
     if (p->last) transpose_block(c->dx[0], to, w->channels, w->pixels_in, c->add[0]);
 }
 
-/* Of the float copy and of the double one, which has no packed weights: the plan is for both. */
+/* Returns the reals that both copies need, the double one without packed weights: the plan is for both. */
 static size_t work(const vt_graph *g, const vt_node *n, bool back) {
     const vt_conv *p = n->with;
     const size_t plain = rooms_of(p, n).all;
@@ -147,7 +148,8 @@ static double flops(const vt_graph *g, const vt_node *n) {
 }
 
 #ifndef VT_DOUBLE
-/* y = conv(x, weights) + bias (-1: none), by the attributes of the node at hand. */
+/* Emits conv(x, weights) + bias (-1: none), by the attributes of the node at hand; VT_E_FORMAT: weights that follow the
+ * image or do not fit x, or windows of more than 2^28 numbers. */
 vt_status vt_emit_conv(vt_import *im, int x, int weights, int bias, int *y, vt_err *e) {
     const int in[3] = {x, weights, bias};
     vt_conv *p = vt_import_take(im, 1, sizeof *p);

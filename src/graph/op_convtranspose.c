@@ -55,7 +55,8 @@ static double flops(const vt_graph *g, const vt_node *n) {
     return 2 * (double)g->values[n->in[0]].n * (double)(s->w.channels / s->groups * s->w.taps);
 }
 
-/* Numbers of an attribute, one for each of n sides, from `least` on. */
+/* Sets out [n] to the integers of an attribute, or to `otherwise` without it (*has); VT_E_FORMAT unless n, from `least`
+ * on. */
 static vt_status read_sides(vt_import *im, const char *name, int n, int64_t least, int64_t otherwise, int64_t *out,
                             bool *has, vt_err *e) {
     int count;
@@ -68,7 +69,8 @@ static vt_status read_sides(vt_import *im, const char *name, int n, int64_t leas
     return VT_OK;
 }
 
-/* Sides of the result and padding of w's sides from `first` on. */
+/* Sets stride, dilation, kernel, `in` (the result's sides) and padding of w's last `rank` sides, by the node's
+ * attributes and w->out. VT_E_FORMAT. */
 static vt_status find_sides(vt_import *im, int rank, const int64_t *kernel, vt_windows *w, vt_err *e) {
     int64_t stride[3], dilation[3], more[3], pads[6], shape[3];
     bool has, shaped;
@@ -92,6 +94,7 @@ static vt_status find_sides(vt_import *im, int rank, const int64_t *kernel, vt_w
     return VT_OK;
 }
 
+/* Fills *s by the node's attributes, and *d with the result's sides; VT_E_FORMAT if weights do not fit x. */
 static vt_status find_windows(vt_import *im, int x, int weights, spread *s, vt_dims *d, vt_err *e) {
     const vt_dims v = vt_import_value(im, x)->dims, m = vt_import_value(im, weights)->dims;
     vt_windows *w = &s->w;

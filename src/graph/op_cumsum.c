@@ -2,7 +2,8 @@
 /* Sums of a side up to each place: a product with a triangle of ones. */
 #include "graph/op.h"
 
-/* Exact for constant integers. */
+/* Emits the sums of constant integers v up to each place of the axis, exact; exclusive: without its own; reverse: from
+ * the end. */
 static vt_status sum_integers(vt_import *im, const vt_value *v, int axis, bool exclusive, bool reverse, int *y,
                               vt_err *e) {
     int64_t *p = vt_import_take(im, v->n + 1, sizeof *p);

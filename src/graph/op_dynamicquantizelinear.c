@@ -3,7 +3,7 @@
 #include "graph/quantise.h"
 #include "graph/reduce.h"
 
-/* The least or largest number of x and 0. */
+/* Sets *y to the least or largest number of x [n] and 0, by `reduce` and `op`. */
 static vt_status limit_of(vt_import *im, const char *reduce, const char *op, int x, int *y, vt_err *e) {
     int zero;
     VT_TRY(vt_emit_reduce(im, reduce, x, (const bool[VT_RANK]){true}, false, y, e));

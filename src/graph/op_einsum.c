@@ -10,6 +10,7 @@ typedef struct operand {
     int v, n, label[2 * VT_RANK];
 } operand;
 
+/* Returns the first side of o that has a label; -1: none. */
 static int place_of(const operand *o, int label) {
     for (int k = 0; k < o->n; k++)
         if (o->label[k] == label) return k;
@@ -18,7 +19,8 @@ static int place_of(const operand *o, int label) {
 
 static int64_t side_of(const vt_import *im, const operand *o, int k) { return vt_import_value(im, o->v)->dims.d[k]; }
 
-/* Labels of one term; "..." stands for `dots` sides, the last of which has the last such label. */
+/* Reads the labels of one term into o, and moves *text to its end; "..." stands for *dots sides, the last of which has
+ * the last such label. rank >= 0: o must have so many, and *dots is set to what letters leave. VT_E_FORMAT. */
 static vt_status read_term(vt_import *im, const char **text, int rank, operand *o, int *dots, vt_err *e) {
     int letters = 0;
     const char *t = *text;
@@ -39,8 +41,8 @@ static vt_status read_term(vt_import *im, const char **text, int rank, operand *
     return rank >= 0 && o->n != rank ? vt_import_fail(im, e, "has %d labels for %d sides", o->n, rank) : VT_OK;
 }
 
-/* x with its sides in the order of these labels; one that is there twice is x's diagonal, one of length 1 beside
- * longer ones is left out. */
+/* Sets *y to o's value with its sides in the order of these labels [n]; one that is twice in o is a diagonal, one of o
+ * that is not among them is taken at its first place. VT_E_FORMAT: a label of two lengths. */
 static vt_status take_labels(vt_import *im, const operand *o, const int *label, int n, int *y, vt_err *e) {
     const vt_dims d = vt_import_value(im, o->v)->dims;
     vt_dims to = {.rank = n};
@@ -60,7 +62,8 @@ static vt_status take_labels(vt_import *im, const operand *o, const int *label, 
     return vt_emit_move(im, o->v, &to, table, 0, y, e);
 }
 
-/* Sums over what no later operand and not the result has; diagonals. */
+/* Replaces o by its sum over labels that none of rest [n_rest] has; of a label that is there twice it takes the
+ * diagonal. */
 static vt_status sum_alone(vt_import *im, operand *o, const operand *rest, int n_rest, vt_err *e) {
     int kept[VT_RANK], all[VT_RANK], n = 0, n_kept = 0;
     bool reduced[VT_RANK] = {false};
@@ -78,7 +81,7 @@ static vt_status sum_alone(vt_import *im, operand *o, const operand *rest, int n
     return VT_OK;
 }
 
-/* Leaves out sides of length 1 that the other has longer. */
+/* Leaves out of o its sides of length 1 that the other has longer. */
 static vt_status drop_ones(vt_import *im, operand *o, const operand *other, vt_err *e) {
     vt_dims d = {0};
     int n = 0;
@@ -92,7 +95,8 @@ static vt_status drop_ones(vt_import *im, operand *o, const operand *other, vt_e
     return vt_emit_reshape(im, o->v, &d, &o->v, e);
 }
 
-/* a = a times b, as matrices [both and wanted, a's own, both and summed] [.., summed, b's own]. */
+/* Replaces a by a times b, as matrices [both and wanted by rest, a's own, both and summed] [.., summed, b's own].
+ * VT_E_FORMAT: lengths differ, or over VT_RANK sides. */
 static vt_status multiply_terms(vt_import *im, operand *a, operand *b, const operand *rest, int n_rest, vt_err *e) {
     enum { STACK, A, B, SUMMED, GROUPS };
     int group[GROUPS][VT_RANK], n[GROUPS] = {0}, x, y, left[2 * VT_RANK], right[2 * VT_RANK];
@@ -134,7 +138,8 @@ static vt_status multiply_terms(vt_import *im, operand *a, operand *b, const ope
     return VT_OK;
 }
 
-/* Without "->": the labels that are there once, in the alphabet's order, after the sides of "...". */
+/* Sets the result's labels for an equation without "->": those that are there once, in the alphabet's order, after
+ * "...". */
 static void imply_result(const operand *o, int n, operand *result) {
     result->n = 0;
     for (int label = FIRST_OF_ELLIPSIS + VT_RANK - 1, turn = 0; turn < 2; turn++, label = 'z')
@@ -146,6 +151,7 @@ static void imply_result(const operand *o, int n, operand *result) {
         }
 }
 
+/* Reads the equation's terms and values into o [n], and its result's labels into o[n]; VT_E_FORMAT: it is not read. */
 static vt_status read_equation(vt_import *im, operand *o, int n, vt_err *e) {
     char text[256];
     int most = 0, dots = 0;

@@ -3,6 +3,7 @@
 #include "graph/op.h"
 
 #ifndef VT_DOUBLE
+/* Fails with VT_E_FORMAT for indices that are no constant lists of places, or beyond a side. */
 vt_status vt_import_place_map(vt_import *im, int x, int k, int batch, int32_t **map, size_t *slice, vt_err *e) {
     const vt_value i = *vt_import_value(im, k);
     const vt_dims from = vt_import_value(im, x)->dims;

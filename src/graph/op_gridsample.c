@@ -12,6 +12,7 @@ typedef struct sampler {
     padding padding;
 } sampler;
 
+/* Returns a place mirrored at low and high until it lies between; low if these are one. */
 static double mirror_place(double at, double low, double high) {
     const double span = high - low;
     if (span <= 0) return low;
@@ -19,14 +20,14 @@ static double mirror_place(double at, double low, double high) {
     return low + (t > span ? 2 * span - t : t);
 }
 
-/* A pixel's number; -1: none. */
+/* Returns the pixel at a whole place, by the padding within [0, side); -1: none (ZEROS). */
 static int64_t pixel_of(const sampler *s, double at, int64_t side) {
     if (s->padding == REFLECTION) at = mirror_place(at, s->align ? 0 : -0.5, (double)side - (s->align ? 1 : 0.5));
     if (s->padding == ZEROS && (at < 0 || at > (double)side - 1)) return -1;
     return at < 0 ? 0 : at > (double)side - 1 ? side - 1 : (int64_t)at;
 }
 
-/* The pixels around a place of [-1, 1] and their weights. */
+/* Sets pixel and weight [s->taps] to the pixels around a place of [-1, 1] and their weights. */
 static void taps_of(const sampler *s, double grid, int64_t side, int64_t *pixel, double *weight) {
     const double n = (double)side, a = -0.75;
     double at = s->align ? (grid + 1) / 2 * (n - 1) : ((grid + 1) * n - 1) / 2;
@@ -43,6 +44,7 @@ static void taps_of(const sampler *s, double grid, int64_t side, int64_t *pixel,
     }
 }
 
+/* Sets *s by the node's mode, padding_mode and align_corners; VT_E_FORMAT: another mode. */
 static vt_status read_modes(vt_import *im, sampler *s, vt_err *e) {
     static const struct {
         const char *name;
@@ -58,7 +60,8 @@ static vt_status read_modes(vt_import *im, sampler *s, vt_err *e) {
     return s->taps && s->padding < 3 ? VT_OK : vt_import_fail(im, e, "has a mode that is not read");
 }
 
-/* Of tap (i, k) around each place: map, of the result's numbers, and weight [N,1,H',W']. */
+/* Fills, of tap number `tap` around each place: map, of the result's numbers (-1: 0), and weight [N,1,H',W']. d: sides
+ * of the maps; to: of the result. */
 static void fill_tap(const sampler *s, const vt_dims *d, const vt_dims *to, const vt_value *grid, int tap, int32_t *map,
                      double *weight) {
     const size_t pixels = (size_t)(to->d[2] * to->d[3]), channels = (size_t)d->d[1];

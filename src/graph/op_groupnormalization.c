@@ -2,7 +2,7 @@
 /* Groups of channels standardised, times scale, plus shift (opset 21: one a channel; 18: one a group). */
 #include "graph/reduce.h"
 
-/* One number a group as one a channel. */
+/* Sets *y to v as one number a channel, of one a channel or one a group; VT_E_FORMAT: it is neither. */
 static vt_status each_channel(vt_import *im, int v, int64_t channels, int *y, vt_err *e) {
     const int64_t n = (int64_t)vt_import_value(im, v)->n;
     *y = v;

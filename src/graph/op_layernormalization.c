@@ -2,7 +2,7 @@
 /* Standardised along the last sides, times a scale, plus a shift. */
 #include "graph/reduce.h"
 
-/* Further outputs: mean, and one over the deviation. */
+/* Emits outputs 1 and 2: mean, and one over the deviation with eps, along the sides in `reduced`. */
 static vt_status give_statistics(vt_import *im, int x, const bool reduced[VT_RANK], double eps, vt_err *e) {
     int mean, v, more;
     VT_TRY(vt_emit_reduce(im, "ReduceMean", x, reduced, true, &mean, e));

@@ -26,7 +26,7 @@ static void forward(const VT_R(vt_call) *c) {
         }
 }
 
-/* dy/dx = sign(x) (|x| / y)^(p - 1) */
+/* Adds dy sign(x) (|x| / y)^(p - 1) to dx; nothing where x or y is 0. */
 static void backward(const VT_R(vt_call) *c) {
     const norm *n = c->n->with;
     const vt_windows *w = &n->w;

@@ -22,7 +22,7 @@ static void forward(const VT_R(vt_call) *c) {
                       p->n);
 }
 
-/* dA of C = op(A) op(B): dC op(B)^T, or its transpose. */
+/* Computes dA of C = op(A) op(B), dC op(B)^T or its transpose, and dB alike, each if wanted. */
 static void backward(const VT_R(vt_call) *c) {
     const vt_matmul *p = c->n->with;
 #ifndef VT_DOUBLE
@@ -59,7 +59,7 @@ static double flops(const vt_graph *g, const vt_node *n) {
 }
 
 #ifndef VT_DOUBLE
-/* Where matrix i of the result's stack [outer] lies in a value of sides d. */
+/* Sets at[i] to where matrix i of the result's stack [outer] lies in a value of sides d. */
 static void stack_offsets(size_t *at, const vt_dims *outer, const vt_dims *d) {
     size_t n = 1, matrix = (size_t)(d->d[d->rank - 1] * d->d[d->rank - 2]);
     int64_t i[VT_RANK] = {0};
@@ -81,6 +81,7 @@ static vt_status fail_sides(vt_import *im, const vt_dims *a, const vt_dims *b, v
                           vt_dims_text(b, q, sizeof q));
 }
 
+/* Sets *outer to the sides before the last two, broadcast together; VT_E_FORMAT if they do not fit. */
 static vt_status stack_of(vt_import *im, const vt_dims *a, const vt_dims *b, vt_dims *outer, vt_err *e) {
     outer->rank = (a->rank > b->rank ? a->rank : b->rank) - 2;
     for (int k = 0; k < outer->rank; k++) {
@@ -121,7 +122,7 @@ vt_status vt_emit_matmul(vt_import *im, int a, int b, bool ta, bool tb, double a
 }
 #endif
 
-/* Vectors are matrices of one row or column, whose side is taken back. */
+/* Imports a MatMul; vectors are matrices of one row or column, whose side is taken back. */
 static vt_status import(vt_import *im, vt_err *e) {
     int a, b, y;
     VT_TRY(vt_input_count(im, 2, 2, e));

@@ -4,7 +4,7 @@
 #include "graph/op.h"
 #include "graph/windows.h"
 
-/* The place of window p's largest number. */
+/* Returns the input's pixel of window p's largest number in map x; -1: all of it is padding. */
 static int64_t find_largest(const vt_windows *w, const real *x, int64_t p) {
     int64_t best = -1;
     for (int64_t k = 0; k < w->taps; k++) {

@@ -2,6 +2,8 @@
 /* Further numbers around x: a constant, or its own at the edge, mirrored or from the other end. */
 #include "graph/op.h"
 
+/* Returns the number of a side that stands at i, which may be outside: mode 0 constant, 1 edge, 2 reflect, 3 wrap; -1:
+ * the fill. */
 static int64_t source_of(int64_t i, int64_t side, int mode) {
     if (i >= 0 && i < side) return i;
     if (mode == 0 || side < 1) return -1;
@@ -12,6 +14,7 @@ static int64_t source_of(int64_t i, int64_t side, int mode) {
     return i < side ? i : period - i;
 }
 
+/* Sets *fill to input 2 or the attribute, else 0; VT_E_FORMAT unless it is one constant number. */
 static vt_status fill_of(vt_import *im, double *fill, vt_err *e) {
     *fill = vt_attr_real(im, "value", 0);
     if (vt_input(im, 2) < 0) return VT_OK;

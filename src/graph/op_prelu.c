@@ -2,7 +2,7 @@
 /* a above 0, b a below. */
 #include "graph/elementwise.h"
 
-/* Opset 6 has one slope a channel, [C]. */
+/* Imports a PRelu; before opset 7 its slopes are one a channel, [C]. */
 static vt_status import_prelu(vt_import *im, vt_err *e) {
     int x, y, slope = vt_input(im, 1);
     VT_TRY(vt_input_count(im, 2, 2, e));

@@ -5,12 +5,15 @@
 #include "graph/op.h"
 #include "graph/resize.h"
 
+/* Returns which of the known texts an attribute is, without it the first; NULL: none of them. */
 static const char *text_of(vt_import *im, const char *name, const char *const *known) {
     for (const char *const *k = known; *k; k++)
         if (vt_attr_is(im, name, *k, known[0])) return *k;
     return NULL;
 }
 
+/* Sets r's modes and numbers by the node's attributes, `outside` of a crop alone; VT_E_FORMAT: a mode that is not
+ * read. */
 static vt_status read_attributes(vt_import *im, vt_resize *r, vt_err *e) {
     static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
     static const char *const near[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
@@ -32,7 +35,7 @@ static vt_status read_attributes(vt_import *im, vt_resize *r, vt_err *e) {
     return VT_OK;
 }
 
-/* Constant reals of input k, one for each of n axes, or none (*has false). */
+/* Sets out to the constant reals of input k, if it has any (*has); VT_E_FORMAT unless they are n, and constant. */
 static vt_status read_list(vt_import *im, int k, int n, double *out, bool *has, vt_err *e) {
     int v = vt_input(im, k);
     *has = v >= 0 && vt_import_value(im, v)->n > 0;
@@ -44,7 +47,8 @@ static vt_status read_list(vt_import *im, int k, int n, double *out, bool *has, 
     return VT_OK;
 }
 
-/* One scale for all axes, by the least or the largest of those that the sizes ask for. */
+/* Replaces size [n] by one scale for all axes, the least or the largest of those that the sizes ask for, if
+ * keep_aspect_ratio_policy says so. */
 static void keep_ratio(vt_import *im, const vt_dims *d, const int *axes, int n, double *size) {
     const bool larger = vt_attr_is(im, "keep_aspect_ratio_policy", "not_smaller", "stretch");
     if (!larger && !vt_attr_is(im, "keep_aspect_ratio_policy", "not_larger", "stretch")) return;
@@ -56,6 +60,7 @@ static void keep_ratio(vt_import *im, const vt_dims *d, const int *axes, int n, 
     for (int k = 0; k < n; k++) size[k] = floor(scale * (double)d->d[axes[k]] + 0.5);
 }
 
+/* Sets r's sides, scales and crop, by the inputs and axes; VT_E_FORMAT: neither scales nor sizes, or a side of 0. */
 static vt_status read_sizes(vt_import *im, const vt_dims *d, vt_resize *r, vt_err *e) {
     int64_t named[VT_RANK];
     int axes[VT_RANK], n;

@@ -2,7 +2,8 @@
 /* Pairs of numbers of each head turned by the angles of their positions, given as cosines and sines. */
 #include "graph/op.h"
 
-/* A cache [positions, pairs] at the positions of input 3, or [N, positions, pairs], as [N, positions, 1, pairs]. */
+/* Sets *y to input k, a cache [positions, pairs] at the positions of input 3, or [N, positions, pairs] without it, as
+ * [N, positions, 1, pairs]. x: sides of what is turned. */
 static vt_status take_cache(vt_import *im, int k, const vt_dims *x, int64_t pairs, int *y, vt_err *e) {
     int v, at = vt_input(im, 3);
     size_t slice;
@@ -20,7 +21,7 @@ static vt_status take_cache(vt_import *im, int k, const vt_dims *x, int64_t pair
     return vt_emit_reshape(im, *y, &to, y, e);
 }
 
-/* x [N, positions, heads, 2 pairs] turned. */
+/* Sets *y to x [N, positions, heads, 2 pairs] turned; interleaved: pairs are neighbours, else halves. */
 static vt_status turn_pairs(vt_import *im, int x, bool interleaved, int *y, vt_err *e) {
     const vt_dims d = vt_import_value(im, x)->dims;
     const int64_t pairs = d.d[3] / 2;

@@ -3,7 +3,8 @@
 #include "graph/op.h"
 
 #ifndef VT_DOUBLE
-/* Numbers of x [dims] that constant indices k mean along an axis: one each, in the graph's memory. */
+/* Sets *map to the number of x that each constant index k means along an axis; VT_E_FORMAT: other sides, or beyond
+ * one. */
 vt_status vt_import_element_map(vt_import *im, int x, int k, int axis, int32_t **map, vt_err *e) {
     const vt_value i = *vt_import_value(im, k), v = *vt_import_value(im, x);
     char a[200], b[200];

@@ -16,7 +16,7 @@ static void forward(const VT_R(vt_call) *c) {
     }
 }
 
-/* dx = scale (dy - mean dy - y mean(dy y)); scale from x again. */
+/* Computes dx = scale (dy - mean dy - y mean(dy y)); scale from x again. */
 static void backward(const VT_R(vt_call) *c) {
     const vt_row_size *s = c->n->with;
     for (size_t r = 0; c->dx[0] && r < s->rows; r++) {

@@ -8,7 +8,7 @@ typedef struct best {
     bool least;
 } best;
 
-/* Places of the k best of a row, by insertion. */
+/* Writes the places of the k best of a row to at [k], best first, by insertion. */
 static void find_best(const best *b, const real *x, real *at) {
     for (size_t i = 0, n = 0; i < b->cols; i++) {
         size_t to = n;

@@ -13,7 +13,7 @@ enum { FEATURES_MOST = 1024 };
 
 /* ---- features ---- */
 
-/* How the numbers of a value are read as features. */
+/* Sets *h, without w and b, to how the numbers of a value are read as features (vt_network_features). */
 static void read_sides(const vt_value *v, vt_head *h) {
     const int first = v->dims.rank > 0 && v->dims.d[0] == 1;
     const int64_t *d = v->dims.d + first;
@@ -45,7 +45,7 @@ void vt_network_set_head(vt_network *n, const double *w, const double *b, int ro
 
 /* ---- cuts ---- */
 
-/* last [n_values] <- the last node that reads a value. */
+/* Sets last [n_values] to the last node that reads each value; -1: none. */
 static void find_last_readers(const vt_graph *g, int *last) {
     for (int v = 0; v < g->n_values; v++) last[v] = -1;
     for (int i = 0; i < g->n_nodes; i++)
@@ -58,8 +58,8 @@ static double node_flops(const vt_graph *g, int i) {
     return op->flops ? op->flops(g, &g->nodes[i]) : 0;
 }
 
-/* Keeps, for each VT_CUTS-th of the work `all`, the last node before last_product whose result is the only value that
- * later nodes read. last: each value's last reader. */
+/* Sets n->cuts and shares, for each VT_CUTS-th of the work `all`, to the last node before last_product whose result is
+ * the only value that later nodes read; others stay. last: each value's last reader. */
 static void choose_cuts(vt_network *n, const int *last, double all, int last_product) {
     const vt_graph *g = n->g;
     int open = last[g->input] >= 0;
@@ -101,6 +101,8 @@ vt_status vt_network_find_cuts(vt_network *n, vt_err *e) {
 
 /* ---- networks that share constants ---- */
 
+/* Sets *out to a network with n's constants and copies of its values and nodes, to be closed also after a failure; no
+ * plans. */
 static vt_status share_graph(vt_network **out, const vt_network *n, vt_err *e) {
     const vt_graph *from = n->g;
     vt_network *p = *out = calloc(1, sizeof *p);
@@ -118,6 +120,7 @@ static vt_status share_graph(vt_network **out, const vt_network *n, vt_err *e) {
     return VT_OK;
 }
 
+/* Gives p a head of zeros with `classes` rows on its graph's output, and sets p->classes. */
 static vt_status take_head(vt_network *p, int classes, vt_err *e) {
     vt_head *h = p->head = vt_heap_take(&p->g->heap, 1, sizeof *h);
     if (h) read_sides(&p->g->values[p->g->output], h);
@@ -137,7 +140,8 @@ vt_status vt_network_cut(vt_network **out, const vt_network *n, int cut, int cla
     return s;
 }
 
-/* The value's floats, moved; a value without room of its own becomes one. */
+/* Sets value v's floats, in memory of g, to its numbers moved by `share` of each row's root mean square times normals
+ * keyed by seed and v; its reals go. */
 static vt_status move_constant(vt_graph *g, int v, double share, uint64_t seed, vt_err *e) {
     vt_value *c = &g->values[v];
     const size_t rows = (size_t)(c->dims.rank ? c->dims.d[0] : 1), cols = c->n / (rows ? rows : 1);

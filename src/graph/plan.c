@@ -49,7 +49,7 @@ static size_t place_spans(span *s, size_t n, place *placed) {
 
 static bool passes_back(const vt_node *n) { return vt_op_at_f32(n->op)->backward != NULL; }
 
-/* to: the last step in which each value is read. */
+/* Sets `to` [n_values], -1 at first, to the last step in which each value is written or read. */
 static void last_reads(const vt_graph *g, bool gradient, int *to) {
     const int n = g->n_nodes;
     for (int i = 0; i < n; i++) {
@@ -67,7 +67,8 @@ static void last_reads(const vt_graph *g, bool gradient, int *to) {
     if (to[out] < n) to[out] = n;
 }
 
-/* Sets which backward writes a gradient first and which add; *from: the step in which each begins. */
+/* Sets p->first and add: which backward writes a gradient first and which add; from [n_values]: the step in which each
+ * begins, -1: none. */
 static void order_gradients(const vt_graph *g, vt_plan *p, int *from) {
     const int n = g->n_nodes, out = vt_root_of(g, g->output);
     for (int i = 0; i < g->n_values; i++) p->first[i] = true, from[i] = -1;
@@ -84,7 +85,8 @@ static void order_gradients(const vt_graph *g, vt_plan *p, int *from) {
     }
 }
 
-/* The value whose gradient's place v's is: a sum hands its gradient on to an input that nothing else reads. */
+/* Sets owner [n_values] to the value in whose gradient's place v's is: a sum hands its gradient on to an input that
+ * nothing else reads. */
 static void find_owners(const vt_graph *g, int *owner) {
     const int add = vt_op_find_f32("Add");
     for (int i = 0; i < g->n_values; i++) owner[i] = i;
@@ -97,6 +99,7 @@ static void find_owners(const vt_graph *g, int *owner) {
     }
 }
 
+/* Allocates p's arrays in the graph's memory, all places nowhere; false: no memory. */
 static bool take_arrays(vt_plan *p, vt_graph *g) {
     size_t inputs = 0;
     for (int i = 0; i < g->n_nodes; i++) inputs += (size_t)g->nodes[i].n_in;
@@ -111,7 +114,8 @@ static bool take_arrays(vt_plan *p, vt_graph *g) {
     return true;
 }
 
-/* Places, after the values, the operators' work and the doubles of constants that are floats. */
+/* Sets p->work, constants, reals and reals_double: after the values, the operators' work and the doubles of constants
+ * that are floats. */
 static void place_work(vt_plan *p, const vt_graph *g, bool gradient) {
     size_t work = 0, constants = 0;
     for (int i = 0; i < g->n_nodes; i++) {

@@ -15,5 +15,5 @@ typedef struct vt_plan {
     size_t reals_double;      /* the block in double */
 } vt_plan;
 
-/* Places all values and, with `gradient`, all gradients; its arrays are in the graph's memory. VT_E_MEMORY. */
+/* Sets *p to places of all values and, with `gradient`, of all gradients; its arrays are in the graph's memory. */
 vt_status vt_graph_plan(vt_plan *p, vt_graph *g, bool gradient, vt_err *e);

@@ -18,20 +18,22 @@ typedef struct vt_row_size {
 
 /* Imports a reduction along `axes`: an attribute, or input 1; none: all sides, or a copy by noop_with_empty_axes. */
 vt_status vt_import_reduce(vt_import *im, vt_err *e);
-/* *y: x with the sides in `reduced` last, in their order: for operators that work along some sides. */
+/* Sets *y to x with the sides in `reduced` last, in their order: for operators that work along some sides. */
 vt_status vt_emit_last(vt_import *im, int x, const bool reduced[VT_RANK], int *y, vt_err *e);
-/* *y: op by name along the sides in `reduced`, one number a row; keep: they stay, of length 1. */
+/* Sets *y to op by name along the sides in `reduced`, one number a row; keep: they stay, of length 1. */
 vt_status vt_emit_reduce(vt_import *im, const char *op, int x, const bool reduced[VT_RANK], bool keep, int *y,
                          vt_err *e);
 
-/* *y: op by name along the sides in `reduced`, which turns a row into a row: moved last and back. with eps, or NULL. */
+/* Sets *y to op by name along the sides in `reduced`, which turns a row into a row: moved last and back. with eps, or
+ * NULL. */
 vt_status vt_emit_along(vt_import *im, const char *op, int x, const bool reduced[VT_RANK], const double *eps, int *y,
                         vt_err *e);
 /* Imports a pool over all pixels of each channel: the reduction op along every side after the second. */
 vt_status vt_import_pool_all(vt_import *im, const char *op, vt_err *e);
 vt_status vt_import_rows(vt_import *im, vt_err *e); /* of Softmax and the like */
 
-/* dx [n] += dy shared by the elements of x that are y, for extremes: equal ones share the gradient, as in PyTorch. */
+/* Adds dy to dx [n], shared by the elements of x that are y, for extremes: equal ones share the gradient, as in
+ * PyTorch. */
 static inline void VT_R(vt_share_gradient)(real *dx, real dy, const real *x, real y, size_t n) {
     size_t equal = 0;
     for (size_t i = 0; i < n; i++) equal += x[i] == y;
@@ -61,7 +63,7 @@ static inline void VT_R(vt_share_gradient)(real *dx, real dy, const real *x, rea
                                           .keep = keep_,                                                               \
                                           __VA_ARGS__};
 
-/* Sum of x [n], sixteen partial sums at a time. */
+/* Returns the sum of x [n], sixteen partial sums at a time. */
 static inline real VT_R(vt_row_sum)(const real *x, size_t n) {
     real lane[16] = {0}, sum = 0;
     size_t i = 0;

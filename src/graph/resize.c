@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where number i of side k lies in the input of `in` numbers. */
+/* Returns where number i of side k lies in the input of `in` numbers, by r->place. */
 static double source_of(const vt_resize *r, int k, int64_t i, int64_t in) {
     const double at = (double)i, scale = r->scale[k], out = scale * (double)in, last = (double)in - 1;
     if (!strcmp(r->place, "align_corners")) return out == 1 ? 0 : at * last / (out - 1);
@@ -25,6 +25,7 @@ static bool lies_outside(const vt_resize *r, double at, int64_t in) {
 
 static int64_t clamp_place(double at, int64_t in) { return at < 0 ? 0 : at > (double)(in - 1) ? in - 1 : (int64_t)at; }
 
+/* Returns the input's number nearest to a place, by r->nearest, within [0, in). */
 static int64_t nearest_of(const vt_resize *r, double at, int64_t in) {
     const bool prefers_ceil = !strcmp(r->nearest, "round_prefer_ceil");
     double near = prefers_ceil ? floor(at + 0.5) : ceil(at - 0.5);
@@ -33,7 +34,7 @@ static int64_t nearest_of(const vt_resize *r, double at, int64_t in) {
     return clamp_place(near, in);
 }
 
-/* Keys' kernel, or the tent, of a distance in pixels. */
+/* Returns Keys' kernel, or the tent, of a distance in pixels. */
 static double kernel_of(const vt_resize *r, double distance) {
     const double t = fabs(distance), a = r->cubic;
     if (r->mode == VT_RESIZE_LINEAR) return t < 1 ? 1 - t : 0;
@@ -41,7 +42,8 @@ static double kernel_of(const vt_resize *r, double distance) {
     return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-/* Row of weights of the input's numbers at a place; what lies before or after the input is its edge. */
+/* Adds to row [in], all 0, the weights of the input's numbers at a place; what lies before or after the input is its
+ * edge, or, with exclude_outside, left out. */
 static void weigh_row(const vt_resize *r, double at, double scale, int64_t in, double *row) {
     const double shrink = r->antialias && scale < 1 ? scale : 1;
     const double reach = ceil((r->mode == VT_RESIZE_LINEAR ? 1 : 2) / shrink), first = floor(at) - reach;
@@ -68,7 +70,7 @@ static vt_status resize_nearest(vt_import *im, int x, const vt_resize *r, int *y
     return vt_emit_move(im, x, &r->to, table, r->outside, y, e);
 }
 
-/* The number of what is outside, where the products gave 0. */
+/* Adds r->outside to *y where a place is outside the input of sides d, and the products gave 0. */
 static vt_status add_outside(vt_import *im, const vt_resize *r, const vt_dims *d, int *y, vt_err *e) {
     size_t n;
     int more;

@@ -15,7 +15,7 @@ void VT_R(vt_graph_run_plan)(VT_R(vt_graph_run) *r, const vt_graph *g, const vt_
 
 static real *place_of(const VT_R(vt_graph_run) *r, size_t at) { return at == SIZE_MAX ? NULL : r->block + at; }
 
-/* A constant's numbers; in double, those of floats are written to *room first, which moves on. */
+/* Returns a constant's numbers; in double, those of floats are written to *room first, which moves on. */
 static const real *constant_of(const vt_value *v, real **room) {
 #ifdef VT_DOUBLE
     if (v->reals) return v->reals;
@@ -29,7 +29,7 @@ static const real *constant_of(const vt_value *v, real **room) {
 #endif
 }
 
-/* r->x: the arrays that node n reads: the image, constants or values of the block. */
+/* Sets r->x to the arrays that node n reads: the image, constants or values of the block; NULL: left out. */
 static void set_inputs(VT_R(vt_graph_run) *r, const vt_node *n, const real *image) {
     real *room = r->block + r->plan->constants;
     for (int k = 0; k < n->n_in; k++) {

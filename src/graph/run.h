@@ -17,7 +17,8 @@ typedef struct VT_R(vt_graph_run) {
 
 /* Takes its memory from the arena (which may only measure); g and plan outlive it. */
 void VT_R(vt_graph_run_plan)(VT_R(vt_graph_run) *r, const vt_graph *g, const vt_plan *plan, vt_arena *a);
-/* z [K] of the image x [C H W]. */
+/* Writes logits z [K] of the image x [C H W]; keeps in r what a backward reads. */
 void VT_R(vt_graph_forward)(VT_R(vt_graph_run) *r, real *z, const real *x);
-/* dx [C H W], overwritten, of dz [K], after a forward of the same x by a plan with gradients. May be repeated. */
+/* Writes to dx [C H W] the product of dz [K] with the logits' Jacobian, after a forward of the same x by a plan with
+ * gradients. May be repeated. */
 void VT_R(vt_graph_backward)(VT_R(vt_graph_run) *r, real *dx, const real *dz, const real *x);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/windows.h"
 
-/* out [n]: an integer attribute, or `otherwise` for each; VT_E_FORMAT unless it has n numbers from `least` on. */
+/* Sets out [n] to an attribute of integers, or to `otherwise` each; VT_E_FORMAT unless it has n numbers from `least`
+ * on. */
 static vt_status take_list(vt_import *im, const char *name, int n, int64_t least, int64_t otherwise, int64_t *out,
                            vt_err *e) {
     int64_t v[6];
@@ -18,7 +19,8 @@ static vt_status take_list(vt_import *im, const char *name, int n, int64_t least
     return VT_OK;
 }
 
-/* Sets w->before and after [3]: the padding by auto_pad, or else by pads. */
+/* Sets w->before and after [3], of its `rank` sides: the padding by auto_pad, or else by pads. VT_E_FORMAT: neither is
+ * read. */
 static vt_status find_padding(vt_import *im, vt_windows *w, int rank, int64_t after[3], vt_err *e) {
     int64_t pads[6] = {0};
     const int first = 3 - rank;

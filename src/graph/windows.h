@@ -11,12 +11,12 @@ typedef struct vt_windows {
     int64_t last[3]; /* first place after the input and the padding that counts (pools) */
 } vt_windows;
 
-/* w: the windows on x [N,C,sides], by the attributes kernel_shape (or `kernel`, [rank-2], if it is not NULL),
- * strides, dilations, pads, auto_pad and ceil_mode of the node at hand. *d: the result's sides, with `channels`.
+/* Sets *w to the windows on x [N,C,sides], by the attributes kernel_shape (or `kernel`, [rank-2], if it is not NULL),
+ * strides, dilations, pads, auto_pad and ceil_mode of the node at hand, and *d to the result's sides, with `channels`.
  * VT_E_FORMAT. */
 vt_status vt_import_windows(vt_import *im, int x, const int64_t *kernel, int64_t channels, vt_windows *w, vt_dims *d,
                             vt_err *e);
-/* Tap k of [0, taps) at output pixel p: index of the input's pixel, or -1 in the padding. */
+/* Returns where tap k of [0, taps) lies at output pixel p: index of the input's pixel, or -1 in the padding. */
 static inline int64_t vt_windows_at(const vt_windows *w, int64_t p, int64_t k) {
     int64_t at = 0, scale = 1;
     for (int s = 2; s >= 0; s--) {

@@ -22,7 +22,7 @@ bool vt_wire_fixed(vt_slice *s, size_t n, uint64_t *out) {
     return true;
 }
 
-/* The next field of a message; false at its end and at what is none (then s->n is not 0). */
+/* Reads the next field of a message; false at its end and at what is none (then s stays and s->n is not 0). */
 bool vt_wire_next(vt_slice *s, vt_wire_field *f) {
     vt_slice start = *s;
     uint64_t tag, n;
@@ -55,7 +55,7 @@ size_t vt_wire_count(vt_slice s, uint32_t number) {
     return n;
 }
 
-/* The last field of that number and wire type, as protobuf reads one that is repeated. */
+/* Finds the last field of that number and wire type, as protobuf reads one that is repeated. */
 bool vt_wire_find(vt_slice s, uint32_t number, int wire, vt_wire_field *out) {
     bool found = false;
     *out = (vt_wire_field){0};
@@ -64,7 +64,7 @@ bool vt_wire_find(vt_slice s, uint32_t number, int wire, vt_wire_field *out) {
     return found;
 }
 
-/* Calls take(ctx, i, bits) for each; false: malformed. */
+/* Calls take(ctx, i, bits) for each number, packed or not; false: malformed, perhaps after some calls. */
 bool vt_wire_numbers(vt_slice s, uint32_t number, vt_wire_kind kind, void (*take)(void *, size_t, uint64_t),
                      void *ctx) {
     const size_t width = kind == VT_WIRE_FLOATS ? 4 : 8;

@@ -24,19 +24,21 @@ typedef struct vt_wire_field {
 bool vt_wire_varint(vt_slice *s, uint64_t *out);
 /* Reads n little-endian bytes, at most 8, from the front of s; false: there are fewer. */
 bool vt_wire_fixed(vt_slice *s, size_t n, uint64_t *out);
-/* Reads the next field of a message; false at its end and at malformed bytes (then s->n is not 0). */
+/* Moves s past the next field of a message, into *f; false at its end and at malformed bytes (then s stays and s->n is
+ * not 0). */
 bool vt_wire_next(vt_slice *s, vt_wire_field *f);
-/* Whether s is a sequence of whole fields. */
+/* Returns whether s is a sequence of whole fields. */
 bool vt_wire_whole(vt_slice s);
-/* How many fields with that number and of bytes s has. */
+/* Returns how many fields with that number and of bytes (wire type 2) s has. */
 size_t vt_wire_count(vt_slice s, uint32_t number);
-/* *out: the last field of that number and wire type, as protobuf reads a repeated one; false: none. */
+/* Sets *out to the last field of that number and wire type, as protobuf reads a repeated one; false: none, *out is
+ * zero. */
 bool vt_wire_find(vt_slice s, uint32_t number, int wire, vt_wire_field *out);
 
 typedef enum vt_wire_kind { VT_WIRE_VARINTS, VT_WIRE_FLOATS, VT_WIRE_DOUBLES } vt_wire_kind;
 /* Calls take(ctx, i, bits) for each number of a repeated field, packed or not; false: malformed. */
 bool vt_wire_numbers(vt_slice s, uint32_t number, vt_wire_kind kind, void (*take)(void *, size_t, uint64_t), void *ctx);
-/* The float with these 32 bits. */
+/* Returns the float with these 32 bits. */
 double vt_wire_float(uint64_t bits);
-/* The double with these 64 bits. */
+/* Returns the double with these 64 bits. */
 double vt_wire_double(uint64_t bits);

@@ -63,7 +63,8 @@ void vt_put_size(const vt_put *p, int *nodes, size_t *numbers) {
 
 /* ---- values ---- */
 
-/* name NULL: the scope, what it is, and its number. */
+/* Adds a value, of data if it is an initializer; name NULL: the scope, `what` and its number. -1, and p->failed: no
+ * memory, or too large. */
 static int add_value(vt_put *p, const char *name, const char *what, const vt_dims *dims, const void *data) {
     if (p->failed || (p->failed = !vt_grow(&p->values, (size_t)p->n_values, sizeof *p->values))) return -1;
     put_value *v = &p->values[p->n_values];
@@ -101,7 +102,7 @@ int vt_put_transposed(vt_put *p, const char *name, int64_t rows, int64_t cols, c
     return v;
 }
 
-/* A copy of n items; NULL: no memory. */
+/* Returns a copy of n items in p's memory; NULL, and p->failed: no memory. */
 static void *keep_copy(vt_put *p, const void *from, size_t n, size_t item) {
     void *to = p->failed ? NULL : vt_heap_take(&p->heap, n + 1, item);
     if (to)
@@ -121,9 +122,9 @@ int vt_put_integer_table(vt_put *p, const vt_dims *dims, const int64_t *v) {
 
 int vt_put_integers(vt_put *p, int n, const int64_t *v) { return vt_put_integer_table(p, VT_DIMS(n), v); }
 
-/* v = part 0 + part 1 + part 2, each the float nearest to what is left: 24 bits each hold a double's 53. Lesser parts
- * are added first: their sum is exact in double, and in float32 it is the larger of them, too small to change part 0.
- */
+/* Writes v = part 0 + part 1 + part 2, each the float nearest to what is left: 24 bits each hold a double's 53. Lesser
+ * parts are added first: their sum is exact in double, and in float32 the larger of them, too small to change part
+ * 0. */
 int vt_put_reals(vt_put *p, const vt_dims *dims, const double *v) {
     static const vt_dims scalar = {0};
     size_t n = 1;
@@ -179,7 +180,7 @@ int vt_put_along(vt_put *p, const char *op, int a, int b, int64_t axis) {
     return vt_put_node(p, op, (int[]){a, b}, b < 0 ? 1 : 2, (vt_put_attr[]){{"axis", 0, {axis}}, {0}});
 }
 
-/* At opset 17 ReduceSum has its axes as an input, the others as an attribute. */
+/* Gives the axis of ReduceSum as an input, as at opset 17, that of others as an attribute. */
 int vt_put_reduce(vt_put *p, const char *op, int a, int64_t axis) {
     if (!strcmp(op, "ReduceSum")) return vt_put_binary(p, op, a, vt_put_integers(p, 1, &axis));
     return vt_put_node(p, op, &a, 1, (vt_put_attr[]){{"axes", 1, {axis}}, {0}});
@@ -268,7 +269,7 @@ static void add_number(bytes *b, uint32_t field, int64_t v) {
     add_varint(b, (uint64_t)v);
 }
 
-/* Where `n` bytes of a message or text follow. */
+/* Adds a field's tag and length: `n` bytes of a message or text follow. */
 static void add_length(bytes *b, uint32_t field, size_t n) {
     add_varint(b, ((uint64_t)field << 3) | 2);
     add_varint(b, n);
@@ -279,6 +280,7 @@ static void add_text(bytes *b, uint32_t field, const char *text) {
     add_bytes(b, text, strlen(text));
 }
 
+/* Adds message m as a field, with its failure, and frees it. */
 static void add_message(bytes *b, uint32_t field, bytes *m) {
     add_length(b, field, m->n);
     add_bytes(b, m->p, m->n);
@@ -306,7 +308,7 @@ static void add_node(bytes *b, const vt_put *p, const put_node *n) {
     add_message(b, 1, &m);
 }
 
-/* A ValueInfoProto: float32 [N, dims]. */
+/* Adds a ValueInfoProto: float32 [N, dims]. */
 static void add_value_info(bytes *b, uint32_t field, const char *name, const vt_dims *dims) {
     bytes shape = {0}, batch = {0}, tensor = {0}, type = {0}, m = {0};
     add_text(&batch, 2, "N");
@@ -326,7 +328,7 @@ static void add_value_info(bytes *b, uint32_t field, const char *name, const vt_
 
 static size_t data_bytes(const put_value *v) { return v->n * (v->integer ? sizeof(int64_t) : sizeof(float)); }
 
-/* All of an initializer but its numbers, which follow. */
+/* Adds all of an initializer but its numbers, which follow. */
 static void add_tensor_head(bytes *b, const put_value *v) {
     bytes m = {0};
     for (int k = 0; k < v->dims.rank; k++) add_number(&m, 1, v->dims.d[k]);
@@ -347,6 +349,7 @@ typedef struct pieces {
     size_t *head; /* [n_values] where each initializer's head ends in `heads` */
 } pieces;
 
+/* Fills f's pieces and f->head [n_values]; a piece without memory is marked failed. */
 static void fill_pieces(pieces *f, const vt_put *p, const char *graph) {
     size_t length = 0;
     for (int i = 0; i < p->n_nodes; i++) add_node(&f->nodes, p, &p->nodes[i]);
@@ -373,6 +376,7 @@ static void fill_pieces(pieces *f, const vt_put *p, const char *graph) {
     }
 }
 
+/* Writes the transpose of v's data, row by row; false: no memory. */
 static bool write_transposed(FILE *to, const put_value *v) {
     const size_t rows = (size_t)v->dims.d[1], cols = (size_t)v->dims.d[0];
     const float *from = v->data;
@@ -385,7 +389,8 @@ static bool write_transposed(FILE *to, const put_value *v) {
     return line != NULL;
 }
 
-/* false: no memory */
+/* Writes the file of its pieces and the initializers' numbers, without a look at the stream's errors; false: no
+ * memory. */
 static bool write_pieces(FILE *to, const pieces *f, const vt_put *p) {
     bool room = true;
     fwrite(f->front.p, 1, f->front.n, to);

@@ -36,7 +36,7 @@ struct vt_batcher {
 
 /* ---- answering ---- */
 
-/* Ends all waiting calls of one kind with status s, and wakes their fibers. */
+/* Ends all waiting calls of one kind with status s and its sentence, and wakes their fibers. */
 static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *why) {
     for (int i = 0; i < g->n.capacity; i++) {
         seat *at = &g->seat[i];
@@ -47,7 +47,8 @@ static void finish_requests(vt_batcher *g, kind k, vt_status s, const vt_err *wh
     }
 }
 
-/* Runs the batch of rows in g->x and marks the rows whose forward the engine keeps. */
+/* Runs the batch of rows in g->x, into g->z, and sets `kept` of all seats: whether the engine keeps the row's
+ * forward. */
 static vt_status forward_batch(vt_batcher *g, bool keep, vt_err *e) {
     for (int i = 0; i < g->n.capacity; i++) g->seat[i].kept = keep && g->x[i];
     vt_status s = vt_engine_forward(&g->n, g->z, g->x, keep, e);
@@ -55,7 +56,8 @@ static vt_status forward_batch(vt_batcher *g, bool keep, vt_err *e) {
     return s;
 }
 
-/* Repeats the forwards of waiting gradients, at the same points, if another forward has overwritten one. */
+/* Repeats the forwards of waiting gradients, at the same points, if another forward has overwritten one; overwrites
+ * g->x and g->z. */
 static vt_status restore_kept_forward(vt_batcher *g, vt_err *e) {
     bool any = false;
     for (int i = 0; i < g->n.capacity; i++) {
@@ -67,7 +69,7 @@ static vt_status restore_kept_forward(vt_batcher *g, vt_err *e) {
     return any ? forward_batch(g, true, e) : VT_OK;
 }
 
-/* Computes all waiting gradients as one batch. */
+/* Computes all waiting gradients as one batch, and copies each row's vt_vjp back to its seat. */
 static vt_status serve_vjps(vt_batcher *g, vt_err *e) {
     VT_TRY(restore_kept_forward(g, e));
     for (int i = 0; i < g->n.capacity; i++) g->vjp[i] = g->seat[i].waits_for == VJP ? g->seat[i].vjp : (vt_vjp){0};
@@ -115,7 +117,8 @@ static vt_status request_and_wait(seat *at, kind k, vt_err *e) {
     return at->status;
 }
 
-/* Puts the image's question to the batch and sleeps until z [K] is there (vt_classifier.logits). */
+/* Puts the image's question to the batch and sleeps until z [K] is there (vt_classifier.logits); keep: also keeps z
+ * and, for a batch of several, x. */
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     seat *at = self;
     const vt_engine *n = &at->g->n;
@@ -141,7 +144,8 @@ static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     return request_and_wait(at, FORWARD64, e);
 }
 
-/* Computes loss and cotangent of the kept logits, and sleeps until the batch has dx [pixels]. */
+/* Sets *value to the loss at the kept logits, and sleeps until the batch has dx [pixels] (vt_classifier.backward); with
+ * attention its loss is added, or (alone) counts alone. */
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     seat *at = self;
     bool alone = loss->attention && loss->attention->alone;

@@ -20,7 +20,7 @@ typedef struct sessions {
     row row[];           /* [capacity] */
 } sessions;
 
-/* Computes z[i] of every row whose x[i] is not NULL (vt_engine.forward). */
+/* Computes z[i] of every row whose x[i] is not NULL, and marks what is kept (vt_engine.forward). */
 static vt_status forward(void *self, float *const *z, const float *const *x, bool keep, vt_err *e) {
     sessions *all = self;
     (void)e;
@@ -43,7 +43,7 @@ static vt_status forward64(void *self, double *const *z, const float *const *x, 
     return VT_OK;
 }
 
-/* Sets out to the attention that each token gets in a layer of the kept forward (vt_tokens.mean). */
+/* Sets out [patches] to the mean attention that each patch gets in a layer of the kept forward (vt_tokens.mean). */
 static void attention_mean(void *self, int layer, float *out) {
     vt_session_attention_mean_f32(((row *)self)->s, layer, out);
 }
@@ -53,7 +53,8 @@ static float attention_loss(void *self, const vt_attn_loss *a) {
     return (float)vt_session_attention_loss_f32(((row *)self)->s, a);
 }
 
-/* Computes one row's cotangent product; VT_E_FORBIDDEN without a kept forward. */
+/* Computes one row's cotangent product, and its attention's loss if wanted; VT_E_FORBIDDEN without a kept forward,
+ * VT_E_RANGE if the architecture shows no attention. */
 static vt_status one_vjp(row *r, vt_vjp *want, vt_err *e) {
     if (!r->kept) return vt_fail(e, VT_E_FORBIDDEN, "a gradient without a kept forward");
     if (want->attention && !r->s->ops->view)
@@ -72,7 +73,7 @@ static vt_status vjp(void *self, vt_vjp *rows, vt_err *e) {
     return VT_OK;
 }
 
-/* Returns through what row `at`'s attention can be looked at. */
+/* Returns through what row `at`'s attention can be looked at; all zero: the architecture shows none. */
 static vt_tokens tokens(void *self, int at) {
     row *r = &((sessions *)self)->row[at];
     const vt_config *c = &r->s->model->config;

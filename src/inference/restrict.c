@@ -12,7 +12,7 @@ typedef struct few {
     double *z64;                    /* [votes, classes] */
 } few;
 
-/* Computes all logits and picks the n of the head. */
+/* Computes all logits and picks the n of the head, which are also kept for backward if asked. */
 static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err *e) {
     few *f = self;
     VT_TRY(vt_classifier_logits(&f->all, x, f->z, keep, e));
@@ -38,7 +38,8 @@ static vt_status alone(void *self, const float *x, float *z, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes the gradient by the image. The loss's gradient by the n outputs is the cotangent of all. */
+/* Computes the loss of the kept n logits, with its attention's, and the gradient by the image, for which the loss's
+ * gradient by the n outputs is the cotangent of all. */
 static vt_status backward(void *self, const vt_loss *loss, float *value, float *dx, vt_err *e) {
     few *f = self;
     float linear;

@@ -45,7 +45,8 @@ static double dot(const double *w, const float *f, size_t n) {
     return v;
 }
 
-/* Movements and deviation of w [half] on the class token's half (0) or the patches' (1); false: noise. */
+/* Sets c's mean, deviation, print and score for w [half] on the class token's half (0) or the patches' (1); false: it
+ * moves no more than noise. */
 static bool measure_candidate(const survey *s, sensor *c, const double *w, int part) {
     size_t from = (size_t)part * s->half;
     double size = 0, s1 = 0, s2 = 0, length = 0;
@@ -67,15 +68,15 @@ static bool measure_candidate(const survey *s, sensor *c, const double *w, int p
     return length > noise * sqrt(s->moved);
 }
 
-/* Tells whether two sensors answer the same pattern. */
+/* Returns whether two sensors answer the same pattern. */
 static bool are_alike(const survey *s, const sensor *a, const sensor *b) {
     double same = 0;
     for (int k = 0; k < s->moved; k++) same += a->print[k] * b->print[k];
     return fabs(same) > ALIKE;
 }
 
-/* Adds w to a kind that has `most` entries of `kept` from `first` on, `count` in use: the better of two that are alike
- * stays, and the worst is dropped. */
+/* Adds w [half], on a part, to a kind that has `most` entries of s->kept from `first` on, *count in use, best first:
+ * the better of two that are alike stays, and the worst is dropped. */
 static void keep_if_better(survey *s, const double *w, int part, int first, int most, int *count) {
     sensor c = {0};
     if (!measure_candidate(s, &c, w, part)) return;
@@ -105,7 +106,7 @@ static void keep_if_better(survey *s, const double *w, int part, int first, int 
 /* Returns 2 if class token and patches are apart in the features, else 1. */
 static int part_count(const survey *s) { return (int)(s->phi / s->half); }
 
-/* Adds pre-activations of the block's hidden units, after its attention; returns how many. */
+/* Adds pre-activations of the block's hidden units, if the point is after its attention; returns how many are kept. */
 static int add_hidden_units(survey *s, int first) {
     vt_matrix a;
     int count = 0;
@@ -118,7 +119,8 @@ static int add_hidden_units(survey *s, int first) {
     return count;
 }
 
-/* Adds what a head's mean query of the class token looks for, in patches and itself: W_K' W_Q f, before its block. */
+/* Adds what a head's mean query of the class token looks for, in patches and itself: W_K' W_Q f, if the point is before
+ * a block and has both apart; returns how many are kept. */
 static int add_query_directions(survey *s, int first) {
     vt_matrix q, k;
     int count = 0;
@@ -143,7 +145,8 @@ static int add_query_directions(survey *s, int first) {
     return count;
 }
 
-/* Sets c [half, half] to the covariance of one part over the images, with a ridge; false: it holds noise alone. */
+/* Sets c [half, half], its lower triangle, to the covariance of one part over the images, with a ridge; false: it holds
+ * noise alone. Overwrites s->row. */
 static bool compute_covariance(const survey *s, int part, double *c) {
     size_t d = s->half, from = (size_t)part * d;
     double trace = 0;
@@ -163,8 +166,8 @@ static bool compute_covariance(const survey *s, int part, double *c) {
     return trace > (double)d * s->least * s->least;
 }
 
-/* Directions w that move most in units of the covariance C: w = C^-1 M' u, where M holds the movements and u is an
- * eigenvector of M C^-1 M'. solved [moved, half]: C^-1 M'; c, again [half, half]. */
+/* Adds directions w that move most in units of the covariance C: w = C^-1 M' u, M the movements, u an eigenvector of M
+ * C^-1 M'; *count in use. Scratch: solved [moved, half] C^-1 M', c and again [half, half]. */
 static vt_status turned_part(survey *s, int part, double *c, double *again, double *solved, int first, int *count,
                              vt_err *e) {
     size_t d = s->half;
@@ -189,7 +192,8 @@ static vt_status turned_part(survey *s, int part, double *c, double *again, doub
     return VT_OK;
 }
 
-/* Adds the directions that move most in units of the covariance, of every part; *count of them from kept[first] on. */
+/* Adds the directions that move most in units of the covariance, of every part; *count of them from kept[first] on.
+ * VT_E_NUMERIC. */
 static vt_status add_whitened_directions(survey *s, int first, int *count, vt_err *e) {
     size_t d = s->half;
     double *room = vt_alloc((2 * d * d + MOVED * d) * sizeof *room);
@@ -215,7 +219,8 @@ double vt_sensor_share(const vt_model *m, int point) {
     return vt_points_inside(m) ? vt_point_share(m, point) : (point + 1.0) / m->config.depth;
 }
 
-/* Features of images and of what a random step of every pixel makes of the first of them. */
+/* Sets s->clean to features of images, s->moves to how a random step of every pixel, keyed by seed, point and image,
+ * moves the first of them, and s->least to their noise. */
 static vt_status collect_features(survey *s, const vt_classifier *c, const vt_sensor_images *images, vt_err *e) {
     vt_rng r = {.seed = images->seed, .purpose = vt_rng_purpose("sensors"), .image = (uint32_t)s->point};
     float *x = vt_alloc(images->pixels * sizeof *x);
@@ -250,7 +255,8 @@ static vt_status survey_open(survey *s, vt_err *e) {
     return VT_OK;
 }
 
-/* Makes the head that shows those that were kept, in units of their deviation. */
+/* Sets *out to the network up to the point with a head that shows what was kept, in units of its deviation from its
+ * mean; NULL: it cannot be cut there. */
 static vt_status build_sensor_model(vt_model **out, survey *s, vt_err *e) {
     double *w = vt_alloc(VT_SENSORS_MOST * s->phi * sizeof *w), b[VT_SENSORS_MOST];
     vt_status st =
@@ -264,7 +270,7 @@ static vt_status build_sensor_model(vt_model **out, survey *s, vt_err *e) {
     return st;
 }
 
-/* Collects the candidates. Each kind has entries of its own while it is collected; then the first of each kind, the
+/* Sets s->kept and count. Each kind has entries of its own while it is collected; then the first of each kind, the
  * second of each, ...: a kind whose numbers are larger must not hide another. */
 static vt_status collect_sensors(survey *s, vt_err *e) {
     const int first[] = {0, UNITS, UNITS + SCORES};

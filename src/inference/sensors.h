@@ -22,9 +22,8 @@ typedef struct vt_sensor_images {
 
 int vt_sensor_points(const vt_model *m);              /* points that may have some; 0: none in this network */
 double vt_sensor_share(const vt_model *m, int point); /* of the model's work that lies before a point, in [0,1] */
-/* Makes *out: the network up to a point with a logit for each sensor there, in turns the next of each kind, of mean 0
- * and deviation 1 over the images; NULL: none, or it cannot be cut there. *passes: forwards of that network that it
- * took. */
+/* Sets *out to the network up to a point with a logit for each sensor, in turns the next of each kind, of mean 0 and
+ * deviation 1 over the images, and their scores; NULL: fewer than two, or no cut there. *passes: its forwards. */
 vt_status vt_sensors_make(vt_model **out, double scores[VT_SENSORS_MOST], const vt_model *m, int point,
                           const vt_sensor_images *images, int *passes, vt_err *e);
 
@@ -45,7 +44,7 @@ void vt_sensors_close(vt_sensors *s); /* accepts a zeroed one */
 typedef struct vt_sensor_sessions vt_sensor_sessions;
 /* Opens one thread's sessions on all points of s. To be closed also after a failure. */
 vt_status vt_sensor_sessions_open(vt_sensor_sessions **out, const vt_sensors *s, vt_err *e);
-/* Computes dx [pixels], the gradient of sensor k (in the order of s->places) at x [pixels]. */
+/* Writes dx [pixels], the gradient of sensor k (in the order of s->places) at x [pixels]. */
 vt_status vt_sensor_gradient(void *sessions, const float *x, int k, float *dx, vt_err *e);
 /* Closes the sessions; accepts NULL. */
 void vt_sensor_sessions_close(vt_sensor_sessions *s);

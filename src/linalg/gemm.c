@@ -24,7 +24,8 @@ void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, co
     cblas_sgemm(CblasRowMajor, transpose_flag(ta), transpose_flag(tb), m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-/* Multiplies a row by a matrix, or a matrix by a column, read once: sgemm would bring it into its own order first. */
+/* Computes vt_gemm_f32's product of a row (m = 1, `row`) or a column (n = 1) by one read of the matrix: sgemm would
+ * bring it into its own order first. */
 static void multiply_by_vector(bool row, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
                                const float *b, int ldb, float beta, float *c, int ldc) {
     for (int i = 0; beta == 0 && i < (row ? n : m); i++) c[row ? (size_t)i : (size_t)i * (size_t)ldc] = 0;
@@ -37,8 +38,8 @@ static void multiply_by_vector(bool row, bool ta, bool tb, int m, int n, int k, 
                     ldc);
 }
 
-/* Returns from how many multiply-adds on products go to oneDNN, if linalg/small does not take them. OpenBLAS's kernels
- * for AVX-512 do smaller ones without packing, its others do not (10 x 192 x 65: 42 against 62 GFLOP/s on an EPYC with
+/* Returns from how many multiply-adds on products that linalg/small does not take go to oneDNN. OpenBLAS's kernels for
+ * AVX-512 do smaller ones without packing, its others do not (10 x 192 x 65: 42 against 62 GFLOP/s on an EPYC with
  * AVX2). */
 static double onednn_from(void) {
     static const double small = 32768, large = 1000000;
@@ -108,7 +109,7 @@ static int kernel_level(const char *name) {
     return level;
 }
 
-/* Returns the processor's instruction set: 0 SSE, 1 AVX, 2 AVX2, 3 AVX-512. */
+/* Returns the processor's level: 2 AVX2 and FMA, 3 AVX-512, else 0; of the kernels, 1 is AVX (kernel_level). */
 static int cpu_level(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -9,13 +9,15 @@
 #include <stddef.h>
 #include "base/status.h"
 
-/* Computes C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed. */
+/* Computes C[m,n] (ldc) = alpha * op(A)[m,k] * op(B)[k,n] + beta * C; ta/tb: the stored matrix is transposed; lda, ldb,
+ * ldc: row strides as stored. */
 void vt_gemm_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                  float beta, float *c, int ldc);
 /* Computes C = alpha op(A) op(B) + beta C in double, as vt_gemm_f32 does in float. */
 void vt_gemm_f64(bool ta, bool tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
                  int ldb, double beta, double *c, int ldc);
-/* Always OpenBLAS: the tests' other side, and one of the ceilings in `vitrine bench`. */
+/* Computes vt_gemm_f32's product, always by OpenBLAS: the tests' other side, and one of the ceilings in `vitrine
+ * bench`. */
 void vt_gemm_openblas_f32(bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                           int ldb, float beta, float *c, int ldc);
 
@@ -34,5 +36,6 @@ const char *vt_blas_config(void);
 void vt_gemm_kernels(char *out, size_t size);
 /* Returns the best instruction set of this CPU that OpenBLAS has kernels for: "avx512", "avx2", "baseline". */
 const char *vt_cpu_isa(void);
-/* Returns the OPENBLAS_CORETYPE that fits this CPU when the kernel in use is of a lower instruction set, else NULL. */
+/* Returns the OPENBLAS_CORETYPE that fits this CPU if OpenBLAS's kernels in use are of a lower instruction set; NULL if
+ * they are not, or are unknown. */
 const char *vt_blas_better_kernel(void);

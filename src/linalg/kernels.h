@@ -28,8 +28,8 @@ const char *vt_onednn_bf16(void);                /* "AMX", "AVX512-BF16"; NULL: 
 /* Returns the bytes of B [k, n] in bfloat16, in the order that oneDNN prefers for products of `rows` rows; 0: it
  * cannot. The order is the same on every thread, and products of other numbers of rows read it too. */
 size_t vt_onednn_packed_bytes(int rows, int k, int n);
-/* Packs b (floats, row stride ldb; transposed: stored [n, k]) so into `to`, which is aligned to 64 bytes. false: it
- * cannot, or there is no memory. */
+/* Packs b (floats, row stride ldb; transposed: stored [n, k]) into `to`, in that order of bfloat16, of
+ * vt_onednn_packed_bytes, aligned to 64 bytes. false: oneDNN cannot, or there is no memory. */
 bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, bool transposed);
 
 /* ---- small products ---- */
@@ -40,8 +40,8 @@ typedef enum vt_small { VT_SMALL_NONE, VT_SMALL_AVX2, VT_SMALL_AVX512 } vt_small
 vt_small vt_small_here(void);
 const char *vt_small_name(vt_small by); /* "avx2", "avx512"; NULL of none */
 
-/* Computes a product of floats: sums of fused multiply-adds, in an order that the shape alone decides. false: not of
- * that size, or this processor has no such kernels; nothing was written. */
+/* Computes a product of floats by these kernels: sums of fused multiply-adds, in an order that the shape alone decides.
+ * false: not of that size, or this processor has no such kernels; nothing was written. */
 bool vt_small_product(vt_small by, const vt_product *p, const float *a, const float *b, float *c);
 /* Computes a product of A and B rounded to bfloat16 (linalg/products.h), by AVX512-BF16; room_a, room_b: scratch for
  * m x k and k x n floats. false: not of that size, or this processor has no such kernels. */
@@ -49,11 +49,11 @@ bool vt_small_product_bf16(const vt_product *p, const float *a, const float *b, 
 /* Rounds to [rows, cols] = x [rows, ld] in bfloat16, by AVX512-BF16; false: this processor has none. */
 bool vt_small_round_bf16(uint16_t *to, const float *x, int rows, int cols, int ld);
 
-/* Tells whether the processor has what the kernel of floats by AVX2 takes. */
+/* Returns whether the processor has what the kernel of floats by AVX2 takes. */
 bool vt_small_avx2_here(void);
 /* Computes a product of floats by AVX2; false: not of that size, nothing was written. */
 bool vt_small_avx2(const vt_product *p, const float *a, const float *b, float *c);
-/* Tells whether the processor has what the kernel of floats by AVX-512 takes. */
+/* Returns whether the processor has what the kernel of floats by AVX-512 takes. */
 bool vt_small_avx512_here(void);
 /* Computes a product of floats by AVX-512; false: not of that size, nothing was written. */
 bool vt_small_avx512(const vt_product *p, const float *a, const float *b, float *c);

@@ -127,7 +127,8 @@ static bool create_memory(dnnl_memory_t *m, dnnl_engine_t engine, description d)
     return dnnl_memory_create(m, d, engine, DNNL_MEMORY_NONE) == dnnl_success;
 }
 
-/* Describes the three matrices of the slot's product, and makes their memory objects, without data yet. */
+/* Describes the three matrices of the slot's product, and makes s->a, b and c, without data yet; false: oneDNN failed,
+ * and some may be made. */
 static bool prepare_matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_memory_desc_t *out,
                              dnnl_engine_t engine, slot *s) {
     const vt_product *p = &s->shape;
@@ -139,21 +140,20 @@ static bool prepare_matrices(dnnl_memory_desc_t *a, dnnl_memory_desc_t *b, dnnl_
            create_memory(&s->c, engine, SEEN(*out));
 }
 
-/* Tells whether a product is of a row times a matrix, or a matrix times a column, whose numbers do not lie side by
- * side: oneDNN 3.7.2 takes them as if they did (A where m is 1, C where n is 1), and the product is wrong. OpenBLAS
- * does these. */
+/* Returns whether a product is of a row times a matrix, or a matrix times a column, whose numbers do not lie side by
+ * side: oneDNN 3.7.2 takes them as if they did (A where m is 1, C where n is 1). OpenBLAS does these. */
 static bool is_scattered_vector(const vt_product *p) {
     return (p->m == 1 && p->ta && p->lda > 1) || (p->n == 1 && p->ldc > 1);
 }
 
-/* Tells whether oneDNN has no kernels for the processor but plain loops, which are slower than OpenBLAS. */
+/* Returns whether oneDNN has no kernels for the processor but plain loops, which are slower than OpenBLAS. */
 static bool is_reference_loop(dnnl_primitive_desc_t pd) {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
     return !strncmp(name, "ref", 3);
 }
 
-/* Builds the primitive of the slot's shape; it stays NULL if oneDNN is not to do that. */
+/* Sets s->primitive to that of the slot's shape, and s->a, b, c; it stays NULL if oneDNN is not to do that. */
 static void build_primitive(cache *c, slot *s) {
     const vt_product *p = &s->shape;
     dnnl_memory_desc_t a = {0}, b = {0}, out = {0};
@@ -173,7 +173,8 @@ static void build_primitive(cache *c, slot *s) {
     free_description(a), free_description(b), free_description(out);
 }
 
-/* Returns the slot of a shape; NULL: there are too many shapes already. */
+/* Returns the slot of a shape, built at its first call (build_primitive); NULL: there are SLOTS other shapes
+ * already. */
 static slot *find_or_build_slot(cache *c, const vt_product *p) {
     int *used = &c->of[p->bf16].used;
     for (int i = 0; i < *used; i++) {
@@ -189,7 +190,7 @@ static slot *find_or_build_slot(cache *c, const vt_product *p) {
     return s;
 }
 
-/* Computes vt_onednn_product's product, on as many threads as OpenMP has. */
+/* Computes vt_onednn_product's product, on as many threads as OpenMP has; false: oneDNN cannot. c NULL: only looks. */
 static bool execute_product(const vt_product *p, const void *a, const void *b, float *c) {
     cache *here = thread_cache();
     slot *s = here ? find_or_build_slot(here, p) : NULL;
@@ -203,7 +204,7 @@ static bool execute_product(const vt_product *p, const void *a, const void *b, f
     return dnnl_primitive_execute(s->primitive, here->stream, 3, args) == dnnl_success;
 }
 
-/* A product stays on the calling thread (the house is parallel over images); the caller's OpenMP setting is kept. */
+/* Keeps a product on the calling thread (the house is parallel over images), and then the caller's OpenMP setting. */
 bool vt_onednn_product(const vt_product *p, const void *a, const void *b, float *c) {
     int threads = omp_get_max_threads();
     if (threads == 1) return execute_product(p, a, b, c);
@@ -225,7 +226,7 @@ size_t vt_onednn_packed_bytes(int rows, int k, int n) {
     return bytes;
 }
 
-/* Copies a matrix of description a into one of description b. */
+/* Copies a matrix of description a into one of description b; false: oneDNN failed. */
 static bool reorder_matrix(cache *here, dnnl_memory_t from, dnnl_memory_t to, description a, description b) {
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
@@ -254,7 +255,7 @@ bool vt_onednn_pack(void *to, int rows, int k, int n, const float *b, int ldb, b
 }
 
 /* Returns the name of the widest registers among the instruction sets `has`: finer names differ between versions, but
- * each is a set of bits. On other machines than x86 the bits mean something else that no header defines. */
+ * each is a set of bits. "baseline": none of them, or not x86, whose bits alone a header defines. */
 static const char *widest_registers(unsigned has) {
 #if defined(__x86_64__)
     static const struct {

@@ -70,7 +70,7 @@ size_t vt_packed_bytes(const vt_packed_from *list, int count, int rows) {
     return sum;
 }
 
-/* Packs all matrices into the block; false: oneDNN failed. */
+/* Packs all matrices into the block, and sets their bytes (NULL: oneDNN has no packed order); false: oneDNN failed. */
 static bool pack_matrices(vt_packed *p) {
     char *to = p->block;
     bool good = true;
@@ -108,7 +108,7 @@ void vt_packed_free(vt_packed *p) {
     free(p);
 }
 
-/* Returns the packed copy of a matrix; NULL: there is none. */
+/* Returns the packed copy of a matrix of the same address, shape and stride; NULL: there is none (p may be NULL). */
 static const item *find_packed_matrix(const vt_packed *p, const vt_packed_from *want) {
     const item key = {.from = *want};
     const item *i = p ? bsearch(&key, p->items, (size_t)p->count, sizeof *i, by_address) : NULL;
@@ -126,8 +126,8 @@ static void convert_to_bf16(float *to, const float *x, int rows, int cols, int l
     if (!vt_small_round_bf16((uint16_t *)to, x, rows, cols, ld)) vt_bf16_convert((uint16_t *)to, x, rows, cols, ld);
 }
 
-/* Computes the product of both inputs rounded, by what multiplies bfloat16; by->a and by->b hold those afterwards.
- * false: neither the processor nor oneDNN does a product of this size; nothing was written. */
+/* Computes p of both inputs rounded, by what multiplies bfloat16; overwrites by->a and by->b. false: neither the
+ * processor nor oneDNN does a product of this size; nothing was written to c. */
 static bool multiply_native_bf16(const vt_products *by, const vt_product *p, const float *a, const float *b, float *c) {
     const vt_packed_from want = {.b = b, .k = p->k, .n = p->n, .ld = p->ldb, .transposed = p->tb};
     const item *ready = find_packed_matrix(by->packed, &want);

@@ -25,7 +25,8 @@ typedef struct vt_packed_from {
     bool transposed;
 } vt_packed_from;
 
-/* Packs the list's matrices for products of about `rows` rows. The list's matrices must outlive it, unchanged. */
+/* Packs the list's matrices, which must outlive *out unchanged, for products of about `rows` rows; those of which
+ * oneDNN has no packed order are left out. VT_E_MEMORY, *out NULL: no memory, or oneDNN failed. */
 vt_status vt_packed_make(vt_packed **out, const vt_packed_from *list, int count, int rows, vt_err *e);
 /* Returns the bytes that vt_packed_make takes; 0 where the processor multiplies no bfloat16. */
 size_t vt_packed_bytes(const vt_packed_from *list, int count, int rows);
@@ -38,7 +39,8 @@ typedef struct vt_products {
     float *a, *b;
 } vt_products;
 
-/* Computes vt_gemm_f32's product, so formed. */
+/* Computes vt_gemm_f32's product, with both inputs rounded to bfloat16 unless by is NULL; by->a and by->b are
+ * overwritten. */
 void vt_product_f32(const vt_products *by, bool ta, bool tb, int m, int n, int k, float alpha, const float *a, int lda,
                     const float *b, int ldb, float beta, float *c, int ldc);
 

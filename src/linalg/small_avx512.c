@@ -79,7 +79,7 @@ INLINE void transpose_block(float *to, size_t ldt, const float *from, size_t ld)
     }
 }
 
-/* Rounds to [rows, ldt] from x [rows, ld] in bfloat16; ldt is k or k + 1, and then a zero stands after each row. */
+/* Sets to [rows, ldt] to x [rows, ld] in bfloat16; ldt is k or k + 1, and then a zero stands after each row. */
 TARGET static void round_rows(uint16_t *to, int ldt, const float *x, int rows, int k, int ld) {
     for (int i = 0; i < rows; i++, x += ld, to += ldt) {
         int p = 0;
@@ -91,13 +91,14 @@ TARGET static void round_rows(uint16_t *to, int ldt, const float *x, int rows, i
     }
 }
 
-/* Pairs along rows: to [rows, (k + 1) / 2] of x [rows, ld], each row's numbers as they lie. */
+/* Sets to [rows, (k + 1) / 2] to x [rows, k] (row stride ld) in bfloat16, in pairs along rows, each row's numbers as
+ * they lie; an odd k is padded by a zero. */
 TARGET static void pack_pairs_along(float *to, const float *x, int rows, int k, int ld) {
     round_rows((uint16_t *)to, k + k % 2, x, rows, k, ld);
 }
 
-/* Pairs across rows: to [(k + 1) / 2, ldt] of x [k, ld], rows 2 p and 2 p + 1 together; zeros after its n columns and
- * below its last row. */
+/* Sets to [(k + 1) / 2, ldt] to x [k, n] (row stride ld) in bfloat16, in pairs across rows, 2 p and 2 p + 1 together;
+ * zeros after its n columns, if ldt is whole vectors, and below its last row. */
 TARGET static void pack_pairs_across(float *to, int ldt, const float *x, int n, int k, int ld) {
     static const uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
@@ -129,6 +130,7 @@ bool vt_small_avx512(const vt_product *p, const float *a, const float *b, float 
     return true;
 }
 
+/* Computes the product of A and B rounded to bfloat16, packed into room_a, room_b and the stack. */
 TARGET static void multiply_rounded(const vt_product *p, const float *a, const float *b, float *c, float *room_a,
                                     float *room_b) {
     _Alignas(64) float packed[PACKED];

@@ -31,8 +31,9 @@ INLINE void finish_dots(float t[4], vec *sum, const operands *o, const float *a,
 /* to [LANES, ldt] = the transpose of from [LANES, ld] */
 INLINE void transpose_block(float *to, size_t ldt, const float *from, size_t ld);
 
-/* rows x parts vectors of C, held in registers through k outer products. Its indices are constants, and clang, asked to
- * check each in 76 unrolled copies, took over 14 minutes; the address sanitizer does look. */
+/* Computes rows x parts vectors of C (or adds, o->add), held in registers through k outer products. Its indices are
+ * constants, and clang, asked to check each in 76 unrolled copies, took over 14 minutes; the address sanitizer does
+ * look. */
 __attribute__((no_sanitize("undefined"))) INLINE void tile(const operands *o, const int rows, const int parts,
                                                            const bool bf16) {
     vec sum[24];
@@ -66,6 +67,7 @@ __attribute__((no_sanitize("undefined"))) INLINE void tile(const operands *o, co
 #define ROWS_8(parts) ROWS_6(parts) ROWS(7, parts) ROWS(8, parts)
 #define ROWS_12(parts) ROWS_8(parts) ROWS(9, parts) ROWS(10, parts) ROWS(11, parts) ROWS(12, parts)
 
+/* Computes the tile of rows x parts vectors, by the copy of tile() that was compiled for these numbers. */
 INLINE void choose_tile(const operands *o, int rows, int parts, const bool bf16) {
     switch (parts) {
     case 1:
@@ -84,7 +86,7 @@ INLINE void choose_tile(const operands *o, int rows, int parts, const bool bf16)
     }
 }
 
-/* C [m, parts vectors], in tiles of as many rows as may be at most, none much smaller than another. */
+/* Computes C [m, parts vectors], in tiles of as many rows as may be at most, none much smaller than another. */
 TARGET static void multiply_stripe(operands o, int m, int parts) {
     static const int most[] = {0, MOST_ROWS};
     const float *a = o.a;
@@ -101,7 +103,7 @@ TARGET static void multiply_stripe(operands o, int m, int parts) {
     }
 }
 
-/* C [m, n] = A B, of operands whose B's last vector may be read whole; `rest` is set here. */
+/* Computes C [m, n] = A B, or += with o.add; B's last vector may be read whole. `rest` is set here. */
 TARGET static void multiply(operands o, int m, int n) {
     int vectors = (n + LANES - 1) / LANES, groups = (vectors + PARTS - 1) / PARTS;
     const float *b = o.b;
@@ -115,7 +117,7 @@ TARGET static void multiply(operands o, int m, int n) {
     }
 }
 
-/* C's elements in `rows` rows, at most four, of one column, where A's rows and the column b lie along k. */
+/* Computes C's elements in `rows` rows, at most four, of one column, where A's rows and the column b lie along k. */
 INLINE void multiply_rows_by_column(const operands *o, const float *a, float *c, const int rows, const bool bf16) {
     vec sum[4];
 #pragma GCC unroll 4
@@ -138,7 +140,7 @@ INLINE void multiply_column_of(const operands *o, int m, const bool bf16) {
     for (; i < m; i++) multiply_rows_by_column(o, o->a + (size_t)i * o->row, o->c + (size_t)i * o->ldc, 1, bf16);
 }
 
-/* C [m, 1] = A b, where A's rows and the column b lie along k. */
+/* Computes C [m, 1] = A b, or += with o->add, where A's rows and the column b lie along k. */
 TARGET static void multiply_column(const operands *o, int m) {
     if (BF16 && o->bf16)
         multiply_column_of(o, m, true);
@@ -146,7 +148,7 @@ TARGET static void multiply_column(const operands *o, int m) {
         multiply_column_of(o, m, false);
 }
 
-/* to [k, ldt] = the transpose of words [n, ldb], zeros after its n columns. */
+/* Sets to [k, ldt] to the transpose of words b [n, k] (row stride ldb), zeros after its n columns. */
 TARGET static void pack_transposed(float *to, int ldt, const float *b, int ldb, int n, int k) {
     size_t t = (size_t)ldt, ld = (size_t)ldb;
     int whole_n = n / LANES * LANES, whole_k = k / LANES * LANES;
@@ -160,18 +162,20 @@ TARGET static void pack_transposed(float *to, int ldt, const float *b, int ldb, 
     }
 }
 
-/* to [k, ldt] = b [k, ld], zeros after its n columns. */
+/* Sets to [k, ldt] to b [k, n] (row stride ld), zeros after its n columns; ldt is a multiple of LANES. */
 TARGET static void pack_rows(float *to, int ldt, const float *b, int ld, int n, int k) {
     for (int p = 0; p < k; p++, to += ldt, b += ld)
         for (int j = 0; j < ldt; j += LANES) STORE(to + j, load_some(b + j, n - j));
 }
 
-/* A class token after a number of others that fills vectors: alone in one it would cost as much as a whole vector. */
+/* Returns whether the last column is a class token after others that fill vectors: alone in one it would cost a whole
+ * one. */
 static bool has_single_last_column(const vt_product *p) { return p->tb && !p->ta && p->n > LANES && p->n % LANES == 1; }
 
 /* Returns whether a matrix of k x n floats fits the kernels' buffer on the stack. */
 static bool fits_packed_buffer(int n, int k) { return ((double)n + LANES - 1) * k <= PACKED; }
 
+/* Computes the product of floats, whose B fits_packed_buffer; B is packed on the stack unless it lies as needed. */
 TARGET static void multiply_floats(const vt_product *p, const float *a, const float *b, float *c) {
     _Alignas(64) float packed[PACKED];
     bool last = has_single_last_column(p), as_it_is = !p->tb && p->n % LANES == 0;

@@ -41,7 +41,8 @@ static int call_dgesdd(plan *p) {
     return info;
 }
 
-/* Refuses a matrix with a number that is not finite; reserves memory for the products inside LAPACK. */
+/* VT_E_SHAPE unless the matrix has rows and columns, VT_E_NUMERIC unless all its numbers are finite; reserves memory
+ * for the products inside LAPACK. */
 static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
     if (rows < 1 || cols < 1 || ld < cols)
         return vt_fail(e, VT_E_SHAPE,
@@ -57,7 +58,8 @@ static vt_status check(const double *a, int rows, int cols, int ld, vt_err *e) {
     return vt_blas_reserve(1, e);
 }
 
-/* Sets p->lwork to the workspace that LAPACK needs. */
+/* Sets p->lwork to the workspace that LAPACK needs, and p's pointers to nothing of use; VT_E_RANGE: above 32-bit
+ * sizes. */
 static vt_status query_workspace(plan *p, vt_err *e) {
     double wanted = 0, none = 0;
     int unused = 0;
@@ -68,7 +70,8 @@ static vt_status query_workspace(plan *p, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes A's singular values, with jobz "S" the vectors too; p->a is to be freed also after a failure. */
+/* Computes A's singular values into p->s, with jobz "S" vectors into p->v and ut; p->a is to be freed also after a
+ * failure. VT_E_NUMERIC: no convergence. */
 static vt_status run(plan *p, const char *jobz, const double *a, int rows, int cols, int ld, vt_err *e) {
     *p = (plan){.jobz = jobz, .m = cols, .n = rows, .k = rows < cols ? rows : cols};
     VT_TRY(check(a, rows, cols, ld, e));
@@ -116,7 +119,7 @@ typedef struct eigen {
     int *iwork;               /* [3 + 5 n] */
 } eigen;
 
-/* Allocates the workspace for an n x n matrix. */
+/* Allocates the workspace for an n x n matrix; VT_E_RANGE unless n is 1 to MOST, with nothing to free. */
 static vt_status open_eigen(eigen *p, int n, vt_err *e) {
     enum { MOST = 20000 }; /* 2 n^2 must fit LAPACK's 32-bit sizes; this is 3 GB of matrix */
     if (n < 1 || n > MOST)
@@ -129,7 +132,8 @@ static vt_status open_eigen(eigen *p, int n, vt_err *e) {
     return VT_OK;
 }
 
-/* Copies the results out and frees the workspace. LAPACK's values rise; its vectors, columns there, are rows here. */
+/* Frees the workspace, and copies the results out unless LAPACK's info says no convergence (VT_E_NUMERIC). LAPACK's
+ * values rise; its vectors, columns there, are rows here. */
 static vt_status close_eigen(eigen *p, int info, double *values, double *vectors, vt_err *e) {
     size_t n = (size_t)p->n;
     for (size_t i = 0; i < n && info == 0; i++) {

@@ -217,7 +217,8 @@ vt_status vt_child_listen(int *out, const char *text, vt_err *e) {
 
 /* ---- bytes ---- */
 
-/* Waits until `what` (POLLIN or POLLOUT) can be done: VT_IO_DONE. */
+/* Returns VT_IO_DONE once `what` (POLLIN or POLLOUT) can be done, VT_IO_LATE after `until`; looks at *interrupt (may be
+ * NULL) ten times a second. */
 static vt_io wait_for(int fd, short what, double until, const volatile sig_atomic_t *interrupt) {
     for (;;) {
         if (interrupt && *interrupt) return VT_IO_INTERRUPTED;
@@ -251,7 +252,8 @@ static void take_descriptor(struct msghdr *m, int *out) {
     }
 }
 
-/* Receives bytes by recv of a socket, read of a pipe (vitrine serve under ssh); *fd_in: as in vt_child_read. */
+/* Receives bytes by recv of a socket, read of a pipe (vitrine serve under ssh); returns as these do. *fd_in: as in
+ * vt_child_read. */
 static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     envelope room;
     struct iovec part = {to, n};
@@ -262,7 +264,7 @@ static ssize_t receive_bytes(int fd, void *to, size_t n, int *fd_in) {
     return k;
 }
 
-/* Sends bytes by send of a socket, write of a pipe; pass: a descriptor that goes along, or -1. */
+/* Sends bytes by send of a socket, write of a pipe; returns as these do. pass: a descriptor that goes along, or -1. */
 static ssize_t send_bytes(int fd, const void *from, size_t n, int pass) {
     envelope room = {.header = {.cmsg_len = CMSG_LEN(sizeof pass), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec part = {(void *)(uintptr_t)from, n};
@@ -275,7 +277,8 @@ static ssize_t send_bytes(int fd, const void *from, size_t n, int pass) {
     return k < 0 && errno == ENOTSOCK ? write(fd, from, n) : k;
 }
 
-/* Reads or writes n bytes; *moved: how many it were. descriptor: one that goes along or may come in. */
+/* Reads or (out) writes n bytes; *moved: how many it were. descriptor: *descriptor goes along if not -1, or is set
+ * (take_descriptor), which may be NULL to read. */
 static vt_io move_bytes(int fd, bool out, char *data, size_t n, double until, const volatile sig_atomic_t *interrupt,
                         int *descriptor, size_t *moved) {
     for (*moved = 0; *moved < n;) {

@@ -68,7 +68,8 @@ static void switch_to_home(vt_fiber_pool *l, bool ends) {
 #endif
 }
 
-/* Runs an item, in its fiber. makecontext passes ints: a pointer is two of them. */
+/* Runs the current fiber's item, and sets its status, why and state (EMPTY). makecontext passes ints: a pointer is two
+ * of them. */
 static void run_item(unsigned high, unsigned low) {
     vt_fiber_pool *l = (vt_fiber_pool *)(uintptr_t)((uint64_t)high << 32 | low); /* NOLINT */
     slot *s = &l->slot[l->now];
@@ -98,7 +99,7 @@ size_t vt_fiber_bytes(int slots) {
     return sizeof(vt_fiber_pool) + (size_t)slots * (sizeof(slot) + (slots > 1 ? VT_FIBER_STACK + page_size() : 0));
 }
 
-/* Maps a stack with a page below it that cannot be touched. */
+/* Sets s->stack to a mapped stack with a page below it that cannot be touched. */
 static vt_status map_stack(slot *s, vt_err *e) {
     size_t bytes = VT_FIBER_STACK + page_size();
     char *at =
@@ -150,7 +151,7 @@ static vt_status run_inline(vt_fiber_pool *l, vt_err *e) {
     return s;
 }
 
-/* Takes the fiber's next item, if there is one and nothing has failed. */
+/* Takes fiber k's next item, if there is one and s, the pool's status, is VT_OK: then it is READY to begin. */
 static void load_next_item(vt_fiber_pool *l, int k, vt_status s) {
     slot *at = &l->slot[k];
     if (s != VT_OK || !l->job->next(l->job->ctx, k, &at->item)) return;
@@ -158,7 +159,8 @@ static void load_next_item(vt_fiber_pool *l, int k, vt_status s) {
     prepare_context(l, k);
 }
 
-/* Runs every fiber until it sleeps or no item is left for it; returns how many sleep. */
+/* Runs every fiber until it sleeps or no item is left for it; returns how many sleep. *s, VT_OK: set to the first
+ * failure, with its sentence in *e. */
 static int run_ready_slots(vt_fiber_pool *l, vt_status *s, vt_err *e) {
     int asleep = 0;
     for (int k = 0; k < l->slots; k++) {

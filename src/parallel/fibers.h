@@ -31,9 +31,9 @@ vt_status vt_fiber_open(vt_fiber_pool **l, int slots, vt_err *e);
 void vt_fiber_close(vt_fiber_pool *l); /* accepts NULL; not inside vt_fiber_run */
 size_t vt_fiber_bytes(int slots);      /* the bytes that a pool takes */
 
-/* Runs items until there is none left. */
+/* Runs items until there is none left, or one fails: returns the first failure, with its sentence. */
 vt_status vt_fiber_run(vt_fiber_pool *l, const vt_fiber_job *j, vt_err *e);
-/* Puts the fiber that calls it to sleep until it is woken. */
+/* Puts the fiber that calls it to sleep until it is woken; in a pool of one fiber calls serve instead. */
 void vt_fiber_sleep(vt_fiber_pool *l);
-/* Wakes a fiber, inside serve: its answer is there. */
+/* Marks a sleeping fiber, inside serve, as ready to go on: its answer is there. */
 void vt_fiber_wake(vt_fiber_pool *l, int slot);

@@ -17,7 +17,7 @@ enum { LEAVES = 1 << 8 }; /* beside a status: this rank has ended */
 static int severity_of_status(int32_t s) { return s == VT_OK ? 0 : s == VT_INTERRUPTED ? 1 : 2; }
 
 /* Collective: returns the rank whose status counts; *worst: that status; *odd: a rank that has ended while another has
- * not, or -1. */
+ * not, or -1. own: this rank's status, with LEAVES if it ends. Overwrites t->room. */
 static int find_worst_rank(const vt_team *t, int32_t own, vt_status *worst, int *odd) {
     int32_t *all = t->room;
     int which = 0, leaves = 0;
@@ -33,7 +33,8 @@ static int find_worst_rank(const vt_team *t, int32_t own, vt_status *worst, int 
     return which;
 }
 
-/* Sends rank `from`'s sentence to all others, into *e. */
+/* Collective: sets *e on all other ranks to status s and rank `from`'s sentence, after "rank N on HOST: " unless it is
+ * rank 0. */
 static void broadcast_failure(const vt_team *t, int from, vt_status s, vt_err *e) {
     word w = {.host = "?"};
     vt_err none = {0};
@@ -51,7 +52,8 @@ static void broadcast_failure(const vt_team *t, int from, vt_status s, vt_err *e
         vt_fail(e, s, "%.1990s", *w.text ? w.text : vt_status_name(s));
 }
 
-/* Collective: returns the worst status of all ranks, with its sentence; leaves: this rank makes its last agreement. */
+/* Collective: returns the worst status of all ranks, with its sentence in *e, and sets t->over on a failure; leaves:
+ * this rank makes its last agreement. Without t, or if over, returns mine. */
 static vt_status agree_on_status(vt_team *t, vt_status mine, bool leaves, vt_err *e) {
     if (!t || t->over) return mine;
     vt_status worst;

@@ -47,15 +47,18 @@ vt_status vt_team_agree(vt_team *t, vt_status mine, vt_err *e);
  * leave: they were given other words. */
 vt_status vt_team_leave(vt_team *t, vt_status mine, vt_err *e);
 
-/* Bytes of every rank, one after another, malloc'ed into *all; sizes [size] of each. Agrees. */
+/* Sets *all, malloc'ed, to the bytes of every rank, one after another, and sizes [size] to how many of each. Agrees: if
+ * one rank lacks memory, all fail with *all NULL. */
 vt_status vt_team_collect(vt_team *t, const void *mine, size_t bytes, void **all, size_t *sizes, vt_err *e);
-/* Gives rank 0's text for all, malloc'ed into *out; the others' `text` is not looked at. Agrees. */
+/* Sets *out, malloc'ed, to rank 0's text on all ranks; the others' `text` is not looked at. Agrees: on failure *out is
+ * NULL. */
 vt_status vt_team_text(vt_team *t, const char *text, char **out, vt_err *e);
 
-/* Refuses ranks whose text is not rank 0's: differs gives the sentence, or VT_OK where it does not matter after all.
- * mine NULL: there was no memory for it. Agrees. */
+/* Gives the sentence and status for a rank whose text `mine` is not rank 0's, `first`; VT_OK if that does not matter
+ * after all. */
 typedef vt_status (*vt_differs_fn)(const void *ctx, const char *first, const char *mine, vt_err *e);
-/* Fails, on all ranks, unless every rank's text is rank 0's. Agrees. */
+/* Fails on all ranks, with what differs() says, unless every rank's text is rank 0's. mine NULL: there was no memory
+ * for it. Agrees. */
 vt_status vt_team_same(vt_team *t, const char *mine, vt_differs_fn differs, const void *ctx, vt_err *e);
 
 /* Makes n shared counters, 0 now, that every rank may add to without the others (not collective). Agrees. */

@@ -25,8 +25,8 @@ typedef struct queue {
     bool failed;
 } queue;
 
-/* Runs an item, and commits it when all lower ones are. Item i was taken after every lower one, so each item that is
- * waited for is being worked on: no deadlock. */
+/* Runs an item, and commits it when all lower ones are, unless one has failed. Item i was taken after every lower one,
+ * so each item that is waited for is being worked on: no deadlock. */
 static vt_status run_item_in_order(void *ctx, int thread, size_t item, vt_err *e) {
     queue *q = ctx;
     vt_status s = q->fn(q->ctx, thread, item, e);
@@ -50,8 +50,8 @@ vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_f
     return s;
 }
 
-/* Fails if there is no memory for that many threads, for which OpenMP would end the process. Its threads stay, so each
- * number is tried once. */
+/* VT_E_MEMORY if there is no memory for that many threads, for which OpenMP would end the process, or their products.
+ * Threads stay, so each number is tried once. */
 static vt_status reserve_thread_memory(int threads, vt_err *e) {
     static atomic_int started = 1;
     pthread_attr_t attr;
@@ -78,7 +78,7 @@ typedef struct items {
     vt_err *e;
 } items;
 
-/* Takes and runs items until none is left or one has failed. */
+/* Takes and runs items until none is left or one has failed: a->first and *a->e get the first failure. */
 static void run_items(items *a, int thread) {
     size_t i;
     while (atomic_load(&a->first) == VT_OK && (i = atomic_fetch_add(&a->next, 1)) < a->n) {
@@ -129,9 +129,9 @@ vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e
 
 /* ---- the control group's quota ---- */
 
-/* Returns the processors that a folder of the cgroup file system grants: microseconds of computing over the period in
- * which they may be spent. Version 2: cpu.max, "max 100000" or "150000 100000"; version 1: two files, -1 for no limit.
- */
+/* Returns the processors that a folder of the cgroup file system grants: microseconds of computing over their period;
+ * INFINITY: no limit. Version 2: cpu.max, "max 100000" or "150000 100000"; version 1 (`first`): two files, -1 for no
+ * limit. */
 static double cpu_quota_of_dir(const char *dir, bool first) {
     char path[VT_PATH_MAX], quota[32] = "";
     double period = 0;
@@ -145,8 +145,9 @@ static double cpu_quota_of_dir(const char *dir, bool first) {
     return most > 0 && period > 0 ? most / period : INFINITY;
 }
 
-/* Returns the least of a group and all groups around it; `group` is cut. In a container the path may be the host's,
- * which is not there: then the folder that is mounted is the container's own. */
+/* Returns the least quota of a group and all groups around it, INFINITY without one; `group` is cut. first: cgroup
+ * version 1. In a container the path may be the host's, which is not there: then the mounted folder is the container's
+ * own. */
 static double smallest_group_quota(const char *mount, char *group, bool first) {
     char dir[VT_PATH_MAX];
     double most = INFINITY;
@@ -159,8 +160,8 @@ static double smallest_group_quota(const char *mount, char *group, bool first) {
     }
 }
 
-/* Returns the processors granted to the group that a line of /proc/self/cgroup names: "0::/group" of version 2,
- * "4:cpu,cpuacct:/group" of version 1. */
+/* Returns the processors granted to the group that a line of /proc/self/cgroup names, INFINITY for no limit; the line
+ * is cut. "0::/group" of version 2, "4:cpu,cpuacct:/group" of version 1. */
 static double quota_of_line(const char *root, char *line) {
     static const char *const mounts[] = {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"};
     char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -196,7 +197,8 @@ int vt_cgroup_cpus(const char *root) {
 
 static int smaller_int(int a, int b) { return a < b ? a : b; }
 
-/* Parses OMP_NUM_THREADS: a number for each level of nesting, of which the first is used. */
+/* Sets *out to the first number of OMP_NUM_THREADS, which has one for each level of nesting; VT_E_USAGE unless all are
+ * 1 to VT_THREADS_MOST. */
 static vt_status parse_omp_num_threads(const char *text, int *out, vt_err *e) {
     char list[200], *rest = NULL;
     long long n = 0;

@@ -19,10 +19,11 @@ int vt_cgroup_cpus(const char *root);
  * item when there is no memory for the stacks of the threads or for their products (vt_blas_reserve). With e NULL the
  * loop is one that cannot fail, whose items multiply no matrices: no memory is reserved. */
 typedef vt_status (*vt_item_fn)(void *ctx, int thread, size_t item, vt_err *e);
-/* Runs that loop on at most `threads` threads. */
+/* Runs fn for items 0 to n - 1 on at most `threads` threads; see vt_item_fn for failures. */
 vt_status vt_for_each(size_t n, int threads, vt_item_fn fn, void *ctx, vt_err *e);
 
-/* Runs the loop of vt_for_each; after fn(item) the thread waits its turn and calls commit(ctx, thread, item): commits
- * come one at a time, in the order of items. A sum formed in commit has the same bits for any number of threads. */
+/* Runs the loop of vt_for_each; after fn(item) the thread waits its turn and calls commit(ctx, thread, item): one at a
+ * time, in the order of items, none after a failure. A sum formed in commit has the same bits for any number of
+ * threads. */
 typedef void (*vt_commit_fn)(void *ctx, int thread, size_t item);
 vt_status vt_for_each_in_order(size_t n, int threads, vt_item_fn fn, vt_commit_fn commit, void *ctx, vt_err *e);

@@ -28,7 +28,8 @@ vt_status vt_work_queue_begin(vt_work_queue *d, vt_team *t, size_t n, int thread
 
 void vt_work_queue_end(vt_work_queue *d) { pthread_mutex_destroy(&d->lock); }
 
-/* Exchanges the numbers of finished items with the other ranks, and takes the next range. */
+/* Adds this process's finished items to the shared counter, sets d->elsewhere to the other ranks', and takes the next
+ * range (d->at, end); without one d->n becomes 0. */
 static void fetch_next_range(vt_work_queue *d) {
     int64_t all = vt_team_add(d->team, FINISHED, (int64_t)(d->finished - d->reported));
     d->elsewhere = (size_t)all - d->reported, d->reported = d->finished;
@@ -36,7 +37,7 @@ static void fetch_next_range(vt_work_queue *d) {
         d->at = d->end = 0, d->n = 0;
 }
 
-/* Drops the range if another rank has stopped all; looks at most twice a second. */
+/* Drops the range, and sets d->n to 0, if another rank has stopped all; looks at most twice a second. */
 static void check_for_stop(vt_work_queue *d) {
     double now = vt_now();
     if (now - d->looked < 0.5) return;

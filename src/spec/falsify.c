@@ -49,7 +49,8 @@ typedef struct search {
 
 /* ---- what a run minimises ---- */
 
-/* Sum of the violations of a case's rows, or the largest one; dy (may be NULL): its gradient. */
+/* Returns the sum of the violations of a case's rows (sum), or the largest one; dy [outputs] (may be NULL): its
+ * gradient. If y meets the case, the largest one in any case. */
 static double case_loss(const search *q, const vt_spec_case *c, const double *y, bool sum, float *dy) {
     const vt_spec *s = q->s;
     int worst = 0;
@@ -66,8 +67,8 @@ static double case_loss(const search *q, const vt_spec_case *c, const double *y,
     return sum ? all : loss;
 }
 
-/* Do float32, computed without gradients, and double agree that x meets the case? Then x is the witness of this run,
- * unless an earlier one has one. */
+/* Returns whether float32, computed without gradients, and double agree that x meets the case. Then x is the witness
+ * (q->found) of this run, unless an earlier one has one; else it counts as borderline. */
 static bool confirm_witness(search *q, const vt_spec_case *c, const float *x, size_t run) {
     const vt_spec_box *b = &q->s->boxes[c->box];
     pthread_mutex_lock(&q->lock);
@@ -85,7 +86,8 @@ static bool confirm_witness(search *q, const vt_spec_case *c, const float *x, si
     return met;
 }
 
-/* Forward at w->x; *aim: the case that the run follows from here. true: a case is met. */
+/* Computes w->y at w->x, and updates w->best; *aim, *loss: the case that the run follows from here and its loss. true:
+ * a case is met, and confirmed. */
 static bool look_at_point(search *q, worker *w, const target *t, size_t run, bool sum, int *aim, double *loss) {
     const vt_spec *s = q->s;
     vt_evaluator_forward_f32(w->v, w->y, w->x);
@@ -105,14 +107,16 @@ static bool look_at_point(search *q, worker *w, const target *t, size_t run, boo
 
 /* ---- a run ---- */
 
-/* In double, in which a box that spans all of float32 has a width. What is no number becomes the lower bound. */
+/* Returns v cut to side i of the box, in double, in which a box that spans all of float32 has a width. What is no
+ * number becomes the lower bound. */
 static float clip_to_box(const vt_spec_box *b, int i, double v) {
     return v > (double)b->far[i] ? b->far[i] : v >= (double)b->near[i] ? (float)v : b->near[i];
 }
 
 static double side_of(const vt_spec_box *b, int i) { return (double)b->far[i] - (double)b->near[i]; }
 
-/* The centre, a corner or a random point of the box. */
+/* Sets x to the centre (round 0), a corner (odd rounds) or a random point of the box, drawn by seed, case, round and
+ * box. */
 static void start_run(const search *q, const target *t, float *x) {
     const vt_spec_box *b = &q->s->boxes[t->box];
     const vt_rng rng = {.seed = q->o->seed,
@@ -130,8 +134,8 @@ static void start_run(const search *q, const target *t, float *x) {
 
 static const char *start_name(int round) { return !round ? "the centre" : round & 1 ? "a corner" : "a random point"; }
 
-/* A step of length alpha, in sides of the box, against the sign of the gradient, or (scaled) against the gradient, with
- * a quarter of the last step. false: the gradient is 0 or not finite. */
+/* Moves w->x, and w->prev to where it was, by a step of length alpha, in sides of the box, against the gradient's sign,
+ * or (scaled) the gradient, with `momentum` of the last step. false: the gradient is 0 or not finite. */
 static bool take_step(worker *w, const vt_spec_box *b, int n, double alpha, bool scaled, double momentum) {
     double most = 0;
     for (int i = 0; i < n; i++) most = fmax(most, fabs((double)w->g[i] * side_of(b, i)));
@@ -153,6 +157,7 @@ typedef struct pace {
     bool halved;
 } pace;
 
+/* Counts a step of this loss; returns whether its window ends and brought too little, and begins the next one. */
 static bool should_halve(pace *p, int steps, double loss) {
     p->rising += loss < p->last;
     p->last = loss;
@@ -165,12 +170,14 @@ static bool should_halve(pace *p, int steps, double loss) {
     return halve;
 }
 
+/* Returns whether run `run` may go on: no earlier one has found a witness, and it is not late; sets q->late. */
 static bool may_go_on(search *q, size_t run) {
     if (q->deadline > 0 && vt_now() > q->deadline) atomic_store(&q->late, true);
     if (q->o->interrupt && *q->o->interrupt) atomic_store(&q->late, true);
     return !atomic_load(&q->late) && run < atomic_load(&q->found_at);
 }
 
+/* Makes one run of the round, from a start to a met case, its steps' end or a flat gradient; always VT_OK. */
 static vt_status run_item(void *ctx, int thread, size_t item, vt_err *e) {
     search *q = ctx;
     (void)e;
@@ -217,7 +224,8 @@ static int compare_targets(const void *a, const void *b) {
     return x->c < y->c ? -1 : 1;
 }
 
-/* Cases by their box, in it by how near its centre comes to them. */
+/* Sets q->ranked and q->first: cases by their box, in it by how near its centre comes to them (all alike after the
+ * deadline). */
 static void rank_cases(search *q) {
     const vt_spec *s = q->s;
     worker *w = &q->workers[0];
@@ -237,6 +245,8 @@ static void rank_cases(search *q) {
     q->first[s->n_boxes] = s->n_cases;
 }
 
+/* Sets q->items and n_items to the targets of the round: each box as a whole, then its nearest cases, twice as many
+ * each round. */
 static void list_round(search *q) {
     const vt_spec *s = q->s;
     const int most = q->round < 13 ? TARGETS << q->round : VT_SPEC_CASES;
@@ -248,6 +258,8 @@ static void list_round(search *q) {
     }
 }
 
+/* Runs rounds until a witness, the deadline or their end, and fills *r. VT_INTERRUPTED; VT_E_NUMERIC: a witness that is
+ * none when computed again. */
 static vt_status search_rounds(search *q, vt_falsify_result *r, vt_err *e) {
     rank_cases(q);
     for (q->round = 0; q->round < (q->o->rounds ? q->o->rounds : INT_MAX); q->round++) {

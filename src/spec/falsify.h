@@ -40,6 +40,8 @@ typedef struct vt_falsify_result {
     double seconds;
 } vt_falsify_result;
 
+/* Searches for a witness of s, to *r, to be freed after VT_OK; random starts are keyed by seed, case, round and box.
+ * Not found: VT_OK, r->sat false. VT_INTERRUPTED; VT_E_NUMERIC: a witness that is none again. */
 vt_status vt_falsify(vt_falsify_result *r, const vt_spec *s, const vt_spec_network *n, const vt_falsify_options *o,
                      vt_err *e);
 void vt_falsify_free(vt_falsify_result *r); /* accepts a zeroed one */
@@ -53,20 +55,23 @@ typedef struct vt_spec_pair {
     vt_spec_network network;
 } vt_spec_pair;
 
-/* model: an ONNX file, .gz too, or a checkpoint, which o (may be NULL) is for; the paths outlive the pair. Refuses a
- * network with other numbers of inputs or outputs than the specification's. */
+/* Opens both; model: an ONNX file, .gz too, or a checkpoint, which o (may be NULL) is for; the paths outlive the pair.
+ * VT_E_SHAPE: other numbers of inputs or outputs; VT_E_RANGE: a checkpoint's box leaves [0,1]. */
 vt_status vt_spec_pair_open(vt_spec_pair *p, const char *model, const char *spec, const vt_overrides *o, vt_err *e);
 void vt_spec_pair_close(vt_spec_pair *p);
 
 /* ---- one point ---- */
 
-/* Judges x [inputs], which stays the caller's, by the two evaluators: w->at, the case to which it comes nearest. */
+/* Fills *w, to be freed after VT_OK, by x [inputs], which stays the caller's, and both precisions; w->at: the case to
+ * which it comes nearest. */
 vt_status vt_witness_judge(vt_witness *w, const vt_spec *s, const vt_spec_network *n, const double *x, vt_err *e);
 static inline bool vt_witness_met(const vt_witness *w, double tolerance) {
     return w->outside <= tolerance && w->violation <= tolerance && w->violation_double <= tolerance;
 }
 void vt_witness_free(vt_witness *w);
-/* As VNN-COMP's tools write one: ((X_0 v) ... (Y_0 v)); verdict: after "sat", or of w NULL "unknown" alone. */
+/* Writes a witness as VNN-COMP's tools do, ((X_0 v) ... (Y_0 v)), complete or not at all; verdict: after "sat", or with
+ * w NULL "unknown" alone. */
 vt_status vt_witness_write(const char *path, bool verdict, const vt_spec *s, const vt_witness *w, vt_err *e);
-/* X of such a file, which may be packed by gzip; Y is not read. *x [inputs]: the caller's to free. */
+/* Sets *x [inputs], the caller's to free, to X of such a file, which may be packed by gzip; Y is not read. VT_E_FORMAT
+ * unless each is there once, finite. */
 vt_status vt_witness_read(double **x, const char *path, int inputs, vt_err *e);

@@ -36,6 +36,7 @@ typedef struct parser {
     size_t room[2];
 } parser;
 
+/* Fails with VT_E_FORMAT: "PATH: line L: ...". */
 __attribute__((format(printf, 3, 4))) static vt_status fail_line(const parser *p, vt_err *e, const char *format, ...) {
     char what[600], plain[600];
     va_list ap;
@@ -63,6 +64,7 @@ bool vt_formula_grow(vt_heap *h, void *array, size_t n, size_t *room, size_t ite
 
 /* ---- tokens: ( ) and words ---- */
 
+/* Moves p->token, length and line to the next token, past blanks and comments; length 0: the file's end. */
 static void next_token(parser *p) {
     while (p->p < p->end && (strchr(" \t\r\n\f", *p->p) || *p->p == ';') && *p->p) {
         if (*p->p == ';')
@@ -82,12 +84,13 @@ static bool token_is(const parser *p, const char *text) {
     return p->length == strlen(text) && !memcmp(p->token, text, p->length);
 }
 
-/* For sentences; the end of the file has no text. */
+/* Writes the token in quotes, for sentences, and returns buf; "the file's end" if there is none. */
 static const char *token_text(const parser *p, char buf[64]) {
     snprintf(buf, 64, p->length ? "'%.*s'" : "the file's end", p->length > 40 ? 40 : (int)p->length, p->token);
     return buf;
 }
 
+/* Moves to the next token; VT_E_FORMAT unless it is text. where: the rule, for the sentence. */
 static vt_status expect_token(parser *p, const char *text, const char *where, vt_err *e) {
     char got[64];
     next_token(p);
@@ -95,7 +98,7 @@ static vt_status expect_token(parser *p, const char *text, const char *where, vt
                              : fail_line(p, e, "%s stands where '%s' must: %s", token_text(p, got), text, where);
 }
 
-/* A decimal number, all of the token: 0.5, -1, 2.5e-3. */
+/* Sets *out to the token as a decimal number, all of it: 0.5, -1, 2.5e-3; VT_E_FORMAT: it is none, or not finite. */
 static vt_status token_number(const parser *p, double *out, vt_err *e) {
     char text[400], got[64];
     const char *t = text;
@@ -116,7 +119,7 @@ static vt_status token_number(const parser *p, double *out, vt_err *e) {
     return isfinite(*out) ? VT_OK : fail_line(p, e, "%s is beyond the largest double", token_text(p, got));
 }
 
-/* Is the token X_N or Y_N? No leading zeros. */
+/* Sets *v if the token is X_N or Y_N, without leading zeros; false: it is not. */
 static bool token_variable(const parser *p, variable *v) {
     if (p->length < 3 || p->length > 11 || (*p->token != 'X' && *p->token != 'Y') || p->token[1] != '_') return false;
     long long n = 0;
@@ -131,6 +134,7 @@ static bool token_variable(const parser *p, variable *v) {
 
 /* ---- expressions ---- */
 
+/* Pushes the term 1 v on the stack; VT_E_FORMAT: v is not declared. */
 static vt_status push_term(parser *p, variable v, vt_err *e) {
     char got[64];
     if ((size_t)v.index >= p->room[v.output] || !p->declared[v.output][v.index])
@@ -146,7 +150,8 @@ static void scale_linear(parser *p, linear *l, double by) {
     for (size_t i = 0; i < l->n; i++) p->stack[l->at + i].c *= by;
 }
 
-/* a = a op b, whose terms follow those of a. */
+/* Replaces *a by a op b (+ - * /), whose terms follow those of a on the stack; changes b too. VT_E_FORMAT: not linear,
+ * or a division by 0. */
 static vt_status join_linear(parser *p, char op, linear *a, linear *b, vt_err *e) {
     if (op == '-') scale_linear(p, b, -1);
     if (op == '+' || op == '-') {
@@ -172,7 +177,7 @@ static vt_status join_linear(parser *p, char op, linear *a, linear *b, vt_err *e
 
 static vt_status read_linear(parser *p, linear *out, vt_err *e);
 
-/* Behind "(": an operator and its operands. */
+/* Reads what follows "(": an operator, its operands and ")", into *out, with terms on the stack; VT_E_FORMAT. */
 static vt_status read_operation(parser *p, linear *out, vt_err *e) {
     char got[64];
     next_token(p);
@@ -196,6 +201,8 @@ static vt_status read_operation(parser *p, linear *out, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads a linear expression into *out, its terms pushed on the stack; VT_E_FORMAT: no such thing, too deep, or not
+ * finite. */
 static vt_status read_linear(parser *p, linear *out, vt_err *e) {
     variable v;
     char got[64];
@@ -216,6 +223,7 @@ static vt_status read_linear(parser *p, linear *out, vt_err *e) {
 
 /* ---- comparisons ---- */
 
+/* Appends a comparison to a; VT_E_FORMAT beyond VT_SPEC_ATOMS of all. */
 static vt_status add_item(parser *p, vt_formula_and *a, int item, vt_err *e) {
     if (++p->atoms > VT_SPEC_ATOMS)
         return fail_line(p, e, "more than 2^26 comparisons, counted as often as they are combined");
@@ -226,7 +234,8 @@ static vt_status add_item(parser *p, vt_formula_and *a, int item, vt_err *e) {
 
 static double below(double v, bool strict) { return strict ? nextafter(v, -INFINITY) : v; }
 
-/* x <= limit for c = 1, -x <= limit for c = -1. */
+/* Appends to f->bounds and to a the bound x <= limit for c = 1, -x <= limit for c = -1; strict: the next double
+ * below. */
 static vt_status add_bound(parser *p, vt_formula_and *a, term x, double limit, bool strict, vt_err *e) {
     vt_formula *f = p->f;
     if (!vt_formula_grow(&f->heap, &f->bounds, f->n_bounds, &p->room_bounds, sizeof *f->bounds))
@@ -236,6 +245,8 @@ static vt_status add_bound(parser *p, vt_formula_and *a, term x, double limit, b
     return add_item(p, a, (int)f->n_bounds++, e);
 }
 
+/* Appends to f->rows, f->terms and a the stack's terms <= limit; strict: the next double below. VT_E_FORMAT: a factor
+ * not finite, or too many. */
 static vt_status add_row(parser *p, vt_formula_and *a, double limit, bool strict, vt_err *e) {
     vt_formula *f = p->f;
     if (!vt_formula_grow(&f->heap, &f->rows, f->n_rows, &p->room_rows, sizeof *f->rows)) return fail_memory(p, e);
@@ -250,7 +261,7 @@ static vt_status add_row(parser *p, vt_formula_and *a, double limit, bool strict
     return add_item(p, a, -1 - (int)f->n_rows++, e);
 }
 
-/* The terms on the stack <= limit. */
+/* Adds to a the comparison "terms on the stack <= limit": a row of outputs, or the bound of one input. */
 static vt_status add_comparison(parser *p, vt_formula_and *a, double limit, bool strict, vt_err *e) {
     size_t outputs = 0;
     for (size_t i = 0; i < p->n_stack; i++) outputs += p->stack[i].v.output;
@@ -258,6 +269,8 @@ static vt_status add_comparison(parser *p, vt_formula_and *a, double limit, bool
     return add_bound(p, a, *p->stack, limit, strict, e);
 }
 
+/* VT_E_FORMAT unless the stack has terms of outputs alone, or one input +-1 that is compared with a number (x, y: the
+ * sides). */
 static vt_status check_sides(const parser *p, const linear *x, const linear *y, vt_err *e) {
     const term *t = p->stack;
     size_t outputs = 0;
@@ -271,7 +284,7 @@ static vt_status check_sides(const parser *p, const linear *x, const linear *y, 
     return VT_OK;
 }
 
-/* Behind "(" and the relation: x - y <= 0, y - x <= 0, or both. */
+/* Reads what follows "(" and the relation, and adds to a: x - y <= 0, y - x <= 0, or both ("="). */
 static vt_status read_comparison(parser *p, vt_formula_and *a, char relation, bool strict, vt_err *e) {
     linear x, y;
     p->n_stack = 0;
@@ -299,7 +312,7 @@ static vt_status append_items(parser *p, vt_formula_and *to, const vt_formula_an
     return VT_OK;
 }
 
-/* a = a and b: every pair of their cases. */
+/* Replaces *a by a and b: every pair of their cases; VT_E_FORMAT beyond VT_SPEC_CASES. */
 static vt_status combine_parts(parser *p, vt_formula_or *a, const vt_formula_or *b, vt_err *e) {
     vt_formula_or both = {.line = a->line};
     if (b->n == 1) {
@@ -319,7 +332,7 @@ static vt_status combine_parts(parser *p, vt_formula_or *a, const vt_formula_or 
 
 static vt_status read_formula(parser *p, vt_formula_or *out, vt_err *e);
 
-/* Behind "(and" or "(or". */
+/* Reads what follows "(and" or "(or", up to its ")", into *out; VT_E_FORMAT: nothing, or too many cases. */
 static vt_status read_operands(parser *p, vt_formula_or *out, bool is_and, vt_err *e) {
     for (int n = 0;; n++) {
         vt_formula_or o;
@@ -337,6 +350,7 @@ static vt_status read_operands(parser *p, vt_formula_or *out, bool is_and, vt_er
     }
 }
 
+/* Reads a condition into *out, as cases of which one must hold; VT_E_FORMAT. */
 static vt_status read_formula(parser *p, vt_formula_or *out, vt_err *e) {
     char got[64];
     VT_TRY(expect_token(p, "(", "a condition begins so", e));
@@ -360,6 +374,8 @@ static vt_status read_formula(parser *p, vt_formula_or *out, vt_err *e) {
 
 /* ---- commands ---- */
 
+/* Reads the rest of a declare-const: sets p->declared and f's inputs or outputs. VT_E_FORMAT: another sort, twice, or
+ * an index that cannot be. */
 static vt_status read_declaration(parser *p, vt_err *e) {
     variable v;
     char got[64];
@@ -384,6 +400,7 @@ static vt_status read_declaration(parser *p, vt_err *e) {
     return expect_token(p, ")", "a declaration ends so", e);
 }
 
+/* Reads the rest of an assert: adds it to f->always if it is one case, else to f->choices. */
 static vt_status read_assertion(parser *p, vt_err *e) {
     vt_formula *f = p->f;
     vt_formula_or o;
@@ -415,6 +432,7 @@ static vt_status read_commands(parser *p, vt_err *e) {
     }
 }
 
+/* VT_E_FORMAT unless X and Y are declared from 0 to their largest number. */
 static vt_status check_declared(const parser *p, vt_err *e) {
     const vt_formula *f = p->f;
     for (int k = 0; k < 2; k++) {

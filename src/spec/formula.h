@@ -39,7 +39,9 @@ typedef struct vt_formula {
     vt_heap heap; /* of all of it */
 } vt_formula;
 
-/* path, text and n are given, the rest is zero. */
+/* Reads the text into *f, whose path, text and n are given, the rest zero. VT_E_FORMAT: "PATH: line L: ...". f->heap is
+ * to be freed in any case. */
 vt_status vt_formula_read(vt_formula *f, vt_err *e);
-/* Room for one more of n items, which moves them to twice the room. false: no memory. */
+/* Makes room for one more of n items in `array` (a pointer to its pointer), which moves them to twice the *room. false:
+ * no memory. */
 bool vt_formula_grow(vt_heap *h, void *array, size_t n, size_t *room, size_t item);

@@ -11,7 +11,8 @@
 
 enum { FIELDS = 6 };
 
-/* Splits a line at commas, blanks around the fields cut off; returns how many there are. */
+/* Splits a line, in place, at commas, blanks around the fields cut off; returns how many there are, of which FIELDS are
+ * set. */
 static int split_fields(char *line, const char *field[FIELDS]) {
     int n = 0;
     for (char *p = line; p; n++) {
@@ -34,6 +35,7 @@ static void append_stem(char *to, size_t size, const char *path) {
     snprintf(to + at, size - at, "%.*s", (int)(end > 1 ? end - 1 : n), name);
 }
 
+/* Appends a line's instance or result to l; VT_E_FORMAT: its fields, or a name twice in instances. */
 static vt_status read_row(vt_instances *l, char *line, int number, bool results, vt_err *e) {
     const char *field[FIELDS] = {0}, *seconds = NULL;
     const int n = split_fields(line, field);

@@ -26,9 +26,9 @@ typedef struct vt_instances {
 
 enum { VT_INSTANCES_BYTES = 1 << 26, VT_INSTANCES_MOST = 1 << 15 };
 
-/* results: lines with verdicts. VT_E_FORMAT: "FILE: line L: ..."; a name that occurs twice is refused in instances, of
- * results the last one counts. To be freed in any case. */
+/* Reads a list; results: lines with verdicts. VT_E_FORMAT: "FILE: line L: ..."; a name that occurs twice is refused in
+ * instances, of results the last one counts. *l is to be freed in any case. */
 vt_status vt_instances_read(vt_instances *l, const char *path, bool results, vt_err *e);
 void vt_instances_free(vt_instances *l);
-/* The last line of this name; NULL: there is none. */
+/* Returns the last line of this name; NULL: there is none. */
 const vt_instance *vt_instances_find(const vt_instances *l, const char *name);

@@ -3,6 +3,8 @@
 #include "checkpoint/onnx_file.h"
 #include "spec/falsify.h"
 
+/* VT_E_SHAPE unless network and specification have as many inputs and outputs, VT_E_RANGE unless a checkpoint's boxes
+ * are in [0,1]. */
 static vt_status check_fit(const vt_spec_pair *p, const char *model, const char *spec, vt_err *e) {
     const vt_spec *s = p->spec;
     if (s->inputs != p->network.inputs || s->outputs != p->network.outputs)

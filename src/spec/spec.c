@@ -21,7 +21,7 @@ static vt_status fail_memory(const builder *b, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory to read it", b->f->path);
 }
 
-/* The tightest of all bounds counts. */
+/* Applies a's bounds to lo, hi and their lines from index `at` on; the tightest of all counts. */
 static void apply_bounds(builder *b, const vt_formula_and *a, size_t at) {
     for (size_t i = 0; i < a->n; i++) {
         if (a->items[i] < 0) continue;
@@ -32,7 +32,8 @@ static void apply_bounds(builder *b, const vt_formula_and *a, size_t at) {
     }
 }
 
-/* *empty: no point lies between the bounds of the case at hand. */
+/* Sets *empty: no point lies between the bounds of the case at hand; b->empty gets the first reason. VT_E_FORMAT: a
+ * bound is missing, or beyond float32. */
 static vt_status check_box(builder *b, bool *empty, vt_err *e) {
     const size_t n = (size_t)b->s->inputs;
     const double *lo = b->lo + n, *hi = b->hi + n;
@@ -56,7 +57,8 @@ static vt_status check_box(builder *b, bool *empty, vt_err *e) {
     return VT_OK;
 }
 
-/* float32 within [lo, hi]. */
+/* Sets x->near[i] and far[i] to the first and last float32 within [lo, hi]; if none is, both to lo, counted in
+ * x->between. */
 static void round_inwards(vt_spec_box *x, size_t i) {
     float near = (float)x->lo[i], far = (float)x->hi[i];
     if ((double)near < x->lo[i]) near = nextafterf(near, INFINITY);
@@ -65,7 +67,8 @@ static void round_inwards(vt_spec_box *x, size_t i) {
     x->near[i] = near, x->far[i] = far;
 }
 
-/* The case's box, which neighbours may have too. */
+/* Sets *out to the box of the case at hand, one of the last eight if equal, else added; VT_E_FORMAT: too many
+ * numbers. */
 static vt_status add_box(builder *b, int *out, vt_err *e) {
     vt_spec *s = b->s;
     const size_t n = (size_t)s->inputs;
@@ -88,6 +91,7 @@ static vt_status add_box(builder *b, int *out, vt_err *e) {
     return VT_OK;
 }
 
+/* Writes the rows among a's comparisons (rows NULL: does not); returns how many. */
 static int add_rows(const vt_formula_and *a, int *rows) {
     int n = 0;
     for (size_t i = 0; i < a->n; i++)
@@ -98,6 +102,8 @@ static int add_rows(const vt_formula_and *a, int *rows) {
     return n;
 }
 
+/* Adds the case of b->chosen to the specification, or counts it in n_empty. VT_E_FORMAT: it has no row, or a bound is
+ * missing. */
 static vt_status add_case(builder *b, vt_err *e) {
     const vt_formula *f = b->f;
     vt_spec *s = b->s;
@@ -129,6 +135,7 @@ static vt_status add_case(builder *b, vt_err *e) {
     return VT_OK;
 }
 
+/* Adds every combination of the choices as a case; VT_E_FORMAT: more than VT_SPEC_CASES, or all are empty. */
 static vt_status add_cases(builder *b, vt_err *e) {
     const vt_formula *f = b->f;
     size_t count = 1;

@@ -52,16 +52,17 @@ typedef struct vt_spec {
     vt_heap heap;
 } vt_spec;
 
-/* Reads a file, which may be packed by gzip. VT_E_FORMAT: "FILE: line L: ...". */
+/* Reads a file, which may be packed by gzip; vt_spec_parse: n bytes of text. VT_E_FORMAT: "FILE: line L: ...". On
+ * failure *out is NULL. */
 vt_status vt_spec_open(vt_spec **out, const char *path, vt_err *e);
 vt_status vt_spec_parse(vt_spec **out, const char *text, size_t n, const char *path, vt_err *e);
 void vt_spec_close(vt_spec *s); /* accepts NULL */
 
-/* The input that a float32 of the box stands for. */
+/* Returns the input that a float32 of the box stands for. */
 static inline double vt_spec_input(const vt_spec_box *b, int i, float x) {
     return (double)x < b->lo[i] || (double)x > b->hi[i] ? b->lo[i] : (double)x;
 }
-/* By how much outputs miss a case's conditions: the largest of sum - limit; <= 0: they hold. A sum that is no number
- * gives INFINITY. *worst (may be NULL): the row of it. */
+/* Returns by how much outputs miss a case's conditions: the largest of sum - limit; <= 0: they hold. A sum that is no
+ * number gives INFINITY. *worst (may be NULL): the row of it. */
 double vt_spec_violation(const vt_spec *s, const vt_spec_case *c, const double *y, int *worst);
 double vt_spec_row_violation(const vt_spec *s, int row, const double *y);

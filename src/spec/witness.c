@@ -7,13 +7,14 @@
 #include "base/mem.h"
 #include "spec/falsify.h"
 
-/* How far x leaves the box. */
+/* Returns how far x [n] leaves the box; 0: it is within. */
 static double distance_to(const vt_spec_box *b, const double *x, int n) {
     double most = 0;
     for (int i = 0; i < n; i++) most = fmax(most, fmax(b->lo[i] - x[i], x[i] - b->hi[i]));
     return most;
 }
 
+/* Sets w->at, outside and both violations to those of the case to which w->x, y and y_double come nearest. */
 static void find_nearest_case(vt_witness *w, const vt_spec *s) {
     double least = INFINITY, outside = 0;
     w->at = -1;
@@ -66,7 +67,8 @@ vt_status vt_witness_write(const char *path, bool verdict, const vt_spec *s, con
     return vt_file_commit(&f, e);
 }
 
-/* The next word between blanks and parentheses; false: there is none, or it is longer than any that belongs here. */
+/* Writes the next word between blanks and parentheses; false: there is none, or it is longer than any that belongs
+ * here. */
 static bool next_word(const char **p, const char *end, char word[64]) {
     size_t n = 0;
     while (*p < end && (!**p || strchr(" \t\r\n()", **p))) ++*p;
@@ -75,6 +77,7 @@ static bool next_word(const char **p, const char *end, char word[64]) {
     return n > 0 && n < 63;
 }
 
+/* Sets x [inputs] to the values of (X_i v); seen [inputs]: zeros. VT_E_FORMAT unless each is there once, finite. */
 static vt_status read_values(double *x, char *seen, const vt_mapped *m, const char *path, int inputs, vt_err *e) {
     const char *p = (const char *)m->bytes, *end = p + m->n;
     char name[64], value[64];

@@ -55,7 +55,8 @@ static void python_to_json(char *text, size_t n) {
     }
 }
 
-/* Reads a header's shape, a list of sides, into a->ndim and a->shape. */
+/* Reads a header's shape, a list of sides, into a->ndim and a->shape; VT_E_FORMAT: none, or more than
+ * VT_ST_MAX_DIMS. */
 static vt_status read_shape(vt_npy *a, const json_t *shape, const char *path, vt_err *e) {
     bool ok = json_is_array(shape);
     if (json_array_size(shape) > VT_ST_MAX_DIMS)
@@ -68,7 +69,7 @@ static vt_status read_shape(vt_npy *a, const json_t *shape, const char *path, vt
     return ok ? VT_OK : vt_fail(e, VT_E_FORMAT, "%s: its header has no shape such as (3, 4) or (5,)", path);
 }
 
-/* Reads a header's type, "<f4", into a->dtype and a->swap; refuses records and Python objects. */
+/* Reads a header's type, "<f4", into a->dtype and a->swap; VT_E_FORMAT: records, Python objects, or a type not read. */
 static vt_status read_descr(vt_npy *a, const json_t *descr, const char *path, vt_err *e) {
     const char *text = json_string_value(descr);
     if (json_is_array(descr))
@@ -85,7 +86,7 @@ static vt_status read_descr(vt_npy *a, const json_t *descr, const char *path, vt
     return VT_OK;
 }
 
-/* Parses the n bytes of a header into type, shape and *fortran. */
+/* Parses the n bytes of a header into a->dtype, swap, ndim, shape and *fortran (0 or 1); VT_E_FORMAT: not NumPy's. */
 static vt_status read_header(vt_npy *a, int *fortran, const uint8_t *bytes, size_t n, const char *path, vt_err *e) {
     json_error_t why = {0};
     json_t *descr, *shape;
@@ -169,7 +170,8 @@ void vt_npy_grey(vt_npy *a) {
 
 /* ---- writing ---- */
 
-/* Writes a header of version 1.0, padded so that the data begin at a multiple of 64; *n: its length. */
+/* Writes a header of version 1.0, padded so that the data begin at a multiple of 64; *n: its length. VT_E_FORMAT: NumPy
+ * has no such dtype. */
 static vt_status header_text(char out[512], size_t *n, const char *path, const vt_tensor *t, vt_err *e) {
     const char *code = NULL;
     char shape[256] = "";

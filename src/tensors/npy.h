@@ -16,20 +16,22 @@ typedef struct vt_npy {
     const uint8_t *data;
 } vt_npy;
 
-/* Parses a .npy file in memory, whose n bytes must outlive the array. VT_E_FORMAT: it is none, or of a type not read.
- */
+/* Parses a .npy file in memory, whose n bytes must outlive the array, into *out. VT_E_FORMAT: it is none, not exactly
+ * as long as its shape takes, or of a type not read; *out is then untouched. */
 vt_status vt_npy_parse(vt_npy *out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 bool vt_npy_is_real(const vt_npy *a);             /* f2, f4, f8; else whole numbers */
 double vt_npy_real(const vt_npy *a, size_t at);   /* item at sum of index * stride; also of whole numbers */
 int64_t vt_npy_whole(const vt_npy *a, size_t at); /* item at that place, of whole numbers */
 
 bool vt_npy_dtype(vt_dtype *out, const char *code, size_t n); /* "f4", n characters; false: another type */
-/* Sets the strides of an array whose shape is known to fit. */
+/* Sets a->stride from its shape, which is known to fit; fortran: the first side is the fastest, else the last. */
 void vt_npy_set_strides(vt_npy *a, bool fortran);
 /* Turns [N,H,W] into [N,1,H,W], the images of one channel; other arrays stay as they are. */
 void vt_npy_grey(vt_npy *a);
 
-/* Writes a row-major array (any dtype but BF16 and F8) as a .npy file, complete or not at all. */
+/* Writes a row-major array as a .npy file, complete or not at all. VT_E_FORMAT: its dtype is BF16 or F8, which NumPy
+ * has not; VT_E_IO. */
 vt_status vt_npy_write(const char *path, const vt_tensor *t, vt_err *e);
-/* Writes n such arrays as a .npz archive, stored, each under its name; complete or not at all. */
+/* Writes n row-major arrays as a .npz archive, stored, each under its name; complete or not at all. Fails as
+ * vt_npy_write. */
 vt_status vt_npz_write(const char *path, const vt_tensor *t, int n, vt_err *e);

@@ -55,7 +55,7 @@ vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n) {
     return VT_OK;
 }
 
-/* Pushes a node; NULL: fails with u->e, there was no memory for it. */
+/* Pushes a node; NULL (there was no memory for it): returns u->e's code. */
 static vt_status push_node(vt_pickle *u, vt_node *n) { return n ? vt_pickle_append(u, &u->stack, n) : u->e->code; }
 
 /* Pushes a mark: a null pointer on the stack, which opcodes that take single values do not pop. */
@@ -78,7 +78,8 @@ static vt_status peek_node(vt_pickle *u, vt_node **out) {
 
 #define TO_MARK UINT32_MAX
 
-/* Pops `width` values, or (TO_MARK) those above the last mark, and it: *v [*n], in the stack until the next push. */
+/* Pops `width` values, or with TO_MARK those above the last mark and the mark itself, and sets *v [*n] to them, in the
+ * stack until the next push. VT_E_FORMAT: there are fewer, or there is no mark. */
 static vt_status pop_nodes(vt_pickle *u, uint32_t width, vt_node ***v, uint32_t *n) {
     uint32_t count = 0, top = u->stack.n;
     while (count < width && count < top && u->stack.v[top - 1 - count]) count++;
@@ -93,7 +94,7 @@ static vt_status pop_nodes(vt_pickle *u, uint32_t width, vt_node ***v, uint32_t 
 
 /* ---- arguments ---- */
 
-/* Sets *out to the next n bytes of the pickle, in place; fails if there are fewer. */
+/* Sets *out to the next n bytes of the pickle, in place, and moves u->at past them; VT_E_FORMAT if there are fewer. */
 static vt_status read_bytes(vt_pickle *u, size_t n, const uint8_t **out) {
     if (n > u->n - u->at)
         return vt_pickle_bad(u, "an argument of %zu bytes, but only %zu bytes follow", n, u->n - u->at);
@@ -102,7 +103,7 @@ static vt_status read_bytes(vt_pickle *u, size_t n, const uint8_t **out) {
     return VT_OK;
 }
 
-/* Reads an unsigned number of `width` bytes, little-endian. */
+/* Reads an unsigned number of `width` bytes, little-endian, and moves u->at past it; VT_E_FORMAT if there are fewer. */
 static vt_status read_unsigned(vt_pickle *u, size_t width, uint64_t *out) {
     const uint8_t *p = NULL;
     VT_TRY(read_bytes(u, width, &p));
@@ -111,7 +112,7 @@ static vt_status read_unsigned(vt_pickle *u, size_t width, uint64_t *out) {
     return VT_OK;
 }
 
-/* Sets *out to the text up to the next line feed, in place, and moves past that; fails if there is none. */
+/* Sets *out to the text up to the next line feed, in place, and moves u->at past that; VT_E_FORMAT if there is none. */
 static vt_status read_line(vt_pickle *u, vt_node_text *out) {
     const uint8_t *p = u->p + u->at, *end = memchr(p, '\n', u->n - u->at);
     if (!end) return vt_pickle_bad(u, "a name does not end");
@@ -150,8 +151,8 @@ static vt_status push_text(vt_pickle *u) {
     return push_node(u, n);
 }
 
-/* Reads a length of u->width bytes, then so many bytes of two's complement, and pushes the number; beyond 8 bytes it is
- * no size of anything: opaque, as None. */
+/* Reads a length of u->width bytes, then so many bytes of two's complement, and pushes the number; beyond 8 bytes,
+ * which no size takes, None. */
 static vt_status push_long(vt_pickle *u) {
     uint64_t len, v = 0;
     const uint8_t *p = NULL;
@@ -185,7 +186,8 @@ static vt_status push_container(vt_pickle *u) {
     return push_node(u, n);
 }
 
-/* Adds values to a dictionary or a list: u->width values, or what lies above the mark. */
+/* Pops u->width values, or those above the mark, and adds them to the dictionary, list or set then on top, if opaque to
+ * nothing. VT_E_FORMAT: on top is another kind, or a key has no value. */
 static vt_status add_items(vt_pickle *u) {
     vt_node **v = NULL, *to = NULL;
     uint32_t n = 0;
@@ -200,7 +202,8 @@ static vt_status add_items(vt_pickle *u) {
     return VT_OK;
 }
 
-/* Stores the value on top of the stack in the memo, at a place of u->width bytes; width 0: in the next free place. */
+/* Stores the value on top of the stack, which stays, in the memo, at the place that u->width bytes say; width 0: at the
+ * next free one. VT_E_FORMAT: a place beyond the pickle's bytes. */
 static vt_status store_in_memo(vt_pickle *u) {
     vt_node *n = NULL;
     uint64_t k = u->memo.n;
@@ -212,7 +215,7 @@ static vt_status store_in_memo(vt_pickle *u) {
     return VT_OK;
 }
 
-/* Pushes the memo's entry whose number follows in u->width bytes. */
+/* Pushes the memo's entry whose number follows in u->width bytes; VT_E_FORMAT if it was never set. */
 static vt_status push_from_memo(vt_pickle *u) {
     uint64_t k;
     VT_TRY(read_unsigned(u, u->width, &k));
@@ -221,8 +224,8 @@ static vt_status push_from_memo(vt_pickle *u) {
     return push_node(u, u->memo.v[k]);
 }
 
-/* Pops the state of the object below it, and adds it to an opaque one; a dictionary's (_metadata of a state dict) and a
- * tensor's are of no use here. */
+/* Pops the state of the object below it and appends it to an opaque one that has none; a dictionary's (_metadata of a
+ * state dict) and a tensor's are dropped. VT_E_FORMAT: any other object. */
 static vt_status set_object_state(vt_pickle *u) {
     vt_node *state = NULL, *to = NULL;
     VT_TRY(pop_node(u, &state));
@@ -232,7 +235,8 @@ static vt_status set_object_state(vt_pickle *u) {
     return vt_pickle_bad(u, "%s is given a state", vt_node_name(to));
 }
 
-/* Pushes the name that two lines (kind 0) or two texts on the stack spell; refuses names that are not known. */
+/* Pushes the name that two lines (u->kind 0) or two texts popped from the stack spell; VT_E_FORMAT for names not
+ * known. */
 static vt_status push_global(vt_pickle *u) {
     vt_node_text module, name;
     vt_node *a = NULL, *b = NULL, *n = NULL;

@@ -66,9 +66,9 @@ struct vt_node {
     } u;
 };
 
-/* Reads one pickle from bytes[*at..n) and moves *at past it. Nodes are taken from st's allowance (vt_tensors_take).
- * Texts point into `bytes`. `part` says in sentences where the bytes are from ("data.pkl, "). stores (NULL: not wanted)
- * receives every storage in the order in which it is met. */
+/* Reads one pickle from bytes[*at..n) into *out and moves *at past it; VT_E_FORMAT for what is refused. Nodes are of
+ * st's allowance, texts point into `bytes`. part: "data.pkl, ", for sentences. stores (or NULL): gets the storages met.
+ * e: not NULL. */
 vt_status vt_pickle_read(vt_node **out, vt_tensors *st, const uint8_t *bytes, size_t n, size_t *at, const char *part,
                          vt_node_list *stores, vt_err *e);
 
@@ -77,9 +77,11 @@ bool vt_text_is(vt_node_text t, const char *s);
 bool vt_node_is(const vt_node *n, const char *text);       /* is it this text, or these bytes? */
 const vt_node *vt_node_item(const vt_node *n, uint32_t i); /* of a tuple, a list or what made an OPAQUE; else NULL */
 bool vt_node_int(const vt_node *n, int64_t *out);          /* false: it is no whole number (or NULL) */
-/* Returns the value of a text or bytes, of two equal ones the later; NULL: there is none, or n is no DICT. */
+/* Returns the value under a key that is this text or these bytes, of two the later; NULL: there is none, or n is no
+ * DICT. */
 vt_node *vt_node_get(const vt_node *n, const char *key);
-/* Reads the type of NumPy's dtype("f4", ...) with the state (3, "<", ...); swap: big-endian. false: it is not read. */
+/* Reads into *dtype and *swap (big-endian) NumPy's dtype("f4", ...) with the state (3, "<", ...); false: it is not
+ * read. */
 bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap);
 const char *vt_node_name(const vt_node *n); /* "argparse.Namespace" of NAME and OPAQUE, else what kind it is */
 
@@ -92,9 +94,12 @@ typedef struct vt_stores {
     bool big_endian;
 } vt_stores;
 
-/* Adds the state dict inside root to st, with notes on the rest; want as in vt_weights_open. */
+/* Adds the state dict inside root to st, with notes on the rest, class names, and timm's training arguments; sets
+ * st->part, parts, inside. want: as in vt_weights_open. VT_E_FORMAT: no tensors, or refused; VT_E_UNKNOWN: no entry
+ * `want`. */
 vt_status vt_state_add(vt_tensors *st, vt_node *root, const vt_stores *from, const char *want, vt_err *e);
-/* Makes one tensor of st: in place when it is contiguous and little-endian, else gathered into memory of st. */
+/* Adds one tensor to st: in place if contiguous and little-endian, else gathered into memory of st. VT_E_FORMAT: it
+ * leaves its storage or overlaps itself, or the file lacks that storage or part of it. */
 vt_status vt_state_tensor(vt_tensors *st, const char *name, const vt_node_tensor *t, const vt_stores *from, vt_err *e);
 
 /* ---- between pickle.c and pickle_names.c ---- */
@@ -116,14 +121,16 @@ typedef struct vt_pickle {
 /* Fails with VT_E_FORMAT: "PATH: byte N: ...", N being where the opcode at work begins. */
 __attribute__((format(printf, 2, 3))) vt_status vt_pickle_bad(vt_pickle *u, const char *fmt, ...);
 void *vt_pickle_take(vt_pickle *u, size_t bytes); /* zeroed; NULL: u->e says why */
-/* Returns a new node of that kind in the arena; NULL: u->e says why. */
+/* Returns a new node of that kind in the arena, otherwise zero; NULL: u->e says why. */
 vt_node *vt_pickle_node(vt_pickle *u, vt_node_kind kind);
-/* Appends a node to a list of the arena. */
+/* Appends a node (NULL: a mark or a gap) to a list of the arena, which may move; fails with u->e's code. */
 vt_status vt_pickle_append(vt_pickle *u, vt_node_list *l, vt_node *n);
 
-/* Sets *out to what the name `module`.`name` stands for, as far as it is harmless; refuses others. */
+/* Sets *out to a NAME for `module`.`name` if that is in the table of names; VT_E_FORMAT for all others. */
 vt_status vt_pickle_global(vt_pickle *u, vt_node **out, vt_node_text module, vt_node_text name);
-/* Sets *out to what a call of the name `callee` with a tuple of arguments stands for. */
+/* Sets *out to what a call of the name `callee` with the tuple `args` stands for, without calling it; VT_E_FORMAT:
+ * arguments that it does not take. */
 vt_status vt_pickle_call(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args);
-/* Sets *out to the storage that a persistent id names. */
+/* Sets *out to the storage that a persistent id names, and appends it to u->stores if wanted; VT_E_FORMAT: none is
+ * named. */
 vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id);

@@ -117,7 +117,8 @@ const char *vt_node_name(const vt_node *n) {
 
 /* ---- persistent ids: ('storage', type, key, location, numel[, view]) ---- */
 
-/* Applies the view of a legacy file's storage: None or (key, offset, numel). */
+/* Sets s->view and view_numel to the view of a legacy file's storage: NULL or None (all of it) or (key, offset, numel).
+ * VT_E_FORMAT if it does not lie in s->numel items. */
 static vt_status read_view(vt_pickle *u, vt_node_store *s, const vt_node *view) {
     s->view = 0, s->view_numel = s->numel;
     if (!view || view->kind == VT_NODE_NONE) return VT_OK;
@@ -151,7 +152,8 @@ vt_status vt_pickle_persistent(vt_pickle *u, vt_node **out, const vt_node *id) {
 
 /* ---- calls ---- */
 
-/* Reads a tuple of whole numbers from 0 into out [*n], at most VT_ST_MAX_DIMS; `what` names it in sentences. */
+/* Reads a tuple of whole numbers >= 0 into out [*n]; VT_E_FORMAT: anything else, or more than VT_ST_MAX_DIMS. what:
+ * "size". */
 static vt_status read_int_tuple(vt_pickle *u, int64_t *out, int *n, const vt_node *tuple, const char *what) {
     if (tuple->kind != VT_NODE_TUPLE) return vt_pickle_bad(u, "a tensor's %s is %s", what, vt_node_name(tuple));
     if (tuple->u.list.n > VT_ST_MAX_DIMS)
@@ -163,7 +165,8 @@ static vt_status read_int_tuple(vt_pickle *u, int64_t *out, int *n, const vt_nod
     return VT_OK;
 }
 
-/* Makes a tensor of (storage, offset, size, stride, requires_grad, hooks[, dtype in version 3, metadata]) */
+/* Sets *out to a tensor of v [n]: (storage, offset, size, stride, requires_grad, hooks[, dtype in version 3,
+ * metadata]), not checked against the storage. VT_E_FORMAT: other arguments. */
 static vt_status make_tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *const *v, uint32_t n) {
     if (n < (v3 ? 7u : 4u) || v[0]->kind != VT_NODE_STORE)
         return vt_pickle_bad(u, "a tensor is not built of (storage, offset, size, stride)");
@@ -185,7 +188,8 @@ static vt_status make_tensor(vt_pickle *u, vt_node **out, bool v3, vt_node *cons
     return VT_OK;
 }
 
-/* Makes a dictionary: dict(), dict([(k, v), ...]), Counter({...}), defaultdict(factory) */
+/* Sets *out to a dictionary of v [n]: dict(), dict([(k, v), ...]), Counter({...}), which is v[0] itself, or, empty,
+ * other arguments such as defaultdict(factory). VT_E_FORMAT: an item is no pair. */
 static vt_status make_dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
     if (n == 1 && v[0]->kind == VT_NODE_DICT) {
         *out = v[0];
@@ -202,7 +206,8 @@ static vt_status make_dict(vt_pickle *u, vt_node **out, vt_node *const *v, uint3
     return VT_OK;
 }
 
-/* Makes of _codecs.encode(text, 'latin1') its bytes: each character below 256 is one. */
+/* Sets *out to the bytes of _codecs.encode(text, 'latin1'): each character below 256 is one. VT_E_FORMAT: anything
+ * else. */
 static vt_status encode_latin1(vt_pickle *u, vt_node **out, vt_node *const *v, uint32_t n) {
     if (n != 2 || v[0]->kind != VT_NODE_TEXT || !vt_node_is(v[1], "latin1"))
         return vt_pickle_bad(u, "_codecs.encode is used for something else than bytes");
@@ -222,7 +227,7 @@ static vt_status encode_latin1(vt_pickle *u, vt_node **out, vt_node *const *v, u
     return VT_OK;
 }
 
-/* Makes a node that keeps the arguments of a call and is not looked into. */
+/* Sets *out to an opaque node that keeps the arguments of a call. */
 static vt_status make_opaque(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
     if (!(*out = vt_pickle_node(u, VT_NODE_OPAQUE))) return u->e->code;
     (*out)->row = callee->row;
@@ -237,7 +242,7 @@ bool vt_node_dtype(const vt_node *n, vt_dtype *dtype, bool *swap) {
     return true;
 }
 
-/* Makes numpy's scalar(dtype, bytes): its value if it is a number. */
+/* Sets *out to the value of numpy's scalar(dtype, bytes), or to an opaque node if it is no number that is read. */
 static vt_status make_numpy_scalar(vt_pickle *u, vt_node **out, const vt_node *callee, vt_node *args) {
     const vt_node *bytes = vt_node_item(args, 1);
     vt_npy a = {.numel = 1};

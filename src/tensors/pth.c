@@ -11,8 +11,8 @@
 
 /* ---- tensors ---- */
 
-/* Finds where the tensor lies in its storage, and refuses one that reaches beyond it: the part of the storage that is
- * meant begins at byte *base. Its last item fits an int64_t, so that sums of steps, which are smaller, do too. */
+/* Sets *base to the byte at which the meant part of t's storage begins; VT_E_FORMAT if t's numel > 0 items leave that
+ * part. The last item fits an int64_t, so that sums of steps, which are smaller, do too. */
 static vt_status check_span(const vt_tensors *st, const char *name, const vt_node_tensor *t, size_t numel, size_t *base,
                             vt_err *e) {
     const vt_node_store *s = t->store->u.store;
@@ -28,9 +28,8 @@ static vt_status check_span(const vt_tensors *st, const char *name, const vt_nod
     return VT_OK;
 }
 
-/* Refuses a tensor of which two elements could be one item of the storage. Sides in the order of their strides: each
- * has to step over all that the smaller ones reach. No layer has such weights, and a stride of 0 makes gigabytes of a
- * few bytes. */
+/* VT_E_FORMAT if two elements may be one item of the storage: taken in the order of strides, a side must step over all
+ * that smaller ones reach. No layer has such weights, and a stride of 0 makes gigabytes of a few bytes. */
 static vt_status check_apart(const vt_tensors *st, const char *name, const vt_node_tensor *t, vt_err *e) {
     bool done[VT_ST_MAX_DIMS] = {0};
     for (int64_t reach = 0;;) {
@@ -48,7 +47,7 @@ static vt_status check_apart(const vt_tensors *st, const char *name, const vt_no
     }
 }
 
-/* Tells whether it is row-major without gaps. Sides of one item may have any stride. */
+/* Returns whether t is row-major without gaps. Sides of one item may have any stride. */
 static bool is_contiguous(const vt_node_tensor *t) {
     int64_t want = 1;
     for (int i = t->ndim - 1; i >= 0; i--) {
@@ -58,7 +57,8 @@ static bool is_contiguous(const vt_node_tensor *t) {
     return true;
 }
 
-/* Copies the numel items of t, by its strides, row-major into out; swap: with their bytes reversed. */
+/* Copies the numel items of t, by its strides from its first one at `from`, row-major into out; swap: with bytes
+ * reversed. */
 static void copy_strided(uint8_t *out, const uint8_t *from, const vt_node_tensor *t, size_t numel, bool swap) {
     int64_t at[VT_ST_MAX_DIMS] = {0}, offset = 0;
     size_t item = vt_dtype_size(t->dtype);
@@ -112,7 +112,7 @@ typedef struct archive {
     char root[200]; /* the folder inside the archive, with its slash */
 } archive;
 
-/* Reads into *bytes [*n] the archive's entry `name` below its root. */
+/* Sets *bytes [*n] to the archive's entry `name` below its root; VT_E_FORMAT if it has none, or as vt_zip_entry. */
 static vt_status read_entry(archive *a, const char *name, const uint8_t **bytes, size_t *n, vt_err *e) {
     char full[400];
     snprintf(full, sizeof full, "%s%s", a->root, name);
@@ -128,7 +128,7 @@ static vt_status find_zip_storage(void *ctx, const vt_node_store *s, const uint8
     return read_entry(ctx, name, bytes, n, e);
 }
 
-/* Sets a->root by the name of data.pkl; refuses other kinds of archives by the names of their entries. */
+/* Sets a->root to the folder of data.pkl; VT_E_FORMAT, by the names of the entries: none, or a TorchScript archive. */
 static vt_status find_root(archive *a, vt_err *e) {
     int64_t count = vt_zip_count(a->zip), pkl = -1;
     const char *what = "without data.pkl";
@@ -154,7 +154,7 @@ static vt_status find_root(archive *a, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads byte order and data.pkl of the archive, and adds its state dict to a->st. */
+/* Sets a->root, reads byte order and data.pkl, and adds their state dict to a->st (vt_state_add). */
 static vt_status read_archive(archive *a, const char *want, vt_err *e) {
     const uint8_t *bytes;
     size_t n, at = 0;
@@ -221,7 +221,8 @@ static vt_status find_legacy_storage(void *ctx, const vt_node_store *s, const ui
     return VT_OK;
 }
 
-/* Makes one place for each storage that the object names. */
+/* Sets m->places [m->n], sorted, to one without bytes for each storage of the list; VT_E_FORMAT: one key has two types
+ * or lengths. */
 static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
     if (!(m->places = vt_tensors_take(m->st, (stores->n + (size_t)1) * sizeof *m->places, e))) return e->code;
     for (uint32_t i = 0; i < stores->n; i++) m->places[i] = (place){.store = stores->v[i]->u.store};
@@ -238,7 +239,8 @@ static vt_status make_places(stream *m, const vt_node_list *stores, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets the bytes of each storage in the list `keys`, which begin at offset `at` of the file. */
+/* Sets the bytes of m's places for the storages in the list `keys`, which follow one another from offset `at` of the
+ * file. VT_E_FORMAT: a key that no place has, or a storage not whole. */
 static vt_status locate_storages(stream *m, const vt_node *keys, size_t at, vt_err *e) {
     if (keys->kind != VT_NODE_LIST)
         return vt_fail(e, VT_E_FORMAT, "%s: byte %zu: the list of storages is %s", m->st->path, at, vt_node_name(keys));

@@ -19,7 +19,7 @@ typedef struct body { /* what follows the header */
     size_t size;
 } body;
 
-/* Parses a tensor's dtype; fails for one that safetensors has not. */
+/* Parses a tensor's dtype; VT_E_FORMAT for one that safetensors has not. */
 static vt_status read_dtype(const body *b, const char *name, const char *text, vt_dtype *out, vt_err *e) {
     int d = 0;
     while (d < VT_DTYPE_COUNT && strcmp(vt_dtype_name((vt_dtype)d), text) != 0) d++;
@@ -31,7 +31,7 @@ static vt_status read_dtype(const body *b, const char *name, const char *text, v
                    b->path, name, text);
 }
 
-/* Reads a tensor's shape from a list of sides. */
+/* Reads a list of sides into t->ndim and t->shape; VT_E_FORMAT: anything else, or more than VT_ST_MAX_DIMS. */
 static vt_status read_shape(const body *b, const json_t *j, vt_tensor *t, vt_err *e) {
     size_t n = json_array_size(j);
     if (n > VT_ST_MAX_DIMS)
@@ -49,7 +49,8 @@ static vt_status read_shape(const body *b, const json_t *j, vt_tensor *t, vt_err
                    t->name);
 }
 
-/* Reads a tensor's entry of the header and checks it against the body. */
+/* Fills *t from the entry j of the header; VT_E_FORMAT: malformed, outside the body, or not as long as its shape
+ * takes. */
 static vt_status read_tensor(const body *b, const char *name, json_t *j, vt_tensor *t, vt_err *e) {
     const char *dtype;
     json_t *shape;
@@ -89,7 +90,7 @@ static int compare_offsets(const void *pa, const void *pb) {
     return na != nb ? (na < nb ? -1 : 1) : strcmp(a->name, b->name); /* empty tensors share an offset */
 }
 
-/* Refuses a file unless every data byte belongs to exactly one tensor. */
+/* VT_E_FORMAT unless every byte of the body belongs to exactly one of t [n], sorted by compare_offsets. */
 static vt_status check_cover(const body *b, const vt_tensor *t, int n, vt_err *e) {
     size_t end = 0;
     for (int i = 0; i < n; i++) {
@@ -107,7 +108,7 @@ static vt_status check_cover(const body *b, const vt_tensor *t, int n, vt_err *e
                    b->size);
 }
 
-/* Adds the header's metadata, an object of texts (NULL: none), to st. */
+/* Adds the header's metadata (NULL: none) to st; VT_E_FORMAT unless it is an object of texts. */
 static vt_status read_meta(vt_tensors *st, json_t *meta, vt_err *e) {
     const char *key;
     json_t *value;
@@ -121,7 +122,8 @@ static vt_status read_meta(vt_tensors *st, json_t *meta, vt_err *e) {
     return VT_OK;
 }
 
-/* Reads the tensors' entries into t, which has room for every name of the header. */
+/* Reads all entries of st->root but the metadata into t, which has room for them, and adds them to st by offset.
+ * VT_E_FORMAT: an entry, or the cover of the body, is refused. */
 static vt_status read_tensors(vt_tensors *st, const body *b, vt_tensor *t, vt_err *e) {
     const char *name;
     json_t *j;
@@ -210,7 +212,8 @@ static int compare_layout(const void *pa, const void *pb) {
     return a->dtype != b->dtype ? (a->dtype > b->dtype ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Adds meta [n] pairs of key and value to the header; a NULL value of VT_ST_FILE becomes zeros. */
+/* Adds n pairs of key and value as the header's metadata; a NULL value of VT_ST_FILE becomes zeros. VT_E_FORMAT: a key
+ * twice, or no UTF-8. */
 static vt_status add_metadata_json(const char *path, json_t *root, const char *const *meta, int n, vt_err *e) {
     json_t *j = n ? json_object() : NULL;
     if (n && json_object_set_new(root, META, j)) return vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
@@ -227,7 +230,8 @@ static vt_status add_metadata_json(const char *path, json_t *root, const char *c
     return VT_OK;
 }
 
-/* Adds t's entry, whose data begin at *end, and moves *end past them. */
+/* Adds t's entry to the header, its data from *end on, and moves *end past them. VT_E_SHAPE: dtype, shape and numel do
+ * not fit; VT_E_FORMAT: a name taken, or no UTF-8. */
 static vt_status add_tensor_json(const char *path, json_t *root, const vt_tensor *t, size_t *end, vt_err *e) {
     size_t numel, bytes, begin = *end;
     bool ok = (unsigned)t->dtype < VT_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= VT_ST_MAX_DIMS;
@@ -253,7 +257,8 @@ static vt_status add_tensor_json(const char *path, json_t *root, const vt_tensor
     return vt_fail(e, VT_E_FORMAT, "%s: tensor name " VT_NAME " is not UTF-8 text", path, t->name);
 }
 
-/* Makes the header: length and JSON text, padded so that the data begin at a multiple of 8; *out to be freed. */
+/* Makes the header, *out [*bytes] to be freed: length and JSON text, padded so that the data begin at a multiple of 8.
+ * VT_E_RANGE: longer than HEADER_MAX. */
 static vt_status header_text(const char *path, const json_t *root, char **out, size_t *bytes, vt_err *e) {
     char *json = vt_json_text(root, JSON_COMPACT);
     size_t n = json ? strlen(json) : 0, padded = (n + 7) / 8 * 8;
@@ -270,7 +275,8 @@ static vt_status header_text(const char *path, const json_t *root, char **out, s
     return text ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory for its header", path);
 }
 
-/* Writes the SHA-256 of the parts [n] over the zeros that `head`, the first of them, has for it. */
+/* Writes the SHA-256 of the parts [n] over the zeros of VT_ST_FILE in `head`, which is parts[0]; nothing without
+ * them. */
 static void insert_file_hash(char *head, const vt_span *parts, int n) {
     char hex[DIGITS + 1];
     const char *digits = find_digits(head + 8, parts[0].bytes - 8);

@@ -26,7 +26,8 @@ typedef struct walk {
 /* What a node is, found out once: a pickle may name one dictionary in many places. */
 enum { UNKNOWN, NOTHING, STATE, OPTIMIZER };
 
-/* Tells whether there is a tensor in it, under names. An optimiser's state does not count. */
+/* Returns whether n is a tensor, or a dictionary with one below text keys (sets n->seen, once); an optimiser's state
+ * has none, nor what is deeper than MAX_DEPTH. */
 static bool has_tensors(vt_node *n, int depth) {
     if (n->kind == VT_NODE_TENSOR) return true;
     if (n->kind != VT_NODE_DICT || depth > MAX_DEPTH) return false;
@@ -48,7 +49,8 @@ static bool is_state(vt_node *n) { return n && n->kind == VT_NODE_DICT && has_te
 
 enum { ARGS_NODES = 500, ARGS_DEPTH = 4 }; /* that are looked at: a list may hold one list many times, or itself */
 
-/* Returns a value as JSON; NULL: it is None, or nothing plain. */
+/* Returns a plain value as JSON; NULL: None, nothing plain, a list with such an item, deeper than ARGS_DEPTH, or no
+ * memory. *left: nodes that may still be looked at, counted down; below 0, the result is not whole. */
 static json_t *node_to_json(const vt_node *n, int depth, int *left) {
     if (depth > ARGS_DEPTH || --*left < 0) return NULL;
     json_t *out = NULL;
@@ -94,7 +96,8 @@ static const vt_node *training_args(const vt_node *n) {
     return state->kind == VT_NODE_DICT ? state : NULL;
 }
 
-/* Keeps in st->args what timm's training arguments say of the network, if they are timm's. */
+/* Sets st->args to JSON of what timm's training arguments say of the network; without effect if they are not timm's or
+ * have more than ARGS_NODES nodes. */
 static vt_status keep_timm_args(vt_tensors *st, const vt_node *args, vt_err *e) {
     static const char *const keys[] = {"model",         "mean",         "std",      "img_size",
                                        "input_size",    "num_classes",  "crop_pct", "crop_mode",
@@ -127,7 +130,7 @@ enum { NAMES_NODES = 2000, NAMES_DEPTH = 3, NAMES_MOST = 100000 }; /* that are l
 static const char *const name_keys[] = {"class_to_idx", "idx_to_class", "id2label",
                                         "classes",      "CLASSES",      "class_names"};
 
-/* Returns the number that a node or its digits say; -1: none. */
+/* Returns the number that a node, or a text of up to 15 digits, says; -1: none. */
 static int64_t parse_class_number(const vt_node *n) {
     char text[16] = "";
     if (n->kind == VT_NODE_INT) return n->u.i;
@@ -136,7 +139,8 @@ static int64_t parse_class_number(const vt_node *n) {
     return text[strspn(text, "0123456789")] ? -1 : strtol(text, NULL, 10);
 }
 
-/* Fills names [n] from a list of names, name: number, or number: name, each number once. false: it is none of these. */
+/* Fills names [n], all NULL, from a list of names, a dictionary of name: number or number: name; false: anything else,
+ * or a number not once in [0, n). */
 static bool read_names(const vt_node *v, const vt_node **names, uint32_t n) {
     bool dict = v->kind == VT_NODE_DICT;
     for (uint32_t i = 0; i < n; i++) {
@@ -150,7 +154,8 @@ static bool read_names(const vt_node *v, const vt_node **names, uint32_t n) {
     return true;
 }
 
-/* Makes the text "labels" of what v names, if it is names. */
+/* Sets *found if v is names of 2 to NAMES_MOST classes, and adds them to st as the text "labels"; otherwise VT_OK
+ * without effect. */
 static vt_status try_names(vt_tensors *st, const vt_node *v, bool *found, vt_err *e) {
     bool some = v->kind == VT_NODE_DICT || v->kind == VT_NODE_LIST || v->kind == VT_NODE_TUPLE;
     uint32_t n = some ? v->u.list.n / (v->kind == VT_NODE_DICT ? 2 : 1) : 0;
@@ -171,7 +176,8 @@ static vt_status try_names(vt_tensors *st, const vt_node *v, bool *found, vt_err
     return text ? vt_tensors_add_meta(st, "labels", text, e) : *found ? e->code : VT_OK;
 }
 
-/* Looks for class names below `dict`, at most NAMES_DEPTH deep; left: nodes that may still be looked at. */
+/* Adds the first class names below `dict` (try_names), at most NAMES_DEPTH deep; *found: there were some. *left: nodes
+ * that may still be looked at, counted down. */
 static vt_status find_class_names(vt_tensors *st, const vt_node *dict, int depth, int *left, bool *found, vt_err *e) {
     for (uint32_t i = 0; i < dict->u.list.n && !*found && --*left > 0; i += 2) {
         const vt_node *key = dict->u.list.v[i], *v = dict->u.list.v[i + 1];
@@ -210,7 +216,8 @@ static void format_scalar(const vt_node *n, char *buf, size_t size) {
         snprintf(buf, size, "%s", n->kind == VT_NODE_NONE ? "None" : n->u.i ? "True" : "False");
 }
 
-/* Writes "prefix.key" of a text or whole-number key. */
+/* Returns "prefix.key" in st's memory, "?" for a key that is no text or whole number; NULL, w->e says why: longer than
+ * 1000 characters, or with a zero. */
 static const char *join_dotted_name(walk *w, const char *prefix, const vt_node *key) {
     char number[32];
     vt_node_text k = {number, 0};
@@ -226,7 +233,8 @@ static const char *join_dotted_name(walk *w, const char *prefix, const vt_node *
     return vt_tensors_text(w->st, w->e, "%s%s%.*s", prefix, *prefix ? "." : "", (int)k.n, k.s);
 }
 
-/* Adds a note on an entry that is no part of the state dict. */
+/* Adds a note on an entry that is no part of the state dict; of training arguments, one on each of their plain
+ * values. */
 static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key, vt_node *n) {
     char value[256];
     const char *name = join_dotted_name(w, prefix, key);
@@ -254,7 +262,8 @@ static vt_status add_entry_note(walk *w, const char *prefix, const vt_node *key,
 
 /* ---- the state dict ---- */
 
-/* Writes "a, b, c": the entries of a dictionary that hold tensors, each after `prefix` and a dot. Returns how many. */
+/* Writes "a, b, c" to buf, as far as it fits: the dictionaries with tensors in `dict`, each after `prefix` and a dot.
+ * Returns how many. */
 static int list_states(const vt_node *dict, const char *prefix, char *buf, size_t size) {
     int n = 0;
     *buf = 0;
@@ -269,7 +278,7 @@ static int list_states(const vt_node *dict, const char *prefix, char *buf, size_
     return n;
 }
 
-/* Returns the place of the entry with tensors whose key is the first n characters of a name; of two equal keys the
+/* Returns the place of the dictionary with tensors whose key is the first n characters of a name; of two equal keys the
  * later one counts. -1: none. */
 static int64_t find_entry(const vt_node *dict, const char *name, size_t n) {
     int64_t hit = -1;
@@ -281,7 +290,7 @@ static int64_t find_entry(const vt_node *dict, const char *name, size_t n) {
     return hit;
 }
 
-/* Returns the place of the one entry that holds tensors; -1: there are several, or tensors beside it. */
+/* Returns the place of the one dictionary that holds tensors; -1: none, several, or tensors beside it. */
 static int64_t only_entry_with_tensors(const vt_node *dict) {
     int64_t only = -1;
     for (uint32_t i = 0; i < dict->u.list.n; i += 2) {
@@ -293,7 +302,8 @@ static int64_t only_entry_with_tensors(const vt_node *dict) {
     return only;
 }
 
-/* Returns the entry of `dict` to go on with; -1: dict is the state dict itself. why: for the note. */
+/* Returns the place of the entry of `dict` to go on with, by the list of wrappers or as the only one; -1: dict is the
+ * state dict itself. why: gets the reason, for the note. */
 static int64_t choose_entry(const vt_node *dict, char *why, size_t size) {
     char all[200];
     int64_t at = -1;
@@ -305,7 +315,7 @@ static int64_t choose_entry(const vt_node *dict, char *why, size_t size) {
     return at;
 }
 
-/* Keeps the list of a dictionary's state dicts, if there are several; the first that is kept counts. */
+/* Sets *list to the names of the state dicts in `dict`, below st->part, if there are several and *list is still "". */
 static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
     char all[200];
     if (**list || list_states(dict, w->st->part, all, sizeof all) < 2) return VT_OK;
@@ -314,7 +324,8 @@ static vt_status keep_list(walk *w, const char **list, const vt_node *dict) {
     return text ? VT_OK : w->e->code;
 }
 
-/* Goes on with the value of entry `at`, whose name joins st->part, and notes the others. */
+/* Sets *dict to the value of its entry `at`, adds the key to st->part, notes the choice with `why`, and the other
+ * entries, and sets st->parts if there were several. */
 static vt_status descend_into_entry(walk *w, vt_node **dict, int64_t at, const char *why) {
     char name[100];
     const vt_node_list *l = &(*dict)->u.list;
@@ -331,7 +342,8 @@ static vt_status descend_into_entry(walk *w, vt_node **dict, int64_t at, const c
     return VT_OK;
 }
 
-/* Adds every tensor below `dict`, names joined to `prefix` by dots, and notes on its other entries. */
+/* Adds to st every tensor below `dict`, names joined to `prefix` by dots, and notes on its other entries; VT_E_FORMAT
+ * deeper than MAX_DEPTH, or a tensor or name is refused. */
 static vt_status add_tensors(walk *w, vt_node *dict, const char *prefix, int depth) {
     if (depth > MAX_DEPTH)
         return vt_fail(w->e, VT_E_FORMAT, "%s: " VT_NAME ": dictionaries are nested deeper than %d", w->st->path,
@@ -350,7 +362,8 @@ static vt_status add_tensors(walk *w, vt_node *dict, const char *prefix, int dep
     return VT_OK;
 }
 
-/* Goes to the entry `want`, or by dots to entries within entries; what holds nothing else is looked through. */
+/* Sets *dict to the entry `want`, by dots to entries within entries (descend_into_entry); a level with one entry alone
+ * is looked through. VT_E_UNKNOWN: there is none with tensors. */
 static vt_status follow_entry_path(walk *w, vt_node **dict, const char *want) {
     char all[200];
     const char *rest = want, *part = w->st->part;
@@ -374,7 +387,8 @@ static vt_status follow_entry_path(walk *w, vt_node **dict, const char *want) {
 
 const char vt_state_all[] = "*";
 
-/* Adds every tensor of a tree of dictionaries, lists and tuples, each of which is looked at once. */
+/* Adds to st every tensor of a tree of dictionaries, lists and tuples, each looked at once (sets n->seen), names joined
+ * to `name` by dots; deeper than MAX_DEPTH nothing. */
 static vt_status add_all(walk *w, vt_node *n, const char *name, int depth) {
     bool dict = n->kind == VT_NODE_DICT;
     if (n->kind == VT_NODE_TENSOR) return vt_state_tensor(w->st, name, n->u.tensor, w->from, w->e);

@@ -30,7 +30,7 @@ typedef struct tidy {
 
 static size_t tensor_index(const tidy *t, const vt_tensor *x) { return (size_t)(x - t->st->t); }
 
-/* Marks a tensor to be left out, with a note why (NULL: none). */
+/* Marks a tensor to be left out (t->gone, t->any), and adds a note why (NULL: none). */
 static vt_status leave_out(tidy *t, const vt_tensor *x, const char *why) {
     t->gone[tensor_index(t, x)] = t->any = true;
     return why ? vt_tensors_add_note(t->st, VT_NOTE_IGNORED, t->st->origin[tensor_index(t, x)], why, t->e) : VT_OK;
@@ -43,7 +43,7 @@ static bool same_numbers(const vt_tensor *a, const vt_tensor *b) {
     return a && a->dtype == b->dtype && a->numel == b->numel && !memcmp(a->data, b->data, vt_tensor_bytes(a));
 }
 
-/* Tells by its name whether it is a vector of a LightningModule's loss, such as class weights. */
+/* Returns whether t is, by its name, a vector or number of a LightningModule's loss, such as class weights. */
 static bool is_loss_tensor(const vt_tensor *t) {
     static const char *const names[] = {"criterion.", "loss.", "loss_fn.", "loss_func.", "loss_function."};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -51,8 +51,8 @@ static bool is_loss_tensor(const vt_tensor *t) {
     return false;
 }
 
-/* Marks the tensors that hold the model a second time. n_averaged: torch.optim.swa_utils.AveragedModel. attacker.X: the
- * robustness library's copy, whose normaliser has another name there. */
+/* Marks, with notes, the tensors of a loss, n_averaged (torch.optim.swa_utils.AveragedModel) and every attacker.X that
+ * equals X (the robustness library's copy, whose normaliser has another name there). */
 static vt_status find_copies(tidy *t) {
     for (int i = 0; i < t->st->count; i++) {
         const vt_tensor *x = &t->st->t[i];
@@ -69,14 +69,15 @@ static vt_status find_copies(tidy *t) {
 
 /* ---- normalisation ---- */
 
-/* Reads three numbers, or one for all three; false: this is no mean or std of RGB pixels. */
+/* Reads three floating-point numbers, or one for all three; false: t is no mean or std of RGB pixels. */
 static bool read_rgb_values(const vt_tensors *st, const vt_tensor *t, double out[3]) {
     if ((t->numel != 3 && t->numel != 1) || vt_tensor_f64(st, t, out, t->numel, NULL) != VT_OK) return false;
     if (t->numel == 1) out[1] = out[2] = out[0];
     return true;
 }
 
-/* Returns the std that belongs to a mean, or NULL. */
+/* Returns the std that belongs to a mean of that name (pairs, with the same prefix); NULL: the name is no mean, or has
+ * none. */
 static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name) {
     const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
     for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) {
@@ -88,7 +89,8 @@ static const vt_tensor *find_matching_std(const vt_tensors *st, const char *name
     return NULL;
 }
 
-/* Sets a key of the metadata. Where they hold it already (mean, std), the layer's value counts: the model has it. */
+/* Sets a key of the metadata to a copy of text. Where they hold it already (mean, std), the layer's value counts: the
+ * model has it. */
 static vt_status set_meta(tidy *t, const char *key, const char *text) {
     vt_tensors *st = t->st;
     const char *value = vt_tensors_text(st, t->e, "%s", text);
@@ -101,7 +103,8 @@ static vt_status set_meta(tidy *t, const char *key, const char *text) {
     return vt_tensors_add_meta(st, key, value, t->e);
 }
 
-/* Makes mean and std the texts "mean" and "std"; refuses a second layer of other numbers. who: its tensors. */
+/* Sets the texts "mean" and "std" and t->normalised, with a note. VT_E_FORMAT: a layer before had other numbers. who:
+ * its tensors. */
 static vt_status set_normalisation(tidy *t, const char *who, const double m[3], const double s[3]) {
     vt_tensors *st = t->st;
     char mean[80], std[80], text[200];
@@ -117,7 +120,8 @@ static vt_status set_normalisation(tidy *t, const char *who, const double m[3], 
     return set_meta(t, "std", std);
 }
 
-/* Finds normalisation layers, keeps their mean and std as texts, and leaves their tensors out. */
+/* Finds normalisation layers, sets "mean" and "std" to theirs (set_normalisation), and marks their tensors to be left
+ * out. */
 static vt_status find_normalisation(tidy *t) {
     for (int i = 0; i < t->st->count; i++) {
         double m[3], s[3];
@@ -132,8 +136,8 @@ static vt_status find_normalisation(tidy *t) {
     return VT_OK;
 }
 
-/* Finds a BatchNorm over the three channels of the input, its running statistics: y = (x - mean) / std once more, after
- * what normalises pixels. PyTorch's eps. Its mean and std go into the metadata, as input_norm. */
+/* Finds a BatchNorm over the three channels of the input, which is y = (x - mean) / std once more after what normalises
+ * pixels (PyTorch's eps); sets the text "input_norm" to them and marks its tensors. VT_E_FORMAT: two. */
 static vt_status find_input_norm(tidy *t) {
     static const char *const parts[] = {"running_mean", "running_var", "weight", "bias", "num_batches_tracked"};
     vt_tensors *st = t->st;
@@ -163,7 +167,8 @@ static vt_status find_input_norm(tidy *t) {
     return VT_OK;
 }
 
-/* Moves one number for all logits beside model.X, temperature scaling (Guo et al. 2017), into the metadata. */
+/* Moves a positive `temperature` beside model.X alone (temperature scaling, Guo et al. 2017) into the metadata as
+ * "logit_temperature", and marks it; otherwise no effect. */
 static vt_status find_temperature(tidy *t) {
     const vt_tensor *x = vt_tensors_find(t->st, "temperature");
     char text[32];
@@ -179,7 +184,8 @@ static vt_status find_temperature(tidy *t) {
 
 /* ---- prefixes ---- */
 
-/* Strips the first of `prefixes` that all names have; *changed: whether there was one. */
+/* Strips from all names, with a note, the first of `prefixes` that all have, and sets *changed, which stays if there is
+ * none. */
 static vt_status strip_shared_prefix(tidy *t, bool *changed) {
     vt_tensors *st = t->st;
     for (size_t p = 0; p < sizeof prefixes / sizeof *prefixes && st->count; p++) {
@@ -196,7 +202,8 @@ static vt_status strip_shared_prefix(tidy *t, bool *changed) {
     return VT_OK;
 }
 
-/* Takes off one layer of what training wrapped around the model; *changed: whether there was any. */
+/* Takes off one layer of what training wrapped around the model: drops tensors, renames the rest, sorts names anew
+ * (VT_E_FORMAT: one is there twice). *changed: whether there was any. */
 static vt_status run_strip_pass(tidy *t, bool *changed) {
     vt_tensors *st = t->st;
     t->any = false;

@@ -87,7 +87,7 @@ vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), 
     return VT_OK;
 }
 
-/* Counts bytes against what the file may take. */
+/* Takes bytes off st->left, what the file may still take; VT_E_FORMAT if it is less. */
 static vt_status count_against_limit(vt_tensors *st, size_t bytes, vt_err *e) {
     if (bytes > st->left)
         return vt_fail(e, VT_E_FORMAT,
@@ -248,7 +248,7 @@ static double real_at(const vt_tensor *t, size_t i) {
     return f; /* BF16: the upper half of a binary32 */
 }
 
-/* Refuses a conversion of another type (ok false; `want` names the right ones) or number of items than n. */
+/* VT_E_FORMAT unless ok (t's type is one of `want`), VT_E_SHAPE unless t has n items. */
 static vt_status check_convert(const vt_tensors *st, const vt_tensor *t, size_t n, bool ok, const char *want,
                                vt_err *e) {
     if (!ok)
@@ -259,7 +259,7 @@ static vt_status check_convert(const vt_tensors *st, const vt_tensor *t, size_t 
                    VT_SHAPE(t), t->numel, n);
 }
 
-/* Refuses to convert a tensor that has no floating-point numbers, or not n of them. */
+/* VT_E_FORMAT unless t has floating-point numbers, VT_E_SHAPE unless n of them. */
 static vt_status check_real(const vt_tensors *st, const vt_tensor *t, size_t n, vt_err *e) {
     bool ok = t->dtype == VT_F64 || t->dtype == VT_F32 || t->dtype == VT_F16 || t->dtype == VT_BF16;
     return check_convert(st, t, n, ok, "floating-point numbers (F64, F32, F16 or BF16)", e);

@@ -49,9 +49,9 @@ typedef struct vt_tensors vt_tensors;
 
 /* ---- opening ---- */
 
-/* Opens all tensors of one file under their own names; its kind is recognised by its content. In what torch.save
- * wrote, keys and places in lists are joined by dots ("adv_complete", "0", "a.1"; a tensor alone is ""), whatever
- * holds them. */
+/* Opens all tensors of a file, of a kind known by its content, under their own names. In what torch.save wrote, keys
+ * and places in lists are joined by dots ("adv_complete", "a.1"; a tensor alone is ""). On failure (VT_E_FORMAT,
+ * VT_E_IO) *out is NULL. */
 vt_status vt_tensors_open(vt_tensors **out, const char *path, vt_err *e);
 /* Opens n bytes in memory, which must outlive the handle, as vt_tensors_open does a file; `path` only names them. */
 vt_status vt_tensors_parse(vt_tensors **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
@@ -134,7 +134,8 @@ vt_status vt_tensors_write(const char *path, const vt_tensor *t, int n, const ch
 vt_status vt_pth_write(const char *path, const vt_tensor *t, vt_err *e);
 /* Fails with VT_E_FORMAT if the file's metadata (each shard's) hold another file's VT_ST_FILE or VT_ST_SHA. */
 vt_status vt_tensors_check(const vt_tensors *st, vt_err *e);
-/* Returns which of the two holds it, the stronger one of both; NULL: neither, or it is in shards. */
+/* Returns which of VT_ST_FILE and VT_ST_SHA the metadata hold, VT_ST_FILE if both; NULL: neither, or shards, or another
+ * format. */
 const char *vt_tensors_seal(const vt_tensors *st);
 
 /* ---- the inside, for readers: they add what they have checked, then call vt_tensors_index ---- */
@@ -170,7 +171,8 @@ struct vt_tensors {
     int count, meta_count, note_count;
 };
 
-/* Makes a handle without tensors on the file `path` (mapped) or on bytes (NULL: the file). */
+/* Makes a handle without tensors on the file `path` (mapped; VT_E_IO) or on n bytes (NULL: the file). On failure *out
+ * is NULL. */
 vt_status vt_tensors_begin(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, vt_err *e);
 
 /* Memory that lives as long as the handle. What a file can make a reader take is bounded: VT_ST_SPARE bytes and
@@ -178,25 +180,28 @@ vt_status vt_tensors_begin(vt_tensors **out, const char *path, const uint8_t *by
 #define VT_ST_SPARE ((size_t)16 << 20)
 #define VT_ST_TIMES 4
 void *vt_tensors_take(vt_tensors *st, size_t bytes, vt_err *e); /* NULL: *e says why */
-/* Calls release(block) when the handle is closed, or at once if this fails. */
+/* Makes closing the handle call release(block); on failure, also for block NULL, it is called at once. */
 vt_status vt_tensors_keep(vt_tensors *st, void *block, void (*release)(void *), vt_err *e);
 /* Returns a formatted text that lives as long as the handle; NULL: *e says why. */
 __attribute__((format(printf, 3, 4))) const char *vt_tensors_text(vt_tensors *st, vt_err *e, const char *fmt, ...);
 
-/* Adds a tensor. t->name and t->parts must live as long as the handle. */
+/* Adds a copy of *t, counted against what the file may take (VT_E_FORMAT). t->name and t->parts must live as long as
+ * the handle. */
 vt_status vt_tensors_add(vt_tensors *st, const vt_tensor *t, vt_err *e);
 /* Adds a pair of metadata. key and value must live as long as the handle. */
 vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value, vt_err *e);
-/* Adds a note; name and text are copied. */
+/* Adds a note with copies of name and text, counted against what the file may take (VT_E_FORMAT or VT_E_MEMORY). */
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e);
-/* Removes the tensors that are marked; call vt_tensors_index after it. */
+/* Removes tensor i if gone[i]; the rest moves up, in order. Call vt_tensors_index after it. */
 void vt_tensors_drop(vt_tensors *st, const bool *gone);
-/* Sorts the names; VT_E_FORMAT when one is there twice. Call again after tensors were renamed or removed. */
+/* Sorts the names, for vt_tensors_find; VT_E_FORMAT if one is there twice. Call again after tensors were renamed or
+ * removed. */
 vt_status vt_tensors_index(vt_tensors *st, vt_err *e);
 
 /* Hashes the file's bytes from `from` on. */
 void vt_tensors_hash(const vt_tensors *st, size_t from, vt_sha *sha);
-/* Computes items and bytes of a shape, whose sides are not negative; false: they do not fit a size_t. */
+/* Sets *numel and *bytes to the items and bytes of a shape, whose sides are not negative; false: they do not fit a
+ * size_t. */
 bool vt_shape_bytes(const int64_t *shape, int ndim, vt_dtype d, size_t *numel, size_t *bytes);
 /* Returns the bytes of a tensor's data. */
 size_t vt_tensor_bytes(const vt_tensor *t);
@@ -204,11 +209,12 @@ size_t vt_tensor_bytes(const vt_tensor *t);
 /* Readers: each adds tensors to a handle that vt_tensors_begin made; want as in vt_weights_open, or vt_state_all: all
  * tensors, whatever holds them (vt_tensors_open). */
 extern const char vt_state_all[];
-/* Reads a safetensors file. */
+/* Reads a safetensors file; sets st->format and st->root. VT_E_FORMAT: not one, or not all its bytes are tensors'. */
 vt_status vt_tensors_read_safetensors(vt_tensors *st, vt_err *e);
-/* Reads a PyTorch zip archive. */
+/* Reads a PyTorch zip archive, and sets st->format; statuses as vt_state_add's. */
 vt_status vt_tensors_read_zip(vt_tensors *st, const char *want, vt_err *e);
-/* Reads a PyTorch legacy stream. */
+/* Reads a PyTorch legacy stream, and sets st->format; statuses as vt_state_add's. */
 vt_status vt_tensors_read_legacy(vt_tensors *st, const char *want, vt_err *e);
-/* Renames or takes out what only training needs: common prefixes, normalisation layers, bookkeeping tensors. */
+/* Renames or takes out what only training needs: common prefixes, normalisation layers (to the texts "mean", "std"),
+ * bookkeeping tensors. VT_E_FORMAT: two layers that differ, or a name twice. */
 vt_status vt_tensors_strip_training(vt_tensors *st, vt_err *e);

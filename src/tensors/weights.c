@@ -56,15 +56,15 @@ static const struct {
     STARTS("<html", 0, PAGE),
 };
 
-/* Tells whether the file begins as a protocol buffer whose first field is ir_version, a small number, and whose next
- * one is one that a ModelProto may have there (onnx.proto: producer_name, producer_version, domain, model_version,
- * doc_string, graph, opset_import). */
+/* Returns whether the file begins as a protocol buffer with ir_version, a small number, then a field that a ModelProto
+ * may have next (onnx.proto: producer_name, producer_version, domain, model_version, doc_string, graph,
+ * opset_import). */
 static bool is_onnx(const uint8_t *b, size_t n) {
     static const char next[] = "\x12\x1a\x22\x28\x32\x3a\x42";
     return n > 3 && b[0] == 0x08 && b[1] >= 2 && b[1] < 32 && memchr(next, b[2], sizeof next - 1);
 }
 
-/* Tells whether there is a header length that fits the file, and a header that begins as one. */
+/* Returns whether the file begins with a header's length that fits it, and a {. */
 static bool is_safetensors(const uint8_t *b, size_t n) {
     uint64_t header;
     return n > 8 && (memcpy(&header, b, 8), header <= n - 8) && b[8] == '{';
@@ -85,7 +85,7 @@ static bool has_bytes_at(const vt_tensors *st, const char *bytes, size_t n, size
     return st->size >= at + n && !memcmp(st->bytes + at, bytes, n);
 }
 
-/* Tells whether torch.save before 1.6 wrote the file: it wrote this number first, as a pickle of its own. */
+/* Returns whether torch.save before 1.6 wrote the file: it wrote this number first, as a pickle of its own. */
 static bool is_legacy(const vt_tensors *st) {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
     return has_bytes_at(st, "\x80", 1, 0) && memmem(st->bytes, st->size < 32 ? st->size : 32, magic, sizeof magic - 1);
@@ -99,13 +99,14 @@ static bool is_index(const vt_tensors *st) { /* a safetensors file that begins s
 
 static vt_status read_index(vt_tensors *st, vt_err *e);
 
-/* Fails: an entry `want` is asked for, but the file's format has none. */
+/* Fails with VT_E_UNKNOWN: an entry `want` is asked for, but the file's format has none. */
 static vt_status no_entries(const vt_tensors *st, const char *want, vt_err *e) {
     return vt_fail(e, VT_E_UNKNOWN, "%s: has no entry '%s': %s of tensors alone", st->path, want,
                    st->shard_count ? "an index speaks" : "a safetensors file consists");
 }
 
-/* Reads the file by its kind; want: see open_weights; shard: an index of shards is not taken for one. */
+/* Adds the file's tensors to st by its kind; shard: an index of shards is not taken for one. want: NULL, an entry
+ * (VT_E_UNKNOWN if the format has none) or vt_state_all. VT_E_FORMAT: no kind that is read. */
 static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err *e) {
     if (is_index(st) && st->map.bytes && !shard) {
         VT_TRY(read_index(st, e));
@@ -119,7 +120,8 @@ static vt_status read_file(vt_tensors *st, const char *want, bool shard, vt_err 
     return want && want != vt_state_all ? no_entries(st, want, e) : VT_OK;
 }
 
-/* Opens a file of weights of any format. want: as read_file takes it; whole: prefixes are stripped. */
+/* Opens a file of weights of any format, or n bytes (not NULL). want: as read_file takes it; whole: an index is read
+ * and what training wrapped around is stripped. On failure *out is NULL. */
 static vt_status open_weights(vt_tensors **out, const char *path, const uint8_t *bytes, size_t n, const char *want,
                               bool whole, vt_err *e) {
     vt_tensors *st;
@@ -155,7 +157,8 @@ vt_status vt_weights_parse(vt_tensors **out, const uint8_t *bytes, size_t n, con
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-/* Lists the files that the index's map names, each once, sorted; *out to be freed, its texts are the map's. */
+/* Sets *out [*n], to be freed also after a failure, to the files that the index's map names, each once, sorted; texts
+ * are the map's. VT_E_FORMAT: one that is no file beside it. */
 static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***out, int *n, vt_err *e) {
     const char *name;
     json_t *file;
@@ -177,8 +180,8 @@ static vt_status shard_names(const vt_tensors *st, json_t *map, const char ***ou
     return VT_OK;
 }
 
-/* Tensors of a shard: just those that the map says are there; and its metadata, of a key the first shard's. seen: an
- * object with the keys so far. */
+/* Adds a shard's tensors to st (VT_E_FORMAT unless the map says of each that `file` has it), and its metadata but for
+ * keys in `seen`, an object of those so far, which grows. */
 static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *file, json_t *map, json_t *seen,
                            vt_err *e) {
     for (int i = 0; i < shard->count; i++) {
@@ -198,7 +201,7 @@ static vt_status add_shard(vt_tensors *st, const vt_tensors *shard, const char *
     return VT_OK;
 }
 
-/* Opens the shards `files` [n] beside the index, and adds their tensors and metadata. */
+/* Sets st->shards to the opened `files` [n] beside the index, and adds their tensors and metadata (add_shard). */
 static vt_status open_shards(vt_tensors *st, const char *const *files, int n, json_t *map, json_t *seen, vt_err *e) {
     int folder = (int)(basename(st->path) - st->path);
     st->shards = calloc((size_t)n + 1, sizeof *st->shards);
@@ -214,7 +217,8 @@ static vt_status open_shards(vt_tensors *st, const char *const *files, int n, js
     return VT_OK;
 }
 
-/* Reads an index of shards: opens them and checks that they hold exactly its tensors. */
+/* Reads an index of shards: opens them, sets st->root and format, and sorts the names; VT_E_FORMAT unless the shards
+ * hold exactly its tensors. */
 static vt_status read_index(vt_tensors *st, vt_err *e) {
     json_error_t j;
     if (st->size > INDEX_MAX)
@@ -254,7 +258,8 @@ static bool is_weight_file(const char *name) {
     return false;
 }
 
-/* Finds a folder's file of weights, of the usual name or the only one; fails if there is none, or several. */
+/* Writes the path of a folder's file of weights, of the usual name or the only one; VT_E_IO: there is none, VT_E_USAGE:
+ * several. */
 static vt_status find_weight_file(const char *folder, char file[VT_PATH_MAX], vt_err *e) {
     static const char *const usual[] = {ST_FILE, ST_FILE INDEX, BIN_FILE, BIN_FILE INDEX};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {

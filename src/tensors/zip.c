@@ -124,7 +124,8 @@ static vt_status refuse_entry(const vt_zip *z, int64_t i, const char *why, vt_er
     return vt_fail(e, status_of_errno(), "%s: entry %.160s: %s", z->path, vt_zip_name(z, i), why);
 }
 
-/* Finds where a stored entry begins, by reading one byte: it is a window on the archive. */
+/* Sets en->bytes to where entry i's en->n stored bytes lie in the archive, found by reading one; VT_E_FORMAT: not all
+ * there. */
 static vt_status locate_stored_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     uint8_t first;
     if (!en->n) {
@@ -142,7 +143,8 @@ static vt_status locate_stored_entry(vt_zip *z, int64_t i, entry *en, vt_err *e)
     return VT_OK;
 }
 
-/* Inflates entry i (en->n bytes) into memory, checking its size and checksum against the archive. */
+/* Inflates entry i (en->n bytes) into memory, en->bytes and inflated, and takes that off z->left. VT_E_FORMAT: more
+ * than z->left, or size or checksum differ from the archive's. */
 static vt_status inflate_entry(vt_zip *z, int64_t i, entry *en, vt_err *e) {
     if (en->n > z->left)
         return vt_fail(e, VT_E_FORMAT,

@@ -12,7 +12,8 @@
 #define VT_ZIP_TIMES 32
 
 typedef struct vt_zip vt_zip;
-/* Opens an archive in memory. `bytes` must outlive the handle, `path` only names them. */
+/* Opens an archive in memory; VT_E_FORMAT, *out NULL: it is none. `bytes`, and `path`, which only names them, must
+ * outlive the handle. */
 vt_status vt_zip_open(vt_zip **out, const uint8_t *bytes, size_t n, const char *path, vt_err *e);
 void vt_zip_close(vt_zip *z); /* accepts NULL; frees what was inflated */
 
@@ -31,5 +32,6 @@ int64_t vt_zip_count(const vt_zip *z);
 /* Returns the name of entry i; "" if it has none. */
 const char *vt_zip_name(const vt_zip *z, int64_t i);
 int64_t vt_zip_find(const vt_zip *z, const char *name); /* -1: not there */
-/* Reads the entry's content. Checksums are verified of deflated entries alone, as torch.load does for none. */
+/* Sets *bytes [*n] to entry i's content, in the archive or inflated once, until vt_zip_close. VT_E_FORMAT: damaged,
+ * encrypted, over the limit. Checksums are verified of deflated entries alone, as torch.load does for none. */
 vt_status vt_zip_entry(vt_zip *z, int64_t i, const uint8_t **bytes, size_t *n, vt_err *e);

@@ -30,7 +30,7 @@ static void free_values(values *v) {
 
 static vt_status no_memory(vt_err *e) { return vt_fail(e, VT_E_MEMORY, "no memory to compare two networks"); }
 
-/* A constant in double: its own, or a copy in *room. */
+/* Returns a constant in double: its own, or a copy in *room, to be freed; NULL: no memory. */
 static const double *constant_of(const vt_value *v, double **room) {
     if (v->reals) return v->reals;
     if (!(*room = vt_alloc((v->n + 1) * sizeof **room))) return NULL;
@@ -38,6 +38,7 @@ static const double *constant_of(const vt_value *v, double **room) {
     return *room;
 }
 
+/* Computes a node's value into v->of; false: no memory. */
 static bool compute_node(values *v, const vt_node *n) {
     const vt_graph *g = v->g;
     const double **x = calloc((size_t)n->n_in + 1, sizeof *x);
@@ -54,6 +55,7 @@ static bool compute_node(values *v, const vt_node *n) {
     return good;
 }
 
+/* Sets *v to all values of the graph for the image x, to be freed also after a failure. */
 static vt_status compute_values(values *v, const vt_graph *g, const double *x, vt_err *e) {
     const size_t n = g->values[g->input].n;
     *v = (values){g, calloc((size_t)g->n_values, sizeof *v->of), calloc((size_t)g->n_values, sizeof *v->sorted)};
@@ -79,7 +81,8 @@ static double *sorted_copy(const double *x, size_t n) {
     return s;
 }
 
-/* Of sorted numbers: no order of b's gives less. Over the largest of a. */
+/* Returns the largest difference of sorted numbers, over the largest of a: no order of b's gives less. INFINITY: a is 0
+ * and b not. */
 static double sorted_difference(const double *a, const double *b, size_t n) {
     double worst = 0, top = 0;
     for (size_t i = 0; i < n; i++) {
@@ -89,7 +92,8 @@ static double sorted_difference(const double *a, const double *b, size_t n) {
     return top > 0 ? worst / top : worst > 0 ? INFINITY : 0;
 }
 
-/* The same for all differences together: one changed number counts by its change, however many places it moves. */
+/* Returns the sum of the differences of sorted numbers, over the largest of a: one changed number counts by its change,
+ * however many places it moves. */
 static double sorted_total(const double *a, const double *b, size_t n) {
     double sum = 0, top = 0;
     for (size_t i = 0; i < n; i++) sum += fabs(a[i] - b[i]), top = fmax(top, fabs(a[i]));
@@ -110,6 +114,8 @@ static bool is_layer(const char *name) {
     return dot && (!strcmp(dot, ".attention") || !strcmp(dot, ".output"));
 }
 
+/* Sets r->layers, n_layers, first (none yet) and c->cut to the outputs of own's halves of blocks, and the logits
+ * last. */
 static vt_status find_layers(comparison *c, vt_err *e) {
     const vt_graph *g = c->own->g;
     vt_against *r = c->r;
@@ -126,7 +132,8 @@ static vt_status find_layers(comparison *c, vt_err *e) {
     return VT_OK;
 }
 
-/* The nearest of all values of the export; a: the layer's numbers, sorted. */
+/* Looks up a [n], the layer's numbers, sorted, among all values v of the export; sets l's difference and nearest unless
+ * an earlier image differs by more. */
 static vt_status find_nearest(vt_against_layer *l, const double *a, size_t n, values *v, vt_err *e) {
     double least = INFINITY;
     int at = -1;
@@ -142,7 +149,7 @@ static vt_status find_nearest(vt_against_layer *l, const double *a, size_t n, va
     return VT_OK;
 }
 
-/* One image; x: as the export takes it. */
+/* Compares one image, x: as the export takes it; updates r's layers, first, logits and span. */
 static vt_status compare_image(comparison *c, const double *pixels, const double *x, vt_err *e) {
     vt_against *r = c->r;
     values own = {0}, other = {0};
@@ -166,6 +173,7 @@ static vt_status compare_image(comparison *c, const double *pixels, const double
     return s;
 }
 
+/* Compares n images, read by the export as they are or normalised, into c->r, which is empty before. */
 static vt_status compare_images(comparison *c, bool normalised, const double *x, int n, vt_err *e) {
     const size_t pixels = vt_config_input_pixels(&c->m->config), plane = pixels / 3;
     double mean[3], std[3], *y = vt_alloc(pixels * sizeof *y);
@@ -184,7 +192,7 @@ static vt_status compare_images(comparison *c, bool normalised, const double *x,
 
 /* ---- weights ---- */
 
-/* A constant of the export against a weight's sorted numbers. */
+/* Sets w's difference and nearest to constant v of the export if it is nearer to a, a weight's sorted numbers. */
 static vt_status compare_constant(vt_against_weight *w, const double *a, const vt_value *v, vt_err *e) {
     double *room = NULL;
     const double *b = constant_of(v, &room);
@@ -198,7 +206,7 @@ static vt_status compare_constant(vt_against_weight *w, const double *a, const v
     return VT_OK;
 }
 
-/* n numbers of a weight against every constant of the export. */
+/* Sets w's difference and nearest by n numbers of a weight against every constant of the export of as many. */
 static vt_status nearest_constant(vt_against_weight *w, const float *from, size_t n, const vt_graph *g, vt_err *e) {
     double *a = vt_alloc((n + 1) * sizeof *a);
     vt_status s = a ? VT_OK : no_memory(e);
@@ -213,6 +221,8 @@ static vt_status nearest_constant(vt_against_weight *w, const float *from, size_
     return s;
 }
 
+/* Adds tensor q to r->weights, if there is room, unless a constant of the export equals it, or (qkv) three equal its
+ * thirds. */
 static vt_status check_weight(comparison *c, const vt_param *q, vt_err *e) {
     vt_against *r = c->r;
     vt_against_weight w, part;
@@ -231,7 +241,7 @@ static vt_status check_weight(comparison *c, const vt_param *q, vt_err *e) {
     return VT_OK;
 }
 
-/* The tensors of layer `first`: those of its block, the embedding's, or the end's. */
+/* Checks the tensors of layer `first`: those of its block, the embedding's, or the end's. */
 static vt_status check_weights(comparison *c, vt_err *e) {
     const vt_param_list *l = &c->m->params;
     const char *name = c->r->layers[c->r->first].name, *dot = strrchr(name, '.');
@@ -248,7 +258,7 @@ static vt_status check_weights(comparison *c, vt_err *e) {
 
 /* ---- both networks ---- */
 
-/* The native network as a graph, through a file in memory. */
+/* Opens the native network as a graph, through a file in memory. */
 static vt_status open_own(vt_network **out, const vt_model *m, vt_err *e) {
     char path[40];
     const int fd = memfd_create("vitrine", MFD_CLOEXEC);
@@ -263,6 +273,7 @@ static vt_status open_own(vt_network **out, const vt_model *m, vt_err *e) {
     return s;
 }
 
+/* Opens c->own and c->other, to be closed also after a failure; VT_E_SHAPE: other images or classes. */
 static vt_status open_both(comparison *c, const char *path, vt_err *e) {
     VT_TRY(open_own(&c->own, c->m, e));
     const vt_shape want = c->own->shape;
@@ -275,7 +286,8 @@ static vt_status open_both(comparison *c, const char *path, vt_err *e) {
     return vt_fail(e, VT_E_SHAPE, "%s: has %d classes, the checkpoint %d", path, c->other->classes, c->own->classes);
 }
 
-/* Whether the export takes images or normalised ones, no file says: the reading with more equal layers counts. */
+/* Compares both readings, for no file says whether the export takes images or normalised ones: the one with more equal
+ * layers, or nearer logits, counts. */
 static vt_status compare_readings(comparison *c, const double *x, int n, vt_err *e) {
     vt_against first;
     VT_TRY(compare_images(c, false, x, n, e));

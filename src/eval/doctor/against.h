@@ -31,6 +31,7 @@ typedef struct vt_against {
     int n_weights; /* of layer `first` */
 } vt_against;
 
-/* x: n images in [0,1] of m's input. VT_E_SHAPE: the export's images or classes are others. */
+/* Compares m with the export at path on x, n images in [0,1] of m's input, into *r, to be freed also after a failure.
+ * VT_E_SHAPE: the export's images or classes are others. */
 vt_status vt_doctor_against(vt_against *r, const vt_model *m, const char *path, const double *x, int n, vt_err *e);
 void vt_against_free(vt_against *r);

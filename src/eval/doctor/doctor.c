@@ -55,7 +55,8 @@ static size_t patch_column(vt_patch_order order, size_t c, size_t i, size_t pixe
     return order == VT_PATCH_HWC ? i * 3 + c : c * pixels + i;
 }
 
-/* Fills the weights of parameter p in w as v's patch order reads the file; m read it in its own. p NULL: nothing. */
+/* Reorders parameter p [rows, 3 pixels] in w as v's patch order reads the file; m read it in its own. p NULL:
+ * nothing. */
 static void reorder_rows(float *w, const vt_model *v, const vt_model *m, const vt_param *p, size_t pixels) {
     for (size_t d = 0; p && d < p->numel / (3 * pixels); d++)
         for (size_t c = 0; c < 3; c++)
@@ -115,7 +116,8 @@ static void prepare_pixels(float *x, const vt_config *c, const vt_config *own) {
     }
 }
 
-/* Reads image number `at` of the sample into x [pixels], and its label. */
+/* Reads image number `at` of the sample into x [pixels], prepared if pixels alone are tried, and its label into
+ * d->labels; VT_INTERRUPTED; VT_E_SHAPE. */
 static vt_status read_image(const measurement *m, size_t at, float *x, vt_err *e) {
     const vt_config *c = &m->variant.config;
     vt_image im = {0};
@@ -129,7 +131,7 @@ static vt_status read_image(const measurement *m, size_t at, float *x, vt_err *e
     return VT_OK;
 }
 
-/* Computes the logits of one batch of the sample. */
+/* Computes m->z of one batch of the sample, m->capacity images, and their labels. */
 static vt_status one_batch(void *ctx, int thread, size_t batch, vt_err *e) {
     const measurement *m = ctx;
     const float *x[ROWS] = {NULL};
@@ -143,7 +145,7 @@ static vt_status one_batch(void *ctx, int thread, size_t batch, vt_err *e) {
     return vt_engine_forward(&m->engines[thread], z, x, false, e);
 }
 
-/* Sets predictions, right ones and constant logits from z [n_images, outputs]. */
+/* Sets t->pred (-1: not finite), right and constant from z [n_images, outputs]. */
 static void count_right(const vt_doctor *d, vt_trial *t, const float *z) {
     const size_t k = (size_t)d->outputs;
     t->right = 0, t->constant = d->n_images > 1;
@@ -156,7 +158,8 @@ static void count_right(const vt_doctor *d, vt_trial *t, const float *z) {
     }
 }
 
-/* Computes the predictions of one setting on all images of the sample. */
+/* Sets t->pred (allocated, also after a failure), right and constant by one setting on all images of the sample, and
+ * d->labels. VT_E_SHAPE: the setting does not fit the images. */
 static vt_status run_trial(vt_doctor *d, vt_trial *t, vt_err *e) {
     const size_t threads = d->remote ? 1 : (size_t)d->threads;
     measurement m = {.d = d, .variant = *d->model, .data = *d->data};
@@ -183,8 +186,8 @@ static vt_status run_trial(vt_doctor *d, vt_trial *t, vt_err *e) {
 
 /* ---- comparisons ---- */
 
-/* Compares trial `a` with b by McNemar's exact test at level alpha. Not better if it is at chance: there being right is
- * no sign of anything. */
+/* Compares trial `a` with b by McNemar's exact test at level alpha, and sets a's only_here, only_there and mcnemar. Not
+ * better if it is at chance: there being right is no sign of anything. */
 static vt_judgement compare_trials(const vt_doctor *d, vt_trial *a, const vt_trial *b, double alpha) {
     a->only_here = a->only_there = 0;
     for (size_t i = 0; i < d->n_images; i++) {
@@ -216,7 +219,8 @@ static int count_network_changes(const vt_config *a, const vt_config *b) {
 }
 
 /* Marks the better trials that are as good as the first. Among networks the one with the fewest changes takes its
- * place: a small network hardly tells GELU from ReLU, and then nothing speaks against what was read. */
+ * place, as d->trials[0]: a small network hardly tells GELU from ReLU, and then nothing speaks against what was
+ * read. */
 static void find_as_good(vt_doctor *d, const vt_config *present, double alpha) {
     const vt_trial first = d->trials[0];
     int best = 0;
@@ -236,7 +240,7 @@ static void find_as_good(vt_doctor *d, const vt_config *present, double alpha) {
 
 /* ---- a round ---- */
 
-/* Finds width and height of the first image, in pixels. */
+/* Sets width and height to those of the first image, in pixels. */
 static vt_status size_of_first(const vt_doctor *d, int *width, int *height, vt_err *e) {
     vt_image im = {0};
     int label;
@@ -246,7 +250,8 @@ static vt_status size_of_first(const vt_doctor *d, int *width, int *height, vt_e
     return VT_OK;
 }
 
-/* Runs all trials of the list; a resize that the pictures do not allow is dropped. */
+/* Runs all trials of the list; one whose resize the pictures do not allow (VT_E_SHAPE), but for the first, is
+ * dropped. */
 static vt_status run_trials(vt_doctor *d, vt_err *e) {
     vt_progress_begin(&d->progress, "doctor", 0, (size_t)d->n_trials * d->n_images);
     for (int i = 0; i < d->n_trials; i++) {

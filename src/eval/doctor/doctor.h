@@ -73,10 +73,12 @@ typedef struct vt_doctor {
     int outputs;     /* classes of the model */
 } vt_doctor;
 
-/* Is what is done to pixels all that can be tried: of a model in another process, or of an ONNX file? */
+/* Returns whether what is done to pixels is all that can be tried: of a model in another process, or of an ONNX
+ * file. */
 static inline bool vt_doctor_pixels_alone(const vt_doctor *d) { return d->remote || d->model->config.network; }
 
-/* Tries everything that differs from `present` in one aspect. */
+/* Tries everything that differs from `present` in one aspect: replaces trials, n_trials, labels and outputs, to be
+ * freed also after a failure. VT_INTERRUPTED; VT_E_SHAPE: the present setting does not fit the images. */
 vt_status vt_doctor_round(vt_doctor *d, const vt_setting *present, vt_err *e);
 /* Frees the trials and labels of the last round; accepts a zeroed one. */
 void vt_doctor_free(vt_doctor *d);
@@ -86,36 +88,36 @@ const vt_trial *vt_doctor_better(const vt_doctor *d);
 /* Returns the trial of the present setting; NULL before a round. */
 const vt_trial *vt_doctor_present(const vt_doctor *d);
 
-/* Does a model of `classes` outputs that is right on `right` of `total` images know nothing of them? Less than twice
- * chance, or for few classes less than halfway from chance to always right. */
+/* Returns whether a model of `classes` outputs that is right on `right` of `total` images knows nothing of them: less
+ * than twice chance, or for few classes less than halfway from chance to always right. */
 bool vt_doctor_chance(int64_t right, int64_t total, int classes);
 
-/* Do the images of a round tell no reading from another? Fewer than `least`; or of one class, or at most a quarter of
- * the classes that as many images drawn at random would have: the beginning of folders, one class after another. text:
- * which, or NULL. */
+/* Returns whether the images of a round tell no reading from another: fewer than `least`; or of one class, or at most a
+ * quarter of the classes that as many drawn at random would have. text: gets the reason, or NULL. */
 bool vt_doctor_blind(const vt_doctor *d, size_t least, char *text, size_t size);
 
 /* Writes one sentence if labels shifted or renumbered would fit what this trial predicts, beyond chance; false: they
- * would not. */
+ * would not, or no memory. */
 bool vt_doctor_labels(const vt_doctor *d, const vt_trial *t, char *text, size_t size);
 
 /* Fills out with the settings to try for images of width x height, the present one first. Returns how many; -1: no
  * memory. */
 int vt_doctor_list(const vt_doctor *d, const vt_setting *present, int width, int height, vt_trial *out, int most);
-/* Are these the mean and std that are in use for this data set? */
+/* Returns whether these are mean and std that are in use for this data set. */
 bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s);
-/* The options that turn `from` into `to`. m: also those of its values that are at least as doubtful as `least` (OPEN:
- * then it is read without a question; ASSUMED: then nothing is a guess any more); NULL: none. */
+/* Writes the options that turn `from` into `to`. m: also those of its values that are at least as doubtful as `least`
+ * (OPEN: then it is read without a question; ASSUMED: then nothing is a guess any more); NULL: none. */
 void vt_setting_options(char *buf, size_t size, const vt_setting *to, const vt_setting *from, const vt_model *m,
                         vt_certainty least);
 /* Writes what a model in another process would have to do to its input to get setting `to`, "mean 0.5 and std 0.5". */
 void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_setting *from);
-/* v is a copy of m with another configuration: where that reads the file's rows or columns in another order (of the
- * patch embedding, of q, k and v, of positions), its weights become its own, to be freed where v->w is not m->w. */
+/* Fits v, a copy of m with another configuration: if that reads the file's rows or columns in another order (patch
+ * embedding, q, k and v, positions), v->w becomes its own, to be freed if it is not m->w, also after a failure. */
 vt_status vt_doctor_variant(vt_model *v, const vt_model *m, vt_err *e);
 
 /* Writes n indices spread evenly over `of` [count] (NULL: 0, 1, ...), or all of them if these are fewer. Returns how
  * many. */
 size_t vt_doctor_sample(int32_t *out, size_t n, const int32_t *of, size_t count);
-/* Writes n indices of `of` [count], drawn at random without replacement, in random order. Returns how many. */
+/* Writes n indices of `of` [count], drawn without replacement, in random order, keyed by seed; all if there are fewer.
+ * Returns how many. */
 size_t vt_doctor_draw(int32_t *out, size_t n, const int32_t *of, size_t count, uint64_t seed);

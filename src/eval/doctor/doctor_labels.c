@@ -41,8 +41,8 @@ static double mcnemar_p_value(const vt_doctor *d, const vt_trial *t, const int32
     return vt_mcnemar_exact(here, there).a_better;
 }
 
-/* Fits a renumbering. wanted [n]: for each image the output that most images of its label have in the other half of the
- * sample, so that nothing is counted that was fitted. table [K]: the same of all images (-1: no such label). false: no
+/* Fits a renumbering. wanted [n]: for each image the output that most images of its label have in the sample's other
+ * half, so that nothing is counted that was fitted. table [K]: the same of all images, -1: no such label. false: no
  * memory. */
 static bool fit_renumbering(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int32_t *table) {
     size_t k = (size_t)d->outputs;
@@ -69,8 +69,8 @@ static bool fit_renumbering(const vt_doctor *d, const vt_trial *t, int32_t *want
     return true;
 }
 
-/* Does the table give no two labels the same output, as a renumbering does, but a class that is mistaken for another
- * does not? */
+/* Returns whether the table gives no two labels the same output: a renumbering does, a class that is mistaken for
+ * another does not. */
 static bool one_to_one(const int32_t *table, int k) {
     for (int a = 0; a < k; a++)
         for (int b = 0; b < a; b++)
@@ -78,8 +78,8 @@ static bool one_to_one(const int32_t *table, int k) {
     return true;
 }
 
-/* Returns the offset of the labels (of K: all for few classes, else 1 or K - 1) that fits best beyond chance, or 0;
- * *most: images right with it. */
+/* Returns the offset of the labels (of K: all for up to 100 classes, else 1 or K - 1) that fits best beyond chance, or
+ * 0; *most: images right with it. wanted [n]: scratch. */
 static int find_label_shift(const vt_doctor *d, const vt_trial *t, int32_t *wanted, int64_t *most) {
     int k = d->outputs, tries = k <= 100 ? k - 1 : 2, best = 0;
     int64_t right;

@@ -15,7 +15,7 @@
 
 /* ---- the file ---- */
 
-/* Finds array `name` of a file; VT_E_USAGE unless it has ndim sides and floats. */
+/* Sets *a to array `name` of a file; VT_E_USAGE unless it has ndim sides and floats. */
 static vt_status floats_of(vt_npy *a, const vt_adv_file *f, const char *path, const char *name, int ndim, vt_err *e) {
     VT_TRY(vt_adv_file_array(f, path, name, a, e));
     if (a->ndim != ndim || a->shape[0] < 1 || a->shape[1] < 1)
@@ -26,7 +26,8 @@ static vt_status floats_of(vt_npy *a, const vt_adv_file *f, const char *path, co
                    name, vt_dtype_name(a->dtype));
 }
 
-/* Reads the first n items of an array in C order into *out, each number checked to lie in [low, high]. */
+/* Sets *out, to be freed also after a failure, to the first n items of an array in C order; VT_E_USAGE unless each
+ * number lies in [low, high]. */
 static vt_status read_first_items(double **out, const vt_npy *a, const char *path, const char *name, int64_t n,
                                   double low, double high, vt_err *e) {
     size_t each = a->numel / (size_t)a->shape[0], total = (size_t)n * each;
@@ -44,7 +45,7 @@ static vt_status read_first_items(double **out, const vt_npy *a, const char *pat
     return VT_OK;
 }
 
-/* Reads images and logits, and their span and precision. */
+/* Sets s's images and logits, sizes, span and precision; VT_E_USAGE: as vt_saved_logits_read. */
 static vt_status read_arrays(vt_saved_logits *s, const vt_adv_file *f, const char *path, vt_err *e) {
     vt_npy x, z;
     double low = INFINITY, high = -INFINITY;
@@ -92,7 +93,8 @@ typedef struct look {
     double *z;  /* [n, K] this reading's logits; or NULL */
 } look;
 
-/* Sets l->at[i], the largest difference of image i's logits from those saved. */
+/* Sets l->at[i] to the largest difference of image i's logits from those saved, INFINITY if one is not finite, and l->z
+ * if it is not NULL. */
 static vt_status one_image(void *ctx, int thread, size_t i, vt_err *e) {
     const look *l = ctx;
     size_t k = (size_t)l->s->classes;
@@ -114,8 +116,8 @@ static vt_status one_image(void *ctx, int thread, size_t i, vt_err *e) {
     return VT_OK;
 }
 
-/* Measures the largest difference of a reading's logits from those saved, over the first n images; precise: in double.
- * z [n, K]: the logits, or NULL. */
+/* Sets *out to the largest difference of a reading's logits from those saved, over the first n images; precise: in
+ * double. z [n, K]: gets the logits, or NULL. */
 static vt_status measure_difference(double *out, const vt_doctor *d, const vt_saved_logits *s,
                                     const vt_setting *reading, int n, bool precise, double *z, vt_err *e) {
     vt_model v = *d->model;
@@ -168,7 +170,7 @@ typedef struct search {
     int n_equal;
 } search;
 
-/* Measures by how much equal readings may differ: rounding; of logits saved in float32 up to eight times what float32
+/* Sets *out to how much equal readings may differ: rounding; of logits saved in float32 up to eight times what float32
  * and double differ here. */
 static vt_status measure_tolerance(double *out, const search *q, const vt_setting *reading, vt_err *e) {
     size_t count = (size_t)q->s->n * (size_t)q->s->classes;
@@ -192,7 +194,8 @@ static void show_progress(const search *q, int tried, const char *what) {
     if (p->show && p->live) p->show(p->ctx, text, true);
 }
 
-/* Compares one reading, first in float on few images; adds it to those that are equal. */
+/* Compares one reading, first in float on few images; counts it, keeps it in q->best if it is the nearest, and adds it
+ * to q->equal, if there is room, if it is equal. VT_INTERRUPTED. */
 static vt_status try_reading(search *q, const vt_trial *t, vt_err *e) {
     double d, allowed;
     int first = q->s->n < FIRST ? q->s->n : FIRST;
@@ -209,12 +212,13 @@ static vt_status try_reading(search *q, const vt_trial *t, vt_err *e) {
     return VT_OK;
 }
 
-/* Have enough readings been tried, by number or FLOP? */
+/* Returns whether enough readings have been tried, by number or FLOP. */
 static bool is_budget_spent(const search *q) {
     return q->best->tried >= MOST || (q->best->tried >= LEAST && q->best->tried * q->flops > BUDGET);
 }
 
-/* Tries the readings that are `from` with exactly `left` of the aspects changed, each set of aspects once. */
+/* Tries the readings that are `from` with exactly `left` of the aspects changed, each set of aspects once, until the
+ * budget is spent or one of two changes or more is equal. */
 static vt_status try_changes(search *q, const vt_setting *from, unsigned aspects, int left, vt_err *e) {
     vt_trial *list = calloc(VT_DOCTOR_TRIALS, sizeof *list);
     vt_doctor d = *q->d;
@@ -231,7 +235,7 @@ static vt_status try_changes(search *q, const vt_setting *from, unsigned aspects
     return s;
 }
 
-/* Keeps those equal readings that differ at most ten times what the nearest does, as rounding may, in their order. */
+/* Keeps in q->equal those that differ at most ten times what the nearest does, as rounding may, in their order. */
 static void keep_nearest_equals(search *q) {
     double least = INFINITY;
     int kept = 0;
@@ -241,7 +245,8 @@ static void keep_nearest_equals(search *q) {
     q->n_equal = kept;
 }
 
-/* Tries what is one change away from the reading that was found: it may be nearer still, or give the same logits. */
+/* Tries what is one change away from q->equal[0], the reading found: it may be nearer still, or give the same logits.
+ * Sets q->best's equal, setting, difference and also. */
 static vt_status confirm_match(search *q, vt_err *e) {
     vt_logits_match *m = q->best;
     keep_nearest_equals(q);

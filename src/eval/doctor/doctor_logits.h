@@ -17,7 +17,8 @@ typedef struct vt_saved_logits {
     double span;  /* largest minus smallest logit */
 } vt_saved_logits;
 
-/* VT_E_USAGE, in one sentence, for arrays that are missing, of other shapes, not finite, out of range, or all equal. */
+/* Reads s, to be freed also after a failure, of a file. VT_E_USAGE: arrays that are missing, of other shapes, not
+ * finite, out of range, or all equal. */
 vt_status vt_saved_logits_read(vt_saved_logits *s, const char *path, vt_err *e);
 void vt_saved_logits_free(vt_saved_logits *s); /* accepts a zeroed one */
 
@@ -31,7 +32,7 @@ typedef struct vt_logits_match {
     char also[300];     /* readings, one change away, that these logits do not tell from it: "A; B", or empty */
 } vt_logits_match;
 
-/* Compares the present setting, then those with one change, two, ..., until some are equal. Of d: model, threads,
- * aspects, progress, interrupt. The model's input is s->shape. */
+/* Compares the present setting, then those with one change, two, ..., until some are equal, into *out. Of d: model,
+ * threads, aspects, progress, interrupt. The model's input is s->shape. VT_INTERRUPTED. */
 vt_status vt_doctor_logits(vt_logits_match *out, vt_doctor *d, const vt_saved_logits *s, const vt_setting *present,
                            vt_err *e);

@@ -30,14 +30,14 @@ static const known norms[] = {
     {"raw pixels 0 to 255", {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}, NULL, 0},
 };
 
-/* Are three numbers equal to a relative 1e-6? */
+/* Returns whether three numbers are equal to a relative 1e-6. */
 static bool same_triple(const double *a, const double *b) {
     for (int k = 0; k < 3; k++)
         if (!(fabs(a[k] - b[k]) <= 1e-6 * fabs(b[k]))) return false;
     return true;
 }
 
-/* Have both configurations the same mean and std? */
+/* Returns whether both configurations have the same mean and std (same_triple). */
 static bool same_norm(const vt_config *a, const vt_config *b) {
     return same_triple(a->mean, b->mean) && same_triple(a->std, b->std);
 }
@@ -52,7 +52,7 @@ bool vt_doctor_own_norm(const vt_dataset *data, const vt_setting *s) {
     return false;
 }
 
-/* Are both transforms written the same? */
+/* Returns whether both transforms are written the same. */
 static bool same_transform(const vt_transform *a, const vt_transform *b) {
     char x[64], y[64];
     vt_transform_text(a, x, sizeof x), vt_transform_text(b, y, sizeof y);
@@ -120,8 +120,8 @@ static void add_inside(list *l, vt_native_filter filter, int side, const char *w
     if (s) s->config.native = side, s->config.native_filter = filter, s->transform = (vt_transform){0};
 }
 
-/* Adds trials of resizing images of width x height, only if images and network differ in size or something is done to
- * them already. */
+/* Adds trials of resizing images of width x height, if images and network differ in size or something is done to them
+ * already; none for a network whose input is no square. */
 static void add_resizes(list *l, int width, int height) {
     const vt_config *c = &l->present->config;
     int n = c->foreign.channels ? vt_shape_side(c->foreign) : c->image;
@@ -155,7 +155,8 @@ static void add_scale(list *l, const char *what, double scale) {
 /* Returns a parameter's name, norm for fc_norm, which is the last norm if it comes after a mean. */
 static const char *plain_name(const vt_param *p) { return p->name + 3 * !strncmp(p->name, "fc_norm.", 8); }
 
-/* Can the weights be read by this configuration: is it sound, and does it have the same tensors? */
+/* Returns whether the weights can be read by configuration c: it is sound, and has the same tensors. Sets of->failed if
+ * there is no memory to tell. */
 static bool is_readable_config(list *of, const vt_config *c) {
     const vt_model *m = of->model;
     vt_param_list l = {0};
@@ -177,7 +178,7 @@ static void add_config(list *l, vt_aspect aspect, const vt_config *to, const cha
     if (s) s->config = *to;
 }
 
-/* Do tensors prove this field, so that it is not doubted? */
+/* Returns whether tensors prove this field, so that it is not doubted. */
 static bool told_by_tensors(const vt_model *m, vt_field f) { return !strcmp(m->source[f], "tensors"); }
 
 /* Returns c with another number of heads; a scale of head width ^ -0.5 follows it. */
@@ -300,7 +301,7 @@ static void add_acts(list *l) {
     }
 }
 
-/* Adds trials of LayerNorm eps, attention scale, activation, file forms and distilled heads. */
+/* Adds trials of LayerNorm eps, attention scale, activation, forms of the checkpoint and distilled heads. */
 static void add_network(list *l) {
     static const double eps[] = {1e-5, 1e-6, 1e-12};
     static const char *const heads[] = {"mean of both heads", "class head alone", "distillation head alone"};
@@ -365,7 +366,7 @@ void vt_setting_words(char *buf, size_t size, const vt_setting *to, const vt_set
         vt_text_item(buf, size, " after ", VT_OPTION "preprocess %s", how);
 }
 
-/* Is the scale head width ^ -0.5? */
+/* Returns whether the scale is head width ^ -0.5. */
 static bool by_head_width(const vt_config *c) {
     return c->attn_scale == 1 / sqrt((double)vt_config_attn_dim(c) / c->heads);
 }
@@ -403,7 +404,7 @@ static void add_value_option(options *o, options *forms, const vt_config *c, vt_
         ADD_OPTION(o, "form %s=%s", key, word);
 }
 
-/* Is an option needed to get a's value of field f where b's is read? pool: an option sets the pool. */
+/* Returns whether an option is needed to get a's value of field f where b's is read. pool: an option sets the pool. */
 static bool is_changed(const vt_config *a, const vt_config *b, vt_field f, bool pool) {
     const vt_form *form = vt_form_find(vt_field_key(f));
     char now[VT_FORM_VALUE], was[VT_FORM_VALUE];

@@ -20,7 +20,7 @@ static const char zeros[] = "000000000000000000000000000000000000000000000000000
 
 /* ---- the list ---- */
 
-/* Writes the line "SHA256  NAME" of a regular file; none if there is no such file. */
+/* Writes the line "SHA256 NAME" of dir/NAME; nothing if that is no regular file. */
 static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *e) {
     char path[VT_PATH_MAX], hex[DIGITS + 1];
     struct stat s;
@@ -33,8 +33,8 @@ static vt_status add_file(FILE *out, const char *dir, const char *name, vt_err *
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-/* Writes the lines of the files in dir/name and its folders, `levels` deep: adv/NAME.npz, adv/NAME/INDEX.png. A leading
- * dot is no result: what a killed writer left, or a desktop put there. */
+/* Writes the lines of the files in dir/name and its folders, `levels` deep: adv/NAME.npz, adv/NAME/INDEX.png; none with
+ * a leading dot (left by killed writers or a desktop). VT_E_IO: the folder is a link. */
 static vt_status add_folder(FILE *out, const char *dir, const char *name, int levels, vt_err *e) {
     char path[VT_PATH_MAX], inner[VT_PATH_MAX];
     struct dirent **list = NULL;
@@ -92,7 +92,7 @@ void vt_checksums_list(FILE *f, const char *dir) {
     fputc('\n', f);
 }
 
-/* Makes the text of SHA256SUMS for the files as they are now; to be freed. */
+/* Makes the text of SHA256SUMS for the files as they are now, to be freed; NULL after a failure. */
 static vt_status sums_text(char **text, const char *dir, vt_err *e) {
     vt_text_stream w;
     FILE *out = vt_text_stream_open(&w);
@@ -129,8 +129,8 @@ static const char *line_of(const char *text, const char *name, size_t n) {
     return NULL;
 }
 
-/* Adds a finding for each line of `a` that b lacks or has with another hash; stored: a is SHA256SUMS, b the files now,
- * else the reverse. */
+/* Adds a finding for each line of `a` that b lacks or, unless stored, has with another hash; stored: a is SHA256SUMS, b
+ * the files now, else the reverse. Damaged lines are findings too, up to what is kept. */
 static void report_differing_lines(const char *a, const char *b, bool stored, vt_findings *found) {
     int damaged = 0;
     for (const char *p = a; *p && damaged < VT_FINDINGS_KEPT;) { /* no list: the rest tells nothing */
@@ -151,7 +151,7 @@ static void report_differing_lines(const char *a, const char *b, bool stored, vt
     }
 }
 
-/* Adds why a file cannot be read as a finding; fails only for want of memory. */
+/* Adds why a file cannot be read as a finding; fails, with VT_E_MEMORY, only where that was want of memory. */
 static vt_status report_unreadable_file(vt_status s, const vt_err *why, vt_findings *found, vt_err *e) {
     if (s == VT_E_MEMORY) return vt_fail(e, s, "%s", why->text);
     vt_findings_add(found, "%s", why->text);
@@ -177,8 +177,8 @@ vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e) {
     return s;
 }
 
-/* Adds a finding for each report that is not what the ledger gives: reports are functions of it, so written again they
- * are the same bytes. */
+/* Adds a finding for each report that is there and is not what the ledger gives: reports are functions of it, so
+ * written again they are the same bytes. */
 static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e) {
     int n;
     vt_summary sum;
@@ -209,7 +209,7 @@ static vt_status check_reports(const vt_ledger *l, vt_findings *found, vt_err *e
     return s;
 }
 
-/* Adds a finding if run.json is not what its own hash says; it may be absent. */
+/* Adds a finding if run.json is not what its own hash, the last one in it, says; it may be absent. */
 static vt_status check_json(const char *dir, vt_findings *found, vt_err *e) {
     char path[VT_PATH_MAX], *text, hex[DIGITS + 1], stored[DIGITS + 1];
     size_t n;

@@ -8,10 +8,11 @@
 #include "eval/ledger.h"
 #include "eval/verify_run.h"
 
-/* Names the ledger, adv.bin, every report, and what --save-adv and --save-npz wrote. Call it last. */
+/* Writes SHA256SUMS in dir: the ledger, adv.bin, every report, and what --save-adv and --save-npz wrote, as they are
+ * now. Call it last. VT_E_IO also for a link in place of adv. */
 vt_status vt_checksums_write(const char *dir, vt_err *e);
-/* Findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
- * changed run.json. A folder without SHA256SUMS is a finding too. */
+/* Adds findings: files that are not as SHA256SUMS says, or are missing; reports that are not what the ledger gives; a
+ * changed run.json; no SHA256SUMS. Fails only where the check could not be made. */
 vt_status vt_checksums_check(const vt_ledger *l, vt_findings *found, vt_err *e);
 /* Adds findings on SHA256SUMS and the files that it names alone. */
 vt_status vt_checksums_files(const char *dir, vt_findings *found, vt_err *e);

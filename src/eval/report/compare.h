@@ -29,9 +29,11 @@ typedef struct vt_pair {
  * header keys that differ are named; or over other images, unless those that both have will do (common). Free the rows
  * also after a failure. */
 vt_status vt_compare(vt_pair *rows, int most, int *n, const vt_ledger *a, const vt_ledger *b, bool common, vt_err *e);
-/* Attacks of a that b did not run with the same options, "fgsm, pgd (with other options)": how many. */
+/* Writes the attacks of a that b did not run with the same options, as "fgsm, pgd (with other options)"; returns how
+ * many there are. */
 int vt_compare_alone(char *text, size_t size, const vt_ledger *a, const vt_ledger *b);
-/* One table (booktabs) of finished evaluations of the same images: a row each, columns for clean and every attack. */
+/* Writes one table (booktabs) of finished evaluations of the same images: a row each, columns for clean and every
+ * attack, "--" where a run lacks it. VT_E_USAGE: one is a curve. */
 vt_status vt_compare_tex(FILE *f, vt_ledger *const *runs, int n, vt_err *e);
 /* Frees what n rows hold; accepts zeroed ones. */
 void vt_pairs_free(vt_pair *rows, int n);
@@ -39,5 +41,6 @@ void vt_pairs_free(vt_pair *rows, int n);
 /* Is it the same attack, with the same options, judged by the same? */
 bool vt_compare_same(const vt_header_attack *a, const vt_header_attack *b);
 
-/* Holm's correction over all rows of a comparison, and the verdicts on "B is better" at level alpha. */
+/* Sets `adjusted` by Holm's correction over all n rows of a comparison, and the verdicts on "B is better" at level
+ * alpha. */
 void vt_compare_adjust(vt_pair *rows, int n, double alpha);

@@ -8,19 +8,21 @@
 #include "base/markup.h"
 #include "eval/report/summary.h"
 
-/* The attacks of all runs, each once, in their order: their headers and the run and entry that named them first. */
+/* The attacks of all runs, each once, in the order in which they are first named: their headers, borrowed. */
 typedef struct columns {
     const vt_header_attack **list;
     int n;
     bool certified; /* a run has certificates */
 } columns;
 
+/* Returns the column of an attack; -1: it has none. */
 static int column_of(const columns *c, const vt_header_attack *a) {
     for (int k = 0; k < c->n; k++)
         if (vt_compare_same(c->list[k], a)) return k;
     return -1;
 }
 
+/* Collects the attacks of n runs into c->list, to be freed. VT_E_MEMORY. */
 static vt_status collect_columns(columns *c, vt_ledger *const *runs, int n, vt_err *e) {
     size_t most = 1;
     for (int i = 0; i < n; i++) most += (size_t)runs[i]->header->n_attacks;
@@ -35,7 +37,8 @@ static vt_status collect_columns(columns *c, vt_ledger *const *runs, int n, vt_e
     return VT_OK;
 }
 
-/* Attacks of one name and other options are told apart by numbers, which comments explain. */
+/* Writes the label of column k. Attacks of one label and other options are told apart by numbers, which comments
+ * explain. */
 static void name_column(char *out, size_t size, const columns *c, int k) {
     char name[56];
     int before = 0, all = 0;
@@ -50,7 +53,7 @@ static void name_column(char *out, size_t size, const columns *c, int k) {
         snprintf(out, size, "%s", name);
 }
 
-/* A checkpoint's name, with the run's folder where another run has it too. */
+/* Writes the name of run i's checkpoint, with the run's folder where another run has it too. */
 static void name_run(char *out, size_t size, vt_ledger *const *runs, int n, int i) {
     char name[140], other[140];
     bool twice = false;
@@ -60,17 +63,20 @@ static void name_run(char *out, size_t size, vt_ledger *const *runs, int n, int 
     snprintf(out, size, twice ? "%s (%s)" : "%s", name, runs[i]->dir);
 }
 
+/* Writes text as one TeX comment line, cut where it is too long. */
 static void write_comment(FILE *f, const char *text) {
     char plain[2000];
     fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
 }
 
+/* Writes a cell: the share in percent and its 95 % interval. */
 static void write_cell(FILE *f, int64_t count, int64_t total) {
     double low, high;
     vt_wilson(count, total, &low, &high);
     fprintf(f, " & %.2f [%.2f, %.2f]", total ? 100 * (double)count / (double)total : 0, low, high);
 }
 
+/* Writes the row of a run; "--": it did not run the column's attack. */
 static void write_row(FILE *f, const columns *c, const vt_summary *s, const char *name) {
     vt_tex(f, name);
     write_cell(f, s->correct, s->total);
@@ -89,6 +95,7 @@ static void write_row(FILE *f, const columns *c, const vt_summary *s, const char
     fputs(" \\\\\n", f);
 }
 
+/* Writes the table down to its head; the caption speaks of the first run. */
 static void begin_table(FILE *f, const columns *c, const vt_summary *s) {
     char threat[120], text[900];
     snprintf(text, sizeof text, ": accuracy under attack in percent, %s, %.40s %.40s images %s, seed %lld.",
@@ -103,6 +110,7 @@ static void begin_table(FILE *f, const columns *c, const vt_summary *s) {
     fputs(" \\\\\n\\midrule\n", f);
 }
 
+/* Writes the row of run i, before the first one the head. Fails for a run that is not finished. */
 static vt_status one_run(FILE *f, const columns *c, vt_ledger *const *runs, int n, int i, vt_err *e) {
     char name[600];
     vt_summary s;

@@ -13,7 +13,7 @@
 
 /* ---- from the ledger ---- */
 
-/* Reads names and radii of the entries from the header. */
+/* Allocates c->entries with names and radii from the header. VT_E_MEMORY. */
 static vt_status read_entries(vt_curve *c, vt_err *e) {
     c->n_entries = c->header->n_attacks;
     c->entries = calloc((size_t)c->n_entries + 1, sizeof *c->entries);
@@ -31,7 +31,8 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Adds an attack's line to its entry and to image place i: norms, costs, the smallest distance. */
+/* Adds an attack's line to its entry and to image place i: costs; of a line that ends the image its distance, and of a
+ * broken one its norm. */
 static void add_attack_line(vt_curve *c, size_t i, const vt_record *r) {
     vt_curve_image *im = &c->images[i];
     vt_curve_entry *entry = &c->entries[r->entry - 1];
@@ -47,7 +48,8 @@ static void add_attack_line(vt_curve *c, size_t i, const vt_record *r) {
         im->distance = d, im->entry = r->entry - 1, im->borderline = r->borderline;
 }
 
-/* Collects the images of all clean lines and what attacks found on them. */
+/* Allocates c->images, of all clean lines in ascending order, and c->norms with what attacks found on them.
+ * VT_E_MEMORY. */
 static vt_status read_images(vt_curve *c, const vt_ledger *l, vt_err *e) {
     c->images = calloc(l->count + 1, sizeof *c->images);
     if (!c->images) return vt_fail(e, VT_E_MEMORY, "no memory for %zu lines", l->count);
@@ -100,7 +102,8 @@ double vt_curve_median(const vt_curve *c, int k) {
 
 /* ---- points ---- */
 
-/* Returns the curve's point at eps; before: robust images at the point before it. */
+/* Returns the curve's point at eps; before: robust images at the point before it. Its attack is that of the first image
+ * which falls there. */
 static vt_curve_point point_at(const vt_curve *c, double eps, int64_t before) {
     vt_curve_point p = {.eps = eps, .robust = vt_curve_robust(c, eps), .entry = -1};
     p.broken = before - p.robust;
@@ -111,7 +114,7 @@ static vt_curve_point point_at(const vt_curve *c, double eps, int64_t before) {
     return p;
 }
 
-/* Makes the points: at 0, at each distance and at each confirmed eps, ascending. */
+/* Makes the points: at 0, at each distance and at each confirmed eps, ascending, equal ones once. VT_E_MEMORY. */
 static vt_status make_points(vt_curve *c, vt_err *e) {
     size_t most = 1 + c->n + (size_t)c->n_entries, n = 0;
     double *eps = malloc(most * sizeof *eps);
@@ -150,6 +153,7 @@ void vt_curve_free(vt_curve *c) {
 
 /* ---- files ---- */
 
+/* Returns n in percent of the images; 0 if there are none. */
 static double percent_of_images(const vt_curve *c, int64_t n) { return c->n ? 100 * (double)n / (double)c->n : 0; }
 
 /* Returns the attack that broke images at this point; "clean" at 0; "" if none did. */
@@ -157,7 +161,7 @@ static const char *breaking_attack_name(const vt_curve *c, const vt_curve_point 
     return p->entry >= 0 ? c->entries[p->entry].name : p->broken && p->eps == 0 ? "clean" : "";
 }
 
-/* Writes a line for each point. */
+/* Writes the points as CSV: a head and a line for each. A write error is left in f. */
 static void write_csv(FILE *f, const vt_curve *c) {
     fprintf(f, "eps,robust,images,percent,low95,high95,broken,attack,confirmed\n");
     for (size_t i = 0; i < c->n_points; i++) {
@@ -169,9 +173,10 @@ static void write_csv(FILE *f, const vt_curve *c) {
     }
 }
 
+/* Returns a number; one that is not finite, which JSON lacks, as null. */
 static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* Returns entry k as an object. */
+/* Returns entry k as an object; vanished and not_finite only where they are not 0. */
 static json_t *entry_json(const vt_curve *c, int k) {
     const vt_curve_entry *a = &c->entries[k];
     json_t *o = json_pack("{s:s,s:s,s:o,s:I,s:I,s:o,s:I,s:I}", "name", a->name, "id", a->id, "eps",

@@ -45,9 +45,9 @@ typedef struct vt_curve {
     vt_curve_point *points; /* ascending eps, from 0 */
 } vt_curve;
 
-/* Makes the curve of a ledger, which must outlive it; freed after a failure. */
+/* Makes the curve of a ledger, which must outlive it. VT_E_MEMORY: nothing is left to free. */
 vt_status vt_curve_make(vt_curve *c, const vt_ledger *l, vt_err *e);
-/* Accepts a zeroed one. */
+/* Frees the curve and zeroes it; accepts a zeroed one. */
 void vt_curve_free(vt_curve *c);
 
 /* Returns the number of images that are right and that no attack broke within eps (in the curve's norm, pixels in
@@ -56,10 +56,10 @@ int64_t vt_curve_robust(const vt_curve *c, double eps);
 /* Returns the number of images that are right and that no minimum-norm attack broke within eps. */
 int64_t vt_curve_unconfirmed(const vt_curve *c, double eps);
 /* Returns the median norm that entry k found over the right images, those it did not break counted as infinite; NaN: no
- * image. */
+ * image, or no memory. */
 double vt_curve_median(const vt_curve *c, int k);
 
 /* Returns points and every image's norms (docs/formats.md); NULL: no memory. */
 json_t *vt_curve_json(const vt_curve *c);
-/* Writes dir/curve.csv, a line for each point, and dir/curve.json. */
+/* Writes dir/curve.csv, a line for each point, and dir/curve.json. After a failure the first may be there alone. */
 vt_status vt_curve_write(const vt_curve *c, const char *dir, vt_err *e);

@@ -15,8 +15,8 @@
 
 /* ---- which point of each image ---- */
 
-/* Returns which of two records of one image is exported: the broken one of the largest margin, else the clean line; of
- * entry x->entry (1, 2, ...) or, for 0, of every entry of the scoring. */
+/* Returns which of two records of one image is exported (old: NULL at first): the broken one of the largest margin,
+ * else the clean line; of entry x->entry (1, 2, ...) or, for 0, of every entry of the scoring. */
 static const vt_record *better_record(const vt_export *x, const vt_record *old, const vt_record *r) {
     if (r->entry == VT_ENTRY_CLEAN) return old ? old : r;
     bool chosen = x->entry ? r->entry == x->entry : vt_header_scoring(x->ledger->header, r->entry) == x->scoring;
@@ -24,7 +24,7 @@ static const vt_record *better_record(const vt_export *x, const vt_record *old, 
     return !old || old->entry == VT_ENTRY_CLEAN || r->margin > old->margin ? r : old;
 }
 
-/* Allocates all arrays of x->n images but x_adv. */
+/* Allocates all arrays of x->n images but x_adv. VT_E_MEMORY: x is still to be freed. */
 static vt_status allocate_arrays(vt_export *x, vt_err *e) {
     size_t n = (size_t)x->n + 1;
     x->indices = calloc(n, sizeof *x->indices), x->labels = calloc(n, sizeof *x->labels);
@@ -33,7 +33,7 @@ static vt_status allocate_arrays(vt_export *x, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for its images", x->ledger->dir);
 }
 
-/* Allocates x_adv. */
+/* Allocates x_adv, [n, pixels]. VT_E_MEMORY, also when its bytes are no size_t. */
 static vt_status allocate_images(vt_export *x, vt_err *e) {
     size_t values, bytes;
     if (!vt_mul((size_t)x->n, x->pixels, &values) || !vt_mul(values, sizeof(float), &bytes))
@@ -42,7 +42,8 @@ static vt_status allocate_images(vt_export *x, vt_err *e) {
     return vt_fail(e, VT_E_MEMORY, "%s: no memory for %zu bytes of images", x->ledger->dir, bytes);
 }
 
-/* Reads a clean image into to [pixels] and checks its label and hash against its line. */
+/* Reads a clean image into to [pixels]. VT_E_FORMAT: label or hash is not that of its line, so the data is other
+ * data. */
 static vt_status clean_image(float *to, const vt_export *x, const vt_record *clean, const vt_dataset *d, vt_err *e) {
     vt_image im;
     int label;
@@ -54,7 +55,8 @@ static vt_status clean_image(float *to, const vt_export *x, const vt_record *cle
                    x->ledger->dir);
 }
 
-/* Fills the arrays from n records sorted by image, each image's clean line first. */
+/* Fills the arrays, an image each, from n records sorted by image, each image's clean line first, and counts x->broken.
+ * VT_E_FORMAT: an image without a clean line. */
 static vt_status fill_arrays(vt_export *x, const vt_record **r, size_t n, const vt_dataset *d, vt_err *e) {
     int64_t at = 0;
     for (size_t i = 0, j; i < n; i = j, at++) {
@@ -99,7 +101,7 @@ void vt_export_free(vt_export *x) {
 enum { X_ADV, INDICES, LABELS, PREDS, STATUS, PARTS };
 static const char *const names[PARTS] = {"x_adv", "indices", "labels", "preds", "status"};
 
-/* Returns one of the arrays as a tensor called `name`. */
+/* Returns one of the arrays (X_ADV to STATUS) as a tensor called `name`, which borrows both. */
 static vt_tensor tensor_of(const vt_export *x, int part, const char *name) {
     const void *const data[PARTS] = {x->x_adv, x->indices, x->labels, x->preds, x->status};
     return (vt_tensor){.name = name,
@@ -112,13 +114,14 @@ static vt_tensor tensor_of(const vt_export *x, int part, const char *name) {
                        .data = data[part]};
 }
 
-/* Returns all arrays as tensors, in the order of files. */
+/* Fills t with all arrays as borrowing tensors, in the order of files. */
 static void make_tensors(vt_tensor t[PARTS], const vt_export *x) {
     static const int order[PARTS] = {X_ADV, LABELS, INDICES, PREDS, STATUS};
     for (int i = 0; i < PARTS; i++) t[i] = tensor_of(x, order[i], names[order[i]]);
 }
 
-/* Writes image k as dir/NAME, a PNG of 8 bits; name: its file name. im: an open picture as buffer. */
+/* Writes image k as dir/NAME, a PNG of 8 bits, and sets name to its file name. im: an open picture as buffer, which it
+ * overwrites. */
 static vt_status write_picture(vt_image *im, const vt_export *x, int64_t k, const char *dir, char name[32], vt_err *e) {
     char path[VT_PATH_MAX];
     snprintf(name, 32, "%05lld.png", (long long)x->indices[k]);
@@ -134,7 +137,7 @@ static vt_status write_npz(const vt_export *x, const char *path, vt_err *e) {
     return vt_npz_write(path, t, PARTS, e);
 }
 
-/* Writes a folder with an .npy file for each array. */
+/* Makes a folder with an .npy file for each array. */
 static vt_status write_npy(const vt_export *x, const char *path, vt_err *e) {
     vt_tensor t[PARTS];
     char file[VT_PATH_MAX], name[32];
@@ -158,7 +161,8 @@ static vt_status write_safetensors(const vt_export *x, const char *path, vt_err 
     return vt_tensors_write(path, t, PARTS, meta, (int)(sizeof meta / sizeof *meta / 2), e);
 }
 
-/* Writes a folder of PNGs and labels.csv. */
+/* Makes a folder of PNGs and labels.csv; the latter appears last, and not after a failure. Fails for images that are no
+ * pictures. */
 static vt_status write_png(const vt_export *x, const char *path, vt_err *e) {
     char name[32];
     vt_image im;
@@ -194,7 +198,7 @@ const vt_export_format *vt_export_find(const char *name) {
 
 /* ---- --save-adv, --save-npz: a group for each attack, whose x_adv is mapped ---- */
 
-/* Writes an attack's label as a file name: "pgd", "pgd-8-bit". */
+/* Writes an attack's label as a file name, without commas and with dashes for spaces: "pgd", "pgd-8-bit". */
 static void file_name(char out[56], const vt_header_attack *attack) {
     size_t n = 0;
     vt_attack_label(attack, out, 56);
@@ -218,7 +222,8 @@ static void group_name(char out[64], const vt_header_attack *attacks, size_t k) 
         snprintf(out, 64, "%.40s", name);
 }
 
-/* Fills x with the stored points of one entry; x_adv points into the mapped adv.bin. */
+/* Fills x with the stored points of one entry, in the order of lines; x_adv points into adv, the mapped adv.bin, where
+ * those of a finished ledger lie in a row. VT_E_MEMORY. */
 static vt_status fill_group(vt_export *x, const vt_ledger *l, int32_t entry, char *adv, vt_err *e) {
     x->ledger = l, x->shape = l->header->shape, x->pixels = l->pixels, x->x_adv = (float *)(void *)adv;
     for (size_t i = 0; i < l->count; i++) x->n += l->records[i].entry == entry && l->records[i].adv >= 0;
@@ -234,7 +239,7 @@ static vt_status fill_group(vt_export *x, const vt_ledger *l, int32_t entry, cha
     return VT_OK;
 }
 
-/* Writes adv/NAME/INDEX.png for each point of a group. */
+/* Writes adv/NAME/INDEX.png for each point of a group, and makes the folder unless there is none. */
 static vt_status save_pictures(const vt_ledger *l, const vt_export *g, vt_err *e) {
     char dir[VT_PATH_MAX], below[80], name[32];
     vt_image im;
@@ -248,7 +253,7 @@ static vt_status save_pictures(const vt_ledger *l, const vt_export *g, vt_err *e
     return s;
 }
 
-/* Writes adv/NAME/INDEX.png (3 channels, or 1) and adv.safetensors. */
+/* Writes adv.safetensors, five tensors for each group, and adv/NAME/INDEX.png for images of 3 channels, or 1. */
 static vt_status save_all(const vt_ledger *l, const vt_export *groups, size_t n, vt_err *e) {
     static const char *const parts[PARTS] = {"x_adv", "index", "label", "pred", "broken"};
     char path[VT_PATH_MAX], (*labels)[80] = calloc(PARTS * n + 1, sizeof *labels);
@@ -267,7 +272,7 @@ static vt_status save_all(const vt_ledger *l, const vt_export *groups, size_t n,
     return s;
 }
 
-/* Writes adv/NAME.npz for each group. */
+/* Writes adv/NAME.npz for each group, one without points too. */
 static vt_status save_npz(const vt_ledger *l, const vt_export *groups, size_t n, vt_err *e) {
     char name[80], path[VT_PATH_MAX];
     VT_TRY(vt_make_dir_in(l->dir, "adv", e));

@@ -13,10 +13,10 @@ void vt_page_begin(FILE *f, const char *title);
 void vt_page_main(FILE *f);
 /* Ends the page. */
 void vt_page_end(FILE *f);
-/* Between vt_page_begin and vt_page_main: from `width` pixels down, rows of tables of class `name` become blocks, the
- * text of data-of in front of each cell. */
+/* Writes rules between vt_page_begin and vt_page_main: from `width` pixels down, rows of tables of class `name` become
+ * blocks, the text of data-of in front of each cell. */
 void vt_page_blocks(FILE *f, const char *name, int width);
 /* Writes a <p> of class `kind` ("": none) with unescaped text. */
 void vt_page_paragraph(FILE *f, const char *kind, const char *text);
-/* Writes the picture as a data URI of a PNG, for an attribute. */
+/* Writes the picture as a data URI of a PNG, for an attribute. VT_E_MEMORY; a write error is left in f. */
 vt_status vt_page_picture(FILE *f, const vt_image *im, vt_err *e);

@@ -20,17 +20,18 @@ typedef struct vt_paper {
     vt_published_row rows[VT_PUBLISHED_ROWS]; /* ends at label NULL, or at the end */
 } vt_paper;
 
-/* VT_E_USAGE for an unknown name, with the nearest one. */
+/* Finds a paper by name, in any case; VT_E_USAGE for an unknown one, with the nearest name or all. */
 vt_status vt_paper_find(const vt_paper **out, const char *name, vt_err *e);
-/* Refuses a threat that the paper's evaluators do not have: norm, patches (as typed, or NULL), a far radius. */
+/* Refuses, with VT_E_USAGE, a threat that the paper's evaluators do not have: a norm but linf, patches (as typed, or
+ * NULL), a radius more than 5 % from theirs. */
 vt_status vt_paper_fits(const vt_paper *p, vt_norm norm, const char *patch, double eps, const char *eps_text,
                         vt_err *e);
 
 struct vt_named_attack; /* eval/options.h */
-/* Adds "as_published" to a header; entries: two a row, its published and its corrected one. */
+/* Adds "as_published" to a header; entries: two a row, its published and its corrected one. VT_E_MEMORY. */
 vt_status vt_published_describe(vt_header *header, const vt_paper *p, const struct vt_named_attack *entries, vt_err *e);
 
-/* Row i of the two numbers beside each other; false: past the end, or a run without --as-published. */
+/* A row of the table: what an attack leaves standing as published, and what it leaves corrected. */
 typedef struct vt_published_pair {
     const char *label, *why;
     int64_t published, corrected, total; /* right under the evaluator; of all images */

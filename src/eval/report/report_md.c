@@ -4,6 +4,7 @@
 #include "eval/header.h"
 #include "eval/report/published.h"
 
+/* Writes text as an item of a list. */
 static void write_item(FILE *f, const char *text) { fputs("\n* ", f), vt_md(f, text); }
 
 /* Writes the table of published beside corrected results, if the run has one. */
@@ -23,7 +24,8 @@ static void write_published_table(FILE *f, const vt_summary *s) {
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) write_item(f, p.label), fputs(": ", f), vt_md(f, p.why);
 }
 
-/* Writes the report as Markdown. */
+/* Writes the report as Markdown: the table, what was evaluated, notes, attacks and remarks. A write error is left in
+ * f. */
 static void write(FILE *f, const vt_summary *s) {
     char threat[120], name[140];
     const vt_header *h = s->header;

@@ -19,7 +19,7 @@ static void write_published_table(FILE *f, const vt_summary *s) {
     for (int i = 0; vt_published_pair_at(s, i, &p); i++) fprintf(f, "%s%s: %s\n", i ? "" : "\n", p.label, p.why);
 }
 
-/* Prints an attack's id, or the ids of its stages. */
+/* Prints an attack's id behind its label, or of several stages the id of each on a line. */
 static void write_attack_definition(FILE *f, const vt_entry_summary *en) {
     if (en->of->n_stages == 1) {
         fprintf(f, "  %s = %s\n", en->all.label, en->of->id);
@@ -38,7 +38,7 @@ static const vt_column columns[] = {{"", true, 0},
                                     {"forwards", false, 3}};
 enum { VALUES = 6, COSTS = 3 }; /* columns behind the label; the last of them, of attacks alone */
 
-/* Adds all cells of a row but its label; costs of attacks alone. */
+/* Adds all cells of a row but its label; costs of attacks alone, and no interval where images are still open. */
 static void add_number_cells(vt_columns *t, const vt_row *r, vt_style style) {
     const int64_t costs[COSTS] = {r->borderline, r->gradients, r->forwards};
     vt_columns_styled(t, style, "%s%lld / %lld", r->open ? "at most " : "", (long long)r->count, (long long)r->total);
@@ -63,7 +63,7 @@ static void add_row(vt_columns *t, const vt_row *r) {
     for (int i = 0; i < VALUES && !r->reached; i++) vt_columns_cell(t, "-");
 }
 
-/* Prints the table of all rows. */
+/* Prints the table of all rows, in the look that s names. */
 static void write_table(FILE *f, const vt_summary *s) {
     vt_columns t;
     vt_columns_begin(&t, columns, (int)(sizeof columns / sizeof *columns));

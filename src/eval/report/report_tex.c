@@ -6,7 +6,7 @@
 #include "eval/header.h"
 #include "eval/report/summary.h"
 
-/* Writes text as one TeX comment line. */
+/* Writes text as one TeX comment line, cut where it is too long. */
 static void write_comment(FILE *f, const char *text) {
     char plain[700];
     fprintf(f, "%% %s\n", vt_text_line(plain, sizeof plain, text));
@@ -18,7 +18,7 @@ static void write_label(FILE *f, const char *text) {
     for (; *text; text++) fputc(isalnum((unsigned char)*text) ? *text : '-', f);
 }
 
-/* Writes caption and label of the table. */
+/* Writes caption and \label of the table, the latter of name and threat. */
 static void write_caption(FILE *f, const vt_summary *s, const char *name) {
     char threat[120], text[900];
     snprintf(text, sizeof text, "%s: accuracy under attack, %s, %.40s %.40s images %s, seed %lld.", name,
@@ -28,7 +28,7 @@ static void write_caption(FILE *f, const vt_summary *s, const char *name) {
     write_label(f, name), fputc('-', f), write_label(f, threat), fputs("}\n", f);
 }
 
-/* Writes the table as LaTeX. */
+/* Writes the table as LaTeX, notes and remarks as comments above it. A write error is left in f. */
 static void write(FILE *f, const vt_summary *s) {
     char name[140], text[600];
     write_comment(f, "\\usepackage{booktabs}");

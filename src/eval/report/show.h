@@ -19,5 +19,6 @@ typedef struct vt_show {
     const char *axis; /* of the curve */
 } vt_show;
 
-/* Writes the page. VT_E_MEMORY, or a picture or stored point that cannot be read. */
+/* Writes the page. VT_E_MEMORY, or the failure of a picture or stored point that cannot be read; a write error is left
+ * in f. */
 vt_status vt_show_write(FILE *f, const vt_show *s, vt_err *e);

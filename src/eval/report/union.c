@@ -7,9 +7,10 @@
 #include "eval/header.h"
 #include "base/markup.h"
 
+/* Returns what a run is called: its name, or its folder. */
 static const char *name_of_run(const vt_union_run *r) { return r->name ? r->name : r->ledger->dir; }
 
-/* Refuses runs of another model or other data. */
+/* Refuses, with VT_E_USAGE, runs of another model or other data; names the key. */
 static vt_status check_comparable(const vt_union_run *a, const vt_union_run *b, vt_err *e) {
     static const char *const keys[] = {"weights", "model", "wrap", "oracle", "data", "targets"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -19,7 +20,7 @@ static vt_status check_comparable(const vt_union_run *a, const vt_union_run *b, 
     return VT_OK;
 }
 
-/* Refuses a run that is not finished, a curve, or without attacks in the ball. */
+/* Refuses a run that is not finished, a curve, or without attacks in the ball (the latter two VT_E_USAGE). */
 static vt_status check_run_fits_union(const vt_union_run *r, vt_err *e) {
     const vt_header *h = r->ledger->header;
     int64_t images;
@@ -32,7 +33,8 @@ static vt_status check_run_fits_union(const vt_union_run *r, vt_err *e) {
     return any ? VT_OK : vt_fail(e, VT_E_USAGE, "%s attacked nothing: a union is of threats", r->ledger->dir);
 }
 
-/* Refuses runs 0 and k unless they have the same images, right without perturbation in both. */
+/* Refuses runs 0 and k, with VT_E_USAGE and the first image that differs, unless they have the same images, right
+ * without perturbation in both. */
 static vt_status same_images(const vt_union *u, const vt_result_index *s, int k, vt_err *e) {
     const vt_result_index *x = &s[0], *y = &s[k];
     const char *a = u->runs[0].ledger->dir, *b = u->runs[k].ledger->dir;
@@ -50,7 +52,7 @@ static vt_status same_images(const vt_union *u, const vt_result_index *s, int k,
     return VT_OK;
 }
 
-/* Counts the images that stand under each threat, under all, and fall under one alone. */
+/* Adds to u's and its runs' counts the images that stand under each threat, under all, and fall under one alone. */
 static void count_survivors(vt_union *u, const vt_result_index *s) {
     u->images = (int64_t)s[0].n;
     for (size_t i = 0; i < s[0].n; i++) {
@@ -84,7 +86,7 @@ vt_status vt_union_make(vt_union *u, vt_err *e) {
     return st;
 }
 
-/* Returns {"right", "percent", "interval95"}. */
+/* Returns {"right", "percent", "interval95"} of `right` of `images`, which is not 0; NULL: no memory. */
 static json_t *accuracy_json(int64_t right, int64_t images) {
     double low, high;
     vt_wilson(right, images, &low, &high);
@@ -113,7 +115,7 @@ json_t *vt_union_json(const vt_union *u) {
     return vt_json_whole(o, before);
 }
 
-/* Writes a row of the table; alone -1: no number. */
+/* Writes a row of the table, shares of `images`, which is not 0; alone -1: no number. */
 static void write_markdown_row(FILE *f, const char *name, const char *threat, int64_t right, int64_t images,
                                int64_t alone) {
     double low, high;

@@ -24,8 +24,8 @@ typedef struct vt_union {
     int64_t images, clean, right;
 } vt_union;
 
-/* VT_E_USAGE for runs of other models, data or images, for one that is not finished, has no attack or is a curve: the
- * first two that differ and the key are named. */
+/* Sets images, clean and right, and threat, right and alone of each run. VT_E_USAGE for runs of other models, data or
+ * images, naming the first two that differ, and without attacks or of a curve; fails for an unfinished one. */
 vt_status vt_union_make(vt_union *u, vt_err *e);
 json_t *vt_union_json(const vt_union *u); /* NULL: no memory */
 /* Writes a vt_union as a Markdown table (for vt_text_of, hence the untyped pointer). */

@@ -30,7 +30,7 @@ int vt_export_join_heads(vt_export *x, int v, const vt_export_attention *a) {
     return vt_put_reshape(x->p, v, a->windows ? VT_DIMS(0, 0, 0, a->width) : VT_DIMS(0, 0, a->width));
 }
 
-/* q M with M = scale W_Q W_V^T of each head, [heads, d, d]: nodes of constants alone, which readers fold. */
+/* Multiplies q by M = scale W_Q W_V^T of each head, [heads, d, d]: nodes of constants alone, which readers fold. */
 int vt_export_full_values(vt_export *x, int q, int wq, int wv, const vt_export_attention *a) {
     const int64_t h = a->heads, d = a->width / a->heads;
     vt_put *p = x->p;
@@ -40,7 +40,7 @@ int vt_export_full_values(vt_export *x, int q, int wq, int wv, const vt_export_a
     return vt_put_binary(p, "MatMul", q, m);
 }
 
-/* A = (1 - g) P + g pos, rows divided by their sums (ConViT) */
+/* Returns A = (1 - g) P + g pos, rows divided by their sums (ConViT), of P = v. */
 static int mix_positions(vt_export *x, int v, const vt_export_attention *a) {
     vt_put *p = x->p;
     v = vt_put_binary(p, "Mul", v, vt_put_binary(p, "Sub", vt_put_real(p, 1), a->gate));
@@ -60,7 +60,7 @@ int vt_export_mix(vt_export *x, int q, int k, int v, const vt_export_attention *
     return vt_put_binary(p, "MatMul", s, is->put_values ? is->put_values(p, &heads, &x->attn.options) : v);
 }
 
-/* q, k and v of the full form, which has no biases: the rows of W_V multiply none of the tokens. */
+/* Sets qkv to q, k and v of the full form, which has no biases: the rows of W_V multiply none of the tokens v. */
 static void project_full(vt_export *x, int qkv[3], int v, const vt_export_attention *a) {
     const int parts = x->c->tied_qk ? 1 : 2, all = vt_export_transposed(x, a->qk_slot);
     const int64_t w = a->width;
@@ -72,6 +72,7 @@ static void project_full(vt_export *x, int qkv[3], int v, const vt_export_attent
     qkv[2] = vt_export_full_values(x, qkv[0], wq, wv, a);
 }
 
+/* Sets qkv to q, k and v of the tokens v by the weights in a->qk_slot and, if it is not 0, a->v_slot. */
 static void project_tokens(vt_export *x, int qkv[3], int v, const vt_export_attention *a) {
     const int parts = (x->c->tied_qk ? 2 : 3) - (a->v_slot != 0);
     const int all = vt_export_split_heads(x, vt_export_linear(x, v, a->qk_slot), parts, a);
@@ -117,12 +118,12 @@ int vt_export_block(vt_export *x, int v, int d, int (*mix)(vt_export *x, int v, 
 
 /* ---- the end ---- */
 
-/* Row k of [N, rows, d] as [N, d]. */
+/* Returns row k of v [N, rows, d] as [N, d]. */
 static int row_of(vt_export *x, int v, int k, int d) {
     return vt_put_reshape(x->p, vt_put_slice(x->p, v, 1, k, k + 1), VT_DIMS(0, d));
 }
 
-/* The mean of rows [from, to) as [N, d]. */
+/* Returns the mean of rows [from, to) of v [N, rows, d] as [N, d]; with `from` 0, of all rows. */
 static int mean_of(vt_export *x, int v, int from, int to, int d) {
     if (from) v = vt_put_slice(x->p, v, 1, from, to);
     return vt_put_reshape(x->p, vt_put_reduce(x->p, "ReduceMean", v, 1), VT_DIMS(0, d));
@@ -132,7 +133,8 @@ static int final_norm(vt_export *x, int v, int d) {
     return vt_export_norm(x, v, VT_READOUT_NORM, x->c->final_norm, x->c->ln_eps, d, false);
 }
 
-/* Class token, and a distilled model's two heads. */
+/* Returns logits of the class token or, of a distilled model, of one of its two heads or the mean of both, by
+ * c->dist_head. */
 static int read_tokens(vt_export *x, int tokens, int d) {
     const vt_config *c = x->c;
     const int rows = vt_readout_rows(c);
@@ -145,7 +147,8 @@ static int read_tokens(vt_export *x, int tokens, int d) {
     return first ? vt_put_binary(x->p, "Mul", vt_put_binary(x->p, "Add", z, y), vt_put_real(x->p, 0.5)) : y;
 }
 
-/* The norm before the mean: class tokens, oldest first, and the mean side by side, or one of both. */
+/* Returns logits of a model with its norm before the mean: of class tokens, oldest first, and the mean of t tokens side
+ * by side, or of one of both. early: as in vt_export_readout. */
 static int read_normed(vt_export *x, int tokens, int early, int t, int d) {
     const vt_config *c = x->c;
     const int e = vt_readout_early(c), first = c->pool == VT_POOL_ALL ? 0 : vt_config_prefix(c);

@@ -19,8 +19,8 @@ void vt_export_statistics(const vt_config *c, double mean[3], double std[3]) {
     for (int k = 0; k < 3; k++) mean[k] = c->mean[c->bgr ? 2 - k : k], std[k] = c->std[c->bgr ? 2 - k : k];
 }
 
-/* What the session does before the architecture (models/net/session.c), in another order: the normalisation stands
- * first, where verifiers expect it, and commutes with the resampling. */
+/* Adds the input and what the session does before the architecture (models/net/session.c), in another order: the
+ * normalisation stands first, where verifiers expect it, and commutes with the resampling. */
 static int put_input(vt_export *x, vt_normalise how) {
     static const vt_interp_kind kinds[] = {VT_INTERP_BILINEAR, VT_INTERP_BICUBIC, VT_INTERP_NEAREST, VT_INTERP_BILINEAR,
                                            VT_INTERP_BICUBIC};
@@ -55,6 +55,7 @@ static void put_notes(vt_export *x, vt_normalise how) {
     vt_put_note(x->p, "source_sha256", x->m->sha256);
 }
 
+/* VT_E_RANGE if a tensor has more than VT_GRAPH_VALUES numbers. */
 static vt_status check_size(const vt_model *m, const char *path, vt_err *e) {
     for (int i = 0; i < m->params.count; i++)
         if (m->params.items[i].numel > VT_GRAPH_VALUES)
@@ -63,7 +64,8 @@ static vt_status check_size(const vt_model *m, const char *path, vt_err *e) {
     return VT_OK;
 }
 
-/* path: for sentences */
+/* Opens x->p, to be closed also after a failure, and puts the whole network and its notes into it; path: for sentences.
+ * VT_E_USAGE: an architecture without export; VT_E_RANGE: too large a tensor. */
 static vt_status put_network(vt_export *x, const vt_model *m, vt_normalise how, const char *path, vt_err *e) {
     const vt_export_arch *arch = find_arch(m->config.arch);
     *x = (vt_export){.m = m, .c = &m->config};

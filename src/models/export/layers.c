@@ -40,8 +40,8 @@ int vt_export_linear(vt_export *x, int v, int slot) {
 
 /* ---- normalisations ---- */
 
-/* (v - mean) / sqrt(var + eps) in the order of torch's exports, which other programs recognise as one LayerNorm;
- * ONNX's LayerNormalization has a float32 epsilon, and 1e-6 is none. */
+/* Returns (v - mean) / sqrt(var + eps) in the order of torch's exports, which other programs recognise as one
+ * LayerNorm; ONNX's LayerNormalization has a float32 epsilon, and 1e-6 is none. */
 static int standardise_rows(vt_export *x, int v, double eps, int64_t axis) {
     vt_put *p = x->p;
     v = vt_put_binary(p, "Sub", v, vt_put_reduce(p, "ReduceMean", v, axis));
@@ -49,7 +49,7 @@ static int standardise_rows(vt_export *x, int v, double eps, int64_t axis) {
     return vt_put_binary(p, "Div", v, vt_put_unary(p, "Sqrt", vt_put_binary(p, "Add", var, vt_put_real(p, eps))));
 }
 
-/* (v - mean) (D / (D - 1)) */
+/* Returns (v - mean) (c / (c - 1)) along an axis of c numbers. */
 static int centre_rows(vt_export *x, int v, int c, int64_t axis) {
     vt_put *p = x->p;
     v = vt_put_binary(p, "Sub", v, vt_put_reduce(p, "ReduceMean", v, axis));
@@ -74,15 +74,15 @@ int vt_export_norm(vt_export *x, int v, int slot, vt_norm_kind kind, double eps,
 
 /* ---- activations ---- */
 
-/* v (1 + f(u)) 0.5 */
+/* Returns v (1 + f(u)) 0.5. */
 static int half_of(vt_export *x, int v, const char *f, int u) {
     vt_put *p = x->p;
     u = vt_put_binary(p, "Add", vt_put_unary(p, f, u), vt_put_real(p, 1));
     return vt_put_binary(p, "Mul", vt_put_binary(p, "Mul", v, u), vt_put_real(p, 0.5));
 }
 
-/* GELU and its approximation as torch's exports have it: sqrt 2 is the root of a constant, which is exact in either
- * precision. */
+/* Adds GELU and its approximation as torch's exports have them: sqrt 2 is the root of a constant, which is exact in
+ * either precision. */
 int vt_export_act(vt_export *x, int v, vt_act act) {
     vt_put *p = x->p;
     if (act == VT_ACT_RELU) return vt_put_unary(p, "Relu", v);
@@ -133,7 +133,7 @@ int vt_export_stem(vt_export *x, int v, const vt_stem *s) {
 
 /* ---- resampling: y = R X C^T of each channel ---- */
 
-/* The axis as a matrix [out, in], or its transpose. */
+/* Returns the axis as a matrix [out, in], or its transpose; -1: no memory. */
 static int axis_matrix(vt_export *x, const vt_interp_axis_f64 *axis, bool transposed) {
     const size_t in = (size_t)axis->in, out = (size_t)axis->out, taps = (size_t)axis->taps;
     double *m = vt_alloc(in * out * sizeof *m);
@@ -148,7 +148,7 @@ static int axis_matrix(vt_export *x, const vt_interp_axis_f64 *axis, bool transp
     return r;
 }
 
-/* Both axes; -1: no memory. */
+/* Sets matrix to those of rows and columns, the second one transposed if asked; -1: no memory. */
 static void grid_matrices(vt_export *x, int matrix[2], const vt_export_grid *g, bool transposed) {
     vt_interp_f64 plan;
     vt_arena a = {0};
@@ -181,14 +181,14 @@ int vt_export_resample_rows(vt_export *x, int v, int d, const vt_export_grid *g)
 
 /* ---- patches ---- */
 
-/* [N, 3, side p, side p] -> rows [N, T, 3 p p], channels outermost */
+/* Returns pixels [N, 3, side p, side p] as rows [N, T, 3 p p], channels outermost. */
 static int cut_patches(vt_export *x, int pixels) {
     const int64_t s = vt_config_side(x->c), q = x->c->patch;
     int v = vt_put_reshape(x->p, pixels, VT_DIMS(0, 3, s, q, s, q));
     return vt_put_reshape(x->p, vt_put_transpose(x->p, v, VT_DIMS(0, 2, 4, 1, 3, 5)), VT_DIMS(0, s * s, 3 * q * q));
 }
 
-/* As a convolution, unless something stands between the patches and their embedding. */
+/* Embeds by a convolution, unless something stands between the patches and their embedding. */
 int vt_export_rows(vt_export *x, int pixels, vt_norm_kind after) {
     const vt_config *c = x->c;
     const bool in = c->patch_norm & VT_PATCH_NORM_IN;

@@ -17,7 +17,8 @@ typedef struct stage {
     bool padded;
 } stage;
 
-/* Tokens of all windows, the zeros behind all tokens for what hangs over; and each token's place there. */
+/* Sets st->order[k], the tokens of all windows (the one after all tokens: zeros, for what hangs over), st->back[k],
+ * each token's place there, and st->padded. k 1: shifted windows. */
 static void put_orders(vt_export *x, stage *st, int k) {
     const vt_swin_stage *g = &st->g;
     const int n = g->windows * g->window * g->window, t = g->side * g->side;
@@ -37,6 +38,7 @@ static void put_orders(vt_export *x, stage *st, int k) {
     free(from), free(order), free(back);
 }
 
+/* Returns the shifted windows' mask [windows, 1, area, area]. */
 static int put_mask(vt_export *x, const vt_swin_stage *g) {
     const int area = g->window * g->window;
     double *m = vt_alloc((size_t)g->windows * (size_t)(area * area) * sizeof *m);
@@ -46,6 +48,7 @@ static int put_mask(vt_export *x, const vt_swin_stage *g) {
     return v;
 }
 
+/* Returns the bias table's row of each query and key of a window, [area, area]. */
 static int put_pairs(vt_export *x, int window) {
     const int area = window * window, across = 2 * window - 1;
     int64_t *pairs = vt_alloc((size_t)(area * area) * sizeof *pairs), *to = pairs;
@@ -80,7 +83,7 @@ static int mix_windows(vt_export *x, int v, const void *with) {
     return vt_put_along(p, "Gather", v, w->st->back[w->odd], 1);
 }
 
-/* Four neighbours joined, (0, 0), (1, 0), (0, 1), (1, 1) of row and column; normalised and reduced. */
+/* Returns v with four neighbours joined, (0, 0), (1, 0), (0, 1), (1, 1) of row and column; normalised and reduced. */
 static int merge_patches(vt_export *x, int v, const vt_swin_stage *g) {
     const int64_t s = g->side, d = g->dim / 2;
     v = vt_put_reshape(x->p, v, VT_DIMS(0, s, 2, s, 2, d));

@@ -11,7 +11,7 @@
 
 /* ---- tokens ---- */
 
-/* Positions of the patches [1, T, D]; -1: none. */
+/* Returns the positions of the patches, [1, T, D]; -1: none, or no memory. */
 static int patch_positions(vt_export *x) {
     const vt_config *c = x->c;
     const int side = vt_config_side(c), grid = vt_config_grid(c), placed = vt_config_placed(c), d = c->dim;
@@ -30,8 +30,8 @@ static int patch_positions(vt_export *x) {
     return v;
 }
 
-/* [N, T, D] -> [N, prefix + T, D]: zeros in front, and there the class, distillation and register tokens, with their
- * positions, are added; the batch's size stays unsaid. */
+/* Returns v [N, T, D] as [N, prefix + T, D]: zeros in front, and there the class, distillation and register tokens,
+ * with their positions, are added; the batch's size stays unsaid. */
 static int join_prefix(vt_export *x, int v) {
     static const int slots[] = {VT_VIT_CLS, VT_VIT_DIST, VT_VIT_REG};
     const vt_config *c = x->c;
@@ -64,7 +64,7 @@ static int put_tokens(vt_export *x, int pixels) {
 
 /* ---- gated positional attention (ConViT) ---- */
 
-/* [T, T, 3]: column and row of the key less those of the query, and the square of their distance. */
+/* Returns [T, T, 3]: column and row of the key less those of the query, and the square of their distance. */
 static int put_distances(vt_export *x) {
     const int side = vt_config_side(x->c), t = side * side;
     double *r = vt_alloc((size_t)t * (size_t)t * 3 * sizeof *r), *to = r;
@@ -78,7 +78,7 @@ static int put_distances(vt_export *x) {
     return v;
 }
 
-/* with: the value put_distances gave */
+/* Mixes tokens by ConViT's gated attention; with: points to the value of put_distances. */
 static int mix_gated(vt_export *x, int v, const void *with) {
     vt_put *p = x->p;
     vt_export_attention a = vt_export_attention_of(x->c);

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "models/xcit.h"
 
-/* [T, 64]: sines and cosines of row and column (timm's PositionalEncodingFourier): 32 channels each. */
+/* Returns [T, 64]: sines and cosines of row and column (timm's PositionalEncodingFourier), 32 channels each. */
 static int put_places(vt_export *x, int side) {
     enum { WAVES = VT_XCIT_PLACE / 2 };
     double *places = vt_alloc((size_t)(side * side) * VT_XCIT_PLACE * sizeof *places);
@@ -36,7 +36,7 @@ static int put_tokens(vt_export *x, int pixels, const vt_stem *stem) {
 
 /* ---- cross-covariance attention: channels of a head attend to each other ---- */
 
-/* Channels [N, heads, d, T] over their norms; max(|x|, 1e-12) is the root of max(|x|^2, 1e-24). */
+/* Returns channels v [N, heads, d, T] over their norms; max(|x|, 1e-12) is the root of max(|x|^2, 1e-24). */
 static int divide_by_norms(vt_export *x, int v) {
     vt_put *p = x->p;
     int s = vt_put_reduce(p, "ReduceSum", vt_put_binary(p, "Mul", v, v), -1);
@@ -80,7 +80,7 @@ static int heads_of(vt_export *x, int v, const vt_export_attention *a) {
     return vt_export_part(x, vt_export_split_heads(x, v, 1, a), 0);
 }
 
-/* u [N, 1 + T, D] -> what the class token's query mixes, [N, 1, D] */
+/* Returns what the class token's query mixes, [N, 1, D], of u [N, 1 + T, D]. */
 static int attend_class(vt_export *x, int u) {
     const vt_config *c = x->c;
     const vt_export_attention a = vt_export_attention_of(c);
@@ -93,7 +93,8 @@ static int attend_class(vt_export *x, int u) {
     return vt_export_linear(x, vt_export_join_heads(x, vt_export_mix(x, q, k, v, &a), &a), VT_SLOT_PROJ_W);
 }
 
-/* The residual starts again from the second norm, and timm adds patch rows to themselves. */
+/* Returns v [N, t, D] after a class-attention block: the residual starts again from the second norm, and timm adds
+ * patch rows to themselves. */
 static int put_class_block(vt_export *x, int v, int t) {
     const vt_config *c = x->c;
     vt_put *p = x->p;
