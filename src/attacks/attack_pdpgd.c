@@ -72,7 +72,7 @@ static void apply_proximal(vt_norm norm, float *u, size_t n, double mu) {
 static double in_box(double v, float x) { return fmin(fmax(v, -(double)x), 1 - (double)x); }
 
 /* Returns the divisor of Adam's step for a mean square v, c = 1 - 0.999^k. */
-static double divisor(float v, double c) { return sqrt((double)v / c) + 1e-8; }
+static double adam_divisor(float v, double c) { return sqrt((double)v / c) + 1e-8; }
 
 /* Takes step k of d: Adam's, by the gradient g [n] of the loss, then the proximal operator's. */
 static void step(state *s, const params *p, int k, const float *g) {
@@ -83,7 +83,7 @@ static void step(state *s, const params *p, int k, const float *g) {
     for (size_t i = 0; i < n; i++) {
         double a = (double)g[i];
         s->m[i] = (float)(0.9 * (double)s->m[i] + 0.1 * a), s->v[i] = (float)(0.999 * (double)s->v[i] + 0.001 * a * a);
-        double by = divisor(s->v[i], c2);
+        double by = adam_divisor(s->v[i], c2);
         most = fmax(most, by);
         s->d[i] = (float)in_box((double)s->d[i] - eta / c1 * (double)s->m[i] / by, x[i]);
     }
@@ -93,7 +93,7 @@ static void step(state *s, const params *p, int k, const float *g) {
         double moved = 0, length = 0;
         for (size_t i = 0; i < n; i++) {
             double u = (double)s->u[i];
-            s->z[i] = (float)(u - divisor(s->v[i], c2) / most * (u - (double)s->d[i]));
+            s->z[i] = (float)(u - adam_divisor(s->v[i], c2) / most * (u - (double)s->d[i]));
         }
         apply_proximal(s->t->ball->norm, s->z, n, mu);
         for (size_t i = 0; i < n; i++) {

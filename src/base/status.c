@@ -22,8 +22,8 @@ const char *vt_option_argument(const char *option) {
     return vt_bare_arguments() && !strncmp(option, VT_OPTION, 2) ? option + 2 : option;
 }
 
-/* Writes fmt with each "@name" as "--name", or as "name" if vt_bare_arguments and not in a command after "vitrine ";
- * cut to fit. */
+/* Writes fmt with each "@name" as an option ("name" after two dashes), or as "name" if vt_bare_arguments and not in a
+ * command after "vitrine "; cut to fit. */
 static void spell_arguments(char *out, size_t size, const char *fmt) {
     const bool bare = vt_bare_arguments();
     bool command = false; /* after "vitrine ", up to a mark */

@@ -10,7 +10,7 @@
 #define ULP 0x1p-53
 enum { SQUARINGS_MOST = 16, WEIGHTS = 9 /* squarings for weights: 768 rows cost 0.3 % */ };
 
-static double frobenius(const double *a, int rows, int cols, int ld) {
+static double frobenius_norm(const double *a, int rows, int cols, int ld) {
     double sum = 0;
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < cols; j++)
@@ -24,7 +24,7 @@ size_t vt_norm_above_work(int rows, int cols) {
 }
 
 /* Copies the lower triangle up: what was rounded one way on one side is the same on the other. */
-static void mirror(double *a, int n) {
+static void mirror_lower(double *a, int n) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++) a[(size_t)j * (size_t)n + (size_t)i] = a[(size_t)i * (size_t)n + (size_t)j];
 }
@@ -36,15 +36,15 @@ static double symmetric_above(double *h, double *other, int n, int squarings) {
     double f[SQUARINGS_MOST], bound;
     int k = 0;
     for (; k < squarings; k++) {
-        f[k] = frobenius(h, n, n, n);
+        f[k] = frobenius_norm(h, n, n, n);
         if (!(f[k] > 0) || !isfinite(f[k])) break;
         for (size_t i = 0; i < (size_t)n * (size_t)n; i++) h[i] /= f[k];
         vt_gemm_f64(false, false, n, n, n, 1, h, n, h, n, 0, other, n);
         double *last = h;
         h = other, other = last;
-        mirror(h, n);
+        mirror_lower(h, n);
     }
-    bound = frobenius(h, n, n, n);
+    bound = frobenius_norm(h, n, n, n);
     while (k-- > 0) bound = f[k] * (sqrt(bound + lost) * (1 + 4 * ULP) + 2 * ULP) * (1 + 4 * ULP);
     return bound;
 }
@@ -52,7 +52,7 @@ static double symmetric_above(double *h, double *other, int n, int squarings) {
 double vt_norm_above(const double *a, int rows, int cols, int ld, int squarings, double *work) {
     const bool wide = rows < cols;
     const int n = wide ? rows : cols, inner = wide ? cols : rows;
-    const double whole = frobenius(a, rows, cols, ld);
+    const double whole = frobenius_norm(a, rows, cols, ld);
     if (whole == 0 || !isfinite(whole) || !(whole > 1e-140)) { /* squares are lost: of the largest number */
         double top = 0;
         for (int i = 0; i < rows; i++)
@@ -64,7 +64,7 @@ double vt_norm_above(const double *a, int rows, int cols, int ld, int squarings,
     }
     if (n == 1) return whole;
     vt_gemm_f64(!wide, wide, n, n, inner, 1 / (whole * whole), a, ld, a, ld, 0, work, n);
-    mirror(work, n);
+    mirror_lower(work, n);
     const double lost = ((double)inner + 16) * ULP * 1.01 + 1e-290;
     const double gram = symmetric_above(work, work + (size_t)n * (size_t)n, n, squarings);
     return fmin(whole, whole * sqrt(gram + lost) * (1 + 16 * ULP));

@@ -180,7 +180,7 @@ static vt_status report_unfinished(job *j, const vt_cli *c, bool limit, vt_err *
 static vt_status report_at_limit(job *j, const vt_cli *c, vt_err *e) {
     const char *out = vt_cli_get(c, "out");
     VT_TRY(report_unfinished(j, c, true, e));
-    if (out) VT_TRY(vt_cli_eval_json(c, out, &j->v, j->r.seconds, NAN, e));
+    if (out) VT_TRY(vt_cli_eval_json(c, out, &j->v, &j->r, NAN, e));
     printf("\nthe time is up after %.1f s: %s\n", j->r.seconds,
            out ? "the same command goes on with --resume, with a new limit or none"
                : "without --out nothing is kept to go on with");

@@ -46,8 +46,8 @@ void vt_transfers_close(vt_transfers *t) {
 
 /* Asks judge j about x [pixels], the image of record r or its point. Sets *wrong: taken for another class than the
  * label; *finite: all its logits are. */
-static vt_status ask(bool *wrong, bool *finite, vt_verifier *j, const job *k, const vt_record *r, const float *clean,
-                     const float *x, vt_err *e) {
+static vt_status ask_model(bool *wrong, bool *finite, vt_verifier *j, const job *k, const vt_record *r,
+                           const float *clean, const float *x, vt_err *e) {
     vt_verdict v;
     vt_rng key = vt_verdict_key(k->t->run[k->from].ledger->header->seed, r->image, x == clean ? 0 : r->entry,
                                 x == clean ? 0 : r->stage);
@@ -68,9 +68,9 @@ static vt_status judge_point(void *ctx, int thread, size_t item, vt_err *e) {
     VT_TRY(vt_ledger_read_adv(run->ledger, r, own->x_adv, e));
     for (int i = 0; i < n; i++) {
         bool wrong, finite, broken = false;
-        VT_TRY(ask(&wrong, &finite, &judges[i], k, r, own->x, own->x, e));
+        VT_TRY(ask_model(&wrong, &finite, &judges[i], k, r, own->x, own->x, e));
         bool right = finite && !wrong;
-        if (right) VT_TRY(ask(&broken, &finite, &judges[i], k, r, own->x, own->x_adv, e));
+        if (right) VT_TRY(ask_model(&broken, &finite, &judges[i], k, r, own->x, own->x_adv, e));
         k->outcomes[item * (size_t)n + (size_t)i] = !right ? NOT_RIGHT : broken ? BROKEN : STANDS;
     }
     return VT_OK;

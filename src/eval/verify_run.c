@@ -40,7 +40,7 @@ void vt_findings_free(vt_findings *f) {
 typedef struct worker {
     vt_verifier judge;
     void *certifier; /* the method's state, in runs with certificates */
-    float *bounds; /* [2, pixels] of a box, or NULL */
+    float *bounds;   /* [2, pixels] of a box, or NULL */
     char text[TEXT];
     bool broken, borderline, open;
     bool moved; /* a margin is not the ledger's to the last bit */

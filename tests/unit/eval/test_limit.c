@@ -154,7 +154,8 @@ static void test_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_stops), cmocka_unit_test(test_slow),
-                                       cmocka_unit_test(test_says_something), cmocka_unit_test(test_sizes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_stops),
+                                       cmocka_unit_test(test_slow), cmocka_unit_test(test_says_something),
+                                       cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

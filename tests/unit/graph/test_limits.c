@@ -13,8 +13,11 @@ static void test_sides(void **state) {
     size_t n;
     assert_true(vt_dims_count(&(vt_dims){3, {0, 1 << 28, 5}}, &n) && n == 0);
     assert_true(vt_dims_count(&(vt_dims){2, {1 << 14, 1 << 14}}, &n) && n == VT_GRAPH_VALUES);
-    static const vt_dims bad[] = {{2, {0, (1 << 28) + 1}}, {2, {(int64_t)1 << 61, 0}}, {2, {0, -1}},
-                                  {3, {1 << 28, 1 << 28, 0}}, {2, {(1 << 14) + 1, 1 << 14}}};
+    static const vt_dims bad[] = {{2, {0, (1 << 28) + 1}},
+                                  {2, {(int64_t)1 << 61, 0}},
+                                  {2, {0, -1}},
+                                  {3, {1 << 28, 1 << 28, 0}},
+                                  {2, {(1 << 14) + 1, 1 << 14}}};
     for (size_t i = 0; i < T_COUNT(bad); i++) assert_false(vt_dims_count(&bad[i], &n));
 }
 
@@ -78,8 +81,8 @@ static void test_external(void **state) {
     assert_int_equal(open_external_model("data", NULL, &e), VT_OK);
     assert_int_equal(open_external_model("data", "16", &e), VT_OK);
     assert_int_equal(open_external_model("here", "16", &e), VT_OK);
-    static const char *const lengths[] = {"8", "17", "-16", "", "0x10", "18446744073709551632",
-                                          "1600000000000000000000000000000000000016"};
+    static const char *const lengths[] =
+        {"8", "17", "-16", "", "0x10", "18446744073709551632", "1600000000000000000000000000000000000016"};
     for (size_t i = 0; i < T_COUNT(lengths); i++)
         t_says(open_external_model("data", lengths[i], &e), VT_E_FORMAT, &e, "tensor W", "must be 16");
     t_says(open_external_model("away", NULL, &e), VT_E_FORMAT, &e, "'away'", "a link to another folder");
