@@ -49,7 +49,7 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
             vt_ascent_step(t, g, alpha, step);
             VT_TRY(vt_oracle_logits(o, t->x_adv, z));
         }
-        if (vt_oracle_reached(o, z)) break;
+        if (vt_oracle_may_end(o, vt_oracle_reached(o, z))) break;
     }
     return VT_OK;
 }

@@ -74,6 +74,7 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
             if (!bias) return false;
             for (int64_t j = 0; j < c; j++) bias[j] = v[j] * vt_value_real(&g->values[in[2]], (size_t)j);
             in[2] = add_constant(g, bias, c);
+            if (in[2] < 0) return false;
         }
         const int old = times ? in[3] : in[2];
         for (int64_t j = 0; old >= 0 && j < c; j++)
@@ -81,7 +82,7 @@ static bool fuse_conv(vt_graph *g, int i, bool *done) {
                          : v[j] + vt_value_real(&g->values[old], (size_t)j);
         const int made = add_constant(g, v, c);
         in[times ? VT_CONV_SCALE : 2] = made;
-        if (made < 0 || (times && in[2] < -1)) return false;
+        if (made < 0) return false;
         *done = true, g->fused[VT_FUSED_CONV] += conv->n_in <= VT_CONV_SCALE && times;
         if (!replace_node(g, i, conv->op, in, in[3] >= 0 ? 4 : 3, conv->with)) return false;
     }

@@ -87,7 +87,7 @@ static vt_status logits(void *self, const float *x, float *z, bool keep, vt_err 
 static vt_status logits64(void *self, const float *x, double *z, vt_err *e) {
     cover *c = self;
     VT_TRY(vt_classifier_logits64(&c->all, seen_image(c, x), z, e));
-    for (int k = 0; k < c->all.classes; k++) z[k] *= c->factor;
+    for (int k = 0; k < vt_classifier_votes(&c->all) * c->all.classes; k++) z[k] *= c->factor;
     return VT_OK;
 }
 
@@ -137,7 +137,11 @@ void vt_wrap_cost(const vt_wrap *w, double *forward, double *gradient) {
 
 vt_status vt_wrap_classifier(const vt_wrap *w, vt_classifier *c, vt_shape shape, bool other_head, vt_err *e) {
     if (!vt_wrap_covers(w) || (other_head && !w->def->see)) return VT_OK;
-    if (w->def->around) return w->def->around(c, w->params, shape, e);
+    if (w->def->around) {
+        VT_TRY(w->def->around(c, w->params, shape, e));
+        c->exact = false;
+        return VT_OK;
+    }
     cover *around = calloc(1, sizeof *around + w->def->params_size);
     float *room = vt_alloc((c->pixels + 2 * (size_t)c->classes) * sizeof *room);
     if (!around || !room) {

@@ -141,8 +141,9 @@ vt_status vt_tensors_add_meta(vt_tensors *st, const char *key, const char *value
 
 vt_status vt_tensors_add_note(vt_tensors *st, vt_note_kind kind, const char *name, const char *text, vt_err *e) {
     vt_note n = {kind, vt_tensors_text(st, e, "%s", name), vt_tensors_text(st, e, "%s", text)};
+    if (!n.name || !n.text) return e ? e->code : VT_E_MEMORY;
     VT_TRY(count_against_limit(st, sizeof n, e));
-    if (!n.name || !n.text || !vt_grow(&st->notes, (size_t)st->note_count, sizeof n)) return no_memory(st, e);
+    if (!vt_grow(&st->notes, (size_t)st->note_count, sizeof n)) return no_memory(st, e);
     st->notes[st->note_count++] = n;
     return VT_OK;
 }

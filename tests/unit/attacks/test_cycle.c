@@ -157,7 +157,7 @@ static void test_wrap(void **state) {
     plant(&p, bounce, true);
     vt_classifier c = p.c;
     assert_int_equal(vt_wrap_parse(&w, "noise", NULL), VT_OK);
-    assert_int_equal(vt_wrap_classifier(&w, &c, false, NULL), VT_OK);
+    assert_int_equal(vt_wrap_classifier(&w, &c, (vt_shape){1, 1, (int)c.pixels}, false, NULL), VT_OK);
     assert_true(p.c.exact && !c.exact);
     vt_classifier_close(&c), vt_wrap_free(&w), planted_free(&p);
 }
