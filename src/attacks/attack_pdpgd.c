@@ -114,6 +114,13 @@ static void step_dual(state *s, const params *p, int k, double up) {
     s->share[0] = 0.9 * s->share[0] + 0.1 * share, s->share[1] = 0.9 * s->share[1] + 0.1 * (1 - share);
 }
 
+/* Returns the unit of margins, by the margin's first gradient g [n]: 1 if its length lies between 0.001 and 1000, else
+ * what brings it there, so that a factor on the logits changes nothing; 0: the gradient is 0. */
+static double margin_unit(const float *g, size_t n) {
+    const double length = vt_length(VT_L2, g, n);
+    return length > 0 ? length / fmin(fmax(length, 1e-3), 1e3) : 0;
+}
+
 /* Runs all steps on one image; t->x_adv: the nearest adversarial point met (vt_min_norm_open). */
 static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     const params *p = params_;
@@ -124,12 +131,14 @@ static vt_status run(vt_oracle *o, const void *params_, const vt_task *t) {
     if (!vt_min_norm_open(&near, o, t, p->target)) return VT_OK;
     memset(d, 0, 4 * t->n * sizeof *d);
     s.share[0] = 1 / (1 + exp(s.theta)), s.share[1] = 1 - s.share[0];
+    double unit = 0;
     for (int k = 0; k < p->steps; k++) {
         for (size_t i = 0; i < t->n; i++) y[i] = d[i] == 0 ? t->x[i] : fminf(fmaxf(t->x[i] + d[i], 0), 1);
         VT_TRY(vt_min_norm_gradient(&near, o, VT_LOSS_MARGIN, y, z, &margin, g));
         vt_min_norm_note(&near, y, z);
-        double slope = -1 / (1 + exp((double)margin)); /* of softplus(-margin) */
-        for (size_t i = 0; i < t->n; i++) g[i] = (float)(slope * (double)g[i]);
+        if (!(unit > 0)) unit = margin_unit(g, t->n);
+        const double by = unit > 0 ? unit : 1, slope = -1 / (1 + exp((double)margin / by)); /* of softplus(-margin) */
+        for (size_t i = 0; i < t->n; i++) g[i] = (float)(slope * ((double)g[i] / by));
         step(&s, p, k, g);
         step_dual(&s, p, k, margin > 0 ? -1 : margin < 0 ? 1 : 0);
     }

@@ -253,8 +253,7 @@ static vt_status check_threat(const vt_header *h, const char *path, vt_err *e) {
     if (patch == (h->patch.size > 0) && box == (h->box != NULL)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: the header's norm is %s, must be patch where threat.patch says which, box where threat.box "
-                   "does, "
-                   "and only there",
+                   "does, and only there",
                    path, *h->norm_name ? h->norm_name : "missing");
 }
 
