@@ -51,8 +51,9 @@ static void test_bounds_hold(void **state) {
                 const double at = o.x[p % 2 * o.each + i];
                 lo[i] = at - radius, hi[i] = at + radius;
             }
-            r->policy = (int)p % 3, r->steps = (int)(p / 2 % 2) * 4;
-            if (vt_relax_box(r, lo, hi, &e) != VT_OK) continue; /* undecided */
+            r->policy = (int)p % 3,
+            r->steps = p / 2 % 2 ? (m == 3 || m == 4 ? 60 : 4) : 0; /* knobs reach their limits */
+            if (vt_relax_box(r, lo, hi, &e) != VT_OK) continue;     /* undecided */
             for (size_t i = 0; i < 12; i++) weights[i] = 2 * uniform() - 1;
             const int out = g->values[g->output].alias >= 0 ? g->values[g->output].alias : g->output;
             assert_int_equal(vt_relax_rows(r, out, 4, set_weights, weights, low, &e), VT_OK);
@@ -118,6 +119,28 @@ static void test_radii(void **state) {
         if (m < 4 && !(sum >= (strcmp(nets[m], "certify_curved") ? 0.4 : 0.25) * truth))
             fail_msg("%s: %g of %g", nets[m], sum, truth);
         vt_certify_close(c), close_net(&o);
+    }
+}
+
+/* A radius within which a grid has a point of another class is certified by no number of boxes. */
+static void test_no_radius_above(void **state) {
+    (void)state;
+    for (size_t m = 1; m < 4; m++) {
+        net o;
+        open_net(&o, nets[m]);
+        for (size_t i = 0; i < 6 && i < o.points; i++) {
+            vt_certify *c;
+            vt_err e = {0};
+            vt_certified got;
+            const double *x = o.x + i * o.each, known = grid_radius(&o, 0, x, o.labels[i]);
+            const vt_certify_options how = {.radius = known * (1 + 1e-9), .seconds = 600, .boxes = 60, .threads = 1};
+            if (!isfinite(known)) continue;
+            assert_int_equal(vt_certify_open(&c, o.n->g, &how, &e), VT_OK);
+            assert_int_equal(vt_certify_point(c, x, o.labels[i], &got, &e), VT_OK);
+            if (got.radius > 0) fail_msg("%s: %zu: %g is certified, %g is not robust", nets[m], i, got.radius, known);
+            vt_certify_close(c);
+        }
+        close_net(&o);
     }
 }
 
@@ -242,8 +265,9 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds_hold),   cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_radii),         cmocka_unit_test(test_other_norms),
-                                       cmocka_unit_test(test_least_of_ball), cmocka_unit_test(test_order_of_sums),
-                                       cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_radii),         cmocka_unit_test(test_no_radius_above),
+                                       cmocka_unit_test(test_other_norms),   cmocka_unit_test(test_least_of_ball),
+                                       cmocka_unit_test(test_order_of_sums), cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
