@@ -97,15 +97,9 @@ vt_status vt_limit_run(const vt_eval_options *v, const vt_result_index *b, doubl
 
 /* ---- what is known then ---- */
 
-/* Has the stage a line of every image that it takes, now and later: have the stages before it too? */
-static bool is_closed(const vt_result_index *b, int entry, int stage) {
-    for (int k = 0; k <= stage; k++)
-        if (vt_result_index_pending(b, entry, k)) return false;
-    return true;
-}
-
-/* What lines say of image place i: stands after the closed stages (closed [n_entries, VT_ATTACK_STAGES]); every attack
- * in the ball is through with it; one broke it. */
+/* What lines say of image place i: stands after the closed stages (closed [n_entries, VT_ATTACK_STAGES]: stages that,
+ * as those before them, have a line of every image that they take); every attack in the ball is through with it; one
+ * broke it. */
 typedef struct fate {
     bool stands, finished, broken;
 } fate;
@@ -149,8 +143,8 @@ vt_status vt_limit_left_out(vt_left_out *out, const vt_result_index *b, vt_err *
          *closed = calloc((size_t)(b->n_entries + 1) * VT_ATTACK_STAGES, sizeof *closed);
     const bool good = order && falls && closed;
     for (int entry = 1; good && entry <= b->n_entries; entry++)
-        for (int k = 0; k < b->entries[entry - 1].n_stages; k++)
-            closed[(entry - 1) * VT_ATTACK_STAGES + k] = is_closed(b, entry, k);
+        for (int k = 0; k < b->entries[entry - 1].n_stages && !vt_result_index_pending(b, entry, k); k++)
+            closed[(entry - 1) * VT_ATTACK_STAGES + k] = true;
     if (good) {
         count_fates(out, b, closed, order, falls, &fallen);
         out->sampled = vt_sample_size(out->survivors, out->sampled, &sizes);
