@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/mem.h"
 #include "eval/ledger.h"
 #include "eval/options.h"
 
@@ -49,6 +50,33 @@ vt_status vt_certifier_check(const vt_eval_options *v, vt_err *e) {
     vt_status s = v->certify.def->prepare(&shared, v->certify.params, v, e);
     v->certify.def->release(shared);
     return s;
+}
+
+vt_status vt_certifier_network(const char *name, vt_norm norm, const vt_eval_options *v, vt_err *e) {
+    const vt_subject *s = v->subject;
+    if (v->patch.size || v->norm != norm)
+        return vt_fail(e, VT_E_USAGE, "@certify %s knows %s alone, the threat is %s", name, vt_norm_name(norm),
+                       v->patch.size ? "a patch" : vt_norm_name(v->norm));
+    if (s->wrap.def)
+        return vt_fail(e, VT_E_USAGE, "@certify %s bounds the network itself: it knows no wrap %s", name,
+                       s->wrap.def->name);
+    if (vt_subject_is_remote(s))
+        return vt_fail(e, VT_E_USAGE,
+                       "@certify %s bounds what is inside a network, which a model in another process does not show",
+                       name);
+    return VT_OK;
+}
+
+vt_status vt_certifier_image_open(vt_certifier_image *i, const vt_eval_options *v, vt_err *e) {
+    i->n = vt_subject_pixels(v->subject), i->eps = v->eps;
+    i->head = v->subject->data->restricted ? v->subject->data->head : NULL;
+    i->x = vt_alloc(i->n * sizeof *i->x);
+    return i->x ? VT_OK : vt_fail(e, VT_E_MEMORY, "no memory for bounds");
+}
+
+int vt_certifier_image_set(vt_certifier_image *i, const float *x, int label) {
+    for (size_t k = 0; k < i->n; k++) i->x[k] = (double)x[k];
+    return i->head ? i->head[label] : label;
 }
 
 vt_status vt_certify_record(vt_record *r, const vt_eval_options *v, void *self, const vt_classifier *c, const float *x,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/opt.h"
+#include "attacks/ball.h"
 #include "inference/classifier.h"
 
 typedef struct vt_eval_options vt_eval_options;
@@ -52,6 +53,22 @@ typedef struct vt_certifier {
 /* Parses "name" or "name:key=value,...". */
 vt_status vt_certifier_parse(vt_certifier *out, const char *spec, vt_err *e);
 void vt_certifier_free(vt_certifier *c); /* accepts a zeroed one */
+/* ---- for methods that bound the network itself ---- */
+
+/* Refuses, in the words of method `name`, another threat than `norm`, a wrap, and a model in another process. */
+vt_status vt_certifier_network(const char *name, vt_norm norm, const vt_eval_options *v, vt_err *e);
+/* An image in double, and the threat: part of a worker's state. */
+typedef struct vt_certifier_image {
+    double *x, eps;
+    const int *head; /* output of each class; NULL: the same */
+    size_t n;
+} vt_certifier_image;
+/* Takes its memory, to be freed as x; VT_E_MEMORY. */
+vt_status vt_certifier_image_open(vt_certifier_image *i, const vt_eval_options *v, vt_err *e);
+/* Sets it to x [n], and returns the output of class `label`: with restricted classes it has to win against all outputs,
+ * which is more than is asked. */
+int vt_certifier_image_set(vt_certifier_image *i, const float *x, int label);
+
 /* Refuses what the method of v->certify does not know; nothing without one. */
 vt_status vt_certifier_check(const vt_eval_options *v, vt_err *e);
 /* Certifies image r->image, x of class r->label, and fills the record (eval/ledger.h) but for its hash and target. */

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "base/mem.h"
 #include "certify/certify.h"
 #include "eval/certifier.h"
 #include "eval/options.h"
@@ -24,28 +23,16 @@ static const vt_opt opts[] = {
 /* A worker's bounds, and the image in double. */
 typedef struct state {
     vt_certify *by;
-    double *x, eps;
-    const int *head; /* output of each class; NULL: the same */
-    size_t n;
+    vt_certifier_image image;
 } state;
 
 /* Refuses what the bounds do not know, and makes the network of single operators, *shared. */
 static vt_status prepare_network(void **shared, const void *with, const vt_eval_options *v, vt_err *e) {
-    const vt_subject *s = v->subject;
     (void)with;
-    if (v->patch.size || v->norm != VT_LINF)
-        return vt_fail(e, VT_E_USAGE, "@certify linear knows linf alone, the threat is %s",
-                       v->patch.size ? "a patch" : vt_norm_name(v->norm));
-    if (s->wrap.def)
-        return vt_fail(e, VT_E_USAGE, "@certify linear bounds the network itself: it knows no wrap %s",
-                       s->wrap.def->name);
-    if (vt_subject_is_remote(s))
-        return vt_fail(e, VT_E_USAGE,
-                       "@certify linear bounds what is inside a network, which a model in another process does not "
-                       "show");
+    VT_TRY(vt_certifier_network("linear", VT_LINF, v, e));
     vt_certify *by = NULL;
     vt_network *n;
-    VT_TRY(vt_model_network(&n, s->model, e));
+    VT_TRY(vt_model_network(&n, v->subject->model, e));
     vt_status st = vt_certify_open(&by, n->g, &(vt_certify_options){.threads = 1}, e);
     vt_certify_close(by);
     *shared = n;
@@ -56,7 +43,7 @@ static void release_network(void *shared) { vt_network_close(shared); }
 
 static void close_state(void *self) {
     state *s = self;
-    if (s) vt_certify_close(s->by), free(s->x);
+    if (s) vt_certify_close(s->by), free(s->image.x);
     free(s);
 }
 
@@ -70,21 +57,19 @@ static vt_status open_state(void **self, const void *shared, const void *with, c
                                   .threads = 1};
     state *s = *self = calloc(1, sizeof *s);
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for bounds");
-    s->n = vt_subject_pixels(v->subject), s->eps = v->eps;
-    s->head = v->subject->data->restricted ? v->subject->data->head : NULL;
-    s->x = vt_alloc(s->n * sizeof *s->x);
-    return s->x ? vt_certify_open(&s->by, n->g, &o, e) : vt_fail(e, VT_E_MEMORY, "no memory for bounds");
+    VT_TRY(vt_certifier_image_open(&s->image, v, e));
+    return vt_certify_open(&s->by, n->g, &o, e);
 }
 
-/* Certifies one image; with restricted classes the label wins against all outputs, which is more than is asked. */
+/* Certifies one image. */
 static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
                              vt_certificate *out, vt_err *e) {
     state *s = self;
     vt_certified r;
     (void)c, (void)key;
-    for (size_t i = 0; i < s->n; i++) s->x[i] = (double)x[i];
-    VT_TRY(vt_certify_point(s->by, s->x, s->head ? s->head[label] : label, &r, e));
-    out->certified = r.radius >= s->eps, out->forwards = r.boxes;
+    const int output = vt_certifier_image_set(&s->image, x, label);
+    VT_TRY(vt_certify_point(s->by, s->image.x, output, &r, e));
+    out->certified = r.radius >= s->image.eps, out->forwards = r.boxes;
     if (out->certified) out->radius = r.radius;
     return VT_OK;
 }

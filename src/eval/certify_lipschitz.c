@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include "base/mem.h"
 #include "certify/lipschitz.h"
 #include "eval/certifier.h"
 #include "eval/options.h"
@@ -25,35 +24,23 @@ static void release_network(void *shared) {
 
 /* Refuses what the bounds do not know, and computes the norms. */
 static vt_status prepare_network(void **shared, const void *with, const vt_eval_options *v, vt_err *e) {
-    const vt_subject *s = v->subject;
     (void)with;
-    if (v->patch.size || v->norm != VT_L2)
-        return vt_fail(e, VT_E_USAGE, "@certify lipschitz knows l2 alone, the threat is %s",
-                       v->patch.size ? "a patch" : vt_norm_name(v->norm));
-    if (s->wrap.def)
-        return vt_fail(e, VT_E_USAGE, "@certify lipschitz bounds the network itself: it knows no wrap %s",
-                       s->wrap.def->name);
-    if (vt_subject_is_remote(s))
-        return vt_fail(e, VT_E_USAGE,
-                       "@certify lipschitz bounds what is inside a network, which a model in another process does not "
-                       "show");
+    VT_TRY(vt_certifier_network("lipschitz", VT_L2, v, e));
     network *w = *shared = calloc(1, sizeof *w);
     if (!w) return vt_fail(e, VT_E_MEMORY, "no memory for bounds");
-    VT_TRY(vt_model_network(&w->n, s->model, e));
+    VT_TRY(vt_model_network(&w->n, v->subject->model, e));
     return vt_lipschitz_open(&w->by, w->n->g, &(vt_certify_options){.norm = VT_CERTIFY_L2}, e);
 }
 
 /* A worker's bounds, and the image in double. */
 typedef struct state {
     vt_lipschitz *by;
-    double *x, eps;
-    const int *head; /* output of each class; NULL: the same */
-    size_t n;
+    vt_certifier_image image;
 } state;
 
 static void close_state(void *self) {
     state *s = self;
-    if (s) vt_lipschitz_close(s->by), free(s->x);
+    if (s) vt_lipschitz_close(s->by), free(s->image.x);
     free(s);
 }
 
@@ -62,21 +49,19 @@ static vt_status open_state(void **self, const void *shared, const void *with, c
     state *s = *self = calloc(1, sizeof *s);
     (void)with;
     if (!s) return vt_fail(e, VT_E_MEMORY, "no memory for bounds");
-    s->n = vt_subject_pixels(v->subject), s->eps = v->eps;
-    s->head = v->subject->data->restricted ? v->subject->data->head : NULL;
-    s->x = vt_alloc(s->n * sizeof *s->x);
-    return s->x ? vt_lipschitz_copy(&s->by, w->by, e) : vt_fail(e, VT_E_MEMORY, "no memory for bounds");
+    VT_TRY(vt_certifier_image_open(&s->image, v, e));
+    return vt_lipschitz_copy(&s->by, w->by, e);
 }
 
-/* Certifies one image; with restricted classes the label wins against all outputs, which is more than is asked. */
+/* Certifies one image. */
 static vt_status certify_one(void *self, const vt_classifier *c, const vt_rng *key, const float *x, int32_t label,
                              vt_certificate *out, vt_err *e) {
     state *s = self;
     vt_certified r;
     (void)c, (void)key;
-    for (size_t i = 0; i < s->n; i++) s->x[i] = (double)x[i];
-    VT_TRY(vt_lipschitz_point(s->by, s->x, s->head ? s->head[label] : label, &r, e));
-    *out = (vt_certificate){.certified = r.radius >= s->eps && r.radius > 0, .radius = r.radius, .forwards = 1};
+    const int output = vt_certifier_image_set(&s->image, x, label);
+    VT_TRY(vt_lipschitz_point(s->by, s->image.x, output, &r, e));
+    *out = (vt_certificate){.certified = r.radius >= s->image.eps && r.radius > 0, .radius = r.radius, .forwards = 1};
     return VT_OK;
 }
 
