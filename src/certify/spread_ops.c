@@ -298,6 +298,15 @@ static double spread_largest(vt_spread *s, int node) {
 
 static const vt_spread_rule largest = {.spread = spread_largest};
 
+/* Distance after slopes of 1 above 0 and constants below. */
+static double spread_sloped(vt_spread *s, int node) {
+    const vt_node *n = &s->g->nodes[node];
+    const double steepest = vt_spread_top(s->v[n->in[1]], s->g->values[n->in[1]].n);
+    return vt_spread_units(s, n->out, 1, 0, s->d[n->in[0]] * fmax(1, steepest));
+}
+
+static const vt_spread_rule sloped = {.spread = spread_sloped};
+
 const vt_spread_rule *vt_spread_curved(const vt_spread *s, const vt_node *n) {
     static const struct {
         const char *op;
@@ -307,6 +316,8 @@ const vt_spread_rule *vt_spread_curved(const vt_spread *s, const vt_node *n) {
     const bool two = n->n_in > 1 && vt_spread_moves(s, n->in[1]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (vt_spread_is(s, n, others[i].op)) return others[i].rule;
+    if (vt_spread_is(s, n, "PRelu")) /* slopes may repeat the input along a side, which moves more */
+        return two || s->g->values[n->in[0]].n != s->g->values[n->out].n ? NULL : &sloped;
     if (vt_spread_is(s, n, "Mul")) return n->in[0] == n->in[1] ? &by_centre : &elements;
     if (vt_spread_is(s, n, "Pow")) {
         const size_t many = two ? 0 : s->g->values[n->in[1]].n;

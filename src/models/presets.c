@@ -109,6 +109,8 @@ static const vt_preset presets[] = {
          "RobustBench's on 32 x 32: 8 x 8 tokens"),
     XCIT("xcit_large_12_cifar", 32, 16, 768, 12, 16, 10, -1, 0, " tokens_norm=1 stem_stride=1,1,2,2",
          "RobustBench's on 32 x 32: 8 x 8 tokens"),
+    {"shift_cifar_dim144_depth6", "shift", "dot", 32, 4, 144, 6, 1, 144, 10, true, false, 1e-6, 0.5, 0.25,
+     "pool=avg no_cls=1 norm=none final_norm=none init=spectral", "ours: no attention, for certified l2 radii"},
 };
 
 const vt_preset *vt_presets(int *n) {

@@ -26,6 +26,7 @@ typedef struct VT_R(vt_optim_def) {
     /* Of an optimiser of matrices, instead of step: w, g, state [rows, cols]; work [work_len] is scratch. Tensors that
      * are no matrices of a block (vectors, embeddings, heads) are left to the optimiser named `others`. */
     const char *others;
+    bool (*everywhere)(const void *params); /* does it take embeddings and heads too? NULL: no */
     size_t (*work_len)(int rows, int cols);
     void (*step_matrix)(real *w, void *const *state, const real *g, int rows, int cols, const void *params, double lr,
                         double weight_decay, real *work);

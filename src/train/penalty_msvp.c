@@ -66,6 +66,8 @@ static bool active(const void *params_) {
 /* Fails with VT_E_SHAPE for a model without one of the matrices, or whose heads do not divide one. */
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
+    if (!vt_model_blocks(m))
+        return vt_fail(e, VT_E_SHAPE, "msvp: a %s model has no attention to penalise", m->config.arch);
     for (int b = 0; b < vt_model_blocks(m); b++)
         for (int k = 0; k < BRANCHES; k++) {
             vt_matrix w;

@@ -80,6 +80,8 @@ static bool active(const void *params_) {
 static vt_status check(const void *params_, const vt_model *m, vt_err *e) {
     const params *p = params_;
     const vt_arch *arch = vt_arch_find(m->config.arch);
+    if (!vt_model_blocks(m))
+        return vt_fail(e, VT_E_SHAPE, "ortho: a %s model has no attention to penalise", m->config.arch);
     if (terms[p->variant].am && arch && arch->no_token_maps)
         return vt_fail(e, VT_E_SHAPE,
                        "ortho: L_AM holds maps of attention between all tokens, which %s models do not have; set "

@@ -24,7 +24,9 @@ static vt_tensor_rule optimiser_rule_of(const vt_model *m, const vt_param *p, co
     bool attention = in_attention(m, p), own = attention && strcmp(r->top.attention_optimiser, "same");
     const char *name = own ? r->top.attention_optimiser : r->top.optimiser;
     const vt_optim_def_f32 *def = vt_optim_find_f32(name);
-    bool matrix = p->ndim > 1 && p->layer > 0 && p->layer < m->params.layers - 1 && strstr(p->name, "weight");
+    const bool all = def->everywhere && def->everywhere(vt_recipe_params(r, VT_RECIPE_OPTIM, name));
+    bool matrix =
+        p->ndim > 1 && strstr(p->name, "weight") && (all || (p->layer > 0 && p->layer < m->params.layers - 1));
     if (def->others && !matrix) name = def->others, def = vt_optim_find_f32(name);
     int rows = def->step_matrix ? (int)p->shape[0] : 0;
     return (vt_tensor_rule){.def = def,

@@ -11,6 +11,7 @@
 #include "reference.h"
 
 #include "linalg/gemm.h"
+#include "linalg/svd.h"
 #include "models/net/session.h"
 #include "nn/loss.h"
 #include "train/objective.h"
@@ -186,6 +187,34 @@ static void test_muon(void **state_) {
         free(ref), free(p), free(w), free(g), free(work);
     }
     vt_tensors_close(st);
+}
+
+/* Singular values stay 1: of tall, wide and square matrices, from a start of any scale, after each of some steps, to
+ * rounding (sums of up to 40 products). */
+static void test_orthogonal(void **state_) {
+    (void)state_;
+    static const struct { int rows, cols; } shapes[] = {{6, 40}, {40, 6}, {24, 24}};
+    const VT_R(vt_optim_def) *d = VT_R(vt_optim_find)("muon");
+    void *p = t_params(d->opts, d->params_size, "orthogonal=1");
+    for (size_t c = 0; c < T_COUNT(shapes) * 3; c++) {
+        const int rows = shapes[c / 3].rows, cols = shapes[c / 3].cols, n = rows * cols,
+                  least = rows < cols ? rows : cols;
+        const double scale[] = {1e-3, 0.1, 30};
+        double w64[960], sigma[40];
+        real w[960], g[960], slot[960] = {0}, *work = calloc(d->work_len(rows, cols), sizeof *work);
+        for (int t = 0; t < 4; t++) {
+            t_normals(w64, (size_t)n, 70 + c + (uint64_t)t, 1);
+            for (int i = 0; i < n; i++) g[i] = (real)w64[i];
+            for (int i = 0; i < n && !t; i++) w[i] = (real)(w64[i] * scale[c % 3]);
+            d->step_matrix(w, (void *[]){slot}, g, rows, cols, p, 0.02, 0, work);
+            for (int i = 0; i < n; i++) w64[i] = (double)w[i];
+            assert_int_equal(vt_svd_values(sigma, w64, rows, cols, cols, NULL), VT_OK);
+            t_le(sigma[0] - 1, IS64 ? 1e-14 : 3e-6, "%d x %d, step %d: the largest", rows, cols, t);
+            t_le(1 - sigma[least - 1], IS64 ? 1e-14 : 3e-6, "%d x %d, step %d: the least", rows, cols, t);
+        }
+        free(work);
+    }
+    free(p);
 }
 
 /* No reference has mirror descent with a wide state: 10000 steps that a float dual (rounding 6e-8 of 0.8) would swallow
@@ -402,9 +431,9 @@ static void test_penalties(void **state_) {
 int main(void) {
     vt_blas_single_thread();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optim),     cmocka_unit_test(test_muon),  cmocka_unit_test(test_md),
-        cmocka_unit_test(test_sgd),       cmocka_unit_test(test_adamw), cmocka_unit_test(test_objectives),
-        cmocka_unit_test(test_penalties),
+        cmocka_unit_test(test_optim),      cmocka_unit_test(test_muon),      cmocka_unit_test(test_orthogonal),
+        cmocka_unit_test(test_md),         cmocka_unit_test(test_sgd),       cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_objectives), cmocka_unit_test(test_penalties),
     };
     return cmocka_run_group_tests_name(IS64 ? "train golden, double" : "train golden, float", tests, NULL, NULL);
 }

@@ -5,12 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "t.h"
 #define VT_DOUBLE
 #include "certify/lipschitz.h"
 #include "certify/spectral.h"
 #include "certify/spread.h"
+#include "graph/write.h"
 #include "linalg/svd.h"
+#include "models/export/export.h"
+#include "models/net/session.h"
 #include "net_fixture.h"
 
 static const char *const nets[] = {"certify_linear",    "certify_relu", "certify_bent",    "certify_curved",
@@ -286,10 +290,84 @@ static void test_refused(void **state) {
     close_net(&o);
 }
 
+/* PRelu of slopes 1, -3, 0.5, 2 and then the second number alone: steepest by 3, where that is below 0. */
+static void test_slopes(void **state) {
+    (void)state;
+    char path[] = "/tmp/vitrine-slopes-XXXXXX";
+    static const float w[4 * 2] = {0, 0, 1, 0, 0, 0, 0, 0};
+    close(mkstemp(path));
+    vt_put *p = vt_put_open();
+    int v = vt_put_reshape(p, vt_put_input(p, "x", VT_DIMS(1, 2, 2)), VT_DIMS(0, 4));
+    v = vt_put_binary(p, "PRelu", v, vt_put_reals(p, VT_DIMS(4), (double[4]){1, -3, 0.5, 2}));
+    v = vt_put_binary(p, "MatMul", v, vt_put_floats(p, "w", VT_DIMS(4, 2), w));
+    vt_put_output(p, v, "logits", 2);
+    vt_network *n;
+    vt_lipschitz *l;
+    vt_err e = {0};
+    assert_int_equal(vt_put_file(p, "slopes", path, &e), VT_OK);
+    if (vt_network_open(&n, path, &(vt_import_options){.classifier = true, .unfused = true}, &e) != VT_OK)
+        fail_msg("%s", e.text);
+    assert_int_equal(vt_lipschitz_open(&l, n->g, &(vt_certify_options){.norm = VT_CERTIFY_L2}, &e), VT_OK);
+    t_le(3 * (1 - 1e-9), vt_lipschitz_constant(l), "the constant");
+    t_le(vt_lipschitz_constant(l), 3 * (1 + 1e-3), "the constant");
+    vt_lipschitz_close(l), vt_network_close(n), vt_put_close(p), remove(path);
+}
+
+/* A shift network of 4 x 4 patches of 2 x 2 pixels whose matrices are orthogonal: permutations with signs, but for one
+ * rotation. */
+static vt_model *shift_model(void) {
+    vt_model *m;
+    vt_err e = {0};
+    vt_config c = {.arch = "shift", .attn = "dot", .image = 8, .patch = 2, .dim = 12, .depth = 3, .heads = 1};
+    c.hidden = 12, c.classes = 4, c.qkv_bias = c.no_cls = true, c.pool = VT_POOL_AVG, c.ln_eps = 1e-6, c.attn_scale = 1;
+    c.norm = c.final_norm = VT_NORM_NONE;
+    for (int k = 0; k < 3; k++) c.mean[k] = 0.5, c.std[k] = 0.25;
+    if (vt_model_new(&m, &c, &e) != VT_OK) fail_msg("%s", e.text);
+    for (int i = 0; i < m->params.count; i++) {
+        const vt_param *p = &m->params.items[i];
+        float *w = m->w + p->offset;
+        for (size_t k = 0; k < p->numel; k++) w[k] = strstr(p->name, "weight") ? 0 : (float)(uniform() - 0.5);
+        for (size_t r = 0; strstr(p->name, "weight") && r < (size_t)p->shape[0]; r++)
+            w[r * 12 + (5 * r + (size_t)i) % 12] = rand() % 2 ? 1 : -1;
+        if (!strcmp(p->name, "blocks.1.mix.weight"))
+            for (size_t k = 0; k < 12; k++) w[k] *= 0.6f, w[12 + k] = w[k] / 0.6f * 0.8f + w[12 + k] * 0.6f;
+    }
+    float *turned = m->w + vt_model_param(m, "blocks.1.mix.weight")->offset;
+    for (size_t k = 0; k < 12; k++) /* rows 0.6 a - 0.8 b and 0.8 a + 0.6 b of rows a, b of a permutation */
+        if (fabsf(turned[12 + k]) == 0.6f) turned[k] = -turned[12 + k] / 0.6f * 0.8f;
+    return m;
+}
+
+/* Its constant is sqrt(2) / (sqrt(tokens) std), which the gradients of all differences of logits reach everywhere; the
+ * bound lies above by what its norms do: 12^(1/2048) for each of five matrices. */
+static void test_shift(void **state) {
+    (void)state;
+    vt_model *m = shift_model();
+    vt_session_f64 *s;
+    vt_network *n;
+    vt_lipschitz *l;
+    vt_err e = {0};
+    const double known = sqrt(2) / (4 * 0.25);
+    double x[192], dx[192];
+    assert_int_equal(vt_model_network(&n, m, &e), VT_OK);
+    assert_int_equal(vt_lipschitz_open(&l, n->g, &(vt_certify_options){.norm = VT_CERTIFY_L2}, &e), VT_OK);
+    assert_int_equal(vt_session_open_f64(&s, m, 1, VT_GRAD_INPUT, &e), VT_OK);
+    for (int t = 0; t < 5; t++) {
+        for (int k = 0; k < 192; k++) x[k] = uniform();
+        vt_session_forward_f64(s, x, 1, true);
+        vt_session_backward_f64(s, (double[4]){t == 0, -1, t != 0}, dx, NULL);
+        t_le(fabs(distance_in(1, dx, (double[192]){0}, 192) / known - 1), 1e-6, "gradient %d, of float32 weights", t);
+    }
+    t_le(known * (1 - 1e-6), vt_lipschitz_constant(l), "the constant");
+    t_le(vt_lipschitz_constant(l), known * 1.01, "the constant");
+    vt_session_close_f64(s), vt_lipschitz_close(l), vt_network_close(n), vt_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),      cmocka_unit_test(test_convolutions),
                                        cmocka_unit_test(test_distances),  cmocka_unit_test(test_margins),
                                        cmocka_unit_test(test_one_radius), cmocka_unit_test(test_order_of_sums),
-                                       cmocka_unit_test(test_not_finite), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_not_finite), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_shift),      cmocka_unit_test(test_slopes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "session32.h"
 
 #include "linalg/gemm.h"
+#include "linalg/svd.h"
 #include "tools/draw.h"
 #include "models/arch.h"
 #include "models/forms.h"
@@ -24,10 +25,12 @@ enum { B = 2, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 10 };
 /* ---- the tables ---- */
 
 /* 32 x 32 pixels (what is drawn to train on), ten classes, three heads of width 4. `refuses`: words of variants' rows
- * that this architecture has not; `ortho`: terms of that penalty, all by default. */
+ * that this architecture has not; `ortho`: terms of that penalty, all by default; `plain`: it has no attention, and so
+ * one head, hidden as wide as the stream, and none of the penalties. */
 typedef struct arch {
     const char *name, *forms, *refuses[8], *ortho;
     int patch, depth;
+    bool plain;
 } arch;
 
 static const arch archs[] = {
@@ -55,6 +58,12 @@ static const arch archs[] = {
      .ortho = "LA",
      .patch = 8,
      .depth = 2},
+    {.name = "shift", /* one channel for most of the nine steps, two for the rest */
+     .forms = "pool=avg no_cls=1 norm=none final_norm=none",
+     .refuses = {"tied_qk", "l2", "lipnorm", "scsa"},
+     .patch = 8,
+     .depth = 2,
+     .plain = true},
 };
 
 typedef struct variant {
@@ -82,8 +91,8 @@ static vt_config config(const arch *a, const variant *v) {
                    .patch = a->patch,
                    .dim = 12,
                    .depth = a->depth,
-                   .heads = 3,
-                   .hidden = 10,
+                   .heads = a->plain ? 1 : 3,
+                   .hidden = a->plain ? 12 : 10,
                    .classes = CLASSES,
                    .qkv_bias = !v->no_bias,
                    .ln_eps = 1e-5,
@@ -340,15 +349,16 @@ static void test_attack(void **state) {
 static void train_step(vt_model **trained, const vt_model *m, const char *out, const char *name) {
     char text[600];
     const char *ortho = "VAR-III";
+    const bool plain = !vt_model_blocks(m);
     for (size_t i = 0; i < T_COUNT(archs); i++)
         if (!strcmp(archs[i].name, m->config.arch) && archs[i].ortho &&
             !strstr(archs[i].forms, "attn_dim") == !m->config.attn_dim)
             ortho = archs[i].ortho;
     snprintf(text, sizeof text,
-             "epochs: 1\nbatch: 4\nmicro_batch: 4\nlr: 0.05\nweight_decay: 0\nobjective: at\nmsvp: {lambda: 0.01}\n"
+             "epochs: 1\nbatch: 4\nmicro_batch: 4\nlr: 0.05\nweight_decay: 0\nobjective: at\nmsvp: {lambda: %s}\n"
              "ortho: {variant: %s, lambda: 0.001}\nschedule: {kind: constant}\nprobe: {images: 0}\n"
-             "attack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: 1, drop_rate: 0.7}\n",
-             ortho);
+             "attack: {eps: 8/255, spec: 'pgd:steps=2,alpha=5/255', ard: %d, drop_rate: 0.7}\n",
+             plain ? "0" : "0.01", plain ? "none" : ortho, !plain);
     vt_recipe *r = of(text, true);
     vt_err e = {0};
     if (vt_train_model(trained, r, data, m, &e) != VT_OK) fail_msg("%s: %s", name, e.text);
@@ -403,6 +413,36 @@ static void check_training(vt_model *m, const char *name) {
 static void test_training(void **state) {
     (void)state;
     each(check_training);
+}
+
+/* Muon's orthogonal steps keep the singular values of every matrix at 1, of embedding and head too. */
+static void test_orthogonal(void **state) {
+    (void)state;
+    const arch *a = &archs[T_COUNT(archs) - 1];
+    assert_true(a->plain);
+    vt_config c = config(a, &variants[0]);
+    vt_model *m = model_of(&c), *trained;
+    vt_recipe *r = of("epochs: 1\nbatch: 4\nmicro_batch: 4\nlr: 0.01\nweight_decay: 0\nobjective: margin\n"
+                      "optimiser: muon\nmuon: {orthogonal: true}\nschedule: {kind: constant}\nprobe: {images: 0}\n",
+                      true);
+    vt_err e = {0};
+    if (vt_train_model(&trained, r, data, m, &e) != VT_OK) fail_msg("%s", e.text);
+    vt_train t = {.recipe = r, .model = trained, .data = data, .out = in("run"), .threads = 1, .max_steps = 2};
+    vt_status s = vt_train_run(&t, &e);
+    if (s != VT_OK && s != VT_INTERRUPTED) fail_msg("%s", e.text);
+    int matrices = 0;
+    for (int i = 0; i < trained->params.count; i++) {
+        const vt_param *p = &trained->params.items[i];
+        double w[12 * 192], sigma[192];
+        if (!strstr(p->name, "weight")) continue;
+        for (size_t k = 0; k < p->numel; k++) w[k] = (double)trained->w[p->offset + k];
+        const int rows = (int)p->shape[0], cols = (int)p->numel / rows, least = rows < cols ? rows : cols;
+        assert_int_equal(vt_svd_values(sigma, w, rows, cols, cols, &e), VT_OK);
+        t_le(fmax(sigma[0] - 1, 1 - sigma[least - 1]), 3e-6, "%s: singular values", p->name); /* sums of 192 floats */
+        matrices++;
+    }
+    assert_int_equal(matrices, 4);
+    vt_recipe_free(r), vt_model_close(m), vt_model_close(trained);
 }
 
 /* ---- options of variants ---- */
@@ -482,8 +522,8 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_registry), cmocka_unit_test(test_gradients), cmocka_unit_test(test_features),
-        cmocka_unit_test(test_attack),   cmocka_unit_test(test_training),  cmocka_unit_test(test_options),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_onnx),
+        cmocka_unit_test(test_attack),   cmocka_unit_test(test_training),  cmocka_unit_test(test_orthogonal),
+        cmocka_unit_test(test_options),  cmocka_unit_test(test_refusals),  cmocka_unit_test(test_onnx),
     };
     return cmocka_run_group_tests_name("combinations", tests, setup, teardown);
 }

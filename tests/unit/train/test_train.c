@@ -142,6 +142,28 @@ static double literal_mart(const double *z, const double *z_adv, int y, int clas
     return -log(p[y]) - log(1.0001 - rival + 1e-12) + beta * kl * (1.0000001 - n[y]);
 }
 
+/* T CE((z - offset y) / T), from probabilities; with offset 0 and T 1 the cross entropy itself. */
+static void test_margin_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        double offset, temperature;
+    } cases[] = {{"offset=0;temperature=1", 0, 1}, {"offset=0.3;temperature=0.5", 0.3, 0.5}};
+    for (size_t c = 0; c < T_COUNT(cases); c++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            pair m = pair_open(vt_objective_find_f64("margin"), cases[c].options, 7, seed);
+            pair ce = pair_open(vt_objective_find_f64("ce"), "", 7, seed);
+            double z[7], p[7], want = 0;
+            for (int k = 0; k < 7; k++)
+                z[k] = (m.z_clean[k] - cases[c].offset * (double)m.target[k]) / cases[c].temperature;
+            softmax(p, z, 7);
+            for (int k = 0; k < 7; k++) want -= cases[c].temperature * (double)m.target[k] * log(p[k]);
+            t_le(fabs(pair_eval(&m) - want), 1e-13, "%s", cases[c].options);
+            if (!c) t_le(fabs(pair_eval(&ce) - want), 1e-13, "as the cross entropy");
+            free(ce.params), pair_close(&m, "margin");
+        }
+}
+
 static void test_objective_values(void **state) {
     (void)state;
     static const struct {
@@ -408,6 +430,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_objective_gradients, t_drop),
         cmocka_unit_test(test_objective_attacks),
         cmocka_unit_test_teardown(test_objective_values, t_drop),
+        cmocka_unit_test_teardown(test_margin_values, t_drop),
         cmocka_unit_test_teardown(test_objective_agreement, t_drop),
         cmocka_unit_test_teardown(test_objective_extremes, t_drop),
         cmocka_unit_test_teardown(test_l1_of_softmax, t_drop),
