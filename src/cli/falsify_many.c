@@ -106,12 +106,14 @@ static vt_status witness_path(char to[VT_PATH_MAX], const char *dir, const vt_in
     return vt_path_in(to, dir, name, e);
 }
 
-/* *verdict: sat, unknown, or error, whose sentence is printed. A failure that would meet all instances is returned. */
+/* Searches a counterexample of x; *verdict: "sat", "unknown" or "error", whose sentence is printed. Counts it in j, and
+ * with j->out writes a witness and a line of results.csv. Fails only for VT_E_MEMORY, VT_INTERRUPTED and failures to
+ * write. */
 static vt_status attack_instance(job *j, const vt_instance *x, const char **verdict, vt_err *e) {
     char model[VT_PATH_MAX], spec[VT_PATH_MAX], path[VT_PATH_MAX];
     vt_falsify_result r = {0};
     vt_falsify_options o = j->o;
-    vt_spec_pair p;
+    vt_spec_pair p = {0};
     const double began = vt_now();
     vt_err why = {0};
     if (x->seconds > 0 && (o.seconds <= 0 || x->seconds < o.seconds)) o.seconds = x->seconds;
