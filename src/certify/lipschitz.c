@@ -114,7 +114,7 @@ static double change_of(const vt_lipschitz *l, const double *reach) {
     for (int t = 0; t < l->n_tail; t++) {
         const int v = l->tail[t];
         const double by = l->leaf[v] ? l->s.d[v] : l->s.exact ? 0 : l->s.err[v];
-        if (reach[t] > 0) sum += reach[t] * by;
+        if (reach[t] != 0) sum += reach[t] * by;
     }
     return sum * (1 + 1e-12);
 }
@@ -133,7 +133,7 @@ static void find_constant(vt_lipschitz *l) {
         const double *reach = reach_of(l, label);
         for (int64_t i = 0; i < pairs_of(l); i++) {
             const double here = change_of(l, reach + (size_t)i * (size_t)l->n_tail);
-            if (!(here <= l->constant)) l->constant = here;
+            if (!(here <= l->constant)) l->constant = isnan(here) ? INFINITY : here; /* NaN: not everywhere */
         }
     }
     l->s.exact = false;
