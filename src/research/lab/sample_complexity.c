@@ -305,15 +305,21 @@ static int first_untrained_row(const vt_complexity_run *r, int variant) {
 /* Returns buf: "s0^-0.10, 0.32, 1.16 at n = 1000, 2000, 4000", sizes at which the variant ran. */
 static const char *exponents_text(const vt_complexity_run *r, int variant, char *buf, size_t size) {
     size_t used = (size_t)snprintf(buf, size, "s0^");
-    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%.2f", s ? ", " : "", error_exponent(r, s, variant));
-    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%d", s ? ", " : " at n = ", r->sizes[s]);
+    for (int sizes = 0; sizes < 2; sizes++)
+        for (int s = 0, ran = 0; s < r->n_sizes && used < size; s++) {
+            if (isnan(relative_error(r, s, variant))) continue;
+            const char *before = ran++ ? ", " : sizes ? " at n = " : "";
+            if (sizes)
+                used += (size_t)snprintf(buf + used, size - used, "%s%d", before, r->sizes[s]);
+            else
+                used += (size_t)snprintf(buf + used, size - used, "%s%.2f", before, error_exponent(r, s, variant));
+        }
     return buf;
 }
 
-/* Claim: the relative error grows from each s0 to the next. Theorem 1 and Proposition 1 have s0^2 where a network
- * without attention has p^2: at a fixed n the bound on the error grows as s0. */
+/* Claims that the relative error grows from each s0 to the next, at each size (vt_lab_by_count); not tested if a row is
+ * not trained. Theorem 1 and Proposition 1 have s0^2 where a network without attention has p^2: at a fixed n the bound
+ * grows as s0. */
 static vt_status claim_error_growth(const vt_complexity_run *r, int variant, const char *claim, vt_lab *lab,
                                     vt_err *e) {
     int up = 0, all = 0, late = first_untrained_row(r, variant);
