@@ -32,6 +32,7 @@ vt_status vt_falsify_open(vt_spec_pair *p, const vt_cli *c, const char *model, c
     return s == VT_E_FORMAT || s == VT_E_SHAPE || s == VT_E_RANGE ? VT_E_USAGE : s;
 }
 
+/* Returns the specification's line in which case c ends. */
 static int line_of(const vt_spec *s, int c) { return s->rows[s->cases[c].rows[s->cases[c].n - 1]].line; }
 
 static void show_sat(const vt_spec *s, const vt_falsify_result *r, const char *out) {
