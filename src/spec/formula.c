@@ -177,7 +177,8 @@ static vt_status join_linear(parser *p, char op, linear *a, linear *b, vt_err *e
 
 static vt_status read_linear(parser *p, linear *out, vt_err *e);
 
-/* Reads what follows "(": an operator, its operands and ")", into *out, with terms on the stack; VT_E_FORMAT. */
+/* Reads what follows "(": an operator, its operands and ")", into *out, with terms on the stack. VT_E_FORMAT: no
+ * operator of + - * /, or too few operands. */
 static vt_status read_operation(parser *p, linear *out, vt_err *e) {
     char got[64];
     next_token(p);

@@ -355,7 +355,8 @@ static void draw_spectra(vt_figure *f, const void *data) {
     }
 }
 
-/* Claim: supported if outputs stay within 1e-9 while the largest raw eigenvalue changes more than twofold. */
+/* Claims Theorem 4: supported if outputs stay within 1e-9 while the largest raw eigenvalue changes more than twofold.
+ */
 static vt_status claim_theorem4(const trained *t, const char *claim, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0, moved = 0, drift = 0;
     for (int k = 0; k < SCALES; k++) {

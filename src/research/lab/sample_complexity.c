@@ -202,7 +202,7 @@ static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn p
     return good;
 }
 
-/* Claim: attention's error is 3.8 times lower at every size, or more; weakened if it is lower at any size. */
+/* Claims that attention's error is 3.8 times lower at every size, or more; weakened if it is lower at any size. */
 static vt_status claim_error_gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0;
     for (int s = 0; s < r->n_sizes; s++) {
@@ -221,7 +221,7 @@ static bool is_trained(const vt_complexity_run *r, int row, int variant) {
     return isnan(test) || mean_over_runs(r, row, variant, train_error) <= test / 2;
 }
 
-/* Claim not tested, because the variant in this row has too large a training error. */
+/* Adds a claim as not tested, because the variant in this row has too large a training error. */
 static vt_status claim_untrained(const vt_complexity_run *r, int row, int variant, const char *claim, vt_lab *lab,
                                  vt_err *e) {
     return vt_lab_claim(lab, VT_NOT_TESTED, claim, e,
@@ -230,7 +230,7 @@ static vt_status claim_untrained(const vt_complexity_run *r, int row, int varian
                         mean_over_runs(r, row, variant, test_error));
 }
 
-/* Claim: attention reaches the baseline's error of the largest size at a smaller one; weakened if only there. */
+/* Claims that attention reaches the baseline's error of the largest size at a smaller one; weakened if only there. */
 static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab,
                                      vt_err *e) {
     int last = r->n_sizes - 1, s = 0;
@@ -248,7 +248,7 @@ static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, 
                         mean_over_runs(r, at, attention, test_error), r->sizes[last], base);
 }
 
-/* Claim: a's test error is below b's at sizes up to `most`; no difference beyond 2 % only weakens it. */
+/* Claims that a's test error is below b's at sizes up to `most`; no difference beyond 2 % only weakens it. */
 static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
                                 vt_err *e) {
     int all, good = count_sizes_below(r, a, b, test_error, most, &all), near = 0;
@@ -335,7 +335,7 @@ static vt_status claim_error_growth(const vt_complexity_run *r, int variant, con
                         r->relevant[r->n_relevant - 1], exponents_text(r, variant, text, sizeof text));
 }
 
-/* Claim: the baseline's error exponent is below half of attention's; weakened if not at all sizes. */
+/* Claims that the baseline's error exponent is below half of attention's; weakened if not at all sizes. */
 static vt_status claim_no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     static const char claim[] = "Theorem 1: without attention the error does not grow so (p in place of s0)";
     int good = 0, late = first_untrained_row(r, 0), other = first_untrained_row(r, attention);
@@ -361,7 +361,7 @@ static vt_status sweep_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e
     return claim_no_growth(r, attention, lab, e);
 }
 
-/* Claim: the networks have the paper's numbers of parameters. */
+/* Claims that the networks have the paper's numbers of parameters. */
 static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     vt_two_layer base = r->teacher;
     base.front = VT_FRONT_PLAIN;
@@ -370,7 +370,7 @@ static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab,
                         "Table 1: 34,186 parameters, 34,442 with attention", e, "%zu and %zu", without, with);
 }
 
-/* Claim: at the largest size, |a| off the teacher's mask is below 0.1 of that on it; weakened below 0.9. */
+/* Claims that at the largest size, |a| off the teacher's mask is below 0.1 of that on it; weakened below 0.9. */
 static vt_status claim_mask_found(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     int last = r->n_sizes - 1;
     double off = mean_over_runs(r, last, attention, mask_off) / mean_over_runs(r, last, attention, mask_on);

@@ -299,7 +299,8 @@ static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration
     return VT_OK;
 }
 
-/* Checks a figure and sets its indices (data: 0 if there is one alone); VT_E_USAGE. */
+/* Checks a figure and sets its indices (data: 0 if there is one alone). VT_E_USAGE: x, y or, of several, data is not
+ * given or is no column's or data's name. */
 static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);
