@@ -62,7 +62,7 @@ static void lay_out_buffers(hessian *h, vt_arena *r) {
     h->work = vt_arena_take(r, vt_two_layer_work_f64(&h->net, h->n, 1), sizeof(double));
 }
 
-/* Bytes that open_hessian allocates for n samples. */
+/* Returns the bytes that open_hessian allocates for n samples. */
 static size_t hessian_bytes(const vt_two_layer *net, int n) {
     hessian h = {.net = *net, .n = n};
     vt_arena r = {0};

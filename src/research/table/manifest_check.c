@@ -237,7 +237,7 @@ static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_prima
                    m->rows[row].name);
 }
 
-/* *out: index of the column of that name; VT_E_USAGE if it holds no accuracy. */
+/* Sets *out to the index of the column of that name; VT_E_USAGE if it holds no accuracy. */
 static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
     VT_TRY(vt_manifest_named(m, VT_MANIFEST_ATTACK, name, where, out, e));
     if (vt_manifest_accuracy(m, *out)) return VT_OK;
