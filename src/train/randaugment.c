@@ -160,6 +160,7 @@ static void equalize_histogram(uint8_t *out, const uint8_t *in, int side, double
     }
 }
 
+/* Copies the picture, bytes [3, side, side], to out. */
 static void copy_image(uint8_t *out, const uint8_t *in, int side, double unused) {
     (void)unused;
     memcpy(out, in, (size_t)(3 * side * side));
