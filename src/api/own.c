@@ -82,7 +82,7 @@ static vt_status vjp(void *self, vt_vjp *want, vt_err *e) {
     return VT_OK;
 }
 
-/* Computes n->z [classes] of one image x [pixels] in a call of its own; VT_E_MODEL. */
+/* Computes n->z [classes] of one image x [pixels] in a call of its own; VT_E_MODEL if the caller's function fails. */
 static vt_status asked_alone(engine *n, const float *x, vt_err *e) {
     memcpy(n->x, x, n->pixels * sizeof(float));
     return call_classifier(n, 1, false, e);

@@ -23,13 +23,14 @@ bool vt_norm_find(const char *name, vt_norm *out) {
     return false;
 }
 
-/* Return the float nearest below (above) the real bound, so that the stored value satisfies it in double. */
+/* Returns the largest float h, at most 1, whose h - x is at most eps in double. */
 static float upper_bound(double x, double eps) {
     float h = (float)(x + eps);
     while ((double)h - x > eps) h = nextafterf(h, -INFINITY);
     return h > 1 ? 1 : h;
 }
 
+/* Returns the smallest float l, at least 0, whose x - l is at most eps in double. */
 static float lower_bound(double x, double eps) {
     float l = (float)(x - eps);
     while (x - (double)l > eps) l = nextafterf(l, INFINITY);

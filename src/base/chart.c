@@ -73,16 +73,16 @@ static const frame in_page = {LEFT, TOP, WIDE - LEFT - RIGHT, HIGH - BOTTOM - TO
 static double share_of(double v, double from, double to, bool logarithmic) {
     return logarithmic ? (log10(v) - log10(from)) / (log10(to) - log10(from)) : (v - from) / (to - from);
 }
-/* Return where x, and y, of the data lies in the picture. */
+/* Returns where x of the data lies in the picture: linear or logarithmic, as a's axis is. Not clipped to the plot. */
 static double at_x(const frame *a, double x) { return a->left + share_of(x, a->x0, a->x1, a->log_x) * a->width; }
+/* Returns where y of the data lies in the picture, downwards from its top: linear, or logarithmic if a->log_y. */
 static double at_y(const frame *a, double y) {
     return a->top + a->height - share_of(y, a->y0, a->y1, a->log_y) * a->height;
 }
 
 enum { TICKS = 50 }; /* far more than the steps make */
 
-/* Writes powers of ten in [from, to], about `count`; over less than 2.5 decades 2 and 5 times them too. Returns how
- * many. */
+/* Writes powers of ten in [from, to], about `count`, below 2.5 decades 2 and 5 times them too; returns how many. */
 static int find_log_ticks(double out[TICKS], double from, double to, int count) {
     static const double leads[] = {1, 2, 5};
     int n = 0;

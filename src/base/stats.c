@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* For qsort: ascending numbers; NaN equals every number. */
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

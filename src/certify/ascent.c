@@ -6,6 +6,7 @@
 #include <string.h>
 #include "certify/relax.h"
 
+/* Returns how many knobs (lines that may be chosen) the node's relaxation has; 0: none. */
 static size_t knobs_of(const vt_relax *r, int node) {
     return r->how[node]->knobs ? r->how[node]->knobs(r->g, &r->g->nodes[node]) : 0;
 }
@@ -36,6 +37,8 @@ void vt_row_reset(const vt_relax *r, vt_row *row) {
     }
 }
 
+/* Moves a row's knobs of the node by one step of Adam along rise [knobs_of], within the rule's limits; updates its two
+ * means. step counts from 0. */
 static void turn_knobs(const vt_relax *r, vt_row *row, int node, const double *rise, int step) {
     const double rate = 0.25 * pow(0.96, step), first = 1 - pow(0.9, step + 1), second = 1 - pow(0.99, step + 1);
     double least, most;

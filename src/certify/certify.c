@@ -76,12 +76,14 @@ static void set_pair(const void *ctx, size_t i, double *a) {
     a[(int64_t)i < p->label ? i : i + 1] = -1;
 }
 
+/* Sets the row a of the pair of classes in ctx, a worst_pair; i is ignored. */
 static void set_worst(const void *ctx, size_t i, double *a) {
     const worst_pair *w = ctx;
     (void)i;
     set_pair(w->p, w->i, a);
 }
 
+/* Returns how many differences of logits must be above 0. */
 static size_t pairs_of(const vt_certify *c) { return c->classes == 1 ? 1 : (size_t)c->classes - 1; }
 
 /* How a box is bounded: lower slopes of ReLU, steps toward better lines of inner values and of the last rows. */
@@ -119,8 +121,10 @@ typedef struct limit {
     long boxes; /* 0: none */
 } limit;
 
+/* Returns the limit of the whole point. */
 static limit limit_of(const vt_certify *c) { return (limit){c->until, c->o.boxes}; }
 
+/* Has the time come or the number of boxes been reached? */
 static bool is_over(const vt_certify *c, limit l) { return vt_now() > l.until || (l.boxes && c->boxes >= l.boxes); }
 
 /* A quarter of what is left. */
@@ -129,6 +133,8 @@ static limit quarter_of(const vt_certify *c) {
     return (limit){now + (c->until - now) / 4, c->o.boxes ? c->boxes + (c->o.boxes - c->boxes) / 4 + 1 : 0};
 }
 
+/* Sets c's box to x plus and minus radius, rounded outwards (radius 0: to x), within [0,1] unless unboxed, and the ball
+ * of c->r. */
 static void set_box(vt_certify *c, const double *x, double radius) {
     c->r->centre = x, c->r->radius = radius;
     for (size_t i = 0; i < c->n; i++) {
@@ -260,6 +266,7 @@ static vt_status refine_radius(vt_certify *c, const double *x, int64_t label, do
     return VT_OK;
 }
 
+/* Searches out's radius by growing or shrinking, then bisecting; refine_radius takes what time is left. */
 static vt_status search_radius(vt_certify *c, const double *x, int64_t label, vt_certified *out, vt_err *e) {
     const double n = (double)c->n,
                  width = c->o.norm == VT_CERTIFY_LINF ? 1

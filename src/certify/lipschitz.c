@@ -28,10 +28,13 @@ struct vt_lipschitz {
 
 enum { KEPT_LABELS = 64, LONGEST = 4096 /* of values that more classes are pulled back through */ };
 
+/* Returns how many differences of logits a label has. */
 static int64_t pairs_of(const vt_lipschitz *l) { return l->classes == 1 ? 1 : l->classes - 1; }
 
 /* ---- the last affine operators ---- */
 
+/* Sets in_tail, leaf and tail (the values that a difference is pulled back through) and takes the memory for rows and
+ * reach; false: no memory. */
 static bool find_tail(vt_lipschitz *l) {
     const vt_graph *g = l->s.g;
     vt_heap *h = &l->s.heap;
@@ -114,13 +117,15 @@ static double change_of(const vt_lipschitz *l, const double *reach) {
     for (int t = 0; t < l->n_tail; t++) {
         const int v = l->tail[t];
         const double by = l->leaf[v] ? l->s.d[v] : l->s.exact ? 0 : l->s.err[v];
-        if (reach[t] > 0) sum += reach[t] * by;
+        if (reach[t] != 0) sum += reach[t] * by;
     }
     return sum * (1 + 1e-12);
 }
 
 /* ---- all of it ---- */
 
+/* Sets l->constant: a bound of how much any difference of logits changes for each unit of the input's; NaN if an
+ * operator has none everywhere, INFINITY if one is not finite. */
 static void find_constant(vt_lipschitz *l) {
     const vt_graph *g = l->s.g;
     l->constant = NAN;
@@ -133,12 +138,14 @@ static void find_constant(vt_lipschitz *l) {
         const double *reach = reach_of(l, label);
         for (int64_t i = 0; i < pairs_of(l); i++) {
             const double here = change_of(l, reach + (size_t)i * (size_t)l->n_tail);
-            if (!(here <= l->constant)) l->constant = here;
+            if (!(here <= l->constant)) l->constant = isnan(here) ? INFINITY : here; /* NaN: not everywhere */
         }
     }
     l->s.exact = false;
 }
 
+/* Opens *out; like: one whose norms and constant are taken over, or NULL. VT_E_NUMERIC: the constant is not finite;
+ * *out is NULL after a failure. */
 static vt_status open_like(vt_lipschitz **out, const vt_graph *g, const vt_certify_options *o, const vt_lipschitz *like,
                            vt_err *e) {
     *out = NULL;
@@ -189,6 +196,8 @@ static double margin_of(vt_lipschitz *l, int64_t label, double radius) {
     return worst;
 }
 
+/* Returns whether the radius is proven; counts it in out->boxes, and sets out's radius and margin if it is the largest
+ * proven so far (margin also at the first). */
 static bool try_radius(vt_lipschitz *l, int64_t label, double radius, vt_certified *out) {
     const double margin = margin_of(l, label, radius);
     out->boxes++;

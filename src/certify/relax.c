@@ -46,6 +46,7 @@ static const struct {
     {"(standardise)", &vt_relax_standardise, NULL, NULL},
 };
 
+/* Is input k of n there and no constant? */
 static bool follows_image(const vt_graph *g, const vt_node *n, int k) {
     return k < n->n_in && n->in[k] >= 0 && !vt_value_is_constant(&g->values[n->in[k]]);
 }
@@ -62,12 +63,14 @@ const vt_relaxation *vt_relaxation_of(const vt_graph *g, const vt_node *n) {
 
 /* ---- memory ---- */
 
+/* Returns n + 1 doubles of r's heap; sets *missing if there is no memory, and leaves it else. */
 static double *take(vt_relax *r, size_t n, bool *missing) {
     double *p = vt_heap_take(&r->heap, n + 1, sizeof *p);
     if (!p) *missing = true;
     return p;
 }
 
+/* Has value v memory of its own, and reals? */
 static bool is_root(const vt_graph *g, int v) { return g->values[v].alias < 0 && !g->values[v].integers; }
 
 static void take_row(vt_relax *r, vt_row *row, size_t longest, size_t inputs, size_t work, bool *missing) {

@@ -10,6 +10,7 @@
 #define ULP 0x1p-53
 enum { SQUARINGS_MOST = 16, WEIGHTS = 9 /* squarings for weights: 768 rows cost 0.3 % */ };
 
+/* Returns a bound from above of the Frobenius norm of a [rows, cols], whose rows lie ld apart. */
 static double frobenius_norm(const double *a, int rows, int cols, int ld) {
     double sum = 0;
     for (int i = 0; i < rows; i++)
@@ -72,6 +73,7 @@ double vt_norm_above(const double *a, int rows, int cols, int ld, int squarings,
 
 /* ---- convolutions, on an endless map, of which any other is a part ---- */
 
+/* Returns the greatest common divisor. */
 static int64_t divisor_of(int64_t a, int64_t b) {
     while (b) {
         const int64_t rest = a % b;
@@ -94,6 +96,7 @@ typedef struct symbol {
     int n[3];
 } symbol;
 
+/* Returns the symbol of a group with o outputs and i inputs, but for n. */
 static symbol symbol_of(const vt_windows *w, int o, int i) {
     symbol y = {.w = w, .o = o, .i = i, .phases = 1};
     for (int s = 0; s < 3; s++) {

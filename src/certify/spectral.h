@@ -14,6 +14,7 @@ size_t vt_norm_above_work(int rows, int cols);
 double vt_norm_above(const double *a, int rows, int cols, int ld, int squarings, double *work);
 /* Windows of side s that see the same pixel, at most. */
 int64_t vt_windows_overlap(const vt_windows *w, int s);
-/* *out: a bound of the norm of a convolution with weights w [out, channels / groups, taps], whatever the sides of its
- * maps: the least of two, of the windows' matrix, and of its symbol at frequencies between which it is a polynomial. */
+/* Sets *out to a bound of the norm of a convolution with weights w [out, channels / groups, taps], whatever the sides
+ * of its maps: the least of two, of the windows' matrix, and of its symbol at frequencies between which it is a
+ * polynomial. */
 vt_status vt_conv_norm_above(double *out, const vt_conv *p, const double *w, vt_err *e);

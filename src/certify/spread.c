@@ -106,6 +106,7 @@ static const struct {
               {"MatMul", 1}, {"MatMul", 2},      {"Mul", 1},       {"Mul", 2},  {"Neg", 4},
               {"(move)", 4}, {"ReduceMean", 4},  {"ReduceSum", 4}, {"Sub", 4}};
 
+/* Returns the rule of node i by its operator, pattern and which inputs follow the image; NULL: none is known. */
 static const vt_spread_rule *rule_of(vt_spread *s, int i) {
     const vt_node *n = &s->g->nodes[i];
     int moves = 0;
@@ -134,6 +135,7 @@ void vt_spread_close(vt_spread *s) { vt_heap_free(&s->heap); }
 
 /* ---- bounds ---- */
 
+/* Sets a bound of v's length, and its largest magnitude, from its numbers at the centre. */
 static void measure_value(vt_spread *s, int v) {
     s->len[v] = vt_spread_length(s->v[v], s->g->values[v].n), s->top[v] = vt_spread_top(s->v[v], s->g->values[v].n);
 }

@@ -53,6 +53,7 @@ void vt_spread_ball(vt_spread *s, double radius);
 
 /* ---- for rules ---- */
 
+/* Is v there (not -1) and no constant? */
 static inline bool vt_spread_moves(const vt_spread *s, int v) {
     return v >= 0 && !vt_value_is_constant(&s->g->values[v]);
 }

@@ -54,6 +54,8 @@ static bool is_centring(vt_spread *s, int i) {
 
 /* ---- sums or means of squares of rows: | |a|^2 - |b|^2 | <= (2 |a| + |b - a|) |b - a| ---- */
 
+/* Returns the largest length of a row of v [rows, cols] at the centre, a bound from above; least: the smallest row's.
+ * */
 static double largest_row(const vt_spread *s, int v, size_t cols, bool least) {
     double best = least ? INFINITY : 0;
     for (size_t i = 0; i < s->g->values[v].n; i += cols) {

@@ -122,7 +122,8 @@ static vt_status to_convolution(work *w, vt_tensor *t) {
     return VT_OK;
 }
 
-/* Reorders the numbers of a norm before a Linear patch embedding as its columns; nothing if that was a convolution. */
+/* Reorders the numbers of a norm before a Linear patch embedding as its columns; nothing if that was a convolution or
+ * patch_order is chw. VT_E_SHAPE: not 3 side^2 numbers. */
 static vt_status order_norms(work *w) {
     int64_t side;
     for (size_t i = 0; w->linear && i < w->count; i++) {

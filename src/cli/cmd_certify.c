@@ -36,6 +36,9 @@ static vt_status read_shape(const vt_tensors *st, int64_t shape[3], const vt_ten
     return VT_OK;
 }
 
+/* Sets p to the points x [n, ...] and labels [n] of a file, to be freed also after a failure. VT_E_SHAPE: not the
+ * network's inputs; VT_E_FORMAT: no labels; VT_E_RANGE: a number outside [0,1] (unboxed: not finite) or a label that is
+ * no class. */
 static vt_status read_points(points *p, const vt_tensors *st, const vt_tensor *x, const vt_network *n, bool unboxed,
                              vt_err *e) {
     const vt_tensor *labels = vt_tensors_find(st, "labels");
@@ -78,6 +81,7 @@ static vt_status open_network(const vt_cli *c, const int64_t shape[3], vt_model 
     return vt_model_network(n, *m, e);
 }
 
+/* Sets *m and *o from the options, for lipschitz norm l2; VT_E_USAGE: one is missing, or is none of its values. */
 static vt_status read_options(const vt_cli *c, bound_method *m, vt_certify_options *o, vt_err *e) {
     const char *norm = vt_cli_get(c, "norm"), *radius = vt_cli_get(c, "radius"), *by = vt_cli_get(c, "method"),
                *seconds = vt_cli_get(c, "seconds");
@@ -106,10 +110,12 @@ typedef struct engine {
     vt_lipschitz *margins;
 } engine;
 
+/* Opens the one of the two engines that m names. */
 static vt_status open_engine(engine *by, bound_method m, const vt_graph *g, const vt_certify_options *o, vt_err *e) {
     return m == LINEAR ? vt_certify_open(&by->boxes, g, o, e) : vt_lipschitz_open(&by->margins, g, o, e);
 }
 
+/* Sets *out to what the open engine certifies at point x. */
 static vt_status certify_one(engine *by, const double *x, int64_t label, vt_certified *out, vt_err *e) {
     return by->boxes ? vt_certify_point(by->boxes, x, label, out, e)
                      : vt_lipschitz_point(by->margins, x, label, out, e);

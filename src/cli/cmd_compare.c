@@ -18,6 +18,8 @@ static const char *verdict_text(const vt_pair *r) {
     return r->b_better == VT_CLAIM_NOT ? "worse" : vt_claim_name(r->b_better);
 }
 
+/* Prints what a curve's pair says: which run needs larger perturbations on how many images, medians, and the sign test.
+ * */
 static void print_norms(const vt_pair *r) {
     long long of = (long long)r->images, a = (long long)r->only_a, b = (long long)r->only_b;
     printf("\n%-12s %7lld images: larger under A on %lld, under B on %lld, equal on %lld; median %.5g under A, %.5g "
@@ -32,6 +34,7 @@ static const vt_column columns[] =
      {"B - A", false, 0},    {"A alone", false, 5}, {"B alone", false, 4},       {"p", false, 3},
      {"p (Holm)", false, 1}, {"B better", true, 0}, {"95 % of B - A", false, 2}, {"agree %", false, 7}};
 
+/* Adds a pair of accuracies to the table as one row of `columns`. */
 static void print_row(vt_columns *t, const vt_pair *r) {
     static const vt_style styles[] =
         {[VT_CLAIM_UNDECIDED] = VT_STYLE_NONE, [VT_CLAIM_HELD] = VT_STYLE_GOOD, [VT_CLAIM_NOT] = VT_STYLE_BAD};
@@ -51,6 +54,7 @@ static void print_name(char which, const char *dir, const vt_header *h) {
     printf("%c  %s%s%s%s\n", which, dir, *h->search ? "  (searched in " : "", h->search, *h->search ? ")" : "");
 }
 
+/* Prints which attacks run a alone ran, if there are any. */
 static void print_alone(char which, const vt_ledger *a, const vt_ledger *b) {
     char text[600];
     int n = vt_compare_alone(text, sizeof text, a, b);

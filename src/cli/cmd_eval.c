@@ -203,7 +203,8 @@ static vt_status check_floor(const job *j, vt_err *e) {
     return st;
 }
 
-/* Sets the clock to the end of the time that --hours leaves for attacks, beside loading and the self-test. */
+/* Takes from j->v.seconds (--hours) the time since `began` and an estimate of the self-test to come, at most a quarter;
+ * leaves at least 1%. Starts the alarm for what remains. Fails if the network cannot be timed. */
 static vt_status set_alarm(job *j, const vt_cli *c, double began, vt_err *e) {
     enum { FORWARDS = 5000 }; /* parts 1 and 2 of the self-test: 32 images, 140 forwards each (docs/selftest.md) */
     vt_seconds each = {0};

@@ -8,6 +8,7 @@ enum { SHOWN = 100 }; /* cases on the terminal */
 
 vt_status vt_falsify_options_read(vt_falsify_options *o, const vt_cli *c, vt_err *e) {
     long long steps, rounds, seed, threads;
+    vt_overrides network; /* of a list they are read with each network: refused here, not once for each */
     const char *seconds = vt_cli_get(c, "seconds");
     *o = (vt_falsify_options){0};
     if (seconds && (!vt_parse_real(seconds, &o->seconds) || o->seconds <= 0 || o->seconds > 1e7))
@@ -16,6 +17,7 @@ vt_status vt_falsify_options_read(vt_falsify_options *o, const vt_cli *c, vt_err
     VT_TRY(vt_cli_int(c, "restarts", 1, 1000000, seconds || vt_cli_has(c, "instances") ? 0 : 10, &rounds, e));
     VT_TRY(vt_cli_int(c, "seed", 0, INT64_MAX, 0, &seed, e));
     VT_TRY(vt_cli_threads(c, &threads, e));
+    VT_TRY(vt_cli_overrides(c, &network, e));
     o->steps = (int)steps, o->rounds = (int)rounds, o->seed = (uint64_t)seed, o->threads = (int)threads;
     o->interrupt = vt_cli_interruptible();
     return VT_OK;
@@ -30,6 +32,7 @@ vt_status vt_falsify_open(vt_spec_pair *p, const vt_cli *c, const char *model, c
     return s == VT_E_FORMAT || s == VT_E_SHAPE || s == VT_E_RANGE ? VT_E_USAGE : s;
 }
 
+/* Returns the specification's line in which case c ends. */
 static int line_of(const vt_spec *s, int c) { return s->rows[s->cases[c].rows[s->cases[c].n - 1]].line; }
 
 static void show_sat(const vt_spec *s, const vt_falsify_result *r, const char *out) {

@@ -47,9 +47,8 @@ static void print_weights(const vt_against *r) {
     for (int i = 0; i < r->n_weights; i++) {
         const vt_against_weight *w = &r->weights[i];
         printf("  weight %s is not in the export", w->name);
-        if (isfinite(w->difference))
-            printf(": nearest %s, whose numbers differ by %.2g in all\n", *w->nearest ? w->nearest : "a constant",
-                   w->difference);
+        if (*w->nearest)
+            printf(": nearest %s, whose numbers differ by %.2g in all\n", w->nearest, w->difference);
         else
             printf(": no constant has as many numbers\n");
     }
@@ -66,8 +65,8 @@ static vt_status print_result(const job *j, const vt_cli *c, const char *path, v
     for (int k = 0; k < r->n_layers; k++) {
         const vt_against_layer *l = &r->layers[k];
         if (!verbose && k != r->first && k != r->first - 1 && k != r->n_layers - 1) continue;
-        if (isfinite(l->difference))
-            printf("%-36s differs by %.2g from %s\n", l->name, l->difference, *l->nearest ? l->nearest : "a value");
+        if (*l->nearest)
+            printf("%-36s differs by %.2g from %s\n", l->name, l->difference, l->nearest);
         else
             printf("%-36s no value of the export has its size\n", l->name);
         if (k == r->first) print_weights(r);

@@ -21,11 +21,13 @@ typedef struct job {
     int sat, unknown, failed;
 } job;
 
+/* Sets to to path, which is relative to the list's folder unless it begins with a slash; fails if it is too long. */
 static vt_status resolve_path(char to[VT_PATH_MAX], const job *j, const char *path, vt_err *e) {
     return vt_path_in(to, *path == '/' ? "" : j->folder, path + (*path == '/'), e);
 }
 
-/* Folder and name of the list; instances and what is done of them. */
+/* Sets j's folder, category (the folder's name, its commas made _) and instances from the list at csv. VT_E_USAGE: it
+ * has a wrong line, or none. */
 static vt_status open_lists(job *j, const char *csv, vt_err *e) {
     const char *slash = strrchr(csv, '/');
     if (strlen(csv) >= VT_PATH_MAX) return vt_fail(e, VT_E_USAGE, "%.80s...: the path is too long", csv);
@@ -46,7 +48,8 @@ static void close_job(job *j) {
     free(j->results);
 }
 
-/* What a folder's results depend on; another list or other options do not continue it. */
+/* Writes DIR/settings.txt, on which a folder's results depend: options and the list's hash. VT_E_USAGE if it is there
+ * and says others. */
 static vt_status check_settings(job *j, const char *csv, vt_err *e) {
     char path[VT_PATH_MAX], text[400], hash[65], *before = NULL;
     VT_TRY(vt_sha_file(csv, hash, e));
@@ -65,6 +68,8 @@ static vt_status check_settings(job *j, const char *csv, vt_err *e) {
     return s;
 }
 
+/* Makes the folder, checks its settings, and reads results.csv into j->results and j->done; both empty if there is
+ * none. */
 static vt_status open_results(job *j, const char *csv, vt_err *e) {
     char path[VT_PATH_MAX];
     VT_TRY(vt_make_dir(j->out, e));
@@ -79,7 +84,7 @@ static vt_status open_results(job *j, const char *csv, vt_err *e) {
     return vt_instances_read(&j->done, path, true, e);
 }
 
-/* One more line; the file appears whole. */
+/* Adds x's line to j->results and writes results.csv anew; the file appears whole. */
 static vt_status add_result(job *j, const vt_instance *x, const char *verdict, double seconds, vt_err *e) {
     char path[VT_PATH_MAX], line[2 * VT_PATH_MAX];
     VT_TRY(vt_path_in(path, j->out, "results.csv", e));
@@ -93,6 +98,7 @@ static vt_status add_result(job *j, const vt_instance *x, const char *verdict, d
     return vt_file_replace(path, &(vt_span){more, old + (size_t)n}, 1, e);
 }
 
+/* Opens x's network and specification (to be closed after success alone) and sets their paths. */
 static vt_status open_instance(vt_spec_pair *p, const job *j, const vt_instance *x, char model[VT_PATH_MAX],
                                char spec[VT_PATH_MAX], vt_err *e) {
     VT_TRY(resolve_path(model, j, x->network, e));
@@ -100,18 +106,21 @@ static vt_status open_instance(vt_spec_pair *p, const job *j, const vt_instance 
     return vt_falsify_open(p, j->c, model, spec, e);
 }
 
+/* Sets to to dir/NAME.counterexample, NAME being the instance's; fails if it is too long. */
 static vt_status witness_path(char to[VT_PATH_MAX], const char *dir, const vt_instance *x, vt_err *e) {
     char name[400];
     snprintf(name, sizeof name, "%s.counterexample", x->name);
     return vt_path_in(to, dir, name, e);
 }
 
-/* *verdict: sat, unknown, or error, whose sentence is printed. A failure that would meet all instances is returned. */
+/* Searches a counterexample of x; *verdict: "sat", "unknown" or "error", whose sentence is printed. Counts it in j, and
+ * with j->out writes a witness and a line of results.csv. Fails only for VT_E_MEMORY, VT_INTERRUPTED and failures to
+ * write. */
 static vt_status attack_instance(job *j, const vt_instance *x, const char **verdict, vt_err *e) {
     char model[VT_PATH_MAX], spec[VT_PATH_MAX], path[VT_PATH_MAX];
     vt_falsify_result r = {0};
     vt_falsify_options o = j->o;
-    vt_spec_pair p;
+    vt_spec_pair p = {0};
     const double began = vt_now();
     vt_err why = {0};
     if (x->seconds > 0 && (o.seconds <= 0 || x->seconds < o.seconds)) o.seconds = x->seconds;
@@ -134,6 +143,7 @@ static vt_status attack_instance(job *j, const vt_instance *x, const char **verd
     return j->out ? add_result(j, x, *verdict, vt_now() - began, e) : VT_OK;
 }
 
+/* Returns x's verdict in results.csv as it was read, and counts it in j; NULL: none. */
 static const char *known_verdict(job *j, const vt_instance *x) {
     const vt_instance *d = vt_instances_find(&j->done, x->name);
     if (!d) return NULL;
@@ -142,6 +152,7 @@ static const char *known_verdict(job *j, const vt_instance *x) {
     return d->verdict;
 }
 
+/* Attacks the list's instances that results.csv lacks, and prints the counts of all. */
 static vt_status run_instances(job *j, const char *csv, vt_err *e) {
     VT_TRY(open_lists(j, csv, e));
     VT_TRY(open_results(j, csv, e));
@@ -180,7 +191,8 @@ typedef struct referee {
     bool begun;
 } referee;
 
-/* The witness's file; false: there is none. */
+/* Sets path to x's witness, beside the results or in the category's folder below; false: there is none, packed or not.
+ * */
 static bool find_witness(const referee *r, const vt_instance *x, const vt_instance *verdict, char path[VT_PATH_MAX]) {
     char dir[VT_PATH_MAX], packed[VT_PATH_MAX + 3];
     for (int k = 0; k < 2; k++) {
@@ -193,6 +205,7 @@ static bool find_witness(const referee *r, const vt_instance *x, const vt_instan
     return false;
 }
 
+/* Adds a row to the table of findings, with its titles before the first one; format takes the number a. */
 static void add_finding(referee *r, const vt_instance *x, const vt_instance *v, const char *format, double a) {
     char text[300];
     if (!r->begun) vt_columns_titles(&r->table, "-instance\t-verifier\t-here");
@@ -201,6 +214,8 @@ static void add_finding(referee *r, const vt_instance *x, const vt_instance *v, 
     vt_columns_cells(&r->table, "%s\t%s\t%s", x->name, v->verdict, text);
 }
 
+/* Judges the witness of an instance called sat: counts it in r as held, near, wrong, missing or unread, and adds what
+ * is wrong to the findings. Fails for VT_E_MEMORY, and for VT_E_IO once the network is open. */
 static vt_status replay_witness(referee *r, const vt_instance *x, const vt_instance *v, vt_err *e) {
     char model[VT_PATH_MAX], spec[VT_PATH_MAX], path[VT_PATH_MAX];
     vt_spec_pair p;
@@ -243,6 +258,8 @@ static vt_status replay_witness(referee *r, const vt_instance *x, const vt_insta
     return stop ? s : VT_OK;
 }
 
+/* Attacks an instance called unsat, unless --out knows its verdict; counts it in r and adds a witness found to the
+ * findings. */
 static vt_status attack_verdict(referee *r, const vt_instance *x, const vt_instance *v, vt_err *e) {
     const char *verdict = known_verdict(&r->j, x);
     if (!verdict) VT_TRY(attack_instance(&r->j, x, &verdict, e));
@@ -251,6 +268,7 @@ static vt_status attack_verdict(referee *r, const vt_instance *x, const vt_insta
     return VT_OK;
 }
 
+/* Judges the verifier's result of every instance; others than sat, violated, unsat and holds are counted as other. */
 static vt_status judge_all(referee *r, vt_err *e) {
     vt_progress p = vt_cli_progress();
     p.unit = "instances";
@@ -269,6 +287,7 @@ static vt_status judge_all(referee *r, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads list and results, judges them, and prints findings and counts. VT_E_RANGE: a verdict is contradicted. */
 static vt_status run_referee(referee *r, const char *results, const char *csv, vt_err *e) {
     const char *slash = strrchr(results, '/');
     VT_TRY(open_lists(&r->j, csv, e));

@@ -26,6 +26,7 @@ static bool has_place(const vt_command *c) {
     return false;
 }
 
+/* Prints one line of the list of commands: name and summary. */
 static void print_command(FILE *f, const vt_command *c) { fprintf(f, "  %-11s %s\n", c->name, c->summary); }
 
 void vt_help_all(FILE *f) {

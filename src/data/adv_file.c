@@ -184,6 +184,7 @@ typedef struct picture {
     bool alone; /* the number is all of the name */
 } picture;
 
+/* For qsort: compares two pictures by name, byte by byte; 10.png comes before 9.png. */
 static int compare_picture_names(const void *a, const void *b) {
     return strcmp(((const picture *)a)->name, ((const picture *)b)->name);
 }

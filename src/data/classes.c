@@ -16,6 +16,7 @@ static const char wnids[][10] = {
 };
 _Static_assert(sizeof wnids == 10 * VT_IMAGENET_CLASSES, "1000 wnids");
 
+/* For bsearch in the sorted list of WordNet identifiers, byte by byte. */
 static int compare_wnids(const void *a, const void *b) { return strcmp(a, b); }
 
 int vt_imagenet_index(const char *wnid) {

@@ -284,7 +284,8 @@ static const uint8_t *record_at(const part *p, int record, int64_t i, uint8_t bu
     return buf;
 }
 
-/* Sets p->count, adds p's records to the hash, and checks them (vt_cifar_check) in one pass. */
+/* Sets p->count, adds p's records (of its mapped bytes, else of its pickle) to the hash, and checks them
+ * (vt_cifar_check) in one pass. VT_E_FORMAT: also an incomplete record at the end. */
 static vt_status hash_and_check_part(part *p, int record, vt_sha *sha, vt_err *e) {
     uint8_t buf[VT_CIFAR100];
     size_t size = (size_t)record, rest = p->map.n % size;

@@ -21,6 +21,7 @@ bool vt_is_picture(const char *name) {
     return ends_in(name, ".png") || ends_in(name, ".jpg") || ends_in(name, ".jpeg");
 }
 
+/* For qsort of strings, byte by byte: "10" comes before "9". */
 static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 vt_status vt_folders_add(vt_folders *f, const char *name, const char *path, vt_err *e) {

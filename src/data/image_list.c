@@ -12,6 +12,7 @@
 
 enum { LIST_MOST = 1 << 26 }; /* bytes of a list of images */
 
+/* For qsort: ascending numbers. */
 static int compare_int32(const void *a, const void *b) {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
@@ -144,6 +145,7 @@ typedef struct place {
     int32_t image;
 } place;
 
+/* For qsort and bsearch: by path, byte by byte. */
 static int compare_paths(const void *a, const void *b) {
     return strcmp(((const place *)a)->path, ((const place *)b)->path);
 }

@@ -15,11 +15,13 @@ const char *const vt_filter_names[] = {"nearest", "lanczos", "bilinear", "bicubi
 /* The filters return the weight of a sample at distance x, in units of the (stretched) pixel. */
 static double box_filter(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
 
+/* Returns the filter's weight at distance x, 0 beyond 1. */
 static double bilinear_filter(double x) {
     x = fabs(x);
     return x < 1 ? 1 - x : 0;
 }
 
+/* Returns sinc times a Hamming window at distance x, 0 beyond 1. */
 static double hamming_filter(double x) {
     x = fabs(x);
     if (x == 0) return 1;
@@ -42,6 +44,7 @@ static double sinc(double x) {
     return sin(x) / x;
 }
 
+/* Returns Lanczos' filter of three lobes at distance x, 0 beyond 3. */
 static double lanczos_filter(double x) { return -3 <= x && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
 static const struct {
@@ -278,8 +281,9 @@ static void compute_crop_offsets(int n, int side, int *pad, int *skip) {
     *skip = n > side ? half_even(n - side) : 0;
 }
 
-/* Crops in place as torchvision's CenterCrop(side): offsets round half to even, as Python does; smaller pictures get
- * black borders first, the odd line of them right and below. Floats become bytes (VT_E_SHAPE). */
+/* Crops in place as torchvision's CenterCrop(side): offsets round half to even, smaller pictures get black borders, the
+ * odd line right and below. A picture of this size stays as it is; else floats become bytes first, VT_E_SHAPE if one is
+ * no grey level. VT_E_RANGE: no side that a picture may have. */
 static vt_status centre_crop(vt_image *im, int side, const char *path, vt_err *e) {
     int left, top, x0, y0;
     if (im->shape.width == side && im->shape.height == side) return VT_OK;

@@ -104,6 +104,8 @@ typedef struct fate {
     bool stands, finished, broken;
 } fate;
 
+/* Returns the fate of image place i by attacks scored in the ball; a proven image does not stand if the proof comes
+ * first. */
 static fate fate_of(const vt_result_index *b, const bool *closed, size_t i) {
     const bool proven = b->first && vt_result_index_certified(b, i);
     fate f = {.stands = vt_result_index_right(b, VT_ENTRY_CLEAN, i) && !proven, .finished = true};

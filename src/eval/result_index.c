@@ -78,7 +78,8 @@ uint8_t vt_result_index_cell(const vt_result_index *b, int entry, int stage, siz
     return *cell_at(b, entry, stage, i);
 }
 
-/* Notes a clean line's target, or checks that an attack line's is the same. */
+/* Sets an image's target by its clean line, or checks that an attack line has the same. VT_E_FORMAT: another, no class,
+ * the label, or none where the header says that there are. */
 static vt_status note_target(vt_result_index *b, const char *dir, const vt_record *r, size_t i, vt_err *e) {
     bool clean = r->entry == VT_ENTRY_CLEAN, in_range = r->target < b->classes || !b->classes;
     if (!b->targets && r->target < 0) return VT_OK;
@@ -95,7 +96,8 @@ static vt_status note_target(vt_result_index *b, const char *dir, const vt_recor
     return VT_OK;
 }
 
-/* Notes one line; refuses lines that the header or the images do not allow. */
+/* Enters one line's status, target and norm; VT_E_USAGE: an image that is not in the index; VT_E_FORMAT: a line that
+ * the header does not allow. */
 static vt_status note_line(vt_result_index *b, const char *dir, const vt_record *r, vt_err *e) {
     size_t i = vt_image_place(b->images, b->n, r->image);
     if (i == SIZE_MAX)

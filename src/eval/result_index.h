@@ -34,11 +34,11 @@ enum { VT_RESULT_NONE = 0xFF };
 vt_status vt_result_index_open(vt_result_index *b, const vt_header *header, const int32_t *images, size_t n, vt_err *e);
 /* Accepts a zeroed one. */
 void vt_result_index_close(vt_result_index *b);
-/* Notes the lines from number `from` on. Refuses images that are not in the result index, entries that the header does
- * not have, two lines for one place, and targets that no run has: of no class, the label, another one than the image's
- * clean line says. */
+/* Enters the ledger's lines from number `from` on: statuses, targets, a curve's norms. VT_E_USAGE: an image that is not
+ * in the index; VT_E_FORMAT: an entry that the header lacks, two lines for one place, a target that no run has (no
+ * class, the label, or another than the clean line's). Lines before a refused one stay. */
 vt_status vt_result_index_note(vt_result_index *b, const vt_ledger *l, size_t from, vt_err *e);
-/* Notes n lines of another rank's ledger, with the refusals of vt_result_index_note; dir: for sentences. */
+/* Enters n lines of another rank's ledger, with the refusals of vt_result_index_note; dir: for sentences. */
 vt_status vt_result_index_note_lines(vt_result_index *b, const char *dir, const vt_record *lines, size_t n, vt_err *e);
 
 /* The index of all lines of a ledger. Close also after a failure. */

@@ -177,6 +177,7 @@ void vt_subject_close(vt_subject *s) {
     *s = (vt_subject){0};
 }
 
+/* For vt_sensor_images: sets x to image i of the subject in ctx. */
 static vt_status read_picture(void *ctx, int i, float *x, vt_err *e) {
     int label; /* is not looked at */
     return vt_subject_image(ctx, i, x, &label, e);

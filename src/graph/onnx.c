@@ -98,7 +98,8 @@ static bool lies_beside(const char *path, const char *dir, const char *model) {
     return realpath(model, from) && (size_t)(strrchr(from, '/') - from) == n && !memcmp(to, from, n);
 }
 
-/* *out: a mapped file beside the model, opened once; VT_E_FORMAT if its name has a slash or a link leads elsewhere. */
+/* Sets *out to a mapped file beside the model, opened once; VT_E_FORMAT if its name has a slash or a link leads
+ * elsewhere. */
 static vt_status open_external(vt_onnx *m, const char *name, const vt_mapped **out, vt_err *e) {
     char path[VT_PATH_MAX], dir[VT_PATH_MAX];
     for (int i = 0; i < m->n_external; i++)

@@ -19,10 +19,12 @@ static double source_of(const vt_resize *r, int k, int64_t i, int64_t in) {
     return shift + (at + 0.5) / scale - 0.5;
 }
 
+/* Is the place outside the input, for tf_crop_and_resize? False for every other rule. */
 static bool lies_outside(const vt_resize *r, double at, int64_t in) {
     return !strcmp(r->place, "tf_crop_and_resize") && !(at >= 0 && at <= (double)in - 1);
 }
 
+/* Returns the input's number at or before the place, within [0, in). */
 static int64_t clamp_place(double at, int64_t in) { return at < 0 ? 0 : at > (double)(in - 1) ? in - 1 : (int64_t)at; }
 
 /* Returns the input's number nearest to a place, by r->nearest, within [0, in). */

@@ -83,6 +83,7 @@ int vt_put_input(vt_put *p, const char *name, const vt_dims *dims) {
     return p->input = add_value(p, name, "input", NULL, NULL);
 }
 
+/* Returns the index of the value of that name, -1 if there is none. */
 static int find_value(const vt_put *p, const char *name) {
     for (int i = 0; i < p->n_values; i++)
         if (!strcmp(p->values[i].name, name)) return i;
@@ -244,6 +245,7 @@ typedef struct bytes {
     bool failed;
 } bytes;
 
+/* Appends n bytes; without memory sets b->failed, after which nothing is appended. */
 static void add_bytes(bytes *b, const void *p, size_t n) {
     if (b->n + n > b->room) {
         const size_t room = 2 * (b->n + n) + 256;
@@ -256,6 +258,7 @@ static void add_bytes(bytes *b, const void *p, size_t n) {
     b->n += n;
 }
 
+/* Appends v as protobuf's variable-length number. */
 static void add_varint(bytes *b, uint64_t v) {
     uint8_t out[10];
     size_t n = 0;
@@ -264,6 +267,7 @@ static void add_varint(bytes *b, uint64_t v) {
     add_bytes(b, out, n);
 }
 
+/* Appends a field that is a number: tag and value. */
 static void add_number(bytes *b, uint32_t field, int64_t v) {
     add_varint(b, (uint64_t)field << 3);
     add_varint(b, (uint64_t)v);
@@ -275,6 +279,7 @@ static void add_length(bytes *b, uint32_t field, size_t n) {
     add_varint(b, n);
 }
 
+/* Appends a field that is a text: tag, length and letters. */
 static void add_text(bytes *b, uint32_t field, const char *text) {
     add_length(b, field, strlen(text));
     add_bytes(b, text, strlen(text));
@@ -290,6 +295,7 @@ static void add_message(bytes *b, uint32_t field, bytes *m) {
 
 enum { INT = 2, INTS = 7 }; /* AttributeProto.AttributeType */
 
+/* Appends n as a field of the graph (NodeProto), named as its output. */
 static void add_node(bytes *b, const vt_put *p, const put_node *n) {
     bytes m = {0};
     for (int k = 0; k < n->n_in; k++) add_text(&m, 1, p->values[n->in[k]].name);

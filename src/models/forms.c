@@ -119,7 +119,8 @@ static const char *our_word(const vt_form *f, const char *value) {
     return value;
 }
 
-/* Sets a form of up to four numbers from "A,B,C,D" (those that are not given: 0); VT_E_USAGE. */
+/* Sets a form of up to four numbers from "A,B,C,D" (those that are not given: 0); VT_E_USAGE: more, or one is no whole
+ * number in range. */
 static vt_status set_four(vt_config *c, const vt_form *f, const char *value, const char *who, vt_err *e) {
     int v[4] = {0}, n = 0;
     const char *p = value;

@@ -189,7 +189,8 @@ static vt_status open_team(vt_team **out, vt_err *e) {
     return VT_OK;
 }
 
-/* The others' failures reach the terminal through rank 0 (vt_team_agree), in sentences of their own. */
+/* Sends stdout and stderr to /dev/null, if it opens: other ranks' failures reach the terminal through rank 0
+ * (vt_team_agree). */
 static void silence_output(void) {
     int nothing = open("/dev/null", O_WRONLY);
     fflush(NULL);

@@ -254,6 +254,7 @@ static void run_depthwise(float *y, float *work, const float *x, const float *pa
 
 /* ---- windows as a matrix ---- */
 
+/* Is the map itself the matrix of windows: 1 x 1, stride 1, no border? Asked of one group alone. */
 static bool is_pointwise(const vt_convolution *s) {
     return has_plain_steps(s) && s->kernel[0] * s->kernel[1] == 1 && s->h == s->ho && s->w == s->wo && !s->before[0] &&
            !s->before[1];
@@ -261,6 +262,7 @@ static bool is_pointwise(const vt_convolution *s) {
 
 enum { BAND = 1 << 18 }; /* floats of windows at a time */
 
+/* Returns how many numbers one window has, of all input channels. */
 static int taps_of(const vt_convolution *s) { return s->kernel[0] * s->kernel[1] * s->in; }
 
 /* Rows of out pixels at a time. */

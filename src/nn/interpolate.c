@@ -19,6 +19,7 @@ static double cubic_weight(double x, double a) {
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
+/* Returns i, at least 0 and below n. */
 static int clamp_index(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 /* Sets at and w [1] of output o: UpSampleNearest computes in float: floor(o * (float)in / out). */

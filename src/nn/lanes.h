@@ -43,11 +43,12 @@ static inline vt_lanes vt_lanes_all(float f) {
 static inline void vt_lanes_store(float *p, vt_lanes v) {
     VT_EACH_PART(k) memcpy(p + k * VT_LANES_PART / 4, &v.part[k], sizeof v.part[k]);
 }
-/* load_some returns the first n of sixteen, 0 < n <= 16, from p with zeros behind them; store_some writes those n. */
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
+/* Returns the first n (1 to 16) floats at p; further lanes are 0. */
 static inline vt_lanes vt_lanes_load_some(const float *p, int n) {
     return (vt_lanes){{(vt_part)_mm512_maskz_loadu_ps((__mmask16)(0xffffu >> (16 - n)), p)}};
 }
+/* Writes the first n (1 to 16) lanes to p, and nothing beyond them. */
 static inline void vt_lanes_store_some(float *p, vt_lanes v, int n) {
     _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu >> (16 - n)), (__m512)v.part[0]);
 }

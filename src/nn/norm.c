@@ -26,7 +26,7 @@ static void normalize_row(real *y, const real *x, real mean, real rstd, const re
     for (int j = 0; j < c; j++) y[j] = (x[j] - mean) * rstd * g[j] + b[j];
 }
 #else
-/* Sixteen channels, or the first n where there are fewer. */
+/* Returns sixteen channels, or the first n where there are fewer; lanes beyond them are 0. */
 static vt_lanes load_channels(const float *x, int n) { return n >= 16 ? vt_lanes_load(x) : vt_lanes_load_some(x, n); }
 /* Stores the first n of 16 numbers, all if n is larger. */
 static void store_channels(float *y, vt_lanes v, int n) {
@@ -100,6 +100,7 @@ static void add_parameter_gradients(real *dg, real *db, const real *dy, const re
 
 /* row_backward computes a row's dx = res + the gradient through LayerNorm of dy; res may be NULL. */
 #ifdef VT_DOUBLE
+/* Sets dx [c] = res (or 0) + rstd (h - mean(h) - xh mean(h xh)), h = dy g, xh = (x - mean) rstd. */
 static void row_backward(real *dx, const real *res, const real *dy, const real *x, const real *g, real mean, real rstd,
                          int c) {
     real s1 = 0, s2 = 0;
@@ -111,7 +112,8 @@ static void row_backward(real *dx, const real *res, const real *dy, const real *
     for (int j = 0; j < c; j++) dx[j] = (res ? res[j] : 0) + rstd * (dy[j] * g[j] - s1 - (x[j] - mean) * rstd * s2);
 }
 #else
-/* xh and h of sixteen channels, or of the first n */
+/* Sets *xh = (x - mean) rstd and *h = dy g of the next sixteen channels; n: how many are left of the row. If fewer than
+ * sixteen, the lanes beyond them have h = 0, but xh = -mean rstd. */
 static void compute_backward_terms(vt_lanes *xh, vt_lanes *h, const float *dy, const float *x, const float *g,
                                    float mean, float rstd, int n) {
     *h = vt_lanes_product(load_channels(dy, n), load_channels(g, n));

@@ -25,7 +25,8 @@ static const char *const specs[VT_TOOL_COUNT] = {
 
 /* ---- images ---- */
 
-/* Notes an attack's line in its image's standing. */
+/* Sets in its image's standing what an attack's line adds: broken, also by a white box, searched at random, broken so.
+ * Nothing of attacks scored as published. */
 static void update_standing(const vt_eval_options *v, const vt_record *r, vt_standing *s) {
     const vt_attack *a = &v->attacks[r->entry - 1];
     if (a->scoring == VT_SCORE_PUBLISHED || r->stage < 0 || r->stage >= a->n_stages) return;

@@ -146,11 +146,11 @@ typedef struct vt_evidence {
     double value[VT_CHECK_COUNT]; /* of tested checks with a bound: it speaks against the hypothesis if it exceeds it */
 } vt_evidence;
 
-/* Notes that a check was made, and whether it speaks against the hypothesis. */
+/* Sets that a check was made (f->tried), and adds to f->against whether it speaks against the hypothesis. */
 static inline void vt_note_evidence(vt_evidence *f, vt_check_id id, bool against) {
     f->tried |= 1u << id, f->against |= (uint32_t)against << id;
 }
-/* Notes the value of a check with a bound. */
+/* Sets the value of a check with a bound, and that it was made. */
 static inline void vt_note_value(vt_evidence *f, vt_check_id id, double value) {
     f->tried |= 1u << id, f->value[id] = value;
 }

@@ -22,12 +22,14 @@ void vt_spec_network_of(vt_spec_network *n, const vt_network *graph, const vt_mo
 }
 #endif
 
+/* Takes v's output y [outputs] and, for a graph, the run's memory from arena a (which may only measure). */
 static void plan_memory(VT_R(vt_evaluator) *v, vt_arena *a) {
     const vt_network *g = v->n->graph;
     v->y = vt_arena_take(a, (size_t)v->n->outputs, sizeof *v->y);
     if (g) VT_R(vt_graph_run_plan)(&v->run, g->g, &g->plan[v->gradient], a);
 }
 
+/* Allocates v->block and, for a model, opens the session; the caller closes v also after a failure. */
 static vt_status take_memory(VT_R(vt_evaluator) *v, vt_err *e) {
     vt_arena a = {0};
     plan_memory(v, &a);

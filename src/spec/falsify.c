@@ -113,6 +113,7 @@ static float clip_to_box(const vt_spec_box *b, int i, double v) {
     return v > (double)b->far[i] ? b->far[i] : v >= (double)b->near[i] ? (float)v : b->near[i];
 }
 
+/* Returns the length of the box's side i. */
 static double side_of(const vt_spec_box *b, int i) { return (double)b->far[i] - (double)b->near[i]; }
 
 /* Sets x to the centre (round 0), a corner (odd rounds) or a random point of the box, drawn by seed, case, round and
@@ -132,6 +133,7 @@ static void start_run(const search *q, const target *t, float *x) {
     }
 }
 
+/* Returns where the runs of a round start, for sentences. */
 static const char *start_name(int round) { return !round ? "the centre" : round & 1 ? "a corner" : "a random point"; }
 
 /* Moves w->x, and w->prev to where it was, by a step of length alpha, in sides of the box, against the gradient's sign,
@@ -217,6 +219,7 @@ static vt_status run_item(void *ctx, int thread, size_t item, vt_err *e) {
 
 /* ---- rounds ---- */
 
+/* For qsort: by box, in it by key, then by case. */
 static int compare_targets(const void *a, const void *b) {
     const target *x = a, *y = b;
     if (x->box != y->box) return x->box < y->box ? -1 : 1;
@@ -287,6 +290,7 @@ static vt_status search_rounds(search *q, vt_falsify_result *r, vt_err *e) {
 
 /* ---- memory ---- */
 
+/* Allocates a worker's buffers, sets its best values to INFINITY and opens its float network with gradients. */
 static vt_status open_worker(search *q, worker *w, vt_err *e) {
     const size_t n = (size_t)q->s->inputs, k = (size_t)q->s->outputs;
     w->x = vt_alloc(n * sizeof *w->x), w->prev = vt_alloc(n * sizeof *w->prev), w->top = vt_alloc(n * sizeof *w->top);
@@ -298,6 +302,7 @@ static vt_status open_worker(search *q, worker *w, vt_err *e) {
     return vt_evaluator_open_f32(&w->v, q->n, true, e);
 }
 
+/* Allocates q's buffers, workers and judges, and r->best, set to INFINITY; closed also after a failure. */
 static vt_status open_search(search *q, vt_falsify_result *r, vt_err *e) {
     const size_t n = (size_t)q->s->inputs, cases = (size_t)q->s->n_cases, boxes = (size_t)q->s->n_boxes;
     q->workers = calloc((size_t)q->o->threads, sizeof *q->workers);

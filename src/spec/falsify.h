@@ -65,6 +65,7 @@ void vt_spec_pair_close(vt_spec_pair *p);
 /* Fills *w, to be freed after VT_OK, by x [inputs], which stays the caller's, and both precisions; w->at: the case to
  * which it comes nearest. */
 vt_status vt_witness_judge(vt_witness *w, const vt_spec *s, const vt_spec_network *n, const double *x, vt_err *e);
+/* Does the witness stay in the box and meet its case, each within the tolerance, in float32 and in double? */
 static inline bool vt_witness_met(const vt_witness *w, double tolerance) {
     return w->outside <= tolerance && w->violation <= tolerance && w->violation_double <= tolerance;
 }

@@ -80,6 +80,7 @@ static void next_token(parser *p) {
     p->length = (size_t)(p->p - p->token);
 }
 
+/* Is the last token this text? */
 static bool token_is(const parser *p, const char *text) {
     return p->length == strlen(text) && !memcmp(p->token, text, p->length);
 }
@@ -145,6 +146,7 @@ static vt_status push_term(parser *p, variable v, vt_err *e) {
     return VT_OK;
 }
 
+/* Multiplies l, constant and terms on the stack, by `by`. */
 static void scale_linear(parser *p, linear *l, double by) {
     l->c *= by;
     for (size_t i = 0; i < l->n; i++) p->stack[l->at + i].c *= by;
@@ -177,7 +179,8 @@ static vt_status join_linear(parser *p, char op, linear *a, linear *b, vt_err *e
 
 static vt_status read_linear(parser *p, linear *out, vt_err *e);
 
-/* Reads what follows "(": an operator, its operands and ")", into *out, with terms on the stack; VT_E_FORMAT. */
+/* Reads what follows "(": an operator, its operands and ")", into *out, with terms on the stack. VT_E_FORMAT: no
+ * operator of + - * /, or too few operands. */
 static vt_status read_operation(parser *p, linear *out, vt_err *e) {
     char got[64];
     next_token(p);
@@ -232,6 +235,7 @@ static vt_status add_item(parser *p, vt_formula_and *a, int item, vt_err *e) {
     return VT_OK;
 }
 
+/* Returns v, strict: the next double below it. */
 static double below(double v, bool strict) { return strict ? nextafter(v, -INFINITY) : v; }
 
 /* Appends to f->bounds and to a the bound x <= limit for c = 1, -x <= limit for c = -1; strict: the next double
@@ -300,6 +304,7 @@ static vt_status read_comparison(parser *p, vt_formula_and *a, char relation, bo
 
 /* ---- formulas ---- */
 
+/* Appends *a to o's cases; VT_E_FORMAT: more than VT_SPEC_CASES. */
 static vt_status push_and(parser *p, vt_formula_or *o, const vt_formula_and *a, vt_err *e) {
     if (o->n == VT_SPEC_CASES) return fail_line(p, e, "more than %d cases", VT_SPEC_CASES);
     if (!vt_formula_grow(&p->f->heap, &o->ands, o->n, &o->room, sizeof *o->ands)) return fail_memory(p, e);
@@ -307,6 +312,7 @@ static vt_status push_and(parser *p, vt_formula_or *o, const vt_formula_and *a, 
     return VT_OK;
 }
 
+/* Appends the items of `from` to `to`. */
 static vt_status append_items(parser *p, vt_formula_and *to, const vt_formula_and *from, vt_err *e) {
     for (size_t i = 0; i < from->n; i++) VT_TRY(add_item(p, to, from->items[i], e));
     return VT_OK;
@@ -413,6 +419,7 @@ static vt_status read_assertion(parser *p, vt_err *e) {
     return VT_OK;
 }
 
+/* Reads declare-const and assert until the file's end; VT_E_FORMAT: another command, or a wrong one. */
 static vt_status read_commands(parser *p, vt_err *e) {
     char got[64];
     for (;;) {

@@ -20,6 +20,7 @@ static vt_status check_fit(const vt_spec_pair *p, const char *model, const char 
     return VT_OK;
 }
 
+/* Opens p->graph if the file is ONNX (also .onnx.gz), which ignores o, else p->model. */
 static vt_status open_network(vt_spec_pair *p, const char *model, const vt_overrides *o, vt_err *e) {
     if (!vt_is_onnx(model) && !vt_ends_in(model, ".onnx.gz")) return vt_model_open(&p->model, model, o, e);
     return vt_network_open(&p->graph, model, &(vt_import_options){.as_file = true}, e);

@@ -162,6 +162,8 @@ static vt_status add_cases(builder *b, vt_err *e) {
     return VT_OK;
 }
 
+/* Sets s's inputs, outputs, boxes, cases, rows and terms from the formula; VT_E_FORMAT: no case has a box that is not
+ * empty. */
 static vt_status build_spec(vt_spec *s, const vt_formula *f, vt_err *e) {
     builder b = {.f = f, .s = s};
     s->inputs = f->inputs, s->outputs = f->outputs;

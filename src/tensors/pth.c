@@ -128,16 +128,20 @@ static vt_status find_zip_storage(void *ctx, const vt_node_store *s, const uint8
     return read_entry(ctx, name, bytes, n, e);
 }
 
-/* Sets a->root to the folder of data.pkl; VT_E_FORMAT, by the names of the entries: none, or a TorchScript archive. */
+/* Sets a->root to the folder of data.pkl. VT_E_FORMAT, by the names of the entries: none (then NumPy and Keras are
+ * named), one of 200 letters or more, or a TorchScript archive. */
 static vt_status find_root(archive *a, vt_err *e) {
-    int64_t count = vt_zip_count(a->zip), pkl = -1;
+    int64_t count = vt_zip_count(a->zip), pkl = -1, far = -1;
     const char *what = "without data.pkl";
     for (int64_t i = 0; i < count && pkl < 0; i++) {
         const char *name = vt_zip_name(a->zip, i);
         if (vt_ends_in(name, ".npy")) what = "of NumPy arrays (npz)";
         if (vt_ends_in(name, ".weights.h5")) what = "of Keras";
-        if (vt_ends_in(name, "/data.pkl") && strlen(name) < sizeof a->root) pkl = i;
+        if (vt_ends_in(name, "/data.pkl")) *(strlen(name) < sizeof a->root ? &pkl : &far) = i;
     }
+    if (pkl < 0 && far >= 0)
+        return vt_fail(e, VT_E_FORMAT, "%s: the name of %.40s... in the archive has %zu letters, may have %zu",
+                       a->st->path, vt_zip_name(a->zip, far), strlen(vt_zip_name(a->zip, far)), sizeof a->root - 1);
     if (pkl < 0)
         return vt_fail(e, VT_E_FORMAT, "%s: is a zip archive %s, not weights that torch.save wrote", a->st->path, what);
     const char *name = vt_zip_name(a->zip, pkl);

@@ -109,7 +109,7 @@ static int worker_count(const vt_recipe *r, int threads, int size) {
     return threads < most_own(r, size) ? threads : most_own(r, size);
 }
 
-/* Bytes of the adversarial images that a step keeps for its second gradient. */
+/* Returns the bytes of the adversarial images that a step keeps for its second gradient. */
 static size_t kept_bytes(const vt_recipe *r, const vt_model *m) {
     bool kept = r->awp.gamma > 0 && vt_objective_find_f32(r->top.objective)->inner != VT_INNER_NONE;
     return kept ? (size_t)r->top.batch * vt_config_input_pixels(&m->config) * sizeof(float) : 0;

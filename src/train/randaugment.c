@@ -8,7 +8,8 @@
 
 /* ---- where pixels come from ---- */
 
-/* Computes out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits. */
+/* Computes out(x, y) = in(m0 x + m1 y + m2, m3 x + m4 y + m5) at the centres of pixels, in fixed point of 16 bits:
+ * nearest pixels, black from outside. Planes [3, side, side]; out: another buffer. */
 static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double m[6]) {
     const double one = 65536;
     int64_t step[2][2];
@@ -26,27 +27,28 @@ static void apply_affine(uint8_t *out, const uint8_t *in, int side, const double
             }
 }
 
-/* Moves row y of the picture to the left by v times its distance from the top, in pixels. */
+/* Moves row y of the picture (apply_affine) to the left by v times its distance from the top, in pixels. */
 static void shear_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, v, 0, 0, 1, 0});
 }
 
-/* Moves column x of the picture up by v times its distance from the left, in pixels. */
+/* Moves column x of the picture (apply_affine) up by v times its distance from the left, in pixels. */
 static void shear_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, v, 1, 0});
 }
 
-/* Moves the picture to the right by trunc(v) pixels, as torchvision does. */
+/* Moves the picture (apply_affine) to the right by trunc(v) pixels, as torchvision does. */
 static void translate_x(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, -trunc(v), 0, 1, 0});
 }
 
-/* Moves the picture down by trunc(v) pixels. */
+/* Moves the picture (apply_affine) down by trunc(v) pixels. */
 static void translate_y(uint8_t *out, const uint8_t *in, int side, double v) {
     apply_affine(out, in, side, (const double[6]){1, 0, 0, 0, 1, -trunc(v)});
 }
 
-/* Turns the picture counter-clockwise by v degrees around the centre. */
+/* Turns the picture, planes [3, side, side], counter-clockwise by v degrees around the centre into out, another buffer:
+ * nearest pixels, black from outside. */
 static void rotate_image(uint8_t *out, const uint8_t *in, int side, double v) {
     double angle = -v * (3.14159265358979323846 / 180), centre = side / 2.0;
     double c = round(cos(angle) * 1e15) / 1e15, s = round(sin(angle) * 1e15) / 1e15;
@@ -88,7 +90,8 @@ static uint8_t smoothed_value(const uint8_t *plane, int side, int y, int x) {
 /* Which picture an enhancement blends with: black, the greys, their mean, the picture smoothed. */
 typedef enum blend { BLACK, GREYS, MEAN_GREY, SMOOTHED } blend;
 
-/* Multiplies every value's distance from another picture's by 1 + v, cut off at 0 and 255. */
+/* Sets out [3, side, side] to in with every value's distance from another picture's times 1 + v, cut off at 0 and 255.
+ * */
 static void enhance(uint8_t *out, const uint8_t *in, int side, double v, blend with) {
     int area = side * side;
     double sum = 0;
@@ -115,13 +118,13 @@ static void change_sharpness(uint8_t *out, const uint8_t *in, int side, double v
     enhance(out, in, side, v, SMOOTHED);
 }
 
-/* Keeps the upper int(bits) bits of every value. */
+/* Keeps the upper int(bits) bits of every value of in [3, side, side]. */
 static void posterize_image(uint8_t *out, const uint8_t *in, int side, double bits) {
     int mask = ~((1 << (8 - (int)bits)) - 1);
     for (int i = 0; i < 3 * side * side; i++) out[i] = (uint8_t)(in[i] & mask);
 }
 
-/* Inverts the values from `threshold` on. */
+/* Inverts the values of in [3, side, side] from `threshold` on. */
 static void solarize_image(uint8_t *out, const uint8_t *in, int side, double threshold) {
     for (int i = 0; i < 3 * side * side; i++) out[i] = in[i] < threshold ? in[i] : (uint8_t)(255 - in[i]);
 }
@@ -157,6 +160,7 @@ static void equalize_histogram(uint8_t *out, const uint8_t *in, int side, double
     }
 }
 
+/* Copies the picture, bytes [3, side, side], to out. */
 static void copy_image(uint8_t *out, const uint8_t *in, int side, double unused) {
     (void)unused;
     memcpy(out, in, (size_t)(3 * side * side));

@@ -192,8 +192,9 @@ static vt_status apply_list(reader *d, const char *key, const vt_yaml_node *list
 
 static vt_status apply_map(reader *d, const char *section, const vt_yaml_node *map, vt_err *e);
 
-/* Applies one entry of a recipe's YAML: a value, a list, or at the top a section; an empty section sets nothing.
- * VT_E_USAGE: a key twice, or another kind of entry than it takes. */
+/* Applies entry x, of full key `key`, of a recipe's YAML below `section` ("": the top): a value, a list, at the top a
+ * section; an empty one sets nothing. VT_E_USAGE: also given flat at the top, or another kind than it takes;
+ * VT_E_FORMAT: nested too deeply; VT_E_UNKNOWN: no such key or section. */
 static vt_status apply_node(reader *d, const char *section, const char *key, const vt_yaml_node *x, vt_err *e) {
     vt_recipe_section s;
     if (!*section && is_section(key)) {

@@ -364,7 +364,9 @@ static vt_status write_log_line(vt_run *run, json_t *o, vt_err *e) {
 
 /* Returns a number, or null if it is not finite: JSON has no NaN and no infinity. */
 static json_t *real_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
+/* Returns right / of, or null if it is not finite. */
 static json_t *ratio_or_null(double right, double of) { return real_or_null(right / of); }
+/* Returns a number, or null if it is negative or not finite. */
 static json_t *nonnegative_or_null(double v) { return v >= 0 ? real_or_null(v) : json_null(); }
 
 /* Adds each penalty's value at the last step, or its mean over the epoch's steps. */

@@ -233,3 +233,8 @@ damaged() {
     head -c -1 "$W" >w.safetensors
     for c in gradcheck bench "probe --input $W --out x"; do bad 1 w.safetensors "bytes long" -- $c w.safetensors; done
 }
+
+@test "an archive whose data.pkl has too long a name is refused as that" {
+    /usr/bin/python3 -c "import zipfile; zipfile.ZipFile('long.pth', 'w').writestr('a' * 200 + '/data.pkl', 'x')"
+    bad 1 "long.pth: the name of aaaaaaaa" "... in the archive has 209 letters, may have 199" -- info long.pth
+}

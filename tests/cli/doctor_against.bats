@@ -59,6 +59,15 @@ changed() {
     says "weight head.bias is not in the export"
 }
 
+@test "an export that computes NaN equals nothing" {
+    good convert . nan.onnx --mean 0.4 --std 0.25
+    local at
+    at=$(LC_ALL=C grep -obUaP '(\x00\x00\x80\x3e){3}' nan.onnx | cut -d: -f1)
+    chmod u+w nan.onnx && poke nan.onnx "$at" "$ZERO$ZERO$ZERO" # std
+    differs embedding.output -- . --against nan.onnx --mean 0.4 --std 0.25
+    says "embedding.output                     differs by inf from " "logits: largest difference inf"
+}
+
 @test "what cannot be compared is refused" {
     bad 1 "has sides [-1,3,32,32], which --image-shape 3,8,8 contradicts" -- doctor "$ROOT/tests/fixtures/golden/vit_cls.weights.safetensors" \
         --against good.onnx --mean 0.5 --std 0.5 --heads 2

@@ -60,6 +60,9 @@ P
     bad 2 "--seconds is '0'" -- falsify $V/linear.onnx $V/sat.vnnlib --seconds 0
     bad 2 "not both" -- falsify --instances a --referee b
     bad 2 "needs --out DIR" -- falsify --instances $V/instances.csv
+    bad 2 "--heads is 0" -- falsify --instances $V/instances.csv --out none --heads 0
+    bad 2 "--heads is 'x'" -- falsify --referee r.csv $V/instances.csv --heads x
+    [ ! -e none ]
     bad 2 "goes with one operand" -- falsify --referee r.csv
 }
 

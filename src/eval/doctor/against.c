@@ -82,21 +82,24 @@ static double *sorted_copy(const double *x, size_t n) {
 }
 
 /* Returns the largest difference of sorted numbers, over the largest of a: no order of b's gives less. INFINITY: a is 0
- * and b not. */
+ * and b not, or a number is NaN. */
 static double sorted_difference(const double *a, const double *b, size_t n) {
     double worst = 0, top = 0;
     for (size_t i = 0; i < n; i++) {
-        worst = fmax(worst, fabs(a[i] - b[i]));
+        const double d = fabs(a[i] - b[i]);
+        if (isnan(d)) return INFINITY;
+        worst = fmax(worst, d);
         top = fmax(top, fabs(a[i]));
     }
     return top > 0 ? worst / top : worst > 0 ? INFINITY : 0;
 }
 
 /* Returns the sum of the differences of sorted numbers, over the largest of a: one changed number counts by its change,
- * however many places it moves. */
+ * however many places it moves. INFINITY as sorted_difference. */
 static double sorted_total(const double *a, const double *b, size_t n) {
     double sum = 0, top = 0;
     for (size_t i = 0; i < n; i++) sum += fabs(a[i] - b[i]), top = fmax(top, fabs(a[i]));
+    if (isnan(sum)) return INFINITY;
     return top > 0 ? sum / top : sum > 0 ? INFINITY : 0;
 }
 
@@ -141,11 +144,12 @@ static vt_status find_nearest(vt_against_layer *l, const double *a, size_t n, va
         if (!v->of[i] || i == v->g->input || v->g->values[i].n != n) continue;
         if (!v->sorted[i] && !(v->sorted[i] = sorted_copy(v->of[i], n))) return no_memory(e);
         const double d = sorted_difference(a, v->sorted[i], n);
-        if (d < least) least = d, at = i;
+        if (at < 0 || d < least) least = d, at = i;
     }
     if (least < l->difference) return VT_OK; /* an earlier image differs by more */
     l->difference = least;
-    snprintf(l->nearest, sizeof l->nearest, "%s", at < 0 || !v->g->values[at].name ? "" : v->g->values[at].name);
+    const char *name = at < 0 ? "" : v->g->values[at].name;
+    snprintf(l->nearest, sizeof l->nearest, "%s", name ? name : "a value");
     return VT_OK;
 }
 
@@ -165,7 +169,8 @@ static vt_status compare_image(comparison *c, const double *pixels, const double
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; s == VT_OK && k < c->own->classes; k++) {
         const double z = own.of[vt_root_of(own.g, own.g->output)][k];
-        r->logits = fmax(r->logits, fabs(z - other.of[vt_root_of(other.g, other.g->output)][k]));
+        const double d = fabs(z - other.of[vt_root_of(other.g, other.g->output)][k]);
+        if (!(d <= r->logits)) r->logits = isnan(d) ? INFINITY : d;
         low = fmin(low, z), high = fmax(high, z);
     }
     r->span = fmax(r->span, high - low);
@@ -200,9 +205,9 @@ static vt_status compare_constant(vt_against_weight *w, const double *a, const v
     const double d = s ? sorted_total(a, s, v->n) : INFINITY;
     free(room), free(s);
     if (!s) return no_memory(e);
-    if (!(d < w->difference)) return VT_OK;
+    if (*w->nearest && !(d < w->difference)) return VT_OK;
     w->difference = d;
-    snprintf(w->nearest, sizeof w->nearest, "%s", v->name ? v->name : "");
+    snprintf(w->nearest, sizeof w->nearest, "%s", v->name ? v->name : "a constant");
     return VT_OK;
 }
 

@@ -10,8 +10,9 @@
 
 typedef struct vt_against_layer {
     char name[96];     /* "blocks.0.attention", "logits" */
-    double difference; /* of the nearest value, over the largest number here; INFINITY: no value has this size */
-    char nearest[96];  /* its name in the export, or "" */
+    double difference; /* of the nearest value, over the largest number here; INFINITY: no value has this size, or NaN
+                          in it */
+    char nearest[96];  /* its name in the export, or "a value"; "": no value has this size */
 } vt_against_layer;
 
 /* A weight of the layer that no constant of the export equals, neither whole nor (q, k and v together) in parts. */

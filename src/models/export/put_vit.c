@@ -51,6 +51,8 @@ static int join_prefix(vt_export *x, int v) {
                          vt_put_pad(x->p, tokens, 3, 1, 0, vt_rows_count(c)));
 }
 
+/* Adds patch rows, positions, class and register tokens and an early norm, as the config has them; returns the tokens.
+ * */
 static int put_tokens(vt_export *x, int pixels) {
     const vt_config *c = x->c;
     int v = vt_export_rows(x, pixels, c->patch_norm & VT_PATCH_NORM_OUT ? VT_NORM_LAYER : VT_NORM_NONE);

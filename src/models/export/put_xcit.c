@@ -23,6 +23,7 @@ static int put_places(vt_export *x, int side) {
     return v;
 }
 
+/* Adds stem and places; returns the tokens [N, T, dim]. */
 static int put_tokens(vt_export *x, int pixels, const vt_stem *stem) {
     vt_export_bind(x, 0, "embedding.");
     int v = vt_export_tokens(x, vt_export_stem(x, pixels, stem), x->c->dim, vt_stem_tokens(stem));
@@ -43,6 +44,7 @@ static int divide_by_norms(vt_export *x, int v) {
     return vt_put_binary(p, "Div", v, vt_put_unary(p, "Sqrt", vt_put_binary(p, "Max", s, vt_put_real(p, 1e-24))));
 }
 
+/* Adds cross-covariance attention of tokens v [N, T, dim]; returns its output, projected. */
 static int attend_channels(vt_export *x, int v) {
     vt_put *p = x->p;
     const int64_t d = x->c->dim, heads = x->c->heads;
@@ -55,6 +57,7 @@ static int attend_channels(vt_export *x, int v) {
     return vt_export_linear(x, s, VT_SLOT_PROJ_W);
 }
 
+/* Adds a block of tokens v [N, side^2, dim], attention, local mixing and MLP; returns its output. */
 static int put_block(vt_export *x, int v, int side) {
     const vt_config *c = x->c;
     const int d = c->dim;

@@ -34,7 +34,7 @@ void VT_R(vt_class_plan)(cache *k, const shape *sh, vt_grad_mode mode, vt_arena 
     k->mlp.mix = VT_R(vt_reals)(a, is_full_form(sh) ? 2 * d * (d / (size_t)at->heads) : 0);
 }
 
-/* dP [1, ldp], and what a variant's own values take. */
+/* Returns how many numbers of scratch one class query needs: dP [1, ldp], and what a variant's own values take. */
 size_t VT_R(vt_class_score)(const shape *sh) {
     const VT_R(vt_attn_shape) *at = &sh->block.attn;
     return (size_t)vt_attn_ldp(at->t) + (size_t)at->t * (size_t)(at->c / at->heads);

@@ -106,7 +106,8 @@ static vt_status index_layers(VT_R(vt_session) *s, vt_err *e) {
     return VT_OK;
 }
 
-/* Sets s->ops, the architecture's functions, and checks the attention variant; VT_E_UNKNOWN. */
+/* Sets s->ops, the architecture's functions, and checks the attention variant; VT_E_UNKNOWN: there is no such
+ * architecture or variant. */
 static vt_status find_parts(VT_R(vt_session) *s, vt_err *e) {
     const vt_config *c = &s->model->config;
     s->ops = VT_R(vt_arch_ops_find)(c->arch);

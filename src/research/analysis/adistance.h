@@ -27,7 +27,8 @@ typedef struct vt_adistance_result {
     size_t wrong;                       /* of 2 n */
 } vt_adistance_result;
 
-/* Bytes that vt_adistance_run allocates for 2 n rows of d features if `threads` folds are trained at a time. */
+/* Returns the bytes that vt_adistance_run allocates for 2 n rows of d features if `threads` folds are trained at a
+ * time. */
 size_t vt_adistance_bytes(size_t n, size_t d, int threads);
 /* x [2 n, d]: n points of one cloud, then n of the other; x_i and x_{n+i} are always in the same fold. Logistic
  * regression (analysis/logistic) on features standardised by the training folds; a feature that is constant there has

@@ -73,7 +73,7 @@ typedef struct vt_analysis_def {
 
 /* Returns all kinds of analysis, in the registry's order; *n: how many. Static memory. */
 const vt_analysis_def *const *vt_analysis_defs(int *n);
-/* *out: the kind of that name; VT_E_UNKNOWN with the nearest or all known names if there is none. */
+/* Sets *out to the kind of that name; VT_E_UNKNOWN with the nearest or all known names if there is none. */
 vt_status vt_analysis_find(const vt_analysis_def **out, const char *name, vt_err *e);
 
 /* Checks needs and memory, runs, and puts the whole document of a run into *doc, the caller's also after a failure (or
@@ -126,7 +126,7 @@ typedef struct vt_analysis_worker {
     bool attacked, broken; /* attacker.x_adv: of the attack, whose point the float network gets wrong */
 } vt_analysis_worker;
 
-/* Bytes of one thread's worker: its session, classifier, attacker and buffers. */
+/* Returns the bytes of one thread's worker: its session, classifier, attacker and buffers. */
 size_t vt_analysis_worker_bytes(const vt_analyze *a, const vt_analyzed *s);
 
 /* Is called for image i of a->images, read and (with a->attack) attacked; i counts from 0. */
@@ -135,7 +135,7 @@ typedef vt_status (*vt_analysis_image_fn)(void *ctx, vt_analysis_worker *b, size
  * i. Stops at the first failure and returns it. */
 vt_status vt_analysis_images(const vt_analyze *a, const vt_analyzed *s, vt_analysis_image_fn fn, void *ctx, vt_err *e);
 
-/* *distance: of the nearest point that the minimum-norm attack `stage` finds for the worker's image, in norm;
- * INFINITY: none. Overwrites attacker.x_adv. VT_E_RANGE if the stage needs more scratch than a worker has. */
+/* Sets *distance to that of the nearest point that the minimum-norm attack `stage` finds for the worker's image, in
+ * norm; INFINITY: none. Overwrites attacker.x_adv. VT_E_RANGE if the stage needs more scratch than a worker has. */
 vt_status vt_analysis_worker_nearest(vt_analysis_worker *b, const vt_attack_stage *stage, vt_norm norm,
                                      double *distance, vt_err *e);

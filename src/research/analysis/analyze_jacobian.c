@@ -207,7 +207,8 @@ static void print_table(const job *j, int subject, FILE *out) {
     fprintf(out, "\n");
 }
 
-/* Stores each image's row and both rank correlations as JSON; VT_E_MEMORY. */
+/* Stores under the checkpoint's letter in json: each image's row, and the rank correlations of sigma_max and of the
+ * margin over L with DDN's distance (correlation_with_ddn). Fails for memory. */
 static vt_status store_results(const job *j, json_t *json, int subject, vt_err *e) {
     json_t *images = json_array();
     for (size_t i = 0; i < j->a->n_images; i++) {

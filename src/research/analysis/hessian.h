@@ -32,7 +32,7 @@ typedef struct vt_hessian {
 vt_status vt_hessian_open(vt_hessian *h, const vt_model *m, size_t images, int threads, vt_err *e);
 /* Frees all that is h's; accepts a zeroed one. */
 void vt_hessian_close(vt_hessian *h);
-/* Bytes that vt_hessian_open allocates with these numbers, sessions included. */
+/* Returns the bytes that vt_hessian_open allocates with these numbers, sessions included. */
 size_t vt_hessian_bytes(const vt_model *m, size_t images, int threads);
 
 /* Sets *loss to the mean cross-entropy in nats of the images, and gradient [n] and their logits [images, K], each or

@@ -10,7 +10,7 @@
 
 enum { MOST_CLASSES = 256, MOST_ROWS = 64 << 20 };
 
-/* Bytes of the dense rows [classes, pixels] in double. */
+/* Returns the bytes of the dense rows [classes, pixels] in double. */
 static size_t row_bytes(const vt_model *m) {
     return (size_t)m->config.classes * vt_config_input_pixels(&m->config) * sizeof(double);
 }

@@ -20,7 +20,7 @@ typedef struct vt_jacobian {
     double *v, *dz; /* [pixels], [classes] scratch */
 } vt_jacobian;
 
-/* Bytes that vt_jacobian_open allocates for this model, with rows if vt_jacobian_dense. */
+/* Returns the bytes that vt_jacobian_open allocates for this model, with rows if vt_jacobian_dense. */
 size_t vt_jacobian_bytes(const vt_model *m);
 /* Whether all rows should be kept: at most 64 MiB of rows and 256 classes. */
 bool vt_jacobian_dense(const vt_model *m);

@@ -18,7 +18,7 @@ typedef struct vt_logistic {
     double lambda; /* > 0 */
 } vt_logistic;
 
-/* Bytes that vt_logistic_fit allocates for n rows of m columns. */
+/* Returns the bytes that vt_logistic_fit allocates for n rows of m columns. */
 size_t vt_logistic_bytes(size_t n, size_t m);
 /* w [m] minimises mean_i log(1 + exp(-+ x_i w)) + lambda/2 sum_{k < m - 1} w_k^2, minus for yes. *gradient: the
  * largest partial derivative left. VT_E_NUMERIC if it stays above VT_LOGISTIC_TOL. */

@@ -12,7 +12,8 @@ typedef struct vt_pca {
     double *axes;   /* [d, d] rows: unit vectors, the entry that is largest in absolute value positive */
 } vt_pca;
 
-/* Bytes that vt_pca_open takes at most: LAPACK's copy, vectors and workspace are 4 d^2 numbers and little more. */
+/* Returns the bytes that vt_pca_open takes at most: LAPACK's copy, vectors and workspace are 4 d^2 numbers and little
+ * more. */
 size_t vt_pca_bytes(size_t d);
 /* Components of the rows of x [n, d]; vt_pca_close frees them. VT_E_RANGE unless n >= 2; a failure leaves p closed. */
 vt_status vt_pca_open(vt_pca *p, const double *x, size_t n, size_t d, vt_err *e);

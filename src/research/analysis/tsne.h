@@ -26,7 +26,7 @@ typedef struct vt_tsne_result {
     size_t apart;    /* points whose perplexity cannot be had: too many others are equally near */
 } vt_tsne_result;
 
-/* Bytes that vt_tsne_run allocates for n points. */
+/* Returns the bytes that vt_tsne_run allocates for n points. */
 size_t vt_tsne_bytes(size_t n);
 
 /* Embeds x [n, d] as y [2, n], which holds where points start (their spread there should be small) and receives where

@@ -65,19 +65,23 @@ static double bregman_ratio(double r, double p) {
     return (p - 1) * r * r * (0.5 + c / 6 * (1 + (p - 3) * r / 4 * (1 + (p - 4) * r / 5)));
 }
 
+/* Returns psi(u) - psi(w) - psi'(w) (u - w), psi = |x|^p / p: by its terms, which do not cancel, if w is 0 or far
+ * smaller than u (its power may be 0). */
+static double bregman_term(double u, double w, double p) {
+    if (w == 0 || fabs(w) <= 1e-16 * fabs(u)) return pow(fabs(u), p) / p - sign_pow(w, p - 1) * u;
+    return pow(fabs(w), p) * bregman_ratio((u - w) / w, p);
+}
+
 double vt_lp_bregman(const double *u, const double *w, size_t n, double p) {
     double d = 0;
-    for (size_t i = 0; i < n; i++)
-        d += w[i] != 0 ? pow(fabs(w[i]), p) * bregman_ratio((u[i] - w[i]) / w[i], p) : pow(fabs(u[i]), p) / p;
+    for (size_t i = 0; i < n; i++) d += bregman_term(u[i], w[i], p);
     return d;
 }
 
 double vt_lp_direction(const double *u, const double *w, size_t n, double p) {
     double nu = vt_lp_norm(u, n, p), nw = vt_lp_norm(w, n, p), d = 0;
-    for (size_t i = 0; i < n; i++) { /* and not 1 - sum, which would leave 1e-16 of any size */
-        double a = u[i] / nu, b = w[i] / nw;
-        d += b != 0 ? pow(fabs(b), p) * bregman_ratio((a - b) / b, p) : pow(fabs(a), p) / p;
-    }
+    for (size_t i = 0; i < n; i++) /* and not 1 - sum, which would leave 1e-16 of any size */
+        d += bregman_term(u[i] / nu, w[i] / nw, p);
     return d;
 }
 

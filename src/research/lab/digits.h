@@ -19,7 +19,7 @@ void vt_digit_draw(float *ink, int s, int label, uint64_t seed, int index);
 /* Label 0 to 9 of a picture, keyed by seed and index. */
 int vt_digit_label(uint64_t seed, int index);
 
-/* Bytes of n pictures of side x side and their labels. */
+/* Returns the bytes of n pictures of side x side and their labels. */
 size_t vt_digits_bytes(int side, int n);
 /* Draws n pictures with an s x s digit in the middle, numbered from `first` on, so that a test set may follow a
  * training set. VT_E_RANGE unless s is 1 to min(side, 64), VT_E_MEMORY; vt_digits_close frees them. */

@@ -49,7 +49,7 @@ typedef struct vt_lab_def {
 
 /* Returns all labs, in the registry's order; *n: how many. Static memory. */
 const vt_lab_def *const *vt_lab_defs(int *n);
-/* *out: the lab of that name; VT_E_UNKNOWN with the nearest or all known names if there is none. */
+/* Sets *out to the lab of that name; VT_E_UNKNOWN with the nearest or all known names if there is none. */
 vt_status vt_lab_find(const vt_lab_def **out, const char *name, vt_err *e);
 
 /* Runs a lab and makes *doc, which the caller owns also after a failure: lab, source, seed, options, results and

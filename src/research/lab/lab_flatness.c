@@ -62,7 +62,7 @@ static void lay_out_buffers(hessian *h, vt_arena *r) {
     h->work = vt_arena_take(r, vt_two_layer_work_f64(&h->net, h->n, 1), sizeof(double));
 }
 
-/* Bytes that open_hessian allocates for n samples. */
+/* Returns the bytes that open_hessian allocates for n samples. */
 static size_t hessian_bytes(const vt_two_layer *net, int n) {
     hessian h = {.net = *net, .n = n};
     vt_arena r = {0};
@@ -355,7 +355,8 @@ static void draw_spectra(vt_figure *f, const void *data) {
     }
 }
 
-/* Claim: supported if outputs stay within 1e-9 while the largest raw eigenvalue changes more than twofold. */
+/* Claims Theorem 4: supported if outputs stay within 1e-9 while the largest raw eigenvalue changes more than twofold.
+ */
 static vt_status claim_theorem4(const trained *t, const char *claim, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0, moved = 0, drift = 0;
     for (int k = 0; k < SCALES; k++) {

@@ -202,7 +202,7 @@ static int count_sizes_below(const vt_complexity_run *r, int a, int b, pick_fn p
     return good;
 }
 
-/* Claim: attention's error is 3.8 times lower at every size, or more; weakened if it is lower at any size. */
+/* Claims that attention's error is 3.8 times lower at every size, or more; weakened if it is lower at any size. */
 static vt_status claim_error_gain(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     double least = INFINITY, most = 0;
     for (int s = 0; s < r->n_sizes; s++) {
@@ -221,7 +221,7 @@ static bool is_trained(const vt_complexity_run *r, int row, int variant) {
     return isnan(test) || mean_over_runs(r, row, variant, train_error) <= test / 2;
 }
 
-/* Claim not tested, because the variant in this row has too large a training error. */
+/* Adds a claim as not tested, because the variant in this row has too large a training error. */
 static vt_status claim_untrained(const vt_complexity_run *r, int row, int variant, const char *claim, vt_lab *lab,
                                  vt_err *e) {
     return vt_lab_claim(lab, VT_NOT_TESTED, claim, e,
@@ -230,7 +230,7 @@ static vt_status claim_untrained(const vt_complexity_run *r, int row, int varian
                         mean_over_runs(r, row, variant, test_error));
 }
 
-/* Claim: attention reaches the baseline's error of the largest size at a smaller one; weakened if only there. */
+/* Claims that attention reaches the baseline's error of the largest size at a smaller one; weakened if only there. */
 static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, const char *claim, vt_lab *lab,
                                      vt_err *e) {
     int last = r->n_sizes - 1, s = 0;
@@ -248,7 +248,7 @@ static vt_status claim_sample_saving(const vt_complexity_run *r, int attention, 
                         mean_over_runs(r, at, attention, test_error), r->sizes[last], base);
 }
 
-/* Claim: a's test error is below b's at sizes up to `most`; no difference beyond 2 % only weakens it. */
+/* Claims that a's test error is below b's at sizes up to `most`; no difference beyond 2 % only weakens it. */
 static vt_status claim_ordering(const vt_complexity_run *r, int a, int b, int most, const char *claim, vt_lab *lab,
                                 vt_err *e) {
     int all, good = count_sizes_below(r, a, b, test_error, most, &all), near = 0;
@@ -305,15 +305,21 @@ static int first_untrained_row(const vt_complexity_run *r, int variant) {
 /* Returns buf: "s0^-0.10, 0.32, 1.16 at n = 1000, 2000, 4000", sizes at which the variant ran. */
 static const char *exponents_text(const vt_complexity_run *r, int variant, char *buf, size_t size) {
     size_t used = (size_t)snprintf(buf, size, "s0^");
-    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%.2f", s ? ", " : "", error_exponent(r, s, variant));
-    for (int s = 0; s < r->n_sizes && used < size && !isnan(relative_error(r, s, variant)); s++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%d", s ? ", " : " at n = ", r->sizes[s]);
+    for (int sizes = 0; sizes < 2; sizes++)
+        for (int s = 0, ran = 0; s < r->n_sizes && used < size; s++) {
+            if (isnan(relative_error(r, s, variant))) continue;
+            const char *before = ran++ ? ", " : sizes ? " at n = " : "";
+            if (sizes)
+                used += (size_t)snprintf(buf + used, size - used, "%s%d", before, r->sizes[s]);
+            else
+                used += (size_t)snprintf(buf + used, size - used, "%s%.2f", before, error_exponent(r, s, variant));
+        }
     return buf;
 }
 
-/* Claim: the relative error grows from each s0 to the next. Theorem 1 and Proposition 1 have s0^2 where a network
- * without attention has p^2: at a fixed n the bound on the error grows as s0. */
+/* Claims that the relative error grows from each s0 to the next, at each size (vt_lab_by_count); not tested if a row is
+ * not trained. Theorem 1 and Proposition 1 have s0^2 where a network without attention has p^2: at a fixed n the bound
+ * grows as s0. */
 static vt_status claim_error_growth(const vt_complexity_run *r, int variant, const char *claim, vt_lab *lab,
                                     vt_err *e) {
     int up = 0, all = 0, late = first_untrained_row(r, variant);
@@ -329,7 +335,7 @@ static vt_status claim_error_growth(const vt_complexity_run *r, int variant, con
                         r->relevant[r->n_relevant - 1], exponents_text(r, variant, text, sizeof text));
 }
 
-/* Claim: the baseline's error exponent is below half of attention's; weakened if not at all sizes. */
+/* Claims that the baseline's error exponent is below half of attention's; weakened if not at all sizes. */
 static vt_status claim_no_growth(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     static const char claim[] = "Theorem 1: without attention the error does not grow so (p in place of s0)";
     int good = 0, late = first_untrained_row(r, 0), other = first_untrained_row(r, attention);
@@ -355,7 +361,7 @@ static vt_status sweep_claims(const vt_complexity_run *r, vt_lab *lab, vt_err *e
     return claim_no_growth(r, attention, lab, e);
 }
 
-/* Claim: the networks have the paper's numbers of parameters. */
+/* Claims that the networks have the paper's numbers of parameters. */
 static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab, vt_err *e) {
     vt_two_layer base = r->teacher;
     base.front = VT_FRONT_PLAIN;
@@ -364,7 +370,7 @@ static vt_status claim_parameter_counts(const vt_complexity_run *r, vt_lab *lab,
                         "Table 1: 34,186 parameters, 34,442 with attention", e, "%zu and %zu", without, with);
 }
 
-/* Claim: at the largest size, |a| off the teacher's mask is below 0.1 of that on it; weakened below 0.9. */
+/* Claims that at the largest size, |a| off the teacher's mask is below 0.1 of that on it; weakened below 0.9. */
 static vt_status claim_mask_found(const vt_complexity_run *r, int attention, vt_lab *lab, vt_err *e) {
     int last = r->n_sizes - 1;
     double off = mean_over_runs(r, last, attention, mask_off) / mean_over_runs(r, last, attention, mask_on);

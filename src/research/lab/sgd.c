@@ -104,7 +104,8 @@ static void add_penalty_gradient(float *grad, const float *theta, const vt_sgd *
     }
 }
 
-/* Measures the first test.n training points, to (*curve)[0], and all test points, to [1]; VT_E_NUMERIC. */
+/* Measures the first test.n training points, to (*curve)[0], and all test points, to [1]; fails as
+ * vt_two_layer_measure. */
 static vt_status measure_train_and_test(vt_measure (*curve)[2], const float *theta, const vt_sgd *s, vt_err *e) {
     vt_sgd_points head = s->train;
     if (head.n > s->test.n) head.n = s->test.n;

@@ -16,7 +16,7 @@ typedef struct vt_teacher {
     double power; /* mean over test points of |y|^2 */
 } vt_teacher;
 
-/* Bytes that vt_teacher_open allocates for the network and train + test points. */
+/* Returns the bytes that vt_teacher_open allocates for the network and train + test points. */
 size_t vt_teacher_bytes(const vt_two_layer *net, int train, int test);
 /* Draws the network and train + test points, keyed by (lab->seed, run). VT_E_MEMORY leaves out closed. */
 vt_status vt_teacher_open(vt_teacher *out, const vt_two_layer *net, int relevant, double scale, int train, int test,

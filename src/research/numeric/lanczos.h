@@ -31,7 +31,7 @@ typedef struct vt_lanczos_result {
     int converged;              /* how many of the k, from the largest on, reached tol */
 } vt_lanczos_result;
 
-/* Bytes that vt_lanczos_run allocates for vectors of n numbers. */
+/* Returns the bytes that vt_lanczos_run allocates for vectors of n numbers. */
 size_t vt_lanczos_bytes(size_t n, const vt_lanczos *p);
 
 /* Fills out's arrays, which the caller gives: values and residuals [k], and vectors [k, n] or NULL. Running out of
@@ -49,8 +49,9 @@ double vt_norm2(const double *a, size_t n);
 /* z [n] of +1 and -1, a function of the key alone. */
 void vt_random_signs(double *z, size_t n, const vt_rng *key);
 
-/* *trace: mean of z^T A z over `samples` vectors of random signs; *error: that mean's standard error (NaN for one
- * sample). For a diagonal A both are exact. VT_E_RANGE, VT_E_MEMORY, or VT_E_NUMERIC if a product is not finite. */
+/* Sets *trace to the mean of z^T A z over `samples` vectors of random signs, and *error to that mean's standard error
+ * (NaN for one sample). For a diagonal A both are exact. VT_E_RANGE, VT_E_MEMORY, or VT_E_NUMERIC if a product is not
+ * finite. */
 vt_status vt_hutchinson_trace(double *trace, double *error, const vt_symmetric *a, int samples, uint64_t seed,
                               vt_err *e);
 

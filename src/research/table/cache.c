@@ -59,7 +59,8 @@ static bool has_entries(const char *dir) {
     return any;
 }
 
-/* *there: dir is a cache of this version; false if it is absent or empty. VT_E_USAGE for other contents or versions. */
+/* Sets *there to whether dir is a cache of this version; false if it is absent or empty. VT_E_USAGE for other contents
+ * or versions. */
 static vt_status inspect_cache(const char *dir, bool *there, vt_err *e) {
     char path[VT_PATH_MAX];
     struct stat s;

@@ -152,18 +152,21 @@ static double check_ordering(check *c, const json_t *o) {
     return p;
 }
 
-/* Checks Holm's correction over the primary comparisons, which stand first (all, if none is marked), and the verdicts
- * by it; p: of each ordering. Counts as check_number does; checks nothing without memory. */
-static void check_family(check *c, const json_t *orderings, const double *p) {
+/* Checks p_holm of the primary comparisons, which stand first (all, if none is marked), by Holm's correction of p (of
+ * each ordering); others must have none. Checks held and contradicted by the sign of points and that p, or their own.
+ * Counts as check_number does; false: no memory. */
+static bool check_family(check *c, const json_t *orderings, const double *p) {
     size_t n = json_array_size(orderings), family = 0;
-    double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own = adjusted + n;
+    double *adjusted = calloc(2 * n + 1, sizeof *adjusted), *own;
     bool any = false;
+    if (!adjusted) return false;
+    own = adjusted + n;
     for (size_t i = 0; i < n; i++) any = any || json_is_true(json_object_get(json_array_get(orderings, i), "primary"));
     while (family < n && (!any || json_is_true(json_object_get(json_array_get(orderings, family), "primary"))))
         family++;
-    for (size_t i = 0; adjusted && i < family; i++) own[i] = p[i];
-    if (adjusted) vt_holm(adjusted, own, (int)family);
-    for (size_t i = 0; adjusted && i < n; i++) {
+    for (size_t i = 0; i < family; i++) own[i] = p[i];
+    vt_holm(adjusted, own, (int)family);
+    for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(orderings, i);
         double q = isnan(p[i]) ? NAN : i < family ? adjusted[i] : p[i];
         bool held = !strcmp(text_field(o, "verdict"), "held"),
@@ -177,6 +180,7 @@ static void check_family(check *c, const json_t *orderings, const double *p) {
                 text_field(o, "below"), text_field(o, "attack"), text_field(o, "verdict"), q);
     }
     free(adjusted);
+    return true;
 }
 
 vt_status vt_table_check(const char *path, FILE *out, vt_err *e) {
@@ -192,8 +196,8 @@ vt_status vt_table_check(const char *path, FILE *out, vt_err *e) {
     }
     for (size_t i = 0; (item = json_array_get(c.cells, i)); i++) check_cell(&c, item);
     for (size_t i = 0; p && (item = json_array_get(orderings, i)); i++) p[i] = check_ordering(&c, item);
-    if (p) check_family(&c, orderings, p);
-    vt_status s = p ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
+    const bool whole = p && check_family(&c, orderings, p);
+    vt_status s = whole ? VT_OK : vt_fail(e, VT_E_MEMORY, "%s: no memory", path);
     if (s == VT_OK && c.wrong)
         s = vt_fail(e, VT_E_FORMAT, "%s: %d of %d numbers are not what its seeds give", path, c.wrong, c.numbers);
     if (s == VT_OK)

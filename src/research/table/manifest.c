@@ -136,7 +136,7 @@ static vt_status read_keyed(const vt_manifest *m, vt_keyed *k, const vt_yaml_nod
     return VT_OK;
 }
 
-/* *out: a whole number from 1 to 2^31 - 1; VT_E_USAGE. */
+/* Sets *out to the node's whole number; VT_E_USAGE unless it is one from 1 to 2^31 - 1. */
 static vt_status read_number(const vt_manifest *m, int64_t *out, const vt_yaml_node *x, vt_err *e) {
     long long v;
     if (x->kind != VT_YAML_SCALAR || !vt_parse_int(x->value, &v) || v < 1 || v > INT32_MAX)

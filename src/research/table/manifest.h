@@ -106,7 +106,7 @@ vt_status vt_manifest_parse(vt_manifest **out, const char *text, size_t n, const
 /* Frees it; accepts NULL. */
 void vt_manifest_close(vt_manifest *m);
 
-/* Bytes of the longest row name, 26 at least: the width of a column. */
+/* Returns the bytes of the longest row name, 26 at least: the width of a column. */
 int vt_manifest_row_width(const vt_manifest *m);
 typedef enum vt_manifest_kind { VT_MANIFEST_DATA, VT_MANIFEST_ATTACK, VT_MANIFEST_ROW } vt_manifest_kind;
 /* *out (or NULL): index of a data set, attack or row; VT_E_USAGE, begun with `where`, has the nearest name. */

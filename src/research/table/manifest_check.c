@@ -237,7 +237,7 @@ static vt_status check_primary_row(const vt_manifest *m, const vt_manifest_prima
                    m->rows[row].name);
 }
 
-/* *out: index of the column of that name; VT_E_USAGE if it holds no accuracy. */
+/* Sets *out to the index of the column of that name; VT_E_USAGE if it holds no accuracy. */
 static vt_status accuracy_column(const vt_manifest *m, const char *name, const char *where, int *out, vt_err *e) {
     VT_TRY(vt_manifest_named(m, VT_MANIFEST_ATTACK, name, where, out, e));
     if (vt_manifest_accuracy(m, *out)) return VT_OK;
@@ -299,7 +299,8 @@ static vt_status check_calibration(const vt_manifest *m, vt_manifest_calibration
     return VT_OK;
 }
 
-/* Checks a figure and sets its indices (data: 0 if there is one alone); VT_E_USAGE. */
+/* Checks a figure and sets its indices (data: 0 if there is one alone). VT_E_USAGE: x, y or, of several, data is not
+ * given or is no column's or data's name. */
 static vt_status check_figure(const vt_manifest *m, vt_manifest_figure *f, vt_err *e) {
     char where[400];
     snprintf(where, sizeof where, "%.300s: figure %.60s", m->path, f->name);

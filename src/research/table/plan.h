@@ -99,9 +99,9 @@ vt_status vt_plan_evaluation(const vt_plan *p, vt_plan_cell *c, vt_err *e);
 const char *vt_plan_weights(const vt_plan *p, const vt_plan_cell *c);
 
 /* ---- what a table takes from a finished cell (spectra.c, times.c) ---- */
-/* *sigma: the largest singular value of the heads of W_Q, W_K or W_V ("q", "k", "v"; a head is the rows that make its
- * outputs), as a mean over the layers: what SpecFormer's penalty lowers (Hu et al. 2024, eq. 12). VT_E_FORMAT: the
- * finished cell does not hold it. */
+/* Sets *sigma to the largest singular value of the heads of W_Q, W_K or W_V ("q", "k", "v"; a head is the rows that
+ * make its outputs), as a mean over the layers: what SpecFormer's penalty lowers (Hu et al. 2024, eq. 12). VT_E_FORMAT:
+ * the finished cell does not hold it. */
 vt_status vt_spectra_read(const vt_plan *p, const vt_plan_cell *c, const char *which, double *sigma, vt_err *e);
 /* Quartiles of the seconds of c->timed steps after the first VT_TIME_FIRST, by the log. VT_E_FORMAT: it has fewer. */
 vt_status vt_times_read(const vt_plan *p, const vt_plan_cell *c, double quartiles[3], vt_err *e);

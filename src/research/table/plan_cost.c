@@ -54,7 +54,7 @@ static bool training_images(const vt_plan *p, int data, vt_train_images *d, int6
     return d->side > 0 && d->classes > 0 && *count > 0;
 }
 
-/* Bytes of a training's files: weights, averages and optimiser state, beside model and best. */
+/* Returns the bytes of a training's files: weights, averages and optimiser state, beside model and best. */
 static double checkpoint_bytes(const vt_config *c) {
     enum { COPIES = 6 };
     vt_param_list l = {0};
@@ -65,7 +65,7 @@ static double checkpoint_bytes(const vt_config *c) {
     return 4.0 * COPIES * numbers;
 }
 
-/* *out: the checkpoint that a row starts from, owned by the plan, read once; NULL: none, or missing. */
+/* Sets *out to the checkpoint that a row starts from, owned by the plan, read once; NULL: none, or missing. */
 static vt_status inspect_init(const vt_plan *p, int row, const vt_model **out, vt_err *e) {
     const char *path = p->m->rows[row].init;
     *out = NULL;

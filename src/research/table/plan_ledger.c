@@ -24,7 +24,7 @@ static const char *text_field(const json_t *key, const char *of) {
     return v ? v : "";
 }
 
-/* Checks the header's data, norm, eps and seed against the cell's key; VT_E_FORMAT. */
+/* Checks the header's data, norm, eps and seed against the cell's key; VT_E_FORMAT: one is another. */
 static vt_status check_texts(const vt_plan_cell *c, const vt_ledger *l, vt_err *e) {
     const vt_header *h = l->header;
     const char *eps = text_field(c->key, "eps");

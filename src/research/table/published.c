@@ -60,7 +60,8 @@ static int split_fields(char *line, char **fields, int most) {
     return most + 1;
 }
 
-/* Reads the key columns and the unit from the first line; VT_E_USAGE. */
+/* Reads the key columns and the unit from the first line; VT_E_USAGE: too few or many columns, one twice, or no known
+ * unit. */
 static vt_status parse_header(vt_published *p, char *line, int number, vt_err *e) {
     char *fields[VT_PUBLISHED_KEYS + 1];
     int n = split_fields(line, fields, VT_PUBLISHED_KEYS + 1);

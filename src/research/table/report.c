@@ -78,7 +78,8 @@ const char *vt_table_interval(const vt_table_cell *c, char buf[60]) {
     return buf;
 }
 
-/* "A above B", or "A above the lines through B, C and D at equal clean accuracy"; returns the length. */
+/* Writes "A above B", or "A above the lines through B, C and D at equal clean accuracy" (or another attack's); returns
+ * the length, size or more if it was cut. */
 static int comparison_text(const vt_table *t, const vt_table_ordering *o, char *out, size_t size) {
     const vt_manifest_primary *p = o->primary;
     const char *above = t->m->rows[o->above].name;

@@ -49,7 +49,8 @@ static bool claim_cell(const work *w, int cell) {
     return vt_team_add(w->r->team, (size_t)first, 1) == 0;
 }
 
-/* *yes: all needed cells are done, those of other ranks as far as the cache shows; updates their states. */
+/* Sets *yes to whether all needed cells are done, those of other ranks as far as the cache shows; updates their states.
+ * */
 static vt_status all_done(const work *w, bool *yes, vt_err *e) {
     *yes = true;
     for (int i = 0; i < w->p->n; i++) {
@@ -222,7 +223,8 @@ static vt_status wait_one(work *w, vt_err *e) {
     return st;
 }
 
-/* *over: other ranks can give no more work (no team, an interrupt, a rank gave up, all done); else sleeps 0.2 s. */
+/* Sets *over to whether other ranks can give no more work (no team, an interrupt, a rank gave up, all done); else
+ * sleeps 0.2 s. */
 static vt_status wait_for_others(const work *w, bool *over, vt_err *e) {
     const struct timespec tick = {.tv_nsec = 200000000};
     *over = !w->r->team || asked_to_stop(w) || given_up(w);

@@ -132,6 +132,7 @@ static const struct path {
      .again = "train p.yaml --data data --threads 1 --out o --resume",
      .varies = true},
     {.line = "table m.yaml --threads 1 --out o"},
+    {.line = "table --check t.json"},
     {.line = "analyze affinity " MODEL " --images 0:1 --eps 8/255 --out o", .anew = true},
     {.line = "analyze attention " MODEL " --images 0:1 --out o", .anew = true},
     {.line = "analyze features " MODEL " --images 0:8 --perplexity 2 --steps 20 --out o", .anew = true},
@@ -161,6 +162,7 @@ static const struct {
     {"p.yaml", "epochs: 1\nbatch: 8\nmicro_batch: 4\nobjective: ce\noptimiser: adamw\nlr: 1e-3\nmodel: {dim: "
                "8, depth: 1, heads: 2, hidden: 8, patch: 16}\nprobe: {images: 2}\nema: 0.9\nmsvp: {lambda: "
                "1e-3}\northo: {variant: VAR-III, lambda: 1e-3}\n"},
+    {"t.json", "{\"cells\": [{\"kind\": \"time\"}], \"orderings\": [{\"seeds\": 0, \"verdict\": \"open\"}]}"},
     {"order", "b\na\n"},
     {"list.csv", "linear.onnx,unsat.vnnlib,9\nlinear.onnx,sat.vnnlib,9\n"},
     {"said.csv", "k,linear.onnx,unsat.vnnlib,0,unsat,1\nk,linear.onnx,sat.vnnlib,0,sat,1\n"},

@@ -112,6 +112,11 @@ static void test_bregman(void **state) {
              p); /* h, and rounding of u - w */
         t_le(fabs(vt_lp_direction(u, w, 12, p)), 1e-14, "the same direction, p %g", p);
     }
+    /* the power of w, or of w and u, is too small for a double */
+    static const double big = 1, small = 1e-110, turned = -1e-200;
+    t_le(fabs(vt_lp_bregman(&big, &small, 1, 3) - 1 / 3.), 1e-16, "D_psi(1, 1e-110)");
+    t_le(fabs(vt_lp_bregman(&big, &turned, 1, 1.75) - 1 / 1.75), 1e-16, "D_psi(1, -1e-200)");
+    t_le(fabs(vt_lp_bregman(&small, &turned, 1, 3)), 0, "D_psi(1e-110, -1e-200)");
     static const double x[] = {3, 0}, y[] = {1, 1};
     t_le(fabs(vt_lp_direction(x, y, 2, 2) - (1 - sqrt(0.5))), 1e-15, "1 - cos 45 degrees");
     t_le(fabs(vt_lp_sparsity(x, 2) - 1), 1e-15, "one entry"), t_le(fabs(vt_lp_sparsity(y, 2)), 1e-15, "all alike");
