@@ -128,11 +128,13 @@ static void write_made(job *j, const char *dir, const char *again) {
     images = vt_cli_get(&j->made, "images");
     snprintf(j->images, sizeof j->images, "%s", images ? images : "");
     d->images = images ? j->images : NULL;
-    if (!d->finished) add_text(to[VT_AGAIN_RUN], "cp -r"), add_word(to[VT_AGAIN_RUN], dir), add_word(to[VT_AGAIN_RUN], again);
+    if (!d->finished)
+        add_text(to[VT_AGAIN_RUN], "cp -r"), add_word(to[VT_AGAIN_RUN], dir), add_word(to[VT_AGAIN_RUN], again);
     write_eval(j, to[VT_AGAIN_RUN], folder, h, again, !d->finished);
     if (!h->oracle) {
         vt_cli_again(text, sizeof text, &j->made, &vt_command_info);
-        begin_in(to[VT_AGAIN_MODEL], folder), add_text(to[VT_AGAIN_MODEL], " info "), add_text(to[VT_AGAIN_MODEL], text);
+        begin_in(to[VT_AGAIN_MODEL], folder), add_text(to[VT_AGAIN_MODEL], " info "),
+            add_text(to[VT_AGAIN_MODEL], text);
         drop_if_cut(to[VT_AGAIN_MODEL]);
     }
     if (*d->verdict && d->finished) write_compare(to[VT_AGAIN_SELFTEST], dir, again, "selftest.json");
@@ -233,8 +235,8 @@ static vt_status open_other(job *j, const char *path, vt_err *e) {
     if (!o->sweep) VT_TRY(vt_summary_make(&o->summary, o->ledger, 0, e));
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (!vt_header_agree(j->run.ledger->header, o->ledger->header, same[i]))
-            return vt_fail(e, VT_E_USAGE, "%s is of another model than %s, by its %s: a dossier is of one model",
-                           path, j->run.ledger->dir, called[i]);
+            return vt_fail(e, VT_E_USAGE, "%s is of another model than %s, by its %s: a dossier is of one model", path,
+                           j->run.ledger->dir, called[i]);
     if (o->ledger->header->curve)
         return vt_fail(e, VT_E_USAGE, "%s is a curve: beside a dossier stand evaluations at one radius", path);
     VT_TRY(find_folder(dir, again, path, e));

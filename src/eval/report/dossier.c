@@ -85,12 +85,17 @@ __attribute__((format(printf, 5, 6))) static void put_row(FILE *f, const char *c
     fputs("</tr>\n", f);
 }
 
-/* Writes a row of images: their count, share of all and its 95 % interval. most: the count is an upper bound. */
-static void put_share(FILE *f, const char *what, int64_t count, int64_t total, bool most) {
+/* Writes a row of images: their count, share of all and its 95 % interval. bound: "", or "at most " or "at least " of a
+ * count that attacks may still change, which has no interval. before: a cell before these, which ends in a tab, or "".
+ */
+static void put_share(FILE *f, const char *const *heads, const char *what, const char *before, int64_t count,
+                      int64_t total, const char *bound) {
+    char interval[40] = "-";
     double low, high;
     vt_wilson(count, total, &low, &high);
-    put_row(f, share_heads, false, what, "%s%lld / %lld\t%.2f\t%.2f to %.2f", most ? "at most " : "", (long long)count,
-            (long long)total, total ? 100 * (double)count / (double)total : 0, low, high);
+    if (!*bound) snprintf(interval, sizeof interval, "%.2f to %.2f", low, high);
+    put_row(f, heads, false, what, "%s%s%lld / %lld\t%.2f\t%s", before, bound, (long long)count, (long long)total,
+            total ? 100 * (double)count / (double)total : 0, interval);
 }
 
 /* ---- sections ---- */
@@ -103,27 +108,34 @@ static bool is_open(const vt_summary *s) {
     return open;
 }
 
+/* Writes the rows of images: right, broken, certified. */
+static void put_image_rows(FILE *f, const vt_summary *s) {
+    const char *most = is_open(s) ? "at most " : "", *least = is_open(s) ? "at least " : "";
+    const struct {
+        const char *what;
+        bool shown;
+        int64_t count;
+        const char *bound;
+    } rows[] = {
+        {"right without perturbation", true, s->correct, ""},
+        {"right under every attack of this run", s->n_entries > 0, s->worst_robust, most},
+        {"broken, or without finite logits under attack", s->n_entries > 0, s->correct - s->worst_robust, least},
+        {"right under every attack, as 8-bit pictures", s->worst_eight_bit >= 0, s->worst_eight_bit, most},
+        {"certified", s->header->certify.method != NULL, s->certify.certified, s->certify.pending ? "at least " : ""},
+        {"undecided: neither certified nor broken", s->header->certify.method != NULL, s->certify.undecided, most},
+        {"without finite logits", s->not_finite > 0, s->not_finite, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].shown) put_share(f, share_heads, rows[i].what, "", rows[i].count, s->total, rows[i].bound);
+}
+
 static void write_result(FILE *f, const vt_dossier *d) {
     const vt_summary *s = d->summary;
-    const bool open = is_open(s);
-    bool fails = false;
     char text[600];
-    for (int i = 0; i < s->n_entries; i++) fails = fails || s->entries[i].all.not_finite;
     begin_section(f, "result", "Result");
     begin_table(f, "Every image counted as broken was judged again, in double, by code that attacks do not share",
                 share_heads);
-    put_share(f, "right without perturbation", s->correct, s->total, false);
-    if (s->n_entries) {
-        put_share(f, "right under every attack of this run", s->worst_robust, s->total, open);
-        put_share(f, fails ? "broken, or without finite logits under attack" : "broken by an attack", s->correct - s->worst_robust, s->total, false);
-    }
-    if (s->worst_eight_bit >= 0)
-        put_share(f, "right under every attack, as 8-bit pictures", s->worst_eight_bit, s->total, open);
-    if (s->header->certify.method) {
-        put_share(f, "certified", s->certify.certified, s->total, false);
-        put_share(f, "undecided: neither certified nor broken", s->certify.undecided, s->total, false);
-    }
-    if (s->not_finite) put_share(f, "without finite logits", s->not_finite, s->total, false);
+    put_image_rows(f, s);
     fputs("</tbody></table>\n", f);
     if (!d->finished) vt_page_paragraph(f, "", "This run is not finished; verify judges finished runs.");
     for (size_t i = 0; vt_summary_note(s, i); i++) vt_page_paragraph(f, "", vt_summary_note(s, i));
@@ -314,8 +326,9 @@ static vt_status write_files(FILE *f, const vt_dossier *d, vt_err *e) {
         define(f, names[i], "%s", hex);
     }
     fputs("</dl>\n", f);
-    vt_page_paragraph(f, "", "vitrine verify judges every clean prediction, stored point and certificate again; what "
-                             "it found is on its output, not in a file.");
+    vt_page_paragraph(f, "",
+                      "vitrine verify judges every clean prediction, stored point and certificate again; what "
+                      "it found is on its output, not in a file.");
     end_section(f, d, VT_AGAIN_FILES, VT_AGAIN_VERIFY, VT_AGAIN_COUNT);
     return VT_OK;
 }
@@ -337,17 +350,13 @@ static void put_sweep(FILE *f, const vt_dossier_other *o) {
 static void put_other(FILE *f, const vt_dossier_other *o) {
     const vt_summary *s = &o->summary;
     const vt_header *h = s->header;
-    char threat[120], corrupted[100] = "";
+    char threat[120], corrupted[100] = "", under[240];
     if (h->data.severity)
         snprintf(corrupted, sizeof corrupted, "%.60s, severity %d, ", h->data.corruption, h->data.severity);
     for (int k = 0; k < (s->n_entries ? 2 : 1); k++) {
-        const int64_t count = k ? s->worst_robust : s->correct;
-        double low, high;
-        vt_wilson(count, s->total, &low, &high);
-        put_row(f, other_heads, false, o->name, "%s%s\t%s%lld / %lld\t%.2f\t%.2f to %.2f", corrupted,
-                k ? vt_header_threat(h, threat, sizeof threat) : "clean", k && is_open(s) ? "at most " : "",
-                (long long)count, (long long)s->total, s->total ? 100 * (double)count / (double)s->total : 0, low,
-                high);
+        snprintf(under, sizeof under, "%s%s\t", corrupted, k ? vt_header_threat(h, threat, sizeof threat) : "clean");
+        put_share(f, other_heads, o->name, under, k ? s->worst_robust : s->correct, s->total,
+                  k && is_open(s) ? "at most " : "");
     }
 }
 
@@ -400,8 +409,8 @@ vt_status vt_dossier_write(FILE *f, const vt_dossier *d, vt_err *e) {
     fputs("dl,table{margin-bottom:10px}", f);
     vt_page_main(f);
     vt_html_parts(f, "<h1>", h->wrap ? "WRAPPED " : "", "", name, "</h1>\n<p class=\"threat\">",
-                  h->n_attacks ? vt_header_threat(h, threat, sizeof threat) : "clean images", ", ", h->data.format, " ", h->data.split,
-                  " split, images ", d->summary->images, "</p>\n", NULL);
+                  h->n_attacks ? vt_header_threat(h, threat, sizeof threat) : "clean images", ", ", h->data.format, " ",
+                  h->data.split, " split, images ", d->summary->images, "</p>\n", NULL);
     vt_page_paragraph(f, "faint",
                       "One evaluation, for an auditor: what was evaluated, what was found, what was not tested. The "
                       "commands below each section give its numbers again; they run in a shell as they stand.");

@@ -27,23 +27,23 @@ enum { VT_DOSSIER_OTHERS = 15, VT_COMMAND_ROOM = 16384 };
 /* A run beside the page's own: of the same model, under another threat or on other images; or a folder of runs on
  * corrupted images. */
 typedef struct vt_dossier_other {
-    const char *name;       /* as the user calls it */
-    vt_ledger *ledger;      /* of the run, or of the first one of the folder */
-    vt_summary summary;     /* of the run */
-    json_t *sweep;          /* corruptions.json of the folder, which has no summary; NULL: a run */
-    char *again;            /* the command that makes it; "": run.json names none */
+    const char *name;   /* as the user calls it */
+    vt_ledger *ledger;  /* of the run, or of the first one of the folder */
+    vt_summary summary; /* of the run */
+    json_t *sweep;      /* corruptions.json of the folder, which has no summary; NULL: a run */
+    char *again;        /* the command that makes it; "": run.json names none */
 } vt_dossier_other;
 
 typedef struct vt_dossier {
     const char *name; /* of the model; "": unknown */
     const vt_ledger *ledger;
     const vt_summary *summary;
-    const char *weights, *data;            /* paths; weights NULL: a model in another process */
-    const char *images;                    /* which, as typed; NULL: all */
-    const json_t *run, *selftest;          /* run.json, selftest.json; NULL: none */
-    const char *verdict;                   /* the self-test's, in a sentence; "": none was made */
-    bool finished;                         /* SHA256SUMS is there */
-    char *again[VT_AGAIN_COUNT];           /* each of VT_COMMAND_ROOM; "": there is none */
+    const char *weights, *data;   /* paths; weights NULL: a model in another process */
+    const char *images;           /* which, as typed; NULL: all */
+    const json_t *run, *selftest; /* run.json, selftest.json; NULL: none */
+    const char *verdict;          /* the self-test's, in a sentence; "": none was made */
+    bool finished;                /* SHA256SUMS is there */
+    char *again[VT_AGAIN_COUNT];  /* each of VT_COMMAND_ROOM; "": there is none */
     vt_dossier_other other[VT_DOSSIER_OTHERS];
     int n_others;
 } vt_dossier;

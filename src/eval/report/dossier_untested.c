@@ -117,7 +117,8 @@ static void list_attacks(FILE *f, const vt_header *h, bool white_box) {
     if (*names) put_item(f, "%s that were not run: %s.", white_box ? "White-box attacks" : "Black-box attacks", names);
 }
 
-/* Names what the run's attacks left open: samples, stages, pictures, seeds, transfer, and attacks made for the model. */
+/* Names what the run's attacks left open: samples, stages, pictures, seeds, transfer, and attacks made for the model.
+ */
 static void list_limits(FILE *f, const vt_summary *s) {
     const vt_header *h = s->header;
     char text[600];
@@ -126,10 +127,10 @@ static void list_limits(FILE *f, const vt_summary *s) {
         several = several || s->entries[i].of->n_stages > 1;
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) put_item(f, "%s", text);
     }
-    if (several)
-        put_item(f, "Each stage alone: it took what the stages before it left (" VT_OPTION "individual).");
+    if (several) put_item(f, "Each stage alone: it took what the stages before it left (" VT_OPTION "individual).");
     if (h->n_attacks && s->worst_eight_bit < 0)
-        put_item(f, "8-bit pictures: points are float32, as pictures they may be right again (" VT_OPTION "eight-bit).");
+        put_item(f,
+                 "8-bit pictures: points are float32, as pictures they may be right again (" VT_OPTION "eight-bit).");
     put_item(f, "Seeds other than %llu (" VT_OPTION "seeds).", (unsigned long long)h->seed);
     if (!*h->surrogate.name || !strcmp(h->surrogate.name, "twin"))
         put_item(f, "Transfer from another model (" VT_OPTION "surrogate).");

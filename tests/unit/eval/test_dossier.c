@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The auditor's page (eval/report/dossier.h): what it says was not tested, and what is only an upper bound, of runs that
- * are written down here. Its numbers and commands on real runs are tests/cli/dossier.bats. */
+/* The auditor's page (eval/report/dossier.h): what it says was not tested, and what is only an upper bound, of runs
+ * that are written down here. Its numbers and commands on real runs are tests/cli/dossier.bats. */
 #include "eval/report/dossier.h"
 
 #include "eval/header.h"
@@ -8,8 +8,8 @@
 
 static vt_header_stage stages[] = {{.name = "apgd-ce", .id = "apgd-ce:steps=5", .share = 1},
                                    {.name = "square", .id = "square:queries=9", .share = 1}};
-static vt_header_attack attack = {
-    .name = "apgd-ce+square", .id = "both", .reference = "", .radius = INFINITY, .stages = stages, .n_stages = 2};
+static vt_header_attack attack =
+    {.name = "apgd-ce+square", .id = "both", .reference = "", .radius = INFINITY, .stages = stages, .n_stages = 2};
 
 /* A run and what it found: 10 of 300 images, 8 right, 5 of them in the end. */
 typedef struct run {
@@ -116,7 +116,8 @@ static void test_bounds(void **state) {
     fill(&r[0], VT_LINF, 4.0 / 255, "4/255"), fill(&r[1], VT_L2, 0.5, "0.5");
     char *text = page(r, 2, false);
     has(text, ">5 / 10</td><td data-of=\"%\">50.00</td><td data-of=\"95 % interval (Wilson)\">23.66 to 76.34</td>");
-    has(text, "<th scope=\"row\">broken by an attack</th><td data-of=\"right / all\">3 / 10</td>");
+    has(text,
+        "<th scope=\"row\">broken, or without finite logits under attack</th><td data-of=\"right / all\">3 / 10</td>");
     has(text, "<td data-of=\"tried\">8</td>"); /* images of the entry, not of all its stages */
     has(text, "<code class=\"command\">make it</code>"), has(text, "run.json names none");
     lacks(text, "at most");
@@ -128,6 +129,7 @@ static void test_bounds(void **state) {
     r[0].entry.all.open = true;
     text = page(r, 1, false);
     has(text, "right under every attack of this run</th><td data-of=\"right / all\">at most 5 / 10");
+    has(text, "at least 3 / 10</td><td data-of=\"%\">30.00</td><td data-of=\"95 % interval (Wilson)\">-<");
     free(text);
 }
 
