@@ -172,6 +172,9 @@ enum {
  * point. All of it counts as the attack's own work; VT_STOP as every query. In the end x_adv [n], the attack's last
  * iterate, is a grid point: the best one met, unless searching its own rounding. attack: its key. */
 vt_status vt_search_rounding(vt_oracle *o, const vt_rng *attack, float *x_adv);
+/* Returns the most forwards that vt_search_rounding asks for on an image of n values; gradients: it may climb, and asks
+ * for at most VT_ROUNDING_GRADIENTS of them too. */
+int vt_rounding_forwards(size_t n, bool gradients);
 
 /* ---- between the oracle's files ---- */
 

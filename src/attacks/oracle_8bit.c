@@ -88,6 +88,14 @@ static vt_status climb_with_restarts(vt_oracle *o, const vt_rng *attack) {
     return VT_OK;
 }
 
+/* A climb tries at most log2(2 n) + 1 steps that halve from 1 down to half an entry, and two more for each gradient:
+ * one that helps, and the halving that undoes its doubling. */
+int vt_rounding_forwards(size_t n, bool gradients) {
+    int halvings = 1;
+    while ((size_t)1 << halvings < 2 * n) halvings++;
+    return 1 + VT_ROUNDING_DRAWS + (gradients ? VT_ROUNDING_GRADIENTS * (halvings + 3) : 0);
+}
+
 vt_status vt_search_rounding(vt_oracle *o, const vt_rng *attack, float *x_adv) {
     vt_grid8 *l = o->eight_bit;
     vt_status st = VT_OK;

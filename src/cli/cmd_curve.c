@@ -283,6 +283,8 @@ static vt_status report_curve(job *j, const vt_cli *cli, vt_err *e) {
 /* Runs the curve of a command line; VT_INTERRUPTED names how many ledger lines are kept. */
 static vt_status measure_curve(job *j, const vt_cli *c, vt_err *e) {
     VT_TRY(parse(j, c, e));
+    bool tested = !vt_cli_has(c, "no-selftest") && j->v.norm != VT_L0 && vt_subject_differentiable(j->v.subject);
+    j->r.tested = tested ? &j->attacks[0] : NULL, j->r.points_only = true;
     vt_status s = vt_cli_evaluate(c, &j->r, &j->v, e);
     if (s == VT_INTERRUPTED && !vt_team_rank(c->team))
         return vt_fail(e, s, "interrupted; %zu ledger lines are kept: continue with --resume", j->r.ledger->count);

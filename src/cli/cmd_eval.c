@@ -135,6 +135,12 @@ static const vt_attack *to_be_tested(const job *j) {
     return NULL;
 }
 
+/* Returns the entry whose self-test follows the run; NULL: none does. */
+static const vt_attack *self_tested(const job *j, const vt_cli *c) {
+    bool left_out = vt_cli_has(c, "no-selftest") || j->v.norm == VT_L0 || j->v.targets;
+    return left_out ? NULL : to_be_tested(j);
+}
+
 /* A run with Auto-PGD tests itself; after a smaller one a line says how. unfinished: images that attacks have not
  * reached are no survivors, so gradients alone are tested. */
 static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e) {
@@ -152,7 +158,7 @@ static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e
         return VT_OK;
     }
     if (a && unfinished && !j->brief) printf("attacks and survivors are tested when the run is finished\n");
-    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->v.patch.size || j->v.box || unfinished, e);
+    if (a) return vt_cli_selftest(c, &j->v, a, j->r.ledger, j->r.points_only || unfinished, e);
     if (j->brief || !vt_subject_differentiable(j->v.subject)) return VT_OK;
     vt_cli_again(text, sizeof text, c, &vt_command_selftest);
     if (j->v.patch.size || j->v.box)
@@ -205,11 +211,10 @@ static vt_status check_floor(const job *j, vt_err *e) {
 
 /* Takes from j->v.seconds (--hours) the time since `began` and an estimate of the self-test to come, at most a quarter;
  * leaves at least 1%. Starts the alarm for what remains. Fails if the network cannot be timed. */
-static vt_status set_alarm(job *j, const vt_cli *c, double began, vt_err *e) {
+static vt_status set_alarm(job *j, double began, vt_err *e) {
     enum { FORWARDS = 5000 }; /* parts 1 and 2 of the self-test: 32 images, 140 forwards each (docs/selftest.md) */
     vt_seconds each = {0};
-    if (to_be_tested(j) && !vt_cli_has(c, "no-selftest") && !j->v.subject->remote)
-        VT_TRY(vt_measure_seconds(&each, j->v.subject->model, 1, e));
+    if (j->r.tested && !j->v.subject->remote) VT_TRY(vt_measure_seconds(&each, j->v.subject->model, 1, e));
     const double test = fmin(FORWARDS * each.forward / j->v.threads, j->v.seconds / 4);
     j->v.seconds = fmax(j->v.seconds - test - (vt_now() - began), 0.01 * j->v.seconds);
     vt_cli_alarm(j->v.seconds);
@@ -220,7 +225,8 @@ static vt_status set_alarm(job *j, const vt_cli *c, double began, vt_err *e) {
 static vt_status run_evaluation(job *j, const vt_cli *c, vt_err *e) {
     const double began = vt_now();
     VT_TRY(parse(j, c, e));
-    if (j->v.seconds > 0) VT_TRY(set_alarm(j, c, began, e));
+    j->r.tested = self_tested(j, c), j->r.points_only = j->v.patch.size || j->v.box;
+    if (j->v.seconds > 0) VT_TRY(set_alarm(j, began, e));
     vt_status s = vt_cli_evaluate(c, &j->r, &j->v, e);
     const bool up = vt_cli_time_is_up();
     if (s == VT_INTERRUPTED && up) return report_at_limit(j, c, e);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/run_args.h"
+#include "cli/show_dossier.h"
 #include "eval/run_folder.h"
 #include "base/files.h"
 #include "eval/result_index.h"
@@ -170,8 +171,9 @@ static vt_status write_page(const vt_cli *c, job *j, vt_err *e) {
     return VT_OK;
 }
 
-/* Runs vitrine show: writes the page of one or several runs. */
+/* Runs vitrine show: writes the page, or the dossier, of one or several runs. */
 static vt_status run(const vt_cli *c, vt_err *e) {
+    if (vt_cli_has(c, "dossier")) return vt_show_dossier(c, e);
     job *j = calloc(1, sizeof *j);
     if (!j) return vt_fail(e, VT_E_MEMORY, "no memory for a page");
     vt_status s = write_page(c, j, e);
@@ -184,6 +186,8 @@ static vt_status run(const vt_cli *c, vt_err *e) {
 static const vt_arg args[] = {
     {"out", "FILE.html", "default: show.html in RUNDIR", VT_OF_OUTPUT},
     {"pictures", "N", "broken images to show (default 24; 0: none, and then no data are needed)", VT_OF_OUTPUT},
+    {"dossier", "FILE.html", "write instead what an auditor reads: each number with the command that gives it again",
+     VT_OF_OUTPUT},
     VT_RUN_ARGS,
     VT_MODEL_ARGS,
     {0},
@@ -196,11 +200,15 @@ const vt_command vt_command_show = {
     .min_operands = 1,
     .max_operands = RUNS,
     .args = args,
-    .details = "Table, survivors and cost of each stage, margins, the self-test's verdict, and the broken images with "
-               "their perturbation, without network or script. More RUNs (other eps, other checkpoints, curves) give "
-               "the curve of accuracy over eps; all else is of the first.",
+    .details =
+        "Table, survivors and cost of each stage, margins, the self-test's verdict, and the broken images with "
+        "their perturbation, without network or script. More RUNs (other eps, other checkpoints, curves) give "
+        "the curve of accuracy over eps; all else is of the first. --dossier: classifier, threat, images, attacks, "
+        "what was found and what was not tested; more RUNs are other threats, or corrupted images, of the same "
+        "model.",
     .examples =
         {"vitrine eval weights/shapes10-vit --data datasets/shapes10 --images 0:20 --eps 4/255 --attack pgd --out run",
-         "vitrine show run", "vitrine show run --pictures 4 --out page.html"},
+         "vitrine show run", "vitrine show run --pictures 4 --out page.html",
+         "vitrine show run --dossier dossier.html"},
     .run = run,
 };

@@ -113,10 +113,18 @@ static vt_status open_ledger(const vt_cli *c, vt_cli_run *r, vt_eval_options *v,
     return vt_parts_open(&r->ledger, &r->place, r->header, pixels, e);
 }
 
+/* Prints what the run, and the self-test that follows it, take at most. */
+static vt_status print_cost(const vt_cli_run *r, vt_eval_options *v, vt_err *e) {
+    vt_selftest t = {.v = v, .attack = r->tested, .points_only = r->points_only};
+    if (!r->tested) return vt_cost_print(stdout, v, NULL, e);
+    vt_selftest_plan(&t, vt_cost_passes(v));
+    return vt_cost_print(stdout, v, &(vt_cost_selftest){t.forecast, t.escalation_forecast}, e);
+}
+
 vt_status vt_cli_evaluate(const vt_cli *c, vt_cli_run *r, vt_eval_options *v, vt_err *e) {
     r->complete = false;
     say_search(c, v->subject);
-    if (vt_cli_has(c, "dry-run")) return vt_cost_print(stdout, v, e);
+    if (vt_cli_has(c, "dry-run")) return print_cost(r, v, e);
     VT_TRY(open_ledger(c, r, v, e));
     v->progress = vt_cli_progress();
     if (!r->ledger->count) vt_cli_hint_run(c, v);

@@ -41,9 +41,11 @@ vt_status vt_cli_eval_open(const vt_cli *c, vt_eval_options *v, vt_err *e);
 typedef struct vt_cli_run {
     vt_header *header; /* set before vt_cli_evaluate */
     vt_run_place place;
-    vt_ledger *ledger; /* NULL: not opened (--dry-run) */
-    double seconds;    /* of the run */
-    bool complete;     /* it ended, and this process reports it (rank 0, no --dry-run) */
+    vt_ledger *ledger;       /* NULL: not opened (--dry-run) */
+    const vt_attack *tested; /* the entry whose self-test follows the run, for --dry-run; NULL: none does */
+    bool points_only;        /* its gradients alone */
+    double seconds;          /* of the run */
+    bool complete;           /* it ended, and this process reports it (rank 0, no --dry-run) */
 } vt_cli_run;
 /* Runs the evaluation v, which is ready otherwise: opens the ledger in --out (else in memory), prints what --search
  * auto chose and a hint on stderr, and attacks. With --dry-run prints the cost alone. VT_INTERRUPTED: the ledger holds

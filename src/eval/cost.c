@@ -150,10 +150,16 @@ typedef struct work {
     double forwards, gradients, verdicts;
 } work;
 
-/* Adds the calls of a stage on all its images. */
-static void add_stage(work *w, const vt_eval_options *v, const vt_attack_stage *s) {
+/* Adds the calls of stage k on all its images; of an 8-bit entry, which searches, a rounded query for each query of the
+ * attack and the repair (attacks/oracle.h). */
+static void add_stage(work *w, const vt_eval_options *v, const vt_attack *a, int k) {
+    const vt_attack_stage *s = &a->stages[k];
     vt_passes p = stage_passes(v, s);
     double images = s->share * (double)v->n_images;
+    if (a->scoring == VT_SCORE_EIGHT_BIT && !v->exhaustive) {
+        p.forwards += p.forwards + p.gradients + vt_rounding_forwards(vt_subject_pixels(v->subject), s->def->white_box);
+        p.gradients += s->def->white_box ? VT_ROUNDING_GRADIENTS : 0;
+    }
     w->forwards += p.forwards * images, w->gradients += p.gradients * images, w->verdicts += images;
 }
 
@@ -176,23 +182,51 @@ static void add_row(estimate *x, const char *label, const char *scoring, double 
                      w->forwards, w->gradients, tflop, vt_hours_text(time, seconds / v->threads / 3600));
 }
 
-/* Adds the rows of an entry and, if it has several, of its stages; *all: the sum over entries. */
-static void add_attack(estimate *x, const vt_attack *a, work *all) {
+/* Returns the calls of the clean predictions and of every entry, at most. */
+static work all_work(const vt_eval_options *v) {
+    work w = {.forwards = (double)v->n_images};
+    for (int i = 0; i < v->n_attacks; i++)
+        for (int k = 0; k < v->attacks[i].n_stages; k++) add_stage(&w, v, &v->attacks[i], k);
+    return w;
+}
+
+vt_passes vt_cost_passes(const vt_eval_options *v) {
+    work w = all_work(v);
+    return (vt_passes){.forwards = w.forwards, .gradients = w.gradients};
+}
+
+/* Adds the rows of an entry and, if it has several, of its stages. */
+static void add_attack(estimate *x, const vt_attack *a) {
     work whole = {0};
     double images = (double)x->v->n_images;
     const char *scoring = a->scoring == VT_SCORE_BALL ? "" : vt_scoring_name(a->scoring);
-    for (int k = 0; k < a->n_stages; k++) add_stage(&whole, x->v, &a->stages[k]), add_stage(all, x->v, &a->stages[k]);
+    for (int k = 0; k < a->n_stages; k++) add_stage(&whole, x->v, a, k);
     add_row(x, a->name, scoring, images, &whole);
     for (int k = 0; k < a->n_stages && a->n_stages > 1; k++) {
         char label[64];
         work stage = {0};
-        add_stage(&stage, x->v, &a->stages[k]);
+        add_stage(&stage, x->v, a, k);
         snprintf(label, sizeof label, "  %s", a->stages[k].def->name);
         add_row(x, label, scoring, a->stages[k].share * images, &stage);
     }
 }
 
-vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
+/* Prints what the rows count. */
+static void say_what_counts(FILE *f, const vt_eval_options *v, const vt_cost_selftest *test) {
+    double forward, gradient;
+    vt_subject_flops(v->subject, &forward, &gradient);
+    fprintf(f, "\nAn image that is wrong as it is, or that an attack breaks, costs less than this.\n");
+    if (vt_eval_eight_bit(v) && !v->exhaustive)
+        fprintf(f,
+                "8-bit rows: beside the attack's own, a rounded query for each of its queries,\n"
+                "and a repair of at most %d forwards and %d gradients for each image and stage.\n",
+                vt_rounding_forwards(vt_subject_pixels(v->subject), true), VT_ROUNDING_GRADIENTS);
+    if (test)
+        fprintf(f, "self-test: a gradient counts as %.2f forwards; without it: " VT_OPTION "no-selftest\n",
+                gradient / forward);
+}
+
+vt_status vt_cost_print(FILE *f, vt_eval_options *v, const vt_cost_selftest *test, vt_err *e) {
     estimate x = {.v = v};
     vt_eval_fit(v);
     double images = (double)v->n_images, libraries = vt_libraries_mb(v->subject->model, v->threads);
@@ -202,13 +236,19 @@ vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e) {
     vt_wrap_cost(&v->subject->wrap, &x.s.forward, &x.s.gradient);
     x.s.verdict *= x.s.forward / alone;
     vt_columns_titles(&x.t, "-at most\timages\tforwards\tgradients\tTFLOP\t-time here");
-    work clean = {.forwards = images}, all = clean;
-    add_row(&x, "clean", "", images, &clean);
-    for (int i = 0; i < v->n_attacks; i++) add_attack(&x, &v->attacks[i], &all);
+    add_row(&x, "clean", "", images, &(work){.forwards = images});
+    for (int i = 0; i < v->n_attacks; i++) add_attack(&x, &v->attacks[i]);
+    work all = all_work(v);
+    if (test) {
+        all.forwards += test->parts + test->doubt;
+        add_row(&x, "self-test", "", images, &(work){.forwards = test->parts + test->doubt});
+        add_row(&x, "  its parts", "", images, &(work){.forwards = test->parts});
+        add_row(&x, "  harder, if in doubt", "", images, &(work){.forwards = test->doubt});
+    }
     if (v->n_attacks) add_row(&x, "all, at most", "", images, &all);
     vt_columns_end(&x.t, f, VT_LOOK_PAGE);
+    say_what_counts(f, v, test);
     fprintf(f,
-            "\nAn image that is wrong as it is, or that an attack breaks, costs less than this.\n"
             "time: with %d thread%s and no other work, by what was measured here:\n"
             "forward %.3g ms, gradient %.3g ms, verdict %.3g ms\n",
             v->threads, v->threads == 1 ? "" : "s", 1e3 * x.s.forward, 1e3 * x.s.gradient, 1e3 * x.s.verdict);

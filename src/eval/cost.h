@@ -29,9 +29,18 @@ double vt_forecast_mb(double more);
 /* Estimates what a run takes beside what it allocates, in MB: compiled kernels and buffers of oneDNN and OpenBLAS. */
 double vt_libraries_mb(const vt_model *m, int threads);
 
-/* Prints work, time here and memory of an evaluation or curve that is ready, at most: as if every image were right and
- * stood to the end. Sets v's batch and threads by vt_eval_fit; fails as vt_measure_seconds does. */
-vt_status vt_cost_print(FILE *f, vt_eval_options *v, vt_err *e);
+/* Returns the calls of an evaluation or curve, at most: as if every image were right and stood to the end of every
+ * entry, and fell before each 8-bit one. Clean predictions count, verdicts do not. */
+vt_passes vt_cost_passes(const vt_eval_options *v);
+/* The self-test that follows, in forwards, of which a gradient takes the header's gradient_cost: its parts, and what it
+ * does beside them if it is in doubt. */
+typedef struct vt_cost_selftest {
+    double parts, doubt;
+} vt_cost_selftest;
+/* Prints work, time here and memory of an evaluation or curve that is ready, at most (vt_cost_passes), with the
+ * self-test that follows (NULL: none does). Sets v's batch and threads by vt_eval_fit; fails as vt_measure_seconds
+ * does. */
+vt_status vt_cost_print(FILE *f, vt_eval_options *v, const vt_cost_selftest *test, vt_err *e);
 
 /* The time that is left: what images have cost so far in forwards, how fast that went, what is still to be done. */
 typedef struct vt_eta {

@@ -14,7 +14,8 @@
 /* Most images of a part; the fewest that are worth it; survivors that are drawn for. */
 enum { DIRECT_MOST = 32, SCALE_MOST = 32, ATTACKED_MOST = 32, OTHER_MOST = 32, ACTIVE_MOST = VT_PART_MOST };
 enum { AGAIN_MOST = 16, GLANCE_MOST = 9, SCOUTS_MOST = 3, WOKEN_MOST = 16, LEAST = 4, LEAST_SCALE = 8, ENOUGH = 6 };
-#define MAINSTREAM 0.1 /* of the right images stand to the end: sizes are chosen so that the share is kept there */
+#define WAKEUP_SHARE 0.4 /* of the allowance, at most: 0.6 of what the points leave, or 0.3 of all */
+#define MAINSTREAM 0.1   /* of the right images stand to the end: sizes are chosen so that the share is kept there */
 /* Forward-equivalents of an image in the parts, from counts: single points; the ball's scale (39 gradients, 9 forwards
  * and a double gradient); a survivor of part 3 (10 + 25 + 100 + 150 gradients); one that falls; other ways (60 random
  * points, 20 gradients on the twin and on each probe, of half the network on the mean, 48 of the smoothed attack);
@@ -225,24 +226,39 @@ static vt_status find_nothing(part *p, vt_err *e) {
 /* ---- the cost estimate that is shown before the self-test begins ---- */
 
 /* Returns estimated forward-equivalents of all parts: the allowance, between their least and their largest samples.
- * Without a run the allowance assumes that no image falls. The costs of an image are means: a tenth on top. */
-static double forecast_cost(const part *p) {
-    const vt_selftest *t = p->t;
-    double r = t->ratio, right = (double)t->correct, left = t->ledger ? (double)t->left : right;
-    double allowance = t->ledger ? t->allowance : fmax(t->allowance, VT_SELFTEST_SHARE * estimate_attack_cost(t, 1));
-    double direct = COST_DIRECT(r), scale = COST_SCALE(r), each = t->ledger ? 0.1 * allowance / direct : DIRECT_MOST;
+ * after: a run, which t->left says the outcome of; without one the allowance assumes that no image falls. The costs of
+ * an image are means: a tenth on top. */
+static double forecast_cost(const vt_selftest *t, bool after) {
+    double r = t->ratio, right = (double)t->correct, left = after ? (double)t->left : right;
+    double allowance = after ? t->allowance : fmax(t->allowance, VT_SELFTEST_SHARE * estimate_attack_cost(t, 1));
+    double direct = COST_DIRECT(r), scale = COST_SCALE(r), each = after ? 0.1 * allowance / direct : DIRECT_MOST;
     double least = fmin(right, fmax(LEAST, each)) * direct;
     double most = fmin(right, DIRECT_MOST) * direct + fmin(right, SCALE_MOST) * scale;
-    least += fmin(right, fmax(LEAST_SCALE, t->ledger ? 0.33 * (allowance - least) / scale : 0)) * scale;
+    least += fmin(right, fmax(LEAST_SCALE, after ? 0.33 * (allowance - least) / scale : 0)) * scale;
     if (!t->points_only && left > 0) {
         least += COST_FIT + fmin(LEAST, left) * COST_OTHER(r);
-        if (!t->ledger)
+        if (!after)
             least += fmin(right, fmax(LEAST, right / 8)) * COST_SURVIVOR(r) + fmin(LEAST, right) * COST_ACTIVE(r);
         if (!t->v->subject->remote) most += vt_wakeup_cost(t, SCOUTS_MOST);
         most += fmin(ATTACKED_MOST, right) * COST_SURVIVOR(r) + COST_FIT + fmin(ACTIVE_MOST, right) * COST_ACTIVE(r) +
                 fmin(OTHER_MOST, left) * (COST_OTHER(r) + COST_SQUARE);
     }
     return 1.1 * fmin(most, fmax(least, allowance));
+}
+
+/* Returns estimated forward-equivalents of n survivors that are tried again. */
+static double forecast_escalation(const vt_selftest *t, double n) { return 1.1 * n * COST_AGAIN(t->ratio); }
+
+void vt_selftest_plan(vt_selftest *t, vt_passes run) {
+    double forward, gradient;
+    vt_subject_flops(t->v->subject, &forward, &gradient);
+    t->ratio = gradient / forward, t->correct = t->left = (int64_t)t->v->n_images;
+    t->reference = run.forwards + t->ratio * run.gradients;
+    set_allowance(t, t->reference);
+    t->forecast = forecast_cost(t, true);
+    if (t->points_only) return;
+    if (!t->v->subject->remote) t->forecast += WAKEUP_SHARE * t->allowance; /* it may be taken from the other ways */
+    t->escalation_forecast = forecast_escalation(t, fmin((double)t->left, AGAIN_MOST));
 }
 
 /* Shows one line of at most 80 columns; its time assumes that forwards last as long as in the parts before. */
@@ -391,7 +407,7 @@ static vt_status retry_survivors(part *p, vt_err *e) {
     for (size_t i = 0; i < n; i++)
         p->found[AGAIN][i].against = p->found[OTHER][i].against | p->found[SEARCH][i].against;
     int64_t broken = t->flags[VT_FLAG_BROKEN];
-    t->escalation_forecast = 1.1 * (double)n * COST_AGAIN(t->ratio);
+    t->escalation_forecast = forecast_escalation(t, (double)n);
     snprintf(what, sizeof what, "in doubt, %zu survivor%s once more: ", n, n == 1 ? "" : "s");
     show_progress_line(p, what, t->escalation_forecast, false);
     VT_TRY(run_part(p, AGAIN, p->survivors, n, &t->escalation_cost, e));
@@ -428,7 +444,7 @@ static vt_status run_all_parts(part *p, int32_t *images, int32_t *first, vt_err 
         return VT_OK;
     }
     set_allowance(t, t->reference);
-    t->forecast = forecast_cost(p);
+    t->forecast = forecast_cost(t, t->ledger != NULL);
     show_progress_line(p, "", t->forecast, true);
     VT_TRY(vt_sample(t, p->standing, false, images, &right, e));
     VT_TRY(run_point_checks(p, images, e));

@@ -123,6 +123,9 @@ bool vt_selftest_guesses(int64_t right, int64_t images, int classes);
 /* Fills p of each check, Holm's adjusted p over those that were made, the active test's interval, and the grade. */
 void vt_selftest_judge(vt_selftest *t);
 
+/* Sets t->forecast and t->escalation_forecast to the most that the self-test after a run takes, in forward-equivalents,
+ * from the most that the run takes: as if every image were right and stood. */
+void vt_selftest_plan(vt_selftest *t, vt_passes run);
 /* Runs the self-test of t->attack and fills what was found. VT_INTERRUPTED: stopped on request. */
 vt_status vt_selftest_run(vt_selftest *t, vt_err *e);
 /* Returns what is in selftest.json (docs/formats.md); NULL: no memory. */

@@ -18,6 +18,7 @@ setup_file() {
         --no-selftest --out "$P/curve" >/dev/null
     "$VITRINE" show "$P/run" "$P/run-1" "$P/other" >/dev/null
     "$VITRINE" show "$P/curve" >/dev/null
+    "$VITRINE" show "$P/run" "$P/run-1" --dossier "$P/dossier.html" >/dev/null
     table
 }
 
@@ -58,12 +59,12 @@ browser() {
     run python3 "$ROOT/tools/browser.py" "$@"
 }
 
-@test "a run, a curve and a table at 360, 800 and 1280 pixels, light and dark" {
-    browser --check "$P/run/show.html" "$P/curve/show.html" "$P/table/tiny.html"
+@test "a run, a curve, a table and a dossier at 360, 800 and 1280 pixels, light and dark" {
+    browser --check "$P/run/show.html" "$P/curve/show.html" "$P/table/tiny.html" "$P/dossier.html"
     [ "$status" = 0 ] || fail "$output"
     # each page was looked at six times, and there was something to look at
-    [ "${#lines[@]}" = 18 ] || fail "$output"
-    [ "$(grep -cE ' px, (light|dark): [0-9]{2,} texts, least contrast ([4-9]|1[0-9])\.' <<<"$output")" = 18 ] || fail "$output"
+    [ "${#lines[@]}" = 24 ] || fail "$output"
+    [ "$(grep -cE ' px, (light|dark): [0-9]{2,} texts, least contrast ([4-9]|1[0-9])\.' <<<"$output")" = 24 ] || fail "$output"
 }
 
 @test "what the check would not let pass" {

@@ -242,11 +242,50 @@ planned() { awk -v row="$1" -v column="$2" 'index($0, row) == 1 {print $(NF - co
         echo "$(planned "$row " 4) $(planned "$row " 3)" | diff want - || fail "$row" "$plan"
     done
     [ "$(planned "all, at most" 3)" = "$(jq '[.attacks[].gradients] | add' r/results.json)" ]
-    [ "$(planned "all, at most" 4)" = "$(jq '[.attacks[].forwards] | add + 12' r/results.json)" ]
+    [ "$(planned "all, at most" 4)" = "$(jq --argjson test "$(planned self-test 4)" '[.attacks[].forwards] | add + 12 + $test' r/results.json)" ]
     ! nm "$VITRINE" 2>/dev/null | grep -q __asan_init || skip "an address sanitizer takes memory of its own"
     [[ $plan =~ 'memory: '([0-9]+)' MB peak with 2 threads' ]]
     stated=${BASH_REMATCH[1]} measured=$(jq '.peak_resident_kb / 1024' r/run.json)
     awk -v a="$stated" -v b="$measured" 'BEGIN {exit !((a - b) ^ 2 <= (0.15 * b + 2) ^ 2)}' || fail "stated $stated MB, measured $measured MB"
+}
+
+# The self-test counts its forwards itself; where every image stands, its sample is the planned one, whose images cost
+# less than the planned mean, a tenth on top, and wake-up: a factor of three.
+@test "eval --dry-run: the self-test, its parts and what a doubt adds, are planned at most" {
+    tested() { # FILTER ARGS...: the plan of a run, and what the run's self-test says
+        local filter=$1
+        shift
+        quick --images 0:20 --threads 2 "$@" --dry-run
+        says "self-test: a gradient counts as"
+        parts=$(planned "  its parts" 4) doubt=$(planned "  harder, if in doubt" 4)
+        [ "$(planned self-test 4)" = $((parts + doubt)) ]
+        rm -rf r && quick --images 0:20 --threads 2 "$@" --out r
+        jq -e --argjson parts "$parts" --argjson doubt "$doubt" ".cost | .forwards <= \$parts and .escalation <= \$doubt and ($filter)" r/selftest.json ||
+            fail "planned $parts and $doubt" "$(jq -c .cost r/selftest.json)"
+    }
+    tested '$parts <= 3 * .forwards' --eps 1e-6 --attack apgd-ce:steps=5
+    tested '$parts <= 3 * .forwards' --eps 1e-6 --attack apgd-ce:steps=100,restarts=3
+    tested 'true' --eps 8/255 --attack autoattack
+    tested '.escalation > 0' --eps 2/255 --attack apgd-ce:steps=10 --wrap quantise
+    quick --images 0:20 --eps 1e-6 --attack apgd-ce:steps=5 --no-selftest --dry-run
+    [[ $output != *self-test* ]]
+    good curve "$W" --data "$D" --images 0:4 --dry-run
+    says "self-test" "  its parts"
+    [ "$(planned "  harder, if in doubt" 4)" = 0 ]
+}
+
+# Images that fall to floats and stand in bytes: in a small l2 ball few entries can move by a level. A climb ends before
+# it has halved its steps as often as it may: a factor of five.
+@test "eval --dry-run: rounded queries and repairs of the 8-bit rows are planned at most" {
+    A="--images 0:20 --norm l2 --eps 0.05 --attack pgd:steps=20 --eight-bit --threads 2"
+    quick $A --dry-run
+    says "a repair of at most 485 forwards and 30 gradients"
+    each="$(planned "pgd, 8-bit" 4) $(planned "pgd, 8-bit" 3)"
+    quick $A --out r
+    jq -r 'select(.entry == 2) | [.status, .forwards, .gradients] | @tsv' r/ledger.jsonl >counted
+    grep -q robust counted
+    awk -v each="$each" '{split(each, most, " "); f = most[1] / 20; g = most[2] / 20
+        if ($2 > f || $3 > g || ($1 == "robust" && f + 2 * g > 5 * ($2 + 2 * $3))) exit 1}' counted || fail "planned $each of 20" "$(cat counted)"
 }
 
 # Processor time, which other work on the machine changes little; a factor of three for caches, a sanitizer apart.

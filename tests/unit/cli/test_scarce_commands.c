@@ -111,6 +111,7 @@ static const struct path {
     {.line = "selftest --oracle unix:oracle --data data --threads 1 --images 4:18 --eps 8/255 --attack fgsm --out o"},
     {.line = "doctor --oracle unix:oracle --data data --threads 1 --images 0:4"},
     {.line = "show run --out o"},
+    {.line = "show run run --dossier o"},
     {.line = "verify proof.npz --weights " MODEL},
     {.line = "export run --proof o --threads 1"},
     {.line = "export run --queries o"},

@@ -151,7 +151,7 @@ static bool check_repair(vt_norm norm, double eps, uint64_t k, bool black_box) {
     } else {
         assert_true(st == VT_OK || st == VT_STOP);
         assert_int_equal(s.b.o.gradients, 0);
-        assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + 1 + VT_ROUNDING_DRAWS);
+        assert_int_equal(s.b.o.forwards, st == VT_STOP ? s.p.forwards : 2 + vt_rounding_forwards(N, false));
     }
     assert_false(s.l.searching);
     bool climbed = s.b.o.gradients > 0;
@@ -213,6 +213,7 @@ static void test_one_level(void **state) {
         if (exists) assert_memory_equal(s.b.o.found, best, sizeof best);
         if (!exists) assert_memory_equal(s.b.x_adv, best, sizeof best); /* the worst point met */
         if (!exists) assert_int_equal(s.b.o.gradients, VT_ROUNDING_GRADIENTS);
+        assert_true(s.b.o.forwards <= 2 + vt_rounding_forwards(N, true));
         linear_close(&s);
     }
 }

@@ -273,12 +273,33 @@ static void test_failed_gear(void **state) {
     planted_free(&p);
 }
 
+/* Before a run: the largest samples where the run is long, of as many images as there are; a gradient costs r. */
+static void test_plan(void **state) {
+    (void)state;
+    vt_model *m = toy(VT_POOL_TOKEN, false, true);
+    vt_subject s = {.model = m};
+    vt_eval_options v = {.subject = &s, .n_images = 20};
+    vt_selftest t = {.v = &v, .points_only = true}, all = {.v = &v};
+    vt_selftest_plan(&t, (vt_passes){.forwards = 1e9});
+    const double r = t.ratio, points = 20 * (7 + 5 * r) + 20 * (22 + 40 * r);
+    assert_true(r > 1.5 && r < 3);
+    t_le(fabs(t.forecast / (1.1 * points) - 1), 1e-12, "points alone"); /* double, a few operations */
+    assert_true(t.escalation_forecast == 0);
+    vt_selftest_plan(&all, (vt_passes){.gradients = 1e9});
+    assert_true(all.reference == 1e9 * r && all.allowance == 0.1 * all.reference);
+    t_le(fabs(all.escalation_forecast / (1.1 * 16 * (5000 + 63 * r)) - 1), 1e-12, "if in doubt");
+    assert_true(all.forecast > 1.1 * points + 20 * 1000); /* Square on what stands, and more */
+    vt_selftest_plan(&all, (vt_passes){.forwards = 1});   /* a short run: 200 forwards an image are allowed */
+    assert_true(all.forecast >= 1.1 * 200 * 20 && all.forecast < 20 * 1000);
+    vt_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tail),        cmocka_unit_test(test_separate), cmocka_unit_test(test_noise_takes_no_part),
         cmocka_unit_test(test_heads),       cmocka_unit_test(test_grades),   cmocka_unit_test(test_guesses),
         cmocka_unit_test(test_active_rule), cmocka_unit_test(test_excess),   cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_failed_gear),
+        cmocka_unit_test(test_failed_gear), cmocka_unit_test(test_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
