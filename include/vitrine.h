@@ -174,7 +174,8 @@ typedef struct vitrine_attack_plan {
     int exhaustive;        /* not 0: no image is left early; batch and exhaustive are unused of a judge */
     const int32_t *images; /* [n] number of each image, distinct, not negative: draws depend on it; NULL: 0, 1, ... */
     const volatile sig_atomic_t *interrupt; /* set to end the call (VITRINE_INTERRUPTED); NULL: it runs to its end */
-    const char *threat; /* "patch:size=8,count=1": squares whose pixels are free, with norm NULL and eps 0; or NULL */
+    const char *threat;     /* "patch:size=8,count=1", squares whose pixels are free, or "rotation:angle=30,shift=3", of
+                               which attack "grid" tries all; with norm NULL and eps 0; or NULL */
     const int32_t *targets; /* [n] class that each image is to be taken for, not its label; NULL: any but the label */
     int eight_bit;          /* not 0: only points of whole grey levels k/255 count, and x must consist of them */
     double allowance;       /* of a judge, 0 to 1e-5: added to eps for each value, for points of other programs: once in

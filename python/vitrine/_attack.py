@@ -43,11 +43,11 @@ def attack(model: Model, x: A, labels: Any, attack: str | Sequence[str], eps: Ep
     x: float32 [n, *model.shape] in [0, 1], an array of numpy, torch or another library that speaks DLPack, on the
     processor. labels, numbers, targets: n whole numbers. attack: "apgd-ce", "pgd:steps=20", or a list, each on what the
     one before left (vitrine.attacks() has them all). eps: 8 / 255 or "8/255", in the unit of the pixels (l0: how many
-    pixels); norm: "linf" (default), "l2", "l1", "l0", or numpy.inf, 2, 1, 0. threat: "patch:size=8", in place of eps and
-    norm. seed, numbers: of the images, on which random draws depend (default 0, 1, ...). targets: the class that each
-    image is to be taken for. threads: 0: as many as there are processors; batch: images attacked together, 0: chosen;
-    results depend on neither. exhaustive: a broken image is attacked to the end. eight_bit: only points of whole grey
-    levels count.
+    pixels); norm: "linf" (default), "l2", "l1", "l0", or numpy.inf, 2, 1, 0. threat: "patch:size=8" or "rotation", in
+    place of eps and norm. seed, numbers: of the images, on which random draws depend (default 0, 1, ...). targets: the
+    class that each image is to be taken for. threads: 0: as many as there are processors; batch: images attacked
+    together, 0: chosen; results depend on neither. exhaustive: a broken image is attacked to the end. eight_bit: only
+    points of whole grey levels count.
 
     TypeError, ValueError: an array is of another type, device or shape. Error: the library's sentence on the rest."""
     pixels = images(x, model.shape)

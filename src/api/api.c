@@ -144,9 +144,9 @@ int vitrine_list_attack(int i, vitrine_attack_info *out) {
                                  .reference = d->reference,
                                  .gradients = d->white_box,
                                  .surrogate = d->surrogate};
-    for (int k = 0; k <= VT_NORM_COUNT; k++) {
+    for (int k = 0; k <= VT_NORM_ROTATION; k++) {
         size_t at = strlen(out->norms);
-        const char *name = k < VT_NORM_COUNT ? vt_norm_name((vt_norm)k) : "patch"; /* VT_CAN_PATCH is the last bit */
+        const char *name = k < VT_NORM_COUNT ? vt_norm_name((vt_norm)k) : k == VT_NORM_PATCH ? "patch" : "rotation";
         if (d->norms & 1u << k) snprintf(out->norms + at, sizeof out->norms - at, "%s%s", at ? " " : "", name);
     }
     return 1;

@@ -134,10 +134,10 @@ static void store_verdict(void *ctx, const vt_record *r, const float *x_adv) {
 
 /* ---- an attack ---- */
 
-/* Sets norm and eps by the plan, or *patch by its threat (then linf and 1). VT_E_USAGE: both are given, or one is not
- * read; else as vt_patch_fit. */
-static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const vitrine_attack_plan *p,
-                             const vitrine_model *m, vt_err *e) {
+/* Sets norm and eps by the plan, or *patch or *rotation by its threat (then linf and 1). VT_E_USAGE: both are given, or
+ * one is not read; else as vt_patch_fit, vt_rotation_fit. */
+static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, vt_rotation *rotation,
+                             const vitrine_attack_plan *p, const vitrine_model *m, vt_err *e) {
     const vt_model *of = m->subject.model;
     char text[40];
     *norm = VT_LINF, *eps = 1;
@@ -147,6 +147,12 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
     }
     if (p->norm || p->eps != 0)
         return vt_fail(e, VT_E_USAGE, "threat %.60s stands in place of norm and eps: leave them NULL and 0", p->threat);
+    if (vt_rotation_named(p->threat)) {
+        if (p->eight_bit)
+            return vt_fail(e, VT_E_USAGE, "eight_bit rounds points, and an image of threat rotation is what it is");
+        VT_TRY(vt_rotation_parse(rotation, p->threat, e));
+        return vt_rotation_fit(rotation, vt_subject_shape(&m->subject), e);
+    }
     VT_TRY(vt_patch_parse(patch, p->threat, e));
     return vt_patch_fit(patch, &of->config, of->path, e);
 }
@@ -156,7 +162,7 @@ static vt_status read_threat(vt_norm *norm, double *eps, vt_patch *patch, const 
 static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p, vt_norm norm, vt_err *e) {
     for (int k = 0; k < n; k++) {
         vt_attack *a = &out[k];
-        VT_TRY(vt_attack_parse(a, p->attack, p->threat ? VT_NORM_PATCH : norm, e));
+        VT_TRY(vt_attack_parse(a, p->attack, norm, e));
         if (n > 1 && a->scoring != VT_SCORE_BALL)
             return vt_fail(e, VT_E_USAGE, "attack %s is scored as a paper's evaluator was: it has no 8-bit points",
                            a->name);
@@ -169,13 +175,13 @@ static vt_status read_attack(vt_attack *out, int n, const vitrine_attack_plan *p
  * VT_E_USAGE: a seed or batch out of range. */
 static vt_status make_ready(vt_eval_options *v, vt_attack attacks[2], const vitrine_attack_plan *p,
                             const vitrine_model *m, vt_err *e) {
-    VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, p, m, e));
+    VT_TRY(read_threat(&v->norm, &v->eps, &v->patch, &v->rotation, p, m, e));
     if (p->seed > INT64_MAX) return vt_fail(e, VT_E_USAGE, "seed is above %lld", (long long)INT64_MAX);
     if (p->batch < 0 || p->batch > VT_FIBER_MOST)
         return vt_fail(e, VT_E_USAGE, "batch is %d, must be 1 to %d, or 0", p->batch, VT_FIBER_MOST);
     v->seed = p->seed, v->exhaustive = p->exhaustive != 0, v->interrupt = p->interrupt;
     v->attacks = attacks, v->n_attacks = p->eight_bit ? 2 : 1;
-    return read_attack(attacks, v->n_attacks, p, v->norm, e);
+    return read_attack(attacks, v->n_attacks, p, vt_eval_norm(v), e);
 }
 
 /* Sets v->threads and batch, images of each thread at a time: as planned, or as the model takes them, at most 64. */
@@ -345,7 +351,7 @@ static vt_status read_terms(vt_terms *t, const vitrine_attack_plan *p, const vit
     if (!(p->allowance >= 0) || !(p->allowance <= VT_ALLOWANCE_MOST))
         return vt_fail(e, VT_E_USAGE, "allowance is %g, must be 0 to %g", p->allowance, VT_ALLOWANCE_MOST);
     t->scoring = p->eight_bit ? VT_SCORE_EIGHT_BIT : VT_SCORE_BALL;
-    VT_TRY(read_threat(&t->norm, &t->eps, &t->patch, p, m, e));
+    VT_TRY(read_threat(&t->norm, &t->eps, &t->patch, &t->rotation, p, m, e));
     if (p->eight_bit && t->norm == VT_L0)
         return vt_fail(e, VT_E_USAGE, "eight_bit counts levels of linf, l2 and l1, and knows nothing of l0");
     if (!p->eight_bit) t->eps += vt_allowance(p->allowance, t, vitrine_pixels(m));

@@ -93,15 +93,18 @@ static vt_status split_spec(const char *spec, char name[32], const vt_attack_def
     return VT_OK;
 }
 
-/* Refuses an attack that does not support the norm, the patch threat or the box. */
+/* Refuses an attack that does not support the norm or the threat in its place. */
 static vt_status check_threat_support(const vt_attack_def *d, vt_norm norm, vt_err *e) {
     const bool box = norm == VT_NORM_BOX, squares = d->norms == VT_CAN_PATCH;
     if (box ? d->norms & VT_CAN_PATCH && !squares : d->norms & 1u << norm) return VT_OK;
-    if (box || norm == VT_NORM_PATCH)
-        return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat %s", d->name, box ? "box" : "patch");
+    if (norm >= VT_NORM_COUNT)
+        return vt_fail(e, VT_E_USAGE, "attack %s does not support @threat %s", d->name,
+                       box                     ? "box"
+                       : norm == VT_NORM_PATCH ? "patch"
+                                               : "rotation, which is for attack grid");
+    const char *of = squares ? " patch:size=N)" : d->norms == VT_CAN_ROTATION ? " rotation)" : "";
     return vt_fail(e, VT_E_USAGE, "attack %s does not support @norm %s%s%s%s", d->name, vt_norm_name(norm),
-                   squares ? " (it is for " : "", squares ? vt_argument("threat") : "",
-                   squares ? " patch:size=N)" : "");
+                   *of ? " (it is for " : "", *of ? vt_argument("threat") : "", of);
 }
 
 /* The options that every stage has besides its own; they follow these in the same memory. */

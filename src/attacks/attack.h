@@ -7,9 +7,11 @@
 #include "attacks/ball.h"
 #include "attacks/oracle.h"
 #include "attacks/patch.h"
+#include "attacks/rotation.h"
 #include "base/opt.h"
 
-/* Threats an attack knows: norms, a bit each, and the box of chosen squares (attacks/patch.h). */
+/* Threats an attack knows: norms, a bit each, the box of chosen squares (attacks/patch.h), and the grid of rotations
+ * (attacks/rotation.h). */
 enum {
     VT_CAN_LINF = 1u << VT_LINF,
     VT_CAN_L2 = 1u << VT_L2,
@@ -17,7 +19,8 @@ enum {
     VT_CAN_L0 = 1u << VT_L0,
     /* all that are norms: steps along a gradient know nothing of l0 */
     VT_CAN_ALL = VT_CAN_LINF | VT_CAN_L2 | VT_CAN_L1,
-    VT_CAN_PATCH = 1u << VT_NORM_PATCH
+    VT_CAN_PATCH = 1u << VT_NORM_PATCH,
+    VT_CAN_ROTATION = 1u << VT_NORM_ROTATION
 };
 
 /* What is peculiar about an attack. The generic tests ask for the opposite of those who do not say so. */
@@ -43,6 +46,7 @@ typedef struct vt_task {
     double eps;
     const vt_patch *patch; /* the patch threat, or NULL */
     const float *lo, *hi;  /* [n] bounds of each value, between which `clean` lies, in place of norm and eps; or NULL */
+    const vt_rotation *rotation; /* the rotation threat, with linf and 1 as norm and eps; or NULL */
     vt_oracle_mode mode;
     vt_grid8 *eight_bit;       /* the 8-bit threat, or NULL */
     const unsigned char *open; /* ARD: blocks whose attention passes the gradient (vt_loss.open), or NULL */
@@ -74,6 +78,7 @@ typedef struct vt_cost_dims {
     vt_norm norm;
     bool aimed; /* a class is to be reached (vt_oracle_aim) */
     bool patch; /* vt_attack_cost sets it */
+    int points; /* of the rotation threat's grid */
 } vt_cost_dims;
 
 /* Defines an attack's `cost`, a vt_passes of its options p and the sizes d: VT_COST(params, .gradients = p->steps). */
@@ -152,7 +157,7 @@ typedef struct vt_attack {
 /* Parses "name" or "name:key=value,..."; "ENSEMBLE:version=V" is the ensemble ENSEMBLE-V (standard: ENSEMBLE); or a
  * list of these joined by "+", each attack on the survivors of the one before. Checks that every stage supports the
  * norm. VT_NORM_PATCH: the patch threat, where every attack takes `where` and `places` too. VT_NORM_BOX: bounds of each
- * value, for the attacks of that threat that ask for no squares. */
+ * value, for the attacks of that threat that ask for no squares. VT_NORM_ROTATION: the rotation threat. */
 vt_status vt_attack_parse(vt_attack *out, const char *spec, vt_norm norm, vt_err *e);
 /* Returns stage k of a as an attack of its own on all images, which takes the stage's parameters with it. */
 vt_status vt_attack_single(vt_attack *out, vt_attack *a, int k, vt_err *e);

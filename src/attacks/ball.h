@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include "base/rand.h"
 
-/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. VT_NORM_PATCH and
- * VT_NORM_BOX stand for the patch threat and for bounds of each value in a norm's place (vt_attack_parse). */
+/* l0 is no norm: the number of values that differ, whatever their size; a pixel has three. VT_NORM_PATCH,
+ * VT_NORM_BOX and VT_NORM_ROTATION stand for the patch threat, bounds of each value and a grid of rotations in a norm's
+ * place (vt_attack_parse). */
 typedef enum vt_norm {
     VT_LINF,
     VT_L2,
@@ -16,7 +17,8 @@ typedef enum vt_norm {
     VT_L0,
     VT_NORM_COUNT,
     VT_NORM_PATCH = VT_NORM_COUNT,
-    VT_NORM_BOX
+    VT_NORM_BOX,
+    VT_NORM_ROTATION
 } vt_norm;
 const char *vt_norm_name(vt_norm n); /* "linf", "l2", "l1", "l0" */
 /* Sets *out to the norm of that name; false: there is none. */

@@ -18,7 +18,10 @@ static const vt_opt patch_opts[] = {
 vt_status vt_patch_parse(vt_patch *out, const char *text, vt_err *e) {
     *out = (vt_patch){0};
     if (strcspn(text, ":") != 5 || strncasecmp(text, "patch", 5))
-        return vt_fail(e, VT_E_USAGE, "@threat is '%.60s', must be patch:size=N,count=N,aligned=0|1", text);
+        return vt_fail(e, VT_E_USAGE,
+                       "@threat is '%.60s', must be patch:size=N,count=N,aligned=0|1 (or, of an evaluation, rotation "
+                       "or box)",
+                       text);
     vt_opt_defaults(patch_opts, out);
     VT_TRY(vt_opt_parse(patch_opts, out, text[5] ? text + 6 : "", "threat patch", e));
     return out->size ? VT_OK : vt_fail(e, VT_E_USAGE, "@threat patch needs a size in pixels: patch:size=16");

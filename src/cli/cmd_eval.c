@@ -150,7 +150,7 @@ static vt_status test_itself(job *j, const vt_cli *c, bool unfinished, vt_err *e
     if (j->v.norm == VT_L0 && !j->brief)
         printf("the self-test has no attacks in l0: test the gradients in another norm, as vitrine selftest ... --eps "
                "4/255\n");
-    if (j->v.norm == VT_L0) return VT_OK;
+    if (j->v.norm == VT_L0 || j->v.rotation.angles) return VT_OK;
     if (j->v.targets) {
         if (!j->brief)
             printf("the self-test asks whether images fall to any class: run vitrine selftest, or eval without "

@@ -50,6 +50,7 @@ static vt_status list_attacks(vt_err *e) {
         for (int k = 0; k < VT_NORM_COUNT; k++)
             if (d->norms & 1u << k) printf("%s%s", named++ ? ", " : "", vt_norm_name((vt_norm)k));
         if (d->norms & VT_CAN_PATCH) printf("%spatch", named ? ", " : "");
+        if (d->norms & VT_CAN_ROTATION) printf("rotation");
         printf("; %s\n", d->white_box   ? "uses gradients"
                          : d->inside    ? "climbs what is inside the model"
                          : d->surrogate ? "black-box, uses a surrogate's gradients"
@@ -62,7 +63,7 @@ static vt_status list_attacks(vt_err *e) {
     printf("under --threat patch:size=N,count=N every attack that knows patches also takes\n");
     VT_TRY(list_options(vt_place_opts, sizeof(vt_place), e));
     printf("      (where is attention in patch-fool, corner in attention-fool)\n");
-    printf("under --threat box work those that know linf and patch\n");
+    printf("under --threat box work those that know linf and patch, under --threat rotation grid alone\n");
     printf(
         "\nUse: --attack NAME or --attack NAME:key=value,key=value; sizes are in pixel units, fractions like 2/255 are "
         "exact.\nLists: --attack A+B+C runs each on the survivors of the one before; --attack autoattack:version=plus "

@@ -83,8 +83,9 @@
     {"certify-first", NULL, "do not attack images that are certified", VT_OF_ATTACK},                                  \
     VT_EPS_ARG,                                                                                                        \
     {"norm", "linf|l2|l1|l0", "threat model (default linf); l0 counts changed values", VT_OF_THREAT},                  \
-    {"threat", "patch:size=N,count=N|box",                                                                             \
-     "instead: any such squares, free inside (aligned=1: on tokens; default anywhere), or a box", VT_OF_THREAT},       \
+    {"threat", "patch:size=N,count=N|box|rotation",                                                                    \
+     "instead: any such squares, free inside (aligned=1: on tokens; default anywhere), a box, or a grid "              \
+     "rotation:angle=30,shift=3,angles=31,shifts=5", VT_OF_THREAT},                                                    \
     {"box", "FILE",                                                                                                    \
      "of " VT_OPTION "threat box: bounds lo and hi of each value, [C,H,W] or [N,C,H,W] (.safetensors, .npz)",          \
      VT_OF_THREAT},                                                                                                    \

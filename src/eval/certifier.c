@@ -46,7 +46,9 @@ void vt_certifier_free(vt_certifier *c) {
 vt_status vt_certifier_check(const vt_eval_options *v, vt_err *e) {
     void *shared = NULL;
     if (!v->certify.def) return VT_OK;
-    if (v->box) return vt_fail(e, VT_E_USAGE, "@certify %s knows no threat of a box", v->certify.def->name);
+    if (v->box || v->rotation.angles)
+        return vt_fail(e, VT_E_USAGE, "@certify %s knows no threat of a %s", v->certify.def->name,
+                       v->box ? "box" : "rotation");
     vt_status s = v->certify.def->prepare(&shared, v->certify.params, v, e);
     v->certify.def->release(shared);
     return s;

@@ -141,7 +141,8 @@ static vt_passes stage_passes(const vt_eval_options *v, const vt_attack_stage *s
     vt_cost_dims d = {.classes = vt_subject_classes(v->subject),
                       .layers = v->subject->model->config.depth,
                       .norm = v->norm,
-                      .aimed = v->targets != NULL};
+                      .aimed = v->targets != NULL,
+                      .points = vt_rotation_points(&v->rotation)};
     return vt_attack_stage_cost(s, d);
 }
 

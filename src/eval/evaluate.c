@@ -197,6 +197,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
                  .norm = v->norm,
                  .eps = v->eps,
                  .patch = &v->patch,
+                 .rotation = v->rotation.angles ? &v->rotation : NULL,
                  .goal = target};
     VT_TRY(vt_subject_image(v->subject, image, w->x, &r.label, e));
     if (v->box) {
@@ -211,7 +212,7 @@ static vt_status attack_image(stage_run *run, worker *w, int32_t image, vt_err *
     const float *candidate = w->attacker.at;
     vt_verdict d;
     vt_rng key = vt_verdict_key(v->seed, image, run->entry, run->stage);
-    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target, t.lo, t.hi};
+    vt_terms terms = {v->norm, t.eps, v->patch, attack->scoring, target, t.lo, t.hi, v->rotation};
     VT_TRY(vt_verify_by(&d, &terms, &w->model, &key, w->x, candidate, w->attacker.shape, r.label, w->z, w->z64, e));
     vt_verdict_record(&r, &d);
     r.l0 = v->norm == VT_L0 ? d.l0 : 0;

@@ -13,7 +13,9 @@
 /* ---- what it takes ---- */
 
 vt_task vt_eval_dims(const vt_eval_options *v) {
-    return vt_attacker_dims(vt_subject_shape(v->subject), vt_subject_classes(v->subject), &v->patch);
+    vt_task dims = vt_attacker_dims(vt_subject_shape(v->subject), vt_subject_classes(v->subject), &v->patch);
+    dims.rotation = v->rotation.angles ? &v->rotation : NULL;
+    return dims;
 }
 
 int vt_eval_batch(const vt_eval_options *v) { return v->batch ? v->batch : 1; }
@@ -231,6 +233,7 @@ vt_status vt_eval_check(const vt_eval_options *v, vt_err *e) {
     for (int i = 0; i < v->n_attacks; i++)
         for (int k = 0; k < v->attacks[i].n_stages; k++) VT_TRY(check_stage(v, &v->attacks[i].stages[k], e));
     VT_TRY(check_eight_bit(v, e));
+    if (v->rotation.angles) VT_TRY(vt_rotation_fit(&v->rotation, vt_subject_shape(v->subject), e));
     VT_TRY(check_box(v, e));
     VT_TRY(check_target_file(v, e));
     VT_TRY(vt_certifier_check(v, e));

@@ -57,6 +57,8 @@ const char *vt_header_weights(const vt_header *h, char *buf, size_t size) {
     return buf;
 }
 
+bool vt_header_is_threat(const vt_header *h) { return h->patch.size || h->box || h->rotation.angles; }
+
 const char *vt_header_threat(const vt_header *h, char *buf, size_t size) {
     char targeted[40] = "";
     if (h->targets) snprintf(targeted, sizeof targeted, ", targets: %s", h->targets);
@@ -65,6 +67,9 @@ const char *vt_header_threat(const vt_header *h, char *buf, size_t size) {
                  h->patch.aligned ? "on tokens" : "anywhere", targeted);
     else if (h->box)
         snprintf(buf, size, "box of SHA-256 %.12s...%s", h->box, targeted);
+    else if (h->rotation.angles)
+        snprintf(buf, size, "rotation to %g degrees, shift to %g pixels, grid of %d x %d x %d%s", h->rotation.angle,
+                 h->rotation.shift, h->rotation.angles, h->rotation.shifts, h->rotation.shifts, targeted);
     else if (h->curve)
         snprintf(buf, size, "%s, curve over eps%s", h->norm_name, targeted);
     else

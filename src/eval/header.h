@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "attacks/ball.h"
+#include "attacks/rotation.h"
 #include "base/shape.h"
 #include "base/status.h"
 
@@ -58,8 +59,8 @@ typedef struct vt_header {
     const char *weights;            /* SHA-256 of the checkpoint, hexadecimal */
     const char *weights_name;       /* its file's name; absent: made before there was one, or of no file */
     const char *kernels, *compiler; /* "blas", "compiler": what decides the last bits */
-    const char *norm_name;          /* "linf", "l2", "l1"; "patch", "box" where a threat stands in its place */
-    vt_norm norm;                   /* absent, and of patches and boxes: VT_LINF */
+    const char *norm_name;          /* "linf", "l2", "l1"; "patch", "box", "rotation": a threat in its place */
+    vt_norm norm;                   /* absent, and of such threats: VT_LINF */
     const char *eps_text;           /* "eps", as typed */
     double eps;                     /* "eps_value": what that text says, in units of pixels in [0,1]; absent: NaN */
     uint64_t seed;                  /* absent: 0 */
@@ -95,6 +96,7 @@ typedef struct vt_header {
         bool aligned;
     } patch;
     const char *box;                    /* "threat": SHA-256 of the file with a box of bounds; absent: NULL */
+    vt_rotation rotation;               /* "threat": absent: 0 */
     const json_t *handshake;            /* "oracle": what an external model said of itself; of it: */
     const char *oracle;                 /* its name; absent: NULL, a checkpoint */
     const char *library, *device;       /* what it said it is computed by and on; absent: "" */
@@ -160,6 +162,8 @@ vt_scoring vt_header_scoring(const vt_header *h, int entry);
 const char *vt_attack_label(const vt_header_attack *a, char *buf, size_t size);
 /* Stage k of it: its name, and what tells it from another stage of that name: "pgd (loss=ce)", "apgd-t (10 %)". */
 const char *vt_stage_label(const vt_header_attack *a, int k, char *buf, size_t size);
+/* Does a threat stand in place of norm and eps? */
+bool vt_header_is_threat(const vt_header *h);
 /* What was allowed: "linf eps 8/255", "patch 16 x 16, count 1, anywhere", "box of SHA-256 0123456789ab...". */
 const char *vt_header_threat(const vt_header *h, char *buf, size_t size);
 /* The checkpoint by the name of its file, or where the ledger has none (made before there was one) by its hash. */

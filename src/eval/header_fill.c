@@ -294,6 +294,19 @@ static void note_eight_bit(vt_header *h, const vt_eval_options *v) {
              bound);
 }
 
+/* Notes what the attack of a whole grid says of images that it leaves, unless answers may be drawn at random. */
+static void note_rotation(vt_header *h, const vt_eval_options *v) {
+    const vt_remote *remote = v->subject->remote;
+    if (v->subject->wrap.def || (remote && vt_remote_handshake(remote)->random)) return;
+    for (int i = 0; v->rotation.angles && i < v->n_attacks; i++)
+        if (!strcmp(v->attacks[i].id, "grid:tries=all"))
+            add_note(&h->run_notes,
+                     "grid: an image that it leaves is right at all %d points: exact for this grid, and says nothing "
+                     "of "
+                     "what lies between them",
+                     vt_rotation_points(&v->rotation));
+}
+
 /* Returns the forwards that a gradient costs, by matrix products. */
 static double vt_eval_gradient_cost(const vt_eval_options *v) {
     double forward, gradient;
@@ -347,10 +360,11 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
     const vt_subject *s = v->subject;
     vt_gemm_kernels(t->kernels, sizeof t->kernels);
     h->format = VT_LEDGER_FORMAT, h->version = VT_VERSION, h->kernels = t->kernels, h->compiler = VT_COMPILER;
-    h->norm_name = v->patch.size ? "patch" : v->box ? "box" : vt_norm_name(v->norm);
+    h->norm_name = v->patch.size ? "patch" : v->box ? "box" : v->rotation.angles ? "rotation" : vt_norm_name(v->norm);
     h->eps_text = v->eps_text, h->eps = v->eps, h->seed = v->seed, h->exhaustive = v->exhaustive;
     h->patch.size = v->patch.size, h->patch.count = v->patch.count, h->patch.aligned = v->patch.aligned;
     if (v->box) h->box = v->box->sha256;
+    h->rotation = v->rotation;
     h->curve = v->radii != NULL;
 #define FILL(type, member, value, ...) h->member = value;
     VT_HEADER_RUN_KEYS(FILL)
@@ -361,6 +375,7 @@ static vt_status fill_all(vt_header *h, texts *t, const vt_eval_options *v, vt_e
     fill_model(h, t, s);
     note_attacks(h, v);
     note_eight_bit(h, v);
+    note_rotation(h, v);
     note_search(h, t, s->search);
     if (vt_eval_transfers(v)) fill_surrogate(h, s);
     fill_certify(h, t, v);

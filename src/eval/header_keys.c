@@ -20,7 +20,7 @@ enum { SIDE = 4096 }; /* pixels, as the models' (models/params.c) */
 
 #define NAME_OF(id, text) text,
 static const char *const scorings[] = {VT_SCORING_LIST(NAME_OF) NULL};
-static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", "box", NULL};
+static const char *const norms[] = {"linf", "l2", "l1", "l0", "patch", "box", "rotation", NULL};
 static const char *const searches[] = {"bf16", "bf16-emulated", NULL};
 static const char *const target_ways[] = {"file", "least-likely", "random", NULL};
 static const char *const formats[] = {VT_LEDGER_FORMAT, NULL};
@@ -135,7 +135,15 @@ static const vt_key patch_keys[] = {
     END,
 };
 static const vt_key box_keys[] = {IN(TEXT, "sha256", box, .flags = VT_KEY_MUST | VT_KEY_NULL), END};
-static const vt_key threat_keys[] = {GROUP("patch", patch_keys), GROUP("box", box_keys), END};
+static const vt_key rotation_keys[] = {
+    IN(REAL, "angle", rotation.angle, .most = VT_ROTATION_ANGLE, .given = offsetof(vt_header, rotation.angles)),
+    IN(REAL, "shift", rotation.shift, .most = VT_SHAPE_SIDE, .given = offsetof(vt_header, rotation.angles)),
+    IN(INT, "angles", rotation.angles, .least = 1, .most = VT_ROTATION_COUNT, .flags = VT_KEY_MUST),
+    IN(INT, "shifts", rotation.shifts, .least = 1, .most = VT_ROTATION_COUNT, .flags = VT_KEY_MUST),
+    END,
+};
+static const vt_key threat_keys[] = {GROUP("patch", patch_keys), GROUP("box", box_keys),
+                                     GROUP("rotation", rotation_keys), END};
 static const vt_key wrap_keys[] = {
     IN(TEXT, "id", wrap, .flags = VT_KEY_MUST | VT_KEY_NULL),
     IN(TEXT, "sha256_64", wrap_sha256),
@@ -247,13 +255,14 @@ static const char *odd_text(const json_t *o) {
     return found;
 }
 
-/* Checks that norm is "patch" or "box" exactly if there is that threat. */
+/* Checks that norm is "patch", "box" or "rotation" exactly if there is that threat. */
 static vt_status check_threat(const vt_header *h, const char *path, vt_err *e) {
     const bool patch = !strcmp(h->norm_name, "patch"), box = !strcmp(h->norm_name, "box");
-    if (patch == (h->patch.size > 0) && box == (h->box != NULL)) return VT_OK;
+    const bool rotation = !strcmp(h->norm_name, "rotation");
+    if (patch == (h->patch.size > 0) && box == (h->box != NULL) && rotation == (h->rotation.angles > 0)) return VT_OK;
     return vt_fail(e, VT_E_FORMAT,
                    "%s: the header's norm is %s, must be patch where threat.patch says which, box where threat.box "
-                   "does, and only there",
+                   "does, rotation where threat.rotation does, and only there",
                    path, *h->norm_name ? h->norm_name : "missing");
 }
 

@@ -61,21 +61,32 @@ static vt_status read_box(vt_eval_options *v, const char *threat, vt_err *e) {
     return vt_box_open(v->box, path, e);
 }
 
-/* Reads norm or threat; a patch is free in [0,1], which is linf 1 as far as its pixels go, and a box lies in there. */
+/* Reads the threat of rotations; refuses what would not be all of the grid's points, or another set. */
+static vt_status read_rotation(vt_eval_options *v, const char *threat, vt_err *e) {
+    const char *search = vt_chosen(v->choices, "search");
+    if (vt_is_chosen(v->choices, "eight-bit"))
+        return vt_fail(e, VT_E_USAGE, "@eight-bit rounds points, and an image of @threat rotation is what it is");
+    if (search && strcmp(search, "float32") != 0)
+        return vt_fail(e, VT_E_USAGE, "@search %.60s: every point of @threat rotation is asked in float32", search);
+    return vt_rotation_parse(&v->rotation, threat, e);
+}
+
+/* Reads norm or threat; a patch is free in [0,1], which is linf 1 as far as its pixels go; boxes and rotated images lie
+ * in there. */
 static vt_status read_threat(vt_eval_options *v, vt_err *e) {
     const char *threat = vt_chosen(v->choices, "threat");
     VT_TRY(read_box(v, threat, e));
     if (!threat) return vt_norm_parse(vt_chosen(v->choices, "norm"), &v->norm, e);
     if (vt_is_chosen(v->choices, "norm") || vt_is_chosen(v->choices, "eps"))
         return vt_fail(e, VT_E_USAGE, "@threat %.60s stands in place of @norm and @eps: give one or the other", threat);
+    if (vt_rotation_named(threat)) return read_rotation(v, threat, e);
     return v->box ? VT_OK : vt_patch_parse(&v->patch, threat, e);
 }
 
 /* ---- attacks ---- */
 
-/* Parses an attack for the evaluation's norm, patch threat or box. */
-static vt_status parse_attack(vt_attack *a, const vt_eval_options *v, const char *spec, vt_err *e) {
-    return vt_attack_parse(a, spec, v->patch.size ? VT_NORM_PATCH : v->box ? VT_NORM_BOX : v->norm, e);
+vt_norm vt_eval_norm(const vt_eval_options *v) {
+    return v->patch.size ? VT_NORM_PATCH : v->box ? VT_NORM_BOX : v->rotation.angles ? VT_NORM_ROTATION : v->norm;
 }
 
 /* Adds an entry: the whole attack, or, with `individual`, its stage k. */
@@ -84,7 +95,7 @@ static vt_status add_entry(vt_eval_options *v, const char *spec, bool individual
     vt_attack a, *to = &v->own.attacks[v->n_attacks];
     if (v->n_attacks == VT_EVAL_ATTACKS)
         return vt_fail(e, VT_E_USAGE, "at most %d attacks in one run", VT_EVAL_ATTACKS);
-    VT_TRY(parse_attack(&a, v, spec, e));
+    VT_TRY(vt_attack_parse(&a, spec, vt_eval_norm(v), e));
     vt_status s = VT_OK;
     if (individual) {
         s = vt_attack_single(to, &a, k, e);
@@ -101,7 +112,7 @@ static vt_status add_entry(vt_eval_options *v, const char *spec, bool individual
 static vt_status add_attack(vt_eval_options *v, const char *spec, vt_err *e) {
     bool individual = vt_is_chosen(v->choices, "individual"), eight = vt_is_chosen(v->choices, "eight-bit");
     vt_attack a;
-    VT_TRY(parse_attack(&a, v, spec, e));
+    VT_TRY(vt_attack_parse(&a, spec, vt_eval_norm(v), e));
     int n = individual ? a.n_stages : 1;
     vt_attack_free(&a);
     for (int k = 0; k < n; k++) {
@@ -179,7 +190,7 @@ vt_status vt_eval_options_read(vt_eval_options *v, vt_err *e) {
     VT_TRY(read_threat(v, e));
     VT_TRY(read_attacks(v, e));
     VT_TRY(read_targets(v, e));
-    v->eps_text = v->patch.size || v->box ? "1" : vt_chosen(c, "eps");
+    v->eps_text = vt_eval_norm(v) != v->norm ? "1" : vt_chosen(c, "eps");
     if (v->n_attacks || v->eps_text) VT_TRY(vt_eps_parse(v->eps_text, v->norm, &v->eps, e));
     if (!v->eps_text) v->eps_text = "0";
     VT_TRY(read_certify(v, e));

@@ -37,8 +37,9 @@ struct vt_eval_options {
     const int32_t *images; /* ascending, distinct, each in [0, subject->data->count) */
     size_t n_images;
     vt_norm norm;
-    vt_patch patch; /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
-    vt_box *box;    /* bounds of each value, in place of norm and eps likewise; NULL: none */
+    vt_patch patch;       /* size > 0: the patch threat, in place of norm and eps (which are linf and 1) */
+    vt_box *box;          /* bounds of each value, in place of norm and eps likewise; NULL: none */
+    vt_rotation rotation; /* angles > 0: the rotation threat, in place of norm and eps likewise */
     double eps;
     const char *eps_text; /* as typed */
     uint64_t seed;
@@ -111,6 +112,8 @@ size_t vt_eval_bytes(const vt_eval_options *v);
 
 /* ---- parts of the choices ---- */
 
+/* Returns what attacks are parsed for: the norm, or what stands for the threat in its place. */
+vt_norm vt_eval_norm(const vt_eval_options *v);
 /* Finds a norm by name; NULL: linf. VT_E_USAGE: unknown. */
 vt_status vt_norm_parse(const char *text, vt_norm *out, vt_err *e);
 /* Reads eps in pixel units: above 0; linf at most 1 (8 suggests 8/255); l1 at least 0.1 (less suggests linf); l0 whole.

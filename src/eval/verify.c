@@ -155,7 +155,7 @@ static void as_published(vt_verdict *v, question q) {
 }
 
 double vt_allowance(double each, const vt_terms *t, size_t n) {
-    if (t->patch.size || t->norm == VT_L0) return 0;
+    if (t->patch.size || t->rotation.angles || t->norm == VT_L0) return 0;
     return each * (t->norm == VT_LINF ? 1 : t->norm == VT_L2 ? sqrt((double)n) : (double)n);
 }
 
@@ -166,6 +166,7 @@ vt_status vt_verify_by(vt_verdict *v, const vt_terms *t, const vt_classifier *m,
     vt_classifier_begin(m, key);
     VT_TRY(judge_candidate(v, m, x, x_adv, q, t->norm, eight ? INFINITY : t->eps, z, z64, e));
     if (t->patch.size) vt_verify_patch(v, x, x_adv, shape, &t->patch);
+    if (t->rotation.angles) vt_verify_rotation(v, x, x_adv, shape, &t->rotation);
     if (t->lo) vt_verify_box(v, x_adv, t->lo, t->hi, m->pixels);
     if (eight) vt_verify_eight_bit(v, x, x_adv, m->pixels, t->norm, t->eps);
     if (t->scoring == VT_SCORE_PUBLISHED) as_published(v, q);

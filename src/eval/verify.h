@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include "attacks/patch.h"
+#include "attacks/rotation.h"
 #include "attacks/ball.h"
 #include "eval/ledger.h"
 #include "eval/subject.h"
@@ -45,6 +46,9 @@ void vt_verify_patch(vt_verdict *v, const float *x, const float *x_adv, vt_shape
 /* After vt_verify with linf 1: does every value of x_adv [n] lie between lo and hi [n]? Else the point is not inside,
  * and not broken. */
 void vt_verify_box(vt_verdict *v, const float *x_adv, const float *lo, const float *hi, size_t n);
+/* After vt_verify with linf 1: is x_adv an image of the grid, a rotation and translation of x [shape] to within the
+ * rounding of its values (verify_rotation.c)? Else the point is not inside, and not broken. */
+void vt_verify_rotation(vt_verdict *v, const float *x, const float *x_adv, vt_shape shape, const vt_rotation *r);
 /* After vt_verify with an infinite eps (which judges the box) and, for patches, vt_verify_patch: is every value of x
  * and x_adv [n] exactly float32(k)/255, and are they, counted in whole levels, no further apart than eps
  * (attacks/grid8.h)? Else the point is not inside, and not broken. */
@@ -63,10 +67,11 @@ typedef struct vt_terms {
     vt_scoring scoring;
     const int32_t *target; /* the class to reach; NULL: any but the label */
     const float *lo, *hi;  /* [shape] bounds of each value, with linf and 1 as norm and eps; NULL: none */
+    vt_rotation rotation;  /* angles > 0: the rotation threat, likewise */
 } vt_terms;
 
 /* What `each` value's allowance adds to the radius for images of n values: itself in linf, sqrt(n) times that in l2, n
- * times in l1; nothing in l0 and for patches. The box has none. */
+ * times in l1; nothing in l0, for patches and rotations. The box has none. */
 double vt_allowance(double each, const vt_terms *t, size_t n);
 
 /* All of that in its order: the verdict on a point, the same when it is found and whenever it is judged again. key:

@@ -175,8 +175,10 @@ static vt_status judge_point(worker *w, const job *k, const vt_record *r, vt_err
     }
     float *lo = w->bounds, *hi = lo ? lo + j->model.pixels : NULL;
     if (lo) VT_TRY(vt_box_read(&k->box, r->image, lo, hi, e));
-    vt_scoring scoring = vt_header_scoring(k->r->ledger->header, r->entry);
-    vt_terms terms = {k->norm, radius_of_record(k, r), k->patch, scoring, r->target >= 0 ? &r->target : NULL, lo, hi};
+    const vt_header *h = k->r->ledger->header;
+    vt_scoring scoring = vt_header_scoring(h, r->entry);
+    vt_terms terms = {k->norm,    radius_of_record(k, r), k->patch, scoring, r->target >= 0 ? &r->target : NULL, lo, hi,
+                      h->rotation};
     vt_rng key = vt_verdict_key(k->seed, r->image, r->entry, r->stage);
     VT_TRY(vt_verify_by(&v, &terms, &j->model, &key, j->x, j->x_adv, j->shape, r->label, j->z, j->z64, e));
     w->broken = v.broken, w->borderline = v.borderline;
@@ -256,9 +258,10 @@ static vt_status tensors_there(const vt_ledger *l, vt_findings *found, vt_err *e
     return VT_OK;
 }
 
-/* Reads norm and radius, or squares, and the seed from the header, of a box nothing else; false: they are missing. */
+/* Reads norm and radius, or squares, and the seed from the header, of other threats nothing else; false: they are
+ * missing. */
 static bool read_threat(job *k, const vt_header *h) {
-    const bool any = h->patch.size || h->box; /* of any radius, whatever the header says of a ball */
+    const bool any = vt_header_is_threat(h); /* of any radius, whatever the header says of a ball */
     k->eps = any ? 1 : h->eps;
     k->seed = h->seed;
     k->patch = (vt_patch){.size = h->patch.size, .count = h->patch.count, .aligned = h->patch.aligned};
@@ -315,6 +318,7 @@ static vt_status prepare_job(job *k, vt_err *e) {
     if (!read_threat(k, l->header))
         return vt_fail(e, VT_E_FORMAT, "%s/ledger.jsonl: its header does not state norm and eps", l->dir);
     if (k->patch.size) VT_TRY(vt_patch_fit(&k->patch, &k->r->subject->model->config, k->r->subject->model->path, e));
+    if (l->header->rotation.angles) VT_TRY(vt_rotation_fit(&l->header->rotation, vt_subject_shape(k->r->subject), e));
     VT_TRY(open_box(k, e));
     k->items = calloc(l->count + 1, sizeof *k->items);
     k->workers = calloc((size_t)k->r->threads, sizeof *k->workers);

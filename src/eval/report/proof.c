@@ -104,6 +104,7 @@ vt_status vt_proof_write(const vt_export *x, const vt_subject *s, int threads, c
     const char *what = h->curve                  ? "a curve, which has no one radius"
                        : h->patch.size           ? "of the patch threat"
                        : h->box                  ? "of the threat of a box"
+                       : h->rotation.angles      ? "of the rotation threat"
                        : h->wrap                 ? "of a model under a known cheat"
                        : vt_subject_is_remote(s) ? "of a model in another process"
                                                  : NULL;

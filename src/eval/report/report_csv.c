@@ -8,7 +8,7 @@
 static void run_columns(FILE *f, const vt_header *h) {
     char threat[120];
     const char *const texts[] = {h->weights_name, h->weights, h->data.sha256, h->norm_name,
-                                 h->patch.size || h->box ? vt_header_threat(h, threat, sizeof threat) : h->eps_text};
+                                 vt_header_is_threat(h) ? vt_header_threat(h, threat, sizeof threat) : h->eps_text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) vt_csv(f, texts[i]), fputc(',', f);
     fprintf(f, "%lld,", (long long)h->seed);
 }

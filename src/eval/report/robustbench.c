@@ -50,7 +50,7 @@ vt_status vt_robustbench_write(const vt_export *x, const char *model, const char
     vt_mapped map;
     vt_sha sha;
     vt_file f;
-    if (h->patch.size || h->box || h->curve || (h->norm != VT_LINF && h->norm != VT_L2))
+    if (vt_header_is_threat(h) || h->curve || (h->norm != VT_LINF && h->norm != VT_L2))
         return vt_fail(e, VT_E_USAGE, "%s: RobustBench has leaderboards of linf and l2 at one eps, not of %s",
                        x->ledger->dir, h->curve ? "curves" : h->norm_name);
     VT_TRY(vt_make_dir(dir, e));

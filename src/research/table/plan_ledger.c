@@ -43,7 +43,7 @@ static vt_status check_attack(const vt_plan_cell *c, const vt_ledger *l, vt_err 
     const struct {
         const char *key;
         bool is;
-    } never[] = {{"wrap", h->wrap}, {"threat", h->patch.size || h->box}, {"curve", h->curve}};
+    } never[] = {{"wrap", h->wrap}, {"threat", vt_header_is_threat(h)}, {"curve", h->curve}};
     const char *id = text_field(c->key, "attack"), *method = h->certify.method ? h->certify.method : "";
     char many[40];
     snprintf(many, sizeof many, "%d", h->n_attacks);

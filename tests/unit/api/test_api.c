@@ -494,10 +494,12 @@ static void test_points_of_other_programs_have_an_allowance(void **state) {
 
 /* An option of the evaluation, and the same in a plan: the same verdicts; and the judge's on what was found. */
 static void same_as_evaluated(const char *option, const char *norm, vitrine_attack_plan plan, int entry) {
+    char attack[80];
+    snprintf(attack, sizeof attack, "attack=%s", plan.attack);
     const char *options[] = {"weights=weights/shapes10-vit",
                              "data=datasets/shapes10",
                              "images=0:12",
-                             "attack=pgd:steps=5",
+                             attack,
                              norm ? "eps=12/255" : option,
                              option,
                              NULL};
@@ -539,6 +541,17 @@ static void test_a_plan_has_targets_patches_and_8_bits(void **state) {
     same_as_evaluated(option, "linf", aimed, 1);
     same_as_evaluated("eight-bit", "linf", bits, 2);
     same_as_evaluated("threat=patch:size=12", NULL, patch, 1);
+    vitrine_attack_plan turned = VITRINE_ATTACK("grid:tries=40", NULL, 0);
+    turned.threat = "rotation:angle=20";
+    same_as_evaluated("threat=rotation:angle=20", NULL, turned, 1);
+    turned.threat = "rotation:angle=1,shift=0"; /* the points of the wider grid are none of this one */
+    assert_int_equal(vitrine_judge(model, &turned, N, x, x_adv, labels, v, &e), VITRINE_OK);
+    for (int i = 0; i < N; i++)
+        assert_true(v[i].outcome == VITRINE_INVALID || !memcmp(x_adv + i * PIXELS, x + i * PIXELS, PIXELS * sizeof *x));
+    turned.eight_bit = 1;
+    refused(vitrine_attack(model, &turned, N, x, labels, NULL, v, &e), VITRINE_E_USAGE, &e, "eight_bit rounds points");
+    turned.eight_bit = 0, turned.threat = "rotation:shift=32";
+    refused(vitrine_judge(model, &turned, N, x, x_adv, labels, v, &e), VITRINE_E_USAGE, &e, "shift is 32 pixels");
     /* what none of them can be */
     patch.norm = "l2";
     refused(vitrine_attack(model, &patch, N, x, labels, NULL, v, &e), VITRINE_E_USAGE, &e, "leave them NULL and 0");
@@ -569,10 +582,11 @@ static void test_what_there_is_can_be_listed(void **state) {
             snprintf(spec, sizeof spec, "%s:%s=%s", a.name, o.name, o.preset);
             vitrine_attack_plan plan = VITRINE_ATTACK(spec, NULL, 1);
             snprintf(norm, sizeof norm, "%.*s", (int)strcspn(a.norms, " "), a.norms);
-            if (strcmp(norm, "patch") != 0)
-                plan.norm = norm;
+            plan.threat = !strcmp(norm, "patch") ? "patch:size=4" : !strcmp(norm, "rotation") ? norm : NULL;
+            if (plan.threat)
+                plan.eps = 0;
             else
-                plan.eps = 0, plan.threat = "patch:size=4";
+                plan.norm = norm;
             plan.images = (int32_t[]){-1}; /* refused after the attack is read, before anything is computed */
             refused(vitrine_attack(model, &plan, 1, x, labels, NULL, &v, &e), VITRINE_E_RANGE, &e, "images[0] is -1");
             assert_true(*o.help && *o.type && (strcmp(o.type, "choice") != 0) == !o.choices);

@@ -96,6 +96,7 @@ static const struct path {
          "--certify masks"},
     {.line = "eval " MODEL " --images 0:1 --threat patch:size=8,count=1 --attack pgd:steps=1"},
     {.line = "eval " MODEL " --images 0:1 --threat box --box box --attack pgd:steps=1"},
+    {.line = "eval " MODEL " --images 0:1 --threat rotation:angles=3,shifts=1 --attack grid"},
     {.line = "eval " MODEL " --images 0:1 --eps 8/255 --attack fgsm+pgd:steps=1 --individual"},
     {.line = "verify run --threads 1"},
     {.line = "verify --adv run/adv/pgd.npz --weights " MODEL " --eps 1 --json o"},
