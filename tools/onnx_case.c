@@ -28,7 +28,7 @@ typedef struct onnx_case {
 } onnx_case;
 
 typedef struct counts {
-    int passed, failed, refused, follow[MODES], gradients;
+    int passed, failed, refused, mistaken, follow[MODES], gradients;
 } counts;
 
 /* bfloat16 lies in the files as the 16-bit integers that numpy has. */
@@ -257,6 +257,18 @@ static vt_status open_tensors(onnx_case *c, const char *set, const char *kind, v
     return VT_OK;
 }
 
+/* Returns why a case of ONNX 1.17's data expects numbers that its own specification contradicts; NULL: it does not. Its
+ * reference let results of QLinearMatMul outside int8 wrap around, where the specification saturates (-236 became 20,
+ * 139 became -117), and divided a window that reaches beyond the padding by the cells out there too (corrected
+ * in 1.18). */
+static const char *mistake_of(const char *name) {
+    if (!strncmp(name, "test_qlinearmatmul_", 19) && strstr(name, "_int8_float"))
+        return "ONNX 1.17 expects values outside int8 to wrap around; its specification saturates";
+    if (!strcmp(name, "test_averagepool_3d_dilations_large_count_include_pad_is_1_ceil_mode_is_True"))
+        return "ONNX up to 1.17 divides by cells beyond the padding; corrected in 1.18";
+    return NULL;
+}
+
 static void run_set(onnx_case *c, const char *name, counts *n) {
     char text[400];
     vt_err e = {0};
@@ -270,8 +282,10 @@ static void run_set(onnx_case *c, const char *name, counts *n) {
         if (m == ALL_FOLLOW || m == NONE_FOLLOWS) e = tried;
         json_decref(im.names), vt_graph_free(im.g);
         if (s != VT_OK) continue;
-        n->follow[m] += !wrong, n->passed += !wrong, n->failed += wrong != NULL;
-        printf("%s %s%s%s\n", wrong ? "failed" : "passed", name, wrong ? ": " : "", wrong ? wrong : "");
+        const char *mistake = wrong ? mistake_of(name) : NULL;
+        n->follow[m] += !wrong, n->passed += !wrong, n->failed += wrong && !mistake, n->mistaken += wrong && mistake;
+        printf("%s %s%s%s%s%s\n", wrong ? mistake ? "mistaken" : "failed" : "passed", name, wrong ? ": " : "",
+               wrong ? wrong : "", mistake ? "; " : "", mistake ? mistake : "");
         return;
     }
     n->refused++;
@@ -334,6 +348,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) run_case(argv[i], &n), fflush(stdout);
     printf("%d with all real inputs as values, %d with the first, %d as constants; %d gradients by differences\n",
            n.follow[ALL_FOLLOW], n.follow[FIRST_FOLLOWS], n.follow[NONE_FOLLOWS], n.gradients);
+    if (n.mistaken) printf("%d whose expected numbers contradict ONNX's specification (named above)\n", n.mistaken);
     printf("passed %d, failed %d, refused %d\n", n.passed, n.failed, n.refused);
     return n.failed > 0;
 }

@@ -19,7 +19,7 @@ typedef struct map {
 } map;
 
 /* Returns the weight of a pixel at distance d in bilinear interpolation. */
-static double tent(double d) { return fmax(0, 1 - fabs(d)); }
+static double tent_weight(double d) { return fmax(0, 1 - fabs(d)); }
 
 /* Returns the rotated image at pixel (x, y): the sum over the image's pixels in reach of the place it comes from. */
 static double value_of_rotation(const map *m, double x, double y) {
@@ -28,7 +28,8 @@ static double value_of_rotation(const map *m, double x, double y) {
     for (double q = ceil(from_y - 1); q <= from_y + 1; q++)
         for (double p = ceil(from_x - 1); p <= from_x + 1; p++)
             if (p >= 0 && p <= m->width - 1 && q >= 0 && q <= m->height - 1)
-                sum += tent(from_x - p) * tent(from_y - q) * (double)m->plane[(size_t)q * (size_t)m->width + (size_t)p];
+                sum += tent_weight(from_x - p) * tent_weight(from_y - q) *
+                       (double)m->plane[(size_t)q * (size_t)m->width + (size_t)p];
     return sum;
 }
 
@@ -38,7 +39,7 @@ static double value_of_grid(const map *m, int x, int y) {
     double sum = 0;
     for (double q = ceil(from_y - 1); q <= from_y + 1; q++)
         for (double p = ceil(from_x - 1); p <= from_x + 1; p++) {
-            const double weight = tent(from_x - p) * tent(from_y - q);
+            const double weight = tent_weight(from_x - p) * tent_weight(from_y - q);
             if (weight > 0) sum += weight * value_of_rotation(m, p, q);
         }
     return sum;

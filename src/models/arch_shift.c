@@ -24,24 +24,25 @@ static void params(vt_param_list *l, const vt_config *c) {
 
 /* VT_E_SHAPE for forms that this architecture does not have. */
 static vt_status check(const vt_config *c, const char *p, vt_err *e) {
-    const vt_unfit never[] = {
-        {c->pool != VT_POOL_AVG || !c->no_cls, "its head reads the mean of the patches: pool=avg no_cls=1"},
-        {c->norm != VT_NORM_NONE || c->final_norm != VT_NORM_NONE, "it has no norm: norm=none final_norm=none"},
-        {c->heads != 1 || c->hidden != c->dim, "a block is one matrix: heads 1, hidden as dim"},
-        {strcmp(c->attn, "dot") || c->tied_qk || c->qk_norm || !c->qkv_bias, "it has no attention, of any form"},
-        {c->dist_token || c->registers, "it has no tokens but the patches"},
-        {c->patch_gate || c->conv_stem || c->no_patch_bias, "its patch embedding is a plain convolution with a bias"},
-        {c->norm_first || c->norm_pre || c->post_norm || c->factor, "its blocks have neither norm nor factor"},
-        {c->no_embed_class || c->pos_grid, "its positions are those of its patches"},
-        {c->act, "its activation is its own"},
-        {0}};
+    const vt_unfit never[] =
+        {{c->pool != VT_POOL_AVG || !c->no_cls, "its head reads the mean of the patches: pool=avg no_cls=1"},
+         {c->norm != VT_NORM_NONE || c->final_norm != VT_NORM_NONE, "it has no norm: norm=none final_norm=none"},
+         {c->heads != 1 || c->hidden != c->dim, "a block is one matrix: heads 1, hidden as dim"},
+         {strcmp(c->attn, "dot") || c->tied_qk || c->qk_norm || !c->qkv_bias, "it has no attention, of any form"},
+         {c->dist_token || c->registers, "it has no tokens but the patches"},
+         {c->patch_gate || c->conv_stem || c->no_patch_bias, "its patch embedding is a plain convolution with a bias"},
+         {c->norm_first || c->norm_pre || c->post_norm || c->factor, "its blocks have neither norm nor factor"},
+         {c->no_embed_class || c->pos_grid, "its positions are those of its patches"},
+         {c->act, "its activation is its own"},
+         {0}};
     return vt_refuse_unfit(never, p, "is a shift network, and", e);
 }
 
 /* Is it a shift network, by the matrix of its first block? */
 static bool probe(const vt_tensors *st) { return vt_tensors_find(st, "blocks.0.mix.weight") != NULL; }
 
-/* Sets c, and in src what is known, by its tensors. VT_E_FORMAT: one is missing; VT_E_SHAPE: positions are no square. */
+/* Sets c, and in src what is known, by its tensors. VT_E_FORMAT: one is missing; VT_E_SHAPE: positions are no square.
+ */
 static vt_status detect(const vt_tensors *st, vt_config *c, vt_source src, vt_err *e) {
     const vt_tensor *pos, *head;
     VT_TRY(vt_detect_patches(st, c, e));

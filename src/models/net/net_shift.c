@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a shift network computes (models/arch_shift.c): embedding, positions, blocks y = fold(W shift(x) + b), readout. */
+/* What a shift network computes (models/arch_shift.c): embedding, positions, blocks y = fold(W shift(x) + b), readout.
+ */
 #include <string.h>
 #include "models/net/patch_rows.h"
 #include "models/net/readout.h"
@@ -43,7 +44,8 @@ static void shift_channels(real *to, const real *from, const vt_config *c, int b
         }
 }
 
-/* Computes |v| of every second channel of y [m, D] in place; slope [m, D] (or NULL): 1, or -1 where the sign changed. */
+/* Computes |v| of every second channel of y [m, D] in place; slope [m, D] (or NULL): 1, or -1 where the sign changed.
+ */
 static void fold_channels(real *y, real *slope, int m, int d) {
     for (int i = 0; i < m; i++, y += d) {
         real *si = slope ? slope + (size_t)i * (size_t)d : NULL;
