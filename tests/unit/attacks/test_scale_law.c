@@ -19,7 +19,11 @@
 
 enum { IMAGES = 4, PIXELS = 3 * 12 * 12, SIDE = 12, MOST_STAGES = 100 };
 
+#ifdef __SANITIZE_ADDRESS__ /* whose business is memory, which no scale moves, and which is ten times slower */
+static const double scales[] = {1, 1e-30, 1e-20, 1e12};
+#else
 static const double scales[] = {1, 1e-30, 1e-20, 1e-12, 1e-6, 1e-3, 1e3, 1e6, 1e12};
+#endif
 
 /* ---- a network with its head scaled ---- */
 
