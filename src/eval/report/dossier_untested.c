@@ -36,21 +36,22 @@ static const vt_header *header_of(const vt_dossier *d, int k) {
 }
 
 /* Was the run attacked in a norm's ball? */
-static bool is_norm(const vt_header *h) { return !h->patch.size && !h->box && h->n_attacks > 0; }
+static bool is_norm(const vt_header *h) { return !h->patch.size && !h->box && !h->rotation.angles && h->n_attacks > 0; }
 
 /* Names the norms and threats under which no run attacked. */
 static void list_threats(FILE *f, const vt_dossier *d) {
-    bool norm[VT_NORM_COUNT] = {0}, patch = false, box = false;
+    bool norm[VT_NORM_COUNT] = {0}, patch = false, box = false, rotation = false;
     char names[100] = "";
     for (int k = 0; k <= d->n_others; k++) {
         const vt_header *h = header_of(d, k);
         if (is_norm(h)) norm[h->norm] = true;
-        patch = patch || h->patch.size, box = box || h->box;
+        patch = patch || h->patch.size, box = box || h->box, rotation = rotation || h->rotation.angles;
     }
     for (vt_norm n = VT_LINF; n < VT_NORM_COUNT; n++)
         if (!norm[n]) vt_text_item(names, sizeof names, ", ", "%s", vt_norm_name(n));
     if (!patch) vt_text_item(names, sizeof names, ", ", "patches");
     if (!box) vt_text_item(names, sizeof names, ", ", "boxes of bounds");
+    if (!rotation) vt_text_item(names, sizeof names, ", ", "rotations");
     if (*names) put_item(f, "Other threats: %s.", names);
 }
 
@@ -104,7 +105,9 @@ static bool was_run(const vt_header *h, const char *name) {
 /* Names the attacks of this program for the run's threat that it did not run: white-box ones, or the others.
  * Ensembles are their parts; papers' evaluators are scored otherwise. */
 static void list_attacks(FILE *f, const vt_header *h, bool white_box) {
-    const unsigned need = h->patch.size ? (unsigned)VT_CAN_PATCH : 1u << h->norm;
+    const unsigned need = h->patch.size        ? (unsigned)VT_CAN_PATCH
+                          : h->rotation.angles ? (unsigned)VT_CAN_ROTATION
+                                               : 1u << h->norm;
     char names[1500] = "";
     int n;
     const vt_attack_def *const *defs = vt_attack_defs(&n);
@@ -128,11 +131,11 @@ static void list_limits(FILE *f, const vt_summary *s) {
         if (vt_entry_open_text(s, &s->entries[i], text, sizeof text)) put_item(f, "%s", text);
     }
     if (several) put_item(f, "Each stage alone: it took what the stages before it left (" VT_OPTION "individual).");
-    if (h->n_attacks && s->worst_eight_bit < 0)
+    if (h->n_attacks && s->worst_eight_bit < 0 && !h->rotation.angles)
         put_item(f,
                  "8-bit pictures: points are float32, as pictures they may be right again (" VT_OPTION "eight-bit).");
     put_item(f, "Seeds other than %llu (" VT_OPTION "seeds).", (unsigned long long)h->seed);
-    if (!*h->surrogate.name || !strcmp(h->surrogate.name, "twin"))
+    if ((!*h->surrogate.name || !strcmp(h->surrogate.name, "twin")) && !h->rotation.angles)
         put_item(f, "Transfer from another model (" VT_OPTION "surrogate).");
     if (h->wrap)
         put_item(f,

@@ -71,7 +71,7 @@ static void test_untested(void **state) {
     static run r[3];
     fill(&r[0], VT_LINF, 4.0 / 255, "4/255"), fill(&r[1], VT_L2, 0.5, "0.5"), fill(&r[2], VT_LINF, 8.0 / 255, "8/255");
     char *text = page(r, 1, true);
-    has(text, "<li>Other threats: l2, l1, l0, patches, boxes of bounds.</li>");
+    has(text, "<li>Other threats: l2, l1, l0, patches, boxes of bounds, rotations.</li>");
     has(text, "above linf eps 4/255.");
     has(text, "Images: 290 of the 300 images of the test split are left out.");
     has(text, "Corrupted images");
@@ -90,7 +90,7 @@ static void test_untested(void **state) {
     r[0].s.certify.certified = 2, r[0].s.certify.undecided = 3, r[0].h.surrogate.name = "other.pth";
     snprintf(r[0].s.left.text, sizeof r[0].s.left.text, "at most 2 more");
     text = page(r, 3, true);
-    has(text, "<li>Other threats: l1, l0, patches, boxes of bounds.</li>");
+    has(text, "<li>Other threats: l1, l0, patches, boxes of bounds, rotations.</li>");
     has(text, "above linf eps 8/255.");
     lacks(text, "Corrupted images"), lacks(text, "8-bit pictures"), lacks(text, "Transfer from another model");
     has(text, "Adaptive attacks on smooth:"), has(text, "The time was up: at most 2 more.");
