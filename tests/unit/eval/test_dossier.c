@@ -80,6 +80,12 @@ static void test_untested(void **state) {
     has(text, "Each stage alone"), has(text, "8-bit pictures"), has(text, "Seeds other than 7");
     has(text, "Transfer from another model"), has(text, "no image is certified"), has(text, "no self-test was made");
     free(text);
+    r[0].h.rotation = (vt_rotation){30, 3, 31, 5};
+    text = page(r, 1, true);
+    has(text, "<li>Other threats: linf, l2, l1, l0, patches, boxes of bounds.</li>");
+    lacks(text, "White-box attacks that"), lacks(text, "8-bit pictures"), lacks(text, "Transfer from");
+    free(text);
+    r[0].h.rotation.angles = 0;
     r[1].h.n_attacks = 0; /* clean accuracy alone */
     text = page(r, 2, true);
     has(text, "<li>Other threats: l2, l1, l0, ");
