@@ -22,18 +22,23 @@ EPS=$(sed -n 's/^DEMO ?=.*--eps \([^ ]*\).*/\1/p' "$ROOT/Makefile") # what `make
 }
 
 @test "embedded: a trained checkpoint tells its recipe, which is the one in recipes" {
-    for name in cifar10_standard cifar10_standard_msvp cifar10_at cifar10_at_msvp shapes10_plain shapes10_specformer; do
-        w=$ROOT/weights/${name//_/-}/model.safetensors
-        good train --from "$w" --set probe.split=train --data "$SHAPES" --dry-run # it watched test images (weights/README.md)
+    for name in cifar10_standard cifar10_standard_msvp cifar10_at cifar10_at_msvp shapes10_plain shapes10_specformer \
+        lipschitz_cifar10:cifar10-lipschitz; do
+        w=${name#*:} name=${name%:*}
+        w=$ROOT/weights/${w//_/-}/model.safetensors
+        # it watched test images (weights/README.md); there are 90 images
+        good train --from "$w" --set probe.split=train --set batch=64 --data "$SHAPES" --dry-run
         from=$(grep -v '^#' <<<"$output")
-        good train "$ROOT/recipes/$name.yaml" --data "$SHAPES" --dry-run
+        good train "$ROOT/recipes/$name.yaml" --set batch=64 --data "$SHAPES" --dry-run
         [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/$name.yaml is not what made $w"
     done
-    init=$ROOT/weights/cifar10-standard # the start of cifar10-finetuned
-    good train --from "$ROOT/weights/cifar10-finetuned/model.safetensors" --init "$init" --data "$SHAPES" --dry-run
-    from=$(grep -v '^#' <<<"$output")
-    good train "$ROOT/recipes/finetune_at.yaml" --init "$init" --data "$SHAPES" --dry-run
-    [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/finetune_at.yaml is not what made cifar10-finetuned"
+    init=$ROOT/weights/cifar10-standard
+    for name in finetune_at:cifar10-finetuned cifar10_at_long:cifar10-at-long; do
+        good train --from "$ROOT/weights/${name#*:}/model.safetensors" --init "$init" --data "$SHAPES" --dry-run
+        from=$(grep -v '^#' <<<"$output")
+        good train "$ROOT/recipes/${name%:*}.yaml" --init "$init" --data "$SHAPES" --dry-run
+        [ "$(grep -v '^#' <<<"$output")" = "$from" ] || fail "recipes/${name%:*}.yaml is not what made ${name#*:}"
+    done
 }
 
 @test "embedded: clean accuracy is at least 90 %" {
