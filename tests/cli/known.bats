@@ -5,6 +5,7 @@ load helpers
 
 PIXELS="--mean 0.5 --std 0.5"
 
+vits() { ls "$ROOT"/weights/*/model.safetensors | grep -v cifar10-lipschitz; }
 bare() { st_edit "$1" "${2:-bare.safetensors}" 'del(.__metadata__)'; }
 # The names that nn.TransformerEncoder gives, which maps/vit-encoderlayer.map knows.
 torch() {
@@ -40,7 +41,7 @@ unsaid() {
 }
 
 @test "every shipped checkpoint, stripped: one sentence asks for all that is missing, and ends in a line that works" {
-    for w in "$ROOT"/weights/*/model.safetensors; do
+    for w in $(vits); do
         good eval "${w%/*}" --data "$ROOT/datasets/shapes10" --images 0:1 # with what stands beside it: no question
         bare "$w"
         bad 2 bare.safetensors "heads (" "mean (" "CIFAR-10" "std (" "eval bare.safetensors" "--heads" \
@@ -53,10 +54,13 @@ unsaid() {
         pasted "$told" "${use:---heads 2 $PIXELS}"
         [[ $stderr == *"activation gelu, pre-norm"* ]]
     done
+    bare "$ROOT/weights/cifar10-lipschitz/model.safetensors" # whose tensors tell all but these
+    bad 2 "mean (" "std (" -- eval bare.safetensors --data "$ROOT/datasets/shapes10" --images 0:1
+    unsaid "heads (" "LayerNorm"
 }
 
 @test "no number of heads, norm order or activation of a stripped checkpoint is silent" {
-    for w in "$ROOT"/weights/*/model.safetensors; do
+    for w in $(vits); do
         bare "$w"
         dim=$(st_header "$w" | jq '.cls_token.shape[2]')
         for heads in 1 2 4 8; do

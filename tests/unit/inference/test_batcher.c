@@ -47,7 +47,10 @@ static void parse(vt_attack *a, const vt_attack_def *def, vt_eval_options *v) {
         v->norm = norms[i], v->eps = norms[i] == VT_LINF ? 4.0 / 255 : norms[i] == VT_L2 ? 0.5 : 8;
         s = vt_attack_parse(a, spec, norms[i], &e);
     }
-    if (s == VT_E_RANGE) {
+    if (def->norms == VT_CAN_ROTATION) {
+        v->rotation = (vt_rotation){30, 2, 5, 3}, v->eps = 0;
+        s = vt_attack_parse(a, spec, VT_NORM_ROTATION, &e);
+    } else if (s == VT_E_RANGE) {
         v->patch = (vt_patch){.size = 8, .count = 1, .grid = 8}, v->eps = 1;
         s = vt_attack_parse(a, spec, VT_NORM_PATCH, &e);
     }
