@@ -182,7 +182,7 @@ mpi: $(MPI_EXE)
 # Unit tests: every tests/unit/ROOM/test_X.c is a program (cmocka), tests/test_X, run from the root of the repository.
 vpath test_%.c $(wildcard tests/unit/*/)
 UNIT := $(patsubst %.c,$(OUT)/tests/%,$(notdir $(wildcard tests/unit/*/test_*.c)))
-# Processor seconds of parts that took a second or more when they were last recorded (`make times`), the longest first:
+# Processor seconds of parts that took half a second or more when they were last recorded (`make times`), the longest first:
 # the others are quick, and these go first, so that none is left alone at the end.
 RECORDED := $(shell sed 's/ .*//; /^\#/d' tests/times.txt)
 QUICK := $(filter-out $(addprefix $(OUT)/tests/,$(RECORDED)),$(UNIT))

@@ -5,7 +5,7 @@
 # status, seconds, seconds of processors) stay.
 #          tests/part.sh --table FOLDER   what each part took, the longest first, how many tests passed, and which were
 # skipped and why
-#          tests/part.sh --record FOLDER  the parts that took a second of processors or more
+#          tests/part.sh --record FOLDER  the parts that took half a second of processors or more
 if [ "$1" = --table ]; then
     cd "$2" || exit 1
     printf '%-32s %6s %9s %11s\n' part tests seconds 'processor s'
@@ -39,11 +39,11 @@ if [ "$1" = --table ]; then
     exit $status
 fi
 if [ "$1" = --record ]; then
-    echo "# Processor seconds of each part of \`make test\` that took one or more (make times writes this)."
+    echo "# Processor seconds of each part of \`make test\` that took half or more (make times writes this)."
     for t in "$2"/*.time; do
         read -r _ _ cpu <"$t"
         echo "$(basename "$t" .time) $cpu"
-    done | awk '$2 >= 1' | LC_ALL=C sort -k2,2nr -k1,1
+    done | awk '$2 >= 0.5' | LC_ALL=C sort -k2,2nr -k1,1
     exit
 fi
 folder=$1 name=$2
